@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "kernels/grid.hpp"
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4/scales.hpp"
 #include "kernels/nf4_product/problem.hpp"
@@ -85,13 +84,11 @@ template <bool Nested>
 struct ScalesOf {
   const float* absmax;
   nf4::NestedScales nested;
-  std::int64_t numbers;     ///< Of scales, in all.
   int shift, second_shift;  ///< log2 of weights per scale, and of scales per second one.
 
   explicit ScalesOf(const Problem& problem)
       : absmax(problem.absmax),
         nested(problem.nested),
-        numbers(blocks_over(problem.n * problem.k, problem.block_size)),
         shift(nf4::log2_exact(problem.block_size)),
         second_shift(nf4::log2_exact(problem.nested.block_size)) {}
 };

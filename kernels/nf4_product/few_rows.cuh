@@ -3,12 +3,13 @@
 //
 // How the work is cut. A block of threads stays on its multiprocessor and owns a group of outputs,
 // in tiles of 16, and a range of the inputs, in units of 256. Codes, scales and activations come
-// through a ring of stages in shared memory: two warps fill a stage as soon as all others have used
-// it, and two more decode scales that need it. A unit is a team's of four warps: each takes 64 of
-// its inputs, for all tiles of the team, so that the activations that it reads serve several tiles.
-// Where a block has many tiles, the teams share them; where it has few, each takes a unit of a
-// stage's. In the end the warps' sums are added, in an order that n and k alone decide. So the
-// result does not change from run to run, nor with the other rows of the batch.
+// through a ring of stages in shared memory: one warp has a stage filled as soon as the others
+// have used it, and where scales need decoding three more do that. A unit is a team's of four
+// warps: each takes 64 of its inputs, for all tiles of the team, so that the activations that it
+// reads serve several tiles. Where a block has many tiles, the teams share them; where it has few,
+// each takes a unit of a stage's. In the end the warps' sums are added, in an order that n and k
+// alone decide. So the result does not change from run to run, nor with the other rows of the
+// batch.
 //
 // In the matrix instruction the weights are the 16 x 16 operand and the activations the 16 x 8 one.
 // The order of the inputs in a sum is free, as long as both operands use the same: each of the four
@@ -44,7 +45,6 @@ __global__ void __launch_bounds__(threads, 1)
   const StageScales<Halves, Nested> scales{work};
   const StageCopies<Halves, RowTiles, Nested> copies(work, share, barriers, scales);
 
-  const int copier = static_cast<int>(threadIdx.x) - warps * 32, decoder = copier - copiers;
   // What is above it in each branch, the first codes and scales too, does not wait for the launch
   // before; the activations do.
   const auto await_block_and_launch_before = [] {
@@ -55,61 +55,49 @@ __global__ void __launch_bounds__(threads, 1)
   if (warp < warps) {
     fill_table<Decode>(shared + table_begin, work.table);
     await_block_and_launch_before();
-  } else if (copier < copiers) {
-    const bool leads = warp == warps && is_elected();
-    const int ring = min(layout.stages, stages);
+  } else if (warp == warps) {
+    const bool leads = is_elected();
+    const int ring = has_bulk_copies && leads ? min(layout.stages, stages) : 0;
     if (leads) barriers.init(layout.stages, scales.are_decoded());
-    if (has_bulk_copies && leads) {
 #pragma unroll 1
-      for (int i = 0; i < ring; ++i) copies.copy_weights(i, i);
-    }
+    for (int i = 0; i < ring; ++i) copies.copy_weights(i, i);
     await_block_and_launch_before();
 #pragma unroll 1
-    for (int i = 0; i < ring; ++i) {
-      if constexpr (!has_bulk_copies) copies.copy_without_accelerator(i, i, copier);
-      if (has_bulk_copies && leads) copies.copy_activations(i, i);
-    }
+    for (int i = 0; i < ring; ++i) copies.copy_activations(i, i);
     Turn used;
 #pragma unroll 1
-    for (int stage = layout.stages; stage < stages; ++stage, used.next(layout.stages)) {
+    for (int stage = ring; ring > 0 && stage < stages; ++stage, used.next(layout.stages)) {
       wait_for(&barriers.used[used.stage], used.parity);
-      if constexpr (!has_bulk_copies) copies.copy_without_accelerator(stage, used.stage, copier);
-      if (has_bulk_copies && leads) {
-        if (scales.are_decoded()) order_before_bulk_copies();  // decoders wrote to it
-        copies.copy_weights(stage, used.stage);
-        copies.copy_activations(stage, used.stage);
-      }
+      if (scales.are_decoded()) order_before_bulk_copies();  // decoders wrote to it
+      copies.copy_weights(stage, used.stage);
+      copies.copy_activations(stage, used.stage);
     }
   } else if (!scales.are_decoded()) {
     await_block_and_launch_before();
   } else {
+    // The decoders take turns. Below 9.0 each also copies the other parts of its stages.
+    const int first = warp - warps - 1;
     auto* const map = reinterpret_cast<float*>(shared + map_begin);
-    float own_map[256 / decoders];
-    for (int i = 0; Nested && i < 256 / decoders; ++i) {
-      own_map[i] = __ldg(work.scales.nested.map + i * decoders + decoder);
+    ScaleDecoder<Halves, Nested> decoder(work, share, lane, map);
+    decoder.read(first);
+    for (int i = first * 32 + lane; Nested && i < 256; i += decoder_warps * 32) {
+      map[i] = __ldg(work.scales.nested.map + i);
     }
-    ScaleDecoder<Halves, Nested> own(work, share, decoder, map);
-    own.read(0);
     await_block_and_launch_before();
-    if constexpr (Nested) {
-      for (int i = 0; i < 256 / decoders; ++i) map[i * decoders + decoder] = own_map[i];
-      sync_decoders();
-    }
     Turn turn;
+    for (int i = 0; i < first; ++i) turn.next(layout.stages);
 #pragma unroll 1
-    for (int stage = 0; stage < stages; ++stage, turn.next(layout.stages)) {
-      if (scales.are_copied()) {
-        wait_for(&barriers.copied[turn.stage], turn.parity);
-      } else {
-        wait_for(&barriers.used[turn.stage], turn.parity ^ 1);
-        if constexpr (!has_bulk_copies) {
-          copies.copy_without_accelerator(stage, turn.stage, copier);
-        }
-      }
-      own.decode(stage, layout.scales + turn.stage * layout.scales_bytes);
-      sync_decoders();
-      if (decoder == 0) arrive(&barriers.filled[turn.stage]);
-      own.read(stage + 1);
+    for (int stage = first; stage < stages; stage += decoder_warps) {
+      // A ring has three stages at least, so when a warp comes to a barrier the phase before the
+      // one that it waits for is over.
+      wait_for(&barriers.used[turn.stage], turn.parity ^ 1);
+      if (scales.are_copied()) wait_for(&barriers.copied[turn.stage], turn.parity);
+      if constexpr (!has_bulk_copies) copies.copy_without_accelerator(stage, turn.stage, lane);
+      decoder.decode(stage, layout.scales + turn.stage * layout.scales_bytes);
+      __syncwarp();
+      if (is_elected()) arrive(&barriers.filled[turn.stage]);
+      decoder.read(stage + decoder_warps);
+      for (int i = 0; i < decoder_warps; ++i) turn.next(layout.stages);
     }
   }
 

@@ -51,7 +51,7 @@ struct FewRowsBarriers {
 
   /// By one thread.
   __device__ void init(int stages, bool decodes_scales) const {
-    const int fillers = (has_bulk_copies ? 1 : copiers + decoders) + (decodes_scales ? 1 : 0);
+    const int fillers = (has_bulk_copies ? 1 : 32) + (decodes_scales ? 1 : 0);
 #pragma unroll 1
     for (int i = 0; i < stages; ++i) {
       init_barrier(&filled[i], fillers);
@@ -77,11 +77,6 @@ struct Share {
     outputs = static_cast<int>(min(std::int64_t{tiles} * tile, work.n - first_output));
   }
 };
-
-/// Waits for all decoders.
-__device__ inline void sync_decoders() {
-  asm volatile("bar.sync 1, %0;" ::"n"(decoders) : "memory");
-}
 
 /// The scales of a stage, which are used as fp32 numbers, `Halves` for each step. A number is a
 /// scale or, if nested, the code of one.
@@ -111,164 +106,159 @@ struct StageScales {
   __device__ int first_copied(int unit) const { return first_number(unit) / per_copy * per_copy; }
 };
 
-/// What a decoder does: it writes the scales of some outputs in a unit to each stage.
+/// What a warp of decoders does: it writes the scales of a stage, of each output in each unit.
 template <int Halves, bool Nested>
 class ScaleDecoder {
   static constexpr int count = StageScales<Halves, Nested>::count;
   static constexpr int inputs_each = StageScales<Halves, Nested>::inputs_each;
   static constexpr int per_copy = StageScales<Halves, Nested>::per_copy;
-  static constexpr int most = (teams * max_team_tiles * tile + decoders - 1) / decoders;
+  static constexpr int row_bytes = count * 4;
+  static constexpr int most = teams * max_team_tiles * tile / 32;  ///< Rows of a lane.
+  static constexpr int at_once = 4;  ///< So that their latencies overlap.
 
  public:
   /// `map`: a copy of that of nested ones.
-  __device__ ScaleDecoder(const FewRows<Nested>& work, const Share& share, int decoder,
+  __device__ ScaleDecoder(const FewRows<Nested>& work, const Share& share, int lane,
                           const float* map)
       : of_(work.scales),
         scales_{work},
-        decoder_(decoder),
-        rows_(work.layout.outputs << work.cut.stage_shift),
-        first_unit_(share.first_unit),
-        stage_shift_(work.cut.stage_shift),
-        map_(map) {
-    const int last_step =
-        min(static_cast<int>(work.k / step), (share.first_unit + share.units) * unit_steps);
-#pragma unroll
-    for (int i = 0; i < most; ++i) {
-      int output = row(i);
-      for (units_[i] = 0; output >= work.layout.outputs; output -= work.layout.outputs) {
-        ++units_[i];
-      }
-      const int unit = share.first_unit + units_[i];
-      first_[i] = (share.first_output + output) * work.k + std::int64_t{unit} * unit_inputs;
-      steps_[i] = row(i) < rows_ && output < share.outputs ? last_step - unit * unit_steps : 0;
-    }
-  }
+        k_(work.k),
+        share_(share),
+        map_(map),
+        lane_(lane),
+        outputs_(work.layout.outputs),
+        shift_(work.cut.stage_shift) {}
 
-  /// Reads what the next decode() needs of a stage: nested second scales, and numbers that are not
-  /// copied.
+  /// Begins to read what decode() will need of a stage: nested second scales, and numbers that are
+  /// not copied.
   __device__ void read(int stage) {
     if (!scales_.are_whole()) return;
 #pragma unroll
     for (int i = 0; i < most; ++i) {
-      if (existing(i, stage) <= 0) continue;
-      const std::int64_t number = weight(i, stage) >> of_.shift;
-      if constexpr (Nested) {
-        numbers_[i].second = second_of(number);
-      }
+      const Row row(*this, i, stage);
+      if (!row.exists) continue;
+      const std::int64_t number = row.weight >> of_.shift;
+      if constexpr (Nested) seconds_[i] = second_of(number);
       if (scales_.are_copied()) continue;
       if constexpr (Nested) {
         const auto* const words = reinterpret_cast<const std::uint32_t*>(of_.nested.codes + number);
-        numbers_[i].word = __ldg(words), numbers_[i].next = __ldg(words + Halves - 1);
+        words_[i][0] = __ldg(words), words_[i][1] = __ldg(words + Halves - 1);
       } else {
-        numbers_[i].word = __float_as_uint(__ldg(of_.absmax + number));
-        numbers_[i].next = __float_as_uint(__ldg(of_.absmax + number + has_next()));
+        words_[i][0] = __float_as_uint(__ldg(of_.absmax + number));
+        words_[i][1] = __float_as_uint(__ldg(of_.absmax + number + has_two_words()));
       }
     }
   }
 
-  /// Writes those of a stage.
+  /// Writes those of a stage. What does not exist is not written, or 0 where others of a unit do.
   __device__ void decode(int stage, std::uint32_t to) {
+    to += lane_ * row_bytes;
     if (!scales_.are_whole()) {
-      read_and_decode(stage, to);
+      for (int i = 0; has_row(i); ++i) read_and_decode(Row(*this, i, stage), to + place(i));
       return;
     }
-    // All that is read first, so that the latencies overlap.
 #pragma unroll
-    for (int i = 0; i < most; ++i) {
-      if (!scales_.are_copied() || existing(i, stage) <= 0) continue;
-      const int first = scales_.first_number(unit(i, stage)) % per_copy;
-      const std::uint32_t from = to + place(i) + first * (Nested ? 1 : 4);
-      numbers_[i].word = read_stage<std::uint32_t>(from);
-      numbers_[i].next = has_next() ? read_stage<std::uint32_t>(from + 4) : numbers_[i].word;
-    }
-    float scales[most][count];
+    for (int first = 0; first < most; first += at_once) {
+      if (!has_row(first)) break;
+      float scales[at_once][count];
 #pragma unroll
-    for (int i = 0; i < most; ++i) {
-      if (row(i) >= rows_) break;
-      const Numbers& numbers = numbers_[i];
-#pragma unroll
-      for (int j = 0; j < count; ++j) {
-        if constexpr (Nested) {
-          scales[i][j] = map_[(j < 4 ? numbers.word : numbers.next) >> j % 4 * 8 & 0xff];
-        } else {
-          const bool is_first = j * inputs_each < 1 << of_.shift;
-          scales[i][j] = __uint_as_float(is_first ? numbers.word : numbers.next);
+      for (int a = 0; a < at_once && first + a < most; ++a) {
+        const int i = first + a;
+        if (!scales_.are_copied() || !has_row(i)) break;
+        const unsigned unit = share_.first_unit + (stage << shift_) + unit_of(i);
+        const unsigned number = scales_.first_number(unit) % per_copy;
+        words_[i][0] = read_stage<std::uint32_t>(to + place(i) + number * (16 / per_copy));
+        if (has_two_words()) {
+          words_[i][1] = read_stage<std::uint32_t>(to + place(i) + number * (16 / per_copy) + 4);
         }
       }
-    }
 #pragma unroll
-    for (int i = 0; i < most; ++i) {
-      if (row(i) >= rows_) break;
-      const bool exist = existing(i, stage) > 0;
+      for (int a = 0; a < at_once && first + a < most; ++a) {
+        const std::uint32_t(&words)[2] = words_[first + a];
+        if (!has_row(first + a)) break;
 #pragma unroll
-      for (int j = 0; j < count; ++j) {
-        if constexpr (Nested) {
-          scales[i][j] = nf4::nested_scale(scales[i][j], numbers_[i].second, of_.nested.offset);
+        for (int j = 0; j < count; ++j) {
+          if constexpr (Nested) {
+            scales[a][j] = map_[words[j / 4] >> j % 4 * 8 & 0xff];
+          } else {
+            const bool is_first = j * inputs_each < 1 << of_.shift;
+            scales[a][j] = __uint_as_float(is_first ? words[0] : words[1]);
+          }
         }
-        if (!exist) scales[i][j] = 0;
       }
-      write(to + place(i), scales[i]);
+#pragma unroll
+      for (int a = 0; a < at_once && first + a < most; ++a) {
+        const int i = first + a;
+        if (!has_row(i)) break;
+#pragma unroll
+        for (int j = 0; Nested && j < count; ++j) {
+          scales[a][j] = nf4::nested_scale(scales[a][j], seconds_[i], of_.nested.offset);
+        }
+#pragma unroll
+        for (int j = 0; j < count; j += 4) {
+          write_stage(to + place(i) + j * 4,
+                      {scales[a][j], scales[a][j + 1], scales[a][j + 2], scales[a][j + 3]});
+        }
+      }
     }
   }
 
  private:
-  struct Numbers {
-    std::uint32_t word = 0, next = 0;
-    float second = 0;
+  /// The scales of an output in a unit of a stage; a lane has every 32nd row.
+  struct Row {
+    std::int64_t weight;  ///< The first.
+    int steps;            ///< From there on in the row of weights.
+    bool exists;
+
+    __device__ Row(const ScaleDecoder& of, int i, int stage) {
+      const int in_stage = of.unit_of(i), output = of.lane_ + i * 32 - in_stage * of.outputs_;
+      const int in_share = (stage << of.shift_) + in_stage, unit = of.share_.first_unit + in_share;
+      weight = (of.share_.first_output + output) * of.k_ + std::int64_t{unit} * unit_inputs;
+      steps = static_cast<int>(of.k_ / step) - unit * unit_steps;
+      exists = of.has_row(i) && output < of.share_.outputs && in_share < of.share_.units;
+    }
   };
 
-  __device__ int row(int i) const { return decoder_ + i * decoders; }
-  __device__ std::uint32_t place(int i) const { return row(i) * count * 4; }
-  __device__ int unit(int i, int stage) const {
-    return first_unit_ + units_[i] + (stage << stage_shift_);
+  __device__ bool has_row(int i) const { return lane_ + i * 32 < outputs_ << shift_; }
+  __device__ int unit_of(int i) const {  // in a stage
+    const int row = lane_ + i * 32;
+    return (row >= outputs_) + (row >= 2 * outputs_) + (row >= 3 * outputs_);
   }
-  /// The first.
-  __device__ std::int64_t weight(int i, int stage) const {
-    return first_[i] + (std::int64_t{stage} << stage_shift_) * unit_inputs;
+  __device__ static std::uint32_t place(int i) { return i * 32 * row_bytes; }
+  /// Else one word has all of a row's numbers.
+  __device__ bool has_two_words() const {
+    return Nested ? Halves == 2 : 1 << of_.shift < unit_inputs;
   }
-  /// Scales that exist: all, if at least `count`.
-  __device__ int existing(int i, int stage) const {
-    return (steps_[i] - (stage << stage_shift_) * unit_steps) * Halves;
-  }
-  __device__ bool has_next() const { return Nested ? Halves == 2 : 1 << of_.shift < unit_inputs; }
   __device__ float second_of(std::int64_t number) const {
     return __ldg(of_.nested.absmax + (number >> of_.second_shift));
   }
-  __device__ void read_and_decode(int stage, std::uint32_t to) const {
-#pragma unroll
-    for (int i = 0; i < most; ++i) {
-      if (row(i) >= rows_) break;
+
+  __device__ void read_and_decode(const Row& row, std::uint32_t to) const {
+    if (!row.exists) return;
 #pragma unroll 1
-      for (int j = 0; j < count; ++j) {
-        const std::int64_t number = (weight(i, stage) + j * inputs_each) >> of_.shift;
-        float scale = 0;
-        if (j < existing(i, stage)) {
-          if constexpr (Nested) {
-            scale = nf4::nested_scale(map_[__ldg(of_.nested.codes + number)], second_of(number),
-                                      of_.nested.offset);
-          } else {
-            scale = __ldg(of_.absmax + number);
-          }
+    for (int j = 0; j < count; ++j) {
+      const std::int64_t number = (row.weight + j * inputs_each) >> of_.shift;
+      float scale = 0;
+      if (j < row.steps * Halves) {
+        if constexpr (Nested) {
+          scale = nf4::nested_scale(map_[__ldg(of_.nested.codes + number)], second_of(number),
+                                    of_.nested.offset);
+        } else {
+          scale = __ldg(of_.absmax + number);
         }
-        write_stage(to + place(i) + j * 4, scale);
       }
-    }
-  }
-  __device__ static void write(std::uint32_t to, const float (&scales)[count]) {
-#pragma unroll
-    for (int j = 0; j < count; j += 4) {
-      write_stage(to + j * 4, {scales[j], scales[j + 1], scales[j + 2], scales[j + 3]});
+      write_stage(to + j * 4, scale);
     }
   }
 
   const ScalesOf<Nested>& of_;
   StageScales<Halves, Nested> scales_;
-  int decoder_, rows_, first_unit_, stage_shift_;
+  std::int64_t k_;
+  const Share& share_;
   const float* map_;
-  int units_[most];           // of the stage, before that of a row
-  std::int64_t first_[most];  // weights, of the first stage
-  int steps_[most];           // of the row of weights and the part, from there on
-  Numbers numbers_[most];
+  int lane_, outputs_, shift_;
+  std::uint32_t words_[most][2] = {};
+  float seconds_[most] = {};
 };
 
 /// How a stage of the ring is filled with codes, scales and activations.
@@ -290,23 +280,24 @@ class StageCopies {
     arrive_expecting(filled, bytes + (copies_scales && !decodes_scales ? layout_.scales_bytes : 0));
     if (copies_scales && decodes_scales) arrive_expecting(scales_filled, layout_.scales_bytes);
     const int unit = first_unit(stage), stage_units = work_.cut.stage_units();
+    const int box_outputs = work_.boxes.tiles * tile;
+    // Scales first, so that they are decoded while the codes come.
+#pragma unroll 1
+    for (int i = 0; copies_scales && i < stage_units * work_.boxes.count; ++i) {
+      const int box = i / stage_units, of_unit = i % stage_units;
+      bulk_load_tile(layout_.scales + at * layout_.scales_bytes +
+                         (of_unit * layout_.outputs + box * box_outputs) * scale_bytes,
+                     &work_.scales_map, first_row(box), scales_.first_copied(unit + of_unit),
+                     shared_address(scales_filled));
+    }
 #pragma unroll 1
     for (int box = 0; box < work_.boxes.count; ++box) {
-      const int output = box * work_.boxes.tiles * tile;
-      const int row = static_cast<int>(share_.first_output) + output;
-      const unsigned to = layout_.codes + at * layout_.codes_bytes + output * unit_bytes;
+      const unsigned to = layout_.codes + at * layout_.codes_bytes + box * box_outputs * unit_bytes;
       if (stage_units == 1) {
-        bulk_load_tile(to, &work_.codes_map, row, unit * unit_bytes, shared_address(filled));
+        bulk_load_tile(to, &work_.codes_map, first_row(box), unit * unit_bytes,
+                       shared_address(filled));
       } else {  // then there is one box
-        bulk_load_tiles(to, &work_.codes_map, row, unit, shared_address(filled));
-      }
-      if (!copies_scales) continue;
-#pragma unroll 1
-      for (int i = 0; i < stage_units; ++i) {
-        bulk_load_tile(layout_.scales + at * layout_.scales_bytes +
-                           (i * layout_.outputs + output) * scale_bytes,
-                       &work_.scales_map, row, scales_.first_copied(unit + i),
-                       shared_address(scales_filled));
+        bulk_load_tiles(to, &work_.codes_map, first_row(box), unit, shared_address(filled));
       }
     }
   }
@@ -317,14 +308,13 @@ class StageCopies {
                     first_unit(stage) * unit_steps, shared_address(&barriers_.filled[at]));
   }
 
-  /// Below 9.0, by all copiers and decoders, of which this is number `thread`: codes and
-  /// activations, in parts of 16 bytes.
-  __device__ void copy_without_accelerator(int stage, int at, int thread) const {
+  /// Below 9.0, by a warp: codes and activations, in parts of 16 bytes.
+  __device__ void copy_without_accelerator(int stage, int at, int lane) const {
     static_assert(unit_bytes == step_bytes);
-    constexpr int row_parts = unit_bytes / 16, rows_at_once = (copiers + decoders) / row_parts;
+    constexpr int row_parts = unit_bytes / 16, rows_at_once = 32 / row_parts;
     constexpr int rows = RowTiles * 8;
-    const int p = thread % row_parts, stage_units = work_.cut.stage_units();
-    for (int i = thread / row_parts; i < stage_units * layout_.outputs; i += rows_at_once) {
+    const int p = lane % row_parts, stage_units = work_.cut.stage_units();
+    for (int i = lane / row_parts; i < stage_units * layout_.outputs; i += rows_at_once) {
       const int output = i % layout_.outputs, unit = first_unit(stage) + i / layout_.outputs;
       const std::int64_t byte = std::int64_t{unit} * unit_bytes + p * 16;
       if (output >= share_.outputs) continue;
@@ -332,7 +322,7 @@ class StageCopies {
               work_.codes + (share_.first_output + output) * (work_.k / 2) + byte,
               byte < work_.k / 2 ? 16 : 0);
     }
-    for (int i = thread / row_parts; i < stage_units * unit_steps * rows; i += rows_at_once) {
+    for (int i = lane / row_parts; i < stage_units * unit_steps * rows; i += rows_at_once) {
       const int row = i % rows;
       const std::int64_t in_row =
           (std::int64_t{first_unit(stage)} * unit_steps + i / rows) * step + p * 8;
@@ -347,6 +337,9 @@ class StageCopies {
  private:
   __device__ int first_unit(int stage) const {
     return share_.first_unit + (stage << work_.cut.stage_shift);
+  }
+  __device__ int first_row(int box) const {
+    return static_cast<int>(share_.first_output) + box * work_.boxes.tiles * tile;
   }
 
   const FewRows<Nested>& work_;

@@ -19,9 +19,9 @@ inline constexpr int unit_bytes = unit_inputs / 2;  ///< The codes of an output.
 inline constexpr int max_rows = 16;
 /// A team of warps has a unit's steps, one each, for the same outputs.
 inline constexpr int teams = 4, team_warps = unit_steps, warps = teams * team_warps;
-/// Behind the warps that multiply, threads that fill the stages, and threads that decode scales.
-inline constexpr int copiers = 64, decoders = 64;
-inline constexpr int threads = warps * 32 + copiers + decoders;
+/// Behind the warps that multiply come one that copies and some that decode scales.
+inline constexpr int decoder_warps = 3;
+inline constexpr int threads = (warps + 1 + decoder_warps) * 32;
 inline constexpr int max_team_tiles = 5;  ///< Their sums fit in a warp's registers.
 inline constexpr int max_stages = 8;
 inline constexpr int max_box_tiles = 16;  ///< The accelerator copies 256 rows at most.
@@ -80,9 +80,10 @@ struct FewRowsLayout {
 /// each.
 constexpr int unit_scales(int block_size) { return unit_inputs / std::min(block_size, step); }
 
+/// Whether there are as many stages as decoders, which take turns.
 inline bool has_room(const Cut& cut, const Problem& problem, const Device& device) {
   return FewRowsLayout(cut, max_rows, unit_scales(problem.block_size), device.shared_bytes)
-             .stages >= 3;
+             .stages >= decoder_warps;
 }
 
 /// What a product takes by that cut, in cycles, from what was seen on an H200: the time of a

@@ -22,8 +22,10 @@ inline constexpr int max_activation_stages = 8;
 /// Where the stages lie in shared memory: those of codes, then as many of activations as fit.
 struct ManyRowsLayout {
   static constexpr int shared_bytes = 227 * 1024;  ///< As much as compute capability 9.0 has.
-  int code_stages;                                 ///< The more, the less time a unit takes.
-  int stage_blocks;                                ///< Blocks of inputs per stage of activations.
+  /// Left to blocks that add the parts, a KiB for each: so they are there when the sums are.
+  static constexpr int left_bytes = 3 * 1024;
+  int code_stages;   ///< The more, the less time a unit takes.
+  int stage_blocks;  ///< Blocks of inputs per stage of activations.
   int stage_bytes, codes_end;
   int activation_stages;  ///< At most `max_activation_stages`.
 
@@ -32,7 +34,8 @@ struct ManyRowsLayout {
         stage_blocks(rows <= 64 ? 2 : 1),
         stage_bytes(stage_blocks * rows * 128),
         codes_end(stages_begin + warps / 4 * code_stages * code_stage_bytes),
-        activation_stages((shared_bytes - codes_end) / stage_bytes) {
+        activation_stages((shared_bytes - (rows <= 128 ? left_bytes : 0) - codes_end) /
+                          stage_bytes) {
     if (activation_stages > max_activation_stages) activation_stages = max_activation_stages;
   }
   __host__ __device__ constexpr int codes(int warpgroup) const {

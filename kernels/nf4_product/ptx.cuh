@@ -195,21 +195,11 @@ __device__ inline void copy_16(std::uint32_t to, const void* from, int existing 
 #endif
 }
 
-/// The same of 4 bytes.
-__device__ inline void copy_4(std::uint32_t to, const void* from, int existing = 4) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(existing)
-               : "memory");
-#endif
-}
-
 /// The compiler takes `value` as if it came from nowhere: it stays in a register instead of being
 /// computed anew in a loop, and what is computed from it is so after this place.
 template <class T>
 __device__ void keep(T& value) {
-  if constexpr (std::is_same_v<T, float>) {
-    asm volatile("" : "+f"(value));
-  } else if constexpr (sizeof(T) == 8) {
+  if constexpr (sizeof(T) == 8) {
     asm volatile("" : "+l"(value));
   } else {
     asm volatile("" : "+r"(value));

@@ -21,7 +21,6 @@ struct Shares {
       : each(things / count), larger(things % count) {}
   __host__ __device__ int begin(int i) const { return i * each + (i < larger ? i : larger); }
   __host__ __device__ int size(int i) const { return each + (i < larger ? 1 : 0); }
-  int max() const { return size(0); }
 };
 
 __device__ inline float to_float(__half value) { return __half2float(value); }
