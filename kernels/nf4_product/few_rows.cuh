@@ -57,20 +57,27 @@ __global__ void __launch_bounds__(threads, 1)
     await_block_and_launch_before();
   } else if (warp == warps) {
     const bool leads = is_elected();
-    const int ring = has_bulk_copies && leads ? min(layout.stages, stages) : 0;
-    if (leads) barriers.init(layout.stages, scales.are_decoded());
+    const int ring = has_bulk_copies ? min(layout.stages, stages) : 0;
+    if (leads) {
+      barriers.init(layout.stages, scales.are_decoded());
 #pragma unroll 1
-    for (int i = 0; i < ring; ++i) copies.copy_weights(i, i);
+      for (int i = 0; i < ring; ++i) copies.copy_weights(i, i);
+    }
     await_block_and_launch_before();
+    if (leads) {
 #pragma unroll 1
-    for (int i = 0; i < ring; ++i) copies.copy_activations(i, i);
+      for (int i = 0; i < ring; ++i) copies.copy_activations(i, i);
+    }
     Turn used;
 #pragma unroll 1
-    for (int stage = ring; ring > 0 && stage < stages; ++stage, used.next(layout.stages)) {
+    for (int stage = layout.stages; has_bulk_copies && stage < stages;
+         ++stage, used.next(layout.stages)) {
       wait_for(&barriers.used[used.stage], used.parity);
-      if (scales.are_decoded()) order_before_bulk_copies();  // decoders wrote to it
-      copies.copy_weights(stage, used.stage);
-      copies.copy_activations(stage, used.stage);
+      if (leads) {
+        if (scales.are_decoded()) order_before_bulk_copies();  // decoders wrote to it
+        copies.copy_weights(stage, used.stage);
+        copies.copy_activations(stage, used.stage);
+      }
     }
   } else if (!scales.are_decoded()) {
     await_block_and_launch_before();

@@ -280,24 +280,23 @@ class StageCopies {
     arrive_expecting(filled, bytes + (copies_scales && !decodes_scales ? layout_.scales_bytes : 0));
     if (copies_scales && decodes_scales) arrive_expecting(scales_filled, layout_.scales_bytes);
     const int unit = first_unit(stage), stage_units = work_.cut.stage_units();
-    const int box_outputs = work_.boxes.tiles * tile;
-    // Scales first, so that they are decoded while the codes come.
-#pragma unroll 1
-    for (int i = 0; copies_scales && i < stage_units * work_.boxes.count; ++i) {
-      const int box = i / stage_units, of_unit = i % stage_units;
-      bulk_load_tile(layout_.scales + at * layout_.scales_bytes +
-                         (of_unit * layout_.outputs + box * box_outputs) * scale_bytes,
-                     &work_.scales_map, first_row(box), scales_.first_copied(unit + of_unit),
-                     shared_address(scales_filled));
-    }
 #pragma unroll 1
     for (int box = 0; box < work_.boxes.count; ++box) {
-      const unsigned to = layout_.codes + at * layout_.codes_bytes + box * box_outputs * unit_bytes;
+      const int output = box * work_.boxes.tiles * tile;
+      const int row = static_cast<int>(share_.first_output) + output;
+      const unsigned to = layout_.codes + at * layout_.codes_bytes + output * unit_bytes;
       if (stage_units == 1) {
-        bulk_load_tile(to, &work_.codes_map, first_row(box), unit * unit_bytes,
-                       shared_address(filled));
+        bulk_load_tile(to, &work_.codes_map, row, unit * unit_bytes, shared_address(filled));
       } else {  // then there is one box
-        bulk_load_tiles(to, &work_.codes_map, first_row(box), unit, shared_address(filled));
+        bulk_load_tiles(to, &work_.codes_map, row, unit, shared_address(filled));
+      }
+      if (!copies_scales) continue;
+#pragma unroll 1
+      for (int i = 0; i < stage_units; ++i) {
+        bulk_load_tile(layout_.scales + at * layout_.scales_bytes +
+                           (i * layout_.outputs + output) * scale_bytes,
+                       &work_.scales_map, row, scales_.first_copied(unit + i),
+                       shared_address(scales_filled));
       }
     }
   }
@@ -337,9 +336,6 @@ class StageCopies {
  private:
   __device__ int first_unit(int stage) const {
     return share_.first_unit + (stage << work_.cut.stage_shift);
-  }
-  __device__ int first_row(int box) const {
-    return static_cast<int>(share_.first_output) + box * work_.boxes.tiles * tile;
   }
 
   const FewRows<Nested>& work_;

@@ -31,7 +31,9 @@ struct ManyRowsLayout {
 
   __host__ __device__ constexpr ManyRowsLayout(int rows, int warps)
       : code_stages(rows <= 32 ? 3 : 2),
-        stage_blocks(rows <= 64 ? 2 : 1),
+        stage_blocks(rows == 16   ? unit_blocks
+                     : rows <= 64 ? 2
+                                  : 1),
         stage_bytes(stage_blocks * rows * 128),
         codes_end(stages_begin + warps / 4 * code_stages * code_stage_bytes),
         activation_stages((shared_bytes - (rows <= 128 ? left_bytes : 0) - codes_end) /
@@ -48,7 +50,7 @@ struct ManyRowsLayout {
 
 /// Rows that a block takes at a time, at most `max`: twice 128 only where they are no more in all.
 inline int row_tile_of(const Problem& problem, int max) {
-  int rows = 32;
+  int rows = 16;
   while (rows < std::min(max, 128) && rows < problem.m) rows *= 2;
   const std::int64_t in_last_256 = (problem.m - 1) % 256 + 1;
   return max == 256 && problem.m > 128 && in_last_256 > 128 ? 256 : rows;

@@ -100,6 +100,8 @@ cudaError_t launch_many_rows(const Problem& problem, cudaStream_t stream) {
       return launch_many_rows<Out, Decode<Out>, Rows, Nested>(problem, device, stream);
     };
     switch (row_tile_of(problem, max_row_tile<Decode>(problem, device))) {
+      case 16:
+        return launch.template operator()<16>();
       case 32:
         return launch.template operator()<32>();
       case 64:

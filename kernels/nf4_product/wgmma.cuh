@@ -49,7 +49,10 @@ __device__ void await_multiplications(float (&d)[Registers]) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 // PTX names each register: the sums d[0], d[1], ... are %0, %1, ..., and what follows is numbered
 // on.
-#define REPROLAB_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define REPROLAB_NAMES_8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define REPROLAB_NAMES_16 \
+  REPROLAB_NAMES_8        \
+  ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define REPROLAB_NAMES_32 \
   REPROLAB_NAMES_16       \
   ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -83,10 +86,15 @@ __device__ void await_multiplications(float (&d)[Registers]) {
 template <class Out, int Registers>
 __device__ void start_multiplication(float (&d)[Registers], const std::uint32_t (&a)[4],
                                      std::uint64_t b, bool adds) {
-  static_assert(Registers == 16 || Registers == 32 || Registers == 64 || Registers == 128);
+  static_assert(Registers == 8 || Registers == 16 || Registers == 32 || Registers == 64 ||
+                Registers == 128);
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   constexpr bool is_fp16 = std::is_same_v<Out, __half>;
-  if constexpr (Registers == 16 && is_fp16) {
+  if constexpr (Registers == 8 && is_fp16) {
+    REPROLAB_WGMMA(8, "16", "f16", "%8, %9, %10, %11", "%12", "%13");
+  } else if constexpr (Registers == 8 && !is_fp16) {
+    REPROLAB_WGMMA(8, "16", "bf16", "%8, %9, %10, %11", "%12", "%13");
+  } else if constexpr (Registers == 16 && is_fp16) {
     REPROLAB_WGMMA(16, "32", "f16", "%16, %17, %18, %19", "%20", "%21");
   } else if constexpr (Registers == 16 && !is_fp16) {
     REPROLAB_WGMMA(16, "32", "bf16", "%16, %17, %18, %19", "%20", "%21");
