@@ -134,6 +134,9 @@ __device__ T read_table(std::uint32_t place) {
   return value;
 }
 
+/// Selects the row of the table that byte `byte` (0..3) of a word of codes looks up.
+__device__ constexpr unsigned row_of_byte(unsigned byte) { return 0x7604 | byte << 4; }
+
 /// Looks bytes of codes up in the column of the table that belongs to this lane.
 template <class Decode>
 class LaneTable {
@@ -142,9 +145,6 @@ class LaneTable {
 
  public:
   __device__ explicit LaneTable(int lane) : first_(lane * sizeof(Entry)) { keep(first_); }
-
-  /// Selects the row of the table that byte `byte` (0..3) of a word of codes looks up.
-  __device__ static constexpr unsigned row_of_byte(unsigned byte) { return 0x7604 | byte << 4; }
 
   /// The same of the byte that has the lane's place in its quad.
   __device__ unsigned row_of_own_byte() const { return row_of_byte(first_ / sizeof(Entry) % 4); }
@@ -175,6 +175,57 @@ class LaneTable {
 
  private:
   std::uint32_t first_;
+};
+
+/// The map of nested scales in shared memory. Where the table's entries leave half of its rows
+/// free, a column for every lane lies there; else there is one copy, in which lanes meet in banks.
+template <class Entry>
+class SharedMap {
+  static constexpr int columns_begin = lanes * sizeof(Entry);
+  static constexpr bool has_columns = columns_begin * 2 <= row_bytes;
+
+ public:
+  __device__ explicit SharedMap(int lane) : column_(columns_begin + lane * 4) {}
+
+  /// Writes it, by so many threads; a barrier must follow.
+  template <int Threads>
+  __device__ static void fill(const float* map, int thread) {
+    constexpr int rows = (table_rows + Threads - 1) / Threads, stores = lanes / 4;
+    std::uint32_t entries[rows];
+#pragma unroll
+    for (int i = 0; i < rows; ++i) {
+      entries[i] = __float_as_uint(__ldg(map + min(thread + i * Threads, table_rows - 1)));
+    }
+#pragma unroll
+    for (int i = 0; i < rows; ++i) keep(entries[i]);  // all on their way at once
+#pragma unroll
+    for (int i = 0; i < rows; ++i) {
+      const int row = thread + i * Threads;
+      if ((i + 1) * Threads > table_rows && row >= table_rows) break;
+      const float entry = __uint_as_float(entries[i]);
+      if constexpr (!has_columns) write_stage(map_begin + row * 4, entry);
+#pragma unroll
+      for (int j = 0; has_columns && j < stores; ++j) {
+        const int column = (j + row) % stores;  // neighbouring threads write other banks
+        write_stage(table_begin + row * row_bytes + columns_begin + column * 16,
+                    {entry, entry, entry, entry});
+      }
+    }
+  }
+  /// The entry that byte `byte` of a word of codes looks up.
+  __device__ float entry(std::uint32_t word, int byte) const {
+    if constexpr (has_columns) {
+      float entry;
+      asm volatile("ld.shared.f32 %0, [%1 + %2];"
+                   : "=f"(entry)
+                   : "r"(__byte_perm(word, column_, row_of_byte(byte))), "n"(table_begin));
+      return entry;
+    }
+    return read_stage<float>(map_begin + (word >> byte * 8 & 0xff) * 4);
+  }
+
+ private:
+  std::uint32_t column_;
 };
 
 /// The scales of the weights from `first` on, plain or nested, each read in two steps so that the

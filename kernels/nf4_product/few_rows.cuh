@@ -84,13 +84,14 @@ __global__ void __launch_bounds__(threads, 1)
   } else {
     // The decoders take turns. Below 9.0 each also copies the other parts of its stages.
     const int first = warp - warps - 1;
-    auto* const map = reinterpret_cast<float*>(shared + map_begin);
-    ScaleDecoder<Halves, Nested> decoder(work, share, lane, map);
+    using Entry = typename Decode::Entry;
+    ScaleDecoder<Entry, Halves, Nested> decoder(work, share, lane);
     decoder.read(first);
-    for (int i = first * 32 + lane; Nested && i < 256; i += decoder_warps * 32) {
-      map[i] = __ldg(work.scales.nested.map + i);
+    if constexpr (Nested) {
+      SharedMap<Entry>::template fill<decoder_warps * 32>(work.scales.nested.map,
+                                                          first * 32 + lane);
     }
-    await_block_and_launch_before();
+    __syncthreads();  // scales do not depend on the launch before
     Turn turn;
     for (int i = 0; i < first; ++i) turn.next(layout.stages);
 #pragma unroll 1

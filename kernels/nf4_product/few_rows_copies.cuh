@@ -32,7 +32,7 @@ struct FewRows {
   int m;
   Cut cut;
   Boxes boxes;
-  Shares groups, parts;  ///< How tiles, and units of inputs, are shared.
+  Shares groups, parts;  ///< How tiles, and stages of inputs, are shared.
   FewRowsLayout layout;
   ScaleRows scale_rows;
   ScalesOf<Nested> scales;
@@ -72,8 +72,9 @@ struct Share {
   __device__ Share(const FewRows<Nested>& work, int group, int part)
       : first_output(std::int64_t{work.groups.begin(group)} * tile),
         tiles(work.groups.size(group)),
-        first_unit(work.parts.begin(part)),
-        units(work.parts.size(part)) {
+        first_unit(work.parts.begin(part) << work.cut.stage_shift) {
+    const auto all_units = static_cast<int>((work.k + unit_inputs - 1) / unit_inputs);
+    units = min(work.parts.size(part) << work.cut.stage_shift, all_units - first_unit);
     outputs = static_cast<int>(min(std::int64_t{tiles} * tile, work.n - first_output));
   }
 };
@@ -98,88 +99,121 @@ struct StageScales {
     return needs_decoding() && work.scale_rows != ScaleRows::any;
   }
   __device__ bool needs_decoding() const { return Nested || 1 << work.scales.shift > inputs_each; }
-  /// A unit's first number in a row. Copies begin at multiples of 16 bytes, and have as many bytes
-  /// as fp32 scales.
+  /// A unit's first number in a row.
   __device__ int first_number(int unit) const {
     return unit * (unit_inputs / 32) >> (work.scales.shift - 5);
   }
+  /// Those that need decoding are copied once for all units of a stage, from a multiple of 16
+  /// bytes on: as many bytes as the fp32 scales of a unit have.
   __device__ int first_copied(int unit) const { return first_number(unit) / per_copy * per_copy; }
 };
 
+/// An array that has an element for each of 2^shift groups of 32 weights. Groups are counted in 31
+/// bits from a first one on.
+template <class T>
+class PerGroups {
+ public:
+  __device__ PerGroups(const T* array, std::int64_t first_group, int shift)
+      : first_(array + (first_group >> shift)),
+        before_(static_cast<unsigned>(first_group - (first_group >> shift << shift))),
+        shift_(shift) {}
+  __device__ const T* at(unsigned group) const { return first_ + ((before_ + group) >> shift_); }
+
+ private:
+  const T* first_;
+  unsigned before_;
+  int shift_;
+};
+
 /// What a warp of decoders does: it writes the scales of a stage, of each output in each unit.
-template <int Halves, bool Nested>
+template <class Entry, int Halves, bool Nested>
 class ScaleDecoder {
+  using Number = std::conditional_t<Nested, std::uint8_t, float>;
   static constexpr int count = StageScales<Halves, Nested>::count;
   static constexpr int inputs_each = StageScales<Halves, Nested>::inputs_each;
   static constexpr int per_copy = StageScales<Halves, Nested>::per_copy;
   static constexpr int row_bytes = count * 4;
-  static constexpr int most = teams * max_team_tiles * tile / 32;  ///< Rows of a lane.
-  static constexpr int at_once = 4;  ///< So that their latencies overlap.
+  /// A lane has every 32nd output, in all units of a stage.
+  static constexpr int most = 12;
+  static constexpr int at_once = 4 / Halves;  ///< So that their latencies overlap.
+  static_assert(teams * max_team_tiles * tile <= (most - 2) * 32);
 
  public:
-  /// `map`: a copy of that of nested ones.
-  __device__ ScaleDecoder(const FewRows<Nested>& work, const Share& share, int lane,
-                          const float* map)
+  __device__ ScaleDecoder(const FewRows<Nested>& work, const Share& share, int lane)
       : of_(work.scales),
         scales_{work},
-        k_(work.k),
         share_(share),
-        map_(map),
+        map_(lane),
+        numbers_(numbers(work.scales), first_group(work, share), work.scales.shift - 5),
+        seconds_(work.scales.nested.absmax, first_group(work, share),
+                 work.scales.shift - 5 + work.scales.second_shift),
         lane_(lane),
         outputs_(work.layout.outputs),
-        shift_(work.cut.stage_shift) {}
+        shift_(work.cut.stage_shift),
+        row_groups_(static_cast<unsigned>(work.k / 32)),
+        lanes_group_(lane * row_groups_),
+        lanes_place_(lane * row_bytes),
+        k_(work.k) {}
 
   /// Begins to read what decode() will need of a stage: nested second scales, and numbers that are
   /// not copied.
   __device__ void read(int stage) {
     if (!scales_.are_whole()) return;
 #pragma unroll
-    for (int i = 0; i < most; ++i) {
-      const Row row(*this, i, stage);
-      if (!row.exists) continue;
-      const std::int64_t number = row.weight >> of_.shift;
-      if constexpr (Nested) seconds_[i] = second_of(number);
-      if (scales_.are_copied()) continue;
+    for (int i = 0; Nested && i < most; ++i) {
+      const Row row(*this, i);
+      if (!row.may_be_in_block()) break;
+      if (row.exists(stage)) second_[i] = __ldg(seconds_.at(row.group(stage)));
+    }
+#pragma unroll
+    for (int i = 0; !scales_.are_copied() && i < most; ++i) {
+      const Row row(*this, i);
+      if (!row.may_be_in_block()) break;
+      if (!row.exists(stage)) continue;
+      const Number* const numbers = numbers_.at(row.group(stage));
       if constexpr (Nested) {
-        const auto* const words = reinterpret_cast<const std::uint32_t*>(of_.nested.codes + number);
+        const auto* const words = reinterpret_cast<const std::uint32_t*>(numbers);
         words_[i][0] = __ldg(words), words_[i][1] = __ldg(words + Halves - 1);
       } else {
-        words_[i][0] = __float_as_uint(__ldg(of_.absmax + number));
-        words_[i][1] = __float_as_uint(__ldg(of_.absmax + number + has_two_words()));
+        words_[i][0] = __float_as_uint(__ldg(numbers));
+        words_[i][1] = __float_as_uint(__ldg(numbers + has_two_words()));
       }
     }
   }
 
   /// Writes those of a stage. What does not exist is not written, or 0 where others of a unit do.
   __device__ void decode(int stage, std::uint32_t to) {
-    to += lane_ * row_bytes;
     if (!scales_.are_whole()) {
-      for (int i = 0; has_row(i); ++i) read_and_decode(Row(*this, i, stage), to + place(i));
+#pragma unroll 1
+      for (int i = 0; Row(*this, i).may_be_in_block(); ++i) {
+        if (const Row row(*this, i); row.exists(stage)) read_and_decode(stage, row, to);
+      }
       return;
+    }
+    const int first_unit = share_.first_unit + (stage << shift_);
+    const int first_copied = scales_.first_copied(first_unit);
+    // What was copied of an output is where its scales in the first unit will be.
+#pragma unroll
+    for (int i = 0; scales_.are_copied() && i < most; ++i) {
+      const Row row(*this, i);
+      if (!row.may_be_in_block()) break;
+      if (!row.is_in_block()) continue;
+      const int number = scales_.first_number(first_unit + row.unit) - first_copied;
+      const std::uint32_t word = to + row.place_in_unit() + number * (16 / per_copy);
+      words_[i][0] = read_stage<std::uint32_t>(word);
+      if (has_two_words()) words_[i][1] = read_stage<std::uint32_t>(word + 4);
     }
 #pragma unroll
     for (int first = 0; first < most; first += at_once) {
-      if (!has_row(first)) break;
+      if (!Row(*this, first).may_be_in_block()) break;
       float scales[at_once][count];
 #pragma unroll
-      for (int a = 0; a < at_once && first + a < most; ++a) {
-        const int i = first + a;
-        if (!scales_.are_copied() || !has_row(i)) break;
-        const unsigned unit = share_.first_unit + (stage << shift_) + unit_of(i);
-        const unsigned number = scales_.first_number(unit) % per_copy;
-        words_[i][0] = read_stage<std::uint32_t>(to + place(i) + number * (16 / per_copy));
-        if (has_two_words()) {
-          words_[i][1] = read_stage<std::uint32_t>(to + place(i) + number * (16 / per_copy) + 4);
-        }
-      }
-#pragma unroll
-      for (int a = 0; a < at_once && first + a < most; ++a) {
+      for (int a = 0; a < at_once; ++a) {
         const std::uint32_t(&words)[2] = words_[first + a];
-        if (!has_row(first + a)) break;
 #pragma unroll
         for (int j = 0; j < count; ++j) {
           if constexpr (Nested) {
-            scales[a][j] = map_[words[j / 4] >> j % 4 * 8 & 0xff];
+            scales[a][j] = map_.entry(words[j / 4], j % 4);
           } else {
             const bool is_first = j * inputs_each < 1 << of_.shift;
             scales[a][j] = __uint_as_float(is_first ? words[0] : words[1]);
@@ -187,16 +221,15 @@ class ScaleDecoder {
         }
       }
 #pragma unroll
-      for (int a = 0; a < at_once && first + a < most; ++a) {
-        const int i = first + a;
-        if (!has_row(i)) break;
+      for (int a = 0; a < at_once; ++a) {
+        const Row row(*this, first + a);
 #pragma unroll
         for (int j = 0; Nested && j < count; ++j) {
-          scales[a][j] = nf4::nested_scale(scales[a][j], seconds_[i], of_.nested.offset);
+          scales[a][j] = nf4::nested_scale(scales[a][j], second_[first + a], of_.nested.offset);
         }
 #pragma unroll
-        for (int j = 0; j < count; j += 4) {
-          write_stage(to + place(i) + j * 4,
+        for (int j = 0; row.is_in_block() && j < count; j += 4) {
+          write_stage(to + row.place() + j * 4,
                       {scales[a][j], scales[a][j + 1], scales[a][j + 2], scales[a][j + 3]});
         }
       }
@@ -204,61 +237,81 @@ class ScaleDecoder {
   }
 
  private:
-  /// The scales of an output in a unit of a stage; a lane has every 32nd row.
+  /// The scales of an output in a unit of a stage.
   struct Row {
-    std::int64_t weight;  ///< The first.
-    int steps;            ///< From there on in the row of weights.
-    bool exists;
+    const ScaleDecoder& of;
+    int unit, first_output;  ///< That of lane 0.
 
-    __device__ Row(const ScaleDecoder& of, int i, int stage) {
-      const int in_stage = of.unit_of(i), output = of.lane_ + i * 32 - in_stage * of.outputs_;
-      const int in_share = (stage << of.shift_) + in_stage, unit = of.share_.first_unit + in_share;
-      weight = (of.share_.first_output + output) * of.k_ + std::int64_t{unit} * unit_inputs;
-      steps = static_cast<int>(of.k_ / step) - unit * unit_steps;
-      exists = of.has_row(i) && output < of.share_.outputs && in_share < of.share_.units;
+    __device__ Row(const ScaleDecoder& of, int i)
+        : of(of), unit(i & ((1 << of.shift_) - 1)), first_output((i >> of.shift_) * 32) {}
+    __device__ int output() const { return first_output + of.lane_; }
+    /// Of any lane.
+    __device__ bool may_be_in_block() const { return first_output < of.outputs_; }
+    __device__ bool is_in_block() const { return of.lane_ < of.outputs_ - first_output; }
+    __device__ bool exists(int stage) const {
+      return of.lane_ < of.share_.outputs - first_output &&
+             unit < of.share_.units - (stage << of.shift_);
+    }
+    __device__ unsigned group(int stage) const {
+      return of.lanes_group_ + static_cast<unsigned>(first_output) * of.row_groups_ +
+             static_cast<unsigned>((stage << of.shift_) + unit) * (unit_inputs / 32);
+    }
+    __device__ std::uint32_t place_in_unit() const {
+      return of.lanes_place_ + first_output * row_bytes;
+    }
+    __device__ std::uint32_t place() const {
+      return place_in_unit() + unit * of.outputs_ * row_bytes;
     }
   };
 
-  __device__ bool has_row(int i) const { return lane_ + i * 32 < outputs_ << shift_; }
-  __device__ int unit_of(int i) const {  // in a stage
-    const int row = lane_ + i * 32;
-    return (row >= outputs_) + (row >= 2 * outputs_) + (row >= 3 * outputs_);
+  __device__ static const Number* numbers(const ScalesOf<Nested>& scales) {
+    if constexpr (Nested) {
+      return scales.nested.codes;
+    } else {
+      return scales.absmax;
+    }
   }
-  __device__ static std::uint32_t place(int i) { return i * 32 * row_bytes; }
+  __device__ static std::int64_t first_group(const FewRows<Nested>& work, const Share& share) {
+    return (share.first_output * work.k + std::int64_t{share.first_unit} * unit_inputs) / 32;
+  }
   /// Else one word has all of a row's numbers.
   __device__ bool has_two_words() const {
     return Nested ? Halves == 2 : 1 << of_.shift < unit_inputs;
   }
-  __device__ float second_of(std::int64_t number) const {
-    return __ldg(of_.nested.absmax + (number >> of_.second_shift));
-  }
 
-  __device__ void read_and_decode(const Row& row, std::uint32_t to) const {
-    if (!row.exists) return;
+  __device__ void read_and_decode(int stage, const Row& row, std::uint32_t to) const {
+    const int unit = share_.first_unit + (stage << shift_) + row.unit;
+    const std::int64_t weight =
+        (share_.first_output + row.output()) * k_ + std::int64_t{unit} * unit_inputs;
+    const int existing = static_cast<int>(k_ / inputs_each) - unit * count;
 #pragma unroll 1
     for (int j = 0; j < count; ++j) {
-      const std::int64_t number = (row.weight + j * inputs_each) >> of_.shift;
+      const std::int64_t number = (weight + j * inputs_each) >> of_.shift;
       float scale = 0;
-      if (j < row.steps * Halves) {
+      if (j < existing) {
         if constexpr (Nested) {
-          scale = nf4::nested_scale(map_[__ldg(of_.nested.codes + number)], second_of(number),
+          scale = nf4::nested_scale(map_.entry(__ldg(of_.nested.codes + number), 0),
+                                    __ldg(of_.nested.absmax + (number >> of_.second_shift)),
                                     of_.nested.offset);
         } else {
           scale = __ldg(of_.absmax + number);
         }
       }
-      write_stage(to + j * 4, scale);
+      write_stage(to + row.place() + j * 4, scale);
     }
   }
 
   const ScalesOf<Nested>& of_;
   StageScales<Halves, Nested> scales_;
-  std::int64_t k_;
   const Share& share_;
-  const float* map_;
+  SharedMap<Entry> map_;
+  PerGroups<Number> numbers_;
+  PerGroups<float> seconds_;
   int lane_, outputs_, shift_;
+  unsigned row_groups_, lanes_group_, lanes_place_;
+  std::int64_t k_;
   std::uint32_t words_[most][2] = {};
-  float seconds_[most] = {};
+  float second_[most] = {};
 };
 
 /// How a stage of the ring is filled with codes, scales and activations.
@@ -275,28 +328,28 @@ class StageCopies {
   __device__ void copy_weights(int stage, int at) const {
     const bool copies_scales = scales_.are_copied(), decodes_scales = scales_.are_decoded();
     std::uint64_t* const filled = &barriers_.filled[at];
-    std::uint64_t* const scales_filled = decodes_scales ? &barriers_.copied[at] : filled;
+    std::uint64_t* const copied = &barriers_.copied[at];
     const int bytes = layout_.codes_bytes + layout_.activations_bytes;
     arrive_expecting(filled, bytes + (copies_scales && !decodes_scales ? layout_.scales_bytes : 0));
-    if (copies_scales && decodes_scales) arrive_expecting(scales_filled, layout_.scales_bytes);
-    const int unit = first_unit(stage), stage_units = work_.cut.stage_units();
+    if (copies_scales && decodes_scales) arrive_expecting(copied, layout_.outputs * scale_bytes);
+    const int unit = first_unit(stage);
 #pragma unroll 1
     for (int box = 0; box < work_.boxes.count; ++box) {
       const int output = box * work_.boxes.tiles * tile;
       const int row = static_cast<int>(share_.first_output) + output;
-      const unsigned to = layout_.codes + at * layout_.codes_bytes + output * unit_bytes;
-      if (stage_units == 1) {
-        bulk_load_tile(to, &work_.codes_map, row, unit * unit_bytes, shared_address(filled));
+      const unsigned codes = layout_.codes + at * layout_.codes_bytes + output * unit_bytes;
+      if (work_.cut.stage_shift == 0) {
+        bulk_load_tile(codes, &work_.codes_map, row, unit * unit_bytes, shared_address(filled));
       } else {  // then there is one box
-        bulk_load_tiles(to, &work_.codes_map, row, unit, shared_address(filled));
+        bulk_load_tiles(codes, &work_.codes_map, row, unit, shared_address(filled));
       }
       if (!copies_scales) continue;
-#pragma unroll 1
-      for (int i = 0; i < stage_units; ++i) {
-        bulk_load_tile(layout_.scales + at * layout_.scales_bytes +
-                           (i * layout_.outputs + output) * scale_bytes,
-                       &work_.scales_map, row, scales_.first_copied(unit + i),
-                       shared_address(scales_filled));
+      const unsigned scales = layout_.scales + at * layout_.scales_bytes + output * scale_bytes;
+      if (decodes_scales) {
+        bulk_load_tile(scales, &work_.scales_map, row, scales_.first_copied(unit),
+                       shared_address(copied));
+      } else {
+        bulk_load_tiles(scales, &work_.scales_map, row, unit, shared_address(filled));
       }
     }
   }

@@ -37,6 +37,11 @@ struct Cut {
   __host__ __device__ int stage_units() const { return 1 << stage_shift; }
 };
 
+/// The stages that have so many inputs. A block's begin at a multiple of a stage's units.
+inline std::int64_t stages_over(std::int64_t inputs, const Cut& cut) {
+  return blocks_over(inputs, unit_inputs << cut.stage_shift);
+}
+
 /// Copies of a stage's codes: each of up to 256 outputs, all alike.
 struct Boxes {
   int count, tiles;  ///< Per unit, and of each.
@@ -95,9 +100,10 @@ inline double estimated_cycles(const Cut& cut, const Problem& problem, int multi
   constexpr int adding_parts = 5000, adding_part = 100;
   constexpr int rows = 12;  // as there may be 8 or 16
   const std::int64_t blocks = std::int64_t{cut.groups} * cut.parts;
-  const std::int64_t part_units = blocks_over(blocks_over(problem.k, unit_inputs), cut.parts);
+  const std::int64_t part_stages = blocks_over(stages_over(problem.k, cut), cut.parts);
+  const std::int64_t part_units = part_stages << cut.stage_shift;
   const std::int64_t waves = blocks_over(blocks, multiprocessors);
-  const std::int64_t stages = waves * blocks_over(part_units, cut.stage_units());
+  const std::int64_t stages = waves * part_stages;
   const double weights = static_cast<double>(problem.n) * static_cast<double>(problem.k);
   const double weight_bytes = weights * (0.5 + 4.0 / 64);
   const auto activation_bytes = static_cast<double>(blocks * part_units * unit_inputs * 2 * rows);
@@ -126,10 +132,9 @@ inline Cut few_rows_cut(const Problem& problem, const Device& device) {
     Cut cut{.parts = parts,
             .groups = static_cast<int>(groups),
             .tiles = static_cast<int>(blocks_over(tiles, groups))};
-    const std::int64_t part_units = blocks_over(units, parts);
     // Several units of a stage are copied at once, where a row has whole ones.
     while (cut.stage_shift < 2 && problem.k % unit_inputs == 0 &&
-           2 * cut.stage_units() <= part_units &&
+           2 * cut.stage_units() * parts <= units &&
            2 * cut.stage_units() * cut.tiles <= teams * max_team_tiles) {
       ++cut.stage_shift;
     }

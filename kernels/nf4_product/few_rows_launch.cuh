@@ -7,17 +7,24 @@
 namespace reprolab::nf4_product {
 
 /// Numbers are what scales are, or the codes of.
-inline ScaleRows scale_rows(const Problem& problem) {
+inline ScaleRows scale_rows(const Problem& problem, const Cut& cut) {
   const bool is_nested = problem.is_nested();
   const void* const numbers = is_nested ? static_cast<const void*>(problem.nested.codes)
                                         : static_cast<const void*>(problem.absmax);
-  if (problem.k % unit_inputs != 0 || !is_aligned(numbers)) return ScaleRows::any;
+  constexpr std::int64_t max_k = 1 << 26;  // a block's groups of weights are counted in 31 bits
+  if (problem.k % unit_inputs != 0 || problem.k > max_k || !is_aligned(numbers)) {
+    return ScaleRows::any;
+  }
   if (is_nested && (problem.block_size > step || problem.nested.block_size < 8)) {
     return ScaleRows::any;
   }
-  const std::int64_t row_bytes = problem.k / problem.block_size * (is_nested ? 1 : 4);
+  const int number_bytes = is_nested ? 1 : 4;
+  const std::int64_t row_bytes = problem.k / problem.block_size * number_bytes;
   const bool has_rows = problem.k % problem.block_size == 0 && row_bytes % 16 == 0;
-  return has_rows ? ScaleRows::copied : ScaleRows::whole;
+  const bool is_decoded = is_nested || problem.block_size > step;
+  const int stage_bytes = cut.stage_units() * unit_inputs / problem.block_size * number_bytes;
+  const bool fits = !is_decoded || stage_bytes <= unit_scales(problem.block_size) * 4;
+  return has_rows && fits ? ScaleRows::copied : ScaleRows::whole;
 }
 
 template <bool Nested>
@@ -50,6 +57,7 @@ cudaError_t describe_maps(const Problem& problem, int rows, FewRows<Nested>& wor
   if (error != cudaSuccess || work.scale_rows != ScaleRows::copied) return error;
   const std::int64_t numbers = problem.k / problem.block_size;
   const auto copied_bytes = static_cast<unsigned>(4 * unit_scales(problem.block_size));
+  const bool is_decoded = Nested || problem.block_size > step;
   return describe({.type = Nested ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
                    .first = Nested ? static_cast<const void*>(problem.nested.codes)
                                    : static_cast<const void*>(problem.absmax),
@@ -58,7 +66,9 @@ cudaError_t describe_maps(const Problem& problem, int rows, FewRows<Nested>& wor
                    .stride_bytes = numbers * (Nested ? 1 : 4),
                    .tile_rows = box_outputs,
                    .tile_columns = copied_bytes / (Nested ? 1 : 4),
-                   .swizzle = CU_TENSOR_MAP_SWIZZLE_NONE},
+                   .swizzle = CU_TENSOR_MAP_SWIZZLE_NONE,
+                   .copied_tiles = is_decoded ? 0 : stage_units,
+                   .tile_bytes = copied_bytes},
                   work.scales_map);
 }
 
@@ -85,9 +95,9 @@ cudaError_t launch_few_rows(const Problem& problem, cudaStream_t stream) {
       .cut = cut,
       .boxes = Boxes(cut),
       .groups = {static_cast<int>(blocks_over(problem.n, tile)), cut.groups},
-      .parts = {static_cast<int>(blocks_over(problem.k, unit_inputs)), cut.parts},
+      .parts = {static_cast<int>(stages_over(problem.k, cut)), cut.parts},
       .layout = FewRowsLayout(cut, rows, unit_scales(problem.block_size), device.shared_bytes),
-      .scale_rows = scale_rows(problem),
+      .scale_rows = scale_rows(problem, cut),
       .scales = ScalesOf<Nested>(problem),
       .table = table_of(problem)};
   if (device.capability >= 90) {

@@ -17,7 +17,7 @@ Problem product(std::int64_t n, std::int64_t k, int block_size = 64, std::int64_
 TEST(FewRowsCut, CoversEveryOutputAndInputAndHasRoom) {
   for (const Device& device : devices) {
     for (const std::int64_t n : {1, 16, 17, 1000, 1024, 5120, 8192, 28672, 57344, 1 << 20}) {
-      for (const std::int64_t k : {64, 192, 256, 1024, 4160, 5120, 8192, 28672, 1 << 20}) {
+      for (const std::int64_t k : {64, 192, 256, 1024, 2304, 4160, 5120, 8192, 28672, 1 << 20}) {
         for (const int block_size : {32, 64, 4096}) {
           const Problem problem = product(n, k, block_size);
           const Cut cut = few_rows_cut(problem, device);
@@ -25,7 +25,7 @@ TEST(FewRowsCut, CoversEveryOutputAndInputAndHasRoom) {
           ASSERT_GT(cut.parts, 0);
           EXPECT_GE(std::int64_t{cut.groups} * cut.tiles * tile, n);
           EXPECT_LE(cut.groups, blocks_over(n, tile));  // none without outputs
-          EXPECT_LE(cut.parts, blocks_over(k, unit_inputs));
+          EXPECT_LE(cut.parts, stages_over(k, cut));    // each has inputs
           EXPECT_LE(cut.tiles << cut.stage_shift, teams * max_team_tiles);
           if (k % unit_inputs != 0) {
             EXPECT_EQ(cut.stage_units(), 1);
