@@ -123,8 +123,9 @@ def page_by_gpu(recorded: list[Machine], seen_from: Path) -> str:
         links = (link(name, f"{folder}/{name}/README.md") for name in found.runs)
         own = link(markdown_escape(gpu), f"{folder}/README.md")
         lines.append(f"- {own}: {', '.join(links)}")
-    ledgers = [found.decisions for found in recorded]
-    details = [relative(found.folder / "claims.md", seen_from) for found in recorded]
+    decided = deciding(recorded)
+    machines, ledgers = [m.evidence for m in decided], [m.decisions for m in decided]
+    details = [relative(found.folder / "claims.md", seen_from) for found in decided]
     tables = [replace(ledger.ledger_by_gpu(machines, ledgers, details, seen_from), banner="")]
     for name in names():
         if table := kernels_by_gpu(name, runs_of(name, recorded)):
@@ -271,7 +272,18 @@ def kernels_by_gpu(name: str, runs: dict[str, Run]) -> Table | None:
     return table_by_gpu(name, brief) if len(brief) > 1 else None
 
 
+def deciding(recorded: list[Machine], source: Source | None = None) -> list[Machine]:
+    """Those with a run that decides claims of the source; else of any; else all."""
+
+    def decides(run: Run) -> bool:
+        return bool(run.decisions) and (source is None or run.source.id == source.id)
+
+    found = [m for m in recorded if any(map(decides, m.runs.values()))]
+    return found or (deciding(recorded) if source else recorded)
+
+
 def how_claims_went(source: Source, recorded: list[Machine], seen_from: Path) -> str:
+    recorded = deciding(recorded, source)
     what = f"claims of {source.author} ({source.reference})"
     of_gpu = [[d for d in m.decisions if d.source.id == source.id] for m in recorded]
     if len(recorded) > 1:

@@ -131,6 +131,20 @@ def test_an_experiment_that_decides_no_claim(place, edited):
     assert run(place, "--check") == 0
 
 
+def test_a_gpu_on_which_nothing_decides_a_claim(place, edited):
+    """It has a page, and a link from that of all; claims are counted and shown without it."""
+    readme = place / "README.md"
+    run(place)
+    before = readme.read_text()
+    other = edited("ceilings", "recorded/a100/ceilings")
+    other.provenance(gpu={"name": "NVIDIA A100"})
+    other.write()
+    assert run(place) == 0
+    assert readme.read_text() == before
+    every = (place / "recorded/README.md").read_text()
+    assert "[A100](a100/README.md): [ceilings]" in every and "| claim | source | H200 |" in every
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
