@@ -73,9 +73,11 @@ inline ManyRowsCut many_rows_cut(const Problem& problem, const Device& device) {
         std::clamp<std::int64_t>(device.multiprocessors / parts, 1, blocks_over(problem.n, 64)),
         blocks_over(problem.n * problem.k, std::int64_t{1} << 30));
     const std::int64_t passes = blocks_over(blocks_over(problem.n, groups), pass);
-    // In the time of a pass of 256 outputs over a unit; the sum of the parts takes that of eight.
+    // In the time of a pass of 256 outputs over a unit, for the same number of rows. Parts take a
+    // launch to be added, and are written and read.
+    const double adding = 4 + static_cast<double>(parts * problem.n) / 9000;
     const double load =
-        static_cast<double>(passes * blocks_over(units, parts)) + (parts > 1 ? 8 : 0);
+        static_cast<double>(passes * blocks_over(units, parts)) + (parts > 1 ? adding : 0);
     if (best.parts == 0 || load < least) {
       best = {static_cast<int>(groups), parts};
       least = load;
