@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,10 +40,10 @@ class Experiment:
     checks: tuple[Step, ...]
     passes: dict[str, Step]
 
-    def passes_in(self, folder: Path) -> dict[str, Step]:
-        """Those that a run's folder has to have, and those that it need not but does."""
-        steps = self.passes.items()
-        return {n: s for n, s in steps if not s.torch or (folder / f"{n}.json").exists()}
+    def passes_in(self, folder: Path, known: Collection[Path] = ()) -> dict[str, Step]:
+        """Those that a run's folder has to have, and those that it need not but does, or will."""
+        files = ((n, s, folder / f"{n}.json") for n, s in self.passes.items())
+        return {n: s for n, s, file in files if not s.torch or file in known or file.exists()}
 
 
 def names() -> list[str]:

@@ -91,10 +91,11 @@ def load_run(
     Claims are decided by `evidence`; where it is not given, by all that is in the machine's folder
     of data/recorded, so that a claim has one verdict everywhere, and elsewhere by this run alone.
     """
-    passes = {}
-    for p, step in declared.experiment(name).passes_in(folder).items():
-        file, known = folder / f"{p}.json", evidence and evidence.results.get((name, p))
-        passes[p] = known if known and known.file == file else load(file, name, p)
+    passes, results = {}, evidence.results.values() if evidence else ()
+    known = {r.file: r for r in results if r.experiment == name}  # some are not written yet
+    for p, step in declared.experiment(name).passes_in(folder, known).items():
+        file = folder / f"{p}.json"
+        passes[p] = known.get(file) or load(file, name, p)
         require(passes[p], step)
     steps = declared.experiment(name).passes
     (_, first), *others = passes.items()

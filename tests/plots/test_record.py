@@ -112,6 +112,13 @@ def test_several_gpus_are_columns_of_one_table(with_h200, capsys):
     assert elsewhere == ["only on T4"] * 2 and on_t4.startswith("not reproduced: ")
 
 
+def test_a_pass_that_a_run_need_not_have_is_on_its_page(edited, project):
+    edited("product", "mine/product").write()
+    assert record(project, "h200", project / "mine") == 0
+    assert "humming" in (project / "data/recorded/h200/product/README.md").read_text()
+    assert run(project, "document", "--check") == 0
+
+
 def test_a_unit_is_told_apart_and_an_old_run_is_replaced(project, capsys):
     assert record(project, "a100", make_up("a100", project / "mine", ["puzzle", "table2"])) == 0
     capsys.readouterr()
