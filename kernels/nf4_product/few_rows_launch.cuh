@@ -6,6 +6,11 @@
 
 namespace reprolab::nf4_product {
 
+/// Whether scales are not copied to a stage as the fp32 numbers that it has for each step.
+inline bool needs_decoding(const Problem& problem) {
+  return problem.is_nested() || problem.block_size > step;
+}
+
 /// Numbers are what scales are, or the codes of.
 inline ScaleRows scale_rows(const Problem& problem, const Cut& cut) {
   const bool is_nested = problem.is_nested();
@@ -21,9 +26,8 @@ inline ScaleRows scale_rows(const Problem& problem, const Cut& cut) {
   const int number_bytes = is_nested ? 1 : 4;
   const std::int64_t row_bytes = problem.k / problem.block_size * number_bytes;
   const bool has_rows = problem.k % problem.block_size == 0 && row_bytes % 16 == 0;
-  const bool is_decoded = is_nested || problem.block_size > step;
   const int stage_bytes = cut.stage_units() * unit_inputs / problem.block_size * number_bytes;
-  const bool fits = !is_decoded || stage_bytes <= unit_scales(problem.block_size) * 4;
+  const bool fits = !needs_decoding(problem) || stage_bytes <= unit_scales(problem.block_size) * 4;
   return has_rows && fits ? ScaleRows::copied : ScaleRows::whole;
 }
 
@@ -57,7 +61,6 @@ cudaError_t describe_maps(const Problem& problem, int rows, FewRows<Nested>& wor
   if (error != cudaSuccess || work.scale_rows != ScaleRows::copied) return error;
   const std::int64_t numbers = problem.k / problem.block_size;
   const auto copied_bytes = static_cast<unsigned>(4 * unit_scales(problem.block_size));
-  const bool is_decoded = Nested || problem.block_size > step;
   return describe({.type = Nested ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
                    .first = Nested ? static_cast<const void*>(problem.nested.codes)
                                    : static_cast<const void*>(problem.absmax),
@@ -67,7 +70,7 @@ cudaError_t describe_maps(const Problem& problem, int rows, FewRows<Nested>& wor
                    .tile_rows = box_outputs,
                    .tile_columns = copied_bytes / (Nested ? 1 : 4),
                    .swizzle = CU_TENSOR_MAP_SWIZZLE_NONE,
-                   .copied_tiles = is_decoded ? 0 : stage_units,
+                   .copied_tiles = needs_decoding(problem) ? 0 : stage_units,
                    .tile_bytes = copied_bytes},
                   work.scales_map);
 }

@@ -61,7 +61,7 @@ class ScaleDecoder {
   static constexpr int inputs_each = StageScales<Halves, Nested>::inputs_each;
   static constexpr int per_copy = StageScales<Halves, Nested>::per_copy;
   static constexpr int row_bytes = count * 4;
-  /// A lane has every 32nd output, in all units of a stage.
+  /// A lane has every 32nd output, in all units of a stage: up to 10 in one, or 3 in each of four.
   static constexpr int most = 12;
   static constexpr int at_once = 4 / Halves;  ///< So that their latencies overlap.
   static_assert(teams * max_team_tiles * tile <= (most - 2) * 32);

@@ -11,9 +11,10 @@ namespace reprolab::nf4_product {
 /// How scales can come to a stage.
 enum class ScaleRows {
   copied,  ///< Units begin at multiples of a scale's weights, or the other way round, and the
-           ///< accelerator can copy the numbers of each row of weights.
+           ///< accelerator can copy the numbers that a stage needs of each row of weights to where
+           ///< the scales of its first unit will be.
   whole,   ///< The first of that.
-  any
+  any      ///< Decoders look for each scale by itself.
 };
 
 /// What the kernel is given. The accelerator's maps are used from compute capability 9.0 on.
