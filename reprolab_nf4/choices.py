@@ -1,7 +1,7 @@
 """Which way of multiplying is the fastest for a layer and a number of rows, by measured times.
 
-A table is of one GPU: measured by `make tune`, or recorded for an architecture in data/products/.
-Needs nothing but the standard library.
+A table is of one GPU: measured by `make tune`, or recorded in data/products/, for others of its
+architecture too. Needs nothing but the standard library.
 """
 
 import json
@@ -69,15 +69,17 @@ class Table:
         return found
 
 
-def recorded(compute_capability: str) -> Table | None:
-    """None where no GPU of that architecture was measured."""
-    return next(map(read, files(compute_capability)), None)
+def recorded(gpu: str, compute_capability: str) -> Table | None:
+    """Of that GPU by its name, or else of its architecture; None where neither was measured."""
+    return next(map(read, files(gpu, compute_capability)), None)
 
 
-def files(compute_capability: str) -> list[Path]:
+def files(gpu: str, compute_capability: str) -> list[Path]:
     """The file of what is recorded, if there is any."""
-    path = RECORDED / f"sm_{compute_capability.replace('.', '')}.json"
-    return [path] * path.is_file()
+    architecture = f"sm_{compute_capability.replace('.', '')}"
+    own = [p for p in sorted(RECORDED.glob(f"{architecture}_*.json")) if read(p).gpu == gpu]
+    usual = RECORDED / f"{architecture}.json"
+    return own[:1] or [usual] * usual.is_file()
 
 
 def read(path: str | PathLike) -> Table:

@@ -162,7 +162,7 @@ def advice(
             gpu.forget()
     own = f"bitsandbytes {bitsandbytes.__version__}"
     said = text(name, own, phases, kernels, refused, multiplying.knows_fused_products())
-    is_known = choices.recorded(multiplying.capability(device)) is not None
+    is_known = choices.recorded(gpu.name(), multiplying.capability(device)) is not None
     return said if is_known else f"{said}\n\n{NO_TIMES}"
 
 

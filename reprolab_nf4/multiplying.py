@@ -180,7 +180,7 @@ class Ways:
         found = capability(device) if self._products != DEQUANTIZE else None
         table = self._table
         if found and (table is None or table.compute_capability != found):
-            table = recorded(found)
+            table = recorded(torch.cuda.get_device_name(device), found)
             if self._table is not None:
                 given, taken = self._table.compute_capability, "recorded" if table else "no"
                 what = f"is of compute capability {given}, this GPU of {found}"

@@ -132,7 +132,7 @@ class Bench:
         if "kernel_time" in found.samples and not found.failed and not row.may_fuse():
             read, written = facts["quantized_bytes"], 2 * facts["weights"]
             more["bytes"] = {"read": choices.tokens * read, "written": choices.tokens * written}
-        described = row.described(self.gpu.facts()["compute_capability"])
+        described = row.described(self.gpu.facts())
         described |= {"deviation": found.deviation}
         return result_file.record(described, problem, **found.told(), **more)
 

@@ -149,7 +149,7 @@ class Rounds:
         if row.kernel in self.failed:
             self.found[row].end("launch_failed", self.failed[row.kernel])
             return
-        row.require(self.bench.gpu.facts()["compute_capability"])
+        row.require(self.bench.gpu.facts())
         if wrong := self.bench.wrong_weights(row):
             self.found[row].end("mismatch", *wrong)
             return

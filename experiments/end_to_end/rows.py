@@ -5,7 +5,7 @@ torch is imported where a row is put in place, and not before.
 
 import hashlib
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -29,6 +29,8 @@ DEVIATIONS = {
     "fused": f"products that are faster so {OTHER_SUMS}",
 }
 DIGESTS = BUILT.parent / "bin/code_digest"
+
+Facts = Mapping[str, Any]  # of a GPU: Gpu.facts()
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,13 @@ class Row:
 
         return self.kind == "fused" or (self.kind == "installed" and knows_fused_products())
 
-    def require(self, compute_capability: str) -> None:
+    def require(self, gpu: Facts) -> None:
         """InputError where the row cannot be run on such a GPU."""
-        if self.kind == "fused" and not choices.recorded(compute_capability):
-            what = f"compute capability {compute_capability}"
+        if self.kind == "fused" and not choices.recorded(*model_of(gpu)):
+            what = f"compute capability {gpu['compute_capability']}"
             raise InputError(f"no times of products are recorded for {what}")
 
-    def described(self, compute_capability: str) -> dict[str, Any]:
+    def described(self, gpu: Facts) -> dict[str, Any]:
         """What a result file says of the row, whatever came of it."""
         source = f"kernels/nf4/{self.kernel}.cu"
         if self.kind != "kernel":
@@ -89,7 +91,7 @@ class Row:
             "lineage": self.lineage,
             "source_file": source,
             "deviation": None,
-            "code": code_of(self, compute_capability),
+            "code": code_of(self, gpu),
         }
 
 
@@ -113,25 +115,29 @@ def check(chosen: Sequence[Row]) -> None:
             raise InputError(f"PEER: there are two rows '{name}'; name one: PEER=other=path")
 
 
-def code_of(row: Row, compute_capability: str) -> dict[str, Any] | None:
+def code_of(row: Row, gpu: Facts) -> dict[str, Any] | None:
     """The code under a row, as data/results.schema.json describes it; None where only the driver
     compiles it for this GPU.
     """
-    gpu = int(compute_capability.replace(".", ""))
+    architecture = int(gpu["compute_capability"].replace(".", ""))
     if row.kind == "kernel":
-        return chosen_code(machine_code(BUILT), [f"kernels/nf4/{row.kernel}.cu"], gpu)
+        return chosen_code(machine_code(BUILT), [f"kernels/nf4/{row.kernel}.cu"], architecture)
     if row.kind == "fused":  # all that may be chosen, and what chooses
         known = machine_code(BUILT)
         products = sorted({source for source, _ in known if source.startswith(PRODUCTS)})
-        code = chosen_code(known, [DEQUANTIZES, *products], gpu)
-        table = {file.name: sha256(file) for file in choices.files(compute_capability)}
+        code = chosen_code(known, [DEQUANTIZES, *products], architecture)
+        table = {file.name: sha256(file) for file in choices.files(*model_of(gpu))}
         return code and code | {"sha256": code["sha256"] | table}
     if row.kind == "peer":
         file = Path(row.library)
     else:
         native = reprolab_nf4.native_library()
         file = Path(vars(native).get("_lib", native)._name)
-    return {"target": f"sm_{gpu}", "sha256": {file.name: sha256(file)}}
+    return {"target": f"sm_{architecture}", "sha256": {file.name: sha256(file)}}
+
+
+def model_of(gpu: Facts) -> tuple[str, str]:
+    return gpu["name"], gpu["compute_capability"]
 
 
 @cache

@@ -14,7 +14,7 @@ import bitsandbytes
 import torch
 
 from experiments.end_to_end import SEED, build, reference
-from experiments.end_to_end.rows import Row
+from experiments.end_to_end.rows import Facts, Row
 from experiments.end_to_end.sizes import BLOCK_SIZE
 from experiments.product.bounds import Interval, Wrong, activations, interval
 from reprolab_nf4 import measuring
@@ -75,8 +75,8 @@ def multiply_4bit(codes: torch.Tensor, state: Any, x: torch.Tensor) -> torch.Ten
     return bitsandbytes.matmul_4bit(x, codes.t(), quant_state=state)
 
 
-def in_nf4(row: Row, compute_capability: str, layer: Layer) -> Held:
-    row.require(compute_capability)
+def in_nf4(row: Row, gpu: Facts, layer: Layer) -> Held:
+    row.require(gpu)
     return layer.nf4
 
 
@@ -166,13 +166,13 @@ class Way:
         return self.described["kernel"]
 
 
-def ways(compute_capability: str) -> list[Way]:
+def ways(gpu: Facts) -> list[Way]:
     """bitsandbytes first: the others are measured for as long as it needs."""
     exact = {"bound": f"{JUDGED}the exact NF4 weights"}
     found = [
         Way(
-            row.described(compute_capability) | exact,
-            partial(in_nf4, row, compute_capability),
+            row.described(gpu) | exact,
+            partial(in_nf4, row, gpu),
             row.in_place,
         )
         for row in (Row("", "installed"), Row("fused", "fused"), Row("fused_exact", "fused"))

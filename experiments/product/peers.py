@@ -129,7 +129,7 @@ def measured(
     """The rows of a result file, of one product after the other; those of a layer follow each
     other. `begin` is called with the number of products that are done and what is next.
     """
-    compared, done = layers.ways(gpu.facts()["compute_capability"]), 0
+    compared, done = layers.ways(gpu.facts()), 0
     for (n, k), found in groupby(products, key=lambda product: product[1:]):
         of_layer = list(found)
         begin(done, f"{n}x{k}")

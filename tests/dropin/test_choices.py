@@ -1,6 +1,7 @@
 """Tables of measured times, and which way of multiplying they choose. Needs no torch."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -62,10 +63,13 @@ def test_what_is_written_is_read(tmp_path, monkeypatch):
     lines = path.read_text().splitlines()
     assert len(lines) == 7 + sum(1 + len(x.us) for x in TABLE.layers)
     assert json.loads(path.read_text())["gpu"] == "NVIDIA H200"
-    # What is recorded is found by its architecture.
+    # What is recorded is found by its GPU, or else by its architecture.
     monkeypatch.setattr(choices, "RECORDED", path.parent)
-    assert choices.recorded("9.0") == TABLE
-    assert choices.recorded("8.0") is None
+    other = replace(TABLE, gpu="NVIDIA H100 PCIe")
+    choices.write(path.with_name("sm_90_h100.json"), other)
+    for gpu, table in (("NVIDIA H100 PCIe", other), ("NVIDIA H100", TABLE), (TABLE.gpu, TABLE)):
+        assert choices.recorded(gpu, "9.0") == table
+    assert choices.recorded(TABLE.gpu, "8.0") is None
 
 
 NO_TIMES = '{{"gpu": "", "compute_capability": "9.0", "source": "", "layers": [{}]}}'
@@ -139,5 +143,6 @@ def test_a_table_that_cannot_be_written_leaves_what_was_there(tmp_path, monkeypa
 
 def test_every_recorded_table_is_of_the_architecture_that_its_name_says():
     for path in choices.RECORDED.glob("*.json"):
-        capability = choices.read(path).compute_capability
-        assert path.name == f"sm_{capability.replace('.', '')}.json"
+        table = choices.read(path)
+        assert path.stem.split("_")[:2] == ["sm", table.compute_capability.replace(".", "")]
+        assert choices.recorded(table.gpu, table.compute_capability) == table

@@ -186,7 +186,7 @@ def stand_ins(monkeypatch):
     for name, stand_in in drop_in().items():
         monkeypatch.setattr(reprolab_nf4, name, stand_in)
     # Products in the fastest way are in the CPU's only way.
-    monkeypatch.setattr(choices, "recorded", lambda compute_capability: TABLE)
+    monkeypatch.setattr(choices, "recorded", lambda *gpu: TABLE)
     code = {"target": "sm_90", "sha256": {"library.so": "0" * 64}}
     monkeypatch.setattr(rows, "code_of", lambda row, gpu: code)
     monkeypatch.setattr(host, "preemptions", lambda: 0)

@@ -232,7 +232,7 @@ def test_products_by_a_table_may_differ_and_need_one(run, monkeypatch):
     monkeypatch.setattr(Row, "in_place", wrong)
     row = run()["fused", "eager"]
     assert (row.outcome, row.deviation) == ("deviation_as_declared", DEVIATIONS["fused"])
-    monkeypatch.setattr(choices, "recorded", lambda compute_capability: None)
+    monkeypatch.setattr(choices, "recorded", lambda *gpu: None)
     row = run()["fused", "graph"]
     assert row.outcome == "unsupported"
     assert row.reason == "no times of products are recorded for compute capability 9.0"

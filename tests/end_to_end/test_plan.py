@@ -161,8 +161,9 @@ def test_the_code_of_products_is_all_that_may_be_chosen_and_what_chooses(monkeyp
     monkeypatch.setattr(rows, "machine_code", lambda library: {(s, 90): s for s in sources})
     table = tmp_path / "sm_90.json"
     table.write_text("{}")
-    monkeypatch.setattr(rows.choices, "files", lambda capability: [table])
-    found = rows.code_of(plan.Row("fused", "fused"), "9.0")
+    of = lambda capability: {"name": "a GPU", "compute_capability": capability}  # noqa: E731
+    monkeypatch.setattr(rows.choices, "files", lambda *gpu: [table])
+    found = rows.code_of(plan.Row("fused", "fused"), of("9.0"))
     digests = {s: s for s in sources[1:]} | {"sm_90.json": rows.sha256(table)}
     assert found == {"target": "sm_90", "sha256": digests}
-    assert rows.code_of(plan.Row("fused", "fused"), "12.0") is None
+    assert rows.code_of(plan.Row("fused", "fused"), of("12.0")) is None

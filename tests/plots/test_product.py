@@ -59,7 +59,7 @@ def test_the_drop_ins_table_is_derived_from_a_run(run, tmp_path, monkeypatch, ca
     monkeypatch.setattr(choices, "RECORDED", tmp_path / "products")
     assert derived(run.write()) == 0
     assert str(tmp_path / "products/sm_90.json") in capsys.readouterr().out
-    found = choices.recorded("9.0")
+    found = choices.recorded("NVIDIA H200", "9.0")
     assert found.gpu == "NVIDIA H200" and found.source.startswith(f"{run.folder}, ")
     layers = {(x.n, x.k, x.type, x.nested): x.us for x in found.layers}
     assert {(*LAYER, "fp16", False), (1024, 8192, "fp16", False)} <= layers.keys()
