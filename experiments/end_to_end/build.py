@@ -58,7 +58,12 @@ def hollow_class(vocab: int) -> type[nn.Linear]:
 def quantized(layer: nn.Linear, device: torch.device) -> nn.Module:
     """bitsandbytes' own layer with random weights; the fp16 ones are gone when it is there."""
     shape = layer.weight.shape
-    codes, state = nf4(torch.empty(shape, dtype=torch.float16, device=device).normal_(0, SCALE))
+    return linear(*nf4(torch.empty(shape, dtype=torch.float16, device=device).normal_(0, SCALE)))
+
+
+def linear(codes: torch.Tensor, state: Any) -> nn.Module:
+    """bitsandbytes' own layer with weights that are quantized already."""
+    shape = state.shape
     how = {"blocksize": BLOCK_SIZE, "compress_statistics": False, "quant_type": "nf4"}
     found = bitsandbytes.nn.Linear4bit(
         shape[1], shape[0], bias=False, compute_dtype=torch.float16, quant_type="nf4", device="meta"

@@ -5,7 +5,7 @@ where they are installed.
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -16,11 +16,11 @@ import torch
 from experiments.end_to_end import SEED, build, reference
 from experiments.end_to_end.rows import Facts, Row
 from experiments.end_to_end.sizes import BLOCK_SIZE
-from experiments.product.bounds import Interval, Wrong, activations, interval
+from experiments.product.bounds import Wrong, activations, interval
 from reprolab_nf4 import measuring
 from reprolab_nf4.advice import Shape
 
-PEERS = ("humming-kernels", "gemlite")  # packages
+PACKAGES = ("humming-kernels", "gemlite")
 INSTALL = '"$(cat build/end_to_end/python)" -m pip install'
 JUDGED = "rounds to 16 bits up to four times, adds in fp32; judged by the fp64 product of "
 INT4_STEPS = 7  # from 0 to the largest weight of a group, at least
@@ -28,12 +28,13 @@ INT4_STEPS = 7  # from 0 to the largest weight of a group, at least
 
 @dataclass(frozen=True)
 class Held:
-    """A layer as one way has it: a product of each copy, and where outputs for Layer.x have to lie.
-    `bytes`: of codes and scales, of one copy.
+    """A layer as one way has it: what each copy computes of activations, and what that has to be
+    for the rows of Layer.x from one on: Wrong, if it is not. `bytes`: of codes and scales, of one
+    copy.
     """
 
-    products: Sequence[Callable[[torch.Tensor], torch.Tensor]]
-    interval: Interval
+    products: Sequence[Callable[[torch.Tensor], Any]]
+    check: Callable[[Any, int], None]
     bytes: int
 
 
@@ -45,6 +46,7 @@ class Layer:
     n: int
     k: int
     max_rows: int
+    seen: dict[Any, Any] = field(default_factory=dict)  # what ways have to agree on
 
     @cached_property
     def x(self) -> torch.Tensor:
@@ -62,12 +64,21 @@ class Layer:
         return empty.normal_(0, build.SCALE, generator=chance)
 
     @cached_property
+    def in_nf4(self) -> Sequence[tuple[torch.Tensor, Any]]:
+        """Codes and bitsandbytes' state of each copy."""
+        return [build.nf4(self.weight) for _ in range(self.copies)]
+
+    @property
+    def exact(self) -> torch.Tensor:
+        """The weights in NF4, in fp32."""
+        return torch.cat([*reference.in_fp32(*self.in_nf4[0])]).view(self.n, self.k)
+
+    @cached_property
     def nf4(self) -> Held:
-        made = [build.nf4(self.weight) for _ in range(self.copies)]
-        weights = torch.cat([*reference.in_fp32(*made[0])]).view(self.n, self.k)
         size = self.n * self.k // 2 + 4 * self.n * self.k // BLOCK_SIZE
-        products = [partial(multiply_4bit, *copy) for copy in made]
-        return Held(products, interval(self.x, weights, weights.abs()), size)
+        products = [partial(multiply_4bit, *copy) for copy in self.in_nf4]
+        weights = self.exact
+        return Held(products, interval(self.x, weights, weights.abs()).check, size)
 
 
 def multiply_4bit(codes: torch.Tensor, state: Any, x: torch.Tensor) -> torch.Tensor:
@@ -84,7 +95,7 @@ def in_16_bits(layer: Layer) -> Held:
     made = [layer.weight.clone() for _ in range(layer.copies)]
     products = [partial(torch.nn.functional.linear, weight=weight) for weight in made]
     weights = layer.weight.float()
-    return Held(products, interval(layer.x, weights, weights.abs()), layer.weight.nbytes)
+    return Held(products, interval(layer.x, weights, weights.abs()).check, layer.weight.nbytes)
 
 
 def humming(group: int, layer: Layer) -> Held:
@@ -103,7 +114,7 @@ def humming(group: int, layer: Layer) -> Held:
     for own in made:
         own.transform()
     size = layer.n * layer.k // 2 + 2 * layer.n * layer.k // group
-    return Held(made, interval(layer.x, weights, weights.abs()), size)
+    return Held(made, interval(layer.x, weights, weights.abs()).check, size)
 
 
 def gemlite(group: int, layer: Layer) -> Held:
@@ -125,7 +136,7 @@ def gemlite(group: int, layer: Layer) -> Held:
     )
     check_int4(weights, layer.weight, group)
     size = layer.n * layer.k // 2 + 4 * layer.n * layer.k // group
-    return Held(made, interval(layer.x, weights, magnitudes), size)
+    return Held(made, interval(layer.x, weights, magnitudes).check, size)
 
 
 def int4(weight: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -178,9 +189,9 @@ def ways(gpu: Facts) -> list[Way]:
         for row in (Row("", "installed"), Row("fused", "fused"), Row("fused_exact", "fused"))
     ]
     for package, hold, group in (
-        (PEERS[0], humming, 64),
-        (PEERS[0], humming, 128),
-        (PEERS[1], gemlite, 64),
+        (PACKAGES[0], humming, 64),
+        (PACKAGES[0], humming, 128),
+        (PACKAGES[1], gemlite, 64),
     ):
         lineage = f"int4 in groups of {group}, repacked once: not NF4"
         name = f"{hold.__name__}_int4_g{group}"

@@ -1,6 +1,7 @@
-"""The products that live under torch beside ours: of every layer and number of rows each way is
-verified, captured in a CUDA graph over all copies of the layer, timed in a shuffle, and what the
-graphs wrote is verified too. A run that was stopped goes on with the products that it lacks.
+"""The products that live under torch beside ours, or steps of training: of every layer and number
+of rows each way is verified, captured in a CUDA graph over all copies of the layer, timed in a
+shuffle, and what the graphs wrote is verified too. A run that was stopped goes on with the products
+that it lacks.
 
 Exit status: 0; 1 where an output is wrong; 3 where something else was not measured.
 """
@@ -19,7 +20,7 @@ import torch
 
 from experiments.end_to_end import build, measure
 from experiments.end_to_end.rounds import Measured
-from experiments.product import layers
+from experiments.product import layers, training
 from experiments.product.bounds import Wrong
 from experiments.product.layers import Held, Layer, Way
 from records import interruption, parts, result_file
@@ -39,17 +40,19 @@ def parser() -> argparse.ArgumentParser:
     p = Parser(prog="python -m experiments.product.peers", description=__doc__)
     p.add_argument("--shape", action="append", required=True, help="of weights: 28672x8192")
     p.add_argument("--rows", required=True, help="of activations: 1,2,4")
+    p.add_argument("--training", action="store_true", help="steps of QLoRA, with backward passes")
     p.add_argument("--output", type=Path, required=True, help="the pass's result file")
     p.set_defaults(run=reproduce)
     return p
 
 
 class Product(NamedTuple):
-    """So many rows of activations times weights [n, k]."""
+    """So many rows of activations times weights [n, k], or the step of training with it."""
 
     batch: int
     n: int
     k: int
+    trains: bool = False
 
     @property
     def text(self) -> str:
@@ -58,22 +61,23 @@ class Product(NamedTuple):
     @property
     def name(self) -> str:
         """In a result file."""
-        return f"{self.text}/fp16/b{layers.BLOCK_SIZE}"
+        return f"{self.text}/fp16/b{layers.BLOCK_SIZE}" + "/training" * self.trains
 
 
 def reproduce(args: argparse.Namespace) -> int:
     from experiments.end_to_end.gpu import Gpu
 
     shapes, batches = list(map(shape_of, args.shape)), numbers("--rows", args.rows, "1,2,4")
-    products = [Product(batch, n, k) for n, k in shapes for batch in batches]
+    products = [Product(batch, n, k, args.training) for n, k in shapes for batch in batches]
+    what, pass_name = (training, "training") if args.training else (layers, "peers")
     started, commit = time.time(), checkout()
     build.quiet()
     gpu = Gpu()
-    versions = {name: found for name in layers.PEERS if (found := layers.installed(name))}
+    versions = {name: found for name in what.PACKAGES if (found := layers.installed(name))}
 
     def content(records: list[Content]) -> Content:
         origin = measure.origin(gpu, started, sys.orig_argv, "events", commit, versions)
-        return result_file.content("product", "peers", origin, records)
+        return result_file.content("product", pass_name, origin, records)
 
     kept, own = args.output.with_suffix(".part"), []
     earlier = done_before(kept, products, content([])["provenance"])
@@ -86,7 +90,7 @@ def reproduce(args: argparse.Namespace) -> int:
             def begin(count: int, doing: str) -> None:
                 line.show(count / len(todo), f"{count} of {len(todo)} products", doing, True)
 
-            for records in measured(gpu, todo, begin):
+            for records in measured(gpu, what.ways(gpu.facts()), todo, begin):
                 own += records
                 whole = parts.join([*earlier, content(own)])
                 result_file.write(kept, whole)
@@ -123,14 +127,15 @@ def shape_of(text: str) -> tuple[int, int]:
 @torch.no_grad()
 def measured(
     gpu: Any,
+    compared: list[Way],
     products: Sequence[Product],
     begin: Callable[[int, str], None] = lambda done, doing: None,
 ) -> Iterator[list[Content]]:
     """The rows of a result file, of one product after the other; those of a layer follow each
     other. `begin` is called with the number of products that are done and what is next.
     """
-    compared, done = layers.ways(gpu.facts()), 0
-    for (n, k), found in groupby(products, key=lambda product: product[1:]):
+    done = 0
+    for (n, k), found in groupby(products, key=lambda product: (product.n, product.k)):
         of_layer = list(found)
         begin(done, f"{n}x{k}")
         bench = Bench(Layer(gpu, n, k, max(product.batch for product in of_layer)), compared)
@@ -160,7 +165,7 @@ class Bench:
         found = {way.name: Measured(RIGHT) for way in self.ways} | self.failed
         x, pool = self.layer.x[:batch].clone(), self.gpu.new_pool()
         replays: dict[str, Callable[[], None]] = {}
-        outputs: dict[str, list[torch.Tensor]] = {name: [] for name in found}
+        outputs: dict[str, list[Any]] = {name: [] for name in found}
         for way in self.ways:
             if held := self.held.get(way.name):
                 with attempt(way, found[way.name]), way.in_place():
@@ -183,10 +188,11 @@ class Bench:
             if way.name in replays:
                 with attempt(way, found[way.name]):
                     for output in outputs[way.name]:
-                        output.fill_(torch.nan)
+                        for tensor in output if isinstance(output, tuple) else [output]:
+                            tensor.fill_(torch.nan)
                     replays[way.name]()
                     for output in outputs[way.name]:
-                        self.held[way.name].interval.check(output, few)
+                        self.held[way.name].check(output, few)
         return [self.record(product, way, found[way.name]) for way in self.ways]
 
     def verify(self, held: Held, batch: int) -> None:
@@ -195,22 +201,25 @@ class Bench:
         """
         x, few = self.layer.x, self.layer.max_rows
         for product in held.products:
-            held.interval.check(product(x[:batch]), 0)
+            held.check(product(x[:batch]), 0)
         for begin in range(few, len(x), batch):
             begin = min(begin, len(x) - batch)
-            held.interval.check(held.products[0](x[begin : begin + batch]), begin)
+            held.check(held.products[0](x[begin : begin + batch]), begin)
 
     def record(self, product: Product, way: Way, found: Measured) -> Content:
-        (batch, n, k), held = product, self.held.get(way.name)
+        (batch, n, k, trains), held = product, self.held.get(way.name)
         problem = {"name": product.name, "family": "nf4_product"}
         problem |= {"batch": batch, "rows": n, "columns": k, "n": batch * n, "output": "fp16"}
         problem |= {"block_size": layers.BLOCK_SIZE, "nested": False, "bias": False}
-        read = 2 * batch * k + (held.bytes if held else 0)
-        moved = {"read": read, "written": 2 * batch * n}
+        weights, inputs, outputs = held.bytes if held else 0, 2 * batch * k, 2 * batch * n
+        moved = {"read": inputs + weights, "written": outputs}
+        if trains:  # the backward pass reads the weights again, and what has the outputs' size
+            problem |= {"adapters_rank": training.RANK}
+            moved = {"read": inputs + outputs + 2 * weights, "written": inputs + outputs}
         return result_file.record(way.described, problem, **found.told(), bytes=moved)
 
 
-def all_products(held: Held, x: torch.Tensor, outputs: list[torch.Tensor]) -> Callable[[], None]:
+def all_products(held: Held, x: torch.Tensor, outputs: list[Any]) -> Callable[[], None]:
     def step() -> None:
         outputs[:] = [product(x) for product in held.products]
 

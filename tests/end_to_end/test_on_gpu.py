@@ -23,7 +23,7 @@ from experiments.end_to_end.gpu import Gpu  # noqa: E402
 from experiments.end_to_end.host import Host  # noqa: E402
 from experiments.end_to_end.plan import Cell, Job, choose  # noqa: E402
 from experiments.end_to_end.rows import DEQUANTIZES, FUSED, PRODUCTS  # noqa: E402
-from experiments.product import layers, peers  # noqa: E402
+from experiments.product import layers, peers, training  # noqa: E402
 from records.results import load  # noqa: E402
 from reprolab_nf4 import choices, measuring  # noqa: E402
 from reprolab_nf4.advice import Shape  # noqa: E402
@@ -82,11 +82,19 @@ def test_products_by_a_table_are_rows_like_the_others(tmp_path, gpu, monkeypatch
 def test_ways_under_torch_are_verified_and_timed(gpu):
     """Those of libraries that are not installed are unsupported."""
     products = [peers.Product(batch, 1024, 4096) for batch in (1, 16)]
-    for record in chain(*peers.measured(gpu, products)):
+    for record in chain(*peers.measured(gpu, layers.ways(gpu.facts()), products)):
         is_right = record["outcome"] == "within_bound"
-        is_others = record["origin"]["maker"].startswith(layers.PEERS)
+        is_others = record["origin"]["maker"].startswith(layers.PACKAGES)
         assert is_right or (is_others and record["outcome"] == "unsupported"), record["reason"]
         assert len(record["metrics"]) == is_right
+
+
+def test_steps_of_training_give_bitsandbytes_own_bits(gpu):
+    pytest.importorskip("peft", reason="NOT TESTED, no peft")
+    products = [peers.Product(rows, 1024, 4096, trains=True) for rows in (16, 512)]
+    for record in chain(*peers.measured(gpu, training.ways(gpu.facts()), products)):
+        assert record["outcome"] == "within_bound", record["reason"]
+        assert record["metrics"]
 
 
 @pytest.mark.parametrize("model", FAMILIES)

@@ -32,12 +32,12 @@ def run(tmp_path, monkeypatch):
     stand_in_peers.put(monkeypatch)
     file = tmp_path / "peers.json"
 
-    def call(*options, rows="1,4"):
+    def call(*options, rows="1,4", pass_name="peers"):
         given = [f"--shape={N}x{K}", f"--rows={rows}", f"--output={file}", *options]
         status = peers.run(peers.parser(), given)
         if not file.exists():
             return status, {}
-        records = load(file, "product", "peers").records
+        records = load(file, "product", pass_name).records
         return status, {(r.kernel, r.problem["batch"]): r for r in records}
 
     return call
@@ -163,6 +163,57 @@ def test_without_recorded_times_ours_has_no_fastest_way(run, monkeypatch):
     for row in outcomes(found, *OURS[1:]):
         assert row.outcome == "unsupported"
         assert row.reason.startswith("no times of products are recorded for ")
+
+
+@pytest.fixture
+def train(run):
+    pytest.importorskip("peft", reason="NOT TESTED, no peft")
+    return lambda: run("--training", pass_name="training")
+
+
+def test_a_step_of_training_is_verified_and_timed(train):
+    status, found = train()
+    assert status == 0
+    assert list(found) == [(name, rows) for rows in (1, 4) for name in (OURS[0], "streaming")]
+    outcomes(found)
+    for (_, rows), row in found.items():
+        assert row.problem["name"] == f"{rows}x{N}x{K}/fp16/b64/training"
+        assert row.bound.endswith("are the same bits in all rows and times")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (on_cpu.flipped, " outputs are wrong; first in row "),
+        (on_cpu.last_bit, " outputs or gradients are other bits"),
+    ],
+)
+def test_a_wrong_step_of_training_gets_no_time(change, said, train, monkeypatch):
+    monkeypatch.setitem(on_cpu.KERNELS, "streaming", change)
+    status, found = train()
+    assert status == 1
+    for row in outcomes(found, "streaming"):
+        assert row.outcome == "mismatch" and said in row.reason and not row.metrics
+
+
+def test_and_one_that_is_wrong_in_its_backward_pass_alone(train, monkeypatch):
+    calls = []
+
+    def later(weight):
+        calls.append(weight)
+        return weight if len(calls) % 2 else on_cpu.flipped(weight)
+
+    monkeypatch.setitem(on_cpu.KERNELS, "streaming", later)
+    status, found = train()
+    assert status == 1 and {row.outcome for row in outcomes(found, "streaming")} == {"mismatch"}
+
+
+def test_without_peft_no_step_is_trained(train, monkeypatch):
+    monkeypatch.setitem(sys.modules, "peft", None)  # which import refuses
+    status, found = train()
+    assert status == 0
+    for row in outcomes(found, OURS[0], "streaming"):
+        assert row.outcome == "unsupported" and row.reason.endswith(" -m pip install peft")
 
 
 def test_too_little_memory_is_no_ways_fault(run, monkeypatch, capsys):
