@@ -52,16 +52,21 @@ class Table:
         """Up to which number of rows which way is the fastest, of those that `can` at so many; the
         usual one where none can.
 
-        By the nearest measured layer, of the same type and scales where there is one. A number of
-        rows between two measured ones is taken for the larger: kernels work in whole tiles.
+        By the measured layer of the nearest sizes, and of the same type and scales where several
+        have these; for more rows than that has, by the next one. A number of rows between two
+        measured ones is taken for the larger: kernels work in whole tiles.
         """
 
-        def distance(layer: Layer) -> tuple[int, float]:
+        def distance(layer: Layer) -> tuple[float, int]:
             others = (layer.type != type) + (layer.nested != nested)
-            return others, math.hypot(math.log(layer.n / n), math.log(layer.k / k))
+            return math.hypot(math.log(layer.n / n), math.log(layer.k / k)), others
 
+        us: dict[int, dict[str, float]] = {}
+        for layer in sorted(self.layers, key=distance):
+            most = max(us, default=0)
+            us |= {rows: times for rows, times in layer.us.items() if rows > most}
         found: list[tuple[int, str]] = []
-        for rows, times in sorted(min(self.layers, key=distance).us.items()):
+        for rows, times in sorted(us.items()):
             way = next((way for way in sorted(times, key=times.get) if can(way, rows)), usual)
             if found and found[-1][1] == way:
                 found.pop()

@@ -21,7 +21,7 @@ LAYERS = (
     Layer(28672, 8192, "bf16", True, {8: {OWN: 1.0, "few_rows": 2.0}}),
 )
 TABLE = Table("NVIDIA H200", "9.0", "made up", LAYERS)
-OF_SMALL = [(1, "few_rows"), (64, "many_rows")]
+OF_SMALL = [(1, "few_rows"), (64, "many_rows"), (512, DEQUANTIZE)]  # the last of the large
 OF_LARGE = [(8, "few_rows"), (16, "many_rows"), (512, DEQUANTIZE)]
 
 
@@ -30,11 +30,11 @@ OF_LARGE = [(8, "few_rows"), (16, "many_rows"), (512, DEQUANTIZE)]
     [
         ((28672, 8192, "fp16", False), OF_LARGE),
         ((1024, 8192, "fp16", False), OF_SMALL),
-        # The nearest by the ratio of its sizes, and of the same type and scales if there is one.
+        # The nearest by the ratio of its sizes, and of those the one of the same type and scales.
         ((6000, 8192, "fp16", False), OF_LARGE),
         ((5000, 8192, "fp16", False), OF_SMALL),
-        ((1024, 64, "bf16", True), [(8, OWN)]),
-        ((1024, 8192, "fp16", True), OF_SMALL),
+        ((1024, 64, "bf16", True), OF_SMALL),
+        ((28672, 8192, "bf16", True), [(8, OWN), *OF_LARGE[1:]]),
     ],
 )
 def test_the_fastest_way_of_the_nearest_layer_is_taken(layer, expected):
