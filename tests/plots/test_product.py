@@ -1,18 +1,15 @@
-"""Experiment product: a pass under PyTorch, a run in which all failed, and the drop-in's table that
-is derived from a run. What its tables show is in the golden files.
+"""Experiment product: a pass under PyTorch, and a run in which all failed. What its tables show is
+in the golden files.
 """
 
 import made
 import pytest
 from edited import Edited
 
-from experiments.product import recorded_times
 from plots import product
+from plots.experiments import load_run
 from records.errors import InputError
 from records.json_files import ROOT
-from reprolab_nf4 import choices
-
-LAYER = (28672, 8192)
 
 
 @pytest.fixture
@@ -44,50 +41,14 @@ def test_rows_across_gpus_are_of_one_row_on_the_largest_layer(run):
     assert product.brief(run.run()) == []
 
 
-def derived(folder, *options):
-    return recorded_times.run(recorded_times.parser(), [str(folder), *options])
-
-
-def median(run, kernel, batch):
-    return run.run()["layers"].find(f"{batch}x28672x8192/fp16/b64", kernel).times.median
-
-
-def test_the_drop_ins_table_is_derived_from_a_run(run, tmp_path, monkeypatch, capsys):
-    kernels = {"few_rows": "few_rows", "many_rows": "many_rows"}
-    kernels |= {"dequantize": "streaming_then_cublas", "bitsandbytes": "bitsandbytes_0.50.2_gemm"}
-    made.fail(run.row("layers", "many_rows_exact", "1x28672x8192/*"), "mismatch")
-    monkeypatch.setattr(choices, "RECORDED", tmp_path / "products")
-    assert derived(run.write()) == 0
-    assert str(tmp_path / "products/sm_90.json") in capsys.readouterr().out
-    found = choices.recorded("NVIDIA H200", "9.0")
-    assert found.gpu == "NVIDIA H200" and found.source.startswith(f"{run.folder}, ")
-    layers = {(x.n, x.k, x.type, x.nested): x.us for x in found.layers}
-    assert {(*LAYER, "fp16", False), (1024, 8192, "fp16", False)} <= layers.keys()
-    assert {(*key[2:],) for key in layers} == {("fp16", False), ("fp16", True), ("bf16", False)}
-    us = layers[*LAYER, "fp16", False][1]
-    assert "many_rows_exact" not in us  # a wrong output chooses nothing
-    expected = {way: round(median(run, kernel, 1), 3) for way, kernel in kernels.items()}
-    assert {way: us[way] for way in kernels} == expected
-    ways = found.ways(*LAYER, "fp16", False, lambda way, rows: True, "bitsandbytes")
-    assert ways[0][1] == min(us, key=us.get) == "few_rows"
-
-
-def test_of_what_ran_nowhere_no_table_is_derived(tmp_path, capsys):
-    compiled = ROOT / "data/recorded/h200/counters/sass.json"
-    (tmp_path / "layers.json").write_bytes(compiled.read_bytes())
-    assert derived(tmp_path, "--output", "x.json") == 2
-    why = "is of compiled code, of which nothing ran"
-    assert capsys.readouterr().err == f"error: {tmp_path}: {why}\n"
-
-
-def test_without_bitsandbytes_or_with_nothing_no_table_is_derived(run, tmp_path, capsys):
-    output = tmp_path / "x.json"
-    assert derived(tmp_path, "--output", str(output)) == 2
-    run.drop(lambda row: row["kernel"].endswith("_gemm"))
-    folder = run.write()
-    assert derived(folder, "--output", str(output)) == 2
-    assert capsys.readouterr().err.splitlines() == [
-        f"error: {tmp_path}: has none of layers.json, simple.json, nested.json, bf16.json",
-        f"error: {folder}: has no times of bitsandbytes' own products; measure with PEER=",
-    ]
-    assert not output.exists()
+def test_a_step_of_training_is_beside_bitsandbytes_own():
+    run = load_run("product", ROOT / "data/recorded/h100/product")
+    table = product.tables.training_table(run)
+    found = {(row["_under"], row["batch"]): row for row in table.rows}
+    assert len(found) == 10
+    rows = run["training"].rows_on("512x28672x8192/fp16/b64/training")
+    base, ours = (r.times.median for r in rows)
+    assert found["28672x8192", 512]["_streaming"].text.startswith(f"{base / ours:.2f} (")
+    assert [r.kernel for r in rows] == ["bitsandbytes_0.50.2", "streaming"]
+    (said,) = (line for line in product.highlights(run) if "QLoRA" in line)
+    assert said.endswith(" times as fast as bitsandbytes as it is installed.")
