@@ -106,10 +106,8 @@ int multiply(const char* function, const char* kernel_name, Problem problem,
   if (const int error = support_for(call, *kernel, problem); error != cudaSuccess) return error;
   problem.weights_are_settled = weights_are_settled != 0;
   problem.workspace = workspace;
-  if (workspace_bytes(*kernel, problem) > 0) {
-    const auto fault = fault_of({{"workspace", workspace, 16}});
-    if (!fault.empty()) return call.refuse(fault);
-  }
+  const auto fault = fault_of({{"workspace", workspace, 16}});
+  if (!fault.empty() && workspace_bytes(*kernel, problem) > 0) return call.refuse(fault);
   return call.launch(*kernel, problem, stream);
 }
 

@@ -3,6 +3,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <map>
+#include <utility>
+
 #include "kernels/registry.hpp"
 
 namespace reprolab {
@@ -25,10 +28,18 @@ inline int compute_capability() {
 }
 
 /// Whether the code of a kernel that this GPU would run was compiled for that capability or newer.
+/// Asked once, because each product of a model asks anew.
 inline bool is_compiled_for(int capability, const void* kernel) {
-  cudaFuncAttributes compiled{};
-  if (cudaFuncGetAttributes(&compiled, kernel) == cudaSuccess) {
-    return compiled.ptxVersion >= capability;
+  thread_local std::map<std::pair<const void*, int>, int> known;
+  int device = 0;
+  if (cudaGetDevice(&device) == cudaSuccess) {
+    const auto found = known.find({kernel, device});
+    if (found != known.end()) return found->second >= capability;
+    cudaFuncAttributes compiled{};
+    if (cudaFuncGetAttributes(&compiled, kernel) == cudaSuccess) {
+      known[{kernel, device}] = compiled.ptxVersion;
+      return compiled.ptxVersion >= capability;
+    }
   }
   cudaGetLastError();
   return false;

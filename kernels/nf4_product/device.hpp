@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 
 #include "kernels/device.hpp"
 #include "kernels/grid.hpp"
@@ -20,10 +21,21 @@ struct Device {
   int shared_bytes = 0;  ///< Most shared memory of a block.
 };
 
+/// Asked once, because each product of a model asks anew.
 inline Device current_device() {
-  return {.capability = compute_capability(),
-          .multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount),
-          .shared_bytes = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)};
+  thread_local std::map<int, Device> known;
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) {
+    cudaGetLastError();
+    return {};
+  }
+  const auto [found, is_new] = known.try_emplace(device);
+  if (is_new) {
+    found->second = {.capability = compute_capability(),
+                     .multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount),
+                     .shared_bytes = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)};
+  }
+  return found->second;
 }
 
 inline nf4::Table table_of(const Problem& problem) {

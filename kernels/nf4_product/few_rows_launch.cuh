@@ -137,7 +137,7 @@ Support supports_few_rows(const Problem& problem) {
   if (device.capability >= 90 && tensor_map_encoder() == nullptr) {
     return Support::no("needs a driver of CUDA 12.0 or newer");
   }
-  if (few_rows_cut(problem, device).parts == 0) {
+  if (!has_room({.tiles = 1}, problem, device)) {
     return Support::no("needs 147 KiB of shared memory in a block");
   }
   return is_compiled(few_rows<__half, Decode<__half>, 1, 1, false>, 80);
