@@ -3,6 +3,7 @@ under it, and in each way that choices.py knows: advice.py adds them up, tune() 
 table. Needs torch and bitsandbytes.
 """
 
+import copy
 import gc
 import random
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ import torch
 from bitsandbytes import functional
 
 import reprolab_nf4
-from reprolab_nf4 import choices, multiplying
+from reprolab_nf4 import bounds, choices, multiplying
 from reprolab_nf4.advice import BY_TABLE, OWN, Phase, Shape, Times, Variant, text
 from reprolab_nf4.c_functions import shown
 
@@ -31,6 +32,7 @@ NO_TIMES = (
     "reprolab_nf4.tune(model, file), measures them, for install(table=file)."
 )
 SIMPLE_ROWS = 8  # at which `simple` is the slowest by far
+VERIFIED_ROWS = 8  # fewer take no other code
 
 Weights = Sequence[tuple[torch.Tensor, Any]]  # codes and bitsandbytes' quantization state
 
@@ -237,8 +239,11 @@ def tune(
     weights_of: Callable[[Shape], Weights],
     begin: Callable[[int, Shape], None] = lambda done, shape: None,
 ) -> choices.Table:
-    """Times of each way in a CUDA graph, at ROWS. `begin` is called as advice()'s is."""
+    """Times of each way in a CUDA graph, at ROWS; the table's source says which kernels were left
+    out, because outputs are wrong here. `begin` is called as advice()'s is.
+    """
     layers, gpus = [], set()
+    refused: dict[str, str] = {}
     types = {str(dtype).removeprefix("torch."): name for dtype, name in multiplying.TYPES.items()}
     shapes = [shape for shape in shapes if shape.output in types]
     if not shapes:
@@ -253,25 +258,73 @@ def tune(
                 if len(gpus) > 1:
                     kinds = ", ".join(sorted(name for name, _ in gpus))
                     raise reprolab_nf4.DropinError(f"model: is on several kinds of GPU: {kinds}")
-                us = {rows: ways(gpu, shape, weights, rows, installed.library) for rows in ROWS}
+                refused |= wrong_kernels(shape, weights[0], installed.library)
+                kernels = [k for k in installed.library.products() if k not in refused]
+                of = (gpu, shape, weights, installed.library, kernels)
+                us = {rows: ways(*of, rows) for rows in ROWS}
             layers.append(choices.Layer(shape.rows, shape.columns, type, bool(shape.nested), us))
             del weights
             gpu.forget()
     source = f"make tune, bitsandbytes {bitsandbytes.__version__}, torch {torch.__version__}"
-    return choices.Table(*gpus.pop(), source, tuple(layers))
+    left_out = "".join(f"; left out: {kernel}: {why}" for kernel, why in refused.items())
+    return choices.Table(*gpus.pop(), source + left_out, tuple(layers))
+
+
+@torch.no_grad()
+def wrong_kernels(
+    shape: Shape, weights: tuple[torch.Tensor, Any], library: reprolab_nf4.Library
+) -> dict[str, str]:
+    """Of the library's, those with outputs outside of their interval here, and what is wrong."""
+    codes, state = weights
+    exact = copy.copy(state)
+    exact.dtype = torch.float32  # by a kernel of bitsandbytes
+    in_fp32 = functional.dequantize_4bit(codes, exact).view(shape.rows, shape.columns)
+    x = bounds.activations(ROWS[-1], shape.columns, codes.device, state.dtype)
+    offset = float(state.offset) if state.nested else 0.0
+    allowed, refused = bounds.interval(x, in_fp32, in_fp32.abs(), offset), {}
+    for kernel in library.products():
+        multiply = always(library, kernel)
+        try:
+            for rows in ROWS:
+                if rows < VERIFIED_ROWS or not takes(library, codes.device, shape, kernel, rows):
+                    continue
+                for first in (0, *range(ROWS[-1], len(x), rows)):
+                    begin = min(first, len(x) - rows)
+                    found = multiply(x[begin : begin + rows], codes.t(), quant_state=state)
+                    allowed.check(found, begin)
+        except bounds.Wrong as wrong:
+            refused[kernel] = f"{shape.text} weights: {wrong}"
+    return refused
+
+
+def always(library: reprolab_nf4.Library, way: str) -> Callable[..., torch.Tensor]:
+    """bitsandbytes' matmul_4bit, computed in that way."""
+    ways_of = multiplying.Always(library, way)
+    return multiplying.replacement(bitsandbytes.matmul_4bit, ways_of)
+
+
+def takes(
+    library: reprolab_nf4.Library, device: torch.device, shape: Shape, kernel: str, rows: int
+) -> bool:
+    sizes = (shape.rows, shape.columns, shape.block_size)
+    is_slow = kernel == "simple" and rows > SIMPLE_ROWS
+    return not is_slow and multiplying.runs(library, device, kernel, rows, *sizes)
 
 
 def ways(
-    gpu: Any, shape: Shape, weights: Weights, rows: int, library: reprolab_nf4.Library
+    gpu: Any,
+    shape: Shape,
+    weights: Weights,
+    library: reprolab_nf4.Library,
+    kernels: Sequence[str],
+    rows: int,
 ) -> dict[str, float]:
     """Medians in us."""
-    device, sizes = weights[0][0].device, (shape.rows, shape.columns, shape.block_size)
-    kernels = [k for k in library.products() if rows <= SIMPLE_ROWS or k != "simple"]
-    kernels = [k for k in kernels if multiplying.runs(library, device, k, rows, *sizes)]
+    device = weights[0][0].device
+    kernels = [k for k in kernels if takes(library, device, shape, k, rows)]
     pool, replays = gpu.new_pool(), {}
     for way in (choices.OWN, choices.DEQUANTIZE, *kernels):
-        always = multiplying.Always(library, way)
-        multiply = multiplying.replacement(bitsandbytes.matmul_4bit, always)
-        replays[way] = gpu.capture(all_products(shape, weights, rows, multiply), pool)
+        products = all_products(shape, weights, rows, always(library, way))
+        replays[way] = gpu.capture(products, pool)
     found = in_turn(gpu, replays, len(weights))
     return {way: round(median(samples), 3) for way, samples in found.items()}

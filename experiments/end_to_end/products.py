@@ -67,6 +67,7 @@ def tune(args: argparse.Namespace) -> int:
     check_place(args.output)
     table = on_gpu(measure, len(shapes), TUNE_S, "free some of this GPU's")
     write_files({args.output: choices.text(table).encode()})
+    print(f"{table.gpu}: {table.source}")
     place = printable(str(args.output.resolve()))
     print(f'{printable(str(args.output))}: reprolab_nf4.install(table="{place}") takes it')
     return 0

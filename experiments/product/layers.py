@@ -16,9 +16,9 @@ import torch
 from experiments.end_to_end import SEED, build, reference
 from experiments.end_to_end.rows import Facts, Row
 from experiments.end_to_end.sizes import BLOCK_SIZE
-from experiments.product.bounds import Wrong, activations, interval
 from reprolab_nf4 import measuring
 from reprolab_nf4.advice import Shape
+from reprolab_nf4.bounds import Wrong, activations, interval
 
 PACKAGES = ("humming-kernels", "gemlite")
 INSTALL = '"$(cat build/end_to_end/python)" -m pip install'

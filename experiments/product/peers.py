@@ -21,7 +21,6 @@ import torch
 from experiments.end_to_end import build, measure
 from experiments.end_to_end.rounds import Measured
 from experiments.product import layers, training
-from experiments.product.bounds import Wrong
 from experiments.product.layers import Held, Layer, Way
 from records import interruption, parts, result_file
 from records.command_line import Parser, numbers, run
@@ -30,6 +29,7 @@ from records.progress import Line
 from records.provenance import checkout
 from records.result_file import Content
 from reprolab_nf4 import measuring
+from reprolab_nf4.bounds import Wrong
 
 EXPECTED_S = 20  # of one layer and number of rows, mostly for libraries that compile at first use
 RIGHT = "within_bound"

@@ -11,8 +11,8 @@ from torch import nn
 
 from experiments.end_to_end import SEED, build
 from experiments.end_to_end.rows import Facts, Row
-from experiments.product.bounds import Wrong, interval
 from experiments.product.layers import JUDGED, Held, Layer, Way
+from reprolab_nf4.bounds import Wrong, interval
 
 PACKAGES = ("peft",)
 RANK = 16  # of the adapters, as in PEFT's guide to quantization

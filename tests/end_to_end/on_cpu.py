@@ -187,6 +187,7 @@ def stand_ins(monkeypatch):
         monkeypatch.setattr(reprolab_nf4, name, stand_in)
     # Products in the fastest way are in the CPU's only way.
     monkeypatch.setattr(choices, "recorded", lambda *gpu: TABLE)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a CPU")
     code = {"target": "sm_90", "sha256": {"library.so": "0" * 64}}
     monkeypatch.setattr(rows, "code_of", lambda row, gpu: code)
     monkeypatch.setattr(host, "preemptions", lambda: 0)

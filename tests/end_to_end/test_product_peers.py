@@ -11,9 +11,9 @@ from needs_torch import bitsandbytes, torch
 from on_cpu import CPU, stand_ins  # noqa: F401
 
 from experiments.product import layers, peers
-from experiments.product.bounds import Wrong, activations, interval
 from records.results import load
 from reprolab_nf4 import choices, measuring
+from reprolab_nf4.bounds import Wrong, activations, interval
 
 N, K = 96, 256
 OURS = [f"bitsandbytes_{bitsandbytes.__version__}", "fused", "fused_exact"]

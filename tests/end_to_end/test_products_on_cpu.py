@@ -206,6 +206,64 @@ def test_a_checkpoint_is_tuned_or_the_models_without_one(command, folder, tmp_pa
     }
 
 
+@pytest.fixture
+def kernel(monkeypatch):
+    """Gives the library one kernel, of which `change` changes the weights that it multiplies by."""
+
+    def put(change):
+        monkeypatch.setattr(multiplying, "runs", lambda *given: True)
+        monkeypatch.setattr(on_cpu.LIBRARY, "products", lambda: ["few_rows"])
+
+        def multiply(kernel, A, B, n, absmax, blocksize, bias, codes, code2, offset, *rest):
+            state = {"shape": torch.Size((n, A.shape[-1])), "blocksize": blocksize}
+            state |= {"dtype": A.dtype, "quant_type": "nf4", "code": torch.zeros(16)}
+            if codes is not None:
+                absmax = code2[codes.long()] * absmax.repeat_interleave(rest[0])[: len(codes)]
+                absmax = absmax + offset
+            state = bitsandbytes.functional.QuantState(absmax=absmax, **state)
+            weight = bitsandbytes.functional.dequantize_4bit(B.view(-1, 1), state)
+            return torch.nn.functional.linear(A, change(weight), bias)
+
+        monkeypatch.setattr(multiplying, "multiply", multiply)
+
+    return put
+
+
+SHAPES = [
+    Shape(128, 512, 64, nested, output)
+    for nested in (False, True)
+    for output in ("float16", "bfloat16")
+]
+
+
+def test_a_right_kernel_is_tuned(command, kernel, monkeypatch):
+    kernel(lambda weight: weight)
+    table = measuring.tune(on_cpu.Cpu(), SHAPES, lambda shape: products.copies(on_cpu.Cpu(), shape))
+    assert "left out" not in table.source
+    assert all("few_rows" in us for layer in table.layers for us in layer.us.values())
+
+
+def one_step_dropped(weight):
+    return torch.cat([weight[:, :448], torch.zeros_like(weight[:, 448:])], 1)
+
+
+def one_scale_halved(weight):
+    weight = weight.clone()
+    weight[3, 64:128] /= 2
+    return weight
+
+
+@pytest.mark.parametrize("change", [one_step_dropped, one_scale_halved])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_wrong_kernel_is_left_out(shape, change, command, kernel):
+    kernel(change)
+    table = measuring.tune(
+        on_cpu.Cpu(), [shape], lambda shape: products.copies(on_cpu.Cpu(), shape)
+    )
+    assert "; left out: few_rows: 128 x 512 weights: " in table.source
+    assert not any("few_rows" in us for layer in table.layers for us in layer.us.values())
+
+
 def test_advice_for_a_checkpoint(command, folder, capsys):
     assert command("advise", "--batch=3", "--", folder) == 0
     said = capsys.readouterr()

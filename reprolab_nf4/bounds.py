@@ -4,17 +4,17 @@
 Each product may be rounded to 16 bits four times on its way (an entry, a scale, a weight, itself,
 or the sum that it is in by then), and sums are in fp32. On thousands of inputs that hides a wrong
 scale; on few it does not. So most rows of activations have few, and every column is one of them.
+Needs torch.
 """
 
 from dataclasses import dataclass
 
 import torch
 
-from experiments.end_to_end import SEED
-
+SEED = 1
 UNIT = 2.0**-23  # of an addition in fp32, on tensor cores
-ROUNDED = (1 + 2.0**-11) ** 4  # to fp16
-SMALLEST = 2.0**-24  # of fp16
+# Of a rounding to 16 bits: relative, and of what is nearly nothing.
+ROUNDING = {torch.float16: (2.0**-11, 2.0**-24), torch.bfloat16: (2.0**-8, 2.0**-126)}
 INPUTS = 16  # of a row with few
 CHUNK = 4096  # outputs; bounds the memory for weights in fp64
 
@@ -45,26 +45,32 @@ class Interval:
             raise Wrong(count, f"{count} of {found.numel()} outputs are wrong; {said}")
 
 
-def interval(x: torch.Tensor, weights: torch.Tensor, magnitudes: torch.Tensor) -> Interval:
-    """Around the fp64 product of fp16 x [m, k] with the transposed fp32 weights [n, k].
-    `magnitudes` [n, k]: what the rounding of each weight is relative to.
+def interval(
+    x: torch.Tensor, weights: torch.Tensor, magnitudes: torch.Tensor, offset: float = 0.0
+) -> Interval:
+    """Around the fp64 product of fp16 or bf16 x [m, k] with the transposed fp32 weights [n, k].
+    `magnitudes` [n, k]: what the rounding of each weight is relative to; `offset`: nested scales'.
     """
     inputs, k = x.double(), x.shape[1]
+    rounding, smallest = ROUNDING[x.dtype]
     terms = (x != 0).sum(1, keepdim=True).double()
     others = (terms - 1).clamp(min=0)
     additions = UNIT * (others + others.clamp(max=-(-k // 4)) + 5)  # the weights are held in fp32
-    relative = ROUNDED * (1 + additions / (1 - additions)) - 1
-    small = 4 * SMALLEST * (terms + inputs.abs().sum(1, keepdim=True))
+    relative = (1 + rounding) ** 4 * (1 + additions / (1 - additions)) - 1
+    sizes_of_inputs = inputs.abs().sum(1, keepdim=True)
+    small = 4 * smallest * (terms + sizes_of_inputs) + UNIT * abs(offset) * sizes_of_inputs
     ends = []
     for part, sizes in zip(weights.split(CHUNK), magnitudes.split(CHUNK), strict=True):
         exact = inputs @ part.double().T
         off = relative * (inputs.abs() @ sizes.double().T) + small + 2 * UNIT * exact.abs()
-        ends.append(((exact - off).half(), (exact + off).half()))
+        ends.append(((exact - off).to(x.dtype), (exact + off).to(x.dtype)))
     low, high = (torch.cat(parts, dim=1) for parts in zip(*ends, strict=True))
     return Interval(low, high)
 
 
-def activations(m: int, k: int, device: torch.device) -> torch.Tensor:
+def activations(
+    m: int, k: int, device: torch.device, dtype: torch.dtype = torch.float16
+) -> torch.Tensor:
     """m rows of normal values, then rows with few: m at least, and so many that every column is in
     one.
     """
@@ -75,4 +81,4 @@ def activations(m: int, k: int, device: torch.device) -> torch.Tensor:
     signs = torch.randint(0, 2, (count, INPUTS), generator=chance, device=device) * 2.0 - 1
     few = torch.zeros((count, k), device=device)
     few.scatter_(1, columns[: count * INPUTS].view(count, INPUTS), signs)
-    return torch.cat([full, few]).half()
+    return torch.cat([full, few]).to(dtype)
