@@ -266,6 +266,10 @@ def tune(
             del weights
             gpu.forget()
     source = f"make tune, bitsandbytes {bitsandbytes.__version__}, torch {torch.__version__}"
+    for layer in layers:  # those before the one at which a kernel was seen to be wrong, too
+        for us in layer.us.values():
+            for kernel in refused:
+                us.pop(kernel, None)
     left_out = "".join(f"; left out: {kernel}: {why}" for kernel, why in refused.items())
     return choices.Table(*gpus.pop(), source + left_out, tuple(layers))
 

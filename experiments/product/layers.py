@@ -64,19 +64,19 @@ class Layer:
         return empty.normal_(0, build.SCALE, generator=chance)
 
     @cached_property
-    def in_nf4(self) -> Sequence[tuple[torch.Tensor, Any]]:
+    def quantized(self) -> Sequence[tuple[torch.Tensor, Any]]:
         """Codes and bitsandbytes' state of each copy."""
         return [build.nf4(self.weight) for _ in range(self.copies)]
 
     @property
     def exact(self) -> torch.Tensor:
         """The weights in NF4, in fp32."""
-        return torch.cat([*reference.in_fp32(*self.in_nf4[0])]).view(self.n, self.k)
+        return torch.cat([*reference.in_fp32(*self.quantized[0])]).view(self.n, self.k)
 
     @cached_property
     def nf4(self) -> Held:
         size = self.n * self.k // 2 + 4 * self.n * self.k // BLOCK_SIZE
-        products = [partial(multiply_4bit, *copy) for copy in self.in_nf4]
+        products = [partial(multiply_4bit, *copy) for copy in self.quantized]
         weights = self.exact
         return Held(products, interval(self.x, weights, weights.abs()).check, size)
 

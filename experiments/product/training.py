@@ -44,7 +44,7 @@ def steps(layer: Layer) -> Held:
     chance = torch.Generator(layer.gpu.device).manual_seed(SEED)
     size = (layer.max_rows, layer.n)
     arriving = torch.randn(size, generator=chance, device=layer.gpu.device).half()
-    made = [Step(adapted(*copy), arriving) for copy in layer.in_nf4]
+    made = [Step(adapted(*copy), arriving) for copy in layer.quantized]
     weights = layer.exact.T
     backward = interval(arriving, weights, weights.abs())
 

@@ -13,7 +13,7 @@ from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
 torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
 bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
 
-from bitsandbytes import functional  # noqa: E402
+import stand_in_product  # noqa: E402
 from torch._subclasses import FakeTensorMode  # noqa: E402
 from torch.distributed._functional_collectives import AsyncCollectiveTensor  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
@@ -51,13 +51,7 @@ def called(monkeypatch, multiplying, settled):
     def multiply(kernel, A, B, n, absmax, blocksize, bias, *more):
         calls.append((kernel, A.shape[0]))
         settled.append(more[4:] == (True,))
-        codes, map, offset, blocksize2 = more[:4] or (None, None, 0.0, 0)
-        if codes is not None:
-            absmax = map[codes.long()] * absmax.repeat_interleave(blocksize2)[: codes.numel()]
-            absmax = absmax + offset
-        state = {"shape": torch.Size((n, A.shape[-1])), "blocksize": blocksize, "dtype": A.dtype}
-        state |= {"absmax": absmax, "code": torch.zeros(16), "quant_type": "nf4"}
-        weight = functional.dequantize_4bit(B.view(-1, 1), functional.QuantState(**state))
+        weight = stand_in_product.weights(A, B, n, absmax, blocksize, *more[:4])
         return torch.nn.functional.linear(A, weight, bias)
 
     multiplying.operator.register_kernel("cpu", multiply)

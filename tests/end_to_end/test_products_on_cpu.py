@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import checkpoints
 import on_cpu
 import pytest
+import stand_in_product
 from needs_torch import bitsandbytes, torch
 from on_cpu import CPU, SMALL, stand_ins  # noqa: F401
 
@@ -214,14 +215,8 @@ def kernel(monkeypatch):
         monkeypatch.setattr(multiplying, "runs", lambda *given: True)
         monkeypatch.setattr(on_cpu.LIBRARY, "products", lambda: ["few_rows"])
 
-        def multiply(kernel, A, B, n, absmax, blocksize, bias, codes, code2, offset, *rest):
-            state = {"shape": torch.Size((n, A.shape[-1])), "blocksize": blocksize}
-            state |= {"dtype": A.dtype, "quant_type": "nf4", "code": torch.zeros(16)}
-            if codes is not None:
-                absmax = code2[codes.long()] * absmax.repeat_interleave(rest[0])[: len(codes)]
-                absmax = absmax + offset
-            state = bitsandbytes.functional.QuantState(absmax=absmax, **state)
-            weight = bitsandbytes.functional.dequantize_4bit(B.view(-1, 1), state)
+        def multiply(kernel, A, B, n, absmax, blocksize, bias, *more):
+            weight = stand_in_product.weights(A, B, n, absmax, blocksize, *more[:4])
             return torch.nn.functional.linear(A, change(weight), bias)
 
         monkeypatch.setattr(multiplying, "multiply", multiply)
@@ -236,7 +231,7 @@ SHAPES = [
 ]
 
 
-def test_a_right_kernel_is_tuned(command, kernel, monkeypatch):
+def test_a_right_kernel_is_tuned(command, kernel):
     kernel(lambda weight: weight)
     table = measuring.tune(on_cpu.Cpu(), SHAPES, lambda shape: products.copies(on_cpu.Cpu(), shape))
     assert "left out" not in table.source
@@ -251,6 +246,19 @@ def one_scale_halved(weight):
     weight = weight.clone()
     weight[3, 64:128] /= 2
     return weight
+
+
+def wrong_in_fp16(weight):
+    return one_scale_halved(weight) if weight.dtype == torch.float16 else weight
+
+
+def test_a_kernel_that_is_wrong_for_a_later_layer_keeps_no_time(command, kernel):
+    kernel(wrong_in_fp16)
+    first, second = SHAPES[1], SHAPES[0]
+    gpu = on_cpu.Cpu()
+    table = measuring.tune(gpu, [first, second], lambda shape: products.copies(gpu, shape))
+    assert "; left out: few_rows: " in table.source
+    assert not any("few_rows" in us for layer in table.layers for us in layer.us.values())
 
 
 @pytest.mark.parametrize("change", [one_step_dropped, one_scale_halved])
