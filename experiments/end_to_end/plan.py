@@ -17,7 +17,7 @@ from records.errors import InputError
 PAPER = load_source(FOLDER / "paper.json")
 PASSES = (TIMING, PROFILE)  # on the host's clock and events; by CUPTI
 BASELINE = "branch_tree"
-SWEPT = (BASELINE, "shared_lut", "streaming")
+SWEPT = ("shared_lut", "streaming")  # beside it, where no others are chosen
 TOKENS, QUICK_TOKENS = 32, 4
 SAMPLES = PAPER.fact("profiled_passes")  # generations per row, timed and profiled
 QUICK_PROFILED = 1
@@ -172,11 +172,11 @@ def number(name: str, text: str) -> int:
 
 
 def rows_of(kernels: str, peers: Sequence[str], is_checkpoint: bool) -> tuple[Row, ...]:
-    """Those always swept, `kernels` too, the peers, products by measured times, and bitsandbytes as
-    it is installed.
+    """The baseline, `kernels` or those that are swept, the peers, products by measured times, and
+    bitsandbytes as it is installed.
     """
-    named = filter(None, re.split(r"[,|\s]+", kernels))
-    rows = [Row(kernel) for kernel in dict.fromkeys([*SWEPT, *named])]
+    named = [*filter(None, re.split(r"[,|\s]+", kernels))] or SWEPT
+    rows = [Row(kernel) for kernel in dict.fromkeys([BASELINE, *named])]
     rows += [peer_row(peer) for peer in peers]
     rows += [Row(name, "fused") for name in list(FUSED)[: 1 + is_checkpoint]]
     names = [row.kernel for row in rows]

@@ -3,6 +3,7 @@ per model.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -144,18 +145,17 @@ def graph_figure(run: Run) -> Figure:
 
 
 def newest_figure(run: Run) -> Figure:
-    """A decoding step of bitsandbytes as it is installed, over one with our kernel under it."""
+    """A decoding step of bitsandbytes as it is installed, over one in each of our two ways."""
     figure, grid = panels_of(run, 1, 3.4)
     for axes in grid[0]:
         axes.axhline(1, color=draw.BLACK, linewidth=1)
-    for mode in (EAGER, GRAPH):
+    for kernel, mode in product((OURS, FUSED), (EAGER, GRAPH)):
         for axes, shown in zip(grid[0], by_model(run, mode).values(), strict=True):
-            gains = ((p.batch, p.gain(p.installed, OURS, STEP_TIME)) for p in shown)
-            draw.whiskers(axes, gains, **curve(OURS, mode) | FACES[mode])
-    own = next((p.installed for p in of_mode(run, EAGER)), None) or "bitsandbytes"
-    grid[0][0].set_ylabel(f"{own}'s step over\nthat with {OURS} (x)")
-    note = f"Above 1, {OURS} with all products dequantizing is the faster. {BARS}"
-    finish(run, figure, grid, [note])
+            gains = ((p.batch, p.gain(p.installed, kernel, STEP_TIME)) for p in shown)
+            draw.whiskers(axes, gains, **curve(kernel, f"{kernel}, {mode}") | FACES[mode])
+    grid[0][0].set_ylabel(f"{tables.installed_name(run)}'s step\nover ours (x)")
+    ways = f"with {OURS} all products dequantize, with {FUSED} few"
+    finish(run, figure, grid, [f"Above 1, ours is the faster: {ways}. {BARS}"])
     return figure
 
 
