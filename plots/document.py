@@ -10,7 +10,7 @@ from pathlib import Path
 from claims.evidence import Evidence, collect, result_files
 from claims.ledger import Decision, decide
 from claims.published import Source, load_sources
-from claims.rules import NOT_REPRODUCED, REPRODUCED
+from claims.rules import NOT_REPRODUCED, NOT_TESTED, REPRODUCED
 from experiments.declared import FOLDER, names
 from plots import claim_details, ledger
 from plots.bandwidth import table_by_gpu
@@ -96,9 +96,9 @@ def pages(recorded: list[Machine], directory: Path) -> dict[Path, str]:
     return found
 
 
-def read_recorded(directory: Path) -> Iterator[Machine]:
-    """Every folder with a run that can be shown."""
-    for folder in sorted(path for path in directory.glob("*") if path.is_dir()):
+def read_recorded(directory: Path, but: Path | None = None) -> Iterator[Machine]:
+    """Every folder with a run that can be shown, `but` one."""
+    for folder in sorted(p for p in directory.glob("*") if p.is_dir() and p != but):
         found = machine_of(collect(result_files(folder), folder), folder)
         if found.runs:
             yield found
@@ -288,9 +288,11 @@ def how_claims_went(source: Source, recorded: list[Machine], seen_from: Path) ->
     of_gpu = [[d for d in m.decisions if d.source.id == source.id] for m in recorded]
     if len(recorded) > 1:
         gpus = ledger.gpu_names([found.evidence for found in recorded])
+        pairs = zip(gpus, map(ledger.counts, of_gpu), strict=True)
         counted = (
-            f"{count.get(REPRODUCED, 0)} and {count.get(NOT_REPRODUCED, 0)} on {gpu}"
-            for gpu, count in zip(gpus, map(ledger.counts, of_gpu), strict=True)
+            f"{count.get(REPRODUCED, 0)} and {count.get(NOT_REPRODUCED, 0)} "
+            f"of {sum(count.values()) - count.get(NOT_TESTED, 0)} tested on {gpu}"
+            for gpu, count in sorted(pairs, key=lambda pair: pair[1].get(NOT_TESTED, 0))
         )
         text = f"{len(of_gpu[0])} {what}, reproduced and not: {', '.join(counted)}."
         path = relative(recorded[0].folder.parent / "README.md", seen_from)

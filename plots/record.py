@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     kept = result_files(target) if target.is_dir() else ()
     moved = [replace(r, file=copies[r.file]) for r in found]
     evidence = collect([r for r in kept if r.file not in copies.values()] + moved, target)
-    others = [m for m in read_recorded(args.recorded_dir) if m.folder != target]
+    others = read_recorded(args.recorded_dir, but=target)
     own = machine_of(evidence, target)
     recorded = sorted([*others, own], key=lambda m: m.folder)
     pages = files(recorded, [own], args.recorded_dir, args.readme)
