@@ -28,6 +28,7 @@ class Call {
   explicit Call(const char* function) : function_(function) {}
 
   int fail(cudaError_t error, const std::string& why) const {
+    cudaGetLastError();  // or a later call, of whoever asks, would find it again
     std::snprintf(error_message.data(), error_message.size(), "%s: %s", function_, why.c_str());
     return error;
   }

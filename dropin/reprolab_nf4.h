@@ -71,11 +71,11 @@ const char* reprolab_nf4_kernels(void);
 // bits that dequantization writes, few_rows and many_rows by the table's entry, rounded to 16 bits,
 // times the fp32 scale, many_rows_rounded by entry, scale and product each rounded to 16 bits. With
 // one kernel, a row of the output does not depend on the other rows of A, and is the same in every
-// call, bit for bit.
+// call on one kind of GPU, bit for bit.
 //   kernel        one of reprolab_nf4_products()
 //   A, bias, out  [m][k], [n] and [m][n] fp16 or bf16, 2-byte aligned; bias may be null. few_rows
 //                 and many_rows, in all their forms, need A and B aligned to 16 bytes, and k to be a
-//                 multiple of 64
+//                 multiple of 64; few_rows takes up to 16 rows, many_rows no blocks of 32
 //   B             [ceil(n * k / 2)] bytes of two codes each
 //   absmax        [ceil(n * k / blocksize)] fp32, or, with double quantization, absmax2 above
 //   absmax_codes  null without double quantization; then code2, offset and blocksize2 are ignored.

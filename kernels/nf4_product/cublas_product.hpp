@@ -19,8 +19,9 @@ inline constexpr std::uint64_t cublas_workspace_bytes = std::uint64_t{32} << 20;
 /// Whether there is a cuBLAS, and it can count the problem.
 Support supports_cublas(const Problem& problem);
 
-/// output = input * transposed weights, + bias, summed in fp32 and rounded once. `weights` [n][k]
-/// of the problem's type; `workspace` has cublas_workspace_bytes, aligned to 256.
+/// output = input * transposed weights, summed in fp32 and rounded once; without a bias, which
+/// supports_cublas refuses. `weights` [n][k] of the problem's type; `workspace` has
+/// cublas_workspace_bytes, aligned to 256.
 cudaError_t multiply_by_cublas(const Problem& problem, const void* weights, void* workspace,
                                cudaStream_t stream);
 

@@ -11,8 +11,8 @@
 
 namespace reprolab::nf4_product {
 
-/// From here on a block's dynamic shared memory is its own. The system may keep the first KiB (CUDA
-/// C++ Programming Guide, compute capabilities), or another one.
+/// Where a block's own shared memory begins: the system keeps a KiB of each block's (CUDA C++
+/// Programming Guide, compute capabilities), which may be the first.
 inline constexpr int shared_begin = 1024;
 
 /// A block's barriers come first. Then a table that has a row for every byte, and in a row a column
@@ -99,8 +99,9 @@ __device__ void fill_table(unsigned char* table, const nf4::Table& values) {
   using Entry = typename Decode::Entry;
   constexpr int per_store = 16 / sizeof(Entry), stores = lanes / per_store;
   const float own = values.entry[threadIdx.x % 16];
-  // Entries of two floats, else, would be read from the parameters anew before each store, where a
-  // warp's many addresses take turns. (Where they are not, ptxas finds fewer registers so.)
+  // Without the shuffle, entries of two floats would be read from the parameters anew before each
+  // store, where a warp's many addresses take turns. Smaller entries would not, and take fewer
+  // registers as they are.
   const auto value = [&](int code) {
     return sizeof(Entry) == 8 ? __shfl_sync(~0u, own, code) : values.entry[code];
   };

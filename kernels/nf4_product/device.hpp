@@ -69,13 +69,6 @@ Support is_compiled(void (*kernel)(Arguments...), int capability) {
   return Support::no("is not compiled for this GPU");
 }
 
-/// Whether a launch may begin before the one before it has ended: for what that one writes it waits
-/// (wait_for_launch_before), but not for the codes and scales. CUDA C++ Programming Guide,
-/// "Programmatic Dependent Launch".
-inline bool begins_early(const Problem& problem, const Device& device) {
-  return problem.weights_are_settled && device.capability >= 90;
-}
-
 /// Calls `launch` as launch.operator()<Out, Nested>(), for the problem's type and kind of scales.
 template <class Launch>
 cudaError_t with_types(const Problem& problem, const Launch& launch) {
@@ -91,17 +84,21 @@ struct Launch {
   std::int64_t blocks;
   int threads, shared_bytes;
   cudaStream_t stream;
-  bool begins_early = false;  ///< Needs compute capability 9.0.
+  /// Whether it may begin before the launch before it has ended: it waits for what that one writes
+  /// (wait_for_launch_before), but not for codes and scales. CUDA C++ Programming Guide,
+  /// "Programmatic Dependent Launch".
+  bool begins_early = false;
 };
 
 template <class... Arguments>
 cudaError_t launch_kernel(void (*kernel)(Arguments...), const Launch& launch,
                           const Arguments&... arguments) {
-  // More than 48 KiB of shared memory must be asked for.
-  if (const auto error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              launch.shared_bytes);
-      error != cudaSuccess) {
-    return error;
+  // More than 48 KiB of shared memory must be asked for: as much as there is, because another
+  // thread may launch the kernel for a shape that needs more.
+  if (launch.shared_bytes > 48 * 1024 &&
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           current_device().shared_bytes) != cudaSuccess) {
+    return cudaGetLastError();
   }
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -112,8 +109,11 @@ cudaError_t launch_kernel(void (*kernel)(Arguments...), const Launch& launch,
   config.dynamicSmemBytes = launch.shared_bytes;
   config.stream = launch.stream;
   config.attrs = &early;
-  config.numAttrs = launch.begins_early ? 1 : 0;
-  return cudaLaunchKernelEx(&config, kernel, arguments...);
+  // Code for older GPUs does not wait.
+  const bool waits = is_compiled_for(90, reinterpret_cast<const void*>(kernel));
+  config.numAttrs = launch.begins_early && waits ? 1 : 0;
+  cudaLaunchKernelEx(&config, kernel, arguments...);
+  return cudaGetLastError();
 }
 
 }  // namespace reprolab::nf4_product

@@ -4,12 +4,12 @@
 // How the work is cut. A block of threads stays on its multiprocessor and owns a group of outputs,
 // in tiles of 16, and a range of the inputs, in units of 256. Codes, scales and activations come
 // through a ring of stages in shared memory: one warp has a stage filled as soon as the others
-// have used it, and where scales need decoding three more do that. A unit is a team's of four
+// have used it, and three more decode its scales where they need that. A unit is a team's of four
 // warps: each takes 64 of its inputs, for all tiles of the team, so that the activations that it
 // reads serve several tiles. Where a block has many tiles, the teams share them; where it has few,
-// each takes a unit of a stage's. In the end the warps' sums are added, in an order that n and k
-// alone decide. So the result does not change from run to run, nor with the other rows of the
-// batch.
+// each takes a unit of a stage's. In the end the warps' sums are added, in an order that n, k and
+// the GPU alone decide. So the result does not change from run to run, nor with the other rows of
+// the batch.
 //
 // In the matrix instruction the weights are the 16 x 16 operand and the activations the 16 x 8 one.
 // The order of the inputs in a sum is free, as long as both operands use the same: each of the four

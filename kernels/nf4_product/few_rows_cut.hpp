@@ -13,8 +13,7 @@ namespace reprolab::nf4_product {
 
 inline constexpr int tile = 16;                    ///< Outputs.
 inline constexpr int step = 64, step_bytes = 128;  ///< Inputs, and their activations of a row.
-inline constexpr int unit_steps = 4;               ///< In a unit of inputs.
-inline constexpr int unit_inputs = unit_steps * step;
+inline constexpr int unit_steps = unit_inputs / step;
 inline constexpr int unit_bytes = unit_inputs / 2;  ///< The codes of an output.
 inline constexpr int max_rows = 16;
 /// A team of warps has a unit's steps, one each, for the same outputs.

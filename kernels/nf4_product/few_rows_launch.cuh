@@ -111,7 +111,7 @@ cudaError_t launch_few_rows(const Problem& problem, cudaStream_t stream) {
                         .threads = threads,
                         .shared_bytes = work.layout.end,
                         .stream = stream,
-                        .begins_early = begins_early(problem, device)},
+                        .begins_early = problem.weights_are_settled},
                        work);
 }
 

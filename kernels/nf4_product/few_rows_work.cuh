@@ -13,7 +13,7 @@ enum class ScaleRows {
   copied,  ///< Units begin at multiples of a scale's weights, or the other way round, and the
            ///< accelerator can copy the numbers that a stage needs of each row of weights to where
            ///< the scales of its first unit will be.
-  whole,   ///< The first of that.
+  whole,   ///< Units begin as above, but decoders read the numbers themselves.
   any      ///< Decoders look for each scale by itself.
 };
 

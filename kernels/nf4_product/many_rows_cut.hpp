@@ -12,8 +12,7 @@
 namespace reprolab::nf4_product {
 
 inline constexpr int block_inputs = 64;  ///< Rows of 128 bytes of activations.
-inline constexpr int unit_blocks = 4;    ///< Per stage of codes: rows of 128 bytes.
-inline constexpr int unit_inputs = unit_blocks * block_inputs;
+inline constexpr int unit_blocks = unit_inputs / block_inputs;  ///< One stage of codes.
 inline constexpr int warp_outputs = 16, warpgroup_outputs = 4 * warp_outputs;
 inline constexpr int code_pitch = unit_inputs / 2;
 inline constexpr int code_stage_bytes = warpgroup_outputs * code_pitch;  ///< A warpgroup's.
@@ -22,7 +21,7 @@ inline constexpr int max_activation_stages = 8;
 /// Where the stages lie in shared memory: those of codes, then as many of activations as fit.
 struct ManyRowsLayout {
   static constexpr int shared_bytes = 227 * 1024;  ///< As much as compute capability 9.0 has.
-  /// Left to blocks that add the parts, a KiB for each: so they are there when the sums are.
+  /// Left to blocks that add the parts, a KiB for each, which so can wait on the multiprocessor.
   static constexpr int left_bytes = 3 * 1024;
   int code_stages;   ///< The more, the less time a unit takes.
   int stage_blocks;  ///< Blocks of inputs per stage of activations.

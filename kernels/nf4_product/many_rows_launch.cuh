@@ -85,10 +85,9 @@ cudaError_t launch_many_rows(const Problem& problem, const Device& device, cudaS
   // Before the launch before has ended it reads nothing but codes and scales.
   const auto error = launch_kernel(many_rows<Out, Decode, Rows, warpgroups, Nested>,
                                    {row_tiles * cut.groups * cut.parts, warpgroups * 128,
-                                    layout.end(), stream, begins_early(problem, device)},
+                                    layout.end(), stream, problem.weights_are_settled},
                                    work);
-  return error != cudaSuccess ? error
-                              : launch_add_parts<Out>(work.part_sums, problem, device, stream);
+  return error != cudaSuccess ? error : launch_add_parts<Out>(work.part_sums, problem, stream);
 }
 
 template <template <class> class Decode>

@@ -50,9 +50,6 @@ inline constexpr const char* dequantized_weights = "dequantized_weights";
 /// products and sums in fp32.
 inline constexpr const char* rounded_entries = "rounded_entries";
 
-/// The fp32 entries times the fp32 scale; all products and sums in fp32.
-inline constexpr const char* fp32_weights = "fp32_weights";
-
 /// Entries, scales, their products, and the products with the activations, each rounded to 16 bits,
 /// or not; sums in fp32.
 inline constexpr const char* rounded_products = "rounded_products";

@@ -1,6 +1,7 @@
 // The product as its definition says it: a warp for each output and 8 rows, whose lanes take every
-// 32nd input. It multiplies by the 16-bit weights that dequantization writes. For every shape,
-// alignment and block size, on every GPU; the faster kernels refuse some.
+// 32nd input. It multiplies by the 16-bit weights that dequantization writes. For every alignment
+// and block size, and all shapes that a grid has room for, on every GPU; the faster kernels refuse
+// some.
 //
 // Source: ours.
 // Bound:  integer and fp32 instructions: every weight is decoded again for each 8 rows.

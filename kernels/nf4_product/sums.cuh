@@ -13,6 +13,9 @@
 
 namespace reprolab::nf4_product {
 
+/// Blocks of threads share the inputs in units of so many.
+inline constexpr int unit_inputs = 256;
+
 /// `count` shares of whole things, as even as can be, the larger ones first.
 struct Shares {
   int each = 0, larger = 0;
@@ -85,8 +88,7 @@ __global__ void add_parts(PartSums parts, const void* bias, void* output) {
 }
 
 template <class Out>
-cudaError_t launch_add_parts(const PartSums& parts, const Problem& problem, const Device& device,
-                             cudaStream_t stream) {
+cudaError_t launch_add_parts(const PartSums& parts, const Problem& problem, cudaStream_t stream) {
   if (parts.parts == 1) return cudaSuccess;
   constexpr int threads = 256;
   return launch_kernel(add_parts<Out>,
@@ -94,7 +96,7 @@ cudaError_t launch_add_parts(const PartSums& parts, const Problem& problem, cons
                         .threads = threads,
                         .shared_bytes = 0,
                         .stream = stream,
-                        .begins_early = device.capability >= 90},
+                        .begins_early = true},
                        parts, problem.bias, problem.output);
 }
 

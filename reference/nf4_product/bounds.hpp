@@ -22,7 +22,6 @@
 //    product. What it rounds of them in fp32 adds to the roundings of a term:
 //      dequantized_weights  0: the weights are 16-bit numbers.
 //      rounded_entries      2: entry * scale, and that times the input; or a sum times its scale.
-//      fp32_weights         2: the same.
 //      rounded_products     Around the exact weights: entry, scale, their product and the product
 //                           with the input may each be rounded to 16 bits, v = 2^-11 (fp16) or 2^-8
 //                           (bf16) of itself, and of nested scales the product and the sum may be
@@ -53,11 +52,11 @@
 namespace reprolab::reference {
 
 /// By which weights, rounded how, a kernel computes.
-enum class Reading { dequantized_weights, rounded_entries, fp32_weights, rounded_products };
+enum class Reading { dequantized_weights, rounded_entries, rounded_products };
 
 /// In the order of the enumerators.
-inline constexpr std::array<std::string_view, 4> reading_names = {
-    "dequantized_weights", "rounded_entries", "fp32_weights", "rounded_products"};
+inline constexpr std::array<std::string_view, 3> reading_names = {
+    "dequantized_weights", "rounded_entries", "rounded_products"};
 
 inline Reading reading_named(std::string_view name) {
   return value_named<Reading>(reading_names, name);

@@ -394,11 +394,34 @@ TEST_F(OnGpuDropinProducts, BitsandbytesNamesNeedNoWorkspaceAndAGraphRepeatsThem
   }
 }
 
+TEST_F(OnGpuDropinProducts, AFailedLaunchIsAnErrorAndTheNextCallWorks) {
+  const Product product(spec_of(1, 512, 8192));
+  const DeviceBuffer weights(512 * 8192 * 2);
+  for (const auto& [kernel, reading] : products) {
+    const auto workspace = workspace_for(kernel, spec_of(1, 512, 8192));
+    if (!workspace) continue;
+    const Stream captured;
+    check(cudaStreamBeginCapture(captured.get(), cudaStreamCaptureModeGlobal), "capturing");
+    EXPECT_EQ(product.multiply(kernel, *workspace, false, nullptr), cudaErrorStreamCaptureImplicit);
+    product.dequantize(weights.data(), stream());
+    cudaGraph_t graph = nullptr;
+    cudaStreamEndCapture(captured.get(), &graph);
+    cudaGetLastError();
+    EXPECT_EQ(product.multiply(kernel, *workspace, false, stream()), 0) << reprolab_nf4_error();
+    EXPECT_TRUE(product.is_right(reading, stream())) << kernel;
+  }
+}
+
+/// The first two by one kernel, which needs more shared memory for one of them.
 TEST_F(OnGpuDropinProducts, ThreadsMultiplyAtOnceOnStreamsOfTheirOwn) {
+  struct Shape {
+    std::int64_t m, n, k;
+  };
   std::vector<std::function<void()>> calls;
-  for (const std::int64_t m : {1, 2, 17, 64}) {
-    calls.emplace_back([m] {
-      const Product product(spec_of(m, 512, 8192, m % 2 == 0), static_cast<std::uint64_t>(m));
+  for (const auto& [m, n, k] :
+       {Shape{1, 512, 8192}, {1, 2048, 512}, {2, 512, 8192}, {17, 512, 8192}, {64, 512, 8192}}) {
+    calls.emplace_back([m, n, k] {
+      const Product product(spec_of(m, n, k, m % 2 == 0), static_cast<std::uint64_t>(m));
       const Stream stream(cudaStreamNonBlocking);
       std::vector<std::uint16_t> first;
       for (int i = 0; i < 50; ++i) {

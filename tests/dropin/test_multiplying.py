@@ -58,6 +58,7 @@ def called(monkeypatch, multiplying, settled):
     monkeypatch.setattr(multiplying, "multiply", multiply)
     monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
     monkeypatch.setattr(multiplying, "runs", lambda *given: True)
+    monkeypatch.setattr(multiplying, "stream_of", lambda tensor: 0)
     replace(monkeypatch, multiplying)
     torch.compiler.reset()
     return calls
@@ -163,12 +164,16 @@ def test_what_is_amiss_stays_bitsandbytes_own(called, monkeypatch, multiplying):
     for bias in (torch.zeros(1), torch.zeros(3, N), torch.zeros(N - 1), elsewhere):
         assert product(X, codes.t(), state, bias=bias.half()) == "own"
     absmax = state.absmax
-    for wrong in (absmax.half(), absmax[1:], absmax.to("meta")):
+    strided = torch.stack([absmax, absmax], 1)[:, 0]
+    for wrong in (absmax.half(), absmax[1:], absmax.to("meta"), strided):
         assert product(X, codes.t(), changed(absmax=wrong).weight.quant_state) == "own"
     assert product(X, codes.data[1:], state) == "own"
     assert product(X, codes.t(), changed(shape=torch.Size((0, K))).weight.quant_state) == "own"
     nested = layer(nested=True).weight
     nested.quant_state.state2.code = nested.quant_state.state2.code.half()
+    assert product(X, nested.t(), nested.quant_state) == "own"
+    nested = layer(nested=True).weight
+    nested.quant_state.absmax = torch.stack([nested.quant_state.absmax] * 2, 1)[:, 0]
     assert product(X, nested.t(), nested.quant_state) == "own"
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert product(X, codes.t(), state) == "own"
@@ -263,6 +268,20 @@ def test_new_weights_at_the_address_of_others_are_not_settled(called, settled):
         state.absmax = half
         found(X), found(X)
     assert settled == [False, True] * 2
+
+
+def test_weights_are_settled_on_one_stream_and_for_their_own_sizes(
+    called, settled, multiplying, monkeypatch
+):
+    monkeypatch.setattr(sys.modules[__name__], "OWN_PRODUCT", lambda *a, **k: "own")
+    replace(monkeypatch, multiplying)
+    codes, product = layer().weight, bitsandbytes.matmul_4bit
+    for stream in (0, 1, 1, 0):
+        monkeypatch.setattr(multiplying, "stream_of", lambda tensor, stream=stream: stream)
+        product(X, codes.t(), codes.quant_state)
+    assert settled == [False, False, True, True]
+    codes.quant_state.blocksize //= 2  # for which the scales are too few
+    assert product(X, codes.t(), codes.quant_state) == "own"
 
 
 def test_weights_whose_writes_are_not_counted_are_never_settled(called, settled):

@@ -65,9 +65,8 @@ TEST(ProductBounds, ThreeTermsByHand) {
   EXPECT_EQ(sums.magnitude[0], 3.5);
   const double error = error_bound(small.view(), Reading::dequantized_weights, {3, 3.5}, 3.5, 0);
   EXPECT_NEAR(error, 4 * 0x1p-23 * 3.5, 1e-12);
-  for (const Reading reading : {Reading::rounded_entries, Reading::fp32_weights}) {
-    EXPECT_NEAR(error_bound(small.view(), reading, {3, 3.5}, 3.5, 0), 6 * 0x1p-23 * 3.5, 1e-11);
-  }
+  EXPECT_NEAR(error_bound(small.view(), Reading::rounded_entries, {3, 3.5}, 3.5, 0),
+              6 * 0x1p-23 * 3.5, 1e-11);
   EXPECT_NEAR(error_bound(small.view(), Reading::rounded_products, {3, 3.5}, 3.5, 0),
               4 * 0x1p-11 * 3.5, 2e-5);
   EXPECT_EQ(small.bounds().low[0], round_to_fp16(3.5f))
@@ -143,7 +142,7 @@ TEST(ProductBounds, WeightsTooSmallForFp16MayVanish) {
   const auto bounds = small.bounds(Reading::rounded_products);
   EXPECT_LE(widen_fp16(bounds.low[0]), 0.0f);
   EXPECT_GE(widen_fp16(bounds.high[0]), 0x1p-17f);
-  EXPECT_GT(widen_fp16(small.bounds(Reading::fp32_weights).low[0]), 0.0f);
+  EXPECT_GT(widen_fp16(small.bounds(Reading::rounded_entries).low[0]), 0.0f);
 }
 
 TEST(ProductBounds, EachReadingHasItsWeights) {
@@ -179,8 +178,8 @@ TEST(ProductBounds, RefusesArraysOfOtherSizes) {
   EXPECT_EQ(message_of<std::invalid_argument>([&] { small.bounds(); }), "bias: 2 elements, not 1");
   EXPECT_EQ(message_of<std::invalid_argument>([] { reading_named("exact"); }),
             "there is no 'exact'; there are: dequantized_weights, rounded_entries, "
-            "fp32_weights, rounded_products");
-  EXPECT_EQ(reading_named("fp32_weights"), Reading::fp32_weights);
+            "rounded_products");
+  EXPECT_EQ(reading_named("rounded_entries"), Reading::rounded_entries);
 }
 
 }  // namespace
