@@ -74,7 +74,7 @@ help: ## List the targets
 	@echo "             CLOCKS=1410|max  METRICS=sm__warps_launched.sum  VERBOSE=1  RESULTS=folder (of all targets that"
 	@echo "             write results)  CUDA_VISIBLE_DEVICES=1 (the GPU, of all that run kernels)"
 	@echo "  of reproduce-...: GPUS=0,1 (divides its passes among them)  RESUME=1 (goes on with a run that was cut off)"
-	@echo "  of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=global_lut"
+	@echo "  of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=shared_lut,global_lut"
 	@echo "             TOKENS=32  PROMPTS=file.jsonl"
 	@echo "  of compare: THRESHOLD=1 (percent; fails if B is slower by more)  OUT=folder"
 

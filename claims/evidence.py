@@ -186,12 +186,16 @@ class Case:
         return fitting[0]
 
     def verified(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Record:
-        """As `find`; a row that failed is our fault, which decides nothing about a source."""
+        """As `find`, where the row may decide something."""
         row = self.find(kernel, at, pass_name)
+        self.require_verified(row)
+        return row
+
+    def require_verified(self, row: Record) -> None:
+        """A row that failed is our fault, which decides nothing about a source."""
         if not row.is_verified:
             outcome = row.outcome.replace("_", " ")
             raise NotTestable(": ".join(filter(None, (row.place, outcome, row.reason))))
-        return row
 
     def measured(
         self,

@@ -155,7 +155,8 @@ def newest_figure(run: Run) -> Figure:
             draw.whiskers(axes, gains, **curve(kernel, f"{kernel}, {mode}") | FACES[mode])
     grid[0][0].set_ylabel(f"{tables.installed_name(run)}'s step\nover ours (x)")
     ways = f"with {OURS} all products dequantize, with {FUSED} few"
-    finish(run, figure, grid, [f"Above 1, ours is the faster: {ways}. {BARS}"])
+    lost = tables.absent(run, tables.installed_name(run), OURS, FUSED)
+    finish(run, figure, grid, [f"Above 1, ours is the faster: {ways}. {BARS}", *lost])
     return figure
 
 
@@ -182,6 +183,7 @@ def amdahl_figure(run: Run) -> Figure:
     notes = [
         "Amdahl's law: 1 / (1 - share + share / kernel speed-up).",
         f"Eager: of a generation; graph: of a decoding step. {BARS}",
+        *tables.absent(run, *run.compared),
     ]
     draw.add_caption(figure, run["timing"], notes, run.recorded)
     return figure
@@ -193,18 +195,21 @@ def both_known(predictions: Iterable[Values]) -> list[tuple[float, Estimate]]:
 
 
 def highlights(run: Run) -> list[str]:
-    """For each model, what our fastest kernel and bitsandbytes' own way make of a step."""
+    """For each model, what each of our two ways and bitsandbytes' own make of a step."""
     baseline, _ = run.compared
     lines = []
     smallest = {model: shown[0].batch for model, shown in by_model(run).items()}
     for p in of_mode(run, GRAPH):
-        gain, own = (p.gain(baseline, k, STEP_TIME) for k in (OURS, p.installed))
-        if gain and p.batch == smallest[p.model]:
-            beside = f"; {p.installed}, its own way: {own.value:.2f}x" if own else ""
-            if fused := p.gain(baseline, FUSED, STEP_TIME):
-                beside += f"; products right from the codes ({FUSED}): {fused.value:.2f}x"
+        found = {
+            OURS: p.gain(baseline, OURS, STEP_TIME),
+            f"{p.installed}, its own way:": p.gain(baseline, p.installed, STEP_TIME),
+            f"products right from the codes ({FUSED}):": p.gain(baseline, FUSED, STEP_TIME),
+        }
+        said = [f"{way} {gain.value:.2f}x" for way, gain in found.items() if gain]
+        if said and p.batch == smallest[p.model]:
+            said[0] += f" {baseline}"
             where = f"{p.model} at batch {p.batch}, in a graph"
-            lines.append(f"A step of {where}: {OURS} {gain.value:.2f}x {baseline}{beside}.")
+            lines.append(f"A step of {where}: {'; '.join(said)}.")
     return lines
 
 

@@ -32,6 +32,7 @@ TABLE1 = "table1_qwen3_32b"
 OVERHEAD, FIGURE4 = "dequantization-overhead", "end-to-end"  # claims
 QMATMUL, AGREE = "qmatmul-72", "tables-agree"
 MODES_NOTE = "Eager: transformers' generate. Graph: the decoding step in one CUDA graph."
+INSTALLED_ROW = "bitsandbytes as it is installed"  # where no row names its version
 BATCH = Column("batch", "batch")
 WHOLE, TENTHS, HUNDREDTHS = "{:.0f}".format, "{:.1f}".format, "{:.2f}".format
 PAPERS_FIELDS = ("baseline_s", "optimized_s", "baseline_tokens_per_s", "optimized_tokens_per_s")
@@ -143,6 +144,7 @@ def figure4(run: Run) -> Table:
         "Intervals are of one process for each model and batch: two may differ by more.",
         f"Average over all batches: {'; '.join(averages)}.",
         f"The paper's own, on its {run.source.gpu}: {'; '.join(papers_figure4(run))}.",
+        *absent(run, *kernels),
     ]
     title = f"Figure 4: latency and throughput with {subject} in the place of {baseline}, eager"
     return Table("figure4", title, columns, rows, notes, provenance(run))
@@ -196,7 +198,8 @@ def amdahl_table(run: Run) -> Table:
     notes = [
         "Predicted by Amdahl's law: 1 / (1 - share + share / kernel speed-up). Eager: of a "
         "generation. Graph: of a decoding step. Where the host keeps the GPU waiting, less is "
-        f"measured than predicted. {MODES_NOTE}"
+        f"measured than predicted. {MODES_NOTE}",
+        *absent(run, baseline, subject),
     ]
     title = f"What Amdahl's law makes of {subject} over {baseline}, and what was measured"
     return Table("amdahl", title, columns, rows, notes, provenance(run), data)
@@ -254,9 +257,8 @@ def left(run: Run) -> Table:
         f"of that same time. With {FUSED}, products are made right from the codes where that is "
         f"faster; what is left are those of the prompt. x: speed-up over {baseline}. Eager: of a "
         f"generation. Graph: of a decoding step. {INTERVAL_NOTE}",
+        *absent(run, *kernels),
     ]
-    if not any(FUSED in p.timing for modes in settings(run) for p in modes):
-        notes.append(f"{FUSED} is no row of this run.")
     title = "What the paper attacks, and what is left of it"
     return Table("left", title, columns, rows, notes, provenance(run), data)
 
@@ -293,6 +295,7 @@ def qmatmul(run: Run) -> Table:
         "kernels right behind a dequantization that are of its product. The replay of make "
         "reproduce-table2 has products alone; here attention and the rest run in between. "
         f"{INTERVAL_NOTE}",
+        *absent(run, *kernels),
     ]
     title = "Dequantization's share of quantized matrix products, eager"
     return Table("qmatmul", title, columns, rows, notes, provenance(run), data)
@@ -330,9 +333,7 @@ def steps(run: Run) -> Table:
         "that is the fastest by measured times; under every other, all products dequantize. "
         f"{INTERVAL_NOTE}",
     ]
-    if kept := [record.disturbed for record in run["timing"].records if record.disturbed]:
-        seen = f"{sum(kept)} samples of {len(kept)} rows"
-        notes.append(f"{seen} were taken while the host was seen to be slow.")
+    notes += of_a_slow_host(run)
     title = "A decoding step with each kernel, eager and in one CUDA graph"
     return Table("steps", title, columns, rows, notes, provenance(run), data)
 
@@ -385,7 +386,10 @@ def newest(run: Run) -> Table:
         row["own_step_ms"] = p.scaled(p.installed, STEP_TIME, 1e3)
         for kernel in (OURS, FUSED):
             gain = p.gain(p.installed, kernel, STEP_TIME)
-            row |= {f"{kernel}_step_ms": p.scaled(kernel, STEP_TIME, 1e3), f"_{kernel}": gain}
+            both = (p.installed or "", kernel)
+            why_not = [] if gain else [why for k in both for why in p.why_not(k, STEP_TIME)]
+            row |= {f"_{kernel}": Noted(gain, tuple(why_not))}
+            row |= {f"{kernel}_step_ms": p.scaled(kernel, STEP_TIME, 1e3)}
             row |= estimate_values(f"{kernel}_step_speedup", gain)
             whole = p.gain(p.installed, kernel, WALL_TIME)
             row |= estimate_values(f"{kernel}_generation_speedup", whole)
@@ -398,11 +402,13 @@ def newest(run: Run) -> Table:
     )
     own = installed_name(run)
     notes = [
-        f"A decoding step of {own}, as it is installed, over that with {OURS} under it and all "
-        "products dequantizing (install(products='dequantize')), and over that with each product "
-        f"in the fastest way by measured times ({FUSED}): below 1, bitsandbytes' own way is the "
-        "faster. deq.: the part of its own step in which it dequantizes, of which install() alone "
-        f"can save some. {INTERVAL_NOTE}"
+        f"x: how many times as long a decoding step takes with {own}, as it is installed, as in our "
+        f"way; below 1, ours is the slower. {OURS}: all products dequantize, with it under them "
+        f"(install(products='dequantize')). {FUSED}: each product in the fastest way by measured "
+        "times (install()). deq.: the part of its own step in which it dequantizes, of which "
+        f"install(products='bitsandbytes') saves some. {INTERVAL_NOTE}",
+        *absent(run, own, OURS, FUSED),
+        *of_a_slow_host(run),
     ]
     title = f"{OURS} and {FUSED} against {own}"
     return Table("newest", title, columns, rows, notes, provenance(run), data)
@@ -410,4 +416,18 @@ def newest(run: Run) -> Table:
 
 def installed_name(run: Run) -> str:
     """Of bitsandbytes as it is installed, with its version where a row has it."""
-    return next((p.installed for p in of_mode(run, EAGER) if p.installed), "bitsandbytes")
+    return next((p.installed for p in of_mode(run, EAGER) if p.installed), INSTALLED_ROW)
+
+
+def absent(run: Run, *kernels: str) -> list[str]:
+    """Says which of them the run has no rows of."""
+    ran = {kernel for modes in settings(run) for p in modes for kernel in p.timing}
+    lost = [kernel for kernel in kernels if kernel not in ran]
+    are_no = "is no row" if len(lost) == 1 else "are no rows"
+    return [f"{' and '.join(lost)} {are_no} of this run."] if lost else []
+
+
+def of_a_slow_host(run: Run) -> list[str]:
+    kept = [record.disturbed for record in run["timing"].records if record.disturbed]
+    seen = f"{sum(kept)} eager samples of {len(kept)} rows"
+    return [f"{seen} were taken while the host was seen to be slow."] if kept else []

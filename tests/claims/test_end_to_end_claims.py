@@ -272,7 +272,7 @@ ONE_OTHER = {"outcome": "deviation_as_declared", "deviation": "sums in another o
 @pytest.mark.parametrize(
     ("claim", "cell", "said"),
     [
-        ("plug-and-play", "", "shared_lut ran under quantized layers of 1 models, with the same"),
+        ("plug-and-play", "", "shared_lut ran under quantized layers of 1 model, with the same"),
         (
             *("token-exact", "qwen3-32b, batch all"),
             f"the same {32 * sum(BATCHES)} tokens in every generation, 6 batches",
@@ -290,6 +290,21 @@ def test_nothing_but_the_kernel_was_exchanged(claim, cell, said):
     assert v.reason == "shared_lut on qwen3-32b/batch64/eager: 1 token differs"
     found["records"] = made.rows_of(found, TREE)
     assert verdict(claim, cell, found).verdict == "not_tested"
+
+
+def test_a_model_that_does_not_fit_decides_nothing():
+    found = gains(dict.fromkeys(BATCHES, 1.5))
+    lost = {"outcome": "unsupported", "reason": "out of memory", "metrics": []}
+    ours = [r for r in found["records"] if r["kernel"] == "shared_lut"]
+    ours[-1] |= lost
+    v = verdict("plug-and-play", "", found)
+    assert (v.verdict, len(v.evidence)) == ("reproduced", 5)
+    for row in ours:
+        row |= lost
+    v = verdict("plug-and-play", "", found)
+    assert v.verdict == "not_testable" and v.reason.endswith("unsupported: out of memory")
+    ours[0] |= {"outcome": "mismatch", "reason": "tokens differ", "mismatches": 1}
+    assert verdict("plug-and-play", "", found).verdict == "not_testable"
 
 
 @pytest.mark.parametrize(
