@@ -4,4 +4,9 @@ torch and transformers are imported by build, generate, gpu, measure, products, 
 alone.
 """
 
+import logging
+
+# Before it is imported: what it remarks on is no concern of the user's.
+logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
+
 SEED = 1  # of all that is drawn: prompts, weights, the order of rows

@@ -20,6 +20,7 @@ from records import interruption, parts, result_file
 from records.command_line import Parser, run
 from records.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT, InputError
 from records.json_files import ROOT
+from records.output import check_place
 from records.progress import Line
 from records.provenance import checkout
 
@@ -77,6 +78,7 @@ def measure(args: argparse.Namespace) -> int:
         print(f"  may not fit on this GPU: {what}")
     if args.dry_run:
         return 0
+    check_place(output)
     faults, status = measure_cells(todo, gpus, output) if todo else ([], 0)
     files = [job.file for job in every]
     found = partial_results.belonging(output.resolve(), files, run_name, commit)

@@ -1,6 +1,5 @@
 """Models on the GPU: with random weights, never whole in fp16, or from a checkpoint."""
 
-import logging
 import warnings
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ def quiet() -> None:
     warnings.simplefilter("ignore")
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 
 
 def from_sizes(model: Model, device: torch.device) -> nn.Module:

@@ -81,6 +81,8 @@ class Gpu(measuring.Gpu):
     device = torch.device("cuda", 0)
 
     def __init__(self) -> None:
+        if not torch.cuda.is_available():
+            raise InputError("PyTorch finds no GPU here")
         self.sensors = Sensors()
         self.found = torch.cuda.get_device_properties(0)
         self.own_mark = ""

@@ -175,14 +175,21 @@ def rows_of(kernels: str, peers: Sequence[str], is_checkpoint: bool) -> tuple[Ro
     """The baseline, `kernels` or those that are swept, the peers, products by measured times, and
     bitsandbytes as it is installed.
     """
-    named = [*filter(None, re.split(r"[,|\s]+", kernels))] or SWEPT
-    rows = [Row(kernel) for kernel in dict.fromkeys([BASELINE, *named])]
-    rows += [peer_row(peer) for peer in peers]
-    rows += [Row(name, "fused") for name in list(FUSED)[: 1 + is_checkpoint]]
+    named = [*filter(None, re.split(r"[,|\s]+", kernels))]
+    if kernels and not named:
+        raise InputError(f"KERNELS: give names such as {','.join(SWEPT)}, not '{kernels}'")
+    rows = [Row(kernel) for kernel in dict.fromkeys([BASELINE, *(named or SWEPT)])]
+    others = [peer_row(peer) for peer in peers]
+    others += [Row(name, "fused") for name in list(FUSED)[: 1 + is_checkpoint]]
+    for variable, some in (("KERNELS", rows), ("PEER", others)):
+        for name in (row.kernel for row in some):
+            if not re.fullmatch(r"[\w.-]{1,80}", name):
+                raise InputError(f"{variable}: '{name}' is no name of a row")
+    for name in FUSED.keys() & set(named):
+        raise InputError(f"KERNELS: '{name}' is no kernel; it is a row of its own")
+    rows += others
     names = [row.kernel for row in rows]
     for name in names:
-        if not re.fullmatch(r"[\w.-]{1,80}", name):
-            raise InputError(f"KERNELS: '{name}' is no kernel's name")
         if names.count(name) > 1:
             raise InputError(f"PEER: there are two rows '{name}'; name one: PEER=other=path")
     return (*rows, Row(INSTALLED, "installed"))

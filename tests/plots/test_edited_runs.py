@@ -219,6 +219,11 @@ EDITS: dict[str, dict[str, Edit]] = {
         "a model did not fit": failed(problem="llama-3.3-70b/*", why="out of memory"),
         "no graph": dropped(lambda row: row["problem"]["way"] == "graph"),
         "some samples are of a slow host": a_slow_host,
+        "neither of our ways ran": dropped(lambda row: row["kernel"] in ("streaming", "fused")),
+        "a GPU without times of products": failed(
+            "*", "fused", outcome="unsupported", why="no times of products are recorded"
+        ),
+        "no bitsandbytes as it is installed": dropped(lambda row: row["lineage"] == "as installed"),
     },
     "ladder": {
         **EVERY,
