@@ -405,8 +405,8 @@ def newest(run: Run) -> Table:
         f"x: how many times as long a decoding step takes with {own}, as it is installed, as in "
         f"our way; below 1, ours is the slower. {OURS}: all products dequantize, with it under "
         f"them (install(products='dequantize')). {FUSED}: each product in the fastest way by "
-        "measured times (install()). deq.: the part of its own step in which it dequantizes, of which "
-        f"install(products='bitsandbytes') saves some. {INTERVAL_NOTE}",
+        "measured times (install()). deq.: the part of its own step in which it dequantizes, of "
+        f"which install(products='bitsandbytes') saves some. {INTERVAL_NOTE}",
         *absent(run, own, OURS, FUSED),
         *of_a_slow_host(run),
     ]
