@@ -117,20 +117,22 @@ def workspace_bytes(library, device, *product) -> int:
 
 
 class SettledWeights:
-    """Codes and scales that a product of ours was enqueued with on a stream, of the same sizes, in
-    the memory that they still have and with no write since that PyTorch counts (Tensor._version).
+    """Codes and scales that a product of ours was enqueued with, of the same sizes, in the memory
+    that they still have and with no write since that PyTorch counts (Tensor._version).
 
     That product waited for all before it, and so for what wrote them, so that later products on its
-    stream need not. A write that PyTorch does not count, such as one to `.data`, by address or by
-    the replay of a graph, must be synchronized with before the next product.
+    stream need not; on another stream, such as a capture's, what makes the first use there wait for
+    them still does. (Not behind a writer there that lets the next launch begin before it has
+    written; PyTorch's kernels do not.) A write that PyTorch does not count, such as one to `.data`,
+    by address or by the replay of a graph, must be synchronized with before the next product.
     """
 
     def __init__(self):
-        # By the stream, the address of the codes, and the sizes: of the matrix and of its blocks.
+        # By the address of the codes, and the sizes: of the matrix and of its blocks.
         self._known: dict[tuple[int, ...], list] = {}
 
-    def has(self, stream: int, sizes: tuple[int, ...], weights: list[torch.Tensor]) -> bool:
-        known = self._known.get((stream, weights[0].data_ptr(), *sizes), ())
+    def has(self, sizes: tuple[int, ...], weights: list[torch.Tensor]) -> bool:
+        known = self._known.get((weights[0].data_ptr(), *sizes), ())
         for array, (memory, place, writes) in zip(weights, known, strict=False):
             if memory() is not array.untyped_storage() or not array.is_contiguous():
                 return False
@@ -138,11 +140,11 @@ class SettledWeights:
                 return False
         return len(known) == len(weights)
 
-    def add(self, stream: int, sizes: tuple[int, ...], weights: list[torch.Tensor]) -> None:
+    def add(self, sizes: tuple[int, ...], weights: list[torch.Tensor]) -> None:
         # A captured product has not run; writes to inference tensors are not counted.
         if is_capturing(weights[0]) or any(array.is_inference() for array in weights):
             return
-        self._known[stream, weights[0].data_ptr(), *sizes] = [
+        self._known[weights[0].data_ptr(), *sizes] = [
             (weakref.ref(array.untyped_storage()), array.data_ptr(), array._version)
             for array in weights
         ]
@@ -288,8 +290,8 @@ def replacement(own, ways: Ways):
             second = quant_state.state2
             weights = [codes, second.absmax, quant_state.absmax, second.code]
             more = (*weights[2:], read_offset(quant_state.offset), second.blocksize)
-        use = (stream_of(A), (n, k, quant_state.blocksize, more[-1]), weights)
-        are_settled = codes.get_device() == A.get_device() and settled.has(*use)
+        sizes = (n, k, quant_state.blocksize, more[-1])
+        are_settled = codes.get_device() == A.get_device() and settled.has(sizes, weights)
         if not are_settled and not fits(A.device, quant_state, *weights):
             return own(A, B, quant_state, bias=bias)
         given = (weights[1], quant_state.blocksize, bias, *more, are_settled)
@@ -299,7 +301,7 @@ def replacement(own, ways: Ways):
             give_up(error)
             return own(A, B, quant_state, bias=bias)
         if not are_settled:
-            settled.add(*use)
+            settled.add(sizes, weights)
         return product
 
     return matmul_4bit

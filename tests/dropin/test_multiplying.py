@@ -58,7 +58,6 @@ def called(monkeypatch, multiplying, settled):
     monkeypatch.setattr(multiplying, "multiply", multiply)
     monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
     monkeypatch.setattr(multiplying, "runs", lambda *given: True)
-    monkeypatch.setattr(multiplying, "stream_of", lambda tensor: 0)
     replace(monkeypatch, multiplying)
     torch.compiler.reset()
     return calls
@@ -270,16 +269,13 @@ def test_new_weights_at_the_address_of_others_are_not_settled(called, settled):
     assert settled == [False, True] * 2
 
 
-def test_weights_are_settled_on_one_stream_and_for_their_own_sizes(
-    called, settled, multiplying, monkeypatch
-):
+def test_weights_are_settled_for_their_own_sizes(called, settled, multiplying, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "OWN_PRODUCT", lambda *a, **k: "own")
     replace(monkeypatch, multiplying)
     codes, product = layer().weight, bitsandbytes.matmul_4bit
-    for stream in (0, 1, 1, 0):
-        monkeypatch.setattr(multiplying, "stream_of", lambda tensor, stream=stream: stream)
+    for _ in range(2):
         product(X, codes.t(), codes.quant_state)
-    assert settled == [False, False, True, True]
+    assert settled == [False, True]
     codes.quant_state.blocksize //= 2  # for which the scales are too few
     assert product(X, codes.t(), codes.quant_state) == "own"
 

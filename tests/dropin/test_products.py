@@ -54,7 +54,6 @@ def products(put_bitsandbytes, monkeypatch, tmp_path):
     write(tmp_path / "sm_90.json", TIMES)
     monkeypatch.setattr(choices, "RECORDED", tmp_path)
     monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
-    monkeypatch.setattr(multiplying, "stream_of", lambda tensor: 0)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     monkeypatch.setattr(torch.cuda, "device", lambda device: warnings.catch_warnings())
     monkeypatch.setattr(multiplying, "multiply", lambda *given: ("ours", *given))
