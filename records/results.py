@@ -298,6 +298,9 @@ def wrong_metrics(record: dict[str, Any], instrument: str) -> Iterator[str]:
     counts = sorted({len(m["samples"]) for m in record["metrics"] if m.get("samples")})
     if len(counts) > 1:
         yield f"must all have equally many samples, not {' and '.join(map(str, counts))}"
+    kept = record.get("disturbed", {}).get("kept", 0)
+    if counts and kept > counts[-1]:
+        yield f"have {counts[-1]} samples, fewer than the {kept} of disturbed.kept"
 
 
 def read_record(value: dict[str, Any]) -> Record:

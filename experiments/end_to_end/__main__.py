@@ -70,7 +70,8 @@ def measure(args: argparse.Namespace) -> int:
         Job(cell, partial_results.file_of(output, cell, run_name).resolve(), argv, commit)
         for cell in plan.cells(choices, args.pass_name)
     ]
-    todo = [job for job in every if not parts.is_done(parts.read(job.file), commit, gpu)]
+    there = {job.file: partial_results.read(job.file, args.pass_name) for job in every}
+    todo = [job for job in every if not parts.is_done(there[job.file], commit, gpu)]
     cells = [job.cell for job in todo]
     print(describe([job.cell for job in every], cells, len(gpus)))
     free = [n for gpu in gpus if (n := free_bytes(gpu)) is not None]
@@ -81,7 +82,7 @@ def measure(args: argparse.Namespace) -> int:
     check_place(output)
     faults, status = measure_cells(todo, gpus, output) if todo else ([], 0)
     files = [job.file for job in every]
-    found = partial_results.belonging(output.resolve(), files, run_name, commit)
+    found = partial_results.belonging(output.resolve(), args.pass_name, files, run_name, commit)
     if found:
         result_file.write(output, parts.join(found))
     outcomes = {r["outcome"] for partial in found for r in partial["records"]}

@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.end_to_end import SEED, rows, sizes
 from experiments.end_to_end.plan import Cell, Choices
-from records.parts import read
+from records import parts
 from records.result_file import Content
 
 EXPERIMENT = FAMILY = "end_to_end"
@@ -52,15 +52,22 @@ def file_of(output: Path, cell: Cell, run: str) -> Path:
     return folder_of(output) / f"{cell.name}.{own}{run}.json"
 
 
+def read(file: Path, pass_name: str) -> Content | None:
+    """None also for a file of something else."""
+    found = parts.read(file)
+    is_own = found and (found["experiment"], found["pass"]) == (EXPERIMENT, pass_name)
+    return found if is_own else None
+
+
 def belonging(
-    output: Path, files: Collection[Path], run: str, commit: tuple[str, bool]
+    output: Path, pass_name: str, files: Collection[Path], run: str, commit: tuple[str, bool]
 ) -> list[Content]:
     """The partial results in `files`, and those of earlier commands that are of the same run: other
     batches, and models that are built from their sizes. All are of the GPU model that ran last.
     """
-    others = set(folder_of(output).glob(f"*.{output.stem}.batch*.{run}.json")) - set(files)
-    found = [partial for file in files if (partial := read(file))]
-    earlier = [partial for file in others if not commit[1] and (partial := read(file))]
+    others = set(folder_of(output).glob(f"*.{pass_name}.batch*.{run}.json")) - set(files)
+    found = [partial for file in files if (partial := read(file, pass_name))]
+    earlier = [partial for file in others if not commit[1] and (partial := read(file, pass_name))]
     found += [p for p in earlier if p["records"][0]["problem"]["model"] in sizes.known()]
     found = [p for p in found if (p["provenance"]["commit"], p["provenance"]["dirty"]) == commit]
     newest = max(found, key=lambda p: p["provenance"]["started"], default=None)

@@ -62,9 +62,9 @@ def tune(args: argparse.Namespace) -> int:
     shapes = list(shapes_of(args.model)) if args.model is not None else of_models()
 
     def measure(gpu: Any, begin: Begin) -> choices.Table:
+        check_place(args.output)
         return measuring.tune(gpu, shapes, lambda shape: copies(gpu, shape), begin)
 
-    check_place(args.output)
     table = on_gpu(measure, len(shapes), TUNE_S, "free some of this GPU's")
     write_files({args.output: choices.text(table).encode()})
     print(f"{table.gpu}: {table.source}")

@@ -131,9 +131,13 @@ def test_a_run_goes_on_where_it_stopped(measure, jobs, output, capsys):
     assert len(jobs()) == 6
     assert output.read_bytes() == before
     (partial,) = (output.parent / "parts").glob("qwen3-32b.timing.batch2.*.json")
-    partial.write_text(partial.read_text()[:-20])  # a damaged one is measured again
-    measure()
-    assert [(job.model, job.batch) for job in jobs()[6:]] == [("qwen3-32b", 2)]
+    # A damaged one is measured again, as is one of another pass under its name.
+    text = partial.read_text()
+    for i, other in enumerate((text[:-20], text.replace('"timing"', '"profile"', 1))):
+        assert other != text
+        partial.write_text(other)
+        measure()
+        assert [(job.model, job.batch) for job in jobs()[6 + i :]] == [("qwen3-32b", 2)]
 
 
 def test_other_choices_are_another_run(tmp_path):

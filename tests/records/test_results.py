@@ -88,6 +88,10 @@ CASES = [
         lambda r: first(r)["metrics"][1]["samples"].pop(),
         "records[0].metrics must all have equally many samples, not 2 and 3",
     ),
+    (
+        lambda r: first(r).update(disturbed={"repeated": 0, "kept": 4}),
+        "records[0].metrics have 3 samples, fewer than the 4 of disturbed.kept",
+    ),
     *(
         (
             lambda r, row=row: first(r).update(bytes={"read": 0, "written": 0}, **row),
