@@ -27,12 +27,13 @@ class Call {
  public:
   explicit Call(const char* function) : function_(function) {}
 
+  /// For what CUDA says.
   int fail(cudaError_t error, const std::string& why) const {
     cudaGetLastError();  // or a later call, of whoever asks, would find it again
-    std::snprintf(error_message.data(), error_message.size(), "%s: %s", function_, why.c_str());
-    return error;
+    return tell(error, why);
   }
-  int refuse(const std::string& why) const { return fail(cudaErrorInvalidValue, why); }
+  /// For what is wrong whatever the machine is: CUDA is not asked.
+  int refuse(const std::string& why) const { return tell(cudaErrorInvalidValue, why); }
 
   /// What a launch of the kernel returned, as the call's result.
   int launched(const std::string& kernel, cudaError_t error) const {
@@ -46,6 +47,11 @@ class Call {
   }
 
  private:
+  int tell(cudaError_t error, const std::string& why) const {
+    std::snprintf(error_message.data(), error_message.size(), "%s: %s", function_, why.c_str());
+    return error;
+  }
+
   const char* function_;
 };
 

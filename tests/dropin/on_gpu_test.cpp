@@ -51,7 +51,9 @@ class Dequantization {
       : expected_(tensor.expected),
         input_(tensor.quantized, off),
         output_(2 * expected_.size(), 2 * static_cast<std::uint64_t>(off)),
-        problem_(input_.problem(output_.data())) {}
+        problem_(input_.problem(output_.data())) {
+    check(cudaDeviceSynchronize(), "placing");  // on the default stream; no call's stream waits
+  }
 
   void clear() const { overwrite(problem_.output, expected_.size()); }
 
