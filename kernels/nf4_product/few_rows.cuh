@@ -45,25 +45,32 @@ __global__ void __launch_bounds__(threads, 1)
   const StageScales<Halves, Nested> scales{work};
   const StageCopies<Halves, RowTiles, Nested> copies(work, share, barriers, scales);
 
-  // What is above it in each branch, the first codes and scales too, does not wait for the launch
-  // before; the activations do.
-  const auto await_block_and_launch_before = [] {
-    __syncthreads();
-    wait_for_launch_before();
-    let_next_launch_begin();
-  };
+  // The table, the barriers, the first codes and scales do not wait for the launch before; the
+  // activations do.
+  using Entry = typename Decode::Entry;
+  const bool decodes = warp > warps && scales.are_decoded();
+  const int ring = has_bulk_copies ? min(layout.stages, stages) : 0;
+  const int decoder_warp = warp - warps - 1;
   if (warp < warps) {
     fill_table<Decode>(shared + table_begin, work.table);
-    await_block_and_launch_before();
   } else if (warp == warps) {
-    const bool leads = is_elected();
-    const int ring = has_bulk_copies ? min(layout.stages, stages) : 0;
-    if (leads) {
+    if (is_elected()) {
       barriers.init(layout.stages, scales.are_decoded());
 #pragma unroll 1
       for (int i = 0; i < ring; ++i) copies.copy_weights(i, i);
     }
-    await_block_and_launch_before();
+  } else if (Nested && decodes) {
+    SharedMap<Entry>::template fill<decoder_warps * 32>(work.scales.nested.map,
+                                                        decoder_warp * 32 + lane);
+  }
+  __syncthreads();
+  if (!decodes) {
+    wait_for_launch_before();
+    let_next_launch_begin();
+  }
+
+  if (warp == warps) {
+    const bool leads = is_elected();
     if (leads) {
 #pragma unroll 1
       for (int i = 0; i < ring; ++i) copies.copy_activations(i, i);
@@ -79,23 +86,14 @@ __global__ void __launch_bounds__(threads, 1)
         copies.copy_activations(stage, used.stage);
       }
     }
-  } else if (!scales.are_decoded()) {
-    await_block_and_launch_before();
-  } else {
+  } else if (decodes) {
     // The decoders take turns. Below 9.0 each also copies the other parts of its stages.
-    const int first = warp - warps - 1;
-    using Entry = typename Decode::Entry;
     ScaleDecoder<Entry, Halves, Nested> decoder(work, share, lane);
-    decoder.read(first);
-    if constexpr (Nested) {
-      SharedMap<Entry>::template fill<decoder_warps * 32>(work.scales.nested.map,
-                                                          first * 32 + lane);
-    }
-    __syncthreads();  // scales do not depend on the launch before
+    decoder.read(decoder_warp);
     Turn turn;
-    for (int i = 0; i < first; ++i) turn.next(layout.stages);
+    for (int i = 0; i < decoder_warp; ++i) turn.next(layout.stages);
 #pragma unroll 1
-    for (int stage = first; stage < stages; stage += decoder_warps) {
+    for (int stage = decoder_warp; stage < stages; stage += decoder_warps) {
       // A ring has three stages at least, so when a warp comes to a barrier the phase before the
       // one that it waits for is over.
       wait_for(&barriers.used[turn.stage], turn.parity ^ 1);
