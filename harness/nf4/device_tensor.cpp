@@ -1,5 +1,7 @@
 #include "harness/nf4/device_tensor.hpp"
 
+#include "harness/device_compare.hpp"
+
 namespace reprolab::nf4 {
 namespace {
 
@@ -44,6 +46,7 @@ DeviceTensor::DeviceTensor(const reference::QuantizedTensor& tensor, int offset,
   }
   at_.extra = extra_bytes == 0 ? end : aligned(end);
   memory_ = profiling::DeviceBuffer(at_.extra + extra_bytes);
+  profiling::check(cudaMemset(data(), poison_byte, bytes()), "poisoning what lies between arrays");
   fill(tensor);
 }
 

@@ -13,7 +13,8 @@ namespace reprolab::nf4 {
 /// Codes and scales of one tensor in device memory, in one allocation.
 class DeviceTensor {
  public:
-  /// Every array begins `offset` elements past an aligned address. `extra_bytes` of memory follow.
+  /// Every array begins `offset` elements past an aligned address; poison lies between them, on
+  /// which no output may depend. `extra_bytes` of memory follow.
   explicit DeviceTensor(const reference::QuantizedTensor& tensor, int offset = 0,
                         std::uint64_t extra_bytes = 0);
   /// A physically distinct copy.
