@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(threads, 1)
       if (scales.are_copied()) wait_for(&barriers.copied[turn.stage], turn.parity);
       if constexpr (!has_bulk_copies) copies.copy_without_accelerator(stage, turn.stage, lane);
       decoder.decode(stage, layout.scales + turn.stage * layout.scales_bytes);
-      __syncwarp();
+      __syncwarp();  // racecheck does not see that it orders: tests/kernels/sanitizer
       if (is_elected()) arrive(&barriers.filled[turn.stage]);
       decoder.read(stage + decoder_warps);
       for (int i = 0; i < decoder_warps; ++i) turn.next(layout.stages);
