@@ -14,10 +14,10 @@ constexpr int warpgroups_of(int rows) {
   return rows < 128 || (rows == 128 && needs_few) ? 4 : 2;
 }
 
-/// For 256 rows there are registers where the sums of wgmma need no second place for those of one
-/// block of inputs.
+/// There are registers for the sums of 256 rows where those of one block of inputs need no second
+/// place.
 template <class Decode>
-constexpr bool takes_256_rows = !Decode::scales_sums && warpgroups_of<Decode>(128) == 2;
+constexpr bool takes_256_rows = !Decode::scales_sums;
 
 /// Rows that a block takes at most.
 template <template <class> class Decode>

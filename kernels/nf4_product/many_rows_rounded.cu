@@ -1,6 +1,6 @@
 // many_rows, but it scales the weights before they are multiplied, in 16 bits. So a sum needs no
-// second place for what is not scaled yet, and at 128 rows there are registers for four warpgroups,
-// not two.
+// second place for what is not scaled yet: at 128 rows there are registers for four warpgroups, not
+// two, and two take 256 rows at once, for which weights are decoded once.
 //
 // Source: ours.
 // Bound:  reads of shared memory: codes, the table, and wgmma its operand.
