@@ -93,7 +93,7 @@ struct ScalesOf {
         second_shift(nf4::log2_exact(problem.nested.block_size)) {}
 };
 
-/// Writes the table, by all threads of a block; a barrier must follow.
+/// Writes the table, by the first 256 threads of a block or more; a barrier must follow.
 template <class Decode>
 __device__ void fill_table(unsigned char* table, const nf4::Table& values) {
   using Entry = typename Decode::Entry;

@@ -45,32 +45,24 @@ __global__ void __launch_bounds__(threads, 1)
   const StageScales<Halves, Nested> scales{work};
   const StageCopies<Halves, RowTiles, Nested> copies(work, share, barriers, scales);
 
-  // The table, the barriers, the first codes and scales do not wait for the launch before; the
-  // activations do.
-  using Entry = typename Decode::Entry;
-  const bool decodes = warp > warps && scales.are_decoded();
-  const int ring = has_bulk_copies ? min(layout.stages, stages) : 0;
-  const int decoder_warp = warp - warps - 1;
+  static_assert(max_stages <= warps);
+  if (warp < layout.stages && is_elected()) barriers.init(warp, scales.are_decoded());
+  __syncthreads();
+
+  // Codes, scales and tables do not wait for the launch before; activations do.
   if (warp < warps) {
     fill_table<Decode>(shared + table_begin, work.table);
+    synchronize_warps<warps>(1);
+    wait_for_launch_before();
   } else if (warp == warps) {
-    if (is_elected()) {
-      barriers.init(layout.stages, scales.are_decoded());
+    const bool leads = is_elected();
+    const int ring = has_bulk_copies ? min(layout.stages, stages) : 0;
+    if (leads) {
 #pragma unroll 1
       for (int i = 0; i < ring; ++i) copies.copy_weights(i, i);
     }
-  } else if (Nested && decodes) {
-    SharedMap<Entry>::template fill<decoder_warps * 32>(work.scales.nested.map,
-                                                        decoder_warp * 32 + lane);
-  }
-  __syncthreads();
-  if (!decodes) {
     wait_for_launch_before();
     let_next_launch_begin();
-  }
-
-  if (warp == warps) {
-    const bool leads = is_elected();
     if (leads) {
 #pragma unroll 1
       for (int i = 0; i < ring; ++i) copies.copy_activations(i, i);
@@ -86,14 +78,21 @@ __global__ void __launch_bounds__(threads, 1)
         copies.copy_activations(stage, used.stage);
       }
     }
-  } else if (decodes) {
+  } else if (scales.are_decoded()) {
     // The decoders take turns. Below 9.0 each also copies the other parts of its stages.
+    using Entry = typename Decode::Entry;
+    const int first = warp - warps - 1;
     ScaleDecoder<Entry, Halves, Nested> decoder(work, share, lane);
-    decoder.read(decoder_warp);
+    decoder.read(first);
+    if constexpr (Nested) {
+      SharedMap<Entry>::template fill<decoder_warps * 32>(work.scales.nested.map,
+                                                          first * 32 + lane);
+      synchronize_warps<decoder_warps>(2);
+    }
     Turn turn;
-    for (int i = 0; i < decoder_warp; ++i) turn.next(layout.stages);
+    for (int i = 0; i < first; ++i) turn.next(layout.stages);
 #pragma unroll 1
-    for (int stage = decoder_warp; stage < stages; stage += decoder_warps) {
+    for (int stage = first; stage < stages; stage += decoder_warps) {
       // A ring has three stages at least, so when a warp comes to a barrier the phase before the
       // one that it waits for is over.
       wait_for(&barriers.used[turn.stage], turn.parity ^ 1);

@@ -50,15 +50,11 @@ struct FewRowsBarriers {
         used(filled + max_stages),
         copied(used + max_stages) {}
 
-  /// By one thread.
-  __device__ void init(int stages, bool decodes_scales) const {
-    const int fillers = (has_bulk_copies ? 1 : 32) + (decodes_scales ? 1 : 0);
-#pragma unroll 1
-    for (int i = 0; i < stages; ++i) {
-      init_barrier(&filled[i], fillers);
-      init_barrier(&used[i], warps);
-      init_barrier(&copied[i], 1);
-    }
+  /// Those of a stage, by one thread.
+  __device__ void init(int stage, bool decodes_scales) const {
+    init_barrier(&filled[stage], (has_bulk_copies ? 1 : 32) + (decodes_scales ? 1 : 0));
+    init_barrier(&used[stage], warps);
+    init_barrier(&copied[stage], 1);
     order_before_bulk_copies();
   }
 };

@@ -113,6 +113,12 @@ __device__ std::uint32_t multiply_pairs(std::uint32_t a, std::uint32_t b) {
   return product;
 }
 
+/// All threads of so many warps meet at barrier `id`, from 1 to 15; __syncthreads() has 0.
+template <int Warps>
+__device__ inline void synchronize_warps(int id) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(Warps * 32) : "memory");
+}
+
 /// A barrier in shared memory that completes a phase after `arrivals` and all bytes expected.
 __device__ inline void init_barrier(std::uint64_t* barrier, unsigned arrivals) {
 #if __CUDA_ARCH__ >= 800
