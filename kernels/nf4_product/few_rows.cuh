@@ -45,6 +45,7 @@ __global__ void __launch_bounds__(threads, 1)
   const StageScales<Halves, Nested> scales{work};
   const StageCopies<Halves, RowTiles, Nested> copies(work, share, barriers, scales);
 
+  // All wait for no more than the stages' barriers, which a warp each prepares.
   static_assert(max_stages <= warps);
   if (warp < layout.stages && is_elected()) barriers.init(warp, scales.are_decoded());
   __syncthreads();
