@@ -177,8 +177,10 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   };
 
   // The codes of a block, of the lane's two outputs, in halves. As many of the next block are read
-  // ahead as there are registers for: if it is all, before the multiplications start.
-  constexpr int halves_ahead = registers_are_few ? !Nested : Rows <= 64 ? 2 : 1;
+  // before the multiplications start as there are registers for: wgmma keeps shared memory busy.
+  constexpr int halves_ahead = registers_are_few ? !Nested && !Decode::scales_sums
+                               : Rows <= 64      ? 2
+                                                 : 1;
   Turn code_turn;
   uint4 block_codes[2][2] = {};
   unsigned stage_codes = lane_codes;
@@ -236,11 +238,9 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
                          upper_scale, lower_scale);
           }
         }
-        const auto turn_to_next_codes = [&] {
-          if (b + 1 < unit_blocks) {
-            if (has_outputs) read_codes_ahead(b + 1);
-            return;
-          }
+        if (b + 1 < unit_blocks) {
+          if (has_outputs) read_codes_ahead(b + 1);
+        } else {
           if (has_codes) {
             __syncwarp();  // all lanes have read the unit's codes
             if (is_elected()) arrive(&codes_empty[code_turn.stage]);
@@ -250,8 +250,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
             wait_for(&codes_full[code_turn.stage], code_turn.parity);
             if (has_outputs) read_codes_ahead(0);
           }
-        };
-        if (halves_ahead == 2) turn_to_next_codes();
+        }
 
         if (begins_stage) wait_for(&full[turn.stage], turn.parity);
         // The block before it is finished where its result, or its operands' registers, are needed.
@@ -268,7 +267,6 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
         used_stage = turn.stage;
         if constexpr (!has_wgmma) finish(ends_stage);
         if (ends_stage) turn.next(activation_stages);
-        if (halves_ahead < 2) turn_to_next_codes();
       }
     }
     if constexpr (has_wgmma) {
