@@ -36,14 +36,13 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   // Every lane has the same, which the compiler then knows.
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), warpgroup = warp / 4;
   // Blocks that read the same codes run at the same time.
-  const int row_tiles = gridDim.x / (work.part_sums.parts * work.groups);
+  const int parts = work.tile_sums.parts, row_tiles = gridDim.x / (parts * work.groups);
   const int row_tile = blockIdx.x % row_tiles;
-  const int part = blockIdx.x / row_tiles % work.part_sums.parts;
-  const int group = blockIdx.x / row_tiles / work.part_sums.parts;
-  const std::int64_t first_output = work.group_shares.begin(group);
-  const int outputs = work.group_shares.size(group);
+  const int part = blockIdx.x / row_tiles % parts;
+  const int group = blockIdx.x / row_tiles / parts;
+  const GroupOutputs outputs = work.output_shares.of(group);
   const int first_unit = work.part_shares.begin(part), units = work.part_shares.size(part);
-  const int passes = (outputs + pass_outputs - 1) / pass_outputs;
+  const int passes = (outputs.all + pass_outputs - 1) / pass_outputs;
   const auto warpgroups_output = [&](int pass) {
     return pass * pass_outputs + warpgroup * warpgroup_outputs;
   };
@@ -73,10 +72,10 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   const auto load_codes = [&](int pass, int unit, int stage) {
     for (; unit >= units; unit -= units) ++pass;
     const int output = warpgroups_output(pass);
-    if (output < outputs && is_elected()) {
+    if (output < outputs.all && is_elected()) {
       arrive_expecting(&codes_full[stage], code_stage_bytes);
       bulk_load_tile(layout.codes(warpgroup) + stage * code_stage_bytes, &work.codes,
-                     static_cast<int>(first_output) + output, (first_unit + unit) * code_pitch,
+                     outputs.first + outputs.place(output), (first_unit + unit) * code_pitch,
                      shared_address(&codes_full[stage]));
     }
     __syncwarp();
@@ -89,7 +88,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   // lane % 4. A row may not have that any more; then the last block's are loaded, and not used.
   typename Scales<Nested>::Loaded loaded[2];
   const Scales<Nested> scales_of(work.scales,
-                                 first_output * work.k + std::int64_t{first_unit} * unit_inputs);
+                                 outputs.first * work.k + std::int64_t{first_unit} * unit_inputs);
   const int last_block = static_cast<int>(work.k / block_inputs) - first_unit * unit_blocks - 1;
   unsigned upper_weight = 0, to_lower = 0;  // the first of the lane's first output; to its second
   int scales_block = 0;
@@ -100,7 +99,8 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   };
   const auto load_first_scales = [&](int pass) {
     const int output = warps_output(pass) + static_cast<int>(this_lane() / 4);
-    const int upper = min(output, outputs - 1), lower = min(output + 8, outputs - 1);
+    const int upper = outputs.place(min(output, outputs.all - 1));
+    const int lower = outputs.place(min(output + 8, outputs.all - 1));
     upper_weight = upper * static_cast<unsigned>(work.k);
     to_lower = (lower - upper) * static_cast<unsigned>(work.k);
     scales_block = this_lane() % 4;
@@ -199,8 +199,11 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   };
 
   for (int pass = 0; pass < passes; ++pass) {
-    const bool has_codes = warpgroups_output(pass) < outputs;
-    const bool has_outputs = warps_output(pass) < outputs;
+    const bool has_codes = warpgroups_output(pass) < outputs.all;
+    const bool has_outputs = warps_output(pass) < outputs.all;
+    const bool shares_rows = may_share_rows(Rows) && warpgroups_output(pass) >= outputs.own;
+    const int sharers = shares_rows ? work.output_shares.sharers : 1;
+    const int first_row = group % sharers * (Rows / sharers);
     if (has_codes) wait_for(&codes_full[code_turn.stage], code_turn.parity);
     if (has_outputs) read_codes_ahead(0);
     for (int unit = 0; unit < units; ++unit) {
@@ -261,9 +264,16 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
           if (has_before) finish(begins_stage);
         }
         block_scales[0] = upper_scale, block_scales[1] = lower_scale;
-        start_block<Out, Rows, Warpgroups>(Decode::scales_sums ? unscaled : sum, weights[b % 2],
-                                           !Decode::scales_sums, shared, turn.stage,
-                                           b % stage_blocks);
+        const auto start = [&]<int Multiplied>() {
+          start_block<Out, Rows, Warpgroups, Multiplied>(
+              Decode::scales_sums ? unscaled : sum, weights[b % 2], !Decode::scales_sums, shared,
+              turn.stage, b % stage_blocks, first_row);
+        };
+        if (has_codes && sharers == 1) start.template operator()<Rows>();
+        if constexpr (may_share_rows(Rows)) {
+          if (has_codes && sharers == 2) start.template operator()<Rows / 2>();
+          if (has_codes && sharers == 4) start.template operator()<Rows / 4>();
+        }
         used_stage = turn.stage;
         if constexpr (!has_wgmma) finish(ends_stage);
         if (ends_stage) turn.next(activation_stages);
@@ -275,9 +285,11 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
     }
 
     // After a pass's last unit its sums are written.
-    const int output = warps_output(pass) + static_cast<int>(this_lane() / 4);
-    write_sums<Out, Rows>(work, part, std::int64_t{row_tile} * Rows + this_lane() % 4 * 2,
-                          first_output + output, outputs - output, sum);
+    const std::int64_t row = std::int64_t{row_tile} * Rows + first_row;
+    const std::int64_t rows = Rows / sharers;
+    const int output = warps_output(pass);
+    write_sums<Out, Rows>(work, part, row, static_cast<int>(min(work.m - row, rows)),
+                          outputs.first + outputs.place(output), outputs.all - output, sum);
 #pragma unroll
     for (int r = 0; r < registers; ++r) sum[r] = 0;
   }

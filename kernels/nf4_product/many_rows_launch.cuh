@@ -33,7 +33,7 @@ int max_row_tile(const Problem& problem, const Device& device) {
 
 inline std::uint64_t many_rows_workspace(const Problem& problem) {
   const ManyRowsCut cut = many_rows_cut(problem, current_device());
-  return static_cast<std::uint64_t>(PartSums::bytes(cut.parts, problem.m, problem.n));
+  return static_cast<std::uint64_t>(TileSums(cut.parts, problem).bytes());
 }
 
 template <class Out, class Decode, int Rows, bool Nested>
@@ -67,27 +67,37 @@ cudaError_t launch_many_rows(const Problem& problem, const Device& device, cudaS
       error != cudaSuccess) {
     return error;
   }
-  const ManyRows<Nested> work{
-      .codes = codes,
-      .activations = activations,
-      .bias = problem.bias,
-      .output = problem.output,
-      .part_sums = {static_cast<float*>(problem.workspace), cut.parts, problem.m, problem.n},
-      .m = problem.m,
-      .n = problem.n,
-      .k = problem.k,
-      .groups = cut.groups,
-      .group_shares = {static_cast<int>(problem.n), cut.groups},
-      .part_shares = {units, cut.parts},
-      .scales = ScalesOf<Nested>(problem),
-      .table = table_of(problem)};
+  // Such that all weights can be counted in 31 bits.
+  const bool may_share = may_share_rows(Rows) && problem.n * problem.k < std::int64_t{1} << 31;
+  const ManyRows<Nested> work{.codes = codes,
+                              .activations = activations,
+                              .bias = problem.bias,
+                              .output = problem.output,
+                              .tile_sums = {cut.parts, problem},
+                              .m = problem.m,
+                              .n = problem.n,
+                              .k = problem.k,
+                              .groups = cut.groups,
+                              .output_shares = {static_cast<int>(problem.n), cut.groups, may_share},
+                              .part_shares = {units, cut.parts},
+                              .scales = ScalesOf<Nested>(problem),
+                              .table = table_of(problem)};
   const std::int64_t row_tiles = blocks_over(problem.m, Rows);
   // Before the launch before has ended it reads nothing but codes and scales.
   const auto error = launch_kernel(many_rows<Out, Decode, Rows, warpgroups, Nested>,
                                    {row_tiles * cut.groups * cut.parts, warpgroups * 128,
                                     layout.end(), stream, problem.weights_are_settled},
                                    work);
-  return error != cudaSuccess ? error : launch_add_parts<Out>(work.part_sums, problem, stream);
+  if (error != cudaSuccess || cut.parts == 1) return error;
+  constexpr int threads = 256;
+  return launch_kernel(
+      add_parts<Out>,
+      {.blocks = blocks_over(work.tile_sums.rows * work.tile_sums.columns * lanes, threads),
+       .threads = threads,
+       .shared_bytes = 0,
+       .stream = stream,
+       .begins_early = true},
+      work.tile_sums, problem.output, problem.bias, problem.m, problem.n);
 }
 
 template <template <class> class Decode>
@@ -122,6 +132,7 @@ Support supports_many_rows(const Problem& problem) {
   if (device.shared_bytes < ManyRowsLayout::shared_bytes) {
     return Support::no("needs 227 KiB of shared memory in a block");
   }
+  if (problem.k > max_inputs) return Support::no("needs k up to 2^26");
   if (const Support support = supports_matrix_operands(problem, device); !support.ok)
     return support;
   return is_compiled(many_rows<__half, Decode<__half>, 32, 4, false>, 90);

@@ -3,8 +3,8 @@
 // two, and two take 256 rows at once, for which weights are decoded once.
 //
 // Source: ours.
-// Bound:  reads of shared memory: codes, the table, and wgmma its operand; from 128 rows on tensor
-//         cores, which multiply whole tiles of 64 outputs.
+// Bound:  reads of shared memory: codes, the table, and wgmma its operand; at 256 rows tensor
+//         cores.
 // Alone:  make bench KERNEL=many_rows_rounded
 #include "kernels/nf4_product/many_rows_launch.cuh"
 

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/nf4_product/many_rows_cut.hpp"
+#include "kernels/nf4_product/many_rows_sums.cuh"
 #include "kernels/nf4_product/wgmma.cuh"
 
 namespace reprolab::nf4_product {
@@ -15,20 +16,27 @@ struct ManyRows {
   CUtensorMap activations;  ///< In tiles of the rows and a block of inputs.
   const void* bias;
   void* output;
-  PartSums part_sums;
+  TileSums tile_sums;
   std::int64_t m, n, k;
   int groups;
-  Shares group_shares, part_shares;  ///< How outputs and units are shared.
+  OutputShares output_shares;
+  Shares part_shares;  ///< Of units.
   ScalesOf<Nested> scales;
   nf4::Table table;
 };
 
-/// Starts `into` = the outputs' weights of a block times the rows' inputs of it, plus `into` if it
-/// `adds`: by wgmma for the 64 outputs of a warpgroup; else by mma for the 16 of a warp, and then
-/// it is done on return. The block is number `block` in a stage of activations.
-template <class Out, int Rows, int Warpgroups>
+/// Whether groups may share a tile of outputs, each for a part of the rows: where decoding it
+/// several times takes less than multiplying it once.
+__host__ __device__ constexpr bool may_share_rows(int rows) { return rows == 256; }
+
+/// Starts `into` = the outputs' weights of a block times the inputs of it of `Multiplied` rows,
+/// from `first_row` on, plus `into` if it `adds`: by wgmma for the 64 outputs of a warpgroup; else
+/// by mma for the 16 of a warp, and then it is done on return. The block is number `block` in a
+/// stage of activations.
+template <class Out, int Rows, int Warpgroups, int Multiplied>
 __device__ void start_block(float (&into)[Rows / 2], const std::uint32_t (&weights)[4][4],
-                            bool adds, const unsigned char* shared, int stage, int block) {
+                            bool adds, const unsigned char* shared, int stage, int block,
+                            int first_row) {
   constexpr ManyRowsLayout layout(Rows, Warpgroups * 4);
   if constexpr (has_wgmma) {
     constexpr int described_bytes = 16;
@@ -36,18 +44,19 @@ __device__ void start_block(float (&into)[Rows / 2], const std::uint32_t (&weigh
     begin_multiplications();
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      start_multiplication<Out>(into, weights[j],
-                                described + (block * Rows * 128 + j * 32) / described_bytes,
-                                adds || j > 0);
+      start_multiplication<Out, Multiplied / 2>(
+          into, weights[j],
+          described + ((block * Rows + first_row) * 128 + j * 32) / described_bytes, adds || j > 0);
     }
     end_multiplications();
     __syncwarp();  // so that the compiler starts them all before it decodes the next block
     return;
   }
-  const unsigned char* const columns = shared + layout.stage(stage) + block * Rows * 128;
+  const unsigned char* const columns =
+      shared + layout.stage(stage) + (block * Rows + first_row) * 128;
   const int row = threadIdx.x % 32 / 4, quad = threadIdx.x % 4;
 #pragma unroll
-  for (int t = 0; t < Rows / 8; ++t) {
+  for (int t = 0; t < Multiplied / 8; ++t) {
     float product[4] = {};
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
@@ -67,40 +76,27 @@ __device__ void start_block(float (&into)[Rows / 2], const std::uint32_t (&weigh
   }
 }
 
-/// Writes the sums of outputs `output` and `output` + 8, of which only the first `left` from
-/// `output` on exist, for the rows from `row` on that a lane has: two of every eight.
+/// Writes a warp's sums (those that a TileWriter takes), or, if there are several parts, those of
+/// its part for add_parts.
 template <class Out, int Rows, bool Nested>
-__device__ void write_sums(const ManyRows<Nested>& work, int part, std::int64_t row,
+__device__ void write_sums(const ManyRows<Nested>& work, int part, std::int64_t row, int rows,
                            std::int64_t output, int left, const float (&sum)[Rows / 2]) {
-  const auto rows = static_cast<int>(work.m - row < Rows ? work.m - row : Rows);
-  const auto write = [&](auto* to, std::int64_t pitch, const auto& element_of) {
-    to += row * pitch + output;
-#pragma unroll
-    for (int t = 0; t < Rows / 8; ++t, to += 8 * pitch) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          if (t * 8 + i < rows && half * 8 < left) {
-            to[i * pitch + half * 8] = element_of(sum[t * 4 + half * 2 + i], half);
-          }
-        }
-      }
-    }
+  if (left <= 0) return;
+  const auto sums_of = [&](int e) {
+    return float4{sum[e * 4], sum[e * 4 + 1], sum[e * 4 + 2], sum[e * 4 + 3]};
   };
-  if (work.part_sums.parts > 1) {
-    write(work.part_sums.at(part, 0, 0), PartSums::pitch(work.n),
-          [](float value, int) { return value; });
+  const TileSums& tiles = work.tile_sums;
+  if (tiles.parts == 1) {
+    const TileWriter<Out> writer(work.output, work.bias, work.n, row, rows, output, left);
+#pragma unroll
+    for (int e = 0; e < Rows / 8; ++e) writer.write(e, sums_of(e));
     return;
   }
-  float bias[2] = {};
-  for (int half = 0; half < 2; ++half) {
-    if (work.bias != nullptr && half * 8 < left) {
-      bias[half] = to_float(static_cast<const Out*>(work.bias)[output + half * 8]);
-    }
+  float4* at = tiles.of(part, row / 8 * tiles.columns + output / warp_outputs) + this_lane();
+#pragma unroll
+  for (int e = 0; e < Rows / 8; ++e, at += tiles.columns * lanes) {
+    if (e * 8 < rows) __stcg(at, sums_of(e));
   }
-  write(static_cast<Out*>(work.output), work.n,
-        [&](float value, int half) { return nf4::round_to<Out>(value + bias[half]); });
 }
 
 }  // namespace reprolab::nf4_product

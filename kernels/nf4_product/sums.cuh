@@ -77,29 +77,6 @@ __device__ void add_four(const PartSums& parts, std::int64_t row, std::int64_t f
   write_four<Out>(output, row, first, parts.n, total, bias);
 }
 
-/// Adds the parts in a launch of its own: a thread takes four outputs of a row.
-template <class Out>
-__global__ void add_parts(PartSums parts, const void* bias, void* output) {
-  wait_for_launch_before();
-  let_next_launch_begin();
-  const std::int64_t fours = PartSums::pitch(parts.n) / 4;
-  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < fours * parts.m) add_four<Out>(parts, i / fours, i % fours * 4, bias, output);
-}
-
-template <class Out>
-cudaError_t launch_add_parts(const PartSums& parts, const Problem& problem, cudaStream_t stream) {
-  if (parts.parts == 1) return cudaSuccess;
-  constexpr int threads = 256;
-  return launch_kernel(add_parts<Out>,
-                       {.blocks = blocks_over(parts.m * PartSums::pitch(parts.n) / 4, threads),
-                        .threads = threads,
-                        .shared_bytes = 0,
-                        .stream = stream,
-                        .begins_early = true},
-                       parts, problem.bias, problem.output);
-}
-
 /// Counts arrivals at a place whose content may be anything before the first: it counts as none
 /// unless it begins with the launch's own number, 40 bits that nothing else is likely to be.
 struct Arrivals {

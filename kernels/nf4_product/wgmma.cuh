@@ -83,9 +83,9 @@ __device__ void await_multiplications(float (&d)[Registers]) {
 #endif
 
 /// Starts d[64 x 2 * Registers] = a[64 x 16] * b, plus d if it `adds`.
-template <class Out, int Registers>
-__device__ void start_multiplication(float (&d)[Registers], const std::uint32_t (&a)[4],
-                                     std::uint64_t b, bool adds) {
+template <class Out, int Registers, int Size>
+__device__ void start_multiplication(float (&d)[Size], const std::uint32_t (&a)[4], std::uint64_t b,
+                                     bool adds) {
   static_assert(Registers == 8 || Registers == 16 || Registers == 32 || Registers == 64 ||
                 Registers == 128);
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
