@@ -5,7 +5,8 @@
 // are the first operand of wgmma; the rows' activations come to shared memory as the second. While
 // the tensor cores multiply a block of 64 inputs, the next one is decoded. Without wgmma each warp
 // multiplies its 16 outputs by mma. The result does not depend on the other rows: an output is the
-// sum over its inputs in their order, of parts that n, k and the GPU alone decide.
+// sum over its inputs in their order, of parts that n, k and the GPU alone decide. A second launch
+// adds the parts. Of 256 rows, blocks share those of outputs that are left over (OutputShares).
 //
 // Codes and activations are copied to shared memory as they lie. In a row of codes, a lane has
 // every fourth byte: the two inputs that wgmma wants of it.

@@ -67,7 +67,7 @@ cudaError_t launch_many_rows(const Problem& problem, const Device& device, cudaS
       error != cudaSuccess) {
     return error;
   }
-  // Such that all weights can be counted in 31 bits.
+  // What a group shares may lie anywhere behind its own: all weights are counted in 31 bits then.
   const bool may_share = may_share_rows(Rows) && problem.n * problem.k < std::int64_t{1} << 31;
   const ManyRows<Nested> work{.codes = codes,
                               .activations = activations,
