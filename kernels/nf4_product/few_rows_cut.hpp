@@ -7,7 +7,7 @@
 #include "kernels/grid.hpp"
 #include "kernels/nf4_product/decode.cuh"
 #include "kernels/nf4_product/device.hpp"
-#include "kernels/nf4_product/sums.cuh"
+#include "kernels/nf4_product/few_rows_sums.cuh"
 
 namespace reprolab::nf4_product {
 

@@ -33,8 +33,8 @@ struct TileSums {
 };
 
 /// Writes the rounded sums of a warp's outputs from `output` on, of which only the first `left`
-/// exist, for `rows` rows from `row` on. A lane has outputs `output` and `output` + 8 of two rows
-/// of every eight.
+/// exist, for `rows` rows from `row` on. A lane has two outputs, eight apart, of two rows of every
+/// eight.
 template <class Out>
 class TileWriter {
  public:
