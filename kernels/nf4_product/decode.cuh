@@ -178,6 +178,57 @@ class LaneTable {
   std::uint32_t first_;
 };
 
+/// Looks codes up in registers, if entries are pairs of 16 bits: no reads of shared memory, but
+/// three times as many instructions.
+template <class Decode>
+class RegisterTable {
+ public:
+  using Scale = typename Decode::Scale;
+  static constexpr bool has_room = sizeof(typename Decode::Entry) == 4;
+
+  /// Of the codes in the byte of each word that has the lane's place in its quad.
+  __device__ RegisterTable(const nf4::Table& values, int lane)
+      : own_bytes_(0x40 + 0x11 * (static_cast<unsigned>(lane) % 4)) {
+    if constexpr (has_room) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const std::uint32_t first = Decode::entry(values.entry[i * 4], values.entry[i * 4 + 1]);
+        const std::uint32_t second =
+            Decode::entry(values.entry[i * 4 + 2], values.entry[i * 4 + 3]);
+        low_[i] = __byte_perm(first, second, 0x6420);
+        high_[i] = __byte_perm(first, second, 0x7531);
+      }
+    }
+  }
+  /// As LaneTable's.
+  __device__ void decode(std::uint32_t (&weights_of)[4], uint2 upper, uint2 lower,
+                         Scale upper_scale, Scale lower_scale) const {
+    if constexpr (has_room) {
+      const std::uint32_t codes = __byte_perm(__byte_perm(upper.x, lower.x, own_bytes_),
+                                              __byte_perm(upper.y, lower.y, own_bytes_), 0x5410);
+      // __byte_perm() selects four of eight bytes: the lower three bits of a code do, in each half
+      // of the table. By the upper one it selects zeros or ones, which mask the halves.
+      const std::uint32_t in_half = codes & 0x77777777, half = codes >> 3 & 0x11111111;
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const std::uint32_t in = in_half >> i * 16;
+        const std::uint32_t second = __byte_perm(0xff00, 0, half >> i * 16);
+        const auto bytes = [&](const std::uint32_t(&table)[4]) {
+          return (__byte_perm(table[0], table[1], in) & ~second) |
+                 (__byte_perm(table[2], table[3], in) & second);
+        };
+        const std::uint32_t low = bytes(low_), high = bytes(high_);
+        weights_of[i * 2] = Decode::weights(__byte_perm(low, high, 0x4051), upper_scale);
+        weights_of[i * 2 + 1] = Decode::weights(__byte_perm(low, high, 0x6273), lower_scale);
+      }
+    }
+  }
+
+ private:
+  unsigned own_bytes_;
+  std::uint32_t low_[4], high_[4];  ///< The entries' bytes, of four in each.
+};
+
 /// The map of nested scales in shared memory. Where the table's entries leave half of its rows
 /// free, a column for every lane lies there; else there is one copy, in which lanes meet in banks.
 template <class Entry>

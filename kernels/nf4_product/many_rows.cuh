@@ -37,7 +37,8 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   // Every lane has the same, which the compiler then knows.
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), warpgroup = warp / 4;
   // Blocks that read the same codes run at the same time.
-  const int parts = work.tile_sums.parts, row_tiles = gridDim.x / (parts * work.groups);
+  const int parts = work.tile_sums.parts;
+  const int row_tiles = gridDim.x / (parts * work.output_shares.groups);
   const int row_tile = blockIdx.x % row_tiles;
   const int part = blockIdx.x / row_tiles % parts;
   const int group = blockIdx.x / row_tiles / parts;
@@ -148,6 +149,9 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
 
   // Each turn multiplies a unit: its codes and scales are there, those of the next on their way.
   const LaneTable<Decode> table(this_lane());
+  // At 256 rows shared memory has the most to do: a quarter of the codes is looked up in registers.
+  constexpr bool looks_up_in_registers = Rows == 256 && RegisterTable<Decode>::has_room;
+  const RegisterTable<Decode> register_table(work.table, this_lane());
   unsigned row_of_own_byte = table.row_of_own_byte();
   if (!registers_are_few) keep(row_of_own_byte);
   // Of the lane's first output and the first block, in a stage, swizzled; the block, and which half
@@ -238,8 +242,13 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
             auto* const to = &weights[b % 2][half * 2];
             table.decode(to[0], {upper.x, upper.y}, {lower.x, lower.y}, row_of_own_byte,
                          upper_scale, lower_scale);
-            table.decode(to[1], {upper.z, upper.w}, {lower.z, lower.w}, row_of_own_byte,
-                         upper_scale, lower_scale);
+            if (looks_up_in_registers && half == 0) {
+              register_table.decode(to[1], {upper.z, upper.w}, {lower.z, lower.w}, upper_scale,
+                                    lower_scale);
+            } else {
+              table.decode(to[1], {upper.z, upper.w}, {lower.z, lower.w}, row_of_own_byte,
+                           upper_scale, lower_scale);
+            }
           }
         }
         if (b + 1 < unit_blocks) {

@@ -77,7 +77,6 @@ cudaError_t launch_many_rows(const Problem& problem, const Device& device, cudaS
                               .m = problem.m,
                               .n = problem.n,
                               .k = problem.k,
-                              .groups = cut.groups,
                               .output_shares = {static_cast<int>(problem.n), cut.groups, may_share},
                               .part_shares = {units, cut.parts},
                               .scales = ScalesOf<Nested>(problem),

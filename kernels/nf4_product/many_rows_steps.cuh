@@ -18,7 +18,6 @@ struct ManyRows {
   void* output;
   TileSums tile_sums;
   std::int64_t m, n, k;
-  int groups;
   OutputShares output_shares;
   Shares part_shares;  ///< Of units.
   ScalesOf<Nested> scales;
