@@ -1,6 +1,7 @@
 // many_rows, but it scales the weights before they are multiplied, in 16 bits. So a sum needs no
 // second place for what is not scaled yet: at 128 rows there are registers for four warpgroups, not
-// two, and two take 256 rows at once, for which weights are decoded once.
+// two, and two take 256 rows at once, for which weights are decoded once, a quarter of them without
+// the table in shared memory.
 //
 // Source: ours.
 // Bound:  reads of shared memory: codes, the table, and wgmma its operand; at 256 rows tensor
