@@ -30,8 +30,6 @@ TIMES = {
 
 @pytest.fixture
 def multiplying():
-    if "reprolab_nf4.multiplying" not in sys.modules and hasattr(reprolab_nf4, "multiplying"):
-        del reprolab_nf4.multiplying
     from reprolab_nf4 import multiplying
 
     return multiplying

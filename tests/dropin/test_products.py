@@ -44,7 +44,9 @@ def products(put_bitsandbytes, monkeypatch, tmp_path):
     import bitsandbytes.functional
 
     bitsandbytes.functional.dequantize_4bit = lambda codes, state: WEIGHTS.to(state.dtype)
-    forget_module()  # which has another bitsandbytes' functions
+    # What has another bitsandbytes' functions comes back after the test.
+    monkeypatch.delitem(sys.modules, "reprolab_nf4.multiplying", raising=False)
+    monkeypatch.delattr(reprolab_nf4, "multiplying", raising=False)
     from reprolab_nf4 import multiplying
 
     def own(A, B, quant_state, out=None, bias=None):
@@ -58,12 +60,7 @@ def products(put_bitsandbytes, monkeypatch, tmp_path):
     monkeypatch.setattr(torch.cuda, "device", lambda device: warnings.catch_warnings())
     monkeypatch.setattr(multiplying, "multiply", lambda *given: ("ours", *given))
     yield bitsandbytes
-    forget_module()
-
-
-def forget_module():
-    if sys.modules.pop("reprolab_nf4.multiplying", None):
-        del reprolab_nf4.multiplying
+    del sys.modules["reprolab_nf4.multiplying"], reprolab_nf4.multiplying
 
 
 @pytest.fixture
