@@ -53,10 +53,13 @@ def file_of(output: Path, cell: Cell, run: str) -> Path:
 
 
 def read(file: Path, pass_name: str) -> Content | None:
-    """None also for a file of something else."""
+    """None also for a file of something else, or under the name of another cell."""
     found = parts.read(file)
-    is_own = found and (found["experiment"], found["pass"]) == (EXPERIMENT, pass_name)
-    return found if is_own else None
+    if not found or (found["experiment"], found["pass"]) != (EXPERIMENT, pass_name):
+        return None
+    cells = {tuple(map(r["problem"].get, ("model", "batch"))) for r in found["records"]}
+    names = [f"{model}.{pass_name}.batch{batch}." for model, batch in cells]
+    return found if len(names) == 1 and file.name.startswith(names[0]) else None
 
 
 def belonging(

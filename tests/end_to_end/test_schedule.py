@@ -131,9 +131,15 @@ def test_a_run_goes_on_where_it_stopped(measure, jobs, output, capsys):
     assert len(jobs()) == 6
     assert output.read_bytes() == before
     (partial,) = (output.parent / "parts").glob("qwen3-32b.timing.batch2.*.json")
-    # A damaged one is measured again, as is one of another pass under its name.
+    # Measured again: a damaged one, one of another pass or batch under its name, one without rows.
     text = partial.read_text()
-    for i, other in enumerate((text[:-20], text.replace('"timing"', '"profile"', 1))):
+    others = [
+        text[:-20],
+        text.replace('"timing"', '"profile"', 1),
+        text.replace('"batch": 2', '"batch": 64'),
+        json.dumps(json.loads(text) | {"records": []}),
+    ]
+    for i, other in enumerate(others):
         assert other != text
         partial.write_text(other)
         measure()
