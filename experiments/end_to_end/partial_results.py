@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.end_to_end import SEED, rows, sizes
-from experiments.end_to_end.plan import Cell, Choices
+from experiments.end_to_end.plan import Cell, Choices, cell_name
 from records import parts
 from records.result_file import Content
 
@@ -57,9 +57,9 @@ def read(file: Path, pass_name: str) -> Content | None:
     found = parts.read(file)
     if not found or (found["experiment"], found["pass"]) != (EXPERIMENT, pass_name):
         return None
-    cells = {tuple(map(r["problem"].get, ("model", "batch"))) for r in found["records"]}
-    names = [f"{model}.{pass_name}.batch{batch}." for model, batch in cells]
-    return found if len(names) == 1 and file.name.startswith(names[0]) else None
+    problems = [record["problem"] for record in found["records"]]
+    names = {cell_name(p.get("model", ""), pass_name, p.get("batch", "")) for p in problems}
+    return found if len(names) == 1 and file.name.startswith(f"{names.pop()}.") else None
 
 
 def belonging(
@@ -68,7 +68,8 @@ def belonging(
     """The partial results in `files`, and those of earlier commands that are of the same run: other
     batches, and models that are built from their sizes. All are of the GPU model that ran last.
     """
-    others = set(folder_of(output).glob(f"*.{pass_name}.batch*.{run}.json")) - set(files)
+    every = folder_of(output).glob(f"{cell_name('*', pass_name, '*')}.{run}.json")
+    others = set(every) - set(files)
     found = [partial for file in files if (partial := read(file, pass_name))]
     earlier = [partial for file in others if not commit[1] and (partial := read(file, pass_name))]
     found += [p for p in earlier if p["records"][0]["problem"]["model"] in sizes.known()]

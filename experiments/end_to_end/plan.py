@@ -53,7 +53,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return f"{plain(self.model)}.{self.pass_name}.batch{self.batch}"
+        return cell_name(plain(self.model), self.pass_name, self.batch)
 
     @property
     def text(self) -> str:
@@ -116,6 +116,11 @@ class Job:
     argv: Sequence[str]
     commit: tuple[str, bool]
     failed: dict[str, str] = field(default_factory=dict)
+
+
+def cell_name(model: str, pass_name: str, batch: int | str) -> str:
+    """What the name of its file begins with. `model`: its plain() name."""
+    return f"{model}.{pass_name}.batch{batch}"
 
 
 def plain(model: str) -> str:

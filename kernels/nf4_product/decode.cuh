@@ -178,18 +178,18 @@ class LaneTable {
   std::uint32_t first_;
 };
 
-/// Looks codes up in registers, if entries are pairs of 16 bits: no reads of shared memory, but
-/// three times as many instructions.
+/// The same in registers, where entries are pairs of 16 bits: no reads of shared memory, but three
+/// times as many instructions. A code is the place of a byte for __byte_perm(), which takes three
+/// bits of it; so the table is two halves, and the fourth bit selects one.
 template <class Decode>
 class RegisterTable {
  public:
   using Scale = typename Decode::Scale;
-  static constexpr bool has_room = sizeof(typename Decode::Entry) == 4;
+  static constexpr bool fits = sizeof(typename Decode::Entry) == 4;
 
-  /// Of the codes in the byte of each word that has the lane's place in its quad.
   __device__ RegisterTable(const nf4::Table& values, int lane)
       : own_bytes_(0x40 + 0x11 * (static_cast<unsigned>(lane) % 4)) {
-    if constexpr (has_room) {
+    if constexpr (fits) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const std::uint32_t first = Decode::entry(values.entry[i * 4], values.entry[i * 4 + 1]);
@@ -200,24 +200,23 @@ class RegisterTable {
       }
     }
   }
-  /// As LaneTable's.
+  /// As LaneTable's of the lane's own byte of two words.
   __device__ void decode(std::uint32_t (&weights_of)[4], uint2 upper, uint2 lower,
                          Scale upper_scale, Scale lower_scale) const {
-    if constexpr (has_room) {
+    if constexpr (fits) {
       const std::uint32_t codes = __byte_perm(__byte_perm(upper.x, lower.x, own_bytes_),
                                               __byte_perm(upper.y, lower.y, own_bytes_), 0x5410);
-      // __byte_perm() selects four of eight bytes: the lower three bits of a code do, in each half
-      // of the table. By the upper one it selects zeros or ones, which mask the halves.
       const std::uint32_t in_half = codes & 0x77777777, half = codes >> 3 & 0x11111111;
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const std::uint32_t in = in_half >> i * 16;
-        const std::uint32_t second = __byte_perm(0xff00, 0, half >> i * 16);
+        const std::uint32_t place = in_half >> i * 16;
+        const std::uint32_t is_second = __byte_perm(0xff00, 0, half >> i * 16);  // bytes of 0 or ff
         const auto bytes = [&](const std::uint32_t(&table)[4]) {
-          return (__byte_perm(table[0], table[1], in) & ~second) |
-                 (__byte_perm(table[2], table[3], in) & second);
+          return (__byte_perm(table[0], table[1], place) & ~is_second) |
+                 (__byte_perm(table[2], table[3], place) & is_second);
         };
         const std::uint32_t low = bytes(low_), high = bytes(high_);
+        // The first weight's code is the upper four bits.
         weights_of[i * 2] = Decode::weights(__byte_perm(low, high, 0x4051), upper_scale);
         weights_of[i * 2 + 1] = Decode::weights(__byte_perm(low, high, 0x6273), lower_scale);
       }
@@ -225,8 +224,8 @@ class RegisterTable {
   }
 
  private:
-  unsigned own_bytes_;
-  std::uint32_t low_[4], high_[4];  ///< The entries' bytes, of four in each.
+  unsigned own_bytes_;              ///< Selects the lane's own byte of two words.
+  std::uint32_t low_[4], high_[4];  ///< The entries' lower and upper bytes, of four in each.
 };
 
 /// The map of nested scales in shared memory. Where the table's entries leave half of its rows
