@@ -44,7 +44,7 @@ def multiply(
     bias = None if bias is None else bias.contiguous()
     k = A.shape[-1]
     m = A.numel() // k
-    out = A.new_empty((*A.shape[:-1], n))
+    out = A.new_empty(*A.shape[:-1], n)
     call = _library.multiply[TYPES[A.dtype]]
     arrays = map(address, (A, codes, absmax, absmax_codes, code2))
     with on_device_of(A):
@@ -74,7 +74,7 @@ def operator(
 
 @operator.register_fake
 def _(kernel, A, B, n, *_):
-    return A.new_empty((*A.shape[:-1], n))
+    return A.new_empty(*A.shape[:-1], n)
 
 
 def is_recorded(A: torch.Tensor) -> bool:
@@ -258,7 +258,7 @@ def replacement(own, ways: Ways):
         if out is not None or not is_ours(A, quant_state, bias):
             return own(A, B, quant_state, out=out, bias=bias)
         n, k = quant_state.shape
-        if n == k and B.shape[0] != 1 and not always_transposes:
+        if not always_transposes and n == k and B.shape[0] != 1:
             return own(A, B, quant_state, bias=bias)
         way = ways.usual
         # Of a product by exact weights none was dequantized to another type first.
