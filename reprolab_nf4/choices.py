@@ -4,6 +4,7 @@ A table is of one GPU: measured by `make tune`, or recorded in data/products/, f
 architecture too. Needs nothing but the standard library.
 """
 
+import functools
 import json
 import math
 import os
@@ -76,15 +77,21 @@ class Table:
 
 def recorded(gpu: str, compute_capability: str) -> Table | None:
     """Of that GPU by its name, or else of its architecture; None where neither was measured."""
-    return next(map(read, files(gpu, compute_capability)), None)
+    return next(map(_recorded, files(gpu, compute_capability)), None)
 
 
 def files(gpu: str, compute_capability: str) -> list[Path]:
     """The file of what is recorded, if there is any."""
     architecture = f"sm_{compute_capability.replace('.', '')}"
-    own = [p for p in sorted(RECORDED.glob(f"{architecture}_*.json")) if read(p).gpu == gpu]
+    own = [p for p in sorted(RECORDED.glob(f"{architecture}_*.json")) if _recorded(p).gpu == gpu]
     usual = RECORDED / f"{architecture}.json"
     return own[:1] or [usual] * usual.is_file()
+
+
+@functools.cache
+def _recorded(path: Path) -> Table:
+    """Read once: that takes milliseconds, and the file stays as it is while a process runs."""
+    return read(path)
 
 
 def read(path: str | PathLike) -> Table:

@@ -72,6 +72,17 @@ def test_what_is_written_is_read(tmp_path, monkeypatch):
     assert choices.recorded(TABLE.gpu, "8.0") is None
 
 
+def test_what_is_recorded_is_read_once_in_a_process(tmp_path, monkeypatch):
+    read = []
+    monkeypatch.setattr(choices, "RECORDED", tmp_path)
+    monkeypatch.setattr(choices, "read", lambda path: read.append(path.name) or TABLE)
+    for name in ("sm_90.json", "sm_90_h100.json"):
+        (tmp_path / name).touch()
+    for gpu in (TABLE.gpu, "another", "another"):
+        assert choices.recorded(gpu, "9.0") is TABLE
+    assert sorted(read) == ["sm_90.json", "sm_90_h100.json"]
+
+
 NO_TIMES = '{{"gpu": "", "compute_capability": "9.0", "source": "", "layers": [{}]}}'
 TIMES = '{"1": {"few_rows": 1.5}}'
 WRONG_TIMES = [
