@@ -2,7 +2,7 @@
 PyTorch's tensors on the CPU, and a stand-in for bitsandbytes.
 """
 
-import sys
+import importlib.util
 import types
 import warnings
 from pathlib import Path
@@ -15,6 +15,9 @@ from reprolab_nf4 import c_functions, choices
 from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
 
 torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
+# Under the real bitsandbytes, which others test; PyTorch knows one operator of its name.
+if importlib.util.find_spec("bitsandbytes"):
+    import reprolab_nf4.multiplying
 
 N, K = 64, 128
 TIMES = {
@@ -44,9 +47,6 @@ def products(put_bitsandbytes, monkeypatch, tmp_path):
     import bitsandbytes.functional
 
     bitsandbytes.functional.dequantize_4bit = lambda codes, state: WEIGHTS.to(state.dtype)
-    # What has another bitsandbytes' functions comes back after the test.
-    monkeypatch.delitem(sys.modules, "reprolab_nf4.multiplying", raising=False)
-    monkeypatch.delattr(reprolab_nf4, "multiplying", raising=False)
     from reprolab_nf4 import multiplying
 
     def own(A, B, quant_state, out=None, bias=None):
@@ -55,12 +55,12 @@ def products(put_bitsandbytes, monkeypatch, tmp_path):
     bitsandbytes.matmul_4bit = own
     write(tmp_path / "sm_90.json", TIMES)
     monkeypatch.setattr(choices, "RECORDED", tmp_path)
+    monkeypatch.setattr(multiplying, "functional", bitsandbytes.functional)
     monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     monkeypatch.setattr(torch.cuda, "device", lambda device: warnings.catch_warnings())
     monkeypatch.setattr(multiplying, "multiply", lambda *given: ("ours", *given))
-    yield bitsandbytes
-    del sys.modules["reprolab_nf4.multiplying"], reprolab_nf4.multiplying
+    return bitsandbytes
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_kernels_get_the_scales_as_they_are(install, products):
 
 
 def test_without_times_for_the_gpu_bitsandbytes_chooses(install, way, monkeypatch, tmp_path):
-    multiplying, table = sys.modules["reprolab_nf4.multiplying"], tmp_path / "sm_90.json"
+    multiplying, table = reprolab_nf4.multiplying, tmp_path / "sm_90.json"
     for capability in ("8.0", ""):
         monkeypatch.setattr(multiplying, "capability", lambda device, found=capability: found)
         for given, wanted in (({}, "own"), ({"products": "exact"}, "dequantize")):
@@ -149,7 +149,7 @@ def test_without_times_for_the_gpu_bitsandbytes_chooses(install, way, monkeypatc
 def test_a_table_of_another_architecture_is_not_taken_which_is_said(
     recorded, taken, install, way, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(sys.modules["reprolab_nf4.multiplying"], "capability", lambda _: recorded)
+    monkeypatch.setattr(reprolab_nf4.multiplying, "capability", lambda _: recorded)
     text = (tmp_path / "sm_90.json").read_text()
     (tmp_path / "other.json").write_text(text.replace("9.0", "8.0").replace("few_rows", "simple"))
     said = (
