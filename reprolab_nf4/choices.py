@@ -77,20 +77,20 @@ class Table:
 
 def recorded(gpu: str, compute_capability: str) -> Table | None:
     """Of that GPU by its name, or else of its architecture; None where neither was measured."""
-    return next(map(_recorded, files(gpu, compute_capability)), None)
+    return next(map(_read_once, files(gpu, compute_capability)), None)
 
 
 def files(gpu: str, compute_capability: str) -> list[Path]:
     """The file of what is recorded, if there is any."""
     architecture = f"sm_{compute_capability.replace('.', '')}"
-    own = [p for p in sorted(RECORDED.glob(f"{architecture}_*.json")) if _recorded(p).gpu == gpu]
+    own = [p for p in sorted(RECORDED.glob(f"{architecture}_*.json")) if _read_once(p).gpu == gpu]
     usual = RECORDED / f"{architecture}.json"
     return own[:1] or [usual] * usual.is_file()
 
 
 @functools.cache
-def _recorded(path: Path) -> Table:
-    """Read once: that takes milliseconds, and the file stays as it is while a process runs."""
+def _read_once(path: Path) -> Table:
+    """A recorded file: reading takes milliseconds, and it stays as it is while a process runs."""
     return read(path)
 
 

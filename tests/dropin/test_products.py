@@ -15,7 +15,8 @@ from reprolab_nf4 import c_functions, choices
 from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
 
 torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
-# Under the real bitsandbytes, which others test; PyTorch knows one operator of its name.
+# Imported once, under the real bitsandbytes where there is one: of several modules, PyTorch's
+# operator would be the last one's.
 if importlib.util.find_spec("bitsandbytes"):
     import reprolab_nf4.multiplying
 
