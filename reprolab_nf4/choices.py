@@ -1,6 +1,6 @@
 """Which way of multiplying is the fastest for a layer and a number of rows, by measured times.
 
-A table is of one GPU: measured by `make tune`, or recorded in data/products/, for others of its
+A table is of one GPU: measured by `make tune`, or recorded in tables/, for others of its
 architecture too. Needs nothing but the standard library.
 """
 
@@ -16,10 +16,7 @@ from pathlib import Path
 
 from reprolab_nf4.c_functions import DropinError, shown
 
-# Beside this file where pip installed it, or in a checkout.
-RECORDED = Path(__file__).resolve().with_name("products")
-if not RECORDED.is_dir():
-    RECORDED = RECORDED.parents[1] / "data/products"
+RECORDED = Path(__file__).resolve().with_name("tables")
 
 TYPES = ("fp16", "bf16")
 MAX_SIZE = 1 << 40  # of a layer, and of a number of rows

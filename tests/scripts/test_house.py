@@ -16,7 +16,7 @@ MAY_USE = {
     "profiling": ("common",),
     "harness": ("kernels", "reference", "profiling"),
     "programs": ("harness",),
-    "dropin": ("kernels",),
+    "reprolab_nf4/csrc": ("kernels",),
     "records": (),
     "claims": ("records",),
     "languages": ("records",),
@@ -34,7 +34,9 @@ IMPORT = re.compile(r'^ *(?:from|import) ([\w.]+)|^ *#include "([^"]+)"', re.MUL
 def folder_of(path: str) -> str:
     """Of a file or module; sass and ncu are imported by these names."""
     parts = PurePath(path).parts
-    if parts[0] == "profiling" and len(parts) > 2:
+    if "tests" in parts or parts == ("conftest.py",):
+        return "tests"
+    if "/".join(parts[:2]) in MAY_USE:
         return "/".join(parts[:2])
     found = {"sass": "profiling/sass", "ncu": "profiling/ncu", "reprolab": "reprolab.py"}
     return found.get(parts[0], parts[0])

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "dropin/reprolab_nf4.h"
+#include "reprolab_nf4/csrc/reprolab_nf4.h"
 #include "profiling/graph.hpp"
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/kernels/nf4_product/testing.hpp"

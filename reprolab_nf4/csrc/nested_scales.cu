@@ -1,4 +1,4 @@
-#include "dropin/nested_scales.hpp"
+#include "reprolab_nf4/csrc/nested_scales.hpp"
 
 #include "kernels/grid.hpp"
 #include "kernels/nf4/format.hpp"

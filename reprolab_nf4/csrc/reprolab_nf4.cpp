@@ -1,5 +1,5 @@
 // The drop-in library: checks arguments and hands dequantizations to the registered kernels.
-#include "dropin/reprolab_nf4.h"
+#include "reprolab_nf4/csrc/reprolab_nf4.h"
 
 #include <cuda_runtime_api.h>
 
@@ -11,7 +11,7 @@
 #include <string>
 
 #include "common/printable.hpp"
-#include "dropin/calls.hpp"
+#include "reprolab_nf4/csrc/calls.hpp"
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4/problem.hpp"
 #include "kernels/registry.hpp"

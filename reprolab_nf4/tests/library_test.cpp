@@ -7,7 +7,7 @@
 #include <functional>
 #include <thread>
 
-#include "dropin/reprolab_nf4.h"
+#include "reprolab_nf4/csrc/reprolab_nf4.h"
 #include "kernels/nf4/problem.hpp"
 #include "kernels/registry.hpp"
 #include "tests/kernels/nf4/testing.hpp"

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "common/printable.hpp"
-#include "dropin/calls.hpp"
-#include "dropin/nested_scales.hpp"
-#include "dropin/reprolab_nf4.h"
+#include "reprolab_nf4/csrc/calls.hpp"
+#include "reprolab_nf4/csrc/nested_scales.hpp"
+#include "reprolab_nf4/csrc/reprolab_nf4.h"
 #include "kernels/grid.hpp"
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4_product/problem.hpp"

@@ -13,8 +13,8 @@ import pytest
 from front_door import program
 
 ROOT = Path(__file__).resolve().parents[2]
-TAKEN = ("CMakeLists.txt", "LICENSE", "pyproject.toml", "data/products", "dropin/wheel.py")
-TAKEN += ("reprolab_nf4",)
+TAKEN = ("CMakeLists.txt", "LICENSE", "pyproject.toml", "reprolab_nf4")
+NOT_PACKED = ("csrc", "tests", "__pycache__")
 SCRIPTS = ("scripts/python", "scripts/wheel")
 LIBRARY = "reprolab_nf4/libreprolab_nf4.so"
 INSTALL = "import reprolab_nf4; installed = reprolab_nf4.install(); print(installed.kernels())"
@@ -60,9 +60,11 @@ def test_it_holds_the_package_the_library_and_the_licence(wheel, libraries):
         r"project\(reprolab VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()
     )
     about = f"reprolab_nf4-{version[1]}.dist-info"
-    files = [f for f in (ROOT / "reprolab_nf4").rglob("*") if f.is_file() and f.suffix != ".pyc"]
+    package = ROOT / "reprolab_nf4"
+    files = [f for f in package.rglob("*") if f.is_file()]
+    files = [f for f in files if f.relative_to(package).parts[0] not in NOT_PACKED]
     sources = {str(file.relative_to(ROOT)) for file in files}
-    sources |= {f"reprolab_nf4/products/{f.name}" for f in (ROOT / "data/products").iterdir()}
+    assert "reprolab_nf4/tables/sm_90.json" in sources
     records = {f"{about}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")}
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if not name.endswith("/")}
