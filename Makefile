@@ -225,14 +225,15 @@ sass: deps ## Show a kernel's machine code, without a GPU (all kernels' facts wi
 	  echo "sass: say for which architecture: make sass KERNEL=name ARCH=sm_80" >&2; exit 2; }
 	@if [ -n "$$KERNEL" ]; then scripts/python -m sass show "--kernel=$$KERNEL" "--arch=$$ARCH" \
 	    $${FUNCTION:+"--function=$$FUNCTION"}; \
-	  else scripts/python -m sass facts $${ARCH:+"--arch=$$ARCH"} "--output=$$RESULTS/counters/sass.json"; fi
+	  else scripts/python -m sass facts $${ARCH:+"--arch=$$ARCH"} "--output=$$RESULTS/counters/sass.json" && \
+	    scripts/python -m plots facts "--results=$$RESULTS/counters/sass.json"; fi
 
 mojo: build/python ## Install the Mojo compiler, and compile this project's kernels in Mojo (needs no GPU)
 triton: build/python ## Install the Triton compiler, and compile this project's kernels in Triton (needs no GPU)
 mojo triton:
-	@"$$(cat build/python)" -m languages $@ "--arch=$$ARCH" --check # before gigabytes are installed
-	@scripts/pinned $@ languages/$@.txt build/languages/$@
-	@build/languages/$@/bin/python -m languages $@ "--arch=$$ARCH"
+	@"$$(cat build/python)" -m compile $@ "--arch=$$ARCH" --check # before gigabytes are installed
+	@scripts/pinned $@ compile/$@.txt build/languages/$@
+	@build/languages/$@/bin/python -m compile $@ "--arch=$$ARCH"
 
 dropin: build/deps.stamp ## Build our kernels as a library for bitsandbytes (docs/drop-in.md; needs no GPU)
 	@scripts/dropin

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from languages.compiled import LanguageError
+from compile.compiled import LanguageError
 from records.errors import InputError
 from reprolab_nf4 import DropinError
 

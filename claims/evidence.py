@@ -1,16 +1,14 @@
 """All result files of one machine, and the rows of them that may decide a cell of a claim."""
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from claims.published import Cell, Claim, Comparison, Source, describe
 from records import stats
-from records.errors import InputError
-from records.json_files import read_json
-from records.results import SCHEMA, Record, Results, load, parse
+from records.folders import age, by_machine
+from records.results import Record, Results
 from records.stats import Estimate, Summary
 
 CODE = "counters/sass"  # the pass with facts of compiled code
@@ -45,56 +43,6 @@ class Evidence:
         return max(ran, key=age, default=None)
 
 
-def age(results: Results) -> tuple[str, str]:
-    """For sorting, oldest first; the name tells two files of one second apart."""
-    return results.provenance["started"], str(results.file)
-
-
-def recorded_folder(file: Path) -> Path | None:
-    """data/recorded/<gpu>/ where the file lies below one: it is of another machine, or day."""
-    folders = reversed(file.resolve().parents)
-    return next((f for f in folders if f.parts[-3:-1] == ("data", "recorded")), None)
-
-
-def result_files(folder: Path) -> Iterator[Results]:
-    """Every result file below `folder`, or that file. JSON that has no records is passed over, and
-    so is a folder `parts`, whose files are joined in one beside it when a pass is complete. A
-    damaged file is an error.
-    """
-    try:
-        is_file, is_dir = folder.is_file(), folder.is_dir()
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read: {error.strerror}") from None
-    if is_file:
-        yield load(folder)
-        return
-    if not is_dir:
-        raise InputError(f"{folder}: is no folder, of which result files could be read")
-    for file in sorted(json_files(folder)):
-        root = read_json(file)
-        if not isinstance(root, dict):
-            continue
-        if "records" in root or str(root.get("schema", "")).startswith("reprolab-results/"):
-            SCHEMA.check(file, root)
-            yield parse(file, root)
-
-
-def json_files(folder: Path) -> Iterator[Path]:
-    """Below the folder, behind links too; InputError where one cannot be read."""
-
-    def fail(error: OSError) -> None:
-        raise InputError(f"{error.filename}: cannot be read: {error.strerror}")
-
-    seen = set()
-    for place, below, files in os.walk(folder, followlinks=True, onerror=fail):
-        real = os.path.realpath(place)
-        below[:] = [name for name in below if name != "parts" and real not in seen]
-        yield from (
-            Path(place, name) for name in files if name.endswith(".json") and real not in seen
-        )
-        seen.add(real)
-
-
 def collect(found: Iterable[Results], folder: Path | None = None) -> Evidence:
     """The newest of several files of one experiment and pass counts."""
     return Evidence({(r.experiment, r.pass_name): r for r in sorted(found, key=age)}, folder)
@@ -104,21 +52,6 @@ def machines(folders: list[Path]) -> list[Evidence]:
     """One for each GPU with result files below the folders: this machine's, then recorded ones."""
     return [
         collect(files, Path(place) if place else None) for (place, _), files in by_machine(folders)
-    ]
-
-
-def by_machine(folders: list[Path]) -> list[tuple[tuple[str, str], list[Results]]]:
-    """All result files below the folders, by the folder of a recorded run, or '', and the GPU.
-
-    Facts of compiled code go to every GPU of their folder.
-    """
-    found = [r for folder in folders for r in result_files(folder)]
-    places = [(str(recorded_folder(r.file) or ""), r) for r in found]
-    ran = {(place, r.gpu) for place, r in places if r.gpu is not None}
-    compiled_alone = {(place, "") for place, _ in places} - {(place, "") for place, _ in ran}
-    return [
-        ((place, gpu), [r for at, r in places if at == place and r.gpu in (gpu, None)])
-        for place, gpu in sorted(ran | compiled_alone)
     ]
 
 

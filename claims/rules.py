@@ -2,10 +2,10 @@
 
 A rule is a function of a `Case` and of the claim's `arguments`. It says what is found, or only what
 is ours, which is then held against the source's value. Rules of one claim alone are in
-claims/<experiment>.py and are named "<experiment>.<rule>".
+experiments/<experiment>/rules.py and are named "<experiment>.<rule>".
 """
 
-import importlib.util
+import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from typing import Any
 
 from claims.evidence import Case, NotTestable
 from claims.published import Cell
-from records import stats
+from records import declared, stats
 from records.errors import InputError
 from records.printable import shortened
 from records.stats import Estimate, significant, span
@@ -73,12 +73,12 @@ RULES: dict[str, Rule] = {}
 def rule(
     criterion: str, split: Callable[[Case], list[Cell]] | None = None
 ) -> Callable[[Decide], Decide]:
-    """Registers a rule under the function's name."""
+    """Registers a rule under the function's name, one of an experiment as '<experiment>.<name>'."""
 
     def register(function: Decide) -> Decide:
-        module = function.__module__.rpartition(".")[2]
-        name = function.__name__ if module == "rules" else f"{module}.{function.__name__}"
-        RULES[name] = Rule(function, criterion, split)
+        folder, _, rest = function.__module__.partition(".")
+        experiment = f"{rest.partition('.')[0]}." if folder == "experiments" else ""
+        RULES[experiment + function.__name__] = Rule(function, criterion, split)
         return function
 
     return register
@@ -87,9 +87,9 @@ def rule(
 def bind(case: Case) -> tuple[Rule, dict[str, Any]]:
     """The rule with its arguments; InputError where there is none, or they do not fit."""
     where, name = f"{case.source.file}: claim '{case.claim.id}'", case.comparison.rule
-    module = name.rpartition(".")[0]
-    if module.isidentifier() and importlib.util.find_spec(f"claims.{module}"):
-        importlib.import_module(f"claims.{module}")
+    experiment = name.rpartition(".")[0]
+    if experiment in declared.names() and (rules := declared.module(experiment, "rules")):
+        importlib.import_module(rules)
     if name not in RULES:
         raise InputError(
             f"{where}: there is no rule '{name}'; there are {shortened(', '.join(RULES), 500)}"

@@ -21,9 +21,10 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from experiments import declared, gpus
-from experiments.declared import Experiment, Step
+from experiments import gpus
+from records import declared
 from records.command_line import Parser, run
+from records.declared import Experiment, Step
 from records.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT
 from records.printable import printable
 from records.provenance import checkout

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from claims.evidence import age, by_machine
 from records import interruption, parts
 from records.code import differing
 from records.command_line import Parser, run
 from records.errors import InputError
+from records.folders import age, by_machine
 from records.json_files import read_json
 from records.output import write_files
 from records.printable import printable

@@ -1,5 +1,5 @@
 // The kernels that other languages' compilers have made (`make mojo`, `make triton`), for every
-// family: what their manifests say, and which languages are not built. languages/__main__.py writes
+// family: what their manifests say, and which languages are not built. compile/__main__.py writes
 // a manifest beside the PTX of each kernel.
 #pragma once
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from plots.captions import clock_mark, machine_notes, outcome_notes, outcome_words
-from plots.tables import BEST, KERNEL, NONE, WORDS, Column, Noted, Table, Values, rounded
+from records.captions import clock_mark, machine_notes, outcome_notes, outcome_words
 from records.errors import InputError
 from records.results import COPY, Record, Results
 from records.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant
+from records.tables import BEST, KERNEL, NONE, WORDS, Column, Noted, Table, Values, rounded
 
 GB_NOTE = (
     "GB/s: bytes read and written, once each, over the median time; GB = 1e9 bytes. "

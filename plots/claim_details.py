@@ -12,8 +12,8 @@ from claims.ledger import Decision, Verdict
 from claims.published import NAMED_GPU
 from claims.rules import DIRECTIONS
 from plots.documents import markdown_code, markdown_escape, markdown_link
-from plots.tables import WORDS, Column, Noted, Table, Values, rounded
 from records.printable import printable
+from records.tables import WORDS, Column, Noted, Table, Values, rounded
 
 COLUMNS = [
     Column("claim", "claim", **WORDS),

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from experiments import declared
 from plots import document, experiments, ledger, record, single_files
 from plots.figures import WIDTHS
+from records import declared
 from records.command_line import Parser, run
 
 WITH_BLOCKS = [Path("README.md"), Path("docs/upstream.md")]
@@ -73,6 +73,10 @@ def parser() -> argparse.ArgumentParser:
     p = commands.add_parser("bench", help="show a result file of isolated problems")
     p.add_argument("--results", type=Path, required=True, metavar="FILE")
     p.set_defaults(run=single_files.bench)
+
+    p = commands.add_parser("facts", help="show a result file of compiled kernels")
+    p.add_argument("--results", type=Path, required=True, metavar="FILE")
+    p.set_defaults(run=single_files.facts)
 
     side = {"required": True, "metavar": "RUN"}
     p = commands.add_parser(

@@ -15,16 +15,15 @@ from tempfile import TemporaryDirectory
 
 from matplotlib.figure import Figure
 
-from claims.evidence import collect, recorded_folder, result_files
-from plots import console
+from claims.evidence import collect
 from plots import figures as draw
 from plots.bandwidth import estimate_values, with_interval
-from plots.captions import banner, clocks, commit, dates, driver
 from plots.documents import table_files
-from plots.tables import KERNEL, WORDS, Column, Noted, Origin, Table, Values
-from records import comparison
+from records import comparison, console
+from records.captions import banner, clocks, commit, dates, driver
 from records.comparison import FASTER, SAME, SLOWER, UNDECIDED, VERDICTS, Pair
 from records.errors import InputError
+from records.folders import recorded_folder, result_files
 from records.interruption import held
 from records.json_files import ROOT, read_json
 from records.output import write_files
@@ -33,6 +32,7 @@ from records.provenance import git
 from records.result_file import as_json
 from records.results import KERNEL_TIME, Results
 from records.stats import pool, significant
+from records.tables import KERNEL, WORDS, Column, Noted, Origin, Table, Values
 
 NAME = "compare"
 FINDINGS = 3  # rows of a verdict on the terminal

@@ -8,7 +8,6 @@ from math import isfinite
 from typing import Any
 
 from plots.bandwidth import describe, gb_text
-from plots.captions import machine_notes, outcome_notes, outcome_words
 from plots.counter_values import (
     ASKED_FOR,
     LAUNCH,
@@ -20,10 +19,11 @@ from plots.counter_values import (
     short,
     stall_name,
 )
-from plots.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
+from records.captions import machine_notes, outcome_notes, outcome_words
 from records.counter_table import known
 from records.results import RIGHT, Record, Results
 from records.stats import difference_percent
+from records.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
 
 # The short table's counters and headings. The long one has them all.
 SHORT = {

@@ -5,13 +5,11 @@ from dataclasses import dataclass, replace
 from math import isfinite, prod
 from typing import Any
 
-from claims.counters import NO_WAIT
-from claims.occupancy import WARP
-from plots.tables import NONE
-from records.counter_table import Counter, known
+from records.counter_table import NO_WAIT, WARP, Counter, known
 from records.families import Family
 from records.results import Record, Results
 from records.stats import Summary, difference_percent, significant
+from records.tables import NONE
 
 ASKED_FOR = "asked for by METRICS"
 PIPES, STALLS = "pipes", "stalls"  # groups of data/counters.json

@@ -7,16 +7,16 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from experiments.declared import Experiment
 from plots import bandwidth, sample_figures
 from plots import figures as draw
 from plots.bandwidth import Measured, bandwidth_table, measure
 from plots.counter_tables import facts_table
 from plots.counter_values import by_family
 from plots.single_files import counter_tables
-from plots.tables import Table
 from records.counter_table import COUNTERS
+from records.declared import Experiment
 from records.results import COPY, Results
+from records.tables import Table
 
 
 def of(experiment: Experiment) -> dict[str, Any]:

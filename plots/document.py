@@ -7,23 +7,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from claims.evidence import Evidence, collect, result_files
+from claims.evidence import Evidence, collect
 from claims.ledger import Decision, decide
 from claims.published import Source, load_sources
 from claims.rules import NOT_REPRODUCED, NOT_TESTED, REPRODUCED
-from experiments.declared import FOLDER, names
 from plots import claim_details, ledger
 from plots.bandwidth import table_by_gpu
-from plots.captions import banner, in_words
 from plots.claim_details import relative
 from plots.documents import markdown, markdown_banner, markdown_code, markdown_escape
 from plots.documents import markdown_link as link
 from plots.experiments import Run, all_tables, experiment, figure_files, load_run
-from plots.tables import Table
+from records.captions import banner, in_words
+from records.declared import FOLDER, names
 from records.errors import InputError
+from records.folders import result_files
 from records.json_files import ROOT, read_text
 from records.output import write_files
 from records.printable import printable
+from records.tables import Table
 
 BEGIN = re.compile(r"^<!-- begin generated: (\S+) -->\n", re.MULTILINE)
 NOTHING = "_No recorded results yet._\n"

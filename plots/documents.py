@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from plots.console import GAP, render, texts_of, whole
-from plots.tables import Column, Noted, Table
+from records.console import GAP, render, texts_of, whole
 from records.printable import escaped
+from records.tables import Column, Noted, Table
 
 LATEX_FONTS = {"scriptsize": 80, "tiny": 106}  # characters in the line of an article, and less
 

@@ -1,5 +1,5 @@
-"""The experiments as they are rendered: what experiments/<name>/experiment.toml says of the passes,
-and what plots/<name>.py, where there is such a file or folder, says that there is to see.
+"""The experiments as they are rendered: what experiments/<name>/experiment.toml says of the
+passes, and what its views.py, where it has such a file or folder, says that there is to see.
 
 It names, each time as a function of a `Run`: TABLES, the functions that make its tables
 (None where there is nothing for one), of which a terminal shows those in ON_TERMINAL; FIGURES, by
@@ -11,28 +11,28 @@ plots/default_view.py has it.
 
 import argparse
 import importlib
-import importlib.util
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from claims.evidence import Evidence, collect, recorded_folder, result_files
+from claims.evidence import Evidence, collect
 from claims.ledger import Decision, decide
 from claims.published import Source, load_sources
-from experiments import declared
-from plots import claim_details, console, default_view
-from plots.captions import banner, commit, driver, machine_notes
+from plots import claim_details, default_view
 from plots.documents import table_files
 from plots.figures import FORMATS, encode, house_style, take_caption
 from plots.ledger import claims_table, count_line, headline
-from plots.tables import Table
+from records import console, declared
+from records.captions import banner, commit, driver, machine_notes
 from records.code import differing
 from records.errors import InputError
+from records.folders import recorded_folder, result_files
 from records.output import write_files
 from records.printable import printable
 from records.results import Results, load
+from records.tables import Table
 
 FINDINGS = 3  # sentences on the terminal
 CLAIM_DETAILS = "claim-details.md"
@@ -76,8 +76,8 @@ class Run:
 def experiment(name: str) -> Any:
     """What there is to see of it."""
     view = default_view.of(declared.experiment(name))
-    if importlib.util.find_spec(f"plots.{name}"):
-        view |= vars(importlib.import_module(f"plots.{name}"))
+    if views := declared.module(name, "views"):
+        view |= vars(importlib.import_module(views))
     return SimpleNamespace(**view)
 
 

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from plots.captions import banner, clocks_apart, machine
+from records.captions import banner, clocks_apart, machine
 from records.results import Results
 from records.stats import Estimate
 

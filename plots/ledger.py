@@ -9,15 +9,16 @@ from claims.evidence import Evidence, machines
 from claims.ledger import Decision, Verdict, decide, verdict_on
 from claims.published import load_sources
 from claims.rules import NOT_TESTABLE, NOT_TESTED, REPRODUCED, VERDICTS
-from plots import claim_details, console
+from plots import claim_details
 from plots.bandwidth import with_interval
-from plots.captions import banner, machine
 from plots.documents import table_files
-from plots.tables import NONE, WORDS, Column, Noted, Origin, Table, Values, rounded
+from records import console
+from records.captions import banner, machine
 from records.code import unknown_note
 from records.output import write_files
 from records.printable import printable
 from records.stats import INTERVAL_NOTE, Estimate
+from records.tables import NONE, WORDS, Column, Noted, Origin, Table, Values, rounded
 
 COLUMNS = [
     Column("claim", "claim", **WORDS),

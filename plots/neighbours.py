@@ -3,12 +3,12 @@
 from collections.abc import Container
 from pathlib import Path
 
-from claims.evidence import recorded_folder
-from plots.captions import date
 from plots.counter_tables import Counted, counted, largest
 from plots.counter_values import Value, by_family
+from records.captions import date
 from records.code import Place, differing, unknown, unknown_note
 from records.counter_table import known
+from records.folders import recorded_folder
 from records.json_files import ROOT
 from records.results import Results, load
 

@@ -12,13 +12,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from claims.evidence import collect, recorded_folder, result_files
-from experiments import declared
-from plots.captions import outcome_words
+from claims.evidence import collect
 from plots.document import files, machine_of, read_recorded
 from plots.experiments import load_run
+from records import declared
+from records.captions import outcome_words
 from records.code import differing
 from records.errors import InputError
+from records.folders import recorded_folder, result_files
 from records.output import write_files
 from records.printable import printable
 from records.results import Results, load

@@ -25,13 +25,14 @@ from matplotlib.figure import Figure
 
 from claims.evidence import machines
 from claims.rules import VERDICTS
-from experiments.declared import FOLDER
-from plots import captions, claim_details
+from plots import claim_details
 from plots.document import GENERATED, ORIGINS, Machine, machine_of, page_by_gpu, pages_of
 from plots.documents import markdown
 from plots.experiments import experiment
 from plots.figures import encode, house_style
 from plots.ledger import counts, machine_table, spell, verdict_sentence
+from records import captions
+from records.declared import FOLDER
 from records.errors import InputError
 from records.json_files import read_text
 from records.output import write_files

@@ -3,17 +3,18 @@
 import argparse
 from dataclasses import replace
 
-from claims.evidence import recorded_folder, result_files
-from plots import console
+from claims.evidence import CODE
 from plots.bandwidth import bandwidth_table
-from plots.captions import banner
-from plots.counter_tables import asked_for_table, short_table
+from plots.counter_tables import asked_for_table, facts_table, short_table
 from plots.counter_values import ASKED_FOR, by_family
 from plots.neighbours import neighbour_notes
-from plots.tables import WORDS, Column, Noted, Table, Values
+from records import console
+from records.captions import banner
 from records.counter_table import COUNTERS, known
 from records.errors import InputError
+from records.folders import recorded_folder, result_files
 from records.results import Results, load
+from records.tables import WORDS, Column, Noted, Table, Values
 
 
 def bench(args: argparse.Namespace) -> int:
@@ -29,6 +30,12 @@ def bench(args: argparse.Namespace) -> int:
         tables[0].notes += neighbour_notes(results)
     said = banner(results) if recorded_folder(args.results) else ""
     console.show(said, [replace(table, banner=said) for table in tables])
+    return 0
+
+
+def facts(args: argparse.Namespace) -> int:
+    """`make sass` without a kernel: what the compiler made of each."""
+    console.show("", [facts_table(load(args.results, *CODE.split("/")))])
     return 0
 
 

@@ -9,6 +9,8 @@ from records.json_files import ROOT, Schema, read_json
 TABLE = ROOT / "data/counters.json"
 SCHEMA = Schema("counters.schema.json")
 COUNTERS = "counters"  # the instrument
+NO_WAIT = ("stall_selected", "stall_not_selected")  # of its stalls: warps that could have issued
+WARP = 32  # threads
 
 
 @dataclass(frozen=True)

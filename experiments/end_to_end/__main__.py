@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import reprolab_nf4
-from claims.end_to_end import EAGER, GRAPH
 from experiments.end_to_end import checkpoint, partial_results, plan, prompts, schedule, sizes
 from experiments.end_to_end.plan import Cell, Choices, Job
+from experiments.end_to_end.protocol import EAGER, GRAPH
 from experiments.gpus import chosen, free_bytes, gpu_name
 from records import interruption, parts, result_file
 from records.command_line import Parser, run

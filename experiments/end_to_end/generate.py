@@ -11,9 +11,17 @@ import bitsandbytes
 import torch
 import transformers
 
-from claims.end_to_end import EAGER, GRAPH
 from experiments.end_to_end import build
-from experiments.end_to_end.protocol import Launch, Learned, RecordsLost, Tokens, profile, split
+from experiments.end_to_end.protocol import (
+    EAGER,
+    GRAPH,
+    Launch,
+    Learned,
+    RecordsLost,
+    Tokens,
+    profile,
+    split,
+)
 from experiments.end_to_end.rows import Row
 from records.errors import InputError
 

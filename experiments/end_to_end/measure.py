@@ -15,7 +15,6 @@ from typing import Any
 import torch
 
 import reprolab_nf4
-from claims.end_to_end import EAGER, PROFILE, TIMING
 from experiments.end_to_end import (
     SEED,
     build,
@@ -28,6 +27,7 @@ from experiments.end_to_end import (
 from experiments.end_to_end.generate import MODES
 from experiments.end_to_end.host import Host
 from experiments.end_to_end.plan import Cell, Job, plain
+from experiments.end_to_end.protocol import EAGER, PROFILE, TIMING
 from experiments.end_to_end.rounds import Measured, Report, Rounds
 from experiments.end_to_end.rows import Row
 from experiments.end_to_end.sizes import BLOCK_SIZE

@@ -5,6 +5,12 @@ from dataclasses import dataclass
 
 from experiments.end_to_end.rows import Row
 
+WALL_TIME = "wall_time"  # of a whole generation
+STEP_TIME = f"{WALL_TIME}.step"  # of a decoding step
+TIMING, PROFILE = "timing", "profile"  # the passes: with latencies, and with kernels' times
+EAGER, GRAPH = "eager", "graph"  # the decode modes: `way` in result files
+NOTHING = "nothing was dequantized"  # why the pass profile has no time of a dequantization
+
 Tokens = Sequence[Sequence[int]]  # one sequence per prompt
 
 

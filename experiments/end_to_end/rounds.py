@@ -9,12 +9,14 @@ from typing import Any
 
 import torch
 
-from claims.end_to_end import NOTHING, PROFILE, WALL_TIME
 from experiments.end_to_end import SEED
 from experiments.end_to_end.generate import MODES, Mode
 from experiments.end_to_end.host import Disturbed
 from experiments.end_to_end.plan import WARM_UP, Job
 from experiments.end_to_end.protocol import (
+    NOTHING,
+    PROFILE,
+    WALL_TIME,
     Learned,
     RecordsLost,
     Tokens,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ncu import agreement, report, tool
 from ncu.subject import Subject, last_line, problem_of, subject
-from plots import console
+from records import console
 from records.command_line import Parser, run
 from records.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
 from records.json_files import ROOT

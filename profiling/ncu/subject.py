@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments import declared
+from records import declared
 from records.errors import InputError
 from records.families import Family, described
 from records.json_files import ROOT

@@ -8,19 +8,16 @@ import sys
 import time
 from pathlib import Path
 
-from claims.evidence import result_files
-from plots import console
-from plots.counter_tables import facts_table
-from records import interruption
+from records import console, interruption
 from records.command_line import Parser, run
 from records.errors import InputError
+from records.folders import result_files
 from records.json_files import ROOT
 from records.printable import printable
-from records.results import load
 from sass import cubin, kernels, outdated, tools, view
 from sass.code import measured_code, measured_codes
 from sass.facts import Facts
-from sass.result_file import EXPERIMENT, PASS, write
+from sass.result_file import write
 
 
 def parser() -> argparse.ArgumentParser:
@@ -69,8 +66,6 @@ def facts(args: argparse.Namespace) -> int:
     codes = measured_codes(list(kernels.known().values()), archs)
     found = [Facts(code) for code in codes]
     write(args.output, found, ["sass", *sys.argv[1:]], started)
-    written = load(args.output, EXPERIMENT, PASS)
-    console.show([], [facts_table(written)])
     print(f"All facts of each: {printable(str(args.output))}")
     return 0
 

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from languages.compiled import fingerprints
+from compile.compiled import fingerprints
 from records import families
 from records.errors import InputError
 from records.families import CUDA, described
 from records.json_files import ROOT, read_json
 
-OTHER_LANGUAGES = ROOT / "build/ptx"  # languages/__main__.py says what is there
+OTHER_LANGUAGES = ROOT / "build/ptx"  # compile/__main__.py says what is there
 
 
 @dataclass(frozen=True, kw_only=True)

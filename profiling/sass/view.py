@@ -6,8 +6,8 @@ from itertools import groupby
 from linecache import getline
 from pathlib import Path
 
-from plots.tables import NONE, WORDS, Column, Table
 from records.printable import printable, shortened
+from records.tables import NONE, WORDS, Column, Table
 from sass.facts import Facts
 from sass.flow import Block
 from sass.measures import Measure, measures

@@ -7,7 +7,7 @@ import copy
 import made
 import pytest
 
-from claims.occupancy import MULTIPROCESSORS
+from experiments.counters.rules.occupancy import MULTIPROCESSORS
 
 LAYERS = [(layer["rows"], layer["columns"]) for layer in made.all_sources()[0].setup["layers"]]
 SECOND_LAYER = (1, 2)

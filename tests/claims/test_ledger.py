@@ -6,10 +6,11 @@ from pathlib import Path
 import made
 import pytest
 
-from claims.evidence import machines, recorded_folder
+from claims.evidence import machines
 from claims.ledger import Decision, Verdict, decide, is_on
 from claims.published import Cell
 from records.errors import InputError
+from records.folders import recorded_folder
 from records.json_files import ROOT
 
 

@@ -10,7 +10,7 @@ import pytest
 from claims.evidence import Evidence
 from claims.ledger import decide
 from claims.published import is_below, load_sources, numbers_without_cell
-from experiments import declared
+from records import declared
 from records.errors import InputError
 
 SEE = "(see data/published.schema.json)"

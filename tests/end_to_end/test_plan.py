@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from claims.published import FOLDER, load_source
 from experiments.end_to_end import partial_results, plan, rows, sizes
 from experiments.end_to_end.plan import Cell, choose
 from experiments.end_to_end.rows import Row
@@ -29,6 +30,11 @@ def test_by_default_it_is_the_papers_experiment():
     kernels = ["branch_tree", "shared_lut", "streaming", "fused", "as installed"]
     assert [row.kernel for row in found.rows] == kernels
     assert (found.tokens, found.timed, found.profiled, plan.WARM_UP) == (32, 3, 3, 1)
+    paper = load_source(FOLDER / "paper.json")
+    assert list(map(list, plan.MODELS)) == [*paper.models.values()]
+    assert found.batches == tuple(paper.fact("batches"))
+    assert paper.fact("profiled_passes") == plan.SAMPLES
+    assert paper.fact("warmup_passes") == plan.WARM_UP
     assert len(plan.cells(found, "timing")) == 24
     assert plan.cells(found, "profile")[0] == Cell(found, "profile", "gemma-2-27b", 2)
 

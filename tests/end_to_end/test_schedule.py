@@ -13,13 +13,13 @@ import made
 import pytest
 from front_door import program
 
-from claims.evidence import result_files
 from experiments import gpus
 from experiments.end_to_end import __main__ as command
 from experiments.end_to_end import partial_results, plan, schedule
 from experiments.end_to_end.plan import Job
 from records import parts
 from records.errors import InputError
+from records.folders import result_files
 from records.json_files import ROOT
 from records.results import load
 

@@ -80,7 +80,7 @@ TEST(CompiledKernels, AManifestThatIsWrongIsOneLineThatSaysWhatToDo) {
   wrong("/variants", Json::object(), "has no 'plain'");
 }
 
-/// languages/__main__.py writes the same; the values are those of the hash's authors.
+/// compile/__main__.py writes the same; the values are those of the hash's authors.
 TEST(CompiledKernels, FingerprintsAreFnv1a) {
   EXPECT_EQ(fingerprint(""), "cbf29ce484222325");
   EXPECT_EQ(fingerprint("a"), "af63dc4c8601ec8c");

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from edited import Edited
 
-from plots import puzzle, table2, transpose
+from experiments.puzzle import views as puzzle
+from experiments.table2 import views as table2
+from experiments.transpose import views as transpose
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -16,10 +16,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
-from experiments import declared
 from plots.documents import markdown
 from plots.experiments import CLAIM_DETAILS, Run, all_tables, experiment, load_run
 from plots.figures import house_style
+from records import declared
 from records.json_files import ROOT
 
 RECORDED = ROOT / "data/recorded/h200"

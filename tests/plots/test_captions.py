@@ -3,7 +3,7 @@
 import pytest
 from edited import few
 
-from plots.captions import machine
+from records.captions import machine
 from records.results import parse
 
 EMPTY = dict.fromkeys(("sm_mhz", "power_w", "temperature_c"))

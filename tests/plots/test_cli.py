@@ -56,7 +56,7 @@ def test_output_that_is_lost_is_an_error(streams, status, said):
 def test_a_verdict_stays_where_nobody_reads_the_words():
     """The reader is gone before the first of them."""
     program = PROGRAM.replace('print("x" * 99 + "\\n" * {lines}, end="")', "show('', [], ['x'])")
-    program = f"from plots.console import show\n{program.format(result=1)}"
+    program = f"from records.console import show\n{program.format(result=1)}"
     assert run(program, streams="| (exec <&-; sleep 1)").returncode == 1
 
 

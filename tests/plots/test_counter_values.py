@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
+from experiments.counters.views.figures import spread
 from plots.counter_values import Value, change
-from plots.counters.figures import spread
 from records.counter_table import Counter
 
 

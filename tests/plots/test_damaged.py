@@ -15,10 +15,9 @@ from xml.etree import ElementTree
 import pytest
 from edited import RECORDED, Edited, few, look, recorded_names
 
-from claims.evidence import collect, machines, result_files
+from claims.evidence import collect, machines
 from claims.ledger import decide
 from claims.published import FOLDER, load_source, load_sources
-from experiments import declared
 from plots import claim_details
 from plots.bandwidth import bandwidth_table
 from plots.counter_tables import asked_for_table
@@ -26,9 +25,10 @@ from plots.documents import markdown, table_files
 from plots.experiments import CLAIM_DETAILS, all_tables, experiment, figure_files, load_run
 from plots.ledger import claims_table, machine_table
 from plots.single_files import kernel_list
-from records import counter_table
+from records import counter_table, declared
 from records.counter_table import known
 from records.errors import InputError
+from records.folders import result_files
 from records.json_files import ROOT
 
 ALL = os.environ.get("FUZZ") == "all"

@@ -6,7 +6,8 @@ import pytest
 from edited import Edited, lines_of, text_of
 from matplotlib.text import Text
 
-from plots import experiments, table2
+from experiments.table2 import views as table2
+from plots import experiments
 from plots.cli import main
 from plots.figures import (
     DPI,

@@ -3,7 +3,8 @@
 import made
 import pytest
 
-from plots import neighbours, puzzle
+from experiments.puzzle import views as puzzle
+from plots import neighbours
 from plots.counter_tables import Counted
 from plots.counter_values import Value
 from plots.neighbours import changed_most, neighbour_notes

@@ -6,7 +6,7 @@ import made
 import pytest
 from edited import Edited
 
-from plots import product
+from experiments.product import views as product
 from plots.experiments import load_run
 from records.errors import InputError
 from records.json_files import ROOT

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from edited import Edited, scale
 
-from claims.evidence import collect, result_files
+from claims.evidence import collect
 from claims.ledger import decide
 from claims.published import load_sources
 from plots import record as record_module
 from plots.cli import main
 from plots.ledger import spell
+from records.folders import result_files
 
 README = "".join(
     f"<!-- begin generated: {name} -->\n<!-- end generated: {name} -->\n"

@@ -11,7 +11,7 @@ import pytest
 from edited import RECORDED, recorded_names, texts_of
 from matplotlib.figure import Figure
 
-from claims.evidence import Evidence, collect, result_files
+from claims.evidence import Evidence, collect
 from claims.ledger import decide
 from claims.published import load_sources
 from plots import document, experiments
@@ -19,6 +19,7 @@ from plots.cli import main
 from plots.documents import WRITERS
 from plots.experiments import CLAIM_DETAILS, Run, experiment, load_run
 from plots.figures import FORMATS
+from records.folders import result_files
 from records.json_files import ROOT
 
 

@@ -14,12 +14,13 @@ import pytest
 from browser import browser, print_to_pdf
 from edited import Edited, recorded_names
 
-from claims.evidence import collect, result_files
+from claims.evidence import collect
 from claims.ledger import decide
 from claims.published import load_sources
 from plots.claim_details import anchor
 from plots.cli import main
 from plots.experiments import experiment
+from records.folders import result_files
 from records.json_files import ROOT
 
 PACKED = "data:application/x-xz;base64,"

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from plots import console
-from plots.console import WIDTH, render
 from plots.documents import csv_text, latex, latex_escape, markdown, markdown_escape
-from plots.tables import KERNEL, WORDS, Column, Noted, Origin, Table
+from records import console
+from records.console import WIDTH, render
+from records.tables import KERNEL, WORDS, Column, Noted, Origin, Table
 
 ORIGINS = [Origin("A GPU"), Origin("From here", "build/bench --all")]
 

@@ -103,7 +103,7 @@ def test_folders_of_many_gpus_are_one_frame_with_a_ledger_each(tmp_path, write):
 
 
 def test_numbers_beyond_a_double_stay_whole():
-    from reprolab import frame
+    from records.frames import frame
 
     found = frame([{"bytes": 10**25}, {"bytes": None}, {"bytes": 1}])
     assert found["bytes"].tolist() == [10**25, None, 1]

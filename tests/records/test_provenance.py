@@ -9,18 +9,18 @@ import pytest
 from records import provenance
 from records.json_files import ROOT
 
-DEPEND = ["CMakeLists.txt", "data/published/paper.json", "kernels/nf4/streaming.cu"]
+DEPEND = ["CMakeLists.txt", "experiments/end_to_end/plan.py", "kernels/nf4/streaming.cu"]
 DEPEND += ["profiling/sass/code.py", "records/provenance.py"]
 INDEPENDENT = ["README.md", "reprolab_nf4/tables/README.md", "data/published/modular_blog.json"]
-INDEPENDENT += ["data/recorded/h200/README.md", "plots/tables.py", "profiling/ncu/tool.py"]
-INDEPENDENT += ["tests/claims/made.py"]
+INDEPENDENT += ["data/recorded/h200/README.md", "plots/documents.py", "profiling/ncu/tool.py"]
+INDEPENDENT += ["tests/claims/made.py", "claims/rules.py", "data/published/paper.json"]
+INDEPENDENT += ["experiments/counters/rules/occupancy.py", "experiments/puzzle/rules.py"]
 # Every other path of the project is to be in row_sources.
 NO_SOURCES = """.ci .clang-format .dockerignore .gitignore CITATION.cff CONTRIBUTING.md Dockerfile
-    LICENSE Makefile README.md conftest.py docs plots pyproject.toml reprolab.py requirements.lock
-    requirements.txt scripts tests data/counters.schema.json data/experiment.schema.json
+    LICENSE Makefile README.md claims conftest.py docs plots pyproject.toml reprolab
+    requirements.lock requirements.txt scripts tests data/counters.schema.json data/experiment.schema.json
     data/families.schema.json data/ncu.schema.json data/published.schema.json data/recorded
-    data/results.schema.json data/run_to_run.json data/published/modular_blog.json
-    data/published/transpose_blog.json""".split()
+    data/results.schema.json data/run_to_run.json data/published""".split()
 
 
 def git(folder, *words):

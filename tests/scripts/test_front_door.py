@@ -18,7 +18,7 @@ from front_door import (
     run,
 )
 
-from experiments import declared
+from records import declared
 
 RESULT = "--output results/{0}.json -m plots bench --results results/{0}.json"
 NCU = "--experiment={EXPERIMENT} --kernel={KERNEL} --problem={PROBLEM} --peer {PEER} "
@@ -363,6 +363,6 @@ def test_a_terminal_is_told_nothing_by_what_is_given(checkout, real, script, giv
 
 
 def test_two_hyphens_are_no_value():
-    done = run(ROOT, sys.executable, "-m", "languages", "mojo", "--arch=--", "--check")
+    done = run(ROOT, sys.executable, "-m", "compile", "mojo", "--arch=--", "--check")
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith("'--' is no value")

@@ -19,26 +19,32 @@ MAY_USE = {
     "reprolab_nf4/csrc": ("kernels",),
     "records": (),
     "claims": ("records",),
-    "languages": ("records",),
+    "compile": ("records",),
     "reprolab_nf4": (),
-    "experiments": ("programs", "claims", "reprolab_nf4"),
+    "experiments": ("programs", "records", "reprolab_nf4"),
+    "rules": ("claims", "experiments"),
     "matplotlib": (),
-    "plots": ("experiments", "matplotlib"),
-    "reprolab.py": ("plots",),
-    "profiling/sass": ("languages", "plots"),
-    "profiling/ncu": ("plots",),
+    "plots": ("claims", "matplotlib"),
+    "views": ("plots", "rules"),
+    "reprolab": ("plots",),
+    "profiling/sass": ("compile",),
+    "profiling/ncu": ("records",),
 }
 IMPORT = re.compile(r'^ *(?:from|import) ([\w.]+)|^ *#include "([^"]+)"', re.MULTILINE)
 
 
 def folder_of(path: str) -> str:
-    """Of a file or module; sass and ncu are imported by these names."""
+    """Of a file or module: that of an experiment's rules and views is what they are. sass and ncu
+    are imported by these names.
+    """
     parts = PurePath(path).parts
     if "tests" in parts or parts == ("conftest.py",):
         return "tests"
+    if parts[0] == "experiments" and len(parts) > 2 and PurePath(parts[2]).stem in MAY_USE:
+        return PurePath(parts[2]).stem
     if "/".join(parts[:2]) in MAY_USE:
         return "/".join(parts[:2])
-    found = {"sass": "profiling/sass", "ncu": "profiling/ncu", "reprolab": "reprolab.py"}
+    found = {"sass": "profiling/sass", "ncu": "profiling/ncu"}
     return found.get(parts[0], parts[0])
 
 

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from front_door import NASTY, ROOT, make, printed, program, run
 
-from languages.__main__ import LANGUAGES
+from compile.__main__ import LANGUAGES
 
 # Makes an environment whose python prints its arguments, and is one itself for make.
 PYTHON = r"""#!/bin/bash
@@ -22,7 +22,7 @@ esac
 @pytest.fixture
 def door(checkout):
     """With the pins of both compilers, and stand-ins for Python."""
-    shutil.copytree(ROOT / "languages", checkout / "languages")
+    shutil.copytree(ROOT / "compile", checkout / "compile")
     program(checkout / "python3", PYTHON)
     (checkout / "build/python").write_text(f"{checkout}/python3\n")
     return checkout
@@ -30,14 +30,14 @@ def door(checkout):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_pinned_compiler_is_installed_once(door, language):
-    folder, pins = door / f"build/languages/{language}", door / f"languages/{language}.lock"
+    folder, pins = door / f"build/languages/{language}", door / f"compile/{language}.lock"
     done = make(door, language, f"ARCH={NASTY}")
-    handed_on = ["-m", "languages", language, f"--arch={NASTY}"]
+    handed_on = ["-m", "compile", language, f"--arch={NASTY}"]
     assert (done.returncode, done.stdout) == (0, printed(handed_on))
     (said,) = done.stderr.splitlines()
     assert said.startswith(f"{language}: installing ") and "==" in said
     assert said.endswith(f" into build/languages/{language}")
-    installed = f"<--require-hashes>\n<-r>\n<languages/{language}.lock>\n"
+    installed = f"<--require-hashes>\n<-r>\n<compile/{language}.lock>\n"
     assert (door / f"build/{language}.log").read_text().endswith(installed)
     assert (folder / "installed").read_text() == pins.read_text()
     done = make(door, language)
@@ -84,5 +84,5 @@ def test_what_cannot_be_installed_is_one_line_and_is_tried_again(door, fails):
 def test_a_compiler_that_is_not_installed_is_one_line(language):
     if run(ROOT, "scripts/python", "-c", f"import {language}").returncode == 0:
         pytest.skip("the Python that was found has the compiler")
-    done = run(ROOT, "scripts/python", "-m", "languages", language, "--arch=90")
+    done = run(ROOT, "scripts/python", "-m", "compile", language, "--arch=90")
     assert done.stderr.endswith(f" is not installed in this environment; make {language}\n")

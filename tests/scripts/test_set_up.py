@@ -89,7 +89,7 @@ def test_a_folder_for_temporary_files_is_no_command(checkout, tmp_path):
 
 @pytest.mark.parametrize("missing", ["", "torch==2.11.1", "to==1"])
 def test_a_lock_has_what_its_list_pins(checkout, missing):
-    for folder in ("languages", "experiments/end_to_end"):
+    for folder in ("compile", "experiments/end_to_end"):
         shutil.copytree(ROOT / folder, checkout / folder, dirs_exist_ok=True)
     with (checkout / "experiments/end_to_end/requirements.txt").open("a") as file:
         file.write(f"{missing}\n" * bool(missing))

@@ -11,7 +11,7 @@ from sass.facts import Facts
 from sass.measures import measures
 from sass.result_file import record
 
-from languages.compiled import fingerprints
+from compile.compiled import fingerprints
 from records.errors import InputError
 
 SOURCE, MADE_BY = "kernels/nf4/triton_lut.py", "Triton (triton 3.9.0)"

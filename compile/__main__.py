@@ -1,0 +1,128 @@
+"""python -m compile LANGUAGE [--arch 90]: compiles the language's kernels to build/ptx/sm_90/.
+
+Runs in the virtual environment that has the compiler. Beside the PTX of each kernel lies
+KERNEL.json, which harness/compiled_kernels.cpp reads.
+"""
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from compile.compiled import (
+    FAMILIES,
+    ROOT,
+    KernelFile,
+    LanguageError,
+    fingerprints,
+    kernel_file,
+    variant_facts,
+)
+from records.command_line import Parser
+
+LANGUAGES = {"mojo": "Mojo", "triton": "Triton"}
+
+
+def architecture(given: str) -> int:
+    """The one asked for, else that of this machine's GPU, else 90."""
+    if not given:
+        try:
+            asked = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+            said = subprocess.run(asked, capture_output=True, text=True).stdout
+        except OSError:
+            said = ""
+        found = re.match(r"(\d+)\.(\d)\b", said)
+        return int(found[1] + found[2]) if found else 90
+    found = re.fullmatch(r"(?:sm_)?(\d{2,3})", given)
+    if not found:
+        raise LanguageError(f"ARCH: expected one architecture, such as 90; got '{given}'")
+    return int(found[1])
+
+
+def remove_outdated(folder: Path, language: str, compiler: str, names: set[str]) -> None:
+    """What another version compiled, or an older source, or one that is gone, is no row."""
+    for manifest in folder.glob(f"sm_*/{language}_*.json"):
+        if manifest.stem not in names or not is_current(manifest, compiler):
+            manifest.unlink()
+
+
+def is_current(manifest: Path, compiler: str) -> bool:
+    try:
+        facts = json.loads(manifest.read_text())
+        is_known = facts["compiler"] == compiler and facts["family"] in FAMILIES
+        return is_known and facts["sources"] == fingerprints(facts["sources"])
+    except (ValueError, KeyError, TypeError, OSError):
+        return False
+
+
+def build(language: str, arch: int, folder: Path) -> None:
+    module = importlib.import_module(f"compile.{language}")
+    try:
+        compiler = f"{LANGUAGES[language]} ({module.PACKAGE} {version(module.PACKAGE)})"
+    except PackageNotFoundError as error:
+        raise LanguageError(
+            f"{module.PACKAGE} is not installed in this environment; make {language}"
+        ) from error
+    kernels = [
+        kernel_file(path, FAMILIES[family])
+        for family in module.FAMILIES
+        for path in sorted((ROOT / "kernels" / family).glob(module.FILES))
+    ]
+    remove_outdated(folder, language, compiler, {kernel.name for kernel in kernels})
+    place = folder / f"sm_{arch}"
+    place.mkdir(parents=True, exist_ok=True)
+    for kernel in kernels:
+        if arch >= kernel.family.min_arch:
+            build_kernel(module, kernel, arch, place, {"language": language, "compiler": compiler})
+    for family in {kernel.family.name: kernel.family for kernel in kernels}.values():
+        if arch < family.min_arch:
+            names = ", ".join(kernel.name for kernel in kernels if kernel.family is family)
+            lacks = f"sm_{arch} has no {family.older_lack}, sm_{family.min_arch} and newer have"
+            print(f"{language}: left out: {names}: {lacks}")
+
+
+def build_kernel(
+    module: Any, kernel: KernelFile, arch: int, place: Path, maker: dict[str, str]
+) -> None:
+    """Its variants, and beside them the manifest, which is there only with all that it names."""
+    manifest = place / f"{kernel.name}.json"
+    manifest.unlink(missing_ok=True)
+    variants, widest = {}, []
+    for variant in kernel.family.variants:
+        ptx = module.compile_variant(kernel, variant, arch)
+        variants[variant] = variant_facts(kernel, variant, ptx)
+        widest.append(f"{variant} {ptx.widest_store}")
+        (place / variants[variant]["file"]).write_text(ptx.text)
+    facts = {"kernel": kernel.name, "family": kernel.family.name} | maker
+    facts |= {"lineage": kernel.lineage, "source_file": kernel.source_file}
+    facts |= {"sources": fingerprints(module.sources(kernel))} | kernel.facts
+    facts |= module.ASSUMES.get(kernel.family.name, {}) | {"variants": variants}
+    unfinished = manifest.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(facts, indent=1) + "\n")
+    unfinished.rename(manifest)
+    stores = ", ".join(widest)
+    print(f"{kernel.name}: sm_{arch}, {maker['compiler']}; widest store in bits: {stores}")
+
+
+def main() -> int:
+    parser = Parser(prog="python -m compile")
+    parser.add_argument("language", choices=LANGUAGES)
+    parser.add_argument("--arch", default="")
+    parser.add_argument("--check", action="store_true", help="compile nothing; needs no compiler")
+    given = parser.parse_args()
+    try:
+        arch = architecture(given.arch)
+        if not given.check:
+            build(given.language, arch, ROOT / "build/ptx")
+    except LanguageError as error:
+        print(f"{given.language}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""Mojo: one call of its compiler for each variant. Needs no GPU."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from compile.compiled import ROOT, KernelFile, LanguageError, Ptx
+
+PACKAGE = "max-core"
+FILES = "mojo_*.mojo"
+FAMILIES = ("nf4", "transpose")
+# A packed store needs an aligned output; any length will do.
+ASSUMES = {"nf4": {"pointer_alignment": 4, "weights_multiple": 1}}
+# From this PTX version on, an architecture is known; where it is not listed, from 9.0 on.
+PTX_VERSIONS = {100: 87, 103: 88, 120: 87, 121: 88}
+TIMEOUT_S = 120  # it takes 2 s
+
+
+def sources(kernel: KernelFile) -> list[str]:
+    """The kernel's own file, and what it shares with the others of its family."""
+    beside = sorted(kernel.path.parent.glob("*.mojo"))
+    shared = [path for path in beside if not path.match(FILES)]
+    return [str(path.relative_to(ROOT)) for path in (kernel.path, *shared)]
+
+
+def command(kernel: KernelFile, variant: str, arch: int, output: Path) -> list[str]:
+    target = f"sm_{arch}"
+    # Plain sm_90, not sm_90a, which has features of that GPU alone. 8.1 has tensor maps.
+    features = f"+ptx{81 if arch <= 90 else PTX_VERSIONS.get(arch, 90)}"
+    words = [str(Path(sys.executable).parent / "mojo"), "build", "--emit", "asm", "-j", "1"]
+    words += ["--target-triple", "nvptx64-nvidia-cuda", "--target-cpu", target]
+    words += ["--target-features", features, "--target-abi", "shortptr"]
+    words += ["--target-accelerator", target, "-D", "ASSERT=none", "--fp-mode", "contract=off"]
+    words += ["-D", "BF16"] if variant.startswith("bf16") else []
+    words += ["-D", "NESTED"] if variant.endswith("_nested") else []
+    return [*words, str(kernel.path), "-o", str(output)]
+
+
+def compile_variant(kernel: KernelFile, variant: str, arch: int) -> Ptx:
+    where = f"{kernel.source_file} ({variant}, sm_{arch})"
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "kernel.ptx"
+        # Without the first, every run looks a host up.
+        own = {"MODULAR_TELEMETRY_ENABLED": "0", "MODULAR_CACHE_DIR": folder}
+        status, said = run(command(kernel, variant, arch, output), os.environ | own, where)
+        if status != 0 or not output.exists():
+            errors = [line for line in said.splitlines() if "error:" in line.lower()]
+            raise LanguageError(f"{where}: {(errors or ['no reason'])[0].strip()}")
+        return Ptx(output.read_text(), shared_bytes=0)
+
+
+def run(words: list[str], environment: dict[str, str], where: str) -> tuple[int, str]:
+    """Exit status and stderr. A compiler that does not end is ended, with all that it started."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        words, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as compiler:
+        try:
+            said = compiler.communicate(timeout=TIMEOUT_S)[1]
+        except subprocess.TimeoutExpired as error:
+            os.killpg(compiler.pid, signal.SIGKILL)
+            raise LanguageError(
+                f"{where}: the compiler gave no answer in {TIMEOUT_S} s and was ended"
+            ) from error
+    return compiler.returncode, said

@@ -1,0 +1,286 @@
+"""Rules of one claim alone, for the claims that experiment end_to_end decides; Amdahl's law."""
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from statistics import fmean
+
+from claims import rules
+from claims.evidence import Case, NotTestable, NotTested
+from claims.published import Source
+from claims.rules import WITHIN, Finding, Ours, reproduced_if, rule, side_of
+from experiments.end_to_end.protocol import EAGER, PROFILE, STEP_TIME, WALL_TIME
+from records import stats
+from records.results import KERNEL_TIME, Record
+from records.stats import Estimate, Summary
+
+VERSIONS = {"torch": "pytorch", "bitsandbytes": "bitsandbytes"}  # and the source's facts of them
+KERNEL_SPEEDUP = "table2"  # the source's table of the kernel's speed-ups
+
+
+def amdahl(share: float, speed_up: float) -> float:
+    """How much faster the whole gets where a part of it, `share` from 0 to 1, gets faster."""
+    return 1 / (1 - share + share / speed_up)
+
+
+def percent_of(part: Summary, whole: Summary) -> Estimate:
+    """What one time is of another that was taken in other runs."""
+    return stats.ratio(part, whole).scaled(100)
+
+
+def generated(row: Record) -> int:
+    """New tokens for each prompt that were generated and compared; the others follow from them."""
+    return row.problem.get("generated", row.problem["tokens"])
+
+
+def times_in(way: str) -> tuple[str, str]:
+    """The metrics of a run's time, and of dequantization's in it: of whole generations, which is
+    what sources measure, or of decoding steps in a CUDA graph, where the GPU alone decides.
+    """
+    return (WALL_TIME, KERNEL_TIME) if way == EAGER else (STEP_TIME, f"{KERNEL_TIME}.step")
+
+
+def dequantization(case: Case, kernel: str, at: dict) -> tuple[Summary, Summary]:
+    """Its time, and the whole one of a run with the same prompts and tokens."""
+    whole, part = times_in(at.get("way", EAGER))
+    timed = case.measured(kernel, whole, at)
+    same = at | {name: timed.problem[name] for name in ("tokens", "prompts")}
+    profiled = case.measured(kernel, part, same, PROFILE)
+    return profiled.summary_of(part), timed.summary_of(whole)
+
+
+@rule(WITHIN)
+def share_of_latency(case: Case, *, kernel: str) -> Ours:
+    part, whole = dequantization(case, kernel, case.place)
+    of_all = f"{part.median / 1e6:.2f} of {whole.median / 1e6:.2f} s"
+    return Ours(percent_of(part, whole), of_all)
+
+
+@rule("nothing: the source does not say of how many forward passes its time is")
+def total_latency(case: Case, *, kernel: str) -> Finding:
+    """Of all dequantizations of a generation, in ms; how many tokens it has decides that."""
+    ms = dequantization(case, kernel, case.place)[0].estimate.scaled(1e-3)
+    tokens = case.measured(kernel, WALL_TIME).problem["tokens"]
+    short = f"it does not say of how many forward passes; here they are {tokens}"
+    return Finding(rules.NOT_TESTABLE, short, ms.value, ms.interval)
+
+
+@rule(
+    "all numbers of the source's table lie within {least:g} to {most:g} %, "
+    "{tolerance_percent:g} % off allowed"
+)
+def as_its_table(case: Case, *, least: float, most: float, shares: str) -> Finding:
+    """What the source sums up, against its own numbers."""
+    rows = case.source.tables[shares]
+    found = {int(batch): row["overhead_percent"] for batch, row in rows.items()}
+    off = case.tolerance_percent / 100
+    low, high = least * (1 - off), most * (1 + off)
+    outside = [f"{v:g} % at batch {b}" for b, v in found.items() if not low <= v <= high]
+    if not outside:
+        return Finding(rules.REPRODUCED, f"its table has {stats.span(list(found.values()))} %")
+    return Finding(rules.PREMISE_FALSE, f"its own table has {' and '.join(outside)}")
+
+
+# Statements on how gains vary are read in two ways: of eager generations, as the source measures,
+# whose gains the host's time takes away from where steps are short; and of steps in CUDA graphs.
+
+
+@rule("batch {more:g} gains more than batch {less:g}, beyond the intervals")
+def gains_more_at(case: Case, *, baseline: str, subject: str, more: float, less: float) -> Finding:
+    """Over the batches that the cell stands for."""
+    gains = gains_by_batch(case, baseline, subject)
+    greater, smaller = gains[int(more)], gains[int(less)]
+    reason = in_words(gains)
+    holds, fails = greater.low > smaller.high, smaller.low > greater.high
+    if not holds and not fails:
+        reason += f"; no difference seen between {more:g} and {less:g}"
+    short = f"{greater.value:.2f} x at batch {more:g}, {smaller.value:.2f} x at {less:g}"
+    return Finding(reproduced_if(holds, fails), reason, greater.value, greater.interval, short)
+
+
+@rule("every other batch gains less, beyond the intervals")
+def peaks_at(case: Case, *, baseline: str, subject: str, peak: float) -> Finding:
+    """Over the batches that the cell stands for; `peak`: where the source has the greatest gain."""
+    gains = gains_by_batch(case, baseline, subject)
+    ours, best = gains[int(peak)], max(gains, key=lambda b: gains[b].value)
+    others = [e for b, e in gains.items() if b != int(peak)]
+    holds, fails = all(e.high < ours.low for e in others), any(e.low > ours.high for e in others)
+    short = f"{ours.value:.2f} x at batch {peak:g}, and {gains[best].value:.2f} x at {best}"
+    verdict = reproduced_if(holds, fails)
+    return Finding(verdict, in_words(gains), ours.value, ours.interval, short)
+
+
+def gains_by_batch(case: Case, baseline: str, subject: str) -> dict[int, Estimate]:
+    found = case.comparisons(baseline, subject, times_in(case.cell.at["way"])[0])
+    return {at["batch"]: gain for at, gain in zip(case.cell.places, found, strict=True)}
+
+
+def in_words(gains: dict[int, Estimate]) -> str:
+    return "speed-up by batch: " + ", ".join(f"{b}: {e.value:.2f}" for b, e in gains.items())
+
+
+@rule("the average speed-up rises from each model to the next larger one, beyond the intervals")
+def rises_with_size(case: Case, *, baseline: str, subject: str) -> Finding:
+    whole, _ = times_in(case.cell.at["way"])
+    return rising(case, lambda at: case.at(at).ratios(baseline, subject, whole)[0], "{:.2f} x")
+
+
+@rule(
+    "the average share of dequantization rises from each model to the next larger one, beyond the "
+    "intervals"
+)
+def share_rises_with_size(case: Case, *, kernel: str) -> Finding:
+    return rising(case, lambda at: percent_of(*dequantization(case, kernel, at)), "{:.0f} %")
+
+
+def rising(case: Case, value_at: Callable[[dict], Estimate], shown: str) -> Finding:
+    """Whether the mean over the batches rises, of the models in the order of their sizes; of two
+    that the source gives one name, of the cell's.
+    """
+    found: dict[str, Estimate] = {}
+    for names in case.source.models.values():
+        model = case.cell.at["model"] if case.cell.at["model"] in names else names[0]
+        places = [at | {"model": model} for at in case.cell.places]
+        found[model] = stats.mean([value_at(at) for at in places])
+    pairs = list(pairwise(found.values()))
+    rises, falls = all(b.low > a.high for a, b in pairs), any(b.high < a.low for a, b in pairs)
+    said = ", ".join(f"{model} {shown.format(e.value)}" for model, e in found.items())
+    return Finding(reproduced_if(rises, falls), said)
+
+
+@rule(WITHIN)
+def min_gain(case: Case, *, baseline: str, subject: str) -> Ours:
+    """The smallest speed-up of all models and batches that ran."""
+    gains = {}
+    for at in case.cell.places:
+        with suppress(NotTested):
+            (gain,) = case.at(at).ratios(baseline, subject, WALL_TIME)
+            gains[f"{at['model']} at batch {at['batch']}"] = gain
+    if not gains:
+        raise NotTested(f"{subject} did not run")
+    where = min(gains, key=lambda name: gains[name].value)
+    said = f"the smallest of {len(gains)} is {gains[where].value:.2f} x, {where}"
+    return Ours(gains[where], said, said)
+
+
+@rule(
+    "at every batch the speed-up is what Amdahl's law makes of the dequantization's share and its "
+    "own speed-up, {tolerance_percent:g} % either way"
+)
+def translates(case: Case, *, baseline: str, subject: str) -> Finding:
+    """Nothing but the kernel was exchanged."""
+    predicted = {}
+    for at in case.cell.places:
+        part, whole = (found.median for found in dequantization(case, baseline, at))
+        faster, _ = dequantization(case, subject, at)
+        predicted[at["batch"]] = amdahl(part / whole, part / faster.median)
+    gains, off = gains_by_batch(case, baseline, subject), case.tolerance_percent / 100
+    sides = set()
+    for batch, most in predicted.items():
+        low, high = gains[batch].widened(stats.SPREAD_PERCENT).interval
+        sides |= {side_of(low, high, most * (1 - off)), side_of(-high, -low, -most * (1 + off))}
+    most, ours = fmean(predicted.values()), stats.mean(list(gains.values()))
+    short = f"{most:.2f} x is predicted and {ours.value:.2f} x was measured"
+    listed = ", ".join(f"{b}: {p:.2f} and {gains[b].value:.2f}" for b, p in predicted.items())
+    reason = f"predicted and measured, by batch: {listed}"
+    verdict = next(v for v in rules.VERDICTS if v in sides)
+    return Finding(verdict, reason, ours.value, ours.interval, short)
+
+
+@rule(
+    "its speed-up is at most what Amdahl's law makes of its own Tables I and II, "
+    "{tolerance_percent:g} % more allowed"
+)
+def tables_allow(case: Case, *, shares: str) -> Finding:
+    """Two numbers of the source, held against each other."""
+    theirs = papers_predictions(case.source, shares, case.cell.model)
+    mean = fmean(theirs.values())
+    most = theirs.get(case.cell.at["batch"], mean)
+    listed = ", ".join(f"{b}: {p:.2f}" for b, p in theirs.items())
+    short = f"its tables allow {most:.2f} x, its figure has {case.value:g} x"
+    holds = stats.is_at_least(most, case.value, case.tolerance_percent)
+    verdict = rules.REPRODUCED if holds else rules.PREMISE_FALSE
+    return Finding(verdict, f"{short}; by batch {listed} (mean {mean:.2f})", short=short)
+
+
+def papers_predictions(source: Source, shares: str, model: str) -> dict[int, float]:
+    """By batch: what Amdahl's law makes of the source's Table I (`shares`) and Table II."""
+    found = {}
+    for batch in source.every("batch"):
+        share = source.number(f"{shares}/{batch}/overhead_percent")
+        found[batch] = amdahl(share / 100, source.number(f"{KERNEL_SPEEDUP}/{model}/{batch}"))
+    return found
+
+
+@rule(WITHIN)
+def size_in_memory(case: Case, *, kernel: str, of: str = "all") -> Ours:
+    """Size of the model as bitsandbytes holds it, or with two bytes per parameter, in GB; or how
+    many times smaller the one is than the other. `of`: all, or the codes of the quantized weights
+    alone, two to a byte, without scales and what stays in 16 bits.
+    """
+    problems, at = case.results().problems(), {"model": case.cell.at["model"]}
+    batches = [problem["batch"] for problem in problems if at.items() <= problem.items()]
+    problem = case.verified(kernel, at | ({"batch": min(batches)} if batches else {})).problem
+    fp16, nf4 = 2 * problem["parameters"], problem["memory_bytes"]
+    if of == "codes":
+        fp16, nf4 = 2 * problem["weights"], problem["weights"] / 2
+    ours = {"fp16": fp16 / 1e9, "nf4": nf4 / 1e9, "ratio": fp16 / nf4}[case.cell.at["format"]]
+    sizes = f"{fp16 / 1e9:.1f} GB in fp16 and {nf4 / 1e9:.1f} GB in NF4"
+    in_layers = f", {problem['quantized_bytes'] / 1e9:.2f} GB of that in its quantized layers"
+    reason = sizes if of == "codes" else sizes + in_layers
+    return Ours(Estimate(ours, ours, ours), reason, sizes, spread_percent=0)
+
+
+@rule("every token of {kernel} equals the baseline's")
+def tokens_equal(case: Case, *, kernel: str) -> Finding:
+    """In every generation that was compared, at all batches that the cell stands for."""
+    rows = [case.verified(kernel, at) for at in case.cell.places]
+    tokens = sum(row.problem["batch"] * generated(row) for row in rows)
+    same = f"the same {tokens} tokens in every generation, {len(rows)} batches"
+    return unless_tokens_differ(rows, same)
+
+
+def unless_tokens_differ(rows: Sequence[Record], reason: str, short: str = "") -> Finding:
+    wrong = [f"{row.place}: {row.reason}" for row in rows if row.outcome != "bit_exact"]
+    if wrong:
+        return Finding(rules.NOT_REPRODUCED, wrong[0])
+    return Finding(rules.REPRODUCED, reason, short=short)
+
+
+@rule("the layers that bitsandbytes quantized were dequantized by {kernel}, and no token changed")
+def ran_unconverted(case: Case, *, kernel: str) -> Finding:
+    """Of the models that ran: nothing but the kernel was exchanged under transformers."""
+    found = [r for r in case.results().records if r.kernel == kernel]
+    if not found:
+        raise NotTested(f"{kernel} did not run")
+    rows = [r for r in found if r.outcome not in ("unsupported", "not_measured")]
+    for row in rows or found[:1]:
+        case.used[case.results().file, row.key] = row
+        case.require_verified(row)
+    models = dict.fromkeys(row.problem["model"] for row in rows)
+    made_with = case.results().provenance["build"]["compiler"]
+    count = f"{len(models)} model{'s' * (len(models) > 1)}"
+    short = f"{kernel} ran under quantized layers of {count}, with the same tokens"
+    return unless_tokens_differ(rows, f"{short} ({', '.join(models)}; {made_with})", short)
+
+
+@rule("the source's two versions ran here")
+def versions_ran(case: Case) -> Finding:
+    """What the source's build was is not known; what ran here is."""
+    results = case.results()
+    case.used[results.file, ""] = None  # its provenance, no row
+    theirs = {name: case.source.fact(of) for name, of in VERSIONS.items()}
+    ours = results.provenance["build"].get("versions", {})
+    wanted = {name: numbers_of(version) for name, version in theirs.items()}
+    if not theirs.keys() <= ours.keys():
+        made_with = results.provenance["build"]["compiler"]
+        raise NotTestable(f"its file lists no versions, only what it was made with: {made_with}")
+    here = f"here {' and '.join(f'{name} {ours[name]}' for name in theirs)} ran"
+    same = all(numbers_of(ours[name])[: len(wanted[name])] == wanted[name] for name in wanted)
+    return Finding(rules.REPRODUCED if same else rules.NOT_TESTABLE, here)
+
+
+def numbers_of(version: str) -> list[int]:
+    """'2.11.0+cu130' is [2, 11, 0]."""
+    return [int(number) for number in re.match(r"[\d.]*\d", version)[0].split(".")]

@@ -1,0 +1,237 @@
+"""Experiment end_to_end: what there is to see of it; its figures are over the batches, one panel
+per model.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.end_to_end.protocol import EAGER, GRAPH, STEP_TIME, WALL_TIME
+from experiments.end_to_end.views import tables
+from experiments.end_to_end.views.rows import FUSED, OURS, Setting, of_mode
+from experiments.end_to_end.views.tables import (
+    OVERHEAD,
+    our_prediction,
+    papers_predictions,
+    papers_value,
+)
+from plots import figures as draw
+from plots.experiments import Run
+from records.stats import INTERVAL_NOTE, Estimate
+from records.tables import Values, plain
+
+BARS = f"Bars: intervals. {INTERVAL_NOTE}"
+SECONDS = [digit * power for power in (0.01, 0.1, 1, 10, 100) for digit in (1, 2, 3, 5, 7)]
+# Of one kernel in both decode modes.
+FACES: dict[str, dict[str, Any]] = {
+    EAGER: {"markerfacecolor": "white", "linestyle": "--"},
+    GRAPH: {},
+}
+
+
+def by_model(run: Run, mode: str = EAGER) -> dict[str, list[Setting]]:
+    """In the models' order, with the batches ascending; without settings where there are none."""
+    found: dict[str, list[Setting]] = {p.model: [] for p in of_mode(run, EAGER)}
+    for setting in of_mode(run, mode):
+        found[setting.model].append(setting)
+    return found
+
+
+def curve(kernel: str, label: str) -> dict[str, Any]:
+    """The look of a kernel's points over the batches."""
+    return draw.look(kernel) | {"label": label, "capsize": 2}
+
+
+def kernels_of(run: Run) -> list[str]:
+    return list(dict.fromkeys(kernel for p in of_mode(run, EAGER) for kernel in p.timing))
+
+
+def panels_of(run: Run, rows: int, height: float) -> tuple[Figure, list[list[Axes]]]:
+    """A column for each model, with batches along it."""
+    found = by_model(run)
+    figure = draw.new_figure(height)
+    grid = figure.subplots(rows, len(found), squeeze=False, sharex=True)
+    batches = sorted({setting.batch for shown in found.values() for setting in shown})
+    for axes, name in zip(grid[0], found, strict=True):
+        axes.set_title(name)
+    for axes in grid.flat:
+        is_last = axes in grid[-1]
+        draw.logarithmic(axes.xaxis, batches, "batch (sequences)" * is_last)
+        axes.set_xlim(batches[0] / 1.4, batches[-1] * 1.4)
+    return figure, grid.tolist()
+
+
+def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequence[str]) -> None:
+    """What panels lack, the legend and the caption."""
+    every = [axes for row in grid for axes in row]
+    for axes in every:
+        if not axes.containers:  # of ours; the paper has points of its own
+            draw.annotate_empty(axes, "no time:\nsee the table")
+        if axes.get_yscale() == "linear" and axes.get_autoscaley_on():
+            axes.margins(y=0.1)
+            axes.set_ylim(bottom=0)
+    draw.legend_above(figure, every, columns=3, last="paper")
+    draw.add_caption(figure, run["timing"], notes, run.recorded)
+
+
+def figure4(run: Run) -> Figure:
+    """Speed-up, latency and throughput; the paper's points, as far as its text gives them."""
+    figure, grid = panels_of(run, 3, 7.4)
+    baseline, subject = run.compared
+    names = {baseline: "baseline", subject: "optimized"}
+    for column, shown in enumerate(by_model(run).values()):
+        panels = gains, seconds, speeds = [row[column] for row in grid]
+        draw.logarithmic(seconds.yaxis, SECONDS, "seconds per\ngeneration" * (column == 0))
+        for kernel in kernels_of(run):
+            look = curve(kernel, kernel)
+            if kernel != baseline:
+                found = ((p.batch, p.gain(baseline, kernel, WALL_TIME)) for p in shown)
+                draw.whiskers(gains, found, **look)
+            times = ((p.batch, p.time(kernel, WALL_TIME)) for p in shown)
+            in_s = ((batch, us and us.estimate.scaled(1e-6)) for batch, us in times)
+            draw.whiskers(seconds, in_s, **look)
+            draw.whiskers(speeds, ((p.batch, p.tokens_per_s(kernel)) for p in shown), **look)
+        gains.axhline(1, color=draw.BLACK, linewidth=1)
+        for kernel, name in names.items():
+            look = {"color": draw.colour(kernel), "gid": "paper"}
+            look |= {"label": f"paper's {kernel} ({run.source.gpu})"}
+            speed_ups = ("speedup", "speedup_latency") if kernel == subject else ()
+            fields = (speed_ups, (f"{name}_s",), (f"{name}_tokens_per_s",))
+            for axes, wanted in zip(panels, fields, strict=True):
+                # Batches that ran here, and the first of the fields that the paper has of them.
+                values = ((p.batch, [papers_value(run, p, f) for f in wanted]) for p in shown)
+                found = ((batch, next(filter(None, some))) for batch, some in values if any(some))
+                draw.mark(axes, found, **look)
+    grid[0][0].set_ylabel(f"speed-up of a generation\nover {baseline} (x)")
+    grid[2][0].set_ylabel("tokens per second")
+    tokens = tables.tokens_text(run)
+    notes = [f"Eager, {tokens} new tokens; the paper does not say how many it made. {BARS}"]
+    finish(run, figure, grid, notes)
+    return figure
+
+
+def share_figure(run: Run) -> Figure:
+    """Table I: dequantization's share of a generation, of the baseline and the paper's kernel."""
+    figure, grid = panels_of(run, 1, 3.4)
+    for axes, (model, shown) in zip(grid[0], by_model(run).items(), strict=True):
+        for kernel in run.compared:
+            found = ((p.batch, p.share(kernel)) for p in shown)
+            draw.whiskers(axes, found, **curve(kernel, kernel))
+        cells = [v.cell for v in run.decision(OVERHEAD).verdicts if v.cell.at.get("model") == model]
+        papers = ((cell.at["batch"], cell.value) for cell in cells)
+        draw.mark(axes, papers, label=f"paper's baseline ({run.source.gpu})", gid="paper")
+    grid[0][0].set_ylabel("dequantization's share\nof a generation (%)")
+    finish(run, figure, grid, [f"Eager. {BARS}"])
+    return figure
+
+
+def graph_figure(run: Run) -> Figure:
+    """A decoding step, eager and in a graph: speed-ups over the baseline, and the GPU at rest."""
+    figure, grid = panels_of(run, 2, 5.4)
+    baseline, _ = run.compared
+    for mode, line in {EAGER: (0, (2, 2)), GRAPH: "-"}.items():
+        for gains, idle, shown in zip(*grid, by_model(run, mode).values(), strict=True):
+            for kernel in kernels_of(run):
+                look = curve(kernel, f"{kernel}, {mode}") | {"linestyle": line}
+                if kernel != baseline:
+                    of_step = ((p.batch, p.gain(baseline, kernel, STEP_TIME)) for p in shown)
+                    draw.whiskers(gains, of_step, **look)
+                draw.whiskers(idle, ((p.batch, p.idle_percent(kernel)) for p in shown), **look)
+    for gains, idle in zip(*grid, strict=True):
+        gains.axhline(1, color=draw.BLACK, linewidth=1)
+        idle.set_ylim(-3, 100)
+    grid[0][0].set_ylabel(f"speed-up of a step\nover {baseline} (x)")
+    grid[1][0].set_ylabel("part of a step in which\nthe GPU is idle (%)")
+    finish(run, figure, grid, [f"Decoding steps alone. {BARS}"])
+    return figure
+
+
+def newest_figure(run: Run) -> Figure:
+    """A decoding step of bitsandbytes as it is installed, over one in each of our two ways."""
+    figure, grid = panels_of(run, 1, 3.4)
+    for axes in grid[0]:
+        axes.axhline(1, color=draw.BLACK, linewidth=1)
+    for kernel, mode in product((OURS, FUSED), (EAGER, GRAPH)):
+        for axes, shown in zip(grid[0], by_model(run, mode).values(), strict=True):
+            gains = ((p.batch, p.gain(p.installed, kernel, STEP_TIME)) for p in shown)
+            draw.whiskers(axes, gains, **curve(kernel, f"{kernel}, {mode}") | FACES[mode])
+    grid[0][0].set_ylabel(f"{tables.installed_name(run)}'s step\nover ours (x)")
+    ways = f"with {OURS} all products dequantize, with {FUSED} few"
+    lost = tables.absent(run, tables.installed_name(run), OURS, FUSED)
+    finish(run, figure, grid, [f"Above 1, ours is the faster: {ways}. {BARS}", *lost])
+    return figure
+
+
+def amdahl_figure(run: Run) -> Figure:
+    """Measured speed-ups over predicted ones; the paper's own where its text reports one."""
+    figure, (axes,) = draw.panels(4.4)
+    _, subject = run.compared
+    drawn: list[float] = []
+    for mode in (EAGER, GRAPH):
+        points = both_known([our_prediction(run, setting) for setting in of_mode(run, mode)])
+        label = f"ours, {mode} ({run['timing'].gpu})"
+        look = curve(subject, label) | FACES[mode] | {"linestyle": "none", "gid": mode}
+        draw.whiskers(axes, points, **look)
+        drawn += [end for x, y in points for end in (x, y.value)]
+    theirs = [(x, y.value) for x, y in both_known(papers_predictions(run))]
+    label = f"paper, qwen3-32b at batch 32 ({run.source.gpu})"
+    draw.mark(axes, theirs, label=label, gid="paper")
+    drawn += [value for point in theirs for value in point]
+    ends = [min(drawn) - 0.05, max(drawn) + 0.05]
+    axes.plot(ends, ends, color=draw.BLACK, linewidth=1, label="as predicted")
+    axes.set_xlabel(f"predicted speed-up with {subject} (x)")
+    axes.set_ylabel("measured speed-up (x)")
+    draw.legend_above(figure, [axes], columns=2, last="paper")
+    notes = [
+        "Amdahl's law: 1 / (1 - share + share / kernel speed-up).",
+        f"Eager: of a generation; graph: of a decoding step. {BARS}",
+        *tables.absent(run, *run.compared),
+    ]
+    draw.add_caption(figure, run["timing"], notes, run.recorded)
+    return figure
+
+
+def both_known(predictions: Iterable[Values]) -> list[tuple[float, Estimate]]:
+    found = [(row["predicted"], plain(row["_measured"])) for row in predictions]
+    return [(predicted, measured) for predicted, measured in found if predicted and measured]
+
+
+def highlights(run: Run) -> list[str]:
+    """For each model, what each of our two ways and bitsandbytes' own make of a step."""
+    baseline, _ = run.compared
+    lines = []
+    smallest = {model: shown[0].batch for model, shown in by_model(run).items()}
+    for p in of_mode(run, GRAPH):
+        found = {
+            OURS: p.gain(baseline, OURS, STEP_TIME),
+            f"{p.installed}, its own way:": p.gain(baseline, p.installed, STEP_TIME),
+            f"products right from the codes ({FUSED}):": p.gain(baseline, FUSED, STEP_TIME),
+        }
+        said = [f"{way} {gain.value:.2f}x" for way, gain in found.items() if gain]
+        if said and p.batch == smallest[p.model]:
+            said[0] += f" {baseline}"
+            where = f"{p.model} at batch {p.batch}, in a graph"
+            lines.append(f"A step of {where}: {'; '.join(said)}.")
+    return lines
+
+
+TABLES = (
+    tables.table1,
+    tables.figure4,
+    tables.steps,
+    tables.newest,
+    tables.amdahl_table,
+    tables.left,
+    tables.qmatmul,
+)
+ON_TERMINAL = ("table1", "figure4", "newest")
+FIGURES = {
+    "figure4": ("Latency and throughput, ours and the paper's points", figure4),
+    "share": ("Dequantization's share of a generation", share_figure),
+    "graph": ("A decoding step, eager and in one CUDA graph", graph_figure),
+    "newest": ("Against bitsandbytes as it is installed", newest_figure),
+    "amdahl": ("Speed-ups predicted by Amdahl's law, and measured", amdahl_figure),
+}

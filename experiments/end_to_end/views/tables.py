@@ -1,0 +1,442 @@
+"""Tables of generated text: with the paper's numbers, Table I, Figure 4, and what follows; then
+every kernel's decoding steps, and bitsandbytes' newest way.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from claims.ledger import Verdict
+from experiments.end_to_end.protocol import EAGER, GRAPH, STEP_TIME, WALL_TIME
+from experiments.end_to_end.rules import KERNEL_SPEEDUP, amdahl, generated
+from experiments.end_to_end.rules import papers_predictions as predictions
+from experiments.end_to_end.views.rows import (
+    BUSY_TIME,
+    FUSED,
+    OURS,
+    STEP,
+    Setting,
+    of_mode,
+    settings,
+)
+from plots import ledger
+from plots.bandwidth import estimate_values, with_interval
+from plots.experiments import Run
+from records.captions import machine_notes, outcome_words
+from records.results import KERNEL_TIME, PRODUCT_TIME, Record
+from records.stats import INTERVAL_NOTE, Estimate, difference_percent
+from records.tables import (
+    KERNEL,
+    WORDS,
+    Column,
+    Noted,
+    Origin,
+    Table,
+    Values,
+    columns_of,
+    rounded,
+    side_by_side,
+)
+
+TABLE1 = "table1_qwen3_32b"
+OVERHEAD, FIGURE4 = "dequantization-overhead", "end-to-end"  # claims
+QMATMUL, AGREE = "qmatmul-72", "tables-agree"
+MODES_NOTE = "Eager: transformers' generate. Graph: the decoding step in one CUDA graph."
+INSTALLED_ROW = "bitsandbytes as it is installed"  # where no row names its version
+BATCH = Column("batch", "batch")
+WHOLE, TENTHS, HUNDREDTHS = "{:.0f}".format, "{:.1f}".format, "{:.2f}".format
+PAPERS_FIELDS = ("baseline_s", "optimized_s", "baseline_tokens_per_s", "optimized_tokens_per_s")
+
+
+def provenance(run: Run) -> list[Origin]:
+    return machine_notes(run["timing"], run["profile"])
+
+
+def by_mode_columns(*columns: Column) -> list[Column]:
+    return [Column("batch", f"{EAGER} batch"), *columns_of((EAGER, GRAPH), *columns)]
+
+
+def verdict_at(run: Run, claim: str, setting: Setting) -> Verdict | None:
+    verdicts = run.decision(claim).verdicts
+    return next((v for v in verdicts if v.cell.at == setting.at), None)
+
+
+def beside_papers(v: Verdict | None, ours: Estimate | None, why_not: Iterable[str]) -> Values:
+    """Ours or why there is none, the difference from the paper's, and the verdict."""
+    found: Values = {"_ours": Noted(ours, () if ours else tuple(why_not))}
+    if v is None or v.cell.value is None:
+        return found
+    notes = (v.why if v.elsewhere else v.reason,) if v.verdict == "not_testable" else ()
+    change = ours and difference_percent(ours.value, v.cell.value)
+    return found | {"_difference": change, "_verdict": Noted(v.verdict, notes)}
+
+
+def papers_columns(unit: str, paper: str, show: Callable[[float], str]) -> list[Column]:
+    """What `beside_papers` has, behind the paper's value, which has the name `paper`."""
+    return [
+        Column(f"paper {unit}", paper, show),
+        Column(f"ours {unit} (interval)", "_ours", partial(with_interval, show=show)),
+        Column("difference", "_difference", "{:+.1f} %".format),
+        Column("verdict", "_verdict", ledger.spell, **WORDS),
+    ]
+
+
+def table1(run: Run) -> Table:
+    """Dequantization's share of a generation, and its time; the paper has Qwen3-32B alone."""
+    baseline, _ = run.compared
+    papers = run.source.table(TABLE1)
+    rows = []
+    for setting in of_mode(run, EAGER):
+        v, share = verdict_at(run, OVERHEAD, setting), setting.share(baseline)
+        theirs = papers[str(setting.batch)]["kernel_latency_ms"] if v else None
+        row = {"_under": setting.model} | setting.at | {"tokens": setting.tokens}
+        row |= {"paper_percent": v.cell.value if v else None} | estimate_values("percent", share)
+        ms, per_pass = (setting.scaled(baseline, KERNEL_TIME, 1e3 * n) for n in (1, setting.tokens))
+        row |= {"paper_dequantization_ms": theirs, "dequantization_ms": ms}
+        row |= {"per_forward_pass_ms": per_pass}
+        row |= estimate_values("step_percent", setting.share(baseline, STEP))
+        why_not = setting.why_not(baseline, WALL_TIME, KERNEL_TIME)
+        rows.append(row | beside_papers(v, share, why_not))
+    columns = [BATCH, *papers_columns("%", "paper_percent", TENTHS)]
+    columns += [
+        Column("paper s", "paper_dequantization_ms", lambda ms: f"{ms / 1e3:.2f}"),
+        Column("ours s", "dequantization_ms", lambda ms: rounded(ms / 1e3)),
+        Column("ours ms per pass", "per_forward_pass_ms", rounded),
+        Column("% of a step", "step_percent", TENTHS),
+    ]
+    notes = [
+        f"Reproduced if {run.decision(OVERHEAD).verdicts[0].criterion}.",
+        f"Share: {baseline}'s kernels, as CUPTI recorded them, of the time of a generation "
+        f"without the profiler. ours s: of all dequantizations of one generation of "
+        f"{tokens_text(run)} tokens per prompt. A step: a forward pass after the prompt's. "
+        f"{INTERVAL_NOTE}",
+        "The paper does not say of how many passes its seconds are.",
+    ]
+    title = f"Table I: dequantization's share of generating text ({baseline}), eager"
+    return Table("table1", title, columns, rows, notes, provenance(run))
+
+
+def tokens_text(run: Run) -> str:
+    return ", ".join(str(n) for n in dict.fromkeys(s.tokens for s in of_mode(run, EAGER)))
+
+
+def figure4(run: Run) -> Table:
+    """Latency and throughput of the baseline and the paper's kernel."""
+    kernels = baseline, subject = run.compared
+    rows = []
+    for setting in of_mode(run, EAGER):
+        v, gain = verdict_at(run, FIGURE4, setting), setting.gain(baseline, subject, WALL_TIME)
+        row = {"_under": setting.model} | setting.at | {"paper": v.cell.value if v else None}
+        row |= {f"paper_{field}": papers_value(run, setting, field) for field in PAPERS_FIELDS}
+        row |= estimate_values("speedup", gain)
+        row |= {f"{kernel}_s": setting.scaled(kernel, WALL_TIME, 1e6) for kernel in kernels}
+        speeds = {kernel: setting.tokens_per_s(kernel) for kernel in kernels}
+        row |= {f"{kernel}_tokens_per_s": e and e.value for kernel, e in speeds.items()}
+        row |= estimate_values(f"{subject}_idle_percent", setting.idle_percent(subject))
+        why_not = [why for kernel in kernels for why in setting.why_not(kernel, WALL_TIME)]
+        rows.append(row | beside_papers(v, gain, why_not))
+    columns = [BATCH, *papers_columns("x", "paper", HUNDREDTHS)]
+    for head, end in (("s", "s"), ("tok/s", "tokens_per_s")):
+        columns.append(Column(f"before {head}", f"{baseline}_{end}", rounded))
+        columns.append(Column(f"after {head}", f"{subject}_{end}", rounded))
+    columns.append(Column("after idle %", f"{subject}_idle_percent", WHOLE))
+    averages = []
+    for v in run.decision(FIGURE4).verdicts:
+        if v.cell.at["batch"] == "average":
+            ours = f" {rounded(v.ours)}" if v.ours else ""
+            paper = f"(paper {v.cell.value:g}: {ledger.spell(v.verdict)})"
+            averages.append(f"{v.cell.at['model']}{ours} {paper}")
+    notes = [
+        f"Reproduced if {run.decision(FIGURE4).verdicts[0].criterion}.",
+        f"Speed-up of {subject} (after) over {baseline} (before) in the time of a generation of "
+        f"{tokens_text(run)} tokens per prompt, the prompt included. Idle: of a decoding step, in "
+        f"which the GPU waits for the host, so that a faster kernel gains less. {INTERVAL_NOTE} "
+        "Intervals are of one process for each model and batch: two may differ by more.",
+        f"Average over all batches: {'; '.join(averages)}.",
+        f"The paper's own, on its {run.source.gpu}: {'; '.join(papers_figure4(run))}.",
+        *absent(run, *kernels),
+    ]
+    title = f"Figure 4: latency and throughput with {subject} in the place of {baseline}, eager"
+    return Table("figure4", title, columns, rows, notes, provenance(run))
+
+
+def papers_value(run: Run, setting: Setting, field: str) -> float | None:
+    named = (name for name, ours in run.source.models.items() if setting.model in ours)
+    rows = run.source.table("figure4").get(next(named, ""), {})
+    return rows.get(str(setting.batch), {}).get(field)
+
+
+def papers_figure4(run: Run) -> Iterable[str]:
+    """'qwen3-32b at batch 32: 283 to 368 tokens/s', as far as the text gives both ends."""
+    for model, rows in run.source.table("figure4").items():
+        for batch, found in rows.items():
+            ends = [
+                f"{found[f'baseline_{unit}']:g} to {found[f'optimized_{unit}']:g} {word}"
+                for unit, word in (("s", "s"), ("tokens_per_s", "tokens/s"))
+                if f"baseline_{unit}" in found
+            ]
+            if ends:
+                yield f"{model} at batch {batch}: {', '.join(ends)}"
+
+
+Headed = list[tuple[str, dict[str, Values]]]  # headings with several rows each
+
+
+def by_mode(run: Run, row_of: Callable[[Setting], Values]) -> Headed:
+    """For each model and batch a row of each decode mode."""
+    return [(modes[0].model, {p.mode: row_of(p) for p in modes}) for modes in settings(run)]
+
+
+def together(found: Headed) -> tuple[list[Values], list[Values]]:
+    """One row to be shown for each heading, and all rows."""
+    shown = [{"_under": under} | side_by_side(rows) for under, rows in found]
+    return shown, [row for _, rows in found for row in rows.values()]
+
+
+def amdahl_table(run: Run) -> Table:
+    """What share and kernel speed-up predict, and what was measured; of the paper, too."""
+    baseline, subject = run.compared
+    paper = f"The paper ({run.source.gpu}), qwen3-32b"
+    theirs = [(paper, {EAGER: row}) for row in papers_predictions(run)]
+    rows, data = together(theirs + by_mode(run, partial(our_prediction, run)))
+    columns = by_mode_columns(
+        Column("{}: share %", "share_percent", TENTHS),
+        Column("kernel x", "kernel_speedup", HUNDREDTHS),
+        Column("predicted x", "predicted", HUNDREDTHS),
+        Column("measured x (interval)", "_measured", with_interval),
+    )
+    notes = [
+        "Predicted by Amdahl's law: 1 / (1 - share + share / kernel speed-up). Eager: of a "
+        "generation. Graph: of a decoding step. Where the host keeps the GPU waiting, less is "
+        f"measured than predicted. {MODES_NOTE}",
+        *absent(run, baseline, subject),
+    ]
+    title = f"What Amdahl's law makes of {subject} over {baseline}, and what was measured"
+    return Table("amdahl", title, columns, rows, notes, provenance(run), data)
+
+
+def our_prediction(run: Run, setting: Setting) -> Values:
+    """Eager, of a generation; in a graph, of a decoding step."""
+    (baseline, subject), part = run.compared, STEP * (setting.mode == GRAPH)
+    share = setting.share(baseline, part)
+    kernel = setting.gain(baseline, subject, KERNEL_TIME + part)
+    found = {"way": setting.mode} | setting.at | {"share_percent": share and share.value}
+    found |= {"kernel_speedup": kernel and kernel.value}
+    predicted = amdahl(share.value / 100, kernel.value) if share and kernel else None
+    found |= {"predicted": predicted}
+    measured = setting.gain(baseline, subject, WALL_TIME + part)
+    return found | estimate_values("measured", measured) | {"_measured": measured}
+
+
+def papers_predictions(run: Run) -> Iterable[Values]:
+    """Tables I and II side by side, with what Figure 4 reports where the text says it."""
+    agree = run.decision(AGREE)
+    reported = {v.cell.at["batch"]: v.cell.value for v in agree.verdicts}
+    shares, model = run.source.table(TABLE1), "qwen3-32b"
+    for batch, predicted in predictions(run.source, TABLE1, model).items():
+        kernel = run.source.number(f"{KERNEL_SPEEDUP}/{model}/{batch}")
+        found = {"way": "paper", "model": model, "batch": batch, "predicted": predicted}
+        found |= {"share_percent": shares[str(batch)]["overhead_percent"]}
+        found |= {"kernel_speedup": kernel}
+        value = reported.get(batch)
+        measured = Estimate(*[value] * 3) if value else None
+        shown = Noted(measured, text=HUNDREDTHS(value) if value else "")
+        yield found | estimate_values("measured", measured) | {"_measured": shown}
+
+
+def left(run: Run) -> Table:
+    """Of the time that the paper attacks, what is left with faster kernels, and without any."""
+    baseline, subject = run.compared
+    kernels = (baseline, subject, OURS, FUSED)
+
+    def row_of(p: Setting) -> Values:
+        part = STEP * (p.mode == GRAPH)
+        row = p.at | {"way": p.mode}
+        row |= {f"{k}_percent": p.dequantizing_percent(k, baseline, part) for k in kernels}
+        gain = p.gain(baseline, FUSED, WALL_TIME + part)
+        return row | estimate_values(f"{FUSED}_speedup", gain) | {"_gain": gain}
+
+    rows, data = together(by_mode(run, row_of))
+    columns = by_mode_columns(
+        Column("{}: attacked %", f"{baseline}_percent", TENTHS),
+        *(Column(f"left with {k} %", f"{k}_percent", TENTHS) for k in kernels[1:]),
+        Column(f"{FUSED} x (interval)", "_gain", with_interval),
+    )
+    notes = [
+        f"Attacked: what {baseline}'s dequantizations are of its time. Left: what a kernel's are "
+        f"of that same time. With {FUSED}, products are made right from the codes where that is "
+        f"faster; what is left are those of the prompt. x: speed-up over {baseline}. Eager: of a "
+        f"generation. Graph: of a decoding step. {INTERVAL_NOTE}",
+        *absent(run, *kernels),
+    ]
+    title = "What the paper attacks, and what is left of it"
+    return Table("left", title, columns, rows, notes, provenance(run), data)
+
+
+def qmatmul(run: Run) -> Table:
+    """Dequantization's share of quantized products, in everything that a generation holds."""
+    kernels = baseline, _ = run.compared
+    (verdict,) = run.decision(QMATMUL).of("end_to_end")
+    papers, said = verdict.cell, ledger.spell(verdict.verdict)
+    found: Headed = []
+    for setting in of_mode(run, EAGER):
+        found.append((setting.model, of := {}))
+        for kernel in kernels:
+            row = setting.at | {"kernel": kernel}
+            row |= {"paper_percent": papers.value if setting.at == papers.at else None}
+            for name, metric in (("dequantize_ms", KERNEL_TIME), ("products_ms", PRODUCT_TIME)):
+                row[name] = setting.scaled(kernel, metric, 1e3 * setting.tokens)
+            share = setting.matmul_share(kernel)
+            why_not = setting.why_not(kernel, KERNEL_TIME) if share is None else ()
+            shown = {"_percent": Noted(share, why_not)}
+            of[kernel] = row | estimate_values("percent", share) | shown
+    rows, data = together(found)
+    columns = [Column("batch", f"{baseline} batch")]
+    columns.append(Column("paper %", f"{baseline} paper_percent", TENTHS))
+    columns += columns_of(
+        kernels,
+        Column("{} ms", "dequantize_ms", rounded),
+        Column("products ms", "products_ms", rounded),
+        Column("% (interval)", "_percent", partial(with_interval, show=TENTHS)),
+    )
+    notes = [
+        f"{papers.text} against the paper's {papers.value:g} %: {said} ({verdict.reason}).",
+        "ms: in one forward pass, the mean over a generation, prompt included. products: the "
+        "kernels right behind a dequantization that are of its product. The replay of make "
+        "reproduce-table2 has products alone; here attention and the rest run in between. "
+        f"{INTERVAL_NOTE}",
+        *absent(run, *kernels),
+    ]
+    title = "Dequantization's share of quantized matrix products, eager"
+    return Table("qmatmul", title, columns, rows, notes, provenance(run), data)
+
+
+def steps(run: Run) -> Table:
+    """Every kernel, eager and in the graph."""
+    baseline, _ = run.compared
+    rows, data = [], []
+    for modes in settings(run):
+        under = f"{modes[0].model}, batch {modes[0].batch}"
+        for kernel in modes[0].timing:
+            found = {p.mode: step_values(p, kernel, baseline) for p in modes}
+            row = {"_under": under, "kernel": kernel, "_tokens": tokens_of(modes, kernel)}
+            rows.append(row | side_by_side(found))
+            data += found.values()
+    of_mode_columns = columns_of(
+        (EAGER, GRAPH),
+        Column("{} tok/s", "tokens_per_s", rounded, wrap=1),
+        Column("step ms", "step_ms", rounded, wrap=1),
+        Column("x", "_speedup", times, wrap=1),
+        Column("idle %", "idle_percent", WHOLE, wrap=1),
+    )
+    columns = [KERNEL, *of_mode_columns, Column("tokens", "_tokens", **WORDS)]
+    # By how much recording makes what runs longer, where nothing else can: in graphs.
+    busy = [e for p in of_mode(run, GRAPH) for k in p.timing if (e := p.busy_percent(k))]
+    most = max((e.value - 100 for e in busy), default=0.0)
+    longer = f", which makes it up to {most:.1f} % longer: so much more may be idle" * (most > 0)
+    notes = [
+        f"{MODES_NOTE} tok/s: of a generation with its prompt. x: speed-up of a decoding step over "
+        f"{baseline}; no diff.: the intervals overlap. idle: of a decoding step, in which the GPU "
+        f"runs nothing; eager, it waits for the host. What runs is timed in a pass of its own"
+        f"{longer}. tokens: compared with {baseline}'s.",
+        "bitsandbytes' own row is as it is installed; in fused rows each product takes the way "
+        "that is the fastest by measured times; under every other, all products dequantize. "
+        f"{INTERVAL_NOTE}",
+    ]
+    notes += of_a_slow_host(run)
+    title = "A decoding step with each kernel, eager and in one CUDA graph"
+    return Table("steps", title, columns, rows, notes, provenance(run), data)
+
+
+def step_values(setting: Setting, kernel: str, baseline: str) -> Values:
+    gain = setting.gain(baseline, kernel, STEP_TIME)
+    found = setting.at | {"kernel": kernel, "way": setting.mode}
+    found |= estimate_values("tokens_per_s", setting.tokens_per_s(kernel))
+    found |= {"step_ms": setting.scaled(kernel, STEP_TIME, 1e3)}
+    found |= estimate_values("speedup", gain)
+    found |= {"_speedup": None if kernel == baseline else gain}
+    return found | estimate_values("idle_percent", setting.idle_percent(kernel))
+
+
+def times(gain: Estimate) -> str:
+    """A speed-up; where the intervals overlap, that no difference was seen."""
+    if not gain.differs_from_one:
+        return "no diff."
+    text = f"{gain.value:.2f}"
+    return f"{gain.value:.4f}" if text == "1.00" else text
+
+
+def tokens_of(modes: Sequence[Setting], kernel: str) -> Noted:
+    """What became of a kernel's tokens, by mode where that differs, and why."""
+    ran = [p for p in modes if kernel in p.timing]
+    said = {p.mode: said_of(p.timing[kernel]) for p in ran}
+    text = ", ".join(f"{mode}: {words}" for mode, words in said.items())
+    if len(set(said.values())) == 1:
+        text = said[ran[0].mode]
+    rows = [p.timing[kernel] for p in ran]
+    notes = [f"{kernel}: {r.deviation}" for r in rows if r.deviates]
+    notes += [why for p in ran for why in p.why_not(kernel, WALL_TIME, BUSY_TIME)]
+    return Noted(None, tuple(dict.fromkeys(notes)), text=text)
+
+
+def said_of(record: Record) -> str:
+    """What is said of exactness: of outputs, tokens alone were compared."""
+    if record.deviates and record.mismatches is not None:
+        tokens = record.problem["batch"] * generated(record)
+        return f"{record.mismatches} of {tokens} differ"
+    return "the same" if record.outcome == "bit_exact" else outcome_words(record)
+
+
+def newest(run: Run) -> Table:
+    """Our fastest kernel, and products right from the codes, against bitsandbytes as installed."""
+
+    def row_of(p: Setting) -> Values:
+        share = p.dequantizing_percent(p.installed, p.installed, STEP)
+        row = p.at | {"way": p.mode, "own_dequantizing_percent": share}
+        row["own_step_ms"] = p.scaled(p.installed, STEP_TIME, 1e3)
+        for kernel in (OURS, FUSED):
+            gain = p.gain(p.installed, kernel, STEP_TIME)
+            both = (p.installed or "", kernel)
+            why_not = [] if gain else [why for k in both for why in p.why_not(k, STEP_TIME)]
+            row |= {f"_{kernel}": Noted(gain, tuple(why_not))}
+            row |= {f"{kernel}_step_ms": p.scaled(kernel, STEP_TIME, 1e3)}
+            row |= estimate_values(f"{kernel}_step_speedup", gain)
+            whole = p.gain(p.installed, kernel, WALL_TIME)
+            row |= estimate_values(f"{kernel}_generation_speedup", whole)
+        return row
+
+    rows, data = together(by_mode(run, row_of))
+    columns = by_mode_columns(
+        Column("{}: own deq. %", "own_dequantizing_percent", WHOLE),
+        *(Column(f"{k} x (interval)", f"_{k}", with_interval) for k in (OURS, FUSED)),
+    )
+    own = installed_name(run)
+    notes = [
+        f"x: how many times as long a decoding step takes with {own}, as it is installed, as in "
+        f"our way; below 1, ours is the slower. {OURS}: all products dequantize, with it under "
+        f"them (install(products='dequantize')). {FUSED}: each product in the fastest way by "
+        "measured times (install()). deq.: the part of its own step in which it dequantizes, of "
+        f"which install(products='bitsandbytes') saves some. {INTERVAL_NOTE}",
+        *absent(run, own, OURS, FUSED),
+        *of_a_slow_host(run),
+    ]
+    title = f"{OURS} and {FUSED} against {own}"
+    return Table("newest", title, columns, rows, notes, provenance(run), data)
+
+
+def installed_name(run: Run) -> str:
+    """Of bitsandbytes as it is installed, with its version where a row has it."""
+    return next((p.installed for p in of_mode(run, EAGER) if p.installed), INSTALLED_ROW)
+
+
+def absent(run: Run, *kernels: str) -> list[str]:
+    """Says which of them the run has no rows of."""
+    ran = {kernel for modes in settings(run) for p in modes for kernel in p.timing}
+    lost = [kernel for kernel in kernels if kernel not in ran]
+    are_no = "is no row" if len(lost) == 1 else "are no rows"
+    return [f"{' and '.join(lost)} {are_no} of this run."] if lost else []
+
+
+def of_a_slow_host(run: Run) -> list[str]:
+    kept = [record.disturbed for record in run["timing"].records if record.disturbed]
+    seen = f"{sum(kept)} eager samples of {len(kept)} rows"
+    return [f"{seen} were taken while the host was seen to be slow."] if kept else []

@@ -1,0 +1,150 @@
+"""Experiment product: what there is to see of it."""
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.product.views import tables
+from experiments.product.views.tables import MODEL, OURS, Cell, cells, of_model, others
+from plots import figures as draw
+from plots.bandwidth import Measured, compared
+from plots.counter_tables import short_table
+from plots.experiments import Run
+from records.stats import Estimate, span
+from records.tables import Table, rounded
+
+SAID_ROWS = (1, 8)
+FUSED = ("fused", "fused_exact")  # ours under PyTorch
+MARKED_US = (1, 3, 10, 30, 100, 300, 1000, 3000)
+ROOF = "roof: "
+
+
+def highlights(run: Run) -> list[str]:
+    """Over all layers, at a few numbers of rows; and where ours is not the faster one."""
+    lines = [at_rows(run, batch) for batch in SAID_ROWS]
+    slower = []
+    for name in others(run["layers"]):
+        gains = [gain for cell in cells(run) if (gain := cell.gain(name, OURS))]
+        if count := sum(gain.high < 1 for gain in gains):
+            slower.append(f"{name} in {count} of {len(gains)} cells")
+    lines += [f"The fastest of ours is slower than {', '.join(slower)}."] * bool(slower)
+    return [line for line in [*lines, under_torch(run), in_training(run)] if line]
+
+
+def at_rows(run: Run, batch: int) -> str:
+    """'8 rows, all layers: the fastest of ours is 3.03 to 4.93 times as fast as ...'"""
+    those, parts = [cell for cell in cells(run) if cell.batch == batch], []
+    for name in others(run["layers"]):
+        if gains := [gain.value for cell in those if (gain := cell.gain(name, OURS))]:
+            parts.append(f"{span(gains)} times as fast as {name}")
+    if shares := [100 * share for cell in those if (share := cell.of_floor(cell.ours))]:
+        parts.append(f"the floor is {span(shares, 2)} % of its time")
+    rows = f"{batch} row{'s' * (batch > 1)}"
+    return f"{rows}, all layers: the fastest of ours is {'; '.join(parts)}." if parts else ""
+
+
+def under_torch(run: Run) -> str:
+    """'Under PyTorch fused is 2.85 to 9.47 times as fast as bitsandbytes_0.50.2; ...'"""
+    gains: dict[str, list[Estimate]] = {}
+    for cell in cells(run, "peers") if "peers" in run.passes else ():
+        for name, m in cell.rows.items():
+            if name not in FUSED and (gain := compared(m, cell.rows.get(FUSED[0]))):
+                gains.setdefault(name, []).append(gain)
+    parts = []
+    for name, found in gains.items():
+        slower = sum(gain.high < 1 for gain in found)
+        counted = f", slower in {slower} of {len(found)} cells" * bool(slower)
+        parts.append(f"{span([g.value for g in found])} times as fast as {name}{counted}")
+    return f"Under PyTorch {FUSED[0]} is {'; '.join(parts)}." if parts else ""
+
+
+def in_training(run: Run) -> str:
+    """'A step of QLoRA's training in a layer: streaming is 1.02 to 1.10 times as fast as ...'"""
+    gains: dict[str, list[float]] = {}
+    for cell in cells(run, "training") if "training" in run.passes else ():
+        for name, m in cell.rows.items():
+            if m.record.origin == "project" and (gain := compared(tables.installed(cell), m)):
+                gains.setdefault(name, []).append(gain.value)
+    parts = [f"{name} is {span(found)}" for name, found in gains.items()]
+    said = "times as fast as bitsandbytes as it is installed"
+    return f"A step of QLoRA's training in a layer: {'; '.join(parts)} {said}." if parts else ""
+
+
+def brief(run: Run) -> list[Measured]:
+    """On the largest layer with one row, what reads the weights in 4 bits."""
+    *_, one = [None, *(cell for cell in cells(run) if cell.batch == 1)]
+    found = [one.chosen.get(n) for n in (OURS, *tables.peers(run["layers"].records))] if one else []
+    return [m for m in found if m and m.gb_s]
+
+
+def counters_table(run: Run) -> Table:
+    """What limits each kernel, at a few numbers of rows."""
+    title = "Counters of the products on the largest layer"
+    return short_table(run["counters"], run["layers"], "counters", title)
+
+
+def rows_figure(run: Run) -> Figure:
+    """Time over the number of rows, under both roofs: a panel per layer of the largest model."""
+    groups = tables.by_layer(of_model(run)).values()
+    lines = max(1, (len(groups) + 1) // 2)
+    figure = draw.new_figure(0.6 + 2.4 * lines)
+    panels = list(figure.subplots(lines, 2, squeeze=False, sharex=True).flat)
+    for axes, group in zip(panels, groups, strict=False):
+        draw_layer(axes, group)
+    for axes in panels[-2:]:
+        axes.set_xlabel("rows of activations, logarithmic")
+    for axes in panels[::2]:
+        axes.set_ylabel("us, logarithmic")
+    for axes in panels[len(groups) :]:
+        draw.annotate_empty(axes, "no layer")
+    draw.legend_above(figure, panels, last=ROOF)
+    notes = [
+        f"Layers of {MODEL}, fp16, plain scales. Medians; intervals: the tables. Reading: codes "
+        "and scales once, at the bandwidth of read_only on the largest layer."
+    ]
+    tflops, where = tables.measured_peak(run)
+    if where:
+        notes.append(
+            f"Tensor cores: at their measured peak, {rounded(tflops)} TFLOP/s, the highest "
+            f"rate of any row ({where})."
+        )
+    draw.add_caption(figure, run["layers"], notes, run.recorded)
+    return figure
+
+
+def draw_layer(axes: Axes, group: list[Cell]) -> None:
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for cell in group:
+        for name, m in cell.rows.items():
+            if m.record.ranked:
+                curves.setdefault(name, []).append((cell.batch, m.record.times.median))
+    for name, points in sorted(curves.items()):
+        axes.plot(*zip(*points, strict=True), label=name, gid=name, **draw.look(name))
+    batches = [cell.batch for cell in group]
+    reading = [cell.reading_us for cell in group]
+    if None not in reading:
+        axes.plot(batches, reading, color=draw.BLACK, label=f"{ROOF}reading", gid="reading")
+    multiplying = [cell.multiplying_us for cell in group]
+    if any(multiplying):
+        look = {"color": draw.GREY, "linestyle": (0, (4, 2))}
+        axes.plot(batches, multiplying, label=f"{ROOF}tensor cores", gid="multiplying", **look)
+    axes.set_title(group[0].layer)
+    draw.logarithmic(axes.xaxis, batches, "")
+    draw.logarithmic(axes.yaxis, MARKED_US, "")
+    # A little below all that is drawn but the second roof, which begins near nothing.
+    times = [us for points in curves.values() for _, us in points]
+    axes.set_ylim(bottom=0.7 * min([*times, *(us for us in reading if us)], default=1.0))
+
+
+TABLES = (
+    tables.layers_table,
+    tables.kernels_table,
+    tables.peers_table,
+    tables.training_table,
+    tables.crossover_table,
+    tables.formats_table,
+    tables.weights_table,
+    counters_table,
+)
+ON_TERMINAL = ("layers", "peers", "training", "crossover", "formats", "weights")
+FIGURES = {"rows": (f"Time over the number of rows, layers of {MODEL}", rows_figure)}
+BRIEF = brief

@@ -1,0 +1,396 @@
+"""Products with NF4 weights: every layer over the number of rows, what each kernel takes, from how
+many rows on another way is faster, other formats, and which weights are multiplied by.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from plots import bandwidth
+from plots.bandwidth import Measured, Rows, compared, over, percent, rows_by, values_of
+from plots.experiments import Run
+from records.captions import machine_notes
+from records.results import Record, Results
+from records.stats import INTERVAL_NOTE, Estimate, significant
+from records.tables import CODE, KERNEL, NONE, WORDS, Column, Noted, Table, Values, rounded
+
+CUBLAS = "cublas_16bit"
+DETOURS = ("streaming_then_cublas", "shared_lut_then_cublas")  # they write 16-bit weights first
+DEQUANTIZING = "dequantizing"  # with the faster of them
+OURS = "ours"  # the fastest of ours
+SIMPLE = "simple"
+MODEL = "llama-3.3-70b"  # the largest: its layers have every kernel's time, and the figure
+FORMATS = {"nested": "nested scales", "bf16": "bf16", "block_sizes": ""}  # by pass
+ONE_HOT = ("one_hot", "one_hot_nested")
+
+FLOOR_NOTE = (
+    "Of floor %: the floor over the median. It is the time to read codes and scales once, at the "
+    "bandwidth of read_only, which reads and computes nothing, on the largest layer and the fewest "
+    "rows of the pass; or that of the multiplications at the tensor cores' measured peak, where "
+    "that is more"
+)
+PEER_NOTE = (
+    "bitsandbytes: its own product with 4-bit weights, gemm where the library has one, else gemv. "
+    "Its Python takes gemm up to 4 rows, and for more where its table by GPU and layer says so; "
+    "elsewhere it dequantizes with a kernel of its own, which is no row here."
+)
+DETOUR_NOTE = (
+    f"Dequantizing: the faster of {' and '.join(DETOURS)}, which write 16-bit weights "
+    f"before cuBLAS multiplies; not what bitsandbytes runs. {CUBLAS}: cuBLAS on weights that are "
+    "16-bit already, as an unquantized model has them."
+)
+OVER_NOTE = (
+    "Over: times as fast; ratio of medians of one shuffled run, with its interval. " + INTERVAL_NOTE
+)
+ULP_NOTE = (
+    "Asked by rows of zeros with a single one, for every weight of the matrix. Percent: weights "
+    "whose bits are not those that dequantization writes; at most: the largest difference, in "
+    "units in the last place, over all numbers of rows."
+)
+BATCH = Column("rows", "batch")
+FASTEST = [
+    Column("fastest of ours", "kernel", **CODE),
+    Column("us (interval)", "us", wrap=1),
+    Column("of floor %", "of_floor", percent),
+]
+
+Problem = dict[str, Any]
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All rows on one layer with one number of rows."""
+
+    problem: Problem
+    rows: Rows
+    reading_us: float | None  # codes and scales once
+    multiplying_us: float  # at the measured peak; 0 where there is none
+
+    @property
+    def batch(self) -> int:
+        return self.problem["batch"]
+
+    @property
+    def layer(self) -> str:
+        return f"{self.problem['rows']}x{self.problem['columns']}"
+
+    def fastest(self, kernels: Iterable[str]) -> Measured | None:
+        """Of these kernels, the one with the lowest time; without any, one that says why."""
+        found = [self.rows[name] for name in kernels if name in self.rows]
+        ranked = [m for m in found if m.record.ranked]
+        return next(iter(sorted(ranked, key=lambda m: m.record.times.median) or found), None)
+
+    @cached_property
+    def chosen(self) -> dict[str, Measured | None]:
+        """The fastest of ours, and what it is compared with: of a library the product for any
+        number of rows, else that for one.
+        """
+        projects = [k for k, m in self.rows.items() if m.record.origin == "project"]
+        found = {OURS: self.fastest(k for k in projects if k not in (*DETOURS, SIMPLE))}
+        for name in peers(m.record for m in self.rows.values()):
+            both = [self.rows[k] for end in ("gemm", "gemv") if (k := f"{name}_{end}") in self.rows]
+            found[name] = next((m for m in both if m.record.ranked), both[0] if both else None)
+        return found | {DEQUANTIZING: self.fastest(DETOURS), CUBLAS: self.rows.get(CUBLAS)}
+
+    @property
+    def ours(self) -> Measured | None:
+        return self.chosen[OURS]
+
+    def gain(self, one: str, other: str) -> Estimate | None:
+        """How many times as fast the other is as the one."""
+        return compared(self.chosen.get(one), self.chosen.get(other))
+
+    @property
+    def floor_us(self) -> float | None:
+        return self.reading_us and max(self.reading_us, self.multiplying_us)
+
+    def of_floor(self, m: Measured | None) -> float | None:
+        if m is None or not m.record.ranked or self.floor_us is None:
+            return None
+        return self.floor_us / m.record.times.median
+
+
+def cells(run: Run, name: str = "layers") -> list[Cell]:
+    """Of a pass by layer, the smallest first, then by block size, type and number of rows."""
+    found = rows_by(run[name], lambda p: (*shape(p), p["block_size"], p["output"], p["batch"]))
+    # Of the largest layer, with the fewest rows on which it was measured.
+    speeds = {key: m.gb_s for key, rows in found.items() if (m := rows.get("read_only")) and m.gb_s}
+    gb_s = speeds.get(max(speeds, key=lambda key: (key[0], -key[-1]), default=None))
+    (tflops, _), made = measured_peak(run), []
+    for rows in found.values():
+        record = next((m.record for m in rows.values() if not m.record.is_ceiling), None)
+        if record is None:
+            continue
+        p = record.problem
+        # What every kernel reads, without activations and bias.
+        weights = record.bytes_read - 2 * p["batch"] * p["columns"] - 2 * p["rows"] * p["bias"]
+        multiplying = operations(p) / tflops / 1e6 if tflops else 0.0
+        made.append(Cell(p, rows, weights / gb_s / 1e3 if gb_s else None, multiplying))
+    return made
+
+
+def shape(p: Problem) -> Key:
+    """Smaller layers come first."""
+    return p["rows"] * p["columns"], p["rows"], p["columns"]
+
+
+def operations(p: Problem) -> int:
+    """A multiplication and an addition for every weight and row."""
+    return 2 * p["batch"] * p["rows"] * p["columns"]
+
+
+def measured_peak(run: Run) -> tuple[float, str]:
+    """Of the tensor cores: the highest rate of a row of `layers`, in TFLOP/s, and of which."""
+    timed = [r for r in run["layers"].records if r.ranked and not r.is_ceiling]
+    rates = ((operations(r.problem) / r.times.median / 1e6, r.place) for r in timed)
+    return max(rates, default=(0.0, ""))
+
+
+def floor_note(run: Run) -> str:
+    tflops, where = measured_peak(run)
+    peak = f": {rounded(tflops)} TFLOP/s, the highest rate of any row ({where})"
+    return f"{FLOOR_NOTE}{peak if where else ''}."
+
+
+def peers(records: Iterable[Record]) -> list[str]:
+    """The user's libraries; each is two rows."""
+    found = [r.kernel for r in records if r.origin == "peer" and r.kernel != CUBLAS]
+    return list(dict.fromkeys(k.removesuffix("_gemm").removesuffix("_gemv") for k in found))
+
+
+def others(results: Results) -> list[str]:
+    """What ours is compared with."""
+    return [*peers(results.records), DEQUANTIZING, CUBLAS]
+
+
+def by_layer(found: Iterable[Cell]) -> dict[str, list[Cell]]:
+    groups: dict[str, list[Cell]] = {}
+    for cell in found:
+        groups.setdefault(cell.layer, []).append(cell)
+    return groups
+
+
+def of_model(run: Run) -> list[Cell]:
+    """The cells of the largest model's layers."""
+    every = cells(run)
+    return [c for c in every if any(u.startswith(f"{MODEL}.") for u in c.problem["models"])]
+
+
+def heading(cell: Cell) -> str:
+    """'1024x8192: llama-3.3-70b.k, llama-3.3-70b.v'"""
+    return f"{cell.layer}: {', '.join(cell.problem['models'])}"
+
+
+def time(cell: Cell) -> Values:
+    """Of the fastest of ours: its name, time and share, or what became of it."""
+    m = cell.ours
+    if m is None or not m.record.ranked:
+        return {"kernel": None, "us": m.no_number if m else None}
+    text = bandwidth.with_interval(m.record.times.estimate, significant)
+    us = Noted(m.record.times.median, m.clock, text=text)
+    return {"kernel": m.record.kernel, "us": us, "of_floor": cell.of_floor(m)}
+
+
+def layers_table(run: Run) -> Table:
+    """One row per layer and number of rows; the CSV has every kernel in full."""
+    results, found = run["layers"], cells(run)
+    columns = [BATCH, *FASTEST, *kernel_columns(others(results), "over ")]
+    rows = [
+        {"_under": heading(cell), "batch": cell.batch}
+        | time(cell)
+        | {name: over(cell.chosen.get(name), cell.ours) for name in others(results)}
+        for cell in found
+    ]
+    data = [
+        {"layer": cell.layer, "batch": cell.batch, "reading_us": cell.reading_us}
+        | {"multiplying_us": cell.multiplying_us}
+        | values_of(m)
+        | {"share_of_floor": cell.of_floor(m)}
+        | {"rows_different_alone": m.record.findings.get("rows_different_alone")}
+        for cell in found
+        for m in cell.rows.values()
+    ]
+    notes = [floor_note(run), PEER_NOTE, DETOUR_NOTE, OVER_NOTE]
+    title = "Products with NF4 weights, every layer of the paper's models: the fastest of ours"
+    return Table("layers", title, columns, rows, notes, machine_notes(results), data)
+
+
+def kernel_columns(names: Iterable[str], before: str = "") -> list[Column]:
+    return [Column(before + name.replace("_", " "), name, wrap=1) for name in names]
+
+
+def kernels_table(run: Run) -> Table:
+    """Every kernel's time on the largest model's layers."""
+    every = [(name, m) for cell in of_model(run) for name, m in cell.rows.items()]
+    names = [*sorted({name for name, m in every if not m.record.is_ceiling}), SIMPLE]
+    simple = {c.layer: replace(c.rows[SIMPLE], best=False) for c in cells(run, SIMPLE)}
+    rows = []
+    for cell in of_model(run):
+        found = cell.rows | {SIMPLE: simple.get(cell.layer) if cell.batch == 1 else None}
+        shown = {n: median(cell, found.get(n), lambda share: f"{100 * share:.0f}") for n in names}
+        rows.append({"_under": heading(cell), "batch": cell.batch} | shown)
+    notes = [
+        "Median us, and of floor % in brackets. The fastest of all kernels, and those whose "
+        f"interval overlaps with it, are {bandwidth.BEST}.",
+        floor_note(run),
+        f"{SIMPLE}: a pass of its own, one row alone. Intervals, and all other layers: layers.csv.",
+    ]
+    title = f"Every kernel on the layers of {MODEL}"
+    provenance = machine_notes(run["layers"], run[SIMPLE])
+    columns = [BATCH, *kernel_columns(names)]
+    return Table("kernels", title, columns, rows, notes, provenance)
+
+
+def median(cell: Cell, m: Measured | None, of_floor: Callable[[float], str]) -> Noted | None:
+    """'41.4 (78)': with what is made of the floor's share; a footnote where there is no time."""
+    if m is None or not m.record.ranked:
+        return m and replace(m.no_number, text=NONE)
+    us, share = m.record.times.median, cell.of_floor(m)
+    text = rounded(us) + (f" ({of_floor(share)})" if share else "")
+    return Noted(us, m.clock, m.best, text=text)
+
+
+def peers_table(run: Run) -> Table | None:
+    """Each way under torch, on every layer; nothing of a run without that pass."""
+    results = run.passes.get("peers")
+    if results is None:
+        return None
+    plain = {(cell.layer, cell.batch): cell for cell in cells(run)}
+    of_row = {r.kernel: r for r in results.records}
+    rows, data = [], []
+    for cell in cells(run, "peers"):
+        base = plain.get((cell.layer, cell.batch))
+        beside = base or replace(cell, reading_us=None)  # whose floor it is
+        every = cell.rows.items()
+        shown = {name: median(beside, m, lambda share: f"{1 / share:.2f}") for name, m in every}
+        rows.append({"_under": heading(base) if base else cell.layer, "batch": cell.batch} | shown)
+        facts = {"layer": cell.layer, "batch": cell.batch, "floor_us": beside.floor_us}
+        data += [facts | values_of(m) | {"bound": m.record.bound} for _, m in every]
+    notes = [
+        "Median us, and times the floor of NF4 weights in brackets, whatever a row holds. The "
+        f"fastest of all, and those whose interval overlaps with it, are {bandwidth.BEST}.",
+        floor_note(run),
+        *(f"{name}: {r.maker or 'ours'}; {r.lineage}; {r.bound}." for name, r in of_row.items()),
+    ]
+    title = "Beside what else multiplies by 4-bit weights under PyTorch, in CUDA graphs"
+    columns = [BATCH, *kernel_columns(of_row)]
+    return Table("peers", title, columns, rows, notes, machine_notes(results), data)
+
+
+def training_table(run: Run) -> Table | None:
+    """A step of training in each layer; nothing of a run without that pass."""
+    results = run.passes.get("training")
+    if results is None:
+        return None
+    of_row = {r.kernel: r for r in results.records}
+    others = [name for name, r in of_row.items() if r.origin == "project"]
+    columns = [BATCH, *kernel_columns(of_row), *(Column(f"{n} x", f"_{n}") for n in others)]
+    rows, data = [], []
+    for cell in cells(run, "training"):
+        every = cell.rows.items()
+        shown = {name: median(replace(cell, reading_us=None), m, str) for name, m in every}
+        gains = {f"_{name}": over(installed(cell), cell.rows.get(name)) for name in others}
+        rows.append({"_under": cell.layer, "batch": cell.batch} | shown | gains)
+        facts = {"layer": cell.layer, "batch": cell.batch}
+        data += [facts | values_of(m) | {"bound": m.record.bound} for _, m in every]
+    notes = [
+        "Median us of a layer, forward and backward, with new adapters; a row is a token. "
+        f"x: times as fast as bitsandbytes as it is installed. {INTERVAL_NOTE}",
+        *(f"{name}: {r.maker or 'ours'}; {r.lineage}; {r.bound}." for name, r in of_row.items()),
+    ]
+    title = "A step of QLoRA's training in one layer, with PEFT's code, in CUDA graphs"
+    return Table("training", title, columns, rows, notes, machine_notes(results), data)
+
+
+def installed(cell: Cell) -> Measured | None:
+    return next((m for m in cell.rows.values() if m.record.origin == "peer"), None)
+
+
+def takes_over(group: list[Cell], one: str, other: str) -> Noted:
+    """The number of rows from which on `other` is faster at every one that was measured."""
+    found = None
+    gains = [(cell.batch, cell.gain(one, other)) for cell in group]
+    for batch, gain in reversed(gains):
+        if gain is None or gain.low <= 1:
+            break
+        found = batch
+    last = [batch for batch, gain in gains if gain][-1:]
+    return Noted(found, text="" if found or not last else f"not up to {last[0]}")
+
+
+def crossover_table(run: Run) -> Table:
+    """One row per layer."""
+    pairs = [(OURS, DEQUANTIZING), (OURS, CUBLAS)]
+    pairs += [(name, DEQUANTIZING) for name in peers(run["layers"].records)]
+    pairs.append((DEQUANTIZING, CUBLAS))
+    names = [f"{one} to {other}" for one, other in pairs]
+    columns = [Column("layer", "layer", **WORDS), *kernel_columns(names)]
+    columns += [Column("used by", "users", detail=True, **WORDS)]
+    rows = [
+        {"layer": layer, "users": ", ".join(group[0].problem["models"])}
+        | {name: takes_over(group, *pair) for name, pair in zip(names, pairs, strict=True)}
+        for layer, group in by_layer(cells(run)).items()
+    ]
+    notes = [
+        "A to B: the number of rows from which on B is faster than A, with no overlap of their "
+        "intervals, at every number of rows that was measured. Ours: the fastest of ours.",
+        PEER_NOTE,
+        DETOUR_NOTE,
+    ]
+    title = "From how many rows on another way is faster"
+    return Table("crossover", title, columns, rows, notes, machine_notes(run["layers"]))
+
+
+def formats_table(run: Run) -> Table:
+    """The fastest of ours on other formats, beside plain scales, fp16 and block size 64."""
+    plain = {(cell.layer, cell.batch): cell.ours for cell in cells(run)}
+    columns = [BATCH, Column("format", "format", **WORDS), *FASTEST]
+    columns.append(Column("of plain x", "of_plain", bandwidth.times_text))
+    every = [(text, cell) for name, text in FORMATS.items() for cell in cells(run, name)]
+    every.sort(key=lambda pair: (shape(pair[1].problem), pair[1].batch))
+    rows = [
+        {"_under": cell.layer, "batch": cell.batch}
+        | {"format": text or f"block size {cell.problem['block_size']}"}
+        | time(cell)
+        | {"of_plain": compared(cell.ours, plain.get((cell.layer, cell.batch)))}
+        for text, cell in every
+    ]
+    notes = [
+        "Of plain: the time over that of the fastest of ours on plain scales, fp16 and block size "
+        "64, in another pass of this run; ~ where the intervals of the two overlap.",
+        floor_note(run),
+    ]
+    provenance = machine_notes(*(run[name] for name in ("layers", *FORMATS)))
+    title = "Other formats: nested scales, bf16, and block sizes"
+    return Table("formats", title, columns, rows, notes, provenance)
+
+
+def weights_table(run: Run) -> Table:
+    """One row per kernel: how many weights are not dequantization's, and by how much."""
+    batches = sorted({p["batch"] for name in ONE_HOT for p in run[name].problems()})
+    columns = [KERNEL, *(Column(f"{b} row{'s' * (b > 1)} %", f"_{b}") for b in batches)]
+    columns += [Column("at most ulp", "ulps")]
+    columns += [Column("what it says of itself", "bound", detail=True, **WORDS)]
+    rows: dict[tuple[str, str], Values] = {}  # by heading and kernel
+    data: list[Values] = []
+    for cell in [cell for name in ONE_HOT for cell in cells(run, name)]:
+        p, scales = cell.problem, "nested scales" if cell.problem["nested"] else "plain scales"
+        for r in [m.record for _, m in sorted(cell.rows.items()) if not m.record.is_ceiling]:
+            found, ulps = map(r.findings.get, ("weights_different", "weights_max_ulps"))
+            share = None if found is None else found / (p["rows"] * p["columns"])
+            text = "" if share is None else rounded(100 * share)
+            different = Noted(share, text=text)
+            different = different if r.is_verified else cell.rows[r.kernel].no_number
+            under = f"{scales}, {p['output']}"
+            head = {"_under": under, "kernel": r.kernel, "bound": r.bound, "ulps": None}
+            row = rows.setdefault((under, r.kernel), head)
+            row[f"_{p['batch']}"] = different
+            row["ulps"] = max((u for u in (ulps, row["ulps"]) if u is not None), default=None)
+            facts = {"scales": scales, "output": p["output"], "batch": p["batch"]}
+            facts |= {"kernel": r.kernel, "outcome": r.outcome}
+            data.append(facts | {"share_different": different, "max_ulps": ulps})
+    provenance = machine_notes(*(run[name] for name in ONE_HOT))
+    title = "Which weights each kernel multiplies by, against those that dequantization writes"
+    return Table("weights", title, columns, list(rows.values()), [ULP_NOTE], provenance, data)

@@ -1,0 +1,167 @@
+"""Rules of one claim alone, for the claims that experiment puzzle decides."""
+
+import math
+from contextlib import suppress
+from dataclasses import replace
+
+from claims import rules
+from claims.evidence import Case, NotTestable, NotTested
+from claims.published import Cell
+from claims.rules import WITHIN, Finding, Ours, reproduced_if, rule
+from experiments.counters.rules.occupancy import LAUNCHES, launch_of
+from records import stats
+from records.counter_table import WARP
+from records.families import in_cuda
+from records.results import KERNEL_TIME, Record, Results
+from records.stats import Estimate, significant, span
+
+WALL_TIME = "wall_time"  # on the host's clock, which waits for the GPU after every launch
+COUNTERS = "counters/nf4_counters"  # beside LAUNCHES: the same kernels, each layer alone
+
+
+@rule(f"timed as published, {WITHIN}")
+def gain_as_published(case: Case, *, slow: str, fast: str) -> Ours:
+    """Decided by the host's clock, as in the source."""
+    return Ours(*gain(case, slow, fast))
+
+
+@rule("timed as published, {slow} slower than {fast}, beyond the intervals")
+def faster_as_published(case: Case, *, slow: str, fast: str) -> Finding:
+    ours, reason = gain(case, slow, fast)
+    before, after = (case.medians(kernel, WALL_TIME)[0] / 1e6 for kernel in (slow, fast))
+    short = f"{before:.3f} s become {after:.3f} s"
+    verdict = reproduced_if(ours.low > 1, ours.high < 1)
+    return Finding(verdict, reason, ours.value, ours.interval, short)
+
+
+def gain(case: Case, slow: str, fast: str, beside: str = "") -> tuple[Estimate, str]:
+    """As published; with both times and, where it ran, that of a kernel beside them, which decides
+    nothing; and with the gain without the host, where both were captured in graphs.
+    """
+    rows = [case.measured(kernel, WALL_TIME) for kernel in (slow, fast)]
+    ours = stats.ratio(*(row.summary_of(WALL_TIME) for row in rows))
+    graphs = [m.summary for r in rows if (m := r.metric(KERNEL_TIME)) and m.summary]
+    if beside:
+        with suppress(NotTested, NotTestable):
+            rows.append(case.measured(beside, WALL_TIME))
+    said = ", ".join(map(in_seconds, rows))
+    if len(graphs) == 2:
+        said += f"; without the host between launches {stats.ratio(*graphs).value:.2f} x"
+    return ours, said
+
+
+def in_seconds(row: Record) -> str:
+    return f"{row.kernel}: {row.summary_of(WALL_TIME).median / 1e6:.3f} s"
+
+
+def each_library(case: Case) -> list[Cell]:
+    """One cell for each library that the run was given; the source names no version of its own. A
+    rule whose argument is a kernel asks for none.
+    """
+    rows = case.results().records if "kernel" not in case.comparison.arguments else ()
+    peers = dict.fromkeys(row.kernel for row in rows if row.origin == "peer")
+    ats = [case.cell.at | {"library": kernel} for kernel in peers]
+    return [replace(case.cell, at=at) for at in ats] or [case.cell]
+
+
+def library(case: Case) -> str:
+    if "library" not in case.cell.at:
+        raise NotTested("no bitsandbytes ran: PEER=path/to/libbitsandbytes_cuda130.so")
+    return case.cell.at["library"]
+
+
+@rule(f"timed as published, {WITHIN}", split=each_library)
+def gain_over_peer(case: Case, *, fast: str) -> Ours:
+    """Over Unsloth's way with one bitsandbytes of the user's; the same kernel in CUDA beside it."""
+    case.measured(fast, WALL_TIME)  # what lacks it lacks more than a library
+    ours, said = gain(case, library(case), fast, in_cuda(fast))
+    return Ours(ours, said, f"{ours.value:.2f} x over {library(case)}")
+
+
+@rule(f"timed as published, {WITHIN}", split=each_library)
+def seconds(case: Case, *, kernel: str = "") -> Ours:
+    """The whole puzzle with a kernel, or else with one bitsandbytes of the user's; in GB/s where
+    the comparison's unit says so.
+    """
+    row = case.measured(kernel or library(case), WALL_TIME)
+    times = row.summary_of(WALL_TIME)
+    in_gb_s = case.comparison.unit == "GB/s"
+    ours = stats.gb_per_s(row.bytes_moved, times) if in_gb_s else times.estimate.scaled(1e-6)
+    return Ours(ours, in_seconds(row), in_seconds(row))
+
+
+@rule(
+    "{fast} has more warps resident than {slow}, whose warps can be at most {most:g} % of what a "
+    "multiprocessor holds"
+)
+def faster_by_occupancy(case: Case, *, slow: str, fast: str, most: float) -> Finding:
+    """Without that limit, which the source puts down to registers, nothing can be said of it."""
+    there = {k: case.summaries(k, "achieved_occupancy", COUNTERS) for k in (fast, slow)}
+    if min(s.low for s in there[slow]) <= 0:
+        raise NotTestable(f"{slow} has no warps on any multiprocessor")
+    resident = [stats.ratio(a, b) for a, b in zip(*there.values(), strict=True)]
+    fit = {kernel: warps_that_fit(case, kernel) for kernel in (slow, fast)}
+    active = {kernel: case.medians(kernel, "active_warps", COUNTERS) for kernel in fit}
+    shares = [s.median / 100 for s in there[slow]]
+    held = [round(warps) for warps in rules.quotients(active[slow], shares)]
+    words = [f"{span(fit[k], 1)} with {k}, of which {span(active[k])} are there" for k in fit]
+    gpu = case.results(LAUNCHES).gpu
+    reason = (
+        f"of the {span(held, 1)} warps that a multiprocessor of this {gpu} holds, there can be "
+        f"{' and '.join(words)} on average"
+    )
+    short = f"{' and '.join(span(active[k]) for k in fit)} warps are resident"
+    ours, verdict = stats.pool(resident), reproduced_if(all(ratio.low > 1 for ratio in resident))
+    if not all(100 * n <= most * warps for n, warps in zip(fit[slow], held, strict=True)):
+        of_slow = [launch_of(case.verified(slow, at, LAUNCHES)) for at in case.cell.places]
+        registers = span([launch["registers"] for launch in of_slow], 1)
+        short = f"{registers} registers per thread of {slow} limit no block"
+        reason, verdict = f"{reason}; {short}", rules.NOT_TESTABLE
+    return Finding(verdict, reason, ours.value, ours.interval, short)
+
+
+def warps_that_fit(case: Case, kernel: str) -> list[int]:
+    found = []
+    for at in case.cell.places:
+        launch = launch_of(case.verified(kernel, at, LAUNCHES))
+        if launch["blocks_per_multiprocessor"] is None:
+            raise NotTestable("the occupancy calculator does not know this GPU")
+        warps = -(-math.prod(launch["block"]) // WARP)
+        found.append(launch["blocks_per_multiprocessor"] * warps)
+    return found
+
+
+@rule(
+    "on each of the two GPUs the same kernel is faster as in the source, beyond the intervals; "
+    "where that is {over}, by more in MLPs that fit into the L2 cache than in those that do not"
+)
+def turned_by_the_cache(case: Case, *, over: str, under: str) -> Finding:
+    """The source's value is its time of `over`, divided by that of `under`."""
+    (ours,) = case.ratios(over, under, WALL_TIME)
+    results = case.results()
+    cache_bytes = results.provenance["gpu"]["l2_bytes"]
+    cached, others, shown = [], [], []
+    row = case.measured(over, WALL_TIME)
+    for name, share in mlps(results).items():
+        size = share * row.bytes_moved / row.problem["iterations"]  # moved again in each
+        (found,) = case.ratios(over, under, f"{WALL_TIME}.{name}")
+        (cached if size <= cache_bytes else others).append(found)
+        fits = f" (fits into {cache_bytes / 1e6:.0f} MB of L2)" * (size <= cache_bytes)
+        shown.append(f"{name} {significant(found.value, 3)}{fits}")
+    reason = f"time of {over} over {under}: {significant(ours.value, 3)}; {', '.join(shown)}"
+    slower, faster = ours.low > 1, ours.high < 1
+    verdict = reproduced_if(slower, faster) if case.value > 1 else reproduced_if(faster, slower)
+    if verdict == rules.REPRODUCED and case.value < 1:
+        if not cached or not others:  # then the cache is of no difference to the MLPs
+            verdict = rules.NOT_TESTABLE
+        elif max(e.high for e in cached) >= min(e.low for e in others):
+            verdict = rules.PREMISE_FALSE
+    return Finding(verdict, reason, ours.value, ours.interval)
+
+
+def mlps(results: Results) -> dict[str, float]:
+    """Each MLP with times of its own, and its share of all weights: {"2048x8192": 0.21}."""
+    measured = {name for r in results.records for name in r.metrics}
+    parts = [p for p in results.family.parts.values() if f"{WALL_TIME}.{p.name}" in measured]
+    weights = sum(p.weights for p in parts)
+    return {p.name: p.weights / weights for p in parts}

@@ -1,0 +1,178 @@
+"""What stands beside every table and figure: machine, clocks, provenance, warnings."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from records.results import RIGHT, Check, Record, Results
+from records.stats import is_within, significant
+from records.tables import Origin
+
+CLOCK_PERCENT = 2  # further apart, two compared variants did not run at one clock
+LOCK_PERCENT = 1  # further from its lock, a clock was not held
+
+
+def banner(*files: Results) -> str:
+    runs = "runs" if len({(r.gpu, date(r)) for r in files}) > 1 else "run"
+    gpus = ", ".join(sorted({r.gpu for r in files}))
+    return f"Recorded {runs} of {gpus}, {dates(files)}. Not measured on this machine."
+
+
+def date(results: Results) -> str:
+    return results.provenance["started"][:10]
+
+
+def dates(files: Iterable[Results]) -> str:
+    """The first and the last, or the only one."""
+    found = sorted(date(r) for r in files)
+    return " to ".join(dict.fromkeys((found[0], found[-1])))
+
+
+def commit(results: Results) -> str:
+    """Short commit, with '+dirty' where the tree had changes."""
+    return results.provenance["commit"][:9] + "+dirty" * results.provenance["dirty"]
+
+
+def span(values: Sequence[float]) -> str:
+    """'1965-1980', or '1980' where the two ends look the same."""
+    return "-".join(dict.fromkeys(f"{end:.0f}" for end in (min(values), max(values))))
+
+
+def clocks(results: Results) -> str:
+    """The clock policy and what was seen of it."""
+    found = results.provenance["clocks"]
+    # Beside the rows' own batches where there are probes: NVML's range holds idle times as well.
+    seen = [r.sm_mhz for r in results.records if r.sm_mhz is not None]
+    seen = seen or [found["sm_mhz"][end] for end in ("min", "max") if found["sm_mhz"]]
+    if found["policy"] != "locked":
+        sm = f"SM {span(seen)} MHz seen" if seen else "SM clock not known (no NVML)"
+        return f"clocks not locked, {sm}"
+    held = f"{span(seen)} MHz seen" if seen else "not known whether it was held"
+    if not all(is_within(mhz, found["locked_mhz"], LOCK_PERCENT) for mhz in seen):
+        held = f"but {held} (more than {LOCK_PERCENT} % off)"
+    return f"SM clock locked at {found['locked_mhz']:.0f} MHz, {held}"
+
+
+def throttling(results: Results) -> str:
+    """The reasons seen; then also the highest power and temperature, which most of them are of."""
+    found = results.provenance["clocks"]
+    if found["throttle_reasons"] is None:
+        return "throttle reasons not known"
+    if not found["throttle_reasons"]:
+        return "no throttle reasons seen"
+    limit = results.provenance["gpu"]["power_limit_w"]
+    parts = []
+    if found["power_w"]:
+        of_limit = "" if limit is None else f" of {limit:.0f}"
+        parts.append(f"up to {found['power_w']['max']:.0f}{of_limit} W")
+    if found["temperature_c"]:
+        parts.append(f"{found['temperature_c']['max']:.0f} C")
+    text = f"throttle reasons seen: {', '.join(found['throttle_reasons'])}"
+    return text + (f" ({', '.join(parts)})" if parts else "")
+
+
+def driver(results: Results) -> str:
+    """'driver 580.159.04'; null in the file where NVML is not available."""
+    version = results.provenance["gpu"]["driver"]
+    return "driver not known" if version is None else f"driver {version}"
+
+
+def machine(results: Results) -> list[str]:
+    """The parts of the sentence on the machine."""
+    if results.gpu is None:
+        build = results.provenance["build"]
+        compiled = f"compiled by nvcc {build['nvcc']} for {build['architectures']}, not run"
+        return [compiled, date(results), f"commit {commit(results)}"]
+    return [
+        f"{results.gpu}, {driver(results)}, CUDA {results.provenance['gpu']['cuda_runtime']}",
+        clocks(results),
+        throttling(results),
+        date(results),
+        f"commit {commit(results)}",
+    ]
+
+
+def machine_notes(*several: Results) -> list[Origin]:
+    """The lines under a table: each file's machine and clocks, and where its numbers come from."""
+    commands = [Origin(f"From {r.name}", in_words(r.provenance["argv"])) for r in several]
+    machines = [Origin("; ".join(machine(r))) for r in several]
+    return [origin for both in zip(machines, commands, strict=True) for origin in both]
+
+
+def in_words(value: Any, within: bool = False) -> str:
+    """Any value of a provenance: 'name NVIDIA H200, ecc True', or a command; '-' for null."""
+    if isinstance(value, dict):
+        text = ", ".join(f"{name} {in_words(found, True)}" for name, found in value.items())
+        return f"({text})" if within else text
+    if isinstance(value, list):
+        return shlex.join(map(str, value)) or "none"
+    return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def clock_mark(record: Record, highest_mhz: float | None) -> tuple[str, ...]:
+    """A footnote for a row that ran at a lower clock than others of its problem. Rounded, so that
+    one serves many rows; CSV files have every clock.
+    """
+    if record.sm_mhz is None or not (percent := percent_apart(record.sm_mhz, highest_mhz)):
+        return ()
+    return (f"Ran at an SM clock {percent:.0f} % below the highest of the rows on its problem.",)
+
+
+def clocks_apart(results: Results) -> list[str]:
+    """For under a figure: by how much the clocks of rows on one problem differ at most."""
+    found: dict[str, list[float]] = {}
+    for r in results.records:
+        if r.sm_mhz is not None and (r.is_verified or r.is_ceiling):
+            found.setdefault(r.problem["name"], []).append(r.sm_mhz)
+    most = max((percent_apart(min(mhz), max(mhz)) for mhz in found.values()), default=0.0)
+    return [f"SM clocks of rows on one problem differ by up to {most:.1f} %."] * bool(most)
+
+
+def percent_apart(low_mhz: float, high_mhz: float) -> float:
+    """By how much the clock is the lower one; 0 where that is no matter."""
+    percent = 100 * (high_mhz - low_mhz) / high_mhz
+    return percent if percent > CLOCK_PERCENT else 0.0
+
+
+def check_notes(results: Results) -> list[str]:
+    """How the instruments' own checks went: the count and the worst, and each that failed."""
+    worst = max(results.checks, key=lambda c: abs(c.difference_percent), default=None)
+    if worst is None:
+        return []
+    count = f"{sum(c.passed for c in results.checks)} of {len(results.checks)}"
+    lines = [f"Instrument checks passed: {count}; largest difference: {describe_check(worst)}."]
+    return lines + [f"FAILED: {describe_check(c)}." for c in results.checks if not c.passed]
+
+
+def describe_check(c: Check) -> str:
+    readings = f"{significant(c.first)} and {significant(c.second)} {c.unit}"
+    return f"{c.name}, {readings}, {c.difference_percent:+.2f} % (allowed: {c.allowed_percent:g} %)"
+
+
+def outcome_words(record: Record) -> str:
+    words = {"bit_exact": "bit-exact", "within_bound": "within its bound"}
+    words |= {"deviation_as_declared": "declared deviation"}
+    plain = words.get(record.outcome, record.outcome.replace("_", " "))
+    return "ceiling" if record.is_ceiling else plain
+
+
+def outcome_notes(results: Results, record: Record | None) -> tuple[str, ...]:
+    """The footnote that an outcome needs: the reason, or how a kernel deviates in all its rows."""
+    if record is None:
+        return ()
+    text = record.reason
+    if record.timed and record.outcome == "deviation_as_declared":
+        text = f"left out of rankings: {record.deviation}{at_worst(results, record.kernel)}"
+    elif not record.timed and not text:
+        text = "no samples were taken" if record.outcome in RIGHT else "no reason given"
+    return (f"{record.kernel}: {text}",) if text else ()
+
+
+def at_worst(results: Results, kernel: str) -> str:
+    """'; at worst: 910 of 1000 weights differ', of all rows of a kernel that deviate."""
+    rows = [r for r in results.records if r.kernel == kernel and r.deviates and r.reason]
+    worst = max(rows, key=lambda r: r.mismatches or 0, default=None)
+    if worst is None or worst.mismatches is None or "n" not in worst.problem:
+        return f"; at worst: {worst.reason}" if worst else ""
+    element = results.family_of(worst).element
+    return f"; at worst: {worst.mismatches} of {worst.problem['n']} {element}s differ"

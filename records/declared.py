@@ -1,0 +1,118 @@
+"""What experiments/<name>/experiment.toml says, by the fields of data/experiment.schema.json."""
+
+import re
+import tomllib
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from records.errors import InputError
+from records.json_files import ROOT, Schema, all_printable, read_text
+
+FOLDER = ROOT / "experiments"
+FILE = "experiment.toml"
+SCHEMA = Schema("experiment.schema.json")
+PROGRAM = re.compile(r"(?:add_executable|_test)\((\w+)")  # in a CMakeLists.txt
+
+
+@dataclass(frozen=True)
+class Step:
+    """A pass, or (without a name) a check on the CPU."""
+
+    name: str
+    arguments: tuple[str, ...]  # with the options
+    warm: bool  # whether its rows are; those of all others are cold
+    program: str = ""  # of the build; '' where a Python module is run
+    module: str = ""
+    kernels: tuple[str, ...] = ()
+    all_but: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()  # that its problems must be of; empty: any
+    compiled: bool = False
+    torch: bool = False  # whether it needs PyTorch, without which it is left out
+
+
+@dataclass(frozen=True)
+class Experiment:
+    name: str
+    checks: tuple[Step, ...]
+    passes: dict[str, Step]
+
+    def passes_in(self, folder: Path, known: Collection[Path] = ()) -> dict[str, Step]:
+        """Those that a run's folder has to have, and those that it need not but does, or will."""
+        files = ((n, s, folder / f"{n}.json") for n, s in self.passes.items())
+        return {n: s for n, s, file in files if not s.torch or file in known or file.exists()}
+
+
+def names() -> list[str]:
+    """A folder with such a file is an experiment."""
+    return sorted(file.parent.name for file in FOLDER.glob(f"*/{FILE}"))
+
+
+def module(name: str, part: str) -> str:
+    """Of the experiment's folder: `part` is rules or views; '' where it has none."""
+    found = FOLDER / name / part
+    there = found.with_suffix(".py").is_file() or (found / "__init__.py").is_file()
+    return f"experiments.{name}.{part}" if there else ""
+
+
+def experiment(name: str) -> Experiment:
+    file = FOLDER / name / FILE
+    if name not in names():
+        raise InputError(f"there is no experiment '{name}'; there are {', '.join(names())}")
+    try:
+        root = all_printable(tomllib.loads(read_text(file)))
+    except (ValueError, RecursionError) as error:  # of what is no TOML, and of what is too deep
+        raise InputError(f"{file}: is not TOML: {error}") from None
+    SCHEMA.check(file, root)
+    passes: dict[str, dict[str, Any]] = {}
+    for pass_name, said in root["pass"].items():
+        where = f"{file}: pass.{pass_name}"
+        if (like := said.get("like")) and like not in passes:
+            raise InputError(f"{where}: is like '{like}', which is no pass above it")
+        passes[pass_name] = found = merged(passes[like], said) if like else said
+        if ("program" in found) == ("module" in found):
+            raise InputError(f"{where}: needs a program or a module, and not both")
+    checks = root.get("check", [])
+    places = {f"check[{i}]": found for i, found in enumerate(checks)}
+    places |= {f"pass.{pass_name}": found for pass_name, found in passes.items()}
+    for where, found in places.items():
+        if (program := found.get("program")) and program not in programs():
+            raise InputError(f"{file}: {where}: there is no program '{program}'")
+    checks = tuple(step("", found) for found in checks)
+    return Experiment(name, checks, {n: step(n, found) for n, found in passes.items()})
+
+
+@cache
+def programs() -> set[str]:
+    """All that the build can make, those included that this machine cannot."""
+    folders = (ROOT / name for name in ("programs", "experiments", "tests"))
+    lists = (file for folder in folders for file in folder.rglob("CMakeLists.txt"))
+    return {name for file in lists for name in PROGRAM.findall(read_text(file))}
+
+
+def merged(base: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    """`said` first; of two that exclude each other, the one that it says."""
+    for one, other in (("kernels", "all_but"), ("program", "module")):
+        if one in said or other in said:
+            base = {k: v for k, v in base.items() if k not in (one, other)}
+    return base | said | {"options": base.get("options", {}) | said.get("options", {})}
+
+
+def step(name: str, said: dict[str, Any]) -> Step:
+    options = said.get("options", {})
+    arguments = (*said.get("arguments", ()), *words(options))
+    rest = {k: v for k, v in said.items() if k not in ("like", "arguments", "options")}
+    rest = {k: tuple(v) if isinstance(v, list) else v for k, v in rest.items()}
+    return Step(name, arguments, bool(options.get("warm")), **rest)
+
+
+def words(options: dict[str, Any]) -> list[str]:
+    """As a command line has them."""
+    found = []
+    for name, value in options.items():
+        for one in value if isinstance(value, list) else [value]:
+            found += [f"--{name}"] + [str(one)] * (one is not True)
+    return found

@@ -1,0 +1,291 @@
+"""Kernels in other languages: what is read of their PTX, and what was built, where it was built."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from built import assembled, built
+from front_door import has_ended, program, wait_for
+
+from compile import __main__ as languages
+from compile import compiled, mojo, triton
+from compile.compiled import FAMILIES, ROOT, LanguageError, Ptx, kernel_file, variant_facts
+
+HEAD = "# Idea.\n#\n# Source: a post; more.\n# Launch: 128 threads for 2048 weights.\nx = 1\n"
+NF4, TRANSPOSE = FAMILIES["nf4"], FAMILIES["transpose"]
+TYPES = [*["u64 .ptr .global .align 1"] * 6, *["u32"] * 3, "f32", "u64", "u64"]
+PARAMETERS = ",\n".join(f"\t.param .{kind} nf4_param_{i}" for i, kind in enumerate(TYPES))
+TEXT = f""".version 8.7
+.target sm_90a
+.visible .entry nf4(
+{PARAMETERS}
+)
+.reqntid 128
+{{
+\tld.param.b64 \t%rd1, [nf4_param_0];
+\tst.shared.v4.b32 \t[%r1], {{%r1, %r2, %r3, %r4}};
+\tst.global.b16 \t[%rd1], %rs1;
+\tst.global.L1::evict_first.v4.b32 [%rd1], {{%r1, %r2, %r3, %r4}};
+\tret;
+}}
+"""
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    path = tmp_path / "toy.py"
+    path.write_text(HEAD)
+    return replace(kernel_file(path, NF4), path=ROOT / "kernels/nf4/toy.py")
+
+
+def test_a_kernels_first_comment_says_how_it_is_launched(kernel, tmp_path):
+    assert kernel.facts == {"threads": 128, "weights_per_block": 2048}
+    assert (kernel.name, kernel.lineage) == ("toy", "a post")
+    for line in ("# Source: a post; more.\n", "# Launch: 128 threads for 2048 weights.\n"):
+        (tmp_path / "bad.py").write_text(HEAD.replace(line, ""))
+        with pytest.raises(LanguageError, match=r"bad\.py: its first comment needs"):
+            kernel_file(tmp_path / "bad.py", NF4)
+
+
+def test_facts_are_read_from_the_ptx(kernel):
+    assert variant_facts(kernel, "fp16", Ptx(TEXT, 4096)) == {
+        "file": "toy.fp16.ptx",
+        "entry": "nf4",
+        "shared_bytes": 4096,
+        "null_pointers": 2,
+        "store_bits": [16, 128],
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        (".reqntid 128", ".maxntid 256", "is compiled for 256 threads, and its comment says 128"),
+        (".reqntid 128", "", "is compiled for 0 threads"),
+        ("\tret;", "\tfma.rn.f32 %f1, %f2, %f3, %f4;", "contracted"),
+        (PARAMETERS, "\t.param .u64 nf4_param_0", "takes parameters of 8 bytes, not of 8, 8, "),
+        (".entry nf4(", ".func nf4(", "the PTX has 0 kernels"),
+    ],
+)
+def test_what_must_not_be_run_is_refused(kernel, old, new, why):
+    with pytest.raises(LanguageError, match=why):
+        variant_facts(kernel, "fp16", Ptx(TEXT.replace(old, new), 0))
+
+
+def test_the_architecture_is_one_that_is_asked_for():
+    assert languages.architecture("90") == languages.architecture("sm_90") == 90
+    for wrong in ("9", "80;90", "native", "$(x)", "90a", "90\n"):
+        with pytest.raises(LanguageError, match="ARCH: expected one architecture"):
+            languages.architecture(wrong)
+
+
+def names_in(folder):
+    return {path.stem for path in folder.glob("*.json")}
+
+
+def sources_of(*families):
+    return {p.stem for f in families for p in (ROOT / "kernels" / f).glob("mojo_*.mojo")}
+
+
+@pytest.fixture
+def compiler(monkeypatch):
+    """A compiler of any version that makes what a kernel's comment promises."""
+
+    def install(version, compile_variant=lambda kernel, *_: made(kernel)):
+        monkeypatch.setattr(mojo, "compile_variant", compile_variant)
+        monkeypatch.setattr(languages, "version", lambda package: version)
+
+    return install
+
+
+def test_a_build_replaces_what_another_version_made(tmp_path, compiler):
+    compiler("1.0")
+    languages.build("mojo", 90, tmp_path)
+    names = sources_of("nf4", "transpose")
+    assert names_in(tmp_path / "sm_90") == names
+    sound = (tmp_path / "sm_90/mojo_packed_512.json").read_text()
+    (tmp_path / "sm_90/mojo_gone.json").write_text(sound)
+    (tmp_path / "sm_90/triton_lut.json").write_text("{")
+    languages.build("mojo", 100, tmp_path)
+    assert names_in(tmp_path / "sm_90") == names | {"triton_lut"}
+    assert names_in(tmp_path / "sm_100") == names
+    compiler("2.0")
+    languages.build("mojo", 100, tmp_path)
+    assert names_in(tmp_path / "sm_90") == {"triton_lut"}
+    assert names_in(tmp_path / "sm_100") == names
+
+
+@pytest.mark.parametrize("spoil", ["sources", "family", "damaged"])
+def test_a_build_for_one_gpu_leaves_nothing_outdated_for_another(tmp_path, compiler, spoil):
+    compiler("1.0")
+    languages.build("mojo", 100, tmp_path)
+    manifest = tmp_path / "sm_100/mojo_packed_512.json"
+    facts = json.loads(manifest.read_text())
+    if spoil == "sources":
+        facts["sources"]["kernels/nf4/decode.mojo"] = "cbf29ce484222325"
+    elif spoil == "family":
+        facts.pop("family")
+    manifest.write_text("[" if spoil == "damaged" else json.dumps(facts))
+    languages.build("mojo", 90, tmp_path)
+    names = sources_of("nf4", "transpose")
+    assert names_in(tmp_path / "sm_100") == names - {"mojo_packed_512"}
+    assert names_in(tmp_path / "sm_90") == names
+
+
+def test_tensor_maps_are_left_out_where_there_are_none(tmp_path, compiler, capsys):
+    compiler("1.0")
+    languages.build("mojo", 89, tmp_path)
+    assert names_in(tmp_path / "sm_89") == sources_of("nf4")
+    left_out = ", ".join(sorted(sources_of("transpose")))
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        f"mojo: left out: {left_out}: sm_89 has no tensor maps, sm_90 and newer have"
+    )
+
+
+def test_a_manifest_says_what_the_loader_needs(tmp_path, compiler):
+    compiler("1.0")
+    languages.build("mojo", 90, tmp_path)
+    facts = json.loads((tmp_path / "sm_90/mojo_tma_swizzle.json").read_text())
+    assert facts.pop("lineage").startswith("Veitner's transpose post, swizzling")
+    variant = {"entry": "nf4", "shared_bytes": 0, "null_pointers": 0, "store_bits": [16, 128]}
+    assert facts == {
+        "kernel": "mojo_tma_swizzle",
+        "family": "transpose",
+        "language": "mojo",
+        "compiler": "Mojo (max-core 1.0)",
+        "source_file": "kernels/transpose/mojo_tma_swizzle.mojo",
+        "sources": languages.fingerprints(
+            f"kernels/transpose/{name}.mojo" for name in ("mojo_tma_swizzle", "swizzle", "tma")
+        ),
+        "threads": 1024,
+        "swizzle_bytes": 128,
+        "counterpart": "tma_swizzle",
+        "variants": {"fp32": {"file": "mojo_tma_swizzle.fp32.ptx"} | variant},
+    }
+    nf4 = json.loads((tmp_path / "sm_90/mojo_packed_512.json").read_text())
+    assert set(nf4["variants"]) == set(NF4.variants)
+    assert (nf4["weights_per_block"], nf4["pointer_alignment"], nf4["weights_multiple"]) == (
+        (2048, 4, 1)
+    )
+
+
+def test_fingerprints_are_those_of_the_loader(tmp_path, monkeypatch):
+    """harness/compiled_kernels.cpp compares them; values of the hash's authors."""
+    monkeypatch.setattr(compiled, "ROOT", tmp_path)
+    known = {"": "cbf29ce484222325", "a": "af63dc4c8601ec8c", "foobar": "85944171f73967e8"}
+    for text, wanted in known.items():
+        (tmp_path / "source").write_text(text)
+        assert languages.fingerprints(["source"]) == {"source": wanted}
+
+
+MAPS = ",\n".join(
+    [*(f"\t.param .align 64 .b8 transpose_param_{i}[128]" for i in (0, 1))]
+    + ["\t.param .b32 transpose_param_2"]
+)
+
+
+def made(kernel):
+    parameters = PARAMETERS if kernel.family is NF4 else MAPS
+    text = TEXT.replace(".reqntid 128", f".maxntid {kernel.facts['threads']}")
+    return Ptx(text.replace(PARAMETERS, parameters), 0)
+
+
+def test_tensor_maps_are_parameters_of_128_bytes(tmp_path):
+    path = tmp_path / "toy.mojo"
+    path.write_text(
+        "# Source: a post\n# Launch: 128 threads for a tile of 32 x 32.\n# Counterpart: toy\n"
+    )
+    kernel = replace(kernel_file(path, TRANSPOSE), path=ROOT / "kernels/transpose/toy.mojo")
+    assert kernel.facts == {"threads": 128, "swizzle_bytes": 0, "counterpart": "toy"}
+    assert made(kernel).parameters == (128, 128, 4)
+    for wrong in ("[127]", ""):
+        text = made(kernel).text.replace("[128]", wrong, 1)
+        with pytest.raises(LanguageError, match=r"not of 128, 128, 4$"):
+            variant_facts(kernel, "fp32", Ptx(text, 0))
+
+
+def says(tmp_path, script):
+    """A stand-in for the compiler."""
+    program(tmp_path / "compiler", f"#!/bin/sh\n{script}\n")
+    return lambda *_: [str(tmp_path / "compiler")]
+
+
+def test_a_compiler_that_refuses_is_one_line(kernel, tmp_path, monkeypatch, refused):
+    for said, why in [
+        ("x.mojo:1:2: error: no such name", "x.mojo:1:2: error: no such name"),
+        ("LLVM ERROR: PTX version 8.1 is too old", "LLVM ERROR: PTX version 8.1 is too old"),
+        ("what", "no reason"),
+    ]:
+        script = f"echo note >&2; echo '{said}' >&2; exit 1"
+        monkeypatch.setattr(mojo, "command", says(tmp_path, script))
+        refusal = refused(mojo.compile_variant, kernel, "fp16", 90)
+        assert refusal == f"kernels/nf4/toy.py (fp16, sm_90): {why}"
+
+
+def test_a_compiler_that_does_not_end_is_ended_with_all_that_it_started(
+    kernel, tmp_path, monkeypatch, refused
+):
+    started = tmp_path / "started"
+    script = f"sleep 60 & echo $! >{started}; wait"
+    monkeypatch.setattr(mojo, "command", says(tmp_path, script))
+    monkeypatch.setattr(mojo, "TIMEOUT_S", 1)
+    assert refused(mojo.compile_variant, kernel, "fp16", 100) == (
+        "kernels/nf4/toy.py (fp16, sm_100): the compiler gave no answer in 1 s and was ended"
+    )
+    wait_for(lambda: has_ended(started.read_text()), 10)
+
+
+def test_a_kernel_that_does_not_compile_leaves_no_description(tmp_path, compiler):
+    def fails(kernel, variant, arch):
+        if variant == "bf16":
+            raise LanguageError("no")
+        return made(kernel)
+
+    compiler("1.0")
+    languages.build("mojo", 90, tmp_path)
+    compiler("1.0", fails)
+    with pytest.raises(LanguageError):
+        languages.build("mojo", 90, tmp_path)
+    assert not (tmp_path / "sm_90/mojo_packed_512.json").exists()
+
+
+def test_every_kernel_opens_with_its_idea_and_the_commands_that_measure_it():
+    kernels = [
+        kernel_file(path, FAMILIES[family])
+        for module in (mojo, triton)
+        for family in module.FAMILIES
+        for path in sorted((ROOT / "kernels" / family).glob(module.FILES))
+    ]
+    assert len(kernels) > len(sources_of("nf4", "transpose")) > 0
+    for kernel in kernels:
+        text = kernel.path.read_text()
+        assert text.startswith("# ") and len(text.splitlines()) <= 150
+        assert max(map(len, text.splitlines())) <= 100
+        assert "\n# Bound:  " in text
+        assert f"\n# Alone:  make bench KERNEL={kernel.name}\n" in text
+
+
+WIDTHS = {"mojo": ([16, 32],), "triton": ([128],)}  # Mojo's 16 bits: the end of an odd length
+
+
+@pytest.mark.parametrize("language", languages.LANGUAGES)
+def test_what_was_built_stores_and_rounds_as_its_source_says(language, tmp_path):
+    for facts, ptx in built(language, "nf4"):
+        text = ptx.read_text()
+        assert set(facts["variants"]) == set(NF4.variants)
+        for variant in facts["variants"].values():
+            assert variant["store_bits"] in WIDTHS[language], facts["kernel"]
+        assert "0 bytes spill stores" in assembled(ptx, tmp_path / "a.cubin")
+        assert "mul.rn.ftz.f32" in text
+        # This instruction turns every NaN into 0x7fff (PTX ISA, cvt).
+        assert f"cvt.rn.{'bf16' if '.bf16' in ptx.name else 'f16'}x2.f32" in text
+        assert ".local" not in text and "fma." not in text
+
+
+def test_only_one_form_that_was_built_stores_before_everything_is_loaded():
+    forms = {"mojo_packed_512": False, "mojo_packed_512_store_each": True}
+    for facts, ptx in built("mojo", "nf4"):
+        if facts["kernel"] in forms:
+            text = ptx.read_text()
+            is_after = text.rfind("ld.global") > text.find("st.global")
+            assert is_after == forms[facts["kernel"]], ptx.name
