@@ -241,7 +241,7 @@ dropin: build/deps.stamp ## Build our kernels as a library for bitsandbytes (doc
 wheel: build/deps.stamp build/python ## Build the same as a package for pip, in dist/
 	@scripts/wheel
 
-lock: ## Resolve the Python packages again, after a change to what is pinned (needs a network)
+lock: build/python ## Resolve the Python packages again, after a change to what is pinned (needs a network)
 	@scripts/lock
 
 check: build/python ## Check formatting, generated tables, commands and paths; list recorded rows of older kernels
