@@ -30,7 +30,8 @@ override RECORDED := $(call folder,$(or $(RECORDED),data/recorded/h200))
 
 # The GPU half is built where there is a GPU and a compiler for it; PRESET=... decides otherwise.
 PRESETS := cpu gpu all-archs asan
-HAS_GPU := $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg),yes)
+HIDDEN_GPU := $(if $(filter undefined,$(origin CUDA_VISIBLE_DEVICES)),,$(if $(filter-out -1,$(CUDA_VISIBLE_DEVICES)),,yes))
+HAS_GPU := $(if $(HIDDEN_GPU),,$(if $(wildcard /dev/nvidia[0-9]* /dev/dxg),yes))
 CUDA_BIN := $(patsubst %/nvcc,%,$(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc)))
 override PRESET := $(or $(PRESET),$(if $(and $(HAS_GPU),$(CUDA_BIN)),gpu,cpu))
 ifneq ($(words $(PRESET))$(filter-out $(PRESETS),$(PRESET)),1)
@@ -43,7 +44,7 @@ endif
 export BIN := build/$(PRESET)/bin
 export HAS_GPU
 GPU_HALF := $(filter-out cpu asan,$(PRESET))
-export NO_GPU_WHY := $(if $(HAS_GPU),$(if $(CUDA_BIN),PRESET=$(PRESET) leaves the GPU out,there is a GPU but no nvcc: install the CUDA toolkit),this machine has no GPU)
+export NO_GPU_WHY := $(if $(HAS_GPU),$(if $(CUDA_BIN),PRESET=$(PRESET) leaves the GPU out,there is a GPU but no nvcc: install the CUDA toolkit),$(if $(HIDDEN_GPU),CUDA_VISIBLE_DEVICES selects no GPU,this machine has no GPU))
 # Empty where nothing can be measured.
 export MEASURE := $(GPU_HALF)
 # What a recipe begins with that needs a GPU, or something that was given: its words to say, and which variable.
@@ -116,7 +117,7 @@ test-sanitized: ## The tests of the CPU half under AddressSanitizer
 	@$(MAKE) build PRESET=asan
 	@ctest --test-dir build/asan -j$(JOBS) --output-on-failure --progress
 
-verify: build/deps.stamp ## Prove every output of a checkpoint: make verify FILE=<file or folder> [KERNEL=...] [PEER=...]
+verify: build/deps.stamp build/python ## Prove every output of a checkpoint: make verify FILE=<file or folder> [KERNEL=...] [PEER=...]
 	$(call needs,FILE,which: make verify FILE=model.safetensors$(comma) or its folder)
 	@scripts/build verify
 	@scripts/beside scripts/run verify -- "$$FILE"
@@ -241,7 +242,7 @@ dropin: build/deps.stamp ## Build our kernels as a library for bitsandbytes (doc
 wheel: build/deps.stamp build/python ## Build the same as a package for pip, in dist/
 	@scripts/wheel
 
-lock: ## Resolve the Python packages again, after a change to what is pinned (needs a network)
+lock: build/python ## Resolve the Python packages again, after a change to what is pinned (needs a network)
 	@scripts/lock
 
 check: build/python ## Check formatting, generated tables, commands and paths; list recorded rows of older kernels

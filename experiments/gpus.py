@@ -1,18 +1,27 @@
 """The GPUs that a run is divided among: which they are, what the driver and the system say of them,
 and a thread for each, on the CPUs next to it.
+
+`python -m experiments.gpus` prints the device file of each, which scripts/beside locks.
 """
 
+import argparse
 import contextlib
 import os
+import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
 from pathlib import Path
 
-from records.command_line import numbers
+from records.command_line import Parser, numbers, run
 from records.errors import InputError
+from records.printable import printable
 
-SYSTEM = Path("/sys")
+SYSTEM, DEVICES = Path("/sys"), Path("/dev")
+DRIVER = Path("/proc/driver/nvidia/gpus")  # a folder for each GPU, by its PCI bus
+# As CUDA reads CUDA_VISIBLE_DEVICES: what follows the first other word is ignored.
+VISIBLE = re.compile(r"[0-9]+|(GPU|MIG)-[0-9A-Za-z/-]+")
 
 
 def chosen(given: str) -> list[str]:
@@ -30,11 +39,45 @@ def chosen(given: str) -> list[str]:
 
 
 def visible(wanted: Sequence[int]) -> list[str]:
-    """Of the GPUs that CUDA_VISIBLE_DEVICES leaves to us, those with these numbers."""
-    left = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-    if left and max(wanted) >= len(left):
-        raise InputError(f"GPUS: there are {len(left)}, from 0, but {max(wanted)} is given")
-    return [left[n] if left else str(n) for n in wanted]
+    """The GPUs with these numbers among those that CUDA_VISIBLE_DEVICES selects."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if given is None:
+        return [str(n) for n in wanted]
+    name = f"CUDA_VISIBLE_DEVICES: '{printable(given)}'"
+    words = [word.strip() for word in given.split(",")]
+    selected = list(takewhile(VISIBLE.fullmatch, words))
+    if not selected:
+        raise InputError(f"{name} selects no GPU")
+    if len(set(selected)) < len(selected):
+        raise InputError(f"{name} names a GPU twice")
+    if max(wanted) >= len(selected):
+        raise InputError(f"GPUS: there are {len(selected)}, from 0, but {max(wanted)} is given")
+    return [selected[n] for n in wanted]
+
+
+def device_files(gpus: Sequence[str]) -> list[Path]:
+    """In one order for every process. All GPUs' where the driver does not say which is whose, such
+    as for a part of a GPU, or under Windows, which has one for all.
+    """
+    every = sorted([*DEVICES.glob("nvidia[0-9]*"), *DEVICES.glob("dxg")])
+    files = set()
+    for gpu in gpus:
+        bus = "".join(asked("pci.bus_id", f"--id={gpu}")[:1])
+        file = DEVICES / f"nvidia{minor_number(bus)}"
+        if file not in every:
+            return every
+        files.add(file)
+    return sorted(files)
+
+
+def minor_number(bus: str) -> str:
+    """Of a GPU's device file; empty where the driver does not say."""
+    try:
+        text = (DRIVER / system_bus(bus) / "information").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    found = re.search(r"^Device Minor:\s*([0-9]+)$", text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def on_each(gpus: Sequence[str], work: Callable[[str], None]) -> None:
@@ -52,10 +95,8 @@ def on_each(gpus: Sequence[str], work: Callable[[str], None]) -> None:
 
 
 def environment(gpu: str) -> dict[str, str]:
-    """Of a process that measures on it. In the order of nvidia-smi, which says what the GPU of a
-    number is.
-    """
-    return os.environ | {"CUDA_VISIBLE_DEVICES": gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    """Of a process that measures on it; scripts/beside has set the order of numbers."""
+    return os.environ | {"CUDA_VISIBLE_DEVICES": gpu}
 
 
 def asked(field: str, *where: str) -> list[str]:
@@ -114,8 +155,13 @@ def whole_cores() -> list[frozenset[int]]:
 
 
 def near(bus: str) -> set[int]:
-    """The CPUs next to a GPU; the driver gives a bus's domain eight digits, the system four."""
-    return listed(SYSTEM / f"bus/pci/devices/{bus[4:].lower()}/local_cpulist")
+    """The CPUs next to a GPU."""
+    return listed(SYSTEM / f"bus/pci/devices/{system_bus(bus)}/local_cpulist")
+
+
+def system_bus(bus: str) -> str:
+    """nvidia-smi gives a bus's domain eight digits, the system four."""
+    return bus[4:].lower()
 
 
 def listed(file: Path) -> set[int]:
@@ -126,3 +172,19 @@ def listed(file: Path) -> set[int]:
         return set()
     ends = [[int(end) for end in word.split("-")] for word in words if word]
     return {cpu for begin, *end in ends for cpu in range(begin, (end or [begin])[0] + 1)}
+
+
+def parser() -> argparse.ArgumentParser:
+    top = Parser(prog="python -m experiments.gpus", description=__doc__)
+    top.set_defaults(run=show_device_files)
+    return top
+
+
+def show_device_files(_: argparse.Namespace) -> int:
+    for file in device_files(chosen(os.environ.get("GPUS", ""))):
+        print(file)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(run(parser()))

@@ -20,12 +20,20 @@ from records.captions import outcome_words
 from records.code import differing
 from records.errors import InputError
 from records.folders import recorded_folder, result_files
-from records.output import write_files
+from records.output import lock, named, write_files
 from records.printable import printable
 from records.results import Results, load
 
 
 def run(args: argparse.Namespace) -> int:
+    """Pages are of all recorded runs, so that no other is added between reading and writing."""
+    with named(args.recorded_dir):
+        args.recorded_dir.mkdir(parents=True, exist_ok=True)
+    with lock(args.recorded_dir):
+        return add(args)
+
+
+def add(args: argparse.Namespace) -> int:
     found = list(complete(args.results))
     target = place(args.recorded_dir, args.gpu, found)
     copies = {r.file: target / r.file.relative_to(args.results) for r in found}

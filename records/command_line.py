@@ -13,10 +13,10 @@ from records.printable import printable
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in printable text, too."""
+    """Says what is wrong in one line of printable text."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(printable(message))
+        self.exit(USAGE, f"{self.prog}: error: {printable(message)}\n")
 
     def parse_known_args(self, args=None, namespace=None):
         """argparse takes "--option=--" for an option without a value, and gives an empty list."""

@@ -12,6 +12,7 @@ from records.errors import InputError
 from records.printable import printable
 
 TEMPORARY = ".reprolab-tmp-"  # before the name of a file that is not in place yet
+LOCKED: set[Path] = set()  # the folders that this process has locked
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
@@ -71,8 +72,14 @@ def put_in_place(files: Mapping[Path, bytes]) -> None:
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Waits until no other process puts files into the folder."""
+    """Waits until no other process puts files into the folder. What is to be written may be read
+    under it first: within it, writing there does not wait.
+    """
+    if (own := folder.resolve()) in LOCKED:
+        yield
+        return
     handle = os.open(folder, os.O_RDONLY)
+    LOCKED.add(own)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -83,6 +90,7 @@ def lock(folder: Path) -> Iterator[None]:
             pass
         yield
     finally:
+        LOCKED.remove(own)
         os.close(handle)
 
 

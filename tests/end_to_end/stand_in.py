@@ -43,7 +43,6 @@ def content(job, wrong=(), lost=()):
 def main():
     plan, pipe = Path(os.environ["STAND_IN"]), Connection(int(sys.argv[1]))
     gpu = os.environ["CUDA_VISIBLE_DEVICES"]
-    assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"  # as nvidia-smi numbers them
     print("what libraries print goes into the log")
     told = json.loads(plan.read_text())
     if gpu in told.get("dead", ()):

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from plots import record as record_module
 from plots.cli import main
 from plots.ledger import spell
 from records.folders import result_files
+from records.json_files import ROOT
+from records.output import lock
 
 README = "".join(
     f"<!-- begin generated: {name} -->\n<!-- end generated: {name} -->\n"
@@ -167,6 +171,23 @@ def test_a_file_that_changes_meanwhile_is_not_recorded(project, capsys, monkeypa
     assert record(project, "a100", results) == 2
     wanted = f"error: {file}: was changed while it was read; record it again\n"
     assert capsys.readouterr().err == wanted and snapshot(project) == before
+
+
+def test_a_run_that_is_recorded_meanwhile_is_on_the_pages(project):
+    """Another process that holds the folder's lock adds its run: that is read only then."""
+    for name in GPUS:
+        make_up(name, project / "mine" / name, ["puzzle"])
+    recorded = project / "data/recorded"
+    recorded.mkdir(parents=True)
+    words = ["--recorded-dir", str(recorded), "--readme", str(project / "README.md")]
+    command = [sys.executable, "-m", "plots", "record", "--gpu=t4", *words]
+    with lock(recorded):
+        pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True}
+        other = subprocess.Popen([*command, f"--results={project}/mine/t4"], cwd=ROOT, **pipes)
+        assert other.stderr.readline().startswith("waiting for ")
+        assert record(project, "a100", project / "mine/a100") == 0
+    assert other.communicate()[1] == "" and other.returncode == 0
+    assert run(project, "document", "--check") == 0
 
 
 def edit(file, change):

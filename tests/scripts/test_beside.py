@@ -7,21 +7,45 @@ import pytest
 from front_door import has_ended, make, program, start, wait_for
 
 
+SMI = """case "$*" in
+*pci.bus_id*--id=*) ;; *--id=*pci.bus_id*) ;; *) exit ;;
+esac
+for word; do case $word in --id=*) echo "00000000:0${word#--id=}:00.0" ;; esac; done"""
+
+
+@pytest.fixture
+def gpus(checkout, tools):
+    """Four GPUs, of which the driver numbers the device files from the last: the PATH with it."""
+    devices, driver = checkout / "dev", checkout / "driver"
+    devices.mkdir()
+    for number in range(4):
+        (devices / f"nvidia{number}").touch(0o444)
+        bus = driver / f"0000:0{number}:00.0"
+        bus.mkdir(parents=True)
+        (bus / "information").write_text(f"Model: \t\t H200\nDevice Minor: \t {3 - number}\n")
+    (devices / "nvidiactl").touch()
+    file = checkout / "experiments/gpus.py"
+    text = file.read_text().replace('Path("/dev")', f"Path({str(devices)!r})")
+    file.write_text(text.replace('Path("/proc/driver/nvidia/gpus")', f"Path({str(driver)!r})"))
+    return tools(**{"nvidia-smi": SMI})
+
+
+GPU = {"PRESET": "gpu", "RESULTS": "other"}
+
+
 @pytest.mark.parametrize(
-    ("first", "second", "said"),
+    ("first", "second", "waits_for"),
     [
-        ({}, {}, "waiting for another make that writes to results\n"),
+        ({}, {}, "another make that writes to results"),
         ({"PRESET": "gpu"}, {"RESULTS": "other"}, ""),  # which measures nothing
-        (
-            {"PRESET": "gpu", "CUDA_VISIBLE_DEVICES": "3,1"},
-            {"PRESET": "gpu", "RESULTS": "other", "CUDA_VISIBLE_DEVICES": "3"},
-            "waiting for another measurement on GPU 3\n",
-        ),
-        ({"PRESET": "gpu", "CUDA_VISIBLE_DEVICES": "3"}, {"PRESET": "gpu", "RESULTS": "other"}, ""),
+        ({"PRESET": "gpu", "CUDA_VISIBLE_DEVICES": "3,1"}, GPU | {"GPUS": "1"}, ""),
+        ({"PRESET": "gpu", "CUDA_VISIBLE_DEVICES": "3,1"}, GPU | {"GPUS": "1,3"}, "nvidia0"),
+        ({"PRESET": "gpu", "CUDA_VISIBLE_DEVICES": "3"}, GPU, ""),
+        ({"PRESET": "gpu", "CUDA_VISIBLE_DEVICES": "MIG-7"}, GPU, "nvidia3"),  # all, as it seems
     ],
 )
 def test_makes_run_beside_each_other_unless_they_share_results_or_a_gpu(
-    checkout, first, second, said
+    checkout, gpus, first, second, waits_for
 ):
     """Each runs until it is told that the other has begun, or has to wait."""
     for preset in ("cpu", "gpu"):
@@ -30,15 +54,44 @@ def test_makes_run_beside_each_other_unless_they_share_results_or_a_gpu(
     started = []
     for given in (first, second):
         words = [f"{name}={value}" for name, value in ({"PRESET": "cpu"} | given).items()]
-        started.append(start(checkout, "make", "verify", "FILE=x", *words))
-        if len(started) == 2 and said:
-            assert started[1].stderr.readline() == said
+        started.append(start(checkout, "make", "verify", "FILE=x", *words, **gpus))
+        if len(started) == 2 and waits_for:
+            line = started[1].stderr.readline()
+            assert line.startswith("waiting for ") and line.endswith(f"{waits_for}\n")
         else:
             wait_for(lambda: len(list(checkout.glob("begun*"))) == len(started))
-    assert len(list(checkout.glob("begun*"))) == (1 if said else 2)
+    assert len(list(checkout.glob("begun*"))) == (1 if waits_for else 2)
     (checkout / "go").touch()
     assert [process.communicate() for process in started] == [("", "")] * 2
     assert [process.returncode for process in started] == [0, 0]
+
+
+def test_nothing_is_created_to_lock_a_gpu(checkout, gpus, tmp_path):
+    """In a folder that others write to, a name may be a link of theirs."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    for name in ("0", "GPU-0"):
+        (shared / f"reprolab-{name}").symlink_to(tmp_path / "of another")
+    of_shared = {"XDG_RUNTIME_DIR": str(shared), "TMPDIR": str(shared)}
+    done = make(checkout, "verify", "FILE=x", "PRESET=gpu", **gpus, **of_shared)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(list(shared.iterdir())) == 2 and not (tmp_path / "of another").exists()
+
+
+def test_numbers_of_gpus_are_the_drivers(checkout, gpus):
+    program(checkout / "build/gpu/bin/verify", "#!/bin/sh\necho $CUDA_DEVICE_ORDER\n")
+    for order in ("FASTEST_FIRST", ""):
+        done = make(checkout, "verify", "FILE=x", "PRESET=gpu", **gpus, CUDA_DEVICE_ORDER=order)
+        assert done.stdout == "PCI_BUS_ID\n"
+
+
+@pytest.mark.parametrize("given", ["", "-1", "x,0", "0,0"])
+def test_visible_gpus_that_cuda_refuses_are_one_line(checkout, gpus, given):
+    words = ["verify", "FILE=x", f"CUDA_VISIBLE_DEVICES={given}"]
+    done = make(checkout, *words, "PRESET=gpu", **gpus)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"CUDA_VISIBLE_DEVICES: '{given}'" in done.stderr.splitlines()[0]
+    assert make(checkout, *words, **gpus).returncode == 0  # which measures nothing
 
 
 def test_nothing_is_removed_between_the_steps_of_another_make(checkout):

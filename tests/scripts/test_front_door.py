@@ -362,7 +362,16 @@ def test_a_terminal_is_told_nothing_by_what_is_given(checkout, real, script, giv
     assert done.stderr.rstrip("\n").isprintable()
 
 
-def test_two_hyphens_are_no_value():
-    done = run(ROOT, sys.executable, "-m", "compile", "mojo", "--arch=--", "--check")
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].endswith("'--' is no value")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "compile mojo --arch=-- --check",
+        "plots compare --a=-- --b=x --output=x",
+        "plots record --gpu=-- --results=x",
+        "plots compare",
+    ],
+)
+def test_what_is_no_value_is_one_line(command):
+    done = run(ROOT, sys.executable, "-m", *command.split())
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2 and "error: " in line

@@ -33,6 +33,29 @@ def test_a_gpu_that_is_not_there_is_refused(smi, refused):
     assert refused(gpus.chosen, "0,7") == "GPUS: there is no GPU 7 here"
 
 
+@pytest.mark.parametrize(
+    ("given", "gpus_", "visible"),
+    [
+        (None, "0,1", ["0", "1"]),
+        ("3, GPU-5", "1", ["GPU-5"]),
+        ("3,x,4", "0", ["3"]),  # as CUDA reads it
+        ("3,-1,4", "1", "GPUS: there are 1"),
+        ("", "", "CUDA_VISIBLE_DEVICES: '' selects no GPU"),
+        ("-1", "0", "CUDA_VISIBLE_DEVICES: '-1' selects no GPU"),
+        ("0,0", "0,1", "CUDA_VISIBLE_DEVICES: '0,0' names a GPU twice"),
+    ],
+)
+def test_gpus_are_those_that_cuda_sees(smi, monkeypatch, refused, given, gpus_, visible):
+    smi("exit 9")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if given is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    if isinstance(visible, list):
+        assert gpus.chosen(gpus_) == visible
+    else:
+        assert refused(gpus.chosen, gpus_).startswith(visible)
+
+
 def test_what_the_driver_says_of_a_gpu(smi, monkeypatch):
     smi('case "$2" in *name) echo "NVIDIA $1";; *) echo 1000;; esac')
     assert gpus.gpu_name("GPU-1") == "NVIDIA --id=GPU-1"

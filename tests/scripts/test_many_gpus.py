@@ -110,6 +110,7 @@ def test_what_is_no_task_of_an_array_is_one_line(lab):
     for words, given, said in [
         (["run", "x"], {}, usage),
         (["run"], of_array, usage),
+        (["", "x"], of_array, usage),
         (["run", "x"], of_array | {"SLURM_ARRAY_TASK_ID": "2"}, "there are 1 tasks, from 1, but"),
         (["run", "x"], of_array | {"SLURM_ARRAY_TASK_ID": "0"}, "there are 1 tasks, from 1, but"),
         (["run", "x"], of_array | {"SLURM_SUBMIT_DIR": "/"}, "submit it from the folder of the"),

@@ -10,7 +10,10 @@ PIP = """#!/bin/bash
 case "$*" in
   *works*) echo works; exit ;;
 esac
-folder=${*: -2:1} package=${*: -1}
+package=${*: -1} folder=${*: -2:1}
+case "$*" in
+  *--require-hashes*) package=$(cut -d" " -f1 "${*: -1}") folder=${*: -4:1} ;;
+esac
 [ -d "wheels/${package%%=*}" ] || { echo "no such package"; exit 1; }
 mkdir -p "$folder"
 cp -r "wheels/${package%%=*}/." "$folder"
@@ -73,7 +76,7 @@ def test_the_newest_library_that_nvcc_can_go_with_is_fetched_once(door):
         assert done.stdout == f"make reproduce-table2 PEER={own}\n"
         nvcc(door.parent, "13.2")  # what was fetched stays what it is
     asked = (door / "asked").read_text().split()
-    assert asked[0] == "bitsandbytes==0.47.0" and asked[2] == "nvidia-cuda-runtime-cu12==12.9.*"
+    assert asked[0] == "bitsandbytes==0.47.0" and asked[2] == "nvidia-cuda-runtime-cu12==12.9.79"
     changed = [
         "--replace-needed libcublas.so.12 libno_0.47.0_cublas.so.12",
         "--set-rpath $ORIGIN/../needs libbitsandbytes_cuda129.so",
@@ -90,6 +93,14 @@ def test_the_newest_library_that_nvcc_can_go_with_is_fetched_once(door):
     assert b"Library soname: [libno_0.47.0_cublas.so.12]" in said.stdout
     command = ["env", f"LD_LIBRARY_PATH={plain}", "python3", "-c", code]
     assert subprocess.run(command, capture_output=True, text=True).stdout == "47\n"
+
+
+def test_a_version_whose_hash_is_not_known_is_said(door):
+    done = fetch(door, "0.1.2")
+    assert done.returncode == 0
+    first, second = done.stderr.splitlines()
+    assert "bitsandbytes==0.1.2" in second and "hash" in second
+    assert (door / "asked").read_text().split()[0] == "bitsandbytes==0.1.2"
 
 
 @pytest.mark.parametrize("version", ["", "0.47", "1.2.3.4", "$(touch injected)"])
