@@ -17,7 +17,7 @@ MAY_USE = {
     "harness": ("kernels", "reference", "profiling"),
     "programs": ("harness",),
     "dropin": ("kernels",),
-    "records": (),
+    "records": ("reprolab_nf4",),
     "claims": ("records",),
     "languages": ("records",),
     "reprolab_nf4": (),
