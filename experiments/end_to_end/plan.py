@@ -13,6 +13,7 @@ from experiments.end_to_end.rows import FUSED, Row, version_of
 from experiments.end_to_end.sizes import Model
 from records.command_line import numbers
 from records.errors import InputError
+from records.sources import Sources
 
 PAPER = load_source(FOLDER / "paper.json")
 PASSES = (TIMING, PROFILE)  # on the host's clock and events; by CUPTI
@@ -114,7 +115,7 @@ class Job:
     cell: Cell
     file: Path
     argv: Sequence[str]
-    commit: tuple[str, bool]
+    sources: Sources
     failed: dict[str, str] = field(default_factory=dict)
 
 
