@@ -26,14 +26,12 @@ def read(file: Path) -> Content | None:
 def is_done(partial: Content | None, now: Sources, gpu: str) -> bool:
     """Whether this need not be measured: it was, from these sources, on the same GPU model.
 
-    Rows of sources that are not their commit's are always measured again. `gpu` is empty where that
-    is not known.
+    `gpu` is empty where that is not known.
     """
     if partial is None:
         return False
     origin = partial["provenance"]
-    is_other = Sources.of(origin) != now or now.dirty
-    if is_other or (gpu and (origin["gpu"] or {}).get("name") != gpu):
+    if not Sources.of(origin).is_same(now) or (gpu and (origin["gpu"] or {}).get("name") != gpu):
         return False
     records = partial["records"]
     return not any(

@@ -40,6 +40,13 @@ class Sources(NamedTuple):
         sha256 = provenance.get("sources_sha256", "")
         return cls(provenance["commit"], provenance["dirty"], sha256)
 
+    def is_same(self, now: Sources) -> bool:
+        """Whether rows of these sources need not be measured again. Of sources that are not their
+        commit's, nothing is kept.
+        """
+        is_known = self.sha256 in ("", now.sha256)
+        return self.commit == now.commit and is_known and not (self.dirty or now.dirty)
+
     def told(self) -> dict[str, Any]:
         return {"commit": self.commit, "dirty": self.dirty, "sources_sha256": self.sha256}
 

@@ -145,6 +145,7 @@ def test_what_is_no_checkout_may_say_its_commit(committed, monkeypatch, capfd):
     assert provenance.checkout() == Sources("a" * 40, True, found.sha256)
     monkeypatch.setenv("REPROLAB_DIRTY", "0")
     assert provenance.checkout() == Sources("a" * 40, False, found.sha256)
+    assert sources.found("0" * 64).dirty is True  # a program that is of other sources than these
     monkeypatch.setenv("REPROLAB_COMMIT", "abc")
     with pytest.raises(InputError, match="REPROLAB_COMMIT"):
         provenance.checkout()
