@@ -22,6 +22,7 @@ from records.output import write_files
 from records.printable import printable
 from records.result_file import Content, as_json
 from records.results import SCHEMA, Results, parse
+from records.sources import Sources
 
 
 def parser() -> argparse.ArgumentParser:
@@ -89,7 +90,7 @@ def chosen(newest_first: Sequence[Results]) -> Iterator[tuple[Path, Content]]:
 def said(results: Results) -> tuple[Any, ...]:
     """What files have in common that become one."""
     origin, gpu = results.provenance, results.provenance["gpu"]
-    same = [origin[name] for name in ("commit", "dirty", "build", "instrument")]
+    same = [Sources.of(origin), origin["build"], origin["instrument"]]
     return (*same, gpu and gpu["driver"], origin["clocks"] and origin["clocks"]["policy"])
 
 

@@ -16,6 +16,7 @@
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
 #include "harness/selection.hpp"
+#include "harness/whole_file.hpp"
 #include "reference/compare.hpp"
 
 namespace reprolab {

@@ -1,13 +1,10 @@
 #include "harness/result_file.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <fstream>
-#include <system_error>
 #include <utility>
 
 #include "common/names.hpp"
@@ -111,31 +108,6 @@ void from_json(const ordered_json& json, Record& record) {
   get_unless_null(json.at("clocks").at("sm_mhz_after"), record.clocks.sm_mhz_after);
 }
 
-namespace {
-
-/// Keeps a signal that would end this process waiting, so that no temporary file is left.
-class SignalsWait {
- public:
-  SignalsWait() {
-    sigset_t ending;
-    sigemptyset(&ending);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&ending, signal);
-    pthread_sigmask(SIG_BLOCK, &ending, &before_);
-  }
-  ~SignalsWait() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
-
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why,
-                         std::string_view option = "--output") {
-  throw UsageError(
-      fmt::format("{}: cannot be written ({}); choose another {}", path.string(), why, option));
-}
-
-}  // namespace
-
 const Metric* Record::metric(std::string_view name) const {
   const auto found = std::ranges::find(metrics, name, &Metric::name);
   return found == metrics.end() ? nullptr : &*found;
@@ -163,50 +135,6 @@ int ResultFile::exit_status() const {
     return exit_not_measured;
   }
   return any(may_be_timed) ? exit_verified : exit_usage;
-}
-
-void require_writable(const std::filesystem::path& path) {
-  auto folder = path.parent_path();
-  while (!folder.empty() && !std::filesystem::exists(folder)) folder = folder.parent_path();
-  if (folder.empty()) folder = ".";
-  const auto refuse_because = [&](std::errc error) {
-    refuse(path, std::make_error_code(error).message());
-  };
-  if (std::filesystem::is_directory(path)) refuse_because(std::errc::is_a_directory);
-  if (!std::filesystem::is_directory(folder)) refuse_because(std::errc::not_a_directory);
-  const SignalsWait until_done;
-  const auto probe = folder / fmt::format(".reprolab.{}.probe", getpid());
-  std::ofstream file(probe);
-  if (!file) refuse(path, "the folder is not writable or is full");
-  file.close();
-  std::filesystem::remove(probe);
-}
-
-void write_whole(const std::filesystem::path& path, std::initializer_list<std::string_view> parts,
-                 std::string_view option) {
-  const SignalsWait until_done;
-  std::error_code error;
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  if (error) refuse(path, error.message(), option);
-  auto temporary = path;
-  temporary += fmt::format(".{}.partial", getpid());
-  {
-    std::ofstream file(temporary, std::ios::binary);
-    for (const auto part : parts) {
-      file.write(part.data(), static_cast<std::streamsize>(part.size()));
-    }
-    file.close();
-    if (!file) {
-      std::filesystem::remove(temporary, error);
-      refuse(path, "the folder is not writable or is full", option);
-    }
-  }
-  std::filesystem::rename(temporary, path, error);
-  if (error) {
-    const std::string why = error.message();
-    std::filesystem::remove(temporary, error);
-    refuse(path, why, option);
-  }
 }
 
 ordered_json read_json(const std::filesystem::path& path) {

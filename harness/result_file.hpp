@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <initializer_list>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -112,15 +111,6 @@ struct ResultFile {
   /// exit_usage when no kernel ran, else exit_verified.
   int exit_status() const;
 };
-
-/// Writes `parts`, one after the other, to `path` whole or not at all: to a temporary file next to
-/// it, which is then renamed. Creates the folder. If that fails, throws UsageError that names the
-/// path, and the option that gave it.
-void write_whole(const std::filesystem::path& path, std::initializer_list<std::string_view> parts,
-                 std::string_view option = "--output");
-
-/// Throws the same error early, before hours of measurements are lost; leaves no file.
-void require_writable(const std::filesystem::path& path);
 
 /// Reads a JSON file of the project's own data and keeps the order of its members. Throws
 /// UsageError that names the file and the fault.

@@ -28,9 +28,9 @@ from records.interruption import held
 from records.json_files import ROOT, read_json
 from records.output import write_files
 from records.printable import printable
-from records.provenance import git
 from records.result_file import as_json
 from records.results import KERNEL_TIME, Results
+from records.sources import git
 from records.stats import pool, significant
 from records.tables import KERNEL, WORDS, Column, Noted, Origin, Table, Values
 

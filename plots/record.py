@@ -23,6 +23,7 @@ from records.folders import recorded_folder, result_files
 from records.output import lock, named, write_files
 from records.printable import printable
 from records.results import Results, load
+from records.sources import is_of_other_sources
 
 
 def run(args: argparse.Namespace) -> int:
@@ -105,6 +106,8 @@ def faults(found: Results) -> Iterator[str]:
     origin, gpu, clocks = (found.provenance, *map(found.provenance.get, ("gpu", "clocks")))
     if origin["dirty"] or origin["commit"] == "unknown":
         yield "provenance.commit: the sources were not those of a commit: commit them"
+    elif is_of_other_sources(origin):
+        yield "provenance.sources_sha256: the sources were not those of the commit that is named"
     started = datetime.strptime(origin["started"], "%Y-%m-%dT%H:%M:%S%z")
     if started > datetime.now(UTC) + timedelta(days=1):
         yield f"provenance.started: {origin['started']} is still to come: set the clock"

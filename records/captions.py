@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from records.results import RIGHT, Check, Record, Results
+from records.sources import Sources, is_of_other_sources
 from records.stats import is_within, significant
 from records.tables import Origin
 
@@ -29,8 +30,12 @@ def dates(files: Iterable[Results]) -> str:
 
 
 def commit(results: Results) -> str:
-    """Short commit, with '+dirty' where the tree had changes."""
-    return results.provenance["commit"][:9] + "+dirty" * results.provenance["dirty"]
+    """Short commit; of other sources, with '+dirty' and their digest if that is known."""
+    origin = results.provenance
+    if not (origin["dirty"] or is_of_other_sources(origin)):
+        return origin["commit"][:9]
+    sha256 = Sources.of(origin).sha256[:9]
+    return f"{origin['commit'][:9]}+dirty" + f" (sources {sha256})" * bool(sha256)
 
 
 def span(values: Sequence[float]) -> str:

@@ -4,14 +4,14 @@ import fcntl
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from records import interruption
 from records.errors import InputError
 from records.printable import printable
+from reprolab_nf4 import whole_file
 
-TEMPORARY = ".reprolab-tmp-"  # before the name of a file that is not in place yet
 LOCKED: set[Path] = set()  # the folders that this process has locked
 
 
@@ -19,9 +19,10 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     """Put all of the files in place or, where one cannot be written, none.
 
     All are written beside their places first, and renamed when all are there. A signal waits until
-    that is done; what a killed process left is removed by the next that writes there.
+    that is done; what a killed process left is removed by the next one that writes there.
     """
-    folders = sorted({path.parent for path in files})
+    targets = {path: target_of(path) for path in files}
+    folders = {target.parent for target in targets.values()}
     with ExitStack() as locks:
         for folder in folders:
             with named(folder):
@@ -30,44 +31,33 @@ def write_files(files: Mapping[Path, bytes]) -> None:
             with named(folder):
                 locks.enter_context(lock(folder))
         with interruption.held():
-            put_in_place(files)
+            put_in_place(files, targets)
+        for folder in folders:
+            whole_file.remove_left_files(folder)
 
 
 def check_place(path: Path) -> None:
     """InputError where no file could be put there; before what is to be written takes long."""
-    check_kind(path)
-    with named(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"{path}: cannot be written: its folder may not be written to")
+    with named(path):
+        whole_file.check_place(path)
 
 
-def check_kind(path: Path) -> None:
-    """A device, or a pipe, would be replaced by a file."""
-    if path.is_dir():
-        raise InputError(f"{path}: cannot be written: it is a folder")
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path}: cannot be written: it is no regular file")
+def target_of(path: Path) -> Path:
+    with named(path):
+        return whole_file.target_of(path)
 
 
-def put_in_place(files: Mapping[Path, bytes]) -> None:
-    for path in files:
-        with named(path):
-            check_kind(path)
-    temporary = {path: path.with_name(TEMPORARY + path.name) for path in files}
-    try:
+def put_in_place(files: Mapping[Path, bytes], targets: Mapping[Path, Path]) -> None:
+    with ExitStack() as written:
+        temporary = {}
         for path, content in files.items():
             with named(path):
-                temporary[path].unlink(missing_ok=True)  # a link, which writing would follow
-                temporary[path].write_bytes(content)
+                beside = whole_file.TemporaryFile(targets[path].parent)
+                temporary[path] = written.enter_context(beside)
+                beside.write(content)
         for path in files:
             with named(path):
-                temporary[path].replace(path)
-    finally:
-        for folder in {path.parent for path in files}:
-            for left in folder.glob(f"{TEMPORARY}*"):  # of a process that was killed, too
-                with suppress(OSError):
-                    left.unlink()
+                temporary[path].put_in_place(targets[path])
 
 
 @contextmanager

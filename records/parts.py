@@ -8,6 +8,7 @@ from records.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
 from records.json_files import read_json
 from records.result_file import Content
 from records.results import SCHEMA
+from records.sources import Sources
 
 RETRIED = "out of memory"  # the next time there may be room
 
@@ -22,17 +23,15 @@ def read(file: Path) -> Content | None:
     return found
 
 
-def is_done(partial: Content | None, commit: tuple[str, bool], gpu: str) -> bool:
+def is_done(partial: Content | None, now: Sources, gpu: str) -> bool:
     """Whether this need not be measured: it was, from these sources, on the same GPU model.
 
-    `commit` and whether the sources differ from it: if they do, nothing is known of older ones.
     `gpu` is empty where that is not known.
     """
     if partial is None:
         return False
     origin = partial["provenance"]
-    is_other = (origin["commit"], origin["dirty"]) != commit or origin["dirty"]
-    if is_other or (gpu and (origin["gpu"] or {}).get("name") != gpu):
+    if not Sources.of(origin).is_same(now) or (gpu and (origin["gpu"] or {}).get("name") != gpu):
         return False
     records = partial["records"]
     return not any(

@@ -2,13 +2,14 @@
 
 import os
 import platform
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from records.json_files import ROOT
+from records import sources
+from records.errors import InputError
+from records.sources import Sources
 
 
 def of_run(
@@ -16,19 +17,17 @@ def of_run(
     argv: Sequence[str],
     instrument: str,
     build: dict[str, str],
-    sources: tuple[str, bool] | None = None,
+    measured: Sources | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """A result file's provenance, of what began at `started`. `sources`: as checkout() said them
+    """A result file's provenance, of what began at `started`. `measured`: as checkout() said
     before; `more`: seed, gpu and clocks, where something ran.
     """
-    commit, dirty = sources or checkout()
     found = {
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "runtime_s": round(time.time() - started, 1),
         "argv": list(argv),
-        "commit": commit,
-        "dirty": dirty,
+        **(measured or checkout()).told(),
         "instrument": instrument,
         "seed": 0,
         "build": build,
@@ -63,23 +62,9 @@ def cpu() -> str:
     return names[0] if names else platform.machine()
 
 
-def row_sources() -> list[str]:
-    """What rows depend on, as git takes it."""
-    lines = (ROOT / "records/row_sources").read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if not line.startswith("#")]
-
-
-def checkout() -> tuple[str, bool]:
-    """The commit, and whether what rows depend on differs from it; as the programs say it."""
-    if given := os.environ.get("REPROLAB_COMMIT"):
-        return given, os.environ.get("REPROLAB_DIRTY") != "0"
-    commit = git("rev-parse", "HEAD").strip()
-    return commit or "unknown", not commit or bool(
-        git("status", "--porcelain", "--", *row_sources())
-    )
-
-
-def git(*arguments: str) -> str:
-    """What git prints; empty where this is no checkout."""
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
-    return done.stdout if done.returncode == 0 else ""
+def checkout() -> Sources:
+    """The sources that are measured. InputError where REPROLAB_COMMIT is wrong."""
+    try:
+        return sources.found()
+    except ValueError as error:
+        raise InputError(str(error)) from None

@@ -42,8 +42,9 @@ template <class Element>
 Comparison compare_all(std::span<const Element> low, std::span<const Element> high,
                        std::span<const Element> actual, int threads) {
   if (low.size() != actual.size() || high.size() != actual.size()) {
+    const auto expected = low.size() != actual.size() ? low.size() : high.size();
     throw std::invalid_argument(fmt::format("cannot compare {} elements with {}; pass both in full",
-                                            low.size(), actual.size()));
+                                            expected, actual.size()));
   }
   Comparison total;
   std::mutex mutex;

@@ -7,13 +7,14 @@ architecture too. Needs nothing but the standard library.
 import functools
 import json
 import math
-import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from reprolab_nf4 import whole_file
 from reprolab_nf4.c_functions import DropinError, shown
 
 RECORDED = Path(__file__).resolve().with_name("tables")
@@ -139,30 +140,28 @@ def _layer(found: dict) -> Layer:
 
 def writable(path: str | PathLike) -> Path:
     """The path of a file that can be written, before what goes into it is measured."""
-    try:
-        place = Path(path)
-        folder = next(p for p in place.absolute().parents if p.exists())
-        if folder.is_dir() and not place.is_dir() and os.access(folder, os.W_OK):
-            return place
-    except (TypeError, ValueError):
-        raise DropinError(f"table: give a file's path, not {shown(path)}") from None
-    except OSError:  # too long a name
-        pass
-    raise DropinError(f"{path}: cannot be written")
+    if not isinstance(path, (str, PathLike)):
+        raise DropinError(f"table: give a file's path, not {shown(path)}")
+    with named(path):
+        whole_file.check_place(Path(path))
+    return Path(path)
 
 
 def write(path: Path, table: Table) -> None:
     """In one step: where that fails, what was there before is left."""
-    temporary = path.with_name(f".{path.name}.new")
+    with named(path):
+        whole_file.write(path, text(table).encode())
+
+
+@contextmanager
+def named(path: str | PathLike) -> Iterator[None]:
+    """The error of a file that cannot be written becomes one that names it."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_text(text(table), encoding="utf-8")
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        yield
     except OSError as error:
         raise DropinError(f"{path}: cannot be written: {error.strerror}") from None
+    except ValueError as error:  # a zero byte
+        raise DropinError(f"{path!r}: cannot be written: {error}") from None
 
 
 def text(table: Table) -> str:

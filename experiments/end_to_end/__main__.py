@@ -63,15 +63,15 @@ def measure(args: argparse.Namespace) -> int:
     check(choices)
     gpus = chosen(args.gpus)
     output = args.output or Path(f"results/{partial_results.EXPERIMENT}/{args.pass_name}.json")
-    commit, gpu = checkout(), gpu_name(gpus[0])
+    now, gpu = checkout(), gpu_name(gpus[0])
     run_name = partial_results.run_of(choices, installed())
     argv = ["python", "-m", "experiments.end_to_end", *sys.argv[1:]]
     every = [
-        Job(cell, partial_results.file_of(output, cell, run_name).resolve(), argv, commit)
+        Job(cell, partial_results.file_of(output, cell, run_name).resolve(), argv, now)
         for cell in plan.cells(choices, args.pass_name)
     ]
     there = {job.file: partial_results.read(job.file, args.pass_name) for job in every}
-    todo = [job for job in every if not parts.is_done(there[job.file], commit, gpu)]
+    todo = [job for job in every if not parts.is_done(there[job.file], now, gpu)]
     cells = [job.cell for job in todo]
     print(describe([job.cell for job in every], cells, len(gpus)))
     free = [n for gpu in gpus if (n := free_bytes(gpu)) is not None]
@@ -82,7 +82,7 @@ def measure(args: argparse.Namespace) -> int:
     check_place(output)
     faults, status = measure_cells(todo, gpus, output) if todo else ([], 0)
     files = [job.file for job in every]
-    found = partial_results.belonging(output.resolve(), args.pass_name, files, run_name, commit)
+    found = partial_results.belonging(output.resolve(), args.pass_name, files, run_name, now)
     if found:
         result_file.write(output, parts.join(found))
     outcomes = {r["outcome"] for partial in found for r in partial["records"]}

@@ -33,6 +33,7 @@ from experiments.end_to_end.rows import Row
 from experiments.end_to_end.sizes import BLOCK_SIZE
 from records import provenance, result_file
 from records.errors import InputError
+from records.sources import Sources
 
 INSTRUMENTS = {TIMING: "events", PROFILE: "activity"}
 
@@ -142,7 +143,7 @@ def origin(
     started: float,
     argv: Sequence[str],
     instrument: str,
-    commit: tuple[str, bool],
+    measured: Sources,
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """A result file's provenance. `more`: versions beside those of partial_results.installed()."""
@@ -150,7 +151,9 @@ def origin(
     build = {"compiler": partial_results.made_with(), "nvcc": nvcc, "type": "installed"}
     build |= {"architectures": architectures, "versions": partial_results.installed() | more}
     machine = {"gpu": gpu.facts(), "clocks": gpu.sensors.clocks()}
-    return provenance.of_run(started, argv, instrument, build, sources=commit, seed=SEED, **machine)
+    return provenance.of_run(
+        started, argv, instrument, build, measured=measured, seed=SEED, **machine
+    )
 
 
 def serve(jobs: Iterable[Job], report: Report, gpu: Any, host: Host) -> None:
@@ -162,7 +165,7 @@ def serve(jobs: Iterable[Job], report: Report, gpu: Any, host: Host) -> None:
             rows.check(job.cell.choices.rows)
             name = job.cell.pass_name
             records = bench.measure(job, report)
-            made = origin(gpu, started, job.argv, INSTRUMENTS[name], job.commit)
+            made = origin(gpu, started, job.argv, INSTRUMENTS[name], job.sources)
             found = result_file.content(partial_results.EXPERIMENT, name, made, records)
             result_file.write(job.file, found)
         except InputError as error:

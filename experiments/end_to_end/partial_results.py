@@ -12,6 +12,7 @@ from experiments.end_to_end import SEED, rows, sizes
 from experiments.end_to_end.plan import Cell, Choices, cell_name
 from records import parts
 from records.result_file import Content
+from records.sources import Sources
 
 EXPERIMENT = FAMILY = "end_to_end"
 
@@ -63,7 +64,7 @@ def read(file: Path, pass_name: str) -> Content | None:
 
 
 def belonging(
-    output: Path, pass_name: str, files: Collection[Path], run: str, commit: tuple[str, bool]
+    output: Path, pass_name: str, files: Collection[Path], run: str, now: Sources
 ) -> list[Content]:
     """The partial results in `files`, and those of earlier commands that are of the same run: other
     batches, and models that are built from their sizes. All are of the GPU model that ran last.
@@ -71,9 +72,9 @@ def belonging(
     every = folder_of(output).glob(f"{cell_name('*', pass_name, '*')}.{run}.json")
     others = set(every) - set(files)
     found = [partial for file in files if (partial := read(file, pass_name))]
-    earlier = [partial for file in others if not commit[1] and (partial := read(file, pass_name))]
+    earlier = [partial for file in others if not now.dirty and (partial := read(file, pass_name))]
     found += [p for p in earlier if p["records"][0]["problem"]["model"] in sizes.known()]
-    found = [p for p in found if (p["provenance"]["commit"], p["provenance"]["dirty"]) == commit]
+    found = [p for p in found if Sources.of(p["provenance"]) == now]
     newest = max(found, key=lambda p: p["provenance"]["started"], default=None)
     same = lambda p: p["provenance"]["gpu"]["name"] == newest["provenance"]["gpu"]["name"]  # noqa: E731
     return sorted(filter(same, found), key=order)

@@ -12,6 +12,7 @@ from experiments.end_to_end.rows import FUSED, INSTALLED, Row, version_of
 from experiments.end_to_end.sizes import Model
 from records.command_line import numbers
 from records.errors import InputError
+from records.sources import Sources
 
 # The paper's set-up (data/published/paper.json): of each of its models ours, its batches, and how
 # many generations it profiles, after how many that are not counted.
@@ -116,7 +117,7 @@ class Job:
     cell: Cell
     file: Path
     argv: Sequence[str]
-    commit: tuple[str, bool]
+    sources: Sources
     failed: dict[str, str] = field(default_factory=dict)
 
 

@@ -28,6 +28,7 @@ from records.errors import InputError
 from records.progress import Line
 from records.provenance import checkout
 from records.result_file import Content
+from records.sources import Sources
 from reprolab_nf4 import measuring
 from reprolab_nf4.bounds import Wrong
 
@@ -70,13 +71,13 @@ def reproduce(args: argparse.Namespace) -> int:
     shapes, batches = list(map(shape_of, args.shape)), numbers("--rows", args.rows, "1,2,4")
     products = [Product(batch, n, k, args.training) for n, k in shapes for batch in batches]
     what, pass_name = (training, "training") if args.training else (layers, "peers")
-    started, commit = time.time(), checkout()
+    started, now = time.time(), checkout()
     build.quiet()
     gpu = Gpu()
     versions = {name: found for name in what.PACKAGES if (found := layers.installed(name))}
 
     def content(records: list[Content]) -> Content:
-        origin = measure.origin(gpu, started, sys.orig_argv, "events", commit, versions)
+        origin = measure.origin(gpu, started, sys.orig_argv, "events", now, versions)
         return result_file.content("product", pass_name, origin, records)
 
     kept, own = args.output.with_suffix(".part"), []
@@ -108,9 +109,9 @@ def done_before(kept: Path, products: Collection[Product], origin: Content) -> l
     found = parts.read(kept)
     if found is None or found["provenance"]["build"] != origin["build"]:
         return []
-    commit, gpu = (origin["commit"], origin["dirty"]), origin["gpu"]["name"]
+    now, gpu = Sources.of(origin), origin["gpu"]["name"]
     of_each = ([r for r in found["records"] if r["problem"]["name"] == p.name] for p in products)
-    done = [own for own in of_each if parts.is_done(found | {"records": own}, commit, gpu)]
+    done = [own for own in of_each if parts.is_done(found | {"records": own}, now, gpu)]
     return [found | {"records": list(chain(*done))}] if any(done) else []
 
 

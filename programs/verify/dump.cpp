@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "common/fnv1a.hpp"
-#include "harness/result_file.hpp"
+#include "harness/whole_file.hpp"
 
 namespace reprolab::verify {
 namespace {

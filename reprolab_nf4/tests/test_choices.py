@@ -1,11 +1,13 @@
 """Tables of measured times, and which way of multiplying they choose. Needs no torch."""
 
 import json
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from reprolab_nf4 import DropinError, choices
+from reprolab_nf4 import DropinError, choices, whole_file
 from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
 
 SMALL = {1: {"few_rows": 5.0, OWN: 12.0}, 64: {"many_rows": 13.0, DEQUANTIZE: 18.0, OWN: 19.0}}
@@ -124,9 +126,19 @@ def test_where_a_table_is_to_be_written_is_known_before_it_is_measured(tmp_path,
     (tmp_path / "file").touch()
     for good in (tmp_path / "a/b.json", tmp_path / "file"):
         assert choices.writable(good) == good
-    for wrong in (tmp_path, tmp_path / "file/b.json"):
-        assert refused(choices.writable, wrong) == f"{wrong}: cannot be written"
-    assert refused(choices.writable, "x" * 5000).endswith("x: cannot be written")
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe")
+    for wrong, why in (
+        (tmp_path, "Is a directory"),
+        (tmp_path / "file/b.json", "Not a directory"),
+        (tmp_path / "loop", "Too many levels of symbolic links"),
+        (tmp_path / "pipe", "Not a regular file"),
+        ("/dev/null", "Not a regular file"),
+        ("x" * 256, "File name too long"),
+    ):
+        assert refused(choices.writable, wrong) == f"{wrong}: cannot be written: {why}"
+        assert refused(choices.write, Path(wrong), TABLE).startswith(f"{wrong}: cannot be written")
+    assert Path("/dev/null").is_char_device()
     for wrong in (None, 5, b"table.json"):
         for function in (choices.writable, choices.read):
             assert refused(function, wrong) == f"table: give a file's path, not {wrong!r}"
@@ -142,10 +154,10 @@ def test_a_table_that_cannot_be_written_leaves_what_was_there(tmp_path, monkeypa
     path = tmp_path / "table.json"
     path.write_text("what was there")
 
-    def full(self, target):
+    def full(self, content):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(type(path), "replace", full)
+    monkeypatch.setattr(whole_file.TemporaryFile, "write", full)
     with pytest.raises(DropinError, match=r"table.json: cannot be written: No space left"):
         choices.write(path, TABLE)
     assert path.read_text() == "what was there"

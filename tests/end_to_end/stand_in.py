@@ -35,8 +35,7 @@ def content(job, wrong=(), lost=()):
             if row.kernel in lost:
                 made.fail(found, "not_measured", "CUPTI recorded 2 of 3 forward passes")
             records.append(found)
-    commit, dirty = job.commit
-    origin = made.provenance(argv=job.argv, commit=commit, dirty=dirty, instrument="events")
+    origin = made.provenance(argv=job.argv, instrument="events", **job.sources.told())
     return result_file.content("end_to_end", cell.pass_name, origin, records)
 
 

@@ -12,6 +12,7 @@ from on_cpu import CPU, stand_ins  # noqa: F401
 
 from experiments.product import layers, peers
 from records.results import load
+from records.sources import Sources
 from reprolab_nf4 import choices, measuring
 from reprolab_nf4.bounds import Wrong, activations, interval
 
@@ -246,7 +247,7 @@ def test_a_run_that_was_stopped_goes_on_with_what_it_lacks(run, tmp_path, monkey
             run(rows="1,2,4")
         return measured == list(at)
 
-    monkeypatch.setattr(peers, "checkout", lambda: ("a" * 40, False))
+    monkeypatch.setattr(peers, "checkout", lambda: Sources("a" * 40, False, "c" * 64))
     assert stopped(1, 2) and stopped() and not (tmp_path / "peers.json").exists()
     before = load(kept, "product", "peers").records
     status, found = run(rows="1,2,4")
@@ -258,7 +259,7 @@ def test_a_run_that_was_stopped_goes_on_with_what_it_lacks(run, tmp_path, monkey
     assert stopped(1, 2), "a finished run is not gone on with"
     monkeypatch.setattr(layers, "version", lambda package: "1.2.4")
     assert stopped(1, 2), "another version was measured with nothing yet"
-    monkeypatch.setattr(peers, "checkout", lambda: ("b" * 40, False))
+    monkeypatch.setattr(peers, "checkout", lambda: Sources("b" * 40, False, "c" * 64))
     assert stopped(1, 2), "nor were other sources"
 
 

@@ -21,6 +21,7 @@ from records import parts
 from records.errors import InputError
 from records.folders import result_files
 from records.json_files import ROOT
+from records.provenance import checkout
 from records.results import load
 
 COMMIT, INSTALLED = "a" * 40, "Python 3.12.3, torch 2.11.0, bitsandbytes 0.50.2"
@@ -163,15 +164,15 @@ def test_other_choices_are_another_run(tmp_path):
 
 def test_what_is_done(measure, output):
     measure(*QWEN, "--batches", "2")
-    partial, is_done = parts.read(output), parts.is_done
-    assert is_done(partial, (COMMIT, False), "")  # the driver does not say which GPU
+    partial, is_done, now = parts.read(output), parts.is_done, checkout()
+    assert is_done(partial, now, "")  # the driver does not say which GPU
     for outcome, why, done in (
         ("unsupported", "out of memory: more", False),
         ("unsupported", "cannot be captured", True),
         ("not_measured", "CUPTI recorded 2 of 3 forward passes", False),
     ):
         made.fail(partial["records"][1], outcome, why)
-        assert is_done(partial, (COMMIT, False), "") is done
+        assert is_done(partial, now, "") is done
 
 
 def test_what_is_of_other_sources_is_measured_again(measure, jobs, output, monkeypatch):

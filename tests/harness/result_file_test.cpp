@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/errors.hpp"
+#include "harness/whole_file.hpp"
 #include "tests/message_of.hpp"
 #include "tests/temporary_folder.hpp"
 

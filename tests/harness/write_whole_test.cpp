@@ -1,6 +1,9 @@
 // A result file is written completely or not at all.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -8,7 +11,7 @@
 #include <thread>
 
 #include "harness/errors.hpp"
-#include "harness/result_file.hpp"
+#include "harness/whole_file.hpp"
 #include "tests/message_of.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -83,26 +86,94 @@ TEST(WriteWhole, AFullDiskLeavesTheOldFileAndNoTemporaryOne) {
     const FileSizeLimit limit(4096);
     message = message_of<UsageError>([&] { write_whole(path, {std::string(100000, 'x')}); });
   }
-  EXPECT_EQ(message,
-            path +
-                ": cannot be written (the folder is not writable or is full); choose another "
-                "--output");
+  EXPECT_EQ(message, path + ": cannot be written (File too large); choose another --output");
   EXPECT_EQ(folder.names(), Names{"a.json"});
   EXPECT_EQ(content_of(path), "old");
 }
 
+/// What write_whole and require_writable both say.
+std::string refusal(const std::string& path) {
+  const auto early = message_of<UsageError>([&] { require_writable(path); });
+  EXPECT_EQ(message_of<UsageError>([&] { write_whole(path, {"text"}); }), early);
+  return early;
+}
+
 TEST(WriteWhole, RefusesAFileThatCannotBeLikeRequireWritable) {
   const OwnFolder folder;
+  const std::string root = folder.path().string();
   std::filesystem::create_directory(folder.path() / "taken");
+  std::filesystem::create_symlink("loop", folder.path() / "loop");
+  std::filesystem::create_symlink("taken", folder.path() / "linked");
+  std::filesystem::create_symlink("/dev/null", folder.path() / "device");
+  mkfifo((root + "/pipe").c_str(), 0600);
+  folder.write("file", "");
+  const auto before = folder.names();
   for (const auto& [path, why] : std::vector<std::pair<std::string, std::string>>{
-           {(folder.path() / "taken").string(), "Is a directory"},
-           {folder.write("file", "").string() + "/a.json", "Not a directory"},
-           {"/proc/reprolab.json", "the folder is not writable or is full"}}) {
-    const std::string line = path + ": cannot be written (" + why + "); choose another --output";
-    EXPECT_EQ(message_of<UsageError>([&] { write_whole(path, {"text"}); }), line);
-    EXPECT_EQ(message_of<UsageError>([&] { require_writable(path); }), line);
+           {root + "/taken", "Is a directory"},
+           {root + "/linked", "Is a directory"},
+           {root + "/new/", "Is a directory"},
+           {root + "/file/a.json", "Not a directory"},
+           {root + "/loop", "Too many levels of symbolic links"},
+           {root + "/" + std::string(256, 'x'), "File name too long"},
+           {root + "/new/" + std::string(256, 'x') + "/a.json", "File name too long"},
+           {"/proc/reprolab.json", "No such file or directory"},
+           {"/dev/null", "Not a regular file"},
+           {root + "/device", "Not a regular file"},
+           {root + "/pipe", "Not a regular file"}}) {
+    EXPECT_EQ(refusal(path), path + ": cannot be written (" + why + "); choose another --output");
   }
-  EXPECT_EQ(folder.names(), (Names{"file", "taken"}));
+  EXPECT_EQ(folder.names(), before);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  EXPECT_TRUE(std::filesystem::is_fifo(folder.path() / "pipe"));
+}
+
+TEST(WriteWhole, FollowsLinksAndLeavesThem) {
+  const OwnFolder folder;
+  folder.write("target", "old");
+  std::filesystem::create_symlink("target", folder.path() / "near");
+  std::filesystem::create_symlink(folder.path() / "near", folder.path() / "far");
+  std::filesystem::create_symlink("new/absent", folder.path() / "dangling");
+  for (const auto& [link, target] :
+       {std::pair{"near", "target"}, {"far", "target"}, {"dangling", "new/absent"}}) {
+    write_whole(folder.path() / link, {link});
+    EXPECT_TRUE(std::filesystem::is_symlink(folder.path() / link));
+    EXPECT_EQ(content_of(folder.path() / target), link);
+  }
+  EXPECT_EQ(folder.names(), (Names{"dangling", "far", "near", "new", "target"}));
+}
+
+TEST(WriteWhole, TakesTheLongestNameThatAFileCanHave) {
+  const OwnFolder folder;
+  const std::string name(255, 'x');
+  require_writable(folder.path() / name);
+  write_whole(folder.path() / name, {"text"});
+  EXPECT_EQ(content_of(folder.path() / name), "text");
+}
+
+/// Those alone whose writers are dead, and which a writer of ours made.
+TEST(WriteWholeDeathTest, RemovesWhatAKilledWriterLeft) {
+  const OwnFolder folder;
+  EXPECT_EXIT(
+      {
+        const std::jthread killer([process = getpid(), &folder] {
+          while (folder.names().empty()) std::this_thread::yield();
+          kill(process, SIGKILL);
+        });
+        write_whole(folder.path() / "a.json", {std::string(400'000'000, 'x')});
+        std::this_thread::sleep_for(std::chrono::seconds(10));
+      },
+      testing::KilledBySignal(SIGKILL), "");
+  ASSERT_EQ(folder.names().size(), 1u);
+  EXPECT_NE(folder.names(), Names{"a.json"});
+  folder.write("another.partial", "");
+  const auto live = folder.write(".reprolab-tmp-live", "");
+  const int writer = open(live.c_str(), O_RDONLY);
+  ASSERT_EQ(flock(writer, LOCK_EX), 0);
+  write_whole(folder.path() / "b.json", {"text"});
+  EXPECT_EQ(folder.names(), (Names{".reprolab-tmp-live", "another.partial", "b.json"}));
+  close(writer);
+  write_whole(folder.path() / "b.json", {"text"});
+  EXPECT_EQ(folder.names(), (Names{"another.partial", "b.json"}));
 }
 
 TEST(RequireWritable, LeavesTheFolderAsItWas) {

@@ -3,7 +3,9 @@
 import pytest
 from edited import few
 
-from records.captions import machine
+from plots.record import faults
+from records import sources
+from records.captions import commit, machine
 from records.results import parse
 
 EMPTY = dict.fromkeys(("sm_mhz", "power_w", "temperature_c"))
@@ -37,3 +39,26 @@ def test_clocks_and_throttling(tmp_path, clocks, gpu, seen, said):
     for i, row in enumerate(file["records"]):
         row["clocks"]["sm_mhz_during"] = seen[i % len(seen)] if seen else None
     assert said in "; ".join(machine(parse(tmp_path / "shapes.json", file))[:3])
+
+
+def test_sources_that_are_not_the_commits_are_said(tmp_path):
+    """The digest decides where the commit is known here, whatever the file says of it."""
+    head = sources.git("rev-parse", "HEAD").strip()
+    own = sources.of_commit(head)
+    if not own:
+        pytest.skip("no history")
+    for known, digest, dirty, said in (
+        (head, own, False, head[:9]),
+        (head, None, False, head[:9]),  # older than the digest
+        (head, None, True, f"{head[:9]}+dirty"),
+        (head, "c" * 64, False, f"{head[:9]}+dirty (sources ccccccccc)"),
+        (head, "c" * 64, True, f"{head[:9]}+dirty (sources ccccccccc)"),
+        ("a" * 40, "c" * 64, False, "aaaaaaaaa"),  # a commit that is not known here
+    ):
+        file = few("table2/shapes")
+        file["provenance"] |= {"commit": known, "dirty": dirty}
+        file["provenance"] |= {"sources_sha256": digest} if digest else {}
+        results = parse(tmp_path / "shapes.json", file)
+        assert commit(results) == said
+        refused = any("sources" in fault for fault in faults(results))
+        assert refused is ("+dirty" in said)

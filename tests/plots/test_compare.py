@@ -25,8 +25,8 @@ from records.comparison import (
     times,
 )
 from records.json_files import ROOT
-from records.provenance import git
 from records.results import Metric
+from records.sources import git
 
 KERNEL, PROBLEM = "shared_lut", "qwen3-32b/batch2/fp16/b64"
 OLDER = "1f059ff:data/recorded/h200/table2"

@@ -12,7 +12,8 @@ import pytest
 
 from records.errors import InputError
 from records.json_files import ROOT
-from records.output import write_files
+from records.output import check_place, write_files
+from reprolab_nf4.whole_file import TemporaryFile
 
 OLD, NEW = b"old", b"new"
 
@@ -43,15 +44,18 @@ def test_all_files_and_nothing_else_as_the_umask_says(files, tmp_path):
 
 @pytest.mark.parametrize("which", ["a.md", "c.svg"])
 def test_a_full_disk_leaves_every_old_file(files, tmp_path, monkeypatch, which):
-    before, write = contents(tmp_path), Path.write_bytes
+    before, write = contents(tmp_path), TemporaryFile.write
+    full = [path.name for path in files].index(which)
+    begun = []
 
-    def fill(path: Path, content: bytes) -> int:
-        if path.name.endswith(which):
-            write(path, content[:1])
+    def fill(file: TemporaryFile, content: bytes) -> None:
+        begun.append(file)
+        if len(begun) == full + 1:
+            write(file, content[:1])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return write(path, content)
+        write(file, content)
 
-    monkeypatch.setattr(Path, "write_bytes", fill)
+    monkeypatch.setattr(TemporaryFile, "write", fill)
     said = f"^{tmp_path}/{which}: cannot be written: No space left on device$"
     with pytest.raises(InputError, match=said):
         write_files(files)
@@ -60,16 +64,44 @@ def test_a_full_disk_leaves_every_old_file(files, tmp_path, monkeypatch, which):
 
 def test_what_is_in_the_way_keeps_the_others(files, tmp_path):
     (tmp_path / "z").mkdir()
-    with pytest.raises(InputError, match=f"^{tmp_path}/z: cannot be written: it is a folder$"):
-        write_files(files | {tmp_path / "z": NEW})
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match=f"^{tmp_path}/pipe: cannot be written: it is no regular"):
-        write_files(files | {tmp_path / "pipe": NEW})
-    with pytest.raises(InputError, match=r"^\.: cannot be written: it is a folder$"):
-        write_files(files | {Path(): NEW})
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "device").symlink_to("/dev/null")
+    for path, why in (
+        (tmp_path / "z", "Is a directory"),
+        (Path(), "Is a directory"),
+        (tmp_path / "pipe", "Not a regular file"),
+        (tmp_path / "device", "Not a regular file"),
+        (Path("/dev/null"), "Not a regular file"),
+        (tmp_path / "loop", "Too many levels of symbolic links"),
+        (tmp_path / ("x" * 256), "File name too long"),
+    ):
+        for write in (check_place, lambda path: write_files(files | {path: NEW})):
+            with pytest.raises(InputError) as error:
+                write(path)
+            assert str(error.value) == f"{path}: cannot be written: {why}"
+    assert Path("/dev/null").is_char_device()
     with pytest.raises(InputError, match=f"^{tmp_path}/a.md: cannot be written: File exists$"):
         write_files({tmp_path / "a.md/a": NEW})
     assert all(path.read_bytes() == OLD for path in files)
+    assert not list(tmp_path.glob(".reprolab-tmp-*"))
+
+
+def test_links_are_followed_and_stay(tmp_path):
+    (tmp_path / "target").write_bytes(OLD)
+    (tmp_path / "near").symlink_to("target")
+    (tmp_path / "far").symlink_to(tmp_path / "near")
+    (tmp_path / "dangling").symlink_to("new/absent")
+    for link, target in (("near", "target"), ("far", "target"), ("dangling", "new/absent")):
+        check_place(tmp_path / link)
+        write_files({tmp_path / link: link.encode()})
+        assert (tmp_path / link).is_symlink()
+        assert (tmp_path / target).read_bytes() == link.encode()
+
+
+def test_the_longest_name_is_taken(tmp_path):
+    write_files({tmp_path / ("x" * 255): NEW})
+    assert contents(tmp_path) == {"x" * 255: NEW}
 
 
 PROGRAM = """
@@ -77,15 +109,16 @@ import os, signal, sys
 from pathlib import Path
 from records import interruption
 from records.output import write_files
+from reprolab_nf4.whole_file import TemporaryFile
 number, folder = int(sys.argv[1]), Path(sys.argv[2])
 if number != signal.SIGKILL: signal.signal(number, signal.SIG_DFL)  # nohup ignores it
 interruption.end_quietly()
-write = Path.write_bytes
-def interrupted(path, content):
-    write(path, content[:1])
-    if path.name.endswith('b.png'): os.kill(os.getpid(), number)
-    return write(path, content)
-Path.write_bytes = interrupted
+write, begun = TemporaryFile.write, []
+def interrupted(file, content):
+    begun.append(file)
+    if len(begun) == 2: os.kill(os.getpid(), number)
+    write(file, content)
+TemporaryFile.write = interrupted
 write_files({folder / name: b'new' for name in ('a.md', 'b.png', 'c.svg')})
 """
 
@@ -102,11 +135,17 @@ def test_a_signal_waits_until_the_files_are_in_place(files, tmp_path):
 
 
 def test_what_a_killed_process_left_goes_with_the_next(files, tmp_path):
+    """But not what another process still writes."""
     assert write_with_signal(signal.SIGKILL, tmp_path).returncode == -signal.SIGKILL
     assert all(path.read_bytes() == OLD for path in files)
-    assert (tmp_path / ".reprolab-tmp-b.png").exists()
+    assert len(list(tmp_path.glob(".reprolab-tmp-*"))) == 2
+    live = tmp_path / ".reprolab-tmp-live"
+    with live.open("wb") as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        write_files({tmp_path / "other": NEW})
+        assert list(tmp_path.glob(".reprolab-tmp-*")) == [live]
     write_files({tmp_path / "other": NEW})
-    assert not list(tmp_path.glob(".reprolab-tmp-*"))
+    assert not live.exists()
 
 
 def test_one_folder_with_two_names_is_locked_once(tmp_path):
@@ -121,6 +160,7 @@ def test_what_lies_in_the_way_is_not_followed_nor_removed(tmp_path):
     (tmp_path / ".reprolab-tmp-a").symlink_to(tmp_path / "theirs")
     (tmp_path / ".tmp-notes").write_bytes(OLD)
     write_files({tmp_path / "a": NEW})
+    (tmp_path / ".reprolab-tmp-a").unlink()  # a link is nobody's temporary file
     assert contents(tmp_path) == {"a": NEW, "theirs": OLD, ".tmp-notes": OLD}
 
 

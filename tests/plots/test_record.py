@@ -288,7 +288,7 @@ def test_a_pass_that_is_missing_and_other_gpus_are_refused(edited, project, caps
     nothing = "/empty: holds no experiment's results; make reproduce-table2 makes some"
     assert refused("a100", project / "empty") == nothing
     (project / "data/recorded/README.md").mkdir()  # where the page of both would be
-    assert refused("a100", results).endswith("README.md: cannot be written: it is a folder")
+    assert refused("a100", results).endswith("README.md: cannot be written: Is a directory")
     (results / "table2/shapes.json").unlink()
     missing = "/mine/table2/shapes.json: cannot be read: No such file or directory" + AGAIN
     assert refused("a100", results) == missing

@@ -10,7 +10,7 @@ from plots.cli import main
 from records import comparison
 from records.comparison import RUN_TO_RUN, recorded_spread
 from records.json_files import ROOT, read_json
-from records.provenance import git
+from records.sources import git
 
 IN_A_ROW = [
     f"{commit}:data/repetitions/{i}"

@@ -1,6 +1,36 @@
 """How result files of parts of a run are joined."""
 
+import made
+import pytest
+
 from records import parts
+from records.sources import Sources
+
+NOW = Sources("a" * 40, False, "c" * 64)
+
+
+def partial(**provenance):
+    origin = made.provenance(**NOW.told() | provenance)
+    return {"provenance": origin, "records": [{"outcome": "bit_exact", "reason": ""}]}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "done"),
+    [
+        ({}, NOW, True),
+        ({"commit": "b" * 40}, NOW, False),
+        ({"sources_sha256": "d" * 64}, NOW, False),
+        ({"dirty": True}, NOW, False),
+        ({}, NOW._replace(dirty=True), False),
+        ({"dirty": True}, NOW._replace(dirty=True), False),  # nothing is known of how they differ
+        ({"commit": "unknown"}, NOW._replace(commit="unknown", dirty=True), False),
+    ],
+)
+def test_rows_of_other_sources_are_measured_again(then, now, done):
+    found = partial(**then)
+    assert parts.is_done(found, now, "") is done
+    assert parts.is_done(found, now, found["provenance"]["gpu"]["name"]) is done
+    assert parts.is_done(found, now, "another GPU") is False
 
 
 def test_the_command_of_several_partial_results_measures_all_of_them():

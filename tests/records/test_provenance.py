@@ -6,8 +6,10 @@ import subprocess
 
 import pytest
 
-from records import provenance
+from records import provenance, sources
+from records.errors import InputError
 from records.json_files import ROOT
+from records.sources import Sources
 
 DEPEND = ["CMakeLists.txt", "experiments/end_to_end/plan.py", "kernels/nf4/streaming.cu"]
 DEPEND += ["profiling/sass/code.py", "records/provenance.py"]
@@ -36,20 +38,94 @@ def committed(tmp_path, monkeypatch):
     git(tmp_path, "init", "--quiet")
     git(tmp_path, "add", "--all")
     git(tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "all")
-    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
     monkeypatch.delenv("REPROLAB_COMMIT", raising=False)
+    sources.of_commit.cache_clear()
     return tmp_path
 
 
+def head(folder):
+    return git(folder, "rev-parse", "HEAD").stdout.strip()
+
+
 def test_what_rows_depend_on_makes_a_checkout_dirty(committed):
-    assert provenance.checkout() == (git(committed, "rev-parse", "HEAD").stdout.strip(), False)
+    clean = provenance.checkout()
+    assert clean == Sources(head(committed), False, sources.of_commit(head(committed)))
     for name in DEPEND:
         before = (committed / name).read_bytes()
         (committed / name).write_bytes(before + b"\n")
-        assert provenance.checkout()[1] is True, name
+        assert provenance.checkout().dirty is True, name
+        assert provenance.checkout().sha256 != clean.sha256
         (committed / name).write_bytes(before)
+    assert provenance.checkout() == clean
     (committed / "kernels/nf4/new.cu").touch()
-    assert provenance.checkout()[1] is True
+    assert provenance.checkout().dirty is True
+
+
+HIDDEN = {
+    "untracked files are not shown": ("config", "status.showUntrackedFiles", "no"),
+    "assumed unchanged": ("update-index", "--assume-unchanged", "kernels/nf4/streaming.cu"),
+    "left out of the work tree": ("update-index", "--skip-worktree", "kernels/nf4/streaming.cu"),
+}
+
+
+@pytest.mark.parametrize("words", HIDDEN.values(), ids=HIDDEN.keys())
+def test_what_git_is_told_to_overlook_makes_it_dirty_as_well(committed, words):
+    git(committed, *words)
+    clean = provenance.checkout()
+    assert clean.dirty is False
+    name = "new.cu" if words[0] == "config" else "streaming.cu"
+    (committed / "kernels/nf4" / name).write_text("other code")
+    assert git(committed, "status", "--porcelain").stdout == ""
+    assert provenance.checkout().dirty is True
+    assert provenance.checkout().sha256 != clean.sha256
+
+
+@pytest.mark.parametrize("where", [".git/info/exclude", ".gitignore"])
+def test_what_git_ignores_is_compiled_and_counts(committed, where):
+    with (committed / where).open("a") as file:
+        file.write("new*\n")
+    assert provenance.checkout().dirty is False
+    (committed / "kernels/nf4/new.cu").touch()
+    assert provenance.checkout().dirty is True
+    (committed / "kernels/nf4/new.cu").unlink()
+    (committed / "elsewhere").mkdir()
+    (committed / "kernels/new").symlink_to("../elsewhere")  # a folder
+    assert provenance.checkout().dirty is True
+
+
+def test_what_python_leaves_does_not_count(committed):
+    (committed / "records/__pycache__").mkdir()
+    (committed / "records/__pycache__/sources.cpython-312.pyc").touch()
+    assert provenance.checkout().dirty is False
+
+
+def test_a_program_of_other_sources_is_dirty(committed):
+    """Compiled before a source was changed or checked out."""
+    own = sources.compiled_digest(sources.on_disk())
+    assert sources.found(own) == sources.found()
+    (committed / "records/provenance.py").write_text("# is not compiled\n")
+    assert sources.compiled_digest(sources.on_disk()) == own
+    git(committed, "checkout", "--", ".")
+    other = sources.found("0" * 64)
+    assert (other.commit, other.dirty) == (head(committed), True)
+    assert other.sha256 not in (sources.found().sha256, sources.found("1" * 64).sha256)
+
+
+def test_a_refusal_of_git_is_said(committed, monkeypatch, capfd):
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    found = provenance.checkout()
+    assert (found.commit, found.dirty) == ("unknown", True)
+    assert "dubious ownership" in capfd.readouterr().err
+
+
+def test_a_given_commit_that_is_known_is_compared(committed, monkeypatch):
+    clean = provenance.checkout()
+    monkeypatch.setenv("REPROLAB_COMMIT", clean.commit)
+    monkeypatch.setenv("REPROLAB_DIRTY", "0")
+    assert provenance.checkout() == clean
+    (committed / "kernels/nf4/streaming.cu").write_text("other code")
+    assert provenance.checkout().dirty is True
 
 
 def test_documents_results_and_what_reads_them_do_not(committed):
@@ -57,28 +133,36 @@ def test_documents_results_and_what_reads_them_do_not(committed):
         (committed / name).parent.mkdir(parents=True, exist_ok=True)
         with (committed / name).open("a") as file:
             file.write("\n")
-    assert provenance.checkout()[1] is False
+    assert provenance.checkout().dirty is False
 
 
-def test_what_is_no_checkout_may_say_its_commit(tmp_path, monkeypatch):
-    monkeypatch.setattr(provenance, "ROOT", tmp_path)
-    monkeypatch.delenv("REPROLAB_COMMIT", raising=False)
-    monkeypatch.setattr(provenance, "row_sources", list)
-    assert provenance.checkout() == ("unknown", True)
-    monkeypatch.setenv("REPROLAB_COMMIT", "abc")
-    assert provenance.checkout() == ("abc", True)
+def test_what_is_no_checkout_may_say_its_commit(committed, monkeypatch, capfd):
+    shutil.rmtree(committed / ".git")
+    found = provenance.checkout()
+    assert (found.commit, found.dirty) == ("unknown", True)
+    assert capfd.readouterr().err == ""
+    monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)
+    assert provenance.checkout() == Sources("a" * 40, True, found.sha256)
     monkeypatch.setenv("REPROLAB_DIRTY", "0")
-    assert provenance.checkout() == ("abc", False)
+    assert provenance.checkout() == Sources("a" * 40, False, found.sha256)
+    assert sources.found("0" * 64).dirty is True  # a program that is of other sources than these
+    monkeypatch.setenv("REPROLAB_COMMIT", "abc")
+    with pytest.raises(InputError, match="REPROLAB_COMMIT"):
+        provenance.checkout()
+
+
+def patterns():
+    return sources.patterns_of((ROOT / sources.LIST).read_text())
 
 
 def test_every_path_of_the_project_is_a_source_or_is_none():
     """A new one is to be added to NO_SOURCES here or to row_sources."""
-    sources = [line for line in provenance.row_sources() if not line.startswith(":!")]
-    named = {*sources, *NO_SOURCES}
+    listed = [line for line in patterns() if not line.startswith(":!")]
+    named = {*listed, *NO_SOURCES}
     tracked = git(ROOT, "ls-files").stdout.splitlines()
     parents = {path: {path, *map(str, (ROOT / path).relative_to(ROOT).parents)} for path in tracked}
     assert [path for path in tracked if not named & parents[path]] == []
-    assert [name for name in sources if not any(name in found for found in parents.values())] == []
+    assert [name for name in listed if not any(name in found for found in parents.values())] == []
 
 
 def imported(file):
@@ -104,7 +188,7 @@ def test_every_module_that_makes_rows_is_covered():
         if file not in found:
             found.add(file)
             left += imported(file)
-    sources = tuple(line for line in provenance.row_sources() if not line.startswith(":!"))
+    listed = tuple(line for line in patterns() if not line.startswith(":!"))
     names = {str(file.relative_to(ROOT)) for file in found}
-    covered = {name for name in names if name.startswith(sources)}
+    covered = {name for name in names if name.startswith(listed)}
     assert covered and all(name.startswith("plots/") for name in names - covered)

@@ -47,6 +47,12 @@ TEST(Compare, TakesBitsAndNoNumbersAndArraysOfOneLength) {
   const std::vector<std::uint16_t> three(3), four(4);
   EXPECT_EQ(message_of<std::invalid_argument>([&] { compare_bits(three, four); }),
             "cannot compare 3 elements with 4; pass both in full");
+  for (const auto& [low, high, actual] :
+       {std::tuple{three, four, three}, {four, three, four}, {four, three, three}}) {
+    EXPECT_THROW(compare_within(low, high, actual), std::invalid_argument);
+  }
+  EXPECT_EQ(message_of<std::invalid_argument>([&] { compare_within(three, four, three); }),
+            "cannot compare 4 elements with 3; pass both in full");
 }
 
 template <class Bits>

@@ -17,7 +17,7 @@ MAY_USE = {
     "harness": ("kernels", "reference", "profiling"),
     "programs": ("harness",),
     "reprolab_nf4/csrc": ("kernels",),
-    "records": (),
+    "records": ("reprolab_nf4",),
     "claims": ("records",),
     "compile": ("records",),
     "reprolab_nf4": (),

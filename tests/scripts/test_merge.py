@@ -95,7 +95,13 @@ def test_what_could_not_be_read_is_not_written(merge, tmp_path, write, capsys):
 
 
 @pytest.mark.parametrize(
-    "change", [{"commit": "f" * 40}, {"dirty": True}, {"instrument": "events"}]
+    "change",
+    [
+        {"commit": "f" * 40},
+        {"dirty": True},
+        {"sources_sha256": "c" * 64},
+        {"instrument": "events"},
+    ],
 )
 def test_what_is_of_other_sources_is_left_out(merge, tmp_path, write, capsys, change):
     files = [replay([2], "07:00", **change), replay([4], "08:00")]

@@ -105,6 +105,52 @@ TEST(ProductBounds, GrowsWithTheTermsUpToTheLengthOfARow) {
   EXPECT_NEAR(of(32), (31 + 8) * 0x1p-23, 1e-10);
 }
 
+/// Where roundings are many, they multiply: gamma(a) = a u / (1 - a u), a fifth above a u here.
+TEST(ProductBounds, ManyRoundingsAreMoreThanTheirSum) {
+  const Small small;
+  Nf4Product product = small.view();
+  product.k = std::int64_t{1} << 20;
+  const double roundings = (product.k - 1) + product.k / 4.0, sum = roundings * 0x1p-23;
+  const double error =
+      error_bound(product, Reading::dequantized_weights, {product.k, 1.0 * product.k}, 1, 0);
+  EXPECT_NEAR(error, sum / (1 - sum), 1e-8);
+  EXPECT_GT(error, 1.15 * sum);
+}
+
+/// Step 6, alone: one term has no addition.
+TEST(ProductBounds, OneTermHasTheRoundingsOfTheReference) {
+  const Small small;
+  for (const double magnitude : {1.0, 1000.0}) {
+    EXPECT_DOUBLE_EQ(
+        error_bound(small.view(), Reading::dequantized_weights, {1, 1.0}, magnitude, 0),
+        32 * 0x1p-52 * magnitude);
+  }
+  const double with_bias = 0x1p-23 / (1 - 0x1p-23) * 1008 + 32 * 0x1p-52 * 1008;
+  EXPECT_DOUBLE_EQ(error_bound(small.view(), Reading::dequantized_weights, {1, 1.0}, 1000, -8),
+                   with_bias);
+}
+
+/// Step 4, alone: what has no magnitude may still have rounded small numbers.
+TEST(ProductBounds, SmallNumbersByHand) {
+  const Small small;
+  Nf4Product product = small.view();
+  const RowOfInputs row{3, 5.0};
+  const auto of = [&](Reading reading) { return error_bound(product, reading, row, 0, 0); };
+  const double additions = 2 + 2, in_fp32 = (2 * 3 + additions + 2 + 2 * 5.0) * 0x1p-126;
+  EXPECT_DOUBLE_EQ(of(Reading::dequantized_weights), 2 * in_fp32);
+  EXPECT_DOUBLE_EQ(of(Reading::rounded_entries), 2 * in_fp32);
+  const double in_fp16 = 2 * (in_fp32 + (2 * 5.0 + 3) * 0x1p-24);
+  EXPECT_DOUBLE_EQ(of(Reading::rounded_products), in_fp16);
+  for (const float offset : {8.0f, -8.0f}) {
+    product.nested_offset = offset;
+    EXPECT_DOUBLE_EQ(of(Reading::rounded_products), in_fp16 + 2 * 5.0 * 8 * 0x1p-23);
+    EXPECT_DOUBLE_EQ(of(Reading::rounded_entries), 2 * in_fp32);
+  }
+  product.nested_offset = 0;
+  product.type = WeightType::bf16;  // whose small numbers are those of fp32
+  EXPECT_DOUBLE_EQ(of(Reading::rounded_products), 2 * in_fp32);
+}
+
 /// And where a step may overflow, every number is allowed.
 TEST(ProductBounds, ASumBeyondTheLargestNumberMayBeInfinite) {
   Small small;

@@ -1,0 +1,43 @@
+#include "harness/sources.hpp"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+
+#include "compiled_sources.hpp"  // which the build writes
+#include "harness/errors.hpp"
+
+namespace reprolab {
+namespace {
+
+/// What a shell's command prints; empty if it cannot be started.
+std::string output_of(const char* command) {
+  FILE* pipe = popen(command, "r");
+  if (pipe == nullptr) return "";
+  std::string output;
+  std::array<char, 256> chunk;
+  while (std::fgets(chunk.data(), chunk.size(), pipe) != nullptr) output += chunk.data();
+  pclose(pipe);
+  return output;
+}
+
+}  // namespace
+
+std::string compiled_sources() { return REPROLAB_COMPILED_SOURCES; }
+
+nlohmann::json find_sources(const std::filesystem::path& root, const std::string& compiled) {
+  const auto program = root / "records/sources.py";
+  setenv("REPROLAB_SOURCES", program.c_str(), 1);  // no part of the shell's text
+  setenv("REPROLAB_COMPILED", compiled.c_str(), 1);
+  const auto found = nlohmann::json::parse(
+      output_of("python3 -I \"$REPROLAB_SOURCES\" found \"$REPROLAB_COMPILED\""), nullptr,
+      /*allow_exceptions=*/false);
+  if (!found.is_object()) {
+    complain("the commit is not known", ("python3 cannot run " + program.string()).c_str());
+    return {{"commit", "unknown"}, {"dirty", true}};
+  }
+  if (found.contains("wrong")) throw UsageError(found.at("wrong").get<std::string>());
+  return found;
+}
+
+}  // namespace reprolab

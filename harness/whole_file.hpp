@@ -1,0 +1,19 @@
+// Files that are written whole or not at all: records/output.py is the same for Python.
+#pragma once
+
+#include <filesystem>
+#include <initializer_list>
+#include <string_view>
+
+namespace reprolab {
+
+/// Writes `parts`, one after the other, to `path` whole or not at all: to a temporary file next to
+/// it, which is then renamed. Creates the folder, follows links, and replaces nothing but regular
+/// files. If that fails, throws UsageError that names the path, and the option that gave it.
+void write_whole(const std::filesystem::path& path, std::initializer_list<std::string_view> parts,
+                 std::string_view option = "--output");
+
+/// Throws the same error early, before hours of measurements are lost; leaves no file.
+void require_writable(const std::filesystem::path& path);
+
+}  // namespace reprolab

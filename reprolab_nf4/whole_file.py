@@ -1,0 +1,103 @@
+"""Files that are put in place whole: harness/whole_file.cpp is the same in C++.
+
+Needs nothing but the standard library; what goes wrong is an OSError.
+"""
+
+import errno
+import fcntl
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+PREFIX = ".reprolab-tmp-"  # before the name of a file that is not in place yet
+NAME_MAX = 255
+
+
+def target_of(path: Path) -> Path:
+    """The file that a path names, through links, which stay: a regular file, or one that is not
+    there. Nothing else is replaced: of a device or a pipe, a file would take the place.
+    """
+    if any(len(os.fsencode(name)) > NAME_MAX for name in path.parts):
+        raise failure(errno.ENAMETOOLONG)
+    if path.is_dir():
+        raise failure(errno.EISDIR)
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "Not a regular file")
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise failure(errno.ELOOP)
+    return target
+
+
+def check_place(path: Path) -> None:
+    """OSError where no file could be put there; before what is to be written takes long."""
+    folder = next(p for p in target_of(path).parents if p.exists())
+    if not folder.is_dir():
+        raise failure(errno.ENOTDIR)
+    if not os.access(folder, os.W_OK):
+        raise failure(errno.EACCES)
+
+
+def failure(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+class TemporaryFile:
+    """A file beside the one that is written. Its writer holds a lock on it, so that whoever writes
+    in the folder next knows whether it is still being written.
+    """
+
+    def __init__(self, folder: Path):
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+        while True:
+            self.path = folder / f"{PREFIX}{secrets.token_hex(8)}"
+            self.file = os.open(self.path, flags, 0o666)
+            with suppress(OSError):  # a file system without locks has no file removed either
+                fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(self.file).st_nlink:
+                return
+            os.close(self.file)  # removed by another process before it was locked
+
+    def __enter__(self) -> "TemporaryFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Removes it, unless it is in place."""
+        self.path.unlink(missing_ok=True)
+        os.close(self.file)
+
+    def write(self, content: bytes) -> None:
+        left = memoryview(content)
+        while left:
+            left = left[os.write(self.file, left) :]
+
+    def put_in_place(self, target: Path) -> None:
+        self.path.replace(target)
+
+
+def write(path: Path, content: bytes) -> None:
+    target = target_of(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(target.parent) as temporary:
+        temporary.write(content)
+        temporary.put_in_place(target)
+    remove_left_files(target.parent)
+
+
+def remove_left_files(folder: Path) -> None:
+    """Removes our temporary files in the folder whose writers were killed."""
+    for left in folder.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            remove_if_left(left)
+
+
+def remove_if_left(path: Path) -> None:
+    """OSError where its writer still holds its lock, or it is a link or somebody else's."""
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(file).st_uid == os.geteuid():
+            path.unlink()
+    finally:
+        os.close(file)
