@@ -5,9 +5,8 @@ from pathlib import Path
 
 from records import result_file
 from records.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
-from records.json_files import read_json
 from records.result_file import Content
-from records.results import SCHEMA
+from records.results import SCHEMA, WRONG
 
 RETRIED = "out of memory"  # the next time there may be room
 
@@ -15,11 +14,9 @@ RETRIED = "out of memory"  # the next time there may be room
 def read(file: Path) -> Content | None:
     """None where there is none, or one that cannot be used: it is measured again."""
     try:
-        found = read_json(file)
-        SCHEMA.check(file, found)
+        return SCHEMA.read(file)
     except InputError:
         return None
-    return found
 
 
 def is_done(partial: Content | None, commit: tuple[str, bool], gpu: str) -> bool:
@@ -42,7 +39,7 @@ def is_done(partial: Content | None, commit: tuple[str, bool], gpu: str) -> bool
 
 def status_of(outcomes: Collection[str]) -> int:
     """The exit status of what measured rows with these outcomes."""
-    if not {"mismatch", "launch_failed"}.isdisjoint(outcomes):
+    if not set(WRONG).isdisjoint(outcomes):
         return WRONG_OUTPUT
     return NOT_MEASURED if "not_measured" in outcomes else 0
 
