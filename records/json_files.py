@@ -5,7 +5,8 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -86,6 +87,14 @@ def whole(text: str) -> int:
     return int(text)
 
 
+SCHEMA_ERRORS = (
+    fastjsonschema.JsonSchemaValueException,
+    fastjsonschema.JsonSchemaDefinitionException,
+    re.error,
+    AttributeError,
+)
+
+
 class Schema:
     """One JSON Schema file in data/; it is read when the first file is held against it.
 
@@ -107,9 +116,19 @@ class Schema:
     @cached_property
     def validate(self) -> Any:
         try:
-            return fastjsonschema.compile(self.definition)
-        except (fastjsonschema.JsonSchemaDefinitionException, re.error, AttributeError) as error:
+            found = fastjsonschema.compile(self.definition)
+            if self is OF_SCHEMAS:
+                found(self.definition)
+                self.check_guard(found)
+            return found
+        except SCHEMA_ERRORS as error:
             raise InputError(f"{ROOT / self.name}: is not a JSON Schema: {error}") from None
+
+    def check_guard(self, validate: Callable[[Any], Any]) -> None:
+        """InputError where a misspelt keyword would pass."""
+        with suppress(fastjsonschema.JsonSchemaValueException):
+            validate({"misspelt": 0})
+            raise InputError(f"{ROOT / self.name}: allows keywords that it does not have")
 
     @property
     def version(self) -> str | None:
