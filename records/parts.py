@@ -1,4 +1,4 @@
-"""Result files of parts of a run: which are done when it is taken up again, and all in one."""
+"""Result files of parts of a run: which are done when the run goes on, and all in one."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -56,12 +56,22 @@ def join(partials: Sequence[Content]) -> Content:
         "runtime_s": round(sum(origin["runtime_s"] for origin in origins), 1),
         "clocks": join_clocks([origin["clocks"] for origin in origins]),
     }
-    families = {f["name"]: f for partial in partials for f in partial.get("families", ())}
+    families = joined_families(partials)
     found = result_file.content(partials[0]["experiment"], partials[0]["pass"], provenance, [])
-    found |= {"families": list(families.values())} if families else {}
+    found |= {"families": families} if families else {}
     for name in ("records", "checks"):
         found[name] = [one for partial in partials for one in partial[name]]
     return found
+
+
+def joined_families(partials: Sequence[Content]) -> list[Content]:
+    """Each family with the kernels of all of them: a file describes those that it has rows of."""
+    families: dict[str, Content] = {}
+    for family in (f for partial in partials for f in partial.get("families", ())):
+        before = families.get(family["name"], {"kernels": []})
+        kernels = {kernel["name"]: kernel for kernel in before["kernels"] + family["kernels"]}
+        families[family["name"]] = family | {"kernels": [kernels[name] for name in sorted(kernels)]}
+    return list(families.values())
 
 
 def command_of(commands: Sequence[list[str]]) -> list[str]:
