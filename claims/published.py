@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from records.errors import InputError
-from records.json_files import ROOT, Schema, read_json
+from records.json_files import ROOT, Schema
 from records.printable import shortened
 
 FOLDER = ROOT / "data/published"
@@ -163,8 +163,7 @@ def load_sources(folder: Path = FOLDER) -> list[Source]:
 
 
 def load_source(file: Path) -> Source:
-    root = read_json(file)
-    SCHEMA.check(file, root)
+    root = SCHEMA.read(file)
     facts = {name: root[name] for name in ("title", "author", "reference", "gpu", "setup")}
     facts |= {name: root.get(name, {}) for name in ("tables", "decided_on", "without_cell")}
     source = Source(file, **facts, notes=tuple(Note(**note) for note in root.get("notes", [])))

@@ -58,6 +58,7 @@ class Ours:
 
 
 Decide = Callable[..., Finding | Ours]
+KINDS = {str: "a text", int: "a whole number", float: "a number"}  # of rules' arguments
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,15 @@ def bind(case: Case) -> tuple[Rule, dict[str, Any]]:
             f"{where}: there is no rule '{name}'; there are {shortened(', '.join(RULES), 500)}"
         )
     arguments = {k: v for k, v in case.comparison.arguments.items() if k != "pass"}
+    signature = inspect.signature(RULES[name].decide)
     try:
-        inspect.signature(RULES[name].decide).bind(case, **arguments)
+        signature.bind(case, **arguments)
     except TypeError as error:
         raise InputError(f"{where}: rule {name}: {error}") from None
+    for argument, value in arguments.items():
+        kind = signature.parameters[argument].annotation
+        if not isinstance(value, (int, float) if kind is float else kind):
+            raise InputError(f"{where}: arguments.{argument} must be {KINDS[kind]}, not {value!r}")
     return RULES[name], arguments
 
 

@@ -3,19 +3,22 @@ array's tasks, in one folder: OUTPUT/<gpu>/<experiment>/<pass>.json.
 
 Files of one pass, on GPUs of one name and from the same sources, become one, with all their
 problems. All rows of a problem are of one file, where their samples were taken in turn: the newest
-that has the problem.
+that measured all of its rows on the problem, or else the one that measured the most.
+
+Exit status: 0; 2 for bad input. A damaged file is left out, one line names it, and the status is 2
+when the others are merged.
 """
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from records import interruption, parts
 from records.code import differing
-from records.command_line import Parser, run
-from records.errors import InputError
+from records.command_line import Parser, complain, run
+from records.errors import USAGE, InputError
 from records.folders import age, by_machine
 from records.json_files import read_json
 from records.output import write_files
@@ -23,6 +26,8 @@ from records.printable import printable
 from records.result_file import Content, as_json
 from records.results import SCHEMA, Results, parse
 from records.sources import Sources
+
+NOT_MEASURED = "not_measured"  # an outcome
 
 
 def parser() -> argparse.ArgumentParser:
@@ -35,7 +40,8 @@ def parser() -> argparse.ArgumentParser:
 
 def merge(args: argparse.Namespace) -> int:
     files: dict[Path, bytes] = {}
-    for (recorded, gpu), found in by_machine(args.folders):
+    damaged: list[InputError] = []
+    for (recorded, gpu), found in by_machine(args.folders, damaged):
         if recorded:
             raise InputError(f"{recorded}: is a recorded run, which stays as it is")
         folder = args.output / (re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-") or "compiled")
@@ -52,39 +58,62 @@ def merge(args: argparse.Namespace) -> int:
             files[path] = merged(path, of_pass)
     write_files(files)
     count = len(files)
-    print(f"{printable(str(args.output))}: {count} result file{'s' * (count != 1)}")
-    return 0
+    print(f"{printable(str(args.output))}: {count} result file{'s' * (count != 1)}", flush=True)
+    for error in damaged:
+        complain(f"left out: {error}")
+    return USAGE if damaged else 0
 
 
 def merged(path: Path, files: Sequence[Results]) -> bytes:
-    """The newest as it is, where it has all that counts; else what counts, in the files' order."""
-    newest_first = sorted(files, key=age, reverse=True)
-    counted = dict(chosen(newest_first))
-    if len(counted) == 1:
-        return newest_first[0].file.read_bytes()
-    if why := differing((r.file, row) for r in files if r.file in counted for row in r.records):
+    """One file as it is, where it has all that counts; else what counts, in the files' order."""
+    counted = chosen(sorted(files, key=age, reverse=True))
+    used = [r for r in files if r.file in counted]
+    if len(used) == 1:
+        return used[0].file.read_bytes()
+    if why := differing((r.file, row) for r in used for row in r.records):
         raise InputError(f"{path}: {why}")
-    joined = parts.join([counted[r.file] for r in files if r.file in counted])
+    joined = parts.join([part_of(r, counted[r.file]) for r in used])
     SCHEMA.check(path, joined)
     parse(path, joined)
     return as_json(joined)
 
 
-def chosen(newest_first: Sequence[Results]) -> Iterator[tuple[Path, Content]]:
-    """Of each file the rows on problems that no newer one has, with the checks that they need."""
-    newest, taken = newest_first[0], set()
+def chosen(newest_first: Sequence[Results]) -> dict[Path, set[str]]:
+    """The problems whose rows each file gives."""
+    newest = next(filter(measured_any, newest_first), newest_first[0])
+    having: dict[str, list[Results]] = {}
     for results in newest_first:
         if said(results) != said(newest):
             left, of = printable(str(results.file)), printable(str(newest.file))
             print(f"left out: {left}, which is of other sources, or another driver, than {of}")
             continue
-        content, own = read_json(results.file), {p["name"] for p in results.problems()}
-        rows = [row for row in content["records"] if row["problem"]["name"] not in taken]
-        keys = {row["key"] for row in rows}
-        checks = [check for check in content["checks"] if keys.issuperset(check["keys"])]
-        if rows:
-            yield results.file, content | {"records": rows, "checks": checks}
-        taken |= own
+        for problem in results.problems():
+            having.setdefault(problem["name"], []).append(results)
+    found: dict[Path, set[str]] = {}
+    for problem, files in having.items():
+        file = max(files, key=lambda results: rank(results, problem)).file  # the first of equals
+        found.setdefault(file, set()).add(problem)
+    return found
+
+
+def measured_any(results: Results) -> bool:
+    return any(row.outcome != NOT_MEASURED for row in results.records)
+
+
+def rank(results: Results, problem: str) -> tuple[bool, int]:
+    """Whether all rows on the problem were measured; if not, how many."""
+    outcomes = [row.outcome for row in results.rows_on(problem)]
+    is_whole = NOT_MEASURED not in outcomes
+    return is_whole, 0 if is_whole else len(outcomes) - outcomes.count(NOT_MEASURED)
+
+
+def part_of(results: Results, problems: set[str]) -> Content:
+    """The file's rows on these problems, with the checks that they need."""
+    content = read_json(results.file)
+    rows = [row for row in content["records"] if row["problem"]["name"] in problems]
+    keys = {row["key"] for row in rows}
+    checks = [check for check in content["checks"] if keys.issuperset(check["keys"])]
+    return content | {"records": rows, "checks": checks}
 
 
 def said(results: Results) -> tuple[Any, ...]:

@@ -1,8 +1,8 @@
 """Tables and figures from result files.
 
-Exit status: 0 when all is well, 1 when a check found something stale or `compare --threshold`
-something slower, 2 for bad input and for output that cannot be written, 128 and the signal's number
-where one ended it.
+Exit status: 0 when all is well; 1 when a check found something stale or `compare` something wrong
+or, with --threshold, slower, undecided or lost; 2 for bad input and for output that cannot be
+written; 128 and the signal's number where one ended it.
 """
 
 import argparse
@@ -89,6 +89,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--b", help="what is compared", **side)
     p.add_argument("--output", help="folder for table and figure", **folder)
     p.add_argument("--threshold", metavar="PERCENT", help="exit 1 if B is slower by more")
+    said = "what does not fail with a threshold: undecided, lost (rows that only A has), or both"
+    p.add_argument("--allow", default="", metavar="WORDS", help=said)
     p.add_argument("--verbose", action="store_true", help="show the table too")
     p.set_defaults(run=late("compare"))
 
@@ -96,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("runs", nargs="+", metavar="RUN", help="as of compare, all of the same kernels")
     p.add_argument("--kernel", default="*", metavar="PATTERN", help="those that did not change")
     p.add_argument("--write", type=Path, metavar="FILE", help="for data/run_to_run.json")
-    p.set_defaults(run=late("compare", "repeat"))
+    p.set_defaults(run=late("repetitions"))
     return top
 
 

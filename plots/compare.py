@@ -1,44 +1,39 @@
-"""`make compare`: two runs side by side, row by row; and how often that is wrong."""
+"""`make compare`: two runs side by side, row by row and kernel by kernel."""
 
 import argparse
-import io
 import math
-import subprocess
-import tarfile
+import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import combinations
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from claims.evidence import collect
 from plots import figures as draw
 from plots.bandwidth import estimate_values, with_interval
 from plots.documents import table_files
+from plots.sides import Side, by_gpu, load_side
 from records import comparison, console
-from records.captions import banner, clocks, commit, dates, driver
-from records.comparison import FASTER, SAME, SLOWER, UNDECIDED, VERDICTS, Pair
-from records.errors import InputError
-from records.folders import recorded_folder, result_files
-from records.interruption import held
-from records.json_files import ROOT, read_json
+from records.comparison import FASTER, SAME, SLOWER, UNDECIDED, VERDICTS, Key, Pair, Pool
+from records.errors import WRONG_OUTPUT, InputError
+from records.json_files import ROOT
 from records.output import write_files
 from records.printable import printable
-from records.result_file import as_json
-from records.results import KERNEL_TIME, Results
-from records.sources import git
-from records.stats import pool, significant
+from records.results import Record
+from records.stats import Estimate, significant
 from records.tables import KERNEL, WORDS, Column, Noted, Origin, Table, Values
 
 NAME = "compare"
-FINDINGS = 3  # rows of a verdict on the terminal
+FINDINGS = 3  # of a verdict on the terminal
 ROWS = 40  # of the figure
-MIN_RUNS = 4  # to repeat: the two that are compared are judged by what the others differ by
 NAMED = 4  # kernels with rows in one side alone
+TICKS = (0.01, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 5)
+TICKS += (10, 100)
+LOST = "lost"
+ALLOWED = (UNDECIDED, LOST)  # what does not fail where the user says so
 COLOURS = {SLOWER: draw.ORANGE, FASTER: draw.BLUE, SAME: draw.GREY, UNDECIDED: draw.AMBER}
 RATIO_NOTE = (
     "A us, B us: geometric means of all samples. B / A: their ratio, above 1 where B takes longer, "
@@ -46,7 +41,7 @@ RATIO_NOTE = (
     "widened by what runs differ by beyond what the samples of one run show."
 )
 VERDICT_NOTE = (
-    f"{SLOWER}, {FASTER}: by more than the threshold, as Benjamini and Hochberg's procedure has it "
+    f"{SLOWER}, {FASTER}: by more than the threshold, by Benjamini and Hochberg's procedure "
     f"over all rows: on average {100 * comparison.FALSE_SHARE:g} % of these verdicts at most are "
     f"wrong. So one row's interval may lie beyond it and decide nothing. {SAME}: the whole "
     f"interval is within the threshold. {UNDECIDED}: neither. Why: docs/comparing-runs.md."
@@ -58,99 +53,131 @@ CODE_NOTE = (
 COPY_NOTE = (
     "A and B ran on different GPUs: B / A is of times over those of each side's own copy "
     "(cudaMemcpy, device to device) on the same problem, or else on the largest that both copied. "
-    "A us and B us are as measured."
+    "A us, B us and B / A as measured are not."
 )
+KERNELS_NOTE = (
+    "B / A: the geometric mean over the kernel's problems, weighted by the inverse of each ratio's "
+    "variance. It shows a small difference that no single row does. A deviation that all problems "
+    "of a kernel have in common in a run widens its interval."
+)
+RATIO = Column("B / A", "_ratio", partial(with_interval, show="{:.3f}".format))
+RAW = Column("B / A as measured", "ratio_raw", "{:.3f}".format)
+VERDICT = Column("verdict", "verdict", align="l")
+METRIC = Column("metric", "metric", **WORDS)
 COLUMNS = [
     KERNEL,
-    Column("metric", "metric", **WORDS),
+    METRIC,
     Column("A us", "a_us", significant),
     Column("B us", "b_us", significant),
-    Column("B / A", "_ratio", partial(with_interval, show="{:.3f}".format)),
-    Column("verdict", "verdict", align="l"),
+    RATIO,
+    VERDICT,
     Column("code", "_code", align="l"),
 ]
 
 
 @dataclass(frozen=True)
-class Side:
-    """One of the two: the newest file of each pass, of what ran on a GPU."""
+class Comparison:
+    """`wrong`: B's rows that were verified in A; `lost`, `added`: what A or B alone has."""
 
-    name: str  # as the user gave it
-    files: tuple[Results, ...]
-
-    @cached_property
-    def times(self) -> comparison.Times:
-        return comparison.times(self.files)
-
-    @property
-    def banner(self) -> str:
-        return banner(*self.files) if recorded_folder(self.files[0].file) else ""
+    a: Side
+    b: Side
+    threshold: float  # percent
+    pairs: list[Pair]
+    pools: list[Pool]
+    wrong: list[Record]
+    lost: list[Key]
+    added: list[Key]
 
     @property
-    def machine(self) -> str:
-        """GPU, driver, clocks, dates and commits, each once."""
-        by_policy: dict[tuple[str, float | None], list[Results]] = {}
-        for r in self.files:
-            found = r.provenance["clocks"]
-            by_policy.setdefault((found["policy"], found["locked_mhz"]), []).append(r)
-        parts = list(dict.fromkeys(f"{r.gpu}, {driver(r)}" for r in self.files))
-        for files in by_policy.values():
-            records = [record for r in files for record in r.records]
-            parts.append(clocks(replace(files[0], records=tuple(records))))
-        commits = ", ".join(dict.fromkeys(commit(r) for r in self.files))
-        return "; ".join([*parts, dates(self.files), f"commit {commits}"])
+    def over_copy(self) -> bool:
+        return any(pair.over_copy for pair in self.pairs)
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(pair.verdict for pair in self.pairs) + Counter({LOST: len(self.lost)})
+
+    def of(self, verdict: str) -> tuple[list[Pair], list[Pool]]:
+        """Rows and kernels, the farthest apart first."""
+        both = self.pairs, self.pools
+        found = ([one for one in side if one.verdict == verdict and one.mean] for side in both)
+        rows, kernels = (sorted(side, key=lambda x: -abs(x.mean.value)) for side in found)
+        return rows, kernels
 
 
-def load_side(given: str) -> Side:
-    """Of a result file, a folder of them, or REV:PATH, either of them in a commit."""
-    revision, colon, path = given.partition(":")
-    if Path(given).exists() or not colon:
-        return side_of(given, Path(given))
-    found = git("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
-    if not found:
-        raise InputError(f"{revision}: names no commit of this repository")
-    command = ["git", "archive", "--format=tar", found, "--", path]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True)
-    if done.returncode or Path(path).is_absolute():
-        raise InputError(f"{revision}:{path}: is not in that commit")
-    with held(), TemporaryDirectory() as folder:  # which a signal would leave behind
-        try:
-            with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-                archive.extractall(folder, filter="data")
-            return side_of(given, Path(folder, path))
-        except tarfile.TarError as error:
-            raise InputError(f"{given}: cannot be taken out of that commit: {error}") from None
-        except InputError as error:
-            raise InputError(str(error).replace(f"{folder}/", f"{revision}:")) from None
+def compared(a: Side, b: Side, threshold: float) -> Comparison:
+    several = by_gpu(a, b)
+    times_a, times_b = (comparison.times(side.files, by_gpu=several) for side in (a, b))
+    spread, shared = comparison.recorded_spread(), comparison.recorded_shared()
+    pairs = comparison.compare(times_a, times_b, spread, threshold)
+    pools = comparison.pools(pairs, spread, shared, threshold)
+    wrong = comparison.wrong_rows(a.files, b.files, several)
+    places = {(row.problem["name"], row.kernel) for row in wrong}
+    lost = [k for k in times_a if k not in times_b and (k.problem, k.kernel) not in places]
+    added = [key for key in times_b if key not in times_a]
+    return Comparison(a, b, threshold, pairs, pools, wrong, lost, added)
 
 
-def side_of(given: str, path: Path) -> Side:
-    found = collect(result_files(path)).results.values()
-    side = Side(printable(given), tuple(results for results in found if results.gpu))
-    if not side.times:
-        raise InputError(f"{given}: holds no times")
-    return side
+def failures(found: Comparison, is_bound: bool, allowed: Sequence[str]) -> list[str]:
+    """Why B does not pass; `is_bound`: the user gave a threshold."""
+    texts = []
+    if wrong := len(found.wrong):
+        texts.append(f"{counted(wrong, 'row')} verified in A {is_are(wrong)} wrong in B")
+    if is_bound:
+        rows, kernels = found.of(SLOWER)
+        texts += [f"{counted(len(rows), 'row')} {SLOWER}"] * bool(rows)
+        texts += [f"{counted(len(kernels), 'kernel')} {SLOWER}"] * bool(kernels)
+        left = [name for name in ALLOWED if name not in allowed]
+        texts += [f"{found.counts[name]} {name}" for name in left if found.counts[name]]
+    return texts
 
 
-def table_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> Table:
-    rows = [values_of(pair) for pair in pairs]
-    title = f"Times of B, {b.name}, beside those of A, {a.name}"
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def is_are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def tables_of(found: Comparison) -> list[Table]:
+    """Of the kernels, and of the rows."""
     file = comparison.RUN_TO_RUN
-    spread = f"{read_json(file)['source']} ({file.relative_to(ROOT)})"
-    said = f"Threshold: {threshold:g} %. From run to run: {spread}."
-    notes = [RATIO_NOTE, VERDICT_NOTE, said, CODE_NOTE]
-    notes += [COPY_NOTE] * any(pair.over_copy for pair in pairs)
-    notes += one_sided(a, b)
-    banner = " ".join(f"{n}: {s.banner}" for n, s in (("A", a), ("B", b)) if s.banner)
-    return Table(NAME, title, COLUMNS, rows, notes, origins(a, b), banner=banner)
+    spread = f"{comparison.recorded()['source']} ({file.relative_to(ROOT)})"
+    bounds = f"Threshold: {found.threshold:g} %. From run to run: {spread}."
+    sides = (("A", found.a), ("B", found.b))
+    banner = " ".join(f"{name}: {side.banner}" for name, side in sides if side.banner)
+    title = f"Times of B, {found.b.name}, beside those of A, {found.a.name}"
+    over = [COPY_NOTE] * found.over_copy
+    columns = list(COLUMNS)
+    if found.over_copy:
+        columns[4:5] = [RAW, Column("B / A over copies", RATIO.of, RATIO.show)]
+    notes = [RATIO_NOTE, VERDICT_NOTE, bounds, CODE_NOTE, *over, *one_sided(found)]
+    rows = [values_of(pair) for pair in found.pairs]
+    where = origins(found)
+    by_row = Table(NAME, title, columns, rows, notes, where, banner=banner)
+    heads = [KERNEL, METRIC, Column("problems", "problems"), columns[-3], VERDICT]
+    notes = [KERNELS_NOTE, VERDICT_NOTE, bounds, *over]
+    rows = [pool_values(pool) for pool in found.pools]
+    name = f"{NAME}-kernels"
+    by_kernel = Table(name, f"{title}: kernels", heads, rows, notes, where, banner=banner)
+    return [by_kernel, by_row]
+
+
+def pool_values(pool: Pool) -> Values:
+    experiment, pass_name, gpu, kernel, metric = pool.kernel
+    found: Values = {"_under": f"{experiment}/{pass_name}" + f" on {gpu}" * bool(gpu)}
+    found |= {"experiment": experiment, "pass": pass_name, "kernel": kernel, "metric": metric}
+    found |= {"gpu": gpu or None, "problems": len(pool.pairs), "verdict": pool.verdict}
+    return found | estimate_values("ratio", pool.mean.ratio) | {"_ratio": pool.mean.ratio}
 
 
 def values_of(pair: Pair) -> Values:
     key, a, b = pair.key, pair.a, pair.b
     ratio = pair.mean.ratio if pair.mean else None
-    found: Values = {"_under": f"{key.experiment}/{key.pass_name}: {key.problem}"}
+    found: Values = {"_under": under_of(key)}
     found |= {"experiment": key.experiment, "pass": key.pass_name, "problem": key.problem}
     found |= {"kernel": key.kernel, "metric": key.metric, "a_us": a.us, "b_us": b.us}
+    found |= {"gpu": key.gpu or None, "ratio_raw": pair.raw}
     found |= estimate_values("ratio", ratio) | {"_ratio": ratio}
     found["verdict"] = Noted(pair.verdict, (f"No interval: {pair.missing}.",) * bool(pair.missing))
     same = pair.same_code
@@ -160,77 +187,163 @@ def values_of(pair: Pair) -> Values:
     return found | {"a_sm_mhz": a.record.sm_mhz, "b_sm_mhz": b.record.sm_mhz}
 
 
-def one_sided(a: Side, b: Side) -> list[str]:
-    """The rows that the other side lacks: how many, and of which kernels."""
-    keys = {"A": a.times.keys(), "B": b.times.keys()}
+def under_of(key: Key) -> str:
+    return f"{key.experiment}/{key.pass_name}: {key.problem}" + f" on {key.gpu}" * bool(key.gpu)
+
+
+def one_sided(found: Comparison) -> list[str]:
+    """The rows that one side lacks, or has with a wrong output: how many, of which kernels."""
     lines = []
-    for name, other in (("A", "B"), ("B", "A")):
-        found = Counter(key.kernel for key in keys[name] - keys[other])
-        counts = sorted(found.items(), key=lambda item: (-item[1], item))
-        named = ", ".join(f"{kernel} ({count})" for kernel, count in counts[:NAMED])
-        more = f" and {len(counts) - NAMED} more kernels" * (len(counts) > NAMED)
-        if found:
-            lines.append(f"Only in {name}: {found.total()} rows, of {named}{more}.")
+    if found.wrong:
+        rows = kernels_of(row.kernel for row in found.wrong)
+        count = counted(len(found.wrong), "row")
+        is_wrong = f"that {'was' if len(found.wrong) == 1 else 'were'} verified in A"
+        lines.append(f"Wrong: {count} {is_wrong} {is_are(len(found.wrong))} wrong in B: {rows}.")
+    for name, keys in (("A", found.lost), ("B", found.added)):
+        if keys:
+            kernels = kernels_of(key.kernel for key in keys)
+            lines.append(f"Only in {name}: {counted(len(keys), 'row')}, of {kernels}.")
     return lines
 
 
-def origins(a: Side, b: Side) -> list[Origin]:
+def kernels_of(names: Iterable[str]) -> str:
+    found = Counter(names)
+    counts = sorted(found.items(), key=lambda item: (-item[1], item))
+    named = ", ".join(f"{kernel} ({count})" for kernel, count in counts[:NAMED])
+    return named + f" and {len(counts) - NAMED} more kernels" * (len(counts) > NAMED)
+
+
+def origins(found: Comparison) -> list[Origin]:
     recorded = ", a recorded run"
     return [
         Origin(f"{name}: {side.name}{recorded * bool(side.banner)}: {side.machine}")
-        for name, side in (("A", a), ("B", b))
+        for name, side in (("A", found.a), ("B", found.b))
     ]
 
 
-def figure_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> Figure:
-    """One row per kernel and metric: its ratio on every problem, and their median."""
-    kernels: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        if pair.mean:
-            is_usual = pair.key.metric == KERNEL_TIME
-            label = pair.key.kernel + f", {pair.key.metric}" * (not is_usual)
-            kernels.setdefault(label, []).append(pair)
-    pooled = {label: pool([p.mean.ratio for p in found]) for label, found in kernels.items()}
-    labels = sorted(pooled, key=lambda label: -abs(math.log(pooled[label].value)))[:ROWS]
-    labels.sort(key=lambda label: -pooled[label].value)
-    figure, (axes,) = draw.panels(1.0 + 0.16 * max(4, len(labels)))
-    edge = 1 + threshold / 100
+def figure_of(found: Comparison) -> Figure:
+    """One row per kernel and metric: its ratio on every problem, and their mean."""
+    pools = sorted(found.pools, key=lambda pool: -abs(pool.mean.value))[:ROWS]
+    pools.sort(key=lambda pool: -pool.mean.value)
+    figure, (axes,) = draw.panels(1.0 + 0.16 * max(4, len(pools)))
+    edge = 1 + found.threshold / 100
     axes.axvspan(1 / edge, edge, color=draw.GREY, alpha=0.15, linewidth=0)
     axes.axvline(1, color=draw.BLACK, linewidth=0.8)
     for name in VERDICTS:
-        found = [(p, row) for row, label in enumerate(labels) for p in kernels[label]]
-        dots = [(p.mean.ratio.value, row) for p, row in found if p.verdict == name]
+        dots = [
+            (pair.mean.ratio.value, row)
+            for row, pool in enumerate(pools)
+            for pair in pool.pairs
+            if pair.verdict == name
+        ]
         if dots:
             style = {"color": COLOURS[name], "markersize": 4, "alpha": 0.7, "label": name}
             axes.plot(*zip(*dots, strict=True), "o", gid=name, **style)
-    style = {"fmt": "|", "color": draw.BLACK, "linewidth": 0.8, "label": "median, widest interval"}
-    medians = enumerate(pooled[label] for label in labels)
-    draw.whiskers(axes, medians, upright=False, gid="pooled", **style)
-    draw.kernel_rows(axes, labels)
-    axes.set_xlabel("time of B over time of A" + ", each over its copy's" * pairs[0].over_copy)
+    style = {"fmt": "|", "color": draw.BLACK, "linewidth": 0.8, "label": "mean, with its interval"}
+    means = enumerate(pool.mean.ratio for pool in pools)
+    draw.whiskers(axes, means, upright=False, gid="pooled", **style)
+    draw.kernel_rows(axes, labels_of(pools))
+    scale_ratios(axes, found)
+    axes.set_xlabel("time of B over time of A" + ", each over its copy's" * found.over_copy)
     draw.legend_above(figure, [axes], columns=5)
-    left_out = len(kernels) - len(labels)
-    notes = [f"Grey: the threshold of {threshold:g} %. Each dot is one problem."]
+    left_out = len(found.pools) - len(pools)
+    notes = [f"Grey: the threshold of {found.threshold:g} %. Each dot is one problem."]
+    notes[0] += " The axis is logarithmic beyond the threshold, also in the differences."
     notes[0] += f" Left out: {left_out} kernels that differ less." * bool(left_out)
-    draw.write_caption(figure, [f"{origin.text}." for origin in origins(a, b)] + notes)
+    draw.write_caption(figure, [f"{origin.text}." for origin in origins(found)] + notes)
     return figure
 
 
-def lines_of(a: Side, b: Side, pairs: Sequence[Pair], threshold: float) -> list[str]:
-    """What the terminal says: the counts, the largest differences, and where they come from."""
-    counts = Counter(pair.verdict for pair in pairs)
-    said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
-    lines = [
-        f"B, {b.name}, beside A, {a.name}: {len(pairs)} rows, threshold {threshold:g} %: {said}."
+def labels_of(pools: Sequence[Pool]) -> list[str]:
+    """With the pass where several have a kernel of that name."""
+    names = Counter(pool.label for pool in pools)
+    return [
+        pool.label + f" ({'/'.join(filter(None, pool.kernel[:3]))})" * (names[pool.label] > 1)
+        for pool in pools
     ]
+
+
+def scale_ratios(axes: Axes, found: Comparison) -> None:
+    """The inverse hyperbolic sine of the ratio's logarithm: linear about 1, logarithmic far from
+    it, so that an outlier leaves room for small differences.
+    """
+    unit = math.log1p((found.threshold or comparison.THRESHOLD_PERCENT) / 100)
+    forward = lambda x: np.arcsinh(np.log(np.maximum(x, 1e-9)) / unit)  # noqa: E731
+    axes.set_xscale("function", functions=(forward, lambda y: np.exp(np.sinh(y) * unit)))
+    ratios = [pair.mean.ratio.value for pair in found.pairs if pair.mean]
+    ratios += [end for pool in found.pools for end in pool.mean.ratio.interval]
+    ends = forward(np.array([min([*ratios, math.exp(-unit)]), max([*ratios, math.exp(unit)])]))
+    room = 0.05 * (ends[1] - ends[0])
+    axes.set_xlim(*np.exp(np.sinh(ends + [-room, room]) * unit))
+    ticks: list[float] = []
+    for tick in sorted(TICKS, key=lambda tick: abs(math.log(tick))):
+        at = forward(tick)
+        if ends[0] <= at <= ends[1] and all(abs(at - forward(t)) > room for t in ticks):
+            ticks.append(tick)
+    axes.set_xticks(sorted(ticks), [f"{tick:g}" for tick in sorted(ticks)])
+    axes.minorticks_off()
+
+
+def lines_of(found: Comparison, is_bound: bool, allowed: Sequence[str]) -> list[str]:
+    """What the terminal says: the verdict and the counts, the largest differences, why rows are
+    undecided, and where the times come from.
+    """
+    lines = [first_line(found, is_bound, allowed), *one_sided(found)]
     for verdict in (SLOWER, FASTER):
-        found = [pair for pair in pairs if pair.verdict == verdict]
-        for pair in sorted(found, key=lambda pair: -abs(pair.mean.value))[:FINDINGS]:
-            key, ratio = pair.key, with_interval(pair.mean.ratio, "{:.3f}".format)
-            code = ", same machine code" * bool(pair.same_code)
-            where = f"{key.kernel} on {key.problem}, {key.metric}"
-            lines.append(f"{verdict}: {where}: B / A {ratio}{code}")
-    return [*lines, *one_sided(a, b), *(f"{origin.text}." for origin in origins(a, b))]
+        rows, kernels = found.of(verdict)
+        for texts in ([*map(pool_text, kernels)], [*map(row_text, rows)]):
+            lines += [f"{verdict}: {text}" for text in texts[:FINDINGS]]
+            lines += [f"{verdict}: and {len(texts) - FINDINGS} more"] * (len(texts) > FINDINGS)
+    lines += undecided_lines(found)
+    return [*lines, *(f"{origin.text}." for origin in origins(found))]
+
+
+def first_line(found: Comparison, is_bound: bool, allowed: Sequence[str]) -> str:
+    why = failures(found, is_bound, allowed)
+    status = f"Failed: {'; '.join(why)}. " if why else "Passed. " if is_bound else ""
+    over = ", each time over that of its own GPU's copy" * found.over_copy
+    gpus = " and ".join(", ".join(side.gpus) for side in (found.b, found.a))
+    over += f" ({gpus})" * found.over_copy
+    verdicts = ", ".join(f"{found.counts[name]} {name}" for name in (*VERDICTS, LOST))
+    kernels = Counter(pool.verdict for pool in found.pools)
+    pooled = ", ".join(f"{kernels[name]} {name}" for name in VERDICTS)
+    return (
+        f"{status}B, {found.b.name}, beside A, {found.a.name}{over}: {len(found.pairs)} rows, "
+        f"threshold {found.threshold:g} %: {verdicts}; {len(found.pools)} kernels: {pooled}."
+    )
+
+
+def row_text(pair: Pair) -> str:
+    code = ", same machine code" * bool(pair.same_code)
+    ratio = with_interval(pair.mean.ratio, "{:.3f}".format)
+    ratio += f" over copies, {pair.raw:.3f} as measured" * pair.over_copy
+    return f"{pair.key.kernel} on {pair.key.problem}, {pair.key.metric}: B / A {ratio}{code}"
+
+
+def pool_text(pool: Pool) -> str:
+    where = "/".join(filter(None, pool.kernel[:3]))
+    problems = counted(len(pool.pairs), "problem")
+    return f"{pool.label} {percent(pool.mean.ratio)} over {problems}, {where}"
+
+
+def percent(ratio: Estimate) -> str:
+    """'+3.0 % (+2.2 to +3.8 %)'"""
+    value, low, high = (100 * (x - 1) for x in (ratio.value, *ratio.interval))
+    return f"{value:+.1f} % ({low:+.1f} to {high:+.1f} %)"
+
+
+def undecided_lines(found: Comparison) -> list[str]:
+    """Why, and of rows without an interval those that are the farthest apart."""
+    rows = [pair for pair in found.pairs if pair.verdict == UNDECIDED]
+    reasons = Counter(pair.undecided_why(found.threshold) for pair in rows)
+    lines = [f"{UNDECIDED}: {count}: {why}" for why, count in reasons.most_common()]
+    margin = math.log1p(found.threshold / 100)
+    apart = lambda pair: abs(math.log(pair.raw))  # noqa: E731
+    unknown = sorted((p for p in rows if p.mean is None and apart(p) > margin), key=apart)
+    for pair in unknown[: -FINDINGS - 1 : -1]:
+        where = f"{pair.key.kernel} on {pair.key.problem}, {pair.key.metric}"
+        lines.append(f"{UNDECIDED}: {where}: B / A {pair.raw:.3f}, no interval: {pair.missing}")
+    return lines
 
 
 def threshold_of(given: str | None) -> float:
@@ -243,82 +356,29 @@ def threshold_of(given: str | None) -> float:
     return percent
 
 
+def allowed_of(given: str) -> tuple[str, ...]:
+    words = tuple(filter(None, re.split(r"[,\s]+", given)))
+    if unknown := [word for word in words if word not in ALLOWED]:
+        raise InputError(f"allow: '{unknown[0]}' is none of {', '.join(ALLOWED)}")
+    return words
+
+
 def run(args: argparse.Namespace) -> int:
-    threshold = threshold_of(args.threshold)
-    a, b = load_side(args.a), load_side(args.b)
-    pairs = comparison.compare(a.times, b.times, comparison.recorded_spread(), threshold)
-    if not pairs:
-        raise InputError(f"{a.name} and {b.name} have no row in common that has times")
-    table = table_of(a, b, pairs, threshold)
-    files = table_files([table], args.output)
+    threshold, allowed = threshold_of(args.threshold), allowed_of(args.allow)
+    is_bound = args.threshold is not None
+    found = compared(load_side(args.a), load_side(args.b), threshold)
+    if not found.pairs and not found.wrong:
+        raise InputError(f"{found.a.name} and {found.b.name} have no row in common that has times")
+    tables = tables_of(found)
+    files = table_files(tables, args.output)
     with draw.house_style():
-        figure = figure_of(a, b, pairs, threshold)
+        figure = figure_of(found)
         files |= {args.output / f"{NAME}.{k}": draw.encode(figure, k) for k in draw.FORMATS}
     write_files(files)
-    lines = lines_of(a, b, pairs, threshold)
+    first, *lines = lines_of(found, is_bound, allowed)
     place = printable(str(args.output))
-    lines.append(f"Table (txt, md, csv, tex) and figure (pdf, png, svg): {place}/")
-    lines[-1] += "" if args.verbose else " (VERBOSE=1 shows the table here)"
-    console.show(table.banner, [table] * args.verbose, lines)
-    return int(args.threshold is not None and any(pair.verdict == SLOWER for pair in pairs))
-
-
-def repeat(args: argparse.Namespace) -> int:
-    """How often `make compare` is wrong: repetitions of one run, each compared with each other."""
-    sides = [load_side(given) for given in args.runs]
-    check_repetitions(sides)
-    runs = [comparison.times(side.files, args.kernel) for side in sides]
-    rows: Counter[str] = Counter()
-    wrong: Counter[str] = Counter()
-    affected = 0
-    for pair in combinations(range(len(runs)), 2):
-        others = comparison.spread_of([run for i, run in enumerate(runs) if i not in pair])
-        found = comparison.compare(*(runs[i] for i in pair), others, comparison.THRESHOLD_PERCENT)
-        found = [p for p in found if p.mean and p.same_code is not False]
-        false = [p for p in found if p.verdict in (SLOWER, FASTER)]
-        rows.update(p.a.kind for p in found)
-        wrong.update(p.a.kind for p in false)
-        affected += bool(false)
-    if not rows:
-        raise InputError("these runs have no row in common that has times")
-    count = len(runs) * (len(runs) - 1) // 2
-    for kind in rows:
-        share = 100 * wrong[kind] / rows[kind]
-        print(f"{kind}: {wrong[kind]} of {rows[kind]} rows ({share:.2f} %) slower or faster")
-    compared = f"{affected} of {count} comparisons of {len(runs)} runs"
-    print(f"In {compared}, threshold {comparison.THRESHOLD_PERCENT:g} %.")
-    files = [r for side in sides for r in side.files]
-    source = f"{len(sides)} runs on {files[0].gpu}, {dates(files)}"
-    spread = {
-        kind: [c._asdict() for c in found] for kind, found in comparison.spread_of(runs).items()
-    }
-    columns = [
-        Column("metric", "metric", **WORDS),
-        Column("rows that take (us)", "from_us", "{:g} and more".format),
-        Column("standard deviation %", "percent", "{:.2f}".format),
-        Column("rows", "rows"),
-    ]
-    title = f"What one row differs by from run to run: {source}"
-    values = [{"metric": kind} | c for kind, found in spread.items() for c in found]
-    print()
-    console.show("", [Table("repetitions", title, columns, values)])
-    if args.write:
-        about = {"source": source, "runs": args.runs, "kernels": args.kernel}
-        write_files({args.write: as_json(about | {"spread": spread})})
-    return 0
-
-
-def check_repetitions(sides: list[Side]) -> None:
-    """InputError unless they are several measurements on one kind of GPU."""
-    if len(sides) < MIN_RUNS:
-        raise InputError(f"give {MIN_RUNS} runs or more, not {len(sides)}")
-    if len(gpus := {r.gpu for side in sides for r in side.files}) > 1:
-        raise InputError(f"the runs are of {len(gpus)} kinds of GPU: {', '.join(sorted(gpus))}")
-    seen: dict[tuple[str, ...], Side] = {}
-    for side in sides:
-        for r in side.files:
-            when = (r.provenance["started"], r.provenance["gpu"].get("unit", ""))
-            first = seen.setdefault((r.experiment, r.pass_name, *when), side)
-            if first is not side:
-                both = f"{first.name} and {side.name}"
-                raise InputError(f"{both} hold the same measurement of {r.name}")
+    lines.append(f"Tables (txt, md, csv, tex) and figure (pdf, png, svg): {place}/")
+    lines[-1] += "" if args.verbose else " (VERBOSE=1 shows the tables here)"
+    console.show("", [], [first])
+    console.show(tables[0].banner, tables if args.verbose else [], lines)
+    return WRONG_OUTPUT if failures(found, is_bound, allowed) else 0

@@ -1,25 +1,27 @@
-"""The times of two runs, row by row: their ratio with its interval, and the verdict on it.
+"""The times of two runs: the ratio of each row and of each kernel, its interval and its verdict.
 
 docs/comparing-runs.md says which test decides, and why.
 """
 
 import math
 from bisect import bisect
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from records.code import differing
-from records.json_files import ROOT, read_json
-from records.results import COPY, KERNEL_TIME, Metric, Record, Results
+from records.json_files import ROOT, Schema
+from records.results import COPY, KERNEL_TIME, WRONG, Metric, Record, Results
 from records.stats import Estimate
 
 RUN_TO_RUN = ROOT / "data/run_to_run.json"
+SCHEMA = Schema("run_to_run.schema.json")
 CONFIDENCE = 0.95  # of each interval
 FALSE_SHARE = 0.01  # of all verdicts "slower" and "faster" of a comparison, at most, on average
 THRESHOLD_PERCENT = 1.0
@@ -28,7 +30,7 @@ CLASSES_US = (0, 5, 10, 20, 50, 100, 1000)
 
 
 class Key(NamedTuple):
-    """What two rows have in common that are compared; other bytes would be other work."""
+    """Two rows with the same key are compared; other bytes would be other work."""
 
     experiment: str
     pass_name: str
@@ -36,6 +38,7 @@ class Key(NamedTuple):
     kernel: str
     metric: str
     bytes_moved: int
+    gpu: str = ""  # where a run holds several
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,8 @@ class Time:
 
     @property
     def kind(self) -> str:
-        """kernel_time of kernel_time.2048x8192"""
-        return self.metric.name.split(".")[0]
+        """kernel_time of kernel_time.2048x8192; a ceiling's differs more from run to run."""
+        return "ceiling_" * self.record.is_ceiling + self.metric.name.split(".")[0]
 
     @cached_property
     def mean(self) -> float:
@@ -71,8 +74,10 @@ class Time:
 Times = dict[Key, Time]
 
 
-def times(files: Iterable[Results], kernels: str = "*") -> Times:
-    """Every row that may show a time; `kernels` is a pattern as of make bench."""
+def times(files: Iterable[Results], kernels: str = "*", by_gpu: bool = False) -> Times:
+    """Every row that may show a time. `kernels`: a pattern as of make bench; `by_gpu`: rows of
+    different GPUs have different keys.
+    """
     found: Times = {}
     for results in files:
         for r in results.records:
@@ -81,13 +86,26 @@ def times(files: Iterable[Results], kernels: str = "*") -> Times:
             for metric in r.metrics.values():
                 if metric.unit == "us" and metric.samples and min(metric.samples) > 0:
                     row = (r.problem["name"], r.kernel, metric.name, r.bytes_moved)
-                    key = Key(results.experiment, results.pass_name, *row)
+                    gpu = results.gpu or ""
+                    key = Key(results.experiment, results.pass_name, *row, gpu * by_gpu)
                     found[key] = Time(results, r, metric)
     return found
 
 
+def wrong_rows(a: Iterable[Results], b: Iterable[Results], by_gpu: bool) -> list[Record]:
+    """B's rows whose output is wrong, and was verified in A."""
+    verified = {place for place, row in places(a, by_gpu) if row.is_verified}
+    return [row for place, row in places(b, by_gpu) if row.outcome in WRONG and place in verified]
+
+
+def places(files: Iterable[Results], by_gpu: bool) -> Iterator[tuple[tuple[str, ...], Record]]:
+    for results in files:
+        head = (results.experiment, results.pass_name, (results.gpu or "") * by_gpu)
+        yield from (((*head, row.problem["name"], row.kernel), row) for row in results.records)
+
+
 def is_chosen(kernel: str, pattern: str) -> bool:
-    """'shared_lut*|copy'; behind '!', all but those."""
+    """'shared_lut*|copy'; after '!', all but those."""
     names = pattern.removeprefix("!").split("|")
     return any(fnmatchcase(kernel, name) for name in names) != pattern.startswith("!")
 
@@ -101,30 +119,79 @@ class SpreadClass(NamedTuple):
 
 
 Spread = dict[str, list[SpreadClass]]  # by kind of time, the shortest first
+Shared = dict[str, float]  # by kind of time, a correlation
+
+
+def recorded() -> dict[str, Any]:
+    found = SCHEMA.read(RUN_TO_RUN)
+    for kind, classes in found["spread"].items():
+        starts = [c["from_us"] for c in classes]
+        if starts != sorted(set(starts)):
+            raise SCHEMA.error(RUN_TO_RUN, f"spread.{kind}", "is not sorted by from_us")
+    return found
 
 
 def recorded_spread() -> Spread:
-    found = read_json(RUN_TO_RUN)["spread"]
+    found = recorded()["spread"]
     return {kind: [SpreadClass(**c) for c in classes] for kind, classes in found.items()}
 
 
-def spread_of(runs: Sequence[Times]) -> Spread:
-    """What the means of one row differ by between runs, beyond what samples within them do."""
-    found: dict[tuple[str, float], list[tuple[float, int]]] = {}
+def recorded_shared() -> Shared:
+    return recorded()["shared"]
+
+
+def repeated(runs: Sequence[Times]) -> Iterator[tuple[Key, dict[int, Time]]]:
+    """Each row that several runs have with the same code: its times by the run's place."""
     for key in dict.fromkeys(key for run in runs for key in run):
-        rows = [run[key] for run in runs if key in run and run[key].variance is not None]
-        if len(rows) < 2 or differing((row.results.file, row.record) for row in rows):
-            continue
+        rows = {i: run[key] for i, run in enumerate(runs) if key in run}
+        rows = {i: row for i, row in rows.items() if row.variance is not None}
+        places = ((row.results.file, row.record) for row in rows.values())
+        if len(rows) > 1 and not differing(places):
+            yield key, rows
+
+
+def spread_of(runs: Sequence[Times]) -> Spread:
+    """The standard deviation of a row's mean between runs, beyond that of samples within them."""
+    found: dict[tuple[str, float], list[tuple[float, int]]] = {}
+    for _, by_run in repeated(runs):
+        rows = list(by_run.values())
         within = np.mean([row.variance for row in rows])
         between = np.var([row.mean for row in rows], ddof=1) - within
         us = CLASSES_US[bisect(CLASSES_US, rows[0].us) - 1]
         found.setdefault((rows[0].kind, us), []).append((between, len(rows) - 1))
     spread: Spread = {}
     for (kind, us), seen in sorted(found.items()):
-        variance = np.average([v for v, _ in seen], weights=[freedom for _, freedom in seen])
-        percent = 100 * math.sqrt(max(0, variance))
-        spread.setdefault(kind, []).append(SpreadClass(us, round(percent, 3), len(seen)))
+        spread.setdefault(kind, []).append(SpreadClass(us, percent_of(seen), len(seen)))
     return spread
+
+
+def shared_of(runs: Sequence[Times], spread: Spread) -> Shared:
+    """The correlation of a kernel's deviations on two problems, between runs: what a run changes
+    for all of a kernel's problems, the mean over them shows too.
+    """
+    groups: dict[tuple[object, ...], list[list[Time]]] = {}
+    for key, by_run in repeated(runs):
+        groups.setdefault((kernel_of(key), *by_run), []).append(list(by_run.values()))
+    covariances: Counter[str] = Counter()
+    products: Counter[str] = Counter()  # of standard deviations
+    for rows in groups.values():
+        if len(rows) > 1:
+            kind, freedom = rows[0][0].kind, len(rows[0]) - 1
+            found = np.cov([[time.mean for time in row] for row in rows])
+            deviations = np.array([usual(row[0], spread) for row in rows])
+            covariances[kind] += freedom * (found.sum() - found.trace())
+            products[kind] += freedom * (deviations.sum() ** 2 - (deviations**2).sum())
+    return {
+        kind: round(min(1.0, max(0.0, float(covariances[kind] / products[kind]))), 3)
+        for kind in sorted(products)
+        if products[kind] > 0
+    }
+
+
+def percent_of(variances: Sequence[tuple[float, int]]) -> float:
+    """The standard deviation in percent, of variances with their degrees of freedom."""
+    variance = np.average([v for v, _ in variances], weights=[freedom for _, freedom in variances])
+    return round(100 * math.sqrt(max(0, variance)), 3)
 
 
 @dataclass(frozen=True)
@@ -165,16 +232,21 @@ class NotComparable(Exception):
     """Both sides have the row, but no interval can be given; the text says why."""
 
 
-def mean_of(time: Time, spread: Spread) -> Mean:
+def usual(time: Time, spread: Spread) -> float:
+    """The standard deviation between runs, of times that are as long."""
     classes = spread.get(time.kind)
     if not classes:
         raise NotComparable(f"no repetitions of {time.kind} are recorded")
+    # In place of a class that was not recorded, the next shorter times, which differ more.
+    return classes[max(0, bisect([c.from_us for c in classes], time.us) - 1)].percent / 100
+
+
+def mean_of(time: Time, spread: Spread) -> Mean:
+    between = usual(time, spread)
     if time.variance is None:
         raise NotComparable("a single sample")
-    # In place of a class that was not recorded, the next shorter times, which differ more.
-    found = classes[max(0, bisect([c.from_us for c in classes], time.us) - 1)]
     within = (time.variance, len(time.metric.samples) - 1)
-    return Mean(time.mean, (within, ((found.percent / 100) ** 2, math.inf)))
+    return Mean(time.mean, (within, (between**2, math.inf)))
 
 
 @dataclass
@@ -187,6 +259,7 @@ class Pair:
     mean: Mean | None = None  # of B over A
     missing: str = ""  # why there is none
     verdict: str = UNDECIDED
+    copy: "Pair | None" = None  # that the row is over
 
     @property
     def same_code(self) -> bool | None:
@@ -198,6 +271,19 @@ class Pair:
     def over_copy(self) -> bool:
         """Whether each side's time is over that of its copy."""
         return self.a.results.gpu != self.b.results.gpu
+
+    @property
+    def raw(self) -> float:
+        """B over A as measured."""
+        return self.b.us / self.a.us
+
+    def undecided_why(self, threshold_percent: float) -> str:
+        if self.mean is None:
+            return self.missing
+        low, high = (math.log(end) for end in self.mean.ratio.interval)
+        if high - low > 2 * math.log1p(threshold_percent / 100):
+            return "runs differ by more than the threshold"
+        return "the ratio is near the threshold"
 
 
 def compare(a: Times, b: Times, spread: Spread, threshold_percent: float) -> list[Pair]:
@@ -212,8 +298,8 @@ def compare(a: Times, b: Times, spread: Spread, threshold_percent: float) -> lis
         try:
             pair.mean = difference(pair, spread)
             if pair.over_copy:
-                copy = copies.get(pair.key[:3], largest)
-                pair.mean = pair.mean.over(difference(copy, spread))
+                pair.copy = copies.get(pair.key[:3], largest)
+                pair.mean = pair.mean.over(difference(pair.copy, spread))
         except NotComparable as error:
             pair.mean, pair.missing = None, str(error)
     decide([pair for pair in rows if pair.mean], threshold_percent)
@@ -226,7 +312,74 @@ def difference(pair: Pair | None, spread: Spread) -> Mean:
     return mean_of(pair.b, spread).over(mean_of(pair.a, spread))
 
 
-def decide(pairs: Sequence[Pair], threshold_percent: float) -> None:
+@dataclass
+class Pool:
+    """A kernel on all its problems: the weighted mean of their ratios."""
+
+    kernel: tuple[str, ...]  # experiment, pass, GPU, kernel, metric
+    pairs: list[Pair]
+    mean: Mean
+    verdict: str = UNDECIDED
+
+    @property
+    def label(self) -> str:
+        *_, kernel, metric = self.kernel
+        return kernel + f", {metric}" * (metric != KERNEL_TIME)
+
+
+def kernel_of(key: Key) -> tuple[str, ...]:
+    return key.experiment, key.pass_name, key.gpu, key.kernel, key.metric
+
+
+def pools(
+    pairs: Sequence[Pair], spread: Spread, shared: Shared, threshold_percent: float
+) -> list[Pool]:
+    """Each kernel's rows with an interval together. One small difference on many problems is seen
+    where no row alone shows it.
+    """
+    groups: dict[tuple[str, ...], list[Pair]] = {}
+    for pair in pairs:
+        if pair.mean:
+            groups.setdefault(kernel_of(pair.key), []).append(pair)
+    found = [Pool(kernel, of, pooled(of, spread, shared)) for kernel, of in groups.items()]
+    decide(found, threshold_percent)
+    return found
+
+
+def pooled(pairs: Sequence[Pair], spread: Spread, shared: Shared) -> Mean:
+    """The mean of their ratios, weighted by the inverse of their variances. A row's deviation
+    between runs has a part that all of a kernel's rows have in common, which no number of rows
+    makes smaller, and one of its own.
+    """
+    weights = np.array([pair.mean.error**-2 for pair in pairs])
+    weights /= weights.sum()
+    sides: list[list[tuple[Time, float]]] = [[], [], [], []]
+    for pair, weight in zip(pairs, weights, strict=True):
+        copy = [pair.copy.a, pair.copy.b] if pair.copy else []
+        for side, time in zip(sides, [pair.a, pair.b, *copy], strict=False):
+            side.append((time, float(weight)))
+    parts = [part for side in sides for part in parts_of(side, spread, shared)]
+    return Mean(sum(w * pair.mean.value for w, pair in zip(weights, pairs, strict=True)), (*parts,))
+
+
+def parts_of(
+    weighted: Sequence[tuple[Time, float]], spread: Spread, shared: Shared
+) -> Iterator[tuple[float, float]]:
+    """Of the variance of these times' weighted mean."""
+    weights: dict[int, float] = {}
+    for time, weight in weighted:  # one copy may be that of several rows
+        weights[id(time)] = weights.get(id(time), 0.0) + weight
+    common = 0.0
+    for time in {id(time): time for time, _ in weighted}.values():
+        weight = weights[id(time)]
+        between, correlation = weight * usual(time, spread), shared.get(time.kind, 1.0)
+        common += between * math.sqrt(correlation)
+        yield weight**2 * time.variance, len(time.metric.samples) - 1
+        yield between**2 * (1 - correlation), math.inf
+    yield common**2, math.inf
+
+
+def decide(pairs: Sequence[Pair | Pool], threshold_percent: float) -> None:
     """Gives each its verdict, by Benjamini and Hochberg's procedure over all of them."""
     margin = math.log1p(threshold_percent / 100)
     chances = [pair.mean.chance(margin) for pair in pairs]

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from records.json_files import ROOT, Schema, read_json
+from records.json_files import ROOT, Schema
 
 TABLE = ROOT / "data/counters.json"
-SCHEMA = Schema("counters.schema.json")
+SCHEMA = Schema("counters.schema.json", {"counters": "id"})
 COUNTERS = "counters"  # the instrument
 NO_WAIT = ("stall_selected", "stall_not_selected")  # of its stalls: warps that could have issued
 WARP = 32  # threads
@@ -29,6 +29,5 @@ class Counter:
 @cache
 def known() -> dict[str, Counter]:
     """In the order of the file."""
-    root = read_json(TABLE)
-    SCHEMA.check(TABLE, root)
-    return {c["id"]: Counter(**c | {"metrics": tuple(c["metrics"])}) for c in root["counters"]}
+    found = SCHEMA.read(TABLE)["counters"]
+    return {c["id"]: Counter(**c | {"metrics": tuple(c["metrics"])}) for c in found}

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from records.errors import InputError
-from records.json_files import ROOT, Schema, read_json
+from records.json_files import ROOT, Schema
 from records.output import write_files
 from records.printable import shortened
 
 FILE = ROOT / "data/families.json"
-SCHEMA = Schema("families.schema.json")
+SCHEMA = Schema("families.schema.json", {"families": "name"})
 VERSION = "reprolab-families/1"
 PROGRAMS = ("bench", "bench_ceilings", "latency", "puzzle")  # that have all families
 CUDA = "cuda"
@@ -77,6 +77,8 @@ def parse(file: Path, described: list[dict[str, Any]]) -> dict[str, Family]:
     found = {}
     for of in described:
         kernels = {kernel["name"]: Kernel(**kernel) for kernel in of["kernels"]}
+        if len(kernels) < len(of["kernels"]):
+            raise InputError(f"{file}: family '{of['name']}' has two kernels of one name")
         parts = {part["name"]: Part(**part) for part in of["parts"]}
         first = of["types"][0]["bytes"] if of["types"] else 0
         lists = {"kernels": kernels, "parts": parts, "element_bytes": first}
@@ -89,7 +91,7 @@ def parse(file: Path, described: list[dict[str, Any]]) -> dict[str, Family]:
 @cache
 def described() -> dict[str, Family]:
     """This checkout's."""
-    return parse(FILE, read_json(FILE)["families"])
+    return parse(FILE, SCHEMA.read(FILE)["families"])
 
 
 def kernels(families: Iterable[Family]) -> dict[str, Kernel]:

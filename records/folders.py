@@ -20,10 +20,10 @@ def recorded_folder(file: Path) -> Path | None:
     return next((f for f in folders if f.parts[-3:-1] == ("data", "recorded")), None)
 
 
-def result_files(folder: Path) -> Iterator[Results]:
+def result_files(folder: Path, damaged: list[InputError] | None = None) -> Iterator[Results]:
     """Every result file below `folder`, or that file. JSON that has no records is passed over, and
     so is a folder `parts`, whose files are joined in one beside it when a pass is complete. A
-    damaged file is an error.
+    damaged file is an error, which `damaged` collects where it is given.
     """
     try:
         is_file, is_dir = folder.is_file(), folder.is_dir()
@@ -35,12 +35,26 @@ def result_files(folder: Path) -> Iterator[Results]:
     if not is_dir:
         raise InputError(f"{folder}: is no folder, of which result files could be read")
     for file in sorted(json_files(folder)):
-        root = read_json(file)
-        if not isinstance(root, dict):
+        try:
+            results = result_file(file)
+        except InputError as error:
+            if damaged is None:
+                raise
+            damaged.append(error)
             continue
-        if "records" in root or str(root.get("schema", "")).startswith("reprolab-results/"):
-            SCHEMA.check(file, root)
-            yield parse(file, root)
+        if results:
+            yield results
+
+
+def result_file(file: Path) -> Results | None:
+    """None for JSON that has no records."""
+    root = read_json(file)
+    if not isinstance(root, dict):
+        return None
+    if "records" not in root and not str(root.get("schema", "")).startswith("reprolab-results/"):
+        return None
+    SCHEMA.check(file, root)
+    return parse(file, root)
 
 
 def json_files(folder: Path) -> Iterator[Path]:
@@ -59,12 +73,14 @@ def json_files(folder: Path) -> Iterator[Path]:
         seen.add(real)
 
 
-def by_machine(folders: list[Path]) -> list[tuple[tuple[str, str], list[Results]]]:
+def by_machine(
+    folders: list[Path], damaged: list[InputError] | None = None
+) -> list[tuple[tuple[str, str], list[Results]]]:
     """All result files below the folders, by the folder of a recorded run, or '', and the GPU.
 
-    Facts of compiled code go to every GPU of their folder.
+    Facts of compiled code go to every GPU of their folder. `damaged`: as of result_files.
     """
-    found = [r for folder in folders for r in result_files(folder)]
+    found = [r for folder in folders for r in result_files(folder, damaged)]
     places = [(str(recorded_folder(r.file) or ""), r) for r in found]
     ran = {(place, r.gpu) for place, r in places if r.gpu is not None}
     compiled_alone = {(place, "") for place, _ in places} - {(place, "") for place, _ in ran}

@@ -2,10 +2,14 @@
 
 import json
 import math
+import os
+import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import fastjsonschema
@@ -26,15 +30,22 @@ def read_json(file: Path) -> Any:
         return all_printable(json.loads(read_text(file), object_pairs_hook=unique, **hooks))
     except RecursionError:
         raise InputError(f"{file}: is nested too deeply") from None
+    except MemoryError:
+        raise InputError(f"{file}: does not fit the memory") from None
     except ValueError as error:
         raise InputError(f"{file}: is not whole JSON: {error}") from None
 
 
 def read_text(file: Path) -> str:
-    """The text of a regular file: a pipe would be waited for."""
+    """The text of a regular file: a pipe would be waited for. One that is larger than the machine's
+    memory is not begun: the system would end the process.
+    """
     try:
-        if not stat.S_ISREG(file.stat().st_mode):
+        found = file.stat()
+        if not stat.S_ISREG(found.st_mode):
             raise InputError(f"{file}: cannot be read: it is no regular file")
+        if found.st_size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2:
+            raise InputError(f"{file}: does not fit the memory")
         return file.read_bytes().decode("utf-8")
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from None
@@ -76,23 +87,63 @@ def whole(text: str) -> int:
     return int(text)
 
 
-class Schema:
-    """One JSON Schema file in data/; it is read when the first file is held against it."""
+SCHEMA_ERRORS = (
+    fastjsonschema.JsonSchemaValueException,
+    fastjsonschema.JsonSchemaDefinitionException,
+    re.error,
+    AttributeError,
+)
 
-    def __init__(self, name: str):
+
+class Schema:
+    """One JSON Schema file in data/; it is read when the first file is held against it.
+
+    `unique`: by the name of a list of objects, the field that tells them apart.
+    """
+
+    def __init__(self, name: str, unique: Mapping[str, str] = MappingProxyType({})):
         self.name = f"data/{name}"
+        self.unique = unique
 
     @cached_property
     def definition(self) -> dict[str, Any]:
-        return read_json(ROOT / self.name)
+        """As it is in the file; InputError for a keyword that no validator would know."""
+        found = read_json(ROOT / self.name)
+        if self is not OF_SCHEMAS:
+            OF_SCHEMAS.check(ROOT / self.name, found)
+        return found
 
     @cached_property
     def validate(self) -> Any:
-        return fastjsonschema.compile(self.definition)
+        try:
+            found = fastjsonschema.compile(self.definition)
+            if self is OF_SCHEMAS:
+                found(self.definition)
+                self.check_guard(found)
+            return found
+        except SCHEMA_ERRORS as error:
+            raise InputError(f"{ROOT / self.name}: is not a JSON Schema: {error}") from None
+
+    def check_guard(self, validate: Callable[[Any], Any]) -> None:
+        """InputError where a misspelt keyword would pass."""
+        with suppress(fastjsonschema.JsonSchemaValueException):
+            validate({"misspelt": 0})
+            raise InputError(f"{ROOT / self.name}: allows keywords that it does not have")
+
+    @property
+    def version(self) -> str | None:
+        """What its files name as their schema; None where they name none."""
+        return self.definition.get("properties", {}).get("schema", {}).get("const")
+
+    def read(self, file: Path) -> Any:
+        """The file's value, which is as the schema says."""
+        found = read_json(file)
+        self.check(file, found)
+        return found
 
     def check(self, file: Path, value: Any) -> None:
         """InputError naming file and field where `value`, the file's, is not as the schema says."""
-        version = self.definition["properties"].get("schema", {}).get("const")
+        version = self.version
         if isinstance(value, dict) and value.get("schema", version) != version:
             raise self.error(file, "schema", f"must be {version}, not {shown(value['schema'])}")
         try:
@@ -100,9 +151,19 @@ class Schema:
         except fastjsonschema.JsonSchemaValueException as error:
             where = shortened(error.name.removeprefix("data").removeprefix("."), 200)
             raise self.error(file, where or "the file", explain(error)) from None
+        for name, field in self.unique.items():
+            known = set()
+            for i, found in enumerate(value[name]):
+                if found[field] in known:
+                    again = f"comes a second time: '{shortened(found[field])}'"
+                    raise self.error(file, f"{name}[{i}].{field}", again)
+                known.add(found[field])
 
     def error(self, file: Path, where: str, problem: str) -> InputError:
         return InputError(f"{file}: {where} {problem} (see {self.name})")
+
+
+OF_SCHEMAS = Schema("schema.schema.json")
 
 
 def explain(error: fastjsonschema.JsonSchemaValueException) -> str:

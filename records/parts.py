@@ -1,13 +1,12 @@
-"""Result files of parts of a run: which are done when it is taken up again, and all in one."""
+"""Result files of parts of a run: which are done when the run goes on, and all in one."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from records import result_file
 from records.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
-from records.json_files import read_json
 from records.result_file import Content
-from records.results import SCHEMA
+from records.results import SCHEMA, WRONG
 from records.sources import Sources
 
 RETRIED = "out of memory"  # the next time there may be room
@@ -16,11 +15,9 @@ RETRIED = "out of memory"  # the next time there may be room
 def read(file: Path) -> Content | None:
     """None where there is none, or one that cannot be used: it is measured again."""
     try:
-        found = read_json(file)
-        SCHEMA.check(file, found)
+        return SCHEMA.read(file)
     except InputError:
         return None
-    return found
 
 
 def is_done(partial: Content | None, now: Sources, gpu: str) -> bool:
@@ -41,7 +38,7 @@ def is_done(partial: Content | None, now: Sources, gpu: str) -> bool:
 
 def status_of(outcomes: Collection[str]) -> int:
     """The exit status of what measured rows with these outcomes."""
-    if not {"mismatch", "launch_failed"}.isdisjoint(outcomes):
+    if not set(WRONG).isdisjoint(outcomes):
         return WRONG_OUTPUT
     return NOT_MEASURED if "not_measured" in outcomes else 0
 
@@ -58,12 +55,22 @@ def join(partials: Sequence[Content]) -> Content:
         "runtime_s": round(sum(origin["runtime_s"] for origin in origins), 1),
         "clocks": join_clocks([origin["clocks"] for origin in origins]),
     }
-    families = {f["name"]: f for partial in partials for f in partial.get("families", ())}
+    families = joined_families(partials)
     found = result_file.content(partials[0]["experiment"], partials[0]["pass"], provenance, [])
-    found |= {"families": list(families.values())} if families else {}
+    found |= {"families": families} if families else {}
     for name in ("records", "checks"):
         found[name] = [one for partial in partials for one in partial[name]]
     return found
+
+
+def joined_families(partials: Sequence[Content]) -> list[Content]:
+    """Each family with the kernels of all of them: a file describes those that it has rows of."""
+    families: dict[str, Content] = {}
+    for family in (f for partial in partials for f in partial.get("families", ())):
+        before = families.get(family["name"], {"kernels": []})
+        kernels = {kernel["name"]: kernel for kernel in before["kernels"] + family["kernels"]}
+        families[family["name"]] = family | {"kernels": [kernels[name] for name in sorted(kernels)]}
+    return list(families.values())
 
 
 def command_of(commands: Sequence[list[str]]) -> list[str]:

@@ -17,7 +17,7 @@ def content(
     experiment: str, pass_name: str, provenance: Content, records: Sequence[Content]
 ) -> Content:
     return {
-        "schema": SCHEMA.definition["properties"]["schema"]["const"],
+        "schema": SCHEMA.version,
         "experiment": experiment,
         "pass": pass_name,
         "provenance": provenance,

@@ -11,7 +11,7 @@ from records.counter_table import COUNTERS, known
 from records.errors import InputError
 from records.families import Family, Kernel, described, kernels
 from records.families import parse as families_of
-from records.json_files import Schema, read_json
+from records.json_files import Schema
 from records.printable import printable, shortened
 from records.stats import Estimate, Summary, difference_percent, gb_per_s, is_within, summarize
 
@@ -20,6 +20,7 @@ KERNEL_TIME, PRODUCT_TIME = "kernel_time", "product_time"
 CLOCKS = ("events", "activity")  # the instruments that time
 UNITS = {"latency": "cycles"}  # of what is no counter and no time
 RIGHT = ("bit_exact", "within_bound")  # outcomes
+WRONG = ("mismatch", "launch_failed")
 COPY = "copy"  # the ceiling's name: cudaMemcpy, device to device
 
 
@@ -236,8 +237,7 @@ class Results:
 
 def load(file: Path, experiment: str | None = None, pass_name: str | None = None) -> Results:
     """Read and check a result file, of the given experiment and pass where they are named."""
-    root = read_json(file)
-    SCHEMA.check(file, root)
+    root = SCHEMA.read(file)
     for name, wanted in (("experiment", experiment), ("pass", pass_name)):
         if wanted is not None and root[name] != wanted:
             raise InputError(f"{file}: {name} is '{root[name]}', but '{wanted}' is needed here")

@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from records.json_files import ROOT, read_json
+from records.json_files import ROOT, Schema
 
 FOLDER = ROOT / "data/models"
+SIZES = Schema("models.schema.json", {"models": "id"})
+CLASSES = Schema("transformers.schema.json")
 BLOCK_SIZE = 64  # of the weights that are made here
 NF4_BYTES = 0.5 + 4 / BLOCK_SIZE  # of one weight, with its part of a scale
 SPARE_BYTES = 3e9  # CUDA, cuBLAS, the programs' code, and what the allocator cannot use
@@ -89,8 +91,11 @@ class Model:
 @cache
 def known() -> dict[str, Model]:
     """Every model that can be built without a download."""
-    sizes = {m["id"]: m for m in read_json(FOLDER / "models.json")["models"]}
-    found = read_json(FOLDER / "transformers.json")["models"]
+    sizes = {m["id"]: m for m in SIZES.read(FOLDER / "models.json")["models"]}
+    file = FOLDER / "transformers.json"
+    found = CLASSES.read(file)["models"]
+    if unknown := sorted(found.keys() - sizes):
+        raise CLASSES.error(file, "models", f"has '{unknown[0]}', which models.json does not have")
     names = ("id", *CONFIG_NAMES)
     return {
         name: Model(

@@ -102,7 +102,7 @@ def origin(ours: Results, version: str) -> str:
 def content(rows: Sequence[Row], ours: Results, version: str) -> dict[str, Any]:
     kept = ("started", "commit", "dirty", "gpu", "build")
     return {
-        "schema": SCHEMA.definition["properties"]["schema"]["const"],
+        "schema": SCHEMA.version,
         "ncu": version,
         "provenance": {key: ours.provenance[key] for key in kept},
         "bounds": {"percent": PERCENT, "points": POINTS, "rule": RULE},

@@ -139,3 +139,65 @@ def test_a_name_that_leads_elsewhere_is_refused(merge, tmp_path, write, capsys, 
     assert merge(file.parent) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not (tmp_path / "merged").exists() and not (tmp_path / "elsewhere").exists()
+
+
+def unmeasured(file, count=None):
+    """Its first rows as the harness leaves them when the machine failed."""
+    for row in file["records"][:count]:
+        row |= {"outcome": "not_measured", "reason": "the GPU was lost", "metrics": []}
+    return file
+
+
+def test_rows_that_were_not_measured_replace_none(merge, tmp_path, write):
+    old = replay([2, 4], "07:00", us=20.0)
+    for i, file in enumerate([old, unmeasured(replay([2, 4], "08:00"))]):
+        write(f"{i}/replay.json", file)
+    assert merge(tmp_path / "0", tmp_path / "1") == 0
+    assert read(tmp_path) == old
+    partly = unmeasured(replay([2, 4], "09:00", us=30.0), 1)  # all of batch 4
+    write("1/replay.json", partly)
+    assert merge(tmp_path / "0", tmp_path / "1") == 0
+    found = read(tmp_path)
+    samples = {key: made.find(found, key)["metrics"][0]["samples"][0] for key in keys(found)}
+    assert samples == dict(zip(keys(old), [20.0, 20.0, 30.0, 30.0], strict=True))
+
+
+def test_of_rows_that_were_never_all_measured_the_most_count(merge, tmp_path, write):
+    files = [unmeasured(replay([2], "07:00", us=20.0), 1), unmeasured(replay([2], "08:00"), 2)]
+    for i, file in enumerate(files):
+        write(f"{i}/replay.json", file)
+    assert merge(tmp_path / "0", tmp_path / "1") == 0
+    assert read(tmp_path) == files[0]
+
+
+def test_a_failed_run_of_other_sources_leaves_out_none_that_measured(merge, tmp_path, write):
+    old = replay([2], "07:00")
+    write("0/replay.json", old)
+    write("1/replay.json", unmeasured(replay([2], "08:00", commit="f" * 40)))
+    assert merge(tmp_path / "0", tmp_path / "1") == 0
+    assert read(tmp_path) == old
+
+
+def test_a_damaged_file_is_left_out_and_named(merge, tmp_path, write, capsys):
+    good = replay([2], "07:00")
+    write("0/replay.json", good)
+    for i, text in enumerate(['{"records": [', '{"records": 7}', "\xff"]):
+        (tmp_path / "0" / f"damaged_{i}.json").write_text(text, encoding="latin-1")
+    assert merge(tmp_path / "0") == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 3 and all("damaged_" in line for line in errors)
+    assert read(tmp_path) == good
+
+
+def test_every_files_kernels_stay_described(merge, tmp_path, write):
+    """Tables take a kernel's language and counterpart from there."""
+    described = json.loads((ROOT / "data/families.json").read_text())["families"]
+    (nf4,) = (family for family in described if family["name"] == "nf4")
+    files = []
+    for i, kernel in enumerate(nf4["kernels"][:2]):
+        file = replay([2 + 2 * i], f"0{7 + i}:00", kernels=[kernel["name"]])
+        files.append(file | {"families": [nf4 | {"kernels": [kernel]}]})
+        write(f"{i}/replay.json", files[-1])
+    assert merge(tmp_path / "0", tmp_path / "1") == 0
+    (family,) = read(tmp_path)["families"]
+    assert family["kernels"] == nf4["kernels"][:2]

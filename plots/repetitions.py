@@ -1,0 +1,87 @@
+"""How often `make compare` is wrong: repetitions of one run, each compared with each other."""
+
+import argparse
+from collections import Counter
+from itertools import combinations
+
+from plots.sides import Side, load_side
+from records import comparison, console
+from records.captions import dates
+from records.comparison import FASTER, SLOWER, Pair, Pool
+from records.errors import InputError
+from records.output import write_files
+from records.result_file import as_json
+from records.tables import WORDS, Column, Table
+
+MIN_RUNS = 4  # the two that are compared are judged by what the others differ by
+
+
+def run(args: argparse.Namespace) -> int:
+    """How often `make compare` is wrong: repetitions of one run, each compared with each other."""
+    sides = [load_side(given) for given in args.runs]
+    check_repetitions(sides)
+    runs = [comparison.times(side.files, args.kernel) for side in sides]
+    rows: Counter[tuple[str, str]] = Counter()
+    wrong: Counter[tuple[str, str]] = Counter()
+    affected = 0
+    for pair in combinations(range(len(runs)), 2):
+        others = [run for i, run in enumerate(runs) if i not in pair]
+        spread = comparison.spread_of(others)
+        found = comparison.compare(*(runs[i] for i in pair), spread, comparison.THRESHOLD_PERCENT)
+        found = [p for p in found if p.mean and p.same_code is not False]
+        shared = comparison.shared_of(others, spread)
+        pools = comparison.pools(found, spread, shared, comparison.THRESHOLD_PERCENT)
+        false = [one for one in (*found, *pools) if one.verdict in (SLOWER, FASTER)]
+        rows.update(map(kind_of, (*found, *pools)))
+        wrong.update(map(kind_of, false))
+        affected += bool(false)
+    if not rows:
+        raise InputError("these runs have no row in common that has times")
+    count = len(runs) * (len(runs) - 1) // 2
+    for kind in sorted(rows, key=lambda kind: kind[1]):
+        share, (of, what) = 100 * wrong[kind] / rows[kind], kind
+        print(f"{of}: {wrong[kind]} of {rows[kind]} {what} ({share:.2f} %) slower or faster")
+    compared = f"{affected} of {count} comparisons of {len(runs)} runs"
+    print(f"In {compared}, threshold {comparison.THRESHOLD_PERCENT:g} %.")
+    files = [r for side in sides for r in side.files]
+    source = f"{len(sides)} runs on {files[0].gpu}, {dates(files)}"
+    seen = comparison.spread_of(runs)
+    spread = {kind: [c._asdict() for c in found] for kind, found in seen.items()}
+    shared = comparison.shared_of(runs, seen)
+    columns = [
+        Column("metric", "metric", **WORDS),
+        Column("rows that take (us)", "from_us", "{:g} and more".format),
+        Column("standard deviation %", "percent", "{:.2f}".format),
+        Column("rows", "rows"),
+    ]
+    title = f"What one row differs by from run to run: {source}"
+    values = [{"metric": kind} | c for kind, found in spread.items() for c in found]
+    print()
+    console.show("", [Table("repetitions", title, columns, values)])
+    if args.write:
+        about = {"source": source, "runs": args.runs, "kernels": args.kernel}
+        write_files({args.write: as_json(about | {"spread": spread, "shared": shared})})
+    return 0
+
+
+def kind_of(one: Pair | Pool) -> tuple[str, str]:
+    """kernel_time, and whether it is of rows or of kernels."""
+    if isinstance(one, Pool):
+        return one.pairs[0].a.kind, "kernels"
+    return one.a.kind, "rows"
+
+
+def check_repetitions(sides: list[Side]) -> None:
+    """InputError unless they are several measurements on one kind of GPU."""
+    if len(sides) < MIN_RUNS:
+        raise InputError(f"give {MIN_RUNS} runs or more, not {len(sides)}")
+    if len(gpus := {r.gpu for side in sides for r in side.files}) > 1:
+        raise InputError(f"the runs are of {len(gpus)} kinds of GPU: {', '.join(sorted(gpus))}")
+    seen: dict[tuple[str, ...], Side] = {}
+    for side in sides:
+        for r in side.files:
+            when = (r.provenance["started"], r.provenance["gpu"].get("unit", ""))
+            first = seen.setdefault((r.experiment, r.pass_name, *when), side)
+            if first is not side:
+                both = f"{first.name} and {side.name}"
+                raise InputError(f"{both} hold the same measurement of {r.name}")

@@ -1,0 +1,151 @@
+"""Every file of data/ is held against its schema by what reads it, and every schema against one."""
+
+import json
+from fnmatch import fnmatch
+
+import pytest
+
+import records.counter_table
+import records.families
+import records.json_files
+from claims import rules
+from claims.evidence import Case, collect
+from claims.published import load_source
+from experiments.end_to_end import sizes
+from profiling.ncu import agreement
+from records import comparison
+from records.json_files import ROOT, Schema
+from records.results import load
+from reprolab_nf4 import choices
+
+
+def with_file(monkeypatch, module, name, function):
+    def read(file):
+        monkeypatch.setattr(module, name, file if name != "FOLDER" else file.parent)
+        getattr(function, "cache_clear", lambda: None)()
+        try:
+            return function()
+        finally:
+            getattr(function, "cache_clear", lambda: None)()
+
+    return read
+
+
+@pytest.fixture
+def reader(monkeypatch, tmp_path):
+    """What reads a file of data/, by its pattern there; another checkout's file in its place."""
+    for name in ("models.json", "transformers.json"):
+        (tmp_path / name).write_text((ROOT / "data/models" / name).read_text())
+    of_table = (records.counter_table, "TABLE", records.counter_table.known)
+    of_families = (records.families, "FILE", records.families.described)
+    readers = {
+        "counters.json": with_file(monkeypatch, *of_table),
+        "families.json": with_file(monkeypatch, *of_families),
+        "run_to_run.json": with_file(monkeypatch, comparison, "RUN_TO_RUN", comparison.recorded),
+        "models/*.json": with_file(monkeypatch, sizes, "FOLDER", sizes.known),
+        "published/*.json": load_source,
+        "products/*.json": choices.read,
+        "recorded/*/counters/ncu.json": lambda file: agreement.SCHEMA.read(file),
+        "recorded/*.json": load,
+    }
+    return lambda name: next(read for pattern, read in readers.items() if fnmatch(name, pattern))
+
+
+DATA = sorted(
+    str(file.relative_to(ROOT / "data"))
+    for file in (ROOT / "data").rglob("*.json")
+    if not file.name.endswith(".schema.json")
+)
+SMALL = [name for name in DATA if not name.startswith("recorded/")]
+SMALL.append(next(name for name in DATA if name.startswith("recorded/")))
+DAMAGES = {
+    "a list at the root": lambda root: [root],
+    "a number at the root": lambda root: 7,
+    "no list or object": lambda root: root | {last(root): None},
+    "a misspelt name": lambda root: {
+        name + "x" * (name == last(root)): root[name] for name in root
+    },
+    "an empty object": lambda root: {},
+}
+
+
+def last(root):
+    """The name of the largest part."""
+    return max(root, key=lambda name: len(json.dumps(root[name])))
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", SMALL)
+def test_a_damaged_file_of_data_is_one_line(name, damage, reader, tmp_path, refused):
+    read, root = reader(name), json.loads((ROOT / "data" / name).read_text())
+    file = tmp_path / name.split("/")[-1]
+    file.write_text(json.dumps(root))
+    read(file)
+    file.write_text(json.dumps(DAMAGES[damage](root)))
+    assert refused(read, file).startswith(str(file))
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [("counters.json", "counters"), ("families.json", "families")]
+)
+def test_what_stands_twice_is_refused(name, part, reader, tmp_path, refused):
+    root, file = json.loads((ROOT / "data" / name).read_text()), tmp_path / name
+    root[part].append(root[part][0])
+    file.write_text(json.dumps(root))
+    assert "second time" in refused(reader(name), file)
+    if name == "families.json":
+        root[part].pop()
+        family = next(family for family in root[part] if family["kernels"])
+        family["kernels"].append(family["kernels"][0])
+        file.write_text(json.dumps(root))
+        assert "two kernels" in refused(reader(name), file)
+
+
+def test_lengths_of_time_are_sorted(reader, tmp_path, refused):
+    root, file = json.loads(comparison.RUN_TO_RUN.read_text()), tmp_path / "run_to_run.json"
+    root["spread"]["kernel_time"].reverse()
+    file.write_text(json.dumps(root))
+    assert "spread.kernel_time" in refused(reader("run_to_run.json"), file)
+
+
+SCHEMAS = sorted(file.name for file in (ROOT / "data").glob("*.schema.json"))
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_schema_with_a_misspelt_keyword_is_one_line(name, write, tmp_path, monkeypatch, refused):
+    """A validator passes over a keyword that it does not know, and allows everything."""
+    monkeypatch.setattr(records.json_files, "ROOT", tmp_path)
+    for file in ("schema.schema.json", "results.schema.json", name):
+        write(f"data/{file}", json.loads((ROOT / "data" / file).read_text()))
+    text, place = (ROOT / "data" / name).read_text(), tmp_path / "data" / name
+
+    def check():
+        for file in (name, "results.schema.json"):
+            Schema(file).check(tmp_path / "file.json", {})
+
+    for keyword in ("properties", "required", "additionalProperties", "type"):
+        monkeypatch.setattr(records.json_files, "OF_SCHEMAS", Schema("schema.schema.json"))
+        place.write_text(text.replace(f'"{keyword}":', f'"{keyword[:-1]}":', 1))
+        if place.read_text() != text:
+            assert str(tmp_path / "data") in refused(check)
+
+
+@pytest.mark.parametrize(("argument", "value"), [("why", -1), ("kernel", 7), ("most", "much")])
+def test_an_argument_of_another_kind_is_refused(argument, value, write, refused):
+    """As data/published/paper.json could have it."""
+    root = json.loads((ROOT / "data/published/paper.json").read_text())
+    claim, comparison = next(
+        (claim, c)
+        for claim in root["claims"]
+        for c in claim["comparisons"]
+        if argument in c["arguments"]
+    )
+    comparison["arguments"][argument] = value
+    source = load_source(write("paper.json", root))
+    (claim,) = (found for found in source.claims if found.id == claim["id"])
+    case = next(
+        Case(source, claim, c, c.cells[0], collect(()))
+        for c in claim.comparisons
+        if c.arguments.get(argument) == value
+    )
+    assert f"arguments.{argument}" in refused(rules.bind, case)
