@@ -40,7 +40,7 @@ constexpr bool is_failure(Outcome outcome) {
 /// 0: all that was selected is bit-exact, within its bound, or deviates as declared (or is
 /// unsupported, with its reason). 1: an output was wrong or a launch failed. 2: wrong usage, bad
 /// input, nothing selected. 3: nothing was seen to be wrong, but the harness failed and something
-/// could not be measured.
+/// could not be measured, or verify had nothing to compare with.
 enum ExitStatus { exit_verified = 0, exit_wrong_output = 1, exit_usage = 2, exit_not_measured = 3 };
 
 }  // namespace reprolab

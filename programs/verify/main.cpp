@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
       "Dequantizes every NF4 weight of a bnb-4bit checkpoint with the reference, and compares it\n"
       "bit for bit with the output stored in the file and with every kernel of this build.\n"
       "Exit status: 0 all equal, 1 an output is wrong, 2 wrong usage or an unreadable\n"
-      "file, 3 verify itself failed.",
+      "file, 3 verify itself failed, or there was nothing to compare with.",
       "verify"};
   reprolab::verify::Options options;
   app.add_option("FILE", options.files,

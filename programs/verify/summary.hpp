@@ -37,8 +37,13 @@ class Summary {
   /// `others`: the checkpoint's tensors beside those that were added.
   std::string coverage(const std::vector<reference::TensorKind>& others) const;
 
+  /// Whether nothing was compared with anything.
+  bool proves_nothing() const { return compared_ == 0; }
+
   /// That of the program.
-  ExitStatus status() const { return status_; }
+  ExitStatus status() const {
+    return proves_nothing() && status_ == exit_verified ? exit_not_measured : status_;
+  }
 
  private:
   struct Count {

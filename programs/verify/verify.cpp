@@ -57,6 +57,7 @@ class Run {
 
   ExitStatus all() {
     const std::size_t files = checkpoint_.shards().files().size();
+    if (has_nothing_to_compare()) print_that_nothing_is_proved();
     fmt::print("{}: {} quantized tensors{}\n", reference::describe_paths(options_.files),
                checkpoint_.tensors().size(), files > 1 ? fmt::format(" in {} files", files) : "");
     if (!kernels_.unavailable.empty()) {
@@ -68,6 +69,7 @@ class Run {
       progress_.advance(code_bytes_of(checkpoint_.tensors()[i]));
     }
     progress_.clear();
+    if (summary_.proves_nothing() && !has_nothing_to_compare()) print_that_nothing_is_proved();
     fmt::print("summary, in tensors:\n{}{}", summary_.outcomes(),
                summary_.coverage(checkpoint_.other_tensors()));
     return summary_.status();
@@ -82,6 +84,20 @@ class Run {
 
   static std::uint64_t code_bytes_of(const reference::QuantizedTensorInfo& info) {
     return static_cast<std::uint64_t>(reference::code_bytes(info.state.elements));
+  }
+
+  /// Neither kernels nor stored outputs nor what was quantized.
+  bool has_nothing_to_compare() const {
+    return kernels_.names.empty() &&
+           std::ranges::all_of(checkpoint_.tensors(), [](const auto& info) {
+             return info.dequantized == nullptr && info.source == nullptr;
+           });
+  }
+
+  static void print_that_nothing_is_proved() {
+    fmt::print(
+        "nothing could be proved here: the checkpoint holds no outputs to compare with, and no "
+        "kernel ran; verify it on a machine with a GPU, by a build with CUDA\n");
   }
 
   ExitStatus plan() const {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <unordered_set>
+#include <utility>
 
 #include "reference/checkpoint/invalid_file.hpp"
 #include "reference/checkpoint/strict_json.hpp"
@@ -42,7 +43,12 @@ class BnbCheckpoint::Sorter {
       const std::string weight(name.substr(0, infix));
       const std::string_view type = name.substr(infix + state_infix.size());
       if (type == "nf4") {
-        tensors.push_back(inspect(weight, tensor));
+        QuantizedTensorInfo info = inspect(weight, tensor);
+        if (info.state.type) {
+          tensors.push_back(std::move(info));
+        } else {
+          ++nf4_of_fp32_;
+        }
       } else if (type == "fp4") {
         claim_fp4(weight, tensor);
       } else {
@@ -67,6 +73,7 @@ class BnbCheckpoint::Sorter {
       if (!claimed_.contains(&tensor)) ++plain[tensor.dtype];
     });
     std::vector<TensorKind> kinds;
+    if (nf4_of_fp32_ > 0) kinds.push_back({"NF4 with fp32 outputs", nf4_of_fp32_});
     if (fp4_ > 0) kinds.push_back({"FP4", fp4_});
     if (int8_ > 0) kinds.push_back({"LLM.int8()", int8_});
     for (const auto& [dtype, count] : plain) kinds.push_back({std::string(dtype), count});
@@ -130,12 +137,10 @@ class BnbCheckpoint::Sorter {
     return info;
   }
 
-  /// As bytes or, with bnb_4bit_quant_storage, as floating-point numbers of those bytes.
+  /// Of any dtype: with bnb_4bit_quant_storage, bitsandbytes stores the bytes as one of PyTorch's.
   void require_codes(const StoredTensor& state, const std::string& weight, std::int64_t bytes) {
     const StoredTensor* found = find(weight, "");
-    const auto in = [&](const auto&... dtypes) { return ((found->dtype == dtypes) || ...); };
-    if (found != nullptr && found->size_bytes == static_cast<std::uint64_t>(bytes) &&
-        in("F16", "BF16", "F32")) {
+    if (found != nullptr && found->size_bytes == static_cast<std::uint64_t>(bytes)) {
       claim(found);
     } else {
       require(state, weight, "", "U8", bytes);
@@ -187,7 +192,9 @@ class BnbCheckpoint::Sorter {
         !found && !stem.empty()) {
       found = find(stem, suffix);
     }
-    const std::string_view dtype = info.state.type == WeightType::fp16 ? "F16" : "BF16";
+    const std::string_view dtype = !info.state.type                       ? "F32"
+                                   : *info.state.type == WeightType::fp16 ? "F16"
+                                                                          : "BF16";
     if (found && (found->dtype != dtype || found->elements != info.state.elements)) {
       reject(*found, found->name,
              fmt::format("has {} {}, but {} is {} {}; {}", found->elements, found->dtype,
@@ -209,7 +216,7 @@ class BnbCheckpoint::Sorter {
   void claim_int8(const StoredTensor& scales) {
     const std::string stem = without_suffix(scales.name, int8_scales_suffix);
     const StoredTensor* weight = stem.empty() ? nullptr : find(stem, weight_suffix);
-    if (weight == nullptr || weight->dtype != "I8") return;
+    if (weight == nullptr || weight->dtype != "I8" || claimed_.contains(weight)) return;
     ++int8_;
     claim(&scales);
     claim(weight);
@@ -235,6 +242,7 @@ class BnbCheckpoint::Sorter {
 
   const ShardSet& shards_;
   std::unordered_set<const StoredTensor*> claimed_;
+  std::size_t nf4_of_fp32_ = 0;
   std::size_t fp4_ = 0;
   std::size_t int8_ = 0;
 };
@@ -256,7 +264,8 @@ BnbCheckpoint::BnbCheckpoint(const std::vector<std::filesystem::path>& given) : 
   const std::string held =
       other_tensors_.empty()
           ? "holds no tensor at all"
-          : "holds no tensor quantized by bitsandbytes to NF4, but " + describe(other_tensors_);
+          : "holds no NF4 weight of bitsandbytes with fp16 or bf16 outputs, but " +
+                describe(other_tensors_);
   throw InvalidFile(fmt::format("{}: {}; {}", describe_paths(given), held,
                                 shards_.advice("give a bnb-4bit checkpoint")));
 }
@@ -269,7 +278,7 @@ QuantizedTensor BnbCheckpoint::load(const QuantizedTensorInfo& info, int threads
                          .shape = info.state.shape,
                          .n = info.state.elements,
                          .block_size = info.state.block_size,
-                         .type = info.state.type};
+                         .type = info.state.type.value()};
   tensor.codes = shards_.read<std::uint8_t>(*shards_.find(info.name));
   if (!info.state.nested) {
     tensor.absmax = floats(".absmax");

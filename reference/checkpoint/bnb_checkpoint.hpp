@@ -1,6 +1,7 @@
 // The NF4 weights of a checkpoint that bitsandbytes wrote (bnb-4bit safetensors). For a weight P,
 // each in any file of the checkpoint:
-//   P                                     U8   [ceil(n / 2), 1]      codes
+//   P                                     U8   [ceil(n / 2), 1]      codes; those bytes as another
+//                                                                    dtype with quant_storage
 //   P.absmax                              F32  [blocks], or U8 [blocks] when nested
 //   P.quant_map                           F32  [16], the values of NF4
 //   P.nested_absmax, P.nested_quant_map   F32  [ceil(blocks / nested_blocksize)], [256] that ascend
@@ -29,7 +30,8 @@ struct QuantizedTensorInfo {
   const StoredTensor* source = nullptr;       ///< The quantizer's input; null when absent.
 };
 
-/// Tensors that are not NF4: "FP4", "LLM.int8()", or the dtype of tensors that are not quantized.
+/// Tensors that are not verified: "NF4 with fp32 outputs", "FP4", "LLM.int8()", or the dtype of
+/// tensors that are not quantized.
 /// What belongs to a quantized weight (scales, maps, state) counts as part of it.
 struct TensorKind {
   std::string name;
@@ -42,15 +44,15 @@ std::string describe(const std::vector<TensorKind>& kinds);
 class BnbCheckpoint {
  public:
   /// `given` as for ShardSet. Checks every NF4 weight's state against its tensors.
-  /// Throws InvalidFile, also when there is no NF4 weight at all.
+  /// Throws InvalidFile, also when there is no NF4 weight with 16-bit outputs at all.
   explicit BnbCheckpoint(const std::vector<std::filesystem::path>& given);
 
   const ShardSet& shards() const { return shards_; }
 
-  /// Sorted by name.
+  /// The NF4 weights with 16-bit outputs, sorted by name.
   const std::vector<QuantizedTensorInfo>& tensors() const { return tensors_; }
 
-  /// All other tensors: FP4, LLM.int8(), then by dtype.
+  /// All other tensors: NF4 with fp32 outputs, FP4, LLM.int8(), then by dtype.
   const std::vector<TensorKind>& other_tensors() const { return other_tensors_; }
 
   QuantizedTensor load(const QuantizedTensorInfo& info, int threads = 0) const;

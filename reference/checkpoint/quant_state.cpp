@@ -58,11 +58,12 @@ std::int64_t whole_number(const json& value, const char* key) {
   throw InvalidJson(fmt::format("has a '{}' that is not whole numbers from 0", key));
 }
 
-WeightType parse_type(const std::string& dtype) {
+std::optional<WeightType> parse_type(const std::string& dtype) {
   if (dtype == "float16") return WeightType::fp16;
   if (dtype == "bfloat16") return WeightType::bf16;
-  throw InvalidJson(fmt::format(
-      "has the dtype {}; only float16 and bfloat16 outputs can be verified", quote_name(dtype)));
+  if (dtype == "float32") return std::nullopt;
+  throw InvalidJson(
+      fmt::format("has the dtype {}; known are float16, bfloat16 and float32", quote_name(dtype)));
 }
 
 int parse_nested_block_size(const json& state) {

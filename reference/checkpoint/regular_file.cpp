@@ -7,12 +7,15 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 namespace reprolab::reference {
 namespace {
 
 [[noreturn]] void reject_unopened(const std::filesystem::path& path) {
-  reject_file(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
+  reject_file(path, fmt::format("cannot be opened: {}; give a checkpoint's .safetensors file, "
+                                "its index or their folder",
+                                std::strerror(errno)));
 }
 
 void require_regular(const std::filesystem::path& path, const struct stat& status) {
@@ -71,6 +74,12 @@ void RegularFile::read_at(std::uint64_t offset, void* destination, std::uint64_t
     offset += static_cast<std::uint64_t>(got);
     bytes -= static_cast<std::uint64_t>(got);
   }
+}
+
+void RegularFile::require_content() const {
+  constexpr std::string_view pointer = "version https://git-lfs.github.com/spec/";
+  if (size_bytes() < pointer.size() || text_at(0, pointer.size()) != pointer) return;
+  reject_file(path_, "is a Git LFS pointer, not the file itself; download it with git lfs pull");
 }
 
 std::string RegularFile::text_at(std::uint64_t offset, std::uint64_t bytes) const {

@@ -35,6 +35,9 @@ class RegularFile {
   /// Throws InvalidFile if it is another file now, or somebody has written to it.
   void require_still(const FileIdentity& identity) const;
 
+  /// Throws InvalidFile if it is the pointer that git keeps in place of a file of Git LFS.
+  void require_content() const;
+
   /// The bytes from `offset` as text.
   std::string text_at(std::uint64_t offset, std::uint64_t bytes) const;
 

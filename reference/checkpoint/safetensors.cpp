@@ -176,6 +176,7 @@ void require_contiguous(const fs::path& path, const std::vector<StoredTensor>& t
 
 SafetensorsFile::SafetensorsFile(const fs::path& path) : path_(path) {
   const RegularFile file(path);
+  file.require_content();
   identity_ = file.identity();
   const std::uint64_t header_bytes = read_header_bytes(path, file);
   const std::uint64_t data_begin = length_bytes + header_bytes;

@@ -92,6 +92,7 @@ class Collector {
 
   void add_index(const fs::path& path) {
     const RegularFile file(path);
+    file.require_content();
     if (file.size_bytes() > max_index_bytes) {
       reject_file(path, fmt::format("has {} bytes, more than the {} of the greatest index; give a "
                                     ".safetensors file or its folder",
@@ -105,6 +106,12 @@ class Collector {
       content = parse_strict_json(file.text_at(0, file.size_bytes()), 16);
     } catch (const InvalidJson& error) {
       reject(error.what());
+    }
+    if (!content.contains("weight_map") && path.filename() != index_name) {
+      reject_file(path,
+                  fmt::format("is not the index of a checkpoint; give {}, a .safetensors file "
+                              "or their folder",
+                              index_name));
     }
     if (!content.contains("weight_map")) reject("has no 'weight_map'");
     const json& map = content["weight_map"];

@@ -143,6 +143,39 @@ TEST_F(VerifyProgram, VerifiesAllTensorsOfAFolder) {
   }
 }
 
+/// Otherwise "checked: 0 of 21 tensors" passes for a proof.
+TEST_F(VerifyProgram, NothingToCompareWithIsNoProof) {
+  const std::string unproved = file(valid_tensors({.dequantized = false}));
+  const Finished found = verify(unproved);
+  EXPECT_EQ(found.status, 3);
+  EXPECT_TRUE(begins(found.out, "nothing could be proved here: "));
+  EXPECT_TRUE(contains(found.out, "checked: 0 of 1 tensor\n"));
+  const Finished plan = verify(unproved + " --dry-run");
+  EXPECT_EQ(plan.status, 0);
+  EXPECT_TRUE(begins(plan.out, "nothing could be proved here: "));
+}
+
+/// A head that was quantized from fp32 is beside the point of the other weights.
+TEST_F(VerifyProgram, WeightsWithFp32OutputsAreCountedAndNotChecked) {
+  auto tensors = valid_tensors({.name = "a"});
+  for (BuilderTensor tensor : valid_tensors({.name = "head"})) {
+    if (tensor.name.ends_with("__nf4")) {
+      tensor.data.replace(tensor.data.find("bfloat16"), 8, "float32");
+      tensor.shape = {static_cast<std::int64_t>(tensor.data.size())};
+    }
+    if (tensor.name == "head.dequantized") {
+      tensor.dtype = "F32";
+      tensor.data += tensor.data;
+    }
+    tensors.push_back(tensor);
+  }
+  const Finished found = verify(file(tensors));
+  EXPECT_EQ(found.status, 0) << found.err;
+  EXPECT_TRUE(ends(found.out,
+                   "checked: 1 of 2 tensors: 1 with stored outputs\n"
+                   "not checked: 1 tensor of NF4 with fp32 outputs\n"));
+}
+
 TEST_F(VerifyProgram, APathMayHoldAnyCharacters) {
   for (const std::string name : {"[a,b]", "-x", "a;#:$x\"y %s{} größe"}) {
     folder_.write(name, safetensors_bytes(valid_tensors()));
@@ -153,7 +186,14 @@ TEST_F(VerifyProgram, APathMayHoldAnyCharacters) {
 
 TEST_F(VerifyProgram, RefusesWrongUsageInOneLine) {
   expect_refusal(VERIFY_PROGRAM, "/nonexistent/a",
-                 "verify: /nonexistent/a: cannot be opened: No such file or directory");
+                 "verify: /nonexistent/a: cannot be opened: No such file or directory; give a "
+                 "checkpoint's .safetensors file, its index or their folder");
+  const OwnFolder folder;
+  const std::string config = folder.write("config.json", "{}").string();
+  expect_refusal(VERIFY_PROGRAM, config,
+                 "verify: " + config +
+                     ": is not the index of a checkpoint; give "
+                     "model.safetensors.index.json, a .safetensors file or their folder");
   // These texts come from CLI11 and differ between its versions.
   for (const char* arguments :
        {"", "a --colour", "a --dump", "a --threads 0", "a --threads 4097", "a --threads x"}) {

@@ -36,6 +36,60 @@ TEST(Safetensors, EveryDtypeAndShapeOfTheFormatIsAPlainTensor) {
   EXPECT_EQ(shards.find("absent"), nullptr);
 }
 
+/// All dtypes as which bitsandbytes 0.50.2 stores codes under PyTorch 2.13, by quant_storage.
+TEST(Safetensors, CodesAreReadFromEveryDtype) {
+  const CheckpointSpec spec{.rows = 4, .columns = 64};
+  for (const auto& [dtype, bytes] :
+       std::vector<std::pair<std::string, std::int64_t>>{{"F64", 8},
+                                                         {"F32", 4},
+                                                         {"F16", 2},
+                                                         {"BF16", 2},
+                                                         {"I64", 8},
+                                                         {"I32", 4},
+                                                         {"I16", 2},
+                                                         {"I8", 1},
+                                                         {"U64", 8},
+                                                         {"U32", 4},
+                                                         {"U16", 2},
+                                                         {"U8", 1},
+                                                         {"BOOL", 1},
+                                                         {"F8_E4M3", 1},
+                                                         {"F8_E5M2", 1},
+                                                         {"F8_E4M3FNUZ", 1},
+                                                         {"F8_E5M2FNUZ", 1},
+                                                         {"F8_E8M0", 1},
+                                                         {"C64", 8}}) {
+    SCOPED_TRACE(dtype);
+    auto tensors = valid_tensors(spec);
+    BuilderTensor& codes = tensor_named(tensors, "layer.weight");
+    codes.dtype = dtype;
+    codes.shape = {128 / bytes, 1};
+    const MemoryFile file;
+    const BnbCheckpoint checkpoint({file.write(safetensors_bytes(tensors))});
+    const auto& info = checkpoint.tensors().at(0);
+    EXPECT_EQ(dequantize(checkpoint.load(info)), checkpoint.load_bits(*info.dequantized));
+  }
+  auto tensors = valid_tensors(spec);
+  BuilderTensor& codes = tensor_named(tensors, "layer.weight");
+  codes.dtype = "F4";  // two to a byte, as PyTorch's float4_e2m1fn_x2 is written
+  codes.shape = {128, 2};
+  tensors.push_back({"layer.SCB", "F32", {1}, "abcd"});
+  const MemoryFile file;
+  const BnbCheckpoint checkpoint({file.write(safetensors_bytes(tensors))});
+  EXPECT_EQ(checkpoint.tensors().size(), 1u);
+}
+
+/// Scales as LLM.int8() names them do not make int8 of NF4 codes that are stored as I8.
+TEST(Safetensors, Nf4CodesAsInt8AreCountedOnce) {
+  auto tensors = valid_tensors({.dequantized = false});
+  tensor_named(tensors, "layer.weight").dtype = "I8";
+  tensors.push_back({"layer.SCB", "F32", {1}, "abcd"});
+  const MemoryFile file;
+  const BnbCheckpoint checkpoint({file.write(safetensors_bytes(tensors))});
+  EXPECT_EQ(checkpoint.tensors().size(), 1u);
+  EXPECT_EQ(describe(checkpoint.other_tensors()), "1 tensor of F32");
+}
+
 TEST(Safetensors, AWeightWithoutElementsIsDequantizedToNothing) {
   const MemoryFile file;
   for (const bool nested : {false, true}) {

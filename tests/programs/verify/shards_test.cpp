@@ -118,9 +118,11 @@ TEST_F(Shards, OneFileOfASetIsSaidToLackTheOthers) {
       "; if the rest is in other files of the checkpoint, give their folder: " +
       folder_.path().string();
   const auto of = [&](int part) { return fmt::format("model-{:05}-of-00003.safetensors", part); };
-  EXPECT_EQ(refusal({file(of(1))}),
-            at(of(1)) + "holds no tensor quantized by bitsandbytes to NF4, but 1 tensor of U8" +
-                give_folder);
+  EXPECT_EQ(
+      refusal({file(of(1))}),
+      at(of(1)) +
+          "holds no NF4 weight of bitsandbytes with fp16 or bf16 outputs, but 1 tensor of U8" +
+          give_folder);
   EXPECT_EQ(refusal({file(of(2))}),
             at(of(2)) +
                 "tensor 'layer.weight' has 'absmax' but lacks its codes and "

@@ -30,6 +30,17 @@ TEST(Summary, SaysWithWhatEachTensorWasCompared) {
             "not checked: 2 tensors of FP4, 5 of BF16\n");
 }
 
+TEST(Summary, WithoutAnyComparisonNothingIsProved) {
+  Summary summary;
+  EXPECT_EQ(summary.status(), exit_not_measured);
+  summary.add_tensor({compared("k1", Outcome::unsupported), compared("k2", Outcome::not_verified)});
+  EXPECT_TRUE(summary.proves_nothing());
+  EXPECT_EQ(summary.status(), exit_not_measured);
+  summary.add_tensor({compared("k1")});
+  EXPECT_FALSE(summary.proves_nothing());
+  EXPECT_EQ(summary.status(), exit_verified);
+}
+
 /// In whatever order they come, in one tensor or in several, the worst decides.
 TEST(Summary, NothingThatFollowsUndoesAFailure) {
   std::vector<Outcome> outcomes = {Outcome::bit_exact, Outcome::mismatch, Outcome::not_measured};
