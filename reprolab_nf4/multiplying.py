@@ -209,6 +209,16 @@ class Ways:
         # Otherwise all products are in the usual way, of which bitsandbytes' operators are recorded.
         self.vary = products != DEQUANTIZE
 
+    def replaced(self, bitsandbytes) -> list[tuple]:
+        """What products are computed by in bitsandbytes: owner, name, replacement."""
+        product = replacement(bitsandbytes.matmul_4bit, self)
+        return [(bitsandbytes, "matmul_4bit", product)]
+
+    def end(self) -> None:
+        """From now on bitsandbytes computes them, for who still calls what was installed, too."""
+        self.usual = self._products = OWN
+        self._known = {}
+
     def way(self, A: torch.Tensor, state) -> str:
         """Of the product of these activations."""
         # A product by exact weights is one by weights that were not rounded to another type first.
@@ -231,7 +241,7 @@ class Ways:
         return self._known[layer]
 
     def _measured(self, device, n, k, blocksize, type, nested) -> list[tuple[int, str]]:
-        found = capability(device) if self._products != DEQUANTIZE else None
+        found = capability(device) if self._products in ("fastest", "exact") else None
         table = self._table
         if found and (table is None or table.compute_capability != found):
             table = recorded(torch.cuda.get_device_name(device), found)
