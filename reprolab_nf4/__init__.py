@@ -240,8 +240,9 @@ def install(
       dequantize    dequantizes, then multiplies, as bitsandbytes did up to 0.49 for more than one
                     token
       bitsandbytes  as bitsandbytes chooses
-    Training stays bitsandbytes' own. On a GPU that the library has no code for, the first call
-    warns and gives bitsandbytes all its own functions back.
+    Training stays bitsandbytes' own: layers in training mode, and what needs a gradient. On a GPU
+    that the library has no code for, the first call warns and gives bitsandbytes all its own
+    functions back.
 
     Raises DropinError, and then has changed nothing, also if a library is installed already. May be
     called from several threads at once, of which one succeeds.

@@ -4,6 +4,7 @@ has as the fastest. Needs torch and bitsandbytes.
 
 import contextlib
 import functools
+import threading
 import warnings
 import weakref
 from collections.abc import Callable
@@ -121,6 +122,33 @@ def dequantized(A, codes, state, bias) -> torch.Tensor:
     return torch.nn.functional.linear(A, weight.to(A.dtype), bias)
 
 
+class Training(threading.local):
+    """Whether this thread is inside of a layer in training mode. Reentrant checkpoints run such
+    layers without gradients at first, where their activations look like those of inference.
+    """
+
+    is_on = False
+
+
+_training = Training()
+
+
+def marking_training(own_call: Callable) -> Callable:
+    """Linear4bit's __call__, and not its forward, which hooks of accelerate may have kept."""
+
+    @functools.wraps(own_call)
+    def call(self, *given, **by_name):
+        if not self.training:
+            return own_call(self, *given, **by_name)
+        _training.is_on = True
+        try:
+            return own_call(self, *given, **by_name)
+        finally:
+            _training.is_on = False
+
+    return call
+
+
 def is_recorded(A: torch.Tensor) -> bool:
     """Whether a call's operators are recorded or transformed, so that it must be one; what is a
     tensor of a class of its own, such as a collective's that has not ended, does so as well.
@@ -206,13 +234,25 @@ class Ways:
         self.usual = OWN if products == "fastest" else DEQUANTIZE
         self.library, self._products, self._table = library, products, table
         self._known: dict = {}
+        self._has_warned = False
         # Otherwise all products are in the usual way, of which bitsandbytes' operators are recorded.
         self.vary = products != DEQUANTIZE
 
     def replaced(self, bitsandbytes) -> list[tuple]:
         """What products are computed by in bitsandbytes: owner, name, replacement."""
-        product = replacement(bitsandbytes.matmul_4bit, self)
-        return [(bitsandbytes, "matmul_4bit", product)]
+        product, layer = replacement(bitsandbytes.matmul_4bit, self), bitsandbytes.nn.Linear4bit
+        return [
+            (bitsandbytes, "matmul_4bit", product),
+            (layer, "__call__", marking_training(layer.__call__)),
+        ]
+
+    def warn_of_fp32(self, state) -> None:
+        """Once."""
+        if not self._has_warned and getattr(state, "quant_type", None) == "nf4":
+            self._has_warned = True
+            what = "a 4-bit layer computes in float32, for which reprolab_nf4 has no matmul"
+            then = "set bnb_4bit_compute_dtype, or Linear4bit's compute_dtype, to torch.bfloat16"
+            warnings.warn(f"{what}: {then}", stacklevel=3)
 
     def end(self) -> None:
         """From now on bitsandbytes computes them, for who still calls what was installed, too."""
@@ -308,7 +348,8 @@ def read_offset(offset: torch.Tensor) -> float:
 def replacement(own, ways: Ways):
     """bitsandbytes' matmul_4bit, but that `ways` decides how products are computed.
 
-    Training, FP4, fp32, codes in its layout for CPUs, and what is amiss stay `own`.
+    Training, layers in training mode, FP4, fp32, codes in its layout for CPUs, and what is amiss
+    stay `own`.
     """
     global _library, _dispatch
     _library, _dispatch = ways.library, (own, ways)
@@ -317,7 +358,9 @@ def replacement(own, ways: Ways):
     always_transposes = knows_fused_products()
 
     def matmul_4bit(A, B, quant_state, out=None, bias=None):
-        if out is not None or not is_ours(A, quant_state, bias):
+        if out is not None or _training.is_on or not is_ours(A, quant_state, bias):
+            if A.dtype == torch.float32 and not is_recorded(A):
+                ways.warn_of_fp32(quant_state)
             return own(A, B, quant_state, out=out, bias=bias)
         n, k = quant_state.shape
         if not always_transposes and n == k and B.shape[0] != 1:

@@ -20,6 +20,7 @@ from torch._dynamo.testing import CompileCounter  # noqa: E402
 from torch._subclasses import FakeTensorMode  # noqa: E402
 from torch.distributed._functional_collectives import AsyncCollectiveTensor  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 OWN_PRODUCT = bitsandbytes.matmul_4bit
 N, K = 64, 128
@@ -67,7 +68,9 @@ def called(monkeypatch, multiplying, settled):
 def replace(monkeypatch, multiplying, times=TIMES, products="fastest"):
     table = Table("a GPU", "9.0", "made up", (Layer(N, K, "fp16", False, times),))
     ways = multiplying.Ways(None, products, table)
-    monkeypatch.setattr(bitsandbytes, "matmul_4bit", multiplying.replacement(OWN_PRODUCT, ways))
+    monkeypatch.setattr(bitsandbytes, "matmul_4bit", OWN_PRODUCT)
+    for owner, name, ours in ways.replaced(bitsandbytes):
+        monkeypatch.setattr(owner, name, ours)
 
 
 def layer(nested=False, scale=1.0, n=N):
@@ -77,7 +80,8 @@ def layer(nested=False, scale=1.0, n=N):
     with torch.no_grad():
         found.weight.mul_(scale)
     found.half().weight = found.weight.to("cpu")  # which quantizes
-    return found.requires_grad_(False)
+    found.support_avx512bf16_for_cpu = False  # whose layout of codes stays bitsandbytes' own
+    return found.requires_grad_(False).eval()
 
 
 X = torch.randn(3, K).half()
@@ -109,6 +113,54 @@ class ByCodes(torch.nn.Module):
 
     def forward(self, input):
         return bitsandbytes.matmul_4bit(input, self.codes.t(), self.state, bias=self.bias)
+
+
+def test_layers_in_training_mode_stay_bitsandbytes_own(called):
+    """Also where they run without gradients, and where their inputs need none."""
+    found, x = layer().train(), X.clone().requires_grad_()
+    expected = OWN_PRODUCT(X, found.weight.t(), found.weight.quant_state, bias=found.bias)
+    for use_reentrant in (True, False):
+        y = checkpoint(found, x, use_reentrant=use_reentrant)
+        assert torch.equal(y, expected)
+        y.sum().backward()
+    with torch.no_grad():
+        assert torch.equal(found(X), expected)
+    assert torch.equal(found(X), expected)
+    assert called == []
+    found.eval()(X)
+    assert called == [("few_rows", 3)]
+
+
+def test_a_hook_that_kept_the_forward_does_not_hide_training(called):
+    found = layer().train()
+    found.forward = found.forward  # as accelerate's hooks keep it, in the layer itself
+    with torch.no_grad():
+        found(X)
+    assert called == []
+
+
+def test_a_layer_that_fails_in_training_leaves_others_alone(called):
+    with pytest.raises(RuntimeError), torch.no_grad():
+        layer().train()(torch.zeros(3, K + 1).half())
+    layer()(X)
+    assert called == [("few_rows", 3)]
+
+
+def test_compiled_layers_may_be_in_training_mode(called):
+    found = layer().train()
+    compiled = torch.compile(found, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(X), found(X))
+    torch.testing.assert_close(compiled.eval()(X), found.eval()(X))
+
+
+def test_a_layer_that_computes_in_fp32_is_named_once(called, recwarn):
+    found = layer()
+    found(X)
+    assert not recwarn
+    found.compute_dtype = torch.float32
+    for _ in range(2):
+        found(X)
+    assert len(recwarn) == 1 and "bnb_4bit_compute_dtype" in str(recwarn[0].message)
 
 
 def exported(module, strict, rows=4):
