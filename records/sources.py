@@ -154,7 +154,7 @@ def git(*arguments: str) -> str:
         done = subprocess.CompletedProcess(command, 1, "", f"git: {error.strerror}")
     if done.returncode == 0:
         return done.stdout
-    if arguments[0] == "rev-parse" and (ROOT / ".git").exists():
+    if arguments == ("rev-parse", "HEAD") and (ROOT / ".git").exists():
         why = done.stderr.strip().partition("\n")[0]
         print(f"the commit of {ROOT} is not known: {why}", file=sys.stderr)
     return ""
