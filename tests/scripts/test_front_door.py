@@ -78,7 +78,7 @@ def test_what_a_user_gives_reaches_the_program_as_it_is(checkout, target):
         ),
         (
             "test-end_to_end PRESET=cpu",
-            "-m pytest -q tests/end_to_end reprolab_nf4/tests",
+            "-m pytest -q experiments reprolab_nf4/tests",
         ),
     ],
 )
