@@ -186,12 +186,12 @@ advise: deps ## What the drop-in library gains for a model of yours: make advise
 	$(call needs_gpu,measure)
 	$(call needs,MODEL,which: make advise MODEL=folder of a 4-bit checkpoint)
 	@scripts/build verify
-	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.products advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
+	@scripts/beside "$$(cat build/end_to_end/python)" -m reprolab_nf4 advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
 
 tune: deps ## Measure which way of multiplying by 4-bit weights is the fastest here, for the drop-in: make tune [MODEL=folder]
 	$(call needs_gpu,measure)
 	@scripts/build verify
-	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.products tune $${MODEL:+--model="$$MODEL"} \
+	@scripts/beside "$$(cat build/end_to_end/python)" -m reprolab_nf4 tune $${MODEL:+--model="$$MODEL"} \
 	  --output="$$RESULTS/products.json"
 
 peer: build/python ## Fetch another bitsandbytes to compare with: make peer VERSION=0.47.0
