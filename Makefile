@@ -111,7 +111,7 @@ test: $(if $(KERNEL),build/deps.stamp,build) build/python ## Run every test that
 
 test-end_to_end: build/deps.stamp build/end_to_end/python $(if $(GPU_HALF),dropin) ## The tests that need torch and bitsandbytes (5 GB)
 	@scripts/build verify
-	@scripts/beside "$$(cat build/end_to_end/python)" -m pytest -q tests/end_to_end reprolab_nf4/tests
+	@scripts/beside "$$(cat build/end_to_end/python)" -m pytest -q experiments reprolab_nf4/tests
 
 test-sanitized: ## The tests of the CPU half under AddressSanitizer
 	@$(MAKE) build PRESET=asan
@@ -187,12 +187,12 @@ advise: deps ## What the drop-in library gains for a model of yours: make advise
 	$(call needs_gpu,measure)
 	$(call needs,MODEL,which: make advise MODEL=folder of a 4-bit checkpoint)
 	@scripts/build verify
-	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.products advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
+	@scripts/beside "$$(cat build/end_to_end/python)" -m reprolab_nf4 advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
 
 tune: deps ## Measure which way of multiplying by 4-bit weights is the fastest here, for the drop-in: make tune [MODEL=folder]
 	$(call needs_gpu,measure)
 	@scripts/build verify
-	@scripts/beside "$$(cat build/end_to_end/python)" -m experiments.end_to_end.products tune $${MODEL:+--model="$$MODEL"} \
+	@scripts/beside "$$(cat build/end_to_end/python)" -m reprolab_nf4 tune $${MODEL:+--model="$$MODEL"} \
 	  --output="$$RESULTS/products.json"
 
 peer: build/python ## Fetch another bitsandbytes to compare with: make peer VERSION=0.47.0

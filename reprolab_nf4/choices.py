@@ -20,6 +20,7 @@ from reprolab_nf4.c_functions import DropinError, shown
 RECORDED = Path(__file__).resolve().with_name("tables")
 
 TYPES = ("fp16", "bf16")
+BLOCK_SIZE = 64  # of the recorded layers
 MAX_SIZE = 1 << 40  # of a layer, and of a number of rows
 OWN = "bitsandbytes"  # which chooses by itself
 DEQUANTIZE = "dequantize"  # with the installed kernel, then PyTorch's product

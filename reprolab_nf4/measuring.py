@@ -35,13 +35,15 @@ NO_TIMES = (
 SIMPLE_ROWS = 8  # at which `simple` is the slowest by far
 VERIFIED_ROWS = 8  # fewer take no other code
 
+SCALE = 0.02  # of random weights, as transformers initializes them
+
 Weights = Sequence[tuple[torch.Tensor, Any]]  # codes and bitsandbytes' quantization state
 
 
 class Gpu:
     """The current one, and what only a GPU can do."""
 
-    kind = "cuda"
+    kind, device = "cuda", torch.device("cuda")
 
     def name(self) -> str:
         return torch.cuda.get_device_name()
@@ -93,6 +95,12 @@ class Gpu:
 
         replay.reads = step  # whose memory the graph reads, so it must live as long
         return replay
+
+
+def nf4(weight: torch.Tensor, block_size: int, nested: bool = False) -> tuple[torch.Tensor, Any]:
+    """Codes and bitsandbytes' quantization state."""
+    how = {"blocksize": block_size, "compress_statistics": nested, "quant_type": "nf4"}
+    return functional.quantize_4bit(weight, **how)
 
 
 def advise(gpu: Any, model: torch.nn.Module, batch: int, kernels: list[str]) -> str:

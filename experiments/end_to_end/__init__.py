@@ -1,6 +1,6 @@
 """Table I and Figure 4 of arXiv 2604.02556 on transformers and bitsandbytes.
 
-torch and transformers are imported by build, generate, gpu, measure, products, reference and rounds
+torch and transformers are imported by build, generate, gpu, measure, reference and rounds
 alone.
 """
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import reprolab_nf4
-from experiments.end_to_end import checkpoint, partial_results, plan, prompts, schedule, sizes
+from experiments.end_to_end import partial_results, plan, prompts, schedule, sizes
 from experiments.end_to_end.plan import Cell, Choices, Job
 from experiments.end_to_end.protocol import EAGER, GRAPH
 from experiments.gpus import chosen, free_bytes, gpu_name
@@ -115,7 +115,7 @@ def check(choices: Choices) -> None:
             drawn = min(max(choices.batches), len(choices.prompts.items))
             prompts.tokens_of(choices.prompts, drawn, known.vocab)
         elif Path(model).is_dir():
-            checkpoint.read(Path(model))
+            sizes.of_checkpoint(Path(model))
     try:
         known = reprolab_nf4.Library().kernels()
     except reprolab_nf4.DropinError:  # is not built yet

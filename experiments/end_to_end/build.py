@@ -9,11 +9,12 @@ import torch
 import transformers
 from torch import nn
 
-from experiments.end_to_end import SEED, checkpoint
-from experiments.end_to_end.sizes import BLOCK_SIZE, Model
+from experiments.end_to_end import SEED
+from experiments.end_to_end.sizes import BLOCK_SIZE, Model, of_checkpoint
 from records.errors import InputError
+from reprolab_nf4 import checkpoint
+from reprolab_nf4.measuring import SCALE, nf4
 
-SCALE = 0.02  # of the random weights, as transformers initializes them
 LINEAR = nn.Linear
 
 
@@ -56,7 +57,8 @@ def hollow_class(vocab: int) -> type[nn.Linear]:
 def quantized(layer: nn.Linear, device: torch.device) -> nn.Module:
     """bitsandbytes' own layer with random weights; the fp16 ones are gone when it is there."""
     shape = layer.weight.shape
-    return linear(*nf4(torch.empty(shape, dtype=torch.float16, device=device).normal_(0, SCALE)))
+    weight = torch.empty(shape, dtype=torch.float16, device=device).normal_(0, SCALE)
+    return linear(*nf4(weight, BLOCK_SIZE))
 
 
 def linear(codes: torch.Tensor, state: Any) -> nn.Module:
@@ -73,18 +75,10 @@ def linear(codes: torch.Tensor, state: Any) -> nn.Module:
     return found
 
 
-def nf4(
-    weight: torch.Tensor, block_size: int = BLOCK_SIZE, nested: bool = False
-) -> tuple[torch.Tensor, Any]:
-    """Codes and bitsandbytes' quantization state."""
-    how = {"blocksize": block_size, "compress_statistics": nested, "quant_type": "nf4"}
-    return bitsandbytes.functional.quantize_4bit(weight, **how)
-
-
 def from_checkpoint(name: str, device: torch.device) -> tuple[nn.Module, Any]:
     """The model, and its tokenizer or None; what is no folder is downloaded from the hub."""
     folder = Path(name) if Path(name).is_dir() else downloaded(name)
-    checkpoint.read(folder)  # says in one line what would be a long story
+    of_checkpoint(folder)  # says in one line what would be a long story
     try:
         model = transformers.AutoModelForCausalLM.from_pretrained(folder, device_map={"": device})
     except torch.OutOfMemoryError:

@@ -3,9 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+from records.errors import InputError
 from records.json_files import ROOT, Schema
+from reprolab_nf4 import DropinError, checkpoint
+from reprolab_nf4.advice import Shape
 
 FOLDER = ROOT / "data/models"
 SIZES = Schema("models.schema.json", {"models": "id"})
@@ -86,6 +90,14 @@ class Model:
     def prompt_s(self, batch: int) -> float:
         """About the prompts' pass, with the first token."""
         return self.step_s(batch) + 0.022 * batch / 64 * self.nf4_weights / 1e9
+
+
+def of_checkpoint(folder: Path) -> list[Shape]:
+    """Of every quantized layer; InputError says what is wrong with the folder."""
+    try:
+        return checkpoint.read(folder)
+    except DropinError as error:
+        raise InputError(str(error)) from None
 
 
 @cache

@@ -66,7 +66,7 @@ class Layer:
     @cached_property
     def quantized(self) -> Sequence[tuple[torch.Tensor, Any]]:
         """Codes and bitsandbytes' state of each copy."""
-        return [build.nf4(self.weight) for _ in range(self.copies)]
+        return [build.nf4(self.weight, BLOCK_SIZE) for _ in range(self.copies)]
 
     @property
     def exact(self) -> torch.Tensor:

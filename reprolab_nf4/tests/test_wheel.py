@@ -65,10 +65,13 @@ def test_it_holds_the_package_the_library_and_the_licence(wheel, libraries):
     files = [f for f in files if f.relative_to(package).parts[0] not in NOT_PACKED]
     sources = {str(file.relative_to(ROOT)) for file in files}
     assert "reprolab_nf4/tables/sm_90.json" in sources
-    records = {f"{about}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")}
+    records = {
+        f"{about}/{name}"
+        for name in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE", "entry_points.txt")
+    }
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if not name.endswith("/")}
-        assert packed == {*sources, *records, LIBRARY}
+        assert packed == {*sources, *(f"{about}/{name}" for name in records), LIBRARY}
         assert archive.read(LIBRARY) == libraries["ours"].read_bytes()
         # torch and bitsandbytes are the user's: pip must not exchange them.
         assert "Requires-Dist" not in archive.read(f"{about}/METADATA").decode()
@@ -92,6 +95,11 @@ def test_pip_installs_it_and_leaves_nothing_behind(wheel, libraries, tmp_path):
     done = run(python, "-c", "import reprolab_nf4; print(reprolab_nf4.BUILT)", **with_stand_in)
     (installed,) = environment.glob(f"lib/*/site-packages/{LIBRARY}")
     assert done.stdout == f"{installed}\n"
+
+    for command in ((environment / "bin/reprolab-nf4",), (python, "-m", "reprolab_nf4")):
+        done = run(*command, "tune", "--model=none", "--output=x", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("error: MODEL: there is no folder 'none'")
 
     fake_bitsandbytes.write(tmp_path, "0.50.2", Path(), fake_bitsandbytes.NO_LIBRARY)
     done = run(python, "-c", INSTALL, **with_stand_in)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from edited import Edited
+from edited import edited  # noqa: F401, a fixture
 
 from experiments.puzzle import views as puzzle
 from experiments.table2 import views as table2
@@ -27,12 +27,6 @@ def no_figures(monkeypatch) -> None:
     for module in (puzzle, table2, transpose):
         figures = {name: (text, lambda run: None) for name, (text, _) in module.FIGURES.items()}
         monkeypatch.setattr(module, "FIGURES", figures)
-
-
-@pytest.fixture
-def edited(tmp_path: Path) -> Callable[..., Edited]:
-    """A recorded run, to be changed at will; in a folder below the test's own."""
-    return lambda name, folder="": Edited(name, tmp_path / (folder or name))
 
 
 @pytest.fixture

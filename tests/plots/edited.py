@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
@@ -50,7 +51,7 @@ KERNELS = {
 FORMS = 6  # of each sweep
 # Passes that tests have of their own, because kernels change more often than they are recorded: a
 # few rows of an earlier run, without their code.
-OWN = {"product/peers": Path(__file__).with_name("product_peers.json")}
+OWN = {"product/peers": ROOT / "experiments/product/tests/product_peers.json"}
 SHOWN = 4  # changed lines of a table
 
 File = dict[str, Any]
@@ -242,3 +243,9 @@ def look(texts: dict[Path, bytes]) -> None:
         if path.suffix == ".md":
             rows = [line for line in text.splitlines() if line.startswith("|")]
             assert len({len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows}) == 1, path
+
+
+@pytest.fixture
+def edited(tmp_path: Path) -> Callable[..., Edited]:
+    """A recorded run, to be changed at will; in a folder below the test's own."""
+    return lambda name, folder="": Edited(name, tmp_path / (folder or name))

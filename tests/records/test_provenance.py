@@ -20,7 +20,8 @@ INDEPENDENT += ["experiments/counters/rules/occupancy.py", "experiments/puzzle/r
 # Every other path of the project is to be in row_sources.
 NO_SOURCES = """.ci .clang-format .dockerignore .gitignore CITATION.cff CONTRIBUTING.md Dockerfile
     LICENSE Makefile README.md claims conftest.py docs plots pyproject.toml reprolab
-    requirements.lock requirements.txt scripts tests data/counters.schema.json data/experiment.schema.json
+    requirements.lock requirements.txt scripts tests data/counters.schema.json
+    data/experiment.schema.json
     data/families.schema.json data/ncu.schema.json data/published.schema.json data/recorded
     data/results.schema.json data/run_to_run.json data/published""".split()
 

@@ -23,7 +23,7 @@ from records import declared
 RESULT = "--output results/{0}.json -m plots bench --results results/{0}.json"
 NCU = "--experiment={EXPERIMENT} --kernel={KERNEL} --problem={PROBLEM} --peer {PEER} "
 NCU += "--programs=build/gpu/bin --results=results/profile"
-PRODUCTS = "-m experiments.end_to_end.products"
+PRODUCTS = "-m reprolab_nf4"
 HANDED_ON = {
     "verify": "--kernel {KERNEL} -- {FILE}",
     "bench with counters": "--instrument counters --metrics {METRICS} "
@@ -78,7 +78,7 @@ def test_what_a_user_gives_reaches_the_program_as_it_is(checkout, target):
         ),
         (
             "test-end_to_end PRESET=cpu",
-            "-m pytest -q tests/end_to_end reprolab_nf4/tests",
+            "-m pytest -q experiments reprolab_nf4/tests",
         ),
     ],
 )

@@ -13,13 +13,13 @@ import pytest
 from needs_torch import bitsandbytes, torch, transformers
 from on_cpu import CPU, FAMILIES, REAL, SMALL, stand_ins  # noqa: F401
 
-from experiments.end_to_end import build, checkpoint, generate, measure, plan, rounds
+from experiments.end_to_end import build, generate, measure, plan, rounds
 from experiments.end_to_end.host import Host
 from experiments.end_to_end.plan import Cell, Job, choose
 from experiments.end_to_end.rows import DEVIATIONS, FUSED, Row
 from records.errors import InputError
 from records.results import load
-from reprolab_nf4 import choices, multiplying
+from reprolab_nf4 import checkpoint, choices, multiplying
 
 MODEL, MATRICES = "qwen3-32b", 14
 TOKENS, SHORT = 10, 8

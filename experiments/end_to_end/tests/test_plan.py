@@ -12,6 +12,7 @@ from experiments.end_to_end import partial_results, plan, rows, sizes
 from experiments.end_to_end.plan import Cell, choose
 from experiments.end_to_end.rows import Row
 from records.json_files import ROOT
+from reprolab_nf4.__main__ import recorded_shapes
 
 MODELS = json.loads((ROOT / "data/models/models.json").read_text())["models"]
 
@@ -128,6 +129,13 @@ def test_models_have_the_sizes_of_models_json(name):
     assert found.launches == theirs.get("launches_per_forward", found.launches)
     assert found.config["hidden_size"] == theirs["hidden"]
     assert found.config["tie_word_embeddings"] is False
+
+
+def test_recorded_times_of_products_are_of_the_models_layers():
+    """`make tune` measures what is recorded, so that a new model is to be added there."""
+    of_models = {matrix for model in sizes.known().values() for matrix in model.matrices()}
+    assert {(shape.rows, shape.columns) for shape in recorded_shapes()} == of_models
+    assert len(recorded_shapes()) == 4 * len(of_models)  # plain and nested, fp16 and bf16
 
 
 def test_memory_is_a_little_more_than_the_weights():

@@ -4,7 +4,10 @@ in the golden files.
 
 import made
 import pytest
-from edited import Edited
+
+pytest.importorskip("matplotlib", reason="NOT TESTED, no matplotlib")
+
+from edited import Edited, edited  # noqa: F401, a fixture
 
 from experiments.product import views as product
 from plots.experiments import load_run
@@ -13,7 +16,7 @@ from records.json_files import ROOT
 
 
 @pytest.fixture
-def run(edited) -> Edited:
+def run(edited) -> Edited:  # noqa: F811
     return edited("product")
 
 

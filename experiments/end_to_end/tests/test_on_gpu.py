@@ -18,13 +18,14 @@ if not torch.cuda.is_available() or not (ROOT / "build/dropin/libreprolab_nf4.so
 import checkpoints  # noqa: E402
 
 import reprolab_nf4  # noqa: E402
-from experiments.end_to_end import build, measure, products, sizes  # noqa: E402
+from experiments.end_to_end import build, measure, sizes  # noqa: E402
 from experiments.end_to_end.gpu import Gpu  # noqa: E402
 from experiments.end_to_end.host import Host  # noqa: E402
 from experiments.end_to_end.plan import Cell, Job, choose  # noqa: E402
 from experiments.end_to_end.rows import DEQUANTIZES, FUSED, PRODUCTS  # noqa: E402
 from experiments.product import layers, peers, training  # noqa: E402
 from records.results import load  # noqa: E402
+from reprolab_nf4 import __main__ as products  # noqa: E402
 from reprolab_nf4 import choices, measuring  # noqa: E402
 from reprolab_nf4.advice import Shape  # noqa: E402
 

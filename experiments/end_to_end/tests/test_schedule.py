@@ -34,7 +34,7 @@ def tell(tmp_path, monkeypatch):
     """Says what goes wrong; the command line runs the stand-in."""
     file = tmp_path / "told/told.json"
     file.parent.mkdir()
-    for folder in (ROOT, ROOT / "tests/claims", ROOT / "tests/end_to_end"):
+    for folder in (ROOT, ROOT / "tests/claims", Path(__file__).parent):
         monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
     monkeypatch.setenv("STAND_IN", str(file))
     monkeypatch.setenv("REPROLAB_COMMIT", COMMIT)

@@ -1,0 +1,152 @@
+"""Products of layers that lie in no model, with random weights: `advise` says what the drop-in
+library gains for a 4-bit checkpoint on this GPU, as reprolab_nf4.advise does for a loaded model;
+`tune` measures which way of multiplying is the fastest here, for the layers of a checkpoint, or all
+that are recorded in tables/, and writes the table that reprolab_nf4.install(table=...) takes.
+"""
+
+import argparse
+import logging
+import signal
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import reprolab_nf4
+from reprolab_nf4 import checkpoint, choices
+from reprolab_nf4.advice import Shape
+
+ADVISE_S, TUNE_S = 12, 10  # of a shape, on an H200
+Begin = Callable[[int, Shape], None]
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="reprolab-nf4", description=__doc__)
+    commands = top.add_subparsers(dest="command", required=True)
+    p = commands.add_parser("advise", help="about a minute")
+    p.add_argument("model", help="the folder of a checkpoint in bitsandbytes' 4-bit NF4")
+    p.add_argument("--batch", default="2", help="sequences that are decoded together")
+    p.set_defaults(run=advise)
+    p = commands.add_parser("tune", help="seconds for each shape, of 1 to 512 rows")
+    p.add_argument("--model", help="the folder of a checkpoint")
+    p.add_argument("--output", required=True, help="the table, in JSON")
+    p.set_defaults(run=tune)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """What is wrong for a user is one line and status 2."""
+    given = sys.argv[1:] if argv is None else [*argv]
+    top = parser()
+    if any(word.startswith("--") and word.endswith("=--") for word in given):
+        top.error("'--' is no value")  # which argparse does not take
+    args = top.parse_args(given)
+    try:
+        args.run(args)
+    except reprolab_nf4.DropinError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def advise(args: argparse.Namespace) -> None:
+    counts, batch = shapes_of(args.model), number("BATCH", args.batch)
+
+    def measure(gpu: Any, begin: Begin) -> str:
+        from reprolab_nf4 import measuring
+
+        with reprolab_nf4.install() as installed:
+            kernels = list(installed.kernels())
+        name, weights = Path(args.model).resolve().name, lambda shape: copies(gpu, shape)
+        return measuring.advice(gpu, name, counts, weights, batch, kernels, begin)
+
+    smaller = f"batch {batch} does not fit on this GPU; give a smaller BATCH"
+    print(on_gpu(measure, len(counts), ADVISE_S, smaller))
+
+
+def tune(args: argparse.Namespace) -> None:
+    shapes = list(shapes_of(args.model)) if args.model is not None else recorded_shapes()
+    place = choices.writable(args.output)
+
+    def measure(gpu: Any, begin: Begin) -> choices.Table:
+        from reprolab_nf4 import measuring
+
+        return measuring.tune(gpu, shapes, lambda shape: copies(gpu, shape), begin)
+
+    table = on_gpu(measure, len(shapes), TUNE_S, "free some of this GPU's")
+    choices.write(place, table)
+    print(f"{table.gpu}: {table.source}")
+    print(f"written for reprolab_nf4.install(table={str(place.resolve())!r})")
+
+
+def on_gpu(
+    measure: Callable[[Any, Begin], Any], shapes: int, seconds: float, what_to_do: str
+) -> Any:
+    """What `measure` returns, with lines that say how far it is. `what_to_do`: where memory runs
+    out.
+    """
+    import torch
+
+    from reprolab_nf4 import measuring
+
+    if not torch.cuda.is_available():
+        raise reprolab_nf4.DropinError("PyTorch finds no GPU here")
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")  # what the libraries remark on is no concern of the user's
+
+    def begin(done: int, shape: Shape) -> None:
+        left = max(1, round(seconds * (shapes - done) / 60))
+        what = f"products with {shape.text} weights"
+        print(f"{done} of {shapes} shapes, about {left} min left: {what}", file=sys.stderr)
+
+    try:
+        return measure(measuring.Gpu(), begin)
+    except torch.OutOfMemoryError:
+        raise reprolab_nf4.DropinError(f"out of memory: {what_to_do}") from None
+
+
+def number(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 7):
+        raise reprolab_nf4.DropinError(f"{name}: give one number, not '{text}'")
+    if int(text) < 1:
+        raise reprolab_nf4.DropinError(f"{name}: 1 at least")
+    return int(text)
+
+
+def shapes_of(model: str) -> dict[Shape, int]:
+    """How many layers of the checkpoint have each shape, the largest first."""
+    if not Path(model).is_dir():
+        what = "give a checkpoint's, downloaded before"
+        raise reprolab_nf4.DropinError(f"MODEL: there is no folder '{model}'; {what}")
+    found = Counter(checkpoint.read(Path(model)))
+    return dict(sorted(found.items(), key=lambda item: -item[0].rows * item[0].columns))
+
+
+def recorded_shapes() -> list[Shape]:
+    """Those of all tables that come with this package, the largest first."""
+    outputs = {ours: theirs for theirs, ours in checkpoint.OUTPUTS.items()}
+    layers = [x for file in choices.RECORDED.glob("*.json") for x in choices.read(file).layers]
+    found = {
+        Shape(x.n, x.k, choices.BLOCK_SIZE, x.nested, outputs[x.type]): x.n * x.k for x in layers
+    }
+    return sorted(found, key=found.get, reverse=True)
+
+
+def copies(gpu: Any, shape: Shape) -> Sequence[tuple[Any, Any]]:
+    """Codes and states of random weights, quantized as the checkpoint's."""
+    import torch
+
+    from reprolab_nf4 import measuring
+
+    dtype = getattr(torch, shape.output, torch.float16)
+    size = (shape.rows, shape.columns)
+    weight = torch.empty(size, dtype=dtype, device=gpu.device).normal_(0, measuring.SCALE)
+    count = measuring.copies_needed(gpu, shape)
+    return [measuring.nf4(weight, shape.block_size, shape.nested) for _ in range(count)]
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it quietly
+    sys.exit(main())
