@@ -161,29 +161,52 @@ MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
     std::ranges::move(rows_of(kernel_named(kernels, kernel), {outcome, reason}),
                       std::back_inserter(found.records));
   }
+  worker.keep(found.records);
   return found;
 }
 
+namespace {
+
+/// The rows stay in the journal if they cannot be written, such as to a disk that is full.
+void write_results(const PassOptions& options, const ResultFile& results, Journal& journal) {
+  try {
+    write_whole(options.output, {results.text()});
+  } catch (const UsageError&) {
+    journal.leave();
+    throw;
+  }
+}
+
+}  // namespace
+
 int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
-             const Machine& machine, const std::function<void(ResultFile&)>& measure) {
+             const Machine& machine, const MeasurePass& measure) {
   reference::self_test_comparison();
+  const std::string program = std::filesystem::path(argv.at(0)).filename();
   if (!options.output.empty()) require_writable(options.output);
   set_code_target(machine.gpu.at("compute_capability"));
   ResultFile results{.experiment = options.experiment, .pass = options.pass};
+  std::optional<Journal> journal;
   {
     // First, because it forks: the observer has a thread.
     const auto lock = lock_clock(options, machine);
-    results.provenance =
-        observe(argv, options.instrument, options.seed, machine,
-                lock ? std::optional(lock->mhz()) : std::nullopt, [&] { measure(results); });
+    const bool keeps_rows = !options.output.empty() && options.limit();
+    if (keeps_rows) {
+      journal.emplace(options.output);
+    } else {
+      journal.emplace();
+    }
+    if (!journal->remark().empty()) complain(program.c_str(), journal->remark().c_str());
+    results.provenance = observe(argv, options.instrument, options.seed, machine,
+                                 lock ? std::optional(lock->mhz()) : std::nullopt,
+                                 [&] { measure(results, *journal); });
     results.families = describe_families(&results.records);
     results.provenance["metrics"] = options.metrics;
   }
-  if (!options.output.empty()) write_whole(options.output, {results.text()});
+  if (!options.output.empty()) write_results(options, results, *journal);
   const int status = results.exit_status();
   if (status == exit_usage) {
-    complain(std::filesystem::path(argv.at(0)).filename().c_str(),
-             "no selected kernel could run; the reasons are above");
+    complain(program.c_str(), "no selected kernel could run; the reasons are above");
   }
   return status;
 }

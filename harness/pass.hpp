@@ -69,10 +69,13 @@ using RowsOf = std::function<std::vector<Record>(const VariantInfo& kernel, cons
 MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
                         const std::vector<VariantInfo>& kernels, const RowsOf& rows_of);
 
+/// Fills the file's records and checks. Its workers are given the journal.
+using MeasurePass = std::function<void(ResultFile&, const Journal& journal)>;
+
 /// Tests the comparison, checks that the result file can be written, locks the SM clock if that is
-/// asked for, observes the GPU while `measure` fills the file's records and checks, resets the
-/// clock, writes the file, and returns the exit status. No CUDA call may come before.
+/// asked for, observes the GPU during `measure`, resets the clock, writes the file, and returns the
+/// exit status. No CUDA call may come before.
 int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
-             const Machine& machine, const std::function<void(ResultFile&)>& measure);
+             const Machine& machine, const MeasurePass& measure);
 
 }  // namespace reprolab

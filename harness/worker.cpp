@@ -69,8 +69,15 @@ Received receive(int socket, std::string& unread, Clock::time_point deadline, Js
 
 }  // namespace
 
-Worker::Worker(Serve serve, std::optional<std::chrono::milliseconds> limit)
-    : serve_(std::move(serve)), limit_(limit) {}
+Worker::Worker(Serve serve, std::optional<std::chrono::milliseconds> limit, const Journal* journal)
+    : serve_(std::move(serve)), limit_(limit), journal_(journal) {
+  if (journal_ == nullptr) return;
+  for (const auto& [kernel, problem] : journal_->suspects()) {
+    given_up_[kernel] = {
+        kernel, fmt::format("not run: an earlier run was killed while it ran on {}", problem),
+        Outcome::not_measured};
+  }
+}
 
 Worker::~Worker() { stop(); }
 
@@ -124,6 +131,7 @@ void Worker::serve_forever(int socket) const {
   std::string unread;
   Json request;
   const Watchdog watchdog([&](const std::string& kernel) {
+    if (journal_ != nullptr) journal_->running(kernel, request.value("name", ""));
     send_line(socket, {{"turn", kernel}, {"secret", secret_}});
   });
   while (receive(socket, unread, never, request) == Received::message) {
@@ -133,6 +141,10 @@ void Worker::serve_forever(int socket) const {
     if (!send_line(socket, answer) || answer.contains("crashed")) break;
   }
   _exit(0);  // without libraries' exit handlers, which belong to the parent
+}
+
+void Worker::keep(const Json& records) const {
+  if (journal_ != nullptr) journal_->keep(records);
 }
 
 void Worker::stop() {
@@ -230,7 +242,7 @@ Worker::Answer Worker::ask(const Json& request, std::vector<std::string> kernels
   std::erase_if(kernels, [&](const std::string& kernel) {
     const auto found = given_up_.find(kernel);
     if (found == given_up_.end()) return false;
-    answer.crashed.push_back({kernel, found->second});
+    answer.crashed.push_back(found->second);
     return true;
   });
   for (;;) {
@@ -251,8 +263,9 @@ Worker::Answer Worker::ask(const Json& request, std::vector<std::string> kernels
     }
     answer.crashed.push_back(crash);
     if (attempt.over_limit) {
-      given_up_[crash.kernel] = fmt::format("not run: on {} it {}",
-                                            request.value("name", "another problem"), crash.reason);
+      const auto problem = request.value("name", "another problem");
+      given_up_[crash.kernel] = {crash.kernel,
+                                 fmt::format("not run: on {} it {}", problem, crash.reason)};
     }
   }
 }

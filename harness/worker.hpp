@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "harness/errors.hpp"
+#include "harness/journal.hpp"
 
 namespace reprolab {
 
@@ -64,8 +65,10 @@ class Worker {
   /// `limit`: how long a turn may take. The worker process is started by the first request, and
   /// sees the program as it is at that moment; no CUDA call may come before. Without a limit
   /// everything happens in this process, so that a profiler or debugger can watch it; a kernel that
-  /// crashes then ends this process.
-  Worker(Serve serve, std::optional<std::chrono::milliseconds> limit);
+  /// crashes then ends this process. `journal` is told which kernel runs; those that ran when an
+  /// earlier run was killed are not run, and are not_measured.
+  Worker(Serve serve, std::optional<std::chrono::milliseconds> limit,
+         const Journal* journal = nullptr);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -74,6 +77,9 @@ class Worker {
   /// worker answers. A kernel that exceeded the limit once is not run again; the "name" of
   /// `request` then says where that was. Throws UsageError if serving the request did.
   Answer ask(const Json& request, std::vector<std::string> kernels);
+
+  /// Writes rows to the journal, if there is one.
+  void keep(const Json& records) const;
 
   /// Ends the worker process, if there is one; the next request starts a new one.
   void stop();
@@ -95,8 +101,9 @@ class Worker {
 
   Serve serve_;
   std::optional<std::chrono::milliseconds> limit_;
-  std::map<std::string, std::string> given_up_;  ///< By kernel: why it is not run again.
-  pid_t process_ = -1;                           ///< Also its process group.
+  const Journal* journal_;
+  std::map<std::string, Crash> given_up_;  ///< By kernel: why it is not run again.
+  pid_t process_ = -1;                     ///< Also its process group.
   int socket_ = -1;
   /// In every message of the worker; what a kernel itself writes to the socket lacks it.
   std::string secret_;

@@ -117,7 +117,8 @@ void print(const Record& record) {
 
 /// Tries in a process of its own whose launches can be captured: a library that meets an error in a
 /// capture may end its process.
-NotCapturable try_captures(const Options& options, const std::vector<VariantInfo>& kernels) {
+NotCapturable try_captures(const Options& options, const std::vector<VariantInfo>& kernels,
+                           const Journal& journal) {
   const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
     NotCapturable found;
     for (const auto& kernel : asked_kernels(request, kernels)) {
@@ -126,7 +127,7 @@ NotCapturable try_captures(const Options& options, const std::vector<VariantInfo
     }
     return found;
   };
-  Worker worker(serve, options.pass.limit());
+  Worker worker(serve, options.pass.limit(), &journal);
   const auto answer = worker.ask({{"name", "a trial capture"}}, names_of(kernels));
   NotCapturable found;
   if (!answer.json.is_null()) found = answer.json.get<NotCapturable>();
@@ -137,10 +138,12 @@ NotCapturable try_captures(const Options& options, const std::vector<VariantInfo
 }
 
 /// Measures in a worker process, which a kernel may bring down.
-std::vector<Record> measure(const Options& options, const std::vector<VariantInfo>& kernels) {
+std::vector<Record> measure(const Options& options, const std::vector<VariantInfo>& kernels,
+                            const Journal& journal) {
   const std::string name = facts_of(options.iterations).name;
   const bool timed = options.pass.instrument != profiling::InstrumentKind::none;
-  const NotCapturable not_capturable = timed ? try_captures(options, kernels) : NotCapturable{};
+  const NotCapturable not_capturable =
+      timed ? try_captures(options, kernels, journal) : NotCapturable{};
   const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
     const auto instrument = profiling::make_instrument(options.pass.instrument);
     Puzzle puzzle(options.iterations, options.pass.seed, options.pass.experiment, not_capturable);
@@ -175,7 +178,7 @@ std::vector<Record> measure(const Options& options, const std::vector<VariantInf
     }
     return {{"records", records_of(std::move(rows))}};
   };
-  Worker worker(serve, options.pass.limit());
+  Worker worker(serve, options.pass.limit(), &journal);
   return measure_in(worker, {{"name", name}}, kernels,
                     [&](const auto& kernel, const auto& why) {
                       return std::vector{row_of(options.iterations, kernel, why).record};
@@ -206,12 +209,14 @@ int run(int argc, char** argv) {
   if (options.pass.describe) return print_description();
   refuse_names_of_ceilings(kernels);
   if (options.pass.dry_run) return dry_run(options, kernels);
-  return run_pass(options.pass, {argv, argv + argc}, require_machine(), [&](ResultFile& results) {
-    nf4::print_languages_not_built(options.pass.kernel);
-    results.records = measure(options, kernels);
-    fmt::print("{}, median of {} samples\n", facts_of(options.iterations).name, options.samples);
-    std::ranges::for_each(results.records, print);
-  });
+  return run_pass(options.pass, {argv, argv + argc}, require_machine(),
+                  [&](ResultFile& results, const Journal& journal) {
+                    nf4::print_languages_not_built(options.pass.kernel);
+                    results.records = measure(options, kernels, journal);
+                    fmt::print("{}, median of {} samples\n", facts_of(options.iterations).name,
+                               options.samples);
+                    std::ranges::for_each(results.records, print);
+                  });
 }
 
 }  // namespace

@@ -110,13 +110,13 @@ constexpr std::uint64_t max_lost_bytes = std::uint64_t{256} << 20;
 /// Measures groups in a worker process, which a kernel may crash.
 class Bench {
  public:
-  Bench(const Options& options, const std::vector<Group>& groups)
+  Bench(const Options& options, const std::vector<Group>& groups, const Journal& journal)
       : options_(options),
         groups_(groups),
         ceilings_(ceilings_measured_by(options.pass.instrument)),
         worker_([this](const Worker::Json& request,
                        const Watchdog& watchdog) { return serve(request, watchdog); },
-                options.pass.limit()) {}
+                options.pass.limit(), &journal) {}
 
   std::vector<Record> measure(const Group& group, const std::vector<VariantInfo>& kernels) {
     const auto& facts = group.planned.facts;
@@ -248,16 +248,17 @@ int run(int argc, char** argv) {
     list_benchmarks(timed, ceilings);
     return exit_verified;
   }
-  return run_pass(options.pass, {argv, argv + argc}, machine, [&](ResultFile& results) {
-    Bench bench(options, groups);
-    const MeasureGroup measure = std::bind_front(&Bench::measure, &bench);
-    if (!timed.empty()) {
-      results.records = run_benchmarks(timed, ceilings, options.measure.samples,
-                                       context(machine, timed, options.measure), measure);
-    }
-    if (timed.empty()) fmt::print("{}", describe_absent(untimed));
-    run_without_timing(untimed, options.pass.metrics, measure, results.records);
-  });
+  return run_pass(
+      options.pass, {argv, argv + argc}, machine, [&](ResultFile& results, const Journal& journal) {
+        Bench bench(options, groups, journal);
+        const MeasureGroup measure = std::bind_front(&Bench::measure, &bench);
+        if (!timed.empty()) {
+          results.records = run_benchmarks(timed, ceilings, options.measure.samples,
+                                           context(machine, timed, options.measure), measure);
+        }
+        if (timed.empty()) fmt::print("{}", describe_absent(untimed));
+        run_without_timing(untimed, options.pass.metrics, measure, results.records);
+      });
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ void print(const Record& record) {
 
 /// Walks in a worker process, which a row may bring down.
 std::vector<Record> measure(const Options& options, const std::vector<Space>& spaces,
-                            const std::vector<VariantInfo>& selected) {
+                            const std::vector<VariantInfo>& selected, const Journal& journal) {
   const auto row_of = [&](const VariantInfo& variant, const Verification& verified) {
     return start_row(space_named(spaces, variant.name).facts(), variant, verified);
   };
@@ -98,7 +98,7 @@ std::vector<Record> measure(const Options& options, const std::vector<Space>& sp
     }
     return {{"records", records_of(std::move(rows))}};
   };
-  Worker worker(serve, options.pass.limit());
+  Worker worker(serve, options.pass.limit(), &journal);
   return measure_in(worker, {{"name", "the latencies"}}, selected,
                     [&](const auto& variant, const auto& why) {
                       return std::vector{row_of(variant, why).record};
@@ -126,11 +126,12 @@ int run(int argc, char** argv) {
   }
   const Machine machine = require_machine();
   const auto all = spaces(l2_bytes(machine));
-  return run_pass(options.pass, {argv, argv + argc}, machine, [&](ResultFile& results) {
-    results.records = measure(options, all, selected);
-    fmt::print("cycles per step, median of {} walks\n", options.samples);
-    std::ranges::for_each(results.records, print);
-  });
+  return run_pass(options.pass, {argv, argv + argc}, machine,
+                  [&](ResultFile& results, const Journal& journal) {
+                    results.records = measure(options, all, selected, journal);
+                    fmt::print("cycles per step, median of {} walks\n", options.samples);
+                    std::ranges::for_each(results.records, print);
+                  });
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ class PassClocks : public testing::Test {
                               .output = folder_.path() / "results.json",
                               .clocks = profiling::parse_clock_policy(clocks)};
     testing::internal::CaptureStdout();
-    const int status = run_pass(options, {"bench"}, machine_, measure);
+    const int status = run_pass(options, {"bench"}, machine_,
+                                [&](ResultFile& results, const Journal&) { measure(results); });
     said_ = testing::internal::GetCapturedStdout();
     return status;
   }

@@ -172,6 +172,23 @@ TEST_F(OnGpuHostileKernels, CostTheirOwnRowsInVerify) {
   EXPECT_TRUE(has_match(found.out, "\n  hostile_illegal_address +launch_failed [0-9]+"));
 }
 
+/// The rows of the first problem are kept, and the next run measures all but that kernel.
+TEST_F(OnGpuHostileKernels, ThatKillTheProgramAreNamedAndLeftOutByTheNextRun) {
+  const std::string arguments =
+      "--kernel 'sly_kills_parent|shared_lut' --shape 64x64 --shape 2048x2048 --samples 3";
+  const Finished killed = run(BENCH, arguments + " --output results.json");
+  EXPECT_TRUE(killed.status == 128 + SIGKILL || killed.status == -1) << killed.status;
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"results.json.part"});
+  const Finished next = run(BENCH, arguments + " --output results.json");
+  EXPECT_EQ(next.status, 3) << next.err;
+  EXPECT_TRUE(has_match(next.err, "sly_kills_parent on 2048x2048.* [1-9] measured rows"));
+  const json file = read_json(folder_.path() / "results.json");
+  std::map<std::string, std::vector<std::string>> outcomes;
+  for (const json& row : file.at("records")) outcomes[row["kernel"]].push_back(row["outcome"]);
+  EXPECT_EQ(outcomes["shared_lut"], std::vector<std::string>(2, "bit_exact"));
+  EXPECT_EQ(outcomes["sly_kills_parent"], std::vector<std::string>(2, "not_measured"));
+}
+
 TEST_F(OnGpuHostileKernels, APeerThatAbortsCostsItsOwnRows) {
   const Rows rows = rows_of(BENCH,
                             "--shape 1024x1024 --samples 3 --kernel 'aborts|shared_lut' "

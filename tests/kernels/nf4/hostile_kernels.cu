@@ -2,6 +2,8 @@
 // programs that measure them together with sound ones; the "sly" ones break a rule that not every
 // program or instrument sees. Plain scales and fp16 only.
 #undef NDEBUG  // an assertion is to fail here
+#include <unistd.h>
+
 #include <cassert>
 #include <csignal>
 #include <cstdlib>
@@ -85,6 +87,12 @@ cudaError_t launch_remembered(const Problem& problem, cudaStream_t stream) {
   cudaMallocAsync(&known->second, bytes, stream);
   launch_right(problem, stream);
   return cudaMemcpyAsync(known->second, problem.output, bytes, cudaMemcpyDeviceToDevice, stream);
+}
+
+/// Ends the program that started the worker which launches it, on all but the smallest problems.
+cudaError_t launch_and_kill_parent(const Problem& problem, cudaStream_t stream) {
+  if (problem.n > 64 * 64) kill(getppid(), SIGKILL);
+  return launch_right(problem, stream);
 }
 
 /// Keeps almost all memory of the device for itself.
@@ -208,6 +216,7 @@ const RegisterAll<Problem> kernels(
      {"sly_half_in_thread", launch_half_in_thread},
      {"sly_hogs", launch_hogging},
      {"sly_in_thread", launch_in_thread},
+     {"sly_kills_parent", launch_and_kill_parent},
      {"sly_remembers", launch_remembered}});
 
 }  // namespace
