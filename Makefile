@@ -13,7 +13,7 @@ export $(GIVEN)
 # What was given by another name would be of no effect.
 UNKNOWN := $(subst ',,$(firstword $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))))
 ifneq ($(UNKNOWN),)
-  NEAREST := $(shell python3 -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1))' \
+  NEAREST := $(shell python3 -I -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1))' \
     '$(UNKNOWN)' $(GIVEN) 2>/dev/null)
   $(error $(UNKNOWN): no such variable$(if $(NEAREST),; did you mean $(NEAREST)?,) (make help lists them))
 endif
@@ -51,7 +51,7 @@ export MEASURE := $(GPU_HALF)
 needs_gpu = @[ -n "$$MEASURE" ] || { echo "$@: nothing to $1: $(NO_GPU_WHY)" >&2; exit 2; }
 needs = @[ -n "$$$1" ] || { echo "$@: say $2" >&2; exit 2; }
 # Of the user's shell, and not for ours.
-unexport CDPATH GLOBIGNORE BASH_ENV PYTHONSAFEPATH
+unexport CDPATH GLOBIGNORE BASH_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH
 export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
 JOBS := $(shell nproc)
 
@@ -96,10 +96,10 @@ build/deps.stamp: scripts/deps scripts/probe/CMakeLists.txt
 	@scripts/deps build
 	@touch $@
 
-# Names the Python that claims/ and plots/ run in. Asked for anew where that one is gone.
+# Names the Python that claims/ and plots/ run in. Found anew where that one is gone, or lacks packages.
 build/python: scripts/deps requirements.lock
 	@scripts/deps python
-ifneq ($(shell "$$(cat build/python 2>/dev/null)" -c 'print("works")' 2>/dev/null),works)
+ifneq ($(shell "$$(cat build/python 2>/dev/null)" -I scripts/probe/packages.py --quick 2>/dev/null && echo yes),yes)
 .PHONY: build/python
 endif
 

@@ -1,6 +1,7 @@
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import made
@@ -37,7 +38,7 @@ def checkout(tmp_path):
     names_it = "mkdir -p build/end_to_end; echo ./echo >build/end_to_end/python"
     program(folder / "scripts/end_to_end", f"#!/bin/sh\n{names_it}\n")
     (folder / "build/deps.stamp").touch()
-    (folder / "build/python").write_text("python3\n")
+    (folder / "build/python").write_text(f"{sys.executable}\n")
     return folder
 
 

@@ -1,5 +1,7 @@
 """The Python that has PyTorch: where it is found, what needs it, what is left out without it."""
 
+import sys
+
 import pytest
 from front_door import declare, make, printed, program, reproduce, run
 
@@ -45,12 +47,13 @@ def test_nothing_is_installed_for_a_folder_that_is_not_there(checkout, target):
 def test_it_is_one_that_is_there_or_an_environment_of_its_own(checkout, real, tools):
     real("end_to_end")
     (checkout / "experiments/end_to_end/requirements.txt").write_text("torch==2.11.0\n")
+    (checkout / "build/python").write_text("python3\n")
     named, find = checkout / NAMES_IT, "scripts/end_to_end"
     assert run(checkout, find, **tools(python3="exit 0")).returncode == 0
     assert named.read_text() == "python3\n"
     makes = 'mkdir -p "$last/bin"; cp "$0" "$last/bin/python"'
     serves = 'case "$0" in build/*) echo "no driver" >&2; exit "$(cat serves)";; esac; exit 1'
-    cases = f'case "$*" in *venv*) {makes};; *pip*) ;; *) {serves};; esac'
+    cases = f'case "$*" in *venv*) {makes};; *pip*|*pathlib*) ;; *) {serves};; esac'
     path = tools(python3=f"for last; do :; done\n{cases}")
     named.unlink()
     (checkout / "serves").write_text("1")
@@ -76,7 +79,7 @@ def test_it_is_one_that_is_there_or_an_environment_of_its_own(checkout, real, to
     ],
 )
 def test_an_installed_python_serves_or_says_why_not(
-    checkout, real, tmp_path, version, gpu, measure, fault
+    checkout, real, tools, tmp_path, version, gpu, measure, fault
 ):
     real("end_to_end")
     modules = tmp_path / "modules"
@@ -86,7 +89,9 @@ def test_an_installed_python_serves_or_says_why_not(
     with (modules / "torch.py").open("a") as torch:
         torch.write(f"import types\ncuda = types.SimpleNamespace(is_available=lambda: {gpu})\n")
     program(checkout / "scripts/pinned", "#!/bin/sh\nexit 2\n")
-    done = run(checkout, "scripts/end_to_end", PYTHONPATH=str(modules), MEASURE=measure)
+    with_modules = f'PYTHONPATH={modules} exec {sys.executable} "$@"'
+    path = tools(python3=with_modules)
+    done = run(checkout, "scripts/end_to_end", MEASURE=measure, **path)
     assert (done.returncode == 0) is not bool(fault)
     log = (checkout / "build/end_to_end/probe.log").read_text()
     assert log.endswith(f": {fault}\n") if fault else log == ""

@@ -2,18 +2,22 @@
 
 import os
 import shutil
+import sys
 import time
 
 import pytest
 from front_door import NASTY, ROOT, make, program, run
 
-NO_NETWORK = "deps: cannot make .venv: is there a network? (log: build/deps.log)\n"
+NO_NETWORK = "deps: cannot be installed: is there a network? (log: build/deps.log)\n"
 
 
-@pytest.mark.parametrize("text", ["", "nowhere/python\n"])
-def test_a_python_that_is_gone_is_looked_for_again(checkout, text):
+@pytest.mark.parametrize("text", ["", "nowhere/python\n", "./damaged\n"])
+def test_a_python_that_will_not_do_is_looked_for_again(checkout, text):
+    """One that is gone, or starts and lacks a package."""
+    program(checkout / "damaged", f'#!/bin/sh\ncd /\nexec {sys.executable} -S "$@"\n')
     (checkout / "build/python").write_text(text)
-    program(checkout / "scripts/deps", '#!/bin/sh\necho "deps $1"; echo python3 >build/python\n')
+    finds = f"echo {sys.executable} >build/python"
+    program(checkout / "scripts/deps", f'#!/bin/sh\necho "deps $1"; {finds}\n')
     done = make(checkout, "render-recorded", "RECORDED=x")
     assert done.stdout == "deps python\n"
     assert make(checkout, "render-recorded", "RECORDED=x").stdout == ""
@@ -43,17 +47,66 @@ def test_no_python_and_no_network_are_one_line(checkout, deps):
     said = "deps: Python 3.9.2 is too old: claims/ and plots/ need Python 3.11 or newer\n"
     assert deps("python", python3=OLD, **newer) == (2, "", said)
     status, _, said = deps("python", python3=BARE)
-    assert (status, said) == (2, NO_NETWORK)
+    assert status == 2 and said.startswith("deps: installing ") and said.endswith(NO_NETWORK)
     assert (checkout / "build/deps.log").read_text() == "no network\n"
     ctrl_c = BARE.replace("exit 1", "kill -INT $PPID; exit 1")
     assert deps("python", python3=ctrl_c) == (130, "", "")
+
+
+# Makes environments whose Python is that of these tests, if there is a network.
+MAKES = f"""case "$*" in
+*venv*) for last; do :; done; [ -e network ] || exit 1
+  mkdir -p "$last/bin"
+  cat >"$last/bin/python" <<END
+#!/bin/sh
+# of $PWD/$last
+case "\\$*" in *pip*) ;; *) exec {sys.executable} "\\$@";; esac
+END
+  chmod +x "$last/bin/python" ;;
+*packages.py*) exit 1 ;;
+esac"""
+
+
+def test_an_environment_is_replaced_when_another_is_complete(checkout, deps, tmp_path):
+    """One that lacks a package is mended; without a network it stays as it is."""
+    own = checkout / ".venv/bin/python"
+    program(own, '#!/bin/sh\ncase "$*" in *packages.py*) exit 1;; esac\n')
+    old = own.read_text()
+    assert deps("python", python3=MAKES)[0] == 2
+    assert own.read_text() == old
+    (checkout / "network").touch()
+    assert deps("python", python3=MAKES)[:2] == (0, "deps: all found\n")
+    assert f"\n# of {checkout}/.venv\n" in own.read_text()
+    assert (checkout / "build/python").read_text() == ".venv/bin/python\n"
+    assert not list((checkout / "build").glob("*-deps"))
+    # A link to an environment elsewhere is replaced, and what it leads to stays.
+    (checkout / ".venv").rename(tmp_path / "elsewhere")
+    (checkout / ".venv").symlink_to(tmp_path / "elsewhere")
+    program(tmp_path / "elsewhere/bin/python", old)
+    assert deps("python", python3=MAKES)[0] == 0
+    assert (tmp_path / "elsewhere/bin/python").read_text() == old
+    assert not (checkout / ".venv").is_symlink()
+
+
+def test_packages_of_others_are_not_used(checkout, tools, tmp_path):
+    """As environment modules of a cluster name them."""
+    (tmp_path / "numpy.py").write_text("raise SystemExit('of another')")
+    path = tools(python3=f'exec {sys.executable} "$@"')
+    of_others = {"PYTHONPATH": str(tmp_path), "PYTHONHOME": "/nonexistent"}
+    done = run(checkout, "scripts/deps", "python", **path, **of_others)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "deps: all found\n", "")
+    done = run(ROOT, "scripts/python", "-c", "import numpy", **of_others)
+    assert (done.returncode, done.stderr) == (0, "")
+    program(checkout / "echo", '#!/bin/sh\necho "<$PYTHONPATH$PYTHONHOME>"\n')
+    done = make(checkout, "test-end_to_end", **path, **of_others)
+    assert (done.stdout, done.stderr) == ("<>\n", "")
 
 
 def test_the_readers_of_nvccs_code_come_from_the_toolkit_or_the_requirements(deps):
     no_readers = ("nvcc", "nvdisasm", "cuobjdump")
     found = (0, "deps: all found\n", "")
     assert deps("python", no_readers, python3=WITHOUT_READERS) == found  # nothing to read
-    assert deps("python", no_readers, nvcc="exit 0")[2] == NO_NETWORK
+    assert deps("python", no_readers, nvcc="exit 0")[2].endswith(NO_NETWORK)
     assert deps("python", no_readers, nvdisasm="exit 0", cuobjdump="exit 0") == found
 
 
