@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 # What a user gives is data: make does not expand it, and the shell takes it from the environment.
 GIVEN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
-  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPU GPUS QUICK RESUME VERBOSE VERSION A B THRESHOLD ALLOW OUT \
+  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPU GPUS QUICK RESUME VERBOSE VERSION A B THRESHOLD ALLOW OUT OLDER \
   $(if $(filter undefined,$(origin CUDA_VISIBLE_DEVICES)),,CUDA_VISIBLE_DEVICES)
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
@@ -78,6 +78,7 @@ help: ## List the targets
 	@echo "  of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=shared_lut,global_lut"
 	@echo "             TOKENS=32  PROMPTS=file.jsonl"
 	@echo "  of compare: THRESHOLD=1 (percent; fails if B is slower by more)  ALLOW=undecided,lost  OUT=folder"
+	@echo "  of record: OLDER=1 (replaces newer recorded results)"
 
 # One make at a time builds, renders or removes: a target holds the lock from its first step to its last, by a make
 # inside of scripts/locked, which has what the user gave from the environment; or until it runs what it built, by
@@ -219,7 +220,7 @@ compare: build/python ## Compare two runs' times: make compare A=results B=data/
 
 record: build/python ## Add your results to the recorded runs, to submit them: make record GPU=a100-sxm4-80gb
 	$(call needs,GPU,which: make record GPU=a100-sxm4-80gb [RESULTS=folder])
-	@scripts/python -m plots record "--results=$$RESULTS" "--gpu=$$GPU"
+	@scripts/python -m plots record "--results=$$RESULTS" "--gpu=$$GPU" $${OLDER:+--older}
 
 sass: deps ## Show a kernel's machine code, without a GPU (all kernels' facts without KERNEL): make sass KERNEL=name ARCH=sm_80
 	@[ -z "$$KERNEL" ] || [ -n "$$ARCH" ] || { \

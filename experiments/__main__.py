@@ -205,7 +205,7 @@ def plan(experiment: Experiment, peers: Sequence[str]) -> int:
 
 def command_line(step: Step, peers: Sequence[str]) -> str:
     shown = [step.program or "python", *words(step, peers)[1:]]
-    return f"{step.name or 'check'}: {shlex.join(shown)}"
+    return printable(f"{step.name or 'check'}: {shlex.join(shown)}")
 
 
 def taken(step: Step) -> tuple[str, ...]:

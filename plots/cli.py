@@ -59,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
     p = commands.add_parser("record", help=said, parents=[pages])
     p.add_argument("--results", help="folder of result files", **folder)
     p.add_argument("--gpu", required=True, metavar="NAME", help="of the folder: a100-sxm4-80gb")
+    p.add_argument("--older", action="store_true", help="may replace newer recorded results")
     p.set_defaults(run=record.run)
 
     p = commands.add_parser("report", help="write one HTML page of all results and verdicts")

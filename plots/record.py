@@ -7,7 +7,7 @@ nothing is written.
 import argparse
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -38,8 +38,10 @@ def add(args: argparse.Namespace) -> int:
     found = list(complete(args.results))
     target = place(args.recorded_dir, args.gpu, found)
     copies = {r.file: target / r.file.relative_to(args.results) for r in found}
-    kept = result_files(target) if target.is_dir() else ()
+    kept = list(result_files(target)) if target.is_dir() else []
     moved = [replace(r, file=copies[r.file]) for r in found]
+    if not args.older:
+        check_ages(kept, moved)
     evidence = collect([r for r in kept if r.file not in copies.values()] + moved, target)
     others = read_recorded(args.recorded_dir, but=target)
     own = machine_of(evidence, target)
@@ -60,6 +62,18 @@ def add(args: argparse.Namespace) -> int:
     print("To submit it, commit what changed, and open a pull request with that commit:")
     print(printable(f"  git add {changed} && git commit -m {message}"))
     return 0
+
+
+def check_ages(recorded: Sequence[Results], moved: Sequence[Results]) -> None:
+    """InputError where an older file would replace a newer recorded one."""
+    before = {r.file: r.provenance["started"] for r in recorded}
+    for results in moved:
+        started, newer = results.provenance["started"], before.get(results.file, "")
+        if started < newer:
+            raise InputError(
+                f"{results.file}: is of {newer}, and what would replace it is older, of {started}; "
+                "OLDER=1 replaces it"
+            )
 
 
 def unchanged(results: Results) -> bytes:

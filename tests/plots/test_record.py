@@ -292,3 +292,25 @@ def test_a_pass_that_is_missing_and_other_gpus_are_refused(edited, project, caps
     (results / "table2/shapes.json").unlink()
     missing = "/mine/table2/shapes.json: cannot be read: No such file or directory" + AGAIN
     assert refused("a100", results) == missing
+
+
+def test_an_older_run_replaces_a_newer_one_only_if_asked_to(project, capsys):
+    def started(time):
+        for file in (project / "mine/t4").rglob("*.json"):
+            root = json.loads(file.read_text())
+            root["provenance"]["started"] = time
+            file.write_text(json.dumps(root))
+
+    make_up("t4", project / "mine/t4", MEASURED)
+    started("2026-11-20T10:00:00Z")
+    assert record(project, "t4", project / "mine/t4") == 0
+    before = snapshot(project)
+    started("2026-11-20T09:59:59Z")
+    capsys.readouterr()
+    assert record(project, "t4", project / "mine/t4") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "OLDER=1" in error and "data/recorded/t4/" in error
+    assert snapshot(project) == before
+    options = ("--results", str(project / "mine/t4"), "--gpu", "t4", "--older")
+    assert run(project, "record", *options) == 0
+    assert snapshot(project) != before

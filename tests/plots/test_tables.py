@@ -1,5 +1,6 @@
 """The writers, each on one small table with every feature."""
 
+import csv
 import os
 import re
 from dataclasses import replace
@@ -170,6 +171,17 @@ def test_csv_texts_are_no_formulas_and_numbers_stay_numbers(table):
     assert lines[5:] == ["'=head,number,whole"] + [
         f"{text},-3.5,-3" for text in ("'=1+1", "'+1", "'-1 + 2", "'@x", "'\uff1d1", "a=b", "'-")
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("a;=1+1", "a;'=1+1"), ('a;"=1', "a;\"'=1"), (";-1", ";'-1"), ("a;b", "a;b")],
+)
+def test_csv_cells_are_no_formulas_after_a_semicolon_either(table, text, shown):
+    """A spreadsheet may take the row apart there."""
+    table.data = [{"text": text, "number": -3.5}]
+    (row,) = csv.DictReader(csv_text(table).splitlines()[5:])
+    assert row == {"text": shown, "number": "-3.5"}
 
 
 @pytest.mark.parametrize(("columns", "width"), [(0, 80), (120, 120), (400, 200), (None, 100)])

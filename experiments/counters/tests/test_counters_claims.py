@@ -236,6 +236,10 @@ EDGES = [
     # 50 loads and 62.9 rounds are the baseline's too.
     ("broadcast-no-conflicts", 0, YES, count(LUT, shared_load_wavefronts=62.9 + 32 * 1.09)),
     ("broadcast-no-conflicts", 0, NO, count(LUT, shared_load_wavefronts=62.9 + 32 * 1.11)),
+    (
+        *("broadcast-no-conflicts", 0, NO),
+        count(LUT, only=SECOND_LAYER, shared_load_wavefronts=62.9 + 32 * 1.11),
+    ),
     ("broadcast-no-conflicts", 0, CANNOT, count(LUT, shared_loads=50)),
     ("swizzle-conflicts", 0, YES, count(*SWIZZLE, shared_store_wavefronts=32.2e6)),
     ("swizzle-conflicts", 0, NO, count(*SWIZZLE, shared_store_wavefronts=32.3e6)),

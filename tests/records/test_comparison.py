@@ -1,0 +1,77 @@
+"""The test and the verdict of a comparison, at values that are known."""
+
+import math
+
+import pytest
+from scipy.stats import norm, t
+
+from records.comparison import (
+    FASTER,
+    SAME,
+    SLOWER,
+    UNDECIDED,
+    Mean,
+    NotComparable,
+    Pool,
+    SpreadClass,
+    decide,
+    mean_of,
+    usual,
+)
+
+
+def mean(value, error, freedom=math.inf):
+    return Mean(value, ((error**2, freedom),))
+
+
+@pytest.mark.parametrize("value", [0.03, -0.03, 0.005, 0.0])
+@pytest.mark.parametrize("margin", [0.0, 0.01])
+def test_the_chance_is_of_both_tails_beyond_the_threshold(value, margin):
+    """Not beyond 0: a difference of less than the threshold is none."""
+    away = abs(value)
+    wanted = norm.sf((away - margin) / 0.01) + norm.sf((away + margin) / 0.01)
+    assert mean(value, 0.01).chance(margin) == pytest.approx(min(1, wanted))
+    few = t.sf((away - margin) / 0.01, 2) + t.sf((away + margin) / 0.01, 2)
+    assert mean(value, 0.01, 2).chance(margin) == pytest.approx(min(1, few))
+
+
+REACH = norm.ppf(0.975)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "verdict"),
+    [
+        (0.0, 0.0099 / REACH, SAME),
+        (0.0, 0.0101 / REACH, UNDECIDED),
+        (0.006, 0.0038 / REACH, SAME),
+        (0.006, 0.0042 / REACH, UNDECIDED),  # the upper end alone is beyond
+        (-0.006, 0.0042 / REACH, UNDECIDED),  # the lower
+        (0.02, 0.001, SLOWER),
+        (-0.02, 0.001, FASTER),
+        (0.02, 0.02, UNDECIDED),
+    ],
+)
+def test_where_a_verdict_turns(value, error, verdict):
+    one = Pool(("e", "p", "", "k", "kernel_time"), [], mean(value, error))
+    decide([one], 100 * math.expm1(0.01))
+    assert one.verdict == verdict
+
+
+class Time:
+    """As a row has it."""
+
+    kind, variance, mean = "kernel_time", 1e-6, 3.0
+
+    def __init__(self, us):
+        self.us = us
+        self.metric = type("Metric", (), {"samples": (1.0, 2.0, 3.0)})
+
+
+def test_the_deviation_is_that_of_times_as_long():
+    spread = {"kernel_time": [SpreadClass(5, 2.0, 1), SpreadClass(10, 1.0, 1)]}
+    assert [usual(Time(us), spread) for us in (1, 5, 9.9, 10, 99)] == [0.02, 0.02, 0.02, 0.01, 0.01]
+    assert mean_of(Time(10), spread).parts == ((1e-6, 2), (1e-4, math.inf))
+    with pytest.raises(NotComparable, match="wall_time"):
+        time = Time(10)
+        time.kind = "wall_time"
+        usual(time, spread)
