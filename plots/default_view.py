@@ -35,6 +35,8 @@ def of(experiment: Experiment) -> dict[str, Any]:
         "BRIEF": partial(brief, timed[:1]),
         "SHORT_TABLE": None,
         "HEADLINE": None,
+        "QUESTION": "",
+        "SUMMARY": None,
         "highlights": partial(highlights, timed),
     }
 

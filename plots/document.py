@@ -124,6 +124,11 @@ def page_by_gpu(recorded: list[Machine], seen_from: Path) -> str:
         links = (link(name, f"{folder}/{name}/README.md") for name in found.runs)
         own = link(markdown_escape(gpu), f"{folder}/README.md")
         lines.append(f"- {own}: {', '.join(links)}")
+    return "\n".join([*lines, "", *map(markdown, tables_by_gpu(recorded, seen_from))])
+
+
+def tables_by_gpu(recorded: list[Machine], seen_from: Path) -> list[Table]:
+    """The ledger of all GPUs, and each experiment's kernels on them."""
     decided = deciding(recorded)
     machines, ledgers = [m.evidence for m in decided], [m.decisions for m in decided]
     details = [relative(found.folder / "claims.md", seen_from) for found in decided]
@@ -131,7 +136,7 @@ def page_by_gpu(recorded: list[Machine], seen_from: Path) -> str:
     for name in names():
         if table := kernels_by_gpu(name, runs_of(name, recorded)):
             tables.append(replace(table, title=f"{heading(name)}; {table.title}"))
-    return "\n".join([*lines, "", *map(markdown, tables)])
+    return tables
 
 
 def pages_of(found: Machine) -> Iterator[tuple[Path, str]]:

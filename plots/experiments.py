@@ -1,12 +1,13 @@
 """The experiments as they are rendered: what experiments/<name>/experiment.toml says of the
 passes, and what its views.py, where it has such a file or folder, says that there is to see.
 
-It names, each time as a function of a `Run`: TABLES, the functions that make its tables
-(None where there is nothing for one), of which a terminal shows those in ON_TERMINAL; FIGURES, by
-the file's name a caption and the function that draws it; highlights, sentences for the terminal and
-the page; for README SHORT_TABLE, a few rows, with HEADLINE, the claim that they are about; BRIEF,
-the rows of one problem that stand beside those of other GPUs. What it does not name is as
-plots/default_view.py has it.
+It names, each time as a function of a `Run`: TABLES, the functions that make its tables (None where
+there is nothing for one), of which a terminal shows those in ON_TERMINAL; FIGURES, by the file's
+name a caption and the function that draws it; highlights, sentences for the terminal and the page;
+for README SHORT_TABLE, a few rows, with HEADLINE, the claim that they are about; for the first
+screen of the report QUESTION, which it answers, with SUMMARY, the values of a figure by name where
+no claim has them; BRIEF, the rows of one problem that stand beside those of other GPUs. What it
+does not name is as plots/default_view.py has it.
 """
 
 import argparse

@@ -37,6 +37,16 @@ SKY, AMBER, BROWN = "#56B4E9", "#E69F00", "#8C510A"
 GREY, BLACK = "#6B6B6B", "#000000"  # for ceilings
 WINE, INDIGO, OLIVE = "#882255", "#332288", "#999933"  # of Paul Tol's
 COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, AMBER, BROWN)
+# What a page shows in their place where its reader prefers it dark; by names of report.css for what
+# is not of the palette: background, text, lines of the grid, and bars without a kernel.
+DARK = {
+    **{BLUE.lower(): "#4aa8e0", ORANGE.lower(): "#f08a3c", GREEN.lower(): "#34c99a"},
+    **{PINK.lower(): "#e79cc5", SKY.lower(): "#9ad6f8", AMBER.lower(): "#f2b838"},
+    **{BROWN.lower(): "#c98f4e", WINE.lower(): "#d9709f", INDIGO.lower(): "#9a8cf0"},
+    **{OLIVE.lower(): "#c6c653", GREY.lower(): "var(--quiet)", BLACK: "var(--ink)"},
+    **{"#ffffff": "var(--paper)", "#333333": "var(--ink)", "#d9d9d9": "var(--line)"},
+    **{"#b0b0b0": "#707780", "#bbbbbb": "#707780"},
+}
 MARKERS = "os^DvPX"  # where a colour is a kernel's, these tell models or other things apart
 LINES = ("-", "--", "-.", ":")
 

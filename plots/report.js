@@ -78,12 +78,18 @@ for (const table of document.querySelectorAll(".table > table")) {
   if (order.flatMap(([, rows]) => rows).length >= MANY_ROWS) addFilter(table, order);
 }
 
+// Paper has nothing to press.
+window.addEventListener("beforeprint", () => {
+  for (const closed of document.querySelectorAll("details:not([open])")) closed.open = true;
+});
+
 for (const button of document.querySelectorAll("[data-verdict]")) {
   button.addEventListener("click", () => {
     const pressed = button.ariaPressed !== "true";
     for (const other of button.closest("ul").querySelectorAll("button")) other.ariaPressed = "false";
     button.ariaPressed = String(pressed);
-    const table = button.closest("section").querySelector("table");
+    const table = button.closest("section").querySelector(".rows table");
+    table.closest("details").open = true;
     table.dataset.verdict = pressed ? button.dataset.verdict : "";
     table.dispatchEvent(new Event("verdict"));
   });

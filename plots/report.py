@@ -1,66 +1,50 @@
-"""`make report`: one HTML page of all that was measured, which needs no network and no other file.
-
-It is made of the pages that plots/document.py writes for the web. Their links lead to headings of
-the report, and those to result files to where it holds them.
-"""
+"""`make report`: all results as one HTML page, which needs no network and no other file."""
 
 import argparse
 import base64
 import itertools
 import lzma
-import os
-import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote_to_bytes
 
-import jinja2
-import matplotlib
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from claims.evidence import machines
-from claims.rules import VERDICTS
-from plots import claim_details
-from plots.document import GENERATED, ORIGINS, Machine, machine_of, page_by_gpu, pages_of
-from plots.documents import markdown
-from plots.experiments import experiment
-from plots.figures import encode, house_style
-from plots.ledger import counts, machine_table, spell, verdict_sentence
+from claims.ledger import Decision
+from claims.published import Source
+from plots import claim_details, ledger
+from plots.document import Machine, heading, machine_of, tables_by_gpu
+from plots.experiments import Run, all_tables, experiment
+from plots.figures import house_style, take_caption
+from plots.html import Links, markdown_html, table_html, templates
+from plots.ledger import counts, spell
+from plots.summary import TIMES, claim_figure, deciding, ranges_figure
+from plots.svg import Sheet, dark_theme, inline
 from records import captions
 from records.declared import FOLDER
 from records.errors import InputError
 from records.json_files import read_text
 from records.output import write_files
 from records.printable import printable
+from records.tables import Table
 
-# Raw HTML is let through: the pages are our own, and texts of result files are escaped in them.
-MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
-TITLE = re.compile(r"^\*\*(.+)\*\*$", re.MULTILINE)  # of a table or list, in a line of its own
-LEVELS_ABOVE = 2  # of headings: the report's, and the machine's
-TABLE = re.compile(r"<table( aria-labelledby=\S+)>(.*?)</table>", re.DOTALL)
-# A row that is a heading over others: a bold cell, and empty ones.
-GROUP = re.compile(r"<tr>\n<td[^>]*>(<strong>.*</strong>)</td>\n((?:<td[^>]*></td>\n)+)</tr>\n")
-FIGURE = re.compile(r'<p>(<img src="[^"]*" alt="([^"]*)"[^>]*>)</p>')
-WORDS = "|".join(verdict.replace("_", " ") for verdict in VERDICTS)
-VERDICT = re.compile(rf"(<td>(?:<a [^>]*>)?|Verdict: <strong>)({WORDS})\b", re.IGNORECASE)
-FONT = "font-family: 'DejaVu Sans'"
-STYLE = re.compile(r" style='([^']*)'")
+WIDTHS = {"wide": 2, "narrow": 1}  # columns of a paper, by the class of what a page shows
 
 
-@dataclass(frozen=True)
-class Page:
-    id: str  # of its heading
-    title: str  # in the contents
-    file: Path  # that its links are seen from
-    text: str  # Markdown
+@dataclass
+class Report:
+    """What is collected while a page is made: the places that links lead to, and the styles."""
+
+    found: list[Machine]
+    ids: dict[Path, str]
+    sheet: Sheet
 
 
 def run(args: argparse.Namespace) -> int:
+    say(f"reading the result files of {', '.join(map(str, args.results))}")
     measured = (evidence for evidence in machines(args.results) if evidence.newest)
     # The folder of an own GPU is only for links: two are told apart by it.
     folders = (args.results[0] / f"gpu{i}" for i in itertools.count(1))
@@ -68,7 +52,10 @@ def run(args: argparse.Namespace) -> int:
     found = [machine for machine in found if machine.runs]
     if not found:
         names = ", ".join(map(str, args.results))
-        raise InputError(f"{names}: no results that can be shown; make reproduce-table2 makes some")
+        raise InputError(
+            f"{names}: no results that can be shown; on a machine with a GPU, make "
+            "reproduce-table2 measures some; RESULTS=data/recorded/h200 shows recorded ones"
+        )
     content = report(found).encode("utf-8")
     write_files({args.output: content})
     gpus = ", ".join(machine.evidence.newest.gpu for machine in found)
@@ -77,66 +64,190 @@ def run(args: argparse.Namespace) -> int:
 
 
 def report(found: list[Machine]) -> str:
-    names = sorted({name for machine in found for name in machine.runs})
-    files = [(name, FOLDER / name / "README.md") for name in names]
-    protocols = [Page(f"protocol-{name}", name, file, read_text(file)) for name, file in files]
-    parts = [part(machine, f"gpu{i}", protocols) for i, machine in enumerate(found, 1)]
-    ids = {file: place for shown in parts for file, place in shown["ids"].items()}
-    by_gpu = None
+    made = Report(found, {}, Sheet())
+    names = in_order(found)
+    protocols = [(name, f"protocol-{name}", FOLDER / name / "README.md") for name in names]
+    made.ids |= {file: id for _, id, file in protocols}
+    files = {
+        machine.folder: list(result_files(machine, gpu_id(made, machine))) for machine in found
+    }
+    made.ids |= {f["path"].resolve(): f["id"] for listed in files.values() for f in listed}
+    made.ids |= {file: id for machine in found for file, id in places(made, machine)}
+    parts = [part(made, machine, names, files[machine.folder]) for machine in found]
+    facts: dict[str, Any] = {"machines": parts, "cards": list(cards(made, names)), "spell": spell}
+    facts["banner"] = ledger.recorded_banner([machine.evidence for machine in found])
     if len(found) > 1:
         folder = found[0].folder.parent
-        page = Page("by-gpu", "", folder / "README.md", page_by_gpu(found, folder))
-        by_gpu = html(page, ids, {})
-    folder = jinja2.FileSystemLoader(Path(__file__).parent)
-    shell = jinja2.Environment(loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return shell.get_template("report.html").render(
-        machines=parts,
-        by_gpu=by_gpu,
-        protocols=[(page, html(page, ids, {})) for page in protocols],
-        spell=spell,
-    )
+        tables = tables_by_gpu(found, folder)
+        links = Links(made.ids, folder)
+        facts["by_gpu"] = [table_html(t, f"by-gpu-{i}", links) for i, t in enumerate(tables, 1)]
+    facts["protocols"] = [
+        (id, heading(name), markdown_html(read_text(file), id, Links(made.ids, file.parent)))
+        for name, id, file in protocols
+    ]
+    facts |= {"styles": made.sheet.rules, "dark": dark_theme()}
+    return templates().get_template("report.html").render(facts)
 
 
-def part(found: Machine, name: str, protocols: list[Page]) -> dict[str, Any]:
+def in_order(found: list[Machine]) -> list[str]:
+    """The experiments: those that decide claims, in the order of these; then our own."""
+    names = dict.fromkeys(name for machine in found for name in machine.runs)
+    every = [name for m in found for d in m.decisions for name in d.claim.experiments]
+    deciding = [name for name in dict.fromkeys(every) if name in names]
+    others = sorted(set(names) - set(deciding), key=lambda n: (not experiment(n).QUESTION, n))
+    return [*deciding, *others]
+
+
+def gpu_id(made: Report, machine: Machine) -> str:
+    return f"gpu{made.found.index(machine) + 1}"
+
+
+def places(made: Report, machine: Machine) -> Iterator[tuple[Path, str]]:
+    """The files of a machine's pages, and where the report has what they hold."""
+    name, folder = gpu_id(made, machine), machine.folder
+    yield (folder / "README.md").resolve(), f"{name}-ledger"
+    yield (folder / "claims.md").resolve(), f"{name}-claims"
+    yield (folder / "numbers.md").resolve(), f"{name}-numbers"
+    for shown in machine.runs:
+        yield (folder / shown / "README.md").resolve(), f"{name}-{shown}"
+
+
+def part(
+    made: Report, machine: Machine, names: list[str], files: list[dict[str, Any]]
+) -> dict[str, Any]:
     """What the template shows of one machine; its ids begin with `name`."""
-    newest, own = found.evidence.newest, list(pages(found, name))
-    files = list(result_files(found, name))
-    ids = {page.file.resolve(): page.id for page in (*own, *protocols)}
-    ids |= {file["path"].resolve(): file["id"] for file in files}
-    images = dict(figures(found))
+    name, newest, links = gpu_id(made, machine), machine.evidence.newest, links_of(made, machine)
+    table = ledger.machine_table(machine.evidence, "claims", "claims.md", machine.folder)
+    numbers = claim_details.numbers_table("numbers", machine.decisions)
+    details = claim_details.page(machine.decisions, machine.folder)
     return {
         "id": name,
-        "ids": ids,
         "gpu": newest.gpu,
-        "banner": captions.banner(newest) if found.evidence.folder else "",
+        "banner": captions.banner(newest) if machine.evidence.folder else "",
         "facts": "; ".join(captions.machine(newest)),
-        "counts": counts(found.decisions),
-        "headlines": list(headlines(found, f"{name}-claims")),
-        "pages": [(page, html(page, ids, images)) for page in own],
+        "counts": counts(machine.decisions),
+        "ledger": table_html(replace(table, provenance=[]), f"{name}-ledger", links),
+        "sections": list(sections(made, machine, names)),
+        "details": markdown_html(details, f"{name}-claims", links),
+        "numbers": table_html(numbers, f"{name}-numbers", links),
         "files": files,
     }
 
 
-def pages(found: Machine, name: str) -> Iterator[Page]:
-    """The ledger, the experiments, and what stands behind the ledger."""
-    table = machine_table(found.evidence, "claims", "claims.md", found.folder)
-    ledger = markdown(replace(table, banner="", provenance=[]))
-    readme, *others = pages_of(found)
-    yield Page(f"{name}-ledger", "Claims", readme[0], f"# Claims\n\n{ledger}")
-    for file, text in sorted(others, key=lambda page: page[0].name != "README.md"):
-        of = file.parent.name if file.name == "README.md" else file.stem
-        title = of if file.name == "README.md" else text.partition("\n")[0].removeprefix("# ")
-        yield Page(f"{name}-{of}", title, file, text.partition(ORIGINS)[0])
+def links_of(made: Report, machine: Machine, name: str = "") -> Links:
+    return Links(made.ids, machine.folder / name)
 
 
-def headlines(found: Machine, details: str) -> Iterator[dict[str, str]]:
-    """The claim that each experiment is about, with what became of it."""
-    for name, shown in found.runs.items():
-        if shown.decisions and (claim := experiment(name).HEADLINE):
-            d = shown.decision(claim)
-            link = f"#{details}-{claim_details.anchor(d)}"
-            said = {"verdict": d.verdict, "text": d.claim.text, "link": link}
-            yield said | {"sentence": verdict_sentence(d).removeprefix(spell(d.verdict))}
+def sections(made: Report, machine: Machine, names: list[str]) -> Iterator[dict[str, Any]]:
+    """The experiments by the source whose claims they decide; then those of this project alone."""
+    by_source: dict[str, list[str]] = {}
+    sources: dict[str, Source] = {}
+    for name in [name for name in names if name in machine.runs]:
+        shown = machine.runs[name]
+        source = shown.source if shown.decisions else None
+        by_source.setdefault(source.id if source else "", []).append(name)
+        sources |= {source.id: source} if source else {}
+    for i, (source_id, members) in enumerate(by_source.items(), 1):
+        source = sources.get(source_id)
+        yield {
+            "id": f"{gpu_id(made, machine)}-section{i}",
+            "title": f"{source.author}: {source.title}" if source else "Beyond the sources",
+            "reference": source.reference if source else "",
+            "experiments": [article(made, machine, name) for name in members],
+        }
+
+
+def article(made: Report, machine: Machine, name: str) -> dict[str, Any]:
+    """Everything about one experiment."""
+    id, shown, view = f"{gpu_id(made, machine)}-{name}", machine.runs[name], experiment(name)
+    say(f"{machine.evidence.newest.gpu}: {name}")
+    links = links_of(made, machine, name)
+    tables = all_tables(name, shown, "../claims.md", machine.folder / name)
+    return {
+        "id": id,
+        "title": heading(name),
+        "protocol": f"protocol-{name}",
+        "highlights": view.highlights(shown),
+        "figures": [
+            figure(made, shown, draw, f"{id}-{file}", caption)
+            for file, (caption, draw) in view.FIGURES.items()
+        ],
+        "tables": [titled(table, f"{id}-{table.name}", links) for table in tables],
+    }
+
+
+def titled(table: Table, name: str, links: Links) -> Markup:
+    return table_html(replace(table, provenance=[], banner=""), name, links)
+
+
+def say(text: str) -> None:
+    """While the page is made: figures take a while."""
+    print(f"report: {printable(text)}", file=sys.stderr, flush=True)
+
+
+def figure(made: Report, shown: Run, draw: Any, name: str, caption: str) -> dict[str, Any]:
+    """A figure in the widths that a page shows, with its captions."""
+    drawings, note = {}, ""
+    for kind, columns in WIDTHS.items():
+        with house_style(columns):
+            drawn = draw(shown)
+            note = take_caption(drawn)
+            drawings[kind] = inline(drawn, f"{name}-{kind}-", caption, made.sheet)
+    return {"drawings": drawings, "caption": caption, "note": note}
+
+
+def cards(made: Report, names: list[str]) -> Iterator[dict[str, Any]]:
+    """For each question that an experiment answers: what is claimed, and what was found."""
+    for name in [name for name in names if experiment(name).QUESTION]:
+        of = [machine for machine in made.found if name in machine.runs]
+        fullest = max(of, key=lambda machine: len(machine.runs))
+        view, shown = experiment(name), fullest.runs[name]
+        decision = shown.decision(view.HEADLINE) if view.HEADLINE and shown.decisions else None
+        said = view.highlights(shown)
+        by_gpu = {m.evidence.newest.gpu: m.runs[name] for m in of}
+        yield {
+            "name": name,
+            "question": view.QUESTION,
+            "claimed": decision.claim.text if decision else "",
+            "author": decision.source.author if decision else "",
+            "found": [found_on(made, m, m.runs[name], view.HEADLINE) for m in of if decision],
+            "meaning": said[0] if said else "",
+            "gpu": fullest.evidence.newest.gpu,
+            "link": f"#{gpu_id(made, fullest)}-{name}",
+            "drawing": card_figure(made, name, by_gpu),
+        }
+
+
+def card_figure(made: Report, name: str, by_gpu: dict[str, Run]) -> Markup:
+    """The values of the claim that the experiment is about, or else its own summary."""
+    view = experiment(name)
+    with house_style():
+        if view.HEADLINE:
+            decisions = {gpu: shown.decision(view.HEADLINE) for gpu, shown in by_gpu.items()}
+            drawn, label = claim_figure(decisions), "The source's values, and ours"
+        else:
+            drawn, label = ranges_figure(view.SUMMARY([*by_gpu.values()][-1]), TIMES), view.QUESTION
+        return inline(drawn, f"card-{name}-", label, made.sheet)
+
+
+def found_on(made: Report, machine: Machine, shown: Run, claim: str) -> dict[str, str]:
+    """The verdict on one GPU, in few words, with a link to what decided it."""
+    d = shown.decision(claim)
+    row = ledger.claim_row(d, "")
+    return {
+        "gpu": machine.evidence.newest.gpu,
+        "verdict": d.verdict,
+        "cells": cells_line(d),
+        "ours": row["ours"],
+        "link": f"#{gpu_id(made, machine)}-claims-{claim_details.anchor(d)}",
+    }
+
+
+def cells_line(d: Decision) -> str:
+    """'7 of 14 cells reproduced', in the reading that gives the verdict."""
+    counted = deciding(d)
+    fits = sum(v.verdict == ledger.REPRODUCED for v in counted)
+    return f"{fits} of {len(counted)} cells reproduced" if len(counted) > 1 else ""
 
 
 def result_files(found: Machine, name: str) -> Iterator[dict[str, Any]]:
@@ -154,96 +265,3 @@ def result_files(found: Machine, name: str) -> Iterator[dict[str, Any]]:
             "content": f"data:application/x-xz;base64,{packed}",
             "facts": {k: captions.in_words(v) for k, v in results.provenance.items()},
         }
-
-
-def figures(found: Machine) -> Iterator[tuple[Path, str]]:
-    """Every figure by the file that the pages name."""
-    with house_style(), matplotlib.rc_context({"svg.fonttype": "none"}):
-        for name, shown in found.runs.items():
-            for file, (_, draw) in experiment(name).FIGURES.items():
-                yield (found.folder / name / f"{file}.png").resolve(), svg(draw(shown))
-
-
-def svg(figure: Figure) -> str:
-    """The figure as an address that holds it. Its texts are texts, in a font that most have."""
-    text = re.sub(r"\s*\n\s*", " ", encode(figure, "svg").decode()).replace(f"; {FONT}", "")
-    text = re.sub(r"<[^>]+>", shorter, text)
-    # Most of what matplotlib writes is the same few styles, again with each point.
-    styles = {style: f"s{i}" for i, style in enumerate(dict.fromkeys(STYLE.findall(text)))}
-    rules = "".join(f".{name}{{{style}}}" for style, name in styles.items())
-    text = STYLE.sub(lambda found: f" class='{styles[found[1]]}'", text)
-    text = text.replace("</style>", f"text{{{FONT}, Verdana}}{rules}</style>")
-    return "data:image/svg+xml," + quote(text, safe=" =:/;,'()+-.@!$*?[]{}|^`~")
-
-
-def shorter(tag: re.Match[str]) -> str:
-    """Hundredths of a point are enough, and a double quote takes three letters of an address."""
-    return re.sub(r"(\.\d\d)\d+", r"\1", tag[0]).replace('"', "'")
-
-
-def html(page: Page, ids: dict[Path, str], images: dict[Path, str]) -> Markup:
-    """`ids`: where the report has what a link may lead to."""
-    tokens = MARKDOWN.parse(TITLE.sub(r"## \1", page.text.replace(GENERATED, "")))
-    heading, taken = page.id, {page.id}
-    for i, token in enumerate(tokens):
-        if token.type == "heading_open":
-            if token.tag != "h1":
-                text = "".join(child.content for child in tokens[i + 1].children or [])
-                words = "-".join(text.lower().split())
-                heading = f"{page.id}-{re.sub('[^a-z0-9-]', '', words)}"
-                while heading in taken:
-                    heading += "-"
-                taken.add(heading)
-            token.attrSet("id", heading)
-        elif token.type == "table_open":
-            token.attrSet("aria-labelledby", heading)
-        elif token.type == "th_open":
-            token.attrSet("scope", "col")
-        if token.type.startswith("heading"):
-            token.tag = f"h{int(token.tag[1]) + LEVELS_ABOVE}"
-        for child in token.children or []:
-            if child.type == "link_open":
-                follow(child, page.file, ids)
-            elif child.type == "image":
-                if found := images.get(target(str(child.attrs["src"]), page.file)):
-                    child.attrSet("src", found)
-                else:  # no figure of ours: its words alone
-                    child.type, child.tag = "text", ""
-    text = MARKDOWN.renderer.render(tokens, MARKDOWN.options, {})
-    figure = r'<figure tabindex="0">\1<figcaption>\2</figcaption></figure>'
-    return Markup(FIGURE.sub(figure, tables(text)))
-
-
-def follow(link: Token, file: Path, ids: dict[Path, str]) -> None:
-    """Within the report; what that does not have is named and not linked."""
-    href = str(link.attrs["href"])
-    path, _, anchor = href.partition("#")
-    if "://" in href:
-        return
-    if found := ids.get(target(path, file)):
-        link.attrSet("href", f"#{found}" + f"-{anchor}" * bool(anchor))
-    else:
-        del link.attrs["href"]
-
-
-def target(path: str, file: Path) -> Path:
-    return (file.parent / os.fsdecode(unquote_to_bytes(path))).resolve()
-
-
-def tables(text: str) -> str:
-    """Each group of rows is a body of its own, wide tables scroll, and verdicts stand out."""
-    text = text.replace('style="text-align:right"', 'class="number"')
-    text = GROUP.sub(group, text).replace("<tbody>\n</tbody>\n", "")
-    region = r'<div class="table" role="region" tabindex="0"\1><table\1>\2</table></div>'
-    return VERDICT.sub(badge, TABLE.sub(region, text))
-
-
-def group(row: re.Match[str]) -> str:
-    columns = 1 + row[2].count("<td")
-    cell = f'<th scope="rowgroup" colspan="{columns}">{row[1]}</th>'
-    return f"</tbody>\n<tbody>\n<tr>{cell}</tr>\n"
-
-
-def badge(found: re.Match[str]) -> str:
-    verdict = found[2].lower().replace(" ", "_")
-    return f'{found[1]}<span class="verdict {verdict}">{found[2]}</span>'

@@ -27,6 +27,7 @@ from records.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values, co
 # How the post's rows are named: in its table, and in ours.
 MAKERS = {"unsloth": "Unsloth (CUDA)", "mojo": "the post (Mojo)"}
 HEADLINE = "mojo-1.07-1.84"  # the claim
+QUESTION = "Is the post's Mojo kernel faster than Unsloth's in CUDA?"
 WARM_NOTE = (
     "Every launch reads and writes the same few buffers, as published: what fits into the L2 cache "
     "is warm there, so the smaller MLPs may be faster than memory."

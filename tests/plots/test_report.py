@@ -7,7 +7,6 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
-from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
@@ -20,12 +19,17 @@ from claims.published import load_sources
 from plots.claim_details import anchor
 from plots.cli import main
 from plots.experiments import experiment
+from plots.figures import house_style, look, new_figure
+from plots.html import Links, leading_verdict, markdown_html, table_html
+from plots.svg import Sheet, inline
 from records.folders import result_files
 from records.json_files import ROOT
+from records.tables import Column, Noted, Table
 
 PACKED = "data:application/x-xz;base64,"
 BACKSPACE, ENTER, TAB = "\ue003", "\ue007", "\ue004"
-TABLE = "#gpu1-transpose ~ .table > table"
+TABLE = "table[aria-labelledby=gpu1-transpose-sizes_summary]"
+LEDGER = "table[aria-labelledby=gpu1-ledger]"
 HOSTILE = "</td><script>alert(1)</script>`|<img src=x onerror=alert(2)>&quot;"
 
 
@@ -90,7 +94,7 @@ def test_it_is_whole(recorded):
     loaded = {value for _, found in recorded.tags for k, value in found.items() if k == "src"}
     loaded |= set(recorded.all("link", "href"))
     assert all(address.startswith("data:") for address in loaded)
-    assert not re.search(r"url\((?!%23)|@import|fetch\(|XMLHttp", recorded.text)
+    assert not re.search(r"url\((?!#)|@import|fetch\(|XMLHttp", recorded.text)
     assert "default-src 'none'" in recorded.all("meta", "content")[1]
     links = [link for link in recorded.all("a", "href") if link[0] != "#"]
     assert all(link.startswith((PACKED, "https://")) for link in links)
@@ -105,7 +109,7 @@ def test_every_claim_has_its_verdict_one_link_from_what_decided_it(recorded, evi
     row = re.compile(
         r'<tr>\n<td><a href="#(gpu1-claims-[^"]+)">(.*?)</a></td>\n<td><span class="verdict (\w+)">'
     )
-    ledger = recorded.text.partition('<h3 id="gpu1-ledger">')[2].partition("</article>")[0]
+    ledger = recorded.text.partition('<span id="gpu1-ledger">')[2].partition("</details>")[0]
     found = {link: (unescape(text), verdict) for link, text, verdict in row.findall(ledger)}
     decisions = decide(evidence, load_sources())
     assert found == {
@@ -114,14 +118,146 @@ def test_every_claim_has_its_verdict_one_link_from_what_decided_it(recorded, evi
     assert set(found) <= set(recorded.ids)
 
 
-def test_every_figure_is_there_with_its_caption(recorded):
+def test_every_figure_is_there_in_two_widths_with_its_caption(recorded):
     captions = [c for name in recorded_names() for c, _ in experiment(name).FIGURES.values()]
-    assert sorted(recorded.all("img", "alt")) == sorted(captions)
-    for address in recorded.all("img", "src"):
-        kind, _, svg = address.partition(",")
-        assert kind == "data:image/svg+xml"
-        root = ElementTree.fromstring(unquote(svg))
-        assert root.findall(".//{*}text") and not root.findall(".//{*}script")
+    shown = re.findall(r'<div class="(wide|narrow)">(<svg .*?</svg>)</div>', recorded.text)
+    roots = [(kind, ElementTree.fromstring(text)) for kind, text in shown]
+    for kind in ("wide", "narrow"):
+        assert sorted(root.get("aria-label") for of, root in roots if of == kind) == sorted(
+            captions
+        )
+    assert all(root.findall(".//text") for _, root in roots)
+    found = re.findall("<figcaption><strong>(.*?)\\.</strong> (.*?)</figcaption>", recorded.text)
+    assert sorted(unescape(caption) for caption, _ in found) == sorted(captions)
+    assert all("Not measured on this machine." in note for _, note in found)
+    assert 'class="narrow"' not in recorded.text.partition('id="gpu1"')[0], (
+        "the summary's are small"
+    )
+
+
+HOSTILE_NAMES = ("o'neill", "x' onload='alert(1)", "}text{display:none}</style>", "<svg onload=a>")
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_no_name_in_a_figure_is_markup(name):
+    sheet = Sheet()
+    with house_style():
+        figure = new_figure(2)
+        axes = figure.subplots()
+        axes.plot([1, 2], gid=name, label=name, **look(name))
+        axes.set_title(f"driver {name}")
+        axes.legend()
+        root = ElementTree.fromstring(inline(figure, "a-", name, sheet))
+    assert {text.text for text in root.iter("text")} >= {name, f"driver {name}"}
+    assert {element.tag for element in root.iter()} <= {"svg", "g", "defs", *SHAPES}
+    assert not [k for e in root.iter() for k in e.attrib if k.startswith("on")]
+    assert root.get("aria-label") == name
+    assert not any("alert" in rule or "<" in rule or "none}" in rule for rule in sheet.names)
+
+
+SHAPES = {"path", "use", "text", "tspan", "clipPath", "rect"}
+
+
+def test_figures_share_no_ids_and_take_the_colours_of_the_page():
+    texts, sheet = [], Sheet()
+    for prefix in ("a-", "b-"):
+        with house_style():
+            figure = new_figure(2)
+            figure.subplots().plot([1, 2], gid="same", **look("streaming"))
+            texts.append(inline(figure, prefix, "", sheet))
+    ids = [{e.get("id") for e in ElementTree.fromstring(t).iter()} - {None} for t in texts]
+    assert ids[0] and not ids[0] & ids[1]
+    for text, known in zip(texts, ids, strict=True):
+        named = set(re.findall(r'url\(#(.+?)\)|href="#(.+?)"', text))
+        assert {"".join(pair) for pair in named} == known
+    rules = " ".join(sheet.names)
+    assert "var(--c0072b2,#0072b2)" in rules and "var(--cffffff,#ffffff)" in rules
+    assert not re.search(r"(?<!,)#(000000|ffffff|0072b2)", rules)
+
+
+def test_a_table_is_written_from_what_it_holds(tmp_path):
+    """No text of a cell can be markup, a row of another kind, or a link out of the page."""
+    hostile = "| **a** | <b>x</b> Not tested yet"
+    file = tmp_path / "claims.md"
+    first = {
+        "a": Noted(1, ("a note",), best=True),
+        "b": Noted("", text="k", link="claims.md", anchor="c"),
+    }
+    rows = [{"_under": hostile} | first]
+    rows += [{"_under": hostile, "a": -1.5, "b": Noted("", text=hostile, link="else.md")}]
+    rows += [{"_under": hostile, "a": None, "b": "Not tested yet: why"}]
+    table = Table(
+        "t", hostile, [Column("a<", "a"), Column("b", "b", align="l")], rows, ["Best: {best}."]
+    )
+    text = table_html(table, "id", Links({file.resolve(): "gpu1-claims"}, tmp_path))
+    found = Parsed(text)
+    tags = [tag for tag, _ in found.tags]
+    count = {tag: tags.count(tag) for tag in ("tr", "td", "b", "tbody")}
+    assert count == {"tr": 5, "td": 6, "b": 0, "tbody": 1}
+    assert found.all("a", "href") == ["#gpu1-claims-c"]
+    assert "<strong>1</strong> <sup>1</sup>" in text and "<sup>1</sup> a note" in text
+    assert '<span class="verdict not_tested">Not tested yet</span>: why' in text
+    assert text.count("verdict") == 1 and "Best: in bold." in text
+    assert '<details class="rows">' in text and "3 rows" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [("reproduced: 2.1 x", "reproduced"), ("Not reproduced in 2 cells", "not_reproduced")]
+    + [("reproducedness", ""), ("was reproduced", ""), ("undecided", "undecided"), ("", "")],
+)
+def test_a_text_may_begin_with_a_verdict(text, verdict):
+    found, lead, rest = leading_verdict(text)
+    assert found == verdict and lead + rest == text and bool(lead) is bool(verdict)
+
+
+def test_markdown_leads_within_the_page_and_shows_no_file_of_others(tmp_path):
+    text = """# Head
+A [link](a.md#part), [none](b.md), [site](https://example.org/), ![words](picture.png).
+
+## Two words
+| a | b |
+| --- | ---: |
+| Verdict: **not reproduced** | 1 |
+"""
+    file = tmp_path / "a.md"
+    found = Parsed(markdown_html(text, "p", Links({file.resolve(): "gpu1-a"}, tmp_path)))
+    assert found.all("a", "href") == ["#gpu1-a-part", "https://example.org/"]
+    assert "img" not in [tag for tag, _ in found.tags] and ", words." in found.text
+    assert found.ids == ["p", "p-two-words"]
+    assert (
+        found.all("table", "aria-labelledby")
+        == found.all("div", "aria-labelledby")
+        == ["p-two-words"]
+    )
+    assert found.all("strong", "class") == ["verdict not_reproduced"]
+    assert found.all("td", "class") == ["number"] and found.all("th", "scope") == ["col", "col"]
+
+
+def test_the_first_screen_asks_and_answers(recorded, evidence):
+    first = recorded.text.partition('<section aria-labelledby="gpu1">')[0]
+    asked = [experiment(name).QUESTION for name in recorded_names()]
+    cards = first.split('<article class="card"')[1:]
+    assert sorted(
+        unescape(re.search("<h3 .*?>(?:<a .*?>)(.*?)</a>", c)[1]) for c in cards
+    ) == sorted(filter(None, asked))
+    assert all(card.count("<svg ") == 1 and "<dt>For you</dt>" in card for card in cards)
+    by_claim = {d.claim.id: d for d in decide(evidence, load_sources())}
+    for name in recorded_names():
+        if claim := experiment(name).HEADLINE:
+            (card,) = [c for c in cards if f'id="card-{name}"' in c]
+            assert by_claim[claim].claim.text in unescape(card)
+            said = f'"><span class="verdict {by_claim[claim].verdict}"'
+            assert f"#gpu1-claims-{anchor(by_claim[claim])}{said}" in card
+
+
+def test_experiments_stand_below_the_source_that_they_are_about(recorded):
+    headings = re.findall(r'<h[34] id="(gpu1-[\w-]+)">(.*?)</h', recorded.text)
+    order = [name for name, _ in headings]
+    assert order.index("gpu1-table2") < order.index("gpu1-transpose") < order.index("gpu1-ceilings")
+    beyond = next(name for name, title in headings if title == "Beyond the sources")
+    assert order.index("gpu1-puzzle") < order.index(beyond) < order.index("gpu1-product")
+    assert recorded.text.count('<details class="rows" open') == 0
 
 
 def test_result_files_come_out_as_they_went_in_with_their_commands(recorded, evidence):
@@ -138,7 +274,7 @@ def test_landmarks_headings_and_tables(recorded):
     levels = [int(tag[1]) for tag in tags if re.fullmatch("h[1-6]", tag)]
     assert all(b <= a + 1 for a, b in pairwise(levels))
     assert set(recorded.all("th", "scope")) == {"col", "rowgroup"}
-    for tag in ("table", "tbody", "article", "section", "div", "figure"):
+    for tag in ("table", "tbody", "article", "section", "div", "figure", "details", "svg"):
         assert tags.count(tag) == recorded.ends.count(tag)
     assert tags.count("table") == recorded.text.count(
         '<div class="table" role="region" tabindex="0"'
@@ -154,14 +290,14 @@ def test_what_result_files_say_is_no_html(edited, tmp_path):
     assert report(tmp_path / "report.html", tmp_path) == 0
     found = Parsed((tmp_path / "report.html").read_text())
     assert [tag for tag, _ in found.tags].count("script") == 1
-    assert all(address.startswith("data:") for address in found.all("img", "src"))
+    assert "img" not in [tag for tag, _ in found.tags]
     assert not [k for _, attributes in found.tags for k in attributes if k.startswith("on")]
     assert '<h2 id="gpu1">' in found.text and found.text.count("alert(1)") > 3
 
 
 def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch):
     """Recorded ones under their banner; two folders of one GPU are one machine."""
-    monkeypatch.setattr("plots.report.encode", lambda figure, kind: b"<svg></svg>")
+    monkeypatch.setattr("plots.svg.encode", lambda figure, kind: b"<svg viewBox='0 0 1 1'/>")
     edited("table2", "first/table2").write()
     edited("transpose", "second/transpose").write()
     other = edited("transpose", "data/recorded/a100/transpose")
@@ -172,17 +308,18 @@ def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch):
     assert report(output, *folders) == 0
     found = Parsed(output.read_text())
     assert re.findall(r'<h2 id="([\w-]+)">(.+)</h2>', found.text) == [
-        ("all-gpus", "All GPUs"),
+        *(("summary", "Summary"), ("all-gpus", "All GPUs")),
         *(("gpu1", "NVIDIA H200"), ("gpu2", "NVIDIA A100"), ("protocols", "Protocols")),
     ]
     links = re.findall(
         'href="#(gpu[12]-claims-swizzle)"><span class="verdict reproduced', found.text
     )
-    assert links == ["gpu1-claims-swizzle", "gpu2-claims-swizzle"]
+    assert links[:2] == ["gpu1-claims-swizzle", "gpu2-claims-swizzle"]
     assert {link[1:] for link in found.all("a", "href") if link[0] == "#"} <= set(found.ids)
     assert {"gpu1-table2", "gpu1-transpose", "gpu2-transpose"} <= set(found.ids)
     assert re.findall('class="banner">(.+)</p>', found.text) == [
-        "Recorded run of NVIDIA A100, 2026-01-02. Not measured on this machine."
+        "Recorded runs of A100. Not measured on this machine.",
+        "Recorded run of NVIDIA A100, 2026-01-02. Not measured on this machine.",
     ]
     assert len(found.ids) == len(set(found.ids))
     first = output.read_bytes()
@@ -197,17 +334,18 @@ def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch):
 def test_bad_input_is_one_line_and_leaves_the_old_report(edited, tmp_path, capsys):
     output, folder = tmp_path / "out/report.html", tmp_path / "mine"
     missing = f"error: {folder}: is no folder, of which result files could be read\n"
-    assert (report(output, folder), capsys.readouterr().err) == (2, missing)
+    assert report(output, folder) == 2 and capsys.readouterr().err.endswith(missing)
     folder.mkdir()
-    nothing = f"error: {folder}: no results that can be shown; make reproduce-table2 makes some\n"
-    assert (report(output, folder), capsys.readouterr().err) == (2, nothing)
+    assert report(output, folder) == 2
+    *_, line = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {folder}: no results") and "data/recorded/h200" in line
     assert not output.parent.exists()
     output.parent.mkdir()
     output.write_text("old")
     edited("transpose", "mine/transpose").write()
     (folder / "transpose/sizes.json").write_text("{")
     assert report(output, folder) == 2
-    assert capsys.readouterr().err.count("\n") == 1 and output.read_text() == "old"
+    assert capsys.readouterr().err.count("error") == 1 and output.read_text() == "old"
 
 
 @pytest.fixture(scope="module")
@@ -223,9 +361,14 @@ def test_a_browser_follows_links_by_keyboard(page):
     assert page.run("return document.activeElement.className") == "skip"
     page.type(".skip", ENTER)
     assert page.run("return document.activeElement.id") == "main"
-    page.click("#gpu1-ledger ~ .table td a")
+    open_rows(page, "gpu1-ledger")
+    page.click(f"{LEDGER} td a")
     at = page.run("return document.querySelector(location.hash).getBoundingClientRect().top")
     assert 0 <= at < 100
+
+
+def open_rows(page, name):
+    page.run("document.getElementById(arguments[0]).closest('details').open = true", name)
 
 
 def column(page, selector, place):
@@ -239,6 +382,7 @@ def column(page, selector, place):
 
 
 def test_a_browser_sorts_by_mouse_and_keyboard(page):
+    open_rows(page, "gpu1-transpose-sizes_summary")
     before = column(page, TABLE, 1)
     page.click(f"{TABLE} th:nth-child(2) button")
     assert (
@@ -255,14 +399,15 @@ def test_a_browser_sorts_by_mouse_and_keyboard(page):
 
 
 def test_a_browser_filters_rows_and_verdicts(page):
-    ledger = "#gpu1-ledger ~ .table > table"
+    ledger, filter_of = LEDGER, "details:has(#gpu1-ledger) .filter"
+    open_rows(page, "gpu1-ledger")
     rows = sum(map(len, column(page, ledger, 0)))
-    field = "#gpu1-ledger ~ .filter input"
+    field = f"{filter_of} input"
     page.type(field, "bank conflicts")
     found = [x for body in column(page, ledger, 0) for x in body]
     assert 0 < len(found) < rows and any(x.startswith("broadcast-no-conflicts") for x in found)
     assert (
-        page.run("return document.querySelector('#gpu1-ledger ~ .filter output').value")
+        page.run(f"return document.querySelector('{filter_of} output').value")
         == f"{len(found)} of {rows} rows"
     )
     page.type(field, BACKSPACE * len("bank conflicts"))
@@ -290,10 +435,22 @@ CONTRASTS = """
   return pairs.map(([a, b]) => Math.max(light(a), light(b)) / Math.min(light(a), light(b)));"""
 
 
+# How many figures of each kind are seen, and whether one is cut.
+FIGURES_SHOWN = """
+  const found = {};
+  for (const e of document.querySelectorAll("figure div")) {
+    const box = e.querySelector("svg").getBoundingClientRect();
+    if (box.width && (box.left < 0 || box.right > innerWidth)) found.cut = true;
+    if (box.width) found[e.className] = (found[e.className] ?? 0) + 1;
+  }
+  return found;"""
+
+
 def test_a_browser_shows_it_at_every_width_in_readable_colours(page):
     for width in (360, 800, 1600):
         page.set_width(width)
         assert page.run("return document.documentElement.scrollWidth") == width
+        assert list(page.run(FIGURES_SHOWN)) == ["narrow" if width == 360 else "wide"]
     for scheme in ("light", "dark"):
         page.prefer(scheme)
         assert min(page.run(CONTRASTS)) >= 4.5

@@ -87,6 +87,18 @@ def test_what_is_left_away_has_a_default(checkout, words, wanted):
     assert (done.returncode, done.stderr, done.stdout) == (0, "", printed(wanted.split()))
 
 
+def test_without_results_the_report_is_of_the_recorded_runs_and_says_so(checkout):
+    wanted = "-m plots report --results {} --output results/report.html"
+    done = make(checkout, "report")
+    assert done.returncode == 0 and "recorded" in done.stderr
+    assert done.stdout == printed(wanted.format("data/recorded").split())
+    (checkout / "results/mine").mkdir(parents=True)
+    (checkout / "results/mine/one.json").touch()
+    done = make(checkout, "report")
+    own = wanted.format("results").replace(" results ", "=results ")
+    assert (done.stderr, done.stdout) == ("", printed(own.split()))
+
+
 def test_what_a_user_gives_reaches_the_passes(checkout):
     """Of each what it takes; clocks what measures, and nothing else."""
     names = ("MODEL", "BATCHES", "KERNELS", "TOKENS", "PROMPTS", "METRICS")
@@ -285,7 +297,7 @@ def test_a_pass_that_is_like_another_says_what_differs(checkout):
         (["render"], "render: no results yet; make reproduce-table2"),
         (["compare", "A=x"], "compare: say which: make compare A=results B=data/recorded/h200"),
         (["record"], "record: say which: make record GPU=a100-sxm4-80gb [RESULTS=folder]"),
-        (["report", "RESULTS=x y"], r"report: no results in x\ y; make reproduce-table2, or RES"),
+        (["report", "RESULTS=x y"], r"report: there is no x\ y; RESULTS=data/recorded/h200 shows"),
         (["sass", "KERNEL=x"], "sass: say for which architecture: make sass KERNEL=name ARCH=sm_"),
         (["render-recorded", "RECORDED=x"], "render: no recorded run in x; RECORDED=<folder> nam"),
         (

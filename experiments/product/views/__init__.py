@@ -13,6 +13,7 @@ from records.stats import Estimate, span
 from records.tables import Table, rounded
 
 SAID_ROWS = (1, 8)
+SUMMARY_ROWS = (1, 8, 64, 512)
 FUSED = ("fused", "fused_exact")  # ours under PyTorch
 MARKED_US = (1, 3, 10, 30, 100, 300, 1000, 3000)
 ROOF = "roof: "
@@ -67,6 +68,18 @@ def in_training(run: Run) -> str:
     parts = [f"{name} is {span(found)}" for name, found in gains.items()]
     said = "times as fast as bitsandbytes as it is installed"
     return f"A step of QLoRA's training in a layer: {'; '.join(parts)} {said}." if parts else ""
+
+
+def summary(run: Run) -> dict[str, list[float]]:
+    """By the number of rows, how many times as fast as the installed bitsandbytes in each layer."""
+    found: dict[str, list[float]] = {}
+    for cell in cells(run):
+        if cell.batch in SUMMARY_ROWS:
+            for name in tables.peers(run["layers"].records):
+                if gain := cell.gain(name, OURS):
+                    rows = f"{cell.batch} row{'s' * (cell.batch > 1)}"
+                    found.setdefault(rows, []).append(gain.value)
+    return found
 
 
 def brief(run: Run) -> list[Measured]:
@@ -145,6 +158,8 @@ TABLES = (
     tables.weights_table,
     counters_table,
 )
+SUMMARY = summary
+QUESTION = "How much faster than the installed bitsandbytes is a product with 4-bit weights?"
 ON_TERMINAL = ("layers", "peers", "training", "crossover", "formats", "weights")
 FIGURES = {"rows": (f"Time over the number of rows, layers of {MODEL}", rows_figure)}
 BRIEF = brief

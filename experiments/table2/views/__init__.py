@@ -113,6 +113,7 @@ ON_TERMINAL = ("table2",)
 BRIEF = brief
 SHORT_TABLE = short_table
 HEADLINE = MAIN_CLAIM
+QUESTION = "Is the paper's dequantization kernel twice as fast?"
 FIGURES = {
     "speedup": ("Speed-up per model and batch, ours and the paper's", speedup_figure),
     "kernels": ("Every kernel's speed-up over the baseline", models.kernels_figure),

@@ -27,6 +27,7 @@ ON_TERMINAL = ("matrix", "languages", "sizes_summary", "claims")
 BRIEF = matrix.brief
 SHORT_TABLE = matrix.short_table
 HEADLINE = "mojo-is-cuda-like"  # the claim
+QUESTION = "Is a transpose in Mojo as fast as in CUDA?"
 FIGURES = {
     "kernels": ("Bandwidth on the post's matrix, beside the post's values", matrix.kernels_figure),
     "sizes": ("Bandwidth by size and alignment", sizes.sizes_figure),

@@ -1,0 +1,58 @@
+"""The figures of the report's first screen: ranges of values below each other, on one axis."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+
+from claims.ledger import Decision, Verdict
+from plots import figures as draw
+from plots.ledger import counted_in, verdict_on
+from records.tables import rounded
+
+TIMES = "x"  # the unit of ratios, which are told from 1
+AXES = {TIMES: "times as fast", "%": "percent"}
+ROW_INCHES = 0.3
+
+
+def deciding(d: Decision) -> list[Verdict]:
+    """The cells of the reading that gives the verdict."""
+    reading = next(found for found in d.readings.values() if verdict_on(found) == d.verdict)
+    return counted_in(reading)
+
+
+def claim_figure(by_gpu: Mapping[str, Decision]) -> Figure:
+    """The source's values, and ours on each GPU."""
+    cells = [v for d in by_gpu.values() for v in deciding(d)]
+    unit = next((v.comparison.unit for v in cells if v.comparison.unit), "")
+    rows = {"claimed": values_of(cells, unit, "theirs")}
+    for gpu, d in by_gpu.items():
+        rows[f"here ({gpu.removeprefix('NVIDIA ')})"] = values_of(deciding(d), unit, "ours")
+    return ranges_figure(rows, unit, marked=1)
+
+
+def values_of(cells: Sequence[Verdict], unit: str, whose: str) -> list[float]:
+    of_unit = [v for v in cells if v.comparison.unit == unit]
+    found = [v.ours if whose == "ours" else v.cell.value for v in of_unit]
+    return [value for value in found if value is not None]
+
+
+def ranges_figure(rows: Mapping[str, Sequence[float]], unit: str, marked: int = 0) -> Figure:
+    """`marked`: how many of the first rows are published values."""
+    figure = draw.new_figure(0.55 + ROW_INCHES * len(rows), draw.WIDTHS[1])
+    axes = figure.subplots()
+    for row, values in enumerate(rows.values()):
+        if not values:
+            draw.write_right(axes, row, "no value")
+            continue
+        low, high = min(values), max(values)
+        colour = draw.BLACK if row < marked else draw.BLUE
+        look = {"color": colour, "solid_capstyle": "butt"}
+        axes.plot([low, high], [row, row], linewidth=5, alpha=0.35, **look)
+        axes.plot(values, [row] * len(values), "|", markersize=9, color=colour)
+        draw.write_right(axes, row, "-".join(dict.fromkeys(map(rounded, (low, high)))))
+    if unit == TIMES:
+        axes.axvline(1, color=draw.GREY, linewidth=1, linestyle="--")
+    draw.kernel_rows(axes, list(rows))
+    axes.set_xlim(left=0)
+    axes.set_xlabel(AXES.get(unit, unit))
+    return figure

@@ -1,0 +1,110 @@
+"""Figures as SVG within a page, whose colours they take. Markup is parsed and written by a library:
+names of kernels and drivers may hold any characters.
+"""
+
+import re
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+import matplotlib
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from plots.figures import DARK, encode
+
+REFERENCE = re.compile(r"url\(#([^)]*)\)")  # in an attribute or a style
+DECIMALS = re.compile(r"(\.\d\d)\d+")
+NUMBERS = {"d", "x", "y", "cx", "cy", "r", "width", "height", "transform", "points", "viewBox"}
+LEFT_OUT = {"metadata", "style"}
+
+
+class Sheet:
+    """The styles of all figures of a page: matplotlib writes the same few with each point."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+
+    def name(self, style: str) -> str:
+        return self.names.setdefault(style, f"s{len(self.names)}")
+
+    @property
+    def rules(self) -> Markup:
+        return Markup("\n".join(f".{name}{{{style}}}" for style, name in self.names.items()))
+
+
+def inline(figure: Figure, prefix: str, label: str, sheet: Sheet) -> Markup:
+    """To be called within `house_style`. `prefix`: of the ids, which are a page's."""
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        root = ElementTree.fromstring(encode(figure, "svg"))
+    used = {name for element in root.iter() for name in references(element)}
+    for element in root.iter():
+        element.tag = local(element.tag)
+        element.attrib = dict(attributes(element, prefix, used, sheet))
+        element.text, element.tail = element.text if element.tag == "text" else None, None
+        for child in [c for c in element if local(c.tag) in LEFT_OUT]:
+            element.remove(child)
+    flatten(root)
+    root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-label": label}
+    return Markup(ElementTree.tostring(root, encoding="unicode"))
+
+
+def flatten(element: Element) -> None:
+    """Groups without attributes give way to what they hold."""
+    for child in element:
+        flatten(child)
+    element[:] = [
+        part
+        for child in element
+        for part in (child if child.tag == "g" and not child.attrib else (child,))
+    ]
+
+
+def local(name: str) -> str:
+    """Without its namespace."""
+    return name.rpartition("}")[2]
+
+
+def references(element: Element) -> list[str]:
+    """The ids that the element's attributes name."""
+    found = [name for value in element.attrib.values() for name in REFERENCE.findall(value)]
+    return found + [value[1:] for name, value in element.items() if local(name) == "href"]
+
+
+def attributes(
+    element: Element, prefix: str, used: set[str], sheet: Sheet
+) -> list[tuple[str, str]]:
+    """Those that are drawn: ids that nothing names are left out, as several may be equal."""
+    found = []
+    for name, value in [(local(name), value) for name, value in element.items()]:
+        if name == "id":
+            found += [(name, prefix + value)] * (value in used)
+        elif name == "href":
+            found.append((name, f"#{prefix}{value[1:]}"))
+        elif name == "style":
+            style = themed(REFERENCE.sub(rf"url(#{prefix}\1)", value))
+            found += [("class", sheet.name(style))] * bool(style)
+        elif not value.startswith("rotate(-0 "):
+            value = REFERENCE.sub(rf"url(#{prefix}\1)", value)
+            found.append((name, DECIMALS.sub(r"\1", value) if name in NUMBERS else value))
+    return found
+
+
+def themed(style: str) -> str:
+    """The declarations without the font, with the page's colours in the place of the figure's."""
+    parts = []
+    for declaration in style.split(";"):
+        name, _, value = (part.strip() for part in declaration.partition(":"))
+        if name and name != "font-family":
+            known = value.lower() in DARK
+            parts.append(f"{name}:{f'var({variable(value)},{value})' if known else value}")
+    return ";".join(parts)
+
+
+def variable(colour: str) -> str:
+    """The CSS variable of a figure's colour."""
+    return f"--c{colour.lower().removeprefix('#')}"
+
+
+def dark_theme() -> Markup:
+    """Declarations for :root, of what a dark page shows instead."""
+    return Markup("".join(f"{variable(light)}:{dark};" for light, dark in DARK.items()))
