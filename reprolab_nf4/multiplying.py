@@ -216,8 +216,13 @@ class SettledWeights:
         # A captured product has not run; writes to inference tensors are not counted.
         if is_capturing(weights[0]) or any(array.is_inference() for array in weights):
             return
-        self._known[weights[0].data_ptr(), *sizes] = [
-            (weakref.ref(array.untyped_storage()), array.data_ptr(), array._version)
+        known, key = self._known, (weights[0].data_ptr(), *sizes)
+
+        def forget(_):  # with the first memory that is freed, or entries would add up
+            known.pop(key, None)
+
+        known[key] = [
+            (weakref.ref(array.untyped_storage(), forget), array.data_ptr(), array._version)
             for array in weights
         ]
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import gc
 import io
 import sys
 import types
@@ -300,6 +301,18 @@ def changed(**attributes):
     return found
 
 
+def shorter_codes(state):
+    state.absmax = state.absmax[:-1]
+
+
+def shorter_scales(state):
+    state.state2.absmax = state.state2.absmax[:-1]
+
+
+def shorter_map(state):
+    state.state2.code = state.state2.code[:255]
+
+
 def test_what_is_amiss_stays_bitsandbytes_own(called, monkeypatch, multiplying):
     monkeypatch.setattr(sys.modules[__name__], "OWN_PRODUCT", lambda *a, **k: "own")
     replace(monkeypatch, multiplying)
@@ -320,6 +333,10 @@ def test_what_is_amiss_stays_bitsandbytes_own(called, monkeypatch, multiplying):
     nested = layer(nested=True).weight
     nested.quant_state.absmax = torch.stack([nested.quant_state.absmax] * 2, 1)[:, 0]
     assert product(X, nested.t(), nested.quant_state) == "own"
+    for shorten in (shorter_codes, shorter_scales, shorter_map):
+        nested = layer(nested=True).weight
+        shorten(nested.quant_state)
+        assert product(X, nested.t(), nested.quant_state) == "own"
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert product(X, codes.t(), state) == "own"
     assert called == []
@@ -413,6 +430,19 @@ def test_new_weights_at_the_address_of_others_are_not_settled(called, settled):
         state.absmax = half
         found(X), found(X)
     assert settled == [False, True] * 2
+
+
+@pytest.mark.parametrize("freed", [0, 1])
+def test_weights_that_are_freed_are_forgotten(freed, multiplying):
+    settled, kept = multiplying.SettledWeights(), []
+    for _ in range(100):
+        weights = [torch.zeros(64, dtype=torch.uint8), torch.zeros(2)]
+        settled.add((2, 64, 64), weights)
+        assert settled.has((2, 64, 64), weights)
+        kept.append(weights.pop(1 - freed))
+    del weights
+    gc.collect()
+    assert len(settled._known) == 0
 
 
 def test_weights_are_settled_for_their_own_sizes(called, settled, multiplying, monkeypatch):
