@@ -44,6 +44,18 @@ if not BUILT.is_file():
 PRODUCTS = ("fastest", "exact", "dequantize", "bitsandbytes")
 
 
+def __getattr__(name: str) -> str:
+    """__version__: a checkout's, or that of what pip installed. Asked for rarely, so found late."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    sources = Path(__file__).resolve().parents[1] / "CMakeLists.txt"
+    if sources.is_file():
+        found = re.search(r"project\(reprolab VERSION ([0-9.]+)", sources.read_text())
+        if found:
+            return found[1]
+    return importlib.import_module("importlib.metadata").version("reprolab-nf4")
+
+
 class Library:
     """The C functions of libreprolab_nf4.so, or of another library that has bitsandbytes' names.
 
