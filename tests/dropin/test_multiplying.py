@@ -4,8 +4,10 @@ import contextlib
 import ctypes
 import gc
 import io
+import re
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -475,7 +477,7 @@ def test_a_product_that_is_captured_or_fails_settles_nothing(
     before, within = layer(), layer()
     before(X)
     with monkeypatch.context() as capturing:
-        capturing.setattr(multiplying, "is_capturing", lambda tensor: True)
+        capturing.setattr("reprolab_nf4.settled.is_capturing", lambda tensor: True)
         before(X), within(X), within(X)
     assert settled == [False, True, False, False]
 
@@ -561,3 +563,16 @@ def test_the_library_gets_what_its_header_says(settled, nested, size, multiplyin
     moved = torch.zeros(N * K // 2 + 1, dtype=torch.uint8)[1:].view(-1, 1)
     multiplying.multiply("many_rows", x, moved, N, absmax, 64, bias, *more, settled)
     assert calls[1]["B"] % 16 == 0 and calls[1]["weights_are_settled"] == 0
+
+
+def test_the_scripts_for_bitsandbytes_maintainers_run(called, capsys, monkeypatch):
+    """On the CPU, where bitsandbytes' own product is right, and so is what replaces it."""
+    text = (Path(__file__).parents[2] / "docs/upstream.md").read_text()
+    scripts = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[-2:]
+    for script in scripts:
+        assert len(script.splitlines()) <= 11
+        for product in (bitsandbytes.matmul_4bit, OWN_PRODUCT):
+            monkeypatch.setattr(bitsandbytes, "matmul_4bit", product)
+            exec(script.replace('"cuda"', '"cpu"'), {})
+    off = [float(line.split()[-1]) for line in capsys.readouterr().out.splitlines()]
+    assert len(off) == 6 and max(off) < 2e-3
