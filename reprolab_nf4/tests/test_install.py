@@ -422,6 +422,13 @@ def test_without_a_gpu_pytorch_is_named(libraries, put_bitsandbytes, monkeypatch
         assert said in refused(reprolab_nf4.install, libraries["ours"])
 
 
+def test_the_version_of_a_checkout_is_the_projects():
+    text = (Path(__file__).parents[2] / "CMakeLists.txt").read_text()
+    assert f"project(reprolab VERSION {reprolab_nf4.__version__}" in text
+    with pytest.raises(AttributeError, match="absent"):
+        _ = reprolab_nf4.absent
+
+
 def test_importing_it_imports_the_standard_library_alone(tmp_path):
     place = Path(reprolab_nf4.__file__).parents[1]
     code = (

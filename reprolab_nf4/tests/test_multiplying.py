@@ -2,9 +2,12 @@
 
 import contextlib
 import ctypes
+import gc
 import io
+import re
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -300,6 +303,18 @@ def changed(**attributes):
     return found
 
 
+def shorter_codes(state):
+    state.absmax = state.absmax[:-1]
+
+
+def shorter_scales(state):
+    state.state2.absmax = state.state2.absmax[:-1]
+
+
+def shorter_map(state):
+    state.state2.code = state.state2.code[:255]
+
+
 def test_what_is_amiss_stays_bitsandbytes_own(called, monkeypatch, multiplying):
     monkeypatch.setattr(sys.modules[__name__], "OWN_PRODUCT", lambda *a, **k: "own")
     replace(monkeypatch, multiplying)
@@ -320,6 +335,10 @@ def test_what_is_amiss_stays_bitsandbytes_own(called, monkeypatch, multiplying):
     nested = layer(nested=True).weight
     nested.quant_state.absmax = torch.stack([nested.quant_state.absmax] * 2, 1)[:, 0]
     assert product(X, nested.t(), nested.quant_state) == "own"
+    for shorten in (shorter_codes, shorter_scales, shorter_map):
+        nested = layer(nested=True).weight
+        shorten(nested.quant_state)
+        assert product(X, nested.t(), nested.quant_state) == "own"
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert product(X, codes.t(), state) == "own"
     assert called == []
@@ -415,6 +434,19 @@ def test_new_weights_at_the_address_of_others_are_not_settled(called, settled):
     assert settled == [False, True] * 2
 
 
+@pytest.mark.parametrize("freed", [0, 1])
+def test_weights_that_are_freed_are_forgotten(freed, multiplying):
+    settled, kept = multiplying.SettledWeights(), []
+    for _ in range(100):
+        weights = [torch.zeros(64, dtype=torch.uint8), torch.zeros(2)]
+        settled.add((2, 64, 64), weights)
+        assert settled.has((2, 64, 64), weights)
+        kept.append(weights.pop(1 - freed))
+    del weights
+    gc.collect()
+    assert len(settled._known) == 0
+
+
 def test_weights_are_settled_for_their_own_sizes(called, settled, multiplying, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "OWN_PRODUCT", lambda *a, **k: "own")
     replace(monkeypatch, multiplying)
@@ -445,7 +477,7 @@ def test_a_product_that_is_captured_or_fails_settles_nothing(
     before, within = layer(), layer()
     before(X)
     with monkeypatch.context() as capturing:
-        capturing.setattr(multiplying, "is_capturing", lambda tensor: True)
+        capturing.setattr("reprolab_nf4.settled.is_capturing", lambda tensor: True)
         before(X), within(X), within(X)
     assert settled == [False, True, False, False]
 
@@ -531,3 +563,16 @@ def test_the_library_gets_what_its_header_says(settled, nested, size, multiplyin
     moved = torch.zeros(N * K // 2 + 1, dtype=torch.uint8)[1:].view(-1, 1)
     multiplying.multiply("many_rows", x, moved, N, absmax, 64, bias, *more, settled)
     assert calls[1]["B"] % 16 == 0 and calls[1]["weights_are_settled"] == 0
+
+
+def test_the_scripts_for_bitsandbytes_maintainers_run(called, capsys, monkeypatch):
+    """On the CPU, where bitsandbytes' own product is right, and so is what replaces it."""
+    text = (Path(__file__).parents[2] / "docs/upstream.md").read_text()
+    scripts = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[-2:]
+    for script in scripts:
+        assert len(script.splitlines()) <= 11
+        for product in (bitsandbytes.matmul_4bit, OWN_PRODUCT):
+            monkeypatch.setattr(bitsandbytes, "matmul_4bit", product)
+            exec(script.replace('"cuda"', '"cpu"'), {})
+    off = [float(line.split()[-1]) for line in capsys.readouterr().out.splitlines()]
+    assert len(off) == 6 and max(off) < 2e-3

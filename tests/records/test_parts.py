@@ -56,36 +56,17 @@ def test_joined_clocks_hold_every_range():
     assert parts.join_clocks(clocks)["memory_mhz"] == {"min": 1, "max": 3}
 
 
-COMMIT, GPU = "c" * 40, "NVIDIA H200"
 
-
-def partial(outcome="bit_exact", reason="", commit=COMMIT, dirty=False, gpu=GPU):
-    origin = {"commit": commit, "dirty": dirty, "gpu": {"name": gpu}}
-    return {"provenance": origin, "records": [{"outcome": outcome, "reason": reason}]}
-
-
-def test_a_part_from_these_sources_on_such_a_gpu_is_done():
-    for gpu in (GPU, ""):  # the name of the GPU is not always known
-        assert parts.is_done(partial(), (COMMIT, False), gpu)
-        assert parts.is_done(partial("mismatch"), (COMMIT, False), gpu)
+@pytest.mark.parametrize("outcome", ["bit_exact", "mismatch"])
+def test_a_verdict_is_kept(outcome):
+    assert parts.is_done(partial() | {"records": [{"outcome": outcome, "reason": ""}]}, NOW, "")
 
 
 @pytest.mark.parametrize(
-    "found",
-    [
-        None,
-        partial(commit="d" * 40),
-        partial(dirty=True),
-        partial(gpu="NVIDIA A100"),
-        partial("not_measured", "the GPU was lost"),
-        partial("unsupported", "out of memory: 80 GB"),
-    ],
+    ("outcome", "reason"),
+    [("not_measured", "the GPU was lost"), ("unsupported", "out of memory: 80 GB")],
 )
-def test_what_is_not_done_is_measured_again(found):
-    assert not parts.is_done(found, (COMMIT, False), GPU)
-
-
-@pytest.mark.parametrize("dirty", [False, True])
-def test_changed_sources_keep_nothing(dirty):
-    """Of two states that differ from one commit nobody knows whether they are equal."""
-    assert not parts.is_done(partial(dirty=dirty), (COMMIT, True), GPU)
+def test_what_may_succeed_the_next_time_is_measured_again(outcome, reason):
+    found = partial() | {"records": [{"outcome": outcome, "reason": reason}]}
+    assert not parts.is_done(found, NOW, "")
+    assert not parts.is_done(None, NOW, "")
