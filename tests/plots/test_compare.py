@@ -204,7 +204,7 @@ def test_a_run_in_a_commit_and_in_an_archive(edited, two, tmp_path, monkeypatch,
     for words in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "all"]):
         user = ["-c", "user.name=a", "-c", "user.email=a@b"]
         subprocess.run(["git", *user, *words], cwd=repository, check=True)
-    for name in ("plots.sides.ROOT", "records.provenance.ROOT"):
+    for name in ("plots.sides.ROOT", "records.sources.ROOT"):
         monkeypatch.setattr(name, repository)
     archive = tmp_path / "run.tar.xz"
     with tarfile.open(archive, "w:xz") as file:

@@ -23,7 +23,8 @@ NO_SOURCES = """.ci .clang-format .dockerignore .gitignore CITATION.cff CONTRIBU
     requirements.lock requirements.txt scripts tests data/counters.schema.json
     data/experiment.schema.json
     data/families.schema.json data/ncu.schema.json data/published.schema.json data/recorded
-    data/results.schema.json data/run_to_run.json data/published""".split()
+    data/models.schema.json data/repetitions data/results.schema.json data/run_to_run.json
+    data/run_to_run.schema.json data/schema.schema.json data/transformers.schema.json data/published""".split()
 
 
 def git(folder, *words):
