@@ -7,8 +7,8 @@ from pathlib import Path
 
 from experiments.end_to_end import prompts, sizes
 from experiments.end_to_end.prompts import Prompts
-from experiments.end_to_end.protocol import EAGER, PROFILE, TIMING
-from experiments.end_to_end.rows import FUSED, INSTALLED, Row, version_of
+from experiments.end_to_end.protocol import EAGER, INSTALLED, PROFILE, TIMING
+from experiments.end_to_end.rows import FUSED, Row, version_of
 from experiments.end_to_end.sizes import Model
 from records.command_line import numbers
 from records.errors import InputError
