@@ -7,24 +7,22 @@ from pathlib import Path
 
 from experiments.end_to_end import prompts, sizes
 from experiments.end_to_end.prompts import Prompts
-from experiments.end_to_end.protocol import EAGER, PROFILE, TIMING
-from experiments.end_to_end.rows import FUSED, INSTALLED, Row, version_of
+from experiments.end_to_end.protocol import EAGER, INSTALLED, PROFILE, TIMING
+from experiments.end_to_end.rows import FUSED, Row, version_of
 from experiments.end_to_end.sizes import Model
 from records.command_line import numbers
 from records.errors import InputError
+from records.json_files import read_json
 from records.sources import Sources
 
-# The paper's set-up (data/published/paper.json): of each of its models ours, its batches, and how
-# many generations it profiles, after how many that are not counted.
-MODELS = (("gemma-2-27b", "gemma-3-27b"), ("qwen3-32b",), ("llama-3.3-70b",))
-ALL_BATCHES = (2, 4, 8, 16, 32, 64)
+PROTOCOL = read_json(sizes.FOLDER / "protocol.json")  # the paper's
 PASSES = (TIMING, PROFILE)  # on the host's clock and events; by CUPTI
 BASELINE = "branch_tree"
 SWEPT = ("shared_lut", "streaming")  # beside it, where no others are chosen
 TOKENS, QUICK_TOKENS = 32, 4
-SAMPLES = 3  # generations per row, timed and profiled
+SAMPLES = PROTOCOL["profiled_passes"]  # generations per row, timed and profiled
 QUICK_PROFILED = 1
-WARM_UP = 1
+WARM_UP = PROTOCOL["warmup_passes"]
 # New tokens of a generation whose decoding steps are alike, so that the first of them show all.
 SHORT = {TIMING: 8, PROFILE: 4}
 START_S = 20  # of a process, with its model
@@ -145,7 +143,8 @@ def choose(
     quick: bool = False,
 ) -> Choices:
     """From what the user gave to make; InputError where something of it cannot be."""
-    models = [model] if model else [m for ours in MODELS for m in (ours[:1] if quick else ours)]
+    ours = PROTOCOL["models"].values()
+    models = [model] if model else [m for found in ours for m in (found[:1] if quick else found)]
     is_hub = re.fullmatch(r"\w[\w.-]*/\w[\w.-]*(@\w[\w.-]*)?", model)
     is_checkpoint = bool(model) and model not in sizes.known()
     if is_checkpoint and not Path(model).is_dir() and not is_hub:
@@ -154,10 +153,10 @@ def choose(
             f"MODEL: there is no folder '{model}'; give a checkpoint's, owner/name or "
             f"owner/name@revision of one on the hub, or one of {listed}"
         )
-    every = (ALL_BATCHES[0], ALL_BATCHES[-1]) if quick else ALL_BATCHES
+    every = PROTOCOL["batches"]
     found = Choices(
         models=tuple(models),
-        batches=numbers("BATCHES", batches) or every,
+        batches=numbers("BATCHES", batches) or tuple((every[0], every[-1]) if quick else every),
         rows=rows_of(kernels, peers, is_checkpoint),
         prompts=prompts.read(Path(prompts_file)) if prompts_file else prompts.drawn(),
     )

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from experiments.end_to_end.rows import Row
+if TYPE_CHECKING:
+    from experiments.end_to_end.rows import Row
 
 WALL_TIME = "wall_time"  # of a whole generation
 STEP_TIME = f"{WALL_TIME}.step"  # of a decoding step
 TIMING, PROFILE = "timing", "profile"  # the passes: with latencies, and with kernels' times
 EAGER, GRAPH = "eager", "graph"  # the decode modes: `way` in result files
+INSTALLED = "as installed"  # the lineage of bitsandbytes' own row
 NOTHING = "nothing was dequantized"  # why the pass profile has no time of a dequantization
 
 Tokens = Sequence[Sequence[int]]  # one sequence per prompt
@@ -130,11 +133,11 @@ Judged = tuple[str, str, int | None]  # outcome, reason and mismatches
 
 
 def judge(
-    outputs: Mapping[Row, Sequence[Tokens]],
-    baseline: Row,
-    may_differ: Callable[[Row], bool],
+    outputs: Mapping["Row", Sequence[Tokens]],
+    baseline: "Row",
+    may_differ: Callable[["Row"], bool],
     again: Callable[[], Tokens],
-) -> dict[Row, Judged]:
+) -> dict["Row", Judged]:
     """Of each row in `outputs`, whether the tokens of its generations are those of the baseline's
     first. Other tokens are wrong, but where bitsandbytes sums in its own way.
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import reprolab_nf4
+from experiments.end_to_end.protocol import INSTALLED
 from records.errors import InputError
 from reprolab_nf4 import BUILT, choices
 
@@ -27,7 +28,6 @@ DEVIATIONS = {
     + OTHER_SUMS,
     "fused": f"products that are faster so {OTHER_SUMS}",
 }
-INSTALLED = "as installed"  # the lineage of bitsandbytes' own row
 DIGESTS = BUILT.parent / "bin/code_digest"
 
 Facts = Mapping[str, Any]  # of a GPU: Gpu.facts()

@@ -74,19 +74,18 @@ std::vector<Model> select_models(const std::vector<Model>& models,
 }
 
 Protocol papers_protocol() {
-  const auto path = project_root() / "data/published/paper.json";
+  const auto path = project_root() / "data/models/protocol.json";
   const auto json = read_json(path);
   try {
-    const auto& setup = json.at("setup");
-    Protocol protocol{.batches = setup.at("batches").get<std::vector<int>>(),
-                      .warmup_passes = setup.at("warmup_passes"),
-                      .profiled_passes = setup.at("profiled_passes")};
-    for (const auto& [column, models] : setup.at("models").items()) {
+    Protocol protocol{.batches = json.at("batches").get<std::vector<int>>(),
+                      .warmup_passes = json.at("warmup_passes"),
+                      .profiled_passes = json.at("profiled_passes")};
+    for (const auto& [column, models] : json.at("models").items()) {
       for (const auto& model : models) protocol.models.push_back(model);
     }
     return protocol;
   } catch (const nlohmann::json::exception& error) {
-    throw UsageError(fmt::format("{}: setup: {}", path.string(), error.what()));
+    throw UsageError(fmt::format("{}: {}", path.string(), error.what()));
   }
 }
 

@@ -34,7 +34,7 @@ std::vector<Model> read_models(const std::filesystem::path& path);
 std::vector<Model> select_models(const std::vector<Model>& models,
                                  const std::vector<std::string>& ids);
 
-/// How the paper (arXiv 2604.02556) ran its models, from data/published/paper.json.
+/// How the paper (arXiv 2604.02556) ran its models, from data/models/protocol.json.
 struct Protocol {
   std::vector<std::string> models{};  ///< Ids of data/models/models.json.
   std::vector<int> batches{};

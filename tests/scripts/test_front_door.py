@@ -61,7 +61,11 @@ def test_what_a_user_gives_reaches_the_program_as_it_is(checkout, target):
         ("verify FILE=x DRY_RUN=1", "--dry-run -- x"),
         ("verify FILE=x DRY_RUN=no", "-- x"),
         ("metrics CHIP=GA100", "--chip GA100"),
-        ("sass RESULTS=-x", "-m sass facts --output=./-x/counters/sass.json"),
+        (
+            "sass RESULTS=-x",
+            "-m sass facts --output=./-x/counters/sass.json "
+            "-m plots facts --results=./-x/counters/sass.json",
+        ),
         (
             "compare A=x B=y RESULTS=mine VERBOSE=1",
             "-m plots compare --a=x --b=y --output=mine/compare --verbose",

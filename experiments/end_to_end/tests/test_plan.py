@@ -32,10 +32,8 @@ def test_by_default_it_is_the_papers_experiment():
     assert [row.kernel for row in found.rows] == kernels
     assert (found.tokens, found.timed, found.profiled, plan.WARM_UP) == (32, 3, 3, 1)
     paper = load_source(FOLDER / "paper.json")
-    assert list(map(list, plan.MODELS)) == [*paper.models.values()]
-    assert found.batches == tuple(paper.fact("batches"))
-    assert paper.fact("profiled_passes") == plan.SAMPLES
-    assert paper.fact("warmup_passes") == plan.WARM_UP
+    wanted = {k: v for k, v in plan.PROTOCOL.items() if k != "comment"}
+    assert {k: paper.setup[k] for k in wanted} == wanted
     assert len(plan.cells(found, "timing")) == 24
     assert plan.cells(found, "profile")[0] == Cell(found, "profile", "gemma-2-27b", 2)
 

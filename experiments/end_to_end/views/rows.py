@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.end_to_end.protocol import EAGER, GRAPH, NOTHING, WALL_TIME
-from experiments.end_to_end.rows import INSTALLED
+from experiments.end_to_end.protocol import EAGER, GRAPH, INSTALLED, NOTHING, WALL_TIME
 from experiments.end_to_end.rules import percent_of
 from plots.experiments import Run
 from records.errors import InputError
