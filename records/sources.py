@@ -68,7 +68,7 @@ def found(compiled: str = "") -> Sources:
         is_of_commit = os.environ.get("REPROLAB_DIRTY") == "0"
         own = of_commit(given) or (sha256 if is_of_commit else "")
         return Sources(given, is_changed or not is_of_commit or own != sha256, sha256)
-    commit = git("rev-parse", "HEAD").strip()
+    commit = git("rev-parse", "HEAD", say_why=True).strip()
     return Sources(commit or "unknown", not commit or of_commit(commit) != sha256, sha256)
 
 
@@ -145,8 +145,8 @@ def content_id(file: Path) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
-def git(*arguments: str) -> str:
-    """What git prints; empty where it fails. Where that is in a checkout, says why."""
+def git(*arguments: str, say_why: bool = False) -> str:
+    """What git prints; empty where it fails, which in a checkout can be said on stderr."""
     command = ["git", "--no-replace-objects", *arguments]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, **AS_PATHS)
@@ -154,7 +154,7 @@ def git(*arguments: str) -> str:
         done = subprocess.CompletedProcess(command, 1, "", f"git: {error.strerror}")
     if done.returncode == 0:
         return done.stdout
-    if arguments == ("rev-parse", "HEAD") and (ROOT / ".git").exists():
+    if say_why and (ROOT / ".git").exists():
         why = done.stderr.strip().partition("\n")[0]
         print(f"the commit of {ROOT} is not known: {why}", file=sys.stderr)
     return ""
