@@ -21,8 +21,9 @@ from front_door import (
 from experiments import declared
 
 RESULT = "--output results/{0}.json -m plots bench --results results/{0}.json"
-NCU = "--experiment={EXPERIMENT} --kernel={KERNEL} --problem={PROBLEM} --peer {PEER} "
-NCU += "--programs=build/gpu/bin --results=results/profile"
+NCU = "--experiment={EXPERIMENT} --kernel={KERNEL} --problem={PROBLEM} "
+PAGES = "--set={SET} --section={SECTION} --launches={LAUNCHES} "
+NCU_PLACES = "--peer {PEER} --programs=build/gpu/bin --results=results/profile"
 PRODUCTS = "-m experiments.end_to_end.products"
 HANDED_ON = {
     "verify": "--kernel {KERNEL} -- {FILE}",
@@ -31,8 +32,8 @@ HANDED_ON = {
     "bench": "--kernel {KERNEL} " + RESULT.format("bench"),
     "metrics": "--chip {CHIP} --metrics {METRICS}",
     "sass": "-m sass show --kernel={KERNEL} --arch={ARCH} --function={FUNCTION}",
-    "profile": f"-m ncu profile {NCU}",
-    "profile-check": f"-m ncu check {NCU}",
+    "profile": f"-m ncu profile {NCU}{PAGES}{NCU_PLACES}",
+    "profile-check": f"-m ncu check {NCU}{NCU_PLACES}",
     "compare": "-m plots compare --a={A} --b={B} --output={OUT} --threshold={THRESHOLD}",
     "record": "-m plots record --results=results --gpu={GPU}",
     "advise": PRODUCTS + " advise --batch={BATCH} -- {MODEL}",
@@ -69,6 +70,11 @@ def test_what_a_user_gives_reaches_the_program_as_it_is(checkout, target):
         (
             "profile-check PRESET=gpu",
             "-m ncu check --programs=build/gpu/bin --results=results/profile",
+        ),
+        (
+            "profile EXPERIMENT=x KERNEL=y DRY_RUN=1",  # without a GPU
+            "-m ncu profile --experiment=x --kernel=y --dry-run --programs=build/cpu/bin "
+            "--results=results/profile",
         ),
         # The usual folder may be missing before the first run; a wrong name is not passed over.
         ("claims", "-m plots claims --results data/recorded --output results/claims"),
@@ -169,11 +175,13 @@ def test_folders_are_data_too(checkout, value):
 
 def test_a_check_that_fails_hides_no_other(checkout):
     program(checkout / "scripts/check_format.sh", "#!/bin/sh\necho unformatted\nexit 1\n")
-    program(checkout / "scripts/lock", "#!/bin/sh\necho stale\n")
+    program(checkout / "scripts/lock", "#!/bin/sh\necho stale\nexit 1\n")
     done = make(checkout, "check")
     assert done.returncode == 2 and done.stdout.startswith("unformatted\n<-m>\n<plots>\n")
     assert done.stdout.endswith("stale\n" + printed("-m sass recorded".split()))
-    program(checkout / "scripts/check_format.sh", "#!/bin/sh\n")
+    assert done.stderr.splitlines()[0] == "failed: formatting, locks"
+    for name in ("check_format.sh", "lock"):
+        program(checkout / "scripts" / name, "#!/bin/sh\n")
     assert make(checkout, "check").returncode == 0
 
 
@@ -281,7 +289,10 @@ def test_a_pass_that_is_like_another_says_what_differs(checkout):
     [
         (["verify"], "verify: say which: make verify FILE=model.safetensors, or its folder"),
         (["test", "PRESET=cpu $(touch x)"], "PRESET: give one of cpu gpu all-archs asan.  Stop."),
-        (["clean", "DRY_RUN=1"], "DRY_RUN: clean would be done; leave DRY_RUN away.  Stop."),
+        (["clean", "DRY_RUN=1"], "DRY_RUN: only bench, profile, verify and reproduce"),
+        (["wheel", "DRY_RUN=1"], "DRY_RUN: only "),
+        (["claims", "DRY_RUN=1"], "DRY_RUN: only "),
+        (["test", "DRY_RUN=1"], "DRY_RUN: only "),
         (["render"], "render: no results yet; make reproduce-table2"),
         (["compare", "A=x"], "compare: say which: make compare A=results B=data/recorded/h200"),
         (["record"], "record: say which: make record GPU=a100-sxm4-80gb [RESULTS=folder]"),
