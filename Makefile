@@ -162,7 +162,12 @@ profile profile-check:
 	  $${SECTION:+"--section=$$SECTION"} $${LAUNCHES:+"--launches=$$LAUNCHES"} $${DRY_RUN:+--dry-run}) \
 	  "$${peers[@]}" "--programs=$$BIN" "--results=$$RESULTS/profile"
 
-$(REPRODUCE): reproduce-%: deps
+# A recorded run is shown before anything is installed to compile, or compiled.
+$(REPRODUCE): reproduce-%: $(if $(GPU_HALF),deps,build/python)
+ifeq ($(GPU_HALF)$(DRY_RUN),)
+	@scripts/python -m experiments show $*
+	@$(MAKE) -s build/deps.stamp
+endif
 	@programs=$$(scripts/python -m experiments programs $*) && { [ -z "$$programs" ] || scripts/build $$programs; }
 	@source scripts/given && scripts/beside scripts/python -m experiments reproduce $* "$${peers[@]}"
 
