@@ -7,6 +7,7 @@ MAKEFLAGS += --no-print-directory
 # What a user gives is data: make does not expand it, and the shell takes it from the environment.
 GIVEN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
   MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPU GPUS QUICK RESUME VERBOSE VERSION A B THRESHOLD ALLOW OUT OLDER \
+  SET SECTION LAUNCHES \
   $(if $(filter undefined,$(origin CUDA_VISIBLE_DEVICES)),,CUDA_VISIBLE_DEVICES)
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
@@ -37,9 +38,8 @@ override PRESET := $(or $(PRESET),$(if $(and $(HAS_GPU),$(CUDA_BIN)),gpu,cpu))
 ifneq ($(words $(PRESET))$(filter-out $(PRESETS),$(PRESET)),1)
   $(error PRESET: give one of $(PRESETS))
 endif
-NO_DRY_RUN := $(if $(DRY_RUN),$(filter clean record format,$(MAKECMDGOALS)))
-ifneq ($(NO_DRY_RUN),)
-  $(error DRY_RUN: $(NO_DRY_RUN) would be done; leave DRY_RUN away)
+ifneq ($(and $(DRY_RUN),$(filter-out help bench profile verify reproduce-%,$(or $(MAKECMDGOALS),help))),)
+  $(error DRY_RUN: only bench, profile, verify and reproduce-... support it)
 endif
 export BIN := build/$(PRESET)/bin
 export HAS_GPU
@@ -77,6 +77,7 @@ help: ## List the targets
 	@echo "  of reproduce-...: GPUS=0,1 (divides its passes among them)  RESUME=1 (goes on with a run that was cut off)"
 	@echo "  of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=shared_lut,global_lut"
 	@echo "             TOKENS=32  PROMPTS=file.jsonl"
+	@echo "  of profile: SET=full  SECTION=SourceCounters,...  LAUNCHES=4  PROBLEM=28672x8192"
 	@echo "  of compare: THRESHOLD=1 (percent; fails if B is slower by more)  ALLOW=undecided,lost  OUT=folder"
 	@echo "  of record: OLDER=1 (replaces newer recorded results)"
 
@@ -149,18 +150,25 @@ metrics: build/deps.stamp ## List a chip's hardware counters, without a GPU: mak
 	@scripts/build metrics
 	@"$$BIN/metrics" $${CHIP:+--chip "$$CHIP"} $${METRICS:+--metrics "$$METRICS"}
 
-profile: deps ## Nsight Compute on one kernel: make profile EXPERIMENT=table2 KERNEL=name [PROBLEM=28672x8192]
+profile: $(if $(DRY_RUN),build/python,deps) ## Nsight Compute on one kernel: make profile EXPERIMENT=table2 KERNEL=name [PROBLEM=28672x8192]
 profile-check: deps ## Compare Nsight Compute with our own counters (four kernels without KERNEL)
 profile profile-check:
-	$(call needs_gpu,profile)
+	$(if $(DRY_RUN),,$(call needs_gpu,profile))
 	@[ $@ = profile-check ] || { [ -n "$$EXPERIMENT" ] && [ -n "$$KERNEL" ]; } || { \
 	  echo "profile: say what: make profile EXPERIMENT=table2 KERNEL=shared_lut" >&2; exit 2; }
-	@scripts/build bench
+	$(if $(DRY_RUN),,@scripts/build bench)
 	@source scripts/given && scripts/beside scripts/python -m ncu $(if $(filter profile,$@),profile,check) \
 	  $${EXPERIMENT:+"--experiment=$$EXPERIMENT"} $${KERNEL:+"--kernel=$$KERNEL"} \
-	  $${PROBLEM:+"--problem=$$PROBLEM"} "$${peers[@]}" "--programs=$$BIN" "--results=$$RESULTS/profile"
+	  $${PROBLEM:+"--problem=$$PROBLEM"} $(if $(filter profile,$@),$${SET:+"--set=$$SET"} \
+	  $${SECTION:+"--section=$$SECTION"} $${LAUNCHES:+"--launches=$$LAUNCHES"} $${DRY_RUN:+--dry-run}) \
+	  "$${peers[@]}" "--programs=$$BIN" "--results=$$RESULTS/profile"
 
-$(REPRODUCE): reproduce-%: deps
+# A recorded run is shown before anything is installed to compile, or compiled.
+$(REPRODUCE): reproduce-%: $(if $(GPU_HALF),deps,build/python)
+ifeq ($(GPU_HALF)$(DRY_RUN),)
+	@scripts/python -m experiments show $*
+	@$(MAKE) -s build/deps.stamp
+endif
 	@programs=$$(scripts/python -m experiments programs $*) && { [ -z "$$programs" ] || scripts/build $$programs; }
 	@source scripts/given && scripts/beside scripts/python -m experiments reproduce $* "$${peers[@]}"
 
@@ -247,13 +255,13 @@ lock: build/python ## Resolve the Python packages again, after a change to what 
 	@scripts/lock
 
 check: build/python ## Check formatting, generated tables, commands and paths; list recorded rows of older kernels
-	@failed=; \
-	scripts/check_format.sh || failed=yes; \
-	scripts/python -m plots document --check || failed=yes; \
-	scripts/python scripts/check_documents.py *.md docs/*.md experiments/*/README.md programs/*/README.md || failed=yes; \
-	scripts/lock --check || failed=yes; \
-	scripts/python -m sass recorded || failed=yes; \
-	[ -z "$$failed" ]
+	@failed=(); check() { "$${@:2}" || failed+=("$$1"); }; \
+	check formatting scripts/check_format.sh; \
+	check 'generated pages' scripts/python -m plots document --check; \
+	check documents scripts/python scripts/check_documents.py *.md docs/*.md experiments/*/README.md programs/*/README.md; \
+	check locks scripts/lock --check; \
+	check 'recorded code' scripts/python -m sass recorded; \
+	[ -z "$$failed" ] || { printf -v all '%s, ' "$${failed[@]}"; echo "failed: $${all%, }" >&2; exit 1; }
 
 format: ## Format the C++ and Python files
 	@scripts/check_format.sh --fix

@@ -1,5 +1,6 @@
 """`python -m experiments reproduce NAME`: runs an experiment's checks and passes, then makes tables
-and figures; or, where nothing can be measured, the checks, then those of a recorded run.
+and figures. Where nothing can be measured, `show NAME` makes those of a recorded run, for which
+nothing has to be compiled, and `reproduce NAME` runs the checks alone.
 
 `make reproduce-NAME` builds what `programs NAME` prints and sets the environment: BIN, RESULTS and
 RECORDED say where things are; MEASURE is empty where nothing can be measured, and NO_GPU_WHY then
@@ -39,7 +40,7 @@ FOR_MEASURING = (
 def parser() -> argparse.ArgumentParser:
     top = Parser(prog="python -m experiments", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
-    for function in (reproduce, programs):
+    for function in (reproduce, programs, show):
         p = commands.add_parser(function.__name__)
         p.add_argument("name", help="the experiment")
         p.add_argument("peers", nargs=argparse.REMAINDER, help="--peer FILE each")
@@ -68,7 +69,7 @@ def programs(args: argparse.Namespace) -> int:
 def reproduce(args: argparse.Namespace) -> int:
     experiment = declared.experiment(args.name)
     if not given("MEASURE"):
-        return show_recorded(experiment)
+        return plan_recorded(experiment) if given("DRY_RUN") else check(experiment)
     for name in (name for name, step in experiment.passes.items() if step not in steps(experiment)):
         needs = f"needs PyTorch and bitsandbytes (5 GB); make {TORCH} installs them"
         print(f"{name}: left out: {needs}", flush=True)
@@ -89,33 +90,49 @@ def not_used(experiment: Experiment) -> str:
     return f"Not used: {unused}." * bool(unused)
 
 
-def show_recorded(experiment: Experiment) -> int:
+def plan_recorded(experiment: Experiment) -> int:
     why, name = given("NO_GPU_WHY"), experiment.name
-    unused = f" {not_used(experiment)}".rstrip()
     recorded, shown = f"{given('RECORDED')}/{name}", f"{given('RESULTS')}/{name}-recorded"
-    missing = f"{why}, and there is no recorded run of it in {quoted(given('RECORDED'))} yet"
-    is_there = Path(recorded).exists()
-    if given("DRY_RUN"):
-        print(
-            f"Nothing can be measured: {why}.{unused} Instead (half a minute on 2 cores, 3 minutes "
-            "the first time, 1 GB of memory):"
-        )
-        status = plan(experiment, ())
-        print("With a GPU it would also run:")
-        for step in experiment.passes.values():
-            print(command_line(step, ()))
-        action = f"render the recorded run {quoted(recorded)} to {quoted(shown)}"
-        print(action if is_there else f"show nothing: {missing}")
-        return status
-    if experiment.checks or is_there:
-        what = "The CPU check, and a" if experiment.checks else "A"
-        print(f"Nothing is measured here: {why}.{unused} {what} recorded run:", flush=True)
-    if worst := measure(experiment, shown, ()):
-        return worst
-    if not is_there:
-        print(f"reproduce-{name}: {missing}", file=sys.stderr)
+    action = f"render the recorded run {quoted(recorded)} to {quoted(shown)}"
+    print(
+        f"Nothing can be measured: {said_unused(f'{why}.', experiment)} Instead (half a minute on "
+        "2 cores, 3 minutes the first time, 1 GB of memory):"
+    )
+    print(action if Path(recorded).exists() else f"show nothing: {not_recorded()}")
+    status = plan(experiment, ())
+    print("With a GPU it would also run:")
+    for step in experiment.passes.values():
+        print(command_line(step, ()))
+    return status
+
+
+def show(args: argparse.Namespace) -> int:
+    """The recorded run."""
+    name, why = args.name, given("NO_GPU_WHY")
+    experiment = declared.experiment(name)
+    recorded, shown = f"{given('RECORDED')}/{name}", f"{given('RESULTS')}/{name}-recorded"
+    if not Path(recorded).exists():
+        print(f"reproduce-{name}: {not_recorded()}", file=sys.stderr)
         return USAGE
+    said = said_unused(f"Nothing is measured here: {why}.", experiment)
+    print(f"{said} A recorded run:", flush=True)
     return render(name, recorded, shown, "--recorded")
+
+
+def said_unused(said: str, experiment: Experiment) -> str:
+    return f"{said} {not_used(experiment)}".rstrip()
+
+
+def not_recorded() -> str:
+    recorded = quoted(given("RECORDED"))
+    return f"{given('NO_GPU_WHY')}, and there is no recorded run of it in {recorded} yet"
+
+
+def check(experiment: Experiment) -> int:
+    """On the CPU."""
+    if experiment.checks:
+        print("The check on the CPU:", flush=True)
+    return measure(experiment, f"{given('RESULTS')}/{experiment.name}-recorded", ())
 
 
 def measure(experiment: Experiment, own: str, peers: Sequence[str]) -> int:

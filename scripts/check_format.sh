@@ -23,12 +23,15 @@ if [ "${1:-}" = --fix ]; then
   "$tools/bin/ruff" format --quiet .
   "$tools/bin/ruff" check --quiet --fix .
 else
-  "$tools/bin/clang-format" --dry-run -Werror $sources
-  if ! diff <(example) <(example | "$tools/bin/clang-format" --assume-filename=x.cu); then
+  failed=
+  "$tools/bin/clang-format" --dry-run -Werror $sources || failed=yes
+  "$tools/bin/ruff" format --check --quiet . || failed=yes
+  [ -z "$failed" ] || echo "format: make format formats the files above" >&2
+  "$tools/bin/ruff" check --quiet . || failed=yes
+  diff <(example) <(example | "$tools/bin/clang-format" --assume-filename=x.cu) || {
     echo "format: the example in $example_kernel is not formatted (above: it, then how it should be)" >&2
-    exit 1
-  fi
-  "$tools/bin/ruff" format --check --quiet .
-  "$tools/bin/ruff" check --quiet .
+    failed=yes
+  }
+  [ -z "$failed" ] || exit 1
   echo "format: $(wc -w <<<"$sources") C++ files and the Python files are as they should be"
 fi

@@ -5,6 +5,7 @@ nothing can be profiled.
 """
 
 import argparse
+import re
 import shlex
 import subprocess
 import tempfile
@@ -12,8 +13,9 @@ from pathlib import Path
 
 from ncu import agreement, report, tool
 from ncu.subject import Subject, last_line, problem_of, subject
+from ncu.tool import Pages
 from records import console
-from records.command_line import Parser, run
+from records.command_line import Parser, numbers, run
 from records.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
 from records.json_files import ROOT
 from records.printable import printable
@@ -32,6 +34,10 @@ def parser() -> argparse.ArgumentParser:
     p = commands.add_parser("profile", help="profile one kernel, and print its counters")
     p.add_argument("--experiment", required=True)
     p.add_argument("--kernel", required=True)
+    p.add_argument("--set", default="", help="of ncu's sections, such as full, instead of ours")
+    p.add_argument("--section", default="", help="ncu's sections by name, instead of ours")
+    p.add_argument("--launches", default="", help="profile the first so many; else the second")
+    p.add_argument("--dry-run", action="store_true", help="print the command, and run nothing")
     p.set_defaults(run=profile)
     c = commands.add_parser("check", help="compare ncu with --instrument counters")
     c.add_argument("--experiment", default="counters")
@@ -50,24 +56,53 @@ def subject_of(args: argparse.Namespace, kernel: str) -> Subject:
     return subject(args.experiment, kernel, args.problem, programs, args.peer)
 
 
-def profiled(of: Subject, problem: str, folder: Path) -> tuple[Path, int]:
+def report_file(of: Subject, problem: str, folder: Path) -> Path:
+    return folder / f"{of.nvtx_range(problem).replace(':', '.')}.ncu-rep"
+
+
+def profiled(of: Subject, problem: str, folder: Path, pages: Pages) -> tuple[Path, int]:
     """The report, and the exit status of bench."""
-    name = of.nvtx_range(problem)
-    file = folder / f"{name.replace(':', '.')}.ncu-rep"
-    return file, tool.profile(file, name, of.bench("--instrument=none"))
+    file = report_file(of, problem, folder)
+    return file, tool.profile(file, of.nvtx_range(problem), pages, of.bench("--instrument=none"))
+
+
+def pages_of(args: argparse.Namespace) -> Pages:
+    launches = numbers("LAUNCHES", args.launches, "4")
+    if len(launches) > 1 or 0 in launches:
+        raise InputError(f"LAUNCHES: give one number from 1, not '{printable(args.launches)}'")
+    sections = tuple(args.section.replace(",", " ").split())
+    for name, words in (("SET", [args.set] * bool(args.set)), ("SECTION", sections)):
+        if not all(re.fullmatch(r"[A-Za-z0-9_.]+", word) for word in words):
+            raise InputError(f"{name}: ncu --list-{name.lower()}s lists the names")
+    return Pages(args.set, sections, *launches)
+
+
+def planned(of: Subject, args: argparse.Namespace, pages: Pages) -> int:
+    """Prints the command; without the programs that measure, with the problem's size alone."""
+    known = (of.programs / "bench").exists()
+    problem = problem_of(of, is_planned=True) if known else of.size
+    file = report_file(of, problem, args.results.resolve())
+    words = ["ncu", file, of.nvtx_range(problem), pages, of.bench("--instrument=none")]
+    print(shlex.join(tool.command(*words)))
+    if not known:
+        print(f"{of.size}: here the problem's whole name stands, which make build lets bench say")
+    return 0
 
 
 def profile(args: argparse.Namespace) -> int:
-    of = subject_of(args, args.kernel)
+    of, pages = subject_of(args, args.kernel), pages_of(args)
+    if args.dry_run:
+        return planned(of, args, pages)
     tool.ncu()
     problem = problem_of(of)
-    file, status = profiled(of, problem, args.results.resolve())
+    file, status = profiled(of, problem, args.results.resolve(), pages)
     if status != 0:
         return status
     found = report.launches(tool.raw_page(file))
     title = f"{of.kernel} on {problem}: {', '.join(launch.kernel for launch in found)}"
     note = "No time: replaying a kernel for its counters disturbs clocks and caches."
-    console.show([], [report.table(printable(title), found, [note])])
+    if not (args.set or args.section):
+        console.show([], [report.table(printable(title), found, [note])])
     place = shlex.quote(printable(str(file)))
     print(f"To open the report, on any machine: ncu-ui {place}")
     print(f"As text: ncu --import {place} --page details --print-details all")
@@ -90,7 +125,7 @@ def check(args: argparse.Namespace) -> int:
             raise InputError(f"{record.place}: {record.reason}")
         if not record.is_verified:
             return NOT_MEASURED if record.outcome == "not_measured" else WRONG_OUTPUT
-        file, status = profiled(of, problem, folder)
+        file, status = profiled(of, problem, folder, Pages())
         if status != 0:
             return status
         found += agreement.compare(record, report.launches(tool.raw_page(file)))

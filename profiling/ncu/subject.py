@@ -68,11 +68,11 @@ def families(experiment: str) -> list[str]:
     return [family for step in passes for family in step.families or every]
 
 
-def problem_of(subject: Subject) -> str:
+def problem_of(subject: Subject, is_planned: bool = False) -> str:
     """The problem's name, from bench's own plan.
 
-    InputError in bench's words if it knows no such kernel or problem, if this machine cannot run
-    it, or if the GPU refuses it.
+    InputError in bench's words if it knows no such kernel or problem; if this machine cannot run
+    it, or the GPU refuses it, unless that is only planned.
     """
     command = subject.bench("--instrument=none", "--dry-run", "--json")
     try:
@@ -83,7 +83,8 @@ def problem_of(subject: Subject) -> str:
         raise InputError(last_line(done.stderr) or f"bench ended with status {done.returncode}")
     plan = json.loads(done.stdout)
     (problem,) = plan["problems"]
-    if why := plan["why_none"] or problem["refused"].get(subject.kernel):
+    why = plan["why_none"] or problem["refused"].get(subject.kernel)
+    if why and not is_planned:
         raise InputError(f"{subject.kernel} on {subject.size}: {why}")
     return printable(problem["name"])
 

@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -23,6 +24,22 @@ NOTHING_PROFILED = "No kernels were profiled"
 SECOND_RANGE = "::2"
 
 
+@dataclass(frozen=True)
+class Pages:
+    """What is collected: our own page of one launch, or sections of ncu's own, of several."""
+
+    set: str = ""  # a name of `ncu --list-sets`
+    sections: tuple[str, ...] = ()  # names of `ncu --list-sections`
+    launches: int = 0  # the first so many; 0: one, the second
+
+    def options(self) -> list[str]:
+        own = [f"--section-folder={section.FOLDER}", f"--section={section.IDENTIFIER}"]
+        given = [f"--set={self.set}"] * bool(self.set)
+        given += [f"--section={name}" for name in self.sections]
+        chosen = f"--launch-count={self.launches}" if self.launches else ""
+        return [*(given or own), chosen or f"--range-filter={SECOND_RANGE}"]
+
+
 def ncu() -> str:
     found = shutil.which("ncu")
     if not found:
@@ -33,23 +50,26 @@ def ncu() -> str:
     return found
 
 
-def command(report: Path, nvtx_range: str, program: Sequence[str]) -> list[str]:
-    """Profiles the second range of that name. Clocks and caches stay as the program has them."""
+def command(
+    program: str, report: Path, nvtx_range: str, pages: Pages, bench: Sequence[str]
+) -> list[str]:
+    """Profiles launches in the range of that name. Clocks and caches stay as the program has them;
+    the report has the sources, for ncu-ui on any machine.
+    """
     return [
-        ncu(),
+        program,
         "--config-file=off",
         "--force-overwrite",
         f"--export={str(report).replace('%', '%%')}",
         "--target-processes=all",
         "--clock-control=none",
         "--cache-control=none",
-        f"--section-folder={section.FOLDER}",
-        f"--section={section.IDENTIFIER}",
+        "--import-source=yes",
         "--apply-rules=off",
         "--nvtx",
         f"--nvtx-include={DOMAIN}@{nvtx_range}/",
-        f"--range-filter={SECOND_RANGE}",
-        *program,
+        *pages.options(),
+        *bench,
     ]
 
 
@@ -60,12 +80,12 @@ def run(words: Sequence[str]) -> CompletedProcess[str]:
     return subprocess.run(words, cwd=ROOT, env=in_english, **pipes, text=True, errors="replace")
 
 
-def profile(report: Path, nvtx_range: str, program: Sequence[str]) -> int:
+def profile(report: Path, nvtx_range: str, pages: Pages, bench: Sequence[str]) -> int:
     """Leaves `report` and returns 0; or 1, having shown it, if the program found a wrong output.
 
     InputError if there is no report for another reason.
     """
-    words = command(report, nvtx_range, program)
+    words = command(ncu(), report, nvtx_range, pages, bench)
     section.write()
     make_room(report)
     print(shlex.join(words), flush=True)

@@ -92,7 +92,7 @@ def command_for(source: Path, arch: str) -> tuple[Path, list[str]]:
     compiler = next(i for i, word in enumerate(words) if Path(word).name.startswith("nvcc"))
     output = words.index("-o")
     kept = [*words[compiler:output], *words[output + 2 :]]
-    kept = [w for w in kept if w != "-c" and not w.startswith("--generate-code=")]
+    kept = [w for w in kept if w not in ("-c", "-lineinfo") and "--generate-code=" not in w]
     number = arch.removeprefix("sm_")
     if any(f"compute_{number}a" in word for word in words):  # code for this architecture alone
         number += "a"

@@ -107,7 +107,8 @@ def test_nothing_is_removed_between_the_steps_of_another_make(checkout):
 def test_what_runs_ends_with_the_make_that_runs_it(checkout):
     program(checkout / "build/cpu/bin/verify", "#!/bin/sh\necho $$ >started\nexec sleep 60\n")
     started = checkout / "started"
-    with start(checkout, "make", "PRESET=cpu", "reproduce-mine") as running:
+    (checkout / "recorded/mine").mkdir(parents=True)
+    with start(checkout, "make", "PRESET=cpu", "reproduce-mine", "RECORDED=recorded") as running:
         wait_for(lambda: started.exists() and started.read_text())
         running.terminate()
         running.communicate()

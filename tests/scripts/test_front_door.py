@@ -21,8 +21,9 @@ from front_door import (
 from records import declared
 
 RESULT = "--output results/{0}.json -m plots bench --results results/{0}.json"
-NCU = "--experiment={EXPERIMENT} --kernel={KERNEL} --problem={PROBLEM} --peer {PEER} "
-NCU += "--programs=build/gpu/bin --results=results/profile"
+NCU = "--experiment={EXPERIMENT} --kernel={KERNEL} --problem={PROBLEM} "
+PAGES = "--set={SET} --section={SECTION} --launches={LAUNCHES} "
+NCU_PLACES = "--peer {PEER} --programs=build/gpu/bin --results=results/profile"
 PRODUCTS = "-m reprolab_nf4"
 HANDED_ON = {
     "verify": "--kernel {KERNEL} -- {FILE}",
@@ -31,8 +32,8 @@ HANDED_ON = {
     "bench": "--kernel {KERNEL} " + RESULT.format("bench"),
     "metrics": "--chip {CHIP} --metrics {METRICS}",
     "sass": "-m sass show --kernel={KERNEL} --arch={ARCH} --function={FUNCTION}",
-    "profile": f"-m ncu profile {NCU}",
-    "profile-check": f"-m ncu check {NCU}",
+    "profile": f"-m ncu profile {NCU}{PAGES}{NCU_PLACES}",
+    "profile-check": f"-m ncu check {NCU}{NCU_PLACES}",
     "compare": "-m plots compare --a={A} --b={B} --output={OUT} --threshold={THRESHOLD}",
     "record": "-m plots record --results=results --gpu={GPU}",
     "advise": PRODUCTS + " advise --batch={BATCH} -- {MODEL}",
@@ -73,6 +74,11 @@ def test_what_a_user_gives_reaches_the_program_as_it_is(checkout, target):
         (
             "profile-check PRESET=gpu",
             "-m ncu check --programs=build/gpu/bin --results=results/profile",
+        ),
+        (
+            "profile EXPERIMENT=x KERNEL=y DRY_RUN=1",  # without a GPU
+            "-m ncu profile --experiment=x --kernel=y --dry-run --programs=build/cpu/bin "
+            "--results=results/profile",
         ),
         # The usual folder may be missing before the first run; a wrong name is not passed over.
         ("claims", "-m plots claims --results data/recorded --output results/claims"),
@@ -185,11 +191,13 @@ def test_folders_are_data_too(checkout, value):
 
 def test_a_check_that_fails_hides_no_other(checkout):
     program(checkout / "scripts/check_format.sh", "#!/bin/sh\necho unformatted\nexit 1\n")
-    program(checkout / "scripts/lock", "#!/bin/sh\necho stale\n")
+    program(checkout / "scripts/lock", "#!/bin/sh\necho stale\nexit 1\n")
     done = make(checkout, "check")
     assert done.returncode == 2 and done.stdout.startswith("unformatted\n<-m>\n<plots>\n")
     assert done.stdout.endswith("stale\n" + printed("-m sass recorded".split()))
-    program(checkout / "scripts/check_format.sh", "#!/bin/sh\n")
+    assert done.stderr.splitlines()[0] == "failed: formatting, locks"
+    for name in ("check_format.sh", "lock"):
+        program(checkout / "scripts" / name, "#!/bin/sh\n")
     assert make(checkout, "check").returncode == 0
 
 
@@ -209,10 +217,18 @@ def test_what_is_given_for_measuring_is_not_used_where_nothing_is(checkout):
         assert ". Not used: PEER CLOCKS MODEL QUICK. " in done.stdout.splitlines()[0]
         assert "nowhere.so" not in done.stdout
         assert ("recorded run:" in done.stdout.splitlines()[0]) is not dry
-    for check, words in [({"check": "verify"}, "The CPU check, and a"), ({}, "A")]:
-        declare(checkout, **check, one="bench")
-        said = make(checkout, "reproduce-mine", given[0], "QUICK=no").stdout.splitlines()[0]
-        assert said.endswith(f". {words} recorded run:") and "Not used" not in said
+    said = make(checkout, "reproduce-mine", given[0], "QUICK=no").stdout.splitlines()[0]
+    assert said.endswith(". A recorded run:") and "Not used" not in said
+
+
+def test_a_recorded_run_is_shown_before_anything_is_compiled(checkout):
+    program(checkout / "scripts/build", '#!/bin/sh\necho "build $*"\n')
+    program(checkout / "scripts/deps", '#!/bin/sh\necho "deps $*"\n')
+    (checkout / "build/deps.stamp").unlink()
+    (checkout / "recorded/mine").mkdir(parents=True)
+    lines = make(checkout, "reproduce-mine", "RECORDED=recorded").stdout.splitlines()
+    places = [lines.index(line) for line in ("<render>", "deps build", "build verify", "<--brief>")]
+    assert places == sorted(places)
 
 
 def test_what_no_pass_takes_is_said(checkout):
@@ -226,7 +242,8 @@ def test_a_dry_run_shows_every_pass_where_nothing_is_measured(checkout):
     also = "options.shape = ['2x2', '3x3']\ntorch = true"
     declare(checkout, also=also, check="verify --brief", one="bench --x y", two="python -m steps")
     lines = make(checkout, "reproduce-mine", "DRY_RUN=1").stdout.splitlines()
-    assert lines[1:-1] == [
+    assert lines[1].startswith("show nothing: ")
+    assert lines[2:] == [
         "check: verify --brief",
         "With a GPU it would also run:",
         "one: bench --x y --shape 2x2 --shape 3x3",
@@ -243,7 +260,7 @@ def test_where_nothing_is_recorded_nothing_is_shown(checkout):
     assert said.startswith("reproduce-end_to_end: ")
     assert said.endswith(", and there is no recorded run of it in nowhere yet")
     dry = make(checkout, "reproduce-figure4", "RECORDED=nowhere", "DRY_RUN=1").stdout.splitlines()
-    assert dry[-1].startswith("show nothing: ") and dry[-1].endswith(" in nowhere yet")
+    assert dry[1].startswith("show nothing: ") and dry[1].endswith(" in nowhere yet")
 
 
 @pytest.mark.parametrize(
@@ -297,7 +314,10 @@ def test_a_pass_that_is_like_another_says_what_differs(checkout):
     [
         (["verify"], "verify: say which: make verify FILE=model.safetensors, or its folder"),
         (["test", "PRESET=cpu $(touch x)"], "PRESET: give one of cpu gpu all-archs asan.  Stop."),
-        (["clean", "DRY_RUN=1"], "DRY_RUN: clean would be done; leave DRY_RUN away.  Stop."),
+        (["clean", "DRY_RUN=1"], "DRY_RUN: only bench, profile, verify and reproduce"),
+        (["wheel", "DRY_RUN=1"], "DRY_RUN: only "),
+        (["claims", "DRY_RUN=1"], "DRY_RUN: only "),
+        (["test", "DRY_RUN=1"], "DRY_RUN: only "),
         (["render"], "render: no results yet; make reproduce-table2"),
         (["compare", "A=x"], "compare: say which: make compare A=results B=data/recorded/h200"),
         (["record"], "record: say which: make record GPU=a100-sxm4-80gb [RESULTS=folder]"),
@@ -363,7 +383,7 @@ def test_nothing_of_the_users_shell_leads_elsewhere(checkout, real, tmp_path):
         (["scripts/build"], {"ARCH": "a\x1b[31mb", "PRESET": "gpu"}),
         (["scripts/peer"], {"VERSION": "a\x1b[31mb"}),
         (
-            ["scripts/python", "-m", "experiments", "reproduce", "mine"],
+            ["scripts/python", "-m", "experiments", "show", "mine"],
             {"RECORDED": "a\x1b[31mb", "RESULTS": "x", "MEASURE": ""},
         ),
     ],

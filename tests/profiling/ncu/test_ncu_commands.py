@@ -68,6 +68,48 @@ def test_ncu_profiles_the_second_range_and_leaves_clocks_and_caches(tools, ncu, 
 
 
 @pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (["--set=full"], ["--set=full", "--range-filter=::2"]),
+        (["--section=A,B"], ["--section=A", "--section=B", "--range-filter=::2"]),
+        (["--set=full", "--launches=4"], ["--set=full", "--launch-count=4"]),
+        (["--launches=4"], ["--section-folder=build/ncu", "--section=Reprolab", "--launch-count=4"]),
+    ],
+)
+def test_ncus_own_sections_and_more_launches_are_asked_for(tools, ncu, given, wanted):
+    status, out, _ = profile(ncu, "table2", "shared_lut", *given)
+    profiled = tools.calls()[1]
+    begin = profiled.index(f"--nvtx-include=reprolab@{RANGE}/") + 1
+    assert status == 0 and profiled[begin : begin + len(wanted)] == wanted
+    assert profiled[begin + len(wanted)].endswith("/bench")
+    assert ("60,948,480" in out) is ("--section=Reprolab" in wanted)
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("--launches=x", "LAUNCHES"), ("--launches=0", "LAUNCHES"), ("--set=a b", "SET")],
+)
+def test_pages_that_cannot_be_are_one_line(tools, ncu, option, name):
+    status, _, err = profile(ncu, "table2", "shared_lut", option)
+    assert status == 2 and err.startswith(f"error: {name}: ") and err.count("\n") == 1
+    assert not tools.calls()
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_a_dry_run_prints_the_command_without_a_gpu(tools, ncu, built):
+    tools.set(plan=stand_ins.plan(why_none="no GPU"))
+    for name in ["ncu"] + ["bench"] * (not built):
+        (tools.folder / name).unlink()
+    status, out, err = profile(ncu, "table2", "shared_lut", "--dry-run", "--set=full")
+    assert (status, err) == (0, "")
+    command, *more = out.splitlines()
+    assert command.startswith("ncu ") and " --set=full " in command
+    size = RANGE.rpartition(":")[2] if built else "28672x8192"
+    assert f"--nvtx-include=reprolab@table2:shared_lut:{size}/ " in command
+    assert len(more) == (0 if built else 1)
+
+
+@pytest.mark.parametrize(
     ("experiment", "kernel", "more", "wanted"),
     [
         ("transpose", "tma_naive", [], ["--family=transpose", "--matrix=32768x32768"]),
