@@ -386,7 +386,5 @@ def native_library():
             library[name]  # looked up in a CDLL; an attribute would stay there
     except (TypeError, AttributeError) as error:
         why = machine.no_gpu() or "nothing to replace"
-        raise DropinError(
-            f"bitsandbytes runs without its CUDA library here: {why}"
-        ) from error
+        raise DropinError(f"bitsandbytes runs without its CUDA library here: {why}") from error
     return native

@@ -317,7 +317,7 @@ def test_a_driver_older_than_the_librarys_cuda_is_refused(
     driver, is_refused, libraries, put_bitsandbytes, tmp_path, monkeypatch, refused
 ):
     put_bitsandbytes("0.50.2")
-    source = f"extern \"C\" int cuDriverGetVersion(int* v) {{ *v = {driver}; return 0; }}"
+    source = f'extern "C" int cuDriverGetVersion(int* v) {{ *v = {driver}; return 0; }}'
     path = tmp_path / "libcuda.so.1"
     command = ["g++", "-x", "c++", "-shared", "-fPIC", "-o", path, "-"]
     subprocess.run(command, input=source, text=True, check=True)
