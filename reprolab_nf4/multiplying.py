@@ -177,7 +177,7 @@ class Ways:
         product, layer = replacement(bitsandbytes.matmul_4bit, self), bitsandbytes.nn.Linear4bit
         return [
             (bitsandbytes, "matmul_4bit", product),
-            (layer, "__call__", marking_training(layer.__call__)),
+            (layer, "__call__", marking_training(layer)),
         ]
 
     def warn_of_fp32(self, state) -> None:

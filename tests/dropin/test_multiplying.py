@@ -52,6 +52,19 @@ def test_a_hook_that_kept_the_forward_does_not_hide_training(called):
     assert called == []
 
 
+def test_what_replaces_the_call_of_all_modules_is_called(called, monkeypatch):
+    """As torch.fx does while it traces."""
+    seen, found, own = [], layer(), torch.nn.Module.__call__
+
+    def call(self, *given):
+        seen.append(self)
+        return own(self, *given)
+
+    monkeypatch.setattr(torch.nn.Module, "__call__", call)
+    found(X)
+    assert seen == [found] and len(called) == 1
+
+
 def test_a_layer_that_fails_in_training_leaves_others_alone(called):
     with pytest.raises(RuntimeError), torch.no_grad():
         layer().train()(torch.zeros(3, K + 1).half())
