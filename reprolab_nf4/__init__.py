@@ -253,8 +253,8 @@ def install(
       dequantize    dequantizes, then multiplies, as bitsandbytes did up to 0.49 for more than one
                     token
       bitsandbytes  as bitsandbytes chooses
-    `compile_generate`: whether transformers' generate(cache_implementation="static") compiles models
-    in bitsandbytes' 4 bits as it does others. Not with `products="bitsandbytes"`.
+    `compile_generate`: whether transformers' generate(cache_implementation="static") compiles 4-bit
+    models as it does others. Not with `products="bitsandbytes"`.
 
     Training stays bitsandbytes' own: layers in training mode, and what needs a gradient. On a GPU
     that the library has no code for, the first call warns and gives bitsandbytes all its own

@@ -1,5 +1,5 @@
-"""transformers' generate(cache_implementation="static"), which compiles and captures a decoding step
-by itself, but for models in bitsandbytes' 4 bits.
+"""transformers' generate(cache_implementation="static") compiles and captures a decoding step by
+itself, but not for models in bitsandbytes' 4 bits.
 """
 
 import importlib

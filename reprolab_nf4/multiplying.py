@@ -169,7 +169,7 @@ class Ways:
         self.library, self._products, self._table = library, products, table
         self._known: dict = {}
         self._has_warned = False
-        # Otherwise all products are in the usual way, of which bitsandbytes' operators are recorded.
+        # If not, all are in the usual way, of which bitsandbytes' own operators are recorded.
         self.vary = products != DEQUANTIZE
 
     def replaced(self, bitsandbytes) -> list[tuple]:
@@ -177,7 +177,7 @@ class Ways:
         product, layer = replacement(bitsandbytes.matmul_4bit, self), bitsandbytes.nn.Linear4bit
         return [
             (bitsandbytes, "matmul_4bit", product),
-            (layer, "__call__", marking_training(layer.__call__)),
+            (layer, "__call__", marking_training(layer)),
         ]
 
     def warn_of_fp32(self, state) -> None:

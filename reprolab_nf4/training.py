@@ -16,16 +16,23 @@ class Training(threading.local):
 training = Training()
 
 
-def marking_training(own_call: Callable) -> Callable:
+def marking_training(layer: type) -> Callable:
     """Linear4bit's __call__, and not its forward, which hooks of accelerate may have kept."""
+    own = vars(layer).get("__call__")
 
-    @functools.wraps(own_call)
+    def run(self, *given, **by_name):
+        # Module.__call__ is looked up each time, because torch.fx replaces it while it traces.
+        if own is None:
+            return super(layer, self).__call__(*given, **by_name)
+        return own(self, *given, **by_name)
+
+    @functools.wraps(layer.__call__)
     def call(self, *given, **by_name):
         if not self.training:
-            return own_call(self, *given, **by_name)
+            return run(self, *given, **by_name)
         training.is_on = True
         try:
-            return own_call(self, *given, **by_name)
+            return run(self, *given, **by_name)
         finally:
             training.is_on = False
 

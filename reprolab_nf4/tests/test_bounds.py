@@ -21,7 +21,7 @@ TYPES = [(torch.float16, 2.0**-11, 2.0**-24), (torch.bfloat16, 2.0**-8, 2.0**-12
     ],
 )
 def test_it_is_four_roundings_and_the_additions_wide(terms, additions, dtype, rounding, smallest):
-    """Inputs of 1 and -1 cancel out, so that the interval is around 0 and its ends are its width."""
+    """Inputs of 1 and -1 cancel out, so the interval is around 0 and its ends are its width."""
     x = torch.ones((1, terms), dtype=dtype)
     x[0, ::2] = -1
     weights = torch.ones((3, terms))

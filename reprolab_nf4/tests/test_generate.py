@@ -40,7 +40,7 @@ def model(request, tmp_path, monkeypatch):
 
 @pytest.fixture
 def called(monkeypatch):
-    """The rows of the products by few_rows and many_rows, which are an operation of PyTorch here."""
+    """The rows of products by few_rows and many_rows, which are an operation of PyTorch here."""
     calls = []
 
     def multiply(kernel, A, B, n, absmax, blocksize, bias, *more):

@@ -78,7 +78,7 @@ def test_what_the_document_shows_writes_bitsandbytes_bits(built_library, monkeyp
 
 
 def test_products_of_views_are_right_as_the_upstream_document_says(only, max_rows, capsys):
-    """Its two scripts, of which one ends the use of a GPU where bitsandbytes computes the product."""
+    """Two scripts, one of which ends the use of a GPU with bitsandbytes' own product."""
     max_rows("few_rows")
     text = (Path(__file__).parents[2] / "docs/upstream.md").read_text()
     scripts = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[-2:]

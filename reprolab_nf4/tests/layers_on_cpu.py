@@ -1,0 +1,74 @@
+"""bitsandbytes' layers on the CPU, which is the GPU here, with products that a table chooses."""
+
+import pytest
+
+from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
+
+torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
+bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
+
+import stand_in_product  # noqa: E402
+
+OWN_PRODUCT = bitsandbytes.matmul_4bit
+N, K = 64, 128
+TIMES = {
+    8: {"few_rows": 1.0},
+    16: {OWN: 1.0},
+    32: {DEQUANTIZE: 1.0},
+    64: {"many_rows": 1.0},
+}
+
+
+@pytest.fixture(name="multiplying")
+def put_multiplying():
+    from reprolab_nf4 import multiplying
+
+    return multiplying
+
+
+@pytest.fixture(name="settled")
+def put_settled():
+    """What each of the operator's calls said of its weights."""
+    return []
+
+
+@pytest.fixture(name="called")
+def put_called(monkeypatch, multiplying, settled):
+    """The operator's calls, once bitsandbytes' product is replaced. The CPU is the GPU here."""
+    calls = []
+
+    def multiply(kernel, A, B, n, absmax, blocksize, bias, *more):
+        assert type(A) is torch.Tensor  # others have no memory of their own
+        calls.append((kernel, A.shape[0]))
+        settled.append(more[4:] == (True,))
+        weight = stand_in_product.weights(A, B, n, absmax, blocksize, *more[:4])
+        return torch.nn.functional.linear(A, weight, bias)
+
+    monkeypatch.setattr(multiplying, "multiply", multiply)
+    monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
+    monkeypatch.setattr(multiplying, "runs", lambda *given: True)
+    replace(monkeypatch, multiplying)
+    torch.compiler.reset()
+    return calls
+
+
+def replace(monkeypatch, multiplying, times=TIMES, products="fastest"):
+    table = Table("a GPU", "9.0", "made up", (Layer(N, K, "fp16", False, times),))
+    ways = multiplying.Ways(None, products, table)
+    monkeypatch.setattr(bitsandbytes, "matmul_4bit", OWN_PRODUCT)
+    for owner, name, ours in ways.replaced(bitsandbytes):
+        monkeypatch.setattr(owner, name, ours)
+
+
+def layer(nested=False, scale=1.0, n=N):
+    found = bitsandbytes.nn.Linear4bit(
+        K, n, compute_dtype=torch.float16, quant_type="nf4", compress_statistics=nested
+    )
+    with torch.no_grad():
+        found.weight.mul_(scale)
+    found.half().weight = found.weight.to("cpu")  # which quantizes
+    found.support_avx512bf16_for_cpu = False  # whose layout of codes stays bitsandbytes' own
+    return found.requires_grad_(False).eval()
+
+
+X = torch.randn(3, K).half()
