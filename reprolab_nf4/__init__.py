@@ -13,7 +13,7 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
 
@@ -140,6 +140,18 @@ class Library:
         getattr(self, WORKSPACE)(kernel, m, n, k, blocksize, ctypes.byref(found))
         return found.value
 
+    def plan(self, type: str, *given) -> tuple[int, int]:
+        """A plan of products in fp16 or bf16 on the current GPU, which reprolab_nf4_forget frees,
+        and the bytes of their workspace.
+        """
+        made, size = ctypes.c_void_p(), ctypes.c_uint64()
+        getattr(self, f"reprolab_nf4_plan_{type}")(*given, ctypes.byref(made), ctypes.byref(size))
+        return made.value, size.value
+
+    def address(self, name: str) -> int:
+        """Of a function, for callers in C."""
+        return ctypes.cast(self._named(name), ctypes.c_void_p).value
+
     def built(self) -> tuple[str, str]:
         """nvcc's version and the architectures, such as "90"; empty for another library."""
         nvcc, _, architectures = self._text("build").partition("\n")
@@ -164,13 +176,14 @@ class Installed:
     GPU that the library has no code for. use() and kernels() are the library's.
     """
 
-    def __init__(self, library: Library, replacements: list):
+    def __init__(self, library: Library, replacements: list, close: Callable | None = None):
+        self._close = close
         self.library, self.use, self.kernels = library, library.use, library.kernels
         self._before = [
             (owner, name, vars(owner).get(name, ABSENT)) for owner, name, _ in replacements
         ]
         for owner, name, replacement in replacements:
-            vars(owner)[name] = replacement
+            setattr(owner, name, replacement)
 
     def undo(self) -> bool:
         """Gives bitsandbytes its own functions back. Does nothing the second time, and says so."""
@@ -179,10 +192,12 @@ class Installed:
             if _installed is not self:
                 return False
             for owner, name, own in self._before:
-                if own is ABSENT:
-                    vars(owner).pop(name, None)  # somebody else may have deleted it
-                else:
-                    vars(owner)[name] = own
+                if own is not ABSENT:
+                    setattr(owner, name, own)
+                elif name in vars(owner):  # somebody else may have deleted it
+                    delattr(owner, name)
+            if self._close is not None:
+                self._close()
             _installed = None
             return True
 
@@ -237,10 +252,11 @@ def install(
     with _lock:
         if _installed is not None:
             raise DropinError(f"{_installed.library.path} is already installed; undo() that first")
-        replaced += replaced_product(loaded, products, times)
+        replaced_products, close = replaced_product(loaded, products, times)
+        replaced += replaced_products
         if kernel is not None or loaded.kernels():
             loaded.use(kernel)
-        _installed = Installed(loaded, replaced)
+        _installed = Installed(loaded, replaced, close)
         return _installed
 
 
@@ -264,23 +280,30 @@ def give_up(error: NoCodeError) -> None:
         warnings.warn(f"reprolab_nf4: {error}: bitsandbytes goes on by itself", stacklevel=3)
 
 
-def replaced_product(library: Library, products: str, table) -> list:
-    """bitsandbytes' matmul_4bit, where that is to be replaced: package, name, replacement."""
+def replaced_product(library: Library, products: str, table) -> tuple[list, Callable | None]:
+    """What is to be replaced of bitsandbytes' products: owner, name, replacement; and what takes
+    their plans back.
+    """
     package = importlib.import_module("bitsandbytes")
     own = getattr(package, "matmul_4bit", None)
     if not library.kernels():  # another library has no products
         products = {"fastest": "bitsandbytes", "exact": "dequantize"}.get(products, products)
     if products == "bitsandbytes":
-        return []
+        return [], None
     if own is None or not hasattr(importlib.import_module("torch").library, "custom_op"):
         if products == "fastest":
-            return []
+            return [], None
         needed = "PyTorch 2.4, and a bitsandbytes with matmul_4bit"
         raise DropinError(f"products: {products}: needs {needed}")
-    from reprolab_nf4 import multiplying
+    from reprolab_nf4 import layers, multiplying
 
     ways = multiplying.Ways(library, products, table)
-    return [(package, "matmul_4bit", multiplying.replacement(own, ways))]
+    replaced = [(package, "matmul_4bit", multiplying.replacement(own, ways))]
+    call = None if products == "dequantize" else layers.replacement(ways)
+    if call is None:
+        return replaced, None
+    forward, close = call
+    return [*replaced, (package.nn.Linear4bit, "forward", forward)], close
 
 
 def advise(model, batch: int = 2) -> str:

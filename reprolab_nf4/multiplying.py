@@ -178,6 +178,17 @@ class Ways:
             self._known[key] = tuple(self._measured(*key))
         return self._known[key]
 
+    def way(self, A: torch.Tensor, state) -> str:
+        # Of a product by exact weights none was dequantized to another type first.
+        if self.usual == OWN or state.dtype == A.dtype:
+            n, k = state.shape
+            m = A.numel() // k
+            layer = (n, k, state.blocksize, TYPES[A.dtype], state.nested)
+            for most, fastest in self.of(self.number, A.device, *layer):
+                if m <= most:
+                    return fastest
+        return self.usual
+
     def _measured(self, device, n, k, blocksize, type, nested) -> list[tuple[int, str]]:
         found = capability(device) if self._products != DEQUANTIZE else None
         table = self._table
@@ -260,16 +271,7 @@ def replacement(own, ways: Ways):
         n, k = quant_state.shape
         if not always_transposes and n == k and B.shape[0] != 1:
             return own(A, B, quant_state, bias=bias)
-        way = ways.usual
-        # Of a product by exact weights none was dequantized to another type first.
-        if ways.usual == OWN or quant_state.dtype == A.dtype:
-            m = A.numel() // k
-            layer = (n, k, quant_state.blocksize, TYPES[A.dtype], quant_state.nested)
-            known = ways.of(ways.number, A.device, *layer)
-            for most, fastest in known:
-                if m <= most:
-                    way = fastest
-                    break
+        way = ways.way(A, quant_state)
         if way == OWN:
             return own(A, B, quant_state, bias=bias)
         if way == DEQUANTIZE:
