@@ -24,7 +24,7 @@ def compile_extension(folder: Path) -> Path:
     """As CMakeLists.txt does, which needs nvcc for what is beside it."""
     made = folder / layers.EXTENSION.name
     headers = sysconfig.get_paths()["include"]
-    options = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-static-libstdc++"]
+    options = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
     sources = [ROOT / "reprolab_nf4/csrc" / name for name in ("layers.cpp", "calls.cpp")]
     command = ["g++", *options, "-I", ROOT, "-I", headers, "-o", made, *sources]
     subprocess.run(command, check=True)
