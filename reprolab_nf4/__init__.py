@@ -13,10 +13,11 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
+from reprolab_nf4 import machine
 from reprolab_nf4.c_functions import (
     MULTIPLY,
     MULTIPLY_PARAMETERS,
@@ -28,6 +29,7 @@ from reprolab_nf4.c_functions import (
     WORKSPACE,
     DropinError,
     NoCodeError,
+    in_parts,
     shown,
     unchecked,
 )
@@ -176,30 +178,29 @@ class Installed:
     GPU that the library has no code for. use() and kernels() are the library's.
     """
 
-    def __init__(self, library: Library, replacements: list, close: Callable | None = None):
-        self._close = close
+    def __init__(self, library: Library, replacements: list, ways=None):
         self.library, self.use, self.kernels = library, library.use, library.kernels
-        self._before = [
-            (owner, name, vars(owner).get(name, ABSENT)) for owner, name, _ in replacements
-        ]
-        for owner, name, replacement in replacements:
-            setattr(owner, name, replacement)
+        self._ways = ways
+        self._replaced = [(*each, vars(each[0]).get(each[1], ABSENT)) for each in replacements]
+        for owner, name, ours in replacements:
+            setattr(owner, name, ours)
 
     def undo(self) -> bool:
-        """Gives bitsandbytes its own functions back. Does nothing the second time, and says so."""
+        """Gives bitsandbytes its own functions back. Does nothing the second time, and returns
+        False. What somebody else has replaced since install() stays theirs, with a warning.
+        """
         global _installed
         with _lock:
             if _installed is not self:
                 return False
-            for owner, name, own in self._before:
-                if own is not ABSENT:
-                    setattr(owner, name, own)
-                elif name in vars(owner):  # somebody else may have deleted it
-                    delattr(owner, name)
-            if self._close is not None:
-                self._close()
+            theirs = [name for owner, name, *both in self._replaced if not back(owner, name, *both)]
+            if self._ways is not None:
+                self._ways.end()
             _installed = None
-            return True
+        if theirs:
+            what = f"{', '.join(theirs)}: replaced by others since install()"
+            warnings.warn(f"reprolab_nf4: {what}, and left as they are", stacklevel=2)
+        return True
 
     def __enter__(self):
         return self
@@ -208,9 +209,26 @@ class Installed:
         self.undo()
 
 
+def back(owner, name: str, ours, own) -> bool:
+    """Gives `own` back in the place of `ours`; False where somebody else's is there by now."""
+    found = vars(owner).get(name, ABSENT)
+    if found is not ours and found is not ABSENT:
+        return False
+    if own is not ABSENT:
+        setattr(owner, name, own)
+    elif found is ours:
+        delattr(owner, name)
+    return True
+
+
 # importlib.reload() leaves both as they are.
 _installed: Installed | None = globals().get("_installed")
-_lock = globals().get("_lock") or threading.RLock()  # of the line above and of what is replaced
+if "_lock" not in globals():
+    _lock = threading.RLock()  # of the line above and of what is replaced
+    # A child has no other thread that could release it.
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+    )
 
 
 def install(
@@ -234,8 +252,9 @@ def install(
       dequantize    dequantizes, then multiplies, as bitsandbytes did up to 0.49 for more than one
                     token
       bitsandbytes  as bitsandbytes chooses
-    Training stays bitsandbytes' own. On a GPU that the library has no code for, the first call
-    warns and gives bitsandbytes all its own functions back.
+    Training stays bitsandbytes' own: layers in training mode, and what needs a gradient. On a GPU
+    that the library has no code for, the first call warns and gives bitsandbytes all its own
+    functions back.
 
     Raises DropinError, and then has changed nothing, also if a library is installed already. May be
     called from several threads at once, of which one succeeds.
@@ -248,29 +267,41 @@ def install(
     times = None if table is None else choices.read(table)
     # Before the lock: an import may wait for another thread's, which may wait for this lock.
     loaded, native = Library(library), native_library()
-    replaced = [(native, name, or_own(native, name, getattr(loaded, name))) for name in REPLACED]
+    machine.check(loaded.path, loaded.built()[0])
     with _lock:
         if _installed is not None:
             raise DropinError(f"{_installed.library.path} is already installed; undo() that first")
-        replaced_products, close = replaced_product(loaded, products, times)
-        replaced += replaced_products
+        ways = ways_of(loaded, products, times)
+        replaced = [(native, name, or_own(native, name, loaded)) for name in REPLACED]
+        replaced += [] if ways is None else ways.replaced(importlib.import_module("bitsandbytes"))
         if kernel is not None or loaded.kernels():
             loaded.use(kernel)
-        _installed = Installed(loaded, replaced, close)
+        _installed = Installed(loaded, replaced, ways)
         return _installed
 
 
-def or_own(native, name: str, ours):
-    """Ours; on a GPU that it has no code for bitsandbytes' own, from then on."""
+def or_own(native, name: str, library: Library):
+    """The library's function; bitsandbytes' own on a GPU that it has no code for, and after undo()
+    for who still calls it.
+    """
+    ours, own = in_parts(getattr(library, name)), vars(native).get(name)
 
     def call(*given, **by_name):
-        try:
-            return ours(*given, **by_name)
-        except NoCodeError as error:
-            give_up(error)
-            return getattr(native, name)(*given, **by_name)
+        if _installed is not None and _installed.library is library:
+            try:
+                return ours(*given, **by_name)
+            except NoCodeError as error:
+                give_up(error)
+        return (own or own_function(native, name))(*given, **by_name)
 
     return call
+
+
+def own_function(native, name: str):
+    """bitsandbytes', whatever attribute somebody has put in its place."""
+    if isinstance(native, ctypes.CDLL):
+        return native[name]
+    return type(native).__getattr__(native, name)
 
 
 def give_up(error: NoCodeError) -> None:
@@ -280,30 +311,22 @@ def give_up(error: NoCodeError) -> None:
         warnings.warn(f"reprolab_nf4: {error}: bitsandbytes goes on by itself", stacklevel=3)
 
 
-def replaced_product(library: Library, products: str, table) -> tuple[list, Callable | None]:
-    """What is to be replaced of bitsandbytes' products: owner, name, replacement; and what takes
-    their plans back.
-    """
+def ways_of(library: Library, products: str, table):
+    """How products are computed, where bitsandbytes' matmul_4bit is to be replaced; else None."""
     package = importlib.import_module("bitsandbytes")
     own = getattr(package, "matmul_4bit", None)
     if not library.kernels():  # another library has no products
         products = {"fastest": "bitsandbytes", "exact": "dequantize"}.get(products, products)
     if products == "bitsandbytes":
-        return [], None
+        return None
     if own is None or not hasattr(importlib.import_module("torch").library, "custom_op"):
         if products == "fastest":
-            return [], None
+            return None
         needed = "PyTorch 2.4, and a bitsandbytes with matmul_4bit"
         raise DropinError(f"products: {products}: needs {needed}")
-    from reprolab_nf4 import layers, multiplying
+    from reprolab_nf4 import multiplying
 
-    ways = multiplying.Ways(library, products, table)
-    replaced = [(package, "matmul_4bit", multiplying.replacement(own, ways))]
-    call = None if products == "dequantize" else layers.replacement(ways)
-    if call is None:
-        return replaced, None
-    forward, close = call
-    return [*replaced, (package.nn.Linear4bit, "forward", forward)], close
+    return multiplying.Ways(library, products, table)
 
 
 def advise(model, batch: int = 2) -> str:
@@ -354,6 +377,8 @@ def native_library():
         for name in REPLACED:
             library[name]  # looked up in a CDLL; an attribute would stay there
     except (TypeError, AttributeError) as error:
-        why = "bitsandbytes runs without its CUDA library here: nothing to replace"
-        raise DropinError(why) from error
+        why = machine.no_gpu() or "nothing to replace"
+        raise DropinError(
+            f"bitsandbytes runs without its CUDA library here: {why}"
+        ) from error
     return native

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import operator
+from collections.abc import Callable
 
 # The functions of bitsandbytes' CUDA library that are replaced.
 REPLACED = ("cdequantize_blockwise_fp16_nf4", "cdequantize_blockwise_bf16_nf4")
@@ -70,6 +71,23 @@ class Text:
         if isinstance(value, str) and value.isascii() and value.isprintable():
             return ctypes.c_char_p(value.encode())
         raise TypeError(f"give a kernel's name, not {shown(value)}")
+
+
+MOST_WEIGHTS = 2**30  # of one call whose `n` is an int: a multiple of every block size
+
+
+def in_parts(dequantize: Callable) -> Callable:
+    """A function of REPLACED that takes more weights than an int counts, in several calls."""
+
+    def call(code, A, absmax, out, blocksize, n, stream=None):
+        if type(n) is not int or n <= MOST_WEIGHTS:
+            return dequantize(code, A, absmax, out, blocksize, n, stream)
+        for first in range(0, n, MOST_WEIGHTS):
+            addresses = (A + first // 2, absmax + 4 * (first // blocksize), out + 2 * first)
+            count = min(MOST_WEIGHTS, n - first)
+            dequantize(code, *addresses, blocksize, count, stream)
+
+    return call
 
 
 def unchecked(parameter: type | Parameter | Text) -> type:

@@ -22,6 +22,7 @@ from reprolab_nf4.multiplying import (
     TYPES,
     Ways,
     address,
+    arrays_of,
     fits,
     is_capturing,
     is_ours,
@@ -48,27 +49,30 @@ def extension():
     return module
 
 
-def replacement(ways: Ways) -> tuple[Callable, Callable] | None:
-    """In place of Linear4bit.forward, and what takes its plans back; None without the extension."""
-    module, own = extension(), bitsandbytes.nn.Linear4bit.forward
+def calls(ways: Ways):
+    """The calls in C; None without the extension, or with a PyTorch that lacks what it asks for."""
     try:
-        calls = Planner(module, own, ways).calls
-    except AttributeError:  # no extension, or a PyTorch without what it asks
+        return Planner(extension(), ways).calls
+    except AttributeError:
         return None
+
+
+def replacement(own: Callable, calls) -> Callable:
+    """In place of Linear4bit.forward. The compiler follows it into bitsandbytes' own."""
     is_compiling, call = torch.compiler.is_compiling, calls.call
 
     @functools.wraps(own)
     def forward(self, x):
         return own(self, x) if is_compiling() else call(self, x)
 
-    return forward, calls.close
+    return forward
 
 
 class Planner:
     """Plans the products of layers that are called again."""
 
-    def __init__(self, module, own: Callable, ways: Ways):
-        self._own, self._ways, self._new_plan = own, ways, module.Plan
+    def __init__(self, module, ways: Ways):
+        self._own, self._ways, self._new_plan = bitsandbytes.nn.Linear4bit.forward, ways, module.Plan
         guards = [
             (torch._C._len_torch_function_stack, 0),
             (torch._C._len_torch_dispatch_stack, 0),
@@ -80,7 +84,7 @@ class Planner:
         on_cpu = torch._C._dynamo.guards._empty_strided_cpu
         on_gpu = torch._C._dynamo.guards._empty_strided_cuda
         self.calls = module.Calls(
-            *(own, self.product, torch.Tensor.__dlpack_c_exchange_api__, torch.Tensor),
+            *(self._own, self.product, torch.Tensor.__dlpack_c_exchange_api__, torch.Tensor),
             *(bitsandbytes.nn.Params4bit, functional.QuantState, guards, torch.is_grad_enabled),
             *(vars(torch.autograd.forward_ad), on_cpu, on_gpu, torch.uint8, MAX_ROWS),
         )
@@ -157,12 +161,13 @@ class Kept(NamedTuple):
         return cls(layer, weight, state, bias)
 
     def computes_in(self, dtype: torch.dtype) -> bool:
+        """Whether activations of that type are multiplied as they are, and not to train."""
         is_set = getattr(self.layer, "compute_type_is_set", True)
-        return is_set and self.layer.compute_dtype in (None, dtype)
+        return is_set and not self.layer.training and self.layer.compute_dtype in (None, dtype)
 
     def facts(self) -> list[tuple]:
         """Values that a product depends on: holder, name, value."""
-        found = [(MODULE, vars(self.layer), ("compute_dtype", "compute_type_is_set"))]
+        found = [(MODULE, vars(self.layer), ("training", "compute_dtype", "compute_type_is_set"))]
         names = ("shape", "blocksize", "quant_type", "dtype", "nested")
         found += [(STATE, vars(self.state), names)]
         if self.state.nested:
@@ -188,10 +193,7 @@ class Kept(NamedTuple):
 
     def weights(self) -> list[torch.Tensor]:
         """As fits() takes them."""
-        if not self.state.nested:
-            return [self.weight, self.state.absmax]
-        second = self.state.state2
-        return [self.weight, second.absmax, self.state.absmax, second.code]
+        return arrays_of(self.weight, self.state)
 
     def counts_writes(self) -> bool:
         """Whether no write to the weights is missed, so that they count as settled."""

@@ -4,9 +4,10 @@ has as the fastest. Needs torch and bitsandbytes.
 
 import contextlib
 import functools
-import itertools
+import threading
 import warnings
 import weakref
+from collections.abc import Callable
 
 import torch
 from bitsandbytes import functional
@@ -18,7 +19,9 @@ from reprolab_nf4.choices import DEQUANTIZE, EXACT, OWN, Table, recorded
 TYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 NO_CHANGE = contextlib.nullcontext()
 
-_library: Library | None = None  # which the operator calls: the one that was installed last
+# Which the operator calls, also in an exported program: of what was installed last.
+_library: Library | None = None
+_dispatch: tuple[Callable, "Ways"] | None = None  # bitsandbytes' own matmul_4bit, and the ways
 
 
 def multiply(
@@ -56,25 +59,94 @@ def multiply(
     return out
 
 
-@torch.library.custom_op("reprolab_nf4::multiply", mutates_args=(), device_types="cuda")
+@torch.library.custom_op("reprolab_nf4::matmul_4bit", mutates_args=())
 def operator(
-    kernel: str,
     A: torch.Tensor,
     B: torch.Tensor,
     n: int,
     absmax: torch.Tensor,
+    code: torch.Tensor,
     blocksize: int,
-    bias: torch.Tensor | None,
+    dtype: torch.dtype,
+    bias: torch.Tensor | None = None,
+    absmax2: torch.Tensor | None = None,
+    code2: torch.Tensor | None = None,
+    offset: torch.Tensor | None = None,
+    blocksize2: int = 0,
 ) -> torch.Tensor:
-    """The same of plain scales, for what records or transforms calls of operators, such as
-    torch.compile; elsewhere it would cost the host time.
+    """bitsandbytes' matmul_4bit with its dispatch, for what records or transforms operators, such
+    as torch.compile and torch.export; elsewhere it would cost the host time.
+
+    It may run later, with another number of rows, other weights, or after another install(). So it
+    chooses the way, checks the arrays and decodes nested scales each time that it runs.
     """
-    return multiply(kernel, A, B, n, absmax, blocksize, bias)
+    if _dispatch is None:
+        raise DropinError("reprolab_nf4 is not installed: call install() before the program runs")
+    own, ways = _dispatch
+    state = functional.QuantState(
+        absmax, torch.Size((n, A.shape[-1])), code, blocksize, "nf4", dtype
+    )
+    if absmax2 is not None:
+        second = functional.QuantState(absmax2, code=code2, blocksize=blocksize2)
+        second.dtype = torch.float32
+        state.offset, state.state2, state.nested = offset, second, True
+    way, codes = ways.way(A, state), B.view(-1, 1)
+    if way == OWN or not fits(A.device, state, *arrays_of(codes, state)):
+        return own(A, B, state, bias=bias)
+    if way == DEQUANTIZE:
+        return dequantized(A, codes, state, bias)
+    try:
+        return multiply(way, A, codes, n, scales_of(state), blocksize, bias)
+    except NoCodeError as error:
+        give_up(error)
+        return own(A, B, state, bias=bias)
 
 
 @operator.register_fake
-def _(kernel, A, B, n, *_):
+def _(A, B, n, *_, **__):
     return A.new_empty(*A.shape[:-1], n)
+
+
+def recorded_product(A, B, state, bias) -> torch.Tensor:
+    """All tensors of the quantization state are the operator's inputs, none a constant in it."""
+    given = (state.absmax, state.code, state.blocksize, state.dtype, bias)
+    if state.nested:
+        second = state.state2
+        given += (second.absmax, second.code, state.offset, second.blocksize)
+    return operator(A, B, state.shape[0], *given)
+
+
+def dequantized(A, codes, state, bias) -> torch.Tensor:
+    """`codes`: a column, for which bitsandbytes gives the matrix itself and not its transpose."""
+    weight = functional.dequantize_4bit(codes, state)
+    return torch.nn.functional.linear(A, weight.to(A.dtype), bias)
+
+
+class Training(threading.local):
+    """Whether this thread is inside of a layer in training mode. Reentrant checkpoints run such
+    layers without gradients at first, where their activations look like those of inference.
+    """
+
+    is_on = False
+
+
+_training = Training()
+
+
+def marking_training(own_call: Callable) -> Callable:
+    """Linear4bit's __call__, and not its forward, which hooks of accelerate may have kept."""
+
+    @functools.wraps(own_call)
+    def call(self, *given, **by_name):
+        if not self.training:
+            return own_call(self, *given, **by_name)
+        _training.is_on = True
+        try:
+            return own_call(self, *given, **by_name)
+        finally:
+            _training.is_on = False
+
+    return call
 
 
 def is_recorded(A: torch.Tensor) -> bool:
@@ -158,39 +230,66 @@ def is_capturing(tensor: torch.Tensor) -> bool:
 class Ways:
     """Which way multiplies by a layer's weights: in install()'s words, those of `products`."""
 
-    _numbers = itertools.count()
-
     def __init__(self, library: Library, products: str, table: Table | None):
         self.usual = OWN if products == "fastest" else DEQUANTIZE
         self.library, self._products, self._table = library, products, table
         self._known: dict = {}
-        self.number = str(next(self._numbers))
+        self._has_warned, self._calls = False, None
+        # Otherwise all products are in the usual way, of which bitsandbytes' operators are recorded.
+        self.vary = products != DEQUANTIZE
 
-    @torch.compiler.assume_constant_result
-    def of(self, _number, device: torch.device, n, k, blocksize: int, type: str, nested: bool):
-        """Up to which number of rows which way, as in Table.ways; for more, the usual one.
+    def replaced(self, bitsandbytes) -> list[tuple]:
+        """What products are computed by in bitsandbytes: owner, name, replacement."""
+        from reprolab_nf4 import layers  # which imports this module
 
-        `_number` is its own, which torch.compile compares: it takes the results of two objects for
-        the same constant.
-        """
-        key = (device, n, k, blocksize, type, nested)
-        if key not in self._known:
-            self._known[key] = tuple(self._measured(*key))
-        return self._known[key]
+        product, layer = replacement(bitsandbytes.matmul_4bit, self), bitsandbytes.nn.Linear4bit
+        found = [
+            (bitsandbytes, "matmul_4bit", product),
+            (layer, "__call__", marking_training(layer.__call__)),
+        ]
+        self._calls = layers.calls(self) if self.vary else None
+        if self._calls is not None:
+            found += [(layer, "forward", layers.replacement(layer.forward, self._calls))]
+        return found
+
+    def warn_of_fp32(self, state) -> None:
+        """Once."""
+        if not self._has_warned and getattr(state, "quant_type", None) == "nf4":
+            self._has_warned = True
+            what = "a 4-bit layer computes in float32, for which reprolab_nf4 has no matmul"
+            then = "set bnb_4bit_compute_dtype, or Linear4bit's compute_dtype, to torch.bfloat16"
+            warnings.warn(f"{what}: {then}", stacklevel=3)
+
+    def end(self) -> None:
+        """From now on bitsandbytes computes them, for who still calls what was installed, too."""
+        self.usual = self._products = OWN
+        self._known = {}
+        if self._calls is not None:
+            self._calls.close()
 
     def way(self, A: torch.Tensor, state) -> str:
-        # Of a product by exact weights none was dequantized to another type first.
-        if self.usual == OWN or state.dtype == A.dtype:
-            n, k = state.shape
-            m = A.numel() // k
-            layer = (n, k, state.blocksize, TYPES[A.dtype], state.nested)
-            for most, fastest in self.of(self.number, A.device, *layer):
-                if m <= most:
-                    return fastest
+        """Of the product of these activations."""
+        # A product by exact weights is one by weights that were not rounded to another type first.
+        if self.usual != OWN and state.dtype != A.dtype:
+            return self.usual
+        n, k = state.shape
+        rows = A.numel() // k
+        for most, way in self.of(A.device, n, k, state.blocksize, TYPES[A.dtype], state.nested):
+            if rows <= most:
+                return way
         return self.usual
 
+    def of(self, *layer) -> tuple[tuple[int, str], ...]:
+        """Up to which number of rows which way, as in Table.ways; for more, the usual one.
+
+        `layer`: its device, n, k, block size and type, and whether its scales are nested.
+        """
+        if layer not in self._known:
+            self._known[layer] = tuple(self._measured(*layer))
+        return self._known[layer]
+
     def _measured(self, device, n, k, blocksize, type, nested) -> list[tuple[int, str]]:
-        found = capability(device) if self._products != DEQUANTIZE else None
+        found = capability(device) if self._products in ("fastest", "exact") else None
         table = self._table
         if found and (table is None or table.compute_capability != found):
             table = recorded(torch.cuda.get_device_name(device), found)
@@ -218,8 +317,8 @@ class Always(Ways):
         super().__init__(library, way, None)
         self.usual = way
 
-    def of(self, *_):
-        return ()
+    def way(self, *_):
+        return self.usual
 
 
 def capability(device: torch.device) -> str:
@@ -257,53 +356,47 @@ def read_offset(offset: torch.Tensor) -> float:
 def replacement(own, ways: Ways):
     """bitsandbytes' matmul_4bit, but that `ways` decides how products are computed.
 
-    Training, FP4, fp32, codes in its layout for CPUs, and what is amiss stay `own`.
+    Training, layers in training mode, FP4, fp32, codes in its layout for CPUs, and what is amiss
+    stay `own`.
     """
-    global _library
-    _library = ways.library
+    global _library, _dispatch
+    _library, _dispatch = ways.library, (own, ways)
     settled = SettledWeights()
     # Without it, square weights are transposed only where the codes are given as a row.
     always_transposes = knows_fused_products()
 
     def matmul_4bit(A, B, quant_state, out=None, bias=None):
-        if out is not None or not is_ours(A, quant_state, bias):
+        if out is not None or _training.is_on or not is_ours(A, quant_state, bias):
+            if A.dtype == torch.float32 and not is_recorded(A):
+                ways.warn_of_fp32(quant_state)
             return own(A, B, quant_state, out=out, bias=bias)
         n, k = quant_state.shape
         if not always_transposes and n == k and B.shape[0] != 1:
             return own(A, B, quant_state, bias=bias)
-        way = ways.way(A, quant_state)
+        if ways.vary and is_recorded(A):
+            return recorded_product(A, B, quant_state, bias)
+        way = ways.way(A, quant_state) if ways.vary else ways.usual
         if way == OWN:
             return own(A, B, quant_state, bias=bias)
         if way == DEQUANTIZE:
-            # As a column, so that a transposed view of the codes gives the matrix itself.
-            weight = functional.dequantize_4bit(B.data.view(-1, 1), quant_state)
-            return torch.nn.functional.linear(A, weight.to(A.dtype), bias)
-        if is_recorded(A):
-            # What is recorded may run with other weights, whose nested scales have another offset.
-            codes, scales = B.data.view(-1, 1), scales_of(quant_state)
-            if not fits(A.device, quant_state, codes, scales):
-                return own(A, B, quant_state, bias=bias)
-            return operator(way, A, codes, n, scales, quant_state.blocksize, bias)
+            return dequantized(A, B.view(-1, 1), quant_state, bias)
         with torch._C.DisableTorchFunctionSubclass():  # that of bitsandbytes' parameters is slow
             codes = B.detach()
-        if not quant_state.nested:
-            weights, more = [codes, quant_state.absmax], (None, None, 0.0, 0)
-        else:
-            second = quant_state.state2
-            weights = [codes, second.absmax, quant_state.absmax, second.code]
-            more = (*weights[2:], read_offset(quant_state.offset), second.blocksize)
+        arrays, more = arrays_of(codes, quant_state), (None, None, 0.0, 0)
+        if quant_state.nested:
+            more = (*arrays[2:], read_offset(quant_state.offset), quant_state.state2.blocksize)
         sizes = (n, k, quant_state.blocksize, more[-1])
-        are_settled = codes.get_device() == A.get_device() and settled.has(sizes, weights)
-        if not are_settled and not fits(A.device, quant_state, *weights):
+        are_settled = codes.get_device() == A.get_device() and settled.has(sizes, arrays)
+        if not are_settled and not fits(A.device, quant_state, *arrays):
             return own(A, B, quant_state, bias=bias)
-        given = (weights[1], quant_state.blocksize, bias, *more, are_settled)
+        given = (arrays[1], quant_state.blocksize, bias, *more, are_settled)
         try:
             product = multiply(way, A, codes, n, *given)
         except NoCodeError as error:
             give_up(error)
             return own(A, B, quant_state, bias=bias)
         if not are_settled:
-            settled.add(sizes, weights)
+            settled.add(sizes, arrays)
         return product
 
     return matmul_4bit
@@ -338,6 +431,13 @@ def scales_of(state) -> torch.Tensor:
     if not state.nested:
         return state.absmax
     return functional.dequantize_blockwise(state.absmax, state.state2) + state.offset
+
+
+def arrays_of(codes, state) -> list[torch.Tensor]:
+    """What kernels read: codes and scales, and of nested scales the codes and their map."""
+    if not state.nested:
+        return [codes, state.absmax]
+    return [codes, state.state2.absmax, state.absmax, state.state2.code]
 
 
 def fits(device, state, codes, scales, scale_codes=None, map=None) -> bool:

@@ -2,9 +2,12 @@
 
 import ctypes
 import importlib
+import os
 import subprocess
 import sys
 import threading
+import time
+import types
 from pathlib import Path
 
 import fake_bitsandbytes
@@ -177,22 +180,157 @@ def test_of_two_installs_at_once_one_succeeds(libraries, put_bitsandbytes, calle
     assert vars(native()) == before
 
 
-def test_an_undo_during_another_leaves_the_next_install_alone(libraries, put_bitsandbytes, called):
-    class Attributes(dict):
-        """Those of bitsandbytes' object, which undo() takes what is installed from."""
-
+def test_an_undo_during_another_leaves_the_next_install_alone(
+    libraries, put_bitsandbytes, called, monkeypatch
+):
     put_bitsandbytes("0.50.2")
     import bitsandbytes
 
-    native().__dict__ = attributes = Attributes(vars(native()))
     first = reprolab_nf4.install(libraries["ours"])
-    others = While(attributes.pop, first.undo, lambda: reprolab_nf4.install(libraries["other"]))
-    attributes.pop = others
+    again = (first.undo, lambda: reprolab_nf4.install(libraries["other"]))
+    others = While(reprolab_nf4.back, *again)
+    monkeypatch.setattr(reprolab_nf4, "back", others)
     first.undo()
     others.join()
     assert others.errors == []
     for kind in ("fp16", "bf16"):
         assert called(bitsandbytes.dequantize, kind).startswith("other ")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_undo_leaves_what_others_have_put_in_the_place_of_ours(
+    version, libraries, put_bitsandbytes, called
+):
+    put_bitsandbytes(version)
+    import bitsandbytes
+
+    patched, other = c_functions.REPLACED
+    installed = reprolab_nf4.install(libraries["ours"])
+    ours, seen = vars(native())[patched], []
+    setattr(native(), patched, lambda *given: seen.append(given) or ours(*given))
+    theirs = vars(native())[patched]
+    assert called(bitsandbytes.dequantize).startswith("ours ") and len(seen) == 1
+    with pytest.warns(UserWarning, match=patched) as warned:
+        assert installed.undo() is True
+    assert len(warned) == 1 and other not in str(warned[0].message)
+    assert vars(native())[patched] is theirs
+    # What they call in turn is bitsandbytes' own by now, also where the library has no code.
+    for n in (1000, 209):
+        assert called(bitsandbytes.dequantize, n=n).startswith("bitsandbytes ")
+    assert called(bitsandbytes.dequantize, "bf16").startswith("bitsandbytes ")
+    assert len(seen) == 3
+    delattr(native(), patched)
+
+
+def test_where_others_call_ours_a_gpu_without_code_gets_bitsandbytes_own(
+    libraries, put_bitsandbytes, called
+):
+    put_bitsandbytes("0.50.2")
+    import bitsandbytes
+
+    name = c_functions.REPLACED[0]
+    reprolab_nf4.install(libraries["ours"])
+    ours = vars(native())[name]
+    setattr(native(), name, lambda *given: ours(*given))
+    with pytest.warns(UserWarning, match="no code"):
+        assert called(bitsandbytes.dequantize, n=209).startswith("bitsandbytes ")
+
+
+def test_a_fork_during_an_install_leaves_a_child_that_can_install(
+    libraries, put_bitsandbytes, monkeypatch
+):
+    put_bitsandbytes("0.50.2")
+    inside, own = threading.Event(), reprolab_nf4.Library.use
+
+    def slow(*given):
+        inside.set()
+        time.sleep(0.3)
+        return own(*given)
+
+    monkeypatch.setattr(reprolab_nf4.Library, "use", slow)
+    thread = threading.Thread(target=reprolab_nf4.install, args=(libraries["ours"],))
+    thread.start()
+    inside.wait()
+    child = os.fork()
+    if child == 0:
+        try:
+            reprolab_nf4._installed.undo()  # what was complete before the fork
+            reprolab_nf4.install(libraries["other"])
+            os._exit(0)
+        finally:
+            os._exit(1)
+    thread.join()
+    for _ in range(200):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+    assert ended == child and status == 0
+
+
+@pytest.mark.parametrize(
+    ("n", "counts"),
+    [(2**30, [2**30]), (2**31, [2**30] * 2), (2**32 + 64, [2**30] * 4 + [64]), (7, [7])],
+)
+def test_more_weights_than_an_int_counts_are_dequantized_in_parts(n, counts):
+    calls = []
+    c_functions.in_parts(lambda *given: calls.append(given))(None, 0x10, 0x20, 0x30, 64, n, 5)
+    assert [given[5] for given in calls] == counts
+    for i, (code, A, absmax, out, blocksize, _, stream) in enumerate(calls):
+        assert (code, blocksize, stream) == (None, 64, 5)
+        first = i * 2**30
+        assert (A, absmax, out) == (0x10 + first // 2, 0x20 + first // 16, 0x30 + 2 * first)
+
+
+def test_bitsandbytes_may_ask_for_more_weights_than_an_int_counts(
+    libraries, put_bitsandbytes, called
+):
+    put_bitsandbytes("0.50.2")
+    import bitsandbytes
+
+    out = ctypes.create_string_buffer(2**12)
+    with pytest.MonkeyPatch.context() as small, reprolab_nf4.install(libraries["ours"]):
+        small.setattr(c_functions, "MOST_WEIGHTS", 1024)  # or `out` would be 2 GiB
+        bitsandbytes.dequantize("fp16", 0x100, 0x200, ctypes.addressof(out), 64, 1500, 0x300)
+    second = out.raw[2048:].partition(b"\0")[0].decode()
+    assert second == "ours fp16 (nil) 0x300 0x240 64 476 0x300"
+
+
+@pytest.mark.parametrize("build", ["hip", "xpu"])
+def test_pytorch_for_other_gpus_is_refused_at_once(
+    build, libraries, put_bitsandbytes, monkeypatch, refused
+):
+    put_bitsandbytes("0.50.2")
+    torch = types.SimpleNamespace(version=types.SimpleNamespace(**{build: "6.4"}))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert "NVIDIA" in refused(reprolab_nf4.install, libraries["ours"])
+    assert reprolab_nf4._installed is None
+
+
+@pytest.mark.parametrize(
+    ("driver", "is_refused"), [(12080, True), (13000, False), (14010, False), (0, False)]
+)
+def test_a_driver_older_than_the_librarys_cuda_is_refused(
+    driver, is_refused, libraries, put_bitsandbytes, tmp_path, monkeypatch, refused
+):
+    put_bitsandbytes("0.50.2")
+    source = f"extern \"C\" int cuDriverGetVersion(int* v) {{ *v = {driver}; return 0; }}"
+    path = tmp_path / "libcuda.so.1"
+    command = ["g++", "-x", "c++", "-shared", "-fPIC", "-o", path, "-"]
+    subprocess.run(command, input=source, text=True, check=True)
+    own = ctypes.CDLL
+    driver_of = lambda name, *given: own(str(path) if name == path.name else name, *given)  # noqa: E731
+    monkeypatch.setattr(reprolab_nf4.machine, "ctypes", types.SimpleNamespace(**vars(ctypes)))
+    monkeypatch.setattr(reprolab_nf4.machine.ctypes, "CDLL", driver_of)
+    if is_refused:
+        said = refused(reprolab_nf4.install, libraries["ours"])
+        assert "12.8" in said and "13.0.88" in said and "driver" in said
+        reprolab_nf4.install(libraries["other"]).undo()  # of which nobody knows the version
+    else:
+        reprolab_nf4.install(libraries["ours"]).undo()
 
 
 def test_kernels_are_chosen_by_name(libraries, put_bitsandbytes):
@@ -262,7 +400,7 @@ NO_CUDA += (fake_bitsandbytes.WRAPPED_CPU_LIBRARY,)
 @pytest.mark.parametrize(
     ("cextension", "said"),
     [
-        *((text, "runs without its CUDA library here: nothing to replace") for text in NO_CUDA),
+        *((text, "runs without its CUDA library here: ") for text in NO_CUDA),
         ("import absent", "cannot be imported: No module named 'absent'"),
         ("raise OSError('no libcublas.so.12')", "cannot be imported: no libcublas.so.12"),
         ("raise RuntimeError('\\nno CUDA\\nhere')", "cannot be imported: no CUDA"),
@@ -274,6 +412,14 @@ def test_without_bitsandbytes_or_its_cuda_library_there_is_nothing_to_replace(
 ):
     put_bitsandbytes("0.50.2", cextension + "\n")
     assert refused(reprolab_nf4.install, libraries["ours"]).startswith(f"bitsandbytes {said}")
+
+
+def test_without_a_gpu_pytorch_is_named(libraries, put_bitsandbytes, monkeypatch, refused):
+    put_bitsandbytes("0.50.2", fake_bitsandbytes.NO_LIBRARY)
+    for is_available, said in ((False, "no NVIDIA GPU is visible"), (True, "nothing to replace")):
+        cuda = types.SimpleNamespace(is_available=lambda found=is_available: found)
+        monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
+        assert said in refused(reprolab_nf4.install, libraries["ours"])
 
 
 def test_importing_it_imports_the_standard_library_alone(tmp_path):

@@ -2,7 +2,9 @@
 
 import contextlib
 import ctypes
+import io
 import sys
+import types
 
 import pytest
 
@@ -14,9 +16,11 @@ torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
 bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
 
 import stand_in_product  # noqa: E402
+from torch._dynamo.testing import CompileCounter  # noqa: E402
 from torch._subclasses import FakeTensorMode  # noqa: E402
 from torch.distributed._functional_collectives import AsyncCollectiveTensor  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 OWN_PRODUCT = bitsandbytes.matmul_4bit
 N, K = 64, 128
@@ -47,12 +51,12 @@ def called(monkeypatch, multiplying, settled):
     calls = []
 
     def multiply(kernel, A, B, n, absmax, blocksize, bias, *more):
+        assert type(A) is torch.Tensor  # others have no memory of their own
         calls.append((kernel, A.shape[0]))
         settled.append(more[4:] == (True,))
         weight = stand_in_product.weights(A, B, n, absmax, blocksize, *more[:4])
         return torch.nn.functional.linear(A, weight, bias)
 
-    multiplying.operator.register_kernel("cpu", multiply)
     monkeypatch.setattr(multiplying, "multiply", multiply)
     monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
     monkeypatch.setattr(multiplying, "runs", lambda *given: True)
@@ -61,10 +65,12 @@ def called(monkeypatch, multiplying, settled):
     return calls
 
 
-def replace(monkeypatch, multiplying, times=TIMES):
+def replace(monkeypatch, multiplying, times=TIMES, products="fastest"):
     table = Table("a GPU", "9.0", "made up", (Layer(N, K, "fp16", False, times),))
-    ways = multiplying.Ways(None, "fastest", table)
-    monkeypatch.setattr(bitsandbytes, "matmul_4bit", multiplying.replacement(OWN_PRODUCT, ways))
+    ways = multiplying.Ways(None, products, table)
+    monkeypatch.setattr(bitsandbytes, "matmul_4bit", OWN_PRODUCT)
+    for owner, name, ours in ways.replaced(bitsandbytes):
+        monkeypatch.setattr(owner, name, ours)
 
 
 def layer(nested=False, scale=1.0, n=N):
@@ -74,7 +80,8 @@ def layer(nested=False, scale=1.0, n=N):
     with torch.no_grad():
         found.weight.mul_(scale)
     found.half().weight = found.weight.to("cpu")  # which quantizes
-    return found.requires_grad_(False)
+    found.support_avx512bf16_for_cpu = False  # whose layout of codes stays bitsandbytes' own
+    return found.requires_grad_(False).eval()
 
 
 X = torch.randn(3, K).half()
@@ -94,6 +101,148 @@ def test_compiled_layers_are_whole_graphs_that_take_the_same_ways(nested, rows, 
         assert torch.equal(compiled(x), expected)
         assert once == [(ways.get(m), m)] * (m in ways)
         assert called == once * 2
+
+
+class ByCodes(torch.nn.Module):
+    """A layer whose codes are a buffer: torch.export without strict=True fails with Params4bit."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.register_buffer("codes", layer.weight.detach().as_subclass(torch.Tensor))
+        self.state, self.bias = layer.weight.quant_state, layer.bias
+
+    def forward(self, input):
+        return bitsandbytes.matmul_4bit(input, self.codes.t(), self.state, bias=self.bias)
+
+
+def test_layers_in_training_mode_stay_bitsandbytes_own(called):
+    """Also where they run without gradients, and where their inputs need none."""
+    found, x = layer().train(), X.clone().requires_grad_()
+    expected = OWN_PRODUCT(X, found.weight.t(), found.weight.quant_state, bias=found.bias)
+    for use_reentrant in (True, False):
+        y = checkpoint(found, x, use_reentrant=use_reentrant)
+        assert torch.equal(y, expected)
+        y.sum().backward()
+    with torch.no_grad():
+        assert torch.equal(found(X), expected)
+    assert torch.equal(found(X), expected)
+    assert called == []
+    found.eval()(X)
+    assert called == [("few_rows", 3)]
+
+
+def test_a_hook_that_kept_the_forward_does_not_hide_training(called):
+    found = layer().train()
+    found.forward = found.forward  # as accelerate's hooks keep it, in the layer itself
+    with torch.no_grad():
+        found(X)
+    assert called == []
+
+
+def test_a_layer_that_fails_in_training_leaves_others_alone(called):
+    with pytest.raises(RuntimeError), torch.no_grad():
+        layer().train()(torch.zeros(3, K + 1).half())
+    layer()(X)
+    assert called == [("few_rows", 3)]
+
+
+def test_compiled_layers_may_be_in_training_mode(called):
+    found = layer().train()
+    compiled = torch.compile(found, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(X), found(X))
+    torch.testing.assert_close(compiled.eval()(X), found.eval()(X))
+
+
+def test_a_layer_that_computes_in_fp32_is_named_once(called, recwarn):
+    found = layer()
+    found(X)
+    assert not recwarn
+    found.compute_dtype = torch.float32
+    for _ in range(2):
+        found(X)
+    assert len(recwarn) == 1 and "bnb_4bit_compute_dtype" in str(recwarn[0].message)
+
+
+def exported(module, strict, rows=4):
+    """After torch.export, and as a file has it."""
+    shapes = ({0: torch.export.Dim("rows", min=1, max=256)},) if rows == "any" else None
+    args = (torch.ones(4, K).half(),)
+    program = torch.export.export(module, args, dynamic_shapes=shapes, strict=strict)
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    return program, torch.export.load(io.BytesIO(file.getvalue()))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("way", ["few_rows", DEQUANTIZE, OWN])
+@pytest.mark.parametrize("products", ["fastest", "dequantize"])
+def test_an_exported_layer_keeps_its_weights(
+    products, way, nested, strict, called, monkeypatch, multiplying
+):
+    replace(monkeypatch, multiplying, {8: {way: 1.0}}, products)
+    eager, x = layer(nested), torch.randn(4, K).half()
+    expected = eager(x)
+    for program in exported(eager if strict else ByCodes(eager), strict):
+        found = program.module()(x)
+        assert type(found) is torch.Tensor
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("nested", [False, True])
+def test_an_exported_layer_chooses_by_the_rows_it_runs_with(nested, strict, called):
+    eager = layer(nested)
+    run = exported(eager if strict else ByCodes(eager), strict, rows="any")[1].module()
+    for m in (1, 3, 16, 20, 40, 70, 256):
+        x = torch.randn(m, K).half()
+        called.clear()
+        expected, once = eager(x), list(called)
+        torch.testing.assert_close(run(x), expected)
+        assert called == once * 2
+
+
+def test_a_graph_that_varies_in_rows_is_compiled_once(called):
+    counter = CompileCounter()
+    compiled = torch.compile(layer(), fullgraph=True, backend=counter, dynamic=True)
+    for m in (3, 20, 40, 70):
+        compiled(torch.randn(m, K).half())
+    assert counter.frame_count == 1
+    assert called == [("few_rows", 3), ("many_rows", 40)]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_the_operator_checks_its_arrays_when_it_runs(nested, called, multiplying, monkeypatch):
+    """What a recorded program is given later is not what was checked when it was recorded."""
+    monkeypatch.setattr(sys.modules[__name__], "OWN_PRODUCT", lambda *a, **k: torch.zeros(0))
+    for ways in (TIMES, {8: {DEQUANTIZE: 1.0}}):
+        replace(monkeypatch, multiplying, ways)
+        weight = layer(nested).weight
+        state = weight.quant_state
+        second = state.state2 if nested else types.SimpleNamespace(absmax=None, code=None)
+        good = {
+            **{"A": X, "B": weight.data, "n": N, "absmax": state.absmax, "code": state.code},
+            **{"blocksize": 64, "dtype": torch.float16, "absmax2": second.absmax},
+            **{"code2": second.code, "offset": state.offset, "blocksize2": 256},
+        }
+        short = ("B", "absmax", "absmax2", "code2") if nested else ("B", "absmax")
+        run = torch.ops.reprolab_nf4.matmul_4bit
+        assert run(**good).shape == (3, N)
+        for name in short:
+            assert run(**good | {name: good[name][:-1]}).shape == (0,), name
+        assert run(**good | {"absmax": good["absmax"].to(torch.float64)}).shape == (0,)
+    assert [way for way, _ in called] == ["few_rows"]
+
+
+def test_a_program_that_runs_before_an_install_says_so(multiplying, monkeypatch):
+    monkeypatch.setattr(multiplying, "_dispatch", None)
+    weight = layer().weight
+    state = weight.quant_state
+    given = (X, weight.data, N, state.absmax, state.code, 64, torch.float16)
+    with pytest.raises(reprolab_nf4.DropinError, match=r"install\(\)"):
+        torch.ops.reprolab_nf4.matmul_4bit(*given)
 
 
 def test_layers_that_share_compiled_code_have_nested_scales_of_their_own(called):
@@ -137,10 +286,9 @@ def test_what_is_recorded_or_transformed_is_the_product(nested, called):
         assert product(fake.from_tensor(X)).shape == (3, N)
 
 
-def test_tensors_of_other_classes_are_not_asked_for_memory(called, multiplying, monkeypatch):
+def test_tensors_of_other_classes_are_not_asked_for_memory(called):
     found = layer()
     expected = found(X)
-    monkeypatch.setattr(multiplying, "multiply", None)
     assert torch.equal(found(AsyncCollectiveTensor(X)), expected)
     assert called == [("few_rows", 3)] * 2
 
@@ -315,10 +463,10 @@ def test_what_the_compiler_knows_of_the_operator(called, multiplying):
     weight = layer().weight
     state = weight.quant_state
     x = torch.randn(2, 3, K, dtype=torch.float16)
-    given = ("few_rows", x, weight.data, N, state.absmax, 64, None)
+    given = (x, weight.data, N, state.absmax, state.code, 64, torch.float16)
     torch.library.opcheck(multiplying.operator, given)
     meta = [t.to("meta") if isinstance(t, torch.Tensor) else t for t in given]
-    found = torch.ops.reprolab_nf4.multiply(*meta)
+    found = torch.ops.reprolab_nf4.matmul_4bit(*meta)
     assert found.shape == (2, 3, N) and found.dtype == torch.float16
 
 

@@ -54,6 +54,7 @@ def products(put_bitsandbytes, monkeypatch, tmp_path):
         return "own", out, bias
 
     bitsandbytes.matmul_4bit = own
+    bitsandbytes.nn = types.SimpleNamespace(Linear4bit=type("Linear4bit", (torch.nn.Linear,), {}))
     write(tmp_path / "sm_90.json", TIMES)
     monkeypatch.setattr(choices, "RECORDED", tmp_path)
     monkeypatch.setattr(multiplying, "functional", bitsandbytes.functional)
@@ -201,6 +202,27 @@ def test_other_formats_outputs_and_training_stay_bitsandbytes_own(
         with torch.no_grad():
             x = activations(1, K, requires_grad=True)
             assert products.matmul_4bit(x, CODES, state())[0] != "own"
+
+
+def test_layers_have_their_own_call_again_after_undo(install, products):
+    layer = products.nn.Linear4bit
+    before = dict(vars(layer))
+    with install():
+        assert layer.__call__ is not torch.nn.Linear.__call__
+    assert dict(vars(layer)) == before
+
+
+@pytest.mark.parametrize("given", ["fastest", "dequantize"])
+def test_after_undo_products_are_bitsandbytes_own_for_who_still_calls_ours(
+    given, install, products, way
+):
+    installed = install(products=given)
+    ours, own = products.matmul_4bit, []
+    products.matmul_4bit = lambda *given, **more: own.append(given) or ours(*given, **more)
+    assert way() != "own"
+    with pytest.warns(UserWarning, match="matmul_4bit"):
+        installed.undo()
+    assert way() == "own" and len(own) == 2
 
 
 def test_what_others_did_to_the_product_meanwhile(install, products):

@@ -82,7 +82,7 @@ def layer_of(nested=False, bias=False, dtype=torch.float16, n=512, k=4096):
     layer = bitsandbytes.nn.Linear4bit(
         k, n, bias=bias, compute_dtype=dtype, quant_type="nf4", compress_statistics=nested
     )
-    return layer.to(dtype).to("cuda").requires_grad_(False)
+    return layer.to(dtype).to("cuda").requires_grad_(False).eval()
 
 
 @pytest.fixture
@@ -234,6 +234,8 @@ def test_a_tuned_table_is_taken(built_library, tmp_path, monkeypatch):
 
 def test_training_is_bitsandbytes_own(only):
     layer, x = layer_of(), torch.randn((4, 4096), device="cuda").half().requires_grad_()
+    with torch.no_grad():
+        plain = layer(x)
     own = layer(x)
     own.sum().backward()
     grad, x.grad = x.grad, None
@@ -242,7 +244,11 @@ def test_training_is_bitsandbytes_own(only):
             with only(way, products):
                 found = layer(x)
                 found.sum().backward()
+                with torch.no_grad():  # as reentrant checkpoints run layers at first
+                    in_training_mode = layer.train()(x)
             assert torch.equal(found, own) and torch.equal(x.grad, grad)
+            assert torch.equal(in_training_mode, plain)
+            layer.eval()
             x.grad = None
 
 

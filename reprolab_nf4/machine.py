@@ -1,0 +1,44 @@
+"""Whether the library can run on this machine at all. Needs nothing but the standard library."""
+
+import ctypes
+import sys
+
+from reprolab_nf4.c_functions import DropinError
+
+OTHER_BUILDS = {"hip": "ROCm", "xpu": "XPU"}  # as torch.version names them
+
+
+def check(path, nvcc: str) -> None:
+    """Refuses a machine on which every call would fail, once and before anything is replaced.
+
+    `nvcc`: the CUDA version that the library at `path` was built with, or "" where it is unknown.
+    """
+    version = getattr(sys.modules.get("torch"), "version", None)
+    for name, build in OTHER_BUILDS.items():  # bitsandbytes' libraries have the same C names there
+        if getattr(version, name, None):
+            raise DropinError(f"PyTorch is built for {build} here; {path} needs an NVIDIA GPU")
+    driver = driver_version()
+    # Within a major version older drivers run programs that newer toolkits have built.
+    if nvcc and driver and driver // 1000 < int(nvcc.partition(".")[0]):
+        supported = f"{driver // 1000}.{driver % 1000 // 10}"
+        raise DropinError(
+            f"the NVIDIA driver supports CUDA {supported}, and {path} was built with CUDA {nvcc}: "
+            "update the driver, or build with an older CUDA toolkit"
+        )
+
+
+def driver_version() -> int:
+    """The latest CUDA version that the driver supports, such as 13000; 0 without a driver."""
+    version = ctypes.c_int(0)
+    try:
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return 0
+    return version.value
+
+
+def no_gpu() -> str:
+    """Why bitsandbytes has no CUDA library, where PyTorch knows; else ""."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    is_visible = cuda is None or cuda.is_available()
+    return "" if is_visible else "no NVIDIA GPU is visible to PyTorch"
