@@ -33,6 +33,7 @@ from reprolab_nf4.multiplying import (
 EXTENSION = BUILT.with_name("_layers.abi3.so")  # which CMake builds from csrc/
 MAX_ROWS = 512  # the most that a table of times has
 
+WEIGHTS = (bitsandbytes.nn.Params4bit, torch.nn.Parameter)  # as made, and as unpickled
 # Holder in csrc/layer.hpp: where a layer keeps what its product is made of.
 MODULE, PARAMETERS, WEIGHT, STATE, STATE2 = range(5)
 
@@ -85,8 +86,9 @@ class Planner:
         on_gpu = torch._C._dynamo.guards._empty_strided_cuda
         self.calls = module.Calls(
             *(self._own, self.product, torch.Tensor.__dlpack_c_exchange_api__, torch.Tensor),
-            *(bitsandbytes.nn.Params4bit, functional.QuantState, guards, torch.is_grad_enabled),
-            *(vars(torch.autograd.forward_ad), on_cpu, on_gpu, torch.uint8, MAX_ROWS),
+            *(*WEIGHTS, functional.QuantState, guards, torch.is_grad_enabled),
+            *(vars(torch.autograd.forward_ad), on_cpu, on_gpu, torch.uint8),
+            *(torch.Tensor._version.__get__, torch._C._disabled_torch_function_impl, MAX_ROWS),
         )
 
     def product(self, layer, x: torch.Tensor) -> torch.Tensor:
@@ -153,8 +155,7 @@ class Kept(NamedTuple):
         parameters = vars(layer).get("_parameters", {})
         weight, bias = parameters.get("weight"), parameters.get("bias")
         state = getattr(weight, "quant_state", None)
-        types = (type(weight), type(state))
-        if types != (bitsandbytes.nn.Params4bit, functional.QuantState):
+        if type(weight) not in WEIGHTS or type(state) is not functional.QuantState:
             return None
         if layer.weight is not weight or layer.bias is not bias:
             return None
@@ -176,8 +177,8 @@ class Kept(NamedTuple):
         return facts + [(PARAMETERS, "bias", None)] * (self.bias is None)
 
     def arrays(self) -> list[tuple]:
-        """Tensors that a product reads: holder, name, tensor, memory, its count of writes, and
-        whether it may need a gradient.
+        """Tensors that a product reads: holder, name, tensor, memory, whether writes to it are
+        counted, and whether it may need a gradient.
         """
         found = [(PARAMETERS, "weight", self.weight), (STATE, "absmax", self.state.absmax)]
         if self.state.nested:
@@ -187,7 +188,7 @@ class Kept(NamedTuple):
         if self.bias is not None:
             found += [(PARAMETERS, "bias", self.bias)]
         return [
-            (holder, name, tensor, tensor.untyped_storage(), writes_of(tensor), name == "bias")
+            (holder, name, tensor, tensor.untyped_storage(), not tensor.is_inference(), name == "bias")
             for holder, name, tensor in found
         ]
 
@@ -198,13 +199,3 @@ class Kept(NamedTuple):
     def counts_writes(self) -> bool:
         """Whether no write to the weights is missed, so that they count as settled."""
         return not any(tensor.is_inference() for tensor in self.weights())
-
-
-def writes_of(tensor: torch.Tensor) -> torch.Tensor | None:
-    """An empty tensor that shares the count of writes, Tensor._version, but not the memory."""
-    if tensor.is_inference():
-        return None
-    with torch.inference_mode(False), torch._C.DisableTorchFunctionSubclass():
-        shared = tensor.detach()
-        shared.data = shared.new_empty(0)
-    return shared

@@ -80,8 +80,8 @@ bool Calls::needs_gradient(PyObject* x, const Layer& layer, const Arrays& arrays
 
 /// Whether it is one that a plan may be of.
 bool Calls::read(PyObject* x, exchange::Tensor& view, Product& product) {
-  if (reinterpret_cast<PyObject*>(Py_TYPE(x)) != given_.tensor.get()) return false;
-  if (given_.api->read(x, &view) != 0) {
+  if (!given_.reader.is_plain(x)) return false;
+  if (given_.reader.api->read(x, &view) != 0) {
     PyErr_Clear();
     return false;
   }
@@ -108,14 +108,18 @@ Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& want
     PyErr_Clear();
     return Decision::forward;
   }
-  const Product* const product = layer->find(wanted);
+  Product* const product = layer->find(wanted);
   if (product == nullptr) {  // most numbers of rows of a prompt are never asked for again
     layer->add(wanted);
     return Decision::forward;
   }
+  if (!product->plan && product->calls_before > 1) {
+    --product->calls_before;
+    return Decision::forward;
+  }
   plan = product->plan;
-  if (plan && !layer->is_current(module, given_.classes, *given_.api, arrays)) {
-    layer->forget_products();
+  if (plan && !layer->is_current(module, given_.classes, given_.reader, arrays)) {
+    layer->change();
     layer->add(wanted);
     return Decision::forward;
   }
@@ -156,7 +160,7 @@ PyObject* Calls::call(PyObject* module, PyObject* x) {
 Ref Calls::run(Plan& plan, const exchange::Tensor& x) {
   void *stream = nullptr, *first = nullptr, *workspace = nullptr;
   if (x.shape[x.dimensions - 1] != plan.k ||
-      given_.api->current_stream(x.device.type, x.device.index, &stream) != 0) {
+      given_.reader.api->current_stream(x.device.type, x.device.index, &stream) != 0) {
     return {};
   }
   const Ref arguments = output_for(plan, x);
@@ -200,7 +204,7 @@ Ref Calls::allocate(const exchange::Device& device, PyObject* arguments, void*& 
   const Ref& function = device.type == cuda ? given_.allocate_on_gpu : given_.allocate_on_cpu;
   auto tensor = Ref::of_new(PyObject_CallObject(function.get(), arguments));
   exchange::Tensor view;
-  if (!tensor || given_.api->read(tensor.get(), &view) != 0) return {};
+  if (!tensor || given_.reader.api->read(tensor.get(), &view) != 0) return {};
   if (view.device != device) return {};
   first = view.first();
   return tensor;
@@ -240,7 +244,7 @@ bool Calls::is_bound(PyObject* module) {
   const auto known = layers_.find(module);
   Arrays arrays;
   return known != layers_.end() &&
-         known->second->is_current(module, given_.classes, *given_.api, arrays);
+         known->second->is_current(module, given_.classes, given_.reader, arrays);
 }
 
 bool Calls::bind(PyObject* module, PyObject* facts, PyObject* arrays) {
@@ -259,26 +263,25 @@ bool Calls::bind(PyObject* module, PyObject* facts, PyObject* arrays) {
     return false;
   }
   for (Py_ssize_t i = 0; i < PyList_Size(arrays); ++i) {
-    int holder, is_trainable;
-    PyObject *name, *tensor, *storage, *writes;
+    int holder, counts_writes, is_trainable;
+    PyObject *name, *tensor, *storage;
     exchange::Tensor view;
-    if (!PyArg_ParseTuple(PyList_GetItem(arrays, i), "iOOOOp", &holder, &name, &tensor, &storage,
-                          &writes, &is_trainable) ||
-        given_.api->read(tensor, &view) != 0) {
+    if (!PyArg_ParseTuple(PyList_GetItem(arrays, i), "iOOOpp", &holder, &name, &tensor, &storage,
+                          &counts_writes, &is_trainable) ||
+        given_.reader.api->read(tensor, &view) != 0) {
       return false;
     }
-    const Ref count = writes == Py_None ? Ref() : Ref::to(writes);
     PyObject* text = Py_NewRef(name);
     PyUnicode_InternInPlace(&text);
     Array array{holder,
                 Ref::of_new(text),
-                Ref::of_new(PyWeakref_NewRef(tensor, nullptr)),
+                tensor,
                 Ref::of_new(PyWeakref_NewRef(storage, nullptr)),
-                count,
+                counts_writes != 0,
                 is_trainable != 0,
                 view.first(),
-                version_of(count)};
-    if (!array.tensor || !array.storage || array.version < 0) return false;
+                counts_writes != 0 ? given_.reader.version_of(tensor) : 0};
+    if (!array.storage || array.version < 0) return false;
     new_arrays.push_back(std::move(array));
   }
   const auto layer = layer_of(module);

@@ -23,8 +23,7 @@ struct Guard {
 struct Given {
   Ref forward;   ///< bitsandbytes' Linear4bit.forward
   Ref make;      ///< the same, and plans the product: make(layer, x)
-  const exchange::Api* api;
-  Ref tensor;    ///< torch.Tensor
+  Reader reader;
   Classes classes;
   std::vector<Guard> guards;
   Ref grad_is_enabled;

@@ -1,6 +1,7 @@
 // What is known of a layer, and whether it still holds.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -14,9 +15,10 @@ namespace reprolab::layers {
 /// weight, that one's quant_state, and the state2 of nested scales.
 enum Holder { of_module, of_parameters, of_weight, of_state, of_state2, holders };
 
-/// The classes of the weight and of its states: others may compute what they hold.
+/// The classes of a weight, as bitsandbytes makes it and as it is after pickling, and of its states:
+/// others may compute what they hold.
 struct Classes {
-  Ref weight, state;
+  Ref weight, parameter, state;
 };
 
 /// That a holder has this object under a name. Compared by identity.
@@ -26,12 +28,14 @@ struct Fact {
 };
 
 /// A tensor that a holder has under a name, with its memory and the number of writes to it. It is
-/// not kept alive: a model that is deleted or moved frees its memory at once.
+/// not kept alive: a model that is deleted or moved frees its memory at once. Nor does it get a weak
+/// reference, with which torch.utils.swap_tensors would refuse it.
 struct Array {
   int holder;
   Ref name;
-  Ref tensor, storage;  ///< Weak.
-  Ref writes;           ///< An empty tensor that shares the tensor's count of writes; null: no count.
+  PyObject* tensor;     ///< By its address alone.
+  Ref storage;          ///< Weak: other memory cannot be where this is.
+  bool counts_writes;   ///< Tensors of inference mode do not.
   bool is_trainable;    ///< Whether the product has a gradient for it.
   void* first;
   long long version;
@@ -41,25 +45,45 @@ inline constexpr int max_arrays = 6;  ///< Codes, scales, the three of nested sc
 using Arrays = std::array<Ref, max_arrays>;
 
 /// Products of that number of rows, type and device: a plan, None for those that are not planned,
-/// or null for those that were asked for once.
+/// or null for those that were called a few times.
 struct Product {
   std::int64_t m;
   exchange::ElementType type;
   exchange::Device device;
   Ref plan;
+  int calls_before = 1;  ///< That are still to come before a plan is made.
 
   bool is_for(const Product& other) const {
     return m == other.m && type == other.type && device == other.device;
   }
 };
 
-/// The count of writes, or -1 with an exception; 0 where there is no count.
-inline long long version_of(const Ref& writes) {
-  static PyObject* const name = PyUnicode_InternFromString("_version");
-  if (!writes) return 0;
-  const auto version = Ref::of_new(PyObject_GetAttr(writes.get(), name));
-  return version ? PyLong_AsLongLong(version.get()) : -1;
-}
+/// What torch gives to look at tensors.
+struct Reader {
+  const exchange::Api* api;
+  Ref tensor;   ///< torch.Tensor
+  Ref version;  ///< Gets Tensor._version.
+  Ref plainly;  ///< Calls a function as if the classes of its arguments had no __torch_function__.
+
+  bool is_plain(PyObject* object) const {
+    return reinterpret_cast<PyObject*>(Py_TYPE(object)) == tensor.get();
+  }
+  /// The count of writes, or -1 with an exception.
+  long long version_of(PyObject* object) const {
+    static PyObject* const name = PyUnicode_InternFromString("_version");
+    static PyObject* const none = PyTuple_New(0);
+    Ref found;
+    if (is_plain(object)) {
+      found = Ref::of_new(PyObject_GetAttr(object, name));
+    } else {
+      const auto arguments = Ref::of_new(PyTuple_Pack(1, object));
+      if (!arguments) return -1;
+      found = Ref::of_new(PyObject_CallFunctionObjArgs(plainly.get(), version.get(), none,
+                                                       arguments.get(), nullptr));
+    }
+    return found ? PyLong_AsLongLong(found.get()) : -1;
+  }
+};
 
 class Layer {
  public:
@@ -76,6 +100,7 @@ class Layer {
   }
   /// In place of the oldest where there are many.
   void add(Product product) {
+    product.calls_before = patience_;
     constexpr std::size_t max_products = 32;
     if (products_.size() < max_products) {
       products_.push_back(std::move(product));
@@ -85,9 +110,15 @@ class Layer {
     }
   }
   void forget_products() { products_.clear(), oldest_ = 0; }
+  /// Plans are made less and less often for a layer whose weights come anew with each call.
+  void change() {
+    constexpr int max_patience = 1024;
+    forget_products();
+    patience_ = std::min(2 * patience_, max_patience);
+  }
 
   /// Whether all is as it was. Sets no exception. `found`: the arrays' tensors.
-  bool is_current(PyObject* layer, const Classes& classes, const exchange::Api& api,
+  bool is_current(PyObject* layer, const Classes& classes, const Reader& reader,
                   Arrays& found) const {
     std::array<PyObject*, holders> dictionaries{};
     if (facts.empty() || !find_holders(layer, classes, dictionaries)) return false;
@@ -97,11 +128,12 @@ class Layer {
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       const Array& array = arrays[i];
       PyObject* const tensor = item(dictionaries[array.holder], array.name.get());
-      if (tensor == nullptr || tensor != referent(array.tensor)) return false;
+      if (tensor == nullptr || tensor != array.tensor) return false;
       found[i] = Ref::to(tensor);
       exchange::Tensor view;
-      if (referent(array.storage) == nullptr || api.read(tensor, &view) != 0 ||
-          view.first() != array.first || version_of(array.writes) != array.version) {
+      if (referent(array.storage) == nullptr || reader.api->read(tensor, &view) != 0 ||
+          view.first() != array.first ||
+          (array.counts_writes && reader.version_of(tensor) != array.version)) {
         PyErr_Clear();
         return false;
       }
@@ -135,7 +167,7 @@ class Layer {
     // A dictionary of another class may give what it does not hold, as those of sharded models do.
     if (found[of_parameters] == nullptr || !PyDict_CheckExact(found[of_parameters])) return false;
     PyObject* const weights = item(found[of_parameters], weight);
-    if (!is_of(weights, classes.weight)) return false;
+    if (!is_of(weights, classes.weight) && !is_of(weights, classes.parameter)) return false;
     found[of_weight] = dictionary_of(weights);
     PyObject* const state = item(found[of_weight], quant_state);
     if (!is_of(state, classes.state)) return false;
@@ -147,6 +179,7 @@ class Layer {
 
   std::vector<Product> products_;
   std::size_t oldest_ = 0;
+  int patience_ = 1;  ///< Calls before a plan.
 };
 
 }  // namespace reprolab::layers

@@ -1,6 +1,6 @@
 # _layers.abi3.so, which layers.py loads: for CPython 3.10 and later, without PyTorch at build time. The
 # package works without it, so a machine without Python's headers builds the rest.
-find_package(Python3 3.10 COMPONENTS Development.Module)
+find_package(Python3 3.10 COMPONENTS Interpreter Development.Module)
 if(NOT Python3_Development.Module_FOUND)
   add_custom_target(reprolab_nf4_layers
     COMMAND ${CMAKE_COMMAND} -E echo "no headers of Python 3.10 or later: layers are called in Python")

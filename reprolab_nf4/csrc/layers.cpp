@@ -76,19 +76,18 @@ PyObject* close(PyObject* self, PyObject*) {
 }
 
 PyObject* new_calls(PyTypeObject* type, PyObject* arguments, PyObject*) {
-  PyObject *forward, *make, *capsule, *tensor, *weight, *state, *guards, *grad, *forward_mode;
-  PyObject *on_cpu, *on_gpu, *byte_type;
+  PyObject *forward, *make, *capsule, *tensor, *weight, *parameter, *state, *guards, *grad, *forward_mode;
+  PyObject *on_cpu, *on_gpu, *byte_type, *version, *plainly;
   long long max_rows;
-  if (!PyArg_ParseTuple(arguments, "OOOOOOO!OO!OOOL", &forward, &make, &capsule, &tensor, &weight,
-                        &state, &PyList_Type, &guards, &grad, &PyDict_Type, &forward_mode, &on_cpu,
-                        &on_gpu, &byte_type, &max_rows)) {
+  if (!PyArg_ParseTuple(arguments, "OOOOOOOO!OO!OOOOOL", &forward, &make, &capsule, &tensor, &weight,
+                        &parameter, &state, &PyList_Type, &guards, &grad, &PyDict_Type, &forward_mode, &on_cpu,
+                        &on_gpu, &byte_type, &version, &plainly, &max_rows)) {
     return nullptr;
   }
   Given given{.forward = Ref::to(forward),
               .make = Ref::to(make),
-              .api = exchange_of(capsule),
-              .tensor = Ref::to(tensor),
-              .classes = {Ref::to(weight), Ref::to(state)},
+              .reader = {exchange_of(capsule), Ref::to(tensor), Ref::to(version), Ref::to(plainly)},
+              .classes = {Ref::to(weight), Ref::to(parameter), Ref::to(state)},
               .guards = {},
               .grad_is_enabled = Ref::to(grad),
               .forward_mode = Ref::to(forward_mode),
@@ -96,7 +95,7 @@ PyObject* new_calls(PyTypeObject* type, PyObject* arguments, PyObject*) {
               .allocate_on_gpu = Ref::to(on_gpu),
               .byte_type = Ref::to(byte_type),
               .max_rows = max_rows};
-  if (given.api == nullptr) return nullptr;
+  if (given.reader.api == nullptr) return nullptr;
   for (Py_ssize_t i = 0; i < PyList_Size(guards); ++i) {
     PyObject *function, *idle;
     if (!PyArg_ParseTuple(PyList_GetItem(guards, i), "OO", &function, &idle)) return nullptr;

@@ -21,12 +21,10 @@ if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
 
 import layers_on_cpu  # noqa: E402
 from layers_on_cpu import K, N, layer  # noqa: E402
-from torch._subclasses import FakeTensorMode  # noqa: E402
-from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.overrides import TorchFunctionMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from reprolab_nf4 import layers, multiplying  # noqa: E402
+from reprolab_nf4 import layers  # noqa: E402
 
 OWN = bitsandbytes.nn.Linear4bit.forward
 CASES = Path(__file__).resolve().parents[2] / "docs/drop-in-cases.md"
@@ -79,8 +77,8 @@ def same(found, expected):
 
 
 def called(counts, call, expected_call=None):
-    """What the library was asked for by a call, whose output is that of bitsandbytes' forward."""
-    expected = (expected_call or call)() if expected_call else None
+    """What the library was asked for by a call, whose output is that of the other."""
+    expected = expected_call() if expected_call else None
     counts.look()
     found = call()
     seen = counts.look()
@@ -165,7 +163,6 @@ NOT_PLANNED = {
     "more than 8 dimensions": lambda one, x: one(x.view(*[1] * 8, *x.shape)).view(-1, N),
     "vmap": lambda one, x: torch.vmap(one)(x[:, None])[:, 0],
     "jit trace": lambda one, x: torch.jit.trace(one, x, check_trace=False)(x),
-    "make_fx": lambda one, x: make_fx(one)(x)(x),
 }
 
 
@@ -182,10 +179,7 @@ def test_compiled_layers_are_whole_graphs_of_todays_path(counts):
     torch.compiler.reset()
     one, x = planned(bias=True), inputs()
     compiled = torch.compile(one, fullgraph=True, backend="aot_eager")
-    multiplying.operator.register_kernel("cpu", multiplying.multiply)
     assert called(counts, lambda: compiled(x), lambda: OWN(one, x)) == TODAY
-    with pytest.raises(RuntimeError), FakeTensorMode():
-        one(x)
 
 
 def test_gradients_are_todays(counts):
@@ -207,6 +201,17 @@ def test_gradients_are_todays(counts):
     assert taken(counts, one, trained.detach()) == PLANNED
 
 
+def test_training_mode_is_todays(counts):
+    one, x = planned(), inputs()
+    one.train()
+    for _ in range(3):
+        assert called(counts, lambda: one(x)) == {}
+    one.eval()
+    for _ in range(8):
+        one(x)
+    assert taken(counts, one, x) == PLANNED
+
+
 def test_other_types_are_todays(counts):
     one = planned()
     single = inputs(dtype=torch.float32)
@@ -226,10 +231,11 @@ def test_empty_and_wrong_inputs_are_todays(counts):
     assert one(inputs(0)).shape == (0, N)
     for _ in range(3):
         with pytest.raises(RuntimeError):
-            one(inputs(k=K // 2))
+            one(inputs(k=K // 4))
     with pytest.raises(TypeError):
         one()
-    assert same(one(x=inputs(1)), one.forward(inputs(1))) is not None
+    x = inputs(1)
+    assert same(one(x=x), OWN(one, x))
     assert taken(counts, one, inputs()) == PLANNED
 
 
@@ -298,7 +304,7 @@ def scales_in_place(one):
 
 def other_block_size(one):
     state = one.weight.quant_state
-    state.blocksize, state.absmax = 32, state.absmax.repeat_interleave(2).contiguous()
+    state.blocksize, state.absmax = 32, 2 * state.absmax.repeat_interleave(2)
 
 
 def other_bias(one):
@@ -364,30 +370,31 @@ def test_weights_that_are_no_parameters_are_todays(counts):
     weight = sharded.weight
     del sharded._parameters["weight"]
     object.__setattr__(sharded, "weight", weight)
-    parametrized = planned()
-    torch.nn.utils.parametrize.register_parametrization(
-        parametrized, "bias", torch.nn.Identity()
-    ) if parametrized.bias is not None else None
+    parametrized = planned(bias=True)
+    torch.nn.utils.parametrize.register_parametrization(parametrized, "bias", torch.nn.Identity())
     fetched = planned()
     fetched._parameters = type("Fetching", (dict,), {})(fetched._parameters)
-    plain = planned()
-    plain._parameters["weight"] = torch.nn.Parameter(plain.weight.data, requires_grad=False)
-    plain._parameters["weight"].quant_state = fetched.weight.quant_state
-    for one in (sharded, fetched, plain):
+    subclassed = planned()
+    weight = type("Sharded", (bitsandbytes.nn.Params4bit,), {})(subclassed.weight.data)
+    weight.quant_state = subclassed.weight.quant_state
+    subclassed.weight = weight
+    for one in (sharded, parametrized, fetched, subclassed):
         for _ in range(3):
             assert taken(counts, one, x).get("times_run", 0) == 0
 
 
-def test_offloaded_weights_are_todays(counts):
+def test_offloaded_weights_are_mostly_todays(counts):
     """Those that come for each call, and are gone between the calls."""
     one, x = layer(), inputs()
     kept = one.weight
-    for _ in range(4):
+    planned_again = 0
+    for _ in range(100):
         one.weight = torch.nn.Parameter(torch.empty(1, device="meta"), requires_grad=False)
         one.weight = bitsandbytes.nn.Params4bit(
             kept.data.clone(), requires_grad=False, quant_state=kept.quant_state, bnb_quantized=True
         )
-        assert taken(counts, one, x).get("times_run", 0) == 0
+        planned_again += taken(counts, one, x).get("times_run", 0)
+    assert planned_again <= 7  # less and less often
 
 
 def test_copies_have_plans_of_their_own(counts):
@@ -462,7 +469,7 @@ def test_inference_mode_is_planned(counts):
 def test_a_failed_run_is_todays(counts):
     one, x = planned(), inputs()
     counts.library.fail_next_run(2)
-    assert called(counts, lambda: one(x), None) == TODAY
+    assert called(counts, lambda: one(x)) == TODAY
     assert taken(counts, one, x) == PLANNED
 
 
@@ -539,22 +546,47 @@ def test_without_the_extension_all_is_todays(built, monkeypatch, tmp_path):
         assert taken(counts, one, x) == TODAY
 
 
-def test_lora_merges_are_seen(counts):
+@pytest.fixture
+def tuned():
+    """A layer with an adapter of PEFT's, and that layer."""
     peft = pytest.importorskip("peft", reason="NOT TESTED, no peft")
-    model = torch.nn.Sequential(layer())
     config = peft.LoraConfig(target_modules=["0"], r=4, init_lora_weights=False)
-    tuned = peft.get_peft_model(model, config).eval()
-    base = tuned.base_model.model[0].base_layer
+    model = torch.nn.Sequential(layer())
+    model.is_loaded_in_4bit = True
+    found = peft.get_peft_model(model, config).eval()
+    return found, found.base_model.model[0]
+
+
+def test_lora_around_a_layer_is_planned(counts, tuned):
+    model, adapter = tuned
     x = inputs()
-    for _ in range(3):
-        tuned(x)
+    model(x), model(x)
     counts.look()
-    tuned(x)
-    assert counts.look() == PLANNED and taken(counts, base, x) == PLANNED
+    model(x)
+    assert counts.look() == PLANNED and taken(counts, adapter.base_layer, x) == PLANNED
 
 
-def any_change(generator, one):
-    return generator.choice([change for change in CHANGES if change not in (other_bias, no_bias, bias_in_place)] if one.bias is None else CHANGES)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_lora_merges_are_seen(counts, tuned, monkeypatch):
+    model, adapter = tuned
+    base, x = adapter.base_layer, inputs()
+    base(x), base(x), base(x)
+    for change in (adapter.merge, adapter.unmerge):
+        before = base(x)
+        change()
+        assert taken(counts, base, x) == TODAY
+        assert not torch.equal(base(x), before)
+        for _ in range(5):
+            base(x)
+        assert taken(counts, base, x) == PLANNED
+
+
+BIAS_CHANGES = (other_bias, no_bias, bias_in_place)
+
+
+def change_at_random(generator, one):
+    changes = [c for c in CHANGES if one.bias is not None or c not in BIAS_CHANGES]
+    generator.choice(changes)(one)
 
 
 def test_a_thousand_random_operations_have_the_bits_of_bitsandbytes_forward(counts):
@@ -567,7 +599,7 @@ def test_a_thousand_random_operations_have_the_bits_of_bitsandbytes_forward(coun
         x = inputs(generator.choice([1, 1, 1, 4, 16, 20]))
         what = generator.random()
         if what < 0.04 and not ones[i].weight.quant_state.nested:
-            any_change(generator, ones[i])(ones[i])
+            change_at_random(generator, ones[i])
         elif what < 0.06:
             ones[i] = copy.deepcopy(ones[i])
         elif what < 0.12:
