@@ -5,6 +5,7 @@ import ctypes
 import io
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +61,9 @@ def called(monkeypatch, multiplying, settled):
     monkeypatch.setattr(multiplying, "multiply", multiply)
     monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
     monkeypatch.setattr(multiplying, "runs", lambda *given: True)
+    from reprolab_nf4 import layers
+
+    monkeypatch.setattr(layers, "EXTENSION", Path("none"))  # no call is planned
     replace(monkeypatch, multiplying)
     torch.compiler.reset()
     return calls
