@@ -44,6 +44,18 @@ if not BUILT.is_file():
 PRODUCTS = ("fastest", "exact", "dequantize", "bitsandbytes")
 
 
+def __getattr__(name: str) -> str:
+    """__version__: a checkout's, or that of what pip installed. Asked for rarely, so found late."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    sources = Path(__file__).resolve().parents[1] / "CMakeLists.txt"
+    if sources.is_file():
+        found = re.search(r"project\(reprolab VERSION ([0-9.]+)", sources.read_text())
+        if found:
+            return found[1]
+    return importlib.import_module("importlib.metadata").version("reprolab-nf4")
+
+
 class Library:
     """The C functions of libreprolab_nf4.so, or of another library that has bitsandbytes' names.
 
@@ -236,6 +248,7 @@ def install(
     kernel: str | None = None,
     products: str = "fastest",
     table: str | PathLike | None = None,
+    compile_generate: bool = True,
 ) -> Installed:
     """Lets bitsandbytes call `library` for NF4 weights: to dequantize them to fp16 or bf16, and to
     multiply by them.
@@ -252,6 +265,9 @@ def install(
       dequantize    dequantizes, then multiplies, as bitsandbytes did up to 0.49 for more than one
                     token
       bitsandbytes  as bitsandbytes chooses
+    `compile_generate`: whether transformers' generate(cache_implementation="static") compiles 4-bit
+    models as it does others. Not with `products="bitsandbytes"`.
+
     Training stays bitsandbytes' own: layers in training mode, and what needs a gradient. On a GPU
     that the library has no code for, the first call warns and gives bitsandbytes all its own
     functions back.
@@ -262,18 +278,22 @@ def install(
     global _installed
     if not isinstance(products, str) or products not in PRODUCTS:
         raise DropinError(f"products: give one of {', '.join(PRODUCTS)}, not {shown(products)}")
-    from reprolab_nf4 import choices
+    if type(compile_generate) is not bool:
+        raise DropinError(f"compile_generate: give True or False, not {shown(compile_generate)}")
+    from reprolab_nf4 import choices, generate
 
     times = None if table is None else choices.read(table)
     # Before the lock: an import may wait for another thread's, which may wait for this lock.
     loaded, native = Library(library), native_library()
     machine.check(loaded.path, loaded.built()[0])
+    compiled = generate.replaced() if compile_generate and products != "bitsandbytes" else []
     with _lock:
         if _installed is not None:
             raise DropinError(f"{_installed.library.path} is already installed; undo() that first")
         ways = ways_of(loaded, products, times)
         replaced = [(native, name, or_own(native, name, loaded)) for name in REPLACED]
-        replaced += [] if ways is None else ways.replaced(importlib.import_module("bitsandbytes"))
+        if ways is not None:
+            replaced += ways.replaced(importlib.import_module("bitsandbytes")) + compiled
         if kernel is not None or loaded.kernels():
             loaded.use(kernel)
         _installed = Installed(loaded, replaced, ways)
@@ -378,7 +398,5 @@ def native_library():
             library[name]  # looked up in a CDLL; an attribute would stay there
     except (TypeError, AttributeError) as error:
         why = machine.no_gpu() or "nothing to replace"
-        raise DropinError(
-            f"bitsandbytes runs without its CUDA library here: {why}"
-        ) from error
+        raise DropinError(f"bitsandbytes runs without its CUDA library here: {why}") from error
     return native

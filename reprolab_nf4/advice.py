@@ -33,7 +33,8 @@ class Shape:
     columns: int
     block_size: int
     nested: bool
-    output: str
+    output: str  # of dequantization
+    compute: str = ""  # the type of activations and products, where it is not the same
 
     @property
     def text(self) -> str:
@@ -104,7 +105,11 @@ def text(
     step, prompt = phases
     layers = sum(step.counts.values())
     weights = sum(n * s.rows * s.columns for s, n in step.counts.items())
-    lines = [f"{name}: {layers} layers in NF4, {weights / 1e9:.2f} billion weights", ""]
+    lines = [f"{name}: {layers} layers in NF4, {weights / 1e9:.2f} billion weights"]
+    if slow := sum(n for shape, n in step.counts.items() if shape.compute == "float32"):
+        lines += [f"{slow} of them compute in float32, for which there are no products here: set"]
+        lines += ["bnb_4bit_compute_dtype=torch.bfloat16 in BitsAndBytesConfig."]
+    lines += [""]
     lines += [f"  {kernel}: left out: {why}" for kernel, why in refused.items()]
     if not kernels:
         lines += ["No kernel gives bitsandbytes' own output here: keep what you have."]

@@ -30,11 +30,11 @@ from reprolab_nf4.multiplying import (
     read_offset,
 )
 
-EXTENSION = BUILT.with_name("_layers.abi3.so")  # which CMake builds from csrc/
+EXTENSION = BUILT.with_name("_layers.abi3.so")  # which CMake builds from csrc/layers/
 MAX_ROWS = 512  # the most that a table of times has
 
 WEIGHTS = (bitsandbytes.nn.Params4bit, torch.nn.Parameter)  # as made, and as unpickled
-# Holder in csrc/layer.hpp: where a layer keeps what its product is made of.
+# Holder in csrc/layers/layer.hpp: where a layer keeps what its product is made of.
 MODULE, PARAMETERS, WEIGHT, STATE, STATE2 = range(5)
 
 

@@ -24,6 +24,7 @@ from reprolab_nf4.c_functions import shown
 SAMPLES = 7
 SEED = 1  # of their order
 CACHES = 3  # as large as so many are the codes in turn, so that a product finds its own in none
+MOST_COPIES = 1024  # of a layer so small that more would take longer than they are worth
 SHORTEST_US = 2000  # of a sample
 PROMPT_TOKENS = 50  # the median of GSM8K's questions
 ROWS = tuple(2**i for i in range(10))  # of a table
@@ -112,12 +113,17 @@ def layers_of(gpu: Any, model: torch.nn.Module) -> dict[Shape, Weights]:
             continue
         state = getattr(layer.weight, "quant_state", None)
         if getattr(state, "quant_type", None) == "nf4" and layer.weight.device.type == gpu.kind:
-            output = str(state.dtype).removeprefix("torch.")
-            shape = Shape(*state.shape, state.blocksize, state.nested, output)
+            output, compute = name_of(state.dtype), name_of(layer.compute_dtype or state.dtype)
+            compute = "" if compute == output else compute
+            shape = Shape(*state.shape, state.blocksize, state.nested, output, compute)
             found.setdefault(shape, []).append((layer.weight.data, state))
     if not found:
         raise reprolab_nf4.DropinError("model: has no layers in NF4 on a GPU; load it there first")
     return found
+
+
+def name_of(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def weights_in(gpu: Any, shape: Shape, layers: Weights) -> Weights:
@@ -130,8 +136,9 @@ def weights_in(gpu: Any, shape: Shape, layers: Weights) -> Weights:
 
 
 def copies_needed(gpu: Any, shape: Shape) -> int:
-    """So many that a copy has left the cache before it is used again."""
-    return max(2, 1 + CACHES * gpu.l2_bytes() // max(1, shape.rows * shape.columns // 2))
+    """So many that a copy has left the cache before it is used again, where that ends."""
+    count = 1 + CACHES * gpu.l2_bytes() // max(1, shape.rows * shape.columns // 2)
+    return min(max(2, count), MOST_COPIES)
 
 
 def advice(
@@ -204,7 +211,7 @@ def all_products(
     shape: Shape, weights: Weights, size: int, multiply: Callable[..., torch.Tensor]
 ) -> Callable[[], None]:
     codes, state = weights[0]
-    x = torch.ones((size, shape.columns), dtype=state.dtype, device=codes.device)
+    x = torch.ones((size, shape.columns), dtype=computed_in(shape, state), device=codes.device)
 
     @torch.no_grad()
     def products() -> None:
@@ -212,6 +219,10 @@ def all_products(
             multiply(x, codes.t(), quant_state=state)
 
     return products
+
+
+def computed_in(shape: Shape, state: Any) -> torch.dtype:
+    return getattr(torch, shape.compute) if shape.compute else state.dtype
 
 
 def in_turn(
@@ -244,15 +255,17 @@ def tune(
     """
     layers, gpus = [], set()
     refused: dict[str, str] = {}
-    types = {str(dtype).removeprefix("torch."): name for dtype, name in multiplying.TYPES.items()}
-    shapes = [shape for shape in shapes if shape.output in types]
+    types = {name_of(dtype): name for dtype, name in multiplying.TYPES.items()}
+    type_of = {shape: types.get(shape.compute or shape.output) for shape in shapes}
+    shapes = [shape for shape in shapes if type_of[shape]]
     if not shapes:
-        raise reprolab_nf4.DropinError("model: has no layers whose weights were fp16 or bf16")
+        set_it = "set bnb_4bit_compute_dtype=torch.bfloat16"
+        raise reprolab_nf4.DropinError(f"model: no layer computes in fp16 or bf16; {set_it}")
     with reprolab_nf4.install(products="bitsandbytes") as installed:
         for done, shape in enumerate(shapes):
             begin(done, shape)
             weights = weights_of(shape)
-            device, type = weights[0][0].device, types[shape.output]
+            device, type = weights[0][0].device, type_of[shape]
             with torch.cuda.device_of(weights[0][0]):
                 gpus.add((gpu.name(), multiplying.capability(device)))
                 if len(gpus) > 1:
@@ -283,7 +296,8 @@ def wrong_kernels(
     exact = copy.copy(state)
     exact.dtype = torch.float32  # by a kernel of bitsandbytes
     in_fp32 = functional.dequantize_4bit(codes, exact).view(shape.rows, shape.columns)
-    x = bounds.activations(ROWS[-1], shape.columns, codes.device, state.dtype)
+    dtype = computed_in(shape, state)
+    x = bounds.activations(ROWS[-1], shape.columns, codes.device, dtype)
     offset = float(state.offset) if state.nested else 0.0
     allowed, refused = bounds.interval(x, in_fp32, in_fp32.abs(), offset), {}
     for kernel in library.products():

@@ -4,9 +4,7 @@ has as the fastest. Needs torch and bitsandbytes.
 
 import contextlib
 import functools
-import threading
 import warnings
-import weakref
 from collections.abc import Callable
 
 import torch
@@ -15,6 +13,8 @@ from bitsandbytes import functional
 from reprolab_nf4 import Library, give_up
 from reprolab_nf4.c_functions import DropinError, NoCodeError
 from reprolab_nf4.choices import DEQUANTIZE, EXACT, OWN, Table, recorded
+from reprolab_nf4.settled import SettledWeights, is_capturing
+from reprolab_nf4.training import marking_training, training
 
 TYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 NO_CHANGE = contextlib.nullcontext()
@@ -122,33 +122,6 @@ def dequantized(A, codes, state, bias) -> torch.Tensor:
     return torch.nn.functional.linear(A, weight.to(A.dtype), bias)
 
 
-class Training(threading.local):
-    """Whether this thread is inside of a layer in training mode. Reentrant checkpoints run such
-    layers without gradients at first, where their activations look like those of inference.
-    """
-
-    is_on = False
-
-
-_training = Training()
-
-
-def marking_training(own_call: Callable) -> Callable:
-    """Linear4bit's __call__, and not its forward, which hooks of accelerate may have kept."""
-
-    @functools.wraps(own_call)
-    def call(self, *given, **by_name):
-        if not self.training:
-            return own_call(self, *given, **by_name)
-        _training.is_on = True
-        try:
-            return own_call(self, *given, **by_name)
-        finally:
-            _training.is_on = False
-
-    return call
-
-
 def is_recorded(A: torch.Tensor) -> bool:
     """Whether a call's operators are recorded or transformed, so that it must be one; what is a
     tensor of a class of its own, such as a collective's that has not ended, does so as well.
@@ -188,45 +161,6 @@ def workspace_bytes(library, device, *product) -> int:
     return library.workspace(*product)
 
 
-class SettledWeights:
-    """Codes and scales that a product of ours was enqueued with, of the same sizes, in the memory
-    that they still have and with no write since that PyTorch counts (Tensor._version).
-
-    That product waited for all before it, and so for what wrote them, so that later products on its
-    stream need not; on another stream, such as a capture's, what makes the first use there wait for
-    them still does. (Not behind a writer there that lets the next launch begin before it has
-    written; PyTorch's kernels do not.) A write that PyTorch does not count, such as one to `.data`,
-    by address or by the replay of a graph, must be synchronized with before the next product.
-    """
-
-    def __init__(self):
-        # By the address of the codes, and the sizes: of the matrix and of its blocks.
-        self._known: dict[tuple[int, ...], list] = {}
-
-    def has(self, sizes: tuple[int, ...], weights: list[torch.Tensor]) -> bool:
-        known = self._known.get((weights[0].data_ptr(), *sizes), ())
-        for array, (memory, place, writes) in zip(weights, known, strict=False):
-            if memory() is not array.untyped_storage() or not array.is_contiguous():
-                return False
-            if array.data_ptr() != place or array._version != writes:
-                return False
-        return len(known) == len(weights)
-
-    def add(self, sizes: tuple[int, ...], weights: list[torch.Tensor]) -> None:
-        # A captured product has not run; writes to inference tensors are not counted.
-        if is_capturing(weights[0]) or any(array.is_inference() for array in weights):
-            return
-        self._known[weights[0].data_ptr(), *sizes] = [
-            (weakref.ref(array.untyped_storage()), array.data_ptr(), array._version)
-            for array in weights
-        ]
-
-
-def is_capturing(tensor: torch.Tensor) -> bool:
-    with torch.cuda.device_of(tensor):
-        return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
-
-
 class Ways:
     """Which way multiplies by a layer's weights: in install()'s words, those of `products`."""
 
@@ -235,7 +169,7 @@ class Ways:
         self.library, self._products, self._table = library, products, table
         self._known: dict = {}
         self._has_warned, self._calls = False, None
-        # Otherwise all products are in the usual way, of which bitsandbytes' operators are recorded.
+        # If not, all are in the usual way, of which bitsandbytes' own operators are recorded.
         self.vary = products != DEQUANTIZE
 
     def replaced(self, bitsandbytes) -> list[tuple]:
@@ -366,7 +300,7 @@ def replacement(own, ways: Ways):
     always_transposes = knows_fused_products()
 
     def matmul_4bit(A, B, quant_state, out=None, bias=None):
-        if out is not None or _training.is_on or not is_ours(A, quant_state, bias):
+        if out is not None or training.is_on or not is_ours(A, quant_state, bias):
             if A.dtype == torch.float32 and not is_recorded(A):
                 ways.warn_of_fp32(quant_state)
             return own(A, B, quant_state, out=out, bias=bias)

@@ -44,5 +44,7 @@ def read(folder: Path) -> list[Shape]:
         name, shape = found.pop("name"), found.pop("shape")
         if len(shape) != 2:
             raise InputError(f"{given}: {name}: is no matrix, and no layer of a model")
-        layers.append(Shape(*shape, **found))
+        compute = how.get("bnb_4bit_compute_dtype") or "float32"  # as transformers takes it
+        compute = "" if compute == found["output"] else compute
+        layers.append(Shape(*shape, **found, compute=compute))
     return layers

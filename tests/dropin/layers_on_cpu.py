@@ -1,89 +1,79 @@
-"""bitsandbytes' layers on the CPU as if it were a GPU: what install() puts under them is a library that
-multiplies on the CPU, and the extension in C of this checkout.
-"""
+"""bitsandbytes' layers on the CPU, which is the GPU here, with products that a table chooses."""
 
-import contextlib
-import ctypes
-import os
-import subprocess
-import sysconfig
 from pathlib import Path
 
-import bitsandbytes
-import torch
+import pytest
 
-import reprolab_nf4
-from reprolab_nf4 import choices, layers, multiplying
+from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
 
-ROOT = Path(__file__).resolve().parents[2]
+torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
+bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
+
+import stand_in_product  # noqa: E402
+
+OWN_PRODUCT = bitsandbytes.matmul_4bit
 N, K = 64, 128
-WAYS = {8: {"few_rows": 1.0}, 16: {"many_rows": 1.0}, 32: {choices.OWN: 1.0}}
+TIMES = {
+    8: {"few_rows": 1.0},
+    16: {OWN: 1.0},
+    32: {DEQUANTIZE: 1.0},
+    64: {"many_rows": 1.0},
+}
 
 
-def compile_extension(folder: Path) -> Path:
-    """As CMakeLists.txt does, which needs nvcc for what is beside it."""
-    made = folder / layers.EXTENSION.name
-    headers = sysconfig.get_paths()["include"]
-    options = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    sources = [ROOT / "reprolab_nf4/csrc" / name for name in ("layers.cpp", "calls.cpp")]
-    command = ["g++", *options, "-I", ROOT, "-I", headers, "-o", made, *sources]
-    subprocess.run(command, check=True)
-    return made
+@pytest.fixture(name="multiplying")
+def put_multiplying():
+    from reprolab_nf4 import multiplying
+
+    return multiplying
 
 
-def compile_library(folder: Path) -> Path:
-    made = folder / "libcpu.so"
-    source = Path(__file__).with_name("cpu_library.cpp")
-    subprocess.run(["g++", "-std=c++20", "-O2", "-shared", "-fPIC", "-o", made, source], check=True)
-    return made
+@pytest.fixture(name="settled")
+def put_settled():
+    """What each of the operator's calls said of its weights."""
+    return []
 
 
-def put_cpu_in_place_of_gpu(monkeypatch, extension: Path) -> None:
-    class Native:
-        """In place of bitsandbytes' CUDA library."""
+@pytest.fixture(name="called")
+def put_called(monkeypatch, multiplying, settled):
+    """The operator's calls, once bitsandbytes' product is replaced. The CPU is the GPU here."""
+    from reprolab_nf4 import layers
 
-    native = Native()
-    monkeypatch.setattr(layers, "EXTENSION", extension)
-    monkeypatch.setattr(reprolab_nf4, "native_library", lambda: native)
+    calls = []
+
+    def multiply(kernel, A, B, n, absmax, blocksize, bias, *more):
+        assert type(A) is torch.Tensor  # others have no memory of their own
+        calls.append((kernel, A.shape[0]))
+        settled.append(more[4:] == (True,))
+        weight = stand_in_product.weights(A, B, n, absmax, blocksize, *more[:4])
+        return torch.nn.functional.linear(A, weight, bias)
+
+    monkeypatch.setattr(multiplying, "multiply", multiply)
     monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
     monkeypatch.setattr(multiplying, "runs", lambda *given: True)
-    monkeypatch.setattr(multiplying, "stream_of", lambda tensor: 0)
-    for module in (multiplying, layers):
-        monkeypatch.setattr(module, "on_device_of", lambda tensor: contextlib.nullcontext())
+    monkeypatch.setattr(layers, "EXTENSION", Path("none"))  # no call is planned
+    replace(monkeypatch, multiplying)
+    torch.compiler.reset()
+    return calls
 
 
-def table(path: Path, ways=WAYS, n: int = N, k: int = K) -> Path:
-    layer = choices.Layer(n, k, "fp16", False, ways)
-    choices.write(path, choices.Table("a GPU", "9.0", "made up", (layer,)))
-    return path
+def replace(monkeypatch, multiplying, times=TIMES, products="fastest"):
+    table = Table("a GPU", "9.0", "made up", (Layer(N, K, "fp16", False, times),))
+    ways = multiplying.Ways(None, products, table)
+    monkeypatch.setattr(bitsandbytes, "matmul_4bit", OWN_PRODUCT)
+    for owner, name, ours in ways.replaced(bitsandbytes):
+        monkeypatch.setattr(owner, name, ours)
 
 
-class Counts:
-    """What the library was asked for since the last look."""
-
-    def __init__(self, library: Path):
-        self.library = ctypes.CDLL(os.fspath(library))
-        self._before = self._all()
-
-    def _all(self) -> dict[str, int]:
-        names = ("times_multiplied", "times_run", "runs_of_settled_weights", "runs_with_workspace")
-        return {name: getattr(self.library, name)() for name in names}
-
-    def look(self) -> dict[str, int]:
-        now = self._all()
-        found = {name: now[name] - before for name, before in self._before.items()}
-        self._before = now
-        return {name: count for name, count in found.items() if count}
-
-    def alive(self) -> int:
-        return self.library.plans_alive()
-
-
-def layer(nested=False, bias=False, dtype=torch.bfloat16, n=N, k=K, kind="nf4", **more):
+def layer(nested=False, scale=1.0, n=N):
     found = bitsandbytes.nn.Linear4bit(
-        k, n, bias=bias, compute_dtype=dtype, quant_type=kind, compress_statistics=nested, **more
+        K, n, compute_dtype=torch.float16, quant_type="nf4", compress_statistics=nested
     )
-    found.support_avx512bf16_for_cpu = False  # whose codes are laid out in another way
     with torch.no_grad():
-        found.to(dtype).weight = found.weight.to("cpu")  # which quantizes
+        found.weight.mul_(scale)
+    found.half().weight = found.weight.to("cpu")  # which quantizes
+    found.support_avx512bf16_for_cpu = False  # whose layout of codes stays bitsandbytes' own
     return found.requires_grad_(False).eval()
+
+
+X = torch.randn(3, K).half()

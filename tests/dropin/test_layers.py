@@ -19,8 +19,8 @@ bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsan
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     pytest.skip("NOT TESTED, no C exchange before torch 2.10", allow_module_level=True)
 
-import layers_on_cpu  # noqa: E402
-from layers_on_cpu import K, N, layer  # noqa: E402
+import planned_on_cpu  # noqa: E402
+from planned_on_cpu import K, N, layer  # noqa: E402
 from torch.overrides import TorchFunctionMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
@@ -34,22 +34,22 @@ PLANNED, TODAY = {"times_run": 1, "runs_of_settled_weights": 1}, {"times_multipl
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("layers")
-    return layers_on_cpu.compile_extension(folder), layers_on_cpu.compile_library(folder)
+    return planned_on_cpu.compile_extension(folder), planned_on_cpu.compile_library(folder)
 
 
 @pytest.fixture
 def installed(built, monkeypatch, tmp_path):
     extension, library = built
-    layers_on_cpu.put_cpu_in_place_of_gpu(monkeypatch, extension)
-    path = layers_on_cpu.table(tmp_path / "table.json")
+    planned_on_cpu.put_cpu_in_place_of_gpu(monkeypatch, extension)
+    path = planned_on_cpu.table(tmp_path / "table.json")
     with reprolab_nf4.install(library, table=path) as found, torch.no_grad():
         yield found
-    assert layers_on_cpu.Counts(library).alive() == 0
+    assert planned_on_cpu.Counts(library).alive() == 0
 
 
 @pytest.fixture
 def counts(built, installed):
-    return layers_on_cpu.Counts(built[1])
+    return planned_on_cpu.Counts(built[1])
 
 
 def inputs(rows=3, dtype=torch.bfloat16, k=K):
@@ -442,7 +442,7 @@ def test_layers_and_weights_that_end_are_not_kept(counts):
 def test_many_numbers_of_rows_have_few_plans(counts, built, installed, tmp_path, monkeypatch):
     ways = {512: {"few_rows": 1.0}}
     installed.undo()
-    path = layers_on_cpu.table(tmp_path / "all.json", ways)
+    path = planned_on_cpu.table(tmp_path / "all.json", ways)
     with reprolab_nf4.install(built[1], table=path):
         one = layer()
         for _ in range(2):
@@ -536,12 +536,12 @@ def test_a_forked_process_goes_on(counts):
 
 def test_without_the_extension_all_is_todays(built, monkeypatch, tmp_path):
     extension, library = built
-    layers_on_cpu.put_cpu_in_place_of_gpu(monkeypatch, extension)
+    planned_on_cpu.put_cpu_in_place_of_gpu(monkeypatch, extension)
     monkeypatch.setattr(layers, "EXTENSION", tmp_path / "none.abi3.so")
-    path = layers_on_cpu.table(tmp_path / "table.json")
+    path = planned_on_cpu.table(tmp_path / "table.json")
     with reprolab_nf4.install(library, table=path), torch.no_grad():
         assert bitsandbytes.nn.Linear4bit.forward is OWN
-        counts = layers_on_cpu.Counts(library)
+        counts = planned_on_cpu.Counts(library)
         one, x = planned(), inputs()
         assert taken(counts, one, x) == TODAY
 

@@ -204,6 +204,23 @@ def test_other_formats_outputs_and_training_stay_bitsandbytes_own(
             assert products.matmul_4bit(x, CODES, state())[0] != "own"
 
 
+def test_generate_compiles_models_unless_it_is_told_not_to(install, monkeypatch):
+    transformers = pytest.importorskip("transformers", reason="NOT TESTED, no transformers")
+    quantizer = transformers.quantizers.quantizer_bnb_4bit.Bnb4BitHfQuantizer
+    monkeypatch.setattr(torch.ops.bitsandbytes, "dequantize_4bit", None, raising=False)
+    before = dict(vars(quantizer))
+    with install():
+        assert quantizer.is_compileable is True
+    assert dict(vars(quantizer)) == before and quantizer.is_compileable is not True
+    for given in ({"compile_generate": False}, {"products": "bitsandbytes"}):
+        with install(**given):
+            assert dict(vars(quantizer)) == before
+    # A version that decides by itself is left alone.
+    monkeypatch.setattr(quantizer, "is_compileable", False)
+    with install():
+        assert quantizer.is_compileable is False
+
+
 def test_layers_have_their_own_call_again_after_undo(install, products):
     layer = products.nn.Linear4bit
     before = dict(vars(layer))
@@ -258,13 +275,16 @@ def test_what_is_too_old_for_our_products_keeps_its_own(
     "given",
     [
         *({"products": wrong} for wrong in ("fast", None, 1, ["exact"])),
+        {"compile_generate": 1},
         *({"table": Path("none.json")} | more for more in ({}, {"products": "bitsandbytes"})),
     ],
 )
 def test_what_cannot_be_chosen_is_one_line_and_changes_nothing(given, install, products, refused):
     own = products.matmul_4bit
     wanted = "none.json: no such file; give a table that make tune wrote"
-    if "table" not in given:
+    if "compile_generate" in given:
+        wanted = "compile_generate: give True or False, not 1"
+    if "products" in given and "table" not in given:
         named = "fastest, exact, dequantize, bitsandbytes"
         wanted = f"products: give one of {named}, not {given['products']!r}"
     assert refused(install, **given) == wanted

@@ -77,6 +77,18 @@ def test_what_the_document_shows_writes_bitsandbytes_bits(built_library, monkeyp
     assert torch.equal(names["out"].view(torch.int16), bits(names["codes"], names["state"]))
 
 
+def test_products_of_views_are_right_as_the_upstream_document_says(only, max_rows, capsys):
+    """Two scripts, one of which ends the use of a GPU with bitsandbytes' own product."""
+    max_rows("few_rows")
+    text = (Path(__file__).parents[2] / "docs/upstream.md").read_text()
+    scripts = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[-2:]
+    with torch.no_grad(), only("few_rows"):
+        for script in scripts:
+            exec(script, {})
+    off = [float(line.split()[-1]) for line in capsys.readouterr().out.splitlines()]
+    assert len(off) == 3 and max(off) < 2e-3
+
+
 def layer_of(nested=False, bias=False, dtype=torch.float16, n=512, k=4096):
     torch.manual_seed(1)
     layer = bitsandbytes.nn.Linear4bit(

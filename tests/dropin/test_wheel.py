@@ -1,5 +1,6 @@
 """The package for pip, of a small library: installed beside bitsandbytes' stand-in, and removed."""
 
+import email
 import os
 import re
 import shutil
@@ -13,10 +14,11 @@ import pytest
 from front_door import program
 
 ROOT = Path(__file__).resolve().parents[2]
-TAKEN = ("CMakeLists.txt", "LICENSE", "pyproject.toml", "data/products", "dropin/wheel.py")
-TAKEN += ("reprolab_nf4",)
+TAKEN = ("CMakeLists.txt", "LICENSE", "pyproject.toml", "data/products", "docs/drop-in.md")
+TAKEN += ("dropin/wheel.py", "reprolab_nf4")
 SCRIPTS = ("scripts/python", "scripts/wheel")
 LIBRARY, EXTENSION = "reprolab_nf4/libreprolab_nf4.so", "reprolab_nf4/_layers.abi3.so"
+VERSION = "import reprolab_nf4; print(reprolab_nf4.__version__)"
 INSTALL = "import reprolab_nf4; installed = reprolab_nf4.install(); print(installed.kernels())"
 
 
@@ -72,8 +74,13 @@ def test_it_holds_the_package_the_library_and_the_licence(wheel, libraries):
         packed = {name for name in archive.namelist() if not name.endswith("/")}
         assert packed == {*sources, *records, LIBRARY, EXTENSION}
         assert archive.read(LIBRARY) == libraries["ours"].read_bytes()
-        # torch and bitsandbytes are the user's: pip must not exchange them.
-        assert "Requires-Dist" not in archive.read(f"{about}/METADATA").decode()
+        metadata = email.message_from_bytes(archive.read(f"{about}/METADATA"))
+    # torch and bitsandbytes are the user's: pip must not exchange them.
+    assert "Requires-Dist" not in metadata
+    for field in ("Author", "License-Expression", "Summary", "Classifier", "Requires-Python"):
+        assert metadata[field]
+    assert metadata.get_payload().startswith("# ")
+    assert "reprolab_nf4/py.typed" in packed
     assert wheel.name.startswith(f"reprolab_nf4-{version[1]}-py3-none-manylinux")
 
 
@@ -86,6 +93,9 @@ def test_pip_installs_it_and_leaves_nothing_behind(wheel, libraries, tmp_path):
     before = {*environment.rglob("*")}
     done = run(*pip, "install", "--no-index", wheel)
     assert done.returncode == 0, done.stderr
+
+    done = run(python, "-c", VERSION, cwd=tmp_path)
+    assert done.stdout.strip() == wheel.name.split("-")[1]
 
     fake_bitsandbytes.write(tmp_path, "0.50.2", libraries["bitsandbytes"])
     with_stand_in = {"cwd": tmp_path, "variables": {"PYTHONPATH": str(tmp_path)}}

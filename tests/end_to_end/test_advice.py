@@ -1,5 +1,7 @@
 """What is said of a checkpoint, from times of its products."""
 
+from dataclasses import replace
+
 import pytest
 
 from reprolab_nf4 import advice
@@ -30,6 +32,14 @@ def text(step, prompt=None, kernels=("shared_lut", "streaming"), refused=(), fus
     phases = tuple(advice.Phase(what, found, COUNTS) for what, found in times_of.items())
     kernels = [k for k in kernels if (Variant(k), LARGE) in step]
     return advice.text("mine", "bitsandbytes 0.50.2", phases, kernels, dict(refused), fuses)
+
+
+def test_layers_that_compute_in_fp32_are_counted():
+    shapes = {replace(LARGE, compute="float32"): 3, SMALL: 10}
+    found = {(variant, shape): [1.0] * 7 for variant in (OWN, Variant()) for shape in shapes}
+    phases = tuple(advice.Phase(what, found, shapes) for what in (STEP, PROMPT))
+    said = advice.text("mine", "bitsandbytes", phases, [], {}, False)
+    assert "3 of them" in said and "bnb_4bit_compute_dtype" in said
 
 
 def test_a_gain_and_how_to_have_it():

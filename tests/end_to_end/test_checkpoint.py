@@ -13,6 +13,7 @@ from records.json_files import ROOT
 from reprolab_nf4.advice import Shape
 
 HOW = {"quant_method": "bitsandbytes", "_load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
+HOW |= {"bnb_4bit_compute_dtype": "bfloat16"}
 PLAIN = Shape(3, 67, 64, False, "bfloat16")
 BASES = json.loads((ROOT / "tests/golden/damaged_checkpoints.json").read_text())["bases"]
 
@@ -58,6 +59,14 @@ needs_verify = pytest.mark.skipif(
     not checkpoint.VERIFY.is_file(),
     reason=f"NOT TESTED, {checkpoint.VERIFY} is not built: make build",
 )
+
+
+@needs_verify
+@pytest.mark.parametrize(("given", "compute"), [("float16", "float16"), (None, "float32")])
+def test_the_type_that_layers_compute_in(given, compute, folder):
+    how = HOW | {"bnb_4bit_compute_dtype": given}
+    (folder / "config.json").write_text(json.dumps({"quantization_config": how}))
+    assert checkpoint.read(folder) == [replace(PLAIN, compute=compute)]
 
 
 @needs_verify

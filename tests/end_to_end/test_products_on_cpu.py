@@ -72,6 +72,35 @@ def test_a_loaded_model_is_measured_with_its_own_layers(model, asked):
     assert all(len({id(codes) for codes, _ in weights}) >= 2 for weights in asked)
 
 
+def test_products_are_timed_in_the_type_that_layers_compute_in(model, asked, monkeypatch):
+    seen, own = set(), bitsandbytes.matmul_4bit
+    for layer in build.layers(model)[:3]:
+        layer.compute_dtype = torch.float32
+
+    def product(A, *given, **more):
+        seen.add(A.dtype)
+        return own(A, *given, **more)
+
+    monkeypatch.setattr(bitsandbytes, "matmul_4bit", product)
+    said = measuring.advise(on_cpu.Cpu(), model, 1, ["streaming"])
+    assert "3 of them compute in float32" in said
+    assert torch.float32 in seen and len(seen) == 2
+    for layer in build.layers(model):
+        layer.compute_dtype = torch.float32
+    layers = list(measuring.layers_of(on_cpu.Cpu(), model))
+    with pytest.raises(reprolab_nf4.DropinError, match="bnb_4bit_compute_dtype"):
+        measuring.tune(on_cpu.Cpu(), layers, lambda shape: asked)
+
+
+def test_a_small_head_is_not_copied_until_caches_are_full():
+    gpu = on_cpu.Cpu()
+    gpu.l2_bytes = lambda: 50 << 20
+    for rows, columns in ((2, 896), (1, 64), (8, 2048)):
+        assert measuring.copies_needed(gpu, Shape(rows, columns, 64, False, "float16")) <= 1024
+    large = Shape(1024, 1024, 64, False, "float16")
+    assert measuring.copies_needed(gpu, large) * large.rows * large.columns // 2 > 3 * (50 << 20)
+
+
 def test_only_layers_that_multiply_count_and_once_in_what_wraps_them(model):
     class Wrapper(torch.nn.Module):
         def __init__(self, layer):

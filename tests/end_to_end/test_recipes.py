@@ -3,6 +3,7 @@ Skipped where there is no torch.
 """
 
 import re
+import shutil
 from contextlib import ExitStack
 
 import checkpoints
@@ -23,9 +24,12 @@ def recipe(tmp_path, monkeypatch):
     """Runs those that name a library, one behind the other. Returns what is `model` then, and a
     list that grows when what they installed dequantizes: on a CPU, in the backward pass alone.
     """
-    section = (ROOT / "docs/drop-in.md").read_text().partition("## With transformers")[2]
-    found = re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
-    folder = checkpoints.make(tmp_path, SMALL["llama-3.3-70b"])
+    text = (ROOT / "docs/drop-in.md").read_text()
+    found = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    small = checkpoints.make(tmp_path, SMALL["llama-3.3-70b"])
+    folder = tmp_path / "full"  # which is quantized while it is loaded
+    for file in small.glob("tokenizer*"):
+        shutil.copy(file, folder)
     names, calls = {}, []
     monkeypatch.setitem(on_cpu.KERNELS, "branch_tree", lambda w: calls.append(w.shape) or w)
     own = reprolab_nf4.install
@@ -48,6 +52,8 @@ def test_a_model_of_transformers_on_all_devices(recipe):
     with torch.no_grad():
         found = model.generate(TOKENS, max_new_tokens=2, do_sample=False)
     assert found.shape[1] == TOKENS.shape[1] + 2
+    # float32 has no products of ours.
+    assert {layer.compute_dtype for layer in build.layers(model)} <= {torch.float16, torch.bfloat16}
     layer = build.layers(model)[0]
     functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
     assert calls

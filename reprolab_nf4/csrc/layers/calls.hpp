@@ -6,10 +6,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "reprolab_nf4/csrc/exchange.hpp"
-#include "reprolab_nf4/csrc/layer.hpp"
-#include "reprolab_nf4/csrc/object.hpp"
-#include "reprolab_nf4/csrc/plan.hpp"
+#include "reprolab_nf4/csrc/layers/exchange.hpp"
+#include "reprolab_nf4/csrc/layers/layer.hpp"
+#include "reprolab_nf4/csrc/layers/object.hpp"
+#include "reprolab_nf4/csrc/layers/plan.hpp"
 
 namespace reprolab::layers {
 

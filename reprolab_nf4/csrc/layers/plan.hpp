@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "reprolab_nf4/csrc/object.hpp"
+#include "reprolab_nf4/csrc/layers/object.hpp"
 
 namespace reprolab::layers {
 

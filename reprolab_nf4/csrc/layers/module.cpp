@@ -1,7 +1,7 @@
-// The extension module reprolab_nf4._layers. layers.py, beside the folder, uses it and says what for.
-#include "reprolab_nf4/csrc/calls.hpp"
-#include "reprolab_nf4/csrc/object.hpp"
-#include "reprolab_nf4/csrc/plan.hpp"
+// The extension module reprolab_nf4._layers. reprolab_nf4/layers.py uses it and says what for.
+#include "reprolab_nf4/csrc/layers/calls.hpp"
+#include "reprolab_nf4/csrc/layers/object.hpp"
+#include "reprolab_nf4/csrc/layers/plan.hpp"
 
 namespace reprolab::layers {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "reprolab_nf4/csrc/exchange.hpp"
-#include "reprolab_nf4/csrc/object.hpp"
+#include "reprolab_nf4/csrc/layers/exchange.hpp"
+#include "reprolab_nf4/csrc/layers/object.hpp"
 
 namespace reprolab::layers {
 

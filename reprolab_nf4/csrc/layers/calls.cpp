@@ -1,4 +1,4 @@
-#include "reprolab_nf4/csrc/calls.hpp"
+#include "reprolab_nf4/csrc/layers/calls.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,0 +1,88 @@
+"""A static cache of transformers' generate(), compiled for a small model in NF4 on the CPU."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
+bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
+transformers = pytest.importorskip("transformers", reason="NOT TESTED, no transformers")
+
+import stand_in_product  # noqa: E402
+from torch._dynamo.backends.debugging import aot_eager  # noqa: E402
+from transformers.generation.configuration_utils import CompileConfig  # noqa: E402
+
+from reprolab_nf4 import generate, multiplying  # noqa: E402
+from reprolab_nf4.choices import Layer, Table  # noqa: E402
+
+SIZES = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "vocab_size": 64}
+SIZES |= {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32}
+TIMES = {2: {"few_rows": 1.0}, 64: {"many_rows": 1.0}}
+TOKENS = torch.tensor([[3, 4, 5, 6], [7, 8, 9, 10]])
+
+
+@pytest.fixture(params=[False, True])
+def model(request, tmp_path, monkeypatch):
+    """Of random weights, quantized while it is loaded, with plain and with nested scales."""
+    # Its layout of codes for such CPUs stays bitsandbytes' own.
+    monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
+    torch.manual_seed(1)
+    config = transformers.LlamaConfig(**SIZES)
+    transformers.LlamaForCausalLM(config).half().save_pretrained(tmp_path)
+    how = transformers.BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_compute_dtype=torch.float16,
+        bnb_4bit_use_double_quant=request.param,
+    )
+    return transformers.AutoModelForCausalLM.from_pretrained(
+        tmp_path, quantization_config=how, device_map={"": "cpu"}, dtype=torch.float16
+    )
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """The rows of products by few_rows and many_rows, which are an operation of PyTorch here."""
+    calls = []
+
+    def multiply(kernel, A, B, n, absmax, blocksize, bias, *more):
+        calls.append((kernel, A.numel() // A.shape[-1]))
+        weight = stand_in_product.weights(A, B, n, absmax, blocksize, *more[:4])
+        return torch.nn.functional.linear(A, weight, bias)
+
+    monkeypatch.setattr(multiplying, "multiply", multiply)
+    monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
+    monkeypatch.setattr(multiplying, "runs", lambda *given: True)
+    table = Table("a GPU", "9.0", "made up", (Layer(64, 64, "fp16", False, TIMES),))
+    ways = multiplying.Ways(None, "fastest", table)
+    for owner, name, ours in ways.replaced(bitsandbytes):
+        monkeypatch.setattr(owner, name, ours)
+    torch.compiler.reset()
+    return calls
+
+
+def tokens(model, compiled):
+    """Of a static cache; on a CPU generate() compiles only if it is asked to."""
+    graphs = []
+
+    def backend(graph, inputs):  # a function, because generate() copies what is no function
+        graphs.append(graph)
+        return aot_eager(graph, inputs)
+
+    how = CompileConfig(backend=backend, mode="default", fullgraph=True)
+    how._compile_all_devices = True
+    given = {"compile_config": how} if compiled else {"disable_compile": True}
+    given |= {"cache_implementation": "static", "max_new_tokens": 6, "do_sample": False}
+    return model.generate(TOKENS, **given), len(graphs)
+
+
+def test_a_step_is_one_graph_with_the_same_tokens(model, called, monkeypatch):
+    expected, _ = tokens(model, compiled=False)
+    in_steps = [way for way in called if way == ("few_rows", 2)]
+    assert in_steps and ("many_rows", 8) in called
+    assert tokens(model, compiled=True)[1] == 0  # as transformers has it
+    for owner, name, ours in generate.replaced():
+        monkeypatch.setattr(owner, name, ours)
+    called.clear()
+    found, graphs = tokens(model, compiled=True)
+    assert graphs >= 1
+    assert torch.equal(found, expected)
+    assert [way for way in called if way == ("few_rows", 2)] == in_steps

@@ -1,0 +1,206 @@
+"""The operator of PyTorch, graphs of torch.compile, and programs of torch.export."""
+
+import io
+import types
+
+import pytest
+
+import reprolab_nf4
+from reprolab_nf4.choices import DEQUANTIZE, OWN
+
+torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
+bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
+
+import layers_on_cpu  # noqa: E402
+from layers_on_cpu import (  # noqa: E402, F401
+    OWN_PRODUCT,
+    TIMES,
+    K,
+    N,
+    X,
+    layer,
+    put_called,
+    put_multiplying,
+    put_settled,
+    replace,
+)
+from torch._dynamo.testing import CompileCounter  # noqa: E402
+from torch._subclasses import FakeTensorMode  # noqa: E402
+from torch.distributed._functional_collectives import AsyncCollectiveTensor  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("rows", [(3,), (3, 20, 40, 70, 16)])
+def test_compiled_layers_are_whole_graphs_that_take_the_same_ways(nested, rows, called):
+    eager = layer(nested)
+    compiled = torch.compile(eager, fullgraph=True, backend="aot_eager", dynamic=len(rows) > 1)
+    ways = {3: "few_rows", 40: "many_rows"}  # the others are bitsandbytes' own, or dequantize
+    for m in rows:
+        x = torch.randn(m, K).half()
+        called.clear()
+        expected = eager(x)
+        once = list(called)
+        assert torch.equal(compiled(x), expected)
+        assert once == [(ways.get(m), m)] * (m in ways)
+        assert called == once * 2
+
+
+class ByCodes(torch.nn.Module):
+    """A layer whose codes are a buffer: torch.export without strict=True fails with Params4bit."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.register_buffer("codes", layer.weight.detach().as_subclass(torch.Tensor))
+        self.state, self.bias = layer.weight.quant_state, layer.bias
+
+    def forward(self, input):
+        return bitsandbytes.matmul_4bit(input, self.codes.t(), self.state, bias=self.bias)
+
+
+def test_compiled_layers_may_be_in_training_mode(called):
+    found = layer().train()
+    compiled = torch.compile(found, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(X), found(X))
+    torch.testing.assert_close(compiled.eval()(X), found.eval()(X))
+
+
+def exported(module, strict, rows=4):
+    """After torch.export, and as a file has it."""
+    shapes = ({0: torch.export.Dim("rows", min=1, max=256)},) if rows == "any" else None
+    args = (torch.ones(4, K).half(),)
+    program = torch.export.export(module, args, dynamic_shapes=shapes, strict=strict)
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    return program, torch.export.load(io.BytesIO(file.getvalue()))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("way", ["few_rows", DEQUANTIZE, OWN])
+@pytest.mark.parametrize("products", ["fastest", "dequantize"])
+def test_an_exported_layer_keeps_its_weights(
+    products, way, nested, strict, called, monkeypatch, multiplying
+):
+    replace(monkeypatch, multiplying, {8: {way: 1.0}}, products)
+    eager, x = layer(nested), torch.randn(4, K).half()
+    expected = eager(x)
+    for program in exported(eager if strict else ByCodes(eager), strict):
+        found = program.module()(x)
+        assert type(found) is torch.Tensor
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("nested", [False, True])
+def test_an_exported_layer_chooses_by_the_rows_it_runs_with(nested, strict, called):
+    eager = layer(nested)
+    run = exported(eager if strict else ByCodes(eager), strict, rows="any")[1].module()
+    for m in (1, 3, 16, 20, 40, 70, 256):
+        x = torch.randn(m, K).half()
+        called.clear()
+        expected, once = eager(x), list(called)
+        torch.testing.assert_close(run(x), expected)
+        assert called == once * 2
+
+
+def test_a_graph_that_varies_in_rows_is_compiled_once(called):
+    counter = CompileCounter()
+    compiled = torch.compile(layer(), fullgraph=True, backend=counter, dynamic=True)
+    for m in (3, 20, 40, 70):
+        compiled(torch.randn(m, K).half())
+    assert counter.frame_count == 1
+    assert called == [("few_rows", 3), ("many_rows", 40)]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_the_operator_checks_its_arrays_when_it_runs(nested, called, multiplying, monkeypatch):
+    """What a recorded program is given later is not what was checked when it was recorded."""
+    monkeypatch.setattr(layers_on_cpu, "OWN_PRODUCT", lambda *a, **k: torch.zeros(0))
+    for ways in (TIMES, {8: {DEQUANTIZE: 1.0}}):
+        replace(monkeypatch, multiplying, ways)
+        weight = layer(nested).weight
+        state = weight.quant_state
+        second = state.state2 if nested else types.SimpleNamespace(absmax=None, code=None)
+        good = {
+            **{"A": X, "B": weight.data, "n": N, "absmax": state.absmax, "code": state.code},
+            **{"blocksize": 64, "dtype": torch.float16, "absmax2": second.absmax},
+            **{"code2": second.code, "offset": state.offset, "blocksize2": 256},
+        }
+        short = ("B", "absmax", "absmax2", "code2") if nested else ("B", "absmax")
+        run = torch.ops.reprolab_nf4.matmul_4bit
+        assert run(**good).shape == (3, N)
+        for name in short:
+            assert run(**good | {name: good[name][:-1]}).shape == (0,), name
+        assert run(**good | {"absmax": good["absmax"].to(torch.float64)}).shape == (0,)
+    assert [way for way, _ in called] == ["few_rows"]
+
+
+def test_a_program_that_runs_before_an_install_says_so(multiplying, monkeypatch):
+    monkeypatch.setattr(multiplying, "_dispatch", None)
+    weight = layer().weight
+    state = weight.quant_state
+    given = (X, weight.data, N, state.absmax, state.code, 64, torch.float16)
+    with pytest.raises(reprolab_nf4.DropinError, match=r"install\(\)"):
+        torch.ops.reprolab_nf4.matmul_4bit(*given)
+
+
+def test_layers_that_share_compiled_code_have_nested_scales_of_their_own(called):
+    layers = [layer(nested=True, scale=10.0**i) for i in range(3)]
+    compiled = torch.compile(lambda layer, x: layer(x), fullgraph=True, backend="aot_eager")
+    for one in layers:
+        torch.testing.assert_close(compiled(one, X), one(X))
+    one.weight = layers[0].weight
+    torch.testing.assert_close(compiled(one, X), one(X))
+    assert len(called) == 8
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_layers_take_the_ways_of_what_is_installed_now(
+    dynamic, called, monkeypatch, multiplying
+):
+    compiled = torch.compile(layer(), fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    for way in ("few_rows", "simple", "few_rows"):
+        replace(monkeypatch, multiplying, {8: {way: 1.0}})
+        compiled(X)
+    assert called == [("few_rows", 3), ("simple", 3), ("few_rows", 3)]
+    monkeypatch.setattr(bitsandbytes, "matmul_4bit", OWN_PRODUCT)
+    compiled(X)
+    assert len(called) == 3
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("nested", [False, True])
+def test_what_is_recorded_or_transformed_is_the_product(nested, called):
+    weight = layer(nested).weight
+    codes, state = weight.detach().as_subclass(torch.Tensor), weight.quant_state
+
+    def product(x):
+        return bitsandbytes.matmul_4bit(x, codes, state)
+
+    expected = product(X)
+    traced, made = torch.jit.trace(product, X), make_fx(product)(X)
+    for found in (traced(X), made(X), torch.vmap(product)(X[:, None])[:, 0]):
+        torch.testing.assert_close(found, expected)
+    with FakeTensorMode(allow_non_fake_inputs=True) as fake:
+        assert product(fake.from_tensor(X)).shape == (3, N)
+
+
+def test_tensors_of_other_classes_are_not_asked_for_memory(called):
+    found = layer()
+    expected = found(X)
+    assert torch.equal(found(AsyncCollectiveTensor(X)), expected)
+    assert called == [("few_rows", 3)] * 2
+
+
+def test_what_the_compiler_knows_of_the_operator(called, multiplying):
+    weight = layer().weight
+    state = weight.quant_state
+    x = torch.randn(2, 3, K, dtype=torch.float16)
+    given = (x, weight.data, N, state.absmax, state.code, 64, torch.float16)
+    torch.library.opcheck(multiplying.operator, given)
+    meta = [t.to("meta") if isinstance(t, torch.Tensor) else t for t in given]
+    found = torch.ops.reprolab_nf4.matmul_4bit(*meta)
+    assert found.shape == (2, 3, N) and found.dtype == torch.float16
