@@ -68,6 +68,10 @@ Promise promise_of(const Contract<Problem>& contract) {
   return {};
 }
 
+/// Enqueues a problem as Kernel::launch does.
+template <class Problem>
+using Launcher = std::function<cudaError_t(const Problem&, cudaStream_t)>;
+
 /// One kernel of a family. `Problem` is the family's plain struct of device views.
 template <class Problem>
 struct Kernel {
@@ -78,7 +82,7 @@ struct Kernel {
   /// Whether `launch` may be called with a problem; a problem that it rejects is never launched.
   std::function<Support(const Problem&)> supports;
   /// Enqueues all of the work on the stream without waiting; returns cudaGetLastError().
-  std::function<cudaError_t(const Problem&, cudaStream_t)> launch;
+  Launcher<Problem> launch;
   Origin origin{};
   /// What holds the code that `launch` runs, on a GPU of that compute capability (90): paths of
   /// this project's CUDA files (from its root), of PTX, and of libraries. Empty: `source_file`
@@ -89,6 +93,10 @@ struct Kernel {
   std::string counterpart{};
   /// Device memory that a launch needs in `Problem::workspace`; empty: none.
   std::function<std::uint64_t(const Problem&)> workspace_bytes{};
+  /// Does once what launches on the current device share, and returns a launcher for problems that
+  /// differ from this one in what the family lets change from launch to launch; `launch` is the
+  /// plan's first launch then. Empty: launches share nothing.
+  std::function<Launcher<Problem>(const Problem&)> plan{};
 };
 
 template <class Problem>

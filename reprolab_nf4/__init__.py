@@ -154,6 +154,18 @@ class Library:
         getattr(self, WORKSPACE)(kernel, m, n, k, blocksize, ctypes.byref(found))
         return found.value
 
+    def plan(self, type: str, *given) -> tuple[int, int]:
+        """A plan of products in fp16 or bf16 on the current GPU, which reprolab_nf4_forget frees,
+        and the bytes of their workspace.
+        """
+        made, size = ctypes.c_void_p(), ctypes.c_uint64()
+        getattr(self, f"reprolab_nf4_plan_{type}")(*given, ctypes.byref(made), ctypes.byref(size))
+        return made.value, size.value
+
+    def address(self, name: str) -> int:
+        """Of a function, for callers in C."""
+        return ctypes.cast(self._named(name), ctypes.c_void_p).value
+
     def built(self) -> tuple[str, str]:
         """nvcc's version and the architectures, such as "90"; empty for another library."""
         nvcc, _, architectures = self._text("build").partition("\n")

@@ -10,6 +10,7 @@ REPLACED = ("cdequantize_blockwise_fp16_nf4", "cdequantize_blockwise_bf16_nf4")
 TEXTS = tuple(f"reprolab_nf4_{name}" for name in ("kernels", "products", "build", "error"))
 NESTED = ("reprolab_nf4_dequantize_nested_fp16", "reprolab_nf4_dequantize_nested_bf16")
 MULTIPLY = ("reprolab_nf4_multiply_fp16", "reprolab_nf4_multiply_bf16")
+PLAN = ("reprolab_nf4_plan_fp16", "reprolab_nf4_plan_bf16")
 GEMM = ("cgemm_4bit_fp16", "cgemm_4bit_bf16")
 WORKSPACE = "reprolab_nf4_workspace"
 NO_CODE = 209  # cudaErrorNoKernelImageForDevice
@@ -123,6 +124,19 @@ MULTIPLY_PARAMETERS = {
     **dict.fromkeys(("blocksize", "blocksize2", "weights_are_settled"), INT),
     **dict.fromkeys(("workspace", "stream"), ADDRESS),
 }
+PLAN_PARAMETERS = {
+    "kernel": Text,
+    **dict.fromkeys(("B", "absmax", "absmax_codes", "code2"), ADDRESS),
+    **{"offset": ctypes.c_float, "bias": ADDRESS},
+    **dict.fromkeys(("m", "n", "k"), INT64),
+    **dict.fromkeys(("blocksize", "blocksize2"), INT),
+    **dict.fromkeys(("plan", "bytes"), ADDRESS),
+}
+RUN_PARAMETERS = {
+    **dict.fromkeys(("plan", "A", "out"), ADDRESS),
+    "weights_are_settled": INT,
+    **dict.fromkeys(("workspace", "stream"), ADDRESS),
+}
 WORKSPACE_PARAMETERS = {
     "kernel": Text,
     **dict.fromkeys(("m", "n", "k"), INT64),
@@ -140,4 +154,7 @@ OURS = {
     **dict.fromkeys(MULTIPLY, MULTIPLY_PARAMETERS),
     **dict.fromkeys(GEMM, GEMM_PARAMETERS),
     WORKSPACE: WORKSPACE_PARAMETERS,
+    **dict.fromkeys(PLAN, PLAN_PARAMETERS),
+    "reprolab_nf4_run": RUN_PARAMETERS,
+    "reprolab_nf4_forget": {"plan": ADDRESS},
 }

@@ -168,17 +168,23 @@ class Ways:
         self.usual = OWN if products == "fastest" else DEQUANTIZE
         self.library, self._products, self._table = library, products, table
         self._known: dict = {}
-        self._has_warned = False
+        self._has_warned, self._calls = False, None
         # If not, all are in the usual way, of which bitsandbytes' own operators are recorded.
         self.vary = products != DEQUANTIZE
 
     def replaced(self, bitsandbytes) -> list[tuple]:
         """What products are computed by in bitsandbytes: owner, name, replacement."""
+        from reprolab_nf4 import layers  # which imports this module
+
         product, layer = replacement(bitsandbytes.matmul_4bit, self), bitsandbytes.nn.Linear4bit
-        return [
+        found = [
             (bitsandbytes, "matmul_4bit", product),
             (layer, "__call__", marking_training(layer)),
         ]
+        self._calls = layers.calls(self) if self.vary else None
+        if self._calls is not None:
+            found += [(layer, "forward", layers.replacement(layer.forward, self._calls))]
+        return found
 
     def warn_of_fp32(self, state) -> None:
         """Once."""
@@ -192,6 +198,8 @@ class Ways:
         """From now on bitsandbytes computes them, for who still calls what was installed, too."""
         self.usual = self._products = OWN
         self._known = {}
+        if self._calls is not None:
+            self._calls.close()
 
     def way(self, A: torch.Tensor, state) -> str:
         """Of the product of these activations."""

@@ -71,7 +71,7 @@ Support is_compiled(void (*kernel)(Arguments...), int capability) {
 
 /// Calls `launch` as launch.operator()<Out, Nested>(), for the problem's type and kind of scales.
 template <class Launch>
-cudaError_t with_types(const Problem& problem, const Launch& launch) {
+auto with_types(const Problem& problem, const Launch& launch) {
   if (problem.type == nf4::OutputType::fp16) {
     return problem.is_nested() ? launch.template operator()<__half, true>()
                                : launch.template operator()<__half, false>();
@@ -90,16 +90,22 @@ struct Launch {
   bool begins_early = false;
 };
 
+/// More than 48 KiB of shared memory must be asked for: as much as there is, because another thread
+/// may launch the kernel for a shape that needs more.
 template <class... Arguments>
-cudaError_t launch_kernel(void (*kernel)(Arguments...), const Launch& launch,
-                          const Arguments&... arguments) {
-  // More than 48 KiB of shared memory must be asked for: as much as there is, because another
-  // thread may launch the kernel for a shape that needs more.
-  if (launch.shared_bytes > 48 * 1024 &&
+cudaError_t allow_shared_memory(void (*kernel)(Arguments...), int shared_bytes) {
+  if (shared_bytes > 48 * 1024 &&
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                            current_device().shared_bytes) != cudaSuccess) {
     return cudaGetLastError();
   }
+  return cudaSuccess;
+}
+
+/// `launch.shared_bytes` are allowed.
+template <class... Arguments>
+cudaError_t launch_kernel(void (*kernel)(Arguments...), const Launch& launch,
+                          const Arguments&... arguments) {
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;

@@ -20,6 +20,7 @@ const Register<Problem> registered{{
     .supports = supports_few_rows<ScaledSums>,
     .launch = launch_few_rows<ScaledSums>,
     .workspace_bytes = few_rows_workspace,
+    .plan = plan_few_rows<ScaledSums>,
 }};
 
 }  // namespace

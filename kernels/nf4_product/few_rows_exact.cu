@@ -18,6 +18,7 @@ const Register<Problem> registered{{
     .supports = supports_few_rows<DequantizedWeights>,
     .launch = launch_few_rows<DequantizedWeights>,
     .workspace_bytes = few_rows_workspace,
+    .plan = plan_few_rows<DequantizedWeights>,
 }};
 
 }  // namespace

@@ -32,32 +32,20 @@ inline ScaleRows scale_rows(const Problem& problem, const Cut& cut) {
 }
 
 template <bool Nested>
-cudaError_t describe_maps(const Problem& problem, int rows, FewRows<Nested>& work) {
+cudaError_t describe_weights(const Problem& problem, FewRows<Nested>& work) {
   const auto stage_units = static_cast<unsigned>(work.cut.stage_units());
   const auto box_outputs = static_cast<unsigned>(work.boxes.tiles * tile);
-  cudaError_t error = describe({.type = CU_TENSOR_MAP_DATA_TYPE_UINT8,
-                                .first = problem.codes,
-                                .rows = problem.n,
-                                .columns = problem.k / 2,
-                                .stride_bytes = problem.k / 2,
-                                .tile_rows = box_outputs,
-                                .tile_columns = unit_bytes,
-                                .swizzle = CU_TENSOR_MAP_SWIZZLE_128B,
-                                .copied_tiles = stage_units > 1 ? stage_units : 0,
-                                .tile_bytes = unit_bytes},
-                               work.codes_map);
-  if (error != cudaSuccess) return error;
-  error = describe({.type = CU_TENSOR_MAP_DATA_TYPE_UINT16,
-                    .first = problem.input,
-                    .rows = problem.m,
-                    .columns = problem.k,
-                    .stride_bytes = problem.k * 2,
-                    .tile_rows = static_cast<unsigned>(rows),
-                    .tile_columns = step,
-                    .swizzle = CU_TENSOR_MAP_SWIZZLE_128B,
-                    .copied_tiles = stage_units * unit_steps,
-                    .tile_bytes = step_bytes},
-                   work.activations_map);
+  const cudaError_t error = describe({.type = CU_TENSOR_MAP_DATA_TYPE_UINT8,
+                                      .first = problem.codes,
+                                      .rows = problem.n,
+                                      .columns = problem.k / 2,
+                                      .stride_bytes = problem.k / 2,
+                                      .tile_rows = box_outputs,
+                                      .tile_columns = unit_bytes,
+                                      .swizzle = CU_TENSOR_MAP_SWIZZLE_128B,
+                                      .copied_tiles = stage_units > 1 ? stage_units : 0,
+                                      .tile_bytes = unit_bytes},
+                                     work.codes_map);
   if (error != cudaSuccess || work.scale_rows != ScaleRows::copied) return error;
   const std::int64_t numbers = problem.k / problem.block_size;
   const auto copied_bytes = static_cast<unsigned>(4 * unit_scales(problem.block_size));
@@ -75,57 +63,112 @@ cudaError_t describe_maps(const Problem& problem, int rows, FewRows<Nested>& wor
                   work.scales_map);
 }
 
+template <bool Nested>
+cudaError_t describe_activations(const Problem& problem, int rows, FewRows<Nested>& work) {
+  const auto stage_units = static_cast<unsigned>(work.cut.stage_units());
+  return describe({.type = CU_TENSOR_MAP_DATA_TYPE_UINT16,
+                   .first = problem.input,
+                   .rows = problem.m,
+                   .columns = problem.k,
+                   .stride_bytes = problem.k * 2,
+                   .tile_rows = static_cast<unsigned>(rows),
+                   .tile_columns = step,
+                   .swizzle = CU_TENSOR_MAP_SWIZZLE_128B,
+                   .copied_tiles = stage_units * unit_steps,
+                   .tile_bytes = step_bytes},
+                  work.activations_map);
+}
+
+/// A plan: all of a launch but the arrays that change from one to the next.
 template <class Out, class Decode, int Halves, int RowTiles, bool Nested>
-cudaError_t launch_few_rows(const Problem& problem, cudaStream_t stream) {
-  const Device device = current_device();
-  const Cut cut = few_rows_cut(problem, device);
-  constexpr int rows = RowTiles * 8;
-  auto* const memory = static_cast<unsigned char*>(problem.workspace);
-  FewRows<Nested> work{
-      .codes_map = {},
-      .activations_map = {},
-      .scales_map = {},
-      .codes = problem.codes,
-      .input = static_cast<const std::uint16_t*>(problem.input),
-      .bias = problem.bias,
-      .output = problem.output,
-      .part_sums = {reinterpret_cast<float*>(memory + arrivals_bytes(cut)), cut.parts, problem.m,
-                    problem.n},
-      .arrivals = Arrivals::of_next_launch(memory),
-      .n = problem.n,
-      .k = problem.k,
-      .m = static_cast<int>(problem.m),
-      .cut = cut,
-      .boxes = Boxes(cut),
-      .groups = {static_cast<int>(blocks_over(problem.n, tile)), cut.groups},
-      .parts = {static_cast<int>(stages_over(problem.k, cut)), cut.parts},
-      .layout = FewRowsLayout(cut, rows, unit_scales(problem.block_size), device.shared_bytes),
-      .scale_rows = scale_rows(problem, cut),
-      .scales = ScalesOf<Nested>(problem),
-      .table = table_of(problem)};
-  if (device.capability >= 90) {
-    if (const auto error = describe_maps(problem, rows, work); error != cudaSuccess) return error;
+class FewRowsPlan {
+ public:
+  explicit FewRowsPlan(const Problem& problem) : FewRowsPlan(problem, current_device()) {}
+
+  cudaError_t operator()(const Problem& problem, cudaStream_t stream) const {
+    if (error_ != cudaSuccess) return error_;
+    auto* const memory = static_cast<unsigned char*>(problem.workspace);
+    FewRows<Nested> work = work_;
+    work.input = static_cast<const std::uint16_t*>(problem.input);
+    work.output = problem.output;
+    work.part_sums = {reinterpret_cast<float*>(memory + arrivals_bytes(work.cut)), work.cut.parts,
+                      problem.m, problem.n};
+    work.arrivals = Arrivals::of_next_launch(memory);
+    if (has_maps_) {
+      const auto error = describe_activations(problem, rows, work);
+      if (error != cudaSuccess) return error;
+    }
+    return launch_kernel(kernel,
+                         {.blocks = std::int64_t{work.cut.groups} * work.cut.parts,
+                          .threads = threads,
+                          .shared_bytes = work.layout.end,
+                          .stream = stream,
+                          .begins_early = problem.weights_are_settled},
+                         work);
   }
-  return launch_kernel(few_rows<Out, Decode, Halves, RowTiles, Nested>,
-                       {.blocks = std::int64_t{cut.groups} * cut.parts,
-                        .threads = threads,
-                        .shared_bytes = work.layout.end,
-                        .stream = stream,
-                        .begins_early = problem.weights_are_settled},
-                       work);
+
+ private:
+  static constexpr auto* kernel = few_rows<Out, Decode, Halves, RowTiles, Nested>;
+  static constexpr int rows = RowTiles * 8;
+
+  FewRowsPlan(const Problem& problem, const Device& device)
+      : FewRowsPlan(problem, device, few_rows_cut(problem, device)) {}
+  FewRowsPlan(const Problem& problem, const Device& device, const Cut& cut)
+      : work_{.codes_map = {},
+              .activations_map = {},
+              .scales_map = {},
+              .codes = problem.codes,
+              .input = nullptr,
+              .bias = problem.bias,
+              .output = nullptr,
+              .part_sums = {},
+              .arrivals = {},
+              .n = problem.n,
+              .k = problem.k,
+              .m = static_cast<int>(problem.m),
+              .cut = cut,
+              .boxes = Boxes(cut),
+              .groups = {static_cast<int>(blocks_over(problem.n, tile)), cut.groups},
+              .parts = {static_cast<int>(stages_over(problem.k, cut)), cut.parts},
+              .layout =
+                  FewRowsLayout(cut, rows, unit_scales(problem.block_size), device.shared_bytes),
+              .scale_rows = scale_rows(problem, cut),
+              .scales = ScalesOf<Nested>(problem),
+              .table = table_of(problem)},
+        has_maps_(device.capability >= 90) {
+    if (has_maps_) error_ = describe_weights(problem, work_);
+    if (error_ == cudaSuccess) error_ = allow_shared_memory(kernel, work_.layout.end);
+  }
+
+  FewRows<Nested> work_;
+  bool has_maps_;
+  cudaError_t error_ = cudaSuccess;
+};
+
+/// What `use` makes of the problem's plan.
+template <template <class> class Decode, class Use>
+auto with_few_rows_plan(const Problem& problem, const Use& use) {
+  return with_types(problem, [&]<class Out, bool Nested>() {
+    const auto with = [&]<int Halves>() {
+      return problem.m <= 8 ? use(FewRowsPlan<Out, Decode<Out>, Halves, 1, Nested>(problem))
+                            : use(FewRowsPlan<Out, Decode<Out>, Halves, 2, Nested>(problem));
+    };
+    return problem.block_size < step ? with.template operator()<2>()
+                                     : with.template operator()<1>();
+  });
 }
 
 template <template <class> class Decode>
 cudaError_t launch_few_rows(const Problem& problem, cudaStream_t stream) {
   if (problem.m == 0 || problem.n == 0) return cudaSuccess;
-  return with_types(problem, [&]<class Out, bool Nested>() {
-    const auto launch = [&]<int Halves>() {
-      return problem.m <= 8 ? launch_few_rows<Out, Decode<Out>, Halves, 1, Nested>(problem, stream)
-                            : launch_few_rows<Out, Decode<Out>, Halves, 2, Nested>(problem, stream);
-    };
-    return problem.block_size < step ? launch.template operator()<2>()
-                                     : launch.template operator()<1>();
-  });
+  return with_few_rows_plan<Decode>(problem,
+                                    [&](const auto& plan) { return plan(problem, stream); });
+}
+
+template <template <class> class Decode>
+Launcher<Problem> plan_few_rows(const Problem& problem) {
+  return with_few_rows_plan<Decode>(
+      problem, [](const auto& plan) { return Launcher<Problem>(plan); });
 }
 
 template <template <class> class Decode>

@@ -21,6 +21,7 @@ const Register<Problem> registered{{
     .supports = supports_many_rows<ScaledSums>,
     .launch = launch_many_rows<ScaledSums>,
     .workspace_bytes = many_rows_workspace,
+    .plan = plan_many_rows<ScaledSums>,
 }};
 
 }  // namespace

@@ -16,6 +16,7 @@ const Register<Problem> registered{{
     .supports = supports_many_rows<DequantizedWeights>,
     .launch = launch_many_rows<DequantizedWeights>,
     .workspace_bytes = many_rows_workspace,
+    .plan = plan_many_rows<DequantizedWeights>,
 }};
 
 }  // namespace

@@ -21,6 +21,7 @@ const Register<Problem> registered{{
     .supports = supports_many_rows<RoundedProducts>,
     .launch = launch_many_rows<RoundedProducts>,
     .workspace_bytes = many_rows_workspace,
+    .plan = plan_many_rows<RoundedProducts>,
 }};
 
 }  // namespace

@@ -15,6 +15,8 @@ namespace reprolab::nf4_product {
 /// `block_size` weights may reach from one row of weights into the next, as in bitsandbytes, which
 /// quantizes the flattened matrix. Arrays are aligned to their elements; a kernel that needs more
 /// says so in its `supports`.
+/// Launches of one plan (Kernel::plan) may differ in `input`, `output`, `workspace` and
+/// `weights_are_settled`.
 struct Problem {
   static constexpr const char* family = "nf4_product";  ///< Its folder.
 

@@ -16,6 +16,14 @@
 #include "kernels/nf4_product/problem.hpp"
 #include "kernels/registry.hpp"
 
+struct reprolab_nf4_plan {
+  std::string kernel;
+  reprolab::nf4_product::Problem problem;  ///< Without activations.
+  int device;
+  bool needs_workspace;
+  reprolab::Launcher<reprolab::nf4_product::Problem> launch;
+};
+
 namespace reprolab::nf4_product {
 namespace {
 
@@ -62,14 +70,23 @@ std::string fault_of_sizes(const Problem& problem) {
                    fault_of_block_size("blocksize", problem.block_size)});
 }
 
-std::string fault_of_pointers(const Problem& problem) {
+std::string fault_of_activations(const Problem& problem, std::size_t alignment) {
+  return fault_of({{"A", problem.input, alignment}, {"out", problem.output, 2}});
+}
+
+/// Those of scales and the bias too.
+std::string fault_of_weights(const Problem& problem) {
   const auto& nested = problem.nested;
   return first_of(
-      {fault_of({{"A", problem.input, 2}, {"B", problem.codes, 1}, {"out", problem.output, 2}}),
+      {fault_of({{"B", problem.codes, 1}}),
        problem.bias == nullptr ? "" : fault_of({{"bias", problem.bias, 2}}),
        problem.is_nested() ? fault_of({{"code2", nested.map, 4}, {"absmax", nested.absmax, 4}})
                            : fault_of({{"absmax", problem.absmax, 4}}),
        problem.is_nested() ? fault_of_block_size("blocksize2", nested.block_size) : ""});
+}
+
+std::string fault_of_pointers(const Problem& problem) {
+  return first_of({fault_of_activations(problem, 2), fault_of_weights(problem)});
 }
 
 std::uint64_t workspace_bytes(const Kernel<Problem>& kernel, const Problem& problem) {
@@ -109,6 +126,70 @@ int multiply(const char* function, const char* kernel_name, Problem problem,
   const auto fault = fault_of({{"workspace", workspace, 16}});
   if (!fault.empty() && workspace_bytes(*kernel, problem) > 0) return call.refuse(fault);
   return call.launch(*kernel, problem, stream);
+}
+
+/// `problem`: without activations.
+int plan(const char* function, const char* kernel_name, const Problem& problem,
+         reprolab_nf4_plan** made, std::uint64_t* bytes) {
+  const Call call(function);
+  const Kernel<Problem>* const kernel = kernel_for(call, kernel_name);
+  if (kernel == nullptr) return cudaErrorInvalidValue;
+  const bool is_empty = problem.m == 0 || problem.n == 0;
+  const auto fault = first_of({fault_of_sizes(problem), is_empty ? "m or n is 0" : "",
+                               fault_of_weights(problem),
+                               fault_of({{"plan", made, 8}, {"bytes", bytes, 8}})});
+  if (!fault.empty()) return call.refuse(fault);
+  if (const int error = support_for(call, *kernel, problem); error != cudaSuccess) return error;
+  int device = 0;
+  if (const auto error = cudaGetDevice(&device); error != cudaSuccess) {
+    return call.fail(error, cudaGetErrorString(error));
+  }
+  *bytes = workspace_bytes(*kernel, problem);
+  *made = new reprolab_nf4_plan{kernel->name, problem, device, *bytes > 0,
+                                kernel->plan ? kernel->plan(problem) : kernel->launch};
+  return succeed();
+}
+
+/// Another device is current until the end, if it has to be.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int device) : error_(cudaGetDevice(&before_)), device_(device) {
+    if (error_ == cudaSuccess && before_ != device_) error_ = cudaSetDevice(device_);
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+  ~CurrentDevice() {
+    if (error_ == cudaSuccess && before_ != device_) cudaSetDevice(before_);
+  }
+  cudaError_t error() const { return error_; }
+
+ private:
+  int before_ = 0;
+  cudaError_t error_;
+  int device_;
+};
+
+int run(const char* function, const reprolab_nf4_plan& plan, const void* input, void* output,
+        int weights_are_settled, void* workspace, cudaStream_t stream) {
+  const Call call(function);
+  Problem problem = plan.problem;
+  problem.input = input;
+  problem.output = output;
+  problem.weights_are_settled = weights_are_settled != 0;
+  problem.workspace = workspace;
+  const auto fault =
+      first_of({fault_of_activations(problem, 16),
+                plan.needs_workspace ? fault_of({{"workspace", workspace, 16}}) : ""});
+  if (!fault.empty()) return call.refuse(fault);
+  const CurrentDevice device(plan.device);
+  auto error = device.error();
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  if (error == cudaSuccess) error = cudaStreamIsCapturing(stream, &capture);
+  if (error == cudaSuccess && capture != cudaStreamCaptureStatusNone) {
+    error = cudaErrorStreamCaptureUnsupported;
+  }
+  if (error == cudaSuccess) error = plan.launch(problem, stream);
+  return call.launched(plan.kernel, error);
 }
 
 /// Device memory in the order of a stream: freed when what was enqueued before has run.
@@ -208,6 +289,40 @@ int reprolab_nf4_multiply_bf16(const char* kernel, const void* A, const unsigned
                   problem_of(OutputType::bf16, A, B, absmax, absmax_codes, code2, offset,
                              blocksize2, bias, out, m, n, k, blocksize),
                   weights_are_settled, workspace, stream);
+}
+
+int reprolab_nf4_plan_fp16(const char* kernel, const unsigned char* B, const float* absmax,
+                           const unsigned char* absmax_codes, const float* code2, float offset,
+                           const void* bias, std::int64_t m, std::int64_t n, std::int64_t k,
+                           int blocksize, int blocksize2, reprolab_nf4_plan** plan,
+                           std::uint64_t* bytes) {
+  return reprolab::nf4_product::plan(
+      __func__, kernel,
+      problem_of(OutputType::fp16, nullptr, B, absmax, absmax_codes, code2, offset, blocksize2,
+                 bias, nullptr, m, n, k, blocksize),
+      plan, bytes);
+}
+
+int reprolab_nf4_plan_bf16(const char* kernel, const unsigned char* B, const float* absmax,
+                           const unsigned char* absmax_codes, const float* code2, float offset,
+                           const void* bias, std::int64_t m, std::int64_t n, std::int64_t k,
+                           int blocksize, int blocksize2, reprolab_nf4_plan** plan,
+                           std::uint64_t* bytes) {
+  return reprolab::nf4_product::plan(
+      __func__, kernel,
+      problem_of(OutputType::bf16, nullptr, B, absmax, absmax_codes, code2, offset, blocksize2,
+                 bias, nullptr, m, n, k, blocksize),
+      plan, bytes);
+}
+
+int reprolab_nf4_run(const reprolab_nf4_plan* plan, const void* A, void* out,
+                     int weights_are_settled, void* workspace, cudaStream_t stream) {
+  return run(__func__, *plan, A, out, weights_are_settled, workspace, stream);
+}
+
+int reprolab_nf4_forget(reprolab_nf4_plan* plan) {
+  delete plan;
+  return succeed();
 }
 
 int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t n, std::int64_t k,

@@ -106,6 +106,31 @@ int reprolab_nf4_multiply_bf16(const char* kernel, const void* A, const unsigned
 int reprolab_nf4_workspace(const char* kernel, int64_t m, int64_t n, int64_t k, int blocksize,
                            uint64_t* bytes);
 
+// What the products of a layer with a number of rows have in common, made once: the checks above, how
+// the kernel splits the product on the current device, and its descriptions of the weights. For callers
+// that multiply by the same weights again and again. The parameters are those of
+// reprolab_nf4_multiply_*, m and n not 0; the arrays must stay where they are as long as the plan is
+// used. What they hold may change. `*bytes`: the size of a run's workspace.
+struct reprolab_nf4_plan;
+int reprolab_nf4_plan_fp16(const char* kernel, const unsigned char* B, const float* absmax,
+                           const unsigned char* absmax_codes, const float* code2, float offset,
+                           const void* bias, int64_t m, int64_t n, int64_t k, int blocksize,
+                           int blocksize2, struct reprolab_nf4_plan** plan, uint64_t* bytes);
+int reprolab_nf4_plan_bf16(const char* kernel, const unsigned char* B, const float* absmax,
+                           const unsigned char* absmax_codes, const float* code2, float offset,
+                           const void* bias, int64_t m, int64_t n, int64_t k, int blocksize,
+                           int blocksize2, struct reprolab_nf4_plan** plan, uint64_t* bytes);
+
+// The same product as reprolab_nf4_multiply_* of the plan's parameters, on the plan's device, whichever
+// is current. A is aligned to 16 bytes whatever the kernel. Several threads may run one plan at once. In a
+// capture it is refused with error 900 (cudaErrorStreamCaptureUnsupported): a caller's workspace for
+// all runs on a stream is not that of a graph, which is replayed on any.
+int reprolab_nf4_run(const struct reprolab_nf4_plan* plan, const void* A, void* out,
+                     int weights_are_settled, void* workspace, struct CUstream_st* stream);
+
+// Frees a plan that no call uses, or null. Enqueued runs go on.
+int reprolab_nf4_forget(struct reprolab_nf4_plan* plan);
+
 // The same products as bitsandbytes 0.50 calls its own. The first of few_rows (up to 16 rows),
 // many_rows and simple that can do it does it, in memory that is allocated in the stream's order.
 //   absmax_8bit, absmax_code, absmax_offset  null without double quantization; else absmax_codes,

@@ -2,6 +2,7 @@
 
 import subprocess
 import sysconfig
+from pathlib import Path
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
@@ -13,8 +14,11 @@ class Library(BuildHookInterface):
         done = subprocess.run("scripts/dropin", cwd=self.root)
         if done.returncode:  # it has said why
             raise SystemExit(done.returncode)
-        name = "libreprolab_nf4.so"
-        build_data["force_include"][f"build/dropin/{name}"] = f"reprolab_nf4/{name}"
+        for name in ("libreprolab_nf4.so", "_layers.abi3.so"):
+            if not (Path(self.root) / "build/dropin" / name).is_file():
+                raise SystemExit(f"wheel: {name} was not built: install the headers of Python 3")
+            build_data["force_include"][f"build/dropin/{name}"] = f"reprolab_nf4/{name}"
         build_data["pure_python"] = False
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        # Not abi3: without its extension the package serves Pythons that have no such ABI.
         build_data["tag"] = f"py3-none-{platform}"

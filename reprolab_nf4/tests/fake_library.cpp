@@ -52,6 +52,10 @@ int reprolab_nf4_dequantize_nested_fp16() { return 0; }
 int reprolab_nf4_dequantize_nested_bf16() { return 0; }
 int reprolab_nf4_multiply_fp16() { return 0; }
 int reprolab_nf4_multiply_bf16() { return 0; }
+int reprolab_nf4_plan_fp16() { return 0; }
+int reprolab_nf4_plan_bf16() { return 0; }
+int reprolab_nf4_run() { return 0; }
+int reprolab_nf4_forget() { return 0; }
 int cgemm_4bit_fp16() { return 0; }
 int cgemm_4bit_bf16() { return 0; }
 // A row takes a byte; no kernel takes more than 99 rows, and "tree" runs on another GPU.

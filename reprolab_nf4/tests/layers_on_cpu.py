@@ -1,5 +1,7 @@
 """bitsandbytes' layers on the CPU, which is the GPU here, with products that a table chooses."""
 
+from pathlib import Path
+
 import pytest
 
 from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
@@ -35,6 +37,8 @@ def put_settled():
 @pytest.fixture(name="called")
 def put_called(monkeypatch, multiplying, settled):
     """The operator's calls, once bitsandbytes' product is replaced. The CPU is the GPU here."""
+    from reprolab_nf4 import layers
+
     calls = []
 
     def multiply(kernel, A, B, n, absmax, blocksize, bias, *more):
@@ -47,6 +51,7 @@ def put_called(monkeypatch, multiplying, settled):
     monkeypatch.setattr(multiplying, "multiply", multiply)
     monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
     monkeypatch.setattr(multiplying, "runs", lambda *given: True)
+    monkeypatch.setattr(layers, "EXTENSION", Path("none"))  # no call is planned
     replace(monkeypatch, multiplying)
     torch.compiler.reset()
     return calls

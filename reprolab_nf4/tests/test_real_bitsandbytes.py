@@ -184,6 +184,37 @@ def test_products_in_graphs_of_two_streams_at_once(only, max_rows, way, nested):
 
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("way", KERNELS)
+def test_planned_layers_on_two_streams_at_once(only, max_rows, way, nested, monkeypatch):
+    from reprolab_nf4 import layers
+
+    most = max_rows(way)
+    model = [layer_of(nested, bias=True) for _ in range(3)]
+    xs = [torch.randn((rows, 4096), device="cuda").half() for rows in (1, min(most, 64))]
+    with monkeypatch.context() as without, torch.no_grad():
+        without.setattr(layers, "EXTENSION", Path("none"))
+        with only(way):
+            expected = [[layer(x) for layer in model] for x in xs]
+    streams = [torch.cuda.Stream() for _ in xs]
+    with torch.no_grad(), only(way):
+        for _ in range(50):
+            torch.cuda.synchronize()
+            found = []
+            for x, stream in zip(xs, streams, strict=True):
+                with torch.cuda.stream(stream):
+                    found.append([layer(x) for layer in model])
+            torch.cuda.synchronize()
+            for ours, theirs in zip(found, expected, strict=True):
+                assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):  # of planned layers
+            captured = [layer(xs[0]) for layer in model]
+        graph.replay()
+        torch.cuda.synchronize()
+        assert all(torch.equal(a, b) for a, b in zip(captured, expected[0], strict=True))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("way", KERNELS)
 def test_codes_that_the_kernel_before_writes_are_waited_for(only, max_rows, way, nested):
     max_rows(way)
     layer, x = layer_of(nested), torch.randn((4, 4096), device="cuda").half()

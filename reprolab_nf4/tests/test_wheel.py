@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TAKEN = ("CMakeLists.txt", "LICENSE", "docs/drop-in.md", "pyproject.toml", "reprolab_nf4")
 NOT_PACKED = ("csrc", "tests", "__pycache__")
 SCRIPTS = ("scripts/python", "scripts/wheel")
-LIBRARY = "reprolab_nf4/libreprolab_nf4.so"
+LIBRARY, EXTENSION = "reprolab_nf4/libreprolab_nf4.so", "reprolab_nf4/_layers.abi3.so"
 VERSION = "import reprolab_nf4; print(reprolab_nf4.__version__)"
 INSTALL = "import reprolab_nf4; installed = reprolab_nf4.install(); print(installed.kernels())"
 
@@ -41,7 +41,9 @@ def checkout(tmp_path_factory, libraries):
         copy(ROOT / name, folder / name)
     (folder / "build/dropin").mkdir(parents=True)
     (folder / "build/python").write_text(sys.executable)
-    makes = f"cp {libraries['ours']} build/dropin/libreprolab_nf4.so"
+    # In place of the extension, which no stand-in of torch could load, a library.
+    makes = f"cp {libraries['ours']} build/dropin/libreprolab_nf4.so\n"
+    makes += f"cp {libraries['other']} build/dropin/_layers.abi3.so"
     program(folder / "scripts/dropin", f"#!/bin/sh\n{makes}\n")
     return folder
 
@@ -73,7 +75,7 @@ def test_it_holds_the_package_the_library_and_the_licence(wheel, libraries):
     }
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if not name.endswith("/")}
-        assert packed == {*sources, *records, LIBRARY}
+        assert packed == {*sources, *records, LIBRARY, EXTENSION}
         assert archive.read(LIBRARY) == libraries["ours"].read_bytes()
         metadata = email.message_from_bytes(archive.read(f"{about}/METADATA"))
     # torch and bitsandbytes are the user's: pip must not exchange them.
@@ -119,6 +121,17 @@ def test_pip_installs_it_and_leaves_nothing_behind(wheel, libraries, tmp_path):
     )
     assert run(*pip, "uninstall", "--yes", "reprolab_nf4").returncode == 0
     assert {*environment.rglob("*")} - before == set()
+
+
+def test_without_pythons_headers_there_is_no_wheel(checkout):
+    extension = checkout / "build/dropin/_layers.abi3.so"
+    compiler = checkout / "scripts/dropin"
+    works = compiler.read_text()
+    extension.unlink(missing_ok=True)
+    compiler.write_text(works.rpartition("cp ")[0])
+    done = run(sys.executable, "-m", "hatchling", "build", "--target", "wheel", cwd=checkout)
+    compiler.write_text(works)
+    assert done.returncode != 0 and "headers of Python" in done.stderr
 
 
 def test_without_a_library_there_is_no_wheel(checkout, libraries):

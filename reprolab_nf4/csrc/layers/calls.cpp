@@ -1,0 +1,325 @@
+#include "reprolab_nf4/csrc/layers/calls.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace reprolab::layers {
+namespace {
+
+constexpr int max_dimensions = 8;
+constexpr std::int32_t cpu = 1, cuda = 2;           // DLPack's device types
+constexpr exchange::ElementType fp16{2, 16, 1}, bf16{4, 16, 1};
+
+/// Whether it is dense, row by row; `rows`: the product of all sizes but the last.
+bool is_contiguous(const exchange::Tensor& x, std::int64_t& rows) {
+  std::int64_t stride = 1;
+  for (int i = x.dimensions - 1; i >= 0; --i) {
+    if (x.shape[i] != 1 && x.strides[i] != stride) return false;
+    stride *= x.shape[i];
+  }
+  const std::int64_t last = x.shape[x.dimensions - 1];
+  rows = last > 0 ? stride / last : 0;
+  return true;
+}
+
+bool requires_grad(PyObject* tensor) {
+  static PyObject* const name = PyUnicode_InternFromString("requires_grad");
+  const auto value = Ref::of_new(PyObject_GetAttr(tensor, name));
+  if (!value) PyErr_Clear();
+  return value.get() != Py_False;
+}
+
+/// A tuple of numbers, or null.
+template <class Get>
+Ref tuple_of(int count, const Get& get) {
+  auto tuple = Ref::of_new(PyTuple_New(count));
+  for (int i = 0; tuple && i < count; ++i) {
+    PyObject* const number = PyLong_FromLongLong(get(i));
+    if (number == nullptr || PyTuple_SetItem(tuple.get(), i, number) != 0) return {};
+  }
+  return tuple;
+}
+
+/// Whether the sizes of the latest output are those of x, but for the last.
+bool has_sizes(PyObject* output, const exchange::Tensor& x) {
+  PyObject* const sizes = output == nullptr ? nullptr : PyTuple_GetItem(output, 0);
+  if (sizes == nullptr || PyTuple_Size(sizes) != x.dimensions) return false;
+  for (int i = 0; i + 1 < x.dimensions; ++i) {
+    if (PyLong_AsLongLong(PyTuple_GetItem(sizes, i)) != x.shape[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+PyObject* Calls::forward(PyObject* module, PyObject* x) {
+  return PyObject_CallFunctionObjArgs(given_.forward.get(), module, x, nullptr);
+}
+
+bool Calls::is_idle() {
+  static PyObject* const level = PyUnicode_InternFromString("_current_level");
+  PyObject* const found = PyDict_GetItemWithError(given_.forward_mode.get(), level);
+  if (found == nullptr || PyLong_AsLong(found) != -1) return false;
+  return std::ranges::all_of(given_.guards, [](const Guard& guard) {
+    const auto found = Ref::of_new(PyObject_CallNoArgs(guard.function.get()));
+    if (!found) PyErr_Clear();
+    return found.get() == guard.idle.get();
+  });
+}
+
+bool Calls::needs_gradient(PyObject* x, const Layer& layer, const Arrays& arrays) {
+  const auto enabled = Ref::of_new(PyObject_CallNoArgs(given_.grad_is_enabled.get()));
+  if (enabled.get() == Py_False) return false;
+  PyErr_Clear();
+  if (requires_grad(x)) return true;
+  for (std::size_t i = 0; i < layer.arrays.size(); ++i) {
+    if (layer.arrays[i].is_trainable && arrays[i] && requires_grad(arrays[i].get())) return true;
+  }
+  return false;
+}
+
+/// Whether it is one that a plan may be of.
+bool Calls::read(PyObject* x, exchange::Tensor& view, Product& product) {
+  if (!given_.reader.is_plain(x)) return false;
+  if (given_.reader.api->read(x, &view) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  product = {0, view.type, view.device, {}};
+  return (view.type == fp16 || view.type == bf16) && view.dimensions >= 1 &&
+         view.dimensions <= max_dimensions && is_contiguous(view, product.m) && product.m > 0 &&
+         product.m <= given_.max_rows && view.data != nullptr &&
+         reinterpret_cast<std::uintptr_t>(view.first()) % 16 == 0;
+}
+
+/// Null with an exception.
+std::shared_ptr<Layer> Calls::layer_of(PyObject* module) {
+  if (const auto known = layers_.find(module); known != layers_.end()) return known->second;
+  auto layer = std::make_shared<Layer>();
+  layer->module = Ref::of_new(PyWeakref_NewRef(module, weak_callback.get()));
+  if (!layer->module) return nullptr;
+  return layers_[module] = std::move(layer);
+}
+
+Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& wanted, Arrays& arrays,
+                              Ref& plan) {
+  const auto layer = layer_of(module);
+  if (layer == nullptr) {
+    PyErr_Clear();
+    return Decision::forward;
+  }
+  Product* const product = layer->find(wanted);
+  if (product == nullptr) {  // most numbers of rows of a prompt are never asked for again
+    layer->add(wanted);
+    return Decision::forward;
+  }
+  if (!product->plan && product->calls_before > 1) {
+    --product->calls_before;
+    return Decision::forward;
+  }
+  plan = product->plan;
+  if (plan && !layer->is_current(module, given_.classes, given_.reader, arrays)) {
+    layer->change();
+    layer->add(wanted);
+    return Decision::forward;
+  }
+  if (needs_gradient(x, *layer, arrays)) return Decision::forward;
+  if (!plan) return Decision::make;
+  return plan.get() == Py_None ? Decision::forward : Decision::run;
+}
+
+/// `output`: null where nothing was run, or that failed. Leaves no exception.
+Calls::Decision Calls::attempt(PyObject* module, PyObject* x, Ref& output) {
+  exchange::Tensor view;
+  Product wanted;
+  if (!is_open_ || !is_idle() || !read(x, view, wanted)) return Decision::forward;
+  Arrays arrays;  // as long as another thread may run
+  Ref plan;
+  const Decision decision = decide(module, x, wanted, arrays, plan);
+  if (decision == Decision::run) output = run(*reinterpret_cast<Plan*>(plan.get()), view);
+  PyErr_Clear();
+  return decision;
+}
+
+PyObject* Calls::planned(PyObject* module, PyObject* x) {
+  Ref output;
+  attempt(module, x, output);
+  return output.release();
+}
+
+PyObject* Calls::call(PyObject* module, PyObject* x) {
+  Ref output;
+  const Decision decision = attempt(module, x, output);
+  if (output) return output.release();
+  if (decision != Decision::make) return forward(module, x);  // which says what is wrong
+  const Ref make = given_.make;                               // close() gives it up
+  return PyObject_CallFunctionObjArgs(make.get(), module, x, nullptr);
+}
+
+/// Null where it failed, perhaps with an exception.
+Ref Calls::run(Plan& plan, const exchange::Tensor& x) {
+  void *stream = nullptr, *first = nullptr, *workspace = nullptr;
+  if (x.shape[x.dimensions - 1] != plan.k ||
+      given_.reader.api->current_stream(x.device.type, x.device.index, &stream) != 0) {
+    return {};
+  }
+  const Ref arguments = output_for(plan, x);
+  Ref output = arguments ? allocate(x.device, arguments.get(), first) : Ref(), kept;
+  if (!output) return {};
+  if (plan.workspace_bytes > 0) {
+    const Workspace* const found = workspace_for(plan, x.device, stream);
+    if (found == nullptr) return {};
+    kept = found->tensor;
+    workspace = found->first;
+  }
+  // Like every operator of PyTorch: a launch may wait for the GPU, which may wait for a callback.
+  PyThreadState* const thread = PyEval_SaveThread();
+  const int error = plan.run(plan.handle, x.first(), first, plan.weights_are_settled, workspace,
+                             stream);
+  PyEval_RestoreThread(thread);
+  return error == 0 ? output : Ref();
+}
+
+/// Sizes, strides and type; null with an exception.
+Ref Calls::output_for(Plan& plan, const exchange::Tensor& x) {
+  if (has_sizes(plan.output, x)) return Ref::to(plan.output);
+  const int last = x.dimensions - 1;
+  const auto size = [&](int i) { return i == last ? plan.n : x.shape[i]; };
+  std::int64_t strides[max_dimensions];
+  strides[last] = 1;
+  for (int i = last; i > 0; --i) strides[i - 1] = strides[i] * size(i);
+  const Ref sizes = tuple_of(x.dimensions, size);
+  const Ref steps = tuple_of(x.dimensions, [&](int i) { return strides[i]; });
+  if (!sizes || !steps) return {};
+  auto arguments = Ref::of_new(PyTuple_Pack(3, sizes.get(), steps.get(), plan.type));
+  if (arguments) {
+    Py_XDECREF(plan.output);
+    plan.output = Py_NewRef(arguments.get());
+  }
+  return arguments;
+}
+
+/// A tensor on the device, or null, perhaps with an exception, where another is current.
+Ref Calls::allocate(const exchange::Device& device, PyObject* arguments, void*& first) {
+  const Ref& function = device.type == cuda ? given_.allocate_on_gpu : given_.allocate_on_cpu;
+  auto tensor = Ref::of_new(PyObject_CallObject(function.get(), arguments));
+  exchange::Tensor view;
+  if (!tensor || given_.reader.api->read(tensor.get(), &view) != 0) return {};
+  if (view.device != device) return {};
+  first = view.first();
+  return tensor;
+}
+
+/// One for all products on a stream, which follow one another; null, perhaps with an exception.
+Calls::Workspace* Calls::workspace_for(const Plan& plan, const exchange::Device& device,
+                                       void* stream) {
+  auto known = std::ranges::find_if(workspaces_, [&](const Workspace& workspace) {
+    return workspace.device == device && workspace.stream == stream;
+  });
+  if (known != workspaces_.end() && known->bytes >= plan.workspace_bytes) return &*known;
+  const auto bytes = static_cast<std::int64_t>(plan.workspace_bytes);
+  const Ref sizes = tuple_of(1, [&](int) { return bytes; });
+  const Ref strides = tuple_of(1, [](int) { return 1; });
+  if (!sizes || !strides) return nullptr;
+  const auto arguments = Ref::of_new(
+      PyTuple_Pack(3, sizes.get(), strides.get(), given_.byte_type.get()));
+  void* first = nullptr;
+  Ref tensor = arguments ? allocate(device, arguments.get(), first) : Ref();
+  if (!tensor) return nullptr;
+  constexpr std::size_t max_streams = 64;
+  known = std::ranges::find_if(workspaces_, [&](const Workspace& workspace) {
+    return workspace.device == device && workspace.stream == stream;
+  });
+  if (known == workspaces_.end()) {
+    if (workspaces_.size() == max_streams) workspaces_.erase(workspaces_.begin());
+    known = workspaces_.insert(workspaces_.end(), {device, stream, nullptr, 0, {}});
+  }
+  known->bytes = plan.workspace_bytes;
+  known->first = first;
+  known->tensor = std::move(tensor);
+  return &*known;
+}
+
+bool Calls::is_bound(PyObject* module) {
+  const auto known = layers_.find(module);
+  Arrays arrays;
+  return known != layers_.end() &&
+         known->second->is_current(module, given_.classes, given_.reader, arrays);
+}
+
+bool Calls::bind(PyObject* module, PyObject* facts, PyObject* arrays) {
+  std::vector<Fact> new_facts;
+  for (Py_ssize_t i = 0; i < PyList_Size(facts); ++i) {
+    int holder;
+    PyObject *name, *value;
+    if (!PyArg_ParseTuple(PyList_GetItem(facts, i), "iOO", &holder, &name, &value)) return false;
+    PyObject* text = Py_NewRef(name);
+    PyUnicode_InternInPlace(&text);
+    new_facts.push_back({holder, Ref::of_new(text), Ref::to(value)});
+  }
+  std::vector<Array> new_arrays;
+  if (PyList_Size(arrays) > max_arrays) {
+    PyErr_SetString(PyExc_ValueError, "too many arrays");
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < PyList_Size(arrays); ++i) {
+    int holder, counts_writes, is_trainable;
+    PyObject *name, *tensor, *storage;
+    exchange::Tensor view;
+    if (!PyArg_ParseTuple(PyList_GetItem(arrays, i), "iOOOpp", &holder, &name, &tensor, &storage,
+                          &counts_writes, &is_trainable) ||
+        given_.reader.api->read(tensor, &view) != 0) {
+      return false;
+    }
+    PyObject* text = Py_NewRef(name);
+    PyUnicode_InternInPlace(&text);
+    Array array{holder,
+                Ref::of_new(text),
+                tensor,
+                Ref::of_new(PyWeakref_NewRef(storage, nullptr)),
+                counts_writes != 0,
+                is_trainable != 0,
+                view.first(),
+                counts_writes != 0 ? given_.reader.version_of(tensor) : 0};
+    if (!array.storage || array.version < 0) return false;
+    new_arrays.push_back(std::move(array));
+  }
+  const auto layer = layer_of(module);
+  if (layer == nullptr) return false;
+  layer->forget_products();
+  layer->facts = std::move(new_facts);
+  layer->arrays = std::move(new_arrays);
+  return true;
+}
+
+bool Calls::add(PyObject* module, PyObject* x, PyObject* plan) {
+  exchange::Tensor view;
+  Product wanted;
+  if (!is_open_ || !read(x, view, wanted)) return true;
+  const auto layer = layer_of(module);
+  if (layer == nullptr) return false;
+  if (Product* const product = layer->find(wanted)) {
+    product->plan = Ref::to(plan);
+  } else {
+    wanted.plan = Ref::to(plan);
+    layer->add(std::move(wanted));
+  }
+  return true;
+}
+
+void Calls::forget(PyObject* weak) {
+  const auto ended = std::ranges::find_if(
+      layers_, [&](const auto& known) { return known.second->module.get() == weak; });
+  if (ended == layers_.end()) return;
+  const auto kept = layers_.extract(ended);  // whose end may call Python
+}
+
+void Calls::close() {
+  is_open_ = false;
+  const auto layers = std::exchange(layers_, {});
+  const auto workspaces = std::exchange(workspaces_, {});
+  given_.make = {};
+  weak_callback = {};
+}
+
+}  // namespace reprolab::layers

@@ -1,0 +1,158 @@
+// The extension module reprolab_nf4._layers. reprolab_nf4/layers.py uses it and says what for.
+#include "reprolab_nf4/csrc/layers/calls.hpp"
+#include "reprolab_nf4/csrc/layers/object.hpp"
+#include "reprolab_nf4/csrc/layers/plan.hpp"
+
+namespace reprolab::layers {
+namespace {
+
+struct CallsObject {
+  PyObject_HEAD
+  Calls* calls;
+};
+
+Calls& calls_of(PyObject* object) { return *reinterpret_cast<CallsObject*>(object)->calls; }
+
+PyObject* none_if(bool done) { return done ? Py_NewRef(Py_None) : nullptr; }
+
+const exchange::Api* exchange_of(PyObject* capsule) {
+  const void* const pointer = PyCapsule_GetPointer(capsule, exchange::capsule_name);
+  const auto* api = static_cast<const exchange::Api*>(pointer);
+  while (api != nullptr && api->version.major != exchange::major_version) api = api->older;
+  if (api == nullptr || api->read == nullptr || api->current_stream == nullptr) {
+    if (PyErr_Occurred() == nullptr) {
+      PyErr_SetString(PyExc_ImportError, "PyTorch has another version of DLPack's C exchange");
+    }
+    return nullptr;
+  }
+  return api;
+}
+
+PyObject* call(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  if (count == 2) return calls_of(self).call(arguments[0], arguments[1]);
+  PyErr_SetString(PyExc_TypeError, "give a layer and its input");
+  return nullptr;
+}
+
+PyObject* planned(PyObject* self, PyObject* arguments) {
+  PyObject *module, *x;
+  if (!PyArg_ParseTuple(arguments, "OO", &module, &x)) return nullptr;
+  PyObject* const output = calls_of(self).planned(module, x);
+  return output == nullptr ? Py_NewRef(Py_None) : output;
+}
+
+PyObject* is_bound(PyObject* self, PyObject* module) {
+  return PyBool_FromLong(calls_of(self).is_bound(module));
+}
+
+PyObject* bind(PyObject* self, PyObject* arguments) {
+  PyObject *module, *facts, *arrays;
+  if (!PyArg_ParseTuple(arguments, "OO!O!", &module, &PyList_Type, &facts, &PyList_Type, &arrays)) {
+    return nullptr;
+  }
+  const bool is_done = calls_of(self).bind(module, facts, arrays);
+  PyErr_Clear();
+  return PyBool_FromLong(is_done);
+}
+
+PyObject* add(PyObject* self, PyObject* arguments) {
+  PyObject *module, *x, *plan;
+  if (!PyArg_ParseTuple(arguments, "OOO", &module, &x, &plan)) return nullptr;
+  if (plan != Py_None && Py_TYPE(plan) != plan_type()) {
+    PyErr_SetString(PyExc_TypeError, "give a Plan or None");
+    return nullptr;
+  }
+  return none_if(calls_of(self).add(module, x, plan));
+}
+
+PyObject* forget(PyObject* self, PyObject* weak) {
+  calls_of(self).forget(weak);
+  return Py_NewRef(Py_None);
+}
+
+PyObject* close(PyObject* self, PyObject*) {
+  calls_of(self).close();
+  return Py_NewRef(Py_None);
+}
+
+PyObject* new_calls(PyTypeObject* type, PyObject* arguments, PyObject*) {
+  PyObject *forward, *make, *capsule, *tensor, *weight, *parameter, *state, *guards, *grad, *forward_mode;
+  PyObject *on_cpu, *on_gpu, *byte_type, *version, *plainly;
+  long long max_rows;
+  if (!PyArg_ParseTuple(arguments, "OOOOOOOO!OO!OOOOOL", &forward, &make, &capsule, &tensor, &weight,
+                        &parameter, &state, &PyList_Type, &guards, &grad, &PyDict_Type, &forward_mode, &on_cpu,
+                        &on_gpu, &byte_type, &version, &plainly, &max_rows)) {
+    return nullptr;
+  }
+  Given given{.forward = Ref::to(forward),
+              .make = Ref::to(make),
+              .reader = {exchange_of(capsule), Ref::to(tensor), Ref::to(version), Ref::to(plainly)},
+              .classes = {Ref::to(weight), Ref::to(parameter), Ref::to(state)},
+              .guards = {},
+              .grad_is_enabled = Ref::to(grad),
+              .forward_mode = Ref::to(forward_mode),
+              .allocate_on_cpu = Ref::to(on_cpu),
+              .allocate_on_gpu = Ref::to(on_gpu),
+              .byte_type = Ref::to(byte_type),
+              .max_rows = max_rows};
+  if (given.reader.api == nullptr) return nullptr;
+  for (Py_ssize_t i = 0; i < PyList_Size(guards); ++i) {
+    PyObject *function, *idle;
+    if (!PyArg_ParseTuple(PyList_GetItem(guards, i), "OO", &function, &idle)) return nullptr;
+    given.guards.push_back({Ref::to(function), Ref::to(idle)});
+  }
+  PyObject* const object = PyType_GenericAlloc(type, 0);
+  if (object == nullptr) return nullptr;
+  auto* const calls = new Calls(std::move(given));
+  reinterpret_cast<CallsObject*>(object)->calls = calls;
+  calls->weak_callback = Ref::of_new(PyObject_GetAttrString(object, "forget"));
+  return object;
+}
+
+void free_calls(PyObject* object) {
+  PyTypeObject* const type = Py_TYPE(object);
+  delete reinterpret_cast<CallsObject*>(object)->calls;
+  PyObject_Free(object);
+  Py_DECREF(type);
+}
+
+template <class Function>
+PyCFunction as_method(Function function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
+}
+
+PyObject* calls_type() {
+  static PyMethodDef methods[] = {{"call", as_method(call), METH_FASTCALL, nullptr},
+                                  {"planned", planned, METH_VARARGS, nullptr},
+                                  {"is_bound", is_bound, METH_O, nullptr},
+                                  {"bind", bind, METH_VARARGS, nullptr},
+                                  {"add", add, METH_VARARGS, nullptr},
+                                  {"forget", forget, METH_O, nullptr},
+                                  {"close", close, METH_NOARGS, nullptr},
+                                  {}};
+  static PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(new_calls)},
+                                {Py_tp_dealloc, reinterpret_cast<void*>(free_calls)},
+                                {Py_tp_methods, methods},
+                                {0, nullptr}};
+  static PyType_Spec spec = {"reprolab_nf4._layers.Calls", sizeof(CallsObject), 0,
+                             Py_TPFLAGS_DEFAULT, slots};
+  static PyObject* const type = PyType_FromSpec(&spec);
+  return type;
+}
+
+}  // namespace
+}  // namespace reprolab::layers
+
+PyMODINIT_FUNC PyInit__layers() {
+  using namespace reprolab::layers;
+  static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_layers", nullptr, -1, nullptr,
+                                   nullptr,               nullptr,   nullptr, nullptr};
+  PyObject* const module = PyModule_Create(&definition);
+  auto* const plan = reinterpret_cast<PyObject*>(plan_type());
+  if (module == nullptr || plan == nullptr || calls_type() == nullptr ||
+      PyModule_AddObjectRef(module, "Plan", plan) != 0 ||
+      PyModule_AddObjectRef(module, "Calls", calls_type()) != 0) {
+    return nullptr;
+  }
+  return module;
+}

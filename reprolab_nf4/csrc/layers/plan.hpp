@@ -1,0 +1,71 @@
+// A plan of libreprolab_nf4.so, as an object of Python's that frees it.
+#pragma once
+
+#include <cstdint>
+
+#include "reprolab_nf4/csrc/layers/object.hpp"
+
+namespace reprolab::layers {
+
+/// reprolab_nf4_run and reprolab_nf4_forget, by the addresses that Python gives.
+using Run = int (*)(const void* plan, const void* input, void* output, int weights_are_settled,
+                    void* workspace, void* stream);
+using Forget = int (*)(void* plan);
+
+struct Plan {
+  PyObject_HEAD
+  void* handle;
+  Run run;
+  Forget forget;
+  std::int64_t n, k;
+  std::uint64_t workspace_bytes;
+  int weights_are_settled;
+  /// Sizes, strides and type of the output, as they are asked for: those of the latest call.
+  PyObject* output;
+  PyObject* type;
+};
+
+inline PyObject* new_plan(PyTypeObject* type, PyObject* arguments, PyObject*) {
+  unsigned long long handle, run, forget, workspace_bytes;
+  long long n, k;
+  int weights_are_settled;
+  PyObject* output_type;
+  if (!PyArg_ParseTuple(arguments, "KKKKLLpO", &handle, &run, &forget, &workspace_bytes, &n, &k,
+                        &weights_are_settled, &output_type)) {
+    return nullptr;
+  }
+  PyObject* const object = PyType_GenericAlloc(type, 0);
+  if (object == nullptr) return nullptr;
+  auto& plan = *reinterpret_cast<Plan*>(object);
+  plan.handle = reinterpret_cast<void*>(handle);
+  plan.run = reinterpret_cast<Run>(run);
+  plan.forget = reinterpret_cast<Forget>(forget);
+  plan.n = n;
+  plan.k = k;
+  plan.workspace_bytes = workspace_bytes;
+  plan.weights_are_settled = weights_are_settled;
+  plan.type = Py_NewRef(output_type);
+  return object;
+}
+
+inline void free_plan(PyObject* object) {
+  auto& plan = *reinterpret_cast<Plan*>(object);
+  PyTypeObject* const type = Py_TYPE(object);
+  if (plan.handle != nullptr) plan.forget(plan.handle);
+  Py_XDECREF(plan.output);
+  Py_XDECREF(plan.type);
+  PyObject_Free(object);
+  Py_DECREF(type);
+}
+
+inline PyTypeObject* plan_type() {
+  static PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(new_plan)},
+                                {Py_tp_dealloc, reinterpret_cast<void*>(free_plan)},
+                                {0, nullptr}};
+  static PyType_Spec spec = {"reprolab_nf4._layers.Plan", sizeof(Plan), 0, Py_TPFLAGS_DEFAULT,
+                             slots};
+  static PyObject* const type = PyType_FromSpec(&spec);
+  return reinterpret_cast<PyTypeObject*>(type);
+}
+
+}  // namespace reprolab::layers

@@ -1,0 +1,200 @@
+"""The call of a Linear4bit in C, where the plan of its product is known: docs/drop-in-cases.md says
+for which calls. All others are bitsandbytes' own forward, which calls matmul_4bit.
+
+Needs torch and bitsandbytes.
+"""
+
+import functools
+import importlib.util
+import sysconfig
+from collections.abc import Callable
+from typing import NamedTuple
+
+import bitsandbytes
+import torch
+from bitsandbytes import functional
+
+from reprolab_nf4 import BUILT
+from reprolab_nf4.c_functions import DropinError
+from reprolab_nf4.choices import DEQUANTIZE, OWN
+from reprolab_nf4.multiplying import (
+    TYPES,
+    Ways,
+    address,
+    arrays_of,
+    fits,
+    is_capturing,
+    is_ours,
+    on_device_of,
+    read_offset,
+)
+
+EXTENSION = BUILT.with_name("_layers.abi3.so")  # which CMake builds from csrc/layers/
+MAX_ROWS = 512  # the most that a table of times has
+
+WEIGHTS = (bitsandbytes.nn.Params4bit, torch.nn.Parameter)  # as made, and as unpickled
+# Holder in csrc/layers/layer.hpp: where a layer keeps what its product is made of.
+MODULE, PARAMETERS, WEIGHT, STATE, STATE2 = range(5)
+
+
+def extension():
+    """The module in C; None where this Python or PyTorch, or the build, has none."""
+    if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__") or not EXTENSION.is_file():
+        return None
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return None
+    spec = importlib.util.spec_from_file_location("reprolab_nf4._layers", EXTENSION)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def calls(ways: Ways):
+    """The calls in C; None without the extension, or with a PyTorch that lacks what it asks for."""
+    try:
+        return Planner(extension(), ways).calls
+    except AttributeError:
+        return None
+
+
+def replacement(own: Callable, calls) -> Callable:
+    """In place of Linear4bit.forward. The compiler follows it into bitsandbytes' own."""
+    is_compiling, call = torch.compiler.is_compiling, calls.call
+
+    @functools.wraps(own)
+    def forward(self, x):
+        return own(self, x) if is_compiling() else call(self, x)
+
+    return forward
+
+
+class Planner:
+    """Plans the products of layers that are called again."""
+
+    def __init__(self, module, ways: Ways):
+        self._own, self._ways, self._new_plan = bitsandbytes.nn.Linear4bit.forward, ways, module.Plan
+        guards = [
+            (torch._C._len_torch_function_stack, 0),
+            (torch._C._len_torch_dispatch_stack, 0),
+            (torch._C._functorch.maybe_current_level, None),
+            (torch._C._get_tracing_state, None),
+            (torch._C._is_any_autocast_enabled, False),
+        ]
+        # As the compiler's code allocates: a fifth of the host time of torch.empty.
+        on_cpu = torch._C._dynamo.guards._empty_strided_cpu
+        on_gpu = torch._C._dynamo.guards._empty_strided_cuda
+        self.calls = module.Calls(
+            *(self._own, self.product, torch.Tensor.__dlpack_c_exchange_api__, torch.Tensor),
+            *(*WEIGHTS, functional.QuantState, guards, torch.is_grad_enabled),
+            *(vars(torch.autograd.forward_ad), on_cpu, on_gpu, torch.uint8),
+            *(torch.Tensor._version.__get__, torch._C._disabled_torch_function_impl, MAX_ROWS),
+        )
+
+    def product(self, layer, x: torch.Tensor) -> torch.Tensor:
+        """bitsandbytes' own; a plan is made for the next, and kept if it gives the same bits."""
+        kept = Kept.of(layer)
+        may_wait = not is_capturing(x) and not (x.is_cuda and torch.cuda.get_sync_debug_mode())
+        if kept is None or not may_wait or not self._bind(layer, kept):
+            return self._own(layer, x)
+        product = self._own(layer, x)
+        # What wrote the weights is complete for what follows on the stream, unless it wrote since.
+        if self.calls.is_bound(layer):
+            self.calls.add(layer, x, self._plan(kept, x))
+            again = self.calls.planned(layer, x)
+            if again is not None and not torch.equal(*map(bits_of, (again, product))):
+                self.calls.add(layer, x, None)
+        return product
+
+    def _bind(self, layer, kept: "Kept") -> bool:
+        is_bound = self.calls.is_bound(layer)
+        return is_bound or self.calls.bind(layer, kept.facts(), kept.arrays())
+
+    def _plan(self, kept: "Kept", x: torch.Tensor):
+        """None where the fastest way is not a kernel of ours, or that cannot do the product."""
+        state, bias = kept.state, kept.bias
+        if not kept.computes_in(x.dtype) or not is_ours(x, state, bias):
+            return None
+        way = self._ways.way(x, state)
+        weights = kept.weights()
+        if way in (OWN, DEQUANTIZE) or not fits(x.device, state, *weights):
+            return None
+        n, k = state.shape
+        more = (None, None, 0.0)
+        if state.nested:
+            more = (address(weights[2]), address(weights[3]), read_offset(state.offset))
+        sizes = (x.numel() // k, n, k, state.blocksize, state.state2.blocksize if more[0] else 0)
+        given = (way, *map(address, weights[:2]), *more, address(bias), *sizes)
+        library = self._ways.library
+        try:
+            with on_device_of(x):
+                handle, workspace_bytes = library.plan(TYPES[x.dtype], *given)
+        except DropinError:  # for which the call itself has a message, or another way
+            return None
+        functions = map(library.address, ("reprolab_nf4_run", "reprolab_nf4_forget"))
+        return self._new_plan(
+            *(handle, *functions, workspace_bytes, n, k, kept.counts_writes(), x.dtype)
+        )
+
+
+def bits_of(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(torch.int16)
+
+
+class Kept(NamedTuple):
+    """What a layer's product is made of, and where the layer keeps it."""
+
+    layer: torch.nn.Module
+    weight: torch.Tensor
+    state: functional.QuantState
+    bias: torch.Tensor | None
+
+    @classmethod
+    def of(cls, layer) -> "Kept | None":
+        """None where weights are not simply parameters: sharded, parametrized, not quantized."""
+        parameters = vars(layer).get("_parameters", {})
+        weight, bias = parameters.get("weight"), parameters.get("bias")
+        state = getattr(weight, "quant_state", None)
+        if type(weight) not in WEIGHTS or type(state) is not functional.QuantState:
+            return None
+        if layer.weight is not weight or layer.bias is not bias:
+            return None
+        return cls(layer, weight, state, bias)
+
+    def computes_in(self, dtype: torch.dtype) -> bool:
+        """Whether activations of that type are multiplied as they are, and not to train."""
+        is_set = getattr(self.layer, "compute_type_is_set", True)
+        return is_set and not self.layer.training and self.layer.compute_dtype in (None, dtype)
+
+    def facts(self) -> list[tuple]:
+        """Values that a product depends on: holder, name, value."""
+        found = [(MODULE, vars(self.layer), ("training", "compute_dtype", "compute_type_is_set"))]
+        names = ("shape", "blocksize", "quant_type", "dtype", "nested")
+        found += [(STATE, vars(self.state), names)]
+        if self.state.nested:
+            found += [(STATE2, vars(self.state.state2), ("blocksize",))]
+        facts = [(holder, n, of[n]) for holder, of, names in found for n in names if n in of]
+        return facts + [(PARAMETERS, "bias", None)] * (self.bias is None)
+
+    def arrays(self) -> list[tuple]:
+        """Tensors that a product reads: holder, name, tensor, memory, whether writes to it are
+        counted, and whether it may need a gradient.
+        """
+        found = [(PARAMETERS, "weight", self.weight), (STATE, "absmax", self.state.absmax)]
+        if self.state.nested:
+            second = self.state.state2
+            found += [(STATE2, "absmax", second.absmax), (STATE2, "code", second.code)]
+            found += [(STATE, "offset", self.state.offset)]
+        if self.bias is not None:
+            found += [(PARAMETERS, "bias", self.bias)]
+        return [
+            (holder, name, tensor, tensor.untyped_storage(), not tensor.is_inference(), name == "bias")
+            for holder, name, tensor in found
+        ]
+
+    def weights(self) -> list[torch.Tensor]:
+        """As fits() takes them."""
+        return arrays_of(self.weight, self.state)
+
+    def counts_writes(self) -> bool:
+        """Whether no write to the weights is missed, so that they count as settled."""
+        return not any(tensor.is_inference() for tensor in self.weights())

@@ -1,0 +1,152 @@
+// Stands in for libreprolab_nf4.so where there is no GPU: its products are computed on the CPU, one
+// thread, in the order of the inputs, so that all calls give the same bits. Counts what was called.
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+namespace {
+
+constexpr float entries[16] = {-1.0f, -0.6961928009986877f, -0.5250730514526367f,
+                               -0.39491748809814453f, -0.28444138169288635f, -0.18477343022823334f,
+                               -0.09105003625154495f, 0.0f, 0.07958029955625534f,
+                               0.16093020141124725f, 0.24611230194568634f, 0.33791524171829224f,
+                               0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f,
+                               1.0f};
+
+struct Bf16 {
+  std::uint16_t bits;
+  operator float() const {
+    const std::uint32_t whole = std::uint32_t{bits} << 16;
+    float value;
+    std::memcpy(&value, &whole, 4);
+    return value;
+  }
+  static Bf16 of(float value) {
+    std::uint32_t whole;
+    std::memcpy(&whole, &value, 4);
+    return {static_cast<std::uint16_t>((whole + 0x7fff + (whole >> 16 & 1)) >> 16)};
+  }
+};
+struct Fp16 {
+  _Float16 value;
+  operator float() const { return static_cast<float>(value); }
+  static Fp16 of(float value) { return {static_cast<_Float16>(value)}; }
+};
+
+struct Weights {
+  const unsigned char* codes;
+  const float* absmax;
+  const unsigned char* scale_codes;
+  const float* map;
+  float offset;
+  const void* bias;
+  std::int64_t m, n, k;
+  int block_size, second_block_size;
+};
+
+float scale_of(const Weights& w, std::int64_t block) {
+  if (w.scale_codes == nullptr) return w.absmax[block];
+  return w.map[w.scale_codes[block]] * w.absmax[block / w.second_block_size] + w.offset;
+}
+
+template <class T>
+void compute(const Weights& w, const void* input, void* output) {
+  const auto* const x = static_cast<const T*>(input);
+  for (std::int64_t i = 0; i < w.m; ++i) {
+    for (std::int64_t j = 0; j < w.n; ++j) {
+      float sum = w.bias == nullptr ? 0.0f : static_cast<const T*>(w.bias)[j];
+      for (std::int64_t l = 0; l < w.k; ++l) {
+        const std::int64_t at = j * w.k + l;
+        const int code = w.codes[at / 2] >> (at % 2 == 0 ? 4 : 0) & 15;
+        sum += entries[code] * scale_of(w, at / w.block_size) * x[i * w.k + l];
+      }
+      static_cast<T*>(output)[i * w.n + j] = T::of(sum);
+    }
+  }
+}
+
+std::atomic<int> multiplied, ran, alive, settled, workspaces;
+std::atomic<int> next_error, does_nothing;
+
+}  // namespace
+
+struct reprolab_nf4_plan {
+  Weights weights;
+  bool is_bf16;
+};
+
+extern "C" {
+
+// What tests ask for, and set.
+int times_multiplied() { return multiplied; }
+int times_run() { return ran; }
+int plans_alive() { return alive; }
+int runs_of_settled_weights() { return settled; }
+int runs_with_workspace() { return workspaces; }
+void fail_next_run(int error) { next_error = error; }
+void do_nothing(int nothing) { does_nothing = nothing; }
+
+int reprolab_nf4_use(const char*) { return 0; }
+const char* reprolab_nf4_kernels() { return "streaming"; }
+const char* reprolab_nf4_products() { return "few_rows\nmany_rows"; }
+const char* reprolab_nf4_build() { return "13.0.88\n90"; }
+const char* reprolab_nf4_error() { return "refused"; }
+int reprolab_nf4_dequantize_nested_fp16() { return 1; }
+int reprolab_nf4_dequantize_nested_bf16() { return 1; }
+int cdequantize_blockwise_fp16_nf4() { return 1; }
+int cdequantize_blockwise_bf16_nf4() { return 1; }
+int cgemm_4bit_fp16() { return 1; }
+int cgemm_4bit_bf16() { return 1; }
+
+// The kernel many_rows has a workspace.
+int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t n, std::int64_t,
+                           int, std::uint64_t* bytes) {
+  *bytes = std::strcmp(kernel, "many_rows") == 0 ? 4 * m * n : 0;
+  return 0;
+}
+
+#define MULTIPLY(name, type)                                                                      \
+  int name(const char*, const void* A, const unsigned char* B, const float* absmax,               \
+           const unsigned char* absmax_codes, const float* code2, float offset, const void* bias, \
+           void* out, std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,              \
+           int blocksize2, int, void*, void*) {                                                   \
+    ++multiplied;                                                                                 \
+    if (does_nothing) return 0;                                                                   \
+    compute<type>({B, absmax, absmax_codes, code2, offset, bias, m, n, k, blocksize, blocksize2}, \
+                  A, out);                                                                        \
+    return 0;                                                                                     \
+  }
+MULTIPLY(reprolab_nf4_multiply_fp16, Fp16)
+MULTIPLY(reprolab_nf4_multiply_bf16, Bf16)
+
+#define PLAN(name, is_bf16)                                                                       \
+  int name(const char* kernel, const unsigned char* B, const float* absmax,                       \
+           const unsigned char* absmax_codes, const float* code2, float offset, const void* bias, \
+           std::int64_t m, std::int64_t n, std::int64_t k, int blocksize, int blocksize2,         \
+           reprolab_nf4_plan** plan, std::uint64_t* bytes) {                                      \
+    if (std::strcmp(kernel, "refused") == 0) return 801;                                          \
+    ++alive;                                                                                      \
+    *plan = new reprolab_nf4_plan{                                                                \
+        {B, absmax, absmax_codes, code2, offset, bias, m, n, k, blocksize, blocksize2}, is_bf16}; \
+    return reprolab_nf4_workspace(kernel, m, n, k, blocksize, bytes);                             \
+  }
+PLAN(reprolab_nf4_plan_fp16, false)
+PLAN(reprolab_nf4_plan_bf16, true)
+
+int reprolab_nf4_run(const reprolab_nf4_plan* plan, const void* A, void* out, int are_settled,
+                     void* workspace, void*) {
+  if (does_nothing) return 0;
+  if (const int error = next_error.exchange(0)) return error;
+  ++ran, settled += are_settled, workspaces += workspace != nullptr;
+  if (workspace != nullptr) std::memset(workspace, 0xff, 4 * plan->weights.m * plan->weights.n);
+  plan->is_bf16 ? compute<Bf16>(plan->weights, A, out) : compute<Fp16>(plan->weights, A, out);
+  return 0;
+}
+int reprolab_nf4_forget(reprolab_nf4_plan* plan) {
+  --alive;
+  delete plan;
+  return 0;
+}
+}
