@@ -19,6 +19,7 @@ from experiments.end_to_end.plan import Cell, Job, choose
 from experiments.end_to_end.rows import DEVIATIONS, FUSED, Row
 from records.errors import InputError
 from records.results import load
+from records.sources import Sources
 from reprolab_nf4 import checkpoint, choices, multiplying
 
 MODEL, MATRICES = "qwen3-32b", 14
@@ -39,7 +40,7 @@ def run(tmp_path):
         file, said = tmp_path / "cell.json", []
         file.unlink(missing_ok=True)
         cell = Cell(chosen, pass_name, model, 3)
-        job = Job(cell, file, ["python"], ("a" * 40, False), failed or {})
+        job = Job(cell, file, ["python"], Sources("a" * 40, False, "c" * 64), failed or {})
         measure.serve([job], said.append, gpu or on_cpu.Cpu(), host or on_cpu.SteadyHost())
         assert said[-1].keys() == {"ended"}
         if said[-1]["ended"]:

@@ -25,6 +25,7 @@ from experiments.end_to_end.plan import Cell, Job, choose  # noqa: E402
 from experiments.end_to_end.rows import DEQUANTIZES, FUSED, PRODUCTS  # noqa: E402
 from experiments.product import layers, peers, training  # noqa: E402
 from records.results import load  # noqa: E402
+from records.sources import Sources  # noqa: E402
 from reprolab_nf4 import __main__ as products  # noqa: E402
 from reprolab_nf4 import choices, measuring  # noqa: E402
 from reprolab_nf4.advice import Shape  # noqa: E402
@@ -51,7 +52,7 @@ def small(monkeypatch):
 def run(folder, gpu, model, pass_name, **given):
     chosen = choose(model=model, batches="3", tokens=str(TOKENS), **given)
     cell, file, said = Cell(chosen, pass_name, model, 3), folder / "cell.json", []
-    job = Job(cell, file, ["python"], ("a" * 40, False))
+    job = Job(cell, file, ["python"], Sources("a" * 40, False, "c" * 64))
     measure.serve([job], said.append, gpu, Host())
     assert said[-1] == {"ended": ""}
     found = load(file, "end_to_end", pass_name)

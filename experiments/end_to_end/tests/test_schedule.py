@@ -23,6 +23,7 @@ from records.folders import result_files
 from records.json_files import ROOT
 from records.provenance import checkout
 from records.results import load
+from records.sources import Sources
 
 COMMIT, INSTALLED = "a" * 40, "Python 3.12.3, torch 2.11.0, bitsandbytes 0.50.2"
 QWEN = ("--model", "qwen3-32b")
@@ -339,7 +340,7 @@ def test_a_dry_run_says_what_does_not_fit(measure, capsys, monkeypatch):
 
 def test_taking_cells_prefers_the_model_that_is_loaded():
     cells = plan.cells(plan.choose(quick=True), "timing")
-    todo = [Job(cell, Path(cell.name), [], (COMMIT, False)) for cell in cells]
+    todo = [Job(cell, Path(cell.name), [], Sources(COMMIT, False, "c" * 64)) for cell in cells]
     scheduler = schedule.Scheduler(todo, None, None)
     took = lambda gpu: scheduler.take(gpu).cell.text  # noqa: E731
     assert took("0") == "llama-3.3-70b, batch 2"  # most is left to do
