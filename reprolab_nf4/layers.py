@@ -4,7 +4,6 @@ for which calls. All others are bitsandbytes' own forward, which calls matmul_4b
 Needs torch and bitsandbytes.
 """
 
-import ctypes
 import functools
 import importlib.util
 import sysconfig
@@ -15,7 +14,7 @@ import bitsandbytes
 import torch
 from bitsandbytes import functional
 
-from reprolab_nf4 import BUILT, Library
+from reprolab_nf4 import BUILT
 from reprolab_nf4.c_functions import DropinError
 from reprolab_nf4.choices import DEQUANTIZE, OWN
 from reprolab_nf4.multiplying import (
@@ -73,7 +72,11 @@ class Planner:
     """Plans the products of layers that are called again."""
 
     def __init__(self, module, ways: Ways):
-        self._own, self._ways, self._new_plan = bitsandbytes.nn.Linear4bit.forward, ways, module.Plan
+        self._own, self._ways, self._new_plan = (
+            bitsandbytes.nn.Linear4bit.forward,
+            ways,
+            module.Plan,
+        )
         guards = [
             (torch._C._len_torch_function_stack, 0),
             (torch._C._len_torch_dispatch_stack, 0),
@@ -188,7 +191,14 @@ class Kept(NamedTuple):
         if self.bias is not None:
             found += [(PARAMETERS, "bias", self.bias)]
         return [
-            (holder, name, tensor, tensor.untyped_storage(), not tensor.is_inference(), name == "bias")
+            (
+                holder,
+                name,
+                tensor,
+                tensor.untyped_storage(),
+                not tensor.is_inference(),
+                name == "bias",
+            )
             for holder, name, tensor in found
         ]
 

@@ -1,5 +1,5 @@
-"""Host time of one 4-bit layer in eager PyTorch: what the CPU takes to have its product launched, by
-library; and tokens per second of an eager generate(), which that time decides where rows are few.
+"""Host time of one 4-bit layer in eager PyTorch: what the CPU takes to launch its product, by
+library; and tokens per second of an eager generate(), which that time bounds where rows are few.
 
     python -m experiments.product.host --rows 1,4,16 --output results/host.json
     python -m experiments.product.host --sequences 1,4,16 --output results/eager.json
@@ -189,9 +189,7 @@ def generate(model, prompt) -> tuple[float, Any]:
     often = {"min_new_tokens": NEW_TOKENS, "max_new_tokens": NEW_TOKENS, "do_sample": False}
     torch.cuda.synchronize()
     start = time.perf_counter()
-    found = model.generate(
-        prompt, attention_mask=torch.ones_like(prompt), pad_token_id=0, **often
-    )
+    found = model.generate(prompt, attention_mask=torch.ones_like(prompt), pad_token_id=0, **often)
     torch.cuda.synchronize()
     return time.perf_counter() - start, found
 
