@@ -72,7 +72,11 @@ class Planner:
     """Plans the products of layers that are called again."""
 
     def __init__(self, module, ways: Ways):
-        self._own, self._ways, self._new_plan = bitsandbytes.nn.Linear4bit.forward, ways, module.Plan
+        self._own, self._ways, self._new_plan = (
+            bitsandbytes.nn.Linear4bit.forward,
+            ways,
+            module.Plan,
+        )
         guards = [
             (torch._C._len_torch_function_stack, 0),
             (torch._C._len_torch_dispatch_stack, 0),
@@ -187,7 +191,14 @@ class Kept(NamedTuple):
         if self.bias is not None:
             found += [(PARAMETERS, "bias", self.bias)]
         return [
-            (holder, name, tensor, tensor.untyped_storage(), not tensor.is_inference(), name == "bias")
+            (
+                holder,
+                name,
+                tensor,
+                tensor.untyped_storage(),
+                not tensor.is_inference(),
+                name == "bias",
+            )
             for holder, name, tensor in found
         ]
 

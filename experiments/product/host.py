@@ -1,9 +1,9 @@
-"""Host time of one 4-bit layer in eager PyTorch: what the CPU takes to have its product launched, by
-library; and tokens per second of an eager generate(), which that time decides where rows are few.
+"""Host time of one 4-bit layer in eager PyTorch: what the CPU takes to launch its product, by
+library; and tokens per second of an eager generate(), which that time bounds where rows are few.
 
     python -m experiments.product.host --rows 1,4,16 --output results/host.json
     python -m experiments.product.host --sequences 1,4,16 --output results/eager.json
-    python -m experiments.product.host --figure results/host.json --output results/host.svg
+    python -m plots.host_time results/host.json results/host.svg
 
 All ways are measured in one process, in turn, in rounds that are shuffled from a seed. Ours is
 measured twice: as it is installed, and with every call in Python, as before PyTorch 2.10.
@@ -30,12 +30,7 @@ from records.output import write_files
 SEED, ROUNDS = 1, 15
 LAYERS, SIZE = 64, 1024  # launches that a stream takes without waiting; inputs and outputs of each
 NEW_TOKENS, PROMPT = 64, 32
-NAMES = {
-    "nn.Linear": "nn.Linear, 16 bits",
-    "bitsandbytes": "bitsandbytes",
-    "python": "reprolab_nf4, calls in Python",
-    "planned": "reprolab_nf4",
-}
+NAMES = ("nn.Linear", "bitsandbytes", "python", "planned")
 LLAMA_8B = {
     **{"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32},
     **{"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256},
@@ -47,19 +42,15 @@ def parser() -> argparse.ArgumentParser:
     p = Parser(prog="python -m experiments.product.host", description=__doc__)
     p.add_argument("--rows", help="of activations: 1,4,16; host time per layer")
     p.add_argument("--sequences", help="1,4,16; tokens per second of a Llama of 8B shapes")
-    p.add_argument("--figure", type=Path, help="a file of --rows to draw, without a GPU")
     p.add_argument("--layers", type=int, default=LLAMA_8B["num_hidden_layers"], help="of the model")
-    p.add_argument("--output", type=Path, required=True, help="JSON, or the figure")
+    p.add_argument("--output", type=Path, required=True, help="a JSON file")
     p.set_defaults(run=reproduce)
     return p
 
 
 def reproduce(args: argparse.Namespace) -> int:
-    if [args.rows, args.sequences, args.figure].count(None) != 2:
-        raise InputError("give one of --rows, --sequences and --figure")
-    if args.figure is not None:
-        draw(args.figure, args.output)
-        return 0
+    if (args.rows is None) == (args.sequences is None):
+        raise InputError("give one of --rows and --sequences")
     import torch
 
     if not torch.cuda.is_available():
@@ -125,7 +116,7 @@ def host_times(batches: Sequence[int]) -> dict[str, Any]:
         outputs = {}
         order = random.Random(SEED)
         for _ in range(ROUNDS):
-            for name in order.sample(list(NAMES), len(NAMES)):
+            for name in order.sample(NAMES, len(NAMES)):
                 layers = dense if name == "nn.Linear" else packed
                 with installed(name):
                     for _ in range(4):  # after which calls are planned
@@ -189,9 +180,7 @@ def generate(model, prompt) -> tuple[float, Any]:
     often = {"min_new_tokens": NEW_TOKENS, "max_new_tokens": NEW_TOKENS, "do_sample": False}
     torch.cuda.synchronize()
     start = time.perf_counter()
-    found = model.generate(
-        prompt, attention_mask=torch.ones_like(prompt), pad_token_id=0, **often
-    )
+    found = model.generate(prompt, attention_mask=torch.ones_like(prompt), pad_token_id=0, **often)
     torch.cuda.synchronize()
     return time.perf_counter() - start, found
 
@@ -199,31 +188,6 @@ def generate(model, prompt) -> tuple[float, Any]:
 def shown(what: str, samples: dict[str, list[float]]) -> str:
     medians = (f"{name} {statistics.median(values):.1f}" for name, values in samples.items())
     return f"{what}: {', '.join(medians)}"
-
-
-def draw(file: Path, to: Path) -> None:
-    """Bars of medians with the quartiles, one group per number of rows."""
-    import matplotlib.pyplot as plt
-
-    try:
-        found = json.loads(file.read_text())
-        cells = {cell["rows"]: cell["host_us"] for cell in found["cells"]}
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{file}: no file of --rows: {error}") from error
-    plt.style.use(Path(__file__).parents[2] / "plots/house.mplstyle")
-    figure, axes = plt.subplots(figsize=(6, 3))
-    width = 0.8 / len(NAMES)
-    for i, (name, label) in enumerate(NAMES.items()):
-        quartiles = [statistics.quantiles(samples[name]) for samples in cells.values()]
-        medians = [middle for _, middle, _ in quartiles]
-        ends = [[m - low for low, m, _ in quartiles], [high - m for _, m, high in quartiles]]
-        at = [j + i * width for j in range(len(cells))]
-        axes.bar(at, medians, width, yerr=ends, label=label)
-    axes.set_xticks([j + 0.4 - width / 2 for j in range(len(cells))], list(map(str, cells)))
-    axes.set(xlabel="rows of activations", ylabel="host time per layer (us)", ylim=(0, None))
-    axes.legend()
-    figure.suptitle(f"{found['gpu']}, PyTorch {found['versions']['torch']}")
-    figure.savefig(to, bbox_inches="tight")
 
 
 if __name__ == "__main__":

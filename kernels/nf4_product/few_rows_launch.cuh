@@ -167,8 +167,8 @@ cudaError_t launch_few_rows(const Problem& problem, cudaStream_t stream) {
 
 template <template <class> class Decode>
 Launcher<Problem> plan_few_rows(const Problem& problem) {
-  return with_few_rows_plan<Decode>(
-      problem, [](const auto& plan) { return Launcher<Problem>(plan); });
+  return with_few_rows_plan<Decode>(problem,
+                                    [](const auto& plan) { return Launcher<Problem>(plan); });
 }
 
 template <template <class> class Decode>

@@ -52,11 +52,11 @@ class ManyRowsPlan {
     if (const auto error = describe_activations(problem, work); error != cudaSuccess) return error;
     const std::int64_t row_tiles = blocks_over(problem.m, Rows);
     // Before the launch before has ended it reads nothing but codes and scales.
-    const auto error = launch_kernel(kernel,
-                                     {row_tiles * work.output_shares.groups * parts,
-                                      warpgroups * 128, layout.end(), stream,
-                                      problem.weights_are_settled},
-                                     work);
+    const auto error =
+        launch_kernel(kernel,
+                      {row_tiles * work.output_shares.groups * parts, warpgroups * 128,
+                       layout.end(), stream, problem.weights_are_settled},
+                      work);
     if (error != cudaSuccess || parts == 1) return error;
     constexpr int threads = 256;
     return launch_kernel(
@@ -149,8 +149,8 @@ cudaError_t launch_many_rows(const Problem& problem, cudaStream_t stream) {
 
 template <template <class> class Decode>
 Launcher<Problem> plan_many_rows(const Problem& problem) {
-  return with_many_rows_plan<Decode>(
-      problem, [](const auto& plan) { return Launcher<Problem>(plan); });
+  return with_many_rows_plan<Decode>(problem,
+                                     [](const auto& plan) { return Launcher<Problem>(plan); });
 }
 
 template <template <class> class Decode>

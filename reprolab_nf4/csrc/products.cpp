@@ -135,9 +135,9 @@ int plan(const char* function, const char* kernel_name, const Problem& problem,
   const Kernel<Problem>* const kernel = kernel_for(call, kernel_name);
   if (kernel == nullptr) return cudaErrorInvalidValue;
   const bool is_empty = problem.m == 0 || problem.n == 0;
-  const auto fault = first_of({fault_of_sizes(problem), is_empty ? "m or n is 0" : "",
-                               fault_of_weights(problem),
-                               fault_of({{"plan", made, 8}, {"bytes", bytes, 8}})});
+  const auto fault =
+      first_of({fault_of_sizes(problem), is_empty ? "m or n is 0" : "", fault_of_weights(problem),
+                fault_of({{"plan", made, 8}, {"bytes", bytes, 8}})});
   if (!fault.empty()) return call.refuse(fault);
   if (const int error = support_for(call, *kernel, problem); error != cudaSuccess) return error;
   int device = 0;

@@ -8,11 +8,21 @@
 
 namespace {
 
-constexpr float entries[16] = {-1.0f, -0.6961928009986877f, -0.5250730514526367f,
-                               -0.39491748809814453f, -0.28444138169288635f, -0.18477343022823334f,
-                               -0.09105003625154495f, 0.0f, 0.07958029955625534f,
-                               0.16093020141124725f, 0.24611230194568634f, 0.33791524171829224f,
-                               0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f,
+constexpr float entries[16] = {-1.0f,
+                               -0.6961928009986877f,
+                               -0.5250730514526367f,
+                               -0.39491748809814453f,
+                               -0.28444138169288635f,
+                               -0.18477343022823334f,
+                               -0.09105003625154495f,
+                               0.0f,
+                               0.07958029955625534f,
+                               0.16093020141124725f,
+                               0.24611230194568634f,
+                               0.33791524171829224f,
+                               0.44070982933044434f,
+                               0.5626170039176941f,
+                               0.7229568362236023f,
                                1.0f};
 
 struct Bf16 {
@@ -101,8 +111,8 @@ int cgemm_4bit_fp16() { return 1; }
 int cgemm_4bit_bf16() { return 1; }
 
 // The kernel many_rows has a workspace.
-int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t n, std::int64_t,
-                           int, std::uint64_t* bytes) {
+int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t n, std::int64_t, int,
+                           std::uint64_t* bytes) {
   *bytes = std::strcmp(kernel, "many_rows") == 0 ? 4 * m * n : 0;
   return 0;
 }

@@ -1,5 +1,5 @@
-"""bitsandbytes' layers on the CPU as if it were a GPU: what install() puts under them is a library that
-multiplies on the CPU, and the extension in C of this checkout.
+"""bitsandbytes' layers on the CPU as if it were a GPU: what install() puts under them is a library
+that multiplies on the CPU, and the extension in C of this checkout.
 """
 
 import contextlib
@@ -9,14 +9,21 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
-import bitsandbytes
-import torch
+import pytest
 
 import reprolab_nf4
-from reprolab_nf4 import choices, layers, multiplying
+
+torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
+bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
+if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+    pytest.skip("NOT TESTED, no C exchange before torch 2.10", allow_module_level=True)
+
+from reprolab_nf4 import choices, layers, multiplying  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 N, K = 64, 128
+OWN = bitsandbytes.nn.Linear4bit.forward
+PLANNED, TODAY = {"times_run": 1, "runs_of_settled_weights": 1}, {"times_multiplied": 1}
 WAYS = {8: {"few_rows": 1.0}, 16: {"many_rows": 1.0}, 32: {choices.OWN: 1.0}}
 
 
@@ -87,3 +94,62 @@ def layer(nested=False, bias=False, dtype=torch.bfloat16, n=N, k=K, kind="nf4", 
     with torch.no_grad():
         found.to(dtype).weight = found.weight.to("cpu")  # which quantizes
     return found.requires_grad_(False).eval()
+
+
+@pytest.fixture(name="built", scope="session")
+def put_built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("layers")
+    return compile_extension(folder), compile_library(folder)
+
+
+@pytest.fixture(name="installed")
+def put_installed(built, monkeypatch, tmp_path):
+    extension, library = built
+    put_cpu_in_place_of_gpu(monkeypatch, extension)
+    path = table(tmp_path / "table.json")
+    with reprolab_nf4.install(library, table=path) as found, torch.no_grad():
+        yield found
+    assert Counts(library).alive() == 0
+
+
+@pytest.fixture(name="counts")
+def put_counts(built, installed):
+    return Counts(built[1])
+
+
+def inputs(rows=3, dtype=torch.bfloat16, k=K):
+    return torch.randn(rows, k).to(dtype)
+
+
+def planned(*given, x=None, **more):
+    """A layer whose product with x is planned."""
+    found = layer(*given, **more)
+    for _ in range(3):
+        found(inputs() if x is None else x)
+    return found
+
+
+def bits(tensor):
+    return tensor.detach().view(torch.int16)
+
+
+def same(found, expected):
+    assert type(found) is type(expected) and found.requires_grad == expected.requires_grad
+    assert (found.shape, found.dtype, found.stride()) == (
+        *(expected.shape, expected.dtype, expected.stride()),
+    )
+    return torch.equal(bits(found), bits(expected))
+
+
+def called(counts, call, expected_call=None):
+    """What the library was asked for by a call, whose output is that of the other."""
+    expected = expected_call() if expected_call else None
+    counts.look()
+    found = call()
+    seen = counts.look()
+    assert expected is None or same(found, expected)
+    return seen
+
+
+def taken(counts, one, x):
+    return called(counts, lambda: one(x), lambda: OWN(one, x))

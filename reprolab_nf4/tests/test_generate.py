@@ -1,5 +1,7 @@
 """A static cache of transformers' generate(), compiled for a small model in NF4 on the CPU."""
 
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
@@ -10,7 +12,7 @@ import stand_in_product  # noqa: E402
 from torch._dynamo.backends.debugging import aot_eager  # noqa: E402
 from transformers.generation.configuration_utils import CompileConfig  # noqa: E402
 
-from reprolab_nf4 import generate, multiplying  # noqa: E402
+from reprolab_nf4 import generate, layers, multiplying  # noqa: E402
 from reprolab_nf4.choices import Layer, Table  # noqa: E402
 
 SIZES = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "vocab_size": 64}
@@ -51,6 +53,7 @@ def called(monkeypatch):
     monkeypatch.setattr(multiplying, "multiply", multiply)
     monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
     monkeypatch.setattr(multiplying, "runs", lambda *given: True)
+    monkeypatch.setattr(layers, "EXTENSION", Path("none"))  # no call is planned
     table = Table("a GPU", "9.0", "made up", (Layer(64, 64, "fp16", False, TIMES),))
     ways = multiplying.Ways(None, "fastest", table)
     for owner, name, ours in ways.replaced(bitsandbytes):

@@ -3,6 +3,7 @@
 import ctypes
 import re
 import subprocess
+import sys
 import types
 from collections import Counter
 from pathlib import Path
@@ -139,3 +140,33 @@ def test_what_the_products_refuse_is_an_error_without_a_look_at_their_arguments(
     library.multiply[type](*good.values())
     with pytest.raises(DropinError, match=f"reprolab_nf4_multiply_{type}: m is -1; give 0 or more"):
         library.multiply[type](*(good | {"m": -1}).values())
+
+
+PLAN = {"kernel": "few_rows", "B": 0x100, "absmax": 0x100, "absmax_codes": None, "code2": None}
+PLAN |= {"offset": 0.0, "bias": None, "m": 1, "n": 64, "k": 64, "blocksize": 64, "blocksize2": 0}
+
+
+@pytest.mark.parametrize("type", ["fp16", "bf16"])
+@pytest.mark.parametrize(
+    ("name", "value", "wrong"),
+    [
+        *[("kernel", "none", "none"), ("B", None, "B"), ("absmax", 3, "absmax"), ("m", 0, "m")],
+        *[("n", -1, "n"), ("blocksize", 33, "blocksize"), ("bias", 1, "bias")],
+    ],
+)
+def test_a_plan_of_wrong_arguments_is_refused(type, name, value, wrong, library):
+    given = PLAN | {name: value}
+    with pytest.raises(DropinError, match=rf"^reprolab_nf4_plan_{type}: .*\b{wrong}\b"):
+        library.plan(type, *given.values())
+
+
+def test_a_plan_without_a_gpu_is_an_error(built_library):
+    """In a process that sees none."""
+    call = f"reprolab_nf4.Library({str(built_library)!r}).plan('fp16', *{[*PLAN.values()]!r})"
+    program = f"import os; os.environ['CUDA_VISIBLE_DEVICES'] = ''; import reprolab_nf4; {call}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1 and "DropinError" in done.stderr.splitlines()[-1]
+
+
+def test_forgetting_no_plan_is_no_error(library):
+    library.reprolab_nf4_forget(None)

@@ -7,7 +7,7 @@ namespace reprolab::layers {
 namespace {
 
 constexpr int max_dimensions = 8;
-constexpr std::int32_t cpu = 1, cuda = 2;           // DLPack's device types
+constexpr std::int32_t cpu = 1, cuda = 2;  // DLPack's device types
 constexpr exchange::ElementType fp16{2, 16, 1}, bf16{4, 16, 1};
 
 /// Whether it is dense, row by row; `rows`: the product of all sizes but the last.
@@ -174,8 +174,8 @@ Ref Calls::run(Plan& plan, const exchange::Tensor& x) {
   }
   // Like every operator of PyTorch: a launch may wait for the GPU, which may wait for a callback.
   PyThreadState* const thread = PyEval_SaveThread();
-  const int error = plan.run(plan.handle, x.first(), first, plan.weights_are_settled, workspace,
-                             stream);
+  const int error =
+      plan.run(plan.handle, x.first(), first, plan.weights_are_settled, workspace, stream);
   PyEval_RestoreThread(thread);
   return error == 0 ? output : Ref();
 }
@@ -221,8 +221,8 @@ Calls::Workspace* Calls::workspace_for(const Plan& plan, const exchange::Device&
   const Ref sizes = tuple_of(1, [&](int) { return bytes; });
   const Ref strides = tuple_of(1, [](int) { return 1; });
   if (!sizes || !strides) return nullptr;
-  const auto arguments = Ref::of_new(
-      PyTuple_Pack(3, sizes.get(), strides.get(), given_.byte_type.get()));
+  const auto arguments =
+      Ref::of_new(PyTuple_Pack(3, sizes.get(), strides.get(), given_.byte_type.get()));
   void* first = nullptr;
   Ref tensor = arguments ? allocate(device, arguments.get(), first) : Ref();
   if (!tensor) return nullptr;

@@ -21,13 +21,13 @@ struct Guard {
 
 /// What torch and install() give, as in layers.py.
 struct Given {
-  Ref forward;   ///< bitsandbytes' Linear4bit.forward
-  Ref make;      ///< the same, and plans the product: make(layer, x)
+  Ref forward;  ///< bitsandbytes' Linear4bit.forward
+  Ref make;     ///< the same, and plans the product: make(layer, x)
   Reader reader;
   Classes classes;
   std::vector<Guard> guards;
   Ref grad_is_enabled;
-  Ref forward_mode;  ///< The dictionary of torch.autograd.forward_ad
+  Ref forward_mode;                      ///< The dictionary of torch.autograd.forward_ad
   Ref allocate_on_cpu, allocate_on_gpu;  ///< (sizes, strides, type) -> tensor
   Ref byte_type;
   std::int64_t max_rows;

@@ -1,5 +1,5 @@
-// What DLPack's C exchange gives of a tensor: the structs of DLPack 1.x that are needed to read one and
-// to ask for the current stream. PyTorch 2.10 and later have it as
+// What DLPack's C exchange gives of a tensor: the structs of DLPack 1.x that are needed to read one
+// and to ask for the current stream. PyTorch 2.10 and later have it as
 // torch.Tensor.__dlpack_c_exchange_api__ (https://dmlc.github.io/dlpack, "C Exchange API").
 #pragma once
 

@@ -15,8 +15,8 @@ namespace reprolab::layers {
 /// weight, that one's quant_state, and the state2 of nested scales.
 enum Holder { of_module, of_parameters, of_weight, of_state, of_state2, holders };
 
-/// The classes of a weight, as bitsandbytes makes it and as it is after pickling, and of its states:
-/// others may compute what they hold.
+/// The classes of a weight, as bitsandbytes makes it and as it is after pickling, and of its
+/// states: others may compute what they hold.
 struct Classes {
   Ref weight, parameter, state;
 };
@@ -28,15 +28,15 @@ struct Fact {
 };
 
 /// A tensor that a holder has under a name, with its memory and the number of writes to it. It is
-/// not kept alive: a model that is deleted or moved frees its memory at once. Nor does it get a weak
-/// reference, with which torch.utils.swap_tensors would refuse it.
+/// not kept alive: a model that is deleted or moved frees its memory at once. Nor does it get a
+/// weak reference, with which torch.utils.swap_tensors would refuse it.
 struct Array {
   int holder;
   Ref name;
-  PyObject* tensor;     ///< By its address alone.
-  Ref storage;          ///< Weak: other memory cannot be where this is.
-  bool counts_writes;   ///< Tensors of inference mode do not.
-  bool is_trainable;    ///< Whether the product has a gradient for it.
+  PyObject* tensor;    ///< By its address alone.
+  Ref storage;         ///< Weak: other memory cannot be where this is.
+  bool counts_writes;  ///< Tensors of inference mode do not.
+  bool is_trainable;   ///< Whether the product has a gradient for it.
   void* first;
   long long version;
 };

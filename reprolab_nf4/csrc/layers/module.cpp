@@ -7,8 +7,7 @@ namespace reprolab::layers {
 namespace {
 
 struct CallsObject {
-  PyObject_HEAD
-  Calls* calls;
+  PyObject_HEAD Calls* calls;
 };
 
 Calls& calls_of(PyObject* object) { return *reinterpret_cast<CallsObject*>(object)->calls; }
@@ -76,12 +75,14 @@ PyObject* close(PyObject* self, PyObject*) {
 }
 
 PyObject* new_calls(PyTypeObject* type, PyObject* arguments, PyObject*) {
-  PyObject *forward, *make, *capsule, *tensor, *weight, *parameter, *state, *guards, *grad, *forward_mode;
+  PyObject *forward, *make, *capsule, *tensor, *weight, *parameter, *state, *guards, *grad,
+      *forward_mode;
   PyObject *on_cpu, *on_gpu, *byte_type, *version, *plainly;
   long long max_rows;
-  if (!PyArg_ParseTuple(arguments, "OOOOOOOO!OO!OOOOOL", &forward, &make, &capsule, &tensor, &weight,
-                        &parameter, &state, &PyList_Type, &guards, &grad, &PyDict_Type, &forward_mode, &on_cpu,
-                        &on_gpu, &byte_type, &version, &plainly, &max_rows)) {
+  if (!PyArg_ParseTuple(arguments, "OOOOOOOO!OO!OOOOOL", &forward, &make, &capsule, &tensor,
+                        &weight, &parameter, &state, &PyList_Type, &guards, &grad, &PyDict_Type,
+                        &forward_mode, &on_cpu, &on_gpu, &byte_type, &version, &plainly,
+                        &max_rows)) {
     return nullptr;
   }
   Given given{.forward = Ref::to(forward),
@@ -145,8 +146,8 @@ PyObject* calls_type() {
 
 PyMODINIT_FUNC PyInit__layers() {
   using namespace reprolab::layers;
-  static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_layers", nullptr, -1, nullptr,
-                                   nullptr,               nullptr,   nullptr, nullptr};
+  static PyModuleDef definition = {
+      PyModuleDef_HEAD_INIT, "_layers", nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
   PyObject* const module = PyModule_Create(&definition);
   auto* const plan = reinterpret_cast<PyObject*>(plan_type());
   if (module == nullptr || plan == nullptr || calls_type() == nullptr ||

@@ -1,4 +1,5 @@
-// Python's objects, owned. Everything here is CPython's stable ABI of 3.10: one extension for all later.
+// Python's objects, owned. Everything here is CPython's stable ABI of 3.10: one extension for all
+// later.
 #pragma once
 
 #define Py_LIMITED_API 0x030A0000

@@ -13,8 +13,7 @@ using Run = int (*)(const void* plan, const void* input, void* output, int weigh
 using Forget = int (*)(void* plan);
 
 struct Plan {
-  PyObject_HEAD
-  void* handle;
+  PyObject_HEAD void* handle;
   Run run;
   Forget forget;
   std::int64_t n, k;

@@ -1,0 +1,369 @@
+"""Layers whose calls are planned, and what happens to them: other weights, copies, threads."""
+
+import copy
+import gc
+import os
+import pickle
+import random
+import threading
+import weakref
+
+import planned_on_cpu
+import pytest
+from planned_on_cpu import (  # noqa: F401
+    OWN,
+    PLANNED,
+    TODAY,
+    K,
+    N,
+    called,
+    inputs,
+    layer,
+    planned,
+    put_built,
+    put_counts,
+    put_installed,
+    same,
+    taken,
+    torch,
+)
+
+import reprolab_nf4
+from reprolab_nf4 import layers
+
+bitsandbytes = planned_on_cpu.bitsandbytes
+
+
+def in_place(one):
+    one.weight.data.bitwise_not_()
+    one.weight.add_(0)
+
+
+def other_parameter(one):
+    one.weight = layer().weight
+
+
+def other_data(one):
+    one.weight.data = one.weight.data.clone().bitwise_not_()
+
+
+def other_state(one):
+    one.weight.quant_state = layer().weight.quant_state
+
+
+def other_scales(one):
+    one.weight.quant_state.absmax = one.weight.quant_state.absmax * 2
+
+
+def scales_in_place(one):
+    one.weight.quant_state.absmax.mul_(2)
+
+
+def other_block_size(one):
+    state = one.weight.quant_state
+    state.blocksize, state.absmax = 32, 2 * state.absmax.repeat_interleave(2)
+
+
+def other_bias(one):
+    one.bias = torch.nn.Parameter(one.bias * 2, requires_grad=False)
+
+
+def no_bias(one):
+    one.bias = None
+
+
+def bias_in_place(one):
+    one.bias.mul_(2)
+
+
+def swapped(one):
+    other = layer().weight
+    torch.utils.swap_tensors(one.weight, other)
+
+
+def loaded(one):
+    other = layer(bias=True)
+    one.weight, one.bias = other.weight, other.bias
+    one.load_state_dict({"bias": torch.ones(N)}, strict=False)
+
+
+CHANGES = [
+    *(in_place, other_parameter, other_data, other_state, other_scales, scales_in_place),
+    *(other_block_size, other_bias, no_bias, bias_in_place, swapped, loaded),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_layer_is_planned_again(change, counts):
+    one, x = planned(bias=True), inputs()
+    before = one(x)
+    change(one)
+    assert taken(counts, one, x).get("times_run", 0) == 0
+    assert not torch.equal(one(x), before)
+    one(x)
+    assert taken(counts, one, x) == PLANNED
+
+
+@pytest.mark.parametrize("name", ["absmax", "code", "offset", "state2"])
+def test_changed_nested_scales_are_planned_again(name, counts):
+    one, x = planned(nested=True), inputs()
+    state = one.weight.quant_state
+    other = layer(nested=True).weight.quant_state
+    if name == "offset":
+        state.offset.add_(0.5)
+    elif name == "state2":
+        state.state2 = other.state2
+    else:
+        getattr(state.state2, name).mul_(1.5)
+    assert taken(counts, one, x).get("times_run", 0) == 0
+    one(x), one(x)
+    assert taken(counts, one, x) == PLANNED
+
+
+def test_weights_that_are_no_parameters_are_todays(counts):
+    """Sharded, parametrized, or of a dictionary that fetches them."""
+    x = inputs()
+    sharded = planned()
+    weight = sharded.weight
+    del sharded._parameters["weight"]
+    object.__setattr__(sharded, "weight", weight)
+    parametrized = planned(bias=True)
+    torch.nn.utils.parametrize.register_parametrization(parametrized, "bias", torch.nn.Identity())
+    fetched = planned()
+    fetched._parameters = type("Fetching", (dict,), {})(fetched._parameters)
+    subclassed = planned()
+    weight = type("Sharded", (bitsandbytes.nn.Params4bit,), {})(subclassed.weight.data)
+    weight.quant_state = subclassed.weight.quant_state
+    subclassed.weight = weight
+    for one in (sharded, parametrized, fetched, subclassed):
+        for _ in range(3):
+            assert taken(counts, one, x).get("times_run", 0) == 0
+
+
+def test_offloaded_weights_are_mostly_todays(counts):
+    """Those that come for each call, and are gone between the calls."""
+    one, x = layer(), inputs()
+    kept = one.weight
+    planned_again = 0
+    for _ in range(100):
+        one.weight = torch.nn.Parameter(torch.empty(1, device="meta"), requires_grad=False)
+        one.weight = bitsandbytes.nn.Params4bit(
+            kept.data.clone(), requires_grad=False, quant_state=kept.quant_state, bnb_quantized=True
+        )
+        planned_again += taken(counts, one, x).get("times_run", 0)
+    assert planned_again <= 7  # less and less often
+
+
+def test_copies_have_plans_of_their_own(counts):
+    one, x = planned(bias=True), inputs()
+    before = set(vars(one))
+    for copied in (copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+        assert set(vars(copied)) == before
+        counts.look()
+        assert same(copied(x), one(x))
+        copied(x)
+        assert taken(counts, copied, x) == PLANNED
+        copied.weight.quant_state.absmax.mul_(2)
+        assert not torch.equal(copied(x), one(x))
+    assert taken(counts, one, x) == PLANNED
+
+
+def test_undo_leaves_no_trace(built, installed, counts, tmp_path):
+    one, x = planned(), inputs()
+    ours, facts = one.forward, dict(vars(one))
+    assert bitsandbytes.nn.Linear4bit.forward is not OWN
+    installed.undo()
+    assert bitsandbytes.nn.Linear4bit.forward is OWN and counts.alive() == 0
+    assert vars(one) == facts
+    counts.look()
+    ours(x)  # kept by somebody, as accelerate's hooks do
+    assert counts.look() == {}
+    with reprolab_nf4.install(built[1], table=tmp_path / "table.json"):
+        one(x), one(x)
+        assert taken(counts, one, x) == PLANNED
+
+
+def test_layers_and_weights_that_end_are_not_kept(counts):
+    one, x = planned(nested=True), inputs()
+    storage = weakref.ref(one.weight.untyped_storage())
+    assert counts.alive() == 1
+    one.weight = layer(nested=True).weight
+    gc.collect()
+    assert storage() is None
+    one(x), one(x), one(x)
+    del one
+    gc.collect()
+    assert counts.alive() == 0
+
+
+def test_many_numbers_of_rows_have_few_plans(counts, built, installed, tmp_path, monkeypatch):
+    ways = {512: {"few_rows": 1.0}}
+    installed.undo()
+    path = planned_on_cpu.table(tmp_path / "all.json", ways)
+    with reprolab_nf4.install(built[1], table=path):
+        one = layer()
+        for _ in range(2):
+            for rows in range(1, 41):
+                x = inputs(rows)
+                one(x), one(x)
+                assert taken(counts, one, x) == PLANNED
+        assert counts.alive() <= 32
+
+
+def test_inference_mode_is_planned(counts):
+    one, x = planned(bias=True), inputs()
+    with torch.inference_mode():
+        assert taken(counts, one, x) == PLANNED
+        assert one(x).is_inference()
+        made, y = layer(nested=True), inputs()
+        made(y), made(y)
+        # Writes to inference tensors are not counted: their weights are never settled.
+        assert taken(counts, made, y) == {"times_run": 1}
+        made.weight.quant_state.state2.absmax.mul_(2)
+        assert taken(counts, made, y) == {"times_run": 1}
+
+
+def test_a_failed_run_is_todays(counts):
+    one, x = planned(), inputs()
+    counts.library.fail_next_run(2)
+    assert called(counts, lambda: one(x)) == TODAY
+    assert taken(counts, one, x) == PLANNED
+
+
+def test_a_plan_with_other_bits_is_not_kept(counts):
+    one, x = layer(), inputs()
+    one(x)
+    counts.library.do_nothing(1)
+    try:
+        one(x)  # neither product is written: what memory held differs, or is not a number
+    finally:
+        counts.library.do_nothing(0)
+    assert taken(counts, one, x) in (TODAY, PLANNED)
+
+
+def test_a_capture_makes_no_plan(counts, monkeypatch):
+    one, x = layer(), inputs()
+    with monkeypatch.context() as capturing:
+        capturing.setattr(layers, "is_capturing", lambda tensor: True)
+        for _ in range(4):
+            assert taken(counts, one, x) == TODAY
+    one(x)
+    assert taken(counts, one, x) == PLANNED
+
+
+def test_outputs_are_pytorchs_own_memory(counts):
+    one, x = planned(), inputs()
+    found = one(x)
+    assert found.untyped_storage().resizable() and found._version == 0 and found.is_leaf
+    first = found.clone()
+    one(inputs())
+    assert torch.equal(found, first)
+
+
+def test_threads_have_the_outputs_of_their_inputs(counts):
+    ones = [planned(nested=nested, bias=True) for nested in (False, True)]
+    xs = [inputs(rows) for rows in (1, 2, 12, 16)]
+    expected = [[OWN(one, x) for one in ones] for x in xs]
+    wrong = []
+
+    def work(i):
+        with torch.no_grad():
+            for _ in range(100):
+                for one, right in zip(ones, expected[i], strict=True):
+                    if not torch.equal(one(xs[i]), right):
+                        wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(xs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == [] and counts.look()["times_run"] > 700
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_goes_on(counts):
+    one, x = planned(), inputs()
+    expected = one(x)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if torch.equal(one(x), expected) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_without_the_extension_all_is_todays(built, monkeypatch, tmp_path):
+    extension, library = built
+    planned_on_cpu.put_cpu_in_place_of_gpu(monkeypatch, extension)
+    monkeypatch.setattr(layers, "EXTENSION", tmp_path / "none.abi3.so")
+    path = planned_on_cpu.table(tmp_path / "table.json")
+    with reprolab_nf4.install(library, table=path), torch.no_grad():
+        assert bitsandbytes.nn.Linear4bit.forward is OWN
+        counts = planned_on_cpu.Counts(library)
+        one, x = planned(), inputs()
+        assert taken(counts, one, x) == TODAY
+
+
+@pytest.fixture
+def tuned():
+    """A layer with an adapter of PEFT's, and that layer."""
+    peft = pytest.importorskip("peft", reason="NOT TESTED, no peft")
+    config = peft.LoraConfig(target_modules=["0"], r=4, init_lora_weights=False)
+    model = torch.nn.Sequential(layer())
+    model.is_loaded_in_4bit = True
+    found = peft.get_peft_model(model, config).eval()
+    return found, found.base_model.model[0]
+
+
+def test_lora_around_a_layer_is_planned(counts, tuned):
+    model, adapter = tuned
+    x = inputs()
+    model(x), model(x)
+    counts.look()
+    model(x)
+    assert counts.look() == PLANNED and taken(counts, adapter.base_layer, x) == PLANNED
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_lora_merges_are_seen(counts, tuned):
+    adapter = tuned[1]
+    base, x = adapter.base_layer, inputs()
+    base(x), base(x), base(x)
+    for change in (adapter.merge, adapter.unmerge):
+        before = base(x)
+        change()
+        assert taken(counts, base, x) == TODAY
+        assert not torch.equal(base(x), before)
+        for _ in range(5):
+            base(x)
+        assert taken(counts, base, x) == PLANNED
+
+
+BIAS_CHANGES = (other_bias, no_bias, bias_in_place)
+
+
+def change_at_random(generator, one):
+    changes = [c for c in CHANGES if one.bias is not None or c not in BIAS_CHANGES]
+    generator.choice(changes)(one)
+
+
+def test_a_thousand_random_operations_have_the_bits_of_bitsandbytes_forward(counts):
+    generator = random.Random(1)
+    torch.manual_seed(1)
+    ones = [layer(nested, bias) for nested in (False, True) for bias in (False, True)]
+    runs = 0
+    for _ in range(1000):
+        i = generator.randrange(len(ones))
+        x = inputs(generator.choice([1, 1, 1, 4, 16, 20]))
+        what = generator.random()
+        if what < 0.04 and not ones[i].weight.quant_state.nested:
+            change_at_random(generator, ones[i])
+        elif what < 0.06:
+            ones[i] = copy.deepcopy(ones[i])
+        elif what < 0.12:
+            x = x.t().contiguous().t()
+        elif what < 0.15:
+            with torch.enable_grad():
+                trained = x.clone().requires_grad_()
+                assert same(ones[i](trained), OWN(ones[i], trained))
+        runs += taken(counts, ones[i], x).get("times_run", 0)
+    assert runs > 300
