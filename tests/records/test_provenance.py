@@ -20,7 +20,8 @@ NO_SOURCES = """.ci .clang-format .dockerignore .gitignore CITATION.cff CONTRIBU
     requirements.txt scripts tests data/counters.schema.json data/experiment.schema.json
     data/families.schema.json data/ncu.schema.json data/published.schema.json data/recorded
     data/results.schema.json data/run_to_run.json data/published/modular_blog.json
-    data/published/transpose_blog.json""".split()
+    data/published/transpose_blog.json data/models.schema.json data/repetitions
+    data/run_to_run.schema.json data/schema.schema.json data/transformers.schema.json""".split()
 
 
 def git(folder, *words):
