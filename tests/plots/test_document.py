@@ -1,5 +1,6 @@
 """Generated pages and blocks: written, found stale, and what is refused."""
 
+import re
 import shutil
 
 import made
@@ -9,6 +10,7 @@ from edited import RECORDED
 from plots.cli import main
 from plots.document import NOTHING
 from plots.experiments import load_run
+from records.json_files import ROOT
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 MARKERS = "<!-- begin generated: {0} -->\n<!-- end generated: {0} -->\n"
