@@ -203,6 +203,7 @@ MEDIAN = Column("median us", "median_us", significant)
 INTERVAL = Column("interval us", "_interval", lambda e: "-".join(map(significant, e.interval)))
 GB_S = Column("GB/s", "gb_per_s", gb_text)
 CYCLE = Column("B/cycle", "bytes_per_cycle", rounded)
+READ_ONLY = "read_only"  # the ceiling's name
 COPY_SHARE = Column("copy %", "share_of_copy", percent)
 
 
@@ -286,7 +287,7 @@ def bandwidth_table(results: Results, name: str, title: str, baseline: str = "")
 
 def table_by_gpu(name: str, brief: Mapping[str, Sequence[Measured]]) -> Table:
     """One row per kernel that is among the rows of any GPU, those with the highest share of a copy
-    first, and the copy; a column for each GPU.
+    first, and the copy; a column for each GPU. Where no copy was timed, read_only is in its place.
 
     `brief`: for each GPU, rows of one problem; what it has of another GPU's kernels is shown too.
     """
@@ -294,27 +295,37 @@ def table_by_gpu(name: str, brief: Mapping[str, Sequence[Measured]]) -> Table:
     measured = {gpu: measure(rows[0].results, problems[gpu]) for gpu, rows in brief.items()}
     first = next(iter(problems.values()))
     names = {m.record.kernel for rows in brief.values() for m in rows}
-    shares = [(m.of_copy or 0, k) for rows in measured.values() for k, m in rows.items()]
-    kernels = [kernel for _, kernel in sorted(shares, reverse=True) if kernel in names]
-    columns, shown = [KERNEL], {kernel: {"kernel": kernel} for kernel in (*kernels, COPY)}
+    every = [(kernel, m) for rows in measured.values() for kernel, m in rows.items()]
+    has_copy = any(m.of_copy for _, m in every)
+    base = COPY if has_copy else READ_ONLY  # outputs that are small beside inputs have no copy
+    of_base = {
+        gpu: {k: share(m.record, rows[base].record) for k, m in rows.items() if base in rows}
+        for gpu, rows in measured.items()
+    }
+    shares = [(x or 0, k) for found in of_base.values() for k, x in found.items()]
+    missing = {kernel for kernel, _ in every} - {kernel for _, kernel in shares}
+    order = [kernel for _, kernel in sorted(shares, reverse=True)] + sorted(missing)
+    kernels = [kernel for kernel in order if kernel in names]
+    columns, shown = [KERNEL], {kernel: {"kernel": kernel} for kernel in (*kernels, base)}
     for gpu, rows in measured.items():
         other = "" if problems[gpu] == first else f", {problems[gpu]}"
         columns.append(Column(gpu + other, f"on {gpu}", wrap=len("9999 (99.9 %)")))
         for kernel in rows.keys() & shown.keys():
-            shown[kernel][f"on {gpu}"] = speed_of_copy(rows[kernel])
+            found = of_base[gpu].get(kernel)
+            shown[kernel][f"on {gpu}"] = speed_with_share(rows[kernel], found)
     data = [
         {"gpu": gpu, "problem": problems[gpu], **values_of(m)}
         for gpu, rows in measured.items()
         for m in rows.values()
     ]
-    title = f"GB/s on {first}, and percent of each GPU's own copy"
+    title = f"GB/s on {first}, and percent of each GPU's own {base}"
     return Table(name, title, columns, list(shown.values()), data=data)
 
 
-def speed_of_copy(m: Measured) -> Noted:
+def speed_with_share(m: Measured, share: float | None) -> Noted:
     """'4156 (99.0 %)'; what became of the row where it has no speed."""
     if m.gb_s is None:
         return replace(m.no_number, notes=())
-    share = f" ({percent(m.of_copy)} %)" if m.of_copy else ""
+    of_base = f" ({percent(share)} %)" if share else ""
     notes = (LOWER_CLOCK_NOTE,) * bool(m.clock) + (DEVIATES_NOTE,) * m.record.deviates
-    return Noted(m.gb_s, notes, m.best, text=gb_text(m.gb_s) + share)
+    return Noted(m.gb_s, notes, m.best, text=gb_text(m.gb_s) + of_base)

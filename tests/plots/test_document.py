@@ -1,5 +1,6 @@
 """Generated pages and blocks: written, found stale, and what is refused."""
 
+import re
 import shutil
 
 import made
@@ -9,6 +10,7 @@ from edited import RECORDED
 from plots.cli import main
 from plots.document import NOTHING
 from plots.experiments import load_run
+from records.json_files import ROOT
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 MARKERS = "<!-- begin generated: {0} -->\n<!-- end generated: {0} -->\n"
@@ -190,3 +192,10 @@ def test_what_cannot_be_read_is_one_line(place, capsys):
         f"error: {place}/README.md: {absent}",
         f"error: {place}/recorded/h200/table2/shapes.json: {absent}",
     ]
+
+
+def test_each_promise_of_a_percentage_is_kept():
+    """The recorded runs' page: a product has no copy, but what reads alone."""
+    text = (ROOT / "data/recorded/README.md").read_text()
+    tables = [t for t in text.split("\n\n**") if "percent of each GPU" in t]
+    assert tables and all(re.search(r"\d+\.\d %\)", table) for table in tables)

@@ -45,13 +45,13 @@ def counts(text, kind, what):
 def test_equal_runs_and_one_with_a_slow_kernel(runs, repetitions):
     status, text, _ = repetitions(runs)
     assert status == 0 and counts(text, "kernel_time", "rows") == "0 of 520"
-    assert counts(text, "kernel_time", "kernels") == "0 of 130"
+    assert counts(text, "kernel_time", "kernels") == "0 of 260"
     assert "\nIn 0 of 10 comparisons of 5 runs, threshold 1 %.\n" in text
     assert "5 runs on NVIDIA H200, 2027-01-01 to 2027-01-05\n" in text
     scale(runs[2].rows("*", "shared_lut"), 1.05, "kernel_time")
     _, text, _ = repetitions(runs)
     assert counts(text, "kernel_time", "rows") == "16 of 520"
-    assert counts(text, "kernel_time", "kernels") == "8 of 250"
+    assert counts(text, "kernel_time", "kernels") == "8 of 260"
     assert "\nIn 4 of 10 comparisons of 5 runs, " in text  # each with that run
     _, text, _ = repetitions(runs, "--kernel", "!shared_lut|streaming")
     assert counts(text, "kernel_time", "rows") == "0 of 440"

@@ -159,6 +159,8 @@ def patterns():
 
 def test_every_path_of_the_project_is_a_source_or_is_none():
     """A new one is to be added to NO_SOURCES here or to row_sources."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("an archive of the sources does not say which files are tracked")
     listed = [line for line in patterns() if not line.startswith(":!")]
     named = {*listed, *NO_SOURCES}
     tracked = git(ROOT, "ls-files").stdout.splitlines()
