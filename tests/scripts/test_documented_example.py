@@ -3,10 +3,12 @@ as it stands in a copy of the tree; and a run that is recorded in one.
 """
 
 import copy
+import csv
 import json
 import re
 import shutil
 import sys
+from pathlib import Path
 
 import made
 import pytest
@@ -15,6 +17,7 @@ from front_door import ROOT, make, program, run
 
 EXAMPLE = re.compile(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
 PASSES = ("plain", "nested", "counters")
+TABLE_FILES = ("txt", "md", "csv", "tex")
 
 
 @pytest.fixture
@@ -32,6 +35,11 @@ def tree(checkout, real):
     (checkout / "build/python").write_text(f"{sys.executable}\n")
     program(checkout / "scripts/build", '#!/bin/sh\necho "build $*"\n')
     return checkout
+
+
+def csv_rows(file):
+    lines = file.read_text().splitlines()
+    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
 def test_it_is_listed_and_says_what_it_would_run(tree):
@@ -71,15 +79,47 @@ def test_it_has_a_table_and_a_figure_of_each_pass(tree, write):
         )
     done = run(tree, "make", "render")
     assert (done.returncode, done.stderr) == (0, "")
+    by_offset = csv_rows(tree / "results/alignment/by_offset.csv")
+    assert {row["offset"] for row in by_offset} == {"0"} and len(by_offset) > 10
     assert "plain: fastest on 25600x5120/fp16/b64: streaming, " in done.stdout
     found = {path.name for path in (tree / "results/alignment").iterdir()}
     assert found == {
-        *(f"{p}.{k}" for p in PASSES for k in ("txt", "md", "csv", "tex", "json")),
+        *(f"{p}.json" for p in PASSES),
+        *(f"{t}.{k}" for t in (*PASSES, "by_offset", "claims") for k in TABLE_FILES),
+        "claim-details.md",
         *(f"{p}.{k}" for p in PASSES[:2] for k in ("pdf", "png", "svg")),
     }
     heads = [(tree / f"results/alignment/{p}.md").read_text().splitlines()[2] for p in PASSES]
     assert ["| over branch_tree |" in head for head in heads] == [True, False, False]
     assert ["| GB/s |" in head for head in heads] == [True, False, False]
+
+
+def test_the_example_is_one_folder_and_a_source_of_60_lines_at_most():
+    files = EXAMPLE.findall((ROOT / "docs/adding-an-experiment.md").read_text())
+    assert sum(text.count("\n") for _, text in files) <= 60
+    *folder, source = sorted((Path(name) for name, _ in files), key=lambda p: p.parts[0] == "data")
+    assert {path.parent for path in folder} == {Path("experiments/alignment")}
+    assert {path.name for path in folder} >= {"rules.py", "views.py"}
+    assert source == Path("data/published/alignment.json")
+
+
+@pytest.mark.parametrize(
+    ("us", "verdict"), [(10.0, "reproduced"), (10.2, "undecided"), (12.0, "not_reproduced")]
+)
+def test_its_claim_is_decided_by_its_own_rule(tree, write, us, verdict):
+    rows = []
+    for name, times in (("", [10.0] * 3), ("/offset1", [us] * 3)):
+        problem = made.layer(28672, 8192)
+        problem["name"] += name
+        rows.append(made.record(problem, "streaming", metrics=[made.metric("kernel_time", times)]))
+    file = made.replay({}) | {"experiment": "alignment", "pass": "plain", "records": rows}
+    write(f"{tree.name}/results/alignment/plain.json", file)
+    (tree / "data/recorded").mkdir()
+    done = run(tree, "make", "claims")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = csv_rows(tree / "results/claims/claims.csv")
+    (found,) = [row for row in rows if row["claim"] == "any-address"]
+    assert (found["verdict"], found["our_value"]) == (verdict, f"{us / 10:g}")
 
 
 def test_a_run_is_recorded_by_make(tree):

@@ -75,7 +75,9 @@ def files():
     """Of every folder but tests; scripts stand for themselves."""
     named = ("*.py", "*.cpp", "*.hpp", "*.cu", "*.cuh")
     done = subprocess.run(["git", "ls-files", *named], cwd=ROOT, check=True, capture_output=True)
-    found = [f for f in done.stdout.decode().splitlines() if folder_of(f) not in ("tests", "scripts")]
+    found = [
+        f for f in done.stdout.decode().splitlines() if folder_of(f) not in ("tests", "scripts")
+    ]
     assert len(found) > 100
     return found
 
