@@ -261,7 +261,7 @@ check: build/python ## Check formatting, generated tables, commands and paths; l
 	check 'recorded code' scripts/python -m sass recorded; \
 	[ -z "$$failed" ] || { printf -v all '%s, ' "$${failed[@]}"; echo "failed: $${all%, }" >&2; exit 1; }
 
-format: ## Format the C++ and Python files
+format: build/python ## Format the C++ and Python files
 	@scripts/check_format.sh --fix
 
 clean: ## Remove builds (results and wheels stay)

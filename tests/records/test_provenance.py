@@ -15,7 +15,9 @@ INDEPENDENT = ["README.md", "data/products/README.md", "data/published/modular_b
 INDEPENDENT += ["data/recorded/h200/README.md", "plots/tables.py", "profiling/ncu/tool.py"]
 INDEPENDENT += ["tests/claims/made.py"]
 # Every other path of the project is to be in row_sources.
-NO_SOURCES = """.ci .clang-format .dockerignore .gitignore CITATION.cff CONTRIBUTING.md Dockerfile
+NO_SOURCES = """.ci .clang-format .clang-tidy .dockerignore .github .gitignore
+    .pre-commit-config.yaml .zenodo.json ARTIFACT.md CHANGELOG.md CITATION.cff CODE_OF_CONDUCT.md
+    CONTRIBUTING.md Dockerfile LICENSES REUSE.toml SECURITY.md codemeta.json
     LICENSE Makefile README.md docs plots pyproject.toml reprolab.py requirements.lock
     requirements.txt scripts tests data/counters.schema.json data/experiment.schema.json
     data/families.schema.json data/ncu.schema.json data/published.schema.json data/recorded

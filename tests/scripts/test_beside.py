@@ -6,7 +6,6 @@ import signal
 import pytest
 from front_door import has_ended, make, program, start, wait_for
 
-
 SMI = """case "$*" in
 *pci.bus_id*--id=*) ;; *--id=*pci.bus_id*) ;; *) exit ;;
 esac
