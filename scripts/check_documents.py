@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MADE_BY_COMMANDS = ("build/", "results/", ".venv/")  # there only after a command has run
+MADE_BY_COMMANDS = ("build/", "dist/", "results/", ".venv/")  # there only after a command has run
 LINK = re.compile(r'(?:\]\(|src=")([^)"\s#]+)')  # without its anchor
 
 

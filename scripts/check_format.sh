@@ -1,16 +1,9 @@
 #!/usr/bin/env bash
-# Formatting of C++ (clang-format) and Python (ruff), by the versions in requirements.lock.
-# --fix writes; without it, anything unformatted is named and the exit status is 1.
+# Formatting of C++ (clang-format) and Python (ruff), and that every file has a licence (reuse), by the
+# versions in scripts/check.lock. --fix writes; without it, anything unformatted is named and the exit status is 1.
 set -euo pipefail
-
-# In an environment of its own: versions format differently, and a system's may be any.
-tools=build/format-tools
-if [ ! -x "$tools/bin/ruff" ] || [ ! -x "$tools/bin/clang-format" ]; then
-  mkdir -p build
-  python3 -m venv "$tools"
-  "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes \
-    -r <(awk '/^[a-z]/ { on = /^(ruff|clang-format)==/ } on' requirements.lock)
-fi
+tools=build/check-tools
+scripts/pinned check scripts/check.txt "$tools" # versions format differently
 
 # The documents' example kernel is C++ too: what a newcomer copies must pass.
 example_kernel=docs/adding-a-kernel.md
@@ -28,6 +21,7 @@ else
   "$tools/bin/ruff" format --check --quiet . || failed=yes
   [ -z "$failed" ] || echo "format: make format formats the files above" >&2
   "$tools/bin/ruff" check --quiet . || failed=yes
+  "$tools/bin/reuse" lint --quiet || { "$tools/bin/reuse" lint --lines >&2; failed=yes; }
   diff <(example) <(example | "$tools/bin/clang-format" --assume-filename=x.cu) || {
     echo "format: the example in $example_kernel is not formatted (above: it, then how it should be)" >&2
     failed=yes

@@ -1,5 +1,6 @@
-"""Exits with 0 if this Python, isolated, has what the project's own Python files need. --quick: looks for
-the packages and imports none, which every make can wait for.
+"""Exits with 0 if this Python has what the project's own Python files need.
+
+--quick: looks for the packages and imports none, which every make can wait for.
 """
 
 import sys
@@ -7,7 +8,8 @@ from importlib import import_module
 from importlib.util import find_spec
 
 NEEDED = (
-    "auditwheel fastjsonschema hatchling jinja2 markdown_it matplotlib numpy pandas pytest scipy xdist"
+    "auditwheel fastjsonschema hatchling jinja2 markdown_it matplotlib numpy pandas pytest scipy "
+    "xdist"
 ).split()
 
 has = find_spec if sys.argv[1:] == ["--quick"] else import_module

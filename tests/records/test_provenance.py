@@ -18,10 +18,11 @@ INDEPENDENT += ["data/recorded/h200/README.md", "plots/documents.py", "profiling
 INDEPENDENT += ["tests/claims/made.py", "claims/rules.py", "data/published/paper.json"]
 INDEPENDENT += ["experiments/counters/rules/occupancy.py", "experiments/puzzle/rules.py"]
 # Every other path of the project is to be in row_sources.
-NO_SOURCES = """.ci .clang-format .dockerignore .gitignore CITATION.cff CONTRIBUTING.md Dockerfile
-    LICENSE Makefile README.md claims conftest.py docs plots pyproject.toml reprolab
-    requirements.lock requirements.txt scripts tests data/counters.schema.json
-    data/experiment.schema.json
+NO_SOURCES = """.ci .clang-format .clang-tidy .dockerignore .github .gitignore
+    .pre-commit-config.yaml .zenodo.json ARTIFACT.md CHANGELOG.md CITATION.cff CODE_OF_CONDUCT.md
+    CONTRIBUTING.md Dockerfile LICENSE LICENSES Makefile README.md REUSE.toml SECURITY.md claims
+    codemeta.json conftest.py docs plots pyproject.toml reprolab requirements.lock requirements.txt
+    scripts tests data/counters.schema.json data/experiment.schema.json
     data/families.schema.json data/ncu.schema.json data/published.schema.json data/recorded
     data/models.schema.json data/repetitions data/results.schema.json data/run_to_run.json
     data/run_to_run.schema.json data/schema.schema.json data/transformers.schema.json data/published""".split()

@@ -10,7 +10,8 @@ case $2 in
   hatchling) mkdir -p "$last" && echo "$VERSION" >"$last/reprolab_nf4-$VERSION-py3-none-any.whl" ;;
   auditwheel)
     [ -f "$last" ] || exit 1
-    mkdir -p "$5" && cp "$last" "$5/" && echo "Fixed-up wheel written to $(realpath "$5")/${last##*/}" ;;
+    mkdir -p "$5" && cp "$last" "$5/"
+    echo "Fixed-up wheel written to $(realpath "$5")/${last##*/}" ;;
 esac
 """
 

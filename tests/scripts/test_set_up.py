@@ -56,7 +56,7 @@ def test_no_python_and_no_network_are_one_line(checkout, deps):
 # Makes environments whose Python is that of these tests, if there is a network.
 MAKES = f"""case "$*" in
 *venv*) for last; do :; done; [ -e network ] || exit 1
-  mkdir -p "$last/bin"
+  mkdir -p "$last/bin/a folder"
   cat >"$last/bin/python" <<END
 #!/bin/sh
 # of $PWD/$last

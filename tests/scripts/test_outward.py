@@ -1,0 +1,61 @@
+"""What the project says of itself outside of its code: one version, one licence."""
+
+import json
+import re
+import tomllib
+
+import pytest
+from front_door import ROOT
+
+
+def text(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def found(pattern, name):
+    (value,) = re.findall(pattern, text(name), re.MULTILINE)
+    return value
+
+
+VERSION = found(r"project\(reprolab VERSION ([\d.]+)", "CMakeLists.txt")
+
+
+def test_the_version_is_that_of_cmake_everywhere():
+    assert found(r"^version: (.*)$", "CITATION.cff") == VERSION
+    for name in ("codemeta.json", ".zenodo.json"):
+        assert json.loads(text(name))["version"] == VERSION
+    newest = re.search(r"^## (\S+)", text("CHANGELOG.md"), re.MULTILINE)
+    assert newest[1] == VERSION
+    packaged = tomllib.loads(text("pyproject.toml"))["tool"]["hatch"]["version"]
+    assert packaged["path"] == "CMakeLists.txt"
+
+
+def test_the_licence_is_one():
+    assert text("LICENSES/Apache-2.0.txt") == text("LICENSE")
+    spdx = tomllib.loads(text("REUSE.toml"))["annotations"][0]["SPDX-License-Identifier"]
+    named = [found(r"^license: (.*)$", "CITATION.cff"), json.loads(text(".zenodo.json"))["license"]]
+    named.append(json.loads(text("codemeta.json"))["license"].rpartition("/")[2])
+    assert {*named, spdx} == {"Apache-2.0"}
+
+
+@pytest.mark.parametrize("name", ["codemeta.json", ".zenodo.json"])
+def test_authors_and_words_are_those_of_the_citation(name):
+    described = json.loads(text(name))
+    author = found(r"^authors:\n  - name: \"(.*)\"$", "CITATION.cff")
+    assert [a["name"] for a in described.get("author") or described["creators"]] == [author]
+    assert described["keywords"] == json.loads(text("codemeta.json"))["keywords"]
+
+
+def test_the_workflow_runs_what_has_to_pass_in_the_dockerfiles_image():
+    workflow = text(".github/workflows/ci.yml")
+    assert "- run: .ci/run\n" in workflow
+    cuda = found(r"^ARG CUDA=(.*)$", "Dockerfile")
+    assert f"container: nvidia/cuda:{cuda}-devel-ubuntu24.04\n" in workflow
+    packages = found(r"--no-install-recommends (.*)$", ".github/workflows/ci.yml")
+    assert packages in text("Dockerfile")
+
+
+def test_hooks_run_scripts_that_exist():
+    entries = re.findall(r"^ +entry: (.*)$", text(".pre-commit-config.yaml"), re.MULTILINE)
+    assert len(entries) == 2
+    assert all((ROOT / word).is_file() for entry in entries for word in entry.split())
