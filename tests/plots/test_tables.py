@@ -12,7 +12,7 @@ from plots import console
 from plots.console import WIDTH, render
 from plots.documents import csv_text, markdown, markdown_escape
 from plots.latex import latex, latex_escape, number_format, typeset
-from plots.tables import KERNEL, WORDS, Column, Noted, Origin, Table
+from plots.tables import KERNEL, WORDS, Column, Noted, Origin, Table, in_unit
 
 ORIGINS = [Origin("A GPU"), Origin("From here", "build/bench --all")]
 
@@ -250,3 +250,11 @@ def test_console_breaks_names_behind_underscores_after_all_else():
     assert [x.split()[0] for x in body] == [
         *["tma_batched_as_", "published", "column_walk", "deviation", "x" * 15, "deviation"]
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [(7.0, "types", "7"), (3.5, "blocks", "3.5"), (2.0, "x", "2.00"), (4.0, "", "4.00")],
+)
+def test_counts_are_shown_without_decimals(value, unit, shown):
+    assert in_unit(unit)(value) == shown
