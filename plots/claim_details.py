@@ -13,7 +13,7 @@ from claims.published import NAMED_GPU
 from claims.rules import DIRECTIONS
 from plots.documents import markdown_code, markdown_escape, markdown_link
 from records.printable import printable
-from records.tables import WORDS, Column, Noted, Table, Values, rounded
+from records.tables import WORDS, Column, Noted, Table, Values, in_unit, rounded
 
 COLUMNS = [
     Column("claim", "claim", **WORDS),
@@ -80,8 +80,9 @@ def cell(v: Verdict, seen_from: Path) -> str:
     if v.cell.value is not None:
         parts.append(f"{v.cell.value:g}{unit} there")
     if v.ours is not None:
-        ends = " ({}-{})".format(*map(rounded, v.interval)) if v.interval else ""
-        parts.append(f"{rounded(v.ours)}{unit} here{ends}")
+        shown = in_unit(v.comparison.unit)
+        ends = " ({}-{})".format(*map(shown, v.interval)) if v.interval else ""
+        parts.append(f"{shown(v.ours)}{unit} here{ends}")
     text = f"{', '.join(parts)}: {markdown_escape(v.reason)}"
     links = []
     for file in dict.fromkeys(file for file, _ in v.evidence):
@@ -132,4 +133,6 @@ def number_row(d: Decision, v: Verdict) -> Values:
     found |= {"unit": test.unit, "source_value": v.cell.value}
     ours = (v.ours, *(v.interval or (None, None)), v.difference_percent, v.cell.gpu)
     found |= dict(zip(OURS, (*ours, Noted(v.verdict, text=said)), strict=True))
+    if v.ours is not None:
+        found["our_value"] = Noted(v.ours, text=in_unit(test.unit)(v.ours))
     return found | {"why": v.why, "_interval": v.interval}

@@ -17,6 +17,7 @@ from plots.claim_details import relative
 from plots.documents import markdown, markdown_banner, markdown_code, markdown_escape
 from plots.documents import markdown_link as link
 from plots.experiments import Run, all_tables, experiment, figure_files, load_run
+from plots.figures import house_style, take_caption
 from records.captions import banner, in_words
 from records.declared import FOLDER, names
 from records.errors import InputError
@@ -85,7 +86,8 @@ def files(
     found = {path: text.encode("utf-8") for path, text in texts.items()}
     for machine in drawn:
         for name, shown in machine.runs.items():
-            found |= figure_files(name, shown, machine.folder / name, ("png",))
+            drawn = figure_files(name, shown, machine.folder / name, ("png",), captions=False)
+            found |= {path: content for path, content in drawn.items() if path.suffix == ".png"}
     return found
 
 
@@ -167,8 +169,10 @@ def page(name: str, shown: Run, folder: Path) -> str:
     lines += [f"Made from {', '.join(links)}. What is compared with what, and how: {protocol}."]
     lines += ["Every claim on this GPU: [claims](../README.md). The same as CSV, LaTeX and PDF:"]
     lines += [f"`make render{'-recorded' * shown.recorded}`.", ""]
-    for figure, (caption, _) in experiment(name).FIGURES.items():
-        lines += [f"![{caption}]({figure}.png)", ""]
+    for figure, (caption, draw) in experiment(name).FIGURES.items():
+        with house_style():
+            said = take_caption(draw(shown))
+        lines += [f"![{caption}]({figure}.png)", "", f"<sub>{markdown_escape(said)}</sub>", ""]
     for table in all_tables(name, shown, "../claims.md", folder):
         lines.append(markdown(replace(table, banner="", provenance=[])))
     if found := experiment(name).highlights(shown):

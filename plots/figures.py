@@ -1,6 +1,7 @@
 """The look of all figures, and their writing: the same results give the same bytes."""
 
 import io
+import re
 import textwrap
 import warnings
 import zlib
@@ -17,6 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.transforms import ScaledTranslation
 
 from records.captions import banner, clocks_apart, machine
 from records.results import Results
@@ -56,8 +58,10 @@ LOOKS = {
     **dict.fromkeys(("streaming", "column_walk"), (BLUE, "o")),
     **dict.fromkeys(("branch_tree", "tma_naive"), (ORANGE, "s")),
     **dict.fromkeys(("shared_lut", "tma_batched"), (GREEN, "^")),
-    **dict.fromkeys(("bitsandbytes_0.47.0", "cublas_sgeam"), (PINK, "D")),
+    "bitsandbytes_0.47.0": (WINE, "D"),
+    "cublas_sgeam": (PINK, "D"),
     "bitsandbytes_0.50.2": (PINK, "v"),
+    "triton_lut": (AMBER, "s"),
     **dict.fromkeys(("bitsandbytes_0.47.0_gemv", "bitsandbytes_0.50.2_gemv"), (PINK, "D")),
     "bitsandbytes_0.50.2_gemm": (PINK, "v"),
     "cublas_16bit": (AMBER, "P"),
@@ -85,6 +89,15 @@ mojo_warp_per_block column_walk_plain_reads column_walk_six_blocks tiled tma_swi
 tma_batched_as_published mojo_tma_batched mojo_tma_batched_as_published mojo_tma_naive
 mojo_tma_swizzle
 """.split()
+# Of a kernel in Mojo: the look of the one in CUDA that it is beside, but for the marker.
+MOJO, MOJO_MARKER, BESIDE = "mojo_", "8", {"mojo_tiled_2d": "tiled_packed"}
+# What a panel shows at most, and whose kernels come first where there are more: those of users,
+# then ours, the baseline, the sources' and the libraries'.
+MOST_SERIES = 6
+FIRST = """
+streaming branch_tree shared_lut bitsandbytes_0.50.2 packed_512 triton_lut constant_lut wide_store
+column_walk cublas_sgeam tma_batched tma_swizzle tma_naive tiled
+""".split()
 OTHER_COLOURS, OTHER_MARKERS = (SKY, AMBER, BROWN, WINE, INDIGO, OLIVE), "vPXd<>hp"
 PUBLISHED = {"color": BLACK, "markerfacecolor": "none", "markersize": 10}
 PUBLISHED_MARKERS = "*P"
@@ -98,7 +111,8 @@ MANY_ROWS = 24  # whose names are smaller
 CAPTION_SIZE = 6.5
 CAPTION_LINE_INCHES = 0.128
 CHARACTERS_PER_INCH = 20.5  # of the caption's font, on average
-NARROW_LABEL = 26  # characters in a line of an axis' label, where a figure is one column wide
+# Characters in a line of an axis' label, and of a row's, where a figure is one column wide.
+NARROW_LABEL, NARROW_NAME = 24, 24
 
 
 @contextmanager
@@ -127,10 +141,15 @@ def new_figure(height: float, width: float = WIDTHS[2]) -> Figure:
 
 def panels(height: float, count: int = 1, **shared: bool) -> tuple[Figure, list[Axes]]:
     """A figure with panels of this height, side by side, or below each other in a narrow one."""
-    figure = new_figure(height, matplotlib.rcParams["figure.figsize"][0])
+    figure = new_figure(height, width_of_figures())
     rows, columns = (count, 1) if is_narrow(figure) else (1, count)
     figure.set_figheight(height * rows)
     return figure, list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
+
+
+def width_of_figures() -> float:
+    """That `house_style` was given."""
+    return matplotlib.rcParams["figure.figsize"][0]
 
 
 def is_narrow(figure: Figure) -> bool:
@@ -140,6 +159,9 @@ def is_narrow(figure: Figure) -> bool:
 
 def look(kernel: str) -> dict[str, Any]:
     """Its colour, marker and line."""
+    beside = BESIDE.get(kernel, kernel.removeprefix(MOJO))
+    if kernel.startswith(MOJO) and (beside in LOOKS or beside in OTHERS):
+        return look(beside) | {"marker": MOJO_MARKER, "linestyle": "--"}
     if kernel in LOOKS:
         colour, marker = LOOKS[kernel]
         return {"color": colour, "marker": marker, "linestyle": "-"}
@@ -149,6 +171,24 @@ def look(kernel: str) -> dict[str, Any]:
     marker = OTHER_MARKERS[(place + place // colours) % markers]  # so that all pairs come
     line = LINES[place % len(LINES)]
     return {"color": OTHER_COLOURS[place % colours], "marker": marker, "linestyle": line}
+
+
+def chosen(kernels: Iterable[str], count: int = MOST_SERIES) -> list[str]:
+    """At most so many of them, in their order."""
+    names = list(dict.fromkeys(kernels))
+
+    def place(name: str) -> tuple[bool, int]:
+        known = name in LOOKS or name in OTHERS or name.startswith(MOJO)
+        return known, FIRST.index(name) if name in FIRST else len(FIRST)
+
+    kept = sorted(names, key=place)[:count]
+    return [name for name in names if name in kept]
+
+
+def left_out_note(kernels: Iterable[str], shown: Iterable[str]) -> list[str]:
+    """Where the others are, for under a figure that shows some of the kernels."""
+    count = len(set(kernels) - set(shown))
+    return [f"{count} more kernel{'s' * (count > 1)}: the table."] * bool(count)
 
 
 def colour(kernel: str) -> str:
@@ -239,6 +279,18 @@ def legend_above(figure: Figure, panels: Sequence[Axes], columns: int = 4, last:
     legend(figure, handles, labels, columns)
 
 
+def legend_below(axes: Axes) -> None:
+    """A panel's own."""
+    found = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    widest = 0.5 + max(map(len, found), default=0) / CHARACTERS_PER_INCH
+    room = axes.get_figure().get_figwidth() / axes.get_gridspec().ncols
+    columns = max(1, int(room / widest))
+    below = ScaledTranslation(0, -0.45, axes.get_figure().dpi_scale_trans)  # inches
+    look = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "fontsize": 7}
+    look |= {"bbox_transform": axes.transAxes + below}
+    axes.legend(found.values(), found.keys(), ncols=columns, **look)
+
+
 def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], columns: int) -> None:
     """Above all panels; in a narrow figure with as many columns as it has room for."""
     if is_narrow(figure):
@@ -253,12 +305,23 @@ def annotate_empty(axes: Axes, text: str, height: float = 0.5) -> None:
     axes.text(0.5, height, text, color=GREY, backgroundcolor="white", **place)
 
 
+def grid_of(figure: Figure, rows: int, columns: int, **shared: Any) -> list[list[Axes]]:
+    """Panels by row and column; in a narrow figure, what would be a column is a row."""
+    if not is_narrow(figure):
+        return figure.subplots(rows, columns, squeeze=False, **shared).tolist()
+    turned = {"sharex": shared.get("sharex", False), "sharey": shared.get("sharey", False)}
+    swap = {"row": "col", "col": "row"}
+    turned = {name: swap.get(value, value) for name, value in turned.items()}
+    return figure.subplots(columns, rows, squeeze=False, **turned).T.tolist()
+
+
 def logarithmic(
     axis: Axis, ticks: Sequence[float], label: str, text: Callable[[float], str] = "{:g}".format
 ) -> None:
     """Marked at `ticks` alone; the label, where the axis has one, says that it is logarithmic."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-    ticks = ticks[:: 1 + len(ticks) // 8] if is_narrow(axis.axes.figure) else ticks
+    if is_narrow(axis.axes.figure) and axis.axis_name == "x":
+        ticks = ticks[:: 1 + len(ticks) * axis.axes.get_gridspec().ncols // 8]
     axis.set_major_locator(FixedLocator(ticks))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(lambda value, _: text(value))
@@ -266,11 +329,21 @@ def logarithmic(
 
 
 def kernel_rows(axes: Axes, labels: Sequence[str]) -> None:
-    """One kernel per row, the first at the top."""
+    """One kernel per row, the first at the top; long names are broken in a narrow figure."""
     size = {"fontsize": 6} if len(labels) > MANY_ROWS else {}
+    if is_narrow(axes.figure) and not size:
+        size = {"fontsize": 7}
+        labels = ["\n".join(broken(label)) for label in labels]
     axes.set_yticks(range(len(labels)), labels, **size)
     axes.set_ylim(max(len(labels), 1) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
+
+
+def broken(label: str) -> list[str]:
+    """Lines of a name, which may end after its underscores, and of what stands below it."""
+    parts = [re.sub(r"_", "_ ", line) for line in label.split("\n")]
+    lines = [wrapped for part in parts for wrapped in textwrap.wrap(part, NARROW_NAME)]
+    return [line.replace("_ ", "_") for line in lines]
 
 
 def mark(axes: Axes, points: Iterable[tuple[float, float]], which: int = 0, **look: Any) -> None:

@@ -18,7 +18,7 @@ from records.code import unknown_note
 from records.output import write_files
 from records.printable import printable
 from records.stats import INTERVAL_NOTE, Estimate
-from records.tables import NONE, WORDS, Column, Noted, Origin, Table, Values, rounded
+from records.tables import NONE, WORDS, Column, Noted, Origin, Table, Values, in_unit, rounded
 
 COLUMNS = [
     Column("claim", "claim", **WORDS),
@@ -76,9 +76,9 @@ def claim_row(d: Decision, details: str) -> Values:
     counted = [v for verdicts in readings for v in counted_in(verdicts)]
     unit = next((v.comparison.unit for v in counted if v.comparison.unit), "")
     counted = [v for v in counted if v.comparison.unit == unit]  # the first of several
-    ours = value_range([v.ours for v in counted], unit, rounded) if unit else NONE
+    ours = value_range([v.ours for v in counted], unit, in_unit(unit)) if unit else NONE
     if len(counted) == 1 and counted[0].interval:
-        ours += " ({}-{})".format(*map(rounded, counted[0].interval))
+        ours += " ({}-{})".format(*map(in_unit(unit), counted[0].interval))
     here = [] if d.verdict == NOT_TESTABLE else [v.difference_percent for v in counted]
     text, anchor = f"{d.claim.id}: {d.claim.text}", claim_details.anchor(d)
     # 'Reproduced in 28 of 28 cells: ... What the author should know besides.'

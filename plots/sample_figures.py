@@ -35,9 +35,14 @@ def bandwidth_figure(
     label: str = "weights (millions)",
     text: Callable[[float], str] = "{:g}".format,
 ) -> Figure:
-    """GB/s of every bit-exact kernel against the size, under the measured ceilings, by title."""
-    series = [bandwidth_curves(records, size) for records in panels.values()]
+    """GB/s of a few bit-exact kernels against the size, under the measured copy, by title."""
     every = bandwidth_curves([r for records in panels.values() for r in records], size)
+    shown = drawn_kernels(every)
+    every = {name: points for name, points in every.items() if name in shown}
+    series = [
+        {name: found for name, found in bandwidth_curves(records, size).items() if name in shown}
+        for records in panels.values()
+    ]
     figure, all_axes = draw.panels(4.2, len(panels), sharex=True, sharey=True)
     draw_curves(list(zip(all_axes, series, strict=True)), looks(every, stressed))
     for axes, title in zip(all_axes, panels, strict=True):
@@ -46,6 +51,16 @@ def bandwidth_figure(
     all_axes[0].set_ylim(bottom=0)
     all_axes[0].set_ylabel(BANDWIDTH_LABEL)
     return figure
+
+
+def drawn_kernels(kernels: Iterable[str]) -> list[str]:
+    """The copy and kernels, as many as a panel shows; the other ceiling where there is room."""
+    names = list(kernels)
+    ceilings = [name for name in (COPY, SAME_BYTES) if name in names]
+    others = [name for name in names if name not in ceilings]
+    room = max(1, draw.MOST_SERIES - len(others))
+    kept = ceilings[:room]
+    return kept + draw.chosen(others, draw.MOST_SERIES - len(kept))
 
 
 def bandwidth_curves(records: Iterable[Record], size: Callable[[Record], float]) -> Curves:
@@ -93,6 +108,9 @@ def draw_curves(panels: list[tuple[Axes, Curves]], styles: dict[str, dict[str, A
 def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Figure:
     """Every raw sample. A panel is (results, problem name, title); at least one is needed."""
     timed = [[r for r in p[0].rows_on(p[1]) if r.timed] for p in panels]
+    every = list(dict.fromkeys(r.kernel for records in timed for r in records))
+    shown = drawn_kernels([name for name in every if name in timed_kernels(timed)])
+    timed = [[r for r in records if r.kernel in shown] for records in timed]
     rows = [sorted(records, key=lambda r: r.times.median) for records in timed]
     # One order for all panels, the first one's, so that the names stand once.
     names = list(dict.fromkeys(r.kernel for records in rows for r in records))
@@ -110,8 +128,14 @@ def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Fi
     if any(line.get_gid() == "far" for axes in all_axes for line in axes.lines):
         notes.append("Triangle: a sample further away, at the distance beside it.")
     notes += [draw.DEVIATES_NOTE] * bool(deviating)
+    notes += draw.left_out_note(every, names)
     draw.add_caption(figure, panels[0][0], notes, recorded)
     return figure
+
+
+def timed_kernels(timed: list[list[Record]]) -> set[str]:
+    """Without the ceilings but for the copy."""
+    return {r.kernel for records in timed for r in records if not r.is_ceiling or r.kernel == COPY}
 
 
 def strips(axes: Axes, records: list[Record], names: list[str]) -> None:
@@ -141,7 +165,7 @@ def strips(axes: Axes, records: list[Record], names: list[str]) -> None:
             axes.plot(*at, mark, gid="far", zorder=3, **look)
             place = {"xytext": (inner, 0), "textcoords": "offset points", "va": "center"}
             axes.annotate(f"{x:+.0f} %", at, ha=side, size=7, **place)
-        text = f"{significant(us / 1e3)} ms" if us >= 1e4 else f"{significant(us)} us"
+        text = f"{significant(us / 1e3)} ms" if us >= 1e4 else f"{significant(us)} µs"
         draw.write_right(axes, row, text)
     if not records:
         draw.annotate_empty(axes, "no timed row")

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from claims.ledger import Decision, Verdict
+from claims.ledger import Decision, Verdict, verdict_on
 from plots import figures as draw
-from plots.ledger import counted_in, verdict_on
+from plots.ledger import counted_in
 from records.tables import rounded
 
 TIMES = "x"  # the unit of ratios, which are told from 1

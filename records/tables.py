@@ -10,6 +10,14 @@ from records.stats import significant
 rounded = partial(significant, digits=3)
 
 
+COUNTED = {"types", "blocks", "registers", "rounds", "repetitions", "weights"}  # units of counts
+
+
+def in_unit(unit: str) -> Callable[[float], str]:
+    """How values of the unit are shown: 7 types, 2.00 x."""
+    return lambda value: f"{value:g}" if unit in COUNTED else rounded(value)
+
+
 @dataclass(frozen=True)
 class Noted:
     """A value with what is shown beside it: footnotes, whether it is the best of its group, and a

@@ -262,34 +262,32 @@ def highlights(run: Run) -> list[str]:
 
 def steps_figure(run: Run) -> Figure:
     """A waterfall of factors on a logarithmic axis, so that equal factors are equally long; beside
-    it the instructions per weight. The nested step has an axis of its own below.
+    it, where there is room, the instructions per weight. The nested step has an axis of its own
+    below.
     """
     found = steps_of(run)
     heights = [len(steps) + 0.6 for steps in found.values()]
-    figure = draw.new_figure(1.3 + 0.42 * sum(heights))
-    ratios = {"height_ratios": heights, "width_ratios": (2.1, 1)}
-    panels = figure.subplots(len(found), 2, gridspec_kw=ratios, sharex="col", squeeze=False)
+    width = draw.width_of_figures()
+    figure = draw.new_figure(1.3 + 0.42 * sum(heights), width)
+    ratios = {"height_ratios": heights, "width_ratios": (2.1, 1)[: 1 + (width > draw.WIDTHS[1])]}
+    shape = (len(found), len(ratios["width_ratios"]))
+    panels = figure.subplots(*shape, gridspec_kw=ratios, sharex="col", squeeze=False)
     ends = [1.0, 1.2]
-    for (factors, instructions), (ladder, steps) in zip(panels, found.items(), strict=True):
+    for (factors, *beside), (ladder, steps) in zip(panels, found.items(), strict=True):
         ends += draw_factors(factors, steps)
-        for row, step in enumerate(steps):
-            number = step.instructions.number if step.instructions else None
-            if number is not None:
-                instructions.barh(row, number, 0.62, color="#B0B0B0", gid=step.kernel)
-            draw.write_right(
-                instructions, row, "not counted" if number is None else rounded(number)
-            )
         draw.kernel_rows(factors, [f"{step.change}\n{step.kernel}" for step in steps])
-        draw.kernel_rows(instructions, [""] * len(steps))
         for label in factors.get_yticklabels():
-            label.set_fontsize(7)
+            label.set_fontsize(7 if beside else 5.5)
         factors.set_title(f"{ladder} scales, over {steps[0].kernel}", loc="left")
+        for instructions in beside:
+            draw_instructions(instructions, steps)
     panels[0][0].set_xlim(min(ends) / 1.06, max(ends) * 1.06)
     for axes in panels[:, 0]:
         is_last = axes is panels[-1][0]
         draw.logarithmic(axes.xaxis, FACTORS, "times as fast as the first step" * is_last)
-    panels[0][1].set_xlim(left=0)
-    panels[-1][1].set_xlabel("instructions per weight")
+    for axes in panels[-1][1:]:
+        axes.set_xlim(left=0)
+        axes.set_xlabel("instructions per weight")
     draw.legend_above(figure, panels[:, 0], columns=3, last="fastest ceiling")
     notes = [
         "A bar goes from the speed of the step above to that of its own; right of the row: their "
@@ -297,6 +295,15 @@ def steps_figure(run: Run) -> Figure:
     ]
     draw.add_caption(figure, run["plain"], notes, run.recorded)
     return figure
+
+
+def draw_instructions(axes: Axes, steps: Sequence[Step]) -> None:
+    for row, step in enumerate(steps):
+        number = step.instructions.number if step.instructions else None
+        if number is not None:
+            axes.barh(row, number, 0.62, color="#B0B0B0", gid=step.kernel)
+        draw.write_right(axes, row, "not counted" if number is None else rounded(number))
+    draw.kernel_rows(axes, [""] * len(steps))
 
 
 def draw_factors(axes: Axes, steps: Sequence[Step]) -> list[float]:

@@ -244,12 +244,16 @@ def seconds_figure(chosen: Callable[[Run], Iterable[Measured]], run: Run) -> Fig
     """One row per GPU of the post and per kernel here; both ways on one logarithmic axis."""
     shown = [m for m in chosen(run) if wall(m.record) and not m.record.is_ceiling]
     gpus = list(dict.fromkeys(p.gpu for p in published(run)))
-    figure, (axes,) = draw.panels(1.5 + 0.32 * max(3, len(gpus) + len(shown)))
+    figure, (axes,) = draw.panels(1.5 + 0.24 * max(3, len(gpus) + len(shown)))
     for which, what in enumerate(MAKERS.values()):
         found = [(p.seconds, gpus.index(p.gpu)) for p in published(run) if p.what == what]
         draw.mark(axes, found, which, label=f"published: {what}", gid=what)
+    few = len(shown) <= draw.MANY_ROWS
+    coloured = draw.chosen(
+        (m.record.kernel for m in shown), len(shown) if few else draw.MOST_SERIES
+    )
     for row, m in enumerate(shown, len(gpus)):
-        draw_row(axes, row, m.record)
+        draw_row(axes, row, m.record, m.record.kernel in coloured)
     best = bandwidth.ceiling([m.record for m in puzzle_rows(run).values()])
     if best is not None:
         seconds = best.times.median / 1e6
@@ -270,9 +274,10 @@ def seconds_figure(chosen: Callable[[Run], Iterable[Measured]], run: Run) -> Fig
     return figure
 
 
-def draw_row(axes: Axes, row: int, record: Record) -> None:
-    """As published hollow, by graphs filled."""
-    look = draw.look(record.kernel) | {"linestyle": "none", "capsize": 3, "markersize": 6}
+def draw_row(axes: Axes, row: int, record: Record, coloured: bool) -> None:
+    """As published hollow, by graphs filled; all but a few kernels in grey."""
+    look = {"color": draw.colour(record.kernel) if coloured else draw.GREY, "marker": "o"}
+    look |= {"linestyle": "none", "capsize": 3, "markersize": 6}
     for us, face in ((wall(record), "white"), (record.summary, look["color"])):
         seconds, style = us and us.estimate.scaled(1e-6), look | {"markerfacecolor": face}
         draw.whiskers(axes, [(row, seconds)], upright=False, **style)

@@ -1,10 +1,7 @@
 """Numbers of counters as they are shown, and how they changed."""
 
-from itertools import pairwise
-
 import pytest
 
-from experiments.counters.views.figures import spread
 from plots.counter_values import Value, change
 from records.counter_table import Counter
 
@@ -27,11 +24,3 @@ def test_changes(unit, base, value, text):
     assert change(Value(counter, value), Value(counter, base)) == text
     assert change(Value(counter, value), None) == ""
     assert change(Value(counter, None, missing="why"), Value(counter, base)) == ""
-
-
-@pytest.mark.parametrize("heights", [[0.5], [0.1, 0.5, 0.9], [0.5, 0.5, 0.5, 0.51], [0, 0, 0.01]])
-def test_names_keep_their_distance_and_order(heights):
-    found = spread(heights, 0.06)
-    assert len(found) == len(heights)
-    assert all(b - a >= 0.06 - 1e-9 for a, b in pairwise(found))
-    assert min(found) >= 0

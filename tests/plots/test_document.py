@@ -91,7 +91,7 @@ def test_check_names_what_is_stale_or_missing_and_the_cure(place, capsys):
     (folder / "table2/README.md").write_text("old")
     (folder / "README.md").unlink()
     (folder / "table2/speedup.png").unlink()
-    (folder / "table2/share.png").write_text("another matplotlib's bytes are fine")
+    (folder / "table2/samples.png").write_text("another matplotlib's bytes are fine")
     capsys.readouterr()
     before = readme.read_text()
     assert run(place, "--check") == 1

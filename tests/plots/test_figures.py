@@ -3,25 +3,30 @@
 from xml.etree import ElementTree
 
 import pytest
-from edited import Edited, lines_of, text_of
+from edited import Edited, lines_of, recorded_names, text_of
 from matplotlib.text import Text
 
 from experiments.table2 import views as table2
 from plots import experiments
 from plots.cli import main
+from plots.experiments import experiment, load_run
 from plots.figures import (
     DPI,
+    MOST_SERIES,
     PAGE,
     WIDTHS,
     add_caption,
+    chosen,
     encode,
     house_style,
+    left_out_note,
     look,
     new_figure,
+    take_caption,
 )
 from plots.sample_figures import samples_figure
 from records.json_files import ROOT
-from records.results import load
+from records.results import COPY, load
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +46,8 @@ def test_every_recorded_kernel_has_a_look_of_its_own(family):
     kernels = {r.kernel for r in counters.records}
     looks = {(look(k)["color"], look(k)["marker"]) for k in kernels}
     assert len(looks) == len(kernels) > 10
+    for mojo in [k for k in kernels if k.startswith("mojo_") and k[5:] in kernels]:
+        assert look(mojo)["color"] == look(mojo[5:])["color"]
 
 
 def test_no_figure_is_taller_than_a_page(run):
@@ -78,7 +85,54 @@ def test_for_a_paper_captions_and_notes_stay_outside(edited, monkeypatch, tmp_pa
     steps, sizes = (tmp_path / "out/captions.txt").read_text().split("\n\n")
     assert steps.startswith("steps: Recorded run of NVIDIA H200, 20")
     assert "Warm rows rank with warm rows alone." in sizes
-    assert (tmp_path / "out/sizes.tex").read_text().endswith("\\raggedright\n}\n")
+    assert (tmp_path / "out/sizes.tex").read_text().endswith("\\end{tabular}\n\\end{table*}\n")
+
+
+DRAWN = [(name, figure) for name in recorded_names() for figure in experiment(name).FIGURES]
+
+
+@pytest.fixture(scope="module")
+def recorded_runs():
+    return {name: load_run(name, ROOT / "data/recorded/h200" / name) for name in recorded_names()}
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize(("name", "file"), DRAWN)
+def test_every_recorded_figure_can_be_printed(recorded_runs, name, file, columns):
+    """In the width asked for, with few series in a panel, that differ, and room beside legends."""
+    with house_style(columns):
+        figure = experiment(name).FIGURES[file][1](recorded_runs[name])
+        take_caption(figure)
+        figure.set_dpi(DPI)
+        figure.draw_without_rendering()
+    width, height = figure.get_size_inches()
+    assert width == WIDTHS[columns] and height <= PAGE
+    for axes in figure.axes:
+        lines = [x for x in axes.lines if x.get_gid() and x.get_linestyle() != "None"]
+        curves = [x for x in lines if len(x.get_xdata()) > 2]
+        kernels = [x for x in curves if x.get_gid() not in ROOFS]
+        assert len({x.get_gid() for x in kernels}) <= MOST_SERIES
+        faces = {(x.get_color(), x.get_marker(), x.get_linestyle()) for x in curves}
+        assert len(faces) == len(curves)
+        if legend := axes.get_legend():
+            assert len(legend.get_texts()) <= MOST_SERIES + 3
+    boxes = [legend.get_window_extent() for legend in figure.legends]
+    assert sum(box.height for box in boxes) < figure.bbox.height / 3
+    boxes += [axes.get_tightbbox() for axes in figure.axes]
+    assert all(box.x0 >= -1 and box.x1 <= figure.bbox.x1 + 1 for box in boxes)
+    assert all(box.y0 >= -1 and box.y1 <= figure.bbox.y1 + 1 for box in boxes)
+
+
+ROOFS = {"reading", "multiplying", "issue", "memory", "peak", COPY}
+
+
+def test_of_many_kernels_a_users_own_comes_first():
+    known = ["streaming", "branch_tree", "shared_lut", "packed_512", "wide_store", "triton_lut"]
+    shown = chosen([*known, "constant_lut", "mine", "global_lut"])
+    assert len(shown) == MOST_SERIES and "mine" in shown and shown[0] == "streaming"
+    assert chosen(known[:3]) == known[:3]
+    assert left_out_note([*known, "mine"], shown) == ["1 more kernel: the table."]
+    assert left_out_note(known[:2], known) == []
 
 
 def test_nothing_covers_data_or_leaves_the_figure(figures):

@@ -16,12 +16,31 @@ from records.tables import rounded
 
 Parts = dict[str, float]  # of one bar, by what it is
 
-# Colours of the parts told apart; the rest is 'other'. Beyond all figures' seven Paul Tol's.
-PART_COLOURS = (*draw.COLOURS, "#F0E442", draw.WINE, "#44AA99")
-MIN_SHARE = 0.01  # of a bar; less is not seen
+# What the names of pipes and of reasons to wait stand for; as Nsight Compute's guide has them.
+SPELT = {
+    "alu": "integer and logic (ALU)",
+    "fma": "fp32 arithmetic (FMA)",
+    "uniform": "uniform datapath",
+    "lsu": "loads and stores (LSU)",
+    "adu": "addresses and barriers (ADU)",
+    "cbu": "branches (CBU)",
+    "xu": "conversions (XU)",
+    "long scoreboard": "global or local memory (long scoreboard)",
+    "short scoreboard": "shared memory (short scoreboard)",
+    "mio throttle": "full memory queue (MIO throttle)",
+    "lg throttle": "full queue of global memory (LG throttle)",
+    "not selected": "another warp issued (not selected)",
+    "wait": "fixed latency (wait)",
+    "barrier": "barrier",
+    "math pipe throttle": "busy arithmetic pipe (math pipe throttle)",
+    "no instruction": "instruction fetch (no instruction)",
+    "branch resolving": "branch (branch resolving)",
+    "sleeping": "sleeping",
+}
+MOST_PARTS = 5  # of a bar, besides the rest
 OTHER = "other"
 SCHEDULERS = 4  # of an SM, each issues one warp instruction per cycle (Volta and newer)
-LABEL_STEP = 0.19  # inches between the names of two dots
+OTHERS, LIGHT = "other kernels", "#B0B0B0"
 
 
 def counted_and_timed(run: Run, family: str) -> tuple[Results, Results]:
@@ -68,7 +87,7 @@ def stalls_of(c: Counted) -> Parts:
 def instructions_figure(run: Run) -> Figure:
     note = (
         "Warp instructions x 32 / weights (or elements), by the pipe that ran them; right of each "
-        "bar their sum. other: small pipes, and instructions of no pipe that is counted."
+        "bar their sum. other: the other pipes, and instructions of no pipe that is counted."
     )
     return bars_figure(run, pipes_of, "instructions per {element}", note)
 
@@ -85,31 +104,45 @@ def stalls_figure(run: Run) -> Figure:
 
 def bars_figure(run: Run, parts: Callable[[Counted], Parts], label: str, note: str) -> Figure:
     """A panel per family, a stacked bar per kernel, one legend for all."""
-    panels = {title: rows_of(passes) for title, passes in families(run).items()}
+    every = {title: rows_of(passes) for title, passes in families(run).items()}
+    panels = {title: some_of(rows) for title, rows in every.items()}
     found = {title: [parts(c) for c in rows] for title, rows in panels.items()}
     colours = part_colours([bar for bars in found.values() for bar in bars])
     longest = max(len(rows) for rows in panels.values())
-    figure, all_axes = draw.panels(1.4 + 0.19 * max(3, longest), len(panels))
+    figure, all_axes = draw.panels(1.0 + 0.3 * max(3, longest), len(panels))
     for axes, (title, rows) in zip(all_axes, panels.items(), strict=True):
         stack(axes, rows, found[title], colours)
         counters = families(run)[title][0]
         axes.set_title(f"{title},\n{largest(counters)['name']}", loc="left")
         axes.set_xlabel(label.format(element=counters.family.element))
-    draw.legend_above(figure, all_axes, last=OTHER)
-    draw.add_caption(figure, run["nf4_counters"], [note], run.recorded)
+    draw.legend_above(figure, all_axes, columns=2, last=OTHER)
+    notes = [note]
+    for title, rows in every.items():
+        left = draw.left_out_note(names_of(rows), names_of(panels[title]))
+        notes += [f"{title}: {text}" for text in left]
+    draw.add_caption(figure, run["nf4_counters"], notes, run.recorded)
     return figure
 
 
+def some_of(rows: list[Counted]) -> list[Counted]:
+    """As many as a panel shows."""
+    shown = draw.chosen(names_of(rows))
+    return [c for c in rows if c.record.kernel in shown]
+
+
+def names_of(rows: list[Counted]) -> list[str]:
+    return [c.record.kernel for c in rows]
+
+
 def part_colours(bars: list[Parts]) -> dict[str, str]:
-    """The parts that take the largest shares of bars get a colour each, as far as they are seen."""
+    """The parts that take the largest shares of bars get a colour each."""
     shares: Parts = {}
     for bar in bars:
         for name, value in bar.items():
             share = value / (sum(bar.values()) or 1)
             shares[name] = max(shares.get(name, 0.0), share)
-    seen = [name for name, share in shares.items() if share >= MIN_SHARE and name != OTHER]
-    names = sorted(seen, key=lambda name: -shares[name])
-    return dict(zip(names, PART_COLOURS, strict=False)) | {OTHER: "#BBBBBB"}
+    names = sorted(shares.keys() - {OTHER}, key=lambda name: (-shares[name], name))
+    return dict(zip(names[:MOST_PARTS], draw.COLOURS, strict=False)) | {OTHER: "#BBBBBB"}
 
 
 def stack(axes: Axes, rows: list[Counted], bars: list[Parts], colours: dict[str, str]) -> None:
@@ -119,7 +152,8 @@ def stack(axes: Axes, rows: list[Counted], bars: list[Parts], colours: dict[str,
         rest = sum(bar.values()) - sum(kept.values())
         left = 0.0
         for name, value in (kept | {OTHER: rest} if rest > 0 else kept).items():
-            look = {"color": colours[name], "label": name, "gid": f"{c.record.kernel}/{name}"}
+            look = {"color": colours[name], "label": SPELT.get(name, name)}
+            look |= {"gid": f"{c.record.kernel}/{name}"}
             axes.barh(row, value, 0.72, left, **look)
             left += value
         draw.write_right(axes, row, rounded(left) if bar else "not counted")
@@ -131,15 +165,13 @@ def stack(axes: Axes, rows: list[Counted], bars: list[Parts], colours: dict[str,
 def roofline_figure(run: Run) -> Figure:
     """A panel per family: GB/s over warp instructions per byte, under the issue limit and DRAM."""
     panels = families(run)
-    names = max(len(rows_of(passes)) for passes in panels.values())
-    height = max(3.0, LABEL_STEP * names)
-    figure, all_axes = draw.panels(1.4 + height, len(panels))
+    figure, all_axes = draw.panels(4.6, len(panels))
     notes = []
     for axes, (title, passes) in zip(all_axes, panels.items(), strict=True):
-        notes += [f"{title}: {note}" for note in roofline(axes, passes, LABEL_STEP / height)]
+        notes += [f"{title}: {note}" for note in roofline(axes, passes)]
         axes.set_title(f"{title},\n{largest(passes[0])['name']}")
+        draw.legend_below(axes)
     all_axes[0].set_ylabel("bandwidth, read and written (GB/s)")
-    draw.legend_above(figure, all_axes)
     deviates = any(r.deviates for passes in panels.values() for r in passes[1].records)
     notes = list(dict.fromkeys(notes))
     notes += [draw.DEVIATES_NOTE] * deviates
@@ -147,8 +179,8 @@ def roofline_figure(run: Run) -> Figure:
     return figure
 
 
-def roofline(axes: Axes, passes: Sequence[Results], step: float) -> list[str]:
-    """One panel; what its roofs are, in words. Names are `step` of its height apart."""
+def roofline(axes: Axes, passes: Sequence[Results]) -> list[str]:
+    """One panel; what its roofs are, in words."""
     launches = passes[1]
     points = {}
     for c in rows_of(passes):
@@ -193,39 +225,22 @@ def roofline(axes: Axes, passes: Sequence[Results], step: float) -> list[str]:
         )
     axes.set_xlim(0, right)
     axes.set_ylim(0, top)
-    name_points(axes, points, step)
+    draw_points(axes, points)
     return notes
 
 
-def name_points(axes: Axes, points: dict[str, tuple[float, float, Counted]], step: float) -> None:
-    """A dot per kernel; the names stand at the right, in the dots' order, each with a thin line."""
-    top = axes.get_ylim()[1]
-    ordered = sorted(points.items(), key=lambda item: item[1][1])
-    heights = spread([y / top for _, (_, y, _) in ordered], step)
-    for (kernel, (x, y, c)), height in zip(ordered, heights, strict=True):
-        look = draw.look(kernel) | {"linestyle": "none"}
-        colour = look["color"]
-        look |= {"markerfacecolor": "white" if c.record.deviates else colour}
-        axes.plot([x], [y], gid=kernel, zorder=4, **look)
-        line = {"arrowstyle": "-", "color": draw.GREY, "linewidth": 0.5, "relpos": (0, 0.5)}
-        line |= {"shrinkA": 0, "shrinkB": 3}
-        place = {"xytext": (1.02, height), "textcoords": "axes fraction", "va": "center"}
-        name = kernel + draw.DEVIATES * c.record.deviates
-        axes.annotate(name, (x, y), fontsize=7, color=colour, arrowprops=line, **place)
-
-
-def spread(heights: list[float], step: float) -> list[float]:
-    """The heights, which rise, moved apart to `step` at least, about the middle of each heap."""
-    heaps: list[list[float]] = []
-    for height in heights:
-        heaps.append([height])
-        while len(heaps) > 1 and places(heaps[-2], step)[-1] + step > places(heaps[-1], step)[0]:
-            last = heaps.pop()
-            heaps[-1] += last
-    return [place for heap in heaps for place in places(heap, step)]
-
-
-def places(heap: list[float], step: float) -> list[float]:
-    bottom = sum(heap) / len(heap) - step * (len(heap) - 1) / 2
-    bottom = max(0.0, min(bottom, 1 - step * (len(heap) - 1)))
-    return [bottom + step * i for i in range(len(heap))]
+def draw_points(axes: Axes, points: dict[str, tuple[float, float, Counted]]) -> None:
+    """A few kernels with their names in the legend, and the others without."""
+    shown = draw.chosen(points)
+    for kernel, (x, y, c) in sorted(points.items(), key=lambda point: point[0] not in shown):
+        if kernel in shown:
+            look = draw.look(kernel) | {"label": kernel + draw.DEVIATES * c.record.deviates}
+        else:
+            look = {"color": LIGHT, "marker": "o", "label": OTHERS, "markersize": 3.5}
+        face = "white" if c.record.deviates else look["color"]
+        look |= {
+            "linestyle": "none",
+            "markerfacecolor": face,
+            "zorder": 4 if kernel in shown else 3,
+        }
+        axes.plot([x], [y], gid=kernel, **look)

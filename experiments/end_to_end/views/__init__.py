@@ -24,7 +24,7 @@ from records.stats import INTERVAL_NOTE, Estimate
 from records.tables import Values, plain
 
 BARS = f"Bars: intervals. {INTERVAL_NOTE}"
-SECONDS = [digit * power for power in (0.01, 0.1, 1, 10, 100) for digit in (1, 2, 3, 5, 7)]
+TOKENS_PER_S = [digit * power for power in (0.1, 1, 10, 100, 1000) for digit in (1, 3)]
 # Of one kernel in both decode modes.
 FACES: dict[str, dict[str, Any]] = {
     EAGER: {"markerfacecolor": "white", "linestyle": "--"},
@@ -46,22 +46,34 @@ def curve(kernel: str, label: str) -> dict[str, Any]:
 
 
 def kernels_of(run: Run) -> list[str]:
-    return list(dict.fromkeys(kernel for p in of_mode(run, EAGER) for kernel in p.timing))
+    """Those that figures show: a library whose kernel is the baseline anew adds nothing to see."""
+    every = dict.fromkeys(kernel for p in of_mode(run, EAGER) for kernel in p.timing)
+    newest = {p.installed for p in of_mode(run, EAGER)}
+    old = [k for k in every if k.startswith("bitsandbytes") and k not in newest]
+    return draw.chosen([k for k in every if k not in old])
+
+
+def left_out(run: Run) -> list[str]:
+    every = {kernel for p in of_mode(run, EAGER) for kernel in p.timing}
+    names = ", ".join(sorted(every - set(kernels_of(run))))
+    return [f"Not shown: {names}, in the table."] * bool(names)
 
 
 def panels_of(run: Run, rows: int, height: float) -> tuple[Figure, list[list[Axes]]]:
-    """A column for each model, with batches along it."""
+    """A column for each model, with batches along it; in a narrow figure a row."""
     found = by_model(run)
-    figure = draw.new_figure(height)
-    grid = figure.subplots(rows, len(found), squeeze=False, sharex=True)
+    width = draw.width_of_figures()
+    narrow = width < draw.WIDTHS[2]
+    figure = draw.new_figure(1.0 + 1.45 * len(found) if narrow else height, width)
+    grid = draw.grid_of(figure, rows, len(found), sharex=True, sharey="row")
     batches = sorted({setting.batch for shown in found.values() for setting in shown})
     for axes, name in zip(grid[0], found, strict=True):
         axes.set_title(name)
-    for axes in grid.flat:
-        is_last = axes in grid[-1]
+    for axes in [axes for row in grid for axes in row]:
+        is_last = axes.get_subplotspec().is_last_row()
         draw.logarithmic(axes.xaxis, batches, "batch (sequences)" * is_last)
         axes.set_xlim(batches[0] / 1.4, batches[-1] * 1.4)
-    return figure, grid.tolist()
+    return figure, grid
 
 
 def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequence[str]) -> None:
@@ -78,37 +90,37 @@ def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequ
 
 
 def figure4(run: Run) -> Figure:
-    """Speed-up, latency and throughput; the paper's points, as far as its text gives them."""
-    figure, grid = panels_of(run, 3, 7.4)
+    """Speed-up and throughput; the paper's points, as far as its text gives them."""
+    figure, grid = panels_of(run, 2, 5.4)
     baseline, subject = run.compared
     names = {baseline: "baseline", subject: "optimized"}
     for column, shown in enumerate(by_model(run).values()):
-        panels = gains, seconds, speeds = [row[column] for row in grid]
-        draw.logarithmic(seconds.yaxis, SECONDS, "seconds per\ngeneration" * (column == 0))
+        panels = gains, speeds = [row[column] for row in grid]
+        draw.logarithmic(speeds.yaxis, TOKENS_PER_S, "")
         for kernel in kernels_of(run):
             look = curve(kernel, kernel)
             if kernel != baseline:
                 found = ((p.batch, p.gain(baseline, kernel, WALL_TIME)) for p in shown)
                 draw.whiskers(gains, found, **look)
-            times = ((p.batch, p.time(kernel, WALL_TIME)) for p in shown)
-            in_s = ((batch, us and us.estimate.scaled(1e-6)) for batch, us in times)
-            draw.whiskers(seconds, in_s, **look)
             draw.whiskers(speeds, ((p.batch, p.tokens_per_s(kernel)) for p in shown), **look)
         gains.axhline(1, color=draw.BLACK, linewidth=1)
         for kernel, name in names.items():
             look = {"color": draw.colour(kernel), "gid": "paper"}
             look |= {"label": f"paper's {kernel} ({run.source.gpu})"}
             speed_ups = ("speedup", "speedup_latency") if kernel == subject else ()
-            fields = (speed_ups, (f"{name}_s",), (f"{name}_tokens_per_s",))
+            fields = (speed_ups, (f"{name}_tokens_per_s",))
             for axes, wanted in zip(panels, fields, strict=True):
                 # Batches that ran here, and the first of the fields that the paper has of them.
                 values = ((p.batch, [papers_value(run, p, f) for f in wanted]) for p in shown)
                 found = ((batch, next(filter(None, some))) for batch, some in values if any(some))
                 draw.mark(axes, found, **look)
     grid[0][0].set_ylabel(f"speed-up of a generation\nover {baseline} (x)")
-    grid[2][0].set_ylabel("tokens per second")
+    grid[1][0].set_ylabel("tokens per second,\nlogarithmic")
     tokens = tables.tokens_text(run)
-    notes = [f"Eager, {tokens} new tokens; the paper does not say how many it made. {BARS}"]
+    notes = [
+        f"Eager, {tokens} new tokens; the paper does not say how many it made. {BARS}",
+        *left_out(run),
+    ]
     finish(run, figure, grid, notes)
     return figure
 
@@ -129,24 +141,32 @@ def share_figure(run: Run) -> Figure:
 
 
 def graph_figure(run: Run) -> Figure:
-    """A decoding step, eager and in a graph: speed-ups over the baseline, and the GPU at rest."""
+    """A decoding step in a CUDA graph over the baseline's; and, without one, the GPU at rest."""
     figure, grid = panels_of(run, 2, 5.4)
     baseline, _ = run.compared
-    for mode, line in {EAGER: (0, (2, 2)), GRAPH: "-"}.items():
-        for gains, idle, shown in zip(*grid, by_model(run, mode).values(), strict=True):
-            for kernel in kernels_of(run):
-                look = curve(kernel, f"{kernel}, {mode}") | {"linestyle": line}
-                if kernel != baseline:
-                    of_step = ((p.batch, p.gain(baseline, kernel, STEP_TIME)) for p in shown)
-                    draw.whiskers(gains, of_step, **look)
-                draw.whiskers(idle, ((p.batch, p.idle_percent(kernel)) for p in shown), **look)
+    modes = zip(*grid, by_model(run, GRAPH).values(), by_model(run, EAGER).values(), strict=True)
+    for gains, idle, in_graph, eager in modes:
+        for kernel in kernels_of(run):
+            look = curve(kernel, kernel)
+            if kernel != baseline:
+                of_step = ((p.batch, p.gain(baseline, kernel, STEP_TIME)) for p in in_graph)
+                draw.whiskers(gains, of_step, **look)
+            draw.whiskers(idle, ((p.batch, p.idle_percent(kernel)) for p in eager), **look)
     for gains, idle in zip(*grid, strict=True):
         gains.axhline(1, color=draw.BLACK, linewidth=1)
         idle.set_ylim(-3, 100)
-    grid[0][0].set_ylabel(f"speed-up of a step\nover {baseline} (x)")
-    grid[1][0].set_ylabel("part of a step in which\nthe GPU is idle (%)")
-    finish(run, figure, grid, [f"Decoding steps alone. {BARS}"])
+    grid[0][0].set_ylabel(f"in a graph: speed-up of a\nstep over {baseline} (x)")
+    grid[1][0].set_ylabel("eager: part of a step in\nwhich the GPU is idle (%)")
+    idle_most = max((e.value for p in of_mode(run, GRAPH) for e in idle_in(p)), default=None)
+    notes = [f"Decoding steps alone. {BARS}", *left_out(run)]
+    if idle_most is not None:
+        notes.append(f"In a graph the GPU is idle for {idle_most:.0f} % of a step at most.")
+    finish(run, figure, grid, notes)
     return figure
+
+
+def idle_in(p: Setting) -> list[Estimate]:
+    return [e for kernel in p.timing if (e := p.idle_percent(kernel))]
 
 
 def newest_figure(run: Run) -> Figure:
@@ -158,7 +178,7 @@ def newest_figure(run: Run) -> Figure:
         for axes, shown in zip(grid[0], by_model(run, mode).values(), strict=True):
             gains = ((p.batch, p.gain(p.installed, kernel, STEP_TIME)) for p in shown)
             draw.whiskers(axes, gains, **curve(kernel, f"{kernel}, {mode}") | FACES[mode])
-    grid[0][0].set_ylabel(f"{tables.installed_name(run)}'s step\nover ours (x)")
+    grid[0][0].set_ylabel(f"speed-up of a step over\n{tables.installed_name(run)} (x)")
     ways = f"with {OURS} all products dequantize, with {FUSED} few"
     lost = tables.absent(run, tables.installed_name(run), OURS, FUSED)
     finish(run, figure, grid, [f"Above 1, ours is the faster: {ways}. {BARS}", *lost])
@@ -226,7 +246,7 @@ ON_TERMINAL = ("table1", "figure4", "newest")
 HEADLINE = "end-to-end"  # the claim
 QUESTION = "Does the kernel make text generation faster?"
 FIGURES = {
-    "figure4": ("Latency and throughput, ours and the paper's points", figure4),
+    "figure4": ("Speed-up and throughput, ours and the paper's points", figure4),
     "share": ("Dequantization's share of a generation", share_figure),
     "graph": ("A decoding step, eager and in one CUDA graph", graph_figure),
     "newest": ("Against bitsandbytes as it is installed", newest_figure),

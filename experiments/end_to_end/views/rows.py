@@ -134,7 +134,8 @@ def settings(run: Run) -> list[tuple[Setting, ...]]:
     both = [modes for modes in found.values() if EAGER in modes]
     if not both:
         raise InputError(f"{run['timing'].file}: has no rows with way {EAGER}, which are compared")
-    order = list(dict.fromkeys(modes[EAGER].model for modes in both))
+    papers = [ours for models in run.source.models.values() for ours in models]
+    order = list(dict.fromkeys([*papers, *(modes[EAGER].model for modes in both)]))
     both.sort(key=lambda modes: (order.index(modes[EAGER].model), modes[EAGER].batch))
     return [tuple(modes[way] for way in (EAGER, GRAPH) if way in modes) for modes in both]
 

@@ -111,7 +111,7 @@ def table1(run: Run) -> Table:
         f"{INTERVAL_NOTE}",
         "The paper does not say of how many passes its seconds are.",
     ]
-    title = f"Table I: dequantization's share of generating text ({baseline}), eager"
+    title = f"Dequantization's share of generating text ({baseline}), eager: the paper's Table I"
     return Table("table1", title, columns, rows, notes, provenance(run))
 
 
@@ -155,7 +155,8 @@ def figure4(run: Run) -> Table:
         f"The paper's own, on its {run.source.gpu}: {'; '.join(papers_figure4(run))}.",
         *absent(run, *kernels),
     ]
-    title = f"Figure 4: latency and throughput with {subject} in the place of {baseline}, eager"
+    what = f"Latency and throughput with {subject} in the place of {baseline}, eager"
+    title = f"{what}: the paper's Figure 4"
     return Table("figure4", title, columns, rows, notes, provenance(run))
 
 

@@ -9,6 +9,7 @@ from plots import figures as draw
 from plots.bandwidth import Measured, compared
 from plots.counter_tables import short_table
 from plots.experiments import Run
+from records.results import Record
 from records.stats import Estimate, span
 from records.tables import Table, rounded
 
@@ -17,6 +18,9 @@ SUMMARY_ROWS = (1, 8, 64, 512)
 FUSED = ("fused", "fused_exact")  # ours under PyTorch
 MARKED_US = (1, 3, 10, 30, 100, 300, 1000, 3000)
 ROOF = "roof: "
+EXACT = "_exact"
+NAMES = {OURS: "ours", "ours_exact": "ours, exact"}
+STANDS_FOR = {OURS: "few_rows", "ours_exact": "few_rows_exact"}  # whose looks they have
 
 
 def highlights(run: Run) -> list[str]:
@@ -98,21 +102,24 @@ def counters_table(run: Run) -> Table:
 def rows_figure(run: Run) -> Figure:
     """Time over the number of rows, under both roofs: a panel per layer of the largest model."""
     groups = tables.by_layer(of_model(run)).values()
-    lines = max(1, (len(groups) + 1) // 2)
-    figure = draw.new_figure(0.6 + 2.4 * lines)
-    panels = list(figure.subplots(lines, 2, squeeze=False, sharex=True).flat)
+    columns = 1 if draw.width_of_figures() < draw.WIDTHS[2] else 2
+    lines = max(1, -(-len(groups) // columns))
+    figure = draw.new_figure(0.6 + (2.4 if columns > 1 else 1.75) * lines, draw.width_of_figures())
+    panels = list(figure.subplots(lines, columns, squeeze=False, sharex=True).flat)
     for axes, group in zip(panels, groups, strict=False):
         draw_layer(axes, group)
-    for axes in panels[-2:]:
+    for axes in panels[-columns:]:
         axes.set_xlabel("rows of activations, logarithmic")
-    for axes in panels[::2]:
-        axes.set_ylabel("us, logarithmic")
+    for axes in panels[::columns] if columns > 1 else panels[1:2]:
+        axes.set_ylabel("microseconds, logarithmic")
     for axes in panels[len(groups) :]:
         draw.annotate_empty(axes, "no layer")
-    draw.legend_above(figure, panels, last=ROOF)
+    draw.legend_above(figure, panels, columns=3, last=ROOF)
     notes = [
+        "Ours: the fastest of our kernels; exact: of those that multiply by the weights that "
+        "dequantization writes. Of bitsandbytes: gemm where it has one, else gemv.",
         f"Layers of {MODEL}, fp16, plain scales. Medians; intervals: the tables. Reading: codes "
-        "and scales once, at the bandwidth of read_only on the largest layer."
+        "and scales once, at the bandwidth of read_only on the largest layer.",
     ]
     tflops, where = tables.measured_peak(run)
     if where:
@@ -124,14 +131,27 @@ def rows_figure(run: Run) -> Figure:
     return figure
 
 
+def shown_of(cell: Cell) -> dict[str, Measured | None]:
+    """The fastest of ours, and of those that are exact; and what they are compared with."""
+    exact = cell.fastest(name for name in cell.rows if name.endswith(EXACT))
+    libraries = {name: cell.chosen.get(name) for name in tables.peers(rows_of(cell))}
+    others = {name: cell.rows.get(name) for name in (tables.CUBLAS, *tables.DETOURS)}
+    return {OURS: cell.ours, "ours_exact": exact, **libraries, **others}
+
+
+def rows_of(cell: Cell) -> list[Record]:
+    return [m.record for m in cell.rows.values()]
+
+
 def draw_layer(axes: Axes, group: list[Cell]) -> None:
     curves: dict[str, list[tuple[float, float]]] = {}
     for cell in group:
-        for name, m in cell.rows.items():
-            if m.record.ranked:
+        for name, m in shown_of(cell).items():
+            if m is not None and m.record.ranked:
                 curves.setdefault(name, []).append((cell.batch, m.record.times.median))
-    for name, points in sorted(curves.items()):
-        axes.plot(*zip(*points, strict=True), label=name, gid=name, **draw.look(name))
+    for name, points in curves.items():
+        look = draw.look(STANDS_FOR.get(name, name))
+        axes.plot(*zip(*points, strict=True), label=NAMES.get(name, name), gid=name, **look)
     batches = [cell.batch for cell in group]
     reading = [cell.reading_us for cell in group]
     if None not in reading:

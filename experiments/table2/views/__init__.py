@@ -7,7 +7,7 @@ from experiments.table2.views.speedup import short_table, speedup_figure, speedu
 from plots import bandwidth
 from plots.bandwidth import Measured, measure
 from plots.experiments import MAIN_CLAIM, Run
-from plots.figures import add_caption
+from plots.figures import add_caption, left_out_note
 from plots.sample_figures import bandwidth_figure, samples_figure
 from records.captions import machine_notes
 from records.results import COPY, Results
@@ -92,6 +92,7 @@ def highlights(run: Run) -> list[str]:
         m = shares[max(shares)]
         speed = f"{m.gb_s:.0f} GB/s, {100 * max(shares):.1f} %"
         lines.append(f"Highest share of the copy: {m.record.place}, {speed}.")
+    lines += models.share_lines(run)
     return lines
 
 
@@ -100,7 +101,9 @@ def shapes_figure(run: Run) -> Figure:
     shapes, kernels = run["shapes"], run.compared[::-1]
     panels = {"": list(shapes.records)}
     figure = bandwidth_figure(panels, kernels)
-    add_caption(figure, shapes, recorded=run.recorded)
+    drawn = {line.get_gid() for axes in figure.axes for line in axes.lines}
+    notes = left_out_note((r.kernel for r in shapes.records if not r.is_ceiling), drawn)
+    add_caption(figure, shapes, notes, run.recorded)
     return figure
 
 
@@ -119,5 +122,4 @@ FIGURES = {
     "kernels": ("Every kernel's speed-up over the baseline", models.kernels_figure),
     "bandwidth": ("Bandwidth per shape, against the measured copy", shapes_figure),
     "samples": ("Raw samples", raw_samples),
-    "share": ("Dequantization's share of dequantize and multiply", models.share_figure),
 }

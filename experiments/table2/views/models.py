@@ -4,7 +4,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MultipleLocator
 
 from claims.published import Cell as PublishedCell
 from experiments.table2.views.speedup import cells_by_model, in_ms
@@ -229,35 +228,13 @@ def shade_papers(axes: Axes, run: Run) -> None:
     axes.text((low + high) / 2, 1.01, text, ha="center", va="bottom", **look)
 
 
-def share_figure(run: Run) -> Figure:
-    """One panel for each of the two kernels: share of dequantization against batch, per model."""
-    replay, kernels, paper = run["replay"], run.compared, papers_share(run)
-    figure, panels = draw.panels(3.3, len(kernels), sharey=True)
-    problems = replay_problems(run)
-    batches = sorted({p["batch"] for p in problems})
-    for axes, kernel in zip(panels, kernels, strict=True):
-        curves: dict[str, list[tuple[int, Estimate]]] = {}
-        for p in problems:
-            points = curves.setdefault(p["model"], [])
-            found = share(replay.find(p["name"], kernel))
-            points += [(p["batch"], found.estimate)] if found else []
-        for k, (model, points) in enumerate(curves.items()):
-            if points:
-                line = draw.LINES[k % len(draw.LINES)]
-                look = {"color": draw.colour(kernel), "fmt": marker_of(k), "linestyle": line}
-                draw.whiskers(axes, points, capsize=2, **look)
-                look |= {"color": draw.BLACK, "marker": look.pop("fmt")}
-                draw.explain(axes, model, **look)
-        if not any(curves.values()):
-            draw.annotate_empty(axes, "no time: see the table")
-        axes.set_title(kernel)
-        draw.logarithmic(axes.xaxis, batches, "batch (sequences)")
-        axes.set_xlim(min(batches, default=1) / 1.3, max(batches, default=2) * 1.3)
-        axes.set_ylim(0, 100)
-        axes.yaxis.set_major_locator(MultipleLocator(20))
-    label = f"paper, {paper.model} at batch {paper.at['batch']} ({run.source.gpu})"
-    draw.mark(panels[0], [(paper.at["batch"], paper.value)], label=label, gid="paper")
-    panels[0].set_ylabel("dequantization's share of\ndequantize and multiply (%)")
-    draw.legend_above(figure, panels, columns=3, last="paper")
-    draw.add_caption(figure, replay, [INTERVAL_BARS], run.recorded)
-    return figure
+def share_lines(run: Run) -> list[str]:
+    """Dequantization's share with each of the two kernels, over all models and batches."""
+    parts, paper = [], papers_share(run)
+    for kernel in run.compared:
+        rows = [run["replay"].find(p["name"], kernel) for p in replay_problems(run)]
+        if found := [s.median for row in rows if (s := share(row))]:
+            parts.append(f"{span(found)} % with {kernel}")
+    said = f"the paper's, {paper.model} at batch {paper.at['batch']}: {paper.value:g} %"
+    what = "Dequantization's share of dequantize and multiply, all models and batches"
+    return [f"{what}: {', '.join(parts)} ({said})."] * bool(parts)

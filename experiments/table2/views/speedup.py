@@ -76,7 +76,8 @@ def speedup_table(run: Run) -> Table:
         f"rows and of their interval ends. {INTERVAL_NOTE}",
         f"Paper: {source.gpu} at {source.fact('sm_clock_mhz')} MHz. {decision.claim.remark}.",
     ]
-    title = f"Table II: speed-up over {baseline} in dequantization, per forward pass"
+    what = f"Speed-up over {baseline} in dequantization, per forward pass"
+    title = f"{what}: the paper's Table II"
     notes += check_notes(replay)
     return Table("table2", title, columns, rows, notes, machine_notes(replay))
 

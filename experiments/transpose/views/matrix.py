@@ -252,8 +252,9 @@ def kernels_figure(run: Run) -> Figure:
     every = [m.record for m in random_rows(run).values() if not m.record.is_ceiling]
     rows = beside_counterparts([r for r in every if r.bandwidth or r.kernel in names], results)
     figure, (axes,) = draw.panels(1.5 + 0.36 * max(3, len(rows)))
+    posts = posts_kernels(run, rows)
     for row, record in enumerate(rows):
-        draw_bar(axes, row, record)
+        draw_bar(axes, row, record, record.kernel in posts)
     for which, (language, values) in enumerate(posts_gb_s.items()):
         places = enumerate(rows)
         found = [(values[r.kernel], y + SHIFTS[which]) for y, r in places if r.kernel in values]
@@ -282,6 +283,14 @@ def kernels_figure(run: Run) -> Figure:
     return figure
 
 
+def posts_kernels(run: Run, rows: list[Record]) -> set[str]:
+    """Those that the post has, in either language."""
+    named = {k for table in run.source.fact("our_kernels").values() for k in table.values()}
+    pairs = [(r.kernel, run["matrix"].kernel(r).counterpart) for r in rows]
+    beside = {one for pair in pairs if named & set(pair) for one in pair if one}
+    return named | beside
+
+
 def beside_counterparts(rows: list[Record], results: Results) -> list[Record]:
     """Each kernel of another language below the one in CUDA, which keeps its place."""
     there = [r.kernel for r in rows]
@@ -301,14 +310,16 @@ def label(record: Record) -> str:
     return f"{record.kernel}\n({remark})"
 
 
-def draw_bar(axes: Axes, row: int, record: Record) -> None:
+def draw_bar(axes: Axes, row: int, record: Record, of_post: bool) -> None:
     found = record.bandwidth
     if found is None:
         return
-    edge = draw.colour(record.kernel)
+    edge, whose = (draw.PINK, "a library's") if record.origin == "peer" else (draw.BLUE, "ours")
+    if of_post:
+        edge, whose = draw.GREEN, "the post's"
     look = {"color": "white", "hatch": "////", "label": "wrong on random data"}
     if record.ranked:
-        look = {"color": edge}
+        look = {"color": edge, "label": whose}
     gid = "measured" if record.ranked else "deviation"
     axes.barh(row, found.value, 0.62, edgecolor=edge, linewidth=1, gid=gid, **look)
     look = {"ecolor": draw.BLACK, "elinewidth": 1, "capsize": 4, "capthick": 0.8}

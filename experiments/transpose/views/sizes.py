@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from plots import bandwidth, sample_figures
 from plots.bandwidth import Measured, Rows, rows_by
 from plots.experiments import Run
-from plots.figures import add_caption
+from plots.figures import MOJO, add_caption
+from plots.figures import left_out_note as draw_left_out
 from records.captions import check_notes, machine_notes
 from records.errors import InputError
 from records.results import COPY, Record, Results
@@ -152,6 +153,7 @@ def sizes_figure(run: Run) -> Figure:
     """One panel per alignment that was measured; the ceilings are those of a copy alone."""
     results = run["sizes"]
     records = [r for r in results.records if r.kernel != sample_figures.SAME_BYTES]
+    every = {r.kernel for r in records if not r.is_ceiling}
     panels = {name: [r for r in records if alignment(rows_of(r)) == name] for name in NAMES}
     panels = {name: found for name, found in panels.items() if found}
     axis = (MARKED_SIZES, "rows of the square matrix")
@@ -159,7 +161,11 @@ def sizes_figure(run: Run) -> Figure:
     drawn = [rows_of(r) for r in [r for r in records if r.timed] or records]
     for axes in figure.axes:
         axes.set_xlim(min(drawn) / 1.3, max(drawn) * 1.3)
-    add_caption(figure, results, left_out_note(results), run.recorded)
+    shown = {line.get_gid() for axes in figure.axes for line in axes.lines}
+    notes = ["A kernel in Mojo is as fast as the one in CUDA that it is beside: the table."]
+    notes *= any(name.startswith(MOJO) for name in every - shown)
+    notes += draw_left_out(every, shown) + left_out_note(results)
+    add_caption(figure, results, notes, run.recorded)
     return figure
 
 
