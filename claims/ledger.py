@@ -13,10 +13,6 @@ from records import code
 from records.errors import InputError
 from records.stats import difference_percent
 
-# The verdict of a claim with several readings is the first of these that one of them has.
-OF_READINGS = (rules.REPRODUCED, rules.UNDECIDED, rules.NOT_TESTED, rules.NOT_TESTABLE)
-OF_READINGS += (rules.PREMISE_FALSE, rules.NOT_REPRODUCED)
-
 # What Python raises where a source, or a row, does not hold what a rule counts on.
 UNFIT = (ArithmeticError, AttributeError, LookupError, RuntimeError, StopIteration, TypeError)
 UNFIT += (ValueError,)
@@ -51,17 +47,30 @@ class Decision:
 
     @property
     def verdict(self) -> str:
-        """A source is right if it is right in one sensible reading of what it says."""
-        found = {verdict_on(verdicts) for verdicts in self.readings.values()}
-        return next(verdict for verdict in OF_READINGS if verdict in found)
+        """That of the primary reading."""
+        return verdict_on(self.primary)
+
+    @property
+    def primary(self) -> list[Verdict]:
+        """The cells of the reading that decides the claim."""
+        return next(iter(self.readings.values()))
 
     @property
     def readings(self) -> dict[str, list[Verdict]]:
-        """By how the claim is read; '' where there is one way alone."""
-        found: dict[str, list[Verdict]] = {}
-        for v in self.verdicts:
-            found.setdefault(v.comparison.reading, []).append(v)
-        return found
+        """The cells by the name of the reading, the primary one first; '' where there is one."""
+        names = [reading.name for reading in self.claim.readings]
+        return {n: [v for v in self.verdicts if v.comparison.reading == n] for n in names}
+
+    @property
+    def holds_in_every_reading(self) -> bool:
+        """Reproduced however the source is read; a measurement of our own is no reading of it."""
+        readings = (r.name for r in self.claim.readings if not r.own_measurement)
+        return {verdict_on(self.readings[name]) for name in readings} == {rules.REPRODUCED}
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a row shows it; documents and the source's own numbers decide the others."""
+        return any(key for v in self.verdicts for _, key in v.evidence)
 
     def of(self, experiment: str) -> list[Verdict]:
         """Those of one experiment."""

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from claims.ledger import Decision, Verdict
-from claims.published import NAMED_GPU
+from claims.published import NAMED_GPU, Reading
 from claims.rules import DIRECTIONS
 from plots.documents import markdown_code, markdown_escape, markdown_link
 from plots.tables import WORDS, Column, Noted, Table, Values, rounded
@@ -58,6 +58,9 @@ def section(d: Decision, seen_from: Path) -> Iterator[str]:
     remark = f" {markdown_escape(d.claim.remark)}." if d.claim.remark else ""
     yield f"Verdict: **{d.verdict.replace('_', ' ')}**.{remark}"
     yield ""
+    if d.claim.readings[0].name:
+        yield from (f"- {markdown_escape(told(reading))}." for reading in d.claim.readings)
+        yield ""
     comparison = None
     for v in d.verdicts:
         if v.comparison is not comparison:
@@ -69,6 +72,15 @@ def section(d: Decision, seen_from: Path) -> Iterator[str]:
         yield f"  - {cell(v, seen_from)}"
     yield ""
     yield f"Measured by {markdown_code(d.command)}."
+
+
+def told(reading: Reading) -> str:
+    """'Primary reading, which decides: tiles of 512 bytes, because TILE_SIZE counts bytes'."""
+    kind = "Our own measurement, no reading of the source" if reading.own_measurement else ""
+    kind = "Primary reading, which decides" if reading.primary_because else kind
+    said = f"{kind or 'Beside it'}: {reading.name}"
+    said += f", because {reading.primary_because}" * bool(reading.primary_because)
+    return said + f" (added on {reading.added}, with a verdict known)" * bool(reading.added)
 
 
 def cell(v: Verdict, seen_from: Path) -> str:

@@ -17,16 +17,17 @@ from plots.tables import NONE, WORDS, Column, Noted, Origin, Table, Values, roun
 from records.code import unknown_note
 from records.output import write_files
 from records.printable import printable
-from records.stats import INTERVAL_NOTE, Estimate
+from records.stats import Estimate
 
 COLUMNS = [
     Column("claim", "claim", **WORDS),
-    Column("verdict, and why", "verdict", **WORDS),
+    Column("verdict", "verdict", **WORDS),
     Column("source", "source", wrap=9),
     Column("ours", "ours", wrap=9),
-    Column("difference", "difference", wrap=10),
+    Column("why", "why", **WORDS),
 ]
 SEVERAL = 2  # reasons that are given in full, the first and the last
+MOST_WORDS = 25  # of a row
 
 
 def spell(verdict: str) -> str:
@@ -40,9 +41,14 @@ def counts(decisions: Sequence[Decision]) -> dict[str, int]:
 
 
 def count_line(decisions: Sequence[Decision], what: str = "claims") -> str:
-    """'35 claims: 5 reproduced, 4 not reproduced, ...'"""
-    parts = (f"{count} {spell(verdict)}" for verdict, count in counts(decisions).items())
-    return f"{len(decisions)} {what}: {', '.join(parts)}."
+    """'35 claims: 5 reproduced (3 of them in every reading), 4 not reproduced, ...'"""
+    every = sum(d.holds_in_every_reading for d in decisions)
+    parts = [f"{count} {spell(verdict)}" for verdict, count in counts(decisions).items()]
+    if decisions and parts[0].endswith(f" {REPRODUCED}"):
+        parts[0] += f" ({every} of them in every reading)"
+    documents = sum(d.verdict != NOT_TESTED and not d.is_measured for d in decisions)
+    without = f" {documents} were decided without a measurement." * bool(documents)
+    return f"{len(decisions)} {what}: {', '.join(parts)}.{without}"
 
 
 def claims_table(
@@ -59,37 +65,52 @@ def claims_table(
     data = [csv_row(d, v, seen_from) for d in decisions for v in d.verdicts]
     notes = [count_line(decisions)]
     notes += [f"Waiting for {command}: {', '.join(ids)}." for command, ids in waiting.items()]
-    sources = {d.source.id: d.source for d in decisions}.values()
-    notes += [f"{note.about}: {note.text}" for source in sources for note in source.notes]
     notes.append(
-        f"Over several cells: the range of their values. {INTERVAL_NOTE} What decided each claim, "
-        "with its rows, is behind its name."
+        "Over several cells: the range of those that decide. The primary reading of a source "
+        "decides. Other readings, intervals, rows and notes: the page that a claim's name links to."
     )
     notes += unknown_note(k for d in decisions for v in d.verdicts for k in v.of_unknown_code)
     return Table(name, title, COLUMNS, rows, notes, data=data)
 
 
 def claim_row(d: Decision, details: str) -> Values:
-    """What the claim says, and in two sentences what became of it."""
-    readings = [found for found in d.readings.values() if verdict_on(found) == d.verdict]
-    counted = [v for verdicts in readings for v in counted_in(verdicts)]
-    unit = next((v.comparison.unit for v in counted if v.comparison.unit), "")
-    counted = [v for v in counted if v.comparison.unit == unit]  # the first of several
-    ours = value_range([v.ours for v in counted], unit, rounded) if unit else NONE
-    if len(counted) == 1 and counted[0].interval:
-        ours += " ({}-{})".format(*map(rounded, counted[0].interval))
-    here = [] if d.verdict == NOT_TESTABLE else [v.difference_percent for v in counted]
-    text, anchor = f"{d.claim.id}: {d.claim.text}", claim_details.anchor(d)
-    # 'Reproduced in 28 of 28 cells: ... What the author should know besides.'
-    sentence, remark = verdict_sentence(d), f" {d.claim.remark}." * bool(d.claim.remark)
-    return {
+    """One line: what the claim says, the verdict, two numbers and, where they do not show it, why."""
+    counted = [v for v in counted_in(d.primary) if not v.awaits] or counted_in(d.primary)
+    decisive = [v for v in counted if v.verdict == d.verdict] or counted
+    unit = next((v.comparison.unit for v in decisive if v.comparison.unit), "")
+    decisive = [v for v in decisive if v.comparison.unit == unit]  # the first of several
+    ours = value_range([v.ours for v in decisive], unit, rounded) if unit else NONE
+    row: Values = {
         "_under": f"{d.source.author}: {d.source.title} ({d.source.reference})",
-        "claim": Noted(d.claim.id, text=text, link=details, anchor=anchor),
-        "verdict": f"{sentence[0].upper()}{sentence[1:]}.{remark}",
-        "source": value_range([v.cell.value for v in counted], unit, quoted),
+        "claim": Noted(
+            d.claim.id, text=d.claim.in_short, link=details, anchor=claim_details.anchor(d)
+        ),
+        "verdict": verdict_in_brief(d),
+        "source": value_range([v.cell.value for v in decisive], unit, quoted),
         "ours": ours,
-        "difference": value_range(here, "%", "{:+.1f}".format),
     }
+    left = MOST_WORDS - sum(len(str(plain_text(value)).split()) for value in list(row.values())[1:])
+    is_clear = d.verdict == REPRODUCED and ours != NONE
+    fitting = (v.why for v in decisive if len(v.why.split()) <= left)
+    return row | {"why": "" if is_clear else next(fitting, "")}
+
+
+def plain_text(value: object) -> object:
+    return value.text if isinstance(value, Noted) else value
+
+
+def verdict_in_brief(d: Decision) -> str:
+    """'not reproduced (3 of 28 cells)'; of a claim that was measured in part, that part."""
+    counted = counted_in(d.primary)
+    if all(v.elsewhere and not v.awaits for v in d.primary):
+        return f"only on {listed(list(dict.fromkeys(v.cell.gpu for v in d.primary)))}"
+    measured = [v for v in counted if v.verdict != NOT_TESTED]
+    if d.verdict == NOT_TESTED and measured:
+        of = f"{len(measured)} of {len(counted)} cells"
+        return f"{of} {spell(verdict_on(measured))}, the others not tested yet"
+    cells = [v for v in counted if v.verdict == d.verdict]
+    share = f" ({len(cells)} of {len(counted)} cells)" * (0 < len(cells) < len(counted))
+    return spell(d.verdict) + share
 
 
 def counted_in(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -112,22 +133,17 @@ def headline_by_gpu(found: Mapping[str, Decision]) -> str:
 
 
 def verdict_sentence(d: Decision) -> str:
-    """The verdict in every reading of the claim, and why; without a full stop."""
-    said: dict[str, str] = {}  # what became of it -> the readings of which that holds
-    # Those that have the claim's verdict come first.
-    by_favour = sorted(d.readings.items(), key=lambda found: verdict_on(found[1]) != d.verdict)
-    for reading, verdicts in by_favour:
-        text = reading_in_short(verdicts)
-        said[text] = said.get(text, "") + f", read as {reading}" * bool(reading)
-    if len(said) == 1 and len(d.readings) > 1:
-        said = dict.fromkeys(said, ", read either way")
-    return "; ".join(text.replace(READ_AS, readings) for text, readings in said.items())
+    """The verdict of the primary reading, and what became of the others; without a full stop."""
+    (primary, *others), found = d.claim.readings, d.readings
+    said = reading_in_short(found[primary.name], primary.name and f", read as {primary.name}")
+    for reading in others:
+        added = f" (added on {reading.added}, with a verdict known)" * bool(reading.added)
+        how = "our own measurement" if reading.own_measurement else "read otherwise"
+        said += f"; {how}, {reading.name}{added}: {reading_in_short(found[reading.name])}"
+    return said
 
 
-READ_AS = "{read as}"  # in what is said of a reading, until it is known of which
-
-
-def reading_in_short(verdicts: Sequence[Verdict]) -> str:
+def reading_in_short(verdicts: Sequence[Verdict], read_as: str = "") -> str:
     """'reproduced in 28 of 28 cells, read as tiles of 512 bytes: -4.0 to +4.7 % from ...'"""
     counted, verdict = counted_in(verdicts), verdict_on(verdicts)
     order = [verdict, *(v for v in (REPRODUCED, *VERDICTS[:-1]) if v != verdict)]
@@ -141,7 +157,7 @@ def reading_in_short(verdicts: Sequence[Verdict]) -> str:
             text += " in the other" + f" {left}" * (left > 1)
         elif len(counted) > 1:
             text += f" in {len(cells)} of {len(counted)} cells"
-        text += READ_AS * (found == verdict)
+        text += read_as if found == verdict else ""
         why = "; ".join(whys(cells)) if found != NOT_TESTED or found == verdict else ""
         parts.append(f"{text}: {why}" if why and why != known else text)
         left, known = left - len(cells), why
@@ -193,6 +209,8 @@ def csv_row(d: Decision, v: Verdict, seen_from: Path) -> Values:
     claim, test, (low, high) = d.claim, v.comparison, v.interval or (None, None)
     found: Values = {"source": d.source.id, "claim": claim.id, "section": claim.section}
     found |= {"text": claim.text, "remark": claim.remark, "reading": test.reading}
+    (reading,) = (r for r in claim.readings if r.name == test.reading)
+    found |= {"primary": reading is claim.readings[0], "reading_added": reading.added}
     found |= {"cell": v.cell.text, "direction": test.direction, "scope": test.scope}
     found |= {"only_on": v.cell.gpu, "unit": test.unit}
     found |= {"source_value": v.cell.value, "our_value": v.ours, "our_low": low, "our_high": high}
@@ -243,7 +261,7 @@ def ledger_by_gpu(
     rows: list[Values] = []
     for found in zip(*ledgers, strict=True):
         beside = [claim_row(d, page) for d, page in zip(found, details, strict=True)]
-        cells = [on_gpu(d, row) for d, row in zip(found, beside, strict=True)]
+        cells = map(on_gpu, beside)
         row = beside[0] | {"claim": Noted(found[0].claim.id, text=beside[0]["claim"].text)}
         rows.append(row | {f"on {gpu}": cell for gpu, cell in zip(gpus, cells, strict=True)})
     data = [
@@ -272,14 +290,11 @@ def recorded_banner(machines: Sequence[Evidence]) -> str:
     return f"Recorded runs of {listed(recorded)}. Not measured on this machine."
 
 
-def on_gpu(d: Decision, row: Values) -> Noted:
-    """'reproduced: 2.03 to 2.20 x'; where only other GPUs can show it, which."""
-    text = spell(d.verdict)
-    if row["ours"] != NONE and d.verdict != NOT_TESTED:
-        text += f": {row['ours']}"
-    if all(v.elsewhere and not v.awaits for v in d.verdicts):
-        text = f"only on {listed(list(dict.fromkeys(v.cell.gpu for v in d.verdicts)))}"
-    return replace(row["claim"], value=d.verdict, text=text)
+def on_gpu(row: Values) -> Noted:
+    """'reproduced: 2.03 to 2.20 x'."""
+    known = row["ours"] != NONE and not row["verdict"].startswith(("only on", spell(NOT_TESTED)))
+    text = row["verdict"] + f": {row['ours']}" * known
+    return replace(row["claim"], text=text)
 
 
 def run(args: argparse.Namespace) -> int:
