@@ -3,11 +3,14 @@
 import copy
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from scipy.stats import norm
 
 from claims.evidence import collect
 from claims.ledger import Decision, Verdict, decide
@@ -187,12 +190,20 @@ def decided(*files: dict[str, Any], sources: list[Source] | None = None) -> dict
     return found
 
 
-def around(low: float, high: float = 0) -> list[tuple[float, str]]:
-    """Values near the bounds of what is allowed, and the verdict on each: 2 % are a guard band."""
-    found = [(low / 0.979, "reproduced"), (low / 0.981, "undecided")]
-    found += [(low / 1.019, "undecided"), (low / 1.021, "not_reproduced")]
-    above = [(high / 1.021, "reproduced"), (high / 1.019, "undecided")]
-    above += [(high / 0.981, "undecided"), (high / 0.979, "not_reproduced")]
+def guard_percent(percent: float, cells: int) -> float:
+    """How near to a bound the ratio of two single samples is undecided; `percent`: what runs of
+    each differ by, as a standard deviation.
+    """
+    return 100 * float(norm.ppf(1 - 0.01 / cells)) * math.sqrt(2) * percent / 100
+
+
+def around(low: float, high: float = 0, guard: float = 2.0) -> list[tuple[float, str]]:
+    """Values near the bounds of what is allowed, and the verdict on each; `guard` in percent."""
+    outer, inner = 1.05 * guard / 100, 0.95 * guard / 100
+    found = [(low * (1 + outer), "reproduced"), (low * (1 + inner), "undecided")]
+    found += [(low * (1 - inner), "undecided"), (low * (1 - outer), "not_reproduced")]
+    above = [(high * (1 - outer), "reproduced"), (high * (1 - inner), "undecided")]
+    above += [(high * (1 + inner), "undecided"), (high * (1 + outer), "not_reproduced")]
     return found + above * bool(high)
 
 

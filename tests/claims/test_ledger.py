@@ -27,7 +27,7 @@ def evidence():
 
 
 @pytest.mark.parametrize(
-    ("tolerance", "verdict"), [(19, "reproduced"), (16, "undecided"), (13, "not_reproduced")]
+    ("tolerance", "verdict"), [(19, "reproduced"), (16.9, "undecided"), (13, "not_reproduced")]
 )
 def test_a_changed_tolerance_decides_old_recordings_anew(evidence, write, tolerance, verdict):
     """Qwen3's average, read in weights, is 16 % below the paper's; a tolerance is no secret."""
@@ -39,7 +39,7 @@ def test_a_changed_tolerance_decides_old_recordings_anew(evidence, write, tolera
     in_weights = decision.readings["tiles of 512 weights"]
     average = next(v for v in in_weights if v.cell.text == "qwen3-32b, average")
     assert average.verdict == verdict
-    said = f"ours is more than 1 and at least the source's value, {tolerance} % allowed"
+    said = f"ours is more than 1 and at least the source's value, {tolerance:g} % allowed"
     assert average.criterion == said
 
 
@@ -253,11 +253,11 @@ def test_one_of_two_models_that_stand_for_the_sources_is_enough(write):
 )
 def test_what_does_not_fit_the_rule_is_one_line_that_names_it(write, spoil, cycles, what, refused):
     def change(paper):
-        spoil(made.claim_in(paper, "latency-12-15")["comparisons"][0])
+        spoil(made.claim_in(paper, "table-latency")["comparisons"][1])
 
     source, kernels = made.paper(write, change), ("shared_load", "global_dram", "global_l1")
     file = made.latency(dict.fromkeys(kernels, [28.8] * 3))
     made.set_metric(*made.rows_of(file, "shared_load"), "latency", cycles)
-    where = f"{source.file}: claim 'latency-12-15': rule counters.latency_ratio"
-    wanted = f"{where}: does not fit its arguments, cell or rows: {what}"
-    assert refused(made.decided, file, sources=[source]).startswith(wanted)
+    said = refused(made.decided, file, sources=[source])
+    assert said.startswith(f"{source.file}: claim '") and "rule counters.latency_ratio: " in said
+    assert f"does not fit its arguments, cell or rows: {what}" in said
