@@ -18,7 +18,7 @@ from claims.rules import (
     quotients,
     reproduced_if,
     rule,
-    side_of,
+    side_below,
     side_of_margins,
 )
 from records import stats
@@ -342,10 +342,9 @@ def fill_is_amortised(case: Case, *, subject: str, other: str) -> Finding:
     )
     slower = [100 * (ratio - 1) for ratio in found]
     mean = stats.mean(case.ratios(subject, other, "kernel_time", LAUNCHES))
-    deciding, bound = mean.deciding(case.family_size), 1 + case.tolerance_percent / 100
     ends = " to ".join(dict.fromkeys(f"{end:+.1f}" for end in (min(slower), max(slower))))
     short = f"the time differs by {ends} % from that of {other}"
-    verdict = side_of(-deciding.high, -deciding.low, -bound)
+    verdict = side_below(mean, 1 + case.tolerance_percent / 100, case.family_size)
     return over_places(verdict, reason, slower, short)
 
 

@@ -12,7 +12,7 @@ from claims import rules, uncertainty
 from claims.evidence import Case, NotTestable, NotTested
 from claims.occupancy import issue_ns_per_weight
 from claims.published import Source
-from claims.rules import WITHIN, Finding, Ours, reproduced_if, rule, side_of
+from claims.rules import WITHIN, Finding, Ours, rule
 from records import stats
 from records.results import KERNEL_TIME, Record
 from records.stats import Estimate, Summary
@@ -114,7 +114,7 @@ def gains_more_at(case: Case, *, baseline: str, subject: str, more: float, less:
     """Over the batches that the cell stands for."""
     gains = gains_by_batch(case, baseline, subject)
     greater, smaller = gains[int(more)], gains[int(less)]
-    verdict = more_than_one([apart(case, greater, smaller, 1)])
+    verdict = rules.above_one([apart(greater, smaller)], case.family_size)
     reason = in_words(gains)
     if verdict == rules.UNDECIDED:
         reason += f"; no difference seen between {more:g} and {less:g}"
@@ -122,14 +122,9 @@ def gains_more_at(case: Case, *, baseline: str, subject: str, more: float, less:
     return Finding(verdict, reason, greater.value, greater.interval, short)
 
 
-def apart(case: Case, a: Estimate, b: Estimate, pairs: int) -> Estimate:
-    """One gain over another, with the interval that decides so many pairs."""
-    return a.log.over(b.log).ratio.deciding(max(pairs, case.family_size))
-
-
-def more_than_one(ratios: Sequence[Estimate]) -> str:
-    """Whether all are, or one is less."""
-    return reproduced_if(all(r.low > 1 for r in ratios), any(r.high < 1 for r in ratios))
+def apart(a: Estimate, b: Estimate) -> Estimate:
+    """One gain over another."""
+    return a.log.over(b.log).ratio
 
 
 @rule("every other batch gains less, beyond the intervals")
@@ -138,7 +133,7 @@ def peaks_at(case: Case, *, baseline: str, subject: str, peak: float) -> Finding
     gains = gains_by_batch(case, baseline, subject)
     ours, best = gains[int(peak)], max(gains, key=lambda b: gains[b].value)
     others = [e for b, e in gains.items() if b != int(peak)]
-    verdict = more_than_one([apart(case, ours, e, len(others)) for e in others])
+    verdict = rules.above_one([apart(ours, e) for e in others], case.family_size)
     short = f"{ours.value:.2f} x at batch {peak:g}, and {gains[best].value:.2f} x at {best}"
     return Finding(verdict, in_words(gains), ours.value, ours.interval, short)
 
@@ -183,9 +178,9 @@ def rising(case: Case, value_at: Callable[[dict], Estimate], shown: str) -> Find
         model = case.cell.at["model"] if case.cell.at["model"] in names else names[0]
         places = [at | {"model": model} for at in case.cell.places]
         found[model] = stats.mean([value_at(at) for at in places])
-    steps = [apart(case, b, a, len(found) - 1) for a, b in pairwise(found.values())]
+    steps = [apart(b, a) for a, b in pairwise(found.values())]
     said = ", ".join(f"{model} {shown.format(e.value)}" for model, e in found.items())
-    return Finding(more_than_one(steps), said)
+    return Finding(rules.above_one(steps, case.family_size), said)
 
 
 @rule(
@@ -197,7 +192,7 @@ def share_falls(case: Case, *, kernel: str) -> Finding:
     first, last = shares[min(shares)], shares[max(shares)]
     listed = ", ".join(f"{batch}: {share.value:.1f}" for batch, share in shares.items())
     short = f"{first.value:.1f} % at batch {min(shares)}, {last.value:.1f} % at {max(shares)}"
-    verdict = more_than_one([apart(case, first, last, 1)])
+    verdict = rules.above_one([apart(first, last)], case.family_size)
     return Finding(verdict, f"percent by batch: {listed}", last.value, last.interval, short)
 
 
@@ -254,8 +249,10 @@ def translates(case: Case, *, baseline: str, subject: str) -> Finding:
     gains, off = gains_by_batch(case, baseline, subject), case.tolerance_percent / 100
     sides = set()
     for batch, most in predicted.items():
-        low, high = gains[batch].deciding(max(len(predicted), case.family_size)).interval
-        sides |= {side_of(low, high, most * (1 - off)), side_of(-high, -low, -most * (1 + off))}
+        sides |= {
+            rules.side_above(gains[batch], most * (1 - off), case.family_size),
+            rules.side_below(gains[batch], most * (1 + off), case.family_size),
+        }
     most, ours = fmean(predicted.values()), stats.mean(list(gains.values()))
     short = f"{most:.2f} x is predicted and {ours.value:.2f} x was measured"
     listed = ", ".join(f"{b}: {p:.2f} and {gains[b].value:.2f}" for b, p in predicted.items())

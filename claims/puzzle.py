@@ -29,8 +29,7 @@ def faster_as_published(case: Case, *, slow: str, fast: str) -> Finding:
     ours, reason = gain(case, slow, fast)
     before, after = (case.medians(kernel, WALL_TIME)[0] / 1e6 for kernel in (slow, fast))
     short = f"{before:.3f} s become {after:.3f} s"
-    deciding = ours.deciding(case.family_size)
-    verdict = reproduced_if(deciding.low > 1, deciding.high < 1)
+    verdict = rules.above_one([ours], case.family_size)
     return Finding(verdict, reason, ours.value, ours.interval, short)
 
 

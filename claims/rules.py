@@ -118,17 +118,16 @@ def judge(case: Case, ours: Finding | Ours) -> Finding:
         return ours
     value, tolerance_percent, found = case.value, case.tolerance_percent, ours.value
     direction = case.comparison.direction
-    widened = found.deciding(case.family_size)
-    if found.log is None:
-        widened = found.widened(ours.spread_percent)
+    widened = found if found.log else found.widened(ours.spread_percent)
+    cells = case.family_size
     sides: dict[str, float] = {}  # by verdict, the bound that ours is on that side of
     if direction in (GAIN, AT_LEAST, EXACTLY):
         bound = value * (1 - tolerance_percent / 100)
         bound = max(bound, 1) if direction == GAIN else bound
-        sides[side_of(widened.low, widened.high, bound)] = bound
+        sides[side_above(widened, bound, cells)] = bound
     if direction in (AT_MOST, EXACTLY):
         bound = value * (1 + tolerance_percent / 100)
-        sides.setdefault(side_of(-widened.high, -widened.low, -bound), bound)
+        sides.setdefault(side_below(widened, bound, cells), bound)
     verdict = next(v for v in VERDICTS if v in sides)
     difference = stats.difference_percent(found.value, value)
     allowed = {AT_MOST: "more", EXACTLY: "either way"}.get(direction, "less")
@@ -137,13 +136,28 @@ def judge(case: Case, ours: Finding | Ours) -> Finding:
     )
     short = ours.short
     if verdict == UNDECIDED:
-        ends = " to ".join(significant(end, 3) for end in widened.interval)
+        ends = " to ".join(significant(end, 3) for end in widened.deciding(cells).interval)
         reaches = f"{ends} {case.comparison.unit}, with what runs differ by, reaches over "
         reaches += significant(sides[UNDECIDED])
         reason += f"; {reaches}: runs on several GPUs of this kind would decide it"
         short = short or reaches
     reason = "; ".join(filter(None, (ours.reason, reason)))
     return Finding(verdict, reason, found.value, found.interval, short)
+
+
+def side_above(found: Estimate, bound: float, cells: int) -> str:
+    """Of one of several cells, all of which have to reach the bound."""
+    return side_of(found.deciding().low, found.deciding(cells).high, bound)
+
+
+def side_below(found: Estimate, bound: float, cells: int) -> str:
+    return side_of(-found.deciding().high, -found.deciding(cells).low, -bound)
+
+
+def above_one(found: Sequence[Estimate], cells: int) -> str:
+    """Whether all ratios are, or one of so many cells is below."""
+    holds = all(ratio.deciding().low > 1 for ratio in found)
+    return reproduced_if(holds, any(ratio.deciding(cells).high < 1 for ratio in found))
 
 
 def side_of(low: float, high: float, bound: float) -> str:
@@ -243,10 +257,9 @@ def spread(case: Case, values: Sequence[LogMean], what: str, unit: str) -> Findi
     low, high = (pick(values, key=lambda v: v.value) for pick in (min, max))
     pairs = max(1, len(values) * (len(values) - 1) // 2)
     apart, bound = high.over(low).ratio, 1 + case.tolerance_percent / 100
-    deciding = apart.deciding(max(pairs, case.family_size))
     ends = (significant(math.exp(v.value)) for v in (low, high))
     reason = f"{what} {' to '.join(ends)} {unit} in {len(values)} rows"
-    verdict = side_of(-deciding.high, -deciding.low, -bound)
+    verdict = side_below(apart, bound, max(pairs, case.family_size))
     return Finding(verdict, reason, 100 * (apart.value - 1))
 
 
@@ -256,13 +269,14 @@ def slower_in_every_cell(case: Case, *, metric: str, slow: str, fast: str) -> Fi
     cases; where no difference is seen, nothing is.
     """
     ratios = case.comparisons(slow, fast, metric)
-    deciding = [ratio.deciding(case.family_size) for ratio in ratios]
-    slower, faster = sum(r.low > 1 for r in deciding), sum(r.high < 1 for r in deciding)
+    cells = case.family_size
+    slower = sum(r.deciding().low > 1 for r in ratios)
+    faster = sum(r.deciding(cells).high < 1 for r in ratios)
     reason = (
         f"{slow} against {fast}: slower in {slower} of {len(ratios)} places, faster in {faster}, "
         f"no difference seen in {len(ratios) - slower - faster}"
     )
-    ours, verdict = stats.pool(ratios), reproduced_if(slower == len(ratios), faster > 0)
+    ours, verdict = stats.pool(ratios), above_one(ratios, cells)
     short = f"{slow} is slower in {slower} of {len(ratios)} places"
     return Finding(verdict, reason, ours.value, ours.interval, short)
 

@@ -107,11 +107,12 @@ class Estimate:
     high: float
     log: LogMean | None = field(default=None, compare=False, repr=False)
 
-    def deciding(self, cells: int) -> "Estimate":
-        """The interval that decides one of several cells, so that over all of them together equal
-        kernels get a wrong verdict in FALSE_SHARE of all cases; without a logarithm, the same.
+    def deciding(self, cells: int = 1) -> "Estimate":
+        """The interval that decides against one of several cells, so that over all of them together
+        equal kernels get a wrong verdict in FALSE_SHARE of all cases; without a logarithm, the same.
+        Where all cells have to hold, each is decided as if it were alone.
         """
-        return self.log.interval(1 - 2 * FALSE_SHARE / cells) if self.log else self
+        return self.log.interval(1 - FALSE_SHARE / cells) if self.log else self
 
     @property
     def interval(self) -> tuple[float, float]:

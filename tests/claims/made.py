@@ -190,20 +190,23 @@ def decided(*files: dict[str, Any], sources: list[Source] | None = None) -> dict
     return found
 
 
-def guard_percent(percent: float, cells: int) -> float:
-    """How near to a bound the ratio of two single samples is undecided; `percent`: what runs of
-    each differ by, as a standard deviation.
+def guards(percent: float, cells: int) -> tuple[float, float]:
+    """How near to a bound the ratio of two single samples is undecided, on the good side and on the
+    bad one of several cells; `percent`: what runs of each differ by, as a standard deviation.
     """
-    return 100 * float(norm.ppf(1 - 0.01 / cells)) * math.sqrt(2) * percent / 100
+    good, bad = (float(norm.ppf(1 - 0.005 / n)) * math.sqrt(2) * percent for n in (1, cells))
+    return good, bad
 
 
-def around(low: float, high: float = 0, guard: float = 2.0) -> list[tuple[float, str]]:
-    """Values near the bounds of what is allowed, and the verdict on each; `guard` in percent."""
-    outer, inner = 1.05 * guard / 100, 0.95 * guard / 100
-    found = [(low * (1 + outer), "reproduced"), (low * (1 + inner), "undecided")]
-    found += [(low * (1 - inner), "undecided"), (low * (1 - outer), "not_reproduced")]
-    above = [(high * (1 - outer), "reproduced"), (high * (1 - inner), "undecided")]
-    above += [(high * (1 + inner), "undecided"), (high * (1 + outer), "not_reproduced")]
+def around(
+    low: float, high: float = 0, guards: tuple[float, float] = (2.0, 2.0)
+) -> list[tuple[float, str]]:
+    """Values near the bounds of what is allowed, and the verdict on each; `guards` in percent."""
+    good, bad = (guard / 100 for guard in guards)
+    found = [(low * (1 + 1.05 * good), "reproduced"), (low * (1 + 0.95 * good), "undecided")]
+    found += [(low * (1 - 0.95 * bad), "undecided"), (low * (1 - 1.05 * bad), "not_reproduced")]
+    above = [(high * (1 - 1.05 * good), "reproduced"), (high * (1 - 0.95 * good), "undecided")]
+    above += [(high * (1 + 0.95 * bad), "undecided"), (high * (1 + 1.05 * bad), "not_reproduced")]
     return found + above * bool(high)
 
 

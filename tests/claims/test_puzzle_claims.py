@@ -47,7 +47,7 @@ def of_packed_stores(*rows):
 
 @pytest.mark.parametrize(
     ("gain", "expected"),
-    [(3.8, "reproduced"), *made.around(8 / 4.25 * 0.9, guard=made.guard_percent(1, 5))],
+    [(3.8, "reproduced"), *made.around(8 / 4.25 * 0.9, guards=made.guards(1, 5))],
 )
 def test_the_gain_as_published_decides(gain, expected):
     rows = row("scalar_store", gain * 0.2), row("packed_store", 0.2)
@@ -71,7 +71,7 @@ def over_peer(*rows, library=PEER):
 
 
 @pytest.mark.parametrize(
-    ("gain", "expected"), [(5.0, "reproduced"), *made.around(1, guard=made.guard_percent(1, 1))]
+    ("gain", "expected"), [(5.0, "reproduced"), *made.around(1, guards=made.guards(1, 1))]
 )
 def test_mojo_over_the_library_is_decided_by_the_smallest_gain(gain, expected):
     """A tenth less than its 1.07 would be allowed, but no loss."""

@@ -50,12 +50,12 @@ def set_all(replay, kernel, *samples):
         made.set_times(r, list(samples))
 
 
-GUARD = made.guard_percent(0.163, 28)  # times of 1 ms and longer, 28 cells
+GUARDS = made.guards(0.163, 28)  # times of 1 ms and longer, 28 cells
 
 
 @pytest.mark.parametrize(
     ("speedup", "verdict"),
-    [(2.19 * 1.5, "reproduced"), *made.around(1.971, guard=GUARD)],
+    [(2.19 * 1.5, "reproduced"), *made.around(1.971, guards=GUARDS)],
 )
 def test_a_speed_up_may_be_greater_and_near_the_bound_is_undecided(replay, speedup, verdict):
     made.set_times(row(replay, TREE), [2000.0 * speedup])
