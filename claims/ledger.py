@@ -8,6 +8,7 @@ from typing import Any
 from claims import rules
 from claims.evidence import Case, Evidence, NotTestable, NotTested
 from claims.published import Cell, Claim, Comparison, Source
+from claims.prediction import Prediction, predict
 from claims.rules import Finding, Rule
 from records import code
 from records.errors import InputError
@@ -29,6 +30,7 @@ class Verdict(Finding):
     awaits: str = ""  # the experiment that would measure what is missing
     elsewhere: bool = False  # of a GPU that this is not
     of_unknown_code: tuple[str, ...] = ()  # kernels with rows of several files
+    predicted: Prediction | None = None  # on the source's GPU
 
     @property
     def difference_percent(self) -> float | None:
@@ -169,6 +171,7 @@ def decide_cell(case: Case, rule: Rule, arguments: dict[str, Any]) -> Verdict:
         awaits=awaits,
         elsewhere=elsewhere,
         of_unknown_code=code.unknown(rows),
+        predicted=predict(replace(case, used={})),
     )
 
 
