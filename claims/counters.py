@@ -321,9 +321,7 @@ def less_dependent(case: Case, *, baseline: str, subject: str) -> Finding:
     fewer = [percent_above(*pair) for pair in zip(eligible[1], eligible[0], strict=True)]
     if verdict == rules.REPRODUCED and side_of_margins(fewer) != rules.REPRODUCED:
         verdict = rules.UNDECIDED
-        short += (
-            f", but a scheduler's eligible warps go from {span(eligible[0])} to {span(eligible[1])}"
-        )
+        short = f"fewer waits, but also fewer eligible warps: {spans(eligible)}"
     return over_places(verdict, reason, found, short)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from claims import rules
 from claims.evidence import Case, Evidence, NotTestable, NotTested
-from claims.published import Cell, Claim, Comparison, Source
 from claims.prediction import Prediction, predict
+from claims.published import Cell, Claim, Comparison, Source
 from claims.rules import Finding, Rule
 from records import code
 from records.errors import InputError

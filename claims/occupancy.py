@@ -116,7 +116,8 @@ def blocks_resident(
     )
     if warps and warps != sm.warps:
         holds = f"it holds {sm.warps} warps, not {warps:g}"
-        return Finding(rules.PREMISE_FALSE, f"{reason}; {holds}", fit, short=f"{short}: {holds}")
+        said = f"{sm.gpu} holds {sm.warps} warps, not {warps:g}"
+        return Finding(rules.PREMISE_FALSE, f"{reason}; {holds}", fit, short=said)
     return Finding(reproduced_if(least <= fit <= most), reason, fit, short=short)
 
 

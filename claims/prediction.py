@@ -1,9 +1,9 @@
 """What a number would be on the GPU that the source names, where that is not at hand: a prediction,
 shown beside and never counted as reproduced.
 
-Two parameters of a GPU: kernels bound by the issue of instructions take time by multiprocessors and
-clock, products and copies by memory bandwidth. `validation` has how far both are off between the two
-recorded GPUs.
+Two parameters of a GPU: kernels bound by the issue of instructions take time by multiprocessors
+and clock, products and copies by memory bandwidth. `validation` has how far both are off between
+the two recorded GPUs.
 """
 
 from collections.abc import Callable

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from claims.ledger import Decision, Verdict
+from claims.prediction import validation
 from claims.published import NAMED_GPU, Reading
 from claims.rules import DIRECTIONS
 from plots.documents import markdown_code, markdown_escape, markdown_link
@@ -23,6 +24,7 @@ COLUMNS = [
     Column("ours", "our_value", rounded),
     Column("interval", "_interval", lambda ends: "-".join(map(rounded, ends))),
     Column("difference", "difference_percent", "{:+.1f} %".format),
+    Column("predicted", "predicted", align="l"),
     Column("verdict", "verdict", **WORDS),
 ]
 OURS = ("our_value", "our_low", "our_high", "difference_percent", "only_on", "verdict")
@@ -94,6 +96,8 @@ def cell(v: Verdict, seen_from: Path) -> str:
     if v.ours is not None:
         ends = " ({}-{})".format(*map(rounded, v.interval)) if v.interval else ""
         parts.append(f"{rounded(v.ours)}{unit} here{ends}")
+    if v.predicted:
+        parts.append(f"predicted {v.predicted.text}")
     text = f"{', '.join(parts)}: {markdown_escape(v.reason)}"
     links = []
     for file in dict.fromkeys(file for file, _ in v.evidence):
@@ -123,8 +127,15 @@ def numbers_table(name: str, decisions: Sequence[Decision]) -> Table:
                 what |= {"unit": "", "source_value": value} | dict.fromkeys(OURS)
                 rows.append(without | what | {"why": why})
     title = "All published numbers, beside ours"
-    note = "Where a verdict names a GPU, only that one can show the number; ours is of this one."
-    return Table(name, title, COLUMNS, rows, [note])
+    notes = ["Where a verdict names a GPU, only that one can show the number; ours is of this one."]
+    if any(row.get("predicted") for row in rows):
+        off = ", ".join(f"{kind} {percent:+.1f} %" for kind, percent in validation().items())
+        notes.append(
+            "Predicted on the source's GPU from times here: kernels bound by the issue of "
+            "instructions by multiprocessors and clock, products by bandwidth. Between the two "
+            f"recorded GPUs it is off by at most: {off}. No prediction counts as reproduced."
+        )
+    return Table(name, title, COLUMNS, rows, notes)
 
 
 def number_row(d: Decision, v: Verdict) -> Values:
@@ -144,4 +155,5 @@ def number_row(d: Decision, v: Verdict) -> Values:
     found |= {"unit": test.unit, "source_value": v.cell.value}
     ours = (v.ours, *(v.interval or (None, None)), v.difference_percent, v.cell.gpu)
     found |= dict(zip(OURS, (*ours, Noted(v.verdict, text=said)), strict=True))
+    found |= {"predicted": v.predicted and v.predicted.text}
     return found | {"why": v.why, "_interval": v.interval}

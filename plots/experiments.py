@@ -4,9 +4,9 @@ and what plots/<name>.py, where there is such a file or folder, says that there 
 It names, each time as a function of a `Run`: TABLES, the functions that make its tables
 (None where there is nothing for one), of which a terminal shows those in ON_TERMINAL; FIGURES, by
 the file's name a caption and the function that draws it; highlights, sentences for the terminal and
-the page; for README SHORT_TABLE, a few rows, with HEADLINE, the claim that they are about; BRIEF,
-the rows of one problem that stand beside those of other GPUs. What it does not name is as
-plots/default_view.py has it.
+the page; CLOSING, the table that a terminal ends with; for README SHORT_TABLE, a few rows, with
+HEADLINE, the claim that they are about; BRIEF, the rows of one problem that stand beside those of
+other GPUs. What it does not name is as plots/default_view.py has it.
 """
 
 import argparse
@@ -26,7 +26,8 @@ from plots import claim_details, console, default_view
 from plots.captions import banner, commit, driver, machine_notes
 from plots.documents import table_files
 from plots.figures import FORMATS, encode, house_style, take_caption
-from plots.ledger import claims_table, count_line, headline
+from plots.ledger import claims_table
+from plots.sentences import count_line, headline
 from plots.tables import Table
 from records.code import differing
 from records.errors import InputError
@@ -200,12 +201,21 @@ def render(args: argparse.Namespace) -> int:
         files[args.output / CLAIM_DETAILS] = details.encode("utf-8")
     write_files(files)
     lines = [headline(run.decision(module.HEADLINE))] if module.HEADLINE else []
-    lines += module.highlights(run)[: None if args.verbose else FINDINGS]
+    lines += in_brief(module.highlights(run), args.verbose)
     lines += closing_lines(run, args.output)
     lines[-1] += "" if args.verbose else " (VERBOSE=1 shows the tables here)"
     shown = [table for table in tables if table.name in module.ON_TERMINAL and args.verbose]
-    console.show(banner(run.first) if run.recorded else "", shown, lines)
+    closing = [module.CLOSING(run)] if module.CLOSING else []
+    console.show(banner(run.first) if run.recorded else "", shown, lines, closing)
     return 0
+
+
+def in_brief(sentences: list[str], verbose: bool) -> list[str]:
+    """The first ones, and how many more there are."""
+    left = len(sentences) - FINDINGS
+    if verbose or left <= 0:
+        return sentences
+    return [*sentences[:FINDINGS], f"And {left} more."]
 
 
 def closing_lines(run: Run, directory: Path) -> list[str]:

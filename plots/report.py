@@ -31,7 +31,8 @@ from plots.document import GENERATED, ORIGINS, Machine, machine_of, page_by_gpu,
 from plots.documents import markdown
 from plots.experiments import experiment
 from plots.figures import encode, house_style
-from plots.ledger import counts, machine_table, spell, verdict_sentence
+from plots.ledger import machine_table
+from plots.sentences import counts, spell, verdict_sentence
 from records.errors import InputError
 from records.json_files import read_text
 from records.output import write_files

@@ -9,7 +9,12 @@ from plots.experiments import MAIN_CLAIM, Run
 from plots.figures import add_caption
 from plots.sample_figures import bandwidth_figure, samples_figure
 from plots.table2 import models
-from plots.table2.speedup import short_table, speedup_figure, speedup_table, subject_of
+from plots.table2.speedup import (
+    paper_and_ours,
+    speedup_figure,
+    speedup_table,
+    subject_of,
+)
 from plots.tables import CODE, WORDS, Column, Noted, Table, rounded
 from records.results import COPY, Results
 from records.stats import INTERVAL_NOTE
@@ -111,7 +116,7 @@ def raw_samples(run: Run) -> Figure:
 TABLES = (speedup_table, models.kernels_table, shapes_table, shapes_summary, models.share_table)
 ON_TERMINAL = ("table2",)
 BRIEF = brief
-SHORT_TABLE = short_table
+SHORT_TABLE = CLOSING = paper_and_ours
 HEADLINE = MAIN_CLAIM
 FIGURES = {
     "speedup": ("Speed-up per model and batch, ours and the paper's", speedup_figure),

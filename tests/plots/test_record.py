@@ -14,7 +14,7 @@ from claims.ledger import decide
 from claims.published import load_sources
 from plots import record as record_module
 from plots.cli import main
-from plots.ledger import spell
+from plots.sentences import spell
 
 README = "".join(
     f"<!-- begin generated: {name} -->\n<!-- end generated: {name} -->\n"
