@@ -151,7 +151,7 @@ def test_a_gpu_on_which_nothing_decides_a_claim(place, edited):
         (
             MARKERS.format("table9"),
             "block 'table9' is not known; known are paper, modular_blog, transpose_blog, "
-            "experiments",
+            "experiments, findings",
         ),
         (
             "<!-- begin generated: paper -->\n",
