@@ -103,6 +103,8 @@ def cache_is_enough(case: Case, *, over: str, under: str, cache_mb: float) -> Fi
     sizes = {
         n: share * row.bytes_moved / row.problem["iterations"] for n, share in mlps(results).items()
     }
+    if sum(sizes.values()) <= 0:
+        raise NotTestable(f"{row.place}: moves no bytes")
     fitting = {name: size for name, size in sizes.items() if size <= 1e6 * cache_mb}
     share, flip = 100 * sum(fitting.values()) / sum(sizes.values()), 100 * (t4 / l4 - 1)
     short = f"{share:.1f} % of the bytes fit, the order changes by {flip:.0f} %"

@@ -19,7 +19,7 @@ from plots.claim_details import relative
 from plots.documents import markdown, markdown_banner, markdown_code, markdown_escape
 from plots.documents import markdown_link as link
 from plots.experiments import Run, all_tables, experiment, figure_files, load_run
-from plots.sentences import count_line, headline, headline_by_gpu
+from plots.sentences import count_line, headline_by_gpu
 from plots.tables import Table
 from records.errors import InputError
 from records.json_files import ROOT, read_text
@@ -281,17 +281,17 @@ def runs_of(name: str, recorded: list[Machine], source: Source | None = None) ->
 
 
 def in_short(name: str, runs: dict[str, Run]) -> list[str]:
-    """Its few rows, and what became of the claim that they are about."""
-    claims = {gpu: shown.decision(experiment(name).HEADLINE) for gpu, shown in runs.items()}
+    """Its few rows; of several GPUs, with what became of the claim that they are about."""
     table = kernels_by_gpu(name, runs)
     if table:
+        claims = {gpu: run.decision(experiment(name).HEADLINE) for gpu, run in runs.items()}
         table.title += ". Recorded runs. Not measured on this machine."
         said = headline_by_gpu(claims)
     else:
-        gpu, shown = next(iter(runs.items()))
-        table, said = experiment(name).SHORT_TABLE(shown), headline(claims[gpu])
-        said += "\n"  # of many words, hence a paragraph of its own
+        shown = next(iter(runs.values()))
+        table = experiment(name).SHORT_TABLE(shown)
         table.title += f". {banner(shown.first)}"
+        return [markdown(table)]
     return [markdown(table), markdown_escape(said[0].upper() + said[1:])]
 
 
