@@ -125,7 +125,8 @@ def seconds(case: Case, there: Card) -> float | None:
     if case.comparison.unit != "s" or kernel is None:
         return None
     row = case.measured(kernel, WALL_TIME)
-    own, wall = (row.summary_of(name).median for name in (KERNEL_TIME, WALL_TIME))
+    by_graphs = case.measured(kernel, KERNEL_TIME)
+    own, wall = by_graphs.summary_of(KERNEL_TIME).median, row.summary_of(WALL_TIME).median
     return (own * to(case, row, there).issue + wall - own) / 1e6
 
 

@@ -316,7 +316,11 @@ def how_claims_went(source: Source, recorded: list[Machine], seen_from: Path) ->
     of_gpu = [[d for d in m.decisions if d.source.id == source.id] for m in recorded]
     gpus = ledger.gpu_names([found.evidence for found in recorded])
     pairs = sorted(zip(gpus, of_gpu, strict=True), key=lambda pair: ledger.waiting_in(pair[1]))
-    counted = (count_line(ds, f"claims on {markdown_escape(gpu)}") for gpu, ds in pairs)
+    (gpu, most), *others = pairs
+    counted = [count_line(most, f"claims on {markdown_escape(gpu)}")]
+    for gpu, decisions in others:
+        measured = sum(d.is_measured for d in decisions)
+        counted.append(f"{measured} were measured on {markdown_escape(gpu)}.")
     folder = recorded[0].folder
     path = relative((folder.parent if len(recorded) > 1 else folder) / "README.md", seen_from)
     whose = markdown_escape(f"{source.author}, {source.reference}")

@@ -107,9 +107,7 @@ def test_every_claim_has_its_verdict_one_link_from_what_decided_it(recorded, evi
     ledger = recorded.text.partition('<h3 id="gpu1-ledger">')[2].partition("</article>")[0]
     found = {link: (unescape(text), verdict) for link, text, verdict in row.findall(ledger)}
     decisions = decide(evidence, load_sources())
-    assert found == {
-        f"gpu1-claims-{anchor(d)}": (f"{d.claim.id}: {d.claim.text}", d.verdict) for d in decisions
-    }
+    assert found == {f"gpu1-claims-{anchor(d)}": (d.claim.in_short, d.verdict) for d in decisions}
     assert set(found) <= set(recorded.ids)
 
 
