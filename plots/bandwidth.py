@@ -307,7 +307,8 @@ def table_by_gpu(name: str, brief: Mapping[str, Sequence[Measured]]) -> Table:
         for gpu, rows in measured.items()
         for m in rows.values()
     ]
-    title = f"GB/s on {first}, and percent of each GPU's own copy"
+    has_copy = any(m.of_copy for rows in measured.values() for m in rows.values())
+    title = f"GB/s on {first}" + ", and percent of each GPU's own copy" * has_copy
     return Table(name, title, columns, list(shown.values()), data=data)
 
 

@@ -98,11 +98,12 @@ def verdict_in_brief(d: Decision) -> str:
     """'not reproduced (3 of 28 cells)'; of a claim that was measured in part, that part."""
     counted = counted_in(d.primary)
     if all(v.elsewhere and not v.awaits for v in d.primary):
-        return f"only on {listed(list(dict.fromkeys(v.cell.gpu for v in d.primary)))}"
+        gpus = listed(list(dict.fromkeys(v.cell.gpu for v in d.primary)))
+        return f"{spell(d.verdict)} (only on {gpus})"
     measured = [v for v in counted if v.verdict != NOT_TESTED]
     if d.verdict == NOT_TESTED and measured:
         of = f"{len(measured)} of {len(counted)} cells"
-        return f"{of} {spell(verdict_on(measured))}, the others not tested yet"
+        return f"{spell(d.verdict)} ({of} {spell(verdict_on(measured))})"
     cells = [v for v in counted if v.verdict == d.verdict]
     share = f" ({len(cells)} of {len(counted)} cells)" * (0 < len(cells) < len(counted))
     return spell(d.verdict) + share
@@ -225,7 +226,8 @@ def recorded_banner(machines: Sequence[Evidence]) -> str:
 
 def on_gpu(row: Values) -> Noted:
     """'reproduced: 2.03 to 2.20 x'."""
-    known = row["ours"] != NONE and not row["verdict"].startswith(("only on", spell(NOT_TESTED)))
+    hidden = "only on" in row["verdict"] or row["verdict"] == spell(NOT_TESTED)
+    known = row["ours"] != NONE and not hidden
     text = row["verdict"] + f": {row['ours']}" * known
     return replace(row["claim"], text=text)
 

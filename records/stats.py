@@ -109,7 +109,7 @@ class Estimate:
 
     def deciding(self, cells: int = 1) -> "Estimate":
         """The interval that decides against one of several cells, so that over all of them together
-        equal kernels get a wrong verdict in FALSE_SHARE of all cases; without a logarithm, the same.
+        equal kernels get a wrong verdict in FALSE_SHARE of all cases; without a logarithm, itself.
         Where all cells have to hold, each is decided as if it were alone.
         """
         return self.log.interval(1 - FALSE_SHARE / cells) if self.log else self
