@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from claims import uncertainty
 from claims.published import Cell, Claim, Comparison, Source, describe
-from records import stats
-from records.folders import age, by_machine
+from records.folders import age, by_machine, result_files
+from records.json_files import ROOT
 from records.results import Record, Results
 from records.stats import Estimate, Summary
 
@@ -41,6 +43,17 @@ class Evidence:
         """The newest of those that ran on the machine."""
         ran = (results for results in self.results.values() if results.gpu is not None)
         return max(ran, key=age, default=None)
+
+    def recorded_beside(self, experiment: str) -> list["Evidence"]:
+        """The other recorded machines, with this experiment alone: a claim may rest on two."""
+        recorded = self.folder.parent if self.folder else ROOT / "data/recorded"
+        folders = sorted(path for path in recorded.glob(f"*/{experiment}") if path.is_dir())
+        return [recorded_evidence(f) for f in folders if f.parent != self.folder]
+
+
+@cache
+def recorded_evidence(folder: Path) -> Evidence:
+    return collect(result_files(folder), folder.parent)
 
 
 def collect(found: Iterable[Results], folder: Path | None = None) -> Evidence:
@@ -87,6 +100,10 @@ class Case:
     def at(self, *places: dict[str, Any]) -> "Case":
         """The same, as if the cell stood for these."""
         return replace(self, cell=replace(self.cell, places=places))
+
+    def on(self, evidence: Evidence) -> "Case":
+        """The same on another machine; rows that are looked at there are evidence too."""
+        return replace(self, evidence=evidence)
 
     def results(self, pass_name: str = "") -> Results:
         """Those of the claim's own pass, of another of its experiment, or of 'counters/nf4'."""
@@ -174,9 +191,13 @@ class Case:
         return [summary.median for summary in self.summaries(kernel, metric, pass_name)]
 
     def ratios(self, over: str, under: str, metric: str, pass_name: str = "") -> list[Estimate]:
-        """The same of two kernels."""
-        both = (self.summaries(kernel, metric, pass_name) for kernel in (over, under))
-        return [stats.ratio(a, b) for a, b in zip(*both, strict=True)]
+        """The times of one kernel over those of another, at every place."""
+        return [
+            uncertainty.ratio(
+                *(self.measured(k, metric, at, pass_name) for k in (over, under)), metric
+            )
+            for at in self.cell.places
+        ]
 
     def comparisons(self, over: str, under: str, metric: str) -> list[Estimate]:
         """As `ratios`, for what is decided by intervals: a single sample has none."""
@@ -184,6 +205,12 @@ class Case:
             if min(summary.n for summary in self.summaries(kernel, metric)) < 2:
                 raise NotTestable(f"a single sample of {kernel} has no interval")
         return self.ratios(over, under, metric)
+
+    @property
+    def family_size(self) -> int:
+        """Cells that are decided together: those of the claim in this reading, and their places."""
+        same = [c for c in self.claim.comparisons if c.reading == self.comparison.reading]
+        return max(sum(len(c.cells) for c in same), len(self.cell.places))
 
 
 def with_samples(results: Results, row: Record, metric: str) -> Record:

@@ -7,15 +7,12 @@ from typing import Any
 
 from claims import rules
 from claims.evidence import Case, Evidence, NotTestable, NotTested
+from claims.prediction import Prediction, predict
 from claims.published import Cell, Claim, Comparison, Source
 from claims.rules import Finding, Rule
 from records import code
 from records.errors import InputError
 from records.stats import difference_percent
-
-# The verdict of a claim with several readings is the first of these that one of them has.
-OF_READINGS = (rules.REPRODUCED, rules.UNDECIDED, rules.NOT_TESTED, rules.NOT_TESTABLE)
-OF_READINGS += (rules.PREMISE_FALSE, rules.NOT_REPRODUCED)
 
 # What Python raises where a source, or a row, does not hold what a rule counts on.
 UNFIT = (ArithmeticError, AttributeError, LookupError, RuntimeError, StopIteration, TypeError)
@@ -33,6 +30,7 @@ class Verdict(Finding):
     awaits: str = ""  # the experiment that would measure what is missing
     elsewhere: bool = False  # of a GPU that this is not
     of_unknown_code: tuple[str, ...] = ()  # kernels with rows of several files
+    predicted: Prediction | None = None  # on the source's GPU
 
     @property
     def difference_percent(self) -> float | None:
@@ -51,17 +49,30 @@ class Decision:
 
     @property
     def verdict(self) -> str:
-        """A source is right if it is right in one sensible reading of what it says."""
-        found = {verdict_on(verdicts) for verdicts in self.readings.values()}
-        return next(verdict for verdict in OF_READINGS if verdict in found)
+        """That of the primary reading."""
+        return verdict_on(self.primary)
+
+    @property
+    def primary(self) -> list[Verdict]:
+        """The cells of the reading that decides the claim."""
+        return next(iter(self.readings.values()))
 
     @property
     def readings(self) -> dict[str, list[Verdict]]:
-        """By how the claim is read; '' where there is one way alone."""
-        found: dict[str, list[Verdict]] = {}
-        for v in self.verdicts:
-            found.setdefault(v.comparison.reading, []).append(v)
-        return found
+        """The cells by the name of the reading, the primary one first; '' where there is one."""
+        names = [reading.name for reading in self.claim.readings]
+        return {n: [v for v in self.verdicts if v.comparison.reading == n] for n in names}
+
+    @property
+    def holds_in_every_reading(self) -> bool:
+        """Reproduced however the source is read; a measurement of our own is no reading of it."""
+        readings = (r.name for r in self.claim.readings if not r.own_measurement)
+        return {verdict_on(self.readings[name]) for name in readings} == {rules.REPRODUCED}
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a row shows it; documents and the source's own numbers decide the others."""
+        return any(key for v in self.verdicts for _, key in v.evidence)
 
     def of(self, experiment: str) -> list[Verdict]:
         """Those of one experiment."""
@@ -160,6 +171,7 @@ def decide_cell(case: Case, rule: Rule, arguments: dict[str, Any]) -> Verdict:
         awaits=awaits,
         elsewhere=elsewhere,
         of_unknown_code=code.unknown(rows),
+        predicted=predict(replace(case, used={})),
     )
 
 

@@ -51,7 +51,17 @@ class Comparison:
     arguments: dict[str, Any] = field(default_factory=dict)
     tolerance_percent: float | None = None
     unit: str = ""
-    reading: str = ""  # how the source's words are read, where they can be read in several ways
+    reading: str = ""  # the name of one of the claim's readings, where it has several
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read the source's words. The primary reading decides the claim's verdict."""
+
+    name: str
+    primary_because: str = ""
+    added: str = ""  # the date, where a verdict was known before
+    own_measurement: bool = False  # of this project; the source's words do not describe it
 
 
 @dataclass(frozen=True)
@@ -61,8 +71,14 @@ class Claim:
     id: str
     text: str
     comparisons: tuple[Comparison, ...]
+    short: str = ""  # the text in a few words, where it is longer
     section: str = ""
     remark: str = ""  # ours, in one sentence
+    readings: tuple[Reading, ...] = (Reading(""),)  # the primary one first
+
+    @property
+    def in_short(self) -> str:
+        return f"{self.id}: {self.short or self.text}"
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -173,10 +189,29 @@ def load_source(file: Path) -> Source:
         if value["id"] in claims:
             raise InputError(f"{where} comes a second time")
         found = tuple(read_comparison(source, c, where) for c in value["comparisons"])
-        claims[value["id"]] = Claim(**value | {"comparisons": found})
+        lists = {"comparisons": found, "readings": readings_of(value, where)}
+        claims[value["id"]] = Claim(**value | lists)
     source = replace(source, claims=tuple(claims.values()))
     check_references(source)
     return source
+
+
+def readings_of(claim: dict[str, Any], where: str) -> tuple[Reading, ...]:
+    """The primary reading first; InputError unless there is one, and comparisons have them all."""
+    if "readings" not in claim:
+        found = (Reading(""),)
+    else:
+        found = tuple(Reading(**value) for value in claim["readings"])
+        found = tuple(sorted(found, key=lambda reading: not reading.primary_because))
+        primary = sum(bool(reading.primary_because) for reading in found)
+        if primary != 1 or found[0].own_measurement:
+            raise InputError(f"{where}: readings: one of the source's must be primary")
+    declared = [reading.name for reading in found]
+    compared = dict.fromkeys(c.get("reading", "") for c in claim["comparisons"])
+    if wrong := [*(compared.keys() ^ declared), *(n for n in declared if declared.count(n) > 1)]:
+        name = shortened(wrong[0])
+        raise InputError(f"{where}: readings and comparisons do not agree on the reading '{name}'")
+    return found
 
 
 def check_references(source: Source) -> None:

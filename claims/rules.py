@@ -7,16 +7,18 @@ experiments/<experiment>/rules.py and are named "<experiment>.<rule>".
 
 import importlib
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from claims import uncertainty
 from claims.evidence import Case, NotTestable
 from claims.published import Cell
 from records import declared, stats
 from records.errors import InputError
 from records.printable import shortened
-from records.stats import Estimate, significant, span
+from records.stats import Estimate, LogMean, significant, span
 
 # On a claim as a whole: the first of these that one of its cells has.
 VERDICTS = (
@@ -69,17 +71,20 @@ class Rule:
 
 
 RULES: dict[str, Rule] = {}
+MODULES = ("arithmetic", "gpus")  # of this folder, with rules that need no experiment
 
 
 def rule(
     criterion: str, split: Callable[[Case], list[Cell]] | None = None
 ) -> Callable[[Decide], Decide]:
-    """Registers a rule under the function's name, one of an experiment as '<experiment>.<name>'."""
+    """Registers a rule under the function's name: of claims/rules.py as it is, of another module of
+    claims/ as '<module>.<name>', of an experiment as '<experiment>.<name>'.
+    """
 
     def register(function: Decide) -> Decide:
-        folder, _, rest = function.__module__.partition(".")
-        experiment = f"{rest.partition('.')[0]}." if folder == "experiments" else ""
-        RULES[experiment + function.__name__] = Rule(function, criterion, split)
+        owner = function.__module__.split(".")[1]
+        prefix = "" if function.__module__ == __name__ else f"{owner}."
+        RULES[prefix + function.__name__] = Rule(function, criterion, split)
         return function
 
     return register
@@ -88,8 +93,10 @@ def rule(
 def bind(case: Case) -> tuple[Rule, dict[str, Any]]:
     """The rule with its arguments; InputError where there is none, or they do not fit."""
     where, name = f"{case.source.file}: claim '{case.claim.id}'", case.comparison.rule
-    experiment = name.rpartition(".")[0]
-    if experiment in declared.names() and (rules := declared.module(experiment, "rules")):
+    owner = name.rpartition(".")[0]
+    if owner in MODULES:
+        importlib.import_module(f"claims.{owner}")
+    elif owner in declared.names() and (rules := declared.module(owner, "rules")):
         importlib.import_module(rules)
     if name not in RULES:
         raise InputError(
@@ -108,6 +115,8 @@ def bind(case: Case) -> tuple[Rule, dict[str, Any]]:
     return RULES[name], arguments
 
 
+COUNTS = 0  # guard band of what is counted: in six recorded runs the counts are all the same
+
 # When `judge` says that a cell is reproduced.
 WITHIN = "ours is {direction} the source's value, {tolerance_percent:g} % allowed"
 
@@ -120,15 +129,16 @@ def judge(case: Case, ours: Finding | Ours) -> Finding:
         return ours
     value, tolerance_percent, found = case.value, case.tolerance_percent, ours.value
     direction = case.comparison.direction
-    widened = found.widened(ours.spread_percent)
+    widened = found if found.log else found.widened(ours.spread_percent)
+    cells = case.family_size
     sides: dict[str, float] = {}  # by verdict, the bound that ours is on that side of
     if direction in (GAIN, AT_LEAST, EXACTLY):
         bound = value * (1 - tolerance_percent / 100)
         bound = max(bound, 1) if direction == GAIN else bound
-        sides[side_of(widened.low, widened.high, bound)] = bound
+        sides[side_above(widened, bound, cells)] = bound
     if direction in (AT_MOST, EXACTLY):
         bound = value * (1 + tolerance_percent / 100)
-        sides.setdefault(side_of(-widened.high, -widened.low, -bound), bound)
+        sides.setdefault(side_below(widened, bound, cells), bound)
     verdict = next(v for v in VERDICTS if v in sides)
     difference = stats.difference_percent(found.value, value)
     allowed = {AT_MOST: "more", EXACTLY: "either way"}.get(direction, "less")
@@ -137,13 +147,28 @@ def judge(case: Case, ours: Finding | Ours) -> Finding:
     )
     short = ours.short
     if verdict == UNDECIDED:
-        ends = " to ".join(significant(end, 3) for end in widened.interval)
+        ends = " to ".join(significant(end, 3) for end in widened.deciding(cells).interval)
         reaches = f"{ends} {case.comparison.unit}, with what runs differ by, reaches over "
         reaches += significant(sides[UNDECIDED])
         reason += f"; {reaches}: runs on several GPUs of this kind would decide it"
         short = short or reaches
     reason = "; ".join(filter(None, (ours.reason, reason)))
     return Finding(verdict, reason, found.value, found.interval, short)
+
+
+def side_above(found: Estimate, bound: float, cells: int) -> str:
+    """Of one of several cells, all of which have to reach the bound."""
+    return side_of(found.deciding().low, found.deciding(cells).high, bound)
+
+
+def side_below(found: Estimate, bound: float, cells: int) -> str:
+    return side_of(-found.deciding().high, -found.deciding(cells).low, -bound)
+
+
+def above_one(found: Sequence[Estimate], cells: int) -> str:
+    """Whether all ratios are, or one of so many cells is below."""
+    holds = all(ratio.deciding().low > 1 for ratio in found)
+    return reproduced_if(holds, any(ratio.deciding(cells).high < 1 for ratio in found))
 
 
 def side_of(low: float, high: float, bound: float) -> str:
@@ -161,11 +186,30 @@ def reproduced_if(holds: bool, fails: bool = True) -> str:
     return NOT_REPRODUCED if fails else UNDECIDED
 
 
-def over_places(holds: bool, reason: str, values: Sequence[float], short: str = "") -> Finding:
+def percent_above(value: float, bound: float) -> float:
+    """How far a place is on the good side of a bound that it has to reach."""
+    return stats.difference_percent(value, bound) if bound else math.copysign(math.inf, value)
+
+
+def percent_below(value: float, bound: float) -> float:
+    return -percent_above(value, bound)
+
+
+def side_of_margins(margins: Sequence[float], guard_percent: float = stats.SPREAD_PERCENT) -> str:
+    """All places on the good side, one on the other, or neither: one lies within the guard band.
+    Counts of instructions are the same in every run, and have none.
+    """
+    slack = 1e-9
+    if min(margins) >= guard_percent - slack:
+        return REPRODUCED
+    return UNDECIDED if min(margins) > -guard_percent - slack else NOT_REPRODUCED
+
+
+def over_places(verdict: str, reason: str, values: Sequence[float], short: str = "") -> Finding:
     """With the median of the values, one for each place, and their range."""
     found = stats.summarize(values)
     interval = (found.min, found.max) if found.min < found.max else None
-    return Finding(reproduced_if(holds), reason, found.median, interval, short)
+    return Finding(verdict, reason, found.median, interval, short)
 
 
 def quotients(
@@ -201,40 +245,51 @@ def share_not_above(case: Case, *, kernel: str, part: str, rest: str) -> Finding
     return replace(found, verdict=NOT_TESTABLE, reason=f"{said}; {found.reason}", short=said)
 
 
-@rule("greatest and smallest median of {kernel} at most {tolerance_percent:g} % apart")
+@rule("greatest and smallest time of {kernel} at most {tolerance_percent:g} % apart")
 def invariant_over(case: Case, *, metric: str, kernel: str) -> Finding:
     """Over all places that the cell stands for."""
-    medians = case.medians(kernel, metric)
-    unit = case.find(kernel, case.cell.places[0]).metrics[metric].unit
-    return spread(case, medians, f"median {metric.replace('_', ' ')}", unit)
+    rows = [case.measured(kernel, metric, at) for at in case.cell.places]
+    times = [uncertainty.log_time(row, metric) for row in rows]
+    unit = rows[0].metrics[metric].unit
+    return spread(case, times, f"{metric.replace('_', ' ')}", unit)
 
 
 @rule("greatest and smallest gain at most {tolerance_percent:g} % apart")
 def gains_alike(case: Case, *, metric: str, baseline: str, subject: str) -> Finding:
     """Of the baseline's time over the subject's, over all places that the cell stands for."""
-    gains = [ratio.value for ratio in case.ratios(baseline, subject, metric)]
+    gains = [ratio.log for ratio in case.ratios(baseline, subject, metric)]
     return spread(case, gains, f"{subject} over {baseline}", "x")
 
 
-def spread(case: Case, values: Sequence[float], what: str, unit: str) -> Finding:
-    """Reproduced where the ends are no further apart than the tolerance."""
-    low, high = min(values), max(values)
-    reason = f"{what} {significant(low)} to {significant(high)} {unit} in {len(values)} rows"
-    verdict = reproduced_if(stats.is_within(high, low, case.tolerance_percent))
-    return Finding(verdict, reason, stats.difference_percent(high, low))
+def spread(case: Case, values: Sequence[LogMean], what: str, unit: str) -> Finding:
+    """Reproduced where the ends are no further apart than the tolerance, beyond the uncertainty of
+    both; they are the two most different of many.
+    """
+    low, high = (pick(values, key=lambda v: v.value) for pick in (min, max))
+    pairs = max(1, len(values) * (len(values) - 1) // 2)
+    apart, bound = high.over(low).ratio, 1 + case.tolerance_percent / 100
+    ends = (significant(math.exp(v.value)) for v in (low, high))
+    reason = f"{what} {' to '.join(ends)} {unit} in {len(values)} rows"
+    verdict = side_below(apart, bound, max(pairs, case.family_size))
+    return Finding(verdict, reason, 100 * (apart.value - 1))
 
 
 @rule("{slow} slower than {fast} in every place, beyond the intervals")
 def slower_in_every_cell(case: Case, *, metric: str, slow: str, fast: str) -> Finding:
-    """One place where it is faster decides; where no difference is seen, nothing is."""
+    """One place where it is faster decides, if chance would show one in so many places in 1 % of
+    cases; where no difference is seen, nothing is.
+    """
     ratios = case.comparisons(slow, fast, metric)
-    slower, faster = sum(r.low > 1 for r in ratios), sum(r.high < 1 for r in ratios)
+    cells = case.family_size
+    slower = sum(r.deciding().low > 1 for r in ratios)
+    faster = sum(r.deciding(cells).high < 1 for r in ratios)
     reason = (
         f"{slow} against {fast}: slower in {slower} of {len(ratios)} places, faster in {faster}, "
         f"no difference seen in {len(ratios) - slower - faster}"
     )
-    ours, verdict = stats.pool(ratios), reproduced_if(slower == len(ratios), faster > 0)
-    return Finding(verdict, reason, ours.value, ours.interval)
+    ours, verdict = stats.pool(ratios), above_one(ratios, cells)
+    short = f"{slow} is slower in {slower} of {len(ratios)} places"
+    return Finding(verdict, reason, ours.value, ours.interval, short)
 
 
 @rule("one round for each access of {kernel}, up to {tolerance_percent:g} % more allowed")
@@ -254,8 +309,9 @@ def one_round_each(
         others = rounds_per_access(case, beside, accesses, rounds, less)
         of_other = f"of {beside}: {span(others)}"
         reason, short = f"{reason}; {of_other}", f"{short}; {of_other}"
-    holds = all(value <= 1 or stats.is_within(value, 1, case.tolerance_percent) for value in found)
-    return over_places(holds, reason, found, short)
+    bound = 1 + case.tolerance_percent / 100
+    verdict = side_of_margins([percent_below(value, bound) for value in found])
+    return over_places(verdict, reason, found, short)
 
 
 def rounds_per_access(

@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -32,6 +33,7 @@ from records.provenance import checkout
 
 TORCH = Path("build/end_to_end/python")  # names the Python that has PyTorch
 FLAGS = ("QUICK", "DRY_RUN")
+LINES_OF_FAILURE = 20  # of a log
 FOR_MEASURING = (
     "PEER METRICS CLOCKS MODEL BATCHES KERNELS KERNEL PROBLEM FILE TOKENS PROMPTS GPUS QUICK"
 ).split()
@@ -185,7 +187,8 @@ def measure_step(
         print(f"{said}{step.name}: was measured before: {quoted(file)}", flush=True)
         return before
     older = inode(file)
-    status = status_of(command, gpu, said)
+    log = None if given("VERBOSE") else Path(own, f"{step.name or 'check'}.log")
+    status = status_of(command, gpu, said, log)
     if status in (0, WRONG_OUTPUT, NOT_MEASURED) and step.name and inode(file) == older:
         failed = f"{step.name}: failed without a result (exit status {status})"
         print(failed, file=sys.stderr, flush=True)
@@ -265,20 +268,32 @@ def render(name: str, results: str, output: str, *options: str) -> int:
     return NOT_MEASURED if status == WRONG_OUTPUT else status
 
 
-def status_of(command: Sequence[str], gpu: str = "", said: str = "") -> int:
+def status_of(
+    command: Sequence[str], gpu: str = "", said: str = "", log: Path | None = None
+) -> int:
     """As a shell has it. The program ends with this process, which alone is sent make's SIGTERM.
-    `gpu`: the one that it may use; `said`: what each of its lines begins with, where several run.
+    `gpu`: the one that it may use; `said`: what each of its lines begins with, where several run;
+    `log`: a file for its standard output, of which the end is shown if it fails.
     """
     sys.stdout.flush()
     with_me = ["setpriv", "--pdeathsig", "TERM", "--", *command]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if said else {}
     environment = gpus.environment(gpu) if gpu else None
-    process = subprocess.Popen(with_me, stdin=subprocess.DEVNULL, env=environment, **pipes)
-    for line in process.stdout or ():
-        print(said + line.decode(errors="replace").rstrip("\n"), flush=True)
-    status = process.wait()
+    with ExitStack() as stack:
+        if log:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            pipes = {"stdout": stack.enter_context(log.open("wb"))}
+            pipes |= {"stderr": subprocess.PIPE} if said else {}
+            print(f"{said}{log.stem}: its lines go to {quoted(str(log))}", flush=True)
+        process = subprocess.Popen(with_me, stdin=subprocess.DEVNULL, env=environment, **pipes)
+        for line in process.stdout or process.stderr or ():
+            print(said + line.decode(errors="replace").rstrip("\n"), flush=True)
+        status = process.wait()
     if interrupted:
         os._exit(128 + signal.SIGINT)
+    if status and log:
+        for line in log.read_bytes().splitlines()[-LINES_OF_FAILURE:]:
+            print(said + line.decode(errors="replace"), flush=True)
     return status if status >= 0 else 128 - status
 
 

@@ -9,7 +9,8 @@ from itertools import groupby
 from pathlib import Path
 
 from claims.ledger import Decision, Verdict
-from claims.published import NAMED_GPU
+from claims.prediction import validation
+from claims.published import NAMED_GPU, Reading
 from claims.rules import DIRECTIONS
 from plots.documents import markdown_code, markdown_escape, markdown_link
 from records.printable import printable
@@ -23,6 +24,7 @@ COLUMNS = [
     Column("ours", "our_value", rounded),
     Column("interval", "_interval", lambda ends: "-".join(map(rounded, ends))),
     Column("difference", "difference_percent", "{:+.1f} %".format),
+    Column("predicted", "predicted", align="l"),
     Column("verdict", "verdict", **WORDS),
 ]
 OURS = ("our_value", "our_low", "our_high", "difference_percent", "only_on", "verdict")
@@ -58,6 +60,9 @@ def section(d: Decision, seen_from: Path) -> Iterator[str]:
     remark = f" {markdown_escape(d.claim.remark)}." if d.claim.remark else ""
     yield f"Verdict: **{d.verdict.replace('_', ' ')}**.{remark}"
     yield ""
+    if d.claim.readings[0].name:
+        yield from (f"- {markdown_escape(told(reading))}." for reading in d.claim.readings)
+        yield ""
     comparison = None
     for v in d.verdicts:
         if v.comparison is not comparison:
@@ -69,6 +74,15 @@ def section(d: Decision, seen_from: Path) -> Iterator[str]:
         yield f"  - {cell(v, seen_from)}"
     yield ""
     yield f"Measured by {markdown_code(d.command)}."
+
+
+def told(reading: Reading) -> str:
+    """'Primary reading, which decides: tiles of 512 bytes, because TILE_SIZE counts bytes'."""
+    kind = "Our own measurement, no reading of the source" if reading.own_measurement else ""
+    kind = "Primary reading, which decides" if reading.primary_because else kind
+    said = f"{kind or 'Beside it'}: {reading.name}"
+    said += f", because {reading.primary_because}" * bool(reading.primary_because)
+    return said + f" (added on {reading.added}, with a verdict known)" * bool(reading.added)
 
 
 def cell(v: Verdict, seen_from: Path) -> str:
@@ -83,6 +97,8 @@ def cell(v: Verdict, seen_from: Path) -> str:
         shown = in_unit(v.comparison.unit)
         ends = " ({}-{})".format(*map(shown, v.interval)) if v.interval else ""
         parts.append(f"{shown(v.ours)}{unit} here{ends}")
+    if v.predicted:
+        parts.append(f"predicted {v.predicted.text}")
     text = f"{', '.join(parts)}: {markdown_escape(v.reason)}"
     links = []
     for file in dict.fromkeys(file for file, _ in v.evidence):
@@ -112,8 +128,15 @@ def numbers_table(name: str, decisions: Sequence[Decision]) -> Table:
                 what |= {"unit": "", "source_value": value} | dict.fromkeys(OURS)
                 rows.append(without | what | {"why": why})
     title = "All published numbers, beside ours"
-    note = "Where a verdict names a GPU, only that one can show the number; ours is of this one."
-    return Table(name, title, COLUMNS, rows, [note])
+    notes = ["Where a verdict names a GPU, only that one can show the number; ours is of this one."]
+    if any(row.get("predicted") for row in rows):
+        off = ", ".join(f"{kind} {percent:+.1f} %" for kind, percent in validation().items())
+        notes.append(
+            "Predicted on the source's GPU from times here: kernels bound by the issue of "
+            "instructions by multiprocessors and clock, products by bandwidth. Between the two "
+            f"recorded GPUs it is off by at most: {off}. No prediction counts as reproduced."
+        )
+    return Table(name, title, COLUMNS, rows, notes)
 
 
 def number_row(d: Decision, v: Verdict) -> Values:
@@ -135,4 +158,5 @@ def number_row(d: Decision, v: Verdict) -> Values:
     found |= dict(zip(OURS, (*ours, Noted(v.verdict, text=said)), strict=True))
     if v.ours is not None:
         found["our_value"] = Noted(v.ours, text=in_unit(test.unit)(v.ours))
+    found |= {"predicted": v.predicted and v.predicted.text}
     return found | {"why": v.why, "_interval": v.interval}

@@ -23,7 +23,7 @@ from records.json_files import ROOT
 from records.output import write_files
 from records.printable import printable
 from records.results import Record
-from records.stats import Estimate, significant
+from records.stats import CONFIDENCE, FALSE_SHARE, Estimate, significant
 from records.tables import KERNEL, WORDS, Column, Noted, Origin, Table, Values
 
 NAME = "compare"
@@ -37,12 +37,12 @@ ALLOWED = (UNDECIDED, LOST)  # what does not fail where the user says so
 COLOURS = {SLOWER: draw.ORANGE, FASTER: draw.BLUE, SAME: draw.GREY, UNDECIDED: draw.AMBER}
 RATIO_NOTE = (
     "A us, B us: geometric means of all samples. B / A: their ratio, above 1 where B takes longer, "
-    f"with its {100 * comparison.CONFIDENCE:g} % interval: Welch's t on the samples' logarithms, "
+    f"with its {100 * CONFIDENCE:g} % interval: Welch's t on the samples' logarithms, "
     "widened by what runs differ by beyond what the samples of one run show."
 )
 VERDICT_NOTE = (
     f"{SLOWER}, {FASTER}: by more than the threshold, by Benjamini and Hochberg's procedure "
-    f"over all rows: on average {100 * comparison.FALSE_SHARE:g} % of these verdicts at most are "
+    f"over all rows: on average {100 * FALSE_SHARE:g} % of these verdicts at most are "
     f"wrong. So one row's interval may lie beyond it and decide nothing. {SAME}: the whole "
     f"interval is within the threshold. {UNDECIDED}: neither. Why: docs/comparing-runs.md."
 )

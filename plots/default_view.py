@@ -34,6 +34,7 @@ def of(experiment: Experiment) -> dict[str, Any]:
         "FIGURES": figures,
         "BRIEF": partial(brief, timed[:1]),
         "SHORT_TABLE": None,
+        "CLOSING": None,
         "HEADLINE": None,
         "QUESTION": "",
         "SUMMARY": None,

@@ -7,17 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from claims import findings
 from claims.evidence import Evidence, collect
 from claims.ledger import Decision, decide
 from claims.published import Source, load_sources
-from claims.rules import NOT_REPRODUCED, NOT_TESTED, REPRODUCED
-from plots import claim_details, ledger
+from plots import claim_details, forest, ledger
 from plots.bandwidth import table_by_gpu
 from plots.claim_details import relative
 from plots.documents import markdown, markdown_banner, markdown_code, markdown_escape
 from plots.documents import markdown_link as link
 from plots.experiments import Run, all_tables, experiment, figure_files, load_run
 from plots.figures import house_style, take_caption
+from plots.sentences import count_line, headline_by_gpu
 from records.captions import banner, in_words
 from records.declared import FOLDER, names
 from records.errors import InputError
@@ -67,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
         for name in found.runs
         for figure in experiment(name).FIGURES
     ]
+    figures += [args.recorded_dir / "claims.png"] * (len(recorded) > 1)
     stale += [f"{path}: is missing" for path in figures if not path.exists()]
     readmes = " ".join(map(str, args.readme))
     fix = f"scripts/python -m plots document --recorded-dir {args.recorded_dir} --readme {readmes}"
@@ -84,6 +86,9 @@ def files(
     texts = pages(recorded, directory)
     texts |= {file: "".join(new for _, _, new in blocks(file, recorded)) for file in readmes}
     found = {path: text.encode("utf-8") for path, text in texts.items()}
+    if len(recorded) > 1 and drawn:
+        gpus = ledger.gpu_names([machine.evidence for machine in recorded])
+        found[directory / "claims.png"] = forest.png(gpus, [m.decisions for m in recorded])
     for machine in drawn:
         for name, shown in machine.runs.items():
             drawn = figure_files(name, shown, machine.folder / name, ("png",), captions=False)
@@ -121,6 +126,7 @@ def page_by_gpu(recorded: list[Machine], seen_from: Path) -> str:
     machines = [found.evidence for found in recorded]
     lines = ["# Claims and kernels by GPU", "", GENERATED, ""]
     lines += markdown_banner(ledger.recorded_banner(machines))
+    lines += [found_table(recorded, seen_from), FOREST, ""]
     for gpu, found in zip(ledger.gpu_names(machines), recorded, strict=True):
         folder = relative(found.folder, seen_from)
         links = (link(name, f"{folder}/{name}/README.md") for name in found.runs)
@@ -141,6 +147,28 @@ def tables_by_gpu(recorded: list[Machine], seen_from: Path) -> list[Table]:
     return tables
 
 
+FOREST = "![Every claim with a number: ours over the source's value](claims.png)"
+
+
+def found_table(recorded: list[Machine], seen_from: Path) -> str:
+    """The findings of the machine that has the most of them."""
+    if not recorded:
+        return NOTHING
+    every = [(m, findings.findings(m.evidence, m.decisions)) for m in recorded]
+    machine, found = max(every, key=lambda pair: len(pair[1]))
+    folder = relative(machine.folder, seen_from)
+    lines = ["| | what is claimed | what was found | measured |", "| ---: | --- | --- | --- |"]
+    for i, one in enumerate(found, 1):
+        page, _, anchor = one.link.partition("#")
+        number = link(markdown_escape(one.number), f"{folder}/{page}", anchor.replace(".", ""))
+        lines.append(
+            f"| {i} | {markdown_escape(one.says)} | {markdown_escape(one.found)} | {number} |"
+        )
+    used = [r for r, _ in ledger.used_by(machine.evidence, machine.decisions)]
+    said = markdown_escape(banner(*used)) if used and machine.evidence.folder else ""
+    return "\n".join([*lines, "", f"<sub>{said}</sub>", ""])
+
+
 def pages_of(found: Machine) -> Iterator[tuple[Path, str]]:
     """The ledger of a machine, and everything about each of its experiments."""
     links = ", ".join(link(name, f"{name}/README.md") for name in found.runs)
@@ -149,7 +177,7 @@ def pages_of(found: Machine) -> Iterator[tuple[Path, str]]:
     lines += [f"All published numbers beside ours: {link('numbers', 'numbers.md')}.", ""]
     table = ledger.machine_table(found.evidence, "claims", "claims.md", found.folder)
     yield found.folder / "README.md", "\n".join([*lines, markdown(table)])
-    said = banner(found.evidence.newest) if found.evidence.folder else ""
+    said = table.banner
     head = [GENERATED, "", *markdown_banner(said)]
     yield found.folder / "claims.md", claim_details.page(found.decisions, found.folder, head)
     beside = replace(claim_details.numbers_table("numbers", found.decisions), banner=said)
@@ -190,9 +218,10 @@ def blocks(file: Path, recorded: list[Machine]) -> Iterator[tuple[str, str, str]
     text = read_text(file).replace("\r\n", "\n")
     known = {s.id: wrapped(content(s, recorded, file.parent)) for s in load_sources()}
     known["experiments"] = protocols(file.parent)
+    known["findings"] = wrapped(found_table(recorded, file.parent))
     # Only those that are asked for: some take long.
     asked = {name for name in names() if f"generated: findings-{name} " in text}
-    known |= {f"findings-{name}": wrapped(findings(name, recorded)) for name in asked}
+    known |= {f"findings-{name}": wrapped(sentences(name, recorded)) for name in asked}
     position = 0
     for match in BEGIN.finditer(text):
         name, end_marker = match[1], f"<!-- end generated: {match[1]} -->"
@@ -207,7 +236,7 @@ def blocks(file: Path, recorded: list[Machine]) -> Iterator[tuple[str, str, str]
     yield "", text[position:], text[position:]
 
 
-def findings(name: str, recorded: list[Machine]) -> str:
+def sentences(name: str, recorded: list[Machine]) -> str:
     """What an experiment says in sentences, by GPU."""
     lines = []
     for shown in runs_of(name, recorded).values():
@@ -262,17 +291,17 @@ def runs_of(name: str, recorded: list[Machine], source: Source | None = None) ->
 
 
 def in_short(name: str, runs: dict[str, Run]) -> list[str]:
-    """Its few rows, and what became of the claim that they are about."""
-    claims = {gpu: shown.decision(experiment(name).HEADLINE) for gpu, shown in runs.items()}
+    """Its few rows; of several GPUs, with what became of the claim that they are about."""
     table = kernels_by_gpu(name, runs)
     if table:
+        claims = {gpu: run.decision(experiment(name).HEADLINE) for gpu, run in runs.items()}
         table.title += ". Recorded runs. Not measured on this machine."
-        said = ledger.headline_by_gpu(claims)
+        said = headline_by_gpu(claims)
     else:
-        gpu, shown = next(iter(runs.items()))
-        table, said = experiment(name).SHORT_TABLE(shown), ledger.headline(claims[gpu])
-        said += "\n"  # of many words, hence a paragraph of its own
+        shown = next(iter(runs.values()))
+        table = experiment(name).SHORT_TABLE(shown)
         table.title += f". {banner(shown.first)}"
+        return [markdown(table)]
     return [markdown(table), markdown_escape(said[0].upper() + said[1:])]
 
 
@@ -294,28 +323,15 @@ def deciding(recorded: list[Machine], source: Source | None = None) -> list[Mach
 
 def how_claims_went(source: Source, recorded: list[Machine], seen_from: Path) -> str:
     recorded = deciding(recorded, source)
-    what = f"claims of {source.author} ({source.reference})"
     of_gpu = [[d for d in m.decisions if d.source.id == source.id] for m in recorded]
-    if len(recorded) > 1:
-        gpus = ledger.gpu_names([found.evidence for found in recorded])
-        pairs = zip(gpus, map(ledger.counts, of_gpu), strict=True)
-        counted = (
-            f"{count.get(REPRODUCED, 0)} and {count.get(NOT_REPRODUCED, 0)} "
-            f"of {sum(count.values()) - count.get(NOT_TESTED, 0)} tested on {gpu}"
-            for gpu, count in sorted(pairs, key=lambda pair: pair[1].get(NOT_TESTED, 0))
-        )
-        text = f"{len(of_gpu[0])} {what}, reproduced and not: {', '.join(counted)}."
-        path = relative(recorded[0].folder.parent / "README.md", seen_from)
-        every = link("Every claim, table and figure", path)
-        return f"{markdown_escape(text)} {every}.\n"
-    (found,), (decisions,) = recorded, of_gpu
-    links = (
-        link(name, relative(found.folder / name / "README.md", seen_from))
-        for name in found.runs
-        if runs_of(name, recorded, source)
-    )
-    links, path = ", ".join(links), relative(found.folder / "README.md", seen_from)
-    what = markdown_escape(f"{what}, on {found.evidence.newest.gpu}")
-    counted = ledger.count_line(decisions, what)
-    see = f"Every table and figure: {links}; " if links else "See "
-    return f"{counted} {see}{link('every claim', path)}.\n"
+    gpus = ledger.gpu_names([found.evidence for found in recorded])
+    pairs = sorted(zip(gpus, of_gpu, strict=True), key=lambda pair: ledger.waiting_in(pair[1]))
+    (gpu, most), *others = pairs
+    counted = [count_line(most, f"claims on {markdown_escape(gpu)}")]
+    for gpu, decisions in others:
+        measured = sum(d.is_measured for d in decisions)
+        counted.append(f"{measured} were measured on {markdown_escape(gpu)}.")
+    folder = recorded[0].folder
+    path = relative((folder.parent if len(recorded) > 1 else folder) / "README.md", seen_from)
+    whose = markdown_escape(f"{source.author}, {source.reference}")
+    return f"{whose}: {' '.join(counted)} {link('Every claim, table and figure', path)}.\n"

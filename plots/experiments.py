@@ -4,10 +4,10 @@ passes, and what its views.py, where it has such a file or folder, says that the
 It names, each time as a function of a `Run`: TABLES, the functions that make its tables (None where
 there is nothing for one), of which a terminal shows those in ON_TERMINAL; FIGURES, by the file's
 name a caption and the function that draws it; highlights, sentences for the terminal and the page;
-for README SHORT_TABLE, a few rows, with HEADLINE, the claim that they are about; for the first
-screen of the report QUESTION, which it answers, with SUMMARY, the values of a figure by name where
-no claim has them; BRIEF, the rows of one problem that stand beside those of other GPUs. What it
-does not name is as plots/default_view.py has it.
+CLOSING, the table that a terminal ends with; for README SHORT_TABLE, a few rows, with HEADLINE, the
+claim that they are about; for the first screen of the report QUESTION, which it answers, with
+SUMMARY, the values of a figure by name where no claim has them; BRIEF, the rows of one problem that
+stand beside those of other GPUs. What it does not name is as plots/default_view.py has it.
 """
 
 import argparse
@@ -24,7 +24,8 @@ from claims.published import Source, load_sources
 from plots import claim_details, default_view
 from plots.documents import table_files
 from plots.figures import FORMATS, encode, house_style, take_caption
-from plots.ledger import claims_table, count_line, headline
+from plots.ledger import claims_table
+from plots.sentences import count_line, headline
 from records import console, declared
 from records.captions import banner, commit, driver, machine_notes
 from records.code import differing
@@ -201,12 +202,21 @@ def render(args: argparse.Namespace) -> int:
         files[args.output / CLAIM_DETAILS] = details.encode("utf-8")
     write_files(files)
     lines = [headline(run.decision(module.HEADLINE))] if module.HEADLINE else []
-    lines += module.highlights(run)[: None if args.verbose else FINDINGS]
+    lines += in_brief(module.highlights(run), args.verbose)
     lines += closing_lines(run, args.output)
     lines[-1] += "" if args.verbose else " (VERBOSE=1 shows the tables here)"
     shown = [table for table in tables if table.name in module.ON_TERMINAL and args.verbose]
-    console.show(banner(run.first) if run.recorded else "", shown, lines)
+    closing = [module.CLOSING(run)] if module.CLOSING else []
+    console.show(banner(run.first) if run.recorded else "", shown, lines, closing)
     return 0
+
+
+def in_brief(sentences: list[str], verbose: bool) -> list[str]:
+    """The first ones, and how many more there are."""
+    left = len(sentences) - FINDINGS
+    if verbose or left <= 0:
+        return sentences
+    return [*sentences[:FINDINGS], f"And {left} more."]
 
 
 def closing_lines(run: Run, directory: Path) -> list[str]:

@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from claims.rules import VERDICTS
-from plots.ledger import spell
+from plots.sentences import spell
 from records.tables import Noted, Table
 
 # Raw HTML is let through: the pages are our own, and texts of result files are escaped in them.

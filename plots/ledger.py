@@ -1,49 +1,49 @@
 """The ledger: every claim with its verdict and why it has it, as a table for each machine."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from claims import findings
 from claims.evidence import Evidence, machines
 from claims.ledger import Decision, Verdict, decide, verdict_on
 from claims.published import load_sources
-from claims.rules import NOT_TESTABLE, NOT_TESTED, REPRODUCED, VERDICTS
-from plots import claim_details
-from plots.bandwidth import with_interval
+from claims.rules import (
+    NOT_REPRODUCED,
+    NOT_TESTABLE,
+    NOT_TESTED,
+    PREMISE_FALSE,
+    REPRODUCED,
+    UNDECIDED,
+)
+from plots import claim_details, forest
 from plots.documents import table_files
+from plots.sentences import (
+    count_line,
+    counted_in,
+    listed,
+    quoted,
+    spell,
+    value_range,
+)
 from records import console
 from records.captions import banner, machine
 from records.code import unknown_note
 from records.output import write_files
 from records.printable import printable
-from records.stats import INTERVAL_NOTE, Estimate
-from records.tables import NONE, WORDS, Column, Noted, Origin, Table, Values, in_unit, rounded
+from records.results import Record, Results
+from records.tables import NONE, WORDS, Column, Noted, Origin, Table, Values, in_unit
 
 COLUMNS = [
     Column("claim", "claim", **WORDS),
-    Column("verdict, and why", "verdict", **WORDS),
+    Column("verdict", "verdict", **WORDS),
     Column("source", "source", wrap=9),
     Column("ours", "ours", wrap=9),
-    Column("difference", "difference", wrap=10),
+    Column("why", "why", **WORDS),
 ]
-SEVERAL = 2  # reasons that are given in full, the first and the last
-
-
-def spell(verdict: str) -> str:
-    return verdict.replace("_", " ") + " yet" * (verdict == NOT_TESTED)
-
-
-def counts(decisions: Sequence[Decision]) -> dict[str, int]:
-    """How many claims have each verdict that one has."""
-    found = [d.verdict for d in decisions]
-    return {v: found.count(v) for v in (REPRODUCED, *VERDICTS[:-1]) if v in found}
-
-
-def count_line(decisions: Sequence[Decision], what: str = "claims") -> str:
-    """'35 claims: 5 reproduced, 4 not reproduced, ...'"""
-    parts = (f"{count} {spell(verdict)}" for verdict, count in counts(decisions).items())
-    return f"{len(decisions)} {what}: {', '.join(parts)}."
+MOST_WORDS = 25  # of a row
 
 
 def claims_table(
@@ -60,144 +60,67 @@ def claims_table(
     data = [csv_row(d, v, seen_from) for d in decisions for v in d.verdicts]
     notes = [count_line(decisions)]
     notes += [f"Waiting for {command}: {', '.join(ids)}." for command, ids in waiting.items()]
-    sources = {d.source.id: d.source for d in decisions}.values()
-    notes += [f"{note.about}: {note.text}" for source in sources for note in source.notes]
     notes.append(
-        f"Over several cells: the range of their values. {INTERVAL_NOTE} What decided each claim, "
-        "with its rows, is behind its name."
+        "Over several cells: the range of those that decide. The primary reading of a source "
+        "decides. Other readings, intervals, rows and notes: the page that a claim's name links to."
     )
     notes += unknown_note(k for d in decisions for v in d.verdicts for k in v.of_unknown_code)
     return Table(name, title, COLUMNS, rows, notes, data=data)
 
 
 def claim_row(d: Decision, details: str) -> Values:
-    """What the claim says, and in two sentences what became of it."""
-    readings = [found for found in d.readings.values() if verdict_on(found) == d.verdict]
-    counted = [v for verdicts in readings for v in counted_in(verdicts)]
-    unit = next((v.comparison.unit for v in counted if v.comparison.unit), "")
-    counted = [v for v in counted if v.comparison.unit == unit]  # the first of several
-    ours = value_range([v.ours for v in counted], unit, in_unit(unit)) if unit else NONE
-    if len(counted) == 1 and counted[0].interval:
-        ours += " ({}-{})".format(*map(in_unit(unit), counted[0].interval))
-    here = [] if d.verdict == NOT_TESTABLE else [v.difference_percent for v in counted]
-    text, anchor = f"{d.claim.id}: {d.claim.text}", claim_details.anchor(d)
-    # 'Reproduced in 28 of 28 cells: ... What the author should know besides.'
-    sentence, remark = verdict_sentence(d), f" {d.claim.remark}." * bool(d.claim.remark)
-    return {
+    """One line: what the claim says, the verdict, two numbers, or why where they do not show it."""
+    counted = [v for v in counted_in(d.primary) if not v.awaits] or counted_in(d.primary)
+    decisive = [v for v in counted if v.verdict == d.verdict] or counted
+    unit = next((v.comparison.unit for v in decisive if v.comparison.unit), "")
+    decisive = [v for v in decisive if v.comparison.unit == unit]  # the first of several
+    ours = value_range([v.ours for v in decisive], unit, in_unit(unit)) if unit else NONE
+    is_false = d.verdict == PREMISE_FALSE  # of which the reason says more than numbers
+    row: Values = {
         "_under": f"{d.source.author}: {d.source.title} ({d.source.reference})",
-        "claim": Noted(d.claim.id, text=text, link=details, anchor=anchor),
-        "verdict": f"{sentence[0].upper()}{sentence[1:]}.{remark}",
-        "source": value_range([v.cell.value for v in counted], unit, quoted),
-        "ours": ours,
-        "difference": value_range(here, "%", "{:+.1f}".format),
+        "claim": Noted(
+            d.claim.id, text=d.claim.in_short, link=details, anchor=claim_details.anchor(d)
+        ),
+        "verdict": spell(d.verdict) if is_false else verdict_in_brief(d),
+        "source": value_range([v.cell.value for v in decisive], unit, quoted),
+        "ours": NONE if is_false and d.primary[0].cell.value is None else ours,
     }
+    left = MOST_WORDS - sum(len(str(plain_text(value)).split()) for value in list(row.values())[1:])
+    is_clear = d.verdict == REPRODUCED and ours != NONE
+    fitting = (v.why for v in decisive if len(v.why.split()) <= left)
+    return row | {"why": "" if is_clear else next(fitting, "")}
 
 
-def counted_in(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Those that this GPU can show, if there are any: they make the verdict."""
-    return [v for v in verdicts if not v.elsewhere] or list(verdicts)
+def plain_text(value: object) -> object:
+    return value.text if isinstance(value, Noted) else value
 
 
-def headline(d: Decision) -> str:
-    """What is claimed, and what became of it."""
-    return f"{d.claim.text}: {verdict_sentence(d)}."
-
-
-def headline_by_gpu(found: Mapping[str, Decision]) -> str:
-    """The same of several GPUs, without the reasons."""
-    gpus: dict[str, list[str]] = {}
-    for gpu, d in found.items():
-        gpus.setdefault(spell(d.verdict), []).append(gpu)
-    said = "; ".join(f"{verdict} on {listed(names)}" for verdict, names in gpus.items())
-    return f"{next(iter(found.values())).claim.text}: {said}."
-
-
-def verdict_sentence(d: Decision) -> str:
-    """The verdict in every reading of the claim, and why; without a full stop."""
-    said: dict[str, str] = {}  # what became of it -> the readings of which that holds
-    # Those that have the claim's verdict come first.
-    by_favour = sorted(d.readings.items(), key=lambda found: verdict_on(found[1]) != d.verdict)
-    for reading, verdicts in by_favour:
-        text = reading_in_short(verdicts)
-        said[text] = said.get(text, "") + f", read as {reading}" * bool(reading)
-    if len(said) == 1 and len(d.readings) > 1:
-        said = dict.fromkeys(said, ", read either way")
-    return "; ".join(text.replace(READ_AS, readings) for text, readings in said.items())
-
-
-READ_AS = "{read as}"  # in what is said of a reading, until it is known of which
-
-
-def reading_in_short(verdicts: Sequence[Verdict]) -> str:
-    """'reproduced in 28 of 28 cells, read as tiles of 512 bytes: -4.0 to +4.7 % from ...'"""
-    counted, verdict = counted_in(verdicts), verdict_on(verdicts)
-    order = [verdict, *(v for v in (REPRODUCED, *VERDICTS[:-1]) if v != verdict)]
-    parts, left, known = [], len(counted), ""
-    for found in order:
-        cells = [v for v in counted if v.verdict == found]
-        if not cells:
-            continue
-        text = spell(found)
-        if len(cells) == left < len(counted):
-            text += " in the other" + f" {left}" * (left > 1)
-        elif len(counted) > 1:
-            text += f" in {len(cells)} of {len(counted)} cells"
-        text += READ_AS * (found == verdict)
-        why = "; ".join(whys(cells)) if found != NOT_TESTED or found == verdict else ""
-        parts.append(f"{text}: {why}" if why and why != known else text)
-        left, known = left - len(cells), why
-    return "; ".join(parts)
-
-
-def whys(cells: Sequence[Verdict]) -> Iterator[str]:
-    """The reasons of cells with one verdict; of many numbers, how far they are off."""
-    gpus = list(dict.fromkeys(v.cell.gpu for v in cells))
-    if len(cells) > 1 and all(v.elsewhere and not v.awaits for v in cells):
-        such = "such a GPU" if len(gpus) == 1 else "such GPUs"
-        yield f"numbers of the source's {listed(gpus)}, which only {such} can show"
-        return
-    texts = list(dict.fromkeys(v.why for v in cells))
-    differences = [v.difference_percent for v in cells if v.difference_percent is not None]
-    if len(texts) > SEVERAL and len(differences) == len(cells) and not cells[0].elsewhere:
-        yield f"{value_range(differences, '%', '{:+.1f}'.format)} from the source's values"
-        return
-    yield from dict.fromkeys((texts[0], texts[-1]))
-    if len(texts) > SEVERAL:
-        yield f"and {len(texts) - SEVERAL} more"
-
-
-def listed(names: Sequence[str]) -> str:
-    """'T4, L4 and A100'"""
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
-def quoted(value: float) -> str:
-    """A source's number: 64 remains 64."""
-    return f"{value:.0f}" if value == int(value) else rounded(value)
-
-
-def value_range(values: Sequence[float | None], unit: str, show: Callable[[float], str]) -> str:
-    """'2.03 to 2.20 x', or one value where the two ends look the same."""
-    known = [value for value in values if value is not None]
-    ends = dict.fromkeys(show(end) for end in (min(known), max(known))) if known else {}
-    return f"{' to '.join(ends)} {unit}".rstrip() if ends else NONE
-
-
-def ours_text(v: Verdict, show: Callable[[float], str]) -> str:
-    """'2.11 (2.11-2.12)', without the interval where there is none."""
-    if v.ours is None:
-        return NONE
-    return with_interval(Estimate(v.ours, *v.interval), show) if v.interval else show(v.ours)
+def verdict_in_brief(d: Decision) -> str:
+    """'not reproduced (3 of 28 cells)'; of a claim that was measured in part, that part."""
+    counted = counted_in(d.primary)
+    if all(v.elsewhere and not v.awaits for v in d.primary):
+        gpus = listed(list(dict.fromkeys(v.cell.gpu for v in d.primary)))
+        return f"{spell(d.verdict)} (only on {gpus})"
+    measured = [v for v in counted if v.verdict != NOT_TESTED]
+    if d.verdict == NOT_TESTED and measured:
+        of = f"{len(measured)} of {len(counted)} cells"
+        return f"{spell(d.verdict)} ({of} {spell(verdict_on(measured))})"
+    cells = [v for v in counted if v.verdict == d.verdict]
+    share = f" ({len(cells)} of {len(counted)} cells)" * (0 < len(cells) < len(counted))
+    return spell(d.verdict) + share
 
 
 def csv_row(d: Decision, v: Verdict, seen_from: Path) -> Values:
     claim, test, (low, high) = d.claim, v.comparison, v.interval or (None, None)
     found: Values = {"source": d.source.id, "claim": claim.id, "section": claim.section}
     found |= {"text": claim.text, "remark": claim.remark, "reading": test.reading}
+    (reading,) = (r for r in claim.readings if r.name == test.reading)
+    found |= {"primary": reading is claim.readings[0], "reading_added": reading.added}
     found |= {"cell": v.cell.text, "direction": test.direction, "scope": test.scope}
     found |= {"only_on": v.cell.gpu, "unit": test.unit}
     found |= {"source_value": v.cell.value, "our_value": v.ours, "our_low": low, "our_high": high}
     found |= {"difference_percent": v.difference_percent, "reproduced_if": v.criterion}
+    found |= {"predicted": v.predicted and v.predicted.value}
     found |= {"verdict": v.verdict, "claim_verdict": d.verdict, "reason": v.reason}
     files = dict.fromkeys(
         printable(claim_details.relative(file, seen_from)) for file, _ in v.evidence
@@ -207,18 +130,46 @@ def csv_row(d: Decision, v: Verdict, seen_from: Path) -> Values:
     return found | {"command": d.command} | last
 
 
+def waiting_in(decisions: Sequence[Decision]) -> int:
+    """How many claims are not tested yet."""
+    return sum(d.verdict == NOT_TESTED for d in decisions)
+
+
 def machine_table(evidence: Evidence, name: str, details: str, seen_from: Path) -> Table:
-    """The ledger of one machine, with where its numbers come from."""
-    newest = evidence.newest
-    gpu = newest.gpu if newest else "this machine: nothing yet"
+    """The ledger of one machine, with where the numbers in it come from."""
+    decisions = decide(evidence, load_sources())
+    gpu = evidence.newest.gpu if evidence.newest else "this machine: nothing yet"
     title = f"Every claim, and what was measured on {gpu}"
-    table = claims_table(name, title, decide(evidence, load_sources()), details, seen_from)
-    table.banner = banner(newest) if newest and evidence.folder else ""
-    passes: dict[str, list[str]] = {}
-    for r in evidence.results.values():
-        passes.setdefault("; ".join(machine(r)), []).append(f"{r.experiment}/{r.pass_name}")
-    table.provenance = [Origin(f"{', '.join(names)}: {text}") for text, names in passes.items()]
+    table = claims_table(name, title, decisions, details, seen_from)
+    used = used_by(evidence, decisions)
+    table.banner = banner(*(r for r, _ in used)) if used and evidence.folder else ""
+    table.provenance = origins(used)
     return table
+
+
+Used = list[tuple[Results, list[Record]]]
+
+
+def used_by(evidence: Evidence, decisions: Sequence[Decision]) -> Used:
+    """The machine's files that decide claims, and their rows that do."""
+    keys: dict[Path, set[str]] = {}
+    for d in decisions:
+        for v in d.verdicts:
+            for file, key in v.evidence:
+                keys.setdefault(file, set()).add(key)
+    ran = (r for r in evidence.results.values() if r.gpu and r.file in keys)
+    return [(r, [row for row in r.records if row.key in keys[r.file]]) for r in ran]
+
+
+def origins(used: Used) -> list[Origin]:
+    """Date, commit, clocks and throttling of exactly these rows' files, those with the same text
+    together.
+    """
+    passes: dict[str, list[str]] = {}
+    for r, rows in used:
+        name = f"{len(rows)} row{'s' * (len(rows) != 1)} of {r.experiment}/{r.pass_name}"
+        passes.setdefault("; ".join(machine(r, rows)), []).append(name)
+    return [Origin(f"{', '.join(names)}: {text}") for text, names in passes.items()]
 
 
 def gpu_names(machines: Sequence[Evidence]) -> list[str]:
@@ -244,7 +195,7 @@ def ledger_by_gpu(
     rows: list[Values] = []
     for found in zip(*ledgers, strict=True):
         beside = [claim_row(d, page) for d, page in zip(found, details, strict=True)]
-        cells = [on_gpu(d, row) for d, row in zip(found, beside, strict=True)]
+        cells = map(on_gpu, beside)
         row = beside[0] | {"claim": Noted(found[0].claim.id, text=beside[0]["claim"].text)}
         rows.append(row | {f"on {gpu}": cell for gpu, cell in zip(gpus, cells, strict=True)})
     data = [
@@ -257,9 +208,10 @@ def ledger_by_gpu(
         count_line(found, f"claims on {gpu}") for gpu, found in zip(gpus, ledgers, strict=True)
     ]
     notes.append("Each verdict with what was measured here, as a range over several cells.")
-    origins = [Origin("; ".join(machine(m.newest))) for m in machines if m.newest]
     title = "Every claim on every GPU"
-    table = Table("claims-by-gpu", title, columns, rows, notes, origins, data)
+    pairs = list(zip(machines, ledgers, strict=True))
+    said = [origin for m, decisions in pairs for origin in origins(used_by(m, decisions))]
+    table = Table("claims-by-gpu", title, columns, rows, notes, said, data)
     table.banner = recorded_banner(machines)
     return table
 
@@ -273,19 +225,53 @@ def recorded_banner(machines: Sequence[Evidence]) -> str:
     return f"Recorded runs of {listed(recorded)}. Not measured on this machine."
 
 
-def on_gpu(d: Decision, row: Values) -> Noted:
-    """'reproduced: 2.03 to 2.20 x'; where only other GPUs can show it, which."""
-    text = spell(d.verdict)
-    if row["ours"] != NONE and d.verdict != NOT_TESTED:
-        text += f": {row['ours']}"
-    if all(v.elsewhere and not v.awaits for v in d.verdicts):
-        text = f"only on {listed(list(dict.fromkeys(v.cell.gpu for v in d.verdicts)))}"
-    return replace(row["claim"], value=d.verdict, text=text)
+def on_gpu(row: Values) -> Noted:
+    """'reproduced: 2.03 to 2.20 x'."""
+    hidden = "only on" in row["verdict"] or row["verdict"] == spell(NOT_TESTED)
+    known = row["ours"] != NONE and not hidden
+    text = row["verdict"] + f": {row['ours']}" * known
+    return replace(row["claim"], text=text)
+
+
+SHOWN = (NOT_REPRODUCED, PREMISE_FALSE, UNDECIDED)  # verdicts with a row on the terminal
+
+
+def brief_table(gpu: str, decisions: Sequence[Decision]) -> Table:
+    """What is not as the sources say, or not known to be, for the terminal."""
+    columns = [Column("claim", "id", **WORDS), Column("verdict", "verdict", **WORDS)]
+    columns.append(Column("what was found", "found", **WORDS))
+    rows = [
+        {"_under": d.source.author, "id": d.claim.id, "verdict": spell(d.verdict)}
+        | {"found": found_in_short(claim_row(d, ""))}
+        for d in decisions
+        if d.verdict in SHOWN
+    ]
+    return Table("brief", f"Not reproduced on {gpu}, or undecided", columns, rows)
+
+
+def found_in_short(row: Values) -> str:
+    """'1.07 x in the source, 1.00 x here', or why where there are no two numbers."""
+    if NONE not in (row["source"], row["ours"]):
+        return f"{row['source']} in the source, {row['ours']} here"
+    return row["why"] or f"{row['ours']} here"
+
+
+def other_lines(gpu: str, decisions: Sequence[Decision]) -> Iterator[str]:
+    """The claims with the other verdicts, by name."""
+    yield count_line(decisions, f"claims on {gpu}")
+    for verdict in (REPRODUCED, NOT_TESTABLE):
+        if names := [d.claim.id for d in decisions if d.verdict == verdict]:
+            yield f"{spell(verdict).capitalize()}: {', '.join(names)}."
+    waiting = Counter(d.command for d in decisions if d.verdict == NOT_TESTED)
+    if waiting:
+        commands = (f"{command} ({count})" for command, count in waiting.most_common())
+        yield f"Not tested yet, by the command that will: {', '.join(commands)}."
 
 
 def run(args: argparse.Namespace) -> int:
-    """One table per machine, and where there are several, one of all, which is then shown; a
-    recorded machine's has the name of its folder.
+    """The findings and, of the machine with the most that was measured, what is not reproduced. To
+    files: one table per machine, and where there are several, one of all; a recorded machine's has
+    the name of its folder.
     """
     found = machines(args.results) or [Evidence({})]
     ledgers = [decide(evidence, load_sources()) for evidence in found]
@@ -301,12 +287,15 @@ def run(args: argparse.Namespace) -> int:
         numbers_of_it.banner = tables[-1].banner
         tables.append(numbers_of_it)
         pages[details] = claim_details.page(decisions, args.output).encode("utf-8")
-    shown = tables[0]
     if len(found) > 1:
-        shown = ledger_by_gpu(found, ledgers, [page.name for page in pages], args.output)
-        tables.append(shown)
-    write_files(table_files(tables, args.output) | pages)
-    place = printable(str(args.output))
-    lines = [f"What decided each, and all published numbers beside ours: {place}/"]
-    console.show(shown.banner, [shown], lines)
+        tables.append(ledger_by_gpu(found, ledgers, [page.name for page in pages], args.output))
+    figures = {args.output / "claims.png": forest.png(gpu_names(found), ledgers)}
+    write_files(table_files(tables, args.output) | pages | figures)
+    gpus = gpu_names(found)
+    most = max(range(len(found)), key=lambda i: sum(d.is_measured for d in ledgers[i]))
+    said = [*findings.lines(findings.findings(found[most], ledgers[most]))]
+    said += [line for gpu, ds in zip(gpus, ledgers, strict=True) for line in other_lines(gpu, ds)]
+    said.append(f"What decided each, and all published numbers beside ours: {args.output}/")
+    shown = brief_table(gpus[most], ledgers[most])
+    console.show(recorded_banner(found), [], list(map(printable, said)), [shown])
     return 0

@@ -20,7 +20,7 @@ from plots.document import Machine, heading, machine_of, tables_by_gpu
 from plots.experiments import Run, all_tables, experiment
 from plots.figures import house_style, take_caption
 from plots.html import Links, markdown_html, table_html, templates
-from plots.ledger import counts, spell
+from plots.sentences import counts, spell
 from plots.summary import TIMES, claim_figure, deciding, ranges_figure
 from plots.svg import Sheet, dark_theme, inline
 from records import captions

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from claims.ledger import Decision, Verdict, verdict_on
+from claims.ledger import Decision, Verdict
 from plots import figures as draw
-from plots.ledger import counted_in
+from plots.sentences import counted_in
 from records.tables import rounded
 
 TIMES = "x"  # the unit of ratios, which are told from 1
@@ -15,9 +15,8 @@ ROW_INCHES = 0.3
 
 
 def deciding(d: Decision) -> list[Verdict]:
-    """The cells of the reading that gives the verdict."""
-    reading = next(found for found in d.readings.values() if verdict_on(found) == d.verdict)
-    return counted_in(reading)
+    """The cells of the primary reading, which decides."""
+    return counted_in(d.primary)
 
 
 def claim_figure(by_gpu: Mapping[str, Decision]) -> Figure:

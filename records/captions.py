@@ -43,11 +43,11 @@ def span(values: Sequence[float]) -> str:
     return "-".join(dict.fromkeys(f"{end:.0f}" for end in (min(values), max(values))))
 
 
-def clocks(results: Results) -> str:
-    """The clock policy and what was seen of it."""
+def clocks(results: Results, rows: Sequence[Record] = ()) -> str:
+    """The clock policy and what was seen of it, by the rows that are shown, or else by all."""
     found = results.provenance["clocks"]
     # Beside the rows' own batches where there are probes: NVML's range holds idle times as well.
-    seen = [r.sm_mhz for r in results.records if r.sm_mhz is not None]
+    seen = [r.sm_mhz for r in rows or results.records if r.sm_mhz is not None]
     seen = seen or [found["sm_mhz"][end] for end in ("min", "max") if found["sm_mhz"]]
     if found["policy"] != "locked":
         sm = f"SM {span(seen)} MHz seen" if seen else "SM clock not known (no NVML)"
@@ -82,15 +82,15 @@ def driver(results: Results) -> str:
     return "driver not known" if version is None else f"driver {version}"
 
 
-def machine(results: Results) -> list[str]:
-    """The parts of the sentence on the machine."""
+def machine(results: Results, rows: Sequence[Record] = ()) -> list[str]:
+    """The parts of the sentence on the machine; `rows`: those that are shown, where not all are."""
     if results.gpu is None:
         build = results.provenance["build"]
         compiled = f"compiled by nvcc {build['nvcc']} for {build['architectures']}, not run"
         return [compiled, date(results), f"commit {commit(results)}"]
     return [
         f"{results.gpu}, {driver(results)}, CUDA {results.provenance['gpu']['cuda_runtime']}",
-        clocks(results),
+        clocks(results, rows),
         throttling(results),
         date(results),
         f"commit {commit(results)}",

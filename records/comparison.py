@@ -18,12 +18,10 @@ from scipy import stats
 from records.code import differing
 from records.json_files import ROOT, Schema
 from records.results import COPY, KERNEL_TIME, WRONG, Metric, Record, Results
-from records.stats import Estimate
+from records.stats import FALSE_SHARE, LogMean
 
 RUN_TO_RUN = ROOT / "data/run_to_run.json"
 SCHEMA = Schema("run_to_run.schema.json")
-CONFIDENCE = 0.95  # of each interval
-FALSE_SHARE = 0.01  # of all verdicts "slower" and "faster" of a comparison, at most, on average
 THRESHOLD_PERCENT = 1.0
 SLOWER, FASTER, SAME, UNDECIDED = VERDICTS = ("slower", "faster", "no difference", "undecided")
 CLASSES_US = (0, 5, 10, 20, 50, 100, 1000)
@@ -118,6 +116,11 @@ class SpreadClass(NamedTuple):
     rows: int  # that it was estimated from
 
 
+def in_class(classes: Sequence[SpreadClass], us: float) -> SpreadClass:
+    """In place of a class that was not recorded, the next shorter times, which differ more."""
+    return classes[max(0, bisect([c.from_us for c in classes], us) - 1)]
+
+
 Spread = dict[str, list[SpreadClass]]  # by kind of time, the shortest first
 Shared = dict[str, float]  # by kind of time, a correlation
 
@@ -194,40 +197,6 @@ def percent_of(variances: Sequence[tuple[float, int]]) -> float:
     return round(100 * math.sqrt(max(0, variance)), 3)
 
 
-@dataclass(frozen=True)
-class Mean:
-    """A mean of logarithms, or a difference of two; `parts` of its variance, each with its degrees
-    of freedom.
-    """
-
-    value: float
-    parts: tuple[tuple[float, float], ...]
-
-    def over(self, other: "Mean") -> "Mean":
-        return Mean(self.value - other.value, self.parts + other.parts)
-
-    @property
-    def error(self) -> float:
-        return math.sqrt(sum(variance for variance, _ in self.parts)) or 1e-9  # all samples equal
-
-    @property
-    def freedom(self) -> float:
-        """Welch and Satterthwaite's effective degrees of freedom (JCGM 100:2008, G.4)."""
-        known = sum(variance**2 / freedom for variance, freedom in self.parts)
-        return self.error**4 / known if known else math.inf
-
-    @cached_property
-    def ratio(self) -> Estimate:
-        reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom)) * self.error
-        ends = (self.value, self.value - reach, self.value + reach)
-        return Estimate(*map(math.exp, ends))
-
-    def chance(self, margin: float) -> float:
-        """P of a mean so far from 0 or farther, were the true one no farther than `margin`."""
-        ends = np.array([abs(self.value) - margin, abs(self.value) + margin])
-        return min(1.0, float(stats.t.sf(ends / self.error, self.freedom).sum()))
-
-
 class NotComparable(Exception):
     """Both sides have the row, but no interval can be given; the text says why."""
 
@@ -237,16 +206,15 @@ def usual(time: Time, spread: Spread) -> float:
     classes = spread.get(time.kind)
     if not classes:
         raise NotComparable(f"no repetitions of {time.kind} are recorded")
-    # In place of a class that was not recorded, the next shorter times, which differ more.
-    return classes[max(0, bisect([c.from_us for c in classes], time.us) - 1)].percent / 100
+    return in_class(classes, time.us).percent / 100
 
 
-def mean_of(time: Time, spread: Spread) -> Mean:
+def mean_of(time: Time, spread: Spread) -> LogMean:
     between = usual(time, spread)
     if time.variance is None:
         raise NotComparable("a single sample")
     within = (time.variance, len(time.metric.samples) - 1)
-    return Mean(time.mean, (within, (between**2, math.inf)))
+    return LogMean(time.mean, (within, (between**2, math.inf)))
 
 
 @dataclass
@@ -256,7 +224,7 @@ class Pair:
     key: Key
     a: Time
     b: Time
-    mean: Mean | None = None  # of B over A
+    mean: LogMean | None = None  # of B over A
     missing: str = ""  # why there is none
     verdict: str = UNDECIDED
     copy: "Pair | None" = None  # that the row is over
@@ -306,7 +274,7 @@ def compare(a: Times, b: Times, spread: Spread, threshold_percent: float) -> lis
     return rows
 
 
-def difference(pair: Pair | None, spread: Spread) -> Mean:
+def difference(pair: Pair | None, spread: Spread) -> LogMean:
     if pair is None:
         raise NotComparable("no copy was measured on both GPUs")
     return mean_of(pair.b, spread).over(mean_of(pair.a, spread))
@@ -318,7 +286,7 @@ class Pool:
 
     kernel: tuple[str, ...]  # experiment, pass, GPU, kernel, metric
     pairs: list[Pair]
-    mean: Mean
+    mean: LogMean
     verdict: str = UNDECIDED
 
     @property
@@ -346,7 +314,7 @@ def pools(
     return found
 
 
-def pooled(pairs: Sequence[Pair], spread: Spread, shared: Shared) -> Mean:
+def pooled(pairs: Sequence[Pair], spread: Spread, shared: Shared) -> LogMean:
     """The mean of their ratios, weighted by the inverse of their variances. A row's deviation
     between runs has a part that all of a kernel's rows have in common, which no number of rows
     makes smaller, and one of its own.
@@ -359,7 +327,8 @@ def pooled(pairs: Sequence[Pair], spread: Spread, shared: Shared) -> Mean:
         for side, time in zip(sides, [pair.a, pair.b, *copy], strict=False):
             side.append((time, float(weight)))
     parts = [part for side in sides for part in parts_of(side, spread, shared)]
-    return Mean(sum(w * pair.mean.value for w, pair in zip(weights, pairs, strict=True)), (*parts,))
+    value = sum(w * pair.mean.value for w, pair in zip(weights, pairs, strict=True))
+    return LogMean(value, tuple(parts))
 
 
 def parts_of(

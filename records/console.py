@@ -15,8 +15,10 @@ GAP = "  "
 NARROWEST = 8
 
 
-def show(banner: str, tables: Sequence[Table], lines: Sequence[str] = ()) -> None:
-    """Prints them, in the width of the terminal; of a recorded run, `banner` says so."""
+def show(
+    banner: str, tables: Sequence[Table], lines: Sequence[str] = (), closing: Sequence[Table] = ()
+) -> None:
+    """Prints them in this order, as wide as the terminal; of a recorded run, `banner` says so."""
     width = WIDTH
     if sys.stdout.isatty():
         columns = os.get_terminal_size(sys.stdout.fileno()).columns
@@ -26,6 +28,7 @@ def show(banner: str, tables: Sequence[Table], lines: Sequence[str] = ()) -> Non
     if lines:
         wrapped = [part for line in lines for part in wrap(line, width, indent="  ")]
         parts.append("\n".join(wrapped) + "\n")
+    parts += [render(table, width) for table in closing]
     try:
         print("\n".join(parts), end="", flush=True)
     except BrokenPipeError:  # its reader has seen enough; what was found stays

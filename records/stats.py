@@ -2,20 +2,24 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
+from scipy import stats
 
 # Below this many samples the quartiles of two equal things fail to overlap too often (a third of
 # the time at 3), so the whole range is the interval.
 MIN_FOR_QUARTILES = 5
 INTERVAL_NOTE = f"Interval: quartiles, or the whole range below {MIN_FOR_QUARTILES} samples."
 
-# What a ratio or a share of one run may differ by from that of another, beyond their intervals: in
-# six recorded runs of Table II on H200s, the ratios of its claims by up to 0.9 %, the baseline's
-# shares by 1.6 %. A published value's bound that lies so near is undecided (a guard band, as in
-# JCGM 106:2012, 8.3).
+# Expanded uncertainty (k = 2) between runs of what no repetitions are recorded of: in six recorded
+# runs of Table II on H200s, the baseline's shares differ by up to 1.6 %; in six of the counters,
+# rates and bytes by up to 1.6 %. A published value's bound that lies so near is undecided (a guard
+# band, as in JCGM 106:2012, 8.3).
 SPREAD_PERCENT = 2.0
+CONFIDENCE = 0.95  # of intervals of ratios of times: k = 2
+FALSE_SHARE = 0.01  # of wrong verdicts on equal kernels, at most, over all cells of a claim
 
 
 @dataclass(frozen=True)
@@ -44,12 +48,71 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class LogMean:
+    """A mean of logarithms, or a difference of two; `parts` of its variance, each with its degrees
+    of freedom.
+    """
+
+    value: float
+    parts: tuple[tuple[float, float], ...]
+
+    def over(self, other: "LogMean") -> "LogMean":
+        return LogMean(self.value - other.value, self.parts + other.parts)
+
+    def with_part(self, percent: float, freedom: float = math.inf) -> "LogMean":
+        """Also uncertain by a standard deviation of so much."""
+        return LogMean(self.value, (*self.parts, ((percent / 100) ** 2, freedom)))
+
+    @property
+    def error(self) -> float:
+        return math.sqrt(sum(variance for variance, _ in self.parts)) or 1e-9  # all samples equal
+
+    @property
+    def freedom(self) -> float:
+        """Welch and Satterthwaite's effective degrees of freedom (JCGM 100:2008, G.4)."""
+        known = sum(variance**2 / freedom for variance, freedom in self.parts)
+        return self.error**4 / known if known else math.inf
+
+    def interval(self, confidence: float = CONFIDENCE) -> "Estimate":
+        """Of the ratio, whose logarithm this is."""
+        reach = float(stats.t.ppf((1 + confidence) / 2, self.freedom)) * self.error
+        ends = (self.value, self.value - reach, self.value + reach)
+        return Estimate(*map(math.exp, ends), log=self)
+
+    @cached_property
+    def ratio(self) -> "Estimate":
+        return self.interval()
+
+    def chance(self, margin: float) -> float:
+        """P of a mean so far from 0 or farther, were the true one no farther than `margin`."""
+        ends = np.array([abs(self.value) - margin, abs(self.value) + margin])
+        return min(1.0, float(stats.t.sf(ends / self.error, self.freedom).sum()))
+
+
+def log_mean(samples: Sequence[float]) -> LogMean:
+    """Of positive samples; of a single one, nothing is known of the variance."""
+    logs = np.log(samples)
+    within = ((float(logs.var(ddof=1)) / len(logs), len(logs) - 1),) if len(logs) > 1 else ()
+    return LogMean(float(logs.mean()), within)
+
+
+@dataclass(frozen=True)
 class Estimate:
-    """A value with the two ends of its interval."""
+    """A value with the two ends of its interval; of a ratio of times, the logarithm that they come
+    from.
+    """
 
     value: float
     low: float
     high: float
+    log: LogMean | None = field(default=None, compare=False, repr=False)
+
+    def deciding(self, cells: int = 1) -> "Estimate":
+        """The interval that decides against one of several cells, so that over all of them together
+        equal kernels get a wrong verdict in FALSE_SHARE of all cases; without a logarithm, itself.
+        Where all cells have to hold, each is decided as if it were alone.
+        """
+        return self.log.interval(1 - FALSE_SHARE / cells) if self.log else self
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -83,9 +146,15 @@ def ratio(over: Summary, under: Summary) -> Estimate:
 
 
 def mean(found: Sequence[Estimate]) -> Estimate:
-    """Mean of the values, and of the ends of their intervals."""
+    """Mean of the values, and of the ends of their intervals, as if all erred in one direction."""
     columns = zip(*((e.value, e.low, e.high) for e in found), strict=True)
-    return Estimate(*(sum(column) / len(found) for column in columns))
+    value, low, high = (sum(column) / len(found) for column in columns)
+    logs = [e.log for e in found]
+    if None in logs or value <= 0:
+        return Estimate(value, low, high)
+    error = sum(log.error for log in logs) / len(logs)
+    together = LogMean(math.log(value), ((error**2, min(log.freedom for log in logs)),))
+    return Estimate(value, low, high, together)
 
 
 def pool(found: Sequence[Estimate]) -> Estimate:

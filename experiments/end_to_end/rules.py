@@ -1,20 +1,28 @@
 """Rules of one claim alone, for the claims that experiment end_to_end decides; Amdahl's law."""
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
 
-from claims import rules
+from claims import rules, uncertainty
 from claims.evidence import Case, NotTestable, NotTested
 from claims.published import Source
-from claims.rules import WITHIN, Finding, Ours, reproduced_if, rule, side_of
+from claims.rules import WITHIN, Finding, Ours, rule
+from experiments.counters.rules.occupancy import issue_ns_per_weight
 from experiments.end_to_end.protocol import EAGER, PROFILE, STEP_TIME, WALL_TIME
 from records import stats
 from records.results import KERNEL_TIME, Record
 from records.stats import Estimate, Summary
 
+TIMING = "timing"  # the pass with latencies
+NOTHING = "nothing was dequantized"  # why the pass profile has no time of a dequantization
+COUNTERS = "counters/nf4_counters"  # the pass in which instructions are counted
+LAYER = {"rows": 25600, "columns": 5120}  # of Qwen3-32B
+INSTALLED = "as installed"  # the lineage of bitsandbytes' own row
 VERSIONS = {"torch": "pytorch", "bitsandbytes": "bitsandbytes"}  # and the source's facts of them
 KERNEL_SPEEDUP = "table2"  # the source's table of the kernel's speed-ups
 
@@ -44,10 +52,15 @@ def times_in(way: str) -> tuple[str, str]:
 def dequantization(case: Case, kernel: str, at: dict) -> tuple[Summary, Summary]:
     """Its time, and the whole one of a run with the same prompts and tokens."""
     whole, part = times_in(at.get("way", EAGER))
+    profiled, timed = dequantization_rows(case, kernel, at)
+    return profiled.summary_of(part), timed.summary_of(whole)
+
+
+def dequantization_rows(case: Case, kernel: str, at: dict) -> tuple[Record, Record]:
+    whole, part = times_in(at.get("way", EAGER))
     timed = case.measured(kernel, whole, at)
     same = at | {name: timed.problem[name] for name in ("tokens", "prompts")}
-    profiled = case.measured(kernel, part, same, PROFILE)
-    return profiled.summary_of(part), timed.summary_of(whole)
+    return case.measured(kernel, part, same, PROFILE), timed
 
 
 @rule(WITHIN)
@@ -63,7 +76,15 @@ def total_latency(case: Case, *, kernel: str) -> Finding:
     ms = dequantization(case, kernel, case.place)[0].estimate.scaled(1e-3)
     tokens = case.measured(kernel, WALL_TIME).problem["tokens"]
     short = f"it does not say of how many forward passes; here they are {tokens}"
-    return Finding(rules.NOT_TESTABLE, short, ms.value, ms.interval)
+    reason = short
+    with suppress(NotTested, NotTestable):
+        row = case.measured(kernel, "warp_instructions", LAYER, COUNTERS)
+        weights = case.measured(kernel, WALL_TIME).problem["weights"]
+        floor_ms = issue_ns_per_weight(case.source, row) * weights / 1e6
+        most = case.value / floor_ms
+        reason += f"; issuing the instructions of one takes its {case.source.gpu} at least "
+        reason += f"{floor_ms:.0f} ms, so that they are at most {most:.0f}"
+    return Finding(rules.NOT_TESTABLE, reason, ms.value, ms.interval, short)
 
 
 @rule(
@@ -82,8 +103,8 @@ def as_its_table(case: Case, *, least: float, most: float, shares: str) -> Findi
     return Finding(rules.PREMISE_FALSE, f"its own table has {' and '.join(outside)}")
 
 
-# Statements on how gains vary are read in two ways: of eager generations, as the source measures,
-# whose gains the host's time takes away from where steps are short; and of steps in CUDA graphs.
+# Statements on how gains vary are decided by eager generations, as the source measures, whose gains
+# the host's time takes away from where steps are short; steps in CUDA graphs stand beside.
 
 
 @rule("batch {more:g} gains more than batch {less:g}, beyond the intervals")
@@ -91,12 +112,17 @@ def gains_more_at(case: Case, *, baseline: str, subject: str, more: float, less:
     """Over the batches that the cell stands for."""
     gains = gains_by_batch(case, baseline, subject)
     greater, smaller = gains[int(more)], gains[int(less)]
+    verdict = rules.above_one([apart(greater, smaller)], case.family_size)
     reason = in_words(gains)
-    holds, fails = greater.low > smaller.high, smaller.low > greater.high
-    if not holds and not fails:
+    if verdict == rules.UNDECIDED:
         reason += f"; no difference seen between {more:g} and {less:g}"
     short = f"{greater.value:.2f} x at batch {more:g}, {smaller.value:.2f} x at {less:g}"
-    return Finding(reproduced_if(holds, fails), reason, greater.value, greater.interval, short)
+    return Finding(verdict, reason, greater.value, greater.interval, short)
+
+
+def apart(a: Estimate, b: Estimate) -> Estimate:
+    """One gain over another."""
+    return a.log.over(b.log).ratio
 
 
 @rule("every other batch gains less, beyond the intervals")
@@ -105,9 +131,8 @@ def peaks_at(case: Case, *, baseline: str, subject: str, peak: float) -> Finding
     gains = gains_by_batch(case, baseline, subject)
     ours, best = gains[int(peak)], max(gains, key=lambda b: gains[b].value)
     others = [e for b, e in gains.items() if b != int(peak)]
-    holds, fails = all(e.high < ours.low for e in others), any(e.low > ours.high for e in others)
+    verdict = rules.above_one([apart(ours, e) for e in others], case.family_size)
     short = f"{ours.value:.2f} x at batch {peak:g}, and {gains[best].value:.2f} x at {best}"
-    verdict = reproduced_if(holds, fails)
     return Finding(verdict, in_words(gains), ours.value, ours.interval, short)
 
 
@@ -131,7 +156,15 @@ def rises_with_size(case: Case, *, baseline: str, subject: str) -> Finding:
     "intervals"
 )
 def share_rises_with_size(case: Case, *, kernel: str) -> Finding:
-    return rising(case, lambda at: percent_of(*dequantization(case, kernel, at)), "{:.0f} %")
+    return rising(case, lambda at: share_of(case, kernel, at), "{:.0f} %")
+
+
+def share_of(case: Case, kernel: str, at: dict) -> Estimate:
+    """Of dequantization in percent, with what runs and, eager, hosts differ by."""
+    whole, part = times_in(at.get("way", EAGER))
+    profiled, timed = dequantization_rows(case, kernel, at)
+    found = uncertainty.log_time(profiled, part).over(uncertainty.log_baseline(timed, whole))
+    return replace(found, value=found.value + math.log(100)).ratio
 
 
 def rising(case: Case, value_at: Callable[[dict], Estimate], shown: str) -> Finding:
@@ -143,10 +176,46 @@ def rising(case: Case, value_at: Callable[[dict], Estimate], shown: str) -> Find
         model = case.cell.at["model"] if case.cell.at["model"] in names else names[0]
         places = [at | {"model": model} for at in case.cell.places]
         found[model] = stats.mean([value_at(at) for at in places])
-    pairs = list(pairwise(found.values()))
-    rises, falls = all(b.low > a.high for a, b in pairs), any(b.high < a.low for a, b in pairs)
+    steps = [apart(b, a) for a, b in pairwise(found.values())]
     said = ", ".join(f"{model} {shown.format(e.value)}" for model, e in found.items())
-    return Finding(reproduced_if(rises, falls), said)
+    return Finding(rules.above_one(steps, case.family_size), said)
+
+
+@rule(
+    "dequantization's share at the largest batch is less than at the smallest, beyond the intervals"
+)
+def share_falls(case: Case, *, kernel: str) -> Finding:
+    """With every doubling of the batch, as the reason shows."""
+    shares = {at["batch"]: share_of(case, kernel, at) for at in case.cell.places}
+    first, last = shares[min(shares)], shares[max(shares)]
+    listed = ", ".join(f"{batch}: {share.value:.1f}" for batch, share in shares.items())
+    short = f"{first.value:.1f} % at batch {min(shares)}, {last.value:.1f} % at {max(shares)}"
+    verdict = rules.above_one([apart(first, last)], case.family_size)
+    return Finding(verdict, f"percent by batch: {listed}", last.value, last.interval, short)
+
+
+@rule("products take at least half of what the GPU's time grows by over the batches")
+def products_account(case: Case, *, kernel: str) -> Finding:
+    """Time of a step that is no dequantization: products, and all else on the GPU."""
+    names = ("product_time.step", "busy_time.step", f"{KERNEL_TIME}.step")
+    ends = [min(case.cell.places, key=batch_of), max(case.cell.places, key=batch_of)]
+    rows = [case.measured(kernel, name, at) for at in ends for name in names]
+    product, busy, own, product_later, busy_later, own_later = (
+        row.summary_of(name).median / 1e3 for row, name in zip(rows, 2 * names, strict=True)
+    )
+    before, after = busy - product - own, busy_later - product_later - own_later
+    grown = product_later - product, after - before
+    share = 100 * grown[0] / sum(grown)
+    short = f"products grow by {grown[0]:.1f} ms, all else by {grown[1]:.1f} ms"
+    reason = f"products take {product:.1f} and {product_later:.1f} ms of a step at the two ends, "
+    reason += f"other work {before:.1f} and {after:.1f} ms: {short}"
+    return Finding(
+        rules.side_of_margins([rules.percent_above(share, 50)]), reason, share, None, short
+    )
+
+
+def batch_of(at: dict) -> int:
+    return at["batch"]
 
 
 @rule(WITHIN)
@@ -178,8 +247,10 @@ def translates(case: Case, *, baseline: str, subject: str) -> Finding:
     gains, off = gains_by_batch(case, baseline, subject), case.tolerance_percent / 100
     sides = set()
     for batch, most in predicted.items():
-        low, high = gains[batch].widened(stats.SPREAD_PERCENT).interval
-        sides |= {side_of(low, high, most * (1 - off)), side_of(-high, -low, -most * (1 + off))}
+        sides |= {
+            rules.side_above(gains[batch], most * (1 - off), case.family_size),
+            rules.side_below(gains[batch], most * (1 + off), case.family_size),
+        }
     most, ours = fmean(predicted.values()), stats.mean(list(gains.values()))
     short = f"{most:.2f} x is predicted and {ours.value:.2f} x was measured"
     listed = ", ".join(f"{b}: {p:.2f} and {gains[b].value:.2f}" for b, p in predicted.items())
@@ -201,7 +272,12 @@ def tables_allow(case: Case, *, shares: str) -> Finding:
     short = f"its tables allow {most:.2f} x, its figure has {case.value:g} x"
     holds = stats.is_at_least(most, case.value, case.tolerance_percent)
     verdict = rules.REPRODUCED if holds else rules.PREMISE_FALSE
-    return Finding(verdict, f"{short}; by batch {listed} (mean {mean:.2f})", short=short)
+    reason = f"{short}; by batch {listed} (mean {mean:.2f})"
+    if not holds and case.cell.at["batch"] in theirs:
+        share = case.source.number(f"{shares}/{case.cell.at['batch']}/overhead_percent") / 100
+        needed = share / (share - 1 + 1 / case.value)
+        reason += f"; with its share it needs a kernel {needed:.1f} times as fast"
+    return Finding(verdict, reason, short=short)
 
 
 def papers_predictions(source: Source, shares: str, model: str) -> dict[int, float]:

@@ -4,7 +4,7 @@ import math
 from contextlib import suppress
 from dataclasses import replace
 
-from claims import rules
+from claims import rules, uncertainty
 from claims.evidence import Case, NotTestable, NotTested
 from claims.published import Cell
 from claims.rules import WITHIN, Finding, Ours, reproduced_if, rule
@@ -30,7 +30,7 @@ def faster_as_published(case: Case, *, slow: str, fast: str) -> Finding:
     ours, reason = gain(case, slow, fast)
     before, after = (case.medians(kernel, WALL_TIME)[0] / 1e6 for kernel in (slow, fast))
     short = f"{before:.3f} s become {after:.3f} s"
-    verdict = reproduced_if(ours.low > 1, ours.high < 1)
+    verdict = rules.above_one([ours], case.family_size)
     return Finding(verdict, reason, ours.value, ours.interval, short)
 
 
@@ -39,7 +39,7 @@ def gain(case: Case, slow: str, fast: str, beside: str = "") -> tuple[Estimate, 
     nothing; and with the gain without the host, where both were captured in graphs.
     """
     rows = [case.measured(kernel, WALL_TIME) for kernel in (slow, fast)]
-    ours = stats.ratio(*(row.summary_of(WALL_TIME) for row in rows))
+    ours = uncertainty.ratio(*rows, WALL_TIME)
     graphs = [m.summary for r in rows if (m := r.metric(KERNEL_TIME)) and m.summary]
     if beside:
         with suppress(NotTested, NotTestable):
@@ -58,10 +58,13 @@ def each_library(case: Case) -> list[Cell]:
     """One cell for each library that the run was given; the source names no version of its own. A
     rule whose argument is a kernel asks for none.
     """
-    rows = case.results().records if "kernel" not in case.comparison.arguments else ()
+    return ("kernel" not in case.comparison.arguments and libraries(case)) or [case.cell]
+
+
+def libraries(case: Case) -> list[Cell]:
+    rows = case.results().records
     peers = dict.fromkeys(row.kernel for row in rows if row.origin == "peer")
-    ats = [case.cell.at | {"library": kernel} for kernel in peers]
-    return [replace(case.cell, at=at) for at in ats] or [case.cell]
+    return [replace(case.cell, at=case.cell.at | {"library": kernel}) for kernel in peers]
 
 
 def library(case: Case) -> str:
@@ -76,6 +79,40 @@ def gain_over_peer(case: Case, *, fast: str) -> Ours:
     case.measured(fast, WALL_TIME)  # what lacks it lacks more than a library
     ours, said = gain(case, library(case), fast, in_cuda(fast))
     return Ours(ours, said, f"{ours.value:.2f} x over {library(case)}")
+
+
+@rule(f"timed as published, the slowest library over the fastest, {WITHIN}")
+def between_libraries(case: Case) -> Ours:
+    """Of those that the run was given."""
+    rows = [case.measured(cell.at["library"], WALL_TIME) for cell in libraries(case)]
+    if len(rows) < 2:
+        raise NotTested("one bitsandbytes ran, of two: PEER=old.so:new.so")
+    slow, fast = (pick(rows, key=lambda r: r.summary_of(WALL_TIME).median) for pick in (max, min))
+    said = f"{in_seconds(slow)}, {in_seconds(fast)}"
+    return Ours(uncertainty.ratio(slow, fast, WALL_TIME), said, said)
+
+
+@rule("what fits into the larger cache is at least the part of all bytes that the flip changes")
+def cache_is_enough(case: Case, *, over: str, under: str, cache_mb: float) -> Finding:
+    """By arithmetic: MLPs that fit could at best cost nothing. `over`, `under`: two designs of the
+    source's table, whose order flips between its T4 and its L4.
+    """
+    number = case.source.number
+    t4, l4 = (number(f"{over}/{gpu}") / number(f"{under}/{gpu}") for gpu in ("t4_s", "l4_s"))
+    results = case.results()
+    row = results.records[0]
+    sizes = {
+        n: share * row.bytes_moved / row.problem["iterations"] for n, share in mlps(results).items()
+    }
+    if sum(sizes.values()) <= 0:
+        raise NotTestable(f"{row.place}: moves no bytes")
+    fitting = {name: size for name, size in sizes.items() if size <= 1e6 * cache_mb}
+    share, flip = 100 * sum(fitting.values()) / sum(sizes.values()), 100 * (t4 / l4 - 1)
+    short = f"{share:.1f} % of the bytes fit, the order changes by {flip:.0f} %"
+    named = ", ".join(fitting) or "none"
+    reason = f"of the MLPs, {named} fits into {cache_mb:g} MB: {short}"
+    verdict = rules.REPRODUCED if share >= flip else rules.PREMISE_FALSE
+    return Finding(verdict, reason, share, short=short)
 
 
 @rule(f"timed as published, {WITHIN}", split=each_library)

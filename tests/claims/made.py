@@ -3,11 +3,14 @@
 import copy
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from scipy.stats import norm
 
 from claims.evidence import collect
 from claims.ledger import Decision, Verdict, decide
@@ -187,12 +190,23 @@ def decided(*files: dict[str, Any], sources: list[Source] | None = None) -> dict
     return found
 
 
-def around(low: float, high: float = 0) -> list[tuple[float, str]]:
-    """Values near the bounds of what is allowed, and the verdict on each: 2 % are a guard band."""
-    found = [(low / 0.979, "reproduced"), (low / 0.981, "undecided")]
-    found += [(low / 1.019, "undecided"), (low / 1.021, "not_reproduced")]
-    above = [(high / 1.021, "reproduced"), (high / 1.019, "undecided")]
-    above += [(high / 0.981, "undecided"), (high / 0.979, "not_reproduced")]
+def guards(percent: float, cells: int) -> tuple[float, float]:
+    """How near to a bound the ratio of two single samples is undecided, on the good side and on the
+    bad one of several cells; `percent`: what runs of each differ by, as a standard deviation.
+    """
+    good, bad = (float(norm.ppf(1 - 0.005 / n)) * math.sqrt(2) * percent for n in (1, cells))
+    return good, bad
+
+
+def around(
+    low: float, high: float = 0, guards: tuple[float, float] = (2.0, 2.0)
+) -> list[tuple[float, str]]:
+    """Values near the bounds of what is allowed, and the verdict on each; `guards` in percent."""
+    good, bad = (guard / 100 for guard in guards)
+    found = [(low * (1 + 1.05 * good), "reproduced"), (low * (1 + 0.95 * good), "undecided")]
+    found += [(low * (1 - 0.95 * bad), "undecided"), (low * (1 - 1.05 * bad), "not_reproduced")]
+    above = [(high * (1 - 1.05 * good), "reproduced"), (high * (1 - 0.95 * good), "undecided")]
+    above += [(high * (1 + 0.95 * bad), "undecided"), (high * (1 + 1.05 * bad), "not_reproduced")]
     return found + above * bool(high)
 
 

@@ -34,11 +34,25 @@ def test_a_number_has_a_direction_and_a_statement_has_no_number(sources):
     assert not found
 
 
-def test_every_reading_is_declared_for_all_of_a_claim_or_for_none(sources):
-    """A verdict in one reading alone would stand beside one that has no reading."""
+def test_the_primary_reading_is_declared_once_and_its_reason_names_no_result(sources):
+    """A reason that depends on a result would choose the verdict."""
     for claim in (claim for source in sources.values() for claim in source.claims):
-        readings = {c.reading for c in claim.comparisons}
-        assert readings == {""} or ("" not in readings and len(readings) > 1)
+        if len(claim.readings) > 1:
+            first, *others = claim.readings
+            assert first.primary_because and not first.own_measurement
+            assert not re.search(r"\d+\.\d|reproduced|faster|slower", first.primary_because)
+            assert not any(reading.primary_because for reading in others)
+
+
+def test_measurements_of_our_own_are_no_readings_of_the_paper(sources):
+    own = [
+        (claim.id, reading.name)
+        for claim in sources["paper"].claims
+        for reading in claim.readings
+        if reading.own_measurement
+    ]
+    assert {name for _, name in own} == {"decoding steps in a CUDA graph"}
+    assert len(own) == 5
 
 
 def test_a_remark_is_one_short_sentence(sources):
@@ -132,6 +146,14 @@ CASES = [
     (
         lambda p: first(p, "model-size")["cells"][0]["value"].update(value_of="figure4/nothing"),
         "claim 'model-size': tables has no number 'figure4/nothing'",
+    ),
+    (
+        lambda p: p["claims"][0]["readings"][0].pop("primary_because"),
+        "claim 'kernel-speedup': readings: one of the source's must be primary",
+    ),
+    (
+        lambda p: first(p, "kernel-speedup").update(reading="tiles of 512 bits"),
+        "claim 'kernel-speedup': readings and comparisons do not agree on the reading 'tiles of",
     ),
     (
         lambda p: p["setup"].pop("batches"),

@@ -2,14 +2,23 @@
 
 import json
 import re
+from dataclasses import replace
 
 import made
 import pytest
 from edited import cells_of, line
 
+from claims.evidence import Evidence, machines
+from claims.findings import findings
+from claims.ledger import decide
+from claims.prediction import validation
 from claims.published import FOLDER, load_sources
-from plots import experiments
+from plots import experiments, forest
+from plots.claim_details import numbers_table
 from plots.cli import main
+from plots.ledger import MOST_WORDS, claim_row, machine_table, origins, used_by
+from plots.sentences import count_line
+from records.captions import clocks
 from records.json_files import ROOT
 
 RECORDED = ROOT / "data/recorded"
@@ -23,9 +32,9 @@ def run(tmp_path, capsys):
     def run(*folders):
         options = [option for folder in folders for option in ("--results", str(folder))]
         assert main(["claims", *options, "--output", str(tmp_path / "out")]) == 0
-        return capsys.readouterr().out, {
-            p.name: p.read_text() for p in (tmp_path / "out").iterdir()
-        }
+        files = {p.name: p for p in (tmp_path / "out").iterdir()}
+        assert files.pop("claims.png").read_bytes().startswith(b"\x89PNG")
+        return capsys.readouterr().out, {name: p.read_text() for name, p in files.items()}
 
     return run
 
@@ -55,7 +64,8 @@ def recorded(tmp_path_factory):
     """The files that the command writes of a recorded run."""
     out, folder = tmp_path_factory.mktemp("ledger"), str(RECORDED / "h200/transpose")
     assert main(["claims", "--results", folder, "--output", str(out)]) == 0
-    return {path.name.replace("-h200", ""): path.read_text() for path in out.iterdir()}
+    texts = (path for path in out.iterdir() if path.suffix != ".png")
+    return {path.name.replace("-h200", ""): path.read_text() for path in texts}
 
 
 def test_without_any_result_every_claim_waits_for_a_command(run, tmp_path):
@@ -66,16 +76,16 @@ def test_without_any_result_every_claim_waits_for_a_command(run, tmp_path):
     rows = ledger_rows(files["claims.md"])
     assert len(rows) == count
     verdicts = {row[0].split(":")[0][1:]: row[1] for row in rows}
-    # By their sources' own words.
+    # By their sources' own words, and by documents.
     decided = {"thirty-to-forty", "tables-agree", "constant-cache", "tensor-cores", "accuracy"}
-    assert {c for c, v in verdicts.items() if not v.startswith("Not tested yet")} == decided
+    decided |= {"severe-with-throughput", "figure-4-agrees", "layers-28-64"}
+    decided |= {"environment", "nf4-error", "l2-sizes", "equal-mass", "table-latency"}
+    assert {c for c, v in verdicts.items() if not v.startswith("not tested yet")} == decided
     assert f"{count - len(decided)} not tested yet." in " ".join(text.split())
-    assert "Waiting for make reproduce-table2: kernel-speedup, " in text
+    assert "make reproduce-table2 (9)" in " ".join(text.split())
     row = row_of(files["claims.md"], "kernel-speedup")
-    assert row[2:] == ["2.03 to 2.20 x", "-", "-"]
-    assert row[1].startswith(
-        "Not tested yet in 28 of 28 cells, read either way: no results of the pass table2/replay."
-    )
+    assert row[1:4] == ["not tested yet", "2.03 to 2.20 x", "-"]
+    assert row[4] == "no results of the pass table2/replay"
 
 
 def test_latex_prints_characters_and_no_escapes(recorded):
@@ -107,22 +117,22 @@ def test_own_runs_come_first_and_all_are_columns_of_one_table(run, write):
     text, files = run(RECORDED / "h200/transpose", folder)
     own = names_of("") | names_of("-2") | names_of("-h200")
     assert set(files) == own | {f"claims-by-gpu.{s}" for s in ("txt", "md", "csv", "tex")}
-    assert "\nRecorded runs of H200. Not measured on this machine.\n" in text
-    (head,) = [x for x in text.splitlines() if x.startswith("claim ")]
+    assert "Recorded runs of H200. Not measured on this machine." in text
+    (head,) = [x for x in files["claims-by-gpu.txt"].splitlines() if x.startswith("claim ")]
     assert head.split() == ["claim", "source", "A100", "L4", "H200"]
     of_all = files["claims-by-gpu.md"]
     _, *others, recorded = cells_of(line(of_all, "| swizzle: "))
     assert others == [
-        "1.36 x",
+        "1.36 to 1.43 x",
         "[not tested yet](claim-details.md#swizzle)",
         "[not tested yet](claim-details-2.md#swizzle)",
     ]
     ratio = r"\d\.\d\d"
-    ours = rf"reproduced: {ratio} x \({ratio}-{ratio}\)"
+    ours = rf"reproduced: {ratio} to {ratio} x"
     assert re.fullmatch(rf"\[{ours}\]\(claim-details-h200\.md#swizzle\)", recorded)
-    why = row_of(files["claims.md"], "kernel-speedup")[1]
-    assert why.startswith("Not tested yet in 27 of 28 cells, read as tiles of 512 bytes: ")
-    assert "; reproduced in the other: +311.0 % from the source's value, 10 % less allowed; " in why
+    row = row_of(files["claims.md"], "kernel-speedup")
+    assert row[1] == "not tested yet (1 of 28 cells reproduced)"
+    assert row[2:4] == ["2.19 x", "9.00 x"]
     assert "Recorded" not in files["claims.md"]
 
 
@@ -150,3 +160,94 @@ def test_what_tables_need_of_a_source(edited, monkeypatch, tmp_path, name, spoil
         (tmp_path / path.name).write_text(json.dumps(source))
     monkeypatch.setattr(experiments, "load_sources", lambda: load_sources(tmp_path))
     assert refused(edited(name, "run").tables).startswith(f"{spoilt}: {message}")
+
+
+@pytest.fixture(scope="module")
+def all_recorded():
+    """The ledger of the recorded H200, with its evidence."""
+    (found,) = machines([RECORDED / "h200"])
+    return found, decide(found, load_sources())
+
+
+def test_a_row_is_one_line_of_25_words_and_says_why_a_premise_is_false(all_recorded):
+    for d in all_recorded[1]:
+        row = claim_row(d, "")
+        texts = [row["claim"].text, *(row[name] for name in ("verdict", "source", "ours", "why"))]
+        assert sum(len(text.split()) for text in texts) <= MOST_WORDS, d.claim.id
+        numbers = d.primary[0].cell.value is not None
+        assert d.verdict != "premise_false" or row["why"] or numbers, d.claim.id
+
+
+def test_captions_are_of_the_rows_that_decide(all_recorded):
+    """No file that decides nothing, and the clocks of those rows alone."""
+    evidence, decisions = all_recorded
+    said = " ".join(origin.text for origin in origins(used_by(evidence, decisions)))
+    assert "product/" not in said and "ceilings/" not in said
+    assert "table2/replay" in said and "sw_power_cap" in said
+    table = machine_table(evidence, "claims", "claims.md", RECORDED)
+    assert "2026-11-27" not in table.banner and "to 2026-11-26" in table.banner
+    (results,) = (r for r, _ in used_by(evidence, decisions) if r.pass_name == "replay")
+    slow = next(r for r in results.records if r.kernel == "streaming")
+    assert clocks(results, [slow]) == clocks(results, [slow, slow]) != clocks(results)
+
+
+def test_counts_hide_no_verdict(all_recorded):
+    line = count_line(all_recorded[1])
+    assert sum(map(int, re.findall(r"(\d+) (?:reproduced|not|premise|undecided)", line))) == len(
+        all_recorded[1]
+    )
+    assert "in every reading" in line
+
+
+def test_findings_are_at_most_ten_and_their_numbers_those_of_the_rows(all_recorded):
+    found = findings(*all_recorded)
+    assert 8 <= len(found) <= 10
+    assert not {one.says for one in found} ^ {one.says for one in findings(*all_recorded)}
+    by_id = {d.claim.id: d for d in all_recorded[1]}
+    ours = [v.ours for v in by_id["kernel-speedup"].primary]
+    assert found[0].number == f"{min(ours):.2f} to {max(ours):.2f} x"
+    assert "28 of 28" in found[0].found
+
+
+def test_a_finding_changes_with_the_rows_and_goes_with_them(all_recorded):
+    evidence, _ = all_recorded
+    replay = evidence.results["table2", "replay"]
+    slower = [
+        replace(r, metrics=r.metrics | {"kernel_time": doubled(r.metrics["kernel_time"])})
+        if r.kernel == "shared_lut" and "kernel_time" in r.metrics
+        else r
+        for r in replay.records
+    ]
+    changed = evidence.results | {("table2", "replay"): replace(replay, records=tuple(slower))}
+    other = Evidence(changed, evidence.folder)
+    (
+        first,
+        *_,
+    ) = findings(other, decide(other, load_sources()))
+    assert "0 of 28" in first.found and first.number == "1.05 to 1.06 x"
+    without = Evidence({k: v for k, v in changed.items() if k[0] != "table2"}, evidence.folder)
+    left = findings(without, decide(without, load_sources()))
+    assert len(left) < 10 and all("28" not in one.found for one in left)
+
+
+def doubled(metric):
+    return replace(metric, samples=tuple(2 * sample for sample in metric.samples))
+
+
+def test_predictions_are_a_column_of_their_own(all_recorded):
+    cells = {(d.claim.id, v.cell.text): v for d in all_recorded[1] for v in d.verdicts}
+    share = cells["qmatmul-72", "qwen3-32b, batch 8"]
+    assert share.predicted.gpu == "A100-80GB" and 71 < share.predicted.value < 75
+    assert share.verdict == "not_testable"
+    assert all(abs(off) < 5 for off in validation().values()) and len(validation()) == 2
+    table = numbers_table("numbers", all_recorded[1])
+    assert any(row.get("predicted") for row in table.rows)
+    assert not cells["seconds", "T4, bitsandbytes_0.47.0"].predicted  # the model says nothing of it
+
+
+def test_the_forest_plot_has_a_row_for_each_number(all_recorded):
+    found = forest.figure(["H200"], [all_recorded[1]])
+    (axes,) = found.axes
+    names = {label.get_text() for label in axes.get_yticklabels()} - {""}
+    assert {"kernel-speedup", "instructions-71", "mojo-over-cuda"} <= names
+    assert "seconds" not in names  # of other GPUs

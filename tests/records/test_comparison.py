@@ -10,7 +10,6 @@ from records.comparison import (
     SAME,
     SLOWER,
     UNDECIDED,
-    Mean,
     NotComparable,
     Pool,
     SpreadClass,
@@ -18,10 +17,11 @@ from records.comparison import (
     mean_of,
     usual,
 )
+from records.stats import LogMean
 
 
 def mean(value, error, freedom=math.inf):
-    return Mean(value, ((error**2, freedom),))
+    return LogMean(value, ((error**2, freedom),))
 
 
 @pytest.mark.parametrize("value", [0.03, -0.03, 0.005, 0.0])

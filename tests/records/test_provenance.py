@@ -25,7 +25,8 @@ NO_SOURCES = """.ci .clang-format .clang-tidy .dockerignore .github .gitignore
     scripts tests data/counters.schema.json data/experiment.schema.json
     data/families.schema.json data/ncu.schema.json data/published.schema.json data/recorded
     data/models.schema.json data/repetitions data/results.schema.json data/run_to_run.json
-    data/run_to_run.schema.json data/schema.schema.json data/transformers.schema.json data/published""".split()
+    data/run_to_run.schema.json data/schema.schema.json data/transformers.schema.json
+    data/published""".split()
 
 
 def git(folder, *words):

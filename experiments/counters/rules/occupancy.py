@@ -79,7 +79,7 @@ def shared_memory(case: Case, *, subject: str, baseline: str = "") -> Finding:
     after = shared_bytes(subject)
     if not baseline:
         short = f"a block of {subject} takes {span(after, 1)} bytes"
-        return over_places(set(after) == {case.value}, short, after)
+        return over_places(reproduced_if(set(after) == {case.value}), short, after)
     before = shared_bytes(baseline)
     added = [a - b for a, b in zip(after, before, strict=True)]
     reason = (
@@ -87,14 +87,17 @@ def shared_memory(case: Case, *, subject: str, baseline: str = "") -> Finding:
         f"{span(after, 1)}, of which {span(before, 1)} are {baseline}'s already"
     )
     short = f"the table adds {span(added, 1)} bytes to the block's {span(before, 1)}"
-    return over_places(set(added) == {case.value}, reason, added, short)
+    return over_places(reproduced_if(set(added) == {case.value}), reason, added, short)
 
 
 @rule("from {least:g} to {most:g} blocks fit on a multiprocessor of the cell's architecture")
-def blocks_resident(case: Case, *, least: float, most: float, warps: float = 0) -> Finding:
+def blocks_resident(
+    case: Case, *, least: float, most: float, warps: float = 0, threads: float = 0
+) -> Finding:
     """By the limits of an architecture and the compiled code, whatever GPU is at hand.
 
-    `warps`: that the source says a multiprocessor holds; 0 where it does not say.
+    `warps`: that the source says a multiprocessor holds; 0 where it does not say. `threads` of a
+    block, where they are not those of the source's kernel.
     """
     kernel, arch = case.cell.at["kernel"], case.cell.at["arch"]
     names = ("registers", "static_shared_bytes")
@@ -103,23 +106,25 @@ def blocks_resident(case: Case, *, least: float, most: float, warps: float = 0) 
         raise NotTestable(f"{kernel} on {arch}: {registers} registers, {shared} bytes")
     if arch not in MULTIPROCESSORS:
         raise NotTestable(f"no limits are known here of a multiprocessor of {arch}")
-    threads, sm = case.source.fact("kernel")["threads_per_block"], MULTIPROCESSORS[arch]
+    threads = int(threads) or case.source.fact("kernel")["threads_per_block"]
+    sm = MULTIPROCESSORS[arch]
     fit = sm.blocks_that_fit(threads, registers, shared)
-    short = f"{fit} blocks of {kernel} fit on a multiprocessor of {sm.gpu}"
+    short = f"{fit} block{'s' * (fit > 1)} of {kernel} fit on a multiprocessor of {sm.gpu}"
     reason = (
         f"{short}, with {threads} threads, {registers} registers a thread and {shared} bytes of "
         "shared memory"
     )
     if warps and warps != sm.warps:
         holds = f"it holds {sm.warps} warps, not {warps:g}"
-        return Finding(rules.PREMISE_FALSE, f"{reason}; {holds}", fit, short=f"{short}: {holds}")
+        said = f"{sm.gpu} holds {sm.warps} warps, not {warps:g}"
+        return Finding(rules.PREMISE_FALSE, f"{reason}; {holds}", fit, short=said)
     return Finding(reproduced_if(least <= fit <= most), reason, fit, short=short)
 
 
 @rule("the manufacturer's documentation has the source's number")
 def as_documented(case: Case, *, documented: float, document: str) -> Finding:
     """What no program can measure, and a document says."""
-    unit = case.comparison.unit
-    short = f"{documented:g} {unit} by the {document}"
+    number = f"{documented:g} {case.comparison.unit}".rstrip()
+    short = f"{number} by the {document}"
     verdict = rules.REPRODUCED if case.value == documented else rules.PREMISE_FALSE
     return Finding(verdict, short, documented)

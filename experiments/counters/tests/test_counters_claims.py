@@ -21,7 +21,7 @@ STALLS |= {"no_instruction": 0.03, "selected": 1.0, "not_selected": 2.7}
 OF_LUT = {"warp_instructions": 840, "blocks_launched": 1, "global_loads": 18}
 OF_LUT |= {"dram_bytes_read": 576, "divergent_targets": 1, "shared_loads": 82}
 OF_LUT |= {"shared_load_wavefronts": 96.6, "icc_requests": 50, "icc_misses": 0}
-OF_BLOCK = (*OF_LUT, "global_stores")
+OF_BLOCK = (*OF_LUT, "global_stores", "dram_bytes_written", "l2_written_sectors")
 OF_LUT |= {"threads_per_instruction": 31.4, "eligible_warps": 2.8}
 OF_LUT |= {"dram_utilisation": 48.8, "issue_utilisation": 74.2}
 OF_LUT |= {f"stall_{name}": warps for name, warps in STALLS.items()}
@@ -42,7 +42,9 @@ TREES_CODE |= {"code_bytes": 15424}
 COMPILED = {TREE: TREES_CODE, LUT: CODE, IMMEDIATES: CODE}
 COMPILED |= {TILE512: CODE | {"registers": 32, "static_shared_bytes": 1392}}
 COMPILED |= {"packed_512": {"registers": 16, "static_shared_bytes": 64}}
+COMPILED |= {"packed_1024": {"registers": 18, "static_shared_bytes": 64}}
 STORES = {"scalar_store": 64, "packed_store": 32}  # of a thousand weights
+SECTORS = {"scalar_store": 125.8, "packed_store": 96.0}  # that reach L2, of as many
 COMPILED |= {"triton_lut": {"widest_global_store_bytes": 16, "weights_per_trip": 8}}
 ROUNDS = {"tma_naive": 32.3, "tma_swizzle": 4.16}
 CYCLES = {"shared_load": 28.8, "shared_store": 4, "shared_store_to_load": 33, "global_l1": 39.6}
@@ -51,22 +53,26 @@ CYCLES |= {"global_dram": 697}
 YES, NO, MAY_BE, CANNOT = "reproduced", "not_reproduced", "undecided", "not_testable"
 PREMISE, NOT_YET = "premise_false", "not_tested"
 AS_ON_AN_H200 = {
-    "instructions-71": [YES, YES, YES, YES, NO],
+    "instructions-71": [YES, YES, YES, YES, NO, NO, YES],
     "compact-binary": [YES, YES, NO, NO],
-    "latency-12-15": [YES, PREMISE],
+    "latency-12-15": [CANNOT, YES, YES, YES],  # a ratio of an A100, and three numbers as cited
+    "latency-15": [PREMISE],
+    "table-latency": [NO, NO],
     "lut-traffic-64": [PREMISE],
     "no-divergence": [YES],
     "smem-64-bytes": [YES, NO],
     "occupancy-2-3": [NO, NO],
-    "memory-bound": [NO, NO],
+    "memory-bound": [NO, NO, NOT_YET],  # the last is of generated text
     "broadcast-no-conflicts": [YES],
     "immediates-icache": [YES, NO],
     "register-pressure": [NO] * 4,
     "constant-broadcast": [YES],
-    "more-ilp": [YES],
-    "single-thread-fill": [NOT_YET, YES],  # the first is of a replay
+    "more-ilp": [MAY_BE],  # fewer waits, but no more warps to choose from
+    "single-thread-fill": [NOT_YET, MAY_BE],  # the first is of a replay
     "blocks-3-4": [PREMISE, PREMISE, YES, YES],
-    "packed-stores": [NOT_YET, NOT_YET, NOT_YET, YES],  # the others are of a puzzle
+    "packed-stores": [NOT_YET, NOT_YET, NOT_YET, NO, YES],  # the others are of a puzzle
+    "single-kernel": [YES],
+    "threads-512": [PREMISE, *[NOT_YET] * 4],
     "triton": [CANNOT, CANNOT],
     "swizzle-conflicts": [YES, NO],
 }
@@ -84,12 +90,15 @@ class Run:
                 counted.append(made.counted(problem, kernel, scaled))
             for kernel, stores in STORES.items():
                 values = {"global_stores": stores * blocks}
+                values |= {"l2_written_sectors": SECTORS[kernel] * blocks, "l2_read_sectors": 27.0}
+                values |= {"dram_bytes_read": 576 * blocks, "dram_bytes_written": 2027 * blocks}
                 counted.append(made.counted(problem, kernel, values))
             replays = {"idc_replays": 12 * problem["n"] / 32}
             counted.append(made.counted(problem, CONSTANT, replays))
             for kernel, us in TIMES.items():
                 shared = 2656 + 64 * (kernel != TREE)
                 launches.append(made.launched(problem, kernel, us, static_shared_bytes=shared))
+            launches.append(made.launched(problem, "mojo_packed_512", 250.0))
         equal = made.layer(*LAYERS[-1], data="equal")
         transposes = [
             made.counted(
@@ -195,10 +204,10 @@ EDGES = [
         *("compact-binary", 3, YES, code(IMMEDIATES, "sm_90", "code_bytes", 6705)),
         code(IMMEDIATES, "sm_90", PER_WEIGHT, 21.8),
     ),
-    # 290 cycles over 23, a tenth less allowed.
-    ("latency-12-15", 0, YES, cycles(global_dram=28.8 * 290 / 23 * 0.9 / 0.979)),
-    ("latency-12-15", 0, MAY_BE, cycles(global_dram=28.8 * 290 / 23 * 0.9 / 0.981)),
-    ("latency-12-15", 1, PREMISE, cycles(shared_store=697 * 19 / 290)),  # a store is no latency
+    # 290 cycles over 23, a tenth less allowed, of a table that lies in L1.
+    ("table-latency", 1, YES, cycles(global_l1=28.8 * 290 / 23 * 0.9 / 0.979)),
+    ("table-latency", 1, MAY_BE, cycles(global_l1=28.8 * 290 / 23 * 0.9 / 0.981)),
+    ("latency-15", 0, PREMISE, cycles(shared_store=697 * 19 / 290)),  # a store is no latency
     # Only the fill may diverge, once a block.
     ("no-divergence", 0, YES, count(LUT, divergent_targets=0)),
     ("no-divergence", 0, NO, count(LUT, divergent_targets=1.01)),
@@ -212,8 +221,10 @@ EDGES = [
     ("immediates-icache", 1, YES, count(IMMEDIATES, stall_no_instruction=1.0)),
     ("register-pressure", 0, YES, code(TREE, "sm_80", "registers", 57)),
     ("register-pressure", 3, YES, code(IMMEDIATES, "sm_90", "registers", 57)),
-    ("more-ilp", 0, YES, count(LUT, stall_wait=2.25)),  # 2.5 in the baseline
-    ("more-ilp", 0, NO, count(LUT, stall_wait=2.26)),
+    # A tenth less than the baseline's 2.5, and more of its 3.8 warps to choose from.
+    ("more-ilp", 0, YES, count(LUT, stall_wait=2.2, eligible_warps=3.9)),
+    ("more-ilp", 0, MAY_BE, count(LUT, stall_wait=2.26, eligible_warps=3.9)),
+    ("more-ilp", 0, NO, count(LUT, stall_wait=2.3, eligible_warps=3.9)),
     ("more-ilp", 0, NO, count(LUT, only=SECOND_LAYER, stall_wait=2.4)),
     ("more-ilp", 0, CANNOT, count(TREE, stall_wait=0)),
     # What the baseline loads beyond 18 codes and scales, against 32 of a kernel with a table.
@@ -224,37 +235,47 @@ EDGES = [
     ("smem-64-bytes", 0, NO, launch(LUT, dynamic_shared_bytes=4)),
     ("smem-64-bytes", 0, YES, launch(LUT, static_shared_bytes=2656, dynamic_shared_bytes=64)),
     # The memory busier than the schedulers and 60 % busy, or most warps wait for it.
-    ("memory-bound", 0, YES, count(TREE, dram_utilisation=60, issue_utilisation=59.9)),
-    ("memory-bound", 0, NO, count(TREE, dram_utilisation=59.9, issue_utilisation=20)),
-    ("memory-bound", 0, NO, count(TREE, dram_utilisation=60, issue_utilisation=60)),
-    ("memory-bound", 0, YES, count(TREE, stall_long_scoreboard=2.51)),
-    ("memory-bound", 0, NO, count(TREE, stall_long_scoreboard=2.5)),
+    # Between runs rates differ by 2 %, waits for memory by 15 %.
+    ("memory-bound", 0, YES, count(TREE, dram_utilisation=61.3, issue_utilisation=60)),
+    ("memory-bound", 0, MAY_BE, count(TREE, dram_utilisation=61, issue_utilisation=60)),
+    ("memory-bound", 0, NO, count(TREE, dram_utilisation=58.7, issue_utilisation=20)),
+    ("memory-bound", 0, MAY_BE, count(TREE, dram_utilisation=60, issue_utilisation=60)),
+    ("memory-bound", 0, YES, count(TREE, stall_long_scoreboard=2.5 * 1.16)),
+    ("memory-bound", 0, MAY_BE, count(TREE, stall_long_scoreboard=2.5)),
     ("memory-bound", 0, CANNOT, count(TREE, **{f"stall_{name}": 0 for name in STALLS})),
     # By arithmetic: 432 schedulers at 1.41 GHz against 2039 GB/s.
-    ("memory-bound", 1, YES, count(TREE, warp_instructions=783.5)),
-    ("memory-bound", 1, NO, count(TREE, warp_instructions=783.9)),
+    ("memory-bound", 1, YES, count(TREE, warp_instructions=768)),
+    ("memory-bound", 1, MAY_BE, count(TREE, warp_instructions=783)),
+    ("memory-bound", 1, NO, count(TREE, warp_instructions=801)),
     # 50 loads and 62.9 rounds are the baseline's too.
-    ("broadcast-no-conflicts", 0, YES, count(LUT, shared_load_wavefronts=62.9 + 32 * 1.09)),
-    ("broadcast-no-conflicts", 0, NO, count(LUT, shared_load_wavefronts=62.9 + 32 * 1.11)),
+    ("broadcast-no-conflicts", 0, YES, count(LUT, shared_load_wavefronts=62.9 + 32 * 1.07)),
+    ("broadcast-no-conflicts", 0, MAY_BE, count(LUT, shared_load_wavefronts=62.9 + 32 * 1.09)),
+    ("broadcast-no-conflicts", 0, NO, count(LUT, shared_load_wavefronts=62.9 + 32 * 1.13)),
     (
         *("broadcast-no-conflicts", 0, NO),
-        count(LUT, only=SECOND_LAYER, shared_load_wavefronts=62.9 + 32 * 1.11),
+        count(LUT, only=SECOND_LAYER, shared_load_wavefronts=62.9 + 32 * 1.13),
     ),
     ("broadcast-no-conflicts", 0, CANNOT, count(LUT, shared_loads=50)),
-    ("swizzle-conflicts", 0, YES, count(*SWIZZLE, shared_store_wavefronts=32.2e6)),
-    ("swizzle-conflicts", 0, NO, count(*SWIZZLE, shared_store_wavefronts=32.3e6)),
-    ("swizzle-conflicts", 1, YES, count(*SWIZZLE, shared_store_wavefronts=1.1e6)),
-    ("swizzle-conflicts", 1, NO, count(*SWIZZLE, shared_store_wavefronts=1.11e6)),
+    ("swizzle-conflicts", 0, YES, count(*SWIZZLE, shared_store_wavefronts=31.6e6)),
+    ("swizzle-conflicts", 0, MAY_BE, count(*SWIZZLE, shared_store_wavefronts=32.3e6)),
+    ("swizzle-conflicts", 0, NO, count(*SWIZZLE, shared_store_wavefronts=33e6)),
+    ("swizzle-conflicts", 1, YES, count(*SWIZZLE, shared_store_wavefronts=1.07e6)),
+    ("swizzle-conflicts", 1, NO, count(*SWIZZLE, shared_store_wavefronts=1.13e6)),
     ("swizzle-conflicts", 1, CANNOT, count(*SWIZZLE, shared_store_wavefronts=0)),
     ("constant-broadcast", 0, NO, count(CONSTANT, "divergence_counters", idc_replays=1)),
     ("constant-broadcast", 0, CANNOT, count(CONSTANT, idc_replays=0)),
     ("smem-64-bytes", 1, YES, launch(LUT, static_shared_bytes=64)),
-    # Twice as many stores, a tenth less allowed.
-    ("packed-stores", 3, YES, count("packed_store", global_stores=64 / 1.801)),
-    ("packed-stores", 3, NO, count("packed_store", global_stores=64 / 1.799)),
-    # As slow as the other fill, 2.3 % more allowed.
-    ("single-thread-fill", 1, YES, times(LUT, 247.3 * 1.0229)),
-    ("single-thread-fill", 1, NO, times(LUT, 247.3 * 1.0231)),
+    # Fewer bytes of device memory, and fewer sectors, by a tenth.
+    ("packed-stores", 3, YES, count("packed_store", dram_bytes_written=1600)),
+    ("packed-stores", 3, MAY_BE, count("packed_store", dram_bytes_written=1790)),
+    ("packed-stores", 4, NO, count("packed_store", l2_written_sectors=125)),
+    # At most 7 instructions before, and 2 after.
+    ("instructions-71", 5, YES, code(TREE, "sm_80", SHORTEST, 7)),
+    ("instructions-71", 6, NO, code(LUT, "sm_80", SHORTEST, 2.25)),
+    # As slow as the other fill, 2.3 % more allowed; times of 200 us differ by 0.2 %.
+    ("single-thread-fill", 1, YES, times(LUT, 247.3 * 1.015)),
+    ("single-thread-fill", 1, MAY_BE, times(LUT, 247.3 * 1.023)),
+    ("single-thread-fill", 1, NO, times(LUT, 247.3 * 1.032)),
     # Two or three blocks, where shared memory leaves room for no more.
     ("occupancy-2-3", 0, CANNOT, code(LUT, "sm_80", "registers", 0)),
     ("occupancy-2-3", 0, YES, code(LUT, "sm_80", "static_shared_bytes", 80 << 10)),
@@ -335,7 +356,7 @@ def test_code_decides_for_its_own_gpu_alone(run):
     for file in run.files.values():
         if file["provenance"]["gpu"]:
             file["provenance"]["gpu"]["compute_capability"] = "8.6"
-    of_an_a100, here, *_, counted = run.verdicts("instructions-71")
+    of_an_a100, here, _, _, counted, *_ = run.verdicts("instructions-71")
     assert [of_an_a100.verdict, counted.verdict] == [YES, NO]
     assert (here.verdict, here.reason) == (NOT_YET, "sass.json has no branch_tree for sm_86")
     assert run.verdicts("triton")[0].reason.endswith(" for sm_86 (make triton compiles it)")
@@ -350,7 +371,7 @@ def test_a_check_of_times_that_failed_leaves_counters_alone(run):
     file = run.files["nf4_counters"]
     check = {"name": "clock", "keys": [r["key"] for r in file["records"]], "allowed_percent": 1.0}
     file["checks"] = [check | {"first": 2.0, "second": 1.0, "unit": "us"}]
-    assert run.words("more-ilp") == [YES]
+    assert run.words("more-ilp") == [MAY_BE]
 
 
 def test_the_sources_own_library_decides_where_it_ran(run):
@@ -389,7 +410,6 @@ def test_what_fits_on_a_multiprocessor(arch, threads, registers, shared_bytes, b
     ("claim", "number", "said", "documented"),
     [
         ("constant-cache", "constant_cache_kb", 64, 8),
-        ("tensor-cores", "tensor_core_types", 2, 7),
     ],
 )
 def test_documentation_decides_what_no_program_measures(write, claim, number, said, documented):

@@ -29,8 +29,8 @@ def files(model, walls, parts=(4e6, 2e6), way="eager"):
 
 
 def gains(by_batch, spread=0.0, way="eager", model="qwen3-32b"):
-    """The baseline takes so many times as long."""
-    times = {batch: (1e6 * gain, 1e6) for batch, gain in by_batch.items()}
+    """The baseline takes so many times as long, and so long that the host matters little."""
+    times = {batch: (6e6 * gain, 6e6) for batch, gain in by_batch.items()}
     return measured("timing", "wall_time", times, way, model, spread)
 
 
@@ -47,7 +47,7 @@ def verdict(claim, cell, *found, source=None, reading=None):
 def test_most_samples_on_a_slow_host_decide_nothing(kept, expected):
     found = gains({2: 1.54}, model="llama-3.3-70b")
     found["records"][0]["disturbed"] = {"repeated": 3, "kept": kept}
-    v = verdict("end-to-end", "llama-3.3-70b, batch 2", found)
+    v = verdict("end-to-end-llama", "llama-3.3-70b, batch 2", found)
     assert v.verdict == expected
     slow = "the host was slow in 2 of 3 samples: measure again while nothing else runs"
     assert v.reason.endswith(f"/eager: {slow}") == (kept == 2)
@@ -95,16 +95,16 @@ def test_a_share_is_of_one_kind_of_run(other):
 
 
 def in_runs(gains, way, share=0.4, model="qwen3-32b"):
-    """Of 10 ms dequantization is a share, by a kernel that takes half of that."""
-    walls = {batch: (1e4, 1e4 / gain) for batch, gain in gains.items()}
-    return files(model, walls, (1e4 * share, 5e3 * share), way)
+    """Of 10 s dequantization is a share, by a kernel that takes half of that."""
+    walls = {batch: (1e7, 1e7 / gain) for batch, gain in gains.items()}
+    return files(model, walls, (1e7 * share, 5e6 * share), way)
 
 
 @pytest.mark.parametrize(
     ("gain", "expected"),
-    [(1.25, "reproduced"), (1.25 * 1.07, "reproduced"), (1.25 * 1.13, "not_reproduced")]
-    + [(1.25 * 0.93, "reproduced"), (1.25 * 0.87, "not_reproduced")]
-    + [(1.25 * 1.09, "undecided"), (1.25 * 0.89, "undecided")],  # runs differ by 2 %
+    [(1.25, "reproduced"), (1.25 * 1.03, "reproduced"), (1.25 * 1.18, "not_reproduced")]
+    + [(1.25 * 0.97, "reproduced"), (1.25 * 0.82, "not_reproduced")]
+    + [(1.25 * 1.09, "undecided"), (1.25 * 0.89, "undecided")],  # as far as runs and hosts differ
 )
 @pytest.mark.parametrize("way", READINGS)
 def test_as_much_is_gained_as_amdahls_law_makes_of_the_share(gain, expected, way):
@@ -137,7 +137,9 @@ def test_its_tables_allow_so_much(write, cell, theirs, expected):
     allowed = "1.19" if cell == "batch 32" else "1.23"
     assert v.why == f"its tables allow {allowed} x, its figure has {theirs:g} x"
     by_batch = "2: 1.28, 4: 1.27, 8: 1.26, 16: 1.23, 32: 1.19, 64: 1.13 (mean 1.23)"
-    assert v.reason == f"{v.why}; by batch {by_batch}"
+    assert v.reason.startswith(f"{v.why}; by batch {by_batch}")
+    needed = v.reason.endswith("; with its share it needs a kernel 4.2 times as fast")
+    assert needed is (theirs == 1.29)
 
 
 FALLS = {batch: 2 - i / 10 for i, batch in enumerate(BATCHES)}
@@ -147,7 +149,7 @@ FALLS = {batch: 2 - i / 10 for i, batch in enumerate(BATCHES)}
     ("smallest", "spread", "expected", "of_gemma"),
     [
         (2.0, 0, "reproduced", "not_reproduced"),
-        (1.45, 0, "not_reproduced", "reproduced"),
+        (1.3, 0, "not_reproduced", "reproduced"),
         (1.6, 0.05, "undecided", "undecided"),
         (1.5, 0, "undecided", "undecided"),
     ],
@@ -170,9 +172,9 @@ def test_smaller_batches_gain_more_or_larger_ones(smallest, spread, expected, of
 @pytest.mark.parametrize(
     ("peak", "spread", "expected"),
     [
-        (1.6, 0, "reproduced"),
+        (1.7, 0, "reproduced"),
         (1.5, 0, "undecided"),
-        (1.45, 0, "not_reproduced"),
+        (1.3, 0, "not_reproduced"),
         (1.45, 0.05, "undecided"),  # no other is seen to gain more, or less
     ],
 )
@@ -199,8 +201,8 @@ def larger_models(way, *found):
 @pytest.mark.parametrize(
     ("averages", "spread", "expected"),
     [
-        ((1.1, 1.2, 1.5), 0, "reproduced"),
-        ((1.1, 1.2, 1.15), 0, "not_reproduced"),
+        ((1.1, 1.3, 1.5), 0, "reproduced"),
+        ((1.1, 1.3, 1.1), 0, "not_reproduced"),
         ((1.1, 1.11, 1.5), 0.05, "undecided"),
         ((1.1, 1.1, 1.1), 0, "undecided"),
     ],
@@ -242,7 +244,7 @@ def test_the_least_gain_of_all_that_ran():
     v = verdict("end-to-end", cell, gains({2: 3.0, 16: 1.2, 64: 1.5}))
     assert (v.verdict, v.ours, v.cell.value) == ("reproduced", pytest.approx(1.2), 1.07)
     assert v.why == "the smallest of 3 is 1.20 x, qwen3-32b at batch 16"
-    v = verdict("end-to-end", cell, gains({2: 0.975}))
+    v = verdict("end-to-end", cell, gains({2: 0.9}))
     assert v.verdict == "not_reproduced"  # a tenth less than 1.07 x would be allowed, but no loss
     nothing = gains({2: 3.0})
     nothing["records"].pop()

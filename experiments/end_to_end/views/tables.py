@@ -18,7 +18,7 @@ from experiments.end_to_end.views.rows import (
     of_mode,
     settings,
 )
-from plots import ledger
+from plots import sentences
 from plots.bandwidth import estimate_values, with_interval
 from plots.experiments import Run
 from records.captions import machine_notes, outcome_words
@@ -38,7 +38,8 @@ from records.tables import (
 )
 
 TABLE1 = "table1_qwen3_32b"
-OVERHEAD, FIGURE4 = "dequantization-overhead", "end-to-end"  # claims
+OVERHEAD = "dequantization-overhead"  # a claim
+FIGURE4 = ("end-to-end-llama", "end-to-end")  # claims, by model
 QMATMUL, AGREE = "qmatmul-72", "tables-agree"
 MODES_NOTE = "Eager: transformers' generate. Graph: the decoding step in one CUDA graph."
 INSTALLED_ROW = "bitsandbytes as it is installed"  # where no row names its version
@@ -55,9 +56,12 @@ def by_mode_columns(*columns: Column) -> list[Column]:
     return [Column("batch", f"{EAGER} batch"), *columns_of((EAGER, GRAPH), *columns)]
 
 
-def verdict_at(run: Run, claim: str, setting: Setting) -> Verdict | None:
-    verdicts = run.decision(claim).verdicts
-    return next((v for v in verdicts if v.cell.at == setting.at), None)
+def verdict_at(run: Run, claims: Sequence[str], setting: Setting) -> Verdict | None:
+    return next((v for v in verdicts_of(run, claims) if v.cell.at == setting.at), None)
+
+
+def verdicts_of(run: Run, claims: Sequence[str]) -> list[Verdict]:
+    return [v for claim in claims for v in run.decision(claim).verdicts]
 
 
 def beside_papers(v: Verdict | None, ours: Estimate | None, why_not: Iterable[str]) -> Values:
@@ -76,7 +80,7 @@ def papers_columns(unit: str, paper: str, show: Callable[[float], str]) -> list[
         Column(f"paper {unit}", paper, show),
         Column(f"ours {unit} (interval)", "_ours", partial(with_interval, show=show)),
         Column("difference", "_difference", "{:+.1f} %".format),
-        Column("verdict", "_verdict", ledger.spell, **WORDS),
+        Column("verdict", "_verdict", sentences.spell, **WORDS),
     ]
 
 
@@ -86,7 +90,7 @@ def table1(run: Run) -> Table:
     papers = run.source.table(TABLE1)
     rows = []
     for setting in of_mode(run, EAGER):
-        v, share = verdict_at(run, OVERHEAD, setting), setting.share(baseline)
+        v, share = verdict_at(run, [OVERHEAD], setting), setting.share(baseline)
         theirs = papers[str(setting.batch)]["kernel_latency_ms"] if v else None
         row = {"_under": setting.model} | setting.at | {"tokens": setting.tokens}
         row |= {"paper_percent": v.cell.value if v else None} | estimate_values("percent", share)
@@ -140,13 +144,13 @@ def figure4(run: Run) -> Table:
         columns.append(Column(f"after {head}", f"{subject}_{end}", rounded))
     columns.append(Column("after idle %", f"{subject}_idle_percent", WHOLE))
     averages = []
-    for v in run.decision(FIGURE4).verdicts:
+    for v in verdicts_of(run, FIGURE4):
         if v.cell.at["batch"] == "average":
             ours = f" {rounded(v.ours)}" if v.ours else ""
-            paper = f"(paper {v.cell.value:g}: {ledger.spell(v.verdict)})"
+            paper = f"(paper {v.cell.value:g}: {sentences.spell(v.verdict)})"
             averages.append(f"{v.cell.at['model']}{ours} {paper}")
     notes = [
-        f"Reproduced if {run.decision(FIGURE4).verdicts[0].criterion}.",
+        f"Reproduced if {verdicts_of(run, FIGURE4)[0].criterion}.",
         f"Speed-up of {subject} (after) over {baseline} (before) in the time of a generation of "
         f"{tokens_text(run)} tokens per prompt, the prompt included. Idle: of a decoding step, in "
         f"which the GPU waits for the host, so that a faster kernel gains less. {INTERVAL_NOTE} "
@@ -277,7 +281,7 @@ def qmatmul(run: Run) -> Table:
     """Dequantization's share of quantized products, in everything that a generation holds."""
     kernels = baseline, _ = run.compared
     (verdict,) = run.decision(QMATMUL).of("end_to_end")
-    papers, said = verdict.cell, ledger.spell(verdict.verdict)
+    papers, said = verdict.cell, sentences.spell(verdict.verdict)
     found: Headed = []
     for setting in of_mode(run, EAGER):
         found.append((setting.model, of := {}))

@@ -46,7 +46,8 @@ def of_packed_stores(*rows):
 
 
 @pytest.mark.parametrize(
-    ("gain", "expected"), [(3.8, "reproduced"), *made.around(8 / 4.25 * 0.9)[1:3]]
+    ("gain", "expected"),
+    [(3.8, "reproduced"), *made.around(8 / 4.25 * 0.9, guards=made.guards(1, 5))],
 )
 def test_the_gain_as_published_decides(gain, expected):
     rows = row("scalar_store", gain * 0.2), row("packed_store", 0.2)
@@ -62,14 +63,16 @@ def test_without_a_graph_the_host_decides_alone():
     rows[0]["metrics"][1] = missing
     v, *_ = of_packed_stores(*rows)
     assert v.verdict == "reproduced"
-    assert v.reason.startswith("scalar_store: 0.400 s, packed_store: 0.200 s; +6.2 % from the")
+    assert v.reason.startswith("scalar_store: 0.400 s, packed_store: 0.200 s; +6.")
 
 
 def over_peer(*rows, library=PEER):
     return decided("mojo-1.07-1.84", [library, FIRST], puzzle(*rows))
 
 
-@pytest.mark.parametrize(("gain", "expected"), [(5.0, "reproduced"), *made.around(1)])
+@pytest.mark.parametrize(
+    ("gain", "expected"), [(5.0, "reproduced"), *made.around(1, guards=made.guards(1, 1))]
+)
 def test_mojo_over_the_library_is_decided_by_the_smallest_gain(gain, expected):
     """A tenth less than its 1.07 would be allowed, but no loss."""
     v = over_peer(row(MOJO, 0.2), peer(gain * 0.2))
@@ -83,12 +86,12 @@ OWN = {"Tesla T4": 1.07, "NVIDIA L4": 1.25, "NVIDIA A100-PCIE-40GB": 1.84, "NVID
 @pytest.mark.parametrize("gpu", OWN)
 def test_each_gpu_has_its_own_gain(gpu):
     """On a GPU of the post's, its own gain decides too; those of the others never do."""
-    for gain, expected in ((OWN[gpu] * 1.01, "reproduced"), (OWN[gpu] * 0.85, "not_reproduced")):
+    for gain, expected in ((OWN[gpu] * 1.01, "reproduced"), (OWN[gpu] * 0.8, "not_reproduced")):
         found = puzzle(row(MOJO, 0.2), peer(gain * 0.2), gpu=gpu)
-        (d,) = made.decisions(found, sources=made.with_claim("mojo-1.07-1.84")).values()
+        (d,) = made.decisions(found, sources=made.with_claim("mojo-by-gpu")).values()
         verdicts = d.readings[FIRST]
         cells = [v.cell.text for v in verdicts]
-        assert cells == [PEER, *(f"{g}, {PEER}" for g in ("T4", "L4", "A100-40GB", "H100-PCIe"))]
+        assert cells == [f"{g}, {PEER}" for g in ("T4", "L4", "A100-40GB", "H100-PCIe")]
         (own,) = [v for v in verdicts if v.cell.gpu and not v.elsewhere]
         assert (own.verdict, own.cell.value) == (expected, OWN[gpu])
         assert {v.verdict for v in verdicts if v.elsewhere} == {"not_testable"}
@@ -116,6 +119,7 @@ def test_without_a_library_nothing_is_decided():
     [
         (0.5, "reproduced"),
         (0.4, "undecided"),
+        (0.408, "undecided"),  # by no more than runs differ by
         ([0.39, 0.395, 0.41, 0.42, 0.43], "undecided"),  # within the interval
         (0.3, "not_reproduced"),
     ],
@@ -123,7 +127,7 @@ def test_without_a_library_nothing_is_decided():
 def test_the_smaller_blocks_are_faster_in_the_puzzle(slow, verdict):
     v = decided("threads-512", ["", AS_COMPILED], puzzle(row(SLOW, slow), row(FAST, 0.4)))
     median = slow if isinstance(slow, float) else slow[2]
-    assert (v.verdict, v.ours) == (verdict, pytest.approx(median / 0.4))
+    assert (v.verdict, v.ours) == (verdict, pytest.approx(median / 0.4, rel=0.01))
     assert v.why == f"{median:.3f} s become 0.400 s"
 
 
@@ -201,7 +205,8 @@ def of_a_t4(gpu, mojo=3.4619, unsloth=3.69844, warps=4.51):
 
 def test_a_t4s_numbers_are_treated_alike_in_every_claim():
     there = of_a_t4("Tesla T4")
-    assert {d.verdict for d in there.values()} == {"reproduced"}
+    named = [[v for v in d.verdicts if v.cell.gpu == "T4"] for d in there.values()]
+    assert {v.verdict for verdicts in named for v in verdicts} == {"reproduced"}
     here, values = (
         [v for v in there["seconds"].verdicts if not v.elsewhere],
         [3.7, 3.46, 162.6, 173.7],
@@ -211,8 +216,28 @@ def test_a_t4s_numbers_are_treated_alike_in_every_claim():
     other = of_a_t4("Tesla T4", mojo=9.0, unsloth=9.0, warps=3.5)
     assert {d.verdict for d in other.values()} == {"not_reproduced"}
     for d in of_a_t4("NVIDIA T4G").values():
-        assert {v.verdict for v in d.verdicts} == {d.verdict} == {"not_testable"}
-        assert all(v.elsewhere and v.ours is not None for v in d.verdicts)
+        named = [v for v in d.verdicts if v.cell.gpu]
+        assert {v.verdict for v in named} == {"not_testable"}
+        assert all(v.elsewhere and v.ours is not None for v in named)
+
+
+def test_a_cache_that_holds_5_percent_of_the_bytes_moves_no_order_by_12():
+    v = decided("l2-explains-l4", [""], puzzle(row(TILED, 1.0), row(WARPS, 1.0)))
+    assert (v.verdict, v.ours) == ("premise_false", pytest.approx(100 / 19, rel=0.01))
+
+
+def test_how_far_two_libraries_are_apart():
+    """5.33 s became 3.70 s, a tenth less allowed."""
+    for old, verdict in ((0.4, "reproduced"), (0.25, "not_reproduced")):
+        found = puzzle(row(MOJO, 0.2), peer(old), peer(0.2, NEWEST))
+        v = decided("baseline-moved", [""], found)
+        assert (v.verdict, v.ours) == (verdict, pytest.approx(old / 0.2))
+    assert decided("baseline-moved", [""], puzzle(peer(0.4))).verdict == "not_tested"
+
+
+def test_normal_weights_do_not_use_nf4s_values_equally():
+    v = decided("equal-mass", [""], puzzle(row(MOJO, 0.2)))
+    assert v.verdict == "not_reproduced" and v.ours == pytest.approx(5.35, rel=0.02)
 
 
 EVEN = (1.0, 1.0, 1.0)
@@ -225,7 +250,7 @@ OF_2048X8192 = sum(MOVED.values()) // 1000 * 4 // 19  # bytes that it moves
         ("T4", T4_L2, 1.06, EVEN, "reproduced"),  # there the tiles are faster
         ("T4", T4_L2, 1.0, EVEN, "undecided"),
         ("T4", T4_L2, 0.9, EVEN, "not_reproduced"),
-        ("L4", L4_L2, 0.95, (1.0, 0.9, 1.02), "reproduced"),  # by more where an MLP stays in L2
+        ("L4", L4_L2, 0.9, (1.0, 0.9, 1.02), "reproduced"),  # by more where an MLP stays in L2
         ("L4", OF_2048X8192, 0.95, (0.9, 0.95, 1.02), "reproduced"),  # one as large as that fits
         ("L4", OF_2048X8192 - 1, 0.95, (0.9, 0.95, 1.02), "premise_false"),
         ("L4", L4_L2, 0.95, EVEN, "premise_false"),

@@ -50,29 +50,19 @@ def set_all(replay, kernel, *samples):
         made.set_times(r, list(samples))
 
 
-REACHES = "x, with what runs differ by, reaches over 1.971"
+GUARDS = made.guards(0.163, 28)  # times of 1 ms and longer, 28 cells
 
 
 @pytest.mark.parametrize(
-    ("speedup", "verdict", "off", "why"),
-    [
-        (2.19 * 1.5, "reproduced", "+50.0", ""),
-        (1.971 / 0.979, "reproduced", "-8.1", ""),
-        (1.971 / 0.981, "undecided", "-8.3", f"1.97 to 2.05 {REACHES}"),
-        (1.971 / 1.019, "undecided", "-11.7", f"1.90 to 1.97 {REACHES}"),
-        (1.971 / 1.021, "not_reproduced", "-11.9", ""),
-    ],
+    ("speedup", "verdict"),
+    [(2.19 * 1.5, "reproduced"), *made.around(1.971, guards=GUARDS)],
 )
-def test_a_speed_up_may_be_greater_and_near_the_bound_is_undecided(
-    replay, speedup, verdict, off, why
-):
-    made.set_times(row(replay, TREE), [1000.0 * speedup])
-    made.set_times(row(replay, LUT), [1000.0])
+def test_a_speed_up_may_be_greater_and_near_the_bound_is_undecided(replay, speedup, verdict):
+    made.set_times(row(replay, TREE), [2000.0 * speedup])
+    made.set_times(row(replay, LUT), [2000.0])
     v = decided(replay, "kernel-speedup", CELL, BYTES)
-    reason = f"{off} % from the source's value, 10 % less allowed"
-    assert (v.verdict, v.why) == (verdict, why or reason)
-    reason += f"; {why}: runs on several GPUs of this kind would decide it" * bool(why)
-    assert v.reason == reason
+    assert v.verdict == verdict
+    assert ("reaches over 1.971" in v.why) is (verdict == "undecided")
     assert v.difference_percent == pytest.approx(100 * (speedup / 2.19 - 1))
 
 
@@ -161,6 +151,7 @@ def test_a_failed_check_concerns_times_of_its_rows_alone(replay):
     speedups = {n for n in found if n[0] == "kernel-speedup" and n[1].startswith("qwen3-32b")}
     invariant = ("batch-invariant", "qwen3-32b, batch all")
     consistent = {("consistent", EVERY, reading) for reading in (BYTES, WEIGHTS)}
+    consistent |= {("varies-by-model", EVERY), ("products-underuse-memory", "qwen3-32b, batch 2")}
     assert of_tree == {("qmatmul-72", CELL), invariant} | speedups | consistent
     assert found["token-exact", "model all, batch 2"].verdict == "reproduced"
     assert found["kernel-speedup", "gemma-2-27b, average", BYTES].verdict == "reproduced"
@@ -188,17 +179,21 @@ def test_an_upper_bound_of_an_a100s_share_can_only_refute_it(
 
 
 @pytest.mark.parametrize(
-    ("slowest", "verdict"), [(2142.0, "reproduced"), (2142.1, "not_reproduced")]
+    ("slowest", "verdict"),
+    [(2110.0, "reproduced"), (2142.0, "undecided"), (2180.0, "not_reproduced")],
 )
 def test_times_at_all_batches_are_within_the_tolerance(replay, slowest, verdict):
     made.set_times(row(replay, TREE, 16, "gemma-3-27b"), [slowest])
     v = decided(replay, "batch-invariant", "gemma-3-27b, batch all")
     assert (v.verdict, v.interval) == (verdict, None)
-    assert v.ours == pytest.approx(100 * (slowest / 2100 - 1))
-    assert v.reason == "median kernel time 2100 to 2142 us in 6 rows"
+    assert v.ours == pytest.approx(100 * (slowest / 2100 - 1), rel=1e-3)
+    assert v.reason == f"kernel time 2100 to {slowest:.0f} us in 6 rows"
 
 
-@pytest.mark.parametrize(("slower", "verdict"), [(1.1, "reproduced"), (1.101, "not_reproduced")])
+@pytest.mark.parametrize(
+    ("slower", "verdict"),
+    [(1.08, "reproduced"), (1.1, "undecided"), (1.13, "not_reproduced")],
+)
 def test_gains_of_all_models_and_batches_are_within_the_tolerance(replay, slower, verdict):
     set_all(replay, TREE, 2000)
     set_all(replay, LUT, 1000)
@@ -215,6 +210,7 @@ def test_gains_of_all_models_and_batches_are_within_the_tolerance(replay, slower
         (1000.1, 1000.1, "undecided", (0, 0, 24)),
         (1200, 1000.1, "undecided", (18, 0, 6)),
         (1200, 900, "not_reproduced", (18, 6, 0)),  # one place would be enough
+        (1003, 997, "undecided", (0, 0, 24)),  # but not for what runs of equal kernels differ by
     ],
 )
 def test_slower_in_every_comparison(replay, us, of_qwen, verdict, counts):
@@ -224,8 +220,7 @@ def test_slower_in_every_comparison(replay, us, of_qwen, verdict, counts):
         made.set_times(r, [0.999 * median, median, 1.001 * median])
     v = decided(replay, "single-thread-fill", EVERY)
     assert (v.verdict, v.ours) == (verdict, pytest.approx(us / 1000))
-    ends = (min(us, of_qwen) * 0.999 / 1001, max(us, of_qwen) * 1.001 / 999)
-    assert v.interval == pytest.approx(ends)
+    assert v.interval[0] < min(us, of_qwen) / 1000 and v.interval[1] > max(us, of_qwen) / 1000
     slower, faster, neither = counts
     assert v.reason == (
         f"{COOPERATIVE} against {LUT}: slower in {slower} of 24 places, faster in {faster}, no "

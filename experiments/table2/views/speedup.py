@@ -6,15 +6,15 @@ from matplotlib.ticker import FormatStrFormatter
 
 from claims.ledger import Verdict
 from claims.published import AVERAGE
-from claims.rules import NOT_TESTED
+from claims.rules import NOT_TESTED, REPRODUCED
 from plots import figures as draw
-from plots import ledger
+from plots import sentences
 from plots.bandwidth import Measured, measure, time_values
 from plots.experiments import MAIN_CLAIM, Run
 from records.captions import check_notes, machine_notes, outcome_notes
 from records.errors import InputError
 from records.stats import INTERVAL_NOTE, Estimate, significant
-from records.tables import WORDS, Column, Noted, Table, Values, columns_of, side_by_side
+from records.tables import NONE, WORDS, Column, Noted, Table, Values
 
 MIN_SPAN = 0.4  # of the speed-up axis, so that small differences stay small
 PLAIN, DIFFERENCE = "{:.2f}".format, "{:+.1f} %".format
@@ -82,23 +82,19 @@ def speedup_table(run: Run) -> Table:
     return Table("table2", title, columns, rows, notes, machine_notes(replay))
 
 
-def short_table(run: Run) -> Table:
-    """The averages alone, one row per model, with every reading of the paper's text."""
-    averages = [v for v in run.decision(MAIN_CLAIM).verdicts if v.cell.at["batch"] == AVERAGE]
-    columns = [Column("model", "model", **WORDS), Column("paper", "paper", PLAIN)]
-    columns += columns_of(
-        dict.fromkeys(map(reading_of, averages)),
-        Column("{}", "ours"),
-        Column("difference", "difference_percent", DIFFERENCE),
-        Column("verdict", "verdict", **WORDS),
-    )
+def paper_and_ours(run: Run) -> Table:
+    """Table II itself: models by batches, in the reading that decides."""
+    batches = [*run.source.every("batch"), AVERAGE]
+    columns = [Column("model", "model", **WORDS)]
+    columns += [Column(str(batch), f"batch {batch}") for batch in batches]
     rows: dict[str, Values] = {}
-    for v in averages:
-        found = values(run, v)
-        row = rows.setdefault(title_of(v), {"model": title_of(v), "paper": found["paper"]})
-        row |= side_by_side({reading_of(v): found})
-    title = f"Average speed-up over {run.compared[0]}, over the batches"
-    return Table("short", title, columns, list(rows.values()))
+    for v in run.decision(MAIN_CLAIM).primary:
+        row = rows.setdefault(v.cell.at["model"], {"model": v.cell.at["model"]})
+        ours = NONE if v.ours is None else PLAIN(v.ours)
+        wrong = "" if v.verdict in (REPRODUCED, NOT_TESTED) else " !"
+        row[f"batch {v.cell.at['batch']}"] = f"{PLAIN(v.cell.value)}|{ours}{wrong}"
+    title = "Table II: paper | ours, by batch, with ! where a cell is not reproduced"
+    return Table("table2-brief", title, columns, list(rows.values()))
 
 
 def in_ms(us: float) -> str:
@@ -113,9 +109,9 @@ def values(run: Run, v: Verdict) -> Values:
     found: Values = {"_under": f"{reading_of(v)}; {title_of(v)}"}
     found |= {"reading": v.comparison.reading, "kernel": subject_of(v)}
     found |= v.cell.at | {"paper": v.cell.value}
-    found |= {"ours": Noted(v.ours, text=ledger.ours_text(v, PLAIN))}
+    found |= {"ours": Noted(v.ours, text=sentences.ours_text(v, PLAIN))}
     found |= {"ours_low": low, "ours_high": high, "difference_percent": v.difference_percent}
-    found |= {"verdict": Noted(v.verdict, why, text=ledger.spell(v.verdict)), "reason": v.reason}
+    found |= {"verdict": Noted(v.verdict, why, text=sentences.spell(v.verdict)), "reason": v.reason}
     for name, m in zip(("baseline", "kernel"), rows, strict=True):
         r = m and m.record
         found |= time_values(r.summary if r else None, f"{name}_")

@@ -69,6 +69,18 @@ def decided(matrix):
     return {claim: found[claim, "random"] for claim in CLAIMS} | of_mojo
 
 
+def test_the_posts_slower_kernels_in_mojo_and_in_cuda(matrix):
+    """Its 1.21 and 1.15 times are asked for, and its CUDA's own gains."""
+    for kernel, gain in ((NAIVE, 1.2), (SWIZZLE, 0.95)):
+        set_speed(matrix, kernel, CUDA[kernel])
+        add_mojo(matrix, f"mojo_{kernel}", gain * CUDA[kernel])
+    found = made.decisions(matrix)
+    assert [v.verdict for v in found["mojo-over-cuda"].verdicts] == ["reproduced", "not_reproduced"]
+    cuda = {name: found[name].verdicts[1] for name in ("swizzle", "batched")}
+    assert {name: v.verdict for name, v in cuda.items()} == dict.fromkeys(cuda, "reproduced")
+    assert cuda["swizzle"].ours == pytest.approx(CUDA[SWIZZLE] / CUDA[NAIVE])
+
+
 AS_PUBLISHED = ["reproduced"] * 3 + ["premise_false"] * 2 + ["not_testable"]
 
 
@@ -92,7 +104,10 @@ def test_other_matrices_decide_nothing(rows):
 
 
 @pytest.mark.parametrize("claim", ["swizzle", "batched"])
-@pytest.mark.parametrize(("share", "verdict"), [(5.0, "reproduced"), *made.around(0.9)[1:3]])
+@pytest.mark.parametrize(
+    ("share", "verdict"),
+    [(5.0, "reproduced"), *made.around(0.9, guards=made.guards(0.163, 2))],
+)
 def test_a_gain_needs_nine_tenths_of_the_posts_and_may_exceed_it(matrix, claim, share, verdict):
     slow, fast = (NAIVE, SWIZZLE) if claim == "swizzle" else (SWIZZLE, BATCHED)
     set_speed(matrix, slow, 1000)
@@ -100,8 +115,9 @@ def test_a_gain_needs_nine_tenths_of_the_posts_and_may_exceed_it(matrix, claim, 
     v = decided(matrix)[claim]
     assert (v.verdict, v.ours) == (verdict, pytest.approx(share * GAIN[claim]))
     speeds = f"{slow}: 1000 GB/s, {fast}: {1000 * share * GAIN[claim]:.0f} GB/s"
-    assert v.reason.startswith(f"{NO_MOJO}{speeds}; {100 * (share - 1):+.1f} % from the source's")
-    assert v.why == speeds
+    assert v.reason.startswith(f"{NO_MOJO}{speeds}; the source has ")
+    assert f"{100 * (share - 1):+.1f} % from the source's" in v.reason
+    assert v.why == speeds or verdict == "undecided"
 
 
 def test_the_share_of_the_peak_is_of_the_posts_gpu(matrix):
@@ -179,13 +195,13 @@ def test_where_mojo_ran_it_decides_and_cuda_stands_beside(matrix):
     assert (found["swizzle"].verdict, found["batched"].verdict) == ("not_reproduced", "reproduced")
     assert found["swizzle"].ours == pytest.approx(950 / 800)
     assert found["batched"].ours == pytest.approx(2775.49 / 950)
-    gain = "mojo_tma_naive: 800 GB/s, mojo_tma_swizzle: 950 GB/s; -12.8 % from the source's value, "
-    gain += "10 % less allowed; in CUDA 1.36 x"
-    assert found["swizzle"].reason == gain
+    gain = found["swizzle"].reason
+    assert gain.startswith("mojo_tma_naive: 800 GB/s, mojo_tma_swizzle: 950 GB/s; the source has ")
+    assert "1056.08 and 1437.55 GB/s" in gain and gain.endswith("; in CUDA 1.36 x")
     assert found["speeds"].ours == pytest.approx(3000 / 33)
     assert found["speeds"].reason.endswith("; in CUDA 84.1 %")
     matrix["records"].remove(row(matrix, SWIZZLE))
-    assert decided(matrix)["swizzle"].reason == gain.partition("; in")[0]
+    assert decided(matrix)["swizzle"].reason == gain.partition("; in CUDA")[0]
     made.fail(row(matrix, PUBLISHED_IN_MOJO), "launch_failed", "out of resources")
     assert decided(matrix)["speeds"].verdict == "not_testable"  # CUDA does not take its place
 

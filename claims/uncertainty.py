@@ -1,0 +1,89 @@
+"""What a ratio of two times is uncertain by: samples, runs (process and unit), and the host.
+
+docs/verdicts.md has the budget and the coverage of the intervals.
+"""
+
+import math
+from functools import cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from records.comparison import SpreadClass, in_class, recorded_spread
+from records.json_files import ROOT, read_json
+from records.results import Record
+from records.stats import SPREAD_PERCENT, Estimate, LogMean, log_mean
+
+HOST_TO_HOST = ROOT / "data/host_to_host.json"
+EAGER = "eager"  # generations whose steps the host launches one by one
+
+
+@cache
+def spread() -> dict[str, list[SpreadClass]]:
+    return recorded_spread()
+
+
+def between_runs_percent(kind: str, us: float) -> float:
+    """Standard deviation; of a kind of time that was not repeated, half of SPREAD_PERCENT."""
+    classes = spread().get(kind)
+    return in_class(classes, us).percent if classes else SPREAD_PERCENT / 2
+
+
+def log_time(row: Record, metric: str) -> LogMean:
+    """Of one row: its samples, and what runs of it differ by."""
+    found = log_mean(row.metrics[metric].samples)
+    kind = metric.partition(".")[0]
+    return found.with_part(between_runs_percent(kind, math.exp(found.value)))
+
+
+def ratio(over: Record, under: Record, metric: str) -> Estimate:
+    """Of the geometric means of two rows, with an interval that covers another run elsewhere."""
+    if not is_of_host(over.problem, metric):
+        return log_time(over, metric).over(log_time(under, metric)).ratio
+    both = (log_mean(row.metrics[metric].samples) for row in (over, under))
+    found = next(both).over(next(both))
+    host = host_spread(over.summary_of(metric).median)
+    return found.with_part(host.gain_percent, host.freedom).ratio
+
+
+def log_baseline(row: Record, metric: str) -> LogMean:
+    """The time of a row that the GPU, more than the host, takes: the baseline's."""
+    if not is_of_host(row.problem, metric):
+        return log_time(row, metric)
+    host = host_spread(row.summary_of(metric).median)
+    return log_mean(row.metrics[metric].samples).with_part(host.baseline_percent, host.freedom)
+
+
+def is_of_host(problem: dict[str, Any], metric: str) -> bool:
+    """Whole eager generations, in which the GPU waits for the host."""
+    return metric == "wall_time" and problem.get("way") == EAGER
+
+
+class HostSpread(NamedTuple):
+    """Standard deviations between hosts, with all else that two runs differ by."""
+
+    from_us: float  # that the baseline's generation takes
+    baseline_percent: float
+    gain_percent: float
+    freedom: int  # cells that were measured on two hosts
+
+
+@cache
+def host_classes() -> tuple[HostSpread, ...]:
+    root, found = read_json(HOST_TO_HOST), []
+    edges = [*root["classes_us"], math.inf]
+    for low, high in pairwise(edges):
+        cells = [cell for cell in root["cells"] if low <= max(cell["baseline_us"]) < high]
+        times = np.log([(cell["baseline_us"], cell["subject_us"]) for cell in cells])
+        baseline, subject = (times[:, i, 0] - times[:, i, 1] for i in (0, 1))
+        percents = (
+            100 * math.sqrt(float((apart**2).mean()) / 2)
+            for apart in (baseline, baseline - subject)
+        )
+        found.append(HostSpread(low, *percents, len(cells)))
+    return tuple(found)
+
+
+def host_spread(us: float) -> HostSpread:
+    return [spread for spread in host_classes() if spread.from_us <= us][-1]

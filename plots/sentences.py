@@ -1,0 +1,125 @@
+"""Verdicts in words: of one cell, of a claim with its readings, and of many claims as counts."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from claims.ledger import Decision, Verdict, verdict_on
+from claims.rules import NOT_TESTED, REPRODUCED, VERDICTS
+from plots.bandwidth import with_interval
+from records.stats import Estimate
+from records.tables import NONE, rounded
+
+SEVERAL = 2  # reasons that are given in full, the first and the last
+
+
+def spell(verdict: str) -> str:
+    return verdict.replace("_", " ") + " yet" * (verdict == NOT_TESTED)
+
+
+def counts(decisions: Sequence[Decision]) -> dict[str, int]:
+    """How many claims have each verdict that one has."""
+    found = [d.verdict for d in decisions]
+    return {v: found.count(v) for v in (REPRODUCED, *VERDICTS[:-1]) if v in found}
+
+
+def count_line(decisions: Sequence[Decision], what: str = "claims") -> str:
+    """'35 claims: 5 reproduced (3 of them in every reading), 4 not reproduced, ...'"""
+    every = sum(d.holds_in_every_reading for d in decisions)
+    parts = [f"{count} {spell(verdict)}" for verdict, count in counts(decisions).items()]
+    if decisions and parts[0].endswith(f" {REPRODUCED}"):
+        parts[0] += f" ({every} of them in every reading)"
+    documents = sum(d.verdict != NOT_TESTED and not d.is_measured for d in decisions)
+    without = f" {documents} were decided without a measurement." * bool(documents)
+    return f"{len(decisions)} {what}: {', '.join(parts)}.{without}"
+
+
+def counted_in(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Those that this GPU can show, if there are any: they make the verdict."""
+    return [v for v in verdicts if not v.elsewhere] or list(verdicts)
+
+
+def headline(d: Decision) -> str:
+    """What is claimed, and what became of it in the reading that decides."""
+    (name, primary), *_ = d.readings.items()
+    return f"{d.claim.text}: {reading_in_short(primary, name and f', read as {name}')}."
+
+
+def headline_by_gpu(found: Mapping[str, Decision]) -> str:
+    """The same of several GPUs, without the reasons."""
+    gpus: dict[str, list[str]] = {}
+    for gpu, d in found.items():
+        gpus.setdefault(spell(d.verdict), []).append(gpu)
+    said = "; ".join(f"{verdict} on {listed(names)}" for verdict, names in gpus.items())
+    return f"{next(iter(found.values())).claim.text}: {said}."
+
+
+def verdict_sentence(d: Decision) -> str:
+    """The verdict of the primary reading, and what became of the others; without a full stop."""
+    (primary, *others), found = d.claim.readings, d.readings
+    said = reading_in_short(found[primary.name], primary.name and f", read as {primary.name}")
+    for reading in others:
+        added = f" (added on {reading.added}, with a verdict known)" * bool(reading.added)
+        how = "our own measurement" if reading.own_measurement else "read otherwise"
+        said += f"; {how}, {reading.name}{added}: {reading_in_short(found[reading.name])}"
+    return said
+
+
+def reading_in_short(verdicts: Sequence[Verdict], read_as: str = "") -> str:
+    """'reproduced in 28 of 28 cells, read as tiles of 512 bytes: -4.0 to +4.7 % from ...'"""
+    counted, verdict = counted_in(verdicts), verdict_on(verdicts)
+    order = [verdict, *(v for v in (REPRODUCED, *VERDICTS[:-1]) if v != verdict)]
+    parts, left, known = [], len(counted), ""
+    for found in order:
+        cells = [v for v in counted if v.verdict == found]
+        if not cells:
+            continue
+        text = spell(found)
+        if len(cells) == left < len(counted):
+            text += " in the other" + f" {left}" * (left > 1)
+        elif len(counted) > 1:
+            text += f" in {len(cells)} of {len(counted)} cells"
+        text += read_as if found == verdict else ""
+        why = "; ".join(whys(cells)) if found != NOT_TESTED or found == verdict else ""
+        parts.append(f"{text}: {why}" if why and why != known else text)
+        left, known = left - len(cells), why
+    return "; ".join(parts)
+
+
+def whys(cells: Sequence[Verdict]) -> Iterator[str]:
+    """The reasons of cells with one verdict; of many numbers, how far they are off."""
+    gpus = list(dict.fromkeys(v.cell.gpu for v in cells))
+    if len(cells) > 1 and all(v.elsewhere and not v.awaits for v in cells):
+        such = "such a GPU" if len(gpus) == 1 else "such GPUs"
+        yield f"numbers of the source's {listed(gpus)}, which only {such} can show"
+        return
+    texts = list(dict.fromkeys(v.why for v in cells))
+    differences = [v.difference_percent for v in cells if v.difference_percent is not None]
+    if len(texts) > SEVERAL and len(differences) == len(cells) and not cells[0].elsewhere:
+        yield f"{value_range(differences, '%', '{:+.1f}'.format)} from the source's values"
+        return
+    yield from dict.fromkeys((texts[0], texts[-1]))
+    if len(texts) > SEVERAL:
+        yield f"and {len(texts) - SEVERAL} more"
+
+
+def listed(names: Sequence[str]) -> str:
+    """'T4, L4 and A100'"""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def quoted(value: float) -> str:
+    """A source's number: 64 remains 64."""
+    return f"{value:.0f}" if value == int(value) else rounded(value)
+
+
+def value_range(values: Sequence[float | None], unit: str, show: Callable[[float], str]) -> str:
+    """'2.03 to 2.20 x', or one value where the two ends look the same."""
+    known = [value for value in values if value is not None]
+    ends = dict.fromkeys(show(end) for end in (min(known), max(known))) if known else {}
+    return f"{' to '.join(ends)} {unit}".rstrip() if ends else NONE
+
+
+def ours_text(v: Verdict, show: Callable[[float], str]) -> str:
+    """'2.11 (2.11-2.12)', without the interval where there is none."""
+    if v.ours is None:
+        return NONE
+    return with_interval(Estimate(v.ours, *v.interval), show) if v.interval else show(v.ours)

@@ -1,0 +1,28 @@
+"""docs/verdicts.md names claims that there are, and numbers that the code has."""
+
+import re
+
+import made
+
+from claims import prediction, uncertainty
+from records.json_files import ROOT
+
+PAGE = (ROOT / "docs/verdicts.md").read_text()
+
+
+def test_every_claim_that_the_page_names_is_one():
+    known = {claim.id for source in made.all_sources() for claim in source.claims}
+    rows = [line for line in PAGE.splitlines() if line.startswith("| ")]
+    named = {name for row in rows for name in re.findall(r"`([^`/]+)`", row)}
+    assert len(named) > 30 and named <= known
+
+
+def test_the_hosts_parts_are_those_of_the_data():
+    short, long = uncertainty.host_classes()
+    assert f"{short.gain_percent:.1f} % up to 5 s" in PAGE
+    assert f"{long.gain_percent:.1f} % beyond" in PAGE
+
+
+def test_the_predictions_errors_are_those_of_the_validation():
+    first, second = (abs(off) for off in prediction.validation().values())
+    assert f"at most {first:.1f} and {second:.1f} %" in PAGE
