@@ -34,6 +34,7 @@ from records.provenance import checkout
 TORCH = Path("build/end_to_end/python")  # names the Python that has PyTorch
 FLAGS = ("QUICK", "DRY_RUN")
 LINES_OF_FAILURE = 20  # of a log
+interrupted: list[int] = []  # signals
 FOR_MEASURING = (
     "PEER METRICS CLOCKS MODEL BATCHES KERNELS KERNEL PROBLEM FILE TOKENS PROMPTS GPUS QUICK"
 ).split()
@@ -187,7 +188,8 @@ def measure_step(
         print(f"{said}{step.name}: was measured before: {quoted(file)}", flush=True)
         return before
     older = inode(file)
-    log = None if given("VERBOSE") else Path(own, f"{step.name or 'check'}.log")
+    quiet = sys.stdout.isatty() and not given("VERBOSE")
+    log = Path(own, f"{step.name or 'check'}.log") if quiet else None
     status = status_of(command, gpu, said, log)
     if status in (0, WRONG_OUTPUT, NOT_MEASURED) and step.name and inode(file) == older:
         failed = f"{step.name}: failed without a result (exit status {status})"
@@ -307,7 +309,6 @@ def quoted(path: str) -> str:
 
 if __name__ == "__main__":
     # A Ctrl-C ends the program that runs, which may have clocks to give back first, and then us.
-    interrupted: list[int] = []
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as nohup has it
         signal.signal(signal.SIGINT, lambda number, _: interrupted.append(number))
     raise SystemExit(run(parser()))
