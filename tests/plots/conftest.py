@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 from edited import edited  # noqa: F401, a fixture
+from matplotlib.figure import Figure
 
 from experiments.puzzle import views as puzzle
 from experiments.table2 import views as table2
 from experiments.transpose import views as transpose
+from plots.experiments import Run
+from plots.figures import add_caption, new_figure
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -20,12 +23,19 @@ def no_recorded_counters(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setattr("plots.neighbours.RECORDED", tmp_path / "nothing recorded")
 
 
+def captioned(run: Run) -> Figure:
+    """Empty but for the caption, which pages show."""
+    figure = new_figure(1)
+    add_caption(figure, run.first, recorded=run.recorded)
+    return figure
+
+
 @pytest.fixture
 def no_figures(monkeypatch) -> None:
     """In the place of figures: that they are drawn is other tests' to see."""
     monkeypatch.setattr("plots.experiments.encode", lambda figure, kind: b"a figure")
     for module in (puzzle, table2, transpose):
-        figures = {name: (text, lambda run: None) for name, (text, _) in module.FIGURES.items()}
+        figures = {name: (text, captioned) for name, (text, _) in module.FIGURES.items()}
         monkeypatch.setattr(module, "FIGURES", figures)
 
 
