@@ -61,7 +61,7 @@ def products(put_bitsandbytes, monkeypatch, tmp_path):
     monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     monkeypatch.setattr(torch.cuda, "device", lambda device: warnings.catch_warnings())
-    monkeypatch.setattr(multiplying, "multiply", lambda *given: ("ours", *given))
+    monkeypatch.setattr(multiplying, "multiply", lambda library, *given: ("ours", *given))
     return bitsandbytes
 
 

@@ -252,7 +252,7 @@ def kernel(monkeypatch):
         monkeypatch.setattr(multiplying, "runs", lambda *given: True)
         monkeypatch.setattr(on_cpu.LIBRARY, "products", lambda: ["few_rows"])
 
-        def multiply(kernel, A, B, n, absmax, blocksize, bias, *more):
+        def multiply(library, kernel, A, B, n, absmax, blocksize, bias, *more):
             weight = stand_in_product.weights(A, B, n, absmax, blocksize, *more[:4])
             return torch.nn.functional.linear(A, change(weight), bias)
 
@@ -273,6 +273,16 @@ def test_a_right_kernel_is_tuned(command, kernel):
     table = measuring.tune(on_cpu.Cpu(), SHAPES, lambda shape: products.copies(on_cpu.Cpu(), shape))
     assert "left out" not in table.source
     assert all("few_rows" in us for layer in table.layers for us in layer.us.values())
+
+
+def test_a_program_that_was_exported_takes_no_way_that_tune_tried(command, kernel, monkeypatch):
+    kernel(lambda weight: weight)
+    monkeypatch.setattr(multiplying, "_dispatch", None)
+    measuring.tune(on_cpu.Cpu(), SHAPES[:1], lambda shape: products.copies(on_cpu.Cpu(), shape))
+    codes, state = products.copies(on_cpu.Cpu(), SHAPES[0])[0]
+    given = (torch.ones(1, 512).half(), codes, 128, state.absmax, state.code, 64, torch.float16)
+    with pytest.raises(reprolab_nf4.DropinError, match="not installed"):
+        torch.ops.reprolab_nf4.matmul_4bit(*given)
 
 
 def one_step_dropped(weight):
