@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
 # Imported once, under the real bitsandbytes where there is one: of several modules, PyTorch's
 # operator would be the last one's.
 if importlib.util.find_spec("bitsandbytes"):
-    import reprolab_nf4.multiplying
+    import reprolab_nf4.layers  # and multiplying
 
 N, K = 64, 128
 TIMES = {
