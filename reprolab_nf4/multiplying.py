@@ -19,8 +19,8 @@ from reprolab_nf4.training import marking_training, training
 TYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 NO_CHANGE = contextlib.nullcontext()
 
-# bitsandbytes' own matmul_4bit and the ways of the last install(), which the operator calls, also in
-# an exported program.
+# bitsandbytes' own matmul_4bit and the ways of the last install(): the operator calls these, also
+# in an exported program.
 _dispatch: tuple[Callable, "Ways"] | None = None
 
 

@@ -1,5 +1,5 @@
-"""Installation by the entry points of serving engines, and what else replaces bitsandbytes' products:
-in processes of their own, with bitsandbytes' stand-in.
+"""Installation by the entry points of serving engines, and a warning of others' kernels, with
+bitsandbytes' stand-in.
 """
 
 import importlib.metadata
@@ -138,7 +138,9 @@ def unsloth(tmp_path, libraries, put_bitsandbytes, monkeypatch):
         monkeypatch.delitem(sys.modules, "unsloth", raising=False)
         about = tmp_path / f"unsloth-{version}.dist-info"
         about.mkdir()
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: unsloth\nVersion: {version}\n")
+        (about / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: unsloth\nVersion: {version}\n"
+        )
 
     yield put
     sys.modules.pop("unsloth", None)
