@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
-from reprolab_nf4 import machine
+from reprolab_nf4 import bypass, machine
 from reprolab_nf4.c_functions import (
     MULTIPLY,
     MULTIPLY_PARAMETERS,
@@ -33,6 +33,7 @@ from reprolab_nf4.c_functions import (
     shown,
     unchecked,
 )
+from reprolab_nf4.native import native_library, own_function
 
 # Beside this file where pip installed it; in a checkout, where make dropin built it.
 BUILT = Path(__file__).resolve().with_name("libreprolab_nf4.so")
@@ -209,6 +210,7 @@ class Installed:
             if self._ways is not None:
                 self._ways.end()
             _installed = None
+            bypass.unwatch()
         if theirs:
             what = f"{', '.join(theirs)}: replaced by others since install()"
             warnings.warn(f"reprolab_nf4: {what}, and left as they are", stacklevel=2)
@@ -291,11 +293,12 @@ def install(
         if _installed is not None:
             raise DropinError(f"{_installed.library.path} is already installed; undo() that first")
         ways = ways_of(loaded, products, times)
+        if kernel is not None or loaded.kernels():
+            loaded.use(kernel)
         replaced = [(native, name, or_own(native, name, loaded)) for name in REPLACED]
         if ways is not None:
             replaced += ways.replaced(importlib.import_module("bitsandbytes")) + compiled
-        if kernel is not None or loaded.kernels():
-            loaded.use(kernel)
+        bypass.watch()
         _installed = Installed(loaded, replaced, ways)
         return _installed
 
@@ -315,13 +318,6 @@ def or_own(native, name: str, library: Library):
         return (own or own_function(native, name))(*given, **by_name)
 
     return call
-
-
-def own_function(native, name: str):
-    """bitsandbytes', whatever attribute somebody has put in its place."""
-    if isinstance(native, ctypes.CDLL):
-        return native[name]
-    return type(native).__getattr__(native, name)
 
 
 def give_up(error: NoCodeError) -> None:
@@ -379,24 +375,3 @@ def tune(model, table: str | PathLike) -> None:
     layers = measuring.layers_of(gpu, model)
     weights_of = lambda shape: measuring.weights_in(gpu, shape, layers[shape])  # noqa: E731
     choices.write(place, measuring.tune(gpu, list(layers), weights_of))
-
-
-def native_library():
-    """The object through which all of bitsandbytes' modules call its CUDA library.
-
-    Up to 0.43.0 that is a ctypes.CDLL, since then one of bitsandbytes' own that looks a function up
-    in a CDLL. Either takes an attribute of its own first.
-    """
-    try:
-        native = importlib.import_module("bitsandbytes.cextension").lib
-    except (ImportError, AttributeError, OSError, RuntimeError) as error:
-        why = str(error).strip().partition("\n")[0]
-        raise DropinError(f"bitsandbytes cannot be imported: {why}") from error
-    try:
-        library = native if isinstance(native, ctypes.CDLL) else vars(native).get("_lib")
-        for name in REPLACED:
-            library[name]  # looked up in a CDLL; an attribute would stay there
-    except (TypeError, AttributeError) as error:
-        why = machine.no_gpu() or "nothing to replace"
-        raise DropinError(f"bitsandbytes runs without its CUDA library here: {why}") from error
-    return native

@@ -139,12 +139,13 @@ def copies(gpu: Any, shape: Shape) -> Sequence[tuple[Any, Any]]:
     import torch
 
     from reprolab_nf4 import measuring
+    from reprolab_nf4.quantized import nf4
 
     dtype = getattr(torch, shape.output, torch.float16)
     size = (shape.rows, shape.columns)
     weight = torch.empty(size, dtype=dtype, device=gpu.device).normal_(0, measuring.SCALE)
     count = measuring.copies_needed(gpu, shape)
-    return [measuring.nf4(weight, shape.block_size, shape.nested) for _ in range(count)]
+    return [nf4(weight, shape.block_size, shape.nested) for _ in range(count)]
 
 
 if __name__ == "__main__":

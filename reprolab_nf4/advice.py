@@ -1,8 +1,11 @@
 """What the library gains for one model, from times of its products: sums and words."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from statistics import quantiles
+
+import reprolab_nf4
 
 
 @dataclass(frozen=True)
@@ -14,15 +17,22 @@ class Variant:
     kernel: str = ""  # bitsandbytes' own
     products: str = "bitsandbytes"
 
+    def in_place(self) -> AbstractContextManager:
+        """While it lasts, bitsandbytes computes as the variant says."""
+        given = {"kernel": self.kernel, "products": self.products}
+        return nullcontext() if self == OWN else reprolab_nf4.install(**given)
+
 
 OWN = Variant()  # as it is installed
 FASTEST = "streaming"  # which reprolab_nf4.install() takes by itself
+INSTALLED = Variant(FASTEST, "fastest")  # by reprolab_nf4.install()
 # By the table of times. They sum in another order, so that tokens may differ.
 BY_TABLE = {
-    Variant(FASTEST, "fastest"): "each product in the way that is the fastest by measured times",
+    INSTALLED: "each product in the way that is the fastest by measured times",
     Variant(FASTEST, "exact"): "the same, by exactly the weights that dequantization gives",
 }
 LEAST_GAIN = 1.01  # what is less changes from run to run
+STATIC = 'model.generate(**inputs, cache_implementation="static")'
 
 
 @dataclass(frozen=True)
@@ -91,16 +101,43 @@ class Phase:
         return f"  {self.what}: {own:.2f} -> {ours:.2f} ms, {said}"
 
 
+@dataclass(frozen=True)
+class Host:
+    """A decoding step on the GPU alone, and with its layers called one by one in Python."""
+
+    step: Phase
+    eager: Phase
+
+    def share(self, variant: Variant) -> float:
+        """Of the eager time, that in which the GPU waits."""
+        return max(0.0, 1 - self.step.total(variant)[1] / self.eager.total(variant)[1])
+
+    def gains_by_graph(self) -> bool:
+        """Whether a captured step is faster than an eager one, whatever is installed."""
+        eager = [self.eager.total(variant)[0] for variant in (OWN, INSTALLED)]
+        return min(eager) / self.step.total(INSTALLED)[2] > LEAST_GAIN
+
+    def lines(self, own: str) -> list[str]:
+        lines = [f"The same layers in {self.step.what}, called one by one as in eager generate():"]
+        for name, variant in ((own, OWN), ("with install()", INSTALLED)):
+            ms, share = self.eager.total(variant)[1], self.share(variant)
+            lines += [f"  {name}: {ms:.2f} ms, {share:.0%} of it waiting for the host"]
+        ms = self.step.total(INSTALLED)[1]
+        return [*lines, f"  with install() and a static cache, in a CUDA graph: {ms:.2f} ms"]
+
+
 def text(
     name: str,
     own: str,
     phases: tuple[Phase, Phase],
+    eager: Phase,
     kernels: Sequence[str],
     refused: dict[str, str],
     fuses: bool,
 ) -> str:
-    """The advice. `phases`: a decoding step and a prompt; `kernels`: those whose output
-    is bit for bit bitsandbytes' own; `refused`: the others, and why.
+    """The advice. `phases`: a decoding step and a prompt, on the GPU alone; `eager`: the step, with
+    the host's time; `kernels`: those whose output is bit for bit bitsandbytes' own; `refused`: the
+    others, and why.
     """
     step, prompt = phases
     layers = sum(step.counts.values())
@@ -133,6 +170,13 @@ def text(
         lines += [phase.line(other) for phase in phases]
         products = "" if other.products == "fastest" else f'products="{other.products}"'
         installs += [f"reprolab_nf4.install({products})"]
+    graph = False
+    if FASTEST in kernels:
+        host = Host(step, eager)
+        graph = host.gains_by_graph()
+        lines += host.lines(own)
+        if graph and not step.gained_by_table(kernels):
+            installs += ["reprolab_nf4.install()"]
     if not installs:
         return "\n".join([*lines, "", f"Nothing is gained here: keep {own} as it is."])
     lines += [
@@ -142,8 +186,9 @@ def text(
         "    import reprolab_nf4",
         *(f"    installed = {install}" for install in installs[-1:]),
         *(f"    # or {install}" for install in reversed(installs[:-1])),
+        *[f"    {STATIC}"] * graph,
         "",
-        "and installed.undo() takes it away again. A whole step gains less, and less yet where it",
-        "waits for the host.",
+        "and installed.undo() takes it away again. All times are those of the 4-bit layers: the",
+        "rest of a step, such as attention, gains by a static cache alone.",
     ]
     return "\n".join(lines)

@@ -7,7 +7,7 @@ import copy
 import gc
 import random
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from itertools import cycle, islice
 from statistics import median
 from typing import Any
@@ -18,8 +18,19 @@ from bitsandbytes import functional
 
 import reprolab_nf4
 from reprolab_nf4 import bounds, choices, multiplying
-from reprolab_nf4.advice import BY_TABLE, OWN, Phase, Shape, Times, Variant, text
+from reprolab_nf4.advice import (
+    BY_TABLE,
+    FASTEST,
+    INSTALLED,
+    OWN,
+    Phase,
+    Shape,
+    Times,
+    Variant,
+    text,
+)
 from reprolab_nf4.c_functions import shown
+from reprolab_nf4.quantized import linear
 
 SAMPLES = 7
 SEED = 1  # of their order
@@ -32,6 +43,7 @@ NO_TIMES = (
     "No times of products by 4-bit weights are recorded for this GPU. make tune, or\n"
     "reprolab_nf4.tune(model, file), measures them, for install(table=file)."
 )
+CALLS_UNTIL_PLANNED = 3  # of a layer: docs/drop-in-cases.md
 SIMPLE_ROWS = 8  # at which `simple` is the slowest by far
 VERIFIED_ROWS = 8  # fewer take no other code
 
@@ -97,12 +109,6 @@ class Gpu:
         return replay
 
 
-def nf4(weight: torch.Tensor, block_size: int, nested: bool = False) -> tuple[torch.Tensor, Any]:
-    """Codes and bitsandbytes' quantization state."""
-    how = {"blocksize": block_size, "compress_statistics": nested, "quant_type": "nf4"}
-    return functional.quantize_4bit(weight, **how)
-
-
 def advise(gpu: Any, model: torch.nn.Module, batch: int, kernels: list[str]) -> str:
     layers = layers_of(gpu, model)
     counts = {shape: len(found) for shape, found in layers.items()}
@@ -164,6 +170,7 @@ def advice(
         f"the prompts, of {PROMPT_TOKENS} tokens each": batch * PROMPT_TOKENS,
     }
     phases = tuple(Phase(what, {}, counts) for what in sizes)
+    eager = Phase(phases[0].what, {}, counts)
     refused: dict[str, str] = {}
     for done, shape in enumerate(counts):
         begin(done, shape)
@@ -175,10 +182,13 @@ def advice(
             for phase in phases:
                 found = times(gpu, shape, weights, sizes[phase.what], variants(kernels))
                 phase.times.update(found)
+            by_host = [INSTALLED] if FASTEST in kernels else []
+            eager.times.update(eager_times(gpu, shape, weights, batch, by_host))
             del weights
             gpu.forget()
     own = f"bitsandbytes {bitsandbytes.__version__}"
-    said = text(name, own, phases, kernels, refused, multiplying.knows_fused_products())
+    fuses = multiplying.knows_fused_products()
+    said = text(name, own, phases, eager, kernels, refused, fuses)
     is_known = choices.recorded(gpu.name(), multiplying.capability(device)) is not None
     return said if is_known else f"{said}\n\n{NO_TIMES}"
 
@@ -207,11 +217,37 @@ def times(gpu: Any, shape: Shape, weights: Weights, size: int, compared: list[Va
     replays: dict[Variant, Callable[[], None]] = {}
     pool = gpu.new_pool()
     for variant in (OWN, *compared):
-        given = {"kernel": variant.kernel, "products": variant.products}
-        with nullcontext() if variant == OWN else reprolab_nf4.install(**given):
+        with variant.in_place():
             products = all_products(shape, weights, size, bitsandbytes.matmul_4bit)
             replays[variant] = gpu.capture(products, pool)
     found = in_turn(gpu, replays, len(weights))
+    return {(variant, shape): samples for variant, samples in found.items()}
+
+
+def eager_times(
+    gpu: Any, shape: Shape, weights: Weights, size: int, compared: list[Variant]
+) -> Times:
+    """Of one layer that is called in Python, in us: the host's time or the GPU's, whichever is
+    longer.
+    """
+    dtype = computed_in(shape, weights[0][1])
+    layers = [linear(codes, state, dtype).eval() for codes, state in weights]
+    x = torch.ones((size, shape.columns), dtype=dtype, device=weights[0][0].device)
+
+    @torch.no_grad()
+    def step() -> None:
+        for layer in layers:
+            layer(x)
+
+    @contextmanager
+    def planned(variant: Variant):
+        with variant.in_place():
+            gpu.time_us(step, CALLS_UNTIL_PLANNED)  # which waits: no launch of it is left to run
+            yield
+
+    step()  # what is made at first use
+    steps = dict.fromkeys((OWN, *compared), step)
+    found = in_turn(gpu, steps, len(weights), under=planned)
     return {(variant, shape): samples for variant, samples in found.items()}
 
 
@@ -238,16 +274,19 @@ def in_turn(
     replays: dict[Any, Callable[[], None]],
     products: int,
     behind: Callable[[Any], None] = lambda name: None,
+    under: Callable[[Any], Any] = lambda name: nullcontext(),
 ) -> dict[Any, list[float]]:
     """Samples of one of so many products, in us; in each round in another order, from a seed. A
-    sample is as long as the first needs. `behind` is called right behind each.
+    sample is as long as the first needs, and is taken inside of the context `under(name)`. `behind`
+    is called right after each.
     """
     found: dict[Any, list[float]] = {name: [] for name in replays}
     often = 1 + int(SHORTEST_US / max(1.0, gpu.time_us(next(iter(replays.values())), 1)))
     order = random.Random(SEED)
     for _ in range(SAMPLES):
         for name in order.sample(list(replays), len(replays)):
-            found[name].append(gpu.time_us(replays[name], often) / often / products)
+            with under(name):
+                found[name].append(gpu.time_us(replays[name], often) / often / products)
             behind(name)
     return found
 

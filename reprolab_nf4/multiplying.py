@@ -19,12 +19,13 @@ from reprolab_nf4.training import marking_training, training
 TYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 NO_CHANGE = contextlib.nullcontext()
 
-# Which the operator calls, also in an exported program: of what was installed last.
-_library: Library | None = None
-_dispatch: tuple[Callable, "Ways"] | None = None  # bitsandbytes' own matmul_4bit, and the ways
+# bitsandbytes' own matmul_4bit and the ways of the last install(): the operator calls these, also
+# in an exported program.
+_dispatch: tuple[Callable, "Ways"] | None = None
 
 
 def multiply(
+    library: Library,
     kernel: str,
     A: torch.Tensor,
     B: torch.Tensor,
@@ -48,10 +49,10 @@ def multiply(
     k = A.shape[-1]
     m = A.numel() // k
     out = A.new_empty(*A.shape[:-1], n)
-    call = _library.multiply[TYPES[A.dtype]]
+    call = library.multiply[TYPES[A.dtype]]
     arrays = map(address, (A, codes, absmax, absmax_codes, code2))
     with on_device_of(A):
-        size = workspace_bytes(_library, A.device, kernel, m, n, k, blocksize)
+        size = workspace_bytes(library, A.device, kernel, m, n, k, blocksize)
         workspace = A.new_empty(size, dtype=torch.uint8) if size else None
         sizes = (m, n, k, blocksize, blocksize2, settled)
         last = (address(workspace), stream_of(A))
@@ -96,7 +97,7 @@ def operator(
     if way == DEQUANTIZE:
         return dequantized(A, codes, state, bias)
     try:
-        return multiply(way, A, codes, n, scales_of(state), blocksize, bias)
+        return multiply(ways.library, way, A, codes, n, scales_of(state), blocksize, bias)
     except NoCodeError as error:
         give_up(error)
         return own(A, B, state, bias=bias)
@@ -176,7 +177,9 @@ class Ways:
         """What products are computed by in bitsandbytes: owner, name, replacement."""
         from reprolab_nf4 import layers  # which imports this module
 
-        product, layer = replacement(bitsandbytes.matmul_4bit, self), bitsandbytes.nn.Linear4bit
+        global _dispatch
+        _dispatch = (bitsandbytes.matmul_4bit, self)
+        product, layer = replacement(*_dispatch), bitsandbytes.nn.Linear4bit
         found = [
             (bitsandbytes, "matmul_4bit", product),
             (layer, "__call__", marking_training(layer)),
@@ -293,8 +296,6 @@ def replacement(own, ways: Ways):
     Training, layers in training mode, FP4, fp32, codes in its layout for CPUs, and what is amiss
     stay `own`.
     """
-    global _library, _dispatch
-    _library, _dispatch = ways.library, (own, ways)
     settled = SettledWeights()
     # Without it, square weights are transposed only where the codes are given as a row.
     always_transposes = knows_fused_products()
@@ -325,7 +326,7 @@ def replacement(own, ways: Ways):
             return own(A, B, quant_state, bias=bias)
         given = (arrays[1], quant_state.blocksize, bias, *more, are_settled)
         try:
-            product = multiply(way, A, codes, n, *given)
+            product = multiply(ways.library, way, A, codes, n, *given)
         except NoCodeError as error:
             give_up(error)
             return own(A, B, quant_state, bias=bias)

@@ -13,7 +13,8 @@ from experiments.end_to_end import SEED
 from experiments.end_to_end.sizes import BLOCK_SIZE, Model, of_checkpoint
 from records.errors import InputError
 from reprolab_nf4 import checkpoint
-from reprolab_nf4.measuring import SCALE, nf4
+from reprolab_nf4.measuring import SCALE
+from reprolab_nf4.quantized import linear, nf4
 
 LINEAR = nn.Linear
 
@@ -58,21 +59,7 @@ def quantized(layer: nn.Linear, device: torch.device) -> nn.Module:
     """bitsandbytes' own layer with random weights; the fp16 ones are gone when it is there."""
     shape = layer.weight.shape
     weight = torch.empty(shape, dtype=torch.float16, device=device).normal_(0, SCALE)
-    return linear(*nf4(weight, BLOCK_SIZE))
-
-
-def linear(codes: torch.Tensor, state: Any) -> nn.Module:
-    """bitsandbytes' own layer with weights that are quantized already."""
-    shape = state.shape
-    how = {"blocksize": BLOCK_SIZE, "compress_statistics": False, "quant_type": "nf4"}
-    found = bitsandbytes.nn.Linear4bit(
-        shape[1], shape[0], bias=False, compute_dtype=torch.float16, quant_type="nf4", device="meta"
-    )
-    found.weight = bitsandbytes.nn.Params4bit(
-        codes, requires_grad=False, quant_state=state, module=found, bnb_quantized=True, **how
-    )
-    found.quant_state = state
-    return found
+    return linear(*nf4(weight, BLOCK_SIZE), torch.float16)
 
 
 def from_checkpoint(name: str, device: torch.device) -> tuple[nn.Module, Any]:

@@ -21,6 +21,7 @@ from reprolab_nf4 import BUILT, choices
 # Rows in which products are computed as reprolab_nf4.install(products=...) says, by the times that
 # are recorded for the GPU. The second is of checkpoints, whose tokens mean something.
 PRODUCTS, DEQUANTIZES = "kernels/nf4_product/", "kernels/nf4/streaming.cu"
+PACKAGE = "reprolab_nf4/"  # all of it decides how fused rows compute: calls, choices, plans
 FUSED = {"fused": "fastest", "fused_exact": "exact"}
 OTHER_SUMS = "multiply right from the codes, which sums in another order: tokens may differ"
 DEVIATIONS = {
@@ -83,7 +84,7 @@ class Row:
         """What a result file says of the row, whatever came of it."""
         source = f"kernels/nf4/{self.kernel}.cu"
         if self.kind != "kernel":
-            source = "reprolab_nf4/multiplying.py" if self.kind == "fused" else ""
+            source = PACKAGE if self.kind == "fused" else ""
         maker = f"bitsandbytes {self.version}" if self.version else ""
         return {
             "kernel": self.name,

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from experiments.end_to_end import SEED, build
+from experiments.end_to_end import SEED
 from experiments.end_to_end.rows import Facts, Row
 from experiments.product.layers import JUDGED, Held, Layer, Way
 from reprolab_nf4.bounds import Wrong, interval
+from reprolab_nf4.quantized import linear
 
 PACKAGES = ("peft",)
 RANK = 16  # of the adapters, as in PEFT's guide to quantization
@@ -64,7 +65,7 @@ def adapted(codes: torch.Tensor, state: Any) -> nn.Module:
     from peft import LoraConfig, inject_adapter_in_model
 
     holder = nn.Module()
-    holder.layer = build.linear(codes, state)
+    holder.layer = linear(codes, state, torch.float16)
     torch.manual_seed(SEED)
     inject_adapter_in_model(LoraConfig(r=RANK, target_modules=["layer"]), holder)
     return holder.layer

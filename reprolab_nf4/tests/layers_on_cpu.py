@@ -41,7 +41,7 @@ def put_called(monkeypatch, multiplying, settled):
 
     calls = []
 
-    def multiply(kernel, A, B, n, absmax, blocksize, bias, *more):
+    def multiply(library, kernel, A, B, n, absmax, blocksize, bias, *more):
         assert type(A) is torch.Tensor  # others have no memory of their own
         calls.append((kernel, A.shape[0]))
         settled.append(more[4:] == (True,))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reprolab_nf4 import advice
-from reprolab_nf4.advice import OWN, Shape, Variant
+from reprolab_nf4.advice import INSTALLED, OWN, STATIC, Shape, Variant
 
 LARGE, SMALL = (Shape(rows, 128, 64, False, "float16") for rows in (512, 256))
 COUNTS = {LARGE: 2, SMALL: 10}
@@ -27,18 +27,24 @@ def times(**us):
     return found
 
 
-def text(step, prompt=None, kernels=("shared_lut", "streaming"), refused=(), fuses=False):
+def text(
+    step, prompt=None, kernels=("shared_lut", "streaming"), refused=(), fuses=False, eager=None
+):
+    """`eager`: without it, no time is the host's."""
+    step = {(INSTALLED, shape): us for (v, shape), us in step.items() if v == OWN} | step
     times_of = {STEP: step, PROMPT: prompt or step}
     phases = tuple(advice.Phase(what, found, COUNTS) for what, found in times_of.items())
     kernels = [k for k in kernels if (Variant(k), LARGE) in step]
-    return advice.text("mine", "bitsandbytes 0.50.2", phases, kernels, dict(refused), fuses)
+    eager = advice.Phase(STEP, eager or step, COUNTS)
+    given = (phases, eager, kernels, dict(refused), fuses)
+    return advice.text("mine", "bitsandbytes 0.50.2", *given)
 
 
 def test_layers_that_compute_in_fp32_are_counted():
     shapes = {replace(LARGE, compute="float32"): 3, SMALL: 10}
     found = {(variant, shape): [1.0] * 7 for variant in (OWN, Variant()) for shape in shapes}
     phases = tuple(advice.Phase(what, found, shapes) for what in (STEP, PROMPT))
-    said = advice.text("mine", "bitsandbytes", phases, [], {}, False)
+    said = advice.text("mine", "bitsandbytes", phases, phases[0], [], {}, False)
     assert "3 of them" in said and "bnb_4bit_compute_dtype" in said
 
 
@@ -73,7 +79,7 @@ def test_what_is_advised(us, wanted):
         assert wanted in said
     else:
         assert said.endswith("\n\nNothing is gained here: keep bitsandbytes 0.50.2 as it is.")
-        assert "install" not in said
+        assert "reprolab_nf4.install" not in said and STATIC not in said
 
 
 def test_a_bitsandbytes_that_fuses_gains_in_the_prompt_alone():
@@ -106,6 +112,27 @@ def test_where_the_table_of_times_gains_more_it_is_offered_beside():
     for fastest in ((100, 20), (120, 20)):
         same = times(own=(200, 40), streaming=(100, 20), fastest=fastest)
         assert BY_TABLE not in text(same, fuses=True)
+
+
+def test_the_share_of_the_host_and_the_line_that_ends_it():
+    step = times(own=(100, 20), streaming=(100, 20), fastest=(80, 14))
+    eager = times(own=(400, 80), fastest=(200, 70))
+    said = text(step, fuses=True, eager=eager)
+    # 2 x 0.4 ms + 10 x 0.08 ms, of which 0.4 on the GPU; 1.1, of which 0.3
+    assert "  bitsandbytes 0.50.2: 1.60 ms, 75% " in said
+    assert "  with install(): 1.10 ms, 73% " in said
+    assert "CUDA graph: 0.30 ms\n" in said
+    assert f"    installed = reprolab_nf4.install()\n    {STATIC}\n" in said
+
+
+def test_a_static_cache_may_be_the_only_gain():
+    step = times(own=(100, 20), streaming=(100, 20), fastest=(100, 20))
+    said = text(step, fuses=True, eager=times(own=(150, 30), fastest=(150, 30)))
+    assert f"    installed = reprolab_nf4.install()\n    {STATIC}\n" in said
+    # What changes from run to run decides nothing, nor does a graph that gains over one of them.
+    for own, ours in (((101, 20), (101, 20)), ((150, 30), (100, 20))):
+        said = text(step, fuses=True, eager=times(own=own, fastest=ours))
+        assert STATIC not in said and "Nothing is gained" in said
 
 
 def test_the_table_is_not_offered_with_a_kernel_that_was_left_out():

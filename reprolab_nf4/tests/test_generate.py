@@ -45,7 +45,7 @@ def called(monkeypatch):
     """The rows of products by few_rows and many_rows, which are an operation of PyTorch here."""
     calls = []
 
-    def multiply(kernel, A, B, n, absmax, blocksize, bias, *more):
+    def multiply(library, kernel, A, B, n, absmax, blocksize, bias, *more):
         calls.append((kernel, A.numel() // A.shape[-1]))
         weight = stand_in_product.weights(A, B, n, absmax, blocksize, *more[:4])
         return torch.nn.functional.linear(A, weight, bias)

@@ -199,7 +199,6 @@ def test_the_library_gets_what_its_header_says(settled, nested, size, multiplyin
 
     facts = {"workspace": lambda self, *product: size, "multiply": {"bf16": function}}
     library = type("Library", (), facts)()
-    monkeypatch.setattr(multiplying, "_library", library)
     monkeypatch.setattr(multiplying, "on_device_of", lambda tensor: contextlib.nullcontext())
     monkeypatch.setattr(multiplying, "stream_of", lambda tensor: 77)
     codes, absmax = torch.zeros(N * K // 2, 1, dtype=torch.uint8), torch.ones(N * K // 64)
@@ -207,7 +206,8 @@ def test_the_library_gets_what_its_header_says(settled, nested, size, multiplyin
     second = (torch.zeros(N * K // 64, dtype=torch.uint8), torch.ones(256), 0.5, 256)
     x = torch.randn(3 * K + 1).bfloat16()[1:].view(1, 3, K)  # where 16 bytes cannot be read at once
     more = second if nested else (None, None, 0.0, 0)
-    out = multiplying.multiply("many_rows", x, codes, N, absmax, 64, bias, *more, settled)
+    rest = (N, absmax, 64, bias, *more, settled)
+    out = multiplying.multiply(library, "many_rows", x, codes, *rest)
     assert out.shape == (1, 3, N) and out.dtype == torch.bfloat16
     (given,) = calls
     assert given.pop("A") == (0, x.contiguous().view(torch.uint8).numpy().tobytes())
@@ -221,7 +221,7 @@ def test_the_library_gets_what_its_header_says(settled, nested, size, multiplyin
     }
     # Codes that have to be copied first are not settled.
     moved = torch.zeros(N * K // 2 + 1, dtype=torch.uint8)[1:].view(-1, 1)
-    multiplying.multiply("many_rows", x, moved, N, absmax, 64, bias, *more, settled)
+    multiplying.multiply(library, "many_rows", x, moved, *rest)
     assert calls[1]["B"] % 16 == 0 and calls[1]["weights_are_settled"] == 0
 
 

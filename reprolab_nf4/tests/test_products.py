@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
 # Imported once, under the real bitsandbytes where there is one: of several modules, PyTorch's
 # operator would be the last one's.
 if importlib.util.find_spec("bitsandbytes"):
-    import reprolab_nf4.multiplying
+    import reprolab_nf4.layers  # and multiplying
 
 N, K = 64, 128
 TIMES = {
@@ -61,7 +61,7 @@ def products(put_bitsandbytes, monkeypatch, tmp_path):
     monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     monkeypatch.setattr(torch.cuda, "device", lambda device: warnings.catch_warnings())
-    monkeypatch.setattr(multiplying, "multiply", lambda *given: ("ours", *given))
+    monkeypatch.setattr(multiplying, "multiply", lambda library, *given: ("ours", *given))
     return bitsandbytes
 
 

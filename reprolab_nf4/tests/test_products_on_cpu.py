@@ -68,6 +68,7 @@ def test_a_loaded_model_is_measured_with_its_own_layers(model, asked):
     assert "one_wrong: left out: 1 of " in said
     assert "nix: left out: there is no kernel 'nix'" in said
     assert "one step at batch 3: " in said and "50 tokens each: " in said
+    assert said.count("waiting for the host") == 2
     layers = {layer.weight.data_ptr() for layer in build.layers(model)}
     assert {codes.data_ptr() for weights in asked for codes, _ in weights} <= layers
     assert all(len({id(codes) for codes, _ in weights}) >= 2 for weights in asked)
@@ -161,6 +162,38 @@ def test_advice_compares_with_products_by_the_table(model, asked, monkeypatch):
     assert measuring.variants(["branch_tree"]) == [measuring.Variant("branch_tree")]
 
 
+def test_eager_times_are_those_of_layers_under_what_is_compared(model, asked, monkeypatch):
+    """Each sample follows the calls after which a layer is planned, and waits for their end."""
+    layer, events, gpu = build.layers(model)[0], [], on_cpu.Cpu()
+    weights = [(layer.weight.data, layer.weight.quant_state)] * 2
+    n, k = layer.weight.quant_state.shape
+    own, time_us, forward = reprolab_nf4.install, gpu.time_us, bitsandbytes.nn.Linear4bit.forward
+
+    @contextmanager
+    def install(**given):
+        events.append(given["products"])
+        with own(**given):
+            yield
+        events.append("undo")
+
+    def seen(self, x):
+        events.append(tuple(x.shape))
+        return forward(self, x)
+
+    monkeypatch.setattr(reprolab_nf4, "install", install)
+    monkeypatch.setattr(bitsandbytes.nn.Linear4bit, "forward", seen)
+    gpu.time_us = lambda run, times: events.append("timed") or time_us(run, times)
+    shape = Shape(n, k, 64, False, "float16")
+    found = measuring.eager_times(gpu, shape, weights, 3, [measuring.INSTALLED])
+    assert list(found) == [(variant, shape) for variant in (measuring.OWN, measuring.INSTALLED)]
+    assert all(len(samples) == measuring.SAMPLES and min(samples) > 0 for samples in found.values())
+    begins = [i for i, event in enumerate(events) if event == "fastest"]
+    assert len(begins) == measuring.SAMPLES == events.count("undo")
+    first = ["timed", *[(3, k)] * measuring.CALLS_UNTIL_PLANNED * len(weights), "timed"]
+    for i in begins:
+        assert events[i + 1 : i + 1 + len(first)] == first
+
+
 @pytest.mark.parametrize("collects", [True, False])
 def test_nothing_is_collected_while_a_graph_is_captured(collects, monkeypatch):
     """An older graph that the collector destroys then would end the capture."""
@@ -252,7 +285,7 @@ def kernel(monkeypatch):
         monkeypatch.setattr(multiplying, "runs", lambda *given: True)
         monkeypatch.setattr(on_cpu.LIBRARY, "products", lambda: ["few_rows"])
 
-        def multiply(kernel, A, B, n, absmax, blocksize, bias, *more):
+        def multiply(library, kernel, A, B, n, absmax, blocksize, bias, *more):
             weight = stand_in_product.weights(A, B, n, absmax, blocksize, *more[:4])
             return torch.nn.functional.linear(A, change(weight), bias)
 
@@ -273,6 +306,16 @@ def test_a_right_kernel_is_tuned(command, kernel):
     table = measuring.tune(on_cpu.Cpu(), SHAPES, lambda shape: products.copies(on_cpu.Cpu(), shape))
     assert "left out" not in table.source
     assert all("few_rows" in us for layer in table.layers for us in layer.us.values())
+
+
+def test_a_program_that_was_exported_takes_no_way_that_tune_tried(command, kernel, monkeypatch):
+    kernel(lambda weight: weight)
+    monkeypatch.setattr(multiplying, "_dispatch", None)
+    measuring.tune(on_cpu.Cpu(), SHAPES[:1], lambda shape: products.copies(on_cpu.Cpu(), shape))
+    codes, state = products.copies(on_cpu.Cpu(), SHAPES[0])[0]
+    given = (torch.ones(1, 512).half(), codes, 128, state.absmax, state.code, 64, torch.float16)
+    with pytest.raises(reprolab_nf4.DropinError, match="not installed"):
+        torch.ops.reprolab_nf4.matmul_4bit(*given)
 
 
 def one_step_dropped(weight):

@@ -55,7 +55,7 @@ def wheel(checkout):
     done = run("scripts/wheel", cwd=checkout)
     assert (done.returncode, done.stderr) == (0, "")
     made = checkout / done.stdout.strip()
-    assert [*made.parent.iterdir()] == [made]
+    assert [*made.parent.glob("*.whl")] == [made]
     return made
 
 
@@ -77,7 +77,10 @@ def test_it_holds_the_package_the_library_and_the_licence(wheel, libraries):
         packed = {name for name in archive.namelist() if not name.endswith("/")}
         assert packed == {*sources, *records, LIBRARY, EXTENSION}
         assert archive.read(LIBRARY) == libraries["ours"].read_bytes()
+        entry_points = archive.read(f"{about}/entry_points.txt").decode()
         metadata = email.message_from_bytes(archive.read(f"{about}/METADATA"))
+    for group in ("vllm.general_plugins", "sglang.srt.plugins"):
+        assert f"[{group}]" in entry_points
     # torch and bitsandbytes are the user's: pip must not exchange them.
     assert "Requires-Dist" not in metadata
     for field in ("Author", "License-Expression", "Summary", "Classifier", "Requires-Python"):

@@ -168,6 +168,7 @@ def drop_in(kernels=KERNELS):
         if products != "bitsandbytes":
             ways = multiplying.Ways(LIBRARY, products, None)
             bitsandbytes.matmul_4bit = multiplying.replacement(multiply, ways)
+            multiplying._dispatch = multiply, ways  # of compiled steps
         try:
             yield types.SimpleNamespace(kernels=lambda: list(kernels), library=LIBRARY)
         finally:

@@ -182,3 +182,6 @@ def test_the_code_of_products_is_all_that_may_be_chosen_and_what_chooses(monkeyp
     digests = {s: s for s in sources[1:]} | {"sm_90.json": rows.sha256(table)}
     assert found == {"target": "sm_90", "sha256": digests}
     assert rows.code_of(plan.Row("fused", "fused"), of("12.0")) is None
+    source = plan.Row("fused", "fused").described(of("9.0"))["source_file"]
+    for name in ("multiplying", "settled", "training", "layers", "choices"):
+        assert (ROOT / source / f"{name}.py").is_file(), name

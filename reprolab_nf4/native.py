@@ -1,0 +1,36 @@
+"""bitsandbytes' CUDA library, as its modules reach it. Needs nothing but the standard library."""
+
+import ctypes
+import importlib
+
+from reprolab_nf4 import machine
+from reprolab_nf4.c_functions import REPLACED, DropinError
+
+
+def native_library():
+    """The object through which all of bitsandbytes' modules call its CUDA library.
+
+    Up to 0.43.0 that is a ctypes.CDLL, since then one of bitsandbytes' own that looks a function up
+    in a CDLL. Either takes an attribute of its own first.
+    """
+    try:
+        importlib.import_module("bitsandbytes")  # complete, where another thread is importing it
+        native = importlib.import_module("bitsandbytes.cextension").lib
+    except (ImportError, AttributeError, OSError, RuntimeError) as error:
+        why = str(error).strip().partition("\n")[0]
+        raise DropinError(f"bitsandbytes cannot be imported: {why}") from error
+    try:
+        library = native if isinstance(native, ctypes.CDLL) else vars(native).get("_lib")
+        for name in REPLACED:
+            library[name]  # looked up in a CDLL; an attribute would stay there
+    except (TypeError, AttributeError) as error:
+        why = machine.no_gpu() or "nothing to replace"
+        raise DropinError(f"bitsandbytes runs without its CUDA library here: {why}") from error
+    return native
+
+
+def own_function(native, name: str):
+    """bitsandbytes', whatever attribute somebody has put in its place."""
+    if isinstance(native, ctypes.CDLL):
+        return native[name]
+    return type(native).__getattr__(native, name)
