@@ -140,9 +140,11 @@ PREDICTED: dict[str, Callable[[Case, Card], float | None]] = {
 @cache
 def validation() -> dict[str, float]:
     """From the one recorded GPU to the other, by what is predicted: percent that it is off at the
-    worst, over all cells that both have.
+    worst, over all cells that both have. NotTestable in a tree without these recorded runs.
     """
     folders = [ROOT / "data/recorded" / name / PROFILE[0] for name in (FITTED_ON, VALIDATED_ON)]
+    if not all(folder.is_dir() for folder in folders):
+        raise NotTestable("the recorded runs that the model is fitted to are not there")
     fitted, validated = map(recorded_evidence, folders)
     found: dict[str, float] = {}
     rows = {r.key: r for r in validated.results[PROFILE].records}

@@ -25,7 +25,7 @@ def tree(checkout, real):
     """The checkout with all that tables are made by, and the documented experiment alone."""
     shutil.rmtree(checkout / "experiments")
     ignored = shutil.ignore_patterns("recorded", "__pycache__", "*.cu", "*.cpp", "*.lock")
-    for name in ("claims", "data", "experiments", "plots"):
+    for name in ("claims", "data", "experiments", "plots", "reprolab_nf4"):
         shutil.copytree(ROOT / name, checkout / name, ignore=ignored, dirs_exist_ok=True)
     text = (ROOT / "docs/adding-an-experiment.md").read_text()
     for file, content in EXAMPLE.findall(text):
