@@ -49,16 +49,18 @@ def extension():
     return module
 
 
-def calls(ways: Ways):
-    """The calls in C; None without the extension, or with a PyTorch that lacks what it asks for."""
+def planner(ways: Ways) -> "Planner | None":
+    """None without the extension, or with a PyTorch that lacks what it asks for."""
     try:
-        return Planner(extension(), ways).calls
+        return Planner(extension(), ways)
     except AttributeError:
         return None
 
 
-def replacement(own: Callable, calls) -> Callable:
-    """In place of Linear4bit.forward. The compiler follows it into bitsandbytes' own."""
+def forward_in_c(own: Callable, calls) -> Callable:
+    """In place of Linear4bit.forward, for hooks and subclasses around it. The compiler follows it
+    into bitsandbytes' own.
+    """
     is_compiling, call = torch.compiler.is_compiling, calls.call
 
     @functools.wraps(own)
@@ -72,11 +74,8 @@ class Planner:
     """Plans the products of layers that are called again."""
 
     def __init__(self, module, ways: Ways):
-        self._own, self._ways, self._new_plan = (
-            bitsandbytes.nn.Linear4bit.forward,
-            ways,
-            module.Plan,
-        )
+        self._own, self._ways = bitsandbytes.nn.Linear4bit.forward, ways
+        self._new_plan, self._layer_call = module.Plan, module.LayerCall
         guards = [
             (torch._C._len_torch_function_stack, 0),
             (torch._C._len_torch_dispatch_stack, 0),
@@ -84,15 +83,28 @@ class Planner:
             (torch._C._get_tracing_state, None),
             (torch._C._is_any_autocast_enabled, False),
         ]
+        settings = [
+            (vars(torch.autograd.forward_ad), "_current_level", -1),
+            (vars(torch.compiler), "_is_compiling_flag", False),
+        ]
         # As the compiler's code allocates: a fifth of the host time of torch.empty.
         on_cpu = torch._C._dynamo.guards._empty_strided_cpu
         on_gpu = torch._C._dynamo.guards._empty_strided_cuda
         self.calls = module.Calls(
             *(self._own, self.product, torch.Tensor.__dlpack_c_exchange_api__, torch.Tensor),
-            *(*WEIGHTS, functional.QuantState, guards, torch.is_grad_enabled),
-            *(vars(torch.autograd.forward_ad), on_cpu, on_gpu, torch.uint8),
+            *(*WEIGHTS, functional.QuantState, guards, settings, torch.is_grad_enabled),
+            *(on_cpu, on_gpu, torch.uint8),
             *(torch.Tensor._version.__get__, torch._C._disabled_torch_function_impl, MAX_ROWS),
         )
+
+    def replaced(self, layer: type, call: Callable) -> list[tuple]:
+        """Methods of Linear4bit's: owner, name, replacement. `call`: __call__ in Python."""
+        module, forward = torch.nn.Module, forward_in_c(layer.forward, self.calls)
+        kinds = ("forward", "forward_pre", "backward", "backward_pre")
+        hooks = [getattr(torch.nn.modules.module, f"_global_{kind}_hooks") for kind in kinds]
+        own = (module, module._wrapped_call_impl, module._call_impl)
+        in_c = self._layer_call(self.calls, call, forward, *own, hooks)
+        return [(layer, "forward", forward), (layer, "__call__", in_c)]
 
     def product(self, layer, x: torch.Tensor) -> torch.Tensor:
         """bitsandbytes' own; a plan is made for the next, and kept if it gives the same bits."""

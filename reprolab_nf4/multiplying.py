@@ -177,14 +177,13 @@ class Ways:
         from reprolab_nf4 import layers  # which imports this module
 
         product, layer = replacement(bitsandbytes.matmul_4bit, self), bitsandbytes.nn.Linear4bit
-        found = [
-            (bitsandbytes, "matmul_4bit", product),
-            (layer, "__call__", marking_training(layer)),
-        ]
-        self._calls = layers.calls(self) if self.vary else None
-        if self._calls is not None:
-            found += [(layer, "forward", layers.replacement(layer.forward, self._calls))]
-        return found
+        call = marking_training(layer)
+        planner = layers.planner(self) if self.vary else None
+        if planner is None:
+            methods = [(layer, "__call__", call)]
+        else:
+            self._calls, methods = planner.calls, planner.replaced(layer, call)
+        return [(bitsandbytes, "matmul_4bit", product), *methods]
 
     def warn_of_fp32(self, state) -> None:
         """Once."""

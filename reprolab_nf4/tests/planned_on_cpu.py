@@ -32,7 +32,7 @@ def compile_extension(folder: Path) -> Path:
     made = folder / layers.EXTENSION.name
     headers = sysconfig.get_paths()["include"]
     options = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    sources = [ROOT / "reprolab_nf4/csrc/layers" / name for name in ("module.cpp", "calls.cpp")]
+    sources = sorted((ROOT / "reprolab_nf4/csrc/layers").glob("*.cpp"))
     command = ["g++", *options, "-I", ROOT, "-I", headers, "-o", made, *sources]
     subprocess.run(command, check=True)
     return made
