@@ -193,7 +193,7 @@ class Kept(NamedTuple):
 
     def arrays(self) -> list[tuple]:
         """Tensors that a product reads: holder, name, tensor, memory, whether writes to it are
-        counted, and whether it may need a gradient.
+        counted, whether it may need a gradient, and whether plans have its value.
         """
         found = [(PARAMETERS, "weight", self.weight), (STATE, "absmax", self.state.absmax)]
         if self.state.nested:
@@ -210,6 +210,7 @@ class Kept(NamedTuple):
                 tensor.untyped_storage(),
                 not tensor.is_inference(),
                 name == "bias",
+                name == "offset",
             )
             for holder, name, tensor in found
         ]

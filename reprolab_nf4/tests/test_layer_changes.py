@@ -120,6 +120,22 @@ def test_changed_nested_scales_are_planned_again(name, counts):
     assert taken(counts, one, x) == PLANNED
 
 
+def test_an_offset_with_the_address_of_another_is_seen(counts):
+    """Over the same memory, with as many writes: the plan has its value."""
+    one, x = planned(nested=True), inputs()
+    state = one.weight.quant_state
+    memory, place, others = state.offset.data, id(state.offset), []
+    state.offset = None
+    memory.add_(0.5)
+    for _ in range(100):
+        state.offset = memory.data
+        if id(state.offset) == place:
+            break
+        others.append(state.offset)
+    assert state.offset._version == 0
+    assert taken(counts, one, x).get("times_run", 0) == 0
+
+
 def test_weights_that_are_no_parameters_are_todays(counts):
     """Sharded, parametrized, or of a dictionary that fetches them."""
     x = inputs()
@@ -171,12 +187,14 @@ def test_copies_have_plans_of_their_own(counts):
 def test_undo_leaves_no_trace(built, installed, counts, tmp_path):
     one, x = planned(), inputs()
     ours, facts = one.forward, dict(vars(one))
+    call = vars(bitsandbytes.nn.Linear4bit)["__call__"]
     assert bitsandbytes.nn.Linear4bit.forward is not OWN
     installed.undo()
     assert bitsandbytes.nn.Linear4bit.forward is OWN and counts.alive() == 0
+    assert "__call__" not in vars(bitsandbytes.nn.Linear4bit)
     assert vars(one) == facts
     counts.look()
-    ours(x)  # kept by somebody, as accelerate's hooks do
+    ours(x), call(one, x)  # kept by somebody, as accelerate's hooks do
     assert counts.look() == {}
     with reprolab_nf4.install(built[1], table=tmp_path / "table.json"):
         one(x), one(x)

@@ -270,11 +270,11 @@ bool Calls::bind(PyObject* module, PyObject* facts, PyObject* arrays) {
     return false;
   }
   for (Py_ssize_t i = 0; i < PyList_Size(arrays); ++i) {
-    int holder, counts_writes, is_trainable;
+    int holder, counts_writes, is_trainable, is_value;
     PyObject *name, *tensor, *storage;
     exchange::Tensor view;
-    if (!PyArg_ParseTuple(PyList_GetItem(arrays, i), "iOOOpp", &holder, &name, &tensor, &storage,
-                          &counts_writes, &is_trainable) ||
+    if (!PyArg_ParseTuple(PyList_GetItem(arrays, i), "iOOOppp", &holder, &name, &tensor, &storage,
+                          &counts_writes, &is_trainable, &is_value) ||
         given_.reader.api->read(tensor, &view) != 0) {
       return false;
     }
@@ -287,7 +287,8 @@ bool Calls::bind(PyObject* module, PyObject* facts, PyObject* arrays) {
                 counts_writes != 0,
                 is_trainable != 0,
                 view.first(),
-                counts_writes != 0 ? given_.reader.version_of(tensor) : 0};
+                counts_writes != 0 ? given_.reader.version_of(tensor) : 0,
+                is_value != 0 ? Ref::to(tensor) : Ref()};
     if (!array.storage || array.version < 0) return false;
     new_arrays.push_back(std::move(array));
   }
