@@ -14,7 +14,7 @@ import bitsandbytes
 import torch
 from bitsandbytes import functional
 
-from reprolab_nf4 import BUILT
+from reprolab_nf4 import ABSENT, BUILT
 from reprolab_nf4.c_functions import DropinError
 from reprolab_nf4.choices import DEQUANTIZE, OWN
 from reprolab_nf4.multiplying import (
@@ -68,6 +68,35 @@ def forward_in_c(own: Callable, calls) -> Callable:
         return own(self, x) if is_compiling() else call(self, x)
 
     return forward
+
+
+def forward_in_python(own: Callable) -> Callable:
+    """In place of Linear4bit.forward, without the extension: 0.50's, where it changes neither the
+    layer nor a type, in two thirds of the host time.
+    """
+    if not bitsandbytes.__version__.startswith("0.50."):
+        return own
+    is_compiling = torch.compiler.is_compiling
+
+    @functools.wraps(own)
+    def forward(self, x):
+        if is_compiling() or not changes_nothing(self, x):
+            return own(self, x)
+        weight, bias = self._parameters["weight"], self._parameters["bias"]
+        return bitsandbytes.matmul_4bit(x, weight, weight.quant_state, bias=bias)
+
+    return forward
+
+
+def changes_nothing(layer, x) -> bool:
+    if not layer.compute_type_is_set or layer.compute_dtype is not x.dtype:
+        return False
+    parameters = layer._parameters
+    weight, bias = parameters.get("weight"), parameters.get("bias", ABSENT)
+    if type(parameters) is not dict or getattr(weight, "quant_state", None) is None:
+        return False
+    is_converted = not x.is_cuda and layer.support_avx512bf16_for_cpu
+    return not is_converted and (bias is None or getattr(bias, "dtype", None) is x.dtype)
 
 
 class Planner:

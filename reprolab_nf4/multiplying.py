@@ -47,7 +47,7 @@ def multiply(
     bias = None if bias is None else bias.contiguous()
     k = A.shape[-1]
     m = A.numel() // k
-    out = A.new_empty(*A.shape[:-1], n)
+    out = A.new_empty((*A.shape[:-1], n))
     call = _library.multiply[TYPES[A.dtype]]
     arrays = map(address, (A, codes, absmax, absmax_codes, code2))
     with on_device_of(A):
@@ -142,7 +142,7 @@ def aligned(tensor: torch.Tensor) -> torch.Tensor:
 
 def on_device_of(tensor: torch.Tensor):
     """As torch.cuda.device_of, which costs the host more where nothing is to change."""
-    is_current = tensor.get_device() == torch.cuda.current_device()
+    is_current = tensor.get_device() == torch._C._cuda_getDevice()
     return NO_CHANGE if is_current else torch.cuda.device_of(tensor)
 
 
@@ -180,7 +180,8 @@ class Ways:
         call = marking_training(layer)
         planner = layers.planner(self) if self.vary else None
         if planner is None:
-            methods = [(layer, "__call__", call)]
+            forward = layers.forward_in_python(layer.forward)
+            methods = [(layer, "__call__", call), (layer, "forward", forward)]
         else:
             self._calls, methods = planner.calls, planner.replaced(layer, call)
         return [(bitsandbytes, "matmul_4bit", product), *methods]
@@ -349,7 +350,7 @@ def is_ours(A, state, bias) -> bool:
         return False
     if torch.is_grad_enabled() and (A.requires_grad or (bias is not None and bias.requires_grad)):
         return False
-    kind = A.device.type
+    kind = "cuda" if A.is_cuda else A.device.type  # which makes a device
     if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) != A.dtype:
         return False
     n, k = state.shape

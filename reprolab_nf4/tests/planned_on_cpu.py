@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -153,3 +154,19 @@ def called(counts, call, expected_call=None):
 
 def taken(counts, one, x):
     return called(counts, lambda: one(x), lambda: OWN(one, x))
+
+
+def functions_of(call) -> list[str]:
+    """In Python, that a call runs."""
+    seen = []
+
+    def note(frame, event, _):
+        if event == "call":
+            seen.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return seen

@@ -4,7 +4,6 @@ docs/drop-in-cases.md has them.
 
 import inspect
 import re
-import sys
 from pathlib import Path
 
 import planned_on_cpu
@@ -16,6 +15,7 @@ from planned_on_cpu import (  # noqa: F401
     K,
     N,
     called,
+    functions_of,
     inputs,
     layer,
     planned,
@@ -195,22 +195,6 @@ def test_hooks_run_around_the_planned_call(counts):
     assert same(found, -OWN(one, x * 2)) and same(seen[0], -found)
     before.remove(), after.remove()
     assert taken(counts, one, x) == PLANNED
-
-
-def functions_of(call) -> list[str]:
-    """In Python, that a call runs."""
-    seen = []
-
-    def note(frame, event, _):
-        if event == "call":
-            seen.append(frame.f_code.co_name)
-
-    sys.setprofile(note)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
-    return seen
 
 
 @pytest.mark.parametrize("nested", [False, True])
