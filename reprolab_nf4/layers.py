@@ -1,5 +1,6 @@
 """The call of a Linear4bit in C, where the plan of its product is known: docs/drop-in-cases.md says
-for which calls. All others are bitsandbytes' own forward, which calls matmul_4bit.
+for which calls. All others are bitsandbytes' own forward, which calls matmul_4bit; without the
+extension in C, a shorter one.
 
 Needs torch and bitsandbytes.
 """

@@ -313,7 +313,7 @@ def test_a_forked_process_goes_on(counts):
 @pytest.fixture
 def without_extension(built, monkeypatch, tmp_path):
     extension, library = built
-    planned_on_cpu.put_cpu_in_place_of_gpu(monkeypatch, extension)
+    planned_on_cpu.put_cpu_in_place_of_gpu(monkeypatch.setattr, extension)
     monkeypatch.setattr(layers, "EXTENSION", tmp_path / "none.abi3.so")
     path = planned_on_cpu.table(tmp_path / "table.json")
     with reprolab_nf4.install(library, table=path), torch.no_grad():

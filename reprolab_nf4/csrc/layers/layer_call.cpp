@@ -26,10 +26,10 @@ bool has(PyObject* owner, PyObject* name, const Ref& value) {
 
 /// Whether the layer itself, and not its class, says that more than forward is to run.
 bool runs_more(PyObject* layer) {
-  static const std::array hooks{
-      PyUnicode_InternFromString("_forward_hooks"), PyUnicode_InternFromString("_forward_pre_hooks"),
-      PyUnicode_InternFromString("_backward_hooks"),
-      PyUnicode_InternFromString("_backward_pre_hooks")};
+  static const std::array hooks{PyUnicode_InternFromString("_forward_hooks"),
+                                PyUnicode_InternFromString("_forward_pre_hooks"),
+                                PyUnicode_InternFromString("_backward_hooks"),
+                                PyUnicode_InternFromString("_backward_pre_hooks")};
   static const std::array methods{PyUnicode_InternFromString("forward"),
                                   PyUnicode_InternFromString("_call_impl"),
                                   PyUnicode_InternFromString("_compiled_call_impl")};
@@ -71,9 +71,9 @@ PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject*) {
   }
   PyObject* const object = PyType_GenericAlloc(type, 0);
   if (object == nullptr) return nullptr;
-  auto* const call = new LayerCall{Ref::to(calls),       &calls_of(calls),     Ref::to(in_python),
-                                   Ref::to(forward),     Ref::to(module),      Ref::to(module_call),
-                                   Ref::to(call_impl),   {}};
+  auto* const call =
+      new LayerCall{Ref::to(calls),  &calls_of(calls),     Ref::to(in_python), Ref::to(forward),
+                    Ref::to(module), Ref::to(module_call), Ref::to(call_impl), {}};
   for (Py_ssize_t i = 0; i < PyList_Size(global_hooks); ++i) {
     call->global_hooks.push_back(Ref::to(PyList_GetItem(global_hooks, i)));
   }
@@ -97,7 +97,8 @@ bool LayerCall::runs_forward_alone(PyObject* layer) const {
   static PyObject* const forward_name = PyUnicode_InternFromString("forward");
   auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(layer));
   return !runs_more(layer) &&
-         std::ranges::all_of(global_hooks, [](const Ref& hooks) { return is_empty(hooks.get()); }) &&
+         std::ranges::all_of(global_hooks,
+                             [](const Ref& hooks) { return is_empty(hooks.get()); }) &&
          has(type, forward_name, forward) && has(type, call_impl_name, call_impl) &&
          has(module.get(), call_name, module_call);
 }

@@ -1,4 +1,5 @@
-// Linear4bit.__call__: what torch.nn.Module's does for a layer in inference mode without hooks, in C.
+// Linear4bit.__call__: what torch.nn.Module's does for a layer in inference mode without hooks, in
+// C.
 #pragma once
 
 #include <vector>
@@ -14,9 +15,9 @@ struct LayerCall {
   Ref calls_object;  ///< Keeps `calls`.
   Calls* calls;
   Ref in_python;
-  Ref forward;                   ///< Linear4bit's, which install() has put there
-  Ref module;                    ///< torch.nn.Module
-  Ref module_call, call_impl;    ///< Its __call__ and _call_impl, unless they are replaced
+  Ref forward;                    ///< Linear4bit's, which install() has put there
+  Ref module;                     ///< torch.nn.Module
+  Ref module_call, call_impl;     ///< Its __call__ and _call_impl, unless they are replaced
   std::vector<Ref> global_hooks;  ///< Dictionaries of torch.nn.modules.module
 
   bool runs_forward_alone(PyObject* layer) const;

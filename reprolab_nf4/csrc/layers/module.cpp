@@ -79,9 +79,8 @@ PyObject* new_calls(PyTypeObject* type, PyObject* arguments, PyObject*) {
   PyObject *on_cpu, *on_gpu, *byte_type, *version, *plainly;
   long long max_rows;
   if (!PyArg_ParseTuple(arguments, "OOOOOOOO!O!OOOOOOL", &forward, &make, &capsule, &tensor,
-                        &weight, &parameter, &state, &PyList_Type, &guards, &PyList_Type,
-                        &settings, &grad, &on_cpu, &on_gpu, &byte_type, &version, &plainly,
-                        &max_rows)) {
+                        &weight, &parameter, &state, &PyList_Type, &guards, &PyList_Type, &settings,
+                        &grad, &on_cpu, &on_gpu, &byte_type, &version, &plainly, &max_rows)) {
     return nullptr;
   }
   Given given{.forward = Ref::to(forward),
