@@ -48,7 +48,7 @@ def multiply(
     bias = None if bias is None else bias.contiguous()
     k = A.shape[-1]
     m = A.numel() // k
-    out = A.new_empty(*A.shape[:-1], n)
+    out = A.new_empty((*A.shape[:-1], n))
     call = library.multiply[TYPES[A.dtype]]
     arrays = map(address, (A, codes, absmax, absmax_codes, code2))
     with on_device_of(A):
@@ -143,7 +143,7 @@ def aligned(tensor: torch.Tensor) -> torch.Tensor:
 
 def on_device_of(tensor: torch.Tensor):
     """As torch.cuda.device_of, which costs the host more where nothing is to change."""
-    is_current = tensor.get_device() == torch.cuda.current_device()
+    is_current = tensor.get_device() == torch._C._cuda_getDevice()
     return NO_CHANGE if is_current else torch.cuda.device_of(tensor)
 
 
@@ -180,14 +180,14 @@ class Ways:
         global _dispatch
         _dispatch = (bitsandbytes.matmul_4bit, self)
         product, layer = replacement(*_dispatch), bitsandbytes.nn.Linear4bit
-        found = [
-            (bitsandbytes, "matmul_4bit", product),
-            (layer, "__call__", marking_training(layer)),
-        ]
-        self._calls = layers.calls(self) if self.vary else None
-        if self._calls is not None:
-            found += [(layer, "forward", layers.replacement(layer.forward, self._calls))]
-        return found
+        call = marking_training(layer)
+        planner = layers.planner(self) if self.vary else None
+        if planner is None:
+            forward = layers.forward_in_python(layer.forward)
+            methods = [(layer, "__call__", call), (layer, "forward", forward)]
+        else:
+            self._calls, methods = planner.calls, planner.replaced(layer, call)
+        return [(bitsandbytes, "matmul_4bit", product), *methods]
 
     def warn_of_fp32(self, state) -> None:
         """Once."""
@@ -351,7 +351,7 @@ def is_ours(A, state, bias) -> bool:
         return False
     if torch.is_grad_enabled() and (A.requires_grad or (bias is not None and bias.requires_grad)):
         return False
-    kind = A.device.type
+    kind = "cuda" if A.is_cuda else A.device.type  # which makes a device
     if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) != A.dtype:
         return False
     n, k = state.shape

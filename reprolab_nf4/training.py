@@ -20,19 +20,15 @@ def marking_training(layer: type) -> Callable:
     """Linear4bit's __call__, and not its forward, which hooks of accelerate may have kept."""
     own = vars(layer).get("__call__")
 
-    def run(self, *given, **by_name):
-        # Module.__call__ is looked up each time, because torch.fx replaces it while it traces.
-        if own is None:
-            return super(layer, self).__call__(*given, **by_name)
-        return own(self, *given, **by_name)
-
     @functools.wraps(layer.__call__)
     def call(self, *given, **by_name):
+        # Module.__call__ is looked up each time, because torch.fx replaces it while it traces.
+        run = super(layer, self).__call__ if own is None else own.__get__(self)
         if not self.training:
-            return run(self, *given, **by_name)
+            return run(*given, **by_name)
         training.is_on = True
         try:
-            return run(self, *given, **by_name)
+            return run(*given, **by_name)
         finally:
             training.is_on = False
 

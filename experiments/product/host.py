@@ -1,23 +1,25 @@
 """Host time of one 4-bit layer in eager PyTorch: what the CPU takes to launch its product, by
 library; and tokens per second of an eager generate(), which that time bounds where rows are few.
 
-    python -m experiments.product.host --rows 1,4,16 --output results/host.json
-    python -m experiments.product.host --sequences 1,4,16 --output results/eager.json
-    python -m plots.host_time results/host.json results/host.svg
+    python -m experiments.product.host --rows 1,4,16 --sequences 1,4,16 --output results/host.json
+    python -m experiments.product.host --cpu --output results/cpu.json
 
 All ways are measured in one process, in turn, in rounds that are shuffled from a seed. Ours is
 measured twice: as it is installed, and with every call in Python, as before PyTorch 2.10.
+--cpu needs no GPU: it takes the CPU time of the thread, around products that do nothing.
 
 Exit status: 0; 1 where tokens or outputs of the two differ; 2 for wrong usage.
 """
 
 import argparse
+import datetime
 import json
 import random
 import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from unittest import mock
 from records.command_line import Parser, numbers, run
 from records.errors import InputError
 from records.output import write_files
+from records.sources import git
 
 SEED, ROUNDS = 1, 15
 LAYERS, SIZE = 64, 1024  # launches that a stream takes without waiting; inputs and outputs of each
@@ -42,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     p = Parser(prog="python -m experiments.product.host", description=__doc__)
     p.add_argument("--rows", help="of activations: 1,4,16; host time per layer")
     p.add_argument("--sequences", help="1,4,16; tokens per second of a Llama of 8B shapes")
+    p.add_argument("--cpu", action="store_true", help="host time around products that do nothing")
     p.add_argument("--layers", type=int, default=LLAMA_8B["num_hidden_layers"], help="of the model")
     p.add_argument("--output", type=Path, required=True, help="a JSON file")
     p.set_defaults(run=reproduce)
@@ -49,31 +53,42 @@ def parser() -> argparse.ArgumentParser:
 
 
 def reproduce(args: argparse.Namespace) -> int:
-    if (args.rows is None) == (args.sequences is None):
-        raise InputError("give one of --rows and --sequences")
+    batches = {
+        name: numbers(f"--{name}", given, "1,4,16")
+        for name in ("rows", "sequences")
+        if (given := getattr(args, name)) is not None
+    }
+    if args.cpu == bool(batches):
+        raise InputError("give --rows, --sequences or both, or --cpu alone")
     import torch
 
-    if not torch.cuda.is_available():
+    if batches and not torch.cuda.is_available():
         raise InputError("no GPU is visible to PyTorch")
+    found = origin("a CPU" if args.cpu else torch.cuda.get_device_name())
     with torch.no_grad():
-        if args.rows is not None:
-            found = host_times(numbers("--rows", args.rows, "1,4,16"))
-        else:
-            found = speeds(numbers("--sequences", args.sequences, "1,4,16"), args.layers)
-    write_files({args.output: (json.dumps(versions() | found, indent=1) + "\n").encode()})
-    return 0 if found["same"] else 1
+        if args.cpu:
+            found |= {"layers": LAYERS, "cpu": cpu_times()}
+        if "rows" in batches:
+            found |= {"layers": LAYERS, "size": SIZE, "rows": host_times(batches["rows"])}
+        if "sequences" in batches:
+            found["sequences"] = speeds(batches["sequences"], args.layers)
+    write_files({args.output: (json.dumps(found, indent=1) + "\n").encode()})
+    cells = found.get("rows", []) + found.get("sequences", [])
+    return 0 if all(cell["same"] for cell in cells) else 1
 
 
-def versions() -> dict[str, Any]:
+def origin(gpu: str) -> dict[str, Any]:
     import bitsandbytes
     import torch
 
+    now = datetime.datetime.now(datetime.UTC)
     names = {"torch": torch.__version__, "bitsandbytes": bitsandbytes.__version__}
-    return {"gpu": torch.cuda.get_device_name(), "versions": names}
+    commit = git("rev-parse", "HEAD", say_why=True).strip()
+    return {"date": f"{now:%Y-%m-%d}", "commit": commit, "gpu": gpu, "versions": names}
 
 
 @contextmanager
-def installed(name: str) -> Iterator[None]:
+def installed(name: str, library: Path | None = None, table: Path | None = None) -> Iterator[None]:
     """The way is in place; "python": with no call in C."""
     import reprolab_nf4
     from reprolab_nf4 import layers
@@ -82,7 +97,8 @@ def installed(name: str) -> Iterator[None]:
     with without if name == "python" else nullcontext():
         if name == "planned" and layers.extension() is None:
             raise InputError("_layers.abi3.so cannot be used here: make dropin; PyTorch 2.10")
-        with reprolab_nf4.install() if name in ("python", "planned") else nullcontext():
+        is_ours = name in ("python", "planned")
+        with reprolab_nf4.install(library, table=table) if is_ours else nullcontext():
             yield
 
 
@@ -101,7 +117,7 @@ def quantized(linear):
     return made.eval()
 
 
-def host_times(batches: Sequence[int]) -> dict[str, Any]:
+def host_times(batches: Sequence[int]) -> list[dict[str, Any]]:
     import torch
 
     def linear():
@@ -109,7 +125,7 @@ def host_times(batches: Sequence[int]) -> dict[str, Any]:
 
     dense = [linear() for _ in range(LAYERS)]
     packed = [quantized(linear()) for _ in range(LAYERS)]
-    rows, same = [], True
+    cells = []
     for batch in batches:
         x = torch.randn(batch, 1, SIZE, device="cuda", dtype=torch.bfloat16)
         samples: dict[str, list[float]] = {name: [] for name in NAMES}
@@ -123,10 +139,66 @@ def host_times(batches: Sequence[int]) -> dict[str, Any]:
                         outputs[name] = [layer(x) for layer in layers]
                     samples[name].append(host_us(layers, x))
         pairs = zip(outputs["python"], outputs["planned"], strict=True)
-        same = same and all(torch.equal(a, b) for a, b in pairs)
-        rows.append({"rows": batch, "host_us": samples})
+        same = all(torch.equal(a, b) for a, b in pairs)
+        cells.append({"rows": batch, "host_us": samples, "same": same})
         print(shown(f"{batch} rows, host us per layer", samples), flush=True)
-    return {"layers": LAYERS, "size": SIZE, "cells": rows, "same": same}
+    return cells
+
+
+def cpu_times() -> list[dict[str, Any]]:
+    """Around products that do nothing, in the library of the tests; nn.Linear's is of 8 x 8."""
+    import torch
+
+    from reprolab_nf4.tests import cpu_as_gpu
+
+    cells = []
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        cpu_as_gpu.put_cpu_in_place_of_gpu(setattr, cpu_as_gpu.compile_extension(folder))
+        library = cpu_as_gpu.compile_library(folder)
+        table = cpu_as_gpu.table(folder / "table.json")
+        counts = cpu_as_gpu.Counts(library)
+        dense = [torch.nn.Linear(8, 8, bias=False).eval() for _ in range(LAYERS)]
+        x = torch.randn(1, 1, cpu_as_gpu.K, dtype=torch.bfloat16)
+        for nested in (False, True):
+            packed = [cpu_as_gpu.layer(nested) for _ in range(LAYERS)]
+            samples: dict[str, list[float]] = {name: [] for name in NAMES}
+            order = random.Random(SEED)
+            for _ in range(ROUNDS):
+                for name in order.sample(NAMES, len(NAMES)):
+                    given = (dense, x[..., :8].float()) if name == "nn.Linear" else (packed, x)
+                    with without_product(name), installed(name, library, table):
+                        samples[name].append(cpu_us(*given, counts.library.do_nothing))
+            cells.append({"nested": nested, "cpu_us": samples})
+            scales = "nested" if nested else "plain"
+            print(shown(f"{scales} scales, CPU us per layer", samples), flush=True)
+    return cells
+
+
+def without_product(name: str):
+    """bitsandbytes' forward, around an empty output; for others, nothing changes."""
+    import bitsandbytes
+
+    def empty(A, B, quant_state, bias=None):
+        return A.new_empty((*A.shape[:-1], quant_state.shape[0]))
+
+    is_own = name == "bitsandbytes"
+    return mock.patch.object(bitsandbytes, "matmul_4bit", empty) if is_own else nullcontext()
+
+
+def cpu_us(layers, x, do_nothing: Callable[[int], None]) -> float:
+    """Of one layer, of this thread alone."""
+    for _ in range(4):  # after which calls are planned
+        for layer in layers:
+            layer(x)
+    do_nothing(1)
+    start = time.thread_time()
+    for _ in range(4):
+        for layer in layers:
+            layer(x)
+    taken = time.thread_time() - start
+    do_nothing(0)
+    return taken / (4 * len(layers)) * 1e6
 
 
 def host_us(layers, x) -> float:
@@ -142,7 +214,8 @@ def host_us(layers, x) -> float:
     return taken / len(layers) * 1e6
 
 
-def speeds(batches: Sequence[int], count: int) -> dict[str, Any]:
+def speeds(batches: Sequence[int], count: int) -> list[dict[str, Any]]:
+    """Of a Llama of 8B shapes with random weights."""
     import torch
     from transformers import AutoModelForCausalLM, LlamaConfig
 
@@ -156,7 +229,7 @@ def speeds(batches: Sequence[int], count: int) -> dict[str, Any]:
                 setattr(module, name, quantized(child))
     torch.cuda.empty_cache()
     names = [name for name in NAMES if name != "nn.Linear"]
-    rows, same = [], True
+    cells = []
     for batch in batches:
         prompt = torch.randint(0, 128000, (batch, PROMPT), device="cuda")
         samples: dict[str, list[float]] = {name: [] for name in names}
@@ -168,10 +241,10 @@ def speeds(batches: Sequence[int], count: int) -> dict[str, Any]:
                     generate(model, prompt)
                     took, tokens[name] = generate(model, prompt)
                 samples[name].append(batch * NEW_TOKENS / took)
-        same = same and torch.equal(tokens["python"], tokens["planned"])
-        rows.append({"sequences": batch, "tokens_per_s": samples, "same": same})
+        same = torch.equal(tokens["python"], tokens["planned"])
+        cells.append({"sequences": batch, "tokens_per_s": samples, "same": same})
         print(shown(f"{batch} sequences, tokens/s", samples), "same tokens:", same, flush=True)
-    return {"model": "Llama of 8B shapes, random weights", "cells": rows, "same": same}
+    return cells
 
 
 def generate(model, prompt) -> tuple[float, Any]:

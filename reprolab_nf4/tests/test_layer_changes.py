@@ -17,6 +17,7 @@ from planned_on_cpu import (  # noqa: F401
     K,
     N,
     called,
+    functions_of,
     inputs,
     layer,
     planned,
@@ -120,6 +121,22 @@ def test_changed_nested_scales_are_planned_again(name, counts):
     assert taken(counts, one, x) == PLANNED
 
 
+def test_an_offset_with_the_address_of_another_is_seen(counts):
+    """Over the same memory, with as many writes: the plan has its value."""
+    one, x = planned(nested=True), inputs()
+    state = one.weight.quant_state
+    memory, place, others = state.offset.data, id(state.offset), []
+    state.offset = None
+    memory.add_(0.5)
+    for _ in range(100):
+        state.offset = memory.data
+        if id(state.offset) == place:
+            break
+        others.append(state.offset)
+    assert state.offset._version == 0
+    assert taken(counts, one, x).get("times_run", 0) == 0
+
+
 def test_weights_that_are_no_parameters_are_todays(counts):
     """Sharded, parametrized, or of a dictionary that fetches them."""
     x = inputs()
@@ -171,12 +188,14 @@ def test_copies_have_plans_of_their_own(counts):
 def test_undo_leaves_no_trace(built, installed, counts, tmp_path):
     one, x = planned(), inputs()
     ours, facts = one.forward, dict(vars(one))
+    call = vars(bitsandbytes.nn.Linear4bit)["__call__"]
     assert bitsandbytes.nn.Linear4bit.forward is not OWN
     installed.undo()
     assert bitsandbytes.nn.Linear4bit.forward is OWN and counts.alive() == 0
+    assert "__call__" not in vars(bitsandbytes.nn.Linear4bit)
     assert vars(one) == facts
     counts.look()
-    ours(x)  # kept by somebody, as accelerate's hooks do
+    ours(x), call(one, x)  # kept by somebody, as accelerate's hooks do
     assert counts.look() == {}
     with reprolab_nf4.install(built[1], table=tmp_path / "table.json"):
         one(x), one(x)
@@ -291,16 +310,59 @@ def test_a_forked_process_goes_on(counts):
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_without_the_extension_all_is_todays(built, monkeypatch, tmp_path):
+@pytest.fixture
+def without_extension(built, monkeypatch, tmp_path):
     extension, library = built
-    planned_on_cpu.put_cpu_in_place_of_gpu(monkeypatch, extension)
+    planned_on_cpu.put_cpu_in_place_of_gpu(monkeypatch.setattr, extension)
     monkeypatch.setattr(layers, "EXTENSION", tmp_path / "none.abi3.so")
     path = planned_on_cpu.table(tmp_path / "table.json")
     with reprolab_nf4.install(library, table=path), torch.no_grad():
-        assert bitsandbytes.nn.Linear4bit.forward is OWN
-        counts = planned_on_cpu.Counts(library)
-        one, x = planned(), inputs()
-        assert taken(counts, one, x) == TODAY
+        yield planned_on_cpu.Counts(library)
+    assert bitsandbytes.nn.Linear4bit.forward is OWN
+
+
+def test_without_the_extension_all_is_todays(without_extension):
+    one, x = planned(bias=True), inputs()
+    assert taken(without_extension, one, x) == TODAY
+    assert len(functions_of(lambda: one(x))) > 1
+
+
+def unset_type(one):
+    one.compute_dtype, one.compute_type_is_set = None, False
+
+
+def single_bias(one):
+    one.bias.data = one.bias.data.float()
+
+
+def state_of_the_module(one):
+    one.quant_state = one.weight.quant_state
+    del one.weight.quant_state
+
+
+def no_parameter(one):
+    weight = one.weight
+    del one._parameters["weight"]
+    object.__setattr__(one, "weight", weight)
+
+
+FORWARD_CHANGES = (*CHANGES, unset_type, single_bias, state_of_the_module, no_parameter)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("change", FORWARD_CHANGES)
+def test_the_shorter_forward_does_what_bitsandbytes_forward_does(without_extension, change):
+    def changed():
+        torch.manual_seed(1)
+        one = layer(bias=True)
+        change(one)
+        return one
+
+    for dtype in (torch.bfloat16, torch.float16, torch.float32):
+        found, expected, x = changed(), changed(), inputs(dtype=dtype)
+        assert same(found(x), OWN(expected, x))
+        assert found.compute_dtype == expected.compute_dtype
+        assert getattr(found.bias, "dtype", None) == getattr(expected.bias, "dtype", None)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 docs/drop-in-cases.md has them.
 """
 
+import inspect
 import re
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from planned_on_cpu import (  # noqa: F401
     K,
     N,
     called,
+    functions_of,
     inputs,
     layer,
     planned,
@@ -64,7 +66,7 @@ def test_more_rows_than_a_table_has_are_todays(counts, installed):
     assert taken(counts, one, x) == {}
 
 
-class Counted(TorchFunctionMode):
+class Counting(TorchFunctionMode):
     def __torch_function__(self, function, types, arguments=(), kwargs=None):
         return function(*arguments, **(kwargs or {}))
 
@@ -92,7 +94,7 @@ def misaligned(x):
 
 
 NOT_PLANNED = {
-    "function mode": under(Counted),
+    "function mode": under(Counting),
     "dispatch mode": under(Dispatched),
     "default device": under(lambda: torch.device("cpu")),
     "autocast": under(lambda: torch.autocast("cpu", dtype=torch.bfloat16)),
@@ -193,6 +195,95 @@ def test_hooks_run_around_the_planned_call(counts):
     assert same(found, -OWN(one, x * 2)) and same(seen[0], -found)
     before.remove(), after.remove()
     assert taken(counts, one, x) == PLANNED
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_planned_call_runs_no_python(counts, nested):
+    one, x = planned(nested), inputs()
+    with torch.enable_grad():
+        assert functions_of(lambda: one(x)) == ["<lambda>"]
+    assert taken(counts, one, x) == PLANNED
+
+
+def test_its_call_is_a_python_function_as_an_attribute(counts):
+    """Which the compiler needs, and what looks at signatures."""
+    one = planned()
+    assert inspect.isfunction(type(one).__call__)
+    assert one.__call__.__func__ is type(one).__call__ and one.__call__.__self__ is one
+    x = inputs()
+    assert same(one.__call__(x), OWN(one, x)) and same(type(one).__call__(one, x), OWN(one, x))
+
+
+GLOBAL_HOOKS = ("forward", "forward_pre", "full_backward", "full_backward_pre")
+
+
+@pytest.mark.parametrize("kind", GLOBAL_HOOKS)
+def test_hooks_of_all_modules_run_around_the_planned_call(counts, kind):
+    one, x, seen = planned(), inputs(), []
+    register = getattr(torch.nn.modules.module, f"register_module_{kind}_hook")
+    handle = register(lambda module, *given: seen.append(module))
+    try:
+        if "backward" in kind:
+            with torch.enable_grad():
+                one(x.clone().requires_grad_()).sum().backward()
+        else:
+            assert taken(counts, one, x) == PLANNED
+    finally:
+        handle.remove()
+    assert seen == [one]
+    assert taken(counts, one, x) == PLANNED
+
+
+@pytest.mark.parametrize("kind", ["full_backward", "full_backward_pre"])
+def test_backward_hooks_are_called(counts, kind):
+    one, x, seen = planned(), inputs(), []
+    handle = getattr(one, f"register_{kind}_hook")(lambda *given: seen.append(given[0]))
+    with torch.enable_grad():
+        one(x.clone().requires_grad_()).sum().backward()
+    handle.remove()
+    assert seen == [one] and taken(counts, one, x) == PLANNED
+
+
+def counted(own, seen):
+    def call(self, *given, **by_name):
+        seen.append(self)
+        return own(self, *given, **by_name)
+
+    return call
+
+
+@pytest.mark.parametrize("name", ["__call__", "_call_impl"])
+def test_a_module_call_that_is_replaced_is_called(counts, monkeypatch, name):
+    """As torch.fx does while it traces."""
+    one, x, seen = planned(), inputs(), []
+    with monkeypatch.context() as replaced:
+        module = torch.nn.Module
+        replaced.setattr(module, name, counted(getattr(module, name), seen))
+        assert taken(counts, one, x) == PLANNED
+    assert seen == [one] and taken(counts, one, x) == PLANNED
+
+
+def test_a_compiled_call_of_the_layers_own_is_called(counts):
+    torch.compiler.reset()
+    one, x, seen = planned(), inputs(), []
+
+    def backend(graph, _):
+        return counted(lambda _, *given: graph(*given), seen).__get__(one)
+
+    one.compile(backend=backend)
+    assert taken(counts, one, x) == TODAY and seen == [one]
+
+
+def test_a_call_of_a_subclass_is_called(counts):
+    class Counted(bitsandbytes.nn.Linear4bit):
+        def __call__(self, x):
+            return super().__call__(x) * 2
+
+    one, x = planned(), inputs()
+    one.__class__ = Counted
+    counts.look()
+    found = one(x)
+    assert counts.look() == PLANNED and same(found, OWN(one, x) * 2)
 
 
 def test_a_forward_of_the_layers_own_is_called(counts):

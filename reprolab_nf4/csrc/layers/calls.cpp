@@ -57,9 +57,11 @@ PyObject* Calls::forward(PyObject* module, PyObject* x) {
 }
 
 bool Calls::is_idle() {
-  static PyObject* const level = PyUnicode_InternFromString("_current_level");
-  PyObject* const found = PyDict_GetItemWithError(given_.forward_mode.get(), level);
-  if (found == nullptr || PyLong_AsLong(found) != -1) return false;
+  const auto holds = [](const Setting& setting) {
+    return PyDict_GetItemWithError(setting.dictionary.get(), setting.name.get()) ==
+           setting.value.get();
+  };
+  if (!is_open_ || !std::ranges::all_of(given_.settings, holds)) return false;
   return std::ranges::all_of(given_.guards, [](const Guard& guard) {
     const auto found = Ref::of_new(PyObject_CallNoArgs(guard.function.get()));
     if (!found) PyErr_Clear();
@@ -128,11 +130,12 @@ Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& want
   return plan.get() == Py_None ? Decision::forward : Decision::run;
 }
 
-/// `output`: null where nothing was run, or that failed. Leaves no exception.
+/// Of a call while all is idle. `output`: null where nothing was run, or that failed. Leaves no
+/// exception.
 Calls::Decision Calls::attempt(PyObject* module, PyObject* x, Ref& output) {
   exchange::Tensor view;
   Product wanted;
-  if (!is_open_ || !is_idle() || !read(x, view, wanted)) return Decision::forward;
+  if (!read(x, view, wanted)) return Decision::forward;
   Arrays arrays;  // as long as another thread may run
   Ref plan;
   const Decision decision = decide(module, x, wanted, arrays, plan);
@@ -143,11 +146,15 @@ Calls::Decision Calls::attempt(PyObject* module, PyObject* x, Ref& output) {
 
 PyObject* Calls::planned(PyObject* module, PyObject* x) {
   Ref output;
-  attempt(module, x, output);
+  if (is_idle()) attempt(module, x, output);
   return output.release();
 }
 
 PyObject* Calls::call(PyObject* module, PyObject* x) {
+  return is_idle() ? call_while_idle(module, x) : forward(module, x);
+}
+
+PyObject* Calls::call_while_idle(PyObject* module, PyObject* x) {
   Ref output;
   const Decision decision = attempt(module, x, output);
   if (output) return output.release();
@@ -263,11 +270,11 @@ bool Calls::bind(PyObject* module, PyObject* facts, PyObject* arrays) {
     return false;
   }
   for (Py_ssize_t i = 0; i < PyList_Size(arrays); ++i) {
-    int holder, counts_writes, is_trainable;
+    int holder, counts_writes, is_trainable, is_value;
     PyObject *name, *tensor, *storage;
     exchange::Tensor view;
-    if (!PyArg_ParseTuple(PyList_GetItem(arrays, i), "iOOOpp", &holder, &name, &tensor, &storage,
-                          &counts_writes, &is_trainable) ||
+    if (!PyArg_ParseTuple(PyList_GetItem(arrays, i), "iOOOppp", &holder, &name, &tensor, &storage,
+                          &counts_writes, &is_trainable, &is_value) ||
         given_.reader.api->read(tensor, &view) != 0) {
       return false;
     }
@@ -280,7 +287,8 @@ bool Calls::bind(PyObject* module, PyObject* facts, PyObject* arrays) {
                 counts_writes != 0,
                 is_trainable != 0,
                 view.first(),
-                counts_writes != 0 ? given_.reader.version_of(tensor) : 0};
+                counts_writes != 0 ? given_.reader.version_of(tensor) : 0,
+                is_value != 0 ? Ref::to(tensor) : Ref()};
     if (!array.storage || array.version < 0) return false;
     new_arrays.push_back(std::move(array));
   }

@@ -19,6 +19,11 @@ struct Guard {
   Ref function, idle;
 };
 
+/// That a module's dictionary has this value, by identity, while the same holds.
+struct Setting {
+  Ref dictionary, name, value;
+};
+
 /// What torch and install() give, as in layers.py.
 struct Given {
   Ref forward;  ///< bitsandbytes' Linear4bit.forward
@@ -26,8 +31,8 @@ struct Given {
   Reader reader;
   Classes classes;
   std::vector<Guard> guards;
+  std::vector<Setting> settings;
   Ref grad_is_enabled;
-  Ref forward_mode;                      ///< The dictionary of torch.autograd.forward_ad
   Ref allocate_on_cpu, allocate_on_gpu;  ///< (sizes, strides, type) -> tensor
   Ref byte_type;
   std::int64_t max_rows;
@@ -39,6 +44,9 @@ class Calls {
 
   /// The layer's output; null with an exception.
   PyObject* call(PyObject* module, PyObject* x);
+  PyObject* call_while_idle(PyObject* module, PyObject* x);
+  /// Whether PyTorch's operators do nothing else than compute, and close() was not called.
+  bool is_idle();
   /// The same by the plan; null without an exception where there is none, or it fails.
   PyObject* planned(PyObject* module, PyObject* x);
   /// Whether the layer is as it was when it was bound. Not null: no exception.
@@ -65,7 +73,6 @@ class Calls {
     Ref tensor;
   };
 
-  bool is_idle();
   bool needs_gradient(PyObject* x, const Layer& layer, const Arrays& arrays);
   bool read(PyObject* x, exchange::Tensor& view, Product& product);
   std::shared_ptr<Layer> layer_of(PyObject* module);

@@ -39,6 +39,7 @@ struct Array {
   bool is_trainable;   ///< Whether the product has a gradient for it.
   void* first;
   long long version;
+  Ref kept;  ///< The tensor, where the plan has its value: another cannot get its address.
 };
 
 inline constexpr int max_arrays = 6;  ///< Codes, scales, the three of nested scales, bias.

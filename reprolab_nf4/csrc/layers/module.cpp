@@ -1,5 +1,6 @@
 // The extension module reprolab_nf4._layers. reprolab_nf4/layers.py uses it and says what for.
 #include "reprolab_nf4/csrc/layers/calls.hpp"
+#include "reprolab_nf4/csrc/layers/layer_call.hpp"
 #include "reprolab_nf4/csrc/layers/object.hpp"
 #include "reprolab_nf4/csrc/layers/plan.hpp"
 
@@ -9,8 +10,6 @@ namespace {
 struct CallsObject {
   PyObject_HEAD Calls* calls;
 };
-
-Calls& calls_of(PyObject* object) { return *reinterpret_cast<CallsObject*>(object)->calls; }
 
 PyObject* none_if(bool done) { return done ? Py_NewRef(Py_None) : nullptr; }
 
@@ -75,14 +74,13 @@ PyObject* close(PyObject* self, PyObject*) {
 }
 
 PyObject* new_calls(PyTypeObject* type, PyObject* arguments, PyObject*) {
-  PyObject *forward, *make, *capsule, *tensor, *weight, *parameter, *state, *guards, *grad,
-      *forward_mode;
+  PyObject *forward, *make, *capsule, *tensor, *weight, *parameter, *state, *guards, *settings,
+      *grad;
   PyObject *on_cpu, *on_gpu, *byte_type, *version, *plainly;
   long long max_rows;
-  if (!PyArg_ParseTuple(arguments, "OOOOOOOO!OO!OOOOOL", &forward, &make, &capsule, &tensor,
-                        &weight, &parameter, &state, &PyList_Type, &guards, &grad, &PyDict_Type,
-                        &forward_mode, &on_cpu, &on_gpu, &byte_type, &version, &plainly,
-                        &max_rows)) {
+  if (!PyArg_ParseTuple(arguments, "OOOOOOOO!O!OOOOOOL", &forward, &make, &capsule, &tensor,
+                        &weight, &parameter, &state, &PyList_Type, &guards, &PyList_Type, &settings,
+                        &grad, &on_cpu, &on_gpu, &byte_type, &version, &plainly, &max_rows)) {
     return nullptr;
   }
   Given given{.forward = Ref::to(forward),
@@ -90,8 +88,8 @@ PyObject* new_calls(PyTypeObject* type, PyObject* arguments, PyObject*) {
               .reader = {exchange_of(capsule), Ref::to(tensor), Ref::to(version), Ref::to(plainly)},
               .classes = {Ref::to(weight), Ref::to(parameter), Ref::to(state)},
               .guards = {},
+              .settings = {},
               .grad_is_enabled = Ref::to(grad),
-              .forward_mode = Ref::to(forward_mode),
               .allocate_on_cpu = Ref::to(on_cpu),
               .allocate_on_gpu = Ref::to(on_gpu),
               .byte_type = Ref::to(byte_type),
@@ -101,6 +99,14 @@ PyObject* new_calls(PyTypeObject* type, PyObject* arguments, PyObject*) {
     PyObject *function, *idle;
     if (!PyArg_ParseTuple(PyList_GetItem(guards, i), "OO", &function, &idle)) return nullptr;
     given.guards.push_back({Ref::to(function), Ref::to(idle)});
+  }
+  for (Py_ssize_t i = 0; i < PyList_Size(settings); ++i) {
+    PyObject *dictionary, *name, *value;
+    if (!PyArg_ParseTuple(PyList_GetItem(settings, i), "O!UO", &PyDict_Type, &dictionary, &name,
+                          &value)) {
+      return nullptr;
+    }
+    given.settings.push_back({Ref::to(dictionary), Ref::to(name), Ref::to(value)});
   }
   PyObject* const object = PyType_GenericAlloc(type, 0);
   if (object == nullptr) return nullptr;
@@ -122,7 +128,11 @@ PyCFunction as_method(Function function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
 }
 
-PyObject* calls_type() {
+}  // namespace
+
+Calls& calls_of(PyObject* object) { return *reinterpret_cast<CallsObject*>(object)->calls; }
+
+PyTypeObject* calls_type() {
   static PyMethodDef methods[] = {{"call", as_method(call), METH_FASTCALL, nullptr},
                                   {"planned", planned, METH_VARARGS, nullptr},
                                   {"is_bound", is_bound, METH_O, nullptr},
@@ -138,10 +148,9 @@ PyObject* calls_type() {
   static PyType_Spec spec = {"reprolab_nf4._layers.Calls", sizeof(CallsObject), 0,
                              Py_TPFLAGS_DEFAULT, slots};
   static PyObject* const type = PyType_FromSpec(&spec);
-  return type;
+  return reinterpret_cast<PyTypeObject*>(type);
 }
 
-}  // namespace
 }  // namespace reprolab::layers
 
 PyMODINIT_FUNC PyInit__layers() {
@@ -149,11 +158,11 @@ PyMODINIT_FUNC PyInit__layers() {
   static PyModuleDef definition = {
       PyModuleDef_HEAD_INIT, "_layers", nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
   PyObject* const module = PyModule_Create(&definition);
-  auto* const plan = reinterpret_cast<PyObject*>(plan_type());
-  if (module == nullptr || plan == nullptr || calls_type() == nullptr ||
-      PyModule_AddObjectRef(module, "Plan", plan) != 0 ||
-      PyModule_AddObjectRef(module, "Calls", calls_type()) != 0) {
-    return nullptr;
-  }
-  return module;
+  const auto add = [&](const char* name, PyTypeObject* type) {
+    return type != nullptr &&
+           PyModule_AddObjectRef(module, name, reinterpret_cast<PyObject*>(type)) == 0;
+  };
+  const bool is_done = module != nullptr && add("Plan", plan_type()) &&
+                       add("Calls", calls_type()) && add("LayerCall", layer_call_type());
+  return is_done ? module : nullptr;
 }

@@ -1,0 +1,119 @@
+#include "reprolab_nf4/csrc/layers/layer_call.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace reprolab::layers {
+namespace {
+
+struct LayerCallObject {
+  PyObject_HEAD LayerCall* call;
+};
+
+const LayerCall& call_of(PyObject* object) {
+  return *reinterpret_cast<LayerCallObject*>(object)->call;
+}
+
+bool is_empty(PyObject* dictionary) {
+  return dictionary != nullptr && PyDict_Check(dictionary) && PyDict_Size(dictionary) == 0;
+}
+
+bool has(PyObject* owner, PyObject* name, const Ref& value) {
+  const auto found = Ref::of_new(PyObject_GetAttr(owner, name));
+  if (!found) PyErr_Clear();
+  return found && found.get() == value.get();
+}
+
+/// Whether the layer itself, and not its class, says that more than forward is to run.
+bool runs_more(PyObject* layer) {
+  static const std::array hooks{PyUnicode_InternFromString("_forward_hooks"),
+                                PyUnicode_InternFromString("_forward_pre_hooks"),
+                                PyUnicode_InternFromString("_backward_hooks"),
+                                PyUnicode_InternFromString("_backward_pre_hooks")};
+  static const std::array methods{PyUnicode_InternFromString("forward"),
+                                  PyUnicode_InternFromString("_call_impl"),
+                                  PyUnicode_InternFromString("_compiled_call_impl")};
+  static PyObject* const training = PyUnicode_InternFromString("training");
+  const auto own = Ref::of_new(PyObject_GenericGetDict(layer, nullptr));
+  if (!own) {
+    PyErr_Clear();
+    return true;
+  }
+  const auto item = [&](PyObject* name) { return PyDict_GetItemWithError(own.get(), name); };
+  return item(training) != Py_False ||
+         std::ranges::any_of(methods, [&](PyObject* name) { return item(name) != nullptr; }) ||
+         !std::ranges::all_of(hooks, [&](PyObject* name) { return is_empty(item(name)); });
+}
+
+PyObject* call(PyObject* self, PyObject* arguments, PyObject* by_name) {
+  const LayerCall& call = call_of(self);
+  if (PyTuple_Size(arguments) == 2 && (by_name == nullptr || PyDict_Size(by_name) == 0)) {
+    PyObject* const layer = PyTuple_GetItem(arguments, 0);
+    if (call.calls->is_idle() && call.runs_forward_alone(layer)) {
+      return call.calls->call_while_idle(layer, PyTuple_GetItem(arguments, 1));
+    }
+  }
+  return PyObject_Call(call.in_python.get(), arguments, by_name);
+}
+
+PyObject* get(PyObject* self, PyObject* object, PyObject* type) {
+  PyObject* const in_python = call_of(self).in_python.get();
+  void* const slot = PyType_GetSlot(Py_TYPE(in_python), Py_tp_descr_get);
+  if (slot == nullptr) return Py_NewRef(in_python);
+  return reinterpret_cast<descrgetfunc>(slot)(in_python, object, type);
+}
+
+PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject*) {
+  PyObject *calls, *in_python, *forward, *module, *module_call, *call_impl, *global_hooks;
+  if (!PyArg_ParseTuple(arguments, "O!OOOOOO!", calls_type(), &calls, &in_python, &forward, &module,
+                        &module_call, &call_impl, &PyList_Type, &global_hooks)) {
+    return nullptr;
+  }
+  PyObject* const object = PyType_GenericAlloc(type, 0);
+  if (object == nullptr) return nullptr;
+  auto* const call =
+      new LayerCall{Ref::to(calls),  &calls_of(calls),     Ref::to(in_python), Ref::to(forward),
+                    Ref::to(module), Ref::to(module_call), Ref::to(call_impl), {}};
+  for (Py_ssize_t i = 0; i < PyList_Size(global_hooks); ++i) {
+    call->global_hooks.push_back(Ref::to(PyList_GetItem(global_hooks, i)));
+  }
+  reinterpret_cast<LayerCallObject*>(object)->call = call;
+  return object;
+}
+
+void free_call(PyObject* object) {
+  PyTypeObject* const type = Py_TYPE(object);
+  delete reinterpret_cast<LayerCallObject*>(object)->call;
+  PyObject_Free(object);
+  Py_DECREF(type);
+}
+
+}  // namespace
+
+/// With all that torch.nn.Module._call_impl looks at.
+bool LayerCall::runs_forward_alone(PyObject* layer) const {
+  static PyObject* const call_name = PyUnicode_InternFromString("__call__");
+  static PyObject* const call_impl_name = PyUnicode_InternFromString("_call_impl");
+  static PyObject* const forward_name = PyUnicode_InternFromString("forward");
+  auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(layer));
+  return !runs_more(layer) &&
+         std::ranges::all_of(global_hooks,
+                             [](const Ref& hooks) { return is_empty(hooks.get()); }) &&
+         has(type, forward_name, forward) && has(type, call_impl_name, call_impl) &&
+         has(module.get(), call_name, module_call);
+}
+
+PyTypeObject* layer_call_type() {
+  static PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(make)},
+                                {Py_tp_dealloc, reinterpret_cast<void*>(free_call)},
+                                {Py_tp_call, reinterpret_cast<void*>(call)},
+                                {Py_tp_descr_get, reinterpret_cast<void*>(get)},
+                                {0, nullptr}};
+  // A call of an object looks up its class' __call__, and with this flag calls that as it is.
+  static PyType_Spec spec = {"reprolab_nf4._layers.LayerCall", sizeof(LayerCallObject), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_METHOD_DESCRIPTOR, slots};
+  static PyObject* const type = PyType_FromSpec(&spec);
+  return reinterpret_cast<PyTypeObject*>(type);
+}
+
+}  // namespace reprolab::layers

@@ -1,0 +1,33 @@
+// Linear4bit.__call__: what torch.nn.Module's does for a layer in inference mode without hooks, in
+// C.
+#pragma once
+
+#include <vector>
+
+#include "reprolab_nf4/csrc/layers/calls.hpp"
+#include "reprolab_nf4/csrc/layers/object.hpp"
+
+namespace reprolab::layers {
+
+/// A class attribute. Read as one, such as by the compiler, it is the function `in_python`, which
+/// also gets all calls that run more than the layer's forward.
+struct LayerCall {
+  Ref calls_object;  ///< Keeps `calls`.
+  Calls* calls;
+  Ref in_python;
+  Ref forward;                    ///< Linear4bit's, which install() has put there
+  Ref module;                     ///< torch.nn.Module
+  Ref module_call, call_impl;     ///< Its __call__ and _call_impl, unless they are replaced
+  std::vector<Ref> global_hooks;  ///< Dictionaries of torch.nn.modules.module
+
+  bool runs_forward_alone(PyObject* layer) const;
+};
+
+/// In Python: LayerCall(Calls, in_python, forward, module, module_call, call_impl, global_hooks).
+PyTypeObject* layer_call_type();
+
+// module.cpp
+PyTypeObject* calls_type();
+Calls& calls_of(PyObject* object);
+
+}  // namespace reprolab::layers

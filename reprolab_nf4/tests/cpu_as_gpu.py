@@ -1,0 +1,92 @@
+"""bitsandbytes' layers on the CPU as if it were a GPU: what install() puts under them is a library
+that multiplies on the CPU, and the extension in C of this checkout. Needs torch 2.10 and
+bitsandbytes.
+"""
+
+import contextlib
+import ctypes
+import os
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import bitsandbytes
+import torch
+
+import reprolab_nf4
+from reprolab_nf4 import choices, layers, multiplying
+
+ROOT = Path(__file__).resolve().parents[2]
+N, K = 64, 128
+WAYS = {8: {"few_rows": 1.0}, 16: {"many_rows": 1.0}, 32: {choices.OWN: 1.0}}
+
+
+def compile_extension(folder: Path) -> Path:
+    """As CMakeLists.txt does, which needs nvcc for what is beside it."""
+    made = folder / layers.EXTENSION.name
+    headers = sysconfig.get_paths()["include"]
+    options = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    sources = sorted((ROOT / "reprolab_nf4/csrc/layers").glob("*.cpp"))
+    command = ["g++", *options, "-I", ROOT, "-I", headers, "-o", made, *sources]
+    subprocess.run(command, check=True)
+    return made
+
+
+def compile_library(folder: Path) -> Path:
+    made = folder / "libcpu.so"
+    source = Path(__file__).with_name("cpu_library.cpp")
+    subprocess.run(["g++", "-std=c++20", "-O2", "-shared", "-fPIC", "-o", made, source], check=True)
+    return made
+
+
+def put_cpu_in_place_of_gpu(put, extension: Path) -> None:
+    """`put`: setattr, or that of pytest's monkeypatch."""
+
+    class Native:
+        """In place of bitsandbytes' CUDA library."""
+
+    native = Native()
+    put(layers, "EXTENSION", extension)
+    put(reprolab_nf4, "native_library", lambda: native)
+    put(multiplying, "capability", lambda device: "9.0")
+    put(multiplying, "runs", lambda *given: True)
+    put(multiplying, "stream_of", lambda tensor: 0)
+    for module in (multiplying, layers):
+        put(module, "on_device_of", lambda tensor: contextlib.nullcontext())
+
+
+def table(path: Path, ways=WAYS, n: int = N, k: int = K) -> Path:
+    layer = choices.Layer(n, k, "fp16", False, ways)
+    choices.write(path, choices.Table("a GPU", "9.0", "made up", (layer,)))
+    return path
+
+
+class Counts:
+    """What the library was asked for since the last look."""
+
+    def __init__(self, library: Path):
+        self.library = ctypes.CDLL(os.fspath(library))
+        self._before = self._all()
+
+    def _all(self) -> dict[str, int]:
+        names = ("times_multiplied", "times_run", "runs_of_settled_weights", "runs_with_workspace")
+        return {name: getattr(self.library, name)() for name in names}
+
+    def look(self) -> dict[str, int]:
+        now = self._all()
+        found = {name: now[name] - before for name, before in self._before.items()}
+        self._before = now
+        return {name: count for name, count in found.items() if count}
+
+    def alive(self) -> int:
+        return self.library.plans_alive()
+
+
+def layer(nested=False, bias=False, dtype=torch.bfloat16, n=N, k=K, kind="nf4", **more):
+    found = bitsandbytes.nn.Linear4bit(
+        k, n, bias=bias, compute_dtype=dtype, quant_type=kind, compress_statistics=nested, **more
+    )
+    found.support_avx512bf16_for_cpu = False  # whose codes are laid out in another way
+    with torch.no_grad():
+        found.to(dtype).weight = found.weight.to("cpu")  # which quantizes
+    return found.requires_grad_(False).eval()
