@@ -20,9 +20,10 @@ Row row_of(const ProblemFacts& facts, const VariantInfo& variant, const Verifica
   return row;
 }
 
-/// The rows of one workload, in batches of launches that rotate over its buffer sets, or that stay
-/// in one if the problem is warm. A batch then begins with its buffer set in the cache, as far as
-/// that fits: the output was just poisoned, and the input compared after the sample before.
+/// Samples the rows of one workload: a sample is a batch of launches, which rotate over the buffer
+/// sets, or stay in one if the problem is warm. A warm batch begins with its buffer set in the
+/// cache, as far as that fits: the output was just poisoned, and the input compared after the
+/// previous sample.
 struct Batches {
   const Workload& workload;
   Verifier& verifier;
