@@ -18,7 +18,7 @@
 
 namespace reprolab {
 
-/// Tells whoever watches for crashes and hangs whose turn it is.
+/// Reports when a kernel starts and ends, to detect crashes and hangs.
 class Watchdog {
  public:
   using Tell = std::function<void(const std::string& kernel)>;
@@ -107,7 +107,7 @@ class Worker {
   int socket_ = -1;
   /// In every message of the worker; what a kernel itself writes to the socket lacks it.
   std::string secret_;
-  std::string unread_;  ///< What came after the last whole line.
+  std::string unread_;  ///< Received after the last whole line.
 };
 
 }  // namespace reprolab

@@ -24,7 +24,7 @@ struct Options {
   MeasureOptions measure;
   std::optional<int> samples;
   std::string metrics;
-  std::vector<profiling::Counter> counters;  ///< What is counted.
+  std::vector<profiling::Counter> counters;  ///< To be counted.
   bool list = false, json = false;
 };
 
@@ -165,7 +165,7 @@ class Bench {
   std::vector<VariantInfo> ceilings_;
   // Used in the worker only.
   std::unique_ptr<Measurement> measurement_;
-  std::uint64_t max_free_bytes_ = 0;  ///< Of device memory, after any request.
+  std::uint64_t max_free_bytes_ = 0;  ///< Most free device memory after any request.
   Worker worker_;
 };
 

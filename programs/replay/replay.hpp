@@ -19,8 +19,8 @@
 
 namespace reprolab::nf4 {
 
-/// What one row of a replay measures: all dequantizations of a model's pass at one batch size, with
-/// the number of resident layers if that is known. The format is without rows and columns.
+/// Facts on one row of a replay: all dequantizations of a model's pass at one batch size, with the
+/// number of resident layers if that is known. The format has no rows and columns.
 ProblemFacts pass_facts(const Model& model, const TensorSpec& format, int batch,
                         std::optional<std::int64_t> layers_resident = {});
 

@@ -240,7 +240,7 @@ class Run {
   Worker worker_;
 };
 
-/// What experiments/end_to_end/checkpoint.py reads; the type by the name that PyTorch has for it.
+/// Prints the tensors for reprolab_nf4/checkpoint.py, with PyTorch's names of types.
 ExitStatus list(const Options& options) {
   const reference::BnbCheckpoint checkpoint(options.files);
   auto found = nlohmann::json::array();
