@@ -16,7 +16,7 @@ namespace {
 
 using Value = std::optional<std::uint64_t>;
 
-/// The value if CUDA could read it; CUDA's error must not stay behind for the next check.
+/// The value if CUDA could read it. Clears CUDA's error, which the next check would find.
 template <class T>
 Value if_read(cudaError_t error, T value) {
   if (error == cudaSuccess) {

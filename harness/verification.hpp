@@ -1,4 +1,4 @@
-// How a kernel's launches went: what fails in them, what they leave behind, and whether their time
+// How a kernel's launches went: what failed in them, what state they left, and whether their time
 // is that of their work.
 #pragma once
 

@@ -35,7 +35,7 @@ void add_format_options(CLI::App& app, Formats& formats);
 /// Adds --peer, repeatable.
 void add_peer_option(CLI::App& app, std::vector<std::string>& libraries);
 
-/// The matrices that a command line asks for: of all families that work on NF4 matrices.
+/// The matrices that the command line selects, for all families of NF4 matrices.
 struct MatrixOptions {
   std::vector<std::string> models{}, shapes{}, peers{};
   Formats formats{};

@@ -104,7 +104,7 @@ int dry_run(const Options& options) {
 }
 
 /// Device memory that kernels of a request may keep. More is given back by ending the worker, so
-/// that the next problem fits as if they had not been there.
+/// that the next problem has all of it.
 constexpr std::uint64_t max_lost_bytes = std::uint64_t{256} << 20;
 
 /// Measures groups in a worker process, which a kernel may crash.

@@ -58,7 +58,7 @@ class Replay {
   void exchange_matrices();
 
   /// One forward pass, which is one sample of a row. If the contract is bit-exact, the outputs of
-  /// some launches are compared with the reference. Nothing tells the kernel which: before each,
+  /// some launches are compared with the reference. A kernel cannot know which: before each,
   /// the output holds what the launch before has left there.
   Sampled pass(const VariantInfo& kernel, int batch, profiling::Instrument& instrument);
 
