@@ -258,7 +258,7 @@ check: build/python ## Check formatting, generated tables, commands and paths; l
 	@failed=(); check() { "$${@:2}" || failed+=("$$1"); }; \
 	check formatting scripts/check_format.sh; \
 	check 'generated pages' scripts/python -m plots document --check; \
-	check documents scripts/python scripts/check_documents.py *.md docs/*.md {experiments,programs}/*/README.md; \
+	check documents scripts/python scripts/check_documents.py *.md docs/*.md {experiments,programs}/*/*.md; \
 	check locks scripts/lock --check; \
 	check 'recorded code' scripts/python -m sass recorded; \
 	[ -z "$$failed" ] || { printf -v all '%s, ' "$${failed[@]}"; echo "failed: $${all%, }" >&2; exit 1; }

@@ -16,7 +16,7 @@ inline std::string file_of(const void* function) {
   return dladdr(function, &found) != 0 && found.dli_fname != nullptr ? found.dli_fname : "";
 }
 
-/// Never closes the library: the driver's libraries leave threads and exit handlers behind.
+/// Never closes the library: threads and exit handlers of the driver's libraries stay.
 class DynamicLibrary {
  public:
   /// Loads the first of `names` that can be loaded. If none can, returns nullopt, and `*why_not`

@@ -6,7 +6,7 @@
 
 namespace reprolab {
 
-/// What is_plain_name() asks for, as the end of "give a name of ...".
+/// The rule of is_plain_name(), as the end of "give a name of ...".
 inline constexpr std::string_view plain_name_rule =
     "at most 64 letters, digits, '_', '-' and '.', the first of them no '.'";
 

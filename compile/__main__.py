@@ -44,7 +44,7 @@ def architecture(given: str) -> int:
 
 
 def remove_outdated(folder: Path, language: str, compiler: str, names: set[str]) -> None:
-    """What another version compiled, or an older source, or one that is gone, is no row."""
+    """Removes code that is not a row: of another version, an older source, or a removed one."""
     for manifest in folder.glob(f"sm_*/{language}_*.json"):
         if manifest.stem not in names or not is_current(manifest, compiler):
             manifest.unlink()

@@ -21,7 +21,7 @@ std::uint64_t times(std::uint64_t all, std::uint64_t one) {
   return (all + one - 1) / one;
 }
 
-/// What a launch in a buffer set moves through the cache.
+/// Bytes that a launch in a buffer set moves through the cache.
 std::uint64_t cached_bytes(const PlannedProblem& planned) {
   return std::max<std::uint64_t>(1, planned.buffer_set_device_bytes - planned.seldom_read_bytes);
 }

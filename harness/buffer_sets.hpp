@@ -33,8 +33,8 @@ PlannedProblem kept_warm(PlannedProblem planned);
 /// time is that of a launch, cold or not.
 int wanted_buffer_sets(const PlannedProblem& planned, const Rotation& rotation);
 
-/// The most launches of a batch: so many that no output is written twice; of a warm problem, so
-/// many that the batch's bytes are moved.
+/// Maximum launches per batch without reusing an output; of a warm problem, as many as move the
+/// batch's bytes.
 int max_launches(const PlannedProblem& planned, const Rotation& rotation, int buffer_sets);
 
 /// Memory of a problem, including the verifier's outputs. On the device: the expected output of

@@ -18,7 +18,7 @@ namespace {
 std::uint64_t nothing(const ProblemFacts&) { return 0; }
 std::uint64_t read(const ProblemFacts& facts) { return facts.bytes_read; }
 std::uint64_t written(const ProblemFacts& facts) { return facts.bytes_written; }
-/// Of the larger of input and output.
+/// Bytes of the larger of input and output.
 std::uint64_t larger(const ProblemFacts& facts) { return std::max(read(facts), written(facts)); }
 /// A copy reads and writes as many bytes as a launch in total, limited by the size of one output.
 /// Less than 1 % is left out, so that eight binary digits remain: cudaMemcpy loses up to a quarter

@@ -49,7 +49,7 @@ void refuse_changed_sources(const Manifest& manifest, const fs::path& root) {
   }
 }
 
-/// What is the same for every family; without variants.
+/// The part of a kernel that is the same for every family, without variants.
 PtxKernel kernel_of(const Manifest& manifest) {
   PtxKernel found;
   found.name = manifest.plain_name("kernel");
@@ -71,12 +71,12 @@ PtxVariant variant_of(const Manifest& manifest, const std::string& name) {
   const Manifest facts = manifest.object_at("variants").object_at(name);
   return {.file = (manifest.path().parent_path() / facts.plain_name("file")).string(),
           .entry = facts.text("entry"),
-          // What a kernel may use without asking for more.
+          // 48 KiB: a kernel that needs more has to opt in.
           .shared_bytes = static_cast<unsigned>(facts.number("shared_bytes", 0, 48 << 10)),
           .null_pointers = facts.number("null_pointers", 0, max_null_pointers)};
 }
 
-/// What must be the same for every architecture.
+/// Facts that must be the same for every architecture.
 Manifest::Json common_facts(const Manifest& manifest) {
   Manifest::Json facts = manifest.json();
   facts.erase("variants");

@@ -16,8 +16,8 @@ namespace reprolab {
 /// so that an unwritten element is never mistaken for a written one.
 inline constexpr int poison_byte = 0xff;
 
-/// What an output is compared with, in device memory: each element lies from `low` to `high`, in
-/// the order of numbers (reference/ulps.hpp).
+/// Expected output in device memory: each element must lie from `low` to `high`, in the order of
+/// numbers (reference/ulps.hpp).
 struct ExpectedOutput {
   /// Every bit is given; null for poison everywhere.
   ExpectedOutput(const void* bits) : low(bits), high(bits) {}
@@ -27,7 +27,7 @@ struct ExpectedOutput {
   const void* high;
 };
 
-/// What comparisons have found so far.
+/// Mismatches that comparisons have found so far.
 struct FoundMismatches {
   unsigned long long count = 0, first = ~0ull;
   std::uint32_t max_ulps = 0;
@@ -68,15 +68,15 @@ class DeviceComparison {
   void self_test(Bits nan, Bits negative_zero) const;
 
   cudaStream_t stream_;
-  std::int64_t max_blocks_;  ///< Of a grid; its threads stride over longer arrays.
+  std::int64_t max_blocks_;  ///< Maximum grid size; threads stride over longer arrays.
   profiling::DeviceBuffer found_{sizeof(FoundMismatches)};
   /// Pinned, so that copies to and from it wait only for this stream.
   profiling::MappedArray<FoundMismatches> result_{1}, nothing_{1};
 };
 
-/// What verification needs, each tested once: a comparison in the stream of the launches, and one
+/// Tools of verification, each tested once: a comparison in the stream of the launches, and one
 /// in an independent stream, to look at outputs while the stream of the launches is held; and the
-/// state that every kernel has to leave as it is now.
+/// state that every kernel must leave as it is now.
 struct Comparisons {
   explicit Comparisons(cudaStream_t stream) : in_order(stream), state(stream) {}
 

@@ -16,7 +16,7 @@ namespace {
 
 using Value = std::optional<std::uint64_t>;
 
-/// The value if CUDA could read it; CUDA's error must not stay behind for the next check.
+/// The value if CUDA could read it. Clears CUDA's error, which the next check would find.
 template <class T>
 Value if_read(cudaError_t error, T value) {
   if (error == cudaSuccess) {
@@ -29,7 +29,7 @@ Value if_read(cudaError_t error, T value) {
   return std::nullopt;
 }
 
-/// What a function of CUDA writes to its first argument.
+/// Returns the value that a CUDA function writes to its first argument.
 template <class T, class... More>
 Value ask(cudaError_t (*function)(T*, More...), std::type_identity_t<More>... more) {
   T value{};
@@ -109,7 +109,7 @@ void add_memory_pools(std::vector<DeviceSetting>& settings, int device) {
   }
 }
 
-/// Those of the calling thread that CUDA or the host's arithmetic depends on.
+/// Adds the calling thread's settings that CUDA or the host's arithmetic depends on.
 void add_thread(std::vector<DeviceSetting>& settings) {
   settings.push_back({"the current device", "", [] { return ask(cudaGetDevice); }});
   using GetCurrent = CUresult (*)(CUcontext*);

@@ -1,6 +1,6 @@
-// What a kernel must leave as it found it, beside memory: settings of the device, of its context,
-// of the streams and of the calling thread. A kernel that changes one would be measured with other
-// rules than its neighbours, and would change theirs.
+// State other than memory that a kernel must restore: settings of the device, of its context, of
+// the streams and of the calling thread. A kernel that changes one would be measured under other
+// conditions than the other kernels, and would change theirs.
 #pragma once
 
 #include <cuda_runtime_api.h>

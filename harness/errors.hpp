@@ -29,8 +29,8 @@ void require_streams();
 /// Writes "PROGRAM: TEXT" to stderr as one line, if that is possible.
 void complain(const char* program, const char* text) noexcept;
 
-/// What went wrong with stdout's and stderr's output so far, all of which it writes out; empty if
-/// all of it arrived.
+/// Flushes stdout and stderr and returns what went wrong with their output so far; empty if all of
+/// it arrived.
 std::string lost_output();
 
 /// Runs a program's body: an exception becomes one line on stderr, and the exit status: 2 for a

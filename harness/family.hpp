@@ -19,8 +19,8 @@ namespace reprolab {
 /// A problem that can be prepared; cheap to hold, nothing is allocated yet.
 struct PlannedProblem {
   ProblemFacts facts;
-  std::uint64_t buffer_set_device_bytes = 0;  ///< Of one buffer set: inputs and output.
-  /// Of that, what only some kernels read: it does not keep a problem out of the cache.
+  std::uint64_t buffer_set_device_bytes = 0;  ///< Inputs and output of one buffer set.
+  /// Bytes of these that only some kernels read: they do not keep a problem out of the cache.
   std::uint64_t seldom_read_bytes = 0;
   /// Device memory of all buffer sets together, such as workspaces; empty: none. May ask the GPU,
   /// so it is called in workers only, and where none will be started.
@@ -35,7 +35,7 @@ struct PlannedProblem {
   std::function<std::unique_ptr<Workload>(int buffer_sets, std::uint64_t seed)> prepare;
 };
 
-/// What tables, figures and claims need to know of a family, besides its kernels.
+/// Facts on a family, besides its kernels, that tables, figures and claims need.
 struct FamilyFacts {
   struct ElementType {
     std::string name;
@@ -48,9 +48,9 @@ struct FamilyFacts {
   };
 
   std::string name;
-  std::string element;             ///< What one element of an output is called: "weight".
+  std::string element;             ///< Name of one element of an output: "weight".
   std::vector<ElementType> types;  ///< That elements may have, the measured code's first.
-  std::string moves{};             ///< What the bytes of a row are; empty: nothing is moved.
+  std::string moves{};             ///< Name of the bytes of a row; empty: nothing is moved.
   std::string baseline{};  ///< The kernel that counters of others are compared with; empty: none.
   /// The option for a problem's ROWSxCOLUMNS, and those that are profiled where none are given;
   /// empty: it has none.

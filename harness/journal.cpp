@@ -99,7 +99,7 @@ Journal::Journal(const std::filesystem::path& output) : file_(output) {
   lseek(descriptor_, head_bytes, SEEK_SET);
 }
 
-/// What a killed run left. Nothing in it is believed but names, to be shown and left out.
+/// Reads the file that a killed run left. Only names are taken from it: to be shown, and left out.
 void Journal::take_up_left() {
   auto old = file_;
   old += ".old";

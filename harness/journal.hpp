@@ -1,5 +1,5 @@
-// What a pass has measured so far, in a file of its own until the result file is written: a kernel
-// can kill this process, which loses what it only has in memory.
+// Rows that a pass has measured so far, in a file of their own until the result file is written:
+// a kernel can kill this process, which loses everything that is in memory only.
 #pragma once
 
 #include <filesystem>
@@ -27,11 +27,11 @@ class Journal {
   /// The kernels that ran when a run was killed, and the problem.
   const std::map<std::string, std::string>& suspects() const { return suspects_; }
 
-  /// What a user has to know of it, in one line; empty if that is nothing.
+  /// A line for the user about a journal that a killed run left; empty without one.
   const std::string& remark() const { return remark_; }
 
-  /// Says which kernel runs; "" when none does. Of the worker: a kernel may be the last that it
-  /// runs.
+  /// Writes which kernel runs; "" when none does. The worker calls it, because the kernel may end
+  /// the process.
   void running(const std::string& kernel, const std::string& problem) const;
 
   void keep(const nlohmann::ordered_json& records) const;

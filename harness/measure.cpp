@@ -20,9 +20,10 @@ Row row_of(const ProblemFacts& facts, const VariantInfo& variant, const Verifica
   return row;
 }
 
-/// The rows of one workload, in batches of launches that rotate over its buffer sets, or that stay
-/// in one if the problem is warm. A batch then begins with its buffer set in the cache, as far as
-/// that fits: the output was just poisoned, and the input compared after the sample before.
+/// Samples the rows of one workload: a sample is a batch of launches, which rotate over the buffer
+/// sets, or stay in one if the problem is warm. A warm batch begins with its buffer set in the
+/// cache, as far as that fits: the output was just poisoned, and the input compared after the
+/// previous sample.
 struct Batches {
   const Workload& workload;
   Verifier& verifier;
@@ -30,13 +31,13 @@ struct Batches {
   cudaStream_t stream;
   const MeasureOptions& options;
   bool warm;
-  int max_launches;               ///< Of a batch.
+  int max_launches;               ///< Per batch.
   const profiling::Gpu* cold_on;  ///< If buffer sets keep each other out of its cache, else null.
-  /// Shared by all rows: none begins on a buffer set just used by another.
+  /// Shared by all rows, so that no row starts on a buffer set just used by another.
   int next_buffer_set = 0;
   std::random_device random{};
 
-  static constexpr unsigned batches_per_check = 4;  ///< Of a warm problem.
+  static constexpr unsigned batches_per_check = 4;  ///< For warm problems.
 
   /// Runs the longest batch to find how many calls a batch of the wanted length takes.
   Sampled prepare(Row& row) {
@@ -127,7 +128,7 @@ std::vector<VariantInfo> ceilings_measured_by(InstrumentKind instrument) {
 Measurement::Measurement(const profiling::Gpu& gpu,
                          std::unique_ptr<profiling::Instrument> instrument)
     : gpu_(gpu), instrument_(std::move(instrument)) {
-  // Verification launches batches; to count each of their calls would take long and tell nothing.
+  // Verification launches batches; counting each of their calls would take long for no use.
   if (instrument_->kind() == InstrumentKind::counters) {
     verifying_ = profiling::make_instrument(InstrumentKind::none);
   }

@@ -1,4 +1,4 @@
-// What the measuring programs share: their options, and everything around a pass's measurements.
+// Options of the measuring programs, and everything around a pass's measurements.
 #pragma once
 
 #include <chrono>
@@ -30,7 +30,7 @@ struct PassOptions {
   double limit_s = 20;
   profiling::ClockPolicy clocks{};
   bool dry_run = false, describe = false;
-  std::vector<std::string> metrics{};  ///< Those that the user named, in their order.
+  std::vector<std::string> metrics{};  ///< Metrics that the user named, in their order.
 
   /// Time limit of a kernel's turn; none if everything runs in one process.
   std::optional<std::chrono::milliseconds> limit() const;
@@ -43,19 +43,19 @@ CLI::Validator number_in(double least, double most);
 /// --dry-run and --describe.
 void add_pass_options(CLI::App& app, PassOptions& options);
 
-/// What a dry run says of the time limit and the clocks, a line each. Throws UsageError if the GPU,
-/// where there is one, cannot lock the clock that is asked for.
+/// Notes of a dry run on the time limit and the clocks, a line each. Throws UsageError if there is
+/// a GPU and it cannot lock the requested clock.
 std::string dry_run_notes(const PassOptions& options, const std::optional<profiling::Gpu>& gpu);
 
 /// The last line of a dry run: on which GPU, or why nothing can run here, then `note`.
 std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::string& why_not,
                           const std::string& note = "");
 
-/// Of `kernels`, those that a request to a worker is of.
+/// The kernels among `kernels` that a request to a worker names.
 std::vector<VariantInfo> asked_kernels(const Worker::Json& request,
                                        const std::vector<VariantInfo>& kernels);
 
-/// What came of a request: the rows, of kernels that brought a worker down too.
+/// The answer to a request, with rows for kernels that crashed the worker too.
 struct MeasuredRows {
   std::vector<Record> records;
   Worker::Answer answer;
@@ -64,8 +64,8 @@ struct MeasuredRows {
 /// The rows of a kernel that did not run, and why.
 using RowsOf = std::function<std::vector<Record>(const VariantInfo& kernel, const Verification&)>;
 
-/// Has a worker measure `kernels`. It answers with an object that has "records"; `rows_of` makes
-/// those of a kernel that has none there.
+/// Lets a worker measure `kernels`. It answers with an object that has "records"; `rows_of` makes
+/// the rows of a kernel that has none there.
 MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
                         const std::vector<VariantInfo>& kernels, const RowsOf& rows_of);
 

@@ -37,7 +37,7 @@ struct ProblemFacts {
   }
 };
 
-/// What is known about a row's kernel before it runs.
+/// Facts on a row's kernel that are known before it runs.
 struct VariantInfo {
   std::string name;
   Origin origin;
@@ -76,9 +76,10 @@ struct Record {
   std::string reason{};
   /// Number of elements whose bits differ from the reference's; null if none, or if not compared.
   std::optional<std::int64_t> mismatches{};
-  std::map<std::string, std::int64_t> findings{};  ///< Of the kernel's verification, by name.
+  std::map<std::string, std::int64_t>
+      findings{};  ///< Numbers from the kernel's verification, by name.
   std::vector<Metric> metrics{};
-  /// What one call of the kernel launched; null if the instrument does not see launches.
+  /// The launches of one call of the kernel; null if the instrument does not see launches.
   nlohmann::ordered_json launch{};
   std::uint64_t bytes_read = 0, bytes_written = 0;
   RowClocks clocks{};

@@ -41,9 +41,9 @@ std::vector<Record> records_of(std::vector<Row> rows);
 /// Discards the measurements of a row that turned out to fail; `when` says when that was found.
 void withdraw(Record& record, const std::string& when, const Verification& why);
 
-/// What is sampled: the rows of one problem.
+/// The rows of one problem, as the sampling loop sees them.
 struct Subject {
-  std::string name;  ///< Of the problem: different ones are sampled in different orders.
+  std::string name;  ///< The problem's; each problem has an order of its own.
   /// Runs a row's launches once through an instrument, and verifies what they wrote. The outcome
   /// not_verified means that the row's outcome so far stands.
   std::function<Sampled(Row& row)> sample;

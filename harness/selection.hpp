@@ -1,4 +1,4 @@
-// What a command line selects, and the one-line error if that is nothing or cannot be read.
+// Selection by the command line, and the one-line error if it selects nothing or cannot be read.
 #pragma once
 
 #include <string>

@@ -10,7 +10,7 @@
 namespace reprolab {
 namespace {
 
-/// What a shell's command prints; empty if it cannot be started.
+/// The output of a shell command; empty if it cannot be started.
 std::string output_of(const char* command) {
   FILE* pipe = popen(command, "r");
   if (pipe == nullptr) return "";

@@ -16,8 +16,7 @@ struct LaunchError : profiling::CudaError {
   explicit LaunchError(cudaError_t error) : CudaError(error, "launch: " + describe(error)) {}
 };
 
-/// What other streams may still do after the stop event: the host's own share of this time is some
-/// 10 us.
+/// How long other streams may run after the stop event; the host's own share is some 10 us.
 constexpr double max_lingering_us = 200;
 
 /// By how much the host's clock may exceed the events' time: its share is some 20 us.
@@ -65,7 +64,7 @@ Verification run_or_fail(const VariantInfo& variant, const DeviceState& state,
     if (cudaDeviceSynchronize() != cudaSuccess) throw KernelCrashed(variant.name, reason);
     verdict = failed(reason);
   } catch (const NotMeasured& fault) {
-    // What was launched before may have failed by itself.
+    // An earlier launch may have failed by itself.
     if (const cudaError_t error = cudaDeviceSynchronize(); error != cudaSuccess) {
       throw KernelCrashed(variant.name, "kernel: " + describe(error));
     }

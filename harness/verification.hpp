@@ -1,4 +1,4 @@
-// How a kernel's launches went: what fails in them, what they leave behind, and whether their time
+// How a kernel's launches went: what failed in them, what state they left, and whether their time
 // is that of their work.
 #pragma once
 
@@ -52,7 +52,7 @@ Sampled repeat_if_late(const std::function<Sampled()>& sample);
 /// recorded may speak against it, too.
 Verification with_records(Verification written, const profiling::Sample& sample);
 
-/// Of work on other streams than the one that a launch is given: what it means, and what to do.
+/// The message on work that runs outside of the stream that a launch is given.
 inline constexpr const char* escapes =
     ": some of its work is outside the timed stream; a launch must enqueue all of it on the stream "
     "that it is given";

@@ -309,15 +309,15 @@ void Verifier::enqueue_comparison(int matrix, const void* output) const {
                                 facts_.element_bytes);
 }
 
-/// What an output is that is as the contract says. Where a declared output equals the reference's,
-/// the kernel is simply right.
+/// The outcome of an output that is as the contract says. Where a declared output equals the
+/// reference's, the kernel is bit-exact.
 Outcome Verifier::kept(const Promise& promise) const {
   if (promise.kind == Promise::Kind::within_bound) return Outcome::within_bound;
   return promise.deviates() && !equals_reference_ ? Outcome::deviation_as_declared
                                                   : Outcome::bit_exact;
 }
 
-/// Of arrays that the host reads by `to_host`: what the workload says of their first mismatch.
+/// The workload's line on the first mismatch of arrays that the host reads by `to_host`.
 std::string Verifier::describe(int matrix, const reference::Comparison& found,
                                ExpectedOutput expected, const void* actual,
                                cudaMemcpyKind to_host) const {
@@ -357,7 +357,7 @@ ExpectedOutput Verifier::wanted_on_device(const VariantInfo& variant, int matrix
   return declared_on_device_.data();
 }
 
-/// What the host compares matrix 0 with.
+/// The bounds that the host compares matrix 0 with.
 Bounds Verifier::wanted(const VariantInfo& variant) {
   if (!variant.promise.deviates()) return workload_.bounds(0, variant.promise.reading);
   if (declared_by_ != variant.name) {

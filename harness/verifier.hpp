@@ -79,7 +79,7 @@ class Verifier {
   std::span<const std::byte> actual() const { return actual_; }
 
  private:
-  /// What outputs are compared with; the upper ends only where outputs are bounded.
+  /// Expected outputs; the upper ends only where outputs are bounded.
   struct Expected {
     profiling::DeviceBuffer low, high;
   };

@@ -109,8 +109,8 @@ void Worker::start() {
   unread_.clear();
 }
 
-/// The answer, or what went wrong. Whose fault an exception is depends on whose turn it was, unless
-/// its type says so.
+/// The answer, or what went wrong. An exception is attributed to the kernel that was running,
+/// unless its type says otherwise.
 Json Worker::served(const Json& request, const Watchdog& watchdog) const {
   try {
     return {{"answer", serve_(request, watchdog)}};

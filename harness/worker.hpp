@@ -18,11 +18,11 @@
 
 namespace reprolab {
 
-/// Tells whoever watches for crashes and hangs whose turn it is.
+/// Reports when a kernel starts and ends, to detect crashes and hangs.
 class Watchdog {
  public:
   using Tell = std::function<void(const std::string& kernel)>;
-  /// `tell` hears whose turn begins, and "" when it ends; without it, nobody watches.
+  /// `tell` is called with the kernel's name when it starts, and with "" when it ends.
   Watchdog(Tell tell = [](const std::string&) {}) : tell_(std::move(tell)) {}
 
   /// Runs `body` as the turn of `kernel`, which may last as long as the limit allows; one that
@@ -65,8 +65,8 @@ class Worker {
   /// `limit`: how long a turn may take. The worker process is started by the first request, and
   /// sees the program as it is at that moment; no CUDA call may come before. Without a limit
   /// everything happens in this process, so that a profiler or debugger can watch it; a kernel that
-  /// crashes then ends this process. `journal` is told which kernel runs; those that ran when an
-  /// earlier run was killed are not run, and are not_measured.
+  /// crashes then ends this process. `journal` gets the name of the kernel that runs; those that
+  /// ran when an earlier run was killed are not run, and are not_measured.
   Worker(Serve serve, std::optional<std::chrono::milliseconds> limit,
          const Journal* journal = nullptr);
   ~Worker();
@@ -107,7 +107,7 @@ class Worker {
   int socket_ = -1;
   /// In every message of the worker; what a kernel itself writes to the socket lacks it.
   std::string secret_;
-  std::string unread_;  ///< What came after the last whole line.
+  std::string unread_;  ///< Received after the last whole line.
 };
 
 }  // namespace reprolab

@@ -35,10 +35,10 @@ struct Bounds {
   std::span<const std::byte> low, high;
 };
 
-/// What was found out about a kernel beside its outputs.
+/// Results of inspecting a kernel beyond its outputs.
 struct Findings {
   std::map<std::string, std::int64_t> numbers{};  ///< For its record, by name.
-  std::string broken;  ///< What of its contract it does not keep, in one line; empty: nothing.
+  std::string broken;  ///< The part of its contract that it breaks, in one line; empty: none.
 };
 
 class DeviceComparison;
@@ -82,9 +82,9 @@ class Workload {
     return found;
   }
 
-  /// What the reference says of a matrix's output, by a reading of the problem
-  /// (kernels/registry.hpp); valid as long as this is. Empty if it is too large for a host: then
-  /// only write_expected() gives it, and a kernel with a declared deviation is not run.
+  /// The reference's bounds of a matrix's output, by a reading of the problem
+  /// (kernels/registry.hpp); valid as long as this object. Empty if the output is too large for a
+  /// host: then only write_expected() gives it, and a kernel with a declared deviation is not run.
   virtual Bounds bounds(int matrix, const std::string& reading) const = 0;
   /// Writes the reference's output for a matrix to device memory, where every bit is given.
   virtual void write_expected(int matrix, void* to, cudaStream_t stream) const {
@@ -92,8 +92,8 @@ class Workload {
                                      cudaMemcpyHostToDevice, stream),
                      "copying the reference's output to the GPU");
   }
-  /// Finds out more about a kernel whose outputs are right, by launches of its own. They run on
-  /// `stream`; throws as profiling::check does.
+  /// Inspects a kernel whose outputs are right, by more launches. They run on `stream`; throws as
+  /// profiling::check does.
   virtual Findings inspect(const VariantInfo& kernel, const DeviceComparison&, cudaStream_t) const {
     if (!kernel.promise.independent_of_batch) return {};
     return {.broken = "promises to be independent of the batch, which its family does not check"};
@@ -129,7 +129,7 @@ class FamilyWorkload : public Workload {
  public:
   using Workload::Workload;
 
-  /// What a kernel is given for a buffer set.
+  /// The problem that a kernel gets for a buffer set.
   virtual Problem problem(const std::string& kernel, int buffer_set) const = 0;
 
   Support supports(const std::string& kernel) const override {

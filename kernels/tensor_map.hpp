@@ -39,7 +39,7 @@ struct TiledMatrix {
   unsigned tile_rows, tile_columns;
   CUtensorMapSwizzle swizzle;
   /// If not 0, a copy takes so many tiles that follow each other in the rows, and lays them one
-  /// behind the other. The matrix then has whole tiles of columns, whose bytes are these, a
+  /// after the other. The matrix then has whole tiles of columns, whose bytes are these, a
   /// multiple of 16; a copy begins at (0, 0, number of a tile) of (column, row, tile).
   unsigned copied_tiles = 0;
   std::int64_t tile_bytes = 0;

@@ -98,7 +98,7 @@ using KernelRecord = CUpti_ActivityKernel9;
 using CopyRecord = CUpti_ActivityMemcpy5;
 using FillRecord = CUpti_ActivityMemset4;
 
-/// What the records have in common.
+/// Reads the fields that all kinds of records have.
 template <class Record>
 KernelActivity activity_of(const Record& record, std::string name, bool is_kernel) {
   return {.name = std::move(name),

@@ -18,7 +18,7 @@ namespace reprolab::profiling {
 
 /// One execution of one kernel, copy or fill, as CUPTI's activity records describe it.
 struct KernelActivity {
-  std::string name{};  ///< Demangled; "copy" or "fill" if it is no kernel.
+  std::string name{};  ///< Demangled; "copy" or "fill" if it is not a kernel.
   bool is_kernel = true;
   std::uint64_t start_ns = 0;  ///< All records of a process share one clock.
   std::uint64_t end_ns = 0;
@@ -63,7 +63,7 @@ class ActivityRecorder {
   ActivityRecorder(const ActivityRecorder&) = delete;
   ActivityRecorder& operator=(const ActivityRecorder&) = delete;
 
-  /// What was recorded since the last flush() or discard(), in the order of their starts. The
+  /// Activities recorded since the last flush() or discard(), in the order of their starts. The
   /// device must have been synchronized. Throws NotMeasured if records were lost or a kernel has no
   /// times, because a sum over part of a pass is worthless.
   std::vector<KernelActivity> flush();

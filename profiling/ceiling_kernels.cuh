@@ -34,7 +34,7 @@ unsigned blocks_of(std::uint64_t bytes) {
   return grid_of(bytes / Form::block_bytes + ceil_div(bytes % Form::block_bytes, row), bytes);
 }
 
-/// What L2 is asked for at a time where a form reads ahead.
+/// Bytes of one prefetch to L2 where a form reads ahead.
 inline constexpr unsigned burst_bytes = 32 << 10;
 
 // ---- Copies ----
@@ -161,7 +161,7 @@ __device__ inline std::uint32_t folded(uint4 v) { return v.x ^ v.y ^ v.z ^ v.w; 
 /// one more.
 struct Partition {
   std::uint64_t share = 0, larger = 0;
-  unsigned burst_blocks = 1, ahead_blocks = 0;  ///< Of those that read ahead.
+  unsigned burst_blocks = 1, ahead_blocks = 0;  ///< For forms that read ahead.
 
   Partition() = default;
   Partition(std::uint64_t bytes, std::uint64_t blocks, std::uint64_t ahead_bytes = 0)
@@ -184,8 +184,8 @@ struct Partition {
   }
 };
 
-/// What one block reads of a buffer. A thread loads `Loads` units at once, the first of them when
-/// this is made, so that those of two buffers are under way together.
+/// The part of a buffer that one block reads. A thread loads `Loads` units at once; the constructor
+/// starts the first loads, so that those of two buffers are under way together.
 template <class Reads, class Unit, unsigned Threads, unsigned Loads>
 class Share {
  public:
@@ -229,7 +229,7 @@ class Share {
   Unit unit_[Loads];
 };
 
-/// The bytes behind the last whole element of a buffer, as the word that they are part of. The last
+/// The bytes after the last whole element of a buffer, as the word that they are part of. The last
 /// block reads them.
 __device__ inline std::uint32_t load_rest(const std::uint8_t* from, std::uint64_t bytes) {
   const std::uint64_t at = bytes / element_bytes * element_bytes + threadIdx.x;

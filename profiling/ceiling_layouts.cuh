@@ -8,7 +8,7 @@ namespace reprolab::profiling::ceilings {
 /// 16 bytes, the widest access of one thread. The last element of a buffer may be shorter.
 inline constexpr unsigned element_bytes = 16;
 
-/// Blocks are lines: bytes one behind the other.
+/// Blocks are lines: consecutive bytes.
 struct Line {
   template <unsigned BlockBytes>
   __device__ static bool has_block(std::uint64_t begin, std::uint64_t bytes) {
@@ -23,7 +23,7 @@ struct Line {
 };
 
 /// Blocks are tiles: rows of `Width` bytes, `Stride` bytes apart. Tiles side by side make a panel;
-/// behind the last whole panel, blocks are lines. On an H200, tiles are the faster way to move most
+/// after the last whole panel, blocks are lines. On an H200, tiles are the faster way to move most
 /// sizes of 2 to 20 MiB, about as much as its multiprocessors hold at once.
 template <unsigned Width, unsigned Stride>
 struct Tile {

@@ -27,8 +27,8 @@
 namespace reprolab::profiling {
 namespace {
 
-// What the guardian says: the clock that it is going to lock, then "locked"; or else this and why
-// not. The program says a single byte: lock it now.
+// The guardian writes the clock that it is going to lock, then "locked"; or else "cannot" and the
+// reason. The program writes a single byte: lock it now.
 constexpr std::string_view cannot = "cannot ", locked = "locked";
 
 constexpr int parent_ended = SIGUSR1;  // sent by the kernel, as PR_SET_PDEATHSIG asks
@@ -62,7 +62,7 @@ void send_text(int socket, std::string_view text) {
   send(socket, text.data(), text.size(), MSG_NOSIGNAL);  // if nobody is there, poll() will say so
 }
 
-/// Held by the one guardian of a GPU; a socket's abstract name, which no crash leaves behind.
+/// Held by the one guardian of a GPU; a socket's abstract name, which disappears after a crash.
 class OnlyGuardian {
  public:
   explicit OnlyGuardian(const GpuAddress& gpu)
@@ -70,7 +70,7 @@ class OnlyGuardian {
     sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
     const std::string name = "reprolab-clocks-" + gpu.pci_bus_id;
     const std::size_t length = std::min(name.size(), sizeof address.sun_path - 1);
-    std::memcpy(address.sun_path + 1, name.data(), length);  // behind a zero byte
+    std::memcpy(address.sun_path + 1, name.data(), length);  // after a zero byte
     const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
     if (bind(socket_, reinterpret_cast<const sockaddr*>(&address), bytes) == 0) return;
     if (errno != EADDRINUSE) throw system_error("keeping other programs off the clocks");
@@ -101,7 +101,7 @@ bool program_speaks(int socket, int signals, pid_t program) {
   }
 }
 
-/// Locks the clock when told to, and resets it when the program has ended. Returns an exit status:
+/// Locks the clock on request, and resets it when the program has ended. Returns an exit status:
 /// not 0 if the clock may still be locked, which is then on stderr. Throws only before anything is
 /// locked.
 int guard(int socket, pid_t program, const GpuAddress& gpu, const ClockPolicy& wanted) {

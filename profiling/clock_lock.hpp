@@ -11,7 +11,7 @@
 
 namespace reprolab::profiling {
 
-/// What is to be done with the SM clock.
+/// Whether the SM clock is observed or locked, and at which value.
 struct ClockPolicy {
   enum class Kind { observe, max, mhz } kind = Kind::observe;
   unsigned mhz = 0;  ///< Where that is the kind.

@@ -1,5 +1,5 @@
-// What CUPTI knows about the counters of a chip. Needs no GPU and no driver: any machine can ask
-// for any chip. Follows CUPTI's "Host Profiling API" (CUDA 12.6 update 2 and newer).
+// The counters of a chip, as CUPTI lists them. Needs no GPU and no driver: any machine can list
+// those of any chip. Follows CUPTI's "Host Profiling API" (CUDA 12.6 update 2 and newer).
 #pragma once
 
 #include <cupti_profiler_host.h>

@@ -16,7 +16,7 @@
 namespace reprolab::profiling {
 namespace {
 
-/// What is counted together, and who repeats it until every pass of the plan is through.
+/// Launches that are counted together, and who repeats them until every pass of the plan is done.
 enum class Ranges {
   /// Each kernel by itself, repeated by CUPTI, which puts back the memory that the kernel wrote.
   /// Kernels run one at a time.
@@ -32,7 +32,7 @@ struct Counted {
   std::size_t dropped = 0;  ///< Ranges for which it had no room.
 };
 
-constexpr std::size_t max_ranges = 16;  // that are told apart in a call
+constexpr std::size_t max_ranges = 16;  // distinguished in a call
 
 /// Profiling of one context, from construction to the end of the scope, whatever is thrown in it.
 class Session {
@@ -150,8 +150,8 @@ class Session {
   bool started_ = false, pushed_ = false;
 };
 
-/// What can be counted in this context, for ChipCounters. Calls the driver, and has to come before
-/// count_ranges().
+/// The counters that are available in this context, for ChipCounters. Calls the driver, and has to
+/// be called before count_ranges().
 std::vector<std::uint8_t> availability_of(const CuptiProfiling& cupti, CUcontext context) {
   CUpti_Profiler_Initialize_Params initialize{};
   cupti.call("cuptiProfilerInitialize", CUpti_Profiler_Initialize_Params_STRUCT_SIZE, initialize);
@@ -170,8 +170,8 @@ std::vector<std::uint8_t> availability_of(const CuptiProfiling& cupti, CUcontext
 }
 
 /// Counts what `work` launches in `context`, according to a plan with at least one counter.
-/// Profiling is enabled within this call only; every call has a counter image of its own. What
-/// `work` throws goes through.
+/// Profiling is enabled within this call only; every call has a counter image of its own.
+/// Exceptions of `work` pass through.
 Counted count_ranges(const CuptiProfiling& cupti, CUcontext context, const CounterPlan& plan,
                      Ranges ranges, const std::function<void()>& work) {
   Counted counted;

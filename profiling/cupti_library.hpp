@@ -26,7 +26,7 @@ struct CuptiError : NotMeasured {
   CUptiResult result;
 };
 
-/// What all who call CUPTI's functions have in common.
+/// Base of all classes that call CUPTI's functions.
 struct CuptiCalls {
   std::string_view what;         ///< Begins every message.
   std::string_view otherwise{};  ///< Ends those of errors that have no remedy of their own.

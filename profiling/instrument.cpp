@@ -138,7 +138,7 @@ std::optional<BatchTime> Instrument::run(const Work& work, const Call& call, cud
   const auto enqueue = [&](cudaStream_t on) { work.enqueue(on, call); };
   if (work.held) {
     if (!timer_) timer_ = std::make_unique<EventTimer>();
-    Batch batch{.enqueue = enqueue};  // what the harness does around it counts nowhere
+    Batch batch{.enqueue = enqueue};  // the harness's own work around it is not timed
     if (work.while_blocked) batch.while_blocked = [&] { call("", work.while_blocked); };
     if (work.after_stop) {
       batch.after_stop = [&](cudaStream_t on) { call("", [&] { work.after_stop(on); }); };

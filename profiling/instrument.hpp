@@ -32,7 +32,7 @@ constexpr std::string_view name(InstrumentKind kind) {
 }
 
 /// Runs one launch, and adds its time to the named metric, such as "kernel_time"; without a name,
-/// what it launches belongs to the harness and counts nowhere.
+/// it is the harness's own work and is excluded from timing.
 using Call = std::function<void(std::string_view metric, const std::function<void()>& launch)>;
 
 /// A Call that measures nothing.

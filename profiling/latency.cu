@@ -64,7 +64,7 @@ __device__ std::uint64_t cycles_of(const TakeSteps& take_steps) {
 // One thread each. Its threadIdx.x, which is 0, keeps the compiler from seeing that an address is
 // the same in all lanes, for which it has other instructions.
 
-/// `never` is no number of steps left, which the compiler cannot know: it would remove an empty
+/// `never` equals no number of steps left, which the compiler cannot know: it would remove an empty
 /// loop.
 __global__ void walk_empty(std::uint32_t start, int never, Walked* walked) {
   const std::uint64_t cycles = cycles_of([&](int left) {

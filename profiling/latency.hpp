@@ -44,7 +44,7 @@ struct Link {
 std::int64_t links_followed(Step step);
 
 struct Walked {
-  std::uint64_t cycles = 0;  ///< Of the timed steps together.
+  std::uint64_t cycles = 0;  ///< Sum over the timed steps.
   std::uint32_t end = 0;     ///< Offset of the node at which the walk ended.
 };
 

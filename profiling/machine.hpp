@@ -37,7 +37,7 @@ void to_json(nlohmann::json& json, const Gpu& gpu);
 nlohmann::json describe_host();
 nlohmann::json describe_build();
 
-/// What /proc/meminfo says; the largest number if it does not.
+/// MemAvailable of /proc/meminfo; the largest number if it is missing.
 std::uint64_t memory_available_bytes(std::istream& proc_meminfo);
 /// Memory that a control group (version 2: memory.max, memory.current, memory.stat) leaves for its
 /// processes, including file pages that it can drop; the largest number if there is no limit.

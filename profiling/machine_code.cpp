@@ -64,8 +64,8 @@ class Elf {
   std::vector<Elf64_Shdr> sections_;
 };
 
-/// What a section of a cubin is to the GPU, without the name of the kernel that it is of; empty if
-/// it is nothing to it.
+/// The kind of a cubin's section, without its kernel's name; empty for sections that the GPU does
+/// not use.
 std::string_view kind_of(std::string_view name) {
   for (const std::string_view kind : {".text", ".nv.global.init", ".nv.global", ".nv.shared"}) {
     if (name.starts_with(kind) && (name.size() == kind.size() || name[kind.size()] == '.')) {
@@ -130,14 +130,14 @@ struct Container {
   static constexpr std::uint32_t magic = 0xba55ed50;
   std::uint32_t found_magic;
   std::uint16_t version, header_bytes;
-  std::uint64_t bytes;  ///< Of the entries.
+  std::uint64_t bytes;  ///< Size of the entries.
 };
 
 struct Entry {
   static constexpr std::uint16_t cubin = 2;
   std::uint16_t kind, version;
   std::uint32_t header_bytes;
-  std::uint64_t bytes;  ///< Behind the header.
+  std::uint64_t bytes;  ///< Size after the header.
   std::uint32_t compressed_bytes, unused, version_of_code, capability, name_offset, name_bytes;
 };
 

@@ -1,4 +1,5 @@
-// Digests of the machine code in a file, to tell whether two measurements were of the same kernel.
+// Digests of the machine code in a file, which show whether two measurements were of the same
+// kernel.
 //
 // A digest is of what the GPU executes and reads as a constant: code, constant banks, initialised
 // global memory, sizes of shared memory, registers, and where addresses are put in. Comments, line

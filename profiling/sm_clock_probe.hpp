@@ -14,12 +14,12 @@ namespace reprolab::profiling {
 
 class SmClockProbe {
  public:
-  /// What one probe saw; both are zero if it gave up because globaltimer stood still.
+  /// The result of one probe; both are zero if it gave up because globaltimer stood still.
   struct Window {
     std::uint64_t cycles = 0, nanoseconds = 0;
   };
 
-  /// The SM clock in MHz now, behind the work on `stream`: runs one thread on one SM for 0.10 to
+  /// The SM clock in MHz now, after the work on `stream`: runs one thread on one SM for 0.10 to
   /// 0.17 ms and waits for it. Empty if globaltimer stood still.
   std::optional<double> mhz(cudaStream_t stream);
 

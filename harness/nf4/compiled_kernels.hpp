@@ -11,8 +11,7 @@ namespace reprolab::nf4 {
 
 extern const CompiledFamily<Problem, PtxKernel> compiled_kernels;
 
-/// Prints which languages are not built, unless `pattern` names kernels: who names them has what he
-/// asked for.
+/// Prints which languages are not built. Not shown when the user selected kernels by `pattern`.
 void print_languages_not_built(const std::string& pattern);
 
 }  // namespace reprolab::nf4

@@ -15,8 +15,8 @@ namespace reprolab::nf4 {
 namespace {
 
 /// The code that is measured: Table II has fp16 output, plain scales, and weights counted in 32
-/// bits. Of streaming, large matrices whose arrays are aligned; of two_launches, what streaming
-/// lacks.
+/// bits. For streaming it is the code for large matrices whose arrays are aligned; for two_launches
+/// the launches that streaming does not have.
 const FamilyFacts nf4_facts{
     .name = "nf4",
     .element = "weight",

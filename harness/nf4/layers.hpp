@@ -20,7 +20,7 @@ struct LayerMatrix {
 struct Model {
   std::string id;
   std::int64_t layers = 0;
-  std::vector<LayerMatrix> matrices;  ///< Those of one decoder layer, in the order of use.
+  std::vector<LayerMatrix> matrices;  ///< The matrices of one decoder layer, in the order of use.
 
   std::int64_t weights() const;   ///< Weights in all layers.
   std::int64_t launches() const;  ///< Dequantizations of one forward pass.

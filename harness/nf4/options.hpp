@@ -16,7 +16,7 @@ class App;
 
 namespace reprolab::nf4 {
 
-/// What the options of the format list; they ask for every combination.
+/// The lists that the format options give; every combination is measured.
 struct Formats {
   std::vector<int> block_sizes{64};
   std::vector<reference::WeightType> outputs{reference::WeightType::fp16};
@@ -35,7 +35,7 @@ void add_format_options(CLI::App& app, Formats& formats);
 /// Adds --peer, repeatable.
 void add_peer_option(CLI::App& app, std::vector<std::string>& libraries);
 
-/// The matrices that a command line asks for: of all families that work on NF4 matrices.
+/// The matrices that the command line selects, for all families of NF4 matrices.
 struct MatrixOptions {
   std::vector<std::string> models{}, shapes{}, peers{};
   Formats formats{};
@@ -45,12 +45,12 @@ struct MatrixOptions {
     std::vector<std::string> used_by;  ///< The layers that have its shape.
   };
 
-  /// Those of `shapes`, or else the distinct ones of the models, each in every format. Throws
-  /// UsageError.
+  /// The matrices of `shapes`, or else the distinct ones of the models, each in every format.
+  /// Throws UsageError.
   std::vector<Matrix> wanted() const;
 };
 
-/// What add_matrix_options() has the command line written to.
+/// The options that add_matrix_options() fills from the command line.
 MatrixOptions& matrix_options();
 
 /// Adds --models, --shape, --peer and the format's options to `app`, unless another family has.
@@ -63,8 +63,8 @@ using AddPeer = std::function<void(const std::string& library)>;
 void load_peers(const std::vector<std::string>& libraries,
                 const AddPeer& add = add_bitsandbytes_peer);
 
-/// Of the family's own kernels, those that other languages' compilers have made and those of
-/// `peers`, the ones that `pattern` selects. Throws UsageError.
+/// Selects by `pattern` among the family's own kernels, those that other languages' compilers have
+/// made, and those of `peers`. Throws UsageError.
 std::vector<VariantInfo> load_kernels(const std::string& pattern,
                                       const std::vector<std::string>& peers);
 

@@ -14,7 +14,7 @@ namespace reprolab::nf4 {
 /// The codes of a tensor: those of normal weights, or others, to see what depends on the data
 /// alone.
 enum class CodeData {
-  normal,   ///< Those of quantized normal weights, in their order.
+  normal,   ///< The codes of quantized normal weights, in their order.
   sorted,   ///< The same codes in ascending order: nearly every warp finds one code alone.
   uniform,  ///< Each code equally often, at random.
   equal     ///< `equal_code` alone.

@@ -95,9 +95,9 @@ class Inspection {
     return different;
   }
 
-  /// Of `weights` [n][k] in device memory, how many the kernel does not multiply by; zeros of
+  /// Counts the `weights` [n][k] in device memory that the kernel does not multiply by; zeros of
   /// either sign are the same. One-hot rows select columns, as many in a launch as there are rows.
-  /// On the device, because there are as many as the matrix has weights.
+  /// On the device, because there are as many products as the matrix has weights.
   Found weights_that_differ(const void* weights) {
     const auto [m, n, k] = std::array{problem_.m, problem_.n, problem_.k};
     const bool is_fp16 = problem_.type == nf4::OutputType::fp16;

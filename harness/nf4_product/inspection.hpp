@@ -1,5 +1,5 @@
-// What the outputs of a verified product kernel do not say: whether it repeats its sums, whether a
-// row depends on the batch that it is in, and which weights it multiplies by.
+// Checks of a verified product kernel that its outputs do not show: whether it repeats its sums,
+// whether a row depends on the batch that it is in, and which weights it multiplies by.
 #pragma once
 
 #include "harness/device_compare.hpp"

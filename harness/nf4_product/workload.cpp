@@ -39,7 +39,7 @@ ProblemFacts describe_problem(const ProductSpec& spec, const std::vector<std::st
           .bounded = true};
 }
 
-/// Of all kernels that run the problem, which all have one.
+/// Workspaces of all kernels that run the problem: each kernel has its own.
 std::uint64_t workspace_bytes(const ProductSpec& spec) {
   const Problem problem = without_memory(spec);
   std::uint64_t bytes = 0;

@@ -36,9 +36,9 @@ class ProductWorkload : public nf4::MatrixWorkload<Problem> {
 
   Problem problem(const std::string& kernel, int buffer_set) const override;
   Support supports(const std::string& kernel) const override;
-  /// Behind outputs and workspaces.
+  /// The memory after outputs and workspaces.
   std::vector<std::span<std::byte>> guards() const override;
-  /// Computed when it is asked for: takes 2 m n k multiplications in fp64 for each kind of weights.
+  /// Computed on the first use: takes 2 m n k multiplications in fp64 for each kind of weights.
   Bounds bounds(int matrix, const std::string& reading) const override;
   Findings inspect(const VariantInfo& kernel, const DeviceComparison& comparison,
                    cudaStream_t stream) const override;
@@ -60,7 +60,7 @@ class ProductWorkload : public nf4::MatrixWorkload<Problem> {
     profiling::DeviceBuffer memory;  ///< `guard_bytes` longer than what the kernel is given.
     bool given_weights = false;      ///< Whether the kernel multiplies by 16-bit weights.
   };
-  std::map<std::string, Workspace> workspaces_;  ///< Of every kernel that runs the problem.
+  std::map<std::string, Workspace> workspaces_;  ///< By kernel that runs the problem.
   mutable std::map<std::pair<int, reference::Weights>, reference::ProductSums> sums_;
   mutable std::map<std::pair<int, reference::Reading>, reference::Bounds> bounds_;
 };

@@ -3,7 +3,7 @@
 // how they store the two weights.
 //
 // Source: D. Robertson's post. Its tiles are cut from the rows of a matrix; here a weight is a flat
-// list of bytes, so the rows of a tile lie one behind the other.
+// list of bytes, so the rows of a tile follow one another in memory.
 #pragma once
 
 #include "kernels/nf4/constant_table.cuh"
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(Tile::width* Tile::rows)
       static_cast<Index>(blockIdx.x) * Tile::tile_bytes + y * Tile::row_bytes + x;
 #pragma unroll
   for (int begin = 0; begin < Tile::bytes_per_thread; begin += Tile::bytes_at_once) {
-    // Keeps the loads of what comes later behind the stores of what came before.
+    // Keeps later loads after the stores before them.
     if (begin > 0 && 2 * (first_byte + begin * Tile::width) >= n) return;
     // Weights are ready before the first is stored, so that their loads are in flight together.
     // Past the end the last byte is loaded, because branches would keep the loads apart.

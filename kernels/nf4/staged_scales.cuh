@@ -1,7 +1,7 @@
 // Scales read in two steps, for kernels with a barrier between them: what is in device memory
 // before it, so that these loads are in flight with the codes', and what is in shared memory after
 // it. L2 can be asked for them before either. They are read in the way `reads` that codes are. Not
-// every way holds its place: the compiler may move loads by __ldg behind the barrier, and waits
+// every way holds its place: the compiler may move loads by __ldg past the barrier, and waits
 // there once more, which small matrices notice.
 #pragma once
 

@@ -1,7 +1,7 @@
 // wide_store_hints with two words per thread: twice the loads are under way, and half as many
 // blocks fill a table.
 //
-// Source: ours, a step from the post's packed stores to streaming, which asks for its reads ahead.
+// Source: ours, a step from the post's packed stores to streaming, which prefetches its reads.
 // Bound:  memory, which turns from reads to writes and back too often.
 // Alone:  make bench KERNEL=wide_store_unrolled
 #include "kernels/nf4/streaming.cuh"

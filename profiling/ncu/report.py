@@ -1,4 +1,4 @@
-"""What ncu counted of each launch in a report, by the columns of data/counters.json."""
+"""Reads an ncu report: its counts of each launch, by the columns of data/counters.json."""
 
 import csv
 import math
@@ -53,7 +53,7 @@ def launches(page: str) -> list[Launch]:
 
 
 def number(text: str, unit: str) -> Value | None:
-    """'1.274368' of 'Mbyte' is 1274368; None for what is no number, such as 'n/a'."""
+    """'1.274368' in 'Mbyte' is 1274368; None where there is no number, such as 'n/a'."""
     text = text.replace(",", "")
     if not re.fullmatch(r"-?\d+(\.\d+)?(e[+-]?\d+)?", text) or not math.isfinite(float(text)):
         return None

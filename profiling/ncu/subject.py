@@ -1,4 +1,4 @@
-"""What is profiled: one kernel on one problem, as `bench` launches it for an experiment."""
+"""The subject of profiling: one kernel on one problem, as `bench` launches it for an experiment."""
 
 import json
 import re
@@ -62,7 +62,7 @@ def subject(
 
 
 def families(experiment: str) -> list[str]:
-    """Those whose kernels it measures alone, by bench: of a pass that names none, all."""
+    """Families whose kernels it measures alone, by bench; all where a pass names none."""
     every = tuple(family.name for family in described().values() if family.size_option)
     passes = [s for s in declared.experiment(experiment).passes.values() if s.program == "bench"]
     return [family for step in passes for family in step.families or every]

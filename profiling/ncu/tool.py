@@ -26,7 +26,7 @@ SECOND_RANGE = "::2"
 
 @dataclass(frozen=True)
 class Pages:
-    """What is collected: our own page of one launch, or sections of ncu's own, of several."""
+    """Pages to collect: our own page of one launch, or sections of ncu's own, of several."""
 
     set: str = ""  # a name of `ncu --list-sets`
     sections: tuple[str, ...] = ()  # names of `ncu --list-sections`
@@ -74,7 +74,7 @@ def command(
 
 
 def run(words: Sequence[str]) -> CompletedProcess[str]:
-    """What the command says, on stdout and stderr, is its stdout."""
+    """Runs the command; the result's stdout has its stderr, too."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     in_english = os.environ | {"LC_ALL": "C"}
     return subprocess.run(words, cwd=ROOT, env=in_english, **pipes, text=True, errors="replace")
@@ -106,7 +106,7 @@ def make_room(report: Path) -> None:
 
 
 def errors(text: str) -> list[str]:
-    """What ncu complains of, but for how the program ended."""
+    """ncu's errors, except the one on how the program ended."""
     found = [line for line in text.splitlines() if line.startswith("==ERROR== ")]
     return [line.removeprefix("==ERROR== ").strip() for line in found if RETURNED not in line]
 

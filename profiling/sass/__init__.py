@@ -1,1 +1,1 @@
-"""What the compiler made of a kernel: its machine code (SASS), read without a GPU."""
+"""Reads the machine code (SASS) that the compiler made of a kernel, without a GPU."""

@@ -43,7 +43,7 @@ class Code:
 
 
 def measured_code(kernel: Kernel, arch: str, wanted: str = "") -> Code | None:
-    """What the measurement launches, or the one that has `wanted` in its name.
+    """The code that the measurement launches, or the function that has `wanted` in its name.
 
     None where the file holds no code for the GPU, because it calls a library, and where another
     language's compiler was not run for the architecture.
@@ -64,7 +64,7 @@ def measured_code(kernel: Kernel, arch: str, wanted: str = "") -> Code | None:
 
 
 class Content(NamedTuple):
-    """Of one function in a file; `listing`: what nvdisasm prints of it."""
+    """One function in a file; `listing` is nvdisasm's output for it."""
 
     name: str
     resources: Resources
@@ -123,7 +123,7 @@ def plain(name: str) -> str:
 
 
 def resources_of(file: Path) -> dict[str, Resources]:
-    """By the mangled name. What a block's shared memory holds for the system is not counted."""
+    """By the mangled name. A block's shared memory without the part that the system reserves."""
     reserved = SYSTEM_SHARED_BYTES if SYSTEM_SHARED in file.read_bytes() else 0
     found = {}
     text = tools.output_of([tools.program("cuobjdump"), "-res-usage", file])

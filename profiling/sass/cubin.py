@@ -36,7 +36,7 @@ def architecture(text: str) -> str:
 
 
 def architectures() -> list[str]:
-    """Those of PRESET=all-archs that this nvcc knows."""
+    """The architectures of PRESET=all-archs that this nvcc supports."""
     presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
     (preset,) = (preset for preset in presets if preset["name"] == "all-archs")
     numbers = re.findall(r"\d+", preset["cacheVariables"]["CMAKE_CUDA_ARCHITECTURES"])
@@ -68,7 +68,7 @@ def build(*targets: str) -> None:
 
 
 def prepare() -> None:
-    """What is done once, before there are threads."""
+    """Does what has to be done once, before threads start."""
     build_commands(), digest_program()
 
 
@@ -80,7 +80,7 @@ def digest_program() -> Path:
 
 @cache
 def digest(file: Path) -> str:
-    """Of a cubin, or of PTX."""
+    """The digest of a cubin or PTX file."""
     return tools.output_of([digest_program(), file]).split()[1]
 
 

@@ -138,11 +138,11 @@ class Dataflow:
         }
 
     def leading_to(self, wanted: Collection[int]) -> set[int]:
-        """Those that the instructions at these addresses depend on, directly or not."""
+        """Addresses that the instructions at these addresses depend on, directly or not."""
         return closure(wanted, self.causes)
 
     def following_from(self, wanted: Collection[int]) -> set[int]:
-        """Those that depend on the instructions at these addresses, directly or not."""
+        """Addresses that depend on the instructions at these addresses, directly or not."""
         effects: dict[int, set[int]] = defaultdict(set)
         for address, found in self.causes.items():
             for cause in found:

@@ -1,4 +1,4 @@
-"""What can be counted in a kernel's code without running it.
+"""Counts in a kernel's code, taken without running it.
 
 Counts are of the hot region: the loop that stores most of the output in one trip, or the whole
 kernel where straight code stores more. An element is one of the output's: its bytes are counted at

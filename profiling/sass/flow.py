@@ -1,6 +1,6 @@
 """The control flow of a kernel: basic blocks, loops, and the ways through them.
 
-A block begins at the entry, behind a jump, and where a jump leads: other labels, of which versions
+A block begins at the entry, after a jump, and where a jump leads: other labels, of which versions
 of nvdisasm print more or fewer, make none. A loop is a natural one: the blocks from which a jump
 back to a block that dominates them can be reached without leaving.
 """
@@ -133,8 +133,8 @@ class Flow:
 def dominators(
     order: Sequence[int], before: Mapping[int, Collection[int]]
 ) -> dict[int, frozenset[int]]:
-    """Of each node those through which every path to it leads that begins at the first of `order`;
-    itself too. `before`: from where paths come to a node.
+    """The dominators of each node, itself included: the nodes on every path to it from the first of
+    `order`. `before` has the predecessors of a node.
     """
     start, *others = order
     found = dict.fromkeys(order, frozenset(order)) | {start: frozenset({start})}
@@ -178,7 +178,7 @@ def flow_of(function: Function) -> Flow:
             found.append(end)
         known = tuple(numbers[i] for i in dict.fromkeys(found) if i in numbers)
         blocks[number] = Block(number, tuple(code[start:end]), known)
-    # Without what the code never comes to, such as the padding behind its end.
+    # Without unreachable code, such as the padding after its end.
     kept = {0} | closure([0], {number: block.successors for number, block in blocks.items()})
     return Flow({number: blocks[number] for number in sorted(kept)})
 

@@ -36,7 +36,7 @@ def registered() -> dict[str, Kernel]:
 
 
 def in_other_languages(folder: Path = OTHER_LANGUAGES) -> dict[str, Kernel]:
-    """Those that `make mojo` and `make triton` have compiled, for any architecture."""
+    """Kernels that `make mojo` and `make triton` have compiled, for any architecture."""
     cuda, found = registered(), {}
     for manifest in sorted(folder.glob("sm_*/*.json")):
         name, place = manifest.stem, manifest.parent
@@ -68,7 +68,7 @@ def known() -> dict[str, Kernel]:
 
 
 def named(name: str) -> Kernel:
-    """Of a kernel that is not yet described, what its file says without being asked."""
+    """A kernel by its name; of one that is not yet described, only what its file says."""
     kernels = known()
     for family in described().values():
         source = f"kernels/{family.name}/{name}.cu"

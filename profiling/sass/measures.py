@@ -1,5 +1,5 @@
 """The facts as named numbers, each with its unit and meaning: what is shown, and what is written
-into result files under the same names, behind "sass_"."""
+into result files under the same names, after the prefix "sass_"."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

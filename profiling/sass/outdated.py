@@ -43,7 +43,7 @@ def report(files: Sequence[Results]) -> list[str]:
 
 
 def wanted(files: Iterable[Results], nvcc: str) -> list[Part]:
-    """What has to be compiled, that of most rows first."""
+    """The parts that have to be compiled, in descending order of the rows that need them."""
     parts: Counter[Part] = Counter()
     for results in files:
         for row in results.records:
@@ -53,7 +53,7 @@ def wanted(files: Iterable[Results], nvcc: str) -> list[Part]:
 
 
 def compiled(parts: Sequence[Part]) -> Callable[[str, str], str]:
-    """What gives the digest of a file for an architecture; '' where there is none."""
+    """A function that gives the digest of a file for an architecture; '' where there is none."""
     if parts:
         cubin.prepare()
     deadline = time.monotonic() + SECONDS

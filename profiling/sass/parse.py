@@ -54,7 +54,7 @@ class Instruction:
 
     @property
     def width_bytes(self) -> int:
-        """What a load or store moves for each thread."""
+        """Bytes that a load or store moves for each thread."""
         widths = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
         return next((widths[m] for m in self.modifiers if m in widths), 4)
 

@@ -42,7 +42,7 @@ def packaged(name: str) -> str:
 
 
 def output_of(command: Sequence[str | Path], folder: Path = ROOT) -> str:
-    """What the command prints; InputError with its first complaint where it fails."""
+    """The command's output; InputError with its first line on stderr where it fails."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
     if done.returncode != 0:
         lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]

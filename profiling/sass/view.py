@@ -1,4 +1,4 @@
-"""What `make sass` shows of one kernel: its facts, its source lines, and the hot region's code."""
+"""Shows one kernel for `make sass`: its facts, its source lines, and the hot region's code."""
 
 from collections import defaultdict
 from collections.abc import Iterator

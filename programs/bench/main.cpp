@@ -24,7 +24,7 @@ struct Options {
   MeasureOptions measure;
   std::optional<int> samples;
   std::string metrics;
-  std::vector<profiling::Counter> counters;  ///< What is counted.
+  std::vector<profiling::Counter> counters;  ///< To be counted.
   bool list = false, json = false;
 };
 
@@ -104,7 +104,7 @@ int dry_run(const Options& options) {
 }
 
 /// Device memory that kernels of a request may keep. More is given back by ending the worker, so
-/// that the next problem fits as if they had not been there.
+/// that the next problem has all of it.
 constexpr std::uint64_t max_lost_bytes = std::uint64_t{256} << 20;
 
 /// Measures groups in a worker process, which a kernel may crash.
@@ -165,7 +165,7 @@ class Bench {
   std::vector<VariantInfo> ceilings_;
   // Used in the worker only.
   std::unique_ptr<Measurement> measurement_;
-  std::uint64_t max_free_bytes_ = 0;  ///< Of device memory, after any request.
+  std::uint64_t max_free_bytes_ = 0;  ///< Most free device memory after any request.
   Worker worker_;
 };
 

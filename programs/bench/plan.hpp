@@ -1,4 +1,4 @@
-// What a bench run will do: which problems, which kernels, how much memory and time.
+// The plan of a bench run: problems, kernels, memory and time.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace reprolab::bench {
 struct Selection {
   std::string family{}, kernel{}, problem{};
   std::vector<std::string> data{};  ///< Empty: each family's first.
-  bool warm = false;                ///< Of all problems: kept_warm().
+  bool warm = false;                ///< All problems are made warm by kept_warm().
 };
 
 /// One problem and the kernels that will run on it.
@@ -37,7 +37,7 @@ void print_kernels(const std::vector<Group>& groups);
 std::string describe_selection(const std::vector<Group>& groups, const MeasureOptions& options);
 
 /// One line for each group of kernels that a family could have and has not: "nf4: mojo: not built;
-/// make mojo". Of families all of whose kernels run: who names kernels has what he asked for.
+/// make mojo". Not shown when the user selected kernels.
 std::string describe_absent(const std::vector<Group>& groups);
 
 /// `--dry-run`: what will run, how long it will take, and what this GPU refuses and why.

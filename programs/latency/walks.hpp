@@ -23,7 +23,7 @@ inline constexpr const char* latency_metric = "latency";  ///< Cycles per step.
 
 struct Space {
   std::string name;  ///< The record's kernel.
-  std::string what;  ///< What a sample is of, in one line.
+  std::string what;  ///< Describes a sample, in one line.
   Step step = Step::empty;
   Nodes nodes{};
   std::uint32_t spacing_bytes = 0;  ///< From a node to the next one of its group.

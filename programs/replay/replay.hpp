@@ -19,8 +19,8 @@
 
 namespace reprolab::nf4 {
 
-/// What one row of a replay measures: all dequantizations of a model's pass at one batch size, with
-/// the number of resident layers if that is known. The format is without rows and columns.
+/// Facts on one row of a replay: all dequantizations of a model's pass at one batch size, with the
+/// number of resident layers if that is known. The format has no rows and columns.
 ProblemFacts pass_facts(const Model& model, const TensorSpec& format, int batch,
                         std::optional<std::int64_t> layers_resident = {});
 
@@ -58,7 +58,7 @@ class Replay {
   void exchange_matrices();
 
   /// One forward pass, which is one sample of a row. If the contract is bit-exact, the outputs of
-  /// some launches are compared with the reference. Nothing tells the kernel which: before each,
+  /// some launches are compared with the reference. A kernel cannot know which: before each,
   /// the output holds what the launch before has left there.
   Sampled pass(const VariantInfo& kernel, int batch, profiling::Instrument& instrument);
 

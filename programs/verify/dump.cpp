@@ -29,8 +29,8 @@ std::string as_file_name(const std::string& text) {
   return name.substr(0, longest_stem - tag.size()) + tag;
 }
 
-/// Of NumPy's format, version 1.0; of more than 1000 dimensions the number of weights alone, since
-/// the header has room for 65535 bytes.
+/// The header of NumPy's format, version 1.0. With more than 1000 dimensions it has the number of
+/// weights alone, because the header has room for 65535 bytes.
 std::string npy_header(const reference::QuantizedTensor& tensor) {
   const bool fp16 = tensor.type == reference::WeightType::fp16;
   std::string dimensions;

@@ -31,7 +31,7 @@ struct KernelChecks {
   using Report = std::function<void(const KernelResult&)>;
 
   std::string unavailable{};         ///< Why no kernel can run here; empty when they can.
-  std::vector<std::string> names{};  ///< Of the selected kernels; none when `unavailable`.
+  std::vector<std::string> names{};  ///< Selected kernels; none when `unavailable`.
   /// Runs the kernels named in `asked` on `tensor`, each in its own turn, and reports each once.
   /// `expected` [tensor.n]: the reference's output. The process in which it is called first is the
   /// one that uses the GPU from then on.

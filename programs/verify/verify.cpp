@@ -27,7 +27,7 @@ using Bits = std::span<const std::uint16_t>;
 
 /// Calls `body`; an invalid file or a lack of memory becomes a UsageError.
 template <class Body>
-auto telling_the_user(const Options& options, Body body) {
+auto as_usage_error(const Options& options, Body body) {
   try {
     return body();
   } catch (const reference::InvalidFile& error) {
@@ -51,7 +51,7 @@ class Run {
                   checkpoint_.shards().size_bytes() > progress_from_bytes),
         worker_(
             [this](const Worker::Json& request, const Watchdog& watchdog) {
-              return telling_the_user(options_, [&] { return check(request, watchdog); });
+              return as_usage_error(options_, [&] { return check(request, watchdog); });
             },
             kernels_.unavailable.empty() ? std::optional(turn_limit) : std::nullopt) {}
 
@@ -240,7 +240,7 @@ class Run {
   Worker worker_;
 };
 
-/// What experiments/end_to_end/checkpoint.py reads; the type by the name that PyTorch has for it.
+/// Prints the tensors for reprolab_nf4/checkpoint.py, with PyTorch's names of types.
 ExitStatus list(const Options& options) {
   const reference::BnbCheckpoint checkpoint(options.files);
   auto found = nlohmann::json::array();
@@ -259,9 +259,9 @@ ExitStatus list(const Options& options) {
 }  // namespace
 
 ExitStatus verify_checkpoint(const Options& options) {
-  if (options.list) return telling_the_user(options, [&] { return list(options); });
+  if (options.list) return as_usage_error(options, [&] { return list(options); });
   reference::self_test_comparison(options.threads);
-  return telling_the_user(options, [&] { return Run(options).all(); });
+  return as_usage_error(options, [&] { return Run(options).all(); });
 }
 
 }  // namespace reprolab::verify

@@ -61,7 +61,7 @@ def test_the_moves_transpose_a_tile(moves, kernel, place):
         assert came_from == (column, row)
 
 
-def test_the_published_moves_read_four_rows_and_are_wrong_for_seven_elements_in_eight(moves):
+def test_the_published_moves_read_four_rows_and_are_wrong_in_seven_of_eight(moves):
     """As kernels/transpose/swizzle.hpp has them: place by place, and what comes of it."""
     wanted = []
     for thread in range(128):

@@ -91,7 +91,7 @@ TEST_F(OnGpuProfiling, EventTimerKeepsTheHostAheadAndSurvivesABatchThatThrowsOrW
 }
 
 /// One byte that the batch sets, read while the stream is held and after the stop event.
-TEST_F(OnGpuProfiling, EventTimerCallsWhileHeldBeforeTheGpuBeginsAndAfterStopAfterTheBatch) {
+TEST_F(OnGpuProfiling, EventTimerCallsWhileBlockedAndAfterStopInTime) {
   const Stream stream, beside(cudaStreamNonBlocking);
   const DeviceBuffer buffer(1);
   check(cudaMemset(buffer.data(), 0, 1), "clearing");

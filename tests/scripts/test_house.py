@@ -1,5 +1,5 @@
-"""The folders of the house: which may use which (CONTRIBUTING.md), as their includes and imports
-say.
+"""Rules of CONTRIBUTING.md: which folder may use which, as includes and imports say; and how long
+the names of tests may be.
 """
 
 import ast
@@ -35,11 +35,14 @@ MAY_USE = {
     "profiling/ncu": ("records",),
 }
 INCLUDE = re.compile(r'^ *#include "([^"]+)"', re.MULTILINE)
+CPP_TEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", re.MULTILINE)
+PYTHON_TEST = re.compile(r"^ *def (test_\w+)\(", re.MULTILINE)
+TOO_LONG = 80  # letters of a test's name
 
 
 def folder_of(path: str) -> str:
-    """Of a file or module: that of an experiment's rules and views is what they are. sass and ncu
-    are imported by these names.
+    """The folder of a file or module. The rules and the views of experiments count as folders of
+    their own; sass and ncu are imported by these names.
     """
     parts = PurePath(path).parts
     if "tests" in parts or parts == ("conftest.py",):
@@ -48,12 +51,11 @@ def folder_of(path: str) -> str:
         return PurePath(parts[2]).stem
     if "/".join(parts[:2]) in MAY_USE:
         return "/".join(parts[:2])
-    found = {"sass": "profiling/sass", "ncu": "profiling/ncu"}
-    return found.get(parts[0], parts[0])
+    return {"sass": "profiling/sass", "ncu": "profiling/ncu"}.get(parts[0], parts[0])
 
 
 def used_by(file: Path) -> Iterator[str]:
-    """What it includes; the modules and names that it imports, as paths."""
+    """The files that it includes; the modules and names that it imports, as paths."""
     text = file.read_text(encoding="utf-8")
     if file.suffix != ".py":
         yield from INCLUDE.findall(text)
@@ -71,25 +73,28 @@ def reachable(folder: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def files():
-    """Of every folder but tests; scripts stand for themselves."""
+def every_file():
     named = ("*.py", "*.cpp", "*.hpp", "*.cu", "*.cuh")
     done = subprocess.run(["git", "ls-files", *named], cwd=ROOT, check=True, capture_output=True)
-    found = [
-        f for f in done.stdout.decode().splitlines() if folder_of(f) not in ("tests", "scripts")
-    ]
-    assert len(found) > 100
-    return found
+    return [file for file in done.stdout.decode().splitlines() if (ROOT / file).is_file()]
+
+
+@pytest.fixture(scope="module")
+def files(every_file):
+    """The files of every folder except tests; scripts depend on no folder."""
+    code = [file for file in every_file if folder_of(file) not in ("tests", "scripts")]
+    assert len(code) > 100
+    return code
 
 
 def test_no_folder_uses_one_above_it(files):
-    found = set()
+    wrong = set()
     for file in files:
         allowed = reachable(folder_of(file))
         for used in used_by(ROOT / file):
             if folder_of(used) in MAY_USE.keys() - allowed:
-                found.add(f"{file} uses {used}")
-    assert not found
+                wrong.add(f"{file} uses {used}")
+    assert not wrong
 
 
 def test_nothing_that_measures_reads_what_sources_say(files):
@@ -114,3 +119,13 @@ def test_nothing_that_measures_reads_what_sources_say(files):
 )
 def test_the_folder_of_a_module_is_known(path, folder):
     assert folder_of(path) == folder
+
+
+def test_names_of_tests_are_short(every_file):
+    names = []
+    for file in every_file:
+        text = (ROOT / file).read_text(encoding="utf-8")
+        is_python = file.endswith(".py")
+        names += PYTHON_TEST.findall(text) if is_python else map(".".join, CPP_TEST.findall(text))
+    assert len(names) > 1000
+    assert [name for name in names if len(name) >= TOO_LONG] == []

@@ -63,7 +63,7 @@ TEST_F(OnGpuFaultyProducts, SumsThatDoNotRepeatBreakTheContract) {
       << found.reason;
 }
 
-TEST_F(OnGpuFaultyProducts, ARowThatDependsOnTheBatchBreaksTheContractOfOneThatDeclaresOtherwise) {
+TEST_F(OnGpuFaultyProducts, ARowThatDependsOnTheBatchBreaksItsContract) {
   const Verification found = verify("depends_on_batch", InputData::normal);
   EXPECT_EQ(name(found.outcome), "mismatch");
   EXPECT_TRUE(matches(found.reason,

@@ -51,7 +51,7 @@ TEST(CompiledTransposes, ARowPromisesWhatItsCounterpartDoes) {
   }
 }
 
-TEST(CompiledTransposes, ARowRefusesWhatItsCounterpartDoesAndAGpuThatItIsNotCompiledFor) {
+TEST(CompiledTransposes, RefusesWhatItsCounterpartRefusesAndOtherGpus) {
   PtxKernel toy = read_one(sound.dump());
   toy.name = "toy_for_no_gpu";
   toy.variants = {{10, toy.variants.at(90)}};  // no GPU has capability 1.0

@@ -90,7 +90,7 @@ class OnGpuTransposeSupports : public OnGpuTest {};
 
 /// It stores whole groups of 16 bytes, even past the end of a row; and the driver's descriptions of
 /// matrices have a limit.
-TEST_F(OnGpuTransposeSupports, TheTensorMemoryAcceleratorTakesAlignedRowsLessThan2To40BytesApart) {
+TEST_F(OnGpuTransposeSupports, TmaTakesAlignedRowsLessThan2To40BytesApart) {
   constexpr std::int64_t too_far = std::int64_t{1} << 38;  // elements
   for (const char* name : tma_kernels) {
     const auto kernel = kernel_named<Problem>(name);
