@@ -67,6 +67,11 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--output", type=Path, required=True, metavar="FILE")
     p.set_defaults(run=late("report"))
 
+    p = commands.add_parser("paper", help="write the recorded runs up in LaTeX")
+    p.add_argument("--recorded-dir", type=Path, default=Path("data/recorded"), metavar="DIR")
+    p.add_argument("--output", help="folder for text, figures and PDF", **folder)
+    p.set_defaults(run=late("paper"))
+
     p = commands.add_parser("list", help="list the kernels of recorded results")
     p.add_argument("--recorded", type=Path, required=True, metavar="FOLDER")
     p.set_defaults(run=single_files.list_kernels)

@@ -1,0 +1,97 @@
+"""Prose for LaTeX: sentences with kernels' names in them, and pages that are written in Markdown."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from plots.latex import latex, latex_escape, latex_words
+from records.tables import WORDS, Column, Table
+
+MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+# Identifiers and paths, in the font of code.
+CODE = re.compile(r"((?<![\w/.-])[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+(?:\.\d+)*)")
+HEADINGS = {"h1": r"\section", "h2": r"\subsection", "h3": r"\subsubsection"}
+AROUND = {"paragraph": ("", "\n"), "bullet_list": (r"\begin{itemize}", r"\end{itemize}")}
+AROUND |= {"list_item": (r"\item ", ""), "strong": (r"\textbf{", "}"), "em": (r"\emph{", "}")}
+AROUND |= {"ordered_list": (r"\begin{enumerate}", r"\end{enumerate}")}
+
+
+class Latex(str):
+    """Text that is LaTeX already."""
+
+
+def prose(value: object) -> Latex:
+    """A sentence or a value of one, so that LaTeX prints it as it is."""
+    if isinstance(value, Latex):
+        return value
+    parts = CODE.split(str(value))
+    return Latex("".join(code(p) if i % 2 else latex_words(p) for i, p in enumerate(parts)))
+
+
+def code(text: str) -> str:
+    """Hyphens stay apart, and the text may be broken behind slashes and underscores."""
+    return rf"\texttt{{{latex_words(text, code=True)}}}"
+
+
+def markdown_latex(text: str, name: str) -> Latex:
+    """A page as a section; `name`: of its tables."""
+    tokens, parts, tables = MARKDOWN.parse(text), [], 0
+    while tokens:
+        token = tokens.pop(0)
+        if token.type == "table_open":
+            end = next(i for i, t in enumerate(tokens) if t.type == "table_close")
+            rows, tokens = tokens[:end], tokens[end + 1 :]
+            tables += 1
+            parts.append(latex(table_of(rows, f"{name}-{tables}")))
+        else:
+            parts.append(block(token))
+    return Latex("\n".join(filter(None, parts)) + "\n")
+
+
+def block(token: Token) -> str:
+    if token.type == "inline":
+        return "".join(inline(token.children or []))
+    if token.type == "fence":
+        return "\n".join(map(code_line, token.content.splitlines())) + "\n\\par\\medskip\n"
+    if token.type.startswith("heading"):
+        return HEADINGS[token.tag] + "{" if token.nesting > 0 else "}"
+    kind, _, end = token.type.rpartition("_")
+    if kind not in AROUND:
+        raise ValueError(f"Markdown that is not known here: {token.type}")
+    return AROUND[kind][end == "close"] if not token.hidden else ""
+
+
+def code_line(line: str) -> str:
+    """Of a listing: it is broken at spaces, with what follows indented."""
+    command, hash_sign, comment = line.partition(" #")
+    text = code(command.rstrip())
+    if hash_sign:
+        text += rf" {{\rmfamily\itshape {prose(comment.strip())}}}"
+    return rf"{{\par\small\raggedright\noindent\hangindent=1em\relax {text}\par}}"
+
+
+def inline(children: Sequence[Token]) -> Iterator[str]:
+    """Links are their words: a page of the project is no place on paper."""
+    for child in children:
+        kind, _, end = child.type.rpartition("_")
+        if child.type == "code_inline":
+            yield code(child.content)
+        elif child.type in ("text", "softbreak"):
+            yield prose(child.content or "\n")
+        elif kind in AROUND:
+            yield AROUND[kind][end == "close"]
+
+
+def table_of(tokens: Sequence[Token], name: str) -> Table:
+    """Its first column's heading is that of the table, too."""
+    heads, rows, texts = [], [], []
+    for token in tokens:
+        if token.type == "inline":
+            texts.append(token.content)
+        elif token.type == "tr_close":
+            heads, rows, texts = (heads or texts), [*rows, texts], []
+    columns = [Column(head, str(i), **WORDS) for i, head in enumerate(heads)]
+    values = [{str(i): text for i, text in enumerate(row)} for row in rows[1:]]
+    return Table(name, f"By {heads[0]}", columns, values)

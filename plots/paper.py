@@ -1,0 +1,271 @@
+"""`make paper`: a write-up of the recorded runs in LaTeX, with figures, and as PDF where a LaTeX is
+installed. Its numbers, tables and figures are those of claims and experiments.
+"""
+
+import argparse
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import jinja2
+from matplotlib.figure import Figure
+
+from claims import findings, prediction, rules, uncertainty
+from claims.ledger import Decision
+from claims.published import load_sources
+from plots import document, forest, ledger
+from plots.document import Machine, read_recorded
+from plots.experiments import MAIN_CLAIM, experiment
+from plots.figures import encode, house_style, take_caption
+from plots.latex import latex
+from plots.latex_text import Latex, code, markdown_latex, prose
+from plots.sentences import count_line, counts, listed, spell, verdict_sentence
+from records import stats
+from records.captions import dates
+from records.errors import InputError
+from records.json_files import ROOT, read_json, read_text
+from records.output import write_files
+from records.printable import printable
+from records.results import Record, Results
+from records.tables import WORDS, Column, Table
+
+TEX = "paper.tex"
+# Of the experiments of the machine with the most of them; by experiment, name, columns of the page.
+FIGURES = (
+    *(("table2", "speedup", 2), ("counters", "instructions", 2), ("streaming", "layers", 2)),
+    *(("end_to_end", "figure4", 2), ("transpose", "kernels", 1)),
+)
+SHORT_TABLES = ("table2", "transpose", "puzzle")
+TABLES = (("counters", "divergence"), ("ladder", "ladder"))
+FOREST = (
+    "Every claim with a number",
+    "Ours over the source's value, of the cell that decides, with its interval; in grey the range of "
+    "all cells. What lies beyond the axis is at its end, with its number.",
+)
+LATEX_RUNS = 3  # until labels stand still
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure's file, and what its caption says."""
+
+    file: str
+    content: bytes
+    title: str
+    note: str
+    columns: int
+
+    def latex(self, label: str) -> Latex:
+        float_of = "figure" + "*" * (self.columns > 1)
+        note = rf"{{\footnotesize {prose(self.note)}}}"
+        return Latex(
+            rf"\begin{{{float_of}}}[tp]\centering"
+            rf"\includegraphics[width=\linewidth]{{{self.file}}}"
+            rf"\caption{{{prose(self.title)}. {note}}}\label{{fig:{label}}}\end{{{float_of}}}"
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    recorded = list(read_recorded(args.recorded_dir))
+    if not recorded:
+        raise InputError(f"{args.recorded_dir}: no recorded run that can be shown")
+    drawn = dict(drawings(recorded))
+    files = {args.output / one.file: one.content for one in drawn.values()}
+    files[args.output / TEX] = tex(recorded, drawn).encode("utf-8")
+    write_files(files)
+    print(f"{printable(str(args.output / TEX))}: with {len(drawn)} figures")
+    if not shutil.which("pdflatex"):
+        print("no PDF: pdflatex is not installed (texlive-latex-extra, texlive-science)")
+        return 0
+    pdf = args.output / TEX.replace(".tex", ".pdf")
+    write_files({pdf: compiled(args.output)})
+    print(printable(str(pdf)))
+    return 0
+
+
+def compiled(folder: Path) -> bytes:
+    """The PDF, from nothing but the text and its figures."""
+    with TemporaryDirectory() as made:
+        command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error"]
+        command += [f"-output-directory={made}", TEX]
+        for _ in range(LATEX_RUNS):
+            done = subprocess.run(command, cwd=folder, capture_output=True)
+            log = done.stdout.decode(errors="replace")
+        write_files({folder / "paper.log": log.encode()})
+        if done.returncode:
+            error = next((line for line in log.splitlines() if line.startswith("!")), "it failed")
+            raise InputError(f"{folder / 'paper.log'}: pdflatex: {error}")
+        return (Path(made) / TEX).with_suffix(".pdf").read_bytes()
+
+
+def tex(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> str:
+    delimiters = {"variable_start_string": "<<", "variable_end_string": ">>"}
+    delimiters |= {"block_start_string": "<%", "block_end_string": "%>"}
+    delimiters |= {"comment_start_string": "<#", "comment_end_string": "#>"}
+    environment = jinja2.Environment(
+        **delimiters,
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        finalize=prose,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(f"{TEX}.j2").render(facts(recorded, drawn))
+
+
+def fullest(recorded: Sequence[Machine]) -> Machine:
+    return max(recorded, key=lambda machine: len(machine.runs))
+
+
+def facts(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> dict[str, Any]:
+    """All that the template names."""
+    main = fullest(recorded)
+    gpus = ledger.gpu_names([m.evidence for m in recorded])
+    found = {"gpus": listed(gpus), "gpu": gpus[recorded.index(main)], "figures": {name: one.latex(name) for name, one in drawn.items()}}
+    found |= {"tables": dict(tables(recorded)), "sources": list(sources(main))}
+    found["counts"] = [count_line(m.decisions, f"claims on the {gpu}") for m, gpu in zip(recorded, gpus, strict=True)]
+    found["verdicts"] = {spell(v): n for v, n in counts(main.decisions).items()}
+    found["claims"] = len(main.decisions)
+    found["findings"] = list(findings_of(main))
+    found["said"] = {name: experiment(name).highlights(run) for name, run in main.runs.items()}
+    found["agree"] = dict(by_source(main, rules.REPRODUCED))
+    found["undecided"] = dict(by_source(main, rules.UNDECIDED))
+    found |= measured(recorded) | uncertain()
+    page = read_text(ROOT / "ARTIFACT.md")
+    found["appendix"] = markdown_latex(page, "artifact")
+    return found
+
+
+def sources(main: Machine) -> Iterator[dict[str, Any]]:
+    for source in load_sources():
+        of = [d for d in main.decisions if d.source.id == source.id]
+        key = Latex(source.id.replace("_", "-"))
+        yield {"source": source, "key": key, "count": count_line(of), "decisions": of}
+
+
+def findings_of(main: Machine) -> Iterator[dict[str, Any]]:
+    """Each with the sentence on the claim that decides it, where one does."""
+    decisions = {d.claim.id: d for d in main.decisions}
+    for one in findings.findings(main.evidence, main.decisions):
+        d = decisions.get(one.link.partition("#")[2])
+        yield {"finding": one, "claim": d and d.claim, "sentence": d and verdict_sentence(d)}
+
+
+def by_source(main: Machine, verdict: str) -> Iterator[tuple[str, str]]:
+    """The claims with this verdict, in few words, by the source's author."""
+    for each in sources(main):
+        of: list[Decision] = each["decisions"]
+        if names := [d.claim.short or d.claim.text for d in of if d.verdict == verdict]:
+            yield each["source"].author, "; ".join(names)
+
+
+def measured(recorded: Sequence[Machine]) -> dict[str, Any]:
+    """How much was recorded, and on what."""
+    files = [r for m in recorded for r in m.evidence.results.values()]
+    ran = [r for r in files if r.gpu]
+    rows = [row for r in ran for row in r.records]
+    samples = chain.from_iterable(row.metrics.values() for row in rows)
+    outcomes = Counter(row.outcome for row in rows)
+    verified = sum(row.is_verified and not row.is_ceiling for row in rows)
+    return {
+        "dates": dates(ran).replace(" to ", "--"),
+        "files": len(files),
+        "rows": f"{len(rows):,}",
+        "samples": f"{sum(len(metric.samples or ()) for metric in samples):,}",
+        "kernels": len({row.kernel for row in rows if not row.is_ceiling}),
+        "exact": f"{outcomes['bit_exact']:,}",
+        "verified": f"{verified:,}",
+        "machines": machines_table(ran),
+        "units": len({unit for r in ran if (unit := r.provenance["gpu"].get("unit"))}),
+        "throttled": sum(bool(r.provenance["clocks"]["throttle_reasons"]) for r in ran),
+        "ran": len(ran),
+        "locked": sum(r.provenance["clocks"]["policy"] == "locked" for r in ran),
+    }
+
+
+def machines_table(ran: Sequence[Results]) -> Latex:
+    """The GPUs, and what they were measured with."""
+
+    def values(name: str, of: Sequence[Results]) -> str:
+        found = (r.provenance["gpu"][name] for r in of)
+        return ", ".join(sorted({f"{v:.0f}" if isinstance(v, float) else str(v) for v in found}))
+
+    rows = []
+    for gpu in sorted({r.gpu for r in ran}):
+        of = [r for r in ran if r.gpu == gpu]
+        row = {"gpu": gpu, "files": str(len(of)), "dates": dates(of)}
+        names = ("multiprocessors", "theoretical_bandwidth_gb_s", "power_limit_w")
+        row |= {name: values(name, of) for name in (*names, "driver", "cuda_runtime")}
+        rows.append(row)
+    columns = [Column("GPU", "gpu", **WORDS), Column("SMs", "multiprocessors")]
+    columns += [Column("peak GB/s", "theoretical_bandwidth_gb_s"), Column("limit W", "power_limit_w")]
+    columns += [Column("driver", "driver", **WORDS), Column("CUDA", "cuda_runtime", **WORDS)]
+    columns += [Column("files", "files"), Column("recorded", "dates", **WORDS)]
+    return Latex(latex(Table("machines", "The GPUs, and what was recorded on them", columns, rows)))
+
+
+def uncertain() -> dict[str, Any]:
+    """The parts of the uncertainty budget, and how far predictions are off."""
+    every = [c.percent for classes in uncertainty.spread().values() for c in classes]
+    hosts = uncertainty.host_classes()
+    off = prediction.validation()
+    tolerances = Counter(
+        c.tolerance_percent
+        for s in load_sources()
+        for claim in s.claims
+        for c in claim.comparisons
+        if c.tolerance_percent
+    )
+    ((tolerance, _),) = tolerances.most_common(1)
+    return {
+        "tolerance": f"{tolerance:g} %",
+        "confidence": f"{100 * stats.CONFIDENCE:g} %",
+        "false_share": f"{100 * stats.FALSE_SHARE:g} %",
+        "guard": f"{stats.SPREAD_PERCENT:g} %",
+        "between_runs": f"{min(every):.1f} to {max(every):.1f} %",
+        "runs": len(read_json(ROOT / "data/run_to_run.json")["runs"]),
+        "hosts": [f"{h.gain_percent:.1f} %" for h in hosts],
+        "host_cells": sum(h.freedom for h in hosts),
+        "host_split": f"{hosts[-1].from_us / 1e6:g} s",
+        "off": {kind.replace("_", " "): f"{abs(p):.1f} %" for kind, p in off.items()},
+    }
+
+
+def tables(recorded: Sequence[Machine]) -> Iterator[tuple[str, Latex]]:
+    main = fullest(recorded)
+    (by_gpu, *_) = document.tables_by_gpu(list(recorded), ROOT)
+    yield "ledger", Latex(latex(replace(by_gpu, provenance=[], notes=by_gpu.notes[-1:])))
+    for name in SHORT_TABLES:
+        table = experiment(name).SHORT_TABLE(main.runs[name])
+        yield name, Latex(latex(replace(table, experiment=name)))
+    for name, wanted in TABLES:
+        made = (make(main.runs[name]) for make in experiment(name).TABLES)
+        every = chain.from_iterable(t if isinstance(t, list) else [t] for t in made if t)
+        table = next(table for table in every if table.name == wanted)
+        yield wanted, Latex(latex(replace(table, experiment=name, provenance=[])))
+
+
+def drawings(recorded: Sequence[Machine]) -> Iterator[tuple[str, Drawn]]:
+    """As PDF, with their captions beside them."""
+    main = fullest(recorded)
+    with house_style():
+        gpus = ledger.gpu_names([m.evidence for m in recorded])
+        figure = forest.figure(gpus, [m.decisions for m in recorded])
+        yield "forest", drawn_as("forest", figure, *FOREST, 2)
+    for name, wanted, columns in FIGURES:
+        title, draw = experiment(name).FIGURES[wanted]
+        with house_style(columns):
+            figure = draw(replace(main.runs[name], recorded=False))
+            note = take_caption(figure)
+            file = f"{name}-{wanted}".replace("_", "-")
+            yield file, drawn_as(file, figure, title, note, columns)
+
+
+def drawn_as(name: str, figure: Figure, title: str, note: str, columns: int) -> Drawn:
+    return Drawn(f"{name}.pdf", encode(figure, "pdf"), title, note, columns)
