@@ -29,6 +29,7 @@ class Verdict(Finding):
     evidence: tuple[tuple[Path, str], ...] = ()  # result file and the record's key
     awaits: str = ""  # the experiment that would measure what is missing
     elsewhere: bool = False  # of a GPU that this is not
+    of_older_code: bool = False  # a row is of an older kernel than this checkout's
     of_unknown_code: tuple[str, ...] = ()  # kernels with rows of several files
     predicted: Prediction | None = None  # on the source's GPU
 
@@ -170,6 +171,7 @@ def decide_cell(case: Case, rule: Rule, arguments: dict[str, Any]) -> Verdict:
         evidence=() if awaits else tuple(case.used),  # the rows of one half show nothing
         awaits=awaits,
         elsewhere=elsewhere,
+        of_older_code=any(code.is_older(row) for _, row in rows),
         of_unknown_code=code.unknown(rows),
         predicted=predict(replace(case, used={})),
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from records.captions import clock_mark, machine_notes, outcome_notes, outcome_words
+from records.code import older_mark
 from records.errors import InputError
 from records.results import COPY, Record, Results
 from records.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant
@@ -89,9 +90,14 @@ class Measured:
         return self.record.bandwidth.low > self.ceiling.bandwidth.high
 
     @property
+    def time_marks(self) -> tuple[str, ...]:
+        """Footnotes of its time: of a lower clock, and of an older kernel."""
+        return self.clock + older_mark(self.record)
+
+    @property
     def marks(self) -> tuple[str, ...]:
-        """Footnotes of its speed: of a lower clock, and of a ceiling that it passes."""
-        return self.clock + (PASSED_NOTE,) * self.passes_ceiling
+        """Footnotes of its speed: of its time, and of a ceiling that it passes."""
+        return self.time_marks + (PASSED_NOTE,) * self.passes_ceiling
 
 
 def share(record: Record, of: Record | None) -> float | None:
@@ -183,7 +189,9 @@ def over(base: Measured | None, m: Measured | None) -> Noted:
     """How many times as fast; what became of the base where it has no time."""
     if base is not None and not base.record.ranked:
         return base.no_number
-    return Noted(None, text=over_text(compared(base, m)))
+    found = compared(base, m)
+    rows = [found and each.record for each in (base, m) if each]
+    return Noted(None, older_mark(*rows), text=over_text(found))
 
 
 def times_text(found: Estimate, digits: int = 2) -> str:
@@ -229,7 +237,7 @@ def values_of(m: Measured) -> Values:
     found |= {"n": r.summary.n if r.summary else None, "bytes": r.bytes_moved}
     found |= {"gb_per_s": Noted(m.gb_s, m.marks, m.best), "bytes_per_cycle": r.bytes_per_cycle}
     found |= {"share_of_copy": m.of_copy, "share_of_ceiling": m.of_ceiling}
-    found |= estimate_values("speedup", m.ratio) | {"_over": m.ratio}
+    found |= estimate_values("speedup", m.ratio) | {"_over": Noted(m.ratio, older_mark(m.base))}
     found |= {"difference_seen": int(m.ratio.differs_from_one) if m.ratio else None}
     found |= {"best": int(m.best), "sm_mhz": r.sm_mhz, "sm_clock_is_lower": int(bool(m.clock))}
     return found | {"source_file": r.source_file}
@@ -328,4 +336,5 @@ def speed_with_share(m: Measured, share: float | None) -> Noted:
         return replace(m.no_number, notes=())
     of_base = f" ({percent(share)} %)" if share else ""
     notes = (LOWER_CLOCK_NOTE,) * bool(m.clock) + (DEVIATES_NOTE,) * m.record.deviates
+    notes += older_mark(m.record)
     return Noted(m.gb_s, notes, m.best, text=gb_text(m.gb_s) + of_base)

@@ -13,6 +13,7 @@ from claims.prediction import validation
 from claims.published import NAMED_GPU, Reading
 from claims.rules import DIRECTIONS
 from plots.documents import markdown_code, markdown_escape, markdown_link
+from records.code import OLDER_NOTE
 from records.printable import printable
 from records.tables import WORDS, Column, Noted, Table, Values, in_unit, rounded
 
@@ -100,6 +101,7 @@ def cell(v: Verdict, seen_from: Path) -> str:
     if v.predicted:
         parts.append(f"predicted {v.predicted.text}")
     text = f"{', '.join(parts)}: {markdown_escape(v.reason)}"
+    text += f" ({OLDER_NOTE.rstrip('.')})" * v.of_older_code
     links = []
     for file in dict.fromkeys(file for file, _ in v.evidence):
         rows = [key for of, key in v.evidence if of == file and key]
@@ -157,6 +159,7 @@ def number_row(d: Decision, v: Verdict) -> Values:
     ours = (v.ours, *(v.interval or (None, None)), v.difference_percent, v.cell.gpu)
     found |= dict(zip(OURS, (*ours, Noted(v.verdict, text=said)), strict=True))
     if v.ours is not None:
-        found["our_value"] = Noted(v.ours, text=in_unit(test.unit)(v.ours))
+        older = (OLDER_NOTE,) * v.of_older_code
+        found["our_value"] = Noted(v.ours, older, text=in_unit(test.unit)(v.ours))
     found |= {"predicted": v.predicted and v.predicted.text}
     return found | {"why": v.why, "_interval": v.interval}

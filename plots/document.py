@@ -11,7 +11,7 @@ from claims import findings
 from claims.evidence import Evidence, collect
 from claims.ledger import Decision, decide
 from claims.published import Source, load_sources
-from plots import claim_details, forest, ledger
+from plots import claim_details, experiments, forest, ledger
 from plots.bandwidth import table_by_gpu
 from plots.claim_details import relative
 from plots.documents import markdown, markdown_banner, markdown_code, markdown_escape
@@ -203,7 +203,7 @@ def page(name: str, shown: Run, folder: Path) -> str:
         lines += [f"![{caption}]({figure}.png)", "", f"<sub>{markdown_escape(said)}</sub>", ""]
     for table in all_tables(name, shown, "../claims.md", folder):
         lines.append(markdown(replace(table, banner="", provenance=[])))
-    if found := experiment(name).highlights(shown):
+    if found := experiments.sentences(name, shown):
         lines += ["**In sentences**", "", *(f"- {markdown_escape(line)}" for line in found), ""]
     lines += [ORIGINS, ""]
     for results in passes:
@@ -240,7 +240,7 @@ def sentences(name: str, recorded: list[Machine]) -> str:
     """What an experiment says in sentences, by GPU."""
     lines = []
     for shown in runs_of(name, recorded).values():
-        said = (f"- {markdown_escape(line)}" for line in experiment(name).highlights(shown))
+        said = (f"- {markdown_escape(line)}" for line in experiments.sentences(name, shown))
         lines += [*markdown_banner(banner(shown.first)), *said, ""]
     return "\n".join(lines) or NOTHING
 

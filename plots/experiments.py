@@ -28,7 +28,7 @@ from plots.ledger import claims_table
 from plots.sentences import count_line, headline
 from records import console, declared
 from records.captions import banner, commit, driver, machine_notes
-from records.code import differing
+from records.code import differing, older_notes
 from records.errors import InputError
 from records.folders import recorded_folder, result_files
 from records.output import write_files
@@ -202,13 +202,19 @@ def render(args: argparse.Namespace) -> int:
         files[args.output / CLAIM_DETAILS] = details.encode("utf-8")
     write_files(files)
     lines = [headline(run.decision(module.HEADLINE))] if module.HEADLINE else []
-    lines += in_brief(module.highlights(run), args.verbose)
+    lines += in_brief(sentences(args.name, run), args.verbose)
     lines += closing_lines(run, args.output)
     lines[-1] += "" if args.verbose else " (VERBOSE=1 shows the tables here)"
     shown = [table for table in tables if table.name in module.ON_TERMINAL and args.verbose]
     closing = [module.CLOSING(run)] if module.CLOSING else []
     console.show(banner(run.first) if run.recorded else "", shown, lines, closing)
     return 0
+
+
+def sentences(name: str, run: Run) -> list[str]:
+    """What there is to say of it, and which of its kernels are of older code."""
+    said = experiment(name).highlights(run)
+    return [*said, *older_notes(*run.passes.values())] if said else []
 
 
 def in_brief(sentences: list[str], verbose: bool) -> list[str]:

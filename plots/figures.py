@@ -21,6 +21,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from records.captions import banner, clocks_apart, machine
+from records.code import older_notes
 from records.results import Results
 from records.stats import Estimate
 
@@ -201,10 +202,12 @@ def add_caption(
     notes: Sequence[str] = (),
     recorded: bool = False,
 ) -> None:
-    """Put machine, notes and what clocks differ by at the bottom, under a recorded run's banner."""
+    """Put machine, notes, what clocks differ by and which kernels are of older code at the bottom,
+    under a recorded run's banner.
+    """
     # Parts such as "commit 0123abc" stay together: textwrap leaves a no-break space alone.
     sentence = "; ".join(part.replace(" ", "\u00a0") for part in machine(results)) + "."
-    paragraphs = [sentence, *notes, *clocks_apart(results)]
+    paragraphs = [sentence, *notes, *clocks_apart(results), *older_notes(results)]
     write_caption(figure, paragraphs, banner(results) if recorded else "")
 
 

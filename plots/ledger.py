@@ -30,7 +30,7 @@ from plots.sentences import (
 )
 from records import console
 from records.captions import banner, machine
-from records.code import unknown_note
+from records.code import OLDER_NOTE, unknown_note
 from records.output import write_files
 from records.printable import printable
 from records.results import Record, Results
@@ -76,6 +76,8 @@ def claim_row(d: Decision, details: str) -> Values:
     decisive = [v for v in decisive if v.comparison.unit == unit]  # the first of several
     ours = value_range([v.ours for v in decisive], unit, in_unit(unit)) if unit else NONE
     is_false = d.verdict == PREMISE_FALSE  # of which the reason says more than numbers
+    hides = is_false and d.primary[0].cell.value is None
+    older = (OLDER_NOTE,) * any(v.of_older_code for v in decisive)
     row: Values = {
         "_under": f"{d.source.author}: {d.source.title} ({d.source.reference})",
         "claim": Noted(
@@ -83,7 +85,7 @@ def claim_row(d: Decision, details: str) -> Values:
         ),
         "verdict": spell(d.verdict) if is_false else verdict_in_brief(d),
         "source": value_range([v.cell.value for v in decisive], unit, quoted),
-        "ours": NONE if is_false and d.primary[0].cell.value is None else ours,
+        "ours": Noted(None, older, text=NONE if hides else ours),
     }
     left = MOST_WORDS - sum(len(str(plain_text(value)).split()) for value in list(row.values())[1:])
     is_clear = d.verdict == REPRODUCED and ours != NONE
@@ -228,9 +230,10 @@ def recorded_banner(machines: Sequence[Evidence]) -> str:
 def on_gpu(row: Values) -> Noted:
     """'reproduced: 2.03 to 2.20 x'."""
     hidden = "only on" in row["verdict"] or row["verdict"] == spell(NOT_TESTED)
-    known = row["ours"] != NONE and not hidden
-    text = row["verdict"] + f": {row['ours']}" * known
-    return replace(row["claim"], text=text)
+    ours = row["ours"]
+    known = ours.text != NONE and not hidden
+    text = row["verdict"] + f": {ours.text}" * known
+    return replace(row["claim"], text=text, notes=ours.notes)
 
 
 SHOWN = (NOT_REPRODUCED, PREMISE_FALSE, UNDECIDED)  # verdicts with a row on the terminal
@@ -251,9 +254,10 @@ def brief_table(gpu: str, decisions: Sequence[Decision]) -> Table:
 
 def found_in_short(row: Values) -> str:
     """'1.07 x in the source, 1.00 x here', or why where there are no two numbers."""
-    if NONE not in (row["source"], row["ours"]):
-        return f"{row['source']} in the source, {row['ours']} here"
-    return row["why"] or f"{row['ours']} here"
+    ours = row["ours"].text
+    if NONE not in (row["source"], ours):
+        return f"{row['source']} in the source, {ours} here"
+    return row["why"] or f"{ours} here"
 
 
 def other_lines(gpu: str, decisions: Sequence[Decision]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from claims.ledger import Decision
 from claims.published import Source
 from plots import claim_details, ledger
 from plots.document import Machine, heading, machine_of, tables_by_gpu
-from plots.experiments import Run, all_tables, experiment
+from plots.experiments import Run, all_tables, experiment, sentences
 from plots.figures import house_style, take_caption
 from plots.html import Links, markdown_html, table_html, templates
 from plots.sentences import counts, spell
@@ -167,7 +167,7 @@ def article(made: Report, machine: Machine, name: str) -> dict[str, Any]:
         "id": id,
         "title": heading(name),
         "protocol": f"protocol-{name}",
-        "highlights": view.highlights(shown),
+        "highlights": sentences(name, shown),
         "figures": [
             figure(made, shown, draw, f"{id}-{file}", caption)
             for file, (caption, draw) in view.FIGURES.items()
@@ -238,7 +238,7 @@ def found_on(made: Report, machine: Machine, shown: Run, claim: str) -> dict[str
         "gpu": machine.evidence.newest.gpu,
         "verdict": d.verdict,
         "cells": cells_line(d),
-        "ours": row["ours"],
+        "ours": row["ours"].text + " (of an older kernel)" * bool(row["ours"].notes),
         "link": f"#{gpu_id(made, machine)}-claims-{claim_details.anchor(d)}",
     }
 

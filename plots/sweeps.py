@@ -35,6 +35,6 @@ def winner_values(best: Sequence[Measured], now: Measured | None) -> Values:
         return found
     first, e = best[0], best[0].record.bandwidth
     found |= {"form": first.record.kernel, "code": first.record.lineage, "equal": len(best) - 1}
-    speed = Noted(e.value, first.clock, text=bandwidth.with_interval(e, bandwidth.gb_text))
+    speed = Noted(e.value, first.time_marks, text=bandwidth.with_interval(e, bandwidth.gb_text))
     found |= {"gb_s": speed, "share_of_copy": first.of_copy}
     return found | {"gain": bandwidth.share(first.record, now.record if now else None)}

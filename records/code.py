@@ -1,14 +1,51 @@
-"""Whether rows that are put together, from one result file or several, are of the same code."""
+"""Whether rows that are put together, from one result file or several, are of the same code, and
+whether that is this checkout's.
+"""
 
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
+from records.json_files import ROOT, Schema
 from records.printable import printable
-from records.results import Record
+from records.results import Record, Results
 
 Place = tuple[Path, Record]  # a row and its file
+Digest = tuple[str, str, str]  # a part of a kernel, the architecture, and the code's digest
+
+OLDER = ROOT / "data/older_code.json"  # `python -m sass recorded --write` writes it
+SCHEMA = Schema("older_code.schema.json")
+OLDER_NOTE = "Code of an older kernel: this checkout's differs. Measure it again."
 
 BEFORE = "recorded before result files said of what code their rows are"
+
+
+@cache
+def older_digests(file: Path) -> frozenset[Digest]:
+    """The code of recorded rows that differs from what this checkout compiles to."""
+    older = SCHEMA.read(file)["older"]
+    return frozenset(tuple(found[k] for k in ("part", "target", "sha256")) for found in older)
+
+
+def digests(row: Record) -> set[Digest]:
+    code = row.code
+    return {(part, code.target, sha256) for part, sha256 in code.sha256.items()} if code else set()
+
+
+def is_older(row: Record | None) -> bool:
+    """Whether the row is of another code than this checkout's, as far as that was compared."""
+    return row is not None and not older_digests(OLDER).isdisjoint(digests(row))
+
+
+def older_mark(*rows: Record | None) -> tuple[str, ...]:
+    """A footnote for a number that one of the rows makes."""
+    return (OLDER_NOTE,) * any(map(is_older, rows))
+
+
+def older_notes(*files: Results) -> list[str]:
+    """For under a figure, whose points have no footnotes."""
+    names = {row.kernel: None for results in files for row in results.records if is_older(row)}
+    return [f"Code of older kernels than this checkout's: {', '.join(names)}."] * bool(names)
 
 
 def differing(rows: Iterable[Place]) -> str:

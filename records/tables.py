@@ -14,8 +14,12 @@ COUNTED = {"types", "blocks", "registers", "rounds", "repetitions", "weights"}  
 
 
 def in_unit(unit: str) -> Callable[[float], str]:
-    """How values of the unit are shown: 7 types, 2.00 x."""
-    return lambda value: f"{value:g}" if unit in COUNTED else rounded(value)
+    """How values of the unit are shown: 7 types, 1.05 rounds on average, 2.00 x."""
+    return lambda value: f"{value:g}" if is_count(value, unit) else rounded(value)
+
+
+def is_count(value: float, unit: str) -> bool:
+    return unit in COUNTED and value == int(value)
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def forms_table(run: Run) -> Table:
             heading
             | {"kernel": kernel, "mean_of_fastest": mean}
             | {
-                f"_{mib}": Noted(m.of_copy, m.clock, m.best)
+                f"_{mib}": Noted(m.of_copy, m.time_marks, m.best)
                 for mib, of_size in by_mib.items()
                 if (m := of_size.get(kernel))
             }

@@ -205,6 +205,8 @@ def products_account(case: Case, *, kernel: str) -> Finding:
     )
     before, after = busy - product - own, busy_later - product_later - own_later
     grown = product_later - product, after - before
+    if not sum(grown):
+        raise NotTestable("a step takes as long with the most sequences as with the fewest")
     share = 100 * grown[0] / sum(grown)
     short = f"products grow by {grown[0]:.1f} ms, all else by {grown[1]:.1f} ms"
     reason = f"products take {product:.1f} and {product_later:.1f} ms of a step at the two ends, "

@@ -1,6 +1,7 @@
 """`python -m sass`: what the compiler made of the kernels.
 
-Exit status: 0, or 2 for bad input, missing tools, and output that cannot be written.
+Exit status: 0; 1 where the list of older code is stale; or 2 for bad input, missing tools, and
+output that cannot be written.
 """
 
 import argparse
@@ -9,15 +10,19 @@ import time
 from pathlib import Path
 
 from records import console, interruption
+from records.code import OLDER
 from records.command_line import Parser, run
 from records.errors import InputError
 from records.folders import result_files
 from records.json_files import ROOT
+from records.output import write_files
 from records.printable import printable
 from sass import cubin, kernels, outdated, tools, view
 from sass.code import measured_code, measured_codes
 from sass.facts import Facts
 from sass.result_file import write
+
+RECORDED = ROOT / "data/recorded"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -36,7 +41,8 @@ def parser() -> argparse.ArgumentParser:
     p.set_defaults(run=facts)
 
     p = commands.add_parser("recorded", help="recorded rows that are not of this checkout's code")
-    p.add_argument("folder", type=Path, nargs="?", default=ROOT / "data/recorded")
+    p.add_argument("folder", type=Path, nargs="?", default=RECORDED)
+    p.add_argument("--write", action="store_true", help="to data/older_code.json")
     p.set_defaults(run=recorded)
     return top
 
@@ -71,9 +77,23 @@ def facts(args: argparse.Namespace) -> int:
 
 
 def recorded(args: argparse.Namespace) -> int:
-    """A list and no failure: what is old can only be recorded again on its GPU."""
-    print("\n".join(map(printable, outdated.report(list(result_files(args.folder))))))
-    return 0
+    """Older code is no failure, since only its GPU can record it again; a stale list of it is."""
+    files = list(result_files(args.folder))
+    found, lines = outdated.look(files)
+    print("\n".join(map(printable, lines)))
+    if args.folder.resolve() != RECORDED:
+        if args.write:
+            raise InputError(f"--write: {args.folder} is not {RECORDED}, of which the list is")
+        return 0
+    content = found.older_of(files)
+    if content == OLDER.read_bytes():
+        return 0
+    if args.write:
+        write_files({OLDER: content})
+        print(f"wrote {OLDER}; the pages that mark these rows: scripts/python -m plots document")
+        return 0
+    print(f"{OLDER}: is stale; fix with: scripts/python -m sass recorded --write")
+    return 1
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
-"""Which rows of result files are not of the code that this checkout compiles to."""
+"""Which rows of result files are not of the code that this checkout compiles to. Of recorded rows
+data/older_code.json lists that code, by which tables mark their numbers.
+"""
 
+import json
 import os
 import time
 from collections import Counter
@@ -8,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from records.code import BEFORE
+from records import code
+from records.code import BEFORE, Digest
 from records.errors import InputError
 from records.json_files import ROOT
-from records.results import Results
+from records.results import Record, Results
 from sass import cubin, tools
 from sass.kernels import OTHER_LANGUAGES
 
@@ -21,25 +25,52 @@ Part = tuple[str, str]  # a file, and the architecture
 
 @dataclass(frozen=True)
 class Compared:
-    """The rows that are of other code, by result file; and those that could not be compared."""
+    """The rows that are of other code, by result file; those that could not be compared; and all
+    code that was compared.
+    """
 
     outdated: list[str] = field(default_factory=list)
     not_compared: Counter[str] = field(default_factory=Counter)  # rows, by the reason
+    older: set[Digest] = field(default_factory=set)
+    compared: set[Digest] = field(default_factory=set)
+
+    def report(self, rows: int) -> list[str]:
+        """In lines: each kernel of each file that is not of this code, then what is not known."""
+        silent, old = sum(self.not_compared.values()), len(self.outdated)
+        lines = [f"{n} recorded rows not compared: {why}" for why, n in self.not_compared.items()]
+        head = f"{rows - silent} of {rows} recorded rows compared with this checkout's kernels: "
+        many = f"in {old} places the code is another now (measure them again)"
+        said = [head + (many if old else "none is old")] * (rows > silent)
+        return [*self.outdated, *said, *lines]
+
+    def older_of(self, files: Iterable[Results]) -> bytes:
+        """What data/older_code.json has to say of these files: code that could not be compared
+        stays as it is said there.
+        """
+        known = self.older | (code.older_digests(code.OLDER) - self.compared)
+        found: dict[Digest, dict[str, set[str]]] = {}
+        for results in files:
+            for row in results.records:
+                for digest in code.digests(row) & known:
+                    kernels = found.setdefault(digest, {}).setdefault(shown(results.file), set())
+                    kernels.add(row.kernel)
+        older = [
+            dict(zip(("part", "target", "sha256"), digest, strict=True))
+            | {"rows": {file: sorted(kernels) for file, kernels in sorted(rows.items())}}
+            for digest, rows in sorted(found.items())
+        ]
+        return (json.dumps({"older": older}, indent=1) + "\n").encode()
 
 
-def report(files: Sequence[Results]) -> list[str]:
-    """In lines: each kernel of each file that is not of this code, then what is not known."""
-    rows = sum(len(results.records) for results in files)
+def look(files: Sequence[Results]) -> tuple[Compared, list[str]]:
+    """What the files' rows are of, and that in lines."""
     try:
         nvcc = tools.nvcc_version()
     except InputError as why:
-        return [f"recorded rows are not compared with this checkout's kernels: {why}"]
+        line = f"recorded rows are not compared with this checkout's kernels: {why}"
+        return Compared(), [line]
     found = compare(files, nvcc, compiled(wanted(files, nvcc)))
-    silent, old = sum(found.not_compared.values()), len(found.outdated)
-    lines = [f"{n} recorded rows not compared: {why}" for why, n in found.not_compared.items()]
-    head = f"{rows - silent} of {rows} recorded rows compared with this checkout's kernels: "
-    many = f"in {old} places the code is another now (measure them again)"
-    return [*found.outdated, *[head + (many if old else "none is old")] * (rows > silent), *lines]
+    return found, found.report(sum(len(results.records) for results in files))
 
 
 def wanted(files: Iterable[Results], nvcc: str) -> list[Part]:
@@ -84,8 +115,7 @@ def compare(files: Iterable[Results], nvcc: str, digest_now: Callable[[str, str]
             if row.code is None and row.origin != "peer":
                 found.not_compared[BEFORE] += 1
                 continue
-            digests = row.code.sha256 if row.code else {}  # a library may come without
-            parts = {p: d for p, d in digests.items() if p.endswith((".cu", ".ptx"))}
+            parts = parts_of(row)
             now = {part: digest_now(part, row.code.target) for part in parts}
             if not parts:
                 found.not_compared["a library's, whose file is not a part of this project"] += 1
@@ -93,13 +123,22 @@ def compare(files: Iterable[Results], nvcc: str, digest_now: Callable[[str, str]
                 found.not_compared[f"compiled by nvcc {theirs}, and here is {nvcc}"] += 1
             elif not all(now.values()):
                 found.not_compared[why_none(next(p for p in now if not now[p]))] += 1
-            elif changed := [part for part in parts if parts[part] != now[part]]:
-                old[row.kernel] = f"the code of {', '.join(changed)} for {row.code.target}"
+            else:
+                found.compared.update((p, row.code.target, d) for p, d in parts.items())
+                if changed := [part for part in parts if parts[part] != now[part]]:
+                    found.older.update((p, row.code.target, parts[p]) for p in changed)
+                    old[row.kernel] = f"the code of {', '.join(changed)} for {row.code.target}"
         found.outdated.extend(
             f"{shown(results.file)}: {kernel}: {what} differs from this checkout's"
             for kernel, what in old.items()
         )
     return found
+
+
+def parts_of(row: Record) -> dict[str, str]:
+    """The digests of what is compiled from this project's files; a library has none."""
+    known = row.code.sha256 if row.code else {}
+    return {part: digest for part, digest in known.items() if part.endswith((".cu", ".ptx"))}
 
 
 def why_none(part: str) -> str:

@@ -13,7 +13,7 @@ from claims.evidence import Case, collect
 from claims.published import load_source
 from experiments.end_to_end import sizes
 from profiling.ncu import agreement
-from records import comparison
+from records import code, comparison
 from records.json_files import ROOT, Schema
 from records.results import load
 from reprolab_nf4 import choices
@@ -41,6 +41,7 @@ def reader(monkeypatch, tmp_path):
     readers = {
         "counters.json": with_file(monkeypatch, *of_table),
         "families.json": with_file(monkeypatch, *of_families),
+        "older_code.json": with_file(monkeypatch, code, "OLDER", lambda: code.SCHEMA.read(code.OLDER)),
         "run_to_run.json": with_file(monkeypatch, comparison, "RUN_TO_RUN", comparison.recorded),
         "models/*.json": with_file(monkeypatch, sizes, "FOLDER", sizes.known),
         "published/*.json": load_source,

@@ -60,7 +60,7 @@ def divergence_table(run: Run) -> Table:
             row |= bandwidth.estimate_values("over_equal", slower)
             if m.record.summary:
                 gain = times(m.ratio) if m.ratio else NONE
-                row |= {"_over_equal": slower, "_gain": Noted(None, m.clock, text=gain)}
+                row |= {"_over_equal": slower, "_gain": Noted(None, m.time_marks, text=gain)}
             c = Counted(m.record, None, counts(run, m.record), None)
             data.append(row | {counter: shown(c, counter) for counter in SHOWN})
     notes = [

@@ -10,6 +10,7 @@ from typing import Any
 from experiments.end_to_end.protocol import EAGER, GRAPH, INSTALLED, NOTHING, WALL_TIME
 from experiments.end_to_end.rules import percent_of
 from plots.experiments import Run
+from records.code import older_mark
 from records.errors import InputError
 from records.results import KERNEL_TIME, PRODUCT_TIME, Record
 from records.stats import Estimate, Summary, ratio, share_percent
@@ -60,6 +61,11 @@ class Setting:
         rows = [self.row(kernel, metric) for metric in metrics]
         failed = [r for r in rows if r is not None and not r.is_verified and r.reason]
         return tuple(dict.fromkeys(f"{kernel}: {r.reason}" for r in failed))
+
+    def older(self, *kernels: str | None) -> tuple[str, ...]:
+        """A footnote where one of them ran with older code."""
+        rows = [passed.get(k or "") for passed in (self.timing, self.profile) for k in kernels]
+        return older_mark(*rows)
 
     def gain(self, baseline: str | None, kernel: str | None, metric: str) -> Estimate | None:
         """The baseline's time over the kernel's."""

@@ -64,9 +64,11 @@ def verdicts_of(run: Run, claims: Sequence[str]) -> list[Verdict]:
     return [v for claim in claims for v in run.decision(claim).verdicts]
 
 
-def beside_papers(v: Verdict | None, ours: Estimate | None, why_not: Iterable[str]) -> Values:
+def beside_papers(
+    v: Verdict | None, ours: Estimate | None, why_not: Iterable[str], older: tuple[str, ...]
+) -> Values:
     """Ours or why there is none, the difference from the paper's, and the verdict."""
-    found: Values = {"_ours": Noted(ours, () if ours else tuple(why_not))}
+    found: Values = {"_ours": Noted(ours, older if ours else tuple(why_not))}
     if v is None or v.cell.value is None:
         return found
     notes = (v.why if v.elsewhere else v.reason,) if v.verdict == "not_testable" else ()
@@ -99,7 +101,7 @@ def table1(run: Run) -> Table:
         row |= {"per_forward_pass_ms": per_pass}
         row |= estimate_values("step_percent", setting.share(baseline, STEP))
         why_not = setting.why_not(baseline, WALL_TIME, KERNEL_TIME)
-        rows.append(row | beside_papers(v, share, why_not))
+        rows.append(row | beside_papers(v, share, why_not, setting.older(baseline)))
     columns = [BATCH, *papers_columns("%", "paper_percent", TENTHS)]
     columns += [
         Column("paper s", "paper_dequantization_ms", lambda ms: f"{ms / 1e3:.2f}"),
@@ -137,7 +139,7 @@ def figure4(run: Run) -> Table:
         row |= {f"{kernel}_tokens_per_s": e and e.value for kernel, e in speeds.items()}
         row |= estimate_values(f"{subject}_idle_percent", setting.idle_percent(subject))
         why_not = [why for kernel in kernels for why in setting.why_not(kernel, WALL_TIME)]
-        rows.append(row | beside_papers(v, gain, why_not))
+        rows.append(row | beside_papers(v, gain, why_not, setting.older(*kernels)))
     columns = [BATCH, *papers_columns("x", "paper", HUNDREDTHS)]
     for head, end in (("s", "s"), ("tok/s", "tokens_per_s")):
         columns.append(Column(f"before {head}", f"{baseline}_{end}", rounded))
@@ -229,7 +231,8 @@ def our_prediction(run: Run, setting: Setting) -> Values:
     predicted = amdahl(share.value / 100, kernel.value) if share and kernel else None
     found |= {"predicted": predicted}
     measured = setting.gain(baseline, subject, WALL_TIME + part)
-    return found | estimate_values("measured", measured) | {"_measured": measured}
+    shown = Noted(measured, setting.older(baseline, subject) if measured else ())
+    return found | estimate_values("measured", measured) | {"_measured": shown}
 
 
 def papers_predictions(run: Run) -> Iterable[Values]:
@@ -258,7 +261,8 @@ def left(run: Run) -> Table:
         row = p.at | {"way": p.mode}
         row |= {f"{k}_percent": p.dequantizing_percent(k, baseline, part) for k in kernels}
         gain = p.gain(baseline, FUSED, WALL_TIME + part)
-        return row | estimate_values(f"{FUSED}_speedup", gain) | {"_gain": gain}
+        gained = estimate_values(f"{FUSED}_speedup", gain)
+        return row | gained | {"_gain": Noted(gain, p.older(baseline, FUSED) if gain else ())}
 
     rows, data = together(by_mode(run, row_of))
     columns = by_mode_columns(
@@ -292,7 +296,7 @@ def qmatmul(run: Run) -> Table:
                 row[name] = setting.scaled(kernel, metric, 1e3 * setting.tokens)
             share = setting.matmul_share(kernel)
             why_not = setting.why_not(kernel, KERNEL_TIME) if share is None else ()
-            shown = {"_percent": Noted(share, why_not)}
+            shown = {"_percent": Noted(share, why_not or setting.older(kernel))}
             of[kernel] = row | estimate_values("percent", share) | shown
     rows, data = together(found)
     columns = [Column("batch", f"{baseline} batch")]
@@ -357,8 +361,10 @@ def step_values(setting: Setting, kernel: str, baseline: str) -> Values:
     found = setting.at | {"kernel": kernel, "way": setting.mode}
     found |= estimate_values("tokens_per_s", setting.tokens_per_s(kernel))
     found |= {"step_ms": setting.scaled(kernel, STEP_TIME, 1e3)}
+    marks = setting.older(kernel)
+    found |= {name: Noted(found[name], marks) for name in ("tokens_per_s", "step_ms") if marks}
     found |= estimate_values("speedup", gain)
-    found |= {"_speedup": None if kernel == baseline else gain}
+    found |= {"_speedup": None if kernel == baseline else Noted(gain, marks if gain else ())}
     return found | estimate_values("idle_percent", setting.idle_percent(kernel))
 
 
@@ -402,7 +408,8 @@ def newest(run: Run) -> Table:
             gain = p.gain(p.installed, kernel, STEP_TIME)
             both = (p.installed or "", kernel)
             why_not = [] if gain else [why for k in both for why in p.why_not(k, STEP_TIME)]
-            row |= {f"_{kernel}": Noted(gain, tuple(why_not))}
+            marks = tuple(why_not) + (p.older(*both) if gain else ())
+            row |= {f"_{kernel}": Noted(gain, marks)}
             row |= {f"{kernel}_step_ms": p.scaled(kernel, STEP_TIME, 1e3)}
             row |= estimate_values(f"{kernel}_step_speedup", gain)
             whole = p.gain(p.installed, kernel, WALL_TIME)

@@ -11,6 +11,7 @@ from plots import bandwidth
 from plots.bandwidth import Measured, Rows, compared, over, percent, rows_by, values_of
 from plots.experiments import Run
 from records.captions import machine_notes
+from records.code import older_mark
 from records.results import Record, Results
 from records.stats import INTERVAL_NOTE, Estimate, significant
 from records.tables import CODE, KERNEL, NONE, WORDS, Column, Noted, Table, Values, rounded
@@ -189,7 +190,7 @@ def time(cell: Cell) -> Values:
     if m is None or not m.record.ranked:
         return {"kernel": None, "us": m.no_number if m else None}
     text = bandwidth.with_interval(m.record.times.estimate, significant)
-    us = Noted(m.record.times.median, m.clock, text=text)
+    us = Noted(m.record.times.median, m.time_marks, text=text)
     return {"kernel": m.record.kernel, "us": us, "of_floor": cell.of_floor(m)}
 
 
@@ -249,7 +250,7 @@ def median(cell: Cell, m: Measured | None, of_floor: Callable[[float], str]) -> 
         return m and replace(m.no_number, text=NONE)
     us, share = m.record.times.median, cell.of_floor(m)
     text = rounded(us) + (f" ({of_floor(share)})" if share else "")
-    return Noted(us, m.clock, m.best, text=text)
+    return Noted(us, m.time_marks, m.best, text=text)
 
 
 def peers_table(run: Run) -> Table | None:
@@ -317,7 +318,9 @@ def takes_over(group: list[Cell], one: str, other: str) -> Noted:
             break
         found = batch
     last = [batch for batch, gain in gains if gain][-1:]
-    return Noted(found, text="" if found or not last else f"not up to {last[0]}")
+    rows = [m.record for cell in group for name in (one, other) if (m := cell.chosen.get(name))]
+    text = "" if found or not last else f"not up to {last[0]}"
+    return Noted(found, older_mark(*rows), text=text)
 
 
 def crossover_table(run: Run) -> Table:
@@ -354,7 +357,7 @@ def formats_table(run: Run) -> Table:
         {"_under": cell.layer, "batch": cell.batch}
         | {"format": text or f"block size {cell.problem['block_size']}"}
         | time(cell)
-        | {"of_plain": compared(cell.ours, plain.get((cell.layer, cell.batch)))}
+        | {"of_plain": of_plain(cell.ours, plain.get((cell.layer, cell.batch)))}
         for text, cell in every
     ]
     notes = [
@@ -365,6 +368,11 @@ def formats_table(run: Run) -> Table:
     provenance = machine_notes(*(run[name] for name in ("layers", *FORMATS)))
     title = "Other formats: nested scales, bf16, and block sizes"
     return Table("formats", title, columns, rows, notes, provenance)
+
+
+def of_plain(ours: Measured | None, plain: Measured | None) -> Noted:
+    found = compared(ours, plain)
+    return Noted(found, older_mark(plain.record) if found else ())
 
 
 def weights_table(run: Run) -> Table:
@@ -381,7 +389,7 @@ def weights_table(run: Run) -> Table:
             found, ulps = map(r.findings.get, ("weights_different", "weights_max_ulps"))
             share = None if found is None else found / (p["rows"] * p["columns"])
             text = "" if share is None else rounded(100 * share)
-            different = Noted(share, text=text)
+            different = Noted(share, older_mark(r), text=text)
             different = different if r.is_verified else cell.rows[r.kernel].no_number
             under = f"{scales}, {p['output']}"
             head = {"_under": under, "kernel": r.kernel, "bound": r.bound, "ulps": None}

@@ -117,7 +117,7 @@ def values(run: Run, v: Verdict) -> Values:
         found |= time_values(r.summary if r else None, f"{name}_")
         found |= {f"{name}_bytes_per_cycle": r.bytes_per_cycle if r else None}
         missing = Noted(None, outcome_notes(run["replay"], r))
-        found |= {f"_{name}": Noted(r.times.median, m.clock) if r and r.timed else missing}
+        found |= {f"_{name}": Noted(r.times.median, m.time_marks) if r and r.timed else missing}
     counts = [m.record.times.n for m in rows if m and m.record.timed]
     return found | {"n": counts[-1] if counts else None, "reproduced_if": v.criterion}
 

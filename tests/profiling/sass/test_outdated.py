@@ -1,9 +1,15 @@
 """Which recorded rows are of older code: a kernel's file edited by a constant, or in a comment."""
 
+import json
+from pathlib import Path
+
 import made
 import pytest
+from sass import __main__ as command
 from sass import cubin, outdated, tools
 
+from records import code
+from records.command_line import run
 from records.errors import InputError
 from records.json_files import ROOT
 from records.results import SCHEMA, Results, parse
@@ -35,7 +41,8 @@ def compared(results: Results, now: dict[str, str], nvcc: str = NVCC) -> outdate
 
 def test_each_kernel_of_other_code_is_named_once_with_its_file():
     other = CODE | {OTHER: "2" * 64}
-    assert compared(recorded(a=CODE, b=other), other) == outdated.Compared()
+    same = compared(recorded(a=CODE, b=other), other)
+    assert not (same.outdated or same.not_compared or same.older)
     found = compared(recorded(a=CODE, b=other, c=other), CODE | {OTHER: "3"})
     what = f"the code of {OTHER} for sm_90 differs from this checkout's"
     place = "data/recorded/made/table2/replay.json"
@@ -76,9 +83,54 @@ def test_without_a_compiler_one_line_says_so(monkeypatch):
         raise InputError("there is no nvcc")
 
     monkeypatch.setattr(tools, "nvcc_version", none)
-    assert outdated.report([recorded(a=CODE)]) == [
-        "recorded rows are not compared with this checkout's kernels: there is no nvcc"
-    ]
+    found, (line,) = outdated.look([recorded(a=CODE)])
+    assert "there is no nvcc" in line and not found.compared
+
+
+def listed(content: bytes) -> dict[str, dict[str, list[str]]]:
+    """By digest, the kernels of each file."""
+    return {one["sha256"]: one["rows"] for one in json.loads(content)["older"]}
+
+
+def test_the_list_of_older_code_follows_what_was_compared(monkeypatch, tmp_path):
+    rows, place = recorded(a=CODE, b=CODE | {OTHER: "2" * 64}), str(FILE.relative_to(ROOT))
+    monkeypatch.setattr(code, "OLDER", list_of_older_code(tmp_path / "older_code.json"))
+    found = compared(rows, {SOURCE: "1" * 64, OTHER: "3" * 64})
+    content = found.older_of([rows])
+    assert listed(content) == {"2" * 64: {place: ["b"]}}
+    code.SCHEMA.check(FILE, json.loads(content))
+    # Without a compiler nothing is known anew, and what is listed stays, as far as rows have it.
+    monkeypatch.setattr(code, "OLDER", list_of_older_code(tmp_path / "kept.json", content))
+    nothing = outdated.Compared()
+    assert nothing.older_of([rows]) == content
+    assert listed(nothing.older_of([recorded(a=CODE)])) == {}
+    # What is this checkout's code again is struck off.
+    assert listed(compared(rows, CODE | {OTHER: "2" * 64}).older_of([rows])) == {}
+
+
+def list_of_older_code(file: Path, content: bytes = b'{"older": []}') -> Path:
+    file.write_bytes(content)
+    return file
+
+
+def test_a_stale_list_of_older_code_fails_until_it_is_written(monkeypatch, tmp_path, capsys):
+    rows = recorded(b={OTHER: "2" * 64})
+    file = list_of_older_code(tmp_path / "older_code.json")
+    monkeypatch.setattr(code, "OLDER", file)
+    monkeypatch.setattr(command, "OLDER", file)
+    monkeypatch.setattr(command, "result_files", lambda folder: [rows])
+    monkeypatch.setattr(outdated, "look", lambda files: (compared(rows, {OTHER: "3"}), ["line"]))
+    assert status("recorded") == 1
+    assert "is stale" in capsys.readouterr().out
+    assert status("recorded", "--write") == 0
+    assert listed(file.read_bytes()) == {"2" * 64: {str(FILE.relative_to(ROOT)): ["b"]}}
+    code.older_digests.cache_clear()
+    assert status("recorded") == 0
+    assert status("recorded", str(tmp_path), "--write") == 2  # of other folders there is no list
+
+
+def status(*words: str) -> int:
+    return run(command.parser(), words)
 
 
 def test_a_constant_makes_recorded_rows_old_and_a_comment_does_not(tmp_path):
@@ -97,6 +149,6 @@ def test_a_constant_makes_recorded_rows_old_and_a_comment_does_not(tmp_path):
         edited.write_text(text.replace(old, new, 1))
         words = [str(edited) if word == str(ROOT / SOURCE) else word for word in command]
         assert words != command
-        code = cubin.digest(cubin.made_by(words, folder, tmp_path, edited.stem, [edited]))
-        found = outdated.compare([rows], NVCC, lambda *_, code=code: code).outdated
+        digest = cubin.digest(cubin.made_by(words, folder, tmp_path, edited.stem, [edited]))
+        found = outdated.compare([rows], NVCC, lambda *_, digest=digest: digest).outdated
         assert [": the code of" in line for line in found] == [True] * is_old
