@@ -156,10 +156,10 @@ class Case:
         may_deviate: bool = False,
     ) -> Record:
         """A row with samples of the metric, at the cell's one place if no other is given;
-        bit-exact, unless a declared deviation will do.
+        right, unless a declared deviation will do.
         """
         row = self.verified(kernel, self.place if at is None else at, pass_name)
-        if row.outcome != "bit_exact" and not may_deviate:
+        if row.deviates and not may_deviate:
             raise NotTestable(f"{row.place}: its output deviates as declared: {row.deviation}")
         return with_samples(self.results(pass_name), row, metric)
 

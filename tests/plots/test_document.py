@@ -7,6 +7,7 @@ import made
 import pytest
 from edited import RECORDED
 
+from claims.published import load_sources
 from plots.cli import main
 from plots.document import NOTHING
 from plots.experiments import load_run
@@ -152,7 +153,7 @@ def test_a_gpu_on_which_nothing_decides_a_claim(place, edited):
     [
         (
             MARKERS.format("table9"),
-            "block 'table9' is not known; known are paper, modular_blog, transpose_blog, "
+            f"block 'table9' is not known; known are {', '.join(s.id for s in load_sources())}, "
             "experiments, findings",
         ),
         (

@@ -1,0 +1,129 @@
+"""Rules of the claims of bitsandbytes' pull requests: gains over every layer of a pass, between two
+kernels or two releases of the library.
+"""
+
+import re
+from collections.abc import Container
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from claims import rules
+from claims.evidence import Case, NotTested
+from claims.rules import WITHIN, Finding, Ours, rule
+from records import stats
+from records.results import KERNEL_TIME, Results
+from records.stats import Estimate
+
+VERSION = re.compile(r"bitsandbytes (\d+(?:\.\d+)*)")  # of a row's maker
+RELEASE = re.compile(r"(before|from) (\d+(?:\.\d+)*)(?: (\w+))?")  # as an argument
+
+
+@dataclass(frozen=True)
+class Gain:
+    at: str  # the problem's name
+    value: Estimate
+
+
+@rule(f"the smallest gain of {{fast}} over {{slow}} in any layer, {WITHIN}")
+def smallest_gain(case: Case, *, slow: str, fast: str, beside: str = "") -> Ours:
+    """`slow`, `fast`: a kernel, or a release as `kernel_of` reads it. `beside`: another pass, which
+    decides where the claim's own has no such rows.
+    """
+    return ours(gains(case, slow, fast, beside), 0)
+
+
+@rule(f"the largest gain of {{fast}} over {{slow}} in any layer, {WITHIN}")
+def largest_gain(case: Case, *, slow: str, fast: str) -> Ours:
+    return ours(gains(case, slow, fast), -1)
+
+
+@rule(
+    f"the largest gain of {{fast}} over {{slow}} from {{least:g}} to {{most:g}} rows, {WITHIN}; a "
+    "smaller one decides nothing, as the source does not name the GPU of its largest"
+)
+def largest_gain_of_products(
+    case: Case, *, slow: str, fast: str, least: int, most: int, beside: str
+) -> Finding:
+    largest = ours(gains(case, slow, fast, beside, range(least, most + 1)), -1)
+    found = rules.judge(case, largest)
+    if found.verdict != rules.NOT_REPRODUCED:
+        return found
+    short = f"{largest.value.value:.2f} x here, and on another GPU it may be more"
+    return replace(found, verdict=rules.NOT_TESTABLE, short=short)
+
+
+@rule("the mean gain of {fast} over {slow} is larger with {least:g} rows than with {most:g}")
+def larger_with_fewer_rows(
+    case: Case, *, slow: str, fast: str, least: int, most: int, beside: str
+) -> Finding:
+    few, many = (
+        stats.mean([gain.value for gain in gains(case, slow, fast, beside, [rows])])
+        for rows in (least, most)
+    )
+    found = few.log.over(many.log).ratio
+    said = f"{few.value:.2f} x with {least} rows, {many.value:.2f} x with {most}"
+    verdict = rules.above_one([found], case.family_size)
+    return Finding(verdict, said, found.value, found.interval, said)
+
+
+def ours(found: list[Gain], place: int) -> Ours:
+    """The gain at this place of all, in ascending order."""
+    ranked = sorted(found, key=lambda gain: gain.value.value)
+    chosen = ranked[place]
+    ends = f"{ranked[0].value.value:.2f} to {ranked[-1].value.value:.2f} x"
+    said = f"{ends} over {len(ranked)} problems"
+    return Ours(chosen.value, f"{said}, this one on {chosen.at}", said)
+
+
+def gains(
+    case: Case, slow: str, fast: str, beside: str = "", batches: Container[int] | None = None
+) -> list[Gain]:
+    """Of the claim's own pass, or else of the one beside."""
+    try:
+        return gains_in(case, "", slow, fast, batches)
+    except NotTested:
+        if beside:
+            with suppress(NotTested):
+                return gains_in(case, beside, slow, fast, batches)
+        raise
+
+
+def gains_in(
+    case: Case, pass_name: str, slow: str, fast: str, batches: Container[int] | None
+) -> list[Gain]:
+    """On every problem of the pass, or those with so many rows of activations, that is at the
+    cell's place.
+    """
+    results = case.results(pass_name)
+    problems = [p for p in results.problems() if case.place.items() <= p.items()]
+    names = [p["name"] for p in problems if batches is None or p["batch"] in batches]
+    if not names:
+        raise NotTested("no such problem ran")
+    kernels = kernel_of(results, slow), kernel_of(results, fast)
+    places = case.at(*({"name": name} for name in names))
+    ratios = places.ratios(*kernels, KERNEL_TIME, pass_name)
+    return [Gain(name, value) for name, value in zip(names, ratios, strict=True)]
+
+
+def kernel_of(results: Results, said: str) -> str:
+    """A kernel's name as it is; of 'before 0.48' the newest library before that release, of 'from
+    0.50 gemm' the first from that on, by its kernel whose name ends so.
+    """
+    release = RELEASE.fullmatch(said)
+    if not release:
+        return said
+    side, version, suffix = release[1], as_numbers(release[2]), f"_{release[3] or ''}".rstrip("_")
+    found = {
+        as_numbers(maker[1]): row.kernel
+        for row in results.records
+        if row.origin == "peer" and row.kernel.endswith(suffix)
+        if (maker := VERSION.match(row.maker))
+    }
+    chosen = [v for v in sorted(found) if (v < version) == (side == "before")]
+    if not chosen:
+        raise NotTested(f"no bitsandbytes {said} ran: PEER=old.so:new.so, of make peer VERSION=...")
+    return found[chosen[-1 if side == "before" else 0]]
+
+
+def as_numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
