@@ -140,7 +140,7 @@ def is_are(count: int) -> str:
 
 
 def tables_of(found: Comparison) -> list[Table]:
-    """Of the kernels, and of the rows."""
+    """The tables of kernels and of rows."""
     file = comparison.RUN_TO_RUN
     spread = f"{comparison.recorded()['source']} ({file.relative_to(ROOT)})"
     bounds = f"Threshold: {found.threshold:g} %. From run to run: {spread}."

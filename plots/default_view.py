@@ -65,7 +65,7 @@ def brief(passes: list[str], run: Any) -> list[Measured]:
 
 
 def baseline(results: Results) -> str:
-    """Of the one family that the pass is of, where it was measured; else ''."""
+    """The baseline of the pass's one family, where it was measured; else ''."""
     name = results.family.baseline if len(by_family(results)) == 1 else ""
     return name if any(r.kernel == name for r in results.records) else ""
 

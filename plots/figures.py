@@ -238,7 +238,7 @@ def write_caption(figure: Figure, paragraphs: Sequence[str], heading: str = "") 
 
 
 def take_caption(figure: Figure) -> str:
-    """What `write_caption` wrote, for a document's own captions; the figure is without it then."""
+    """The text of `write_caption`, for a document's own captions; the figure is without it then."""
     found = [text for text in figure.texts if text.get_gid() in ("banner", "caption")]
     said = [" ".join(text.get_text().split()) for text in reversed(found)]
     for text in found:

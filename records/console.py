@@ -38,7 +38,7 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def unbroken(text: str, code: bool) -> list[str]:
-    """What stays on one line where that is possible: words, or the parts of a kernel's name."""
+    """Pieces that stay on one line where possible: words, or the parts of a kernel's name."""
     return re.findall(r"[^ _]*[ _]|[^ _]+", text) if code else text.split(" ")
 
 

@@ -27,7 +27,7 @@ CUDA = "cuda"
 
 @dataclass(frozen=True)
 class Kernel:
-    """One that nobody describes has a name alone."""
+    """Unknown kernels have only a name."""
 
     name: str
     language: str = ""
@@ -57,7 +57,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Family:
-    """One that nobody describes has a name alone."""
+    """Unknown families have only a name."""
 
     name: str
     element: str = "element"

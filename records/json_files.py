@@ -132,7 +132,7 @@ class Schema:
 
     @property
     def version(self) -> str | None:
-        """What its files name as their schema; None where they name none."""
+        """The schema that its files name; None where they name none."""
         return self.definition.get("properties", {}).get("schema", {}).get("const")
 
     def read(self, file: Path) -> Any:
@@ -167,7 +167,7 @@ OF_SCHEMAS = Schema("schema.schema.json")
 
 
 def explain(error: fastjsonschema.JsonSchemaValueException) -> str:
-    """What is wrong, without the place; the validator's own words where they are plain."""
+    """The error without the place; the validator's own words where they are plain."""
     value, allowed = error.value, error.rule_definition
     if error.rule == "required":
         return f"lacks {', '.join(repr(name) for name in allowed if name not in value)}"

@@ -146,7 +146,7 @@ def content_id(file: Path) -> str:
 
 
 def git(*arguments: str, say_why: bool = False) -> str:
-    """What git prints; empty where it fails, which in a checkout can be said on stderr."""
+    """git's output; empty where it fails, which in a checkout can be said on stderr."""
     command = ["git", "--no-replace-objects", *arguments]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, **AS_PATHS)

@@ -65,7 +65,7 @@ class Host:
             self.wait_s -= PAUSE_S
 
     def sample(self, take: Callable[[], Result], found: Disturbed) -> Result:
-        """What `take` returns, taken again while it was disturbed and that is allowed."""
+        """The result of `take`, taken again while the host was disturbed and repeats are left."""
         while True:
             self.wait()
             slow, before, started = self.is_slow(), preemptions(), time.perf_counter()

@@ -98,7 +98,7 @@ class Bench:
         return generate.batch_of(chosen, cell.choices.tokens, self.gpu.device)
 
     def wrong_weights(self, row: Row) -> tuple[str, int] | None:
-        """What is wrong, and how many weights, in one matrix of each kind that the model has."""
+        """The error, and the number of wrong weights, in one matrix of each kind in the model."""
         for weight, expected in self.kinds:
             state = weight.quant_state
             with row.in_place():

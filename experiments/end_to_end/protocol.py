@@ -19,7 +19,7 @@ Tokens = Sequence[Sequence[int]]  # one sequence per prompt
 
 @dataclass(frozen=True)
 class Launch:
-    """What CUPTI recorded of a kernel, a copy or a fill on the GPU."""
+    """CUPTI's record of a kernel, a copy or a fill on the GPU."""
 
     name: str
     start_ns: int
@@ -52,7 +52,7 @@ def busy_ns(launches: Iterable[Launch]) -> int:
 
 
 def split(launches: Iterable[Launch], mark: str) -> list[list[Launch]]:
-    """What ran before each mark, in the order of the stream; what comes after the last is left."""
+    """Records before each mark, in the order of the stream; those after the last are dropped."""
     found: list[list[Launch]] = [[]]
     for x in sorted(launches, key=lambda x: x.start_ns):
         if x.name == mark:
@@ -125,7 +125,7 @@ def different(ours: Tokens, theirs: Tokens) -> list[tuple[int, int]]:
 
 
 def other_than(first: Tokens, outputs: Sequence[Tokens]) -> Tokens | None:
-    """Of a row's outputs the first in which a token differs."""
+    """The first of a row's outputs in which a token differs."""
     return next((tokens for tokens in outputs if different(tokens, first)), None)
 
 

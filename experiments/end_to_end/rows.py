@@ -48,7 +48,7 @@ class Row:
 
     @property
     def version(self) -> str:
-        """Of the bitsandbytes whose kernels run; empty for ours."""
+        """The version of the bitsandbytes whose kernels run; empty for ours."""
         if self.kind == "installed":
             return version("bitsandbytes")
         return version_of(Path(self.library)) or "(version unknown)" if self.library else ""
@@ -80,7 +80,7 @@ class Row:
             raise InputError(f"no times of products are recorded for {what}")
 
     def described(self, gpu: Facts) -> dict[str, Any]:
-        """What a result file says of the row, whatever came of it."""
+        """The row's fields in a result file, whatever its outcome."""
         source = f"kernels/nf4/{self.kernel}.cu"
         if self.kind != "kernel":
             source = "reprolab_nf4/multiplying.py" if self.kind == "fused" else ""
@@ -96,7 +96,7 @@ class Row:
 
 
 def version_of(library: Path) -> str:
-    """Of the wheel that the library lies in, unpacked or installed; empty where it lies in none."""
+    """The version of the wheel that the library is in, unpacked or installed; else empty."""
     found = sorted(library.resolve().parent.parent.glob("bitsandbytes-*.dist-info"))
     return found[0].name.removeprefix("bitsandbytes-").removesuffix(".dist-info") if found else ""
 

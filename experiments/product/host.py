@@ -130,7 +130,7 @@ def host_times(batches: Sequence[int]) -> dict[str, Any]:
 
 
 def host_us(layers, x) -> float:
-    """Of one layer. The GPU has nothing to do before, so that no launch waits."""
+    """Host time per layer. The GPU is idle before, so that no launch waits."""
     import torch
 
     torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-// What the kernels of the tensor memory accelerator ask of a problem, and how they are launched.
+// Requirements of the kernels of the tensor memory accelerator, and their launch.
 #pragma once
 
 #include <cuda.h>
@@ -22,7 +22,7 @@ Support tma_support(const Problem& problem);
 /// in this order: both maps by value, as __grid_constant__.
 struct TmaArguments {
   CUtensorMap in, out;
-  std::uint32_t tile_columns = 0;  ///< Of the input.
+  std::uint32_t tile_columns = 0;  ///< Columns of the input's tile.
 
   std::array<void*, 3> pointers() { return {&in, &out, &tile_columns}; }
 };

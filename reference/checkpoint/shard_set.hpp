@@ -54,7 +54,7 @@ class ShardSet {
   std::unordered_map<std::string_view, const StoredTensor*> by_name_;  ///< Into `files_`.
 };
 
-/// What was given, fit to print: "a.safetensors", or "a.safetensors and 2 more".
+/// The given paths, fit to print: "a.safetensors", or "a.safetensors and 2 more".
 std::string describe_paths(const std::vector<std::filesystem::path>& given);
 
 }  // namespace reprolab::reference

@@ -34,7 +34,7 @@ def percent_fewer(ratios: Sequence[float]) -> list[float]:
 
 
 def waits(case: Case, kernel: str, *needed: str) -> list[dict[str, float]]:
-    """What its warps wait for, on each layer, and how many at each issue."""
+    """The stalls of its warps, on each layer, and how many at each issue."""
     found = []
     for at in case.cell.places:
         row, *_ = [case.measured(kernel, name, at) for name in needed]
@@ -272,7 +272,7 @@ def bound_by_arithmetic(case: Case, baseline: str) -> Finding:
     "time"
 )
 def code_pressure(case: Case, *, least: float, literals: str, table: str) -> Finding:
-    """What the caches of instructions feel shows in what warps wait for."""
+    """Pressure on the instruction caches shows in the warps' stalls."""
     kernels, shares = (literals, table), []
     for kernel in kernels:
         found = waits(case, kernel, FOR_CODE)
@@ -322,7 +322,7 @@ def less_dependent(case: Case, *, baseline: str, subject: str) -> Finding:
     "much the source's own Table II varies over the batches, where nothing should vary"
 )
 def fill_is_amortised(case: Case, *, subject: str, other: str) -> Finding:
-    """What both fills cost is left out, so that this is the least that the fill can cost."""
+    """The cost of both fills is left out, so that this is the least that the fill can cost."""
     found = [r.value for r in case.ratios(subject, other, "kernel_time", LAUNCHES)]
     instructions = quotients(*(case.medians(k, "warp_instructions") for k in (subject, other)))
     barrier = [case.medians(kernel, "stall_barrier") for kernel in (subject, other)]
@@ -362,7 +362,7 @@ def constant_broadcast(case: Case, *, kernel: str) -> Finding:
 
 @rule("nothing: it is a judgement, beside which stands what a compiler makes of {kernel}")
 def judgement_of_a_compiler(case: Case, *, kernel: str) -> Finding:
-    """What a compiler made of a kernel that names no widths and has no loop to unroll by hand."""
+    """The compiler's code of a kernel without widths and without a loop unrolled by hand."""
     is_store = case.cell.at["what"] == "packed stores"
     fact = "widest_global_store_bytes" if is_store else "weights_per_trip"
     try:

@@ -118,7 +118,7 @@ def blocks_resident(case: Case, *, least: float, most: float, warps: float = 0) 
 
 @rule("the manufacturer's documentation has the source's number")
 def as_documented(case: Case, *, documented: float, document: str) -> Finding:
-    """What no program can measure, and a document says."""
+    """A claim that no program can measure, and a document states."""
     unit = case.comparison.unit
     short = f"{documented:g} {unit} by the {document}"
     verdict = rules.REPRODUCED if case.value == documented else rules.PREMISE_FALSE

@@ -25,7 +25,7 @@ from records.tables import Values, plain
 
 BARS = f"Bars: intervals. {INTERVAL_NOTE}"
 TOKENS_PER_S = [digit * power for power in (0.1, 1, 10, 100, 1000) for digit in (1, 3)]
-# Of one kernel in both decode modes.
+# Markers that distinguish the decode modes of one kernel.
 FACES: dict[str, dict[str, Any]] = {
     EAGER: {"markerfacecolor": "white", "linestyle": "--"},
     GRAPH: {},
@@ -77,7 +77,7 @@ def panels_of(run: Run, rows: int, height: float) -> tuple[Figure, list[list[Axe
 
 
 def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequence[str]) -> None:
-    """What panels lack, the legend and the caption."""
+    """Notes on what panels lack, the legend and the caption."""
     every = [axes for row in grid for axes in row]
     for axes in every:
         if not axes.containers:  # of ours; the paper has points of its own

@@ -41,7 +41,7 @@ class Setting:
         return next((k for k, r in self.timing.items() if r.lineage == INSTALLED), None)
 
     def row(self, kernel: str | None, metric: str) -> Record | None:
-        """Of the pass that has the metric."""
+        """The kernel's row in the pass that has the metric."""
         rows = self.timing if metric.startswith(WALL_TIME) else self.profile
         return rows.get(kernel or "")
 

@@ -77,7 +77,7 @@ class Cell:
         return f"{self.problem['rows']}x{self.problem['columns']}"
 
     def fastest(self, kernels: Iterable[str]) -> Measured | None:
-        """Of these kernels, the one with the lowest time; without any, one that says why."""
+        """The fastest of these kernels; without any that was timed, one that says why."""
         found = [self.rows[name] for name in kernels if name in self.rows]
         ranked = [m for m in found if m.record.ranked]
         return next(iter(sorted(ranked, key=lambda m: m.record.times.median) or found), None)
@@ -161,7 +161,7 @@ def peers(records: Iterable[Record]) -> list[str]:
 
 
 def others(results: Results) -> list[str]:
-    """What ours is compared with."""
+    """The kernels that ours are compared with."""
     return [*peers(results.records), DEQUANTIZING, CUBLAS]
 
 
@@ -184,7 +184,7 @@ def heading(cell: Cell) -> str:
 
 
 def time(cell: Cell) -> Values:
-    """Of the fastest of ours: its name, time and share, or what became of it."""
+    """The fastest of ours: its name, time and share, or its outcome."""
     m = cell.ours
     if m is None or not m.record.ranked:
         return {"kernel": None, "us": m.no_number if m else None}
