@@ -84,7 +84,7 @@ struct Kernel {
   /// Enqueues all of the work on the stream without waiting; returns cudaGetLastError().
   Launcher<Problem> launch;
   Origin origin{};
-  /// What holds the code that `launch` runs, on a GPU of that compute capability (90): paths of
+  /// Files with the code that `launch` runs, on a GPU of that compute capability (90): paths of
   /// this project's CUDA files (from its root), of PTX, and of libraries. Empty: `source_file`
   /// alone.
   std::function<std::vector<std::string>(int capability)> code_files{};

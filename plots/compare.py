@@ -285,7 +285,7 @@ def scale_ratios(axes: Axes, found: Comparison) -> None:
 
 
 def lines_of(found: Comparison, is_bound: bool, allowed: Sequence[str]) -> list[str]:
-    """What the terminal says: the verdict and the counts, the largest differences, why rows are
+    """The text for the terminal: the verdict and the counts, the largest differences, why rows are
     undecided, and where the times come from.
     """
     lines = [first_line(found, is_bound, allowed), *one_sided(found)]

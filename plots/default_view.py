@@ -1,5 +1,5 @@
-"""What there is to see of an experiment that does not say so itself: a table of each pass, and a
-figure of each that has times.
+"""The view of an experiment without views of its own: a table of each pass, and a figure of each
+pass that has times.
 """
 
 from functools import partial

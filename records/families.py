@@ -110,7 +110,7 @@ def in_cuda(kernel: str) -> str:
 
 
 def ask(programs: Path) -> dict[str, Any]:
-    """What the programs say of kernels/, and what was said before of kernels in other languages
+    """The programs' descriptions of kernels/, and older descriptions of kernels in other languages
     that are not compiled here.
     """
     families: dict[str, dict[str, Any]] = {}

@@ -37,8 +37,8 @@ def read_json(file: Path) -> Any:
 
 
 def read_text(file: Path) -> str:
-    """The text of a regular file: a pipe would be waited for. One that is larger than the machine's
-    memory is not begun: the system would end the process.
+    """The text of a regular file: a pipe would be waited for. A file larger than the machine's
+    memory is not read: the system would end the process.
     """
     try:
         found = file.stat()

@@ -41,8 +41,8 @@ class Sources(NamedTuple):
         return cls(provenance["commit"], provenance["dirty"], sha256)
 
     def is_same(self, now: Sources) -> bool:
-        """Whether rows of these sources need not be measured again. Of sources that are not their
-        commit's, nothing is kept.
+        """Whether rows of these sources need not be measured again. Rows of changed sources
+        are not kept.
         """
         is_known = self.sha256 in ("", now.sha256)
         return self.commit == now.commit and is_known and not (self.dirty or now.dirty)

@@ -11,7 +11,7 @@ import numpy as np
 MIN_FOR_QUARTILES = 5
 INTERVAL_NOTE = f"Interval: quartiles, or the whole range below {MIN_FOR_QUARTILES} samples."
 
-# What a ratio or a share of one run may differ by from that of another, beyond their intervals: in
+# Allowed difference of a ratio or a share between runs, beyond their intervals: in
 # six recorded runs of Table II on H200s, the ratios of its claims by up to 0.9 %, the baseline's
 # shares by 1.6 %. A published value's bound that lies so near is undecided (a guard band, as in
 # JCGM 106:2012, 8.3).

@@ -80,7 +80,7 @@ class Steps(transformers.StoppingCriteria):
 
 
 class Mode:
-    """What both have. `is_captured`: its step is warm, and recorded without the prompt."""
+    """Base of both modes. `is_captured`: its step is warm, and recorded without the prompt."""
 
     name: str
     is_captured: bool

@@ -157,7 +157,7 @@ def origin(
 
 
 def serve(jobs: Iterable[Job], report: Report, gpu: Any, host: Host) -> None:
-    """Of each job it says last that it `ended`: empty, or what was wrong with what was given."""
+    """The last message on each job is `ended`: empty, or the error in the user's input."""
     bench = Bench(gpu, host)
     for job in jobs:
         started = time.time()

@@ -1,4 +1,4 @@
-"""What is made of what ran: times from kernel records, and whether tokens are the baseline's."""
+"""Evaluates a generation: times from kernel records, and whether tokens are the baseline's."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class Launch:
 
 @dataclass(frozen=True)
 class Learned:
-    """What a row's quantized products launch by themselves, by the names of the records, and how
-    many of them dequantize in one forward pass. None: it may multiply right from the codes, and
-    nothing says how many there are to be, nor which product is whose.
+    """The launches of a row's quantized products, by the names of the records, and how many of them
+    dequantize in one forward pass. None: it may multiply right from the codes, and the expected
+    number is unknown, as is which product belongs to which layer.
     """
 
     dequantize: frozenset[str]
@@ -138,8 +138,8 @@ def judge(
     may_differ: Callable[["Row"], bool],
     again: Callable[[], Tokens],
 ) -> dict["Row", Judged]:
-    """Of each row in `outputs`, whether the tokens of its generations are those of the baseline's
-    first. Other tokens are wrong, but where bitsandbytes sums in its own way.
+    """Whether the tokens of each row in `outputs` are those of the baseline's first generation.
+    Other tokens are wrong, except where bitsandbytes sums in another order.
 
     cuBLAS may choose another kernel for the same product, which sums in another order. So where
     tokens differ, the baseline runs `again`, against itself: if its own vary, nothing says what

@@ -154,8 +154,8 @@ def machine_code(library: Path) -> dict[tuple[str, int], str]:
 def chosen_code(
     known: dict[tuple[str, int], str], sources: Sequence[str], gpu: int
 ) -> dict[str, Any] | None:
-    """What the driver takes of each source: of the GPU's major version, the newest that is not
-    newer.
+    """The code that the driver selects of each source: the newest of the GPU's major version that
+    is not newer than the GPU.
     """
     found, target = {}, 0
     for source in sources:

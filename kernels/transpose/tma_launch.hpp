@@ -18,8 +18,8 @@ namespace reprolab::transpose {
 /// bytes apart (CUDA Driver API, cuTensorMapEncodeTiled).
 Support tma_support(const Problem& problem);
 
-/// What a kernel takes that works on a matrix in `tma_tile` x `tma_tile` tiles, one block for each,
-/// in this order: both maps by value, as __grid_constant__.
+/// Arguments of a kernel that works on a matrix in `tma_tile` x `tma_tile` tiles, one block for
+/// each, in this order: both maps by value, as __grid_constant__.
 struct TmaArguments {
   CUtensorMap in, out;
   std::uint32_t tile_columns = 0;  ///< Columns of the input's tile.

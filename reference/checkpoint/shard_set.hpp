@@ -42,7 +42,7 @@ class ShardSet {
     return values;
   }
 
-  /// What to do about a tensor that is not complete, or not there at all: give the folder, if these
+  /// Advice on a tensor that is not complete, or missing: give the folder, if these
   /// files have others beside them or are numbered as parts; else `otherwise`.
   std::string advice(std::string_view otherwise) const;
 

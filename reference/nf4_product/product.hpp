@@ -37,7 +37,7 @@ enum class Weights {
 void make_weights(const Nf4Product& product, Weights which, std::int64_t first,
                   std::span<double> weights);
 
-/// Of each element of the output, without bias, [m * n]: the sum of its products, and the sum of
+/// For each element of the output, without bias, [m * n]: the sum of its products, and the sum of
 /// their magnitudes.
 struct ProductSums {
   std::vector<double> sum, magnitude;

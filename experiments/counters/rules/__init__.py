@@ -151,7 +151,7 @@ def fewer_registers(case: Case, *, literals: str, table: str) -> Finding:
 def table_traffic(
     case: Case, *, library: str, baseline: str, subject: str, reader: str
 ) -> Finding | Ours:
-    """What a kernel loads beyond `subject`'s codes and scales are its loads of the table.
+    """Loads of the table: a kernel's loads beyond those of `subject`'s codes and scales.
 
     Counted as the source does, in entries and threads: one thread of `subject` loads each once.
     """

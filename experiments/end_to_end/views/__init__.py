@@ -46,7 +46,7 @@ def curve(kernel: str, label: str) -> dict[str, Any]:
 
 
 def kernels_of(run: Run) -> list[str]:
-    """Those that figures show: a library whose kernel is the baseline anew adds nothing to see."""
+    """Kernels that figures show: not a library whose kernel is the baseline once more."""
     every = dict.fromkeys(kernel for p in of_mode(run, EAGER) for kernel in p.timing)
     newest = {p.installed for p in of_mode(run, EAGER)}
     old = [k for k in every if k.startswith("bitsandbytes") and k not in newest]

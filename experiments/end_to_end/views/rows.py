@@ -1,4 +1,4 @@
-"""What was measured of generated text, setting by setting: a model at a batch, in one decode mode.
+"""Measurements of generated text by setting: a model at a batch, in one decode mode.
 
 A time of one step is a mean over the decoding steps of a generation; of samples, the median.
 """
@@ -95,8 +95,8 @@ class Setting:
         return self.percent_of_wall(kernel, KERNEL_TIME, part)
 
     def dequantizing_percent(self, kernel: str | None, of: str | None, part: str) -> float | None:
-        """What a kernel's dequantizations are of another's generation, or with STEP of its step; 0
-        where all products are made right from the codes.
+        """A kernel's dequantizations in percent of another's generation, or with STEP of its step;
+        0 where all products are computed right from the codes.
         """
         record, wall = self.profile.get(kernel or ""), self.time(of, WALL_TIME + part)
         if record is None or not record.is_verified or wall is None:

@@ -113,9 +113,9 @@ class Cell:
 
 
 def cells(run: Run, name: str = "layers") -> list[Cell]:
-    """Of a pass by layer, the smallest first, then by block size, type and number of rows."""
+    """Rows of a pass by layer, the smallest first, then by block size, type and number of rows."""
     found = rows_by(run[name], lambda p: (*shape(p), p["block_size"], p["output"], p["batch"]))
-    # Of the largest layer, with the fewest rows on which it was measured.
+    # On the largest layer, with the fewest rows on which it was measured.
     speeds = {key: m.gb_s for key, rows in found.items() if (m := rows.get("read_only")) and m.gb_s}
     gb_s = speeds.get(max(speeds, key=lambda key: (key[0], -key[-1]), default=None))
     (tflops, _), made = measured_peak(run), []
@@ -124,7 +124,7 @@ def cells(run: Run, name: str = "layers") -> list[Cell]:
         if record is None:
             continue
         p = record.problem
-        # What every kernel reads, without activations and bias.
+        # Bytes that every kernel reads, without activations and bias.
         weights = record.bytes_read - 2 * p["batch"] * p["columns"] - 2 * p["rows"] * p["bias"]
         multiplying = operations(p) / tflops / 1e6 if tflops else 0.0
         made.append(Cell(p, rows, weights / gb_s / 1e3 if gb_s else None, multiplying))
@@ -142,7 +142,7 @@ def operations(p: Problem) -> int:
 
 
 def measured_peak(run: Run) -> tuple[float, str]:
-    """Of the tensor cores: the highest rate of a row of `layers`, in TFLOP/s, and of which."""
+    """Peak of the tensor cores: the highest rate of a row of `layers`, in TFLOP/s, and the row."""
     timed = [r for r in run["layers"].records if r.ranked and not r.is_ceiling]
     rates = ((operations(r.problem) / r.times.median / 1e6, r.place) for r in timed)
     return max(rates, default=(0.0, ""))
