@@ -141,7 +141,7 @@ def measure(results: Results, problem: str, baseline: str = "") -> Rows:
 def rows_by(
     results: Results, key: Callable[[dict[str, Any]], Any], baseline: str = ""
 ) -> dict[Any, Rows]:
-    """Every row of a file, by what tells its problems apart; InputError where that does not."""
+    """Every row of a file, by a key of its problems; InputError where two have the same."""
     found: dict[Any, Rows] = {}
     for p in results.problems():
         if key(p) in found:

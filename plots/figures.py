@@ -102,7 +102,7 @@ OTHER_COLOURS, OTHER_MARKERS = (SKY, AMBER, BROWN, WINE, INDIGO, OLIVE), "vPXd<>
 PUBLISHED = {"color": BLACK, "markerfacecolor": "none", "markersize": 10}
 PUBLISHED_MARKERS = "*P"
 
-DEVIATES = " \u2020"  # behind a kernel's name; tables mark the best rows with *
+DEVIATES = " \u2020"  # after a kernel's name; tables mark the best rows with *
 DEVIATES_NOTE = "\u2020: its output deviates as declared; left out of rankings."
 # Inches: the width of one column of a paper and of two side by side, and the height of its page
 # without margins.

@@ -46,7 +46,7 @@ class Report:
 def run(args: argparse.Namespace) -> int:
     say(f"reading the result files of {', '.join(map(str, args.results))}")
     measured = (evidence for evidence in machines(args.results) if evidence.newest)
-    # The folder of an own GPU is only for links: two are told apart by it.
+    # The folder of an own GPU is only for links: it distinguishes two.
     folders = (args.results[0] / f"gpu{i}" for i in itertools.count(1))
     found = [machine_of(evidence, evidence.folder or next(folders)) for evidence in measured]
     found = [machine for machine in found if machine.runs]

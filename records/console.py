@@ -43,7 +43,7 @@ def unbroken(text: str, code: bool) -> list[str]:
 
 
 def wrap_name(text: str, width: int) -> list[str]:
-    """A kernel's name, broken behind its underscores where that is needed."""
+    """A kernel's name, broken after its underscores where that is needed."""
     lines = [""]
     for part in unbroken(text, code=True):
         if lines[-1] and len((lines[-1] + part).rstrip()) > width:

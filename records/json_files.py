@@ -98,7 +98,7 @@ SCHEMA_ERRORS = (
 class Schema:
     """One JSON Schema file in data/; it is read when the first file is held against it.
 
-    `unique`: by the name of a list of objects, the field that tells them apart.
+    `unique`: by the name of a list of objects, the field that identifies them.
     """
 
     def __init__(self, name: str, unique: Mapping[str, str] = MappingProxyType({})):

@@ -83,7 +83,7 @@ def compiled_digest(listing: Listing) -> str:
 
 @cache
 def of_commit(commit: str) -> str | None:
-    """The digest of a commit's own sources, by its tree alone: git's index may be told to overlook
+    """The digest of a commit's own sources, by its tree alone: git's index may ignore
     changes. None where the commit is not known here.
     """
     listed = git("show", f"{commit}:{LIST}")

@@ -48,7 +48,7 @@ class Sensors:
         return None
 
     def read(self) -> None:
-        """Keeps one reading of each sensor: right behind what ran, before the GPU is at rest."""
+        """Keeps one reading of each sensor: right after the work, before the GPU idles."""
         found = {
             "sm_mhz": self.ask("nvmlDeviceGetClockInfo", 1),  # NVML_CLOCK_SM
             "memory_mhz": self.ask("nvmlDeviceGetClockInfo", 2),  # NVML_CLOCK_MEM

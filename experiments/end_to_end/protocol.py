@@ -63,7 +63,7 @@ def split(launches: Iterable[Launch], mark: str) -> list[list[Launch]]:
 
 
 def products(launches: Sequence[Launch], learned: Learned) -> list[Launch]:
-    """The records right behind a dequantization that are of its product."""
+    """The records right after a dequantization that are of its product."""
     found, follows = [], False
     for x in launches:
         is_dequantization = x.name in learned.dequantize
