@@ -4,14 +4,14 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# What a user gives is data: make does not expand it, and the shell takes it from the environment.
+# User input is data: make does not expand it, and the shell takes it from the environment.
 GIVEN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
   MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPU GPUS QUICK RESUME VERBOSE VERSION A B THRESHOLD ALLOW OUT OLDER \
   SET SECTION LAUNCHES \
   $(if $(filter undefined,$(origin CUDA_VISIBLE_DEVICES)),,CUDA_VISIBLE_DEVICES)
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
-# What was given by another name would be of no effect.
+# A variable of another name would have no effect.
 UNKNOWN := $(subst ',,$(firstword $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))))
 ifneq ($(UNKNOWN),)
   NEAREST := $(shell python3 -I -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1))' \
@@ -19,7 +19,7 @@ ifneq ($(UNKNOWN),)
   $(error $(UNKNOWN): no such variable$(if $(NEAREST),; did you mean $(NEAREST)?,) (make help lists them))
 endif
 $(foreach flag,DRY_RUN QUICK RESUME VERBOSE,$(eval override $(flag) := $$(filter-out 0 no off false,$$($(flag)))))
-# A folder whose name begins with a hyphen is no option.
+# A folder whose name begins with a hyphen is not an option.
 folder = $(if $(filter -%,$(firstword $1)),./)$1
 override RESULTS := $(call folder,$(or $(RESULTS),results))
 IN_RECORDED := $(findstring $(CURDIR)/data/recorded/,$(realpath $(RESULTS))/)
@@ -50,7 +50,7 @@ export MEASURE := $(GPU_HALF)
 # What a recipe begins with that needs a GPU, or something that was given: its words to say, and which variable.
 needs_gpu = @[ -n "$$MEASURE" ] || { echo "$@: nothing to $1: $(NO_GPU_WHY)" >&2; exit 2; }
 needs = @[ -n "$$$1" ] || { echo "$@: say $2" >&2; exit 2; }
-# Of the user's shell, and not for ours.
+# Settings of the user's shell that do not apply to ours.
 unexport CDPATH GLOBIGNORE BASH_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH
 export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
 JOBS := $(shell nproc)

@@ -64,7 +64,7 @@ struct PassL1 : PlainAccess {
   }
 };
 
-/// What L2 is asked to give up first, or last.
+/// The lines that L2 evicts first, or last.
 enum class L2Priority { evict_first, evict_last };
 
 /// The operand that asks for it; below compute capability 8.0 there is none.

@@ -1,4 +1,4 @@
-// What the bulk copies of compute capability 9.0 have in common: a barrier in shared memory that
+// Common parts of the bulk copies of compute capability 9.0: a barrier in shared memory that
 // counts the bytes that have arrived, and the wait for stores. PTX ISA, "cp.async.bulk" and
 // "mbarrier".
 #pragma once

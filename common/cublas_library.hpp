@@ -53,7 +53,7 @@ inline std::string cublas_maker() {
   return "cuBLAS " + std::to_string(CUBLAS_VER_MAJOR) + "." + std::to_string(CUBLAS_VER_MINOR);
 }
 
-/// What a launch returns: the CUDA runtime's last error, else what the library's status says.
+/// The launch's status: the CUDA runtime's last error, else what the library's status says.
 inline cudaError_t launch_error(cublasStatus_t status) {
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) return error;

@@ -79,7 +79,7 @@ inline std::string take_printable(std::string_view* text) {
 }
 
 /// `text` in one line, every control and every byte that is not UTF-8 escaped, all else unchanged.
-/// What is printable already stays as it is.
+/// Text that is printable already stays as it is.
 inline std::string printable(std::string_view text) {
   std::string result;
   while (!text.empty()) result += take_printable(&text);

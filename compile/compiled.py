@@ -1,4 +1,4 @@
-"""What every language's compiler hands back, and the facts that are read from its PTX."""
+"""The output of every language's compiler, and the facts that are read from its PTX."""
 
 import re
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ class LanguageError(Exception):
 
 @dataclass(frozen=True)
 class Family:
-    """What its kernels have in common: kernels/<name>/ptx_kernel.hpp is the other side of it."""
+    """Common facts of a family's kernels; kernels/<name>/ptx_kernel.hpp is the C++ side."""
 
     name: str
     variants: tuple[str, ...]
@@ -145,7 +145,7 @@ class Ptx:
 
 
 def variant_facts(kernel: KernelFile, variant: str, ptx: Ptx) -> dict[str, Any]:
-    """What the loader must know of a variant. Raises LanguageError on what must not be run."""
+    """The facts that the loader needs. Raises LanguageError on a variant that must not be run."""
     where = f"{kernel.source_file} ({variant})"
     entry, threads, wanted = ptx.entry, kernel.facts["threads"], kernel.family.parameters
     if ptx.threads != threads:

@@ -1,1 +1,1 @@
-"""What is claimed, and what is run to decide it: a folder for each experiment."""
+"""The experiments, each in a folder: its claims, and the measurements that decide them."""

@@ -56,13 +56,13 @@ def given(name: str) -> str:
 
 
 def steps(experiment: Experiment) -> list[Step]:
-    """Those that this machine can run."""
+    """The steps that this machine can run."""
     measured = experiment.passes.values() if given("MEASURE") else ()
     return [*experiment.checks, *(step for step in measured if not step.torch or TORCH.exists())]
 
 
 def programs(args: argparse.Namespace) -> int:
-    """What has to be built."""
+    """Prints the programs that have to be built."""
     found = steps(declared.experiment(args.name))
     if given("MEASURE") or not given("DRY_RUN"):
         print(*sorted({step.program for step in found} - {""}))
@@ -257,7 +257,7 @@ def words(step: Step, peers: Sequence[str]) -> list[str]:
 
 
 def names_of(peers: Sequence[str]) -> list[str]:
-    """What the programs call them: a library that is given no name has one of its version."""
+    """The programs' names of peers: a library without a name gets one of its version."""
     heads = [peer.partition("/")[0] for peer in peers[1::2]]
     return [head.partition("=")[0] if "=" in head else "bitsandbytes*" for head in heads]
 

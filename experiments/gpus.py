@@ -71,7 +71,7 @@ def device_files(gpus: Sequence[str]) -> list[Path]:
 
 
 def minor_number(bus: str) -> str:
-    """Of a GPU's device file; empty where the driver does not say."""
+    """The number of a GPU's device file; empty where the driver does not say."""
     try:
         text = (DRIVER / system_bus(bus) / "information").read_text(encoding="utf-8")
     except OSError:
@@ -86,7 +86,7 @@ def on_each(gpus: Sequence[str], work: Callable[[str], None]) -> None:
 
     def pinned(gpu: str) -> None:
         with contextlib.suppress(OSError):  # the system may have taken one away since
-            # Of this thread, and of the processes that it starts.
+            # CPUs of this thread, and of the processes that it starts.
             os.sched_setaffinity(0, cpus.get(gpu) or os.sched_getaffinity(0))
         work(gpu)
 
@@ -95,12 +95,12 @@ def on_each(gpus: Sequence[str], work: Callable[[str], None]) -> None:
 
 
 def environment(gpu: str) -> dict[str, str]:
-    """Of a process that measures on it; scripts/beside has set the order of numbers."""
+    """The environment of a process that measures on it; scripts/beside has set the order."""
     return os.environ | {"CUDA_VISIBLE_DEVICES": gpu}
 
 
 def asked(field: str, *where: str) -> list[str]:
-    """What the driver's own program says, one line for each GPU; nothing where it says nothing."""
+    """nvidia-smi's output, one line for each GPU; nothing where it fails."""
     command = ["nvidia-smi", *where, f"--query-gpu={field}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20)
@@ -115,7 +115,7 @@ def gpu_name(number: str) -> str:
 
 
 def free_bytes(number: str) -> int | None:
-    """Of the GPU's memory; None where the driver does not say."""
+    """Free memory of the GPU; None where the driver does not say."""
     mebibytes = "".join(asked("memory.free", f"--id={number}")[:1])
     return int(mebibytes) << 20 if mebibytes.isdecimal() else None
 

@@ -117,7 +117,7 @@ def part_of(results: Results, problems: set[str]) -> Content:
 
 
 def said(results: Results) -> tuple[Any, ...]:
-    """What files have in common that become one."""
+    """Facts that all files have in common when they become one."""
     origin, gpu = results.provenance, results.provenance["gpu"]
     same = [Sources.of(origin), origin["build"], origin["instrument"]]
     return (*same, gpu and gpu["driver"], origin["clocks"] and origin["clocks"]["policy"])

@@ -1,4 +1,4 @@
-// What launches ask of the current device.
+// Attributes of the current device that launches need.
 #pragma once
 
 #include <cuda_runtime_api.h>

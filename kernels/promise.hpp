@@ -1,4 +1,4 @@
-// What a kernel of any family promises about its output.
+// The promise of a kernel of any family about its output.
 #pragma once
 
 #include <string>

@@ -15,7 +15,7 @@
 
 namespace reprolab {
 
-/// What is used of the driver, loaded on demand. Source: CUDA Driver API, modules and execution.
+/// The functions of the driver, loaded on demand. Source: CUDA Driver API, modules and execution.
 struct ModuleDriver {
   decltype(&cuModuleLoadDataEx) load = nullptr;
   decltype(&cuModuleGetFunction) function = nullptr;
@@ -29,7 +29,7 @@ struct ModuleDriver {
 /// A PTX file and the kernel in it.
 struct PtxVariant {
   std::string file, entry;
-  unsigned shared_bytes = 0;  ///< Of dynamic shared memory.
+  unsigned shared_bytes = 0;  ///< Dynamic shared memory.
   int null_pointers = 0;      ///< Parameters after the family's own, which take null.
 };
 

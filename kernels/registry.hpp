@@ -34,7 +34,7 @@ struct BitExact {};
 /// The output differs from the reference's in a known way.
 template <class Problem>
 struct DeclaredDeviation {
-  std::string text;  ///< What differs, and why, in one sentence.
+  std::string text;  ///< The difference and its reason, in one sentence.
 
   /// Writes to elements [begin, end) of `host.output` exactly the bits that the kernel is declared
   /// to produce (all pointers of `host` are host memory). Elements that it does not write are those
@@ -45,7 +45,7 @@ struct DeclaredDeviation {
 /// Every element lies in the interval that the family's reference proves for it, and is the same in
 /// every run: of families whose kernels may round in an order of their own.
 struct WithinBound {
-  std::string text;  ///< What the kernel rounds, and in which order, in one sentence.
+  std::string text;  ///< The kernel's roundings and their order, in one sentence.
   /// By which of the family's readings of a problem the kernel computes, where there are several:
   /// its interval is that of the reading.
   std::string reading{};
@@ -53,7 +53,7 @@ struct WithinBound {
   bool independent_of_batch = false;
 };
 
-/// What a kernel promises about its output.
+/// The promise of a kernel about its output.
 template <class Problem>
 using Contract = std::variant<BitExact, DeclaredDeviation<Problem>, WithinBound>;
 
@@ -84,7 +84,7 @@ struct Kernel {
   /// Enqueues all of the work on the stream without waiting; returns cudaGetLastError().
   Launcher<Problem> launch;
   Origin origin{};
-  /// What holds the code that `launch` runs, on a GPU of that compute capability (90): paths of
+  /// Files with the code that `launch` runs, on a GPU of that compute capability (90): paths of
   /// this project's CUDA files (from its root), of PTX, and of libraries. Empty: `source_file`
   /// alone.
   std::function<std::vector<std::string>(int capability)> code_files{};
@@ -113,7 +113,7 @@ class Registry {
     return registry;
   }
 
-  /// Aborts on a second kernel of the same name, because their rows could not be told apart, and on
+  /// Aborts on a second kernel of the same name, because their rows could not be distinguished, and on
   /// one that cannot be asked or launched.
   void add(Kernel<Problem> kernel) {
     const std::string name = kernel.name;

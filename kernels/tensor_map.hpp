@@ -30,7 +30,7 @@ inline EncodeTensorMap tensor_map_encoder() {
   return function;
 }
 
-/// A row-major matrix, and the tiles of it that a copy takes. What lies past the matrix is zero.
+/// A row-major matrix, and the tiles of it that a copy takes. Elements past the matrix are zero.
 struct TiledMatrix {
   CUtensorMapDataType type;
   const void* first;  ///< Aligned to 16 bytes.

@@ -11,7 +11,7 @@ def run() -> int:
     import logging
     from pathlib import Path
 
-    # What matplotlib remarks on a home that is not writable is no concern of the user's.
+    # Hides matplotlib's remark on a home that is not writable.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with contextlib.chdir(Path(__file__).parent):  # it would read a matplotlibrc in the user's
         import matplotlib  # noqa: F401

@@ -59,7 +59,7 @@ class Measured:
 
     @property
     def outcome(self) -> Noted:
-        """What became of the row, in words, with the footnote that this needs."""
+        """The row's outcome in words, with the footnote that this needs."""
         r = self.record
         return Noted(r.outcome, outcome_notes(self.results, r), text=outcome_words(r))
 
@@ -147,7 +147,7 @@ def measure(results: Results, problem: str, baseline: str = "") -> Rows:
 def rows_by(
     results: Results, key: Callable[[dict[str, Any]], Any], baseline: str = ""
 ) -> dict[Any, Rows]:
-    """Every row of a file, by what tells its problems apart; InputError where that does not."""
+    """Every row of a file, by a key of its problems; InputError where two have the same."""
     found: dict[Any, Rows] = {}
     for p in results.problems():
         if key(p) in found:
@@ -228,7 +228,7 @@ def estimate_values(name: str, found: Estimate | None) -> Values:
 
 
 def values_of(m: Measured) -> Values:
-    """What became of a row, its times, and what they come to."""
+    """A row's outcome, its times, and the values computed from them."""
     r, outcome = m.record, m.outcome
     if r is m.ceiling and r.summary:
         outcome = replace(outcome, text="fastest ceiling")
@@ -255,7 +255,7 @@ def other_metrics(results: Results) -> list[tuple[str, str]]:
 
 
 def other_values(r: Record, metrics: Sequence[tuple[str, str]]) -> Values:
-    """Of a row that nothing verified there are none."""
+    """Values of other metrics; none for a row that nothing verified."""
     found: Values = {}
     for name, unit in metrics:
         m = r.metric(name) if r.is_verified or r.is_ceiling else None

@@ -1,5 +1,5 @@
-"""What decided each claim, cell by cell: the page behind the ledger's names; and every number that
-a source publishes, beside ours.
+"""The evidence for each claim, cell by cell: the page that the ledger links to; and every number
+that a source publishes, beside ours.
 """
 
 import os

@@ -19,7 +19,7 @@ WITH_BLOCKS = [Path("README.md"), Path("docs/upstream.md")]
 
 
 def late(name: str, function: str = "run") -> Callable[[argparse.Namespace], int]:
-    """Of a command that alone needs a library: that is imported when the command is run."""
+    """A command that alone needs a library, which is imported when the command is run."""
     return lambda args: getattr(import_module(f"plots.{name}"), function)(args)
 
 

@@ -140,7 +140,7 @@ def is_are(count: int) -> str:
 
 
 def tables_of(found: Comparison) -> list[Table]:
-    """Of the kernels, and of the rows."""
+    """The tables of kernels and of rows."""
     file = comparison.RUN_TO_RUN
     spread = f"{comparison.recorded()['source']} ({file.relative_to(ROOT)})"
     bounds = f"Threshold: {found.threshold:g} %. From run to run: {spread}."
@@ -285,7 +285,7 @@ def scale_ratios(axes: Axes, found: Comparison) -> None:
 
 
 def lines_of(found: Comparison, is_bound: bool, allowed: Sequence[str]) -> list[str]:
-    """What the terminal says: the verdict and the counts, the largest differences, why rows are
+    """The text for the terminal: the verdict and the counts, the largest differences, why rows are
     undecided, and where the times come from.
     """
     lines = [first_line(found, is_bound, allowed), *one_sided(found)]

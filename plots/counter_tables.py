@@ -269,7 +269,7 @@ PREFIX = "sass_"
 
 
 def facts_table(results: Results) -> Table:
-    """What the compiler made of each kernel, by architecture; the CSV has every fact."""
+    """The compiled code of each kernel, by architecture; the CSV has every fact."""
     columns = [KERNEL, Column("instr.", "instructions"), Column("in all", "instructions_in_all")]
     columns += [Column("index", "index"), Column("look-ups", "look_ups")]
     columns += [Column("registers", "registers"), Column("code bytes", "code_bytes", wrap=1)]

@@ -69,7 +69,7 @@ def counts_of(results: Results, record: Record, launched: Record | None) -> Coun
 def following(
     results: Results, record: Record, measured: Counts, launched: Record | None
 ) -> Iterator[Value]:
-    """What is calculated from several counters: `derived_notes` has the formulas."""
+    """Values calculated from several counters: `derived_notes` has the formulas."""
     element, n = results.family.element, record.problem.get("n")
     sms = (results.provenance["gpu"] or {}).get("multiprocessors", 0)
     per = Counter("instructions_per_element", "instructions", f"instructions per {element}", "")
@@ -145,7 +145,7 @@ LAUNCH_FACTS = (
 
 
 def launch_facts(launched: Record | None) -> Iterator[Value]:
-    """What CUPTI saw of the launch; of several kernels in one call, one text."""
+    """CUPTI's record of the launch; one text for several kernels in one call."""
     sizes = {"threads_per_block": "block", "blocks": "grid"}
     for name, title, unit in LAUNCH_FACTS:
         counter = Counter(name, LAUNCH, title, unit)

@@ -1,5 +1,5 @@
-"""What there is to see of an experiment that does not say so itself: a table of each pass, and a
-figure of each that has times.
+"""The view of an experiment without views of its own: a table of each pass, and a figure of each
+pass that has times.
 """
 
 from functools import partial
@@ -66,7 +66,7 @@ def brief(passes: list[str], run: Any) -> list[Measured]:
 
 
 def baseline(results: Results) -> str:
-    """Of the one family that the pass is of, where it was measured; else ''."""
+    """The baseline of the pass's one family, where it was measured; else ''."""
     name = results.family.baseline if len(by_family(results)) == 1 else ""
     return name if any(r.kernel == name for r in results.records) else ""
 

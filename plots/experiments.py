@@ -76,7 +76,7 @@ class Run:
 
 
 def experiment(name: str) -> Any:
-    """What there is to see of it."""
+    """The experiment's tables, figures and sentences."""
     view = default_view.of(declared.experiment(name))
     if views := declared.module(name, "views"):
         view |= vars(importlib.import_module(views))

@@ -90,9 +90,9 @@ mojo_warp_per_block column_walk_plain_reads column_walk_six_blocks tiled tma_swi
 tma_batched_as_published mojo_tma_batched mojo_tma_batched_as_published mojo_tma_naive
 mojo_tma_swizzle
 """.split()
-# Of a kernel in Mojo: the look of the one in CUDA that it is beside, but for the marker.
+# A kernel in Mojo looks like its counterpart in CUDA, except for the marker.
 MOJO, MOJO_MARKER, BESIDE = "mojo_", "8", {"mojo_tiled_2d": "tiled_packed"}
-# What a panel shows at most, and whose kernels come first where there are more: those of users,
+# Most series in a panel. Where there are more, kernels are taken in this order: those of users,
 # then ours, the baseline, the sources' and the libraries'.
 MOST_SERIES = 6
 FIRST = """
@@ -103,7 +103,7 @@ OTHER_COLOURS, OTHER_MARKERS = (SKY, AMBER, BROWN, WINE, INDIGO, OLIVE), "vPXd<>
 PUBLISHED = {"color": BLACK, "markerfacecolor": "none", "markersize": 10}
 PUBLISHED_MARKERS = "*P"
 
-DEVIATES = " \u2020"  # behind a kernel's name; tables mark the best rows with *
+DEVIATES = " \u2020"  # after a kernel's name; tables mark the best rows with *
 DEVIATES_NOTE = "\u2020: its output deviates as declared; left out of rankings."
 # Inches: the width of one column of a paper and of two side by side, and the height of its page
 # without margins.
@@ -241,7 +241,7 @@ def write_caption(figure: Figure, paragraphs: Sequence[str], heading: str = "") 
 
 
 def take_caption(figure: Figure) -> str:
-    """What `write_caption` wrote, for a document's own captions; the figure is without it then."""
+    """The text of `write_caption`, for a document's own captions; the figure is without it then."""
     found = [text for text in figure.texts if text.get_gid() in ("banner", "caption")]
     said = [" ".join(text.get_text().split()) for text in reversed(found)]
     for text in found:
@@ -254,8 +254,8 @@ def take_caption(figure: Figure) -> str:
 
 
 def share_label(panels: Sequence[Axes]) -> None:
-    """What all panels have as the label below them stands once: in the middle of those that are
-    side by side, and below the last of those one below another.
+    """Places the label that all panels share once: in the middle of panels side by side, and below
+    the last of panels one below another.
     """
     labels = {axes.get_xlabel() for axes in panels}
     if len(panels) < 2 or len(labels) > 1:

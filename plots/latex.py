@@ -18,8 +18,8 @@ LATEX |= {"\u2018": r"\textquoteleft{}", "\u2019": r"\textquoteright{}"}
 LATEX |= {"\u201c": r"\textquotedblleft{}", "\u201d": r"\textquotedblright{}"}
 LATEX |= {"\u2020": r"\textdagger{}", "\u2022": r"\textbullet{}", "\u2212": "$-$"}
 LATEX |= {"\u00d7": r"$\times$", "\u2264": r"$\leq$", "\u2265": r"$\geq$", "\u2248": r"$\approx$"}
-LATEX |= {c: f"{{{c}}}" for c in "[]*"}  # behind \\ at the end of a row, they would be its options
-BREAKS = re.compile("([_/]|(?<=[a-z])-)")  # behind which LaTeX breaks a word
+LATEX |= {c: f"{{{c}}}" for c in "[]*"}  # after \\ at the end of a row, they would be its options
+BREAKS = re.compile("([_/]|(?<=[a-z])-)")  # after which LaTeX breaks a word
 LATIN_1 = 255  # beyond it, few characters are known to every LaTeX
 NUMBER = re.compile(r"([+\-\u2212]?)(\d+)(?:\.(\d+))?")
 MINUS = re.compile(r"(?<![\w.)-])-(?=\d)")
@@ -77,7 +77,7 @@ def latex_layout(table: Table, rows: list[list[str]]) -> tuple[str, list[float]]
 
 
 def latex_words(text: str, code: bool = False) -> str:
-    """A cell's or heading's text: names in it may be broken behind underscores and slashes."""
+    """A cell's or heading's text: names in it may be broken after underscores and slashes."""
     return re.sub(r"(\\_|/)", r"\1\\allowbreak{}", latex_escape(text if code else typeset(text)))
 
 

@@ -1,4 +1,4 @@
-"""What separates two neighbours: under a table of times, the counters that differ most."""
+"""The counters that differ most between two neighbours, under a table of times."""
 
 from collections.abc import Container
 from pathlib import Path
@@ -19,7 +19,7 @@ FLOOR_PERCENT = 1
 # Counts that are weighed against the baseline's warp instructions: each costs about an issue slot.
 LIKE_INSTRUCTIONS = ("instructions", "branches", "conflicts", "wavefronts", "requests")
 RATE_FLOORS = {"%": 5.0, "threads": 1.0, "warps": 5.0}  # where a unit has no total to weigh against
-# What is long because the kernel is slow, and what says again what another counter says.
+# Counters that are high because the kernel is slow, and those that repeat another.
 CONSEQUENCES = ("cycles", "stalls", "DRAM")  # groups; of DRAM its two counts of bytes stay
 KEPT = ("dram_bytes_read", "dram_bytes_written")
 AGAIN = (

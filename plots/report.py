@@ -36,7 +36,7 @@ WIDTHS = {"wide": 2, "narrow": 1}  # columns of a paper, by the class of what a 
 
 @dataclass
 class Report:
-    """What is collected while a page is made: the places that links lead to, and the styles."""
+    """Collected while a page is made: the places that links lead to, and the styles."""
 
     found: list[Machine]
     ids: dict[Path, str]
@@ -46,7 +46,7 @@ class Report:
 def run(args: argparse.Namespace) -> int:
     say(f"reading the result files of {', '.join(map(str, args.results))}")
     measured = (evidence for evidence in machines(args.results) if evidence.newest)
-    # The folder of an own GPU is only for links: two are told apart by it.
+    # The folder of an own GPU is only for links: it distinguishes two.
     folders = (args.results[0] / f"gpu{i}" for i in itertools.count(1))
     found = [machine_of(evidence, evidence.folder or next(folders)) for evidence in measured]
     found = [machine for machine in found if machine.runs]
@@ -115,7 +115,7 @@ def places(made: Report, machine: Machine) -> Iterator[tuple[Path, str]]:
 def part(
     made: Report, machine: Machine, names: list[str], files: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """What the template shows of one machine; its ids begin with `name`."""
+    """The template's values for one machine; its ids begin with `name`."""
     name, newest, links = gpu_id(made, machine), machine.evidence.newest, links_of(made, machine)
     table = ledger.machine_table(machine.evidence, "claims", "claims.md", machine.folder)
     numbers = claim_details.numbers_table("numbers", machine.decisions)

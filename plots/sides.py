@@ -53,8 +53,8 @@ class Side:
 
 
 def load_side(given: str) -> Side:
-    """Of a result file, a folder of them, an archive of such a folder, or REV:PATH: a file or
-    folder in a commit.
+    """A side from a result file, a folder of them, an archive of such a folder, or REV:PATH: a file
+    or folder in a commit.
     """
     revision, colon, path = given.partition(":")
     if given.endswith(ARCHIVE) and Path(given).is_file():

@@ -51,7 +51,7 @@ def counter_tables(results: Results, title: str) -> list[Table]:
 
 
 def asked_for(results: Results) -> list[str]:
-    """What the program's --metrics named, and else what data/counters.json does not have."""
+    """Counters that the program's --metrics named, and those that data/counters.json lacks."""
     named = results.provenance.get("metrics", [])
     found = {name for record in results.records for name in record.metrics}
     others = sorted(found - known().keys())

@@ -9,7 +9,7 @@ from plots import figures as draw
 from plots.sentences import counted_in
 from records.tables import rounded
 
-TIMES = "x"  # the unit of ratios, which are told from 1
+TIMES = "x"  # the unit of ratios, which are compared with 1
 AXES = {TIMES: "times as fast", "%": "percent"}
 ROW_INCHES = 0.3
 

@@ -73,7 +73,7 @@ def references(element: Element) -> list[str]:
 def attributes(
     element: Element, prefix: str, used: set[str], sheet: Sheet
 ) -> list[tuple[str, str]]:
-    """Those that are drawn: ids that nothing names are left out, as several may be equal."""
+    """Attributes to draw: ids that nothing names are left out, as several may be equal."""
     found = []
     for name, value in [(local(name), value) for name, value in element.items()]:
         if name == "id":

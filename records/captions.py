@@ -1,4 +1,4 @@
-"""What stands beside every table and figure: machine, clocks, provenance, warnings."""
+"""Captions of every table and figure: machine, clocks, provenance, warnings."""
 
 import shlex
 from collections.abc import Iterable, Sequence

@@ -69,7 +69,7 @@ def complain(message: str, status: int = USAGE) -> int:
 
 
 def discard(stream: TextIO) -> None:
-    """What could not be written is not tried again, and complained of, when Python ends."""
+    """Output that could not be written is not tried again, with an error, when Python ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

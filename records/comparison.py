@@ -334,7 +334,7 @@ def pooled(pairs: Sequence[Pair], spread: Spread, shared: Shared) -> LogMean:
 def parts_of(
     weighted: Sequence[tuple[Time, float]], spread: Spread, shared: Shared
 ) -> Iterator[tuple[float, float]]:
-    """Of the variance of these times' weighted mean."""
+    """Parts of the variance of these times' weighted mean, each with its degrees of freedom."""
     weights: dict[int, float] = {}
     for time, weight in weighted:  # one copy may be that of several rows
         weights[id(time)] = weights.get(id(time), 0.0) + weight

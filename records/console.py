@@ -41,12 +41,12 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def unbroken(text: str, code: bool) -> list[str]:
-    """What stays on one line where that is possible: words, or the parts of a kernel's name."""
+    """Pieces that stay on one line where possible: words, or the parts of a kernel's name."""
     return re.findall(r"[^ _]*[ _]|[^ _]+", text) if code else text.split(" ")
 
 
 def wrap_name(text: str, width: int) -> list[str]:
-    """A kernel's name, broken behind its underscores where that is needed."""
+    """A kernel's name, broken after its underscores where that is needed."""
     lines = [""]
     for part in unbroken(text, code=True):
         if lines[-1] and len((lines[-1] + part).rstrip()) > width:

@@ -1,4 +1,4 @@
-"""What experiments/<name>/experiment.toml says, by the fields of data/experiment.schema.json."""
+"""Reads experiments/<name>/experiment.toml, by the fields of data/experiment.schema.json."""
 
 import re
 import tomllib
@@ -41,7 +41,7 @@ class Experiment:
     passes: dict[str, Step]
 
     def passes_in(self, folder: Path, known: Collection[Path] = ()) -> dict[str, Step]:
-        """Those that a run's folder has to have, and those that it need not but does, or will."""
+        """Passes that a run's folder must have, and those under torch where their file is there."""
         files = ((n, s, folder / f"{n}.json") for n, s in self.passes.items())
         return {n: s for n, s, file in files if not s.torch or file in known or file.exists()}
 
@@ -52,7 +52,7 @@ def names() -> list[str]:
 
 
 def module(name: str, part: str) -> str:
-    """Of the experiment's folder: `part` is rules or views; '' where it has none."""
+    """A module of the experiment's folder: `part` is rules or views; '' where it has none."""
     found = FOLDER / name / part
     there = found.with_suffix(".py").is_file() or (found / "__init__.py").is_file()
     return f"experiments.{name}.{part}" if there else ""

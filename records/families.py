@@ -27,7 +27,7 @@ CUDA = "cuda"
 
 @dataclass(frozen=True)
 class Kernel:
-    """One that nobody describes has a name alone."""
+    """Unknown kernels have only a name."""
 
     name: str
     language: str = ""
@@ -57,7 +57,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Family:
-    """One that nobody describes has a name alone."""
+    """Unknown families have only a name."""
 
     name: str
     element: str = "element"
@@ -110,7 +110,7 @@ def in_cuda(kernel: str) -> str:
 
 
 def ask(programs: Path) -> dict[str, Any]:
-    """What the programs say of kernels/, and what was said before of kernels in other languages
+    """The programs' descriptions of kernels/, and older descriptions of kernels in other languages
     that are not compiled here.
     """
     families: dict[str, dict[str, Any]] = {}

@@ -10,7 +10,7 @@ from records.results import SCHEMA, Results, load, parse
 
 
 def age(results: Results) -> tuple[str, str]:
-    """For sorting, oldest first; the name tells two files of one second apart."""
+    """For sorting, oldest first; the name orders two files of one second."""
     return results.provenance["started"], str(results.file)
 
 
@@ -58,7 +58,7 @@ def result_file(file: Path) -> Results | None:
 
 
 def json_files(folder: Path) -> Iterator[Path]:
-    """Below the folder, behind links too; InputError where one cannot be read."""
+    """Below the folder, following links; InputError where one cannot be read."""
 
     def fail(error: OSError) -> None:
         raise InputError(f"{error.filename}: cannot be read: {error.strerror}")

@@ -27,7 +27,7 @@ def _end(number: int, _: FrameType | None) -> None:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """A signal that comes in this block ends the process behind it."""
+    """A signal that comes in this block ends the process after it."""
     global _held
     _held = True
     try:

@@ -37,8 +37,8 @@ def read_json(file: Path) -> Any:
 
 
 def read_text(file: Path) -> str:
-    """The text of a regular file: a pipe would be waited for. One that is larger than the machine's
-    memory is not begun: the system would end the process.
+    """The text of a regular file: a pipe would be waited for. A file larger than the machine's
+    memory is not read: the system would end the process.
     """
     try:
         found = file.stat()
@@ -98,7 +98,7 @@ SCHEMA_ERRORS = (
 class Schema:
     """One JSON Schema file in data/; it is read when the first file is held against it.
 
-    `unique`: by the name of a list of objects, the field that tells them apart.
+    `unique`: by the name of a list of objects, the field that identifies them.
     """
 
     def __init__(self, name: str, unique: Mapping[str, str] = MappingProxyType({})):
@@ -132,7 +132,7 @@ class Schema:
 
     @property
     def version(self) -> str | None:
-        """What its files name as their schema; None where they name none."""
+        """The schema that its files name; None where they name none."""
         return self.definition.get("properties", {}).get("schema", {}).get("const")
 
     def read(self, file: Path) -> Any:
@@ -167,7 +167,7 @@ OF_SCHEMAS = Schema("schema.schema.json")
 
 
 def explain(error: fastjsonschema.JsonSchemaValueException) -> str:
-    """What is wrong, without the place; the validator's own words where they are plain."""
+    """The error without the place; the validator's own words where they are plain."""
     value, allowed = error.value, error.rule_definition
     if error.rule == "required":
         return f"lacks {', '.join(repr(name) for name in allowed if name not in value)}"

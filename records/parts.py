@@ -83,7 +83,7 @@ def command_of(commands: Sequence[list[str]]) -> list[str]:
 
 
 def join_clocks(found: Sequence[Content]) -> Content:
-    """What the sensors said in several processes. Of the middle, each knows but its own."""
+    """Joins the sensors' ranges of several processes, without the median of all, which none has."""
     joined = dict(found[0])
     if len(found) == 1:
         return joined

@@ -11,7 +11,7 @@ LONGEST = 160  # of the line on a terminal
 
 
 class Line:
-    """On a terminal it is gone behind a `with` block. `expected_s`: how long all of it takes, in
+    """On a terminal it is cleared when the `with` block exits. `expected_s`: how long all of it takes, in
     seconds, as far as is known before it begins.
     """
 

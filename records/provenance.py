@@ -1,4 +1,4 @@
-"""What every result file that Python writes says of its origin; the programs say the same."""
+"""The provenance in result files that Python writes, with the fields that the programs write."""
 
 import os
 import platform

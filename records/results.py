@@ -26,7 +26,7 @@ COPY = "copy"  # the ceiling's name: cudaMemcpy, device to device
 
 @dataclass(frozen=True)
 class Metric:
-    """What was measured of a row; without samples, `missing` says why there are none."""
+    """A measured metric of a row; without samples, `missing` says why there are none."""
 
     name: str
     unit: str
@@ -40,7 +40,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Code:
-    """What a row's kernel is made of: the digest of each file's code for one architecture."""
+    """The code of a row's kernel: the digest of each file's code for one architecture."""
 
     target: str  # sm_90
     sha256: dict[str, str]
@@ -110,7 +110,7 @@ class Record:
 
     @cached_property
     def summary(self) -> Summary | None:
-        """Of the times in us."""
+        """Summary of the times in us."""
         return self.shown(KERNEL_TIME)
 
     @property
@@ -134,7 +134,7 @@ class Record:
 
     @property
     def bytes_per_cycle(self) -> float | None:
-        """What all SMs together move in one cycle of their clock while the samples ran; None where
+        """Bytes that all SMs together move in one cycle of their clock while sampled; None where
         either is not known.
         """
         if self.bandwidth is None or self.sm_mhz is None:
@@ -255,7 +255,7 @@ def parse(file: Path, root: dict[str, Any]) -> Results:
 
 
 def wrongs(root: dict[str, Any], families: dict[str, Family]) -> Iterator[tuple[str, str]]:
-    """What a schema cannot say: each field that is wrong, and how."""
+    """Errors that a schema cannot find: each field that is wrong, and how."""
     started, instrument = (root["provenance"][name] for name in ("started", "instrument"))
     try:
         datetime.strptime(started, "%Y-%m-%dT%H:%M:%SZ")  # decides which of two runs is the newer
@@ -283,7 +283,7 @@ def wrongs(root: dict[str, Any], families: dict[str, Family]) -> Iterator[tuple[
 
 
 def wrong_metrics(record: dict[str, Any], instrument: str) -> Iterator[str]:
-    """What the instrument cannot have measured, or not in that unit; and what is not of one row."""
+    """Metrics that the instrument cannot have measured, or not in that unit, or not of one row."""
     names = [metric["name"] for metric in record["metrics"]]
     for metric in record["metrics"]:
         name, unit = metric["name"], metric["unit"]

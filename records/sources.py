@@ -41,8 +41,8 @@ class Sources(NamedTuple):
         return cls(provenance["commit"], provenance["dirty"], sha256)
 
     def is_same(self, now: Sources) -> bool:
-        """Whether rows of these sources need not be measured again. Of sources that are not their
-        commit's, nothing is kept.
+        """Whether rows of these sources need not be measured again. Rows of changed sources
+        are not kept.
         """
         is_known = self.sha256 in ("", now.sha256)
         return self.commit == now.commit and is_known and not (self.dirty or now.dirty)
@@ -83,7 +83,7 @@ def compiled_digest(listing: Listing) -> str:
 
 @cache
 def of_commit(commit: str) -> str | None:
-    """The digest of a commit's own sources, by its tree alone: git's index may be told to overlook
+    """The digest of a commit's own sources, by its tree alone: git's index may ignore
     changes. None where the commit is not known here.
     """
     listed = git("show", f"{commit}:{LIST}")
@@ -146,7 +146,7 @@ def content_id(file: Path) -> str:
 
 
 def git(*arguments: str, say_why: bool = False) -> str:
-    """What git prints; empty where it fails, which in a checkout can be said on stderr."""
+    """git's output; empty where it fails, which in a checkout can be said on stderr."""
     command = ["git", "--no-replace-objects", *arguments]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, **AS_PATHS)

@@ -164,7 +164,7 @@ def pool(found: Sequence[Estimate]) -> Estimate:
 
 
 def share_percent(part: Sequence[float], rest: Sequence[float]) -> Summary:
-    """What `part` is of both together, sample by sample, in percent."""
+    """The share of `part` in the sum of both, sample by sample, in percent."""
     return summarize([100 * p / (p + r) for p, r in zip(part, rest, strict=True)])
 
 

@@ -44,8 +44,7 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """What is shown of each row: the value that it has by the name `of`, through `show`. None is
-    shown as '-'.
+    """A column shows the value of each row by the name `of`, through `show`. None is shown as '-'.
 
     `align` is l or r; `wrap` lets the terminal break cells that are longer; `code` is a kernel. A
     `detail` is shown in Markdown alone: terminals and printed pages are too narrow for it.

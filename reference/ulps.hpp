@@ -20,8 +20,8 @@ constexpr std::uint32_t distance_in_ulps(Bits a, Bits b, Bits infinity) {
   return from < to ? to - from : from - to;
 }
 
-/// The same where only the width of the type is known. Of 2 bytes, fp16 has the smaller infinity
-/// and decides: a bf16 from 2.7e36 on counts as a NaN.
+/// The same where only the width of the type is known. Among 2-byte types, fp16 has the smaller
+/// infinity and decides: a bf16 from 2.7e36 on counts as a NaN.
 constexpr std::uint32_t distance_in_ulps(std::uint16_t a, std::uint16_t b) {
   return distance_in_ulps<std::uint16_t>(a, b, 0x7c00);
 }

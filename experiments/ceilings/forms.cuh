@@ -90,7 +90,7 @@ struct Shapes {
   }
 };
 
-/// Of so many threads, each number of elements.
+/// Shapes with so many threads and each number of elements.
 template <int Threads>
 using OfThreads =
     Shapes<Shape<Threads, 1>, Shape<Threads, 2>, Shape<Threads, 4>, Shape<Threads, 8>>;

@@ -13,7 +13,7 @@ using profiling::ceilings::Traffic;
 /// As many bytes are read as written: the output is the input.
 struct Copy : Traffic {
   static constexpr const char* family = "copy";
-  static constexpr const char* ceiling = "copy_kernel";  ///< Of harness/ceilings.hpp.
+  static constexpr const char* ceiling = "copy_kernel";  ///< The ceiling in harness/ceilings.hpp.
   static constexpr const char* moves = "Copies: as much read as written";
   static constexpr std::uint64_t read_of(std::uint64_t write_bytes) { return write_bytes; }
 };

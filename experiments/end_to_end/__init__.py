@@ -6,7 +6,7 @@ alone.
 
 import logging
 
-# Before it is imported: what it remarks on is no concern of the user's.
+# Before it is imported: its remarks are not for the user.
 logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 
 SEED = 1  # of all that is drawn: prompts, weights, the order of rows

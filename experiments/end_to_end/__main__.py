@@ -95,7 +95,7 @@ def measure(args: argparse.Namespace) -> int:
 
 
 def measure_cells(todo: Sequence[Job], gpus: Sequence[str], output: Path) -> tuple[list[str], int]:
-    """What went wrong beside the rows, and the exit status for that."""
+    """Errors beside the rows, and the exit status for them."""
     python = PYTHON.read_text().strip() if PYTHON.exists() else ""
     if not python:
         raise InputError(f"{PYTHON}: is missing; run make reproduce-table1, which makes it")
@@ -128,7 +128,7 @@ def check(choices: Choices) -> None:
 
 
 def describe(every: Sequence[Cell], todo: Sequence[Cell], gpus: int) -> str:
-    """What will be run; the memory of the cell that needs most."""
+    """The plan of the run; memory is that of the cell that needs most."""
     first, choices = every[0], every[0].choices
     rows = ", ".join(row.kernel for row in choices.rows)
     minutes = round(plan.total_seconds(todo, gpus) / 60) or 1
@@ -155,7 +155,7 @@ def too_large(todo: Sequence[Cell], free: int) -> str:
 
 
 def installed() -> str:
-    """What the Python that has torch has beside it; empty where there is none."""
+    """Versions of packages in the Python that has torch; empty where there is none."""
     code = "from experiments.end_to_end import partial_results as p; print(p.made_with())"
     python = PYTHON.read_text().strip() if PYTHON.exists() else ""
     if not python:

@@ -20,7 +20,7 @@ LINEAR = nn.Linear
 
 
 def quiet() -> None:
-    """What the libraries remark on is no concern of the user's; what they refuse still is."""
+    """Hides the libraries' remarks; their errors still reach the user."""
     warnings.simplefilter("ignore")
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
@@ -122,7 +122,7 @@ def layers(model: nn.Module) -> list[nn.Module]:
 
 
 def facts(model: nn.Module, name: str) -> dict[str, Any]:
-    """What a result file says of the model; bytes as they are in memory."""
+    """The model in a result file; bytes as they are in memory."""
     found = layers(model)
     states = [layer.weight.quant_state for layer in found]
     weights = sum(state.shape.numel() for state in states)

@@ -43,7 +43,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Generated:
-    """What one generation gave, and how long it and one decoding step of it took."""
+    """The tokens of one generation, and the times of it and of one decoding step."""
 
     tokens: list[list[int]]
     wall_us: float
@@ -80,7 +80,7 @@ class Steps(transformers.StoppingCriteria):
 
 
 class Mode:
-    """What both have. `is_captured`: its step is warm, and recorded without the prompt."""
+    """Base of both modes. `is_captured`: its step is warm, and recorded without the prompt."""
 
     name: str
     is_captured: bool
@@ -92,7 +92,7 @@ class Mode:
         """InputError where the row cannot be run in this mode."""
 
     def logits(self, row: Row, sequence: int, place: int, tokens: Sequence[int]) -> list[float]:
-        """Of these tokens, where the row chooses the one at that place of that sequence."""
+        """The logits of these tokens at that place of that sequence, by the row."""
         seen: list[torch.Tensor] = []
 
         def note(model: Any, given: Any, found: Any) -> None:
@@ -108,7 +108,7 @@ class Mode:
 
     @torch.no_grad()
     def learn(self, row: Row) -> Learned:
-        """What the products of each shape of layer launch when they run alone."""
+        """The launches of the products of each shape of layer, run alone."""
         every = build.layers(self.model)
         layers = {tuple(x.weight.quant_state.shape): x for x in every}
         sizes = [len(self.batch.ids)] + [self.batch.ids.numel()] * (not self.is_captured)

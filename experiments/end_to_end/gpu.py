@@ -48,7 +48,7 @@ class Sensors:
         return None
 
     def read(self) -> None:
-        """Keeps one reading of each sensor: right behind what ran, before the GPU is at rest."""
+        """Keeps one reading of each sensor: right after the work, before the GPU idles."""
         found = {
             "sm_mhz": self.ask("nvmlDeviceGetClockInfo", 1),  # NVML_CLOCK_SM
             "memory_mhz": self.ask("nvmlDeviceGetClockInfo", 2),  # NVML_CLOCK_MEM
@@ -112,7 +112,7 @@ class Gpu(measuring.Gpu):
         }
 
     def free_bytes(self) -> int:
-        """What other processes and this one's tensors leave."""
+        """Memory that other processes and this one's tensors leave."""
         free, _ = torch.cuda.mem_get_info(0)
         return free + torch.cuda.memory_reserved(0) - torch.cuda.memory_allocated(0)
 
@@ -124,7 +124,7 @@ class Gpu(measuring.Gpu):
         torch.cuda._sleep(1)
 
     def mark_name(self) -> str:
-        """What CUPTI calls a mark."""
+        """CUPTI's name of a mark."""
         if not self.own_mark:
             _, launches = self.records(self.mark)
             if not launches:
@@ -133,7 +133,7 @@ class Gpu(measuring.Gpu):
         return self.own_mark
 
     def records(self, run: Callable[[], Any]) -> tuple[Any, list[Launch]]:
-        """What `run` returns, and what it had the GPU do, as CUPTI recorded it."""
+        """The result of `run`, and its work on the GPU, as CUPTI recorded it."""
         self.synchronize()
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
             found = run()

@@ -2,7 +2,7 @@
 
 An eager generation waits for the host in every step, and a machine that others use is slow in
 spells: for seconds, by up to 1.7 times. A generation in such a spell says nothing of a kernel. The
-spell is known by what does not depend on the kernel: a fixed piece of work right before and behind
+spell is known by what does not depend on the kernel: a fixed piece of work right before and after
 the generation, and how often the system took the CPU away meanwhile.
 """
 
@@ -65,7 +65,7 @@ class Host:
             self.wait_s -= PAUSE_S
 
     def sample(self, take: Callable[[], Result], found: Disturbed) -> Result:
-        """What `take` returns, taken again while it was disturbed and that is allowed."""
+        """The result of `take`, taken again while the host was disturbed and repeats are left."""
         while True:
             self.wait()
             slow, before, started = self.is_slow(), preemptions(), time.perf_counter()

@@ -98,7 +98,7 @@ class Bench:
         return generate.batch_of(chosen, cell.choices.tokens, self.gpu.device)
 
     def wrong_weights(self, row: Row) -> tuple[str, int] | None:
-        """What is wrong, and how many weights, in one matrix of each kind that the model has."""
+        """The error, and the number of wrong weights, in one matrix of each kind in the model."""
         for weight, expected in self.kinds:
             state = weight.quant_state
             with row.in_place():
@@ -157,7 +157,7 @@ def origin(
 
 
 def serve(jobs: Iterable[Job], report: Report, gpu: Any, host: Host) -> None:
-    """Of each job it says last that it `ended`: empty, or what was wrong with what was given."""
+    """The last message on each job is `ended`: empty, or the error in the user's input."""
     bench = Bench(gpu, host)
     for job in jobs:
         started = time.time()

@@ -1,4 +1,4 @@
-"""What is to be run: the cells, the rows that are compared in each, and how long it takes."""
+"""The plan of a run: the cells, the rows that are compared in each, and how long it takes."""
 
 import re
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ RECORDING_S = 0.002  # of one layer in one pass under the profiler, with reading
 
 @dataclass(frozen=True)
 class Choices:
-    """What a user chose; `models`: built from their sizes, or one checkpoint."""
+    """The user's choices; `models`: built from their sizes, or one checkpoint."""
 
     models: tuple[str, ...]
     batches: tuple[int, ...]
@@ -45,7 +45,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Cell:
-    """What is measured at a time, all its rows interleaved; one result file."""
+    """A model at a batch, all its rows measured interleaved; one result file."""
 
     choices: Choices
     pass_name: str
@@ -120,7 +120,7 @@ class Job:
 
 
 def cell_name(model: str, pass_name: str, batch: int | str) -> str:
-    """What the name of its file begins with. `model`: its plain() name."""
+    """The prefix of its file's name. `model`: its plain() name."""
     return f"{model}.{pass_name}.batch{batch}"
 
 

@@ -1,4 +1,4 @@
-"""What is made of what ran: times from kernel records, and whether tokens are the baseline's."""
+"""Evaluates a generation: times from kernel records, and whether tokens are the baseline's."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Tokens = Sequence[Sequence[int]]  # one sequence per prompt
 
 @dataclass(frozen=True)
 class Launch:
-    """What CUPTI recorded of a kernel, a copy or a fill on the GPU."""
+    """CUPTI's record of a kernel, a copy or a fill on the GPU."""
 
     name: str
     start_ns: int
@@ -28,9 +28,9 @@ class Launch:
 
 @dataclass(frozen=True)
 class Learned:
-    """What a row's quantized products launch by themselves, by the names of the records, and how
-    many of them dequantize in one forward pass. None: it may multiply right from the codes, and
-    nothing says how many there are to be, nor which product is whose.
+    """The launches of a row's quantized products, by the names of the records, and how many of them
+    dequantize in one forward pass. None: it may multiply right from the codes, and the expected
+    number is unknown, as is which product belongs to which layer.
     """
 
     dequantize: frozenset[str]
@@ -52,7 +52,7 @@ def busy_ns(launches: Iterable[Launch]) -> int:
 
 
 def split(launches: Iterable[Launch], mark: str) -> list[list[Launch]]:
-    """What ran before each mark, in the order of the stream; what comes after the last is left."""
+    """Records before each mark, in the order of the stream; those after the last are dropped."""
     found: list[list[Launch]] = [[]]
     for x in sorted(launches, key=lambda x: x.start_ns):
         if x.name == mark:
@@ -63,7 +63,7 @@ def split(launches: Iterable[Launch], mark: str) -> list[list[Launch]]:
 
 
 def products(launches: Sequence[Launch], learned: Learned) -> list[Launch]:
-    """The records right behind a dequantization that are of its product."""
+    """The records right after a dequantization that are of its product."""
     found, follows = [], False
     for x in launches:
         is_dequantization = x.name in learned.dequantize
@@ -125,7 +125,7 @@ def different(ours: Tokens, theirs: Tokens) -> list[tuple[int, int]]:
 
 
 def other_than(first: Tokens, outputs: Sequence[Tokens]) -> Tokens | None:
-    """Of a row's outputs the first in which a token differs."""
+    """The first of a row's outputs in which a token differs."""
     return next((tokens for tokens in outputs if different(tokens, first)), None)
 
 
@@ -138,8 +138,8 @@ def judge(
     may_differ: Callable[["Row"], bool],
     again: Callable[[], Tokens],
 ) -> dict["Row", Judged]:
-    """Of each row in `outputs`, whether the tokens of its generations are those of the baseline's
-    first. Other tokens are wrong, but where bitsandbytes sums in its own way.
+    """Whether the tokens of each row in `outputs` are those of the baseline's first generation.
+    Other tokens are wrong, except where bitsandbytes sums in another order.
 
     cuBLAS may choose another kernel for the same product, which sums in another order. So where
     tokens differ, the baseline runs `again`, against itself: if its own vary, nothing says what

@@ -1,4 +1,4 @@
-"""What the weights of a quantized matrix are: the CPU's answer, from the format's definition.
+"""CPU reference for the weights of a quantized matrix, from the format's definition.
 
 As reference/nf4/nf4.hpp has it: one fp32 product per weight, rounded once, subnormal factors and
 products zero of the same sign, every NaN 0x7fff. No code of bitsandbytes or of a kernel is in that.

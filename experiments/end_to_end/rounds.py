@@ -34,7 +34,7 @@ Report = Callable[[dict[str, Any]], None]
 
 @dataclass
 class Measured:
-    """What came of a row so far; one that has failed is not run again."""
+    """The state of a row; one that has failed is not run again."""
 
     outcome: str = "bit_exact"
     reason: str = ""
@@ -112,7 +112,7 @@ class Rounds:
                     found.reason += "" if self.profiles else f"; {self.logits(row)}"
 
     def logits(self, row: Row) -> str:
-        """Of the two tokens where the row's first differ from the baseline's."""
+        """The logits of the two tokens where the row's first differ from the baseline's."""
         first = self.outputs[self.baseline][0]
         other = other_than(first, self.outputs[row])
         (i, j), *_ = different(other, first)

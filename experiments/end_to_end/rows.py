@@ -49,7 +49,7 @@ class Row:
 
     @property
     def version(self) -> str:
-        """Of the bitsandbytes whose kernels run; empty for ours."""
+        """The version of the bitsandbytes whose kernels run; empty for ours."""
         if self.kind == "installed":
             return version("bitsandbytes")
         return version_of(Path(self.library)) or "(version unknown)" if self.library else ""
@@ -81,7 +81,7 @@ class Row:
             raise InputError(f"no times of products are recorded for {what}")
 
     def described(self, gpu: Facts) -> dict[str, Any]:
-        """What a result file says of the row, whatever came of it."""
+        """The row's fields in a result file, whatever its outcome."""
         source = f"kernels/nf4/{self.kernel}.cu"
         if self.kind != "kernel":
             source = PACKAGE if self.kind == "fused" else ""
@@ -97,7 +97,7 @@ class Row:
 
 
 def version_of(library: Path) -> str:
-    """Of the wheel that the library lies in, unpacked or installed; empty where it lies in none."""
+    """The version of the wheel that the library is in, unpacked or installed; else empty."""
     found = sorted(library.resolve().parent.parent.glob("bitsandbytes-*.dist-info"))
     return found[0].name.removeprefix("bitsandbytes-").removesuffix(".dist-info") if found else ""
 
@@ -155,8 +155,8 @@ def machine_code(library: Path) -> dict[tuple[str, int], str]:
 def chosen_code(
     known: dict[tuple[str, int], str], sources: Sequence[str], gpu: int
 ) -> dict[str, Any] | None:
-    """What the driver takes of each source: of the GPU's major version, the newest that is not
-    newer.
+    """The code that the driver selects of each source: the newest of the GPU's major version that
+    is not newer than the GPU.
     """
     found, target = {}, 0
     for source in sources:

@@ -33,7 +33,7 @@ def amdahl(share: float, speed_up: float) -> float:
 
 
 def percent_of(part: Summary, whole: Summary) -> Estimate:
-    """What one time is of another that was taken in other runs."""
+    """The ratio of one time to another that was taken in other runs."""
     return stats.ratio(part, whole).scaled(100)
 
 
@@ -72,7 +72,7 @@ def share_of_latency(case: Case, *, kernel: str) -> Ours:
 
 @rule("nothing: the source does not say of how many forward passes its time is")
 def total_latency(case: Case, *, kernel: str) -> Finding:
-    """Of all dequantizations of a generation, in ms; how many tokens it has decides that."""
+    """Time of all dequantizations of a generation, in ms; it depends on the number of tokens."""
     ms = dequantization(case, kernel, case.place)[0].estimate.scaled(1e-3)
     tokens = case.measured(kernel, WALL_TIME).problem["tokens"]
     short = f"it does not say of how many forward passes; here they are {tokens}"
@@ -92,7 +92,7 @@ def total_latency(case: Case, *, kernel: str) -> Finding:
     "{tolerance_percent:g} % off allowed"
 )
 def as_its_table(case: Case, *, least: float, most: float, shares: str) -> Finding:
-    """What the source sums up, against its own numbers."""
+    """The source's summaries, against its own numbers."""
     rows = case.source.tables[shares]
     found = {int(batch): row["overhead_percent"] for batch, row in rows.items()}
     off = case.tolerance_percent / 100
@@ -328,7 +328,7 @@ def unless_tokens_differ(rows: Sequence[Record], reason: str, short: str = "") -
 
 @rule("the layers that bitsandbytes quantized were dequantized by {kernel}, and no token changed")
 def ran_unconverted(case: Case, *, kernel: str) -> Finding:
-    """Of the models that ran: nothing but the kernel was exchanged under transformers."""
+    """On the models that ran, only the kernel was exchanged under transformers."""
     found = [r for r in case.results().records if r.kernel == kernel]
     if not found:
         raise NotTested(f"{kernel} did not run")
@@ -345,7 +345,7 @@ def ran_unconverted(case: Case, *, kernel: str) -> Finding:
 
 @rule("the source's two versions ran here")
 def versions_ran(case: Case) -> Finding:
-    """What the source's build was is not known; what ran here is."""
+    """The source's build is unknown; the versions that ran here are recorded."""
     results = case.results()
     case.used[results.file, ""] = None  # its provenance, no row
     theirs = {name: case.source.fact(of) for name, of in VERSIONS.items()}

@@ -49,7 +49,7 @@ class Process:
         self.heard()  # it has the GPU
 
     def do(self, job: Job) -> Iterator[dict[str, Any]]:
-        """What it says of the job, up to what has `ended`."""
+        """The process's messages on the job, until one with `ended`."""
         with contextlib.suppress(OSError):  # it may be dead already, which shows at once
             self.pipe.send(job)
         while "ended" not in (found := self.heard()):

@@ -93,7 +93,7 @@ class Model:
 
 
 def of_checkpoint(folder: Path) -> list[Shape]:
-    """Of every quantized layer; InputError says what is wrong with the folder."""
+    """Sizes of every quantized layer; InputError says what is wrong with the folder."""
     try:
         return checkpoint.read(folder)
     except DropinError as error:

@@ -145,7 +145,7 @@ def steps_table(run: Run) -> Table:
     notes = [STEP_NOTE, shape_note(run, found), INSTRUCTIONS_NOTE]
     notes += [bandwidth.GB_NOTE, bandwidth.COPY_NOTE]
     for ladder, steps in found.items():
-        # What the fastest known way to move as many bytes reached, and the last step of it.
+        # The fastest known way to move as many bytes, and the last step's share of its bandwidth.
         m = steps[-1].measured
         if m is not None and m.ceiling is not None and m.of_ceiling is not None:
             notes.append(
@@ -194,7 +194,7 @@ def instructions(step: Step) -> Noted | None:
 
 
 def shape_note(run: Run, found: Steps) -> str:
-    """What the last step changes besides: streaming's shape, as it was launched."""
+    """Other changes of the last step: streaming's launch shape."""
     parts = []
     for ladder, steps in found.items():
         (problem,) = run[f"{ladder}_launches"].problems()

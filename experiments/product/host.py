@@ -202,7 +202,7 @@ def cpu_us(layers, x, do_nothing: Callable[[int], None]) -> float:
 
 
 def host_us(layers, x) -> float:
-    """Of one layer. The GPU has nothing to do before, so that no launch waits."""
+    """Host time per layer. The GPU is idle before, so that no launch waits."""
     import torch
 
     torch.cuda.synchronize()

@@ -1,5 +1,5 @@
-"""What is measured beside each other under torch: a layer, and the ways that multiply by it, each
-with the weights as that way holds them. Needs torch and bitsandbytes; the other libraries are used
+"""Subjects of the measurement under torch: a layer, and the ways that multiply by it, each with
+the weights in its own format. Needs torch and bitsandbytes; the other libraries are used
 where they are installed.
 """
 

@@ -103,7 +103,7 @@ def reproduce(args: argparse.Namespace) -> int:
 
 
 def done_before(kept: Path, products: Collection[Product], origin: Content) -> list[Content]:
-    """What a stopped run measured of these products, if its sources, libraries and kind of GPU are
+    """Results of a stopped run for these products, if its sources, libraries and kind of GPU are
     those of `origin`; nothing or one result.
     """
     found = parts.read(kept)
@@ -229,7 +229,7 @@ def all_products(held: Held, x: torch.Tensor, outputs: list[Any]) -> Callable[[]
 
 @contextmanager
 def attempt(way: Way, found: Measured) -> Iterator[None]:
-    """What goes wrong with a way ends it alone. None is needed that takes a package."""
+    """An error in one way ends that way alone. Ways that need a package are optional."""
     try:
         yield
     except Wrong as wrong:

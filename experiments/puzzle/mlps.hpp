@@ -47,7 +47,7 @@ constexpr std::int64_t launches_of(int iterations) {
   return std::int64_t{iterations} * matrices_per_mlp * std::ssize(mlps);
 }
 
-/// What one sample is of: "three MLPs, 1000 times". Bytes are those of a dequantization in one
+/// Facts on one sample: "three MLPs, 1000 times". Bytes are those of a dequantization in one
 /// kernel, each byte of each call counted once: codes, scale codes and second-level scales in,
 /// weights out. The map and the offset are left out. Elements are those of all matrices, once.
 ProblemFacts facts_of(int iterations);

@@ -146,7 +146,7 @@ std::optional<Puzzle::Graphs> Puzzle::capture(const Part& part, const VariantInf
   return graphs;
 }
 
-/// Both graphs run once to warm up; behind them the timed ones queue, one of them checked, so that
+/// Both graphs run once to warm up; the timed ones queue after them, one of them checked, so that
 /// the GPU never waits for the host.
 double Puzzle::graph_us(const Part& part, const VariantInfo& variant, const Graphs& graphs) {
   graphs.checked->launch(stream_.get());

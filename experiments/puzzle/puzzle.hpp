@@ -41,8 +41,8 @@ class Puzzle {
   Puzzle(int iterations, std::uint64_t seed, const std::string& experiment,
          NotCapturable not_capturable);
 
-  /// Verifies a kernel on every matrix, on the host and on the device. Of a declared deviation, the
-  /// reason tells every MLP's, and `found` only counts the mismatches of all.
+  /// Verifies a kernel on every matrix, on the host and on the device. For a declared deviation,
+  /// the reason has every MLP's, and `found` only counts the mismatches of all.
   Verification verify(const VariantInfo& kernel, profiling::Instrument& instrument);
   /// Puts other weights into every matrix, so that a kernel which remembers what it wrote for a
   /// pointer is wrong from now on. To be called after all calls of verify().

@@ -206,7 +206,7 @@ def short_table(run: Run) -> Table:
 
 
 def highlights(run: Run) -> list[str]:
-    """The fastest kernel, or all not told apart from it."""
+    """The fastest kernel, or all within its interval."""
     rows, lines = puzzle_rows(run), []
     for m in [m for m in rows.values() if m.best][:1]:
         times = f"{in_seconds(m.record.summary)} s by graphs, {in_seconds(wall(m.record))} s as"

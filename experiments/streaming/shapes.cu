@@ -46,7 +46,7 @@ struct Named<KeepReads> {
   static constexpr const char *name = "_keep", *code = "KeepReads";
 };
 
-/// What L2 is asked for ahead, in Ki words, by a StreamShape of which nothing else is said.
+/// Prefetch distance in L2, in Ki words, of a StreamShape that names none.
 constexpr int usual_ahead = 512, usual_burst = 8;
 
 /// Registers a shape under a name that spells out what it is; its lineage is how streaming.cu
@@ -109,7 +109,7 @@ void add_ahead() {
   add_each<256, 1, 2, 4, 8>();
   add_each<512, 1, 2, 4>();
   add_each<1024, 1, 2>();
-  // What the caches are asked for.
+  // Cache hints.
   add<128, 2, PlainAccess>();
   add<256, 2, PlainAccess>();
   add<256, 4, PlainAccess>();
@@ -117,7 +117,7 @@ void add_ahead() {
   add<512, 2, KeepReads>();
   add<1024, 1, PlainAccess>();
   add<1024, 1, KeepReads>();
-  // What L2 is asked for ahead.
+  // Prefetches to L2.
   add_nothing_ahead<32, 8>();
   add_nothing_ahead<64, 4, 8>();
   add_nothing_ahead<128, 4, 8>();

@@ -55,7 +55,7 @@ def matrices(results: Results, *facts: str) -> dict[Key, Rows]:
 
 
 def ours(results: Results, *facts: str) -> dict[Key, Measured]:
-    """Of our kernel, where there is a row of it."""
+    """The rows of our kernel."""
     return {k: rows[OURS] for k, rows in matrices(results, *facts).items() if OURS in rows}
 
 
@@ -72,7 +72,7 @@ def change(m: Measured | None, base: Measured | None) -> float | None:
 
 
 def time_and_speed(m: Measured | None) -> Values:
-    """What is shown of a row: what became of it where it has no time."""
+    """The text for a row: its outcome where it has no time."""
     if m is None:
         return {"us": Noted(None, text="not run")}
     s, shares = m.record.summary, {"share_of_copy": m.of_copy, "share_of_ceiling": m.of_ceiling}

@@ -1,6 +1,6 @@
 // At the speed of the memory, by few and wide accesses: a thread loads 4 bytes of codes, looks up 8
-// weights in shared memory and writes them with one 16-byte store. Of a large matrix, L2 is asked
-// early, and in long bursts, for what will be read. Nested scales are decoded in the same kernel,
+// weights in shared memory and writes them with one 16-byte store. Large matrices are prefetched
+// to L2 early and in long bursts. Nested scales are decoded in the same kernel,
 // from a map in shared memory. The arrays may begin anywhere (words.hpp).
 //
 // Source: ours.

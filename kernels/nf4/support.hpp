@@ -1,4 +1,4 @@
-// What most NF4 kernels require of a problem.
+// Common requirements of NF4 kernels.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace reprolab::nf4 {
 
-/// What a grid covers if a block takes 256 weights. Every kernel's block takes as many or more.
+/// Weights that a grid covers if a block takes 256. Every kernel's block takes at least as many.
 inline constexpr std::int64_t max_weights = 256 * max_blocks;
 
 /// Yes for every valid problem that a grid covers and whose table is the standard one, bit for bit:

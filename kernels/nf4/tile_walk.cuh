@@ -23,7 +23,7 @@ struct ScaleOfQuantizationBlock {
   }
 };
 
-/// What a thread decodes instead of bytes past the end of the data; the result is never stored.
+/// The byte that a thread decodes past the end of the data; the result is never stored.
 inline constexpr std::uint8_t past_the_end = 128;
 
 /// Shape of a walk: each thread takes BytesPerThread bytes of packed codes, twice as many weights.

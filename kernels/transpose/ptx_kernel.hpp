@@ -9,7 +9,7 @@ namespace reprolab::transpose {
 /// A kernel in PTX, with the variant "fp32". It takes what TmaArguments holds, the maps as 128-byte
 /// parameters. Block b of its grid transposes the tile that tma_tile_start (tma.cuh) gives it.
 struct PtxKernel : reprolab::PtxKernel {
-  CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE;  ///< Of both maps.
+  CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE;  ///< Swizzle of both maps.
 };
 
 /// Registers the kernel, with the contract of its counterpart, which has the same tiles and indices

@@ -1,4 +1,4 @@
-// What transpose kernels require of a problem.
+// Common requirements of transpose kernels.
 #pragma once
 
 #include <cstdint>

@@ -39,8 +39,8 @@ constexpr Element batched_element(unsigned thread, int j) {
           static_cast<int>(thread % (tma_tile / batch)) * batch + j};
 }
 
-/// What a thread of the published batched kernel in Mojo moves in its step `j`: the places in
-/// shared memory that it reads and writes. Threads keep the columns of the kernel with 1024
+/// Element that a thread of the published batched kernel in Mojo moves in its step `j`: the places
+/// in shared memory that it reads and writes. Threads keep the columns of the kernel with 1024
 /// threads, so their batches overlap, and only inside the swizzle is the step added to the column.
 struct Move {
   int from, to;

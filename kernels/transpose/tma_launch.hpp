@@ -1,4 +1,4 @@
-// What the kernels of the tensor memory accelerator ask of a problem, and how they are launched.
+// Requirements of the kernels of the tensor memory accelerator, and their launch.
 #pragma once
 
 #include <cuda.h>
@@ -18,11 +18,11 @@ namespace reprolab::transpose {
 /// bytes apart (CUDA Driver API, cuTensorMapEncodeTiled).
 Support tma_support(const Problem& problem);
 
-/// What a kernel takes that works on a matrix in `tma_tile` x `tma_tile` tiles, one block for each,
-/// in this order: both maps by value, as __grid_constant__.
+/// Arguments of a kernel that works on a matrix in `tma_tile` x `tma_tile` tiles, one block for
+/// each, in this order: both maps by value, as __grid_constant__.
 struct TmaArguments {
   CUtensorMap in, out;
-  std::uint32_t tile_columns = 0;  ///< Of the input.
+  std::uint32_t tile_columns = 0;  ///< Columns of the input's tile.
 
   std::array<void*, 3> pointers() { return {&in, &out, &tile_columns}; }
 };

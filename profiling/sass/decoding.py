@@ -3,9 +3,9 @@
 A product is an fp32 multiplication whose result goes into no other one: a weight is its table's
 entry times its scale. The scale is the factor that all products of the region share. Decoding is
 every instruction that works on loaded data and that the other factor depends on, back to the loads
-of the codes: what takes a code out of its byte, makes an address of it and reads the table with it,
-or the tests and jumps of a tree. Of these, the look-ups are what reads memory, or another lane's
-register. All others are the index computation.
+of the codes: extracting a code from its byte, making an address of it and reading the table, or the
+tests and jumps of a tree. Look-ups read memory, or another lane's register. All other instructions
+are the index computation.
 """
 
 import re

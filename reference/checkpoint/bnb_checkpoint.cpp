@@ -137,7 +137,8 @@ class BnbCheckpoint::Sorter {
     return info;
   }
 
-  /// Of any dtype: with bnb_4bit_quant_storage, bitsandbytes stores the bytes as one of PyTorch's.
+  /// Codes of any dtype: with bnb_4bit_quant_storage, bitsandbytes stores the bytes as one of
+  /// PyTorch's.
   void require_codes(const StoredTensor& state, const std::string& weight, std::int64_t bytes) {
     const StoredTensor* found = find(weight, "");
     if (found != nullptr && found->size_bytes == static_cast<std::uint64_t>(bytes)) {

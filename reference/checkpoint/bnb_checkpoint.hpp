@@ -22,7 +22,7 @@
 
 namespace reprolab::reference {
 
-/// What the checkpoint says about a quantized weight, before its data are read.
+/// The checkpoint's facts on a quantized weight, before its data are read.
 struct QuantizedTensorInfo {
   std::string name;
   QuantState state{};
@@ -32,7 +32,7 @@ struct QuantizedTensorInfo {
 
 /// Tensors that are not verified: "NF4 with fp32 outputs", "FP4", "LLM.int8()", or the dtype of
 /// tensors that are not quantized.
-/// What belongs to a quantized weight (scales, maps, state) counts as part of it.
+/// Tensors of a quantized weight (scales, maps, state) count as part of it.
 struct TensorKind {
   std::string name;
   std::size_t count = 0;

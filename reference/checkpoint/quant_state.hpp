@@ -14,7 +14,7 @@ struct QuantState {
   std::vector<std::int64_t> shape;  ///< Shape of the weight before quantization.
   std::int64_t elements = 0;        ///< Product of `shape`.
   int block_size = 0;               ///< Weights per scale; a power of two, 32 to 4096.
-  std::optional<WeightType> type;   ///< Of the outputs; none for fp32, which is not verified.
+  std::optional<WeightType> type;   ///< Type of the outputs; none for fp32, which is not verified.
   bool nested = false;  ///< The scales are themselves quantized; the next two members apply.
   int nested_block_size = 0;
   float nested_offset = 0;  ///< May be infinite, if the absmax of a block overflowed.

@@ -37,7 +37,7 @@ int open_regular(const std::filesystem::path& path) {
 
 }  // namespace
 
-/// What is thrown in here closes the file again, because another constructor has made the object.
+/// An exception in here closes the file again, because another constructor has made the object.
 RegularFile::RegularFile(const std::filesystem::path& path)
     : RegularFile(path, open_regular(path)) {
   identity_ = identity_now();

@@ -14,7 +14,7 @@ namespace reprolab::reference {
 
 class SafetensorsFile;
 
-/// What a file's header says of a tensor.
+/// A tensor as the file's header describes it.
 struct StoredTensor {
   const SafetensorsFile* file = nullptr;
   std::string name;

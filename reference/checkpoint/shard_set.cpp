@@ -54,7 +54,7 @@ class Collector {
   void add(const fs::path& given) {
     std::error_code error;
     if (fs::is_directory(given, error)) {
-      // Of both, transformers loads the single file.
+      // If both are there, transformers loads the single file.
       const fs::path index = given / index_name, single = given / "model.safetensors";
       if (!fs::exists(fs::symlink_status(index, error))) {
         add_folder(given);

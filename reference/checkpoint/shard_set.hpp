@@ -42,7 +42,7 @@ class ShardSet {
     return values;
   }
 
-  /// What to do about a tensor that is not complete, or not there at all: give the folder, if these
+  /// Advice on a tensor that is not complete, or missing: give the folder, if these
   /// files have others beside them or are numbered as parts; else `otherwise`.
   std::string advice(std::string_view otherwise) const;
 
@@ -54,7 +54,7 @@ class ShardSet {
   std::unordered_map<std::string_view, const StoredTensor*> by_name_;  ///< Into `files_`.
 };
 
-/// What was given, fit to print: "a.safetensors", or "a.safetensors and 2 more".
+/// The given paths, fit to print: "a.safetensors", or "a.safetensors and 2 more".
 std::string describe_paths(const std::vector<std::filesystem::path>& given);
 
 }  // namespace reprolab::reference

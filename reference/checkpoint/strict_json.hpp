@@ -7,7 +7,7 @@
 
 namespace reprolab::reference {
 
-/// What is wrong with a text or with what it says, as the predicate of a sentence: "is not valid
+/// An error in a text or its content, as the predicate of a sentence: "is not valid
 /// JSON (byte 12)".
 struct InvalidJson : std::runtime_error {
   using std::runtime_error::runtime_error;

@@ -13,7 +13,7 @@ namespace {
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// What the 16 codes stand for in a block of this scale.
+/// Values of the 16 codes in a block of this scale.
 std::array<double, 16> values_of(const Nf4Product& product, Weights which, float scale) {
   const auto rounded = [&](float value) {
     return widen(product.type, round_to(product.type, value));

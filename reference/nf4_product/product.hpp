@@ -16,12 +16,12 @@ struct Nf4Product {
   std::int64_t m = 0;                     ///< Rows of activations.
   std::int64_t n = 0;                     ///< Outputs per row: rows of weights.
   std::int64_t k = 0;                     ///< Inputs per row: columns of weights.
-  WeightType type = WeightType::fp16;     ///< Of activations, bias, weights and output.
+  WeightType type = WeightType::fp16;     ///< Type of activations, bias, weights and output.
   std::span<const std::uint8_t> codes{};  ///< [code_bytes(n * k)]
   std::span<const float> absmax{};        ///< [block_count(n * k)], decoded when nested
   Nf4Table table = standard_table;
   int block_size = 64;
-  float nested_offset = 0;                 ///< Of nested scales; 0 of plain ones.
+  float nested_offset = 0;                 ///< Offset of nested scales; 0 for plain ones.
   std::span<const std::uint16_t> input{};  ///< [m * k] bits
   std::span<const std::uint16_t> bias{};   ///< [n] bits, or empty
 };
@@ -37,7 +37,7 @@ enum class Weights {
 void make_weights(const Nf4Product& product, Weights which, std::int64_t first,
                   std::span<double> weights);
 
-/// Of each element of the output, without bias, [m * n]: the sum of its products, and the sum of
+/// For each element of the output, without bias, [m * n]: the sum of its products, and the sum of
 /// their magnitudes.
 struct ProductSums {
   std::vector<double> sum, magnitude;

@@ -83,7 +83,7 @@ TEST(LeastTime, IsThatOfTheBytesWhichCrossTheMemoryBus) {
   EXPECT_EQ(min_us(10'000'000, 10, gpu), 0) << "all of it may be in the cache";
 }
 
-/// A new metric is one more reading, before or behind the time.
+/// A new metric is one more reading, before or after the time.
 TEST(CallsOfBatch, ComeFromTheKernelTimeWhateverElseIsRead) {
   const profiling::Reading time{"kernel_time", "us", 4}, bytes{"bytes", "B", 1e9};
   EXPECT_EQ(calls_of_batch({.readings = {time, bytes}}, 998, 300), 250);

@@ -32,7 +32,7 @@ def digests(texts: dict[str, str]) -> dict[str, str]:
 
 
 def described(figure: Figure) -> str:
-    """What is drawn, with the numbers behind it; of what matplotlib makes of that, nothing."""
+    """What is drawn, with its numbers; of what matplotlib makes of that, nothing."""
     shown: list[object] = [*texts_of(figure)]
     for axes in figure.axes:
         shown.append(axes.get_xscale())

@@ -17,7 +17,7 @@ def measure(lab, **given):
 
 
 def test_passes_are_divided_and_lie_in_one_folder(lab):
-    """A wrong output is told, and the others go on."""
+    """A wrong output is reported, and the others continue."""
     done = measure(lab, GPUS="0,1", BESIDE="2", WRONG="one")
     assert (done.returncode, done.stderr) == (1, "")
     first, second, third = began(lab / "results")

@@ -167,7 +167,7 @@ def build(checkout, real, tools):
 
 
 def later(file):
-    """As if changed in a while, so that the file system's clock tells it apart."""
+    """As if changed in a while, so that the file's time differs."""
     at = time.time() + 2
     os.utime(file, (at, at))
 
@@ -189,7 +189,7 @@ def test_arch_and_a_new_kernel_change_what_is_configured(checkout, build):
 
 
 def test_what_runs_is_not_built_anew(checkout, build):
-    """`make` beside one that measures: at once where nothing is to be built, else behind it."""
+    """`make` beside one that measures: at once where nothing is to be built, else after it."""
     cmake, cpu = 'echo "$1" >>calls', {"PRESET": "cpu"}
     assert build(cmake, "one", **cpu).returncode == 0
     assert (checkout / "calls").read_text().split() == ["--preset", "--build"]

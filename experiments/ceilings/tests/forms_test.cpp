@@ -99,7 +99,7 @@ class OnGpuCeilingsForms : public OnGpuTest {
     }
     EXPECT_GT(tested, 0);
   }
-  /// Those that read other bytes than they write.
+  /// Forms that read other bytes than they write.
   template <class Use>
   static void for_each_mixture(Use use) {
     for_each_form<Mixed>(use);

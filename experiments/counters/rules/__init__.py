@@ -50,7 +50,7 @@ def percent_fewer(ratios: Sequence[float]) -> list[float]:
 
 
 def waits(case: Case, kernel: str, *needed: str) -> list[dict[str, float]]:
-    """What its warps wait for, on each layer, and how many at each issue."""
+    """The stalls of its warps, on each layer, and how many at each issue."""
     found = []
     for at in case.cell.places:
         row, *_ = [case.measured(kernel, name, at) for name in needed]
@@ -146,7 +146,7 @@ def one_launch(case: Case, *, kernel: str) -> Finding:
 def table_traffic(
     case: Case, *, library: str, baseline: str, subject: str, reader: str
 ) -> Finding | Ours:
-    """What a kernel loads beyond `subject`'s codes and scales are its loads of the table.
+    """Loads of the table: a kernel's loads beyond those of `subject`'s codes and scales.
 
     Counted as the source does, in entries and threads: one thread of `subject` loads each once.
     """
@@ -272,7 +272,7 @@ def bound_by_arithmetic(case: Case, baseline: str) -> Finding:
     "time"
 )
 def code_pressure(case: Case, *, least: float, literals: str, table: str) -> Finding:
-    """What the caches of instructions feel shows in what warps wait for."""
+    """Pressure on the instruction caches shows in the warps' stalls."""
     kernels, shares = (literals, table), []
     for kernel in kernels:
         found = waits(case, kernel, FOR_CODE)
@@ -334,7 +334,7 @@ def less_dependent(case: Case, *, baseline: str, subject: str) -> Finding:
     "much the source's own Table II varies over the batches, where nothing should vary"
 )
 def fill_is_amortised(case: Case, *, subject: str, other: str) -> Finding:
-    """What both fills cost is left out, so that this is the least that the fill can cost."""
+    """The cost of both fills is left out, so that this is the least that the fill can cost."""
     found = [r.value for r in case.ratios(subject, other, "kernel_time", LAUNCHES)]
     instructions = quotients(*(case.medians(k, "warp_instructions") for k in (subject, other)))
     barrier = [case.medians(kernel, "stall_barrier") for kernel in (subject, other)]

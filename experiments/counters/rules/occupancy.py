@@ -1,5 +1,5 @@
-"""What fits on a multiprocessor, what a block takes of it, and how fast it issues: rules of
-experiment counters, also for GPUs that are not at hand.
+"""Rules of experiment counters on occupancy, on a block's resources and on issue rates, also for
+GPUs that are not at hand.
 
 Limits: CUDA C++ Programming Guide, technical specifications per compute capability; units in which
 registers and shared memory are given out: the toolkit's cuda_occupancy.h.

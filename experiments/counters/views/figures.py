@@ -16,7 +16,7 @@ from records.tables import rounded
 
 Parts = dict[str, float]  # of one bar, by what it is
 
-# What the names of pipes and of reasons to wait stand for; as Nsight Compute's guide has them.
+# Full names of pipes and stall reasons, as in Nsight Compute's guide.
 SPELT = {
     "alu": "integer and logic (ALU)",
     "fma": "fp32 arithmetic (FMA)",

@@ -1,4 +1,4 @@
-"""The latencies behind the paper's 290, 23 and 19 cycles."""
+"""The latencies that the paper's 290, 23 and 19 cycles are of."""
 
 from matplotlib.figure import Figure
 

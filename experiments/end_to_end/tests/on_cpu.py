@@ -37,7 +37,7 @@ ONE = torch.ones(1)
 
 
 class Recorder(TorchDispatchMode):
-    """Each operation as one record of 1 us, one behind the other."""
+    """Each operation as one record of 1 us, one after the other."""
 
     def __init__(self):
         super().__init__()

@@ -1,6 +1,6 @@
 """Stands in for measure.py: says what it says and writes what it writes, but measures nothing.
 
-The file named by STAND_IN tells it what goes wrong: {"dead": GPUs}, {"die_at": kernel},
+The file named by STAND_IN says what goes wrong: {"dead": GPUs}, {"die_at": kernel},
 {"die_behind": true or a batch}, {"refuse": text}, or {"silent": true}; and each job is added to the
 file `jobs` beside it.
 """

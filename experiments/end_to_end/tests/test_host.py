@@ -32,7 +32,7 @@ def sampled(monkeypatch):
     [
         ((1.25, 0.98, 1.2), {"wait_s": 1.0}, [0], Disturbed(), 0),  # steady
         ((1.4, 1.0), {}, [1], Disturbed(repeated=1), 0),  # slow before the sample
-        ((1.0, 1.4, 1.0), {}, [1], Disturbed(repeated=1), 0),  # and behind it
+        ((1.0, 1.4, 1.0), {}, [1], Disturbed(repeated=1), 0),  # and after it
         ((1.5,), {"wait_s": 0.3, "times": 2}, [2, 3], Disturbed(repeated=2, kept=2), 2),  # forever
         ((1.5, 1.5, 1.0), {"wait_s": 10.0}, [0], Disturbed(), 2),  # until it is steady
     ],

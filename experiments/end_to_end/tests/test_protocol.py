@@ -12,7 +12,7 @@ LEARNED = Learned(frozenset({"dequantize"}), frozenset({"gemm", "reduce"}), 1)
 
 
 def launches(text, gap=0):
-    """'dequantize:5 gemm:2': one behind the other, with their microseconds."""
+    """'dequantize:5 gemm:2': one after the other, with their microseconds."""
     found, now = [], 0
     for word in text.split():
         name, _, us = word.partition(":")

@@ -21,7 +21,7 @@ TOKENS = torch.tensor([[3, 4, 5, 6]])
 
 @pytest.fixture
 def recipe(tmp_path, monkeypatch):
-    """Runs those that name a library, one behind the other. Returns what is `model` then, and a
+    """Runs those that name a library, one after the other. Returns what is `model` then, and a
     list that grows when what they installed dequantizes: on a CPU, in the backward pass alone.
     """
     text = (ROOT / "docs/drop-in.md").read_text()

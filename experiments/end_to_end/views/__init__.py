@@ -25,7 +25,7 @@ from records.tables import Values, plain
 
 BARS = f"Bars: intervals. {INTERVAL_NOTE}"
 TOKENS_PER_S = [digit * power for power in (0.1, 1, 10, 100, 1000) for digit in (1, 3)]
-# Of one kernel in both decode modes.
+# Markers that distinguish the decode modes of one kernel.
 FACES: dict[str, dict[str, Any]] = {
     EAGER: {"markerfacecolor": "white", "linestyle": "--"},
     GRAPH: {},
@@ -46,7 +46,7 @@ def curve(kernel: str, label: str) -> dict[str, Any]:
 
 
 def kernels_of(run: Run) -> list[str]:
-    """Those that figures show: a library whose kernel is the baseline anew adds nothing to see."""
+    """Kernels that figures show: not a library whose kernel is the baseline once more."""
     every = dict.fromkeys(kernel for p in of_mode(run, EAGER) for kernel in p.timing)
     newest = {p.installed for p in of_mode(run, EAGER)}
     old = [k for k in every if k.startswith("bitsandbytes") and k not in newest]
@@ -77,7 +77,7 @@ def panels_of(run: Run, rows: int, height: float) -> tuple[Figure, list[list[Axe
 
 
 def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequence[str]) -> None:
-    """What panels lack, the legend and the caption."""
+    """Notes on what panels lack, the legend and the caption."""
     every = [axes for row in grid for axes in row]
     for axes in every:
         if not axes.containers:  # of ours; the paper has points of its own

@@ -1,4 +1,4 @@
-"""What was measured of generated text, setting by setting: a model at a batch, in one decode mode.
+"""Measurements of generated text by setting: a model at a batch, in one decode mode.
 
 A time of one step is a mean over the decoding steps of a generation; of samples, the median.
 """
@@ -42,7 +42,7 @@ class Setting:
         return next((k for k, r in self.timing.items() if r.lineage == INSTALLED), None)
 
     def row(self, kernel: str | None, metric: str) -> Record | None:
-        """Of the pass that has the metric."""
+        """The kernel's row in the pass that has the metric."""
         rows = self.timing if metric.startswith(WALL_TIME) else self.profile
         return rows.get(kernel or "")
 
@@ -101,8 +101,8 @@ class Setting:
         return self.percent_of_wall(kernel, KERNEL_TIME, part)
 
     def dequantizing_percent(self, kernel: str | None, of: str | None, part: str) -> float | None:
-        """What a kernel's dequantizations are of another's generation, or with STEP of its step; 0
-        where all products are made right from the codes.
+        """A kernel's dequantizations in percent of another's generation, or with STEP of its step;
+        0 where all products are computed right from the codes.
         """
         record, wall = self.profile.get(kernel or ""), self.time(of, WALL_TIME + part)
         if record is None or not record.is_verified or wall is None:

@@ -77,7 +77,7 @@ def beside_papers(
 
 
 def papers_columns(unit: str, paper: str, show: Callable[[float], str]) -> list[Column]:
-    """What `beside_papers` has, behind the paper's value, which has the name `paper`."""
+    """The columns of `beside_papers`, after the paper's value, which has the name `paper`."""
     return [
         Column(f"paper {unit}", paper, show),
         Column(f"ours {unit} (interval)", "_ours", partial(with_interval, show=show)),
@@ -200,7 +200,7 @@ def together(found: Headed) -> tuple[list[Values], list[Values]]:
 
 
 def amdahl_table(run: Run) -> Table:
-    """What share and kernel speed-up predict, and what was measured; of the paper, too."""
+    """The prediction by share and kernel speed-up, and the measurement; the paper's, too."""
     baseline, subject = run.compared
     paper = f"The paper ({run.source.gpu}), qwen3-32b"
     theirs = [(paper, {EAGER: row}) for row in papers_predictions(run)]
@@ -252,7 +252,7 @@ def papers_predictions(run: Run) -> Iterable[Values]:
 
 
 def left(run: Run) -> Table:
-    """Of the time that the paper attacks, what is left with faster kernels, and without any."""
+    """Dequantization's share of the time, as faster kernels reduce it, and the gain without any."""
     baseline, subject = run.compared
     kernels = (baseline, subject, OURS, FUSED)
 
@@ -377,7 +377,7 @@ def times(gain: Estimate) -> str:
 
 
 def tokens_of(modes: Sequence[Setting], kernel: str) -> Noted:
-    """What became of a kernel's tokens, by mode where that differs, and why."""
+    """The outcome of a kernel's tokens, by mode where that differs, and why."""
     ran = [p for p in modes if kernel in p.timing]
     said = {p.mode: said_of(p.timing[kernel]) for p in ran}
     text = ", ".join(f"{mode}: {words}" for mode, words in said.items())
@@ -390,7 +390,7 @@ def tokens_of(modes: Sequence[Setting], kernel: str) -> Noted:
 
 
 def said_of(record: Record) -> str:
-    """What is said of exactness: of outputs, tokens alone were compared."""
+    """Notes on exactness: tokens were compared, and no other outputs."""
     if record.deviates and record.mismatches is not None:
         tokens = record.problem["batch"] * generated(record)
         return f"{record.mismatches} of {tokens} differ"
@@ -436,7 +436,7 @@ def newest(run: Run) -> Table:
 
 
 def installed_name(run: Run) -> str:
-    """Of bitsandbytes as it is installed, with its version where a row has it."""
+    """The name of bitsandbytes as it is installed, with its version where a row has it."""
     return next((p.installed for p in of_mode(run, EAGER) if p.installed), INSTALLED_ROW)
 
 

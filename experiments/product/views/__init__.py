@@ -95,7 +95,7 @@ def brief(run: Run) -> list[Measured]:
 
 
 def counters_table(run: Run) -> Table:
-    """What limits each kernel, at a few numbers of rows."""
+    """The limit of each kernel, at a few numbers of rows."""
     title = "Counters of the products on the largest layer"
     return short_table(run["counters"], run["layers"], "counters", title)
 

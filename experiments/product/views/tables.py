@@ -78,7 +78,7 @@ class Cell:
         return f"{self.problem['rows']}x{self.problem['columns']}"
 
     def fastest(self, kernels: Iterable[str]) -> Measured | None:
-        """Of these kernels, the one with the lowest time; without any, one that says why."""
+        """The fastest of these kernels; without any that was timed, one that says why."""
         found = [self.rows[name] for name in kernels if name in self.rows]
         ranked = [m for m in found if m.record.ranked]
         return next(iter(sorted(ranked, key=lambda m: m.record.times.median) or found), None)
@@ -114,9 +114,9 @@ class Cell:
 
 
 def cells(run: Run, name: str = "layers") -> list[Cell]:
-    """Of a pass by layer, the smallest first, then by block size, type and number of rows."""
+    """Rows of a pass by layer, the smallest first, then by block size, type and number of rows."""
     found = rows_by(run[name], lambda p: (*shape(p), p["block_size"], p["output"], p["batch"]))
-    # Of the largest layer, with the fewest rows on which it was measured.
+    # On the largest layer, with the fewest rows on which it was measured.
     speeds = {key: m.gb_s for key, rows in found.items() if (m := rows.get("read_only")) and m.gb_s}
     gb_s = speeds.get(max(speeds, key=lambda key: (key[0], -key[-1]), default=None))
     (tflops, _), made = measured_peak(run), []
@@ -125,7 +125,7 @@ def cells(run: Run, name: str = "layers") -> list[Cell]:
         if record is None:
             continue
         p = record.problem
-        # What every kernel reads, without activations and bias.
+        # Bytes that every kernel reads, without activations and bias.
         weights = record.bytes_read - 2 * p["batch"] * p["columns"] - 2 * p["rows"] * p["bias"]
         multiplying = operations(p) / tflops / 1e6 if tflops else 0.0
         made.append(Cell(p, rows, weights / gb_s / 1e3 if gb_s else None, multiplying))
@@ -143,7 +143,7 @@ def operations(p: Problem) -> int:
 
 
 def measured_peak(run: Run) -> tuple[float, str]:
-    """Of the tensor cores: the highest rate of a row of `layers`, in TFLOP/s, and of which."""
+    """Peak of the tensor cores: the highest rate of a row of `layers`, in TFLOP/s, and the row."""
     timed = [r for r in run["layers"].records if r.ranked and not r.is_ceiling]
     rates = ((operations(r.problem) / r.times.median / 1e6, r.place) for r in timed)
     return max(rates, default=(0.0, ""))
@@ -162,7 +162,7 @@ def peers(records: Iterable[Record]) -> list[str]:
 
 
 def others(results: Results) -> list[str]:
-    """What ours is compared with."""
+    """The kernels that ours are compared with."""
     return [*peers(results.records), DEQUANTIZING, CUBLAS]
 
 
@@ -185,7 +185,7 @@ def heading(cell: Cell) -> str:
 
 
 def time(cell: Cell) -> Values:
-    """Of the fastest of ours: its name, time and share, or what became of it."""
+    """The fastest of ours: its name, time and share, or its outcome."""
     m = cell.ours
     if m is None or not m.record.ranked:
         return {"kernel": None, "us": m.no_number if m else None}

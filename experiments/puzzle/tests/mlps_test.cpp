@@ -1,4 +1,4 @@
-// What the puzzle moves, against the numbers as published and counted by hand.
+// The puzzle's bytes, against the numbers as published and counted by hand.
 #include "experiments/puzzle/mlps.hpp"
 
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@ from plots.sample_figures import samples_figure
 
 
 def highlights(run: Run) -> list[str]:
-    """The fastest kernel of the post's matrix, or all not told apart from it."""
+    """The fastest kernel of the post's matrix, or all within its interval."""
     rows = matrix.random_rows(run)
     for m in [m for m in rows.values() if m.best][:1]:
         share = f", {100 * m.of_copy:.1f} % of the copy" if m.of_copy else ""

@@ -284,7 +284,7 @@ def kernels_figure(run: Run) -> Figure:
 
 
 def posts_kernels(run: Run, rows: list[Record]) -> set[str]:
-    """Those that the post has, in either language."""
+    """Kernels that the post has, in either language."""
     named = {k for table in run.source.fact("our_kernels").values() for k in table.values()}
     pairs = [(r.kernel, run["matrix"].kernel(r).counterpart) for r in rows]
     beside = {one for pair in pairs if named & set(pair) for one in pair if one}

@@ -60,7 +60,7 @@ cudaError_t launch_right(const Problem& problem, cudaStream_t stream) {
 
 __global__ void write_zero(__half* to) { *to = round_to<__half>(0.0f); }
 
-/// Writes the first element behind an fp16 output, too.
+/// Writes the first element after an fp16 output, too.
 cudaError_t launch_and_write_behind(const Problem& problem, cudaStream_t stream) {
   const cudaError_t status = launch_right(problem, stream);
   write_zero<<<1, 1, 0, stream>>>(static_cast<__half*>(problem.output) + problem.n);

@@ -1,6 +1,6 @@
 """Kernels written by hand, in the form that nvdisasm prints.
 
-One instruction per line, with a label before it where it has one, and its source line behind it:
+One instruction per line, with a label before it where it has one, and its source line after it:
 
     top: LDS R2, [R3]    # a.cu:7 < kernel.cu:30
          @P0 BRA top
