@@ -65,8 +65,9 @@ def run(args: argparse.Namespace) -> int:
     figures = [
         found.folder / name / f"{figure}.png"
         for found in recorded
-        for name in found.runs
-        for figure in experiment(name).FIGURES
+        for name, run in found.runs.items()
+        for figure, (_, draw) in experiment(name).FIGURES.items()
+        if not run.missing or run.if_measured(draw)
     ]
     figures += [args.recorded_dir / "claims.png"] * (len(recorded) > 1)
     stale += [f"{path}: is missing" for path in figures if not path.exists()]
@@ -199,7 +200,10 @@ def page(name: str, shown: Run, folder: Path) -> str:
     lines += [f"`make render{'-recorded' * shown.recorded}`.", ""]
     for figure, (caption, draw) in experiment(name).FIGURES.items():
         with house_style():
-            said = take_caption(draw(shown))
+            drawn = shown.if_measured(draw)
+        if drawn is None:
+            continue
+        said = take_caption(drawn)
         lines += [f"![{caption}]({figure}.png)", "", f"<sub>{markdown_escape(said)}</sub>", ""]
     for table in all_tables(name, shown, "../claims.md", folder):
         lines.append(markdown(replace(table, banner="", provenance=[])))
@@ -299,7 +303,9 @@ def in_short(name: str, runs: dict[str, Run]) -> list[str]:
         said = headline_by_gpu(claims)
     else:
         shown = next(iter(runs.values()))
-        table = experiment(name).SHORT_TABLE(shown)
+        table = shown.if_measured(experiment(name).SHORT_TABLE)
+        if table is None:
+            return []
         table.title += f". {banner(shown.first)}"
         return [markdown(table)]
     return [markdown(table), markdown_escape(said[0].upper() + said[1:])]
@@ -307,7 +313,9 @@ def in_short(name: str, runs: dict[str, Run]) -> list[str]:
 
 def kernels_by_gpu(name: str, runs: dict[str, Run]) -> Table | None:
     """None where there is nothing to put side by side."""
-    brief = {gpu: rows for gpu, shown in runs.items() if (rows := experiment(name).BRIEF(shown))}
+    view = experiment(name)
+    found = {gpu: shown.if_measured(view.BRIEF) for gpu, shown in runs.items()}
+    brief = {gpu: rows for gpu, rows in found.items() if rows}
     return table_by_gpu(name, brief) if len(brief) > 1 else None
 
 

@@ -13,6 +13,7 @@ stand beside those of other GPUs. What it does not name is as plots/default_view
 import argparse
 import importlib
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,6 +42,10 @@ CLAIM_DETAILS = "claim-details.md"
 MAIN_CLAIM = "kernel-speedup"
 
 
+class NotMeasured(InputError):
+    """A pass that the run should have, and has not."""
+
+
 @dataclass(frozen=True)
 class Run:
     """The passes of one experiment on one machine, and what they say about its claims."""
@@ -48,9 +53,25 @@ class Run:
     passes: dict[str, Results]
     decisions: list[Decision]
     recorded: bool
+    missing: tuple[str, ...] = ()  # passes that such a run has to have
 
     def __getitem__(self, pass_name: str) -> Results:
+        if pass_name in self.missing:
+            raise NotMeasured(f"{self.first.file.parent}: {pass_name}: not measured")
         return self.passes[pass_name]
+
+    def if_measured(self, make: Callable[["Run"], Any], otherwise: Any = None) -> Any:
+        """What is made of the run, where it has the passes for that."""
+        try:
+            return make(self)
+        except NotMeasured:
+            return otherwise
+
+    @property
+    def missing_note(self) -> list[str]:
+        """A line, where something was not measured."""
+        names = ", ".join(self.missing)
+        return [f"Not measured: {names}. Tables and figures of it are left out."] * bool(names)
 
     @property
     def first(self) -> Results:
@@ -86,7 +107,8 @@ def experiment(name: str) -> Any:
 def load_run(
     name: str, folder: Path, recorded: bool = False, evidence: Evidence | None = None
 ) -> Run:
-    """The experiment's result files in `folder`, read where the evidence has not; all must be of
+    """The experiment's result files in `folder`, read where the evidence has not. A pass may be
+    missing, and what is made of it is left out, but one has to be there. All must be of
     one run, but for a pass under PyTorch, which may be of a later one of the same kernels: its rows
     are compared with each other alone.
 
@@ -95,11 +117,12 @@ def load_run(
     """
     passes, results = {}, evidence.results.values() if evidence else ()
     known = {r.file: r for r in results if r.experiment == name}  # some are not written yet
-    for p, step in declared.experiment(name).passes_in(folder, known).items():
+    steps = declared.experiment(name).passes
+    present, missing = declared.experiment(name).passes_in(folder, known)
+    for p in present or missing:
         file = folder / f"{p}.json"
         passes[p] = known.get(file) or load(file, name, p)
-        require(passes[p], step)
-    steps = declared.experiment(name).passes
+        require(passes[p], steps[p])
     (_, first), *others = passes.items()
     for pass_name, other in others:
         if other.gpu is None:  # compiled code has fewer sources that could be changed
@@ -118,7 +141,8 @@ def load_run(
     machine = recorded_folder(first.file)
     if evidence is None:
         evidence = collect(result_files(machine) if machine else passes.values(), machine)
-    return Run(passes, decide(evidence, load_sources(), name), recorded or bool(machine))
+    decisions = decide(evidence, load_sources(), name)
+    return Run(passes, decisions, recorded or bool(machine), tuple(missing))
 
 
 def gpu(results: Results) -> str:
@@ -160,7 +184,7 @@ def one_problem(results: Results, **facts: str) -> str:
 
 def all_tables(name: str, run: Run, details: str, seen_from: Path) -> list[Table]:
     """The experiment's own tables, then its claims, with links to the page of their details."""
-    made = [make(run) for make in experiment(name).TABLES]
+    made = [run.if_measured(make) for make in experiment(name).TABLES]
     tables = [t for found in made for t in (found if isinstance(found, list) else [found]) if t]
     if run.decisions:
         title = f"Claims that experiment {name} bears on"
@@ -184,7 +208,8 @@ def figure_files(
     texts: list[str] = []
     with house_style(columns):
         for file, (_, draw) in experiment(name).FIGURES.items():
-            figure = draw(run)
+            if (figure := run.if_measured(draw)) is None:
+                continue
             texts += [] if captions else [f"{file}: {take_caption(figure)}\n"]
             files |= {directory / f"{file}.{kind}": encode(figure, kind) for kind in formats}
     return files | ({directory / "captions.txt": "\n".join(texts).encode()} if texts else {})
@@ -206,15 +231,17 @@ def render(args: argparse.Namespace) -> int:
     lines += closing_lines(run, args.output)
     lines[-1] += "" if args.verbose else " (VERBOSE=1 shows the tables here)"
     shown = [table for table in tables if table.name in module.ON_TERMINAL and args.verbose]
-    closing = [module.CLOSING(run)] if module.CLOSING else []
+    closing = [run.if_measured(module.CLOSING)] if module.CLOSING else []
+    closing = [table for table in closing if table]
     console.show(banner(run.first) if run.recorded else "", shown, lines, closing)
     return 0
 
 
 def sentences(name: str, run: Run) -> list[str]:
     """What there is to say of it, and which of its kernels are of older code."""
-    said = experiment(name).highlights(run)
-    return [*said, *older_notes(*run.passes.values())] if said else []
+    said = run.if_measured(experiment(name).highlights, [])
+    said = [*said, *older_notes(*run.passes.values())] if said else []
+    return [*run.missing_note, *said]
 
 
 def in_brief(sentences: list[str], verbose: bool) -> list[str]:

@@ -88,12 +88,12 @@ def complete(folder: Path) -> Iterator[Results]:
     """The result files of every experiment that was run, all fit to be recorded."""
     ran = []
     for name in declared.names():
-        passes = declared.experiment(name).passes
-        present = [p for p in passes if (folder / name / f"{p}.json").exists()]
+        present, missing = declared.experiment(name).passes_in(folder / name)
         if not present:
             continue
-        needed = declared.experiment(name).passes_in(folder / name)
-        found = [loaded(folder / name / f"{p}.json", name, p) for p in needed]
+        if missing:
+            print(printable(f"{name}: not measured: {', '.join(missing)}"))
+        found = [loaded(folder / name / f"{p}.json", name, p) for p in present]
         load_run(name, folder / name, True, collect(found))
         ran += [(r.file, record) for r in found if r.gpu for record in r.records]
         yield from found

@@ -169,8 +169,9 @@ def article(made: Report, machine: Machine, name: str) -> dict[str, Any]:
         "protocol": f"protocol-{name}",
         "highlights": sentences(name, shown),
         "figures": [
-            figure(made, shown, draw, f"{id}-{file}", caption)
+            found
             for file, (caption, draw) in view.FIGURES.items()
+            if (found := figure(made, shown, draw, f"{id}-{file}", caption))
         ],
         "tables": [titled(table, f"{id}-{table.name}", links) for table in tables],
     }
@@ -185,12 +186,13 @@ def say(text: str) -> None:
     print(f"report: {printable(text)}", file=sys.stderr, flush=True)
 
 
-def figure(made: Report, shown: Run, draw: Any, name: str, caption: str) -> dict[str, Any]:
-    """A figure in the widths that a page shows, with its captions."""
+def figure(made: Report, shown: Run, draw: Any, name: str, caption: str) -> dict[str, Any] | None:
+    """A figure in the widths that a page shows, with its captions; None where its pass is missing."""
     drawings, note = {}, ""
     for kind, columns in WIDTHS.items():
         with house_style(columns):
-            drawn = draw(shown)
+            if (drawn := shown.if_measured(draw)) is None:
+                return None
             note = take_caption(drawn)
             drawings[kind] = inline(drawn, f"{name}-{kind}-", caption, made.sheet)
     return {"drawings": drawings, "caption": caption, "note": note}
@@ -203,7 +205,7 @@ def cards(made: Report, names: list[str]) -> Iterator[dict[str, Any]]:
         fullest = max(of, key=lambda machine: len(machine.runs))
         view, shown = experiment(name), fullest.runs[name]
         decision = shown.decision(view.HEADLINE) if view.HEADLINE and shown.decisions else None
-        said = view.highlights(shown)
+        said = shown.if_measured(view.highlights, [])
         by_gpu = {m.evidence.newest.gpu: m.runs[name] for m in of}
         yield {
             "name": name,
@@ -226,7 +228,8 @@ def card_figure(made: Report, name: str, by_gpu: dict[str, Run]) -> Markup:
             decisions = {gpu: shown.decision(view.HEADLINE) for gpu, shown in by_gpu.items()}
             drawn, label = claim_figure(decisions), "The source's values, and ours"
         else:
-            drawn, label = ranges_figure(view.SUMMARY([*by_gpu.values()][-1]), TIMES), view.QUESTION
+            summary = [*by_gpu.values()][-1].if_measured(view.SUMMARY, {})
+            drawn, label = ranges_figure(summary, TIMES), view.QUESTION
         return inline(drawn, f"card-{name}-", label, made.sheet)
 
 

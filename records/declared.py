@@ -40,10 +40,12 @@ class Experiment:
     checks: tuple[Step, ...]
     passes: dict[str, Step]
 
-    def passes_in(self, folder: Path, known: Collection[Path] = ()) -> dict[str, Step]:
-        """Passes that a run's folder must have, and those under torch where their file is there."""
-        files = ((n, s, folder / f"{n}.json") for n, s in self.passes.items())
-        return {n: s for n, s, file in files if not s.torch or file in known or file.exists()}
+    def passes_in(
+        self, folder: Path, known: Collection[Path] = ()
+    ) -> tuple[list[str], list[str]]:
+        """Those that a run's folder has, or will; and those that it has to have, and has not."""
+        there = [n for n in self.passes if (f := folder / f"{n}.json") in known or f.exists()]
+        return there, [n for n, s in self.passes.items() if n not in there and not s.torch]
 
 
 def names() -> list[str]:

@@ -94,7 +94,7 @@ class Edited:
 
     def __init__(self, name: str, folder: Path):
         self.name, self.folder = name, folder
-        recorded = declared.experiment(name).passes_in(RECORDED / name)
+        recorded, _ = declared.experiment(name).passes_in(RECORDED / name)
         passes = [
             p for p in declared.experiment(name).passes if p in recorded or f"{name}/{p}" in OWN
         ]

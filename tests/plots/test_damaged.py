@@ -172,7 +172,8 @@ def draw_run(folder: Path, name: str, with_figures: bool) -> None:
 def write_small(folder: Path, name: str) -> None:
     """The passes of the experiment that a pass is of."""
     experiment_name, _ = name.split("/")
-    for pass_name in declared.experiment(experiment_name).passes_in(RECORDED / experiment_name):
+    passes, _ = declared.experiment(experiment_name).passes_in(RECORDED / experiment_name)
+    for pass_name in passes:
         content = json.dumps(small(f"{experiment_name}/{pass_name}"))
         (folder / f"{pass_name}.json").write_text(content, encoding="utf-8")
 

@@ -109,8 +109,8 @@ def test_a_version_is_numbers_or_refused(door, version):
     if version == "0.47":  # PyPI says whether it is one
         assert done.returncode == 0
         return
-    line = f"peer: say which: make peer VERSION=0.47.0; got '{version}'"
-    assert (done.returncode, done.stderr.splitlines()[0]) == (2, line)
+    assert done.returncode == 2
+    assert done.stderr.startswith("peer: say which: make peer VERSION=0.47.0")
     assert not list(door.rglob("injected"))
 
 

@@ -210,9 +210,9 @@ def test_what_runs_is_not_built_anew(checkout, build):
 @pytest.mark.parametrize("arch", ["9.0", "90,80", "90;;x", "$(id)"])
 def test_an_arch_that_is_none_is_one_line(build, arch):
     done = build("exit 1", "all", ARCH=arch)
-    said = f"ARCH: '{arch}' is no architecture; give compute capabilities"
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(said) and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("ARCH: ") and done.stderr.count("\n") == 1
+    assert "is no architecture" in done.stderr
 
 
 def test_an_arch_that_nvcc_does_not_know_is_one_line(build, tools):
