@@ -62,7 +62,7 @@ REPRODUCE := $(addprefix reproduce-,$(EXPERIMENTS))
 comma := ,
 .NOTPARALLEL:
 TARGETS := deps build test test-end_to_end test-sanitized verify list describe bench metrics profile profile-check \
-  $(REPRODUCE) reproduce-table1 reproduce-figure4 advise tune peer render render-recorded report claims compare record \
+  $(REPRODUCE) reproduce-table1 reproduce-figure4 advise tune peer render render-recorded report claims paper compare record \
   sass mojo triton dropin wheel lock check format clean
 .PHONY: help $(TARGETS)
 
@@ -219,6 +219,9 @@ report: build/python ## Write one HTML page of your results for colleagues (RESU
 
 claims: build/python ## Decide every published claim from all that was recorded or measured here
 	@scripts/render --claims
+
+paper: build/python ## Write the recorded runs up in LaTeX, as PDF too where pdflatex is installed: build/paper/
+	@scripts/python -m plots paper --output build/paper
 
 compare: build/python ## Compare two runs' times: make compare A=results B=data/recorded/h200 [THRESHOLD=1]
 	@[ -n "$$A" ] && [ -n "$$B" ] || { \

@@ -11,11 +11,15 @@ from records.tables import WORDS, Column, Table
 
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 # Identifiers and paths, in the font of code.
-CODE = re.compile(r"((?<![\w/.-])[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+(?:\.\d+)*)")
+CODE = re.compile(r"((?<![\w/.-])[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+(?:\.\w+)*)")
+QUOTED = re.compile('"([^"]*)"')
 HEADINGS = {"h1": r"\section", "h2": r"\subsection", "h3": r"\subsubsection"}
 AROUND = {"paragraph": ("", "\n"), "bullet_list": (r"\begin{itemize}", r"\end{itemize}")}
 AROUND |= {"list_item": (r"\item ", ""), "strong": (r"\textbf{", "}"), "em": (r"\emph{", "}")}
 AROUND |= {"ordered_list": (r"\begin{enumerate}", r"\end{enumerate}")}
+
+
+PAGE_WIDTH = 1.6  # of a text in two columns, in that of an article in one
 
 
 class Latex(str):
@@ -26,7 +30,7 @@ def prose(value: object) -> Latex:
     """A sentence or a value of one, so that LaTeX prints it as it is."""
     if isinstance(value, Latex):
         return value
-    parts = CODE.split(str(value))
+    parts = CODE.split(QUOTED.sub("\u201c\\1\u201d", str(value)))
     return Latex("".join(code(p) if i % 2 else latex_words(p) for i, p in enumerate(parts)))
 
 
@@ -36,7 +40,7 @@ def code(text: str) -> str:
 
 
 def markdown_latex(text: str, name: str) -> Latex:
-    """A page as a section; `name`: of its tables."""
+    """A page as a section; `name`: of its label, and of its tables'."""
     tokens, parts, tables = MARKDOWN.parse(text), [], 0
     while tokens:
         token = tokens.pop(0)
@@ -44,9 +48,10 @@ def markdown_latex(text: str, name: str) -> Latex:
             end = next(i for i, t in enumerate(tokens) if t.type == "table_close")
             rows, tokens = tokens[:end], tokens[end + 1 :]
             tables += 1
-            parts.append(latex(table_of(rows, f"{name}-{tables}")))
+            parts.append(latex(table_of(rows, f"{name}-{tables}"), width=PAGE_WIDTH))
         else:
             parts.append(block(token))
+            parts += [rf"\label{{sec:{name}}}"] * ((token.type, token.tag) == ("heading_close", "h1"))
     return Latex("\n".join(filter(None, parts)) + "\n")
 
 
@@ -69,7 +74,7 @@ def code_line(line: str) -> str:
     text = code(command.rstrip())
     if hash_sign:
         text += rf" {{\rmfamily\itshape {prose(comment.strip())}}}"
-    return rf"{{\par\small\raggedright\noindent\hangindent=1em\relax {text}\par}}"
+    return rf"{{\par\raggedright\noindent\hangindent=1em\relax {text}\par}}"
 
 
 def inline(children: Sequence[Token]) -> Iterator[str]:

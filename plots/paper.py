@@ -24,7 +24,7 @@ from plots.document import Machine, read_recorded
 from plots.experiments import MAIN_CLAIM, experiment
 from plots.figures import encode, house_style, take_caption
 from plots.latex import latex
-from plots.latex_text import Latex, code, markdown_latex, prose
+from plots.latex_text import PAGE_WIDTH, Latex, markdown_latex, prose
 from plots.sentences import count_line, counts, listed, spell, verdict_sentence
 from records import stats
 from records.captions import dates
@@ -38,11 +38,11 @@ from records.tables import WORDS, Column, Table
 TEX = "paper.tex"
 # Of the experiments of the machine with the most of them; by experiment, name, columns of the page.
 FIGURES = (
-    *(("table2", "speedup", 2), ("counters", "instructions", 2), ("streaming", "layers", 2)),
-    *(("end_to_end", "figure4", 2), ("transpose", "kernels", 1)),
+    *(("table2", "speedup", 2), ("counters", "instructions", 2), ("table2", "bandwidth", 1)),
+    ("end_to_end", "figure4", 2),
 )
 SHORT_TABLES = ("table2", "transpose", "puzzle")
-TABLES = (("counters", "divergence"), ("ladder", "ladder"))
+TABLES = (("counters", "divergence"),)
 FOREST = (
     "Every claim with a number",
     "Ours over the source's value, of the cell that decides, with its interval; in grey the range of "
@@ -62,11 +62,11 @@ class Drawn:
     columns: int
 
     def latex(self, label: str) -> Latex:
-        float_of = "figure" + "*" * (self.columns > 1)
-        note = rf"{{\footnotesize {prose(self.note)}}}"
+        float_of, width = ("figure*", 0.86) if self.columns > 1 else ("figure", 0.9)
+        note = prose(self.note)
         return Latex(
             rf"\begin{{{float_of}}}[tp]\centering"
-            rf"\includegraphics[width=\linewidth]{{{self.file}}}"
+            rf"\includegraphics[width={width}\linewidth]{{{self.file}}}"
             rf"\caption{{{prose(self.title)}. {note}}}\label{{fig:{label}}}\end{{{float_of}}}"
         )
 
@@ -116,6 +116,7 @@ def tex(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["within"] = lambda text: text[0].lower() + text[1:]
     return environment.get_template(f"{TEX}.j2").render(facts(recorded, drawn))
 
 
@@ -134,8 +135,6 @@ def facts(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> dict[str, Any
     found["claims"] = len(main.decisions)
     found["findings"] = list(findings_of(main))
     found["said"] = {name: experiment(name).highlights(run) for name, run in main.runs.items()}
-    found["agree"] = dict(by_source(main, rules.REPRODUCED))
-    found["undecided"] = dict(by_source(main, rules.UNDECIDED))
     found |= measured(recorded) | uncertain()
     page = read_text(ROOT / "ARTIFACT.md")
     found["appendix"] = markdown_latex(page, "artifact")
@@ -157,29 +156,18 @@ def findings_of(main: Machine) -> Iterator[dict[str, Any]]:
         yield {"finding": one, "claim": d and d.claim, "sentence": d and verdict_sentence(d)}
 
 
-def by_source(main: Machine, verdict: str) -> Iterator[tuple[str, str]]:
-    """The claims with this verdict, in few words, by the source's author."""
-    for each in sources(main):
-        of: list[Decision] = each["decisions"]
-        if names := [d.claim.short or d.claim.text for d in of if d.verdict == verdict]:
-            yield each["source"].author, "; ".join(names)
-
-
 def measured(recorded: Sequence[Machine]) -> dict[str, Any]:
     """How much was recorded, and on what."""
     files = [r for m in recorded for r in m.evidence.results.values()]
     ran = [r for r in files if r.gpu]
     rows = [row for r in ran for row in r.records]
     samples = chain.from_iterable(row.metrics.values() for row in rows)
-    outcomes = Counter(row.outcome for row in rows)
     verified = sum(row.is_verified and not row.is_ceiling for row in rows)
     return {
-        "dates": dates(ran).replace(" to ", "--"),
+        "dates": dates(ran),
         "files": len(files),
         "rows": f"{len(rows):,}",
         "samples": f"{sum(len(metric.samples or ()) for metric in samples):,}",
-        "kernels": len({row.kernel for row in rows if not row.is_ceiling}),
-        "exact": f"{outcomes['bit_exact']:,}",
         "verified": f"{verified:,}",
         "machines": machines_table(ran),
         "units": len({unit for r in ran if (unit := r.provenance["gpu"].get("unit"))}),
@@ -207,7 +195,7 @@ def machines_table(ran: Sequence[Results]) -> Latex:
     columns += [Column("peak GB/s", "theoretical_bandwidth_gb_s"), Column("limit W", "power_limit_w")]
     columns += [Column("driver", "driver", **WORDS), Column("CUDA", "cuda_runtime", **WORDS)]
     columns += [Column("files", "files"), Column("recorded", "dates", **WORDS)]
-    return Latex(latex(Table("machines", "The GPUs, and what was recorded on them", columns, rows)))
+    return Latex(latex(Table("machines", "The GPUs, and what was recorded on them", columns, rows), width=PAGE_WIDTH))
 
 
 def uncertain() -> dict[str, Any]:
@@ -240,15 +228,16 @@ def uncertain() -> dict[str, Any]:
 def tables(recorded: Sequence[Machine]) -> Iterator[tuple[str, Latex]]:
     main = fullest(recorded)
     (by_gpu, *_) = document.tables_by_gpu(list(recorded), ROOT)
-    yield "ledger", Latex(latex(replace(by_gpu, provenance=[], notes=by_gpu.notes[-1:])))
+    by_gpu = replace(by_gpu, provenance=[], notes=by_gpu.notes[-1:])
+    yield "ledger", Latex(latex(by_gpu, width=PAGE_WIDTH))
     for name in SHORT_TABLES:
         table = experiment(name).SHORT_TABLE(main.runs[name])
-        yield name, Latex(latex(replace(table, experiment=name)))
+        yield name, Latex(latex(replace(table, experiment=name), width=PAGE_WIDTH))
     for name, wanted in TABLES:
         made = (make(main.runs[name]) for make in experiment(name).TABLES)
         every = chain.from_iterable(t if isinstance(t, list) else [t] for t in made if t)
         table = next(table for table in every if table.name == wanted)
-        yield wanted, Latex(latex(replace(table, experiment=name, provenance=[])))
+        yield wanted, Latex(latex(replace(table, experiment=name, provenance=[], notes=table.notes[:2]), width=PAGE_WIDTH))
 
 
 def drawings(recorded: Sequence[Machine]) -> Iterator[tuple[str, Drawn]]:

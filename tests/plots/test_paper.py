@@ -1,0 +1,124 @@
+"""`make paper`: the write-up of the recorded runs."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from plots import paper
+from plots.cli import main
+from plots.document import read_recorded
+from plots.latex_text import markdown_latex, prose
+from records.json_files import ROOT
+
+RECORDED = ROOT / "data/recorded"
+TEMPLATE = ROOT / "plots/paper.tex.j2"
+# What is no prose: expressions, comments, and what commands are given that set the page.
+NOT_PROSE = re.compile(
+    r"<[<%#].*?[>%#]>|^%.*$|\\(?:ref|label|cite|begin|end)\{[^}]*\}", re.DOTALL | re.MULTILINE
+)
+NUMBER = re.compile(r"(?<![A-Za-z\d.])\d[\d.,]*")
+NAMES = ("4-bit",)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("paper")
+    assert main(["paper", "--recorded-dir", str(RECORDED), "--output", str(folder)]) == 0
+    return folder
+
+
+def test_the_template_types_no_number():
+    body = TEMPLATE.read_text(encoding="utf-8").partition(r"\begin{document}")[2]
+    body = re.sub(r"\\begin\{thebibliography\}.*", "", body, flags=re.DOTALL)
+    body = NOT_PROSE.sub(" ", body)
+    for name in NAMES:
+        body = body.replace(name, "")
+    assert NUMBER.findall(body) == []
+
+
+def test_its_numbers_are_those_of_the_recorded_runs(made):
+    text = (made / paper.TEX).read_text(encoding="utf-8")
+    machine = paper.fullest(list(read_recorded(RECORDED)))
+    for each in paper.findings_of(machine):
+        assert prose(each["finding"].number) in text
+    for each in paper.sources(machine):
+        assert prose(each["count"]) in text
+
+
+def test_a_changed_verdict_changes_the_text(made):
+    recorded = list(read_recorded(RECORDED))
+    found = paper.tex([paper.fullest(recorded)], dict(paper.drawings(recorded)))
+    assert found != (made / paper.TEX).read_text(encoding="utf-8")
+
+
+def test_every_reference_and_figure_is_there(made):
+    text = (made / paper.TEX).read_text(encoding="utf-8")
+    cited = {key for found in re.findall(r"\\cite\{([^}]*)\}", text) for key in found.split(",")}
+    assert cited == set(re.findall(r"\\bibitem\{([^}]*)\}", text))
+    labels = re.findall(r"\\label\{([^}]*)\}", text)
+    assert len(labels) == len(set(labels))
+    assert set(re.findall(r"\\ref\{([^}]*)\}", text)) <= set(labels)
+    floats = {label for label in labels if label.startswith("fig:")}
+    assert floats <= set(re.findall(r"\\ref\{([^}]*)\}", text))
+    for figure in re.findall(r"\\includegraphics\[[^]]*\]\{([^}]*)\}", text):
+        assert (made / figure).read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no pdflatex: texlive-science")
+def test_it_compiles_to_the_same_bytes_without_a_line_too_long(made):
+    log = (made / "paper.log").read_text(encoding="utf-8")
+    assert not re.search(r"Overfull|undefined|multiply defined", log)
+    pages = re.search(r"Output written on .*\((\d+) pages", log.replace("\n", " "))
+    assert 6 <= int(pages[1]) <= 9
+    assert paper.compiled(made) == (made / "paper.pdf").read_bytes()
+
+
+def test_without_latex_there_is_the_text(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(paper, "drawings", lambda recorded: iter(()))
+    monkeypatch.setattr(paper, "tex", lambda recorded, drawn: "text")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert main(["paper", "--recorded-dir", str(RECORDED), "--output", str(tmp_path)]) == 0
+    assert os.listdir(tmp_path) == [paper.TEX]
+    assert "pdflatex" in capsys.readouterr().out
+
+
+def test_a_failing_latex_is_one_line_with_the_log(tmp_path, monkeypatch, capsys):
+    failed = subprocess.CompletedProcess([], 1, b"! Undefined control sequence.\nl.1", b"")
+    monkeypatch.setattr(paper, "drawings", lambda recorded: iter(()))
+    monkeypatch.setattr(paper, "tex", lambda recorded, drawn: "text")
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: failed)
+    assert main(["paper", "--recorded-dir", str(RECORDED), "--output", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "paper.log" in said and "Undefined control sequence" in said
+    assert (tmp_path / "paper.log").read_bytes() == failed.stdout
+
+
+def test_a_folder_without_recorded_runs_is_refused(tmp_path, capsys):
+    assert main(["paper", "--recorded-dir", str(tmp_path), "--output", str(tmp_path / "out")]) == 2
+    assert str(tmp_path) in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("shared_lut is 50 % faster", r"\texttt{shared\_\allowbreak{}lut} is 50 \% faster"),
+        ('a "word"', r"a \textquotedblleft{}word\textquotedblright{}"),
+        ("since 2025-09", "since 2025-09"),
+    ],
+)
+def test_prose(text, shown):
+    assert prose(text) == shown
+
+
+def test_a_page_of_markdown():
+    page = "# A\n\nSee [b](c.md), `d_e`.\n\n## F\n- **g**: 1 %\n\n```sh\nmake h  # i\n```\n"
+    found = markdown_latex(page + "\n| j | k |\n| --- | --- |\n| l | m |\n", "n")
+    for part in (r"\section{A}\label{sec:n}", "See b, ", r"\subsection{F}", r"\item \textbf{g}: 1 \%"):
+        assert part in found.replace("\n", "").replace(r"}\label", r"}\label")
+    assert r"\texttt{make h} {\rmfamily\itshape i}" in found and r"\label{tab:n-1}" in found
