@@ -150,7 +150,7 @@ Problem ProductWorkload::problem(const std::string& kernel, int buffer_set) cons
   const std::byte* const extra = tensor(buffer_set).extra();
   Problem problem = problem_of(spec_, tensor(buffer_set).problem(output(buffer_set)),
                                extra + input_at_, extra + bias_at_);
-  problem.weights_are_settled = true;  // fill_inputs() has waited for them
+  problem.weights_ready = true;  // fill_inputs() has waited for them
   if (const auto found = workspaces_.find(kernel); found != workspaces_.end()) {
     problem.workspace = found->second.memory.data();
     if (found->second.given_weights) problem.weights = weights(buffer_set);
