@@ -24,10 +24,10 @@
 //                +---------------+---------------+---------------+---------------+
 //                 s0 ... s3: steps of 64, of each warpgroup one after the other
 //
-// An output is the sum over its slices, in order, and within a slice over K, in order. Slices depend
-// on N, K and the GPU alone, so the result does not depend on the other rows. A second launch,
-// add_slices, adds them. With an M tile of 256, blocks share the rows of the N tiles that are left
-// over (NSplit).
+// An output is the sum over its slices, in order, and within a slice over K, in order. Slices
+// depend on N, K and the GPU alone, so the result does not depend on the other rows. A second
+// launch, add_slices, adds them. With an M tile of 256, blocks share the rows of the N tiles that
+// are left over (NSplit).
 //
 // Pipeline. Two rings of stages in shared memory, with a `full` and an `empty` barrier for each
 // stage: activations for the block, and codes, a K tile per stage, for each warpgroup. Any warp
@@ -123,8 +123,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   const Scales<Nested> scales_of(args.scales,
                                  range.first * args.k + std::int64_t{first_k_tile} * tile_k);
   const int last_step = static_cast<int>(args.k / step_k) - first_k_tile * tile_steps - 1;
-  unsigned upper_weight = 0,
-           to_lower = 0;  // the first weight of the lane's first column; distance to its second
+  unsigned upper_weight = 0, to_lower = 0;  // of the lane's first column; distance to its second
   int scales_step = 0;
   const auto load_scales = [&] {
     const unsigned weight = upper_weight + min(scales_step, last_step) * step_k;
@@ -218,18 +217,58 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   PipelineState code_state;
   uint4 step_codes[2][2] = {};
   unsigned stage_codes = lane_codes;
-  const auto read_codes = [&](int b, int half) {
-    if (b == 0 && half == 0) {
+  const auto read_codes = [&](int step, int half) {
+    if (step == 0 && half == 0) {
       stage_codes = lane_codes + code_state.stage * code_stage_bytes;
       keep(stage_codes);
     }
-    const unsigned char* const codes = shared + (stage_codes ^ (b * 2 + half) * 16);
+    const unsigned char* const codes = shared + (stage_codes ^ (step * 2 + half) * 16);
     step_codes[half][0] = *reinterpret_cast<const uint4*>(codes);
     step_codes[half][1] = *reinterpret_cast<const uint4*>(codes + 8 * tile_k_bytes);
   };
-  const auto read_codes_ahead = [&](int b) {
+  const auto read_codes_ahead = [&](int step) {
 #pragma unroll
-    for (int half = 0; half < halves_ahead; ++half) read_codes(b, half);
+    for (int half = 0; half < halves_ahead; ++half) read_codes(step, half);
+  };
+
+  // Until the stage of the next K tile is full.
+  const auto wait_for_codes = [&] { wait_for(&codes_full[code_state.stage], code_state.phase); };
+  // After all lanes have read the codes of a K tile.
+  const auto free_codes = [&] {
+    __syncwarp();
+    if (elect_one()) arrive(&codes_empty[code_state.stage]);
+  };
+  // Decodes a step: a lane's weights of it are four operands.
+  const auto decode_step = [&](int step, Scale upper_scale, Scale lower_scale) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (half + halves_ahead < 2) read_codes(step, half + halves_ahead);
+      const uint4 upper = step_codes[half][0], lower = step_codes[half][1];
+      auto* const to = &weights[step % 2][half * 2];
+      table.decode(to[0], {upper.x, upper.y}, {lower.x, lower.y}, row_of_own_byte, upper_scale,
+                   lower_scale);
+      if (looks_up_in_registers && half == 0) {
+        register_table.decode(to[1], {upper.z, upper.w}, {lower.z, lower.w}, upper_scale,
+                              lower_scale);
+      } else {
+        table.decode(to[1], {upper.z, upper.w}, {lower.z, lower.w}, row_of_own_byte, upper_scale,
+                     lower_scale);
+      }
+    }
+  };
+
+  // Starts the products of a step, for the block's share of the rows.
+  const auto start_mma = [&](int step, bool has_codes, int sharers, int first_m) {
+    const auto start = [&]<int ActiveM>() {
+      start_step<Out, TileM, Warpgroups, ActiveM>(Decode::scales_sums ? unscaled : sum,
+                                                  weights[step % 2], !Decode::scales_sums, shared,
+                                                  state.stage, step % stage_steps, first_m);
+    };
+    if (has_codes && sharers == 1) start.template operator()<TileM>();
+    if constexpr (may_share_m(TileM)) {
+      if (has_codes && sharers == 2) start.template operator()<TileM / 2>();
+      if (has_codes && sharers == 4) start.template operator()<TileM / 4>();
+    }
   };
 
   for (int n_tile = 0; n_tile < n_tiles; ++n_tile) {
@@ -238,7 +277,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
     const bool shares_rows = may_share_m(TileM) && warpgroup_first_n(n_tile) >= range.own;
     const int sharers = shares_rows ? args.n_split.sharers : 1;
     const int first_m = n_block % sharers * (TileM / sharers);
-    if (has_codes) wait_for(&codes_full[code_state.stage], code_state.phase);
+    if (has_codes) wait_for_codes();
     if (has_columns) read_codes_ahead(0);
     for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
       const bool in_row = scales_step <= last_step;
@@ -248,71 +287,40 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
       load_scales();
 
 #pragma unroll
-      for (int b = 0; b < tile_steps; ++b) {
-        const bool begins_stage = b % stage_steps == 0;
+      for (int step = 0; step < tile_steps; ++step) {
+        const bool begins_stage = step % stage_steps == 0;
         // A few stages late, so that it need not wait for the slowest warp.
         if (begins_stage && warp == warps - 1) load_activations();
         // Replaces those that were loaded past the last K tile.
-        if (b == 1 && k_tile + 1 == k_tiles) load_first_scales(n_tile + 1);
+        if (step == 1 && k_tile + 1 == k_tiles) load_first_scales(n_tile + 1);
         // The warps of a warpgroup alternate; the previous K tile's stage is loaded again.
-        if (b == 1 && has_codes && k_tile % 4 == warp % 4) {
+        if (step == 1 && has_codes && k_tile % 4 == warp % 4) {
           const PipelineState previous = code_state.previous(code_stages);
           wait_for(&codes_empty[previous.stage], previous.phase);
           load_codes(n_tile, k_tile + code_stages - 1, previous.stage);
         }
-        // Decode: a lane's weights of the step are four operands.
-        const Scale upper_scale = __shfl_sync(~0u, scales[0], b, 4);
-        const Scale lower_scale = __shfl_sync(~0u, scales[1], b, 4);
-        if (has_columns) {
-#pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            if (half + halves_ahead < 2) read_codes(b, half + halves_ahead);
-            const uint4 upper = step_codes[half][0], lower = step_codes[half][1];
-            auto* const to = &weights[b % 2][half * 2];
-            table.decode(to[0], {upper.x, upper.y}, {lower.x, lower.y}, row_of_own_byte,
-                         upper_scale, lower_scale);
-            if (looks_up_in_registers && half == 0) {
-              register_table.decode(to[1], {upper.z, upper.w}, {lower.z, lower.w}, upper_scale,
-                                    lower_scale);
-            } else {
-              table.decode(to[1], {upper.z, upper.w}, {lower.z, lower.w}, row_of_own_byte,
-                           upper_scale, lower_scale);
-            }
-          }
-        }
-        if (b + 1 < tile_steps) {
-          if (has_columns) read_codes_ahead(b + 1);
+        const Scale upper_scale = __shfl_sync(~0u, scales[0], step, 4);
+        const Scale lower_scale = __shfl_sync(~0u, scales[1], step, 4);
+        if (has_columns) decode_step(step, upper_scale, lower_scale);
+        if (step + 1 < tile_steps) {
+          if (has_columns) read_codes_ahead(step + 1);
         } else {
-          if (has_codes) {
-            __syncwarp();  // all lanes have read the codes of the K tile
-            if (elect_one()) arrive(&codes_empty[code_state.stage]);
-          }
+          if (has_codes) free_codes();
           code_state.advance(code_stages);
           if (has_codes && k_tile + 1 < k_tiles) {
-            wait_for(&codes_full[code_state.stage], code_state.phase);
+            wait_for_codes();
             if (has_columns) read_codes_ahead(0);
           }
         }
 
         if (begins_stage) wait_for(&full[state.stage], state.phase);
         // The previous step is finished here, before its sums and operands are overwritten.
-        const bool has_previous = b > 0 || k_tile > 0;  // in this N tile
-        const bool ends_stage = (b + 1) % stage_steps == 0;
-        if constexpr (has_wgmma) {
-          wgmma_wait(Decode::scales_sums ? unscaled : sum);
-          if (has_previous) finish_step(begins_stage);
-        }
+        const bool has_previous = step > 0 || k_tile > 0;  // in this N tile
+        const bool ends_stage = (step + 1) % stage_steps == 0;
+        if constexpr (has_wgmma) wgmma_wait(Decode::scales_sums ? unscaled : sum);
+        if (has_wgmma && has_previous) finish_step(begins_stage);
         step_scales[0] = upper_scale, step_scales[1] = lower_scale;
-        const auto start = [&]<int ActiveM>() {
-          start_step<Out, TileM, Warpgroups, ActiveM>(Decode::scales_sums ? unscaled : sum,
-                                                      weights[b % 2], !Decode::scales_sums, shared,
-                                                      state.stage, b % stage_steps, first_m);
-        };
-        if (has_codes && sharers == 1) start.template operator()<TileM>();
-        if constexpr (may_share_m(TileM)) {
-          if (has_codes && sharers == 2) start.template operator()<TileM / 2>();
-          if (has_codes && sharers == 4) start.template operator()<TileM / 4>();
-        }
+        start_mma(step, has_codes, sharers, first_m);
         used_stage = state.stage;
         if constexpr (!has_wgmma) finish_step(ends_stage);
         if (ends_stage) state.advance(activation_stages);
