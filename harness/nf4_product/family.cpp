@@ -1,5 +1,5 @@
-// Products with NF4 weights as a family: the shapes of the models' layers, or those of the command
-// line, each with several numbers of rows.
+// Matmuls with NF4 weights as a family: N and K of the models' layers, or of the command line, each
+// with several M.
 #include <CLI/CLI.hpp>
 
 #include "common/names.hpp"
@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::int64_t max_rows = 1 << 20;
 
-/// The code that is measured: fp16; of kernels with several, that of the fewest rows and of blocks
-/// of 64.
+/// The code that is measured: fp16, plain scales of blocks of 64 weights, and an M tile of 8
+/// (few_rows) or 32 (many_rows), by fragments of template arguments.
 const FamilyFacts product_facts{
     .name = "nf4_product",
     .element = "output",

@@ -57,7 +57,7 @@ class Inspection {
     launch(problem_);
   }
 
-  /// The number of the first run that wrote other bits than run 1; 0 if all repeat.
+  /// The number of the first run whose bits differ from those of run 1; 0 if all repeat.
   int run_that_differs() {
     const DeviceBuffer again(first_.bytes());
     Problem problem = problem_;
@@ -69,7 +69,7 @@ class Inspection {
     return 0;
   }
 
-  /// Negative where the kernel takes no single row.
+  /// Negative where the kernel does not support M = 1.
   std::int64_t rows_different_alone() {
     const DeviceBuffer input(bytes_of(problem_.k)), output(bytes_of(problem_.n)),
         all(first_.bytes());
@@ -95,9 +95,9 @@ class Inspection {
     return different;
   }
 
-  /// Counts the `weights` [n][k] in device memory that the kernel does not multiply by; zeros of
-  /// either sign are the same. One-hot rows select columns, as many in a launch as there are rows.
-  /// On the device, because there are as many products as the matrix has weights.
+  /// The number of `weights` [n][k], in device memory, that the kernel does not multiply by; -0
+  /// equals 0. One-hot rows select as many columns per launch as there are rows. Compared on the
+  /// device, because there are as many as the matrix has weights.
   Found weights_that_differ(const void* weights) {
     const auto [m, n, k] = std::array{problem_.m, problem_.n, problem_.k};
     const bool is_fp16 = problem_.type == nf4::OutputType::fp16;
@@ -126,7 +126,7 @@ class Inspection {
   }
 
  private:
-  /// Poisons the output before.
+  /// Poisons the output first.
   void launch(const Problem& problem) const {
     check(cudaMemsetAsync(problem.output, poison_byte, bytes_of(problem.m * problem.n), stream_));
     require_launched(kernel_.launch(problem, stream_));

@@ -1,5 +1,5 @@
-// Checks of a verified product kernel that its outputs do not show: whether it repeats its sums,
-// whether a row depends on the batch that it is in, and which weights it multiplies by.
+// Checks of a verified matmul kernel beyond its outputs: whether it repeats its bits, whether a row
+// depends on the batch that it is in, and which weights it multiplies by.
 #pragma once
 
 #include "harness/device_compare.hpp"
@@ -10,19 +10,17 @@ namespace reprolab::nf4_product {
 
 inline constexpr int runs_that_repeat = 20;
 
-/// Launches `kernel` on `problem`, whose outputs were found to be right, and with other
-/// activations; it writes to memory that is made for that, not to `problem.output`. In `numbers`:
-///   rows_different_alone  of a batch, how many rows differ in any bit from what the kernel gives
-///                         for the row alone; left out where it takes no single row, or there is
-///                         but one.
-/// and if `weights` is not null, those of the problem as dequantization writes them (device
-/// memory),
-///   weights_different     how many the kernel multiplies by that are others, by one-hot rows for
-///                         all columns; zeros of either sign are the same;
-///   weights_max_ulps      by how much, at most.
-/// Broken is the contract of a kernel that does not give the same bits 20 times, and of one that
-/// declares to be independent of the batch, or to multiply by the dequantized weights, and is not
-/// so.
+/// Launches `kernel` on `problem`, whose outputs were correct, and with other activations; outputs
+/// go to separate memory, not to `problem.output`. Sets in `numbers`:
+///   rows_different_alone  the number of rows that differ in any bit from the same row as a batch
+///   of
+///                         one; absent where M is 1, or the kernel does not support M = 1.
+/// and if `weights`, the problem's dequantized weights in device memory, is not null,
+///   weights_different     the number of weights that differ from those that the kernel multiplies
+///                         by, found with one-hot rows for all columns; -0 equals 0;
+///   weights_max_ulps      their largest distance.
+/// The contract is broken if 20 launches do not give the same bits; and if the kernel declares that
+/// it does not depend on the batch, or multiplies by the dequantized weights, and this is not so.
 Findings inspect_product(const VariantInfo& kernel, const Problem& problem, const void* weights,
                          const DeviceComparison& comparison, cudaStream_t stream);
 

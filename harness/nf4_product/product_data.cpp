@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t inputs_per_nonzero = 16;  // no step of a matrix instruction is shorter
 
-/// A number that depends on both, each bit on all of theirs.
+/// A hash of both: each bit depends on all bits of both.
 std::uint64_t mixed(std::uint64_t seed, std::uint64_t index) {
   return reference::mix(seed * 0x2545f4914f6cdd1du + (index + 1) * 0x9e3779b97f4a7c15u);
 }
@@ -75,7 +75,7 @@ std::vector<std::uint16_t> make_input(InputData data, std::int64_t m, std::int64
 
 ProductData make_product(const ProductSpec& spec, std::uint64_t seed) {
   const auto type = spec.weights.output;
-  // Other seeds than the matrix has, whose values are also normal.
+  // Seeds that differ from that of the matrix, whose values are also normal.
   ProductData data{.spec = spec,
                    .matrix = nf4::make_tensor(spec.weights, seed),
                    .input = make_input(spec.data, spec.m, spec.k(), type, mixed(seed, 0)),

@@ -14,7 +14,7 @@
 namespace reprolab::nf4_product {
 
 enum class InputData {
-  normal,  ///< Normal values, as a layer has them. Alone timed.
+  normal,  ///< Normal values, as a layer has them. Only these are timed.
   /// One input in each 16 consecutive ones, at random, is 1 to 2 with either sign; the others are
   /// 0. A sum of few terms is bounded tightly, so a wrong scale or a lost step shows.
   sparse,
@@ -29,7 +29,7 @@ constexpr std::string_view name(InputData data) {
 }
 
 struct ProductSpec {
-  nf4::TensorSpec weights;  ///< Rows: outputs; columns: inputs; `output`: the type of all.
+  nf4::TensorSpec weights;  ///< Rows: N; columns: K; `output`: the type of all arrays.
   std::int64_t m = 1;       ///< Rows of activations.
   bool bias = false;
   InputData data = InputData::normal;
@@ -54,7 +54,7 @@ struct ProductData {
   std::vector<std::uint16_t> input;  ///< [m * k]
   std::vector<std::uint16_t> bias;   ///< [n], or empty
 
-  /// As the reference takes it; valid as long as this is.
+  /// The arguments of the reference; valid as long as this object.
   reference::Nf4Product view() const;
 };
 

@@ -12,7 +12,7 @@ constexpr auto aligned = profiling::DeviceBuffer::aligned;
 
 std::uint64_t bytes_of(std::int64_t elements) { return 2 * static_cast<std::uint64_t>(elements); }
 
-/// With what no kernel may rely on.
+/// Fills a workspace with values that no kernel may rely on.
 void clear(const profiling::DeviceBuffer& memory) {
   profiling::check(cudaMemset(memory.data(), 0xff, memory.bytes()), "clearing a workspace");
 }
@@ -39,7 +39,7 @@ ProblemFacts describe_problem(const ProductSpec& spec, const std::vector<std::st
           .bounded = true};
 }
 
-/// Workspaces of all kernels that run the problem: each kernel has its own.
+/// The sum over all kernels that support the problem; each has its own workspace.
 std::uint64_t workspace_bytes(const ProductSpec& spec) {
   const Problem problem = without_memory(spec);
   std::uint64_t bytes = 0;
@@ -69,7 +69,7 @@ Problem problem_of(const ProductSpec& spec, const nf4::Problem& matrix, const vo
 }
 
 Problem without_memory(const ProductSpec& spec) {
-  // Never read. Only the addresses matter.
+  // Never read; only the addresses matter.
   alignas(256) static constexpr std::uint16_t memory[nf4::max_offset + 1] = {};
   const void* const begin = memory + spec.weights.offset;
   return problem_of(spec, nf4::without_memory(spec.weights), begin, begin);
@@ -150,7 +150,7 @@ Problem ProductWorkload::problem(const std::string& kernel, int buffer_set) cons
   const std::byte* const extra = tensor(buffer_set).extra();
   Problem problem = problem_of(spec_, tensor(buffer_set).problem(output(buffer_set)),
                                extra + input_at_, extra + bias_at_);
-  problem.weights_are_settled = true;  // fill_inputs() has waited for them
+  problem.weights_ready = true;  // fill_inputs() has waited for them
   if (const auto found = workspaces_.find(kernel); found != workspaces_.end()) {
     problem.workspace = found->second.memory.data();
     if (found->second.given_weights) problem.weights = weights(buffer_set);

@@ -1,4 +1,4 @@
-// Products with NF4 weights as a workload of the harness.
+// Matmuls with NF4 weights as a workload of the harness.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ Problem problem_of(const ProductSpec& spec, const nf4::Problem& matrix, const vo
 /// The problem that a kernel would get, without the memory: enough to ask whether it supports it.
 Problem without_memory(const ProductSpec& spec);
 
-/// Whether a kernel runs a problem; `weights` are handed to one that refuses it without.
+/// Whether a kernel supports a problem; one that needs 16-bit weights gets `weights`.
 struct Offer {
   Support support;
   bool given_weights = false;
@@ -36,9 +36,9 @@ class ProductWorkload : public nf4::MatrixWorkload<Problem> {
 
   Problem problem(const std::string& kernel, int buffer_set) const override;
   Support supports(const std::string& kernel) const override;
-  /// The memory after outputs and workspaces.
+  /// After outputs and workspaces.
   std::vector<std::span<std::byte>> guards() const override;
-  /// Computed on the first use: takes 2 m n k multiplications in fp64 for each kind of weights.
+  /// Computed on demand: 2 m n k multiplications in fp64 for each kind of weights.
   Bounds bounds(int matrix, const std::string& reading) const override;
   Findings inspect(const VariantInfo& kernel, const DeviceComparison& comparison,
                    cudaStream_t stream) const override;
@@ -55,12 +55,12 @@ class ProductWorkload : public nf4::MatrixWorkload<Problem> {
 
   ProductSpec spec_;
   std::vector<ProductData> products_;                          ///< Indexed by matrix.
-  std::uint64_t input_at_ = 0, bias_at_ = 0, weights_at_ = 0;  ///< In what is extra of an input.
+  std::uint64_t input_at_ = 0, bias_at_ = 0, weights_at_ = 0;  ///< Offsets in the extra memory.
   struct Workspace {
-    profiling::DeviceBuffer memory;  ///< `guard_bytes` longer than what the kernel is given.
+    profiling::DeviceBuffer memory;  ///< `guard_bytes` longer than the kernel's workspace.
     bool given_weights = false;      ///< Whether the kernel multiplies by 16-bit weights.
   };
-  std::map<std::string, Workspace> workspaces_;  ///< By kernel that runs the problem.
+  std::map<std::string, Workspace> workspaces_;  ///< Of each kernel that supports the problem.
   mutable std::map<std::pair<int, reference::Weights>, reference::ProductSums> sums_;
   mutable std::map<std::pair<int, reference::Reading>, reference::Bounds> bounds_;
 };

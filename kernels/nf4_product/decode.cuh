@@ -11,21 +11,21 @@
 
 namespace reprolab::nf4_product {
 
-/// Where a block's own shared memory begins: the system keeps a KiB of each block's (CUDA C++
-/// Programming Guide, compute capabilities), which may be the first.
+/// Where a block's own shared memory starts: CUDA reserves one KiB of each block's (CUDA C++
+/// Programming Guide, "Compute Capabilities"), which may be the first.
 inline constexpr int shared_begin = 1024;
 
-/// A block's barriers come first. Then a table that has a row for every byte, and in a row a column
-/// for every lane, so that no two lanes read the same bank: rows of 256 bytes, so that one
-/// permutation of bytes makes the place of an entry. Behind it the map of nested scales, and what
-/// a kernel copies, from a multiple of 1024 on.
+/// Shared memory of a block: barriers; the table; the map of nested scales; then the stages of the
+/// pipeline, from a multiple of 1024 on. The table has a row for every byte of codes, and in a row
+/// a column for every lane, so that no two lanes read the same bank. Rows have 256 bytes, so that
+/// one permutation of bytes makes an entry's address.
 inline constexpr int barriers_begin = shared_begin;
 inline constexpr int table_rows = 256, lanes = 32, row_bytes = 256;
 inline constexpr int table_begin = barriers_begin + 1024;
 inline constexpr int map_begin = table_begin + table_rows * row_bytes;
 inline constexpr int stages_begin = map_begin + 1024;
 
-/// Address 0 of shared memory. All places in layouts are addresses of shared memory.
+/// Address 0 of shared memory. Layouts hold addresses of shared memory.
 __device__ inline unsigned char* shared_origin(unsigned char* dynamic) {
   const std::uint32_t begin = shared_address(dynamic);
   if (begin > shared_begin) __trap();
@@ -33,8 +33,8 @@ __device__ inline unsigned char* shared_origin(unsigned char* dynamic) {
 }
 
 /// Multiplies by the table's entries, rounded to 16 bits, and scales the sum over a block of
-/// weights in fp32. In fp16 an entry is wrong by 2^-12 of itself at most, in bf16 by 2^-9: there as
-/// much as a weight that was rounded once.
+/// weights in fp32. The relative error of an entry is at most 2^-12 in fp16, and 2^-9 in bf16:
+/// there as much as that of a weight that was rounded once.
 template <class Out>
 struct ScaledSums {
   static constexpr bool scales_sums = true;
@@ -48,8 +48,8 @@ struct ScaledSums {
   __device__ static std::uint32_t weights(Entry entry, Scale) { return entry; }
 };
 
-/// Multiplies by the table's entries and the scale, both rounded to 16 bits, and their product as
-/// well: a weight may be a unit in the last place or two from one that was rounded once.
+/// Rounds the table's entries, the scale, and their product to 16 bits: a weight may differ by one
+/// or two units in the last place from one that was rounded once.
 template <class Out>
 struct RoundedProducts {
   static constexpr bool scales_sums = false;
@@ -79,12 +79,12 @@ struct DequantizedWeights {
   }
 };
 
-/// Where the scales of all weights are.
+/// The arrays of all scales.
 template <bool Nested>
 struct ScalesOf {
   const float* absmax;
   nf4::NestedScales nested;
-  int shift, second_shift;  ///< log2 of weights per scale, and of scales per second one.
+  int shift, second_shift;  ///< log2 of weights per scale, and of scales per nested scale.
 
   explicit ScalesOf(const Problem& problem)
       : absmax(problem.absmax),
@@ -99,9 +99,9 @@ __device__ void fill_table(unsigned char* table, const nf4::Table& values) {
   using Entry = typename Decode::Entry;
   constexpr int per_store = 16 / sizeof(Entry), stores = lanes / per_store;
   const float own = values.entry[threadIdx.x % 16];
-  // Without the shuffle, entries of two floats would be read from the parameters anew before each
-  // store, where a warp's many addresses take turns. Smaller entries would not, and take fewer
-  // registers as they are.
+  // Without the shuffle, entries of two floats would be read from the parameters again before each
+  // store, where a warp's different addresses are serialized. Smaller entries would not, and take
+  // fewer registers this way.
   const auto value = [&](int code) {
     return sizeof(Entry) == 8 ? __shfl_sync(~0u, own, code) : values.entry[code];
   };
@@ -113,13 +113,13 @@ __device__ void fill_table(unsigned char* table, const nf4::Table& values) {
     } copies;
     for (int i = 0; i < per_store; ++i) copies.entries[i] = entry;
     for (int i = 0; i < stores; ++i) {
-      const int column = (i + byte) % stores;  // neighbouring threads write other banks
+      const int column = (i + byte) % stores;  // neighbouring threads write different banks
       *reinterpret_cast<uint4*>(table + byte * row_bytes + column * 16) = copies.bits;
     }
   }
 }
 
-/// The 4 or 8 bytes at a place in the table.
+/// Loads 4 or 8 bytes at an offset in the table.
 template <class T>
 __device__ T read_table(std::uint32_t place) {
   T value;
@@ -138,7 +138,7 @@ __device__ T read_table(std::uint32_t place) {
 /// Selects the row of the table that byte `byte` (0..3) of a word of codes looks up.
 __device__ constexpr unsigned row_of_byte(unsigned byte) { return 0x7604 | byte << 4; }
 
-/// Looks bytes of codes up in the column of the table that belongs to this lane.
+/// Looks up bytes of codes in this lane's column of the table.
 template <class Decode>
 class LaneTable {
   using Entry = typename Decode::Entry;
@@ -147,7 +147,7 @@ class LaneTable {
  public:
   __device__ explicit LaneTable(int lane) : first_(lane * sizeof(Entry)) { keep(first_); }
 
-  /// The same of the byte that has the lane's place in its quad.
+  /// The same for the byte of the lane's position in its quad.
   __device__ unsigned row_of_own_byte() const { return row_of_byte(first_ / sizeof(Entry) % 4); }
 
   /// The pair of weights whose codes are a byte of `word`.
@@ -156,7 +156,7 @@ class LaneTable {
   }
 
   /// The 16 x 16 operand of weights whose codes are bytes `FirstByte` and the next of two words:
-  /// `upper` has those of this lane's output `row`, `lower` those of output `row + 8`.
+  /// `upper` has those of the lane's row of the operand, `lower` those 8 rows below it.
   template <int FirstByte>
   __device__ void decode(std::uint32_t (&weights_of)[4], std::uint32_t upper, std::uint32_t lower,
                          Scale upper_scale, Scale lower_scale) const {
@@ -165,7 +165,7 @@ class LaneTable {
     weights_of[2] = weights(upper, row_of_byte(FirstByte + 1), upper_scale);
     weights_of[3] = weights(lower, row_of_byte(FirstByte + 1), lower_scale);
   }
-  /// The same where the codes are one byte of each of two words: the lane's own.
+  /// The same for one byte of each of two words: the lane's own.
   __device__ void decode(std::uint32_t (&weights_of)[4], uint2 upper, uint2 lower,
                          unsigned row_of_own_byte, Scale upper_scale, Scale lower_scale) const {
     weights_of[0] = weights(upper.x, row_of_own_byte, upper_scale);
@@ -178,9 +178,9 @@ class LaneTable {
   std::uint32_t first_;
 };
 
-/// The same in registers, where entries are pairs of 16 bits: no reads of shared memory, but three
-/// times as many instructions. A code is the place of a byte for __byte_perm(), which takes three
-/// bits of it; so the table is two halves, and the fourth bit selects one.
+/// The same in registers, for entries of two 16-bit numbers: no loads from shared memory, but three
+/// times as many instructions. A code selects a byte in __byte_perm(), which takes three bits of
+/// it; so the table has two halves, and the fourth bit selects one.
 template <class Decode>
 class RegisterTable {
  public:
@@ -200,7 +200,7 @@ class RegisterTable {
       }
     }
   }
-  /// As LaneTable's of the lane's own byte of two words.
+  /// As LaneTable::decode() of the lane's own byte of each word.
   __device__ void decode(std::uint32_t (&weights_of)[4], uint2 upper, uint2 lower,
                          Scale upper_scale, Scale lower_scale) const {
     if constexpr (fits) {
@@ -228,8 +228,8 @@ class RegisterTable {
   std::uint32_t low_[4], high_[4];  ///< The entries' lower and upper bytes, of four in each.
 };
 
-/// The map of nested scales in shared memory. Where the table's entries leave half of its rows
-/// free, a column for every lane lies there; else there is one copy, in which lanes meet in banks.
+/// The map of nested scales in shared memory. Where the table's entries leave half of each row
+/// free, it has a column for every lane there; else it is one copy, with bank conflicts.
 template <class Entry>
 class SharedMap {
   static constexpr int columns_begin = lanes * sizeof(Entry);
@@ -238,7 +238,7 @@ class SharedMap {
  public:
   __device__ explicit SharedMap(int lane) : column_(columns_begin + lane * 4) {}
 
-  /// Writes it, by so many threads; a barrier must follow.
+  /// Writes the map, by so many threads; a barrier must follow.
   template <int Threads>
   __device__ static void fill(const float* map, int thread) {
     constexpr int rows = (table_rows + Threads - 1) / Threads, stores = lanes / 4;
@@ -248,22 +248,22 @@ class SharedMap {
       entries[i] = __float_as_uint(__ldg(map + min(thread + i * Threads, table_rows - 1)));
     }
 #pragma unroll
-    for (int i = 0; i < rows; ++i) keep(entries[i]);  // all on their way at once
+    for (int i = 0; i < rows; ++i) keep(entries[i]);  // all loads are in flight at once
 #pragma unroll
     for (int i = 0; i < rows; ++i) {
       const int row = thread + i * Threads;
       if ((i + 1) * Threads > table_rows && row >= table_rows) break;
       const float entry = __uint_as_float(entries[i]);
-      if constexpr (!has_columns) write_stage(map_begin + row * 4, entry);
+      if constexpr (!has_columns) store_shared(map_begin + row * 4, entry);
 #pragma unroll
       for (int j = 0; has_columns && j < stores; ++j) {
-        const int column = (j + row) % stores;  // neighbouring threads write other banks
-        write_stage(table_begin + row * row_bytes + columns_begin + column * 16,
-                    {entry, entry, entry, entry});
+        const int column = (j + row) % stores;  // neighbouring threads write different banks
+        store_shared(table_begin + row * row_bytes + columns_begin + column * 16,
+                     {entry, entry, entry, entry});
       }
     }
   }
-  /// The entry that byte `byte` of a word of codes looks up.
+  /// The entry of byte `byte` of a word of codes.
   __device__ float entry(std::uint32_t word, int byte) const {
     if constexpr (has_columns) {
       float entry;
@@ -272,15 +272,15 @@ class SharedMap {
                    : "r"(__byte_perm(word, column_, row_of_byte(byte))), "n"(table_begin));
       return entry;
     }
-    return read_stage<float>(map_begin + (word >> byte * 8 & 0xff) * 4);
+    return load_shared<float>(map_begin + (word >> byte * 8 & 0xff) * 4);
   }
 
  private:
   std::uint32_t column_;
 };
 
-/// The scales of the weights from `first` on, plain or nested, each read in two steps so that the
-/// first can be under way for long. Weights are counted from `first` in 31 bits.
+/// The scales of the weights from `first` on, plain or nested, each read in two steps, so that the
+/// load can be in flight for long before its use. Weights are counted from `first` in 31 bits.
 template <bool Nested>
 class Scales {
  public:
@@ -309,7 +309,7 @@ class Scales {
     return {__ldg(absmax_ + ((blocks_before_ + block) >> of_.second_shift)), __ldg(codes_ + block)};
   }
   __device__ float value(Loaded loaded) const { return value(loaded, of_.nested.map); }
-  /// With a copy of the codebook of nested scales.
+  /// With a copy of the map of nested scales.
   __device__ float value(Loaded loaded, const float* map) const {
     if constexpr (!Nested) return loaded.plain_or_second;
     return nf4::nested_scale(map[loaded.code], loaded.plain_or_second, of_.nested.offset);

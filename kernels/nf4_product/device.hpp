@@ -1,4 +1,4 @@
-// What the product kernels ask of the GPU and of a problem, and how they are launched.
+// What the product kernels require of the GPU and of a problem, and how they are launched.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,24 +18,24 @@ namespace reprolab::nf4_product {
 struct Device {
   int capability = 0;  ///< 90 for compute capability 9.0; 0 where there is no GPU.
   int multiprocessors = 0;
-  int shared_bytes = 0;  ///< Most shared memory of a block.
+  int shared_bytes = 0;  ///< Maximum shared memory of a block.
 };
 
-/// Asked once, because each product of a model asks anew.
+/// Queried once per thread and GPU: every plan needs it.
 inline Device current_device() {
-  thread_local std::map<int, Device> known;
+  thread_local std::map<int, Device> devices;
   int device = 0;
   if (cudaGetDevice(&device) != cudaSuccess) {
     cudaGetLastError();
     return {};
   }
-  const auto [found, is_new] = known.try_emplace(device);
+  const auto [entry, is_new] = devices.try_emplace(device);
   if (is_new) {
-    found->second = {.capability = compute_capability(),
+    entry->second = {.capability = compute_capability(),
                      .multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount),
                      .shared_bytes = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)};
   }
-  return found->second;
+  return entry->second;
 }
 
 inline nf4::Table table_of(const Problem& problem) {
@@ -48,16 +48,15 @@ inline bool is_aligned(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
 }
 
-/// Yes where rows are whole steps of 64 weights that begin at multiples of 16 bytes, and the GPU
-/// has m16n8k16.
+/// Yes where K is a multiple of 64, arrays are aligned to 16 bytes, and the GPU has m16n8k16.
 inline Support supports_matrix_operands(const Problem& problem, const Device& device) {
   if (device.capability < 80) return Support::no("needs compute capability 8.0 or newer");
   if (problem.k < 64 || problem.k % 64 != 0) return Support::no("needs k to be a multiple of 64");
   if (!is_aligned(problem.codes) || !is_aligned(problem.input)) {
     return Support::no("needs codes and input aligned to 16 bytes");
   }
-  constexpr std::int64_t most = std::int64_t{1} << 30;
-  if (problem.n > most || problem.k > most) return Support::no("needs n and k up to 2^30");
+  constexpr std::int64_t limit = std::int64_t{1} << 30;
+  if (problem.n > limit || problem.k > limit) return Support::no("needs n and k up to 2^30");
   return Support::yes();
 }
 
@@ -87,10 +86,10 @@ struct Launch {
   /// Whether it may begin before the launch before it has ended: it waits for what that one writes
   /// (wait_for_launch_before), but not for codes and scales. CUDA C++ Programming Guide,
   /// "Programmatic Dependent Launch".
-  bool begins_early = false;
+  bool programmatic_launch = false;
 };
 
-/// More than 48 KiB of shared memory must be asked for: as much as there is, because another thread
+/// More than 48 KiB of shared memory must be requested: all that there is, because another thread
 /// may launch the kernel for a shape that needs more.
 template <class... Arguments>
 cudaError_t allow_shared_memory(void (*kernel)(Arguments...), int shared_bytes) {
@@ -102,22 +101,22 @@ cudaError_t allow_shared_memory(void (*kernel)(Arguments...), int shared_bytes) 
   return cudaSuccess;
 }
 
-/// `launch.shared_bytes` are allowed.
+/// Requires allow_shared_memory() for `launch.shared_bytes`.
 template <class... Arguments>
 cudaError_t launch_kernel(void (*kernel)(Arguments...), const Launch& launch,
                           const Arguments&... arguments) {
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute programmatic{};
+  programmatic.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  programmatic.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = grid_of(launch.blocks);
   config.blockDim = launch.threads;
   config.dynamicSmemBytes = launch.shared_bytes;
   config.stream = launch.stream;
-  config.attrs = &early;
+  config.attrs = &programmatic;
   // Code for older GPUs does not wait.
   const bool waits = is_compiled_for(90, reinterpret_cast<const void*>(kernel));
-  config.numAttrs = launch.begins_early && waits ? 1 : 0;
+  config.numAttrs = launch.programmatic_launch && waits ? 1 : 0;
   cudaLaunchKernelEx(&config, kernel, arguments...);
   return cudaGetLastError();
 }

@@ -1,12 +1,13 @@
-// The product of few rows, as in decoding, in one pass over the codes, which stay as bitsandbytes
+// A matmul for the few rows of decoding, in one pass over the codes, which stay as bitsandbytes
 // laid them out. Tensor cores multiply the table's entries, rounded to 16 bits; the sum over each
-// block of weights is scaled in fp32. few_rows.cuh says how the work is cut.
+// block of weights is scaled in fp32. few_rows/kernel.cuh has the kernel, its tiling and its
+// pipeline.
 //
-// Source: ours. Weights as the first operand from registers, and split sums in a fixed order: as
-//         Marlin (arXiv 2408.11743) has it for repacked weights.
+// Source: ours. Weights as the first operand from registers, and a split-K reduction in a fixed
+//         order: as Marlin (arXiv 2408.11743) has it for repacked weights.
 // Bound:  memory: codes and scales are read once.
 // Alone:  make bench KERNEL=few_rows
-#include "kernels/nf4_product/few_rows_launch.cuh"
+#include "kernels/nf4_product/few_rows/launch.cuh"
 
 namespace reprolab::nf4_product {
 namespace {

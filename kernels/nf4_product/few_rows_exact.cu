@@ -1,11 +1,11 @@
-// few_rows, but it multiplies by exactly the 16-bit weights that dequantization writes, so that
-// decoding and a prefill that dequantizes agree about the weights. Every weight is an entry times
-// its scale, rounded, in place of one scale per sum: a byte's table entry is twice as long.
+// few_rows by exactly the 16-bit weights that dequantization writes, so that decoding and a prefill
+// that dequantizes have the same weights. Every weight is an entry times its scale, rounded; no sum
+// is scaled: a byte's table entry is twice as long.
 //
 // Source: ours.
-// Bound:  reads of shared memory: two 32-bit words for each byte of codes.
+// Bound:  loads from shared memory: two 32-bit words for each byte of codes.
 // Alone:  make bench KERNEL=few_rows_exact
-#include "kernels/nf4_product/few_rows_launch.cuh"
+#include "kernels/nf4_product/few_rows/launch.cuh"
 
 namespace reprolab::nf4_product {
 namespace {

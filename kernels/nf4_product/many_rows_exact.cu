@@ -1,9 +1,9 @@
-// many_rows, but it multiplies by exactly the 16-bit weights that dequantization writes.
+// many_rows by exactly the 16-bit weights that dequantization writes.
 //
 // Source: ours.
-// Bound:  reads of shared memory up to 64 rows, then tensor cores.
+// Bound:  loads from shared memory up to 64 rows, then tensor cores.
 // Alone:  make bench KERNEL=many_rows_exact
-#include "kernels/nf4_product/many_rows_launch.cuh"
+#include "kernels/nf4_product/many_rows/launch.cuh"
 
 namespace reprolab::nf4_product {
 namespace {

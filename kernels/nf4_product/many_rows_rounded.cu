@@ -1,13 +1,13 @@
-// many_rows, but it scales the weights before they are multiplied, in 16 bits. So a sum needs no
-// second place for what is not scaled yet: at 128 rows there are registers for four warpgroups, not
-// two, and two take 256 rows at once, for which weights are decoded once, a quarter of them without
-// the table in shared memory.
+// many_rows with weights that are scaled before they are multiplied, in 16 bits. So there is no
+// second accumulator for unscaled sums: an M tile of 128 has registers for four warpgroups instead
+// of two, and two support an M tile of 256, for which weights are decoded once, a quarter of them
+// without the table in shared memory.
 //
 // Source: ours.
-// Bound:  reads of shared memory: codes, the table, and wgmma its operand; at 256 rows tensor
+// Bound:  loads from shared memory: codes, the table, and wgmma's operand; at 256 rows tensor
 //         cores.
 // Alone:  make bench KERNEL=many_rows_rounded
-#include "kernels/nf4_product/many_rows_launch.cuh"
+#include "kernels/nf4_product/many_rows/launch.cuh"
 
 namespace reprolab::nf4_product {
 namespace {

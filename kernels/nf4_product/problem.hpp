@@ -14,7 +14,7 @@ namespace reprolab::nf4_product {
 /// activations, n outputs per row, k inputs per row; all arrays are row-major. A block of
 /// `block_size` weights may reach from one row of weights into the next, as in bitsandbytes, which
 /// quantizes the flattened matrix. Arrays are aligned to their elements; a kernel that needs more
-/// says so in its `supports`.
+/// checks it in its `supports`.
 /// Launches of one plan (Kernel::plan) may differ in `input`, `output`, `workspace` and
 /// `weights_are_settled`.
 struct Problem {
@@ -32,9 +32,9 @@ struct Problem {
   nf4::OutputType type = nf4::OutputType::fp16;
   /// Memory of the caller for Kernel::workspace_bytes(), aligned to 16 bytes, with any content.
   void* workspace = nullptr;
-  /// The codes and scales were complete before the launch that precedes this one in its stream
-  /// began, as those of a loaded model are: a kernel may read them before that launch has ended.
-  bool weights_are_settled = false;
+  /// Codes and scales were complete before the previous launch in the stream started, as those of
+  /// a loaded model are: a kernel may read them before that launch has completed.
+  bool weights_ready = false;
   /// [n][k] of `type`: the weights as dequantization writes them, for the kernel that multiplies
   /// by 16-bit weights; null for all others.
   const void* weights = nullptr;

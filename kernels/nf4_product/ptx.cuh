@@ -1,7 +1,7 @@
 // The instructions that the product kernels write in PTX, one small function each: matrix multiply,
-// asynchronous copies, barriers in shared memory. PTX ISA, "mma", "wgmma", "cp.async" and
-// "mbarrier". Below the compute capability that an instruction needs, its function does nothing:
-// `supports` refuses such a GPU.
+// asynchronous copies, barriers in shared memory. PTX ISA, "mma", "cp.async", "mbarrier" and
+// "griddepcontrol"; wgmma.cuh has "wgmma". Below the compute capability that an instruction needs,
+// its function does nothing: `supports` refuses such a GPU.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -20,10 +20,10 @@ inline constexpr bool has_bulk_copies = true;
 inline constexpr bool has_bulk_copies = false;
 #endif
 
-/// 4 to 16 bytes at an address in shared memory that asynchronous copies write; it is read where
-/// the program says so.
+/// Loads 4 to 16 bytes from an address in shared memory that asynchronous copies write. Volatile:
+/// the load stays after the wait for the copy.
 template <class T>
-__device__ T read_stage(std::uint32_t address) {
+__device__ T load_shared(std::uint32_t address) {
   T value;
   if constexpr (std::is_same_v<T, float>) {
     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address));
@@ -38,25 +38,25 @@ __device__ T read_stage(std::uint32_t address) {
   }
   return value;
 }
-/// A number to such an address, or four where it is a multiple of 16.
-__device__ inline void write_stage(std::uint32_t address, float value) {
+/// Stores one number at such an address, or four where it is a multiple of 16.
+__device__ inline void store_shared(std::uint32_t address, float value) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
 }
-__device__ inline void write_stage(std::uint32_t address, float4 value) {
+__device__ inline void store_shared(std::uint32_t address, float4 value) {
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(value.x),
                "f"(value.y), "f"(value.z), "f"(value.w)
                : "memory");
 }
 
-/// This thread's place in its warp, read anew at each call: no register needs to keep it.
+/// This thread's lane in its warp, read anew at each call, so that no register holds it.
 __device__ inline unsigned this_lane() {
   unsigned lane;
   asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
   return lane;
 }
 
-/// Yes in one lane of a warp, which must be converged.
-__device__ inline bool is_elected() {
+/// True in one lane of the warp, which must be converged.
+__device__ inline bool elect_one() {
   unsigned elected = 0;
 #if __CUDA_ARCH__ >= 900
   asm volatile("{ .reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one; }"
@@ -92,7 +92,7 @@ __device__ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::ui
                              std::uint32_t b1) {
   multiply_add<Out>(c, a, b0, b1, c[0], c[1], c[2], c[3]);
 }
-/// The same without a sum to add to.
+/// The same with c = 0.
 template <class Out>
 __device__ void multiply(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
                          std::uint32_t b1) {
@@ -113,13 +113,13 @@ __device__ std::uint32_t multiply_pairs(std::uint32_t a, std::uint32_t b) {
   return product;
 }
 
-/// All threads of so many warps meet at barrier `id`, from 1 to 15; __syncthreads() has 0.
+/// Synchronizes so many warps at named barrier `id`, 1 to 15; 0 is that of __syncthreads().
 template <int Warps>
-__device__ inline void synchronize_warps(int id) {
+__device__ inline void sync_named_barrier(int id) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(Warps * 32) : "memory");
 }
 
-/// A barrier in shared memory that completes a phase after `arrivals` and all bytes expected.
+/// Makes a barrier in shared memory, whose phase completes after `arrivals` and all expected bytes.
 __device__ inline void init_barrier(std::uint64_t* barrier, unsigned arrivals) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals)
@@ -127,8 +127,8 @@ __device__ inline void init_barrier(std::uint64_t* barrier, unsigned arrivals) {
 #endif
 }
 
-/// What this thread knows to have been done to shared memory comes before the bulk copies after it.
-__device__ inline void order_before_bulk_copies() {
+/// Orders accesses to shared memory that this thread has observed before its later bulk copies.
+__device__ inline void fence_async_proxy() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
@@ -142,8 +142,8 @@ __device__ inline void arrive(std::uint64_t* barrier) {
 #endif
 }
 
-/// One arrival that lets the phase wait for `bytes` of bulk copies, too.
-__device__ inline void arrive_expecting(std::uint64_t* barrier, unsigned bytes) {
+/// One arrival; the phase also waits for `bytes` of bulk copies.
+__device__ inline void arrive_expect_tx(std::uint64_t* barrier, unsigned bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
       "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
@@ -152,57 +152,57 @@ __device__ inline void arrive_expecting(std::uint64_t* barrier, unsigned bytes) 
 #endif
 }
 
-/// One arrival when all 16-byte copies that this thread has started are there.
-__device__ inline void arrive_after_copies(std::uint64_t* barrier) {
+/// One arrival when all earlier cp_async_16() of this thread have completed.
+__device__ inline void cp_async_arrive(std::uint64_t* barrier) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier))
                : "memory");
 #endif
 }
 
-/// Returns when the phase of that parity (0, 1, 0, ...) is complete.
-__device__ inline void wait_for(std::uint64_t* barrier, unsigned parity) {
+/// Returns when the phase of that parity (0, 1, 0, ...) has completed.
+__device__ inline void wait_for(std::uint64_t* barrier, unsigned phase) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
       "{ .reg .pred done;\n"
       "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
       "@!done bra again; }" ::"r"(shared_address(barrier)),
-      "r"(parity)
+      "r"(phase)
       : "memory");
 #elif __CUDA_ARCH__ >= 800
   asm volatile(
       "{ .reg .pred done;\n"
       "again: mbarrier.test_wait.parity.shared.b64 done, [%0], %1;\n"
       "@!done bra again; }" ::"r"(shared_address(barrier)),
-      "r"(parity)
+      "r"(phase)
       : "memory");
 #endif
 }
 
-/// Whose turn it is in a ring of stages: a stage, and the parity of the phase in which it is used.
-struct Turn {
+/// A position in a pipeline: a stage of the ring, and the parity of the phase of its barriers.
+struct PipelineState {
   int stage = 0;
-  unsigned parity = 0;
+  unsigned phase = 0;
 
-  __device__ void next(int stages) {
-    if (++stage == stages) stage = 0, parity ^= 1;
+  __device__ void advance(int stages) {
+    if (++stage == stages) stage = 0, phase ^= 1;
   }
-  /// The turn before; that of a ring's first stage is complete from the beginning.
-  __device__ Turn before(int stages) const {
-    return {stage == 0 ? stages - 1 : stage - 1, stage == 0 ? parity ^ 1 : parity};
+  /// One stage earlier. Before the first stage, a wait for its `empty` barrier returns at once.
+  __device__ PipelineState previous(int stages) const {
+    return {stage == 0 ? stages - 1 : stage - 1, stage == 0 ? phase ^ 1 : phase};
   }
 };
 
-/// Starts to copy 16 bytes, of which only the first `existing` are read; the others are 0.
-__device__ inline void copy_16(std::uint32_t to, const void* from, int existing = 16) {
+/// Starts to copy 16 bytes: the first `existing` from memory, then zeros.
+__device__ inline void cp_async_16(std::uint32_t to, const void* from, int existing = 16) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(existing)
                : "memory");
 #endif
 }
 
-/// The compiler takes `value` as if it came from nowhere: it stays in a register instead of being
-/// computed anew in a loop, and what is computed from it is so after this place.
+/// Hides from the compiler how `value` was computed: it stays in a register instead of being
+/// computed again in a loop, and what depends on it is computed after this point.
 template <class T>
 __device__ void keep(T& value) {
   if constexpr (sizeof(T) == 8) {
@@ -212,14 +212,14 @@ __device__ void keep(T& value) {
   }
 }
 
-/// Lets the launch after this one begin, if it was launched to begin early.
-__device__ inline void let_next_launch_begin() {
+/// Lets the next launch in the stream start, if it is a programmatic dependent launch.
+__device__ inline void launch_dependents() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-/// In a launch that began early: returns when the launch before has ended and its results are seen.
-__device__ inline void wait_for_launch_before() {
+/// In such a launch: returns when the previous launch has completed and its writes are visible.
+__device__ inline void grid_dependency_wait() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif

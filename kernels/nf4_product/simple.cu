@@ -1,14 +1,13 @@
-// The product as its definition says it: a warp for each output and 8 rows, whose lanes take every
-// 32nd input. It multiplies by the 16-bit weights that dequantization writes. For every alignment
-// and block size, and all shapes that a grid has room for, on every GPU; the faster kernels refuse
-// some.
+// The matmul by its definition: a warp for each column of the output and 8 rows; a lane has every
+// 32nd element of K. It multiplies by the 16-bit weights that dequantization writes. It supports
+// every GPU, alignment and block size, and all shapes that fit a grid; the faster kernels do not.
 //
 // Source: ours.
 // Bound:  integer and fp32 instructions: every weight is decoded again for each 8 rows.
 // Alone:  make bench KERNEL=simple
 #include "kernels/nf4_product/decode.cuh"
 #include "kernels/nf4_product/device.hpp"
-#include "kernels/nf4_product/sums.cuh"
+#include "kernels/nf4_product/epilogue.cuh"
 
 namespace reprolab::nf4_product {
 namespace {

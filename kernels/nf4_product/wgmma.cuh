@@ -12,33 +12,33 @@ inline constexpr bool has_wgmma = true;
 inline constexpr bool has_wgmma = false;
 #endif
 
-/// Describes columns of 64 16-bit numbers in shared memory, 128 bytes apart, from a multiple of
-/// 1024 on, whose 16-byte parts are swizzled: part p of column c lies where part p ^ (c % 8) would.
-/// The next 16 numbers of each column are 32 bytes further.
-__device__ constexpr std::uint64_t swizzled_columns(std::uint32_t first) {
+/// The matrix descriptor of columns of 64 16-bit numbers in shared memory, 128 bytes apart, from a
+/// multiple of 1024 on, in the 128-byte swizzle: 16-byte chunk p of column c is at p ^ (c % 8). The
+/// next 16 numbers of each column are 32 bytes further.
+__device__ constexpr std::uint64_t matrix_descriptor(std::uint32_t first) {
   constexpr std::uint64_t swizzle_128_bytes = std::uint64_t{1} << 62;
   constexpr std::uint64_t bytes_per_8_columns = std::uint64_t{1024 / 16} << 32;
   constexpr std::uint64_t unused = std::uint64_t{1} << 16;
   return swizzle_128_bytes | bytes_per_8_columns | unused | (first & 0x3ffff) >> 4;
 }
 
-/// Orders the warpgroup's use of registers before its next multiplications.
-__device__ inline void begin_multiplications() {
+/// Orders the warpgroup's accesses to registers before its next wgmma().
+__device__ inline void wgmma_fence() {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
 }
 
-/// Ends the multiplications that await_multiplications() waits for.
-__device__ inline void end_multiplications() {
+/// Closes the group of wgmma() that wgmma_wait() waits for.
+__device__ inline void wgmma_commit() {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
 
-/// Returns when all of them are done, with their result in `d`.
+/// Returns when all groups have completed; their result is in `d`.
 template <int Registers>
-__device__ void await_multiplications(float (&d)[Registers]) {
+__device__ void wgmma_wait(float (&d)[Registers]) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #pragma unroll
@@ -47,8 +47,7 @@ __device__ void await_multiplications(float (&d)[Registers]) {
 }
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-// PTX names each register: the sums d[0], d[1], ... are %0, %1, ..., and what follows is numbered
-// on.
+// PTX names each register: the sums d[0], d[1], ... are %0, %1, ..., then the other operands.
 #define REPROLAB_NAMES_8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define REPROLAB_NAMES_16 \
   REPROLAB_NAMES_8        \
@@ -82,10 +81,9 @@ __device__ void await_multiplications(float (&d)[Registers]) {
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds ? 1 : 0))
 #endif
 
-/// Starts d[64 x 2 * Registers] = a[64 x 16] * b, plus d if it `adds`.
+/// Starts d[64 x 2 * Registers] = a[64 x 16] * b, plus d if `adds`.
 template <class Out, int Registers, int Size>
-__device__ void start_multiplication(float (&d)[Size], const std::uint32_t (&a)[4], std::uint64_t b,
-                                     bool adds) {
+__device__ void wgmma(float (&d)[Size], const std::uint32_t (&a)[4], std::uint64_t b, bool adds) {
   static_assert(Registers == 8 || Registers == 16 || Registers == 32 || Registers == 64 ||
                 Registers == 128);
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)

@@ -121,7 +121,7 @@ int multiply(const char* function, const char* kernel_name, Problem problem,
   if (problem.m == 0 || problem.n == 0) return succeed();
   if (const auto fault = fault_of_pointers(problem); !fault.empty()) return call.refuse(fault);
   if (const int error = support_for(call, *kernel, problem); error != cudaSuccess) return error;
-  problem.weights_are_settled = weights_are_settled != 0;
+  problem.weights_ready = weights_are_settled != 0;
   problem.workspace = workspace;
   const auto fault = fault_of({{"workspace", workspace, 16}});
   if (!fault.empty() && workspace_bytes(*kernel, problem) > 0) return call.refuse(fault);
@@ -175,7 +175,7 @@ int run(const char* function, const reprolab_nf4_plan& plan, const void* input, 
   Problem problem = plan.problem;
   problem.input = input;
   problem.output = output;
-  problem.weights_are_settled = weights_are_settled != 0;
+  problem.weights_ready = weights_are_settled != 0;
   problem.workspace = workspace;
   const auto fault =
       first_of({fault_of_activations(problem, 16),

@@ -1,28 +1,12 @@
-// How work is shared, and how a sum becomes an output.
+// The epilogue: how an fp32 sum becomes an output.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/grid.hpp"
 #include "kernels/nf4/format.hpp"
-#include "kernels/nf4_product/device.hpp"
-#include "kernels/nf4_product/problem.hpp"
 #include "kernels/nf4_product/ptx.cuh"
 
 namespace reprolab::nf4_product {
-
-/// Blocks of threads share the inputs in units of so many.
-inline constexpr int unit_inputs = 256;
-
-/// `count` shares of whole things, as even as can be, the larger ones first.
-struct Shares {
-  int each = 0, larger = 0;
-
-  __host__ __device__ Shares(int things, int count)
-      : each(things / count), larger(things % count) {}
-  __host__ __device__ int begin(int i) const { return i * each + (i < larger ? i : larger); }
-  __host__ __device__ int size(int i) const { return each + (i < larger ? 1 : 0); }
-};
 
 __device__ inline float to_float(__half value) { return __half2float(value); }
 __device__ inline float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }

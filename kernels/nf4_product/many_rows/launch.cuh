@@ -1,29 +1,28 @@
-// What many_rows asks of a problem, and how its launches follow one another.
+// What many_rows requires of a problem, and its launches.
 #pragma once
 
-#include "kernels/nf4_product/many_rows.cuh"
+#include "kernels/nf4_product/many_rows/kernel.cuh"
 #include "kernels/tensor_map.hpp"
 
 namespace reprolab::nf4_product {
 
-/// Warpgroups that multiply in a block of threads. From 128 rows on the sums need the registers of
-/// half as many threads, unless they are few otherwise.
+/// Warpgroups of a block. From an M tile of 128 on, the sums need the registers that half as many
+/// threads have, unless nothing else needs many.
 template <class Decode>
-constexpr int warpgroups_of(int rows) {
+constexpr int warpgroups_of(int tile_m) {
   const bool needs_few = !Decode::scales_sums && sizeof(typename Decode::Entry) == 4;
-  return rows < 128 || (rows == 128 && needs_few) ? 4 : 2;
+  return tile_m < 128 || (tile_m == 128 && needs_few) ? 4 : 2;
 }
 
-/// There are registers for the sums of 256 rows where those of one block of inputs need no second
-/// place.
+/// There are registers for the sums of 256 rows where no second accumulator holds those of a step.
 template <class Decode>
-constexpr bool takes_256_rows = !Decode::scales_sums;
+constexpr bool supports_tile_m_256 = !Decode::scales_sums;
 
-/// Rows that a block takes at most.
+/// The largest M tile.
 template <template <class> class Decode>
-int max_row_tile(const Problem& problem, const Device& device) {
+int max_tile_m(const Problem& problem, const Device& device) {
   using Half = Decode<__half>;
-  if constexpr (takes_256_rows<Half>) {
+  if constexpr (supports_tile_m_256<Half>) {
     const auto* const kernel =
         reinterpret_cast<const void*>(many_rows<__half, Half, 256, 2, false>);
     if (problem.m > 128 && device.capability == 90 && is_compiled_for(90, kernel)) return 256;
@@ -32,59 +31,59 @@ int max_row_tile(const Problem& problem, const Device& device) {
 }
 
 inline std::uint64_t many_rows_workspace(const Problem& problem) {
-  const ManyRowsCut cut = many_rows_cut(problem, current_device());
-  return static_cast<std::uint64_t>(TileSums(cut.parts, problem).bytes());
+  const ManyRowsTiling tiling = many_rows_tiling(problem, current_device());
+  return static_cast<std::uint64_t>(PartialTiles(tiling.split_k, problem).bytes());
 }
 
-/// A plan: all of a launch but the arrays that change from one to the next.
-template <class Out, class Decode, int Rows, bool Nested>
+/// A plan: everything of a launch except the arrays that change between launches.
+template <class Out, class Decode, int TileM, bool Nested>
 class ManyRowsPlan {
  public:
   ManyRowsPlan(const Problem& problem, const Device& device)
-      : ManyRowsPlan(problem, many_rows_cut(problem, device)) {}
+      : ManyRowsPlan(problem, many_rows_tiling(problem, device)) {}
 
   cudaError_t operator()(const Problem& problem, cudaStream_t stream) const {
     if (error_ != cudaSuccess) return error_;
-    ManyRows<Nested> work = work_;
-    const int parts = work.tile_sums.parts;
-    work.output = problem.output;
-    work.tile_sums = {parts, problem};
-    if (const auto error = describe_activations(problem, work); error != cudaSuccess) return error;
-    const std::int64_t row_tiles = blocks_over(problem.m, Rows);
-    // Before the launch before has ended it reads nothing but codes and scales.
-    const auto error =
-        launch_kernel(kernel,
-                      {row_tiles * work.output_shares.groups * parts, warpgroups * 128,
-                       layout.end(), stream, problem.weights_are_settled},
-                      work);
-    if (error != cudaSuccess || parts == 1) return error;
+    ManyRowsArguments<Nested> args = args_;
+    const int split_k = args.partial_tiles.split_k;
+    args.output = problem.output;
+    args.partial_tiles = {split_k, problem};
+    if (const auto error = describe_activations(problem, args); error != cudaSuccess) return error;
+    const std::int64_t m_tiles = blocks_over(problem.m, TileM);
+    // Before the previous launch has completed it reads only codes and scales.
+    const auto error = launch_kernel(kernel,
+                                     {m_tiles * args.n_split.n_blocks * split_k, warpgroups * 128,
+                                      layout.end(), stream, problem.weights_ready},
+                                     args);
+    if (error != cudaSuccess || split_k == 1) return error;
     constexpr int threads = 256;
     return launch_kernel(
-        add_parts<Out>,
-        {.blocks = blocks_over(work.tile_sums.rows * work.tile_sums.columns * lanes, threads),
+        add_slices<Out>,
+        {.blocks =
+             blocks_over(args.partial_tiles.rows * args.partial_tiles.columns * lanes, threads),
          .threads = threads,
          .shared_bytes = 0,
          .stream = stream,
-         .begins_early = true},
-        work.tile_sums, problem.output, problem.bias, problem.m, problem.n);
+         .programmatic_launch = true},
+        args.partial_tiles, problem.output, problem.bias, problem.m, problem.n);
   }
 
  private:
-  static constexpr int warpgroups = warpgroups_of<Decode>(Rows);
-  static constexpr ManyRowsLayout layout{Rows, warpgroups * 4};
-  static constexpr auto* kernel = many_rows<Out, Decode, Rows, warpgroups, Nested>;
+  static constexpr int warpgroups = warpgroups_of<Decode>(TileM);
+  static constexpr ManyRowsLayout layout{TileM, warpgroups * 4};
+  static constexpr auto* kernel = many_rows<Out, Decode, TileM, warpgroups, Nested>;
 
-  ManyRowsPlan(const Problem& problem, const ManyRowsCut& cut)
-      : work_{.codes = {},
+  ManyRowsPlan(const Problem& problem, const ManyRowsTiling& tiling)
+      : args_{.codes = {},
               .activations = {},
               .bias = problem.bias,
               .output = nullptr,
-              .tile_sums = {cut.parts, problem},
+              .partial_tiles = {tiling.split_k, problem},
               .m = problem.m,
               .n = problem.n,
               .k = problem.k,
-              .output_shares = {static_cast<int>(problem.n), cut.groups, may_share(problem)},
-              .part_shares = {static_cast<int>(blocks_over(problem.k, unit_inputs)), cut.parts},
+              .n_split = {static_cast<int>(problem.n), tiling.n_blocks, may_share(problem)},
+              .k_split = {static_cast<int>(blocks_over(problem.k, tile_k)), tiling.split_k},
               .scales = ScalesOf<Nested>(problem),
               .table = table_of(problem)} {
     error_ = describe({.type = CU_TENSOR_MAP_DATA_TYPE_UINT8,
@@ -92,41 +91,41 @@ class ManyRowsPlan {
                        .rows = problem.n,
                        .columns = problem.k / 2,
                        .stride_bytes = problem.k / 2,
-                       .tile_rows = warpgroup_outputs,
-                       .tile_columns = code_pitch,
+                       .tile_rows = warpgroup_n,
+                       .tile_columns = tile_k_bytes,
                        .swizzle = CU_TENSOR_MAP_SWIZZLE_128B},
-                      work_.codes);
+                      args_.codes);
     if (error_ == cudaSuccess) error_ = allow_shared_memory(kernel, layout.end());
   }
-  /// What a group shares may lie anywhere after its own: all weights are counted in 31 bits then.
+  /// The columns that a block shares may be far from its own: then 31 bits must count all weights.
   static bool may_share(const Problem& problem) {
-    return may_share_rows(Rows) && problem.n * problem.k < std::int64_t{1} << 31;
+    return may_share_m(TileM) && problem.n * problem.k < std::int64_t{1} << 31;
   }
-  static cudaError_t describe_activations(const Problem& problem, ManyRows<Nested>& work) {
+  static cudaError_t describe_activations(const Problem& problem, ManyRowsArguments<Nested>& args) {
     return describe({.type = CU_TENSOR_MAP_DATA_TYPE_UINT16,
                      .first = problem.input,
                      .rows = problem.m,
                      .columns = problem.k,
                      .stride_bytes = problem.k * 2,
-                     .tile_rows = Rows,
-                     .tile_columns = block_inputs,
+                     .tile_rows = TileM,
+                     .tile_columns = step_k,
                      .swizzle = CU_TENSOR_MAP_SWIZZLE_128B},
-                    work.activations);
+                    args.activations);
   }
 
-  ManyRows<Nested> work_;
+  ManyRowsArguments<Nested> args_;
   cudaError_t error_ = cudaSuccess;
 };
 
-/// What `use` makes of the problem's plan.
+/// Calls `use` with the problem's plan, and returns its result.
 template <template <class> class Decode, class Use>
 auto with_many_rows_plan(const Problem& problem, const Use& use) {
   const Device device = current_device();
   return with_types(problem, [&]<class Out, bool Nested>() {
-    const auto with = [&]<int Rows>() {
-      return use(ManyRowsPlan<Out, Decode<Out>, Rows, Nested>(problem, device));
+    const auto with = [&]<int TileM>() {
+      return use(ManyRowsPlan<Out, Decode<Out>, TileM, Nested>(problem, device));
     };
-    switch (row_tile_of(problem, max_row_tile<Decode>(problem, device))) {
+    switch (tile_m_of(problem, max_tile_m<Decode>(problem, device))) {
       case 16:
         return with.template operator()<16>();
       case 32:
@@ -134,7 +133,7 @@ auto with_many_rows_plan(const Problem& problem, const Use& use) {
       case 64:
         return with.template operator()<64>();
       case 256:
-        if constexpr (takes_256_rows<Decode<Out>>) return with.template operator()<256>();
+        if constexpr (supports_tile_m_256<Decode<Out>>) return with.template operator()<256>();
     }
     return with.template operator()<128>();
   });
@@ -156,13 +155,13 @@ Launcher<Problem> plan_many_rows(const Problem& problem) {
 template <template <class> class Decode>
 Support supports_many_rows(const Problem& problem) {
   const Device device = current_device();
-  if (problem.block_size < block_inputs) return Support::no("needs blocks of 64 weights or more");
+  if (problem.block_size < step_k) return Support::no("needs blocks of 64 weights or more");
   if (device.capability < 90) return Support::no("needs compute capability 9.0 or newer");
   if (tensor_map_encoder() == nullptr) return Support::no("needs a driver of CUDA 12.0 or newer");
   if (device.shared_bytes < ManyRowsLayout::shared_bytes) {
     return Support::no("needs 227 KiB of shared memory in a block");
   }
-  if (problem.k > max_inputs) return Support::no("needs k up to 2^26");
+  if (problem.k > max_k) return Support::no("needs k up to 2^26");
   if (const Support support = supports_matrix_operands(problem, device); !support.ok)
     return support;
   return is_compiled(many_rows<__half, Decode<__half>, 32, 4, false>, 90);

@@ -1,0 +1,245 @@
+// How scales reach a stage of few_rows: copied as they are, or through warps that decode them.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/nf4_product/few_rows/arguments.cuh"
+
+namespace reprolab::nf4_product {
+
+/// The scales of a stage, which the math warps read as fp32, `ScalesPerStep` for each step. A
+/// number is a scale or, if nested, the code of one.
+template <int ScalesPerStep, bool Nested>
+struct StageScales {
+  static constexpr int count = tile_steps * ScalesPerStep;  ///< Of a column in a K tile.
+  static constexpr int k_each = step_k / ScalesPerStep;
+  static constexpr int per_copy = Nested ? 16 : 4;  ///< Numbers in 16 bytes.
+
+  const FewRowsArguments<Nested>& args;
+
+  __device__ bool are_copied() const {
+    return has_bulk_copies && args.scale_rows == ScaleRows::copied;
+  }
+  /// Whether the decoder warps write them to the stage, from copied numbers or their own loads.
+  __device__ bool are_decoded() const { return !are_copied() || needs_decoding(); }
+  /// Whether a K tile needs at max_rows two words of numbers, and one second-level scale.
+  __device__ bool are_whole() const {
+    return needs_decoding() && args.scale_rows != ScaleRows::any;
+  }
+  __device__ bool needs_decoding() const { return Nested || 1 << args.scales.shift > k_each; }
+  /// The first number of a K tile in a row of weights.
+  __device__ int first_number(int k_tile) const {
+    return k_tile * (tile_k / 32) >> (args.scales.shift - 5);
+  }
+  /// Numbers that need decoding are copied once for all K tiles of a stage, from a multiple of 16
+  /// bytes on: as many bytes as the fp32 scales of one K tile.
+  __device__ int first_copied(int k_tile) const {
+    return first_number(k_tile) / per_copy * per_copy;
+  }
+};
+
+/// An array with an element per 2^shift groups of 32 weights. Groups are counted in 31 bits from a
+/// first one on.
+template <class T>
+class PerGroups {
+ public:
+  __device__ PerGroups(const T* array, std::int64_t first_group, int shift)
+      : first_(array + (first_group >> shift)),
+        before_(static_cast<unsigned>(first_group - (first_group >> shift << shift))),
+        shift_(shift) {}
+  __device__ const T* at(unsigned group) const { return first_ + ((before_ + group) >> shift_); }
+
+ private:
+  const T* first_;
+  unsigned before_;
+  int shift_;
+};
+
+/// A decoder warp: writes the scales of a stage, for each column in each K tile.
+template <class Entry, int ScalesPerStep, bool Nested>
+class ScaleDecoder {
+  using Number = std::conditional_t<Nested, std::uint8_t, float>;
+  static constexpr int count = StageScales<ScalesPerStep, Nested>::count;
+  static constexpr int k_each = StageScales<ScalesPerStep, Nested>::k_each;
+  static constexpr int per_copy = StageScales<ScalesPerStep, Nested>::per_copy;
+  static constexpr int row_bytes = count * 4;
+  /// A lane has every 32nd column, in all K tiles of a stage: up to 10 in one, or 3 in each of
+  /// four.
+  static constexpr int max_rows = 12;
+  static constexpr int at_once = 4 / ScalesPerStep;  ///< So that their latencies overlap.
+  static_assert(teams * max_team_tiles * tile_n <= (max_rows - 2) * 32);
+
+ public:
+  __device__ ScaleDecoder(const FewRowsArguments<Nested>& args, const TileRange& range, int lane)
+      : of_(args.scales),
+        scales_{args},
+        range_(range),
+        map_(lane),
+        numbers_(numbers(args.scales), first_group(args, range), args.scales.shift - 5),
+        seconds_(args.scales.nested.absmax, first_group(args, range),
+                 args.scales.shift - 5 + args.scales.second_shift),
+        lane_(lane),
+        block_n_(args.layout.block_n),
+        shift_(args.tiling.stage_shift),
+        row_groups_(static_cast<unsigned>(args.k / 32)),
+        lane_group_(lane * row_groups_),
+        lane_place_(lane * row_bytes),
+        k_(args.k) {}
+
+  /// Starts to load what decode() needs of a stage: second-level scales, and numbers that are not
+  /// copied.
+  __device__ void read(int stage) {
+    if (!scales_.are_whole()) return;
+#pragma unroll
+    for (int i = 0; Nested && i < max_rows; ++i) {
+      const Row row(*this, i);
+      if (!row.may_be_in_block()) break;
+      if (row.exists(stage)) second_[i] = __ldg(seconds_.at(row.group(stage)));
+    }
+#pragma unroll
+    for (int i = 0; !scales_.are_copied() && i < max_rows; ++i) {
+      const Row row(*this, i);
+      if (!row.may_be_in_block()) break;
+      if (!row.exists(stage)) continue;
+      const Number* const numbers = numbers_.at(row.group(stage));
+      if constexpr (Nested) {
+        const auto* const words = reinterpret_cast<const std::uint32_t*>(numbers);
+        words_[i][0] = __ldg(words), words_[i][1] = __ldg(words + ScalesPerStep - 1);
+      } else {
+        words_[i][0] = __float_as_uint(__ldg(numbers));
+        words_[i][1] = __float_as_uint(__ldg(numbers + has_two_words()));
+      }
+    }
+  }
+
+  /// Writes the scales of a stage: past the end of K, 0 or nothing.
+  __device__ void decode(int stage, std::uint32_t to) {
+    if (!scales_.are_whole()) {
+#pragma unroll 1
+      for (int i = 0; Row(*this, i).may_be_in_block(); ++i) {
+        if (const Row row(*this, i); row.exists(stage)) read_and_decode(stage, row, to);
+      }
+      return;
+    }
+    const int first_k_tile = range_.first_k_tile + (stage << shift_);
+    const int first_copied = scales_.first_copied(first_k_tile);
+    // A column's copied numbers are where its scales in the first K tile will be.
+#pragma unroll
+    for (int i = 0; scales_.are_copied() && i < max_rows; ++i) {
+      const Row row(*this, i);
+      if (!row.may_be_in_block()) break;
+      if (!row.is_in_block()) continue;
+      const int number = scales_.first_number(first_k_tile + row.k_tile) - first_copied;
+      const std::uint32_t word = to + row.place_in_tile() + number * (16 / per_copy);
+      words_[i][0] = load_shared<std::uint32_t>(word);
+      if (has_two_words()) words_[i][1] = load_shared<std::uint32_t>(word + 4);
+    }
+#pragma unroll
+    for (int first = 0; first < max_rows; first += at_once) {
+      if (!Row(*this, first).may_be_in_block()) break;
+      float scales[at_once][count];
+#pragma unroll
+      for (int a = 0; a < at_once; ++a) {
+        const std::uint32_t(&words)[2] = words_[first + a];
+#pragma unroll
+        for (int j = 0; j < count; ++j) {
+          if constexpr (Nested) {
+            scales[a][j] = map_.entry(words[j / 4], j % 4);
+          } else {
+            const bool is_first = j * k_each < 1 << of_.shift;
+            scales[a][j] = __uint_as_float(is_first ? words[0] : words[1]);
+          }
+        }
+      }
+#pragma unroll
+      for (int a = 0; a < at_once; ++a) {
+        const Row row(*this, first + a);
+#pragma unroll
+        for (int j = 0; Nested && j < count; ++j) {
+          scales[a][j] = nf4::nested_scale(scales[a][j], second_[first + a], of_.nested.offset);
+        }
+#pragma unroll
+        for (int j = 0; row.is_in_block() && j < count; j += 4) {
+          store_shared(to + row.place() + j * 4,
+                       {scales[a][j], scales[a][j + 1], scales[a][j + 2], scales[a][j + 3]});
+        }
+      }
+    }
+  }
+
+ private:
+  /// The scales of a column in a K tile of a stage.
+  struct Row {
+    const ScaleDecoder& of;
+    int k_tile, first_n;  ///< Of lane 0.
+
+    __device__ Row(const ScaleDecoder& of, int i)
+        : of(of), k_tile(i & ((1 << of.shift_) - 1)), first_n((i >> of.shift_) * 32) {}
+    __device__ int n() const { return first_n + of.lane_; }
+    /// For any lane.
+    __device__ bool may_be_in_block() const { return first_n < of.block_n_; }
+    __device__ bool is_in_block() const { return of.lane_ < of.block_n_ - first_n; }
+    __device__ bool exists(int stage) const {
+      return of.lane_ < of.range_.n - first_n && k_tile < of.range_.k_tiles - (stage << of.shift_);
+    }
+    __device__ unsigned group(int stage) const {
+      return of.lane_group_ + static_cast<unsigned>(first_n) * of.row_groups_ +
+             static_cast<unsigned>((stage << of.shift_) + k_tile) * (tile_k / 32);
+    }
+    __device__ std::uint32_t place_in_tile() const { return of.lane_place_ + first_n * row_bytes; }
+    __device__ std::uint32_t place() const {
+      return place_in_tile() + k_tile * of.block_n_ * row_bytes;
+    }
+  };
+
+  __device__ static const Number* numbers(const ScalesOf<Nested>& scales) {
+    if constexpr (Nested) {
+      return scales.nested.codes;
+    } else {
+      return scales.absmax;
+    }
+  }
+  __device__ static std::int64_t first_group(const FewRowsArguments<Nested>& args,
+                                             const TileRange& range) {
+    return (range.first_n * args.k + std::int64_t{range.first_k_tile} * tile_k) / 32;
+  }
+  /// Otherwise one word has all numbers of a K tile.
+  __device__ bool has_two_words() const {
+    return Nested ? ScalesPerStep == 2 : 1 << of_.shift < tile_k;
+  }
+
+  __device__ void read_and_decode(int stage, const Row& row, std::uint32_t to) const {
+    const int k_tile = range_.first_k_tile + (stage << shift_) + row.k_tile;
+    const std::int64_t weight = (range_.first_n + row.n()) * k_ + std::int64_t{k_tile} * tile_k;
+    const int existing = static_cast<int>(k_ / k_each) - k_tile * count;
+#pragma unroll 1
+    for (int j = 0; j < count; ++j) {
+      const std::int64_t number = (weight + j * k_each) >> of_.shift;
+      float scale = 0;
+      if (j < existing) {
+        if constexpr (Nested) {
+          scale = nf4::nested_scale(map_.entry(__ldg(of_.nested.codes + number), 0),
+                                    __ldg(of_.nested.absmax + (number >> of_.second_shift)),
+                                    of_.nested.offset);
+        } else {
+          scale = __ldg(of_.absmax + number);
+        }
+      }
+      store_shared(to + row.place() + j * 4, scale);
+    }
+  }
+
+  const ScalesOf<Nested>& of_;
+  StageScales<ScalesPerStep, Nested> scales_;
+  const TileRange& range_;
+  SharedMap<Entry> map_;
+  PerGroups<Number> numbers_;
+  PerGroups<float> seconds_;
+  int lane_, block_n_, shift_;
+  unsigned row_groups_, lane_group_, lane_place_;
+  std::int64_t k_;
+  std::uint32_t words_[max_rows][2] = {};
+  float second_[max_rows] = {};
+};
+
+}  // namespace reprolab::nf4_product

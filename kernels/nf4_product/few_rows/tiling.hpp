@@ -1,0 +1,160 @@
+// The tiling of few_rows, and the layout of a block's shared memory.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/grid.hpp"
+#include "kernels/nf4_product/decode.cuh"
+#include "kernels/nf4_product/device.hpp"
+#include "kernels/nf4_product/few_rows/split_k.cuh"
+#include "kernels/nf4_product/tiling.hpp"
+
+namespace reprolab::nf4_product {
+
+inline constexpr int tile_n = 16;
+inline constexpr int max_m = 16;
+/// A team of warps multiplies a K tile, one step each, for the same N tiles.
+inline constexpr int teams = 4, team_warps = tile_steps, math_warps = teams * team_warps;
+/// After the math warps: one that loads, and some that decode scales.
+inline constexpr int decoder_warps = 3;
+inline constexpr int threads = (math_warps + 1 + decoder_warps) * 32;
+inline constexpr int max_team_tiles = 5;  ///< N tiles whose sums fit in a warp's registers.
+inline constexpr int max_stages = 8;
+inline constexpr int max_box_tiles = 16;  ///< A TMA box has 256 rows at most.
+
+/// The tiling of a problem. Does not depend on M: a row's result is the same in any batch.
+struct FewRowsTiling {
+  int split_k = 0;      ///< Slices of K; one block each for the same range of N.
+  int n_blocks = 0;     ///< Ranges of N.
+  int n_tiles = 0;      ///< Of a range, at most.
+  int stage_shift = 0;  ///< log2 of a stage's K tiles: 0 to 2.
+
+  /// Each has a team, for the same N tiles.
+  __host__ __device__ int stage_k_tiles() const { return 1 << stage_shift; }
+};
+
+/// The number of stages of so many elements of K. Slices are whole stages.
+inline std::int64_t stages_over(std::int64_t k, const FewRowsTiling& tiling) {
+  return blocks_over(k, tile_k << tiling.stage_shift);
+}
+
+/// The TMA boxes of a stage's codes: each of up to 256 rows of weights, all alike.
+struct Boxes {
+  int count, n_tiles;  ///< Per K tile, and of each box.
+
+  explicit Boxes(const FewRowsTiling& tiling)
+      : count(static_cast<int>(blocks_over(tiling.n_tiles, max_box_tiles))),
+        n_tiles(static_cast<int>(blocks_over(tiling.n_tiles, count))) {}
+  int n() const { return count * n_tiles * tile_n; }
+};
+
+/// The stages in shared memory: all codes, then all activations, then all scales.
+struct FewRowsLayout {
+  int block_n = 0;                                   ///< Columns in a block's boxes.
+  int codes = 0, activations = 0, scales = 0;        ///< Of the first stage.
+  int codes_bytes, activations_bytes, scales_bytes;  ///< Of each stage.
+  int stages = 0;                                    ///< As many as fit; 0: no room.
+  int end = 0;                                       ///< The bytes to request.
+
+  /// `tile_m`: 8 or 16. `tile_scales`: scales of a column in a K tile.
+  FewRowsLayout(const FewRowsTiling& tiling, int tile_m, int tile_scales, int shared_bytes)
+      : block_n(Boxes(tiling).n()),
+        codes_bytes(tiling.stage_k_tiles() * block_n * tile_k_bytes),
+        activations_bytes(tiling.stage_k_tiles() * tile_steps * tile_m * step_bytes),
+        scales_bytes(tiling.stage_k_tiles() * block_n * tile_scales * 4) {
+    // A warp prefetches one N tile more than it has.
+    const int read_past = tile_n * tile_scales * 4;
+    stages = std::clamp((shared_bytes - stages_begin - read_past) /
+                            (codes_bytes + activations_bytes + scales_bytes),
+                        0, max_stages);
+    codes = stages_begin;
+    activations = codes + stages * codes_bytes;
+    scales = activations + stages * activations_bytes;
+    // After the main loop the warps' sums take the place of the stages.
+    const int sums_bytes = math_warps * max_team_tiles * tile_m * tile_n * 4;
+    end = std::max(scales + stages * scales_bytes + read_past, stages_begin + sums_bytes);
+    if (end > shared_bytes) stages = 0;
+  }
+};
+
+/// The scales of a column in a K tile: one per step at least, also where a block of weights is
+/// longer.
+constexpr int tile_scales(int block_size) { return tile_k / std::min(block_size, step_k); }
+
+/// Whether there are at least as many stages as decoder warps, each of which has every third one.
+inline bool has_room(const FewRowsTiling& tiling, const Problem& problem, const Device& device) {
+  return FewRowsLayout(tiling, max_m, tile_scales(problem.block_size), device.shared_bytes)
+             .stages >= decoder_warps;
+}
+
+/// A model of a product's time in cycles, fitted to an H200: the largest of the times of shared
+/// memory, of latency, of device memory, and of the L2 cache, from which each block reads its
+/// activations; plus that of the split-K reduction.
+inline double estimated_cycles(const FewRowsTiling& tiling, const Problem& problem,
+                               int multiprocessors) {
+  constexpr int tile_cycles = 108, stage_overhead = 150, stage_latency = 400;
+  constexpr int memory_bytes = 2210, cache_bytes = 4000;  // per cycle
+  constexpr int reduction = 5000, reduction_per_slice = 100;
+  constexpr int m = 12;  // between the 8 and 16 that a block computes
+  const std::int64_t blocks = std::int64_t{tiling.n_blocks} * tiling.split_k;
+  const std::int64_t slice_stages = blocks_over(stages_over(problem.k, tiling), tiling.split_k);
+  const std::int64_t slice_k_tiles = slice_stages << tiling.stage_shift;
+  const std::int64_t waves = blocks_over(blocks, multiprocessors);
+  const std::int64_t stages = waves * slice_stages;
+  const double weights = static_cast<double>(problem.n) * static_cast<double>(problem.k);
+  const double weight_bytes = weights * (0.5 + 4.0 / 64);
+  const auto activation_bytes = static_cast<double>(blocks * slice_k_tiles * tile_k * 2 * m);
+  return std::max({static_cast<double>(waves * slice_k_tiles * tiling.n_tiles * tile_cycles +
+                                       stages * stage_overhead),
+                   static_cast<double>(stages * stage_latency), weight_bytes / memory_bytes,
+                   (weight_bytes + activation_bytes) / cache_bytes}) +
+         (tiling.split_k > 1 ? reduction + reduction_per_slice * tiling.split_k : 0);
+}
+
+/// The tiling with the least estimated time; `split_k` is 0 where none fits.
+inline FewRowsTiling few_rows_tiling(const Problem& problem, const Device& device) {
+  const std::int64_t k_tiles = blocks_over(problem.k, tile_k);
+  const std::int64_t n_tiles = blocks_over(problem.n, tile_n);
+  const int multiprocessors = std::max(1, device.multiprocessors);
+  int block_tiles = teams * max_team_tiles;  // N tiles of a block, at most
+  while (block_tiles > 0 && !has_room({.n_tiles = block_tiles}, problem, device)) --block_tiles;
+  if (block_tiles == 0) return {};
+  FewRowsTiling best;
+  double least = 0;
+  for (int split_k = 1; split_k <= std::min<std::int64_t>(k_tiles, 16); ++split_k) {
+    // As many whole waves of blocks as are needed.
+    const std::int64_t wave = std::max(1, multiprocessors / split_k);
+    const std::int64_t n_blocks =
+        std::min(n_tiles, wave * blocks_over(blocks_over(n_tiles, block_tiles), wave));
+    FewRowsTiling tiling{.split_k = split_k,
+                         .n_blocks = static_cast<int>(n_blocks),
+                         .n_tiles = static_cast<int>(blocks_over(n_tiles, n_blocks))};
+    // Several K tiles per stage are one copy, where K is a multiple of the tile.
+    while (tiling.stage_shift < 2 && problem.k % tile_k == 0 &&
+           2 * tiling.stage_k_tiles() * split_k <= k_tiles &&
+           2 * tiling.stage_k_tiles() * tiling.n_tiles <= teams * max_team_tiles) {
+      ++tiling.stage_shift;
+    }
+    while (tiling.stage_shift > 0 && !has_room(tiling, problem, device)) --tiling.stage_shift;
+    const double cycles = estimated_cycles(tiling, problem, multiprocessors);
+    if (best.split_k == 0 || cycles < least) {
+      best = tiling;
+      least = cycles;
+    }
+  }
+  return best;
+}
+
+/// At the start of the workspace, a multiple of 16.
+inline std::int64_t arrivals_bytes(const FewRowsTiling& tiling) {
+  return blocks_over(tiling.n_blocks, 2) * 16;
+}
+inline std::uint64_t few_rows_workspace(const Problem& problem) {
+  const FewRowsTiling tiling = few_rows_tiling(problem, current_device());
+  if (tiling.split_k <= 1) return 0;
+  return static_cast<std::uint64_t>(arrivals_bytes(tiling) +
+                                    PartialSums::bytes(tiling.split_k, problem.m, problem.n));
+}
+
+}  // namespace reprolab::nf4_product

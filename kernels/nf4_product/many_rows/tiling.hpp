@@ -1,0 +1,131 @@
+// The tiling of many_rows, and the layout of a block's shared memory.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/grid.hpp"
+#include "kernels/nf4_product/decode.cuh"
+#include "kernels/nf4_product/device.hpp"
+#include "kernels/nf4_product/tiling.hpp"
+
+namespace reprolab::nf4_product {
+
+inline constexpr int warp_n = 16, warpgroup_n = 4 * warp_n;
+inline constexpr std::int64_t max_k = std::int64_t{1} << 26;         ///< 2^30 weights of a warp.
+inline constexpr int code_stage_bytes = warpgroup_n * tile_k_bytes;  ///< One K tile of a warpgroup.
+inline constexpr int max_activation_stages = 8;
+
+/// The stages in shared memory: those of codes, then as many of activations as fit.
+struct ManyRowsLayout {
+  static constexpr int shared_bytes = 227 * 1024;  ///< The maximum of compute capability 9.0.
+  /// Left free for the blocks of add_slices, one KiB each, so that they can start on the
+  /// multiprocessor and wait there.
+  static constexpr int free_bytes = 3 * 1024;
+  int code_stages;  ///< Three where a K tile takes little time.
+  int stage_steps;  ///< Steps in a stage of activations.
+  int stage_bytes, codes_end;
+  int activation_stages;  ///< At most `max_activation_stages`.
+
+  __host__ __device__ constexpr ManyRowsLayout(int tile_m, int warps)
+      : code_stages(tile_m <= 32 ? 3 : 2),
+        stage_steps(tile_m == 16   ? tile_steps
+                    : tile_m <= 64 ? 2
+                                   : 1),
+        stage_bytes(stage_steps * tile_m * step_bytes),
+        codes_end(stages_begin + warps / 4 * code_stages * code_stage_bytes),
+        activation_stages((shared_bytes - (tile_m <= 128 ? free_bytes : 0) - codes_end) /
+                          stage_bytes) {
+    if (activation_stages > max_activation_stages) activation_stages = max_activation_stages;
+  }
+  __host__ __device__ constexpr int codes(int warpgroup) const {
+    return stages_begin + warpgroup * code_stages * code_stage_bytes;
+  }
+  __host__ __device__ constexpr int stage(int i) const { return codes_end + i * stage_bytes; }
+  /// The bytes to request.
+  constexpr int end() const { return stage(activation_stages); }
+};
+
+/// The M tile of a problem, at most `max`: 256 only where no rows more than with 128 are computed.
+inline int tile_m_of(const Problem& problem, int max) {
+  int tile_m = 16;
+  while (tile_m < std::min(max, 128) && tile_m < problem.m) tile_m *= 2;
+  const std::int64_t in_last_256 = (problem.m - 1) % 256 + 1;
+  return max == 256 && problem.m > 128 && in_last_256 > 128 ? 256 : tile_m;
+}
+
+/// Columns of the output that a block has: `own` from `first` on, for all rows of its M tile; then,
+/// up to `all`, those that start `gap` columns after its own, for its share of the rows.
+struct NRange {
+  int first, own, all, gap;
+
+  /// The column, from `first` on, of number `i` in the range.
+  __host__ __device__ int place(int i) const { return i + (i < own ? 0 : gap); }
+};
+
+/// Splits N over blocks: evenly, in tiles of a warp; or, if blocks may share rows, in tiles of a
+/// warpgroup, where two or four blocks share each tile that is left over, if that is enough blocks.
+struct NSplit {
+  EvenSplit even;
+  int n, n_blocks;
+  int own = 0;      ///< Columns of each block that it does not share.
+  int sharers = 1;  ///< Blocks that share a tile that is left over.
+
+  NSplit(int n, int n_blocks, bool may_share_m)
+      : even(static_cast<int>(blocks_over(n, warp_n)), n_blocks), n(n), n_blocks(n_blocks) {
+    const int tiles = static_cast<int>(blocks_over(n, warpgroup_n)), left = tiles % n_blocks;
+    if (!may_share_m || tiles < n_blocks || left == 0 || left * 2 > n_blocks) return;
+    own = tiles / n_blocks * warpgroup_n;
+    sharers = left * 4 > n_blocks ? 2 : 4;
+  }
+  __host__ __device__ NRange of(int n_block) const {
+    if (sharers == 1) {
+      const int first = even.begin(n_block) * warp_n;
+      const int columns = up_to_n(first, even.size(n_block) * warp_n);
+      return {first, columns, columns, 0};
+    }
+    const int first = n_block * own, shared = n_blocks * own + n_block / sharers * warpgroup_n;
+    return {first, own, own + up_to_n(shared, warpgroup_n), shared - first - own};
+  }
+
+ private:
+  /// So many columns from `first` on, or as many as exist.
+  __host__ __device__ int up_to_n(int first, int columns) const {
+    const int left = n - first > 0 ? n - first : 0;
+    return left < columns ? left : columns;
+  }
+};
+
+/// The tiling of a problem; what determines the order of a sum does not depend on M.
+struct ManyRowsTiling {
+  int n_blocks = 0;  ///< Ranges of N.
+  int split_k = 0;   ///< Slices of K.
+};
+
+inline ManyRowsTiling many_rows_tiling(const Problem& problem, const Device& device) {
+  const std::int64_t k_tiles = blocks_over(problem.k, tile_k);
+  constexpr int tile_n = 256;
+  ManyRowsTiling best;
+  double least = 0;
+  for (int split_k = 1; split_k <= std::min<std::int64_t>(k_tiles, 16); ++split_k) {
+    // Such that a block's weights can be counted in 31 bits.
+    const std::int64_t n_blocks =
+        std::max(std::clamp<std::int64_t>(device.multiprocessors / split_k, 1,
+                                          blocks_over(problem.n, warpgroup_n)),
+                 blocks_over(problem.n * problem.k, max_k * warp_n));
+    const std::int64_t warp_tiles = blocks_over(blocks_over(problem.n, warp_n), n_blocks);
+    const std::int64_t n_tiles = blocks_over(warp_tiles * warp_n, tile_n);
+    // In units of the time of one tile of 256 x 256 at the same M. With split-K, partial sums are
+    // written, and a second launch reads and adds them.
+    const double reduction = 4 + static_cast<double>(split_k * problem.n) / 9000;
+    const double load = static_cast<double>(n_tiles * blocks_over(k_tiles, split_k)) +
+                        (split_k > 1 ? reduction : 0);
+    if (best.split_k == 0 || load < least) {
+      best = {static_cast<int>(n_blocks), split_k};
+      least = load;
+    }
+  }
+  return best;
+}
+
+}  // namespace reprolab::nf4_product
