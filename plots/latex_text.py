@@ -1,4 +1,4 @@
-"""Prose for LaTeX: sentences with kernels' names in them, and pages that are written in Markdown."""
+"""Prose for LaTeX: sentences with kernels' names, and pages that are written in Markdown."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from plots.latex import latex, latex_escape, latex_words
+from plots.latex import latex, latex_words
 from records.tables import WORDS, Column, Table
 
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -51,7 +51,9 @@ def markdown_latex(text: str, name: str) -> Latex:
             parts.append(latex(table_of(rows, f"{name}-{tables}"), width=PAGE_WIDTH))
         else:
             parts.append(block(token))
-            parts += [rf"\label{{sec:{name}}}"] * ((token.type, token.tag) == ("heading_close", "h1"))
+            parts += [rf"\label{{sec:{name}}}"] * (
+                (token.type, token.tag) == ("heading_close", "h1")
+            )
     return Latex("\n".join(filter(None, parts)) + "\n")
 
 

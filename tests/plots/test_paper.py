@@ -1,6 +1,5 @@
 """`make paper`: the write-up of the recorded runs."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -82,7 +81,7 @@ def test_without_latex_there_is_the_text(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(paper, "tex", lambda recorded, drawn: "text")
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert main(["paper", "--recorded-dir", str(RECORDED), "--output", str(tmp_path)]) == 0
-    assert os.listdir(tmp_path) == [paper.TEX]
+    assert [file.name for file in tmp_path.iterdir()] == [paper.TEX]
     assert "pdflatex" in capsys.readouterr().out
 
 
@@ -119,6 +118,11 @@ def test_prose(text, shown):
 def test_a_page_of_markdown():
     page = "# A\n\nSee [b](c.md), `d_e`.\n\n## F\n- **g**: 1 %\n\n```sh\nmake h  # i\n```\n"
     found = markdown_latex(page + "\n| j | k |\n| --- | --- |\n| l | m |\n", "n")
-    for part in (r"\section{A}\label{sec:n}", "See b, ", r"\subsection{F}", r"\item \textbf{g}: 1 \%"):
+    for part in (
+        r"\section{A}\label{sec:n}",
+        "See b, ",
+        r"\subsection{F}",
+        r"\item \textbf{g}: 1 \%",
+    ):
         assert part in found.replace("\n", "").replace(r"}\label", r"}\label")
     assert r"\texttt{make h} {\rmfamily\itshape i}" in found and r"\label{tab:n-1}" in found

@@ -299,7 +299,10 @@ def test_a_run_that_lacks_a_pass_is_recorded_with_what_it_has(project, capsys, l
     assert f"table2: not measured: {left_out}\n" in capsys.readouterr().out
     page = (project / "data/recorded/a100/table2/README.md").read_text()
     assert f"Not measured: {left_out}." in page
-    titles = {"shapes": "Bandwidth per distinct shape", "replay": "dequantization per forward pass at batch"}
+    titles = {
+        "shapes": "Bandwidth per distinct shape",
+        "replay": "dequantization per forward pass at batch",
+    }
     for name, title in titles.items():
         assert (title in page) == (name != left_out)
     assert run(project, "document", "--check") == 0
