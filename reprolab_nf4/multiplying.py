@@ -143,7 +143,7 @@ def aligned(tensor: torch.Tensor) -> torch.Tensor:
 
 def on_device_of(tensor: torch.Tensor):
     """As torch.cuda.device_of, which costs the host more where nothing is to change."""
-    is_current = tensor.get_device() == torch._C._cuda_getDevice()
+    is_current = tensor.get_device() == torch.cuda.current_device()
     return NO_CHANGE if is_current else torch.cuda.device_of(tensor)
 
 

@@ -23,7 +23,10 @@ def marking_training(layer: type) -> Callable:
     @functools.wraps(layer.__call__)
     def call(self, *given, **by_name):
         # Module.__call__ is looked up each time, because torch.fx replaces it while it traces.
-        run = super(layer, self).__call__ if own is None else own.__get__(self)
+        if own is None:
+            run = super(layer, self).__call__
+        else:
+            run, given = own, (self, *given)
         if not self.training:
             return run(*given, **by_name)
         training.is_on = True

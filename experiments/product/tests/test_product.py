@@ -2,6 +2,9 @@
 in the golden files.
 """
 
+import subprocess
+import sys
+
 import made
 import pytest
 
@@ -10,6 +13,7 @@ pytest.importorskip("matplotlib", reason="NOT TESTED, no matplotlib")
 from edited import Edited, edited  # noqa: F401, a fixture
 
 from experiments.product import views as product
+from experiments.product.views.host import host_table
 from plots.experiments import load_run
 from records.errors import InputError
 from records.json_files import ROOT
@@ -55,3 +59,30 @@ def test_a_step_of_training_is_beside_bitsandbytes_own():
     assert [r.kernel for r in rows] == ["bitsandbytes_0.50.2", "streaming"]
     (said,) = (line for line in product.highlights(run) if "QLoRA" in line)
     assert said.endswith(" times as fast as bitsandbytes as it is installed.")
+
+
+def test_host_times_are_a_table_where_they_were_measured(run, tmp_path):
+    folder = ROOT / "data/recorded/h100/product"
+    table = host_table(load_run("product", folder))
+    medians = {(row["_under"].split()[0], row["batch"]): row for row in table.rows}
+    assert [*medians] == [("host", 1), ("host", 4), ("host", 16), ("tokens/s,", 4), ("tokens/s,", 16)]
+    assert medians["host", 1]["planned"].startswith("17.6 (")
+    assert "nn.Linear" not in medians["tokens/s,", 16]
+    assert "host" not in run.tables()
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"rows": [{"rows": 1}]}', '{"rows": [1]}'])
+def test_a_damaged_file_of_host_times_is_named(tmp_path, text):
+    for file in (ROOT / "data/recorded/h100/product").glob("*.json"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "host.json").write_text(text)
+    with pytest.raises(InputError, match=r"host\.json"):
+        host_table(load_run("product", tmp_path))
+
+
+@pytest.mark.parametrize("options", [[], ["--cpu", "--rows", "1"], ["--rows", "x"]])
+def test_host_times_of_nothing_are_refused(tmp_path, options):
+    output = tmp_path / "host.json"
+    command = [sys.executable, "-m", "experiments.product.host", *options, "--output", output]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 2 and found.stderr.count("\n") == 1 and not output.exists()
