@@ -156,7 +156,7 @@ TABLE = choices.Table(
 
 
 def drop_in(kernels=KERNELS):
-    """What stands in for the functions of reprolab_nf4."""
+    """Replaces the functions of reprolab_nf4."""
 
     @contextmanager
     def install(library=None, kernel=None, products="fastest"):

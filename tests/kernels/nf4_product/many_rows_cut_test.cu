@@ -77,7 +77,7 @@ TEST(OutputShares, HaveEveryOutputOnceForEachQuarterOfTheRows) {
   }
 }
 
-/// Of 132 groups each would else have the time of one whole tile more.
+/// Each of 132 groups would else have the time of one whole tile more.
 TEST(OutputShares, ShareTheRowsOfTilesThatAreLeftOver) {
   const OutputShares halves(28672, 132, true), quarters(25600, 132, true);
   EXPECT_EQ(halves.sharers, 2);
