@@ -1,4 +1,4 @@
-"""The set-up: Python, packages, compilers. What is missing is one line."""
+"""The set-up: Python, packages, compilers. Anything missing is one line."""
 
 import os
 import shutil
