@@ -12,7 +12,7 @@ namespace reprolab {
 /// `<output>.part`, of lines of JSON. The first says which kernel runs; each of the others has
 /// "records", as a result file has them. It goes with this object, and when a signal such as
 /// Ctrl-C's ends the process, so that it stays only where the process was killed. What is read of
-/// it then is no row: a kernel may have written it.
+/// it then is not a row: a kernel may have written it.
 class Journal {
  public:
   Journal() = default;  ///< Keeps nothing.

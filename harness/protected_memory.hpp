@@ -15,7 +15,7 @@ namespace reprolab {
 
 class ProtectedMemory {
  public:
-  /// A range of device memory. It may begin anywhere; if its end is no multiple of 4 bytes, the
+  /// A range of device memory. It may begin anywhere; if its end is not a multiple of 4 bytes, the
   /// last bytes are not checked.
   struct Region {
     const void* data = nullptr;

@@ -41,8 +41,8 @@ bool any_matches(std::string_view pattern, std::string_view name) {
   return any_alternative(pattern, [&](std::string_view one) { return matches(one, name); });
 }
 
-/// A kernel in another language may not be compiled here, so that an unknown name is no error as
-/// long as something else is selected.
+/// A kernel in another language may not be compiled here, so that an unknown name is not an error
+/// as long as something else is selected.
 void say_unknown_names(std::string_view pattern, const std::vector<VariantInfo>& kernels) {
   if (pattern.starts_with('!')) pattern.remove_prefix(1);
   any_alternative(pattern, [&](std::string_view name) {

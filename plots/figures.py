@@ -40,7 +40,7 @@ SKY, AMBER, BROWN = "#56B4E9", "#E69F00", "#8C510A"
 GREY, BLACK = "#6B6B6B", "#000000"  # for ceilings
 WINE, INDIGO, OLIVE = "#882255", "#332288", "#999933"  # of Paul Tol's
 COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, AMBER, BROWN)
-# What a page shows in their place where its reader prefers it dark; by names of report.css for what
+# Colours in their place where a page's reader prefers it dark; by names of report.css for what
 # is not of the palette: background, text, lines of the grid, and bars without a kernel.
 DARK = {
     **{BLUE.lower(): "#4aa8e0", ORANGE.lower(): "#f08a3c", GREEN.lower(): "#34c99a"},

@@ -37,7 +37,7 @@ class Elf {
  public:
   explicit Elf(std::string_view bytes) : bytes_(bytes), header_(read<Elf64_Ehdr>(bytes, 0)) {
     if (!bytes.starts_with(ELFMAG) || header_.e_ident[EI_CLASS] != ELFCLASS64) {
-      refuse("is no 64-bit ELF file");
+      refuse("is not a 64-bit ELF file");
     }
     for (std::uint64_t i = 0; i < header_.e_shnum; ++i) {
       sections_.push_back(read<Elf64_Shdr>(bytes, header_.e_shoff + i * header_.e_shentsize));
@@ -161,7 +161,7 @@ void add_container(std::string_view entries, std::vector<MachineCode>& found) {
 
 std::string content_of(const std::filesystem::path& file) {
   if (std::filesystem::exists(file) && !std::filesystem::is_regular_file(file)) {
-    refuse("is no regular file");
+    refuse("is not a regular file");
   }
   std::ifstream in(file, std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), {}};

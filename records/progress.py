@@ -11,8 +11,8 @@ LONGEST = 160  # of the line on a terminal
 
 
 class Line:
-    """On a terminal it is cleared when the `with` block exits. `expected_s`: how long all of it takes,
-    in seconds, as far as is known before it begins.
+    """On a terminal it is cleared when the `with` block exits. `expected_s`: how long all of it
+    takes, in seconds, as far as is known before it begins.
     """
 
     def __init__(self, expected_s: float, out: TextIO | None = None):

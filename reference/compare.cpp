@@ -116,7 +116,7 @@ void self_test(Bits nan, Bits negative_zero, Bits one, int threads) {
   std::vector<Bits> expected(n);
   for (std::int64_t i = 0; i < n; ++i) expected[i] = static_cast<Bits>(one + i % 509);
   const std::int64_t nan_at = 7;
-  expected[nan_at] = nan;  // a NaN that equals the expected one is no fault
+  expected[nan_at] = nan;  // a NaN that equals the expected one is right
   if (!compare_bits(std::span<const Bits>(expected), expected, threads).equal()) {
     throw std::logic_error("the comparison is broken: an array differs from itself");
   }

@@ -11,7 +11,7 @@ struct Comparison {
   std::int64_t mismatches = 0;
   std::int64_t first_mismatch = -1;  ///< Element index; -1 when there is none.
   /// The largest of all mismatches, by the width of the elements (reference/ulps.hpp); no_distance
-  /// if one of them has a NaN. Says nothing where the elements are no floating-point numbers.
+  /// if one of them has a NaN. Says nothing where the elements are not floating-point numbers.
   std::uint32_t max_ulps = 0;
 
   bool equal() const { return mismatches == 0; }

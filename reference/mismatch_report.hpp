@@ -10,7 +10,7 @@
 namespace reprolab::reference {
 
 /// "2 of 4096 weights differ, by at most 1 ULP", or "in the sign of zeros alone". Where one of them
-/// is off by a factor of two or is a NaN, ULPs say nothing, and none are told. `found` is a
+/// is off by a factor of two or is a NaN, ULPs say nothing, and none are reported. `found` is a
 /// comparison of `n` weights.
 std::string describe_extent(const Comparison& found, std::int64_t n, WeightType type);
 

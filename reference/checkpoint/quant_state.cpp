@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Python writes non-finite numbers as bare words, which are no JSON. Here they become numbers of
+/// Python writes non-finite numbers as bare words, which are not JSON. Here they become numbers of
 /// fp64 that no fp32 number is near.
 constexpr double infinity_word = std::numeric_limits<double>::max(), nan_word = -1.25e308;
 
@@ -49,7 +49,7 @@ const json& member(const json& state, const char* key) {
 
 std::string text_member(const json& state, const char* key) {
   const json& value = member(state, key);
-  if (!value.is_string()) throw InvalidJson(fmt::format("has a '{}' that is no string", key));
+  if (!value.is_string()) throw InvalidJson(fmt::format("has a '{}' that is not a string", key));
   return value;
 }
 
@@ -76,7 +76,7 @@ int parse_nested_block_size(const json& state) {
 
 float parse_offset(const json& state) {
   const json& value = member(state, "nested_offset");
-  if (!value.is_number()) throw InvalidJson("has a nested_offset that is no number");
+  if (!value.is_number()) throw InvalidJson("has a nested_offset that is not a number");
   const auto offset = value.get<double>();
   if (offset == nan_word) {
     throw InvalidJson("has a nested_offset of NaN, which makes every weight NaN");
@@ -90,7 +90,7 @@ float parse_offset(const json& state) {
 }
 
 void parse_shape(const json& value, QuantState& parsed) {
-  if (!value.is_array()) throw InvalidJson("has a 'shape' that is no list");
+  if (!value.is_array()) throw InvalidJson("has a 'shape' that is not a list");
   parsed.elements = 1;
   for (const json& entry : value) {
     parsed.shape.push_back(whole_number(entry, "shape"));

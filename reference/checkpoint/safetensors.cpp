@@ -123,7 +123,7 @@ std::vector<StoredTensor> parse_header(const fs::path& path, std::string_view te
   if (!text.starts_with('{')) throw InvalidJson("does not begin with '{'");
   std::vector<StoredTensor> tensors;
   std::string name;
-  // Thrown at the end: a header that is no JSON is said to be that, wherever the fault lies.
+  // Thrown at the end: a header that is not JSON is reported as such, wherever the fault lies.
   std::optional<InvalidFile> first_fault;
   parse_strict_json(text, 4, [&](int depth, Event event, const json& part) {
     if (depth != 1) return true;

@@ -1,4 +1,4 @@
-"""What `make mojo` and `make triton` built here; where nothing is, tests are skipped and say so."""
+"""The output of `make mojo` and `make triton`; without it, tests are skipped and say so."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ def built(language: str, family: str) -> list[tuple[dict[str, Any], Path]]:
 
 
 def assembled(ptx: Path, cubin: Path, arch: str = "") -> str:
-    """What ptxas says when it compiles the PTX, for its own architecture or another."""
+    """ptxas' output when it compiles the PTX, for its own architecture or another."""
     target = arch or ptx.read_text().split(".target ")[1].split()[0]
     try:
         command = [tools.program("ptxas"), "-v", f"-arch={target}", ptx, "-o", cubin]

@@ -45,7 +45,7 @@ def plain(row, column):
 
 
 def outcome(moves, place):
-    """What ends at each (row, column) of the stored tile: the (row, column) loaded, or None."""
+    """The (row, column) loaded that ends at each (row, column) of the stored tile, or None."""
     everywhere = [(row, column) for row in range(TILE) for column in range(TILE)]
     loaded = {place(*at): at for at in everywhere}
     stored = {target: loaded[source] for source, target in moves}
@@ -99,7 +99,7 @@ def test_what_was_built_goes_by_the_accelerator_in_the_right_order():
         assert counts == once | {"read": each, "write": each, "fence": 2}, ptx
         assert places["load"] < places["wait"] < places["read"]
         assert max(places["write"]) < places["fence"][1] < places["store"][0] < places["done"][0]
-        # What the threads wrote is made visible to the accelerator before the barrier.
+        # The threads' writes are made visible to the accelerator before the barrier.
         fences = [m.start() for m in re.finditer(r"fence\.proxy\.async\.shared::cta", text)]
         assert places["fence"][0] < max(places["write"]) < fences[1] < places["fence"][1]
         assert ".local" not in text

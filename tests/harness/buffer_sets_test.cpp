@@ -60,7 +60,7 @@ TEST(WantedBufferSets, OutgrowTheCacheAndTheBatchAndAreThreeAtLeastAnd4096AtMost
   }
 }
 
-/// What only some kernels read is memory, but keeps no other kernel's data out of the cache.
+/// Data that only some kernels read take memory, but keep no other kernel's data out of the cache.
 TEST(WantedBufferSets, CountWhatIsSeldomReadAsMemoryAlone) {
   PlannedProblem planned = problem_of(500, 1);
   planned.seldom_read_bytes = 400;

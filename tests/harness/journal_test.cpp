@@ -52,7 +52,7 @@ int run_in_a_process(const std::function<void()>& body) {
 
 class Journals : public testing::Test {
  protected:
-  /// Of two problems, the second with a kernel that may kill the program.
+  /// A run of two problems, the second with a kernel that may kill the program.
   void measure(const std::string& last) const {
     const Journal journal(output_);
     Worker worker(serve, limit, &journal);

@@ -56,7 +56,7 @@ class Sampling : public testing::Test {
   }
 
   double min_us_ = 0;
-  Sampled prepared_;  ///< What the preparation of every row runs.
+  Sampled prepared_;  ///< Returned by the preparation of every row.
   Kernels order_;
   std::map<std::string, int> count_;
 };
@@ -253,7 +253,7 @@ TEST_F(Sampling, LaunchesAreDescribedOncePerDistinctKernelWithTheMostOfACall) {
   EXPECT_TRUE(launch["kernels"][1]["blocks_per_multiprocessor"].is_null());
 }
 
-/// Of a source that only calls a library, there is none.
+/// A source that only calls a library has no code.
 TEST(StartRow, NamesTheCodeThatTheKernelRuns) {
   set_code_target("9.0");
   const auto code_in = [](const std::vector<std::string>& files) {
@@ -281,7 +281,8 @@ TEST(WithRecords, WrongOutputsAndForeignWorkOutrankWhatWasLost) {
   EXPECT_EQ(with_records(wrong, foreign).reason, "1 differs");
 }
 
-/// What repeat_if_late makes of samples that were held so, and whose outputs are as `written` says.
+/// The result of repeat_if_late for samples that were held so, and whose outputs are as `written`
+/// says.
 Sampled repeated(const std::function<std::optional<profiling::BatchTime>()>& held,
                  Outcome written = Outcome::bit_exact) {
   return repeat_if_late([&] {

@@ -31,7 +31,7 @@ void write_to_sockets(const std::string& text) {
   }
 }
 
-/// What the kernel of that name does in its turn.
+/// The behaviour of the kernel of that name.
 void misbehave(const std::string& kernel) {
   if (kernel == "exits") std::exit(3);
   if (kernel == "exits_with_0") std::exit(0);

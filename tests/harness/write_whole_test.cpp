@@ -91,7 +91,7 @@ TEST(WriteWhole, AFullDiskLeavesTheOldFileAndNoTemporaryOne) {
   EXPECT_EQ(content_of(path), "old");
 }
 
-/// What write_whole and require_writable both say.
+/// The message of both write_whole and require_writable.
 std::string refusal(const std::string& path) {
   const auto early = message_of<UsageError>([&] { require_writable(path); });
   EXPECT_EQ(message_of<UsageError>([&] { write_whole(path, {"text"}); }), early);
@@ -150,7 +150,7 @@ TEST(WriteWhole, TakesTheLongestNameThatAFileCanHave) {
   EXPECT_EQ(content_of(folder.path() / name), "text");
 }
 
-/// Those alone whose writers are dead, and which a writer of ours made.
+/// Only files whose writers are dead, and which a writer of ours made, are removed.
 TEST(WriteWholeDeathTest, RemovesWhatAKilledWriterLeft) {
   const OwnFolder folder;
   EXPECT_EXIT(

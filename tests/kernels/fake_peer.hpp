@@ -1,4 +1,4 @@
-// What the fake peer records of its calls.
+// The fake peer's record of its calls.
 #pragma once
 
 #include <dlfcn.h>

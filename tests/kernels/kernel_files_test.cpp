@@ -15,7 +15,7 @@
 namespace reprolab {
 namespace {
 
-/// Whether a file is no kernel, but registers the peers that a user names.
+/// Whether a file is not a kernel, but registers the peers that a user names.
 bool registers_peers(const std::string& name) { return name.ends_with("_peer"); }
 
 /// The comment at the start of a file.

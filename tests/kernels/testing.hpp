@@ -33,7 +33,7 @@ std::vector<VariantInfo> kernels_of_files() {
   return kernels;
 }
 
-/// Of each of a family's kernels; the test is named after the kernel, and needs a GPU.
+/// A test of each of a family's kernels; it is named after the kernel, and needs a GPU.
 class OnGpuEachKernel : public OnGpuTest, public testing::WithParamInterface<VariantInfo> {};
 
 /// The suffix of a test's name.
@@ -41,7 +41,7 @@ inline std::string name_of(const testing::TestParamInfo<VariantInfo>& info) {
   return info.param.name;
 }
 
-/// What verification needs, once per test.
+/// Tools of verification, once per test.
 class Proof {
  public:
   Proof() { reference::self_test_comparison(); }

@@ -34,7 +34,7 @@ class Browser:
         self.ask("POST", "/url", {"url": file.as_uri()})
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """What the JavaScript returns; a JSON value."""
+        """The result of the JavaScript; a JSON value."""
         return self.ask("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def find(self, selector: str) -> str:

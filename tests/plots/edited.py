@@ -101,7 +101,7 @@ class Edited:
         self.files = {p: few(f"{name}/{p}") for p in passes}
 
     def rows(self, passes: str = "*", kernel: str = "*", problem: str = "*") -> list[Row]:
-        """Those of all passes and problems that the patterns match."""
+        """Records of all passes and problems that the patterns match."""
         files = [file for name, file in self.files.items() if matches(name, passes)]
         found = [r for file in files for r in file["records"] if matches(r["kernel"], kernel)]
         return [r for r in found if matches(r["problem"]["name"], problem)]
@@ -116,7 +116,7 @@ class Edited:
                 file["records"] = [r for r in file["records"] if not which(r)]
 
     def provenance(self, **changes: Any) -> None:
-        """Of all passes; of a part of it that is an object, some fields."""
+        """Edits all passes; in a part that is an object, some fields."""
         for file in self.files.values():
             for name, value in changes.items():
                 part = file["provenance"][name]
@@ -235,7 +235,7 @@ def lines_of(axes: Axes, gid: str) -> list[Any]:
 
 
 def look(texts: dict[Path, bytes]) -> None:
-    """What holds of every table, whatever is in it."""
+    """Properties of every table, whatever is in it."""
     for path, content in texts.items():
         text = content.decode("utf-8")
         assert text.replace("\n", "").isprintable(), path

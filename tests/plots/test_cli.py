@@ -12,7 +12,7 @@ from plots.cli import main
 from records.json_files import ROOT
 
 FULL = "error: standard output: No space left on device\n"
-# What `python -m plots` runs, with a command that only prints.
+# Runs as `python -m plots` does, with a command that only prints.
 PROGRAM = """
 import argparse, sys
 from records.command_line import Parser, run

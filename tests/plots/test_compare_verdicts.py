@@ -1,4 +1,4 @@
-"""What fails a comparison, and kernels over their problems: edited copies of the recorded runs."""
+"""Failing comparisons, and kernels over their problems: edited copies of the recorded runs."""
 
 import json
 import math

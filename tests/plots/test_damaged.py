@@ -35,7 +35,7 @@ ALL = os.environ.get("FUZZ") == "all"
 EVERY = 20  # of the variants that have tables, one's figures are drawn too
 PASSES = ("table2/replay", "transpose/matrix", "transpose/sizes")
 PASSES += ("counters/nf4_counters", "counters/nf4_launches")
-# What tables calculate with comes first, and is damaged.
+# Fields that tables calculate with are damaged first.
 COUNTERS = ("active_warps", "achieved_occupancy", "warps_launched", "warp_instructions")
 COUNTERS += ("stall_wait", "branches", "l2_hit_rate")
 
@@ -87,7 +87,7 @@ def parent_of(file: Any, path: Place) -> Any:
 
 
 def ways(file: dict[str, Any], path: Place) -> Iterator[tuple[str, str]]:
-    """What was done to a field, and the file's text: odd, there twice, or left out."""
+    """The damage to a field, and the file's text: odd, there twice, or left out."""
     where = ".".join(map(str, path)) or "the file"
     if not path:
         yield from ((f"{where}: {what}", text) for what, text in ODD.items())

@@ -21,7 +21,7 @@ def failed(
     outcome: str = "unsupported",
     why: str = REFUSED,
 ) -> Edit:
-    """Of all rows that match, but those of compiled code."""
+    """Edits all rows that match, except those of compiled code."""
 
     def edit(run: Edited) -> None:
         for row in run.rows(passes, kernel, problem):

@@ -1,4 +1,4 @@
-"""What separates two neighbours: which counters are named, and whose they are."""
+"""The counters that separate two neighbours: which are named, and whose they are."""
 
 import made
 import pytest

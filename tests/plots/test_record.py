@@ -84,7 +84,7 @@ def snapshot(project):
 
 
 def cells(text, first):
-    """Of the row that begins so, without links."""
+    """The cells of the row that begins so, without links."""
     (row,) = [x for x in text.splitlines() if x.startswith(f"| {first}")]
     return [re.sub(r"\[(.*)\]\(.*\)", r"\1", x.strip()) for x in row.split("|")[1:-1]]
 
@@ -210,7 +210,7 @@ def failed(outcome, reason):
 
 
 def with_origin(part="", **facts):
-    """Of the provenance, or a part of it."""
+    """Edits the provenance, or a part of it."""
 
     def change(content):
         origin = content["provenance"]

@@ -21,7 +21,7 @@ def provenance(pass_name, part="gpu", /, **changes):
 
 
 def problem(passes, pattern, **changes):
-    """Of the rows whose problem's name matches."""
+    """Edits the rows whose problem's name matches."""
 
     def spoil(run):
         for row in run.rows(passes, problem=pattern):

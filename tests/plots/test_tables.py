@@ -19,7 +19,7 @@ ORIGINS = [Origin("A GPU"), Origin("From here", "build/bench --all")]
 
 
 def simple(columns, *rows):
-    """Of texts; columns with these headings and styles."""
+    """A table of texts; columns with these headings and styles."""
     found = [Column(name, name, **style) for name, style in columns.items()]
     return Table("t", "T", found, [dict(zip(columns, row, strict=True)) for row in rows])
 
@@ -174,7 +174,7 @@ def test_latex_compiles_in_one_column_and_in_two(table, tmp_path, columns):
             "M\u00fcller \u4e2d\U0001f600",
             "M\u00fcller \\textbackslash{}u4e2d\\textbackslash{}U0001f600",
         ),
-        # Behind the end of a row, LaTeX takes a star and a bracket for its options.
+        # After the end of a row, LaTeX takes a star and a bracket for its options.
         ("* [2cm] `", r"{*} {[}2cm{]} \textasciigrave{}"),
     ],
 )

@@ -171,7 +171,7 @@ TEST_F(CountersFake, EveryCallOfCuptiMayFailAndNothingStaysOpen) {
       EXPECT_EQ(warnings_.size(), before.size() + 1) << function;
     }
     EXPECT_FALSE(stays_open()) << function;
-    // What fails around one call does not stand in the way of the next; what comes before any does.
+    // A failure around one call does not affect the next; a failure before any does.
     EXPECT_EQ(instrument->measure(work(2), nullptr).readings.size(), lasts ? 0u : 1u) << function;
   }
 }

@@ -26,7 +26,7 @@ constexpr std::size_t max_ranges = 16;
 const std::vector<std::string> known = {"sm__kernels.sum", "sm__twice.sum", "ratio__nothing.pct",
                                         "device__link.sum"};
 
-/// What a counter image holds. CUPTI adds to what is there.
+/// The content of a counter image. CUPTI adds to it.
 struct Image {
   std::uint64_t initialized = 0, ranges = 0, kernels[max_ranges] = {};
 };

@@ -230,7 +230,7 @@ TEST_F(OnGpuProfiling, EventTimerAndActivityAgreeWithinOnePercent) {
   }
 }
 
-/// What graphs repeat, and that a failed capture leaves the stream as it was.
+/// Graphs repeat their launches, and a failed capture leaves the stream as it was.
 class OnGpuGraph : public OnGpuTest {
  protected:
   void SetUp() override {

@@ -10,7 +10,7 @@ KernelActivity activity(std::optional<std::uint64_t> tag, std::uint64_t start_us
   return {.name = "k", .start_ns = 1000 * start_us, .end_ns = 1000 * end_us, .tag = tag};
 }
 
-/// Of two calls, whose launches have the tags 1 and 3; the harness has 0 and 2.
+/// Records of two calls, whose launches have the tags 1 and 3; the harness has 0 and 2.
 Sample read(std::vector<KernelActivity> recorded) {
   const Work two_calls{.name = "k", .calls = 2, .per_call = true, .enqueue = {}};
   return read_activity(two_calls, {"", "kernel_time", "", "kernel_time"}, std::move(recorded));

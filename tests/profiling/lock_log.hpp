@@ -1,4 +1,4 @@
-// What the fake NVML recorded of locks and resets.
+// The fake NVML's record of locks and resets.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace reprolab::profiling {
 
-/// What is recorded from a lock to its reset.
+/// Lines from a lock to its reset.
 inline std::vector<std::string> whole_lock(unsigned mhz) {
   const std::string clock = std::to_string(mhz);
   return {"locking " + clock + "-" + clock, "locked", "resetting", "reset"};

@@ -75,12 +75,12 @@ TEST(MachineCode, WhatIsNoProgramIsRefusedByItsName) {
   EXPECT_TRUE(ends(refused(folder.path() / "missing.so"), "missing.so: cannot be read"));
   EXPECT_TRUE(ends(refused(folder.write("short", "x")), "short: is cut short"));
   EXPECT_TRUE(
-      ends(refused(folder.write("text", std::string(100, 'x'))), "text: is no 64-bit ELF file"));
+      ends(refused(folder.write("text", std::string(100, 'x'))), "text: is not a 64-bit ELF file"));
   // A program's table of sections is at its end.
   const std::string start = content_of("/proc/self/exe").substr(0, 4096);
   EXPECT_TRUE(ends(refused(folder.write("start", start)), "start: is cut short"));
   ASSERT_EQ(::mkfifo((folder.path() / "fifo").c_str(), 0600), 0);
-  EXPECT_TRUE(ends(refused(folder.path() / "fifo"), "fifo: is no regular file"));
+  EXPECT_TRUE(ends(refused(folder.path() / "fifo"), "fifo: is not a regular file"));
 }
 
 TEST(MachineCode, AProgramWithoutDeviceCodeHasNone) {

@@ -1,4 +1,4 @@
-// What tests of ceilings look at: the bytes that were moved, and those around them.
+// For tests of ceilings: the bytes that were moved, and those around them.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -49,7 +49,7 @@ class Programs : public testing::Test {
     EXPECT_TRUE(matches(refusal(program, arguments), pattern + "\n")) << arguments;
   }
 
-  /// What the program prints, without a GPU and without an error.
+  /// The output of the program, without a GPU and without an error.
   std::string output_of(const std::string& program, const std::string& arguments) const {
     const Finished found = run_without_gpu(program, arguments);
     EXPECT_EQ(found.status, 0) << arguments;
@@ -103,7 +103,7 @@ inline std::set<std::string> kernel_names_in_cuda(const std::string& family) {
   return names;
 }
 
-/// Those, and the kernels that were compiled in other languages.
+/// These kernels, and those that were compiled in other languages.
 inline std::set<std::string> kernel_names(const std::string& family) {
   auto names = kernel_names_in_cuda(family);
   const auto compiled = project_root() / "build/ptx";
@@ -115,7 +115,7 @@ inline std::set<std::string> kernel_names(const std::string& family) {
   return names;
 }
 
-/// What programs say of languages of which a family has no kernels, a line each.
+/// The programs' lines on languages of which a family has no kernels.
 inline std::vector<std::string> lines_not_built(const std::string& family) {
   using Commands = std::map<std::string, std::string>;
   const std::map<std::string, Commands> by_family = {

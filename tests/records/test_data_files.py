@@ -33,7 +33,7 @@ def with_file(monkeypatch, module, name, function):
 
 @pytest.fixture
 def reader(monkeypatch, tmp_path):
-    """What reads a file of data/, by its pattern there; another checkout's file in its place."""
+    """Readers of the files of data/, by pattern; another checkout's file in its place."""
     for name in ("models.json", "transformers.json"):
         (tmp_path / name).write_text((ROOT / "data/models" / name).read_text())
     of_table = (records.counter_table, "TABLE", records.counter_table.known)

@@ -59,7 +59,7 @@ CASES = [
         lambda r: first(r)["metrics"][0].update(name="kernel_time.step", unit="s"),
         'records[0].metrics[0].unit must be us, not "s"',
     ),
-    # What the schema cannot say.
+    # Errors that the schema cannot find.
     (
         lambda r: r["provenance"].update(started="2026-02-30T08:00:00Z"),
         "provenance.started is no date: '2026-02-30T08:00:00Z'",

@@ -1,4 +1,4 @@
-// What of a file may reach a terminal.
+// Text of a file that may reach a terminal.
 #include "common/printable.hpp"
 
 #include <fmt/format.h>

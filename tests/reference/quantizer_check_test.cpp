@@ -50,7 +50,7 @@ TEST_F(QuantizerCheckTest, ACodeForASubnormalOrAZeroBesideOneIsExplained) {
   EXPECT_EQ(check.from_subnormals, 2);
 }
 
-/// Of zero and infinity, every reciprocal is exact.
+/// The reciprocals of zero and infinity are exact.
 TEST_F(QuantizerCheckTest, ACodeInABlockOfZerosOrInfinitiesIsUnexplained) {
   for (const auto& [weight, codes] : {std::pair(0x0000, 0x77), std::pair(0x7f80, 0xff)}) {
     std::fill_n(source_.begin(), 64, static_cast<std::uint16_t>(weight));

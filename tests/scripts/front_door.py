@@ -1,4 +1,4 @@
-"""What tests of the front door share: running it, and stand-ins for the programs."""
+"""Shared by tests of the front door: running it, and stand-ins for the programs."""
 
 import json
 import os
@@ -28,7 +28,7 @@ case "$2" in experiments*) exec {sys.executable} "$@";; esac
 MEASURED = f"""#!/bin/sh
 exec {sys.executable} {Path(__file__).with_name("measured.py")} "$0" "$@"
 """
-# What a shell or make would act on, and an option parser.
+# Characters that a shell, make or an option parser would act on.
 NASTY = (
     'x"; echo INJECTED; " $(shell touch injected) $(touch injected)`touch injected` a  b\n'
     "it's #1: 50 % of $HOME; $$ $| \\ *"
@@ -51,7 +51,7 @@ def own_environment():
 
 
 def given_to(folder, environment):
-    """What a process there is started with."""
+    """The environment of a process there."""
     environment = own_environment() | {"XDG_RUNTIME_DIR": str(folder.parent)} | environment
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return pipes | {"cwd": folder, "env": environment}
@@ -71,7 +71,7 @@ def make(folder, *arguments, **environment):
 
 
 def printed(words):
-    """What ECHO prints of them."""
+    """ECHO's output of them."""
     return "".join(f"<{word}>\n" for word in words)
 
 

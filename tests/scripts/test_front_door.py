@@ -1,4 +1,4 @@
-"""What users hand to `make`: nothing of it is shell text, and faults are one line."""
+"""Users' input to `make`: none of it is shell text, and faults are one line."""
 
 import re
 import sys
@@ -252,7 +252,7 @@ def test_a_dry_run_shows_every_pass_where_nothing_is_measured(checkout):
 
 
 def test_where_nothing_is_recorded_nothing_is_shown(checkout):
-    """Of Table 1 and Figure 4, which are one run."""
+    """Table 1 and Figure 4 are one run."""
     declare(checkout, "end_to_end", timing="python -m timing")
     done = make(checkout, "reproduce-table1", "RECORDED=nowhere")
     assert (done.returncode, done.stdout) == (2, "")

@@ -1,4 +1,4 @@
-"""What the driver and the system say of GPUs and CPUs."""
+"""GPUs and CPUs as the driver and the system describe them."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What the project says of itself outside of its code: one version, one licence."""
+"""Facts on the project outside of its code: one version, one licence."""
 
 import json
 import re

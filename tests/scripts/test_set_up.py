@@ -1,4 +1,4 @@
-"""The set-up: Python, packages, compilers. What is missing is one line."""
+"""The set-up: Python, packages, compilers. Anything missing is one line."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ NO_NETWORK = "deps: cannot be installed: is there a network? (log: build/deps.lo
 
 @pytest.mark.parametrize("text", ["", "nowhere/python\n", "./damaged\n"])
 def test_a_python_that_will_not_do_is_looked_for_again(checkout, text):
-    """One that is gone, or starts and lacks a package."""
+    """A Python that is gone, or starts and lacks a package."""
     program(checkout / "damaged", f'#!/bin/sh\ncd /\nexec {sys.executable} -S "$@"\n')
     (checkout / "build/python").write_text(text)
     finds = f"echo {sys.executable} >build/python"
@@ -68,7 +68,7 @@ esac"""
 
 
 def test_an_environment_is_replaced_when_another_is_complete(checkout, deps, tmp_path):
-    """One that lacks a package is mended; without a network it stays as it is."""
+    """An environment that lacks a package is repaired; without a network it stays as it is."""
     own = checkout / ".venv/bin/python"
     program(own, '#!/bin/sh\ncase "$*" in *packages.py*) exit 1;; esac\n')
     old = own.read_text()
@@ -212,7 +212,7 @@ def test_an_arch_that_is_none_is_one_line(build, arch):
     done = build("exit 1", "all", ARCH=arch)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("ARCH: ") and done.stderr.count("\n") == 1
-    assert "is no architecture" in done.stderr
+    assert "is not an architecture" in done.stderr
 
 
 def test_an_arch_that_nvcc_does_not_know_is_one_line(build, tools):

@@ -15,7 +15,7 @@ TREE, LUT, TILE512 = "branch_tree", "shared_lut", "shared_lut_tile512"
 READER, OTHER_FILL = "global_lut", "shared_lut_cooperative"
 IMMEDIATES, CONSTANT = "shared_lut_immediates", "constant_lut"
 
-# What an H200 counts, rounded: of one block, or of the whole.
+# Counts of an H200, rounded: of one block, or of the whole.
 STALLS = {"long_scoreboard": 2.0, "short_scoreboard": 1.0, "wait": 1.0, "barrier": 1.4}
 STALLS |= {"no_instruction": 0.03, "selected": 1.0, "not_selected": 2.7}
 OF_LUT = {"warp_instructions": 840, "blocks_launched": 1, "global_loads": 18}
@@ -227,7 +227,7 @@ EDGES = [
     ("more-ilp", 0, NO, count(LUT, stall_wait=2.3, eligible_warps=3.9)),
     ("more-ilp", 0, NO, count(LUT, only=SECOND_LAYER, stall_wait=2.4)),
     ("more-ilp", 0, CANNOT, count(TREE, stall_wait=0)),
-    # What the baseline loads beyond 18 codes and scales, against 32 of a kernel with a table.
+    # The baseline's loads beyond 18 codes and scales, against 32 of a kernel with a table.
     ("lut-traffic-64", 0, PREMISE, count(TREE, global_loads=18.4)),
     ("lut-traffic-64", 0, YES, count(TREE, global_loads=18 + 32 * 0.9 / 0.979)),
     ("lut-traffic-64", 0, MAY_BE, count(TREE, global_loads=18 + 32 * 0.9 / 0.981)),

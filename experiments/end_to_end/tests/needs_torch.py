@@ -1,4 +1,4 @@
-"""What the project's own environment lacks. A file of tests that imports it is skipped without it;
+"""Packages missing in the own environment. A file of tests that imports it is skipped without it;
 nothing that needs torch may be imported before.
 """
 

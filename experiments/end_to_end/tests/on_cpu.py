@@ -1,4 +1,4 @@
-"""What stands in for the GPU and for the drop-in library where tests run the experiment on a CPU:
+"""Stand-ins for the GPU and for the drop-in library where tests run the experiment on a CPU:
 models, bitsandbytes and transformers are real, a recorded kernel is an operation of PyTorch, and a
 kernel of the drop-in library is a way of changing what bitsandbytes' own gives.
 """
@@ -156,7 +156,7 @@ TABLE = choices.Table(
 
 
 def drop_in(kernels=KERNELS):
-    """What stands in for the functions of reprolab_nf4."""
+    """Replaces the functions of reprolab_nf4."""
 
     @contextmanager
     def install(library=None, kernel=None, products="fastest"):

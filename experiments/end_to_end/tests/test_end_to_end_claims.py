@@ -95,7 +95,7 @@ def test_a_share_is_of_one_kind_of_run(other):
 
 
 def in_runs(gains, way, share=0.4, model="qwen3-32b"):
-    """Of 10 s dequantization is a share, by a kernel that takes half of that."""
+    """Dequantization has that share of 10 s; the kernel takes half of it."""
     walls = {batch: (1e7, 1e7 / gain) for batch, gain in gains.items()}
     return files(model, walls, (1e7 * share, 5e6 * share), way)
 

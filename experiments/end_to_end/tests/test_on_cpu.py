@@ -146,7 +146,7 @@ def test_where_the_baseline_varies_no_difference_is_bit_exact(run, wrong_later, 
     ("mode", "kernel", "sample"), [("eager", "branch_tree", 2), ("graph", "shared_lut", 0)]
 )
 def test_lost_records_cost_one_row(run, monkeypatch, mode, kernel, sample):
-    """Of the baseline, too: its tokens are known."""
+    """The baseline can be the row, too: its tokens are known."""
     own, generations = generate.MODES[mode].recorded, count()
 
     def lose(self, row, tokens):

@@ -82,7 +82,7 @@ def test_products_by_a_table_are_rows_like_the_others(tmp_path, gpu, monkeypatch
 
 
 def test_ways_under_torch_are_verified_and_timed(gpu):
-    """Those of libraries that are not installed are unsupported."""
+    """Libraries that are not installed are unsupported."""
     products = [peers.Product(batch, 1024, 4096) for batch in (1, 16)]
     for record in chain(*peers.measured(gpu, layers.ways(gpu.facts()), products)):
         is_right = record["outcome"] == "within_bound"

@@ -1,4 +1,4 @@
-"""What a user's choices come to: cells, rows, memory and minutes; nothing here needs torch."""
+"""The plan that follows from a user's choices: cells, rows, memory and minutes; without torch."""
 
 import json
 import subprocess

@@ -67,7 +67,7 @@ BASELINE, OURS, INSTALLED = Row("branch_tree"), Row("ours"), Row("as installed",
 
 
 def judged(baseline, *ours, again=A, row=OURS):
-    """Of a row with these outputs: outcome, reason, mismatches; and how often the baseline ran."""
+    """Judges a row with these outputs: outcome, reason, mismatches; and the baseline's runs."""
     runs = []
     found = protocol.judge(
         {BASELINE: baseline, row: ours},

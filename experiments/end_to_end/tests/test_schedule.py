@@ -71,7 +71,7 @@ def measure(tell, tmp_path):
 
 @pytest.fixture
 def fault(measure):
-    """What the command complains of, and its exit status."""
+    """The command's error, and its exit status."""
 
     def call(*options):
         with pytest.raises(InputError) as error:
@@ -83,7 +83,7 @@ def fault(measure):
 
 @pytest.fixture
 def jobs(tmp_path):
-    """What the processes were given to do so far."""
+    """The jobs that the processes got so far."""
 
     def call():
         file = tmp_path / "told/jobs"
@@ -345,7 +345,7 @@ def test_taking_cells_prefers_the_model_that_is_loaded():
     took = lambda gpu: scheduler.take(gpu).cell.text  # noqa: E731
     assert took("0") == "llama-3.3-70b, batch 2"  # most is left to do
     assert [took("1"), took("1")] == ["qwen3-32b, batch 2", "qwen3-32b, batch 64"]
-    # Those that no other GPU has, then the rest.
+    # Cells that no other GPU has, then the rest.
     rest = ["gemma-2-27b, batch 2", "gemma-2-27b, batch 64", "llama-3.3-70b, batch 64"]
     assert [took("1") for _ in range(3)] == rest
     assert scheduler.take("1") is None

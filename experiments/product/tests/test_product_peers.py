@@ -45,7 +45,7 @@ def run(tmp_path, monkeypatch):
 
 
 def outcomes(found, *names):
-    """Of these kernels; asserts that all others are right and timed."""
+    """Values of these kernels; asserts that all others are right and timed."""
     for (name, _), row in found.items():
         if name not in names:
             assert (row.outcome, row.reason) == ("within_bound", "") and row.times.n == 3

@@ -81,7 +81,7 @@ TEST(CodeData, SortedAreTheNormalOnesInAscendingOrder) {
   }
 }
 
-/// Of 262144 codes 16384 are each, give or take 124 (one standard deviation).
+/// 262144 codes have 16384 of each, give or take 124 (one standard deviation).
 TEST(CodeData, UniformOnesOccurEquallyOftenInNoOrder) {
   const auto codes = codes_of(tensor_with(CodeData::uniform));
   for (int code = 0; code < 16; ++code) {

@@ -209,7 +209,7 @@ TEST(ProductFaults, OneWrongScaleShowsOnSparseRows) {
   }
 }
 
-/// One that is off by one bit, or those of another reading.
+/// A weight that is off by one bit, or one of another reading.
 TEST(ProductFaults, WrongWeightsShowOnOneHotRows) {
   ProductData product = made(InputData::one_hot);
   std::vector<std::uint16_t> output = simulate(product.view(), {});

@@ -1,4 +1,4 @@
-// What test kernels share: a launch that is right, or wrong in one step. One weight per thread.
+// Shared by test kernels: a launch that is right, or wrong in one step. One weight per thread.
 #pragma once
 
 #include "kernels/nf4/support.hpp"

@@ -1,4 +1,4 @@
-// What each kernel refuses, and its message.
+// Problems that each kernel refuses, and the messages.
 #include <cmath>
 
 #include "tests/kernels/nf4/testing.hpp"

@@ -91,7 +91,7 @@ inline Outcome promised(const VariantInfo& kernel, const Tensor& tensor) {
                                                             : Outcome::deviation_as_declared;
 }
 
-/// What the verification of tensors needs, once per test.
+/// Tools of the verification of tensors, once per test.
 class Proof : public reprolab::Proof {
  public:
   using reprolab::Proof::verify;

@@ -1,4 +1,4 @@
-// What this project's rows that take cuBLAS ask of a problem.
+// Requirements of this project's rows that use cuBLAS.
 #include "kernels/nf4_product/cublas_product.hpp"
 #include "tests/kernels/nf4_product/testing.hpp"
 

@@ -31,7 +31,7 @@ int ways(const Words& words) {
   return static_cast<int>(most);
 }
 
-/// What the 32 lanes of a warp access; `index` is a function of the thread.
+/// Accesses of the 32 lanes of a warp; `index` is a function of the thread.
 template <class Index>
 Words of_warp(int first_thread, Index index) {
   Words words;

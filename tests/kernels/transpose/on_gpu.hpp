@@ -66,7 +66,7 @@ class ManyMatrices {
     if (pending_.size() == PlaceCheck::max_checks) read();
   }
 
-  /// Fails the test if an output is no transpose, if a gap or guard was changed, or if an input was
+  /// Fails the test if an output is not a transpose, if a gap or guard was changed, or if an input was
   /// changed. Returns how many matrices were run.
   int expect_transposed() {
     read();

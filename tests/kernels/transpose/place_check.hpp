@@ -30,13 +30,13 @@ constexpr std::uint32_t word_at(Words words, std::uint64_t index) {
   return bits ^ bits >> 16;
 }
 
-/// What outputs, the gaps between their rows and the guards around them are filled with.
+/// Fills outputs, the gaps between their rows and the guards around them.
 inline constexpr int untouched_byte = 0xa5;
 inline constexpr std::uint32_t untouched = 0xa5a5a5a5u;
 
 /// A matrix in the check's memory; strides and offsets in words.
 struct Placement {
-  std::int64_t rows = 0, columns = 0;  ///< Those of the input.
+  std::int64_t rows = 0, columns = 0;  ///< The input's size.
   std::int64_t in_stride = 0, out_stride = 0;
   int in_offset = 0, out_offset = 0;  ///< From a multiple of 256 bytes to the first element.
 

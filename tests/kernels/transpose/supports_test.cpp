@@ -1,4 +1,4 @@
-// What each kernel refuses, and its message.
+// Problems that each kernel refuses, and the messages.
 #include "kernels/transpose/support.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ Problem aligned_problem() {
 }
 
 /// The aligned problem, each time with one fault: a pointer or stride that does not begin rows at
-/// multiples of 16 bytes, or rows or columns that are no multiple of 4.
+/// multiples of 16 bytes, or rows or columns that are not a multiple of 4.
 std::vector<Problem> ragged_problems() {
   std::vector<Problem> problems;
   for (const int less : {1, 2, 3}) {

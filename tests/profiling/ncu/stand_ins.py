@@ -47,7 +47,7 @@ def page(metrics: dict[str, tuple[str, str]] = METRICS, launches: int = 1) -> st
 
 
 def plan(why_none: str = "", **refused: str) -> str:
-    """What bench --dry-run --json says."""
+    """The output of bench --dry-run --json."""
     return json.dumps({"why_none": why_none, "problems": [{"name": PROBLEM, "refused": refused}]})
 
 
@@ -111,7 +111,7 @@ else:
         self.told.write_text(json.dumps(self.behaviour))
 
     def calls(self) -> list[list[str]]:
-        """What was run, each as the program's name and its arguments."""
+        """Commands that were run, each as the program's name and its arguments."""
         file = self.folder / "calls"
         lines = file.read_text().splitlines() if file.exists() else []
         return [json.loads(line) for line in lines]

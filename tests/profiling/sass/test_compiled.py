@@ -31,7 +31,7 @@ LUT = [
     *("shared_lut_immediates", "shared_lut_tile512", "shared_lut_algorithm1"),
 ]
 TILE_WALKS = ["branch_tree", *LUT]
-# Of the post: with the weights that a thread decodes, and the bytes of its stores.
+# Kernels of the post: the weights that a thread decodes, and the bytes of its stores.
 BYTE_WALKS = {
     "scalar_store": (2, 2),
     "packed_store": (2, 4),
@@ -60,7 +60,7 @@ TMA = ["tma_naive", "tma_swizzle", "tma_batched", "tma_batched_as_published"]
 # One of each walk, for the other architectures; of the products, for the paper's.
 EXAMPLES = ("branch_tree", "shared_lut", "packed_512", "streaming", "column_walk", "tma_batched")
 PRODUCTS = ("few_rows", "many_rows")
-# Of bitsandbytes' walk, per thread; kernels/nf4/tile_walk.cuh says what they cost.
+# Counts of bitsandbytes' walk, per thread; kernels/nf4/tile_walk.cuh says what they cost.
 TILE_WALK_REGISTERS = {"sm_75": 64, "sm_80": 56, "sm_89": 48, "sm_90": 48, "sm_100": 40}
 NESTED = "unsigned int, NestedScaleReader, __half"
 FUSED = "unsigned int, FusedNestedScaleReader, __half"

@@ -1,4 +1,4 @@
-"""What is counted: the hot region, elements, ways, branches, index computation and look-ups."""
+"""Counts: the hot region, elements, ways, branches, index computation and look-ups."""
 
 import pytest
 import written

@@ -39,7 +39,7 @@ TEST(Spaces, AreWalkedSoFarThatTheEndTellsSomethingAndTheCachesHoldAllOrNothing)
   }
 }
 
-/// Those of an address: in global memory, or on the chip.
+/// The walks of an address: in global memory, or on the chip.
 std::uint32_t node_bytes(Step step) {
   return step == Step::global_through_l1 || step == Step::global_past_l1 ? 8 : 4;
 }

@@ -1,4 +1,4 @@
-// What a safetensors file may hold and be, of any size.
+// Valid and invalid contents of safetensors files, of any size.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What verify says of all tensors, and while it works.
+// The summary of verify over all tensors, and its progress.
 #include "programs/verify/summary.hpp"
 
 #include <gtest/gtest.h>
