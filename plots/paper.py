@@ -16,15 +16,14 @@ from typing import Any
 import jinja2
 from matplotlib.figure import Figure
 
-from claims import findings, prediction, rules, uncertainty
-from claims.ledger import Decision
+from claims import findings, prediction, uncertainty
 from claims.published import load_sources
 from plots import document, forest, ledger
 from plots.document import Machine, read_recorded
-from plots.experiments import MAIN_CLAIM, experiment
+from plots.experiments import experiment
 from plots.figures import encode, house_style, take_caption
-from plots.latex import latex
-from plots.latex_text import PAGE_WIDTH, Latex, markdown_latex, prose
+from plots.latex import TWO_COLUMNS, latex
+from plots.latex_text import Latex, markdown_latex, prose
 from plots.sentences import count_line, counts, listed, spell, verdict_sentence
 from records import stats
 from records.captions import dates
@@ -32,7 +31,7 @@ from records.errors import InputError
 from records.json_files import ROOT, read_json, read_text
 from records.output import write_files
 from records.printable import printable
-from records.results import Record, Results
+from records.results import Results
 from records.tables import WORDS, Column, Table
 
 TEX = "paper.tex"
@@ -128,10 +127,18 @@ def facts(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> dict[str, Any
     """All that the template names."""
     main = fullest(recorded)
     gpus = ledger.gpu_names([m.evidence for m in recorded])
-    found = {"gpus": listed(gpus), "gpu": gpus[recorded.index(main)], "figures": {name: one.latex(name) for name, one in drawn.items()}}
+    found = {
+        "gpus": listed(gpus),
+        "gpu": gpus[recorded.index(main)],
+        "figures": {name: one.latex(name) for name, one in drawn.items()},
+    }
     found |= {"tables": dict(tables(recorded)), "sources": list(sources(main))}
-    found["counts"] = [count_line(m.decisions, f"claims on the {gpu}") for m, gpu in zip(recorded, gpus, strict=True)]
+    found["counts"] = [
+        count_line(m.decisions, f"claims on the {gpu}")
+        for m, gpu in zip(recorded, gpus, strict=True)
+    ]
     found["verdicts"] = {spell(v): n for v, n in counts(main.decisions).items()}
+    found["baseline"], found["subject"] = main.runs["table2"].compared
     found["claims"] = len(main.decisions)
     found["findings"] = list(findings_of(main))
     found["said"] = {name: experiment(name).highlights(run) for name, run in main.runs.items()}
@@ -192,10 +199,18 @@ def machines_table(ran: Sequence[Results]) -> Latex:
         row |= {name: values(name, of) for name in (*names, "driver", "cuda_runtime")}
         rows.append(row)
     columns = [Column("GPU", "gpu", **WORDS), Column("SMs", "multiprocessors")]
-    columns += [Column("peak GB/s", "theoretical_bandwidth_gb_s"), Column("limit W", "power_limit_w")]
+    columns += [
+        Column("peak GB/s", "theoretical_bandwidth_gb_s"),
+        Column("limit W", "power_limit_w"),
+    ]
     columns += [Column("driver", "driver", **WORDS), Column("CUDA", "cuda_runtime", **WORDS)]
     columns += [Column("files", "files"), Column("recorded", "dates", **WORDS)]
-    return Latex(latex(Table("machines", "The GPUs, and what was recorded on them", columns, rows), width=PAGE_WIDTH))
+    return Latex(
+        latex(
+            Table("machines", "The GPUs, and what was recorded on them", columns, rows),
+            page=TWO_COLUMNS,
+        )
+    )
 
 
 def uncertain() -> dict[str, Any]:
@@ -229,15 +244,23 @@ def tables(recorded: Sequence[Machine]) -> Iterator[tuple[str, Latex]]:
     main = fullest(recorded)
     (by_gpu, *_) = document.tables_by_gpu(list(recorded), ROOT)
     by_gpu = replace(by_gpu, provenance=[], notes=by_gpu.notes[-1:])
-    yield "ledger", Latex(latex(by_gpu, width=PAGE_WIDTH))
+    yield "ledger", Latex(latex(by_gpu, page=TWO_COLUMNS))
     for name in SHORT_TABLES:
         table = experiment(name).SHORT_TABLE(main.runs[name])
-        yield name, Latex(latex(replace(table, experiment=name), width=PAGE_WIDTH))
+        yield name, Latex(latex(replace(table, experiment=name), page=TWO_COLUMNS))
     for name, wanted in TABLES:
         made = (make(main.runs[name]) for make in experiment(name).TABLES)
         every = chain.from_iterable(t if isinstance(t, list) else [t] for t in made if t)
         table = next(table for table in every if table.name == wanted)
-        yield wanted, Latex(latex(replace(table, experiment=name, provenance=[], notes=table.notes[:2]), width=PAGE_WIDTH))
+        yield (
+            wanted,
+            Latex(
+                latex(
+                    replace(table, experiment=name, provenance=[], notes=table.notes[:2]),
+                    page=TWO_COLUMNS,
+                )
+            ),
+        )
 
 
 def drawings(recorded: Sequence[Machine]) -> Iterator[tuple[str, Drawn]]:
