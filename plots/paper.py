@@ -42,10 +42,12 @@ FIGURES = (
 )
 SHORT_TABLES = ("table2", "transpose", "puzzle")
 TABLES = (("counters", "divergence"),)
+# Whose sentences the text has.
+NEEDED = ("table2", "counters", "ladder", "streaming", "end_to_end", "transpose", "puzzle")
 FOREST = (
     "Every claim with a number",
-    "Ours over the source's value, of the cell that decides, with its interval; in grey the range of "
-    "all cells. What lies beyond the axis is at its end, with its number.",
+    "Ours over the source's value, of the cell that decides, with its interval; in grey the range of all "
+    "cells. What lies beyond the axis is at its end, with its number.",
 )
 LATEX_RUNS = 3  # until labels stand still
 
@@ -74,6 +76,9 @@ def run(args: argparse.Namespace) -> int:
     recorded = list(read_recorded(args.recorded_dir))
     if not recorded:
         raise InputError(f"{args.recorded_dir}: no recorded run that can be shown")
+    if missing := [name for name in NEEDED if name not in fullest(recorded).runs]:
+        folder = fullest(recorded).folder
+        raise InputError(f"{folder}: the paper needs {listed(missing)}, which it has no run of")
     drawn = dict(drawings(recorded))
     files = {args.output / one.file: one.content for one in drawn.values()}
     files[args.output / TEX] = tex(recorded, drawn).encode("utf-8")

@@ -120,6 +120,15 @@ def test_a_folder_without_recorded_runs_is_refused(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_missing_experiment_is_named(tmp_path, capsys):
+    (tmp_path / "runs/h100").mkdir(parents=True)
+    (tmp_path / "runs/h100/end_to_end").symlink_to(RECORDED / "h100/end_to_end")
+    arguments = ["--recorded-dir", str(tmp_path / "runs"), "--output", str(tmp_path / "out")]
+    assert main(["paper", *arguments]) == 2
+    assert "table2" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
