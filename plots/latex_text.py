@@ -1,4 +1,4 @@
-"""Prose for LaTeX: sentences with kernels' names in them, and pages that are written in Markdown."""
+"""Prose for LaTeX: sentences with kernels' names in them, and pages of Markdown."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -46,8 +46,8 @@ TABLES = (("counters", "divergence"),)
 NEEDED = ("table2", "counters", "ladder", "streaming", "end_to_end", "transpose", "puzzle")
 FOREST = (
     "Every claim with a number",
-    "Ours over the source's value, of the cell that decides, with its interval; in grey the range of all "
-    "cells. What lies beyond the axis is at its end, with its number.",
+    "Ours over the source's value, of the cell that decides, with its interval; in grey the range "
+    "of all cells. What lies beyond the axis is at its end, with its number.",
 )
 LATEX_RUNS = 3  # until labels stand still
 
