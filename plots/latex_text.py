@@ -1,4 +1,4 @@
-"""Prose for LaTeX: sentences with kernels' names, and pages that are written in Markdown."""
+"""Prose for LaTeX: sentences with kernels' names in them, and pages of Markdown."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,20 +6,18 @@ from collections.abc import Iterator, Sequence
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from plots.latex import latex, latex_words
+from plots.latex import TWO_COLUMNS, latex, latex_words
 from records.tables import WORDS, Column, Table
 
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 # Identifiers and paths, in the font of code.
 CODE = re.compile(r"((?<![\w/.-])[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+(?:\.\w+)*)")
+QUANTITY = re.compile(r"(?<=\d) (?=(?:%|x|s|us|ms|GB|GB/s)(?!\w))")
 QUOTED = re.compile('"([^"]*)"')
 HEADINGS = {"h1": r"\section", "h2": r"\subsection", "h3": r"\subsubsection"}
 AROUND = {"paragraph": ("", "\n"), "bullet_list": (r"\begin{itemize}", r"\end{itemize}")}
 AROUND |= {"list_item": (r"\item ", ""), "strong": (r"\textbf{", "}"), "em": (r"\emph{", "}")}
 AROUND |= {"ordered_list": (r"\begin{enumerate}", r"\end{enumerate}")}
-
-
-PAGE_WIDTH = 1.6  # of a text in two columns, in that of an article in one
 
 
 class Latex(str):
@@ -30,8 +28,10 @@ def prose(value: object) -> Latex:
     """A sentence or a value of one, so that LaTeX prints it as it is."""
     if isinstance(value, Latex):
         return value
-    parts = CODE.split(QUOTED.sub("\u201c\\1\u201d", str(value)))
-    return Latex("".join(code(p) if i % 2 else latex_words(p) for i, p in enumerate(parts)))
+    text = QUANTITY.sub("\u00a0", QUOTED.sub("\u201c\\1\u201d", str(value)))
+    parts = CODE.split(text)
+    text = "".join(code(p) if i % 2 else latex_words(p) for i, p in enumerate(parts))
+    return Latex(text.replace(r"GB/\allowbreak{}s", "GB/s"))
 
 
 def code(text: str) -> str:
@@ -48,12 +48,11 @@ def markdown_latex(text: str, name: str) -> Latex:
             end = next(i for i, t in enumerate(tokens) if t.type == "table_close")
             rows, tokens = tokens[:end], tokens[end + 1 :]
             tables += 1
-            parts.append(latex(table_of(rows, f"{name}-{tables}"), width=PAGE_WIDTH))
+            table = table_of(rows, f"{name}-{tables}")
+            parts.append(latex(table, page=TWO_COLUMNS) + rf"See Table~\ref{{tab:{table.name}}}.")
         else:
-            parts.append(block(token))
-            parts += [rf"\label{{sec:{name}}}"] * (
-                (token.type, token.tag) == ("heading_close", "h1")
-            )
+            is_title = (token.type, token.tag) == ("heading_close", "h1")
+            parts += [block(token), rf"\label{{sec:{name}}}" * is_title]
     return Latex("\n".join(filter(None, parts)) + "\n")
 
 

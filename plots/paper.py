@@ -22,8 +22,8 @@ from plots import document, forest, ledger
 from plots.document import Machine, read_recorded
 from plots.experiments import experiment
 from plots.figures import encode, house_style, take_caption
-from plots.latex import latex
-from plots.latex_text import PAGE_WIDTH, Latex, markdown_latex, prose
+from plots.latex import TWO_COLUMNS, latex
+from plots.latex_text import Latex, markdown_latex, prose
 from plots.sentences import count_line, counts, listed, spell, verdict_sentence
 from records import stats
 from records.captions import dates
@@ -42,6 +42,8 @@ FIGURES = (
 )
 SHORT_TABLES = ("table2", "transpose", "puzzle")
 TABLES = (("counters", "divergence"),)
+# Whose sentences the text has.
+NEEDED = ("table2", "counters", "ladder", "streaming", "end_to_end", "transpose", "puzzle")
 FOREST = (
     "Every claim with a number",
     "Ours over the source's value, of the cell that decides, with its interval; in grey the range "
@@ -74,6 +76,9 @@ def run(args: argparse.Namespace) -> int:
     recorded = list(read_recorded(args.recorded_dir))
     if not recorded:
         raise InputError(f"{args.recorded_dir}: no recorded run that can be shown")
+    if missing := [name for name in NEEDED if name not in fullest(recorded).runs]:
+        folder = fullest(recorded).folder
+        raise InputError(f"{folder}: the paper needs {listed(missing)}, which it has no run of")
     drawn = dict(drawings(recorded))
     files = {args.output / one.file: one.content for one in drawn.values()}
     files[args.output / TEX] = tex(recorded, drawn).encode("utf-8")
@@ -138,6 +143,7 @@ def facts(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> dict[str, Any
         for m, gpu in zip(recorded, gpus, strict=True)
     ]
     found["verdicts"] = {spell(v): n for v, n in counts(main.decisions).items()}
+    found["baseline"], found["subject"] = main.runs["table2"].compared
     found["claims"] = len(main.decisions)
     found["findings"] = list(findings_of(main))
     found["said"] = {name: experiment(name).highlights(run) for name, run in main.runs.items()}
@@ -207,7 +213,7 @@ def machines_table(ran: Sequence[Results]) -> Latex:
     return Latex(
         latex(
             Table("machines", "The GPUs, and what was recorded on them", columns, rows),
-            width=PAGE_WIDTH,
+            page=TWO_COLUMNS,
         )
     )
 
@@ -243,10 +249,10 @@ def tables(recorded: Sequence[Machine]) -> Iterator[tuple[str, Latex]]:
     main = fullest(recorded)
     (by_gpu, *_) = document.tables_by_gpu(list(recorded), ROOT)
     by_gpu = replace(by_gpu, provenance=[], notes=by_gpu.notes[-1:])
-    yield "ledger", Latex(latex(by_gpu, width=PAGE_WIDTH))
+    yield "ledger", Latex(latex(by_gpu, page=TWO_COLUMNS))
     for name in SHORT_TABLES:
         table = experiment(name).SHORT_TABLE(main.runs[name])
-        yield name, Latex(latex(replace(table, experiment=name), width=PAGE_WIDTH))
+        yield name, Latex(latex(replace(table, experiment=name), page=TWO_COLUMNS))
     for name, wanted in TABLES:
         made = (make(main.runs[name]) for make in experiment(name).TABLES)
         every = chain.from_iterable(t if isinstance(t, list) else [t] for t in made if t)
@@ -256,7 +262,7 @@ def tables(recorded: Sequence[Machine]) -> Iterator[tuple[str, Latex]]:
             Latex(
                 latex(
                     replace(table, experiment=name, provenance=[], notes=table.notes[:2]),
-                    width=PAGE_WIDTH,
+                    page=TWO_COLUMNS,
                 )
             ),
         )
