@@ -40,9 +40,7 @@ class Experiment:
     checks: tuple[Step, ...]
     passes: dict[str, Step]
 
-    def passes_in(
-        self, folder: Path, known: Collection[Path] = ()
-    ) -> tuple[list[str], list[str]]:
+    def passes_in(self, folder: Path, known: Collection[Path] = ()) -> tuple[list[str], list[str]]:
         """Those that a run's folder has, or will; and those that it has to have, and has not."""
         there = [n for n in self.passes if (f := folder / f"{n}.json") in known or f.exists()]
         return there, [n for n, s in self.passes.items() if n not in there and not s.torch]

@@ -32,7 +32,7 @@ def test_times_and_ratios_of_older_code_are_marked(older):
     assert [code.OLDER_NOTE in rows[name].time_marks for name in (OLD, NEW)] == [True, False]
     assert bandwidth.over(rows[OLD], rows[NEW]).notes == (code.OLDER_NOTE,)
     assert bandwidth.over(rows[NEW], rows[NEW]).notes == ()
-    (heading, shown), *_ = bandwidth.bandwidth_table(results, "t", "t").body()[0]
+    ((_, shown), *_) = bandwidth.bandwidth_table(results, "t", "t").body()[0]
     marks = {row[0][0].text: [mark for _, mark in row if mark] for row in shown}
     assert marks == {OLD: ["1"], NEW: []}
     brief = {"GPU": list(rows.values())}

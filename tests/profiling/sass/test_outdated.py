@@ -25,8 +25,8 @@ def recorded(**codes) -> Results:
     records = []
     for batch in (2, 4):
         problem = made.forward_pass("qwen3-32b", batch)
-        for kernel, code in codes.items():
-            found = code and {"target": "sm_90", "sha256": code}
+        for kernel, digests in codes.items():
+            found = digests and {"target": "sm_90", "sha256": digests}
             records.append(made.record(problem, kernel, [1.0, 2.0], code=found))
             if kernel == "of_package":
                 records[-1]["origin"] = {"kind": "peer", "maker": "made up 1.0"}
