@@ -187,7 +187,7 @@ def say(text: str) -> None:
 
 
 def figure(made: Report, shown: Run, draw: Any, name: str, caption: str) -> dict[str, Any] | None:
-    """A figure in the widths that a page shows, with its captions; None where its pass is missing."""
+    """A figure in the widths that a page shows, with captions; None where its pass is missing."""
     drawings, note = {}, ""
     for kind, columns in WIDTHS.items():
         with house_style(columns):
