@@ -41,9 +41,7 @@ def reader(monkeypatch, tmp_path):
     readers = {
         "counters.json": with_file(monkeypatch, *of_table),
         "families.json": with_file(monkeypatch, *of_families),
-        "older_code.json": with_file(
-            monkeypatch, code, "OLDER", lambda: code.SCHEMA.read(code.OLDER)
-        ),
+        "older_code.json": lambda file: code.SCHEMA.read(file),
         "run_to_run.json": with_file(monkeypatch, comparison, "RUN_TO_RUN", comparison.recorded),
         "models/*.json": with_file(monkeypatch, sizes, "FOLDER", sizes.known),
         "published/*.json": load_source,
