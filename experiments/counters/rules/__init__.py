@@ -5,7 +5,6 @@ from contextlib import suppress
 
 from claims import rules
 from claims.evidence import Case, NotTestable, NotTested
-from experiments.counters.rules.machine_code import index_computation
 from claims.rules import (
     COUNTS,
     WITHIN,
@@ -20,6 +19,7 @@ from claims.rules import (
     side_below,
     side_of_margins,
 )
+from experiments.counters.rules.machine_code import index_computation
 from experiments.counters.rules.occupancy import (
     LAUNCHES,
     instructions_per_weight,

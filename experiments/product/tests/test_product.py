@@ -65,7 +65,13 @@ def test_host_times_are_a_table_where_they_were_measured(run, tmp_path):
     folder = ROOT / "data/recorded/h100/product"
     table = host_table(load_run("product", folder))
     medians = {(row["_under"].split()[0], row["batch"]): row for row in table.rows}
-    assert [*medians] == [("host", 1), ("host", 4), ("host", 16), ("tokens/s,", 4), ("tokens/s,", 16)]
+    assert [*medians] == [
+        ("host", 1),
+        ("host", 4),
+        ("host", 16),
+        ("tokens/s,", 4),
+        ("tokens/s,", 16),
+    ]
     assert medians["host", 1]["planned"].startswith("17.6 (")
     assert "nn.Linear" not in medians["tokens/s,", 16]
     assert "host" not in run.tables()
