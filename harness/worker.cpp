@@ -96,8 +96,8 @@ void Worker::start() {
   if (process_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
-    // A process that outlives a kernel's launch stays a child of this one, which looks for it, and in
-    // its group, which stop() ends.
+    // A process that outlives a kernel's launch stays a child of this one, which looks for it, and
+    // in its group, which stop() ends.
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     setpgid(0, 0);
     close(ends[0]);

@@ -113,8 +113,8 @@ class Registry {
     return registry;
   }
 
-  /// Aborts on a second kernel of the same name, because their rows could not be distinguished, and on
-  /// one that cannot be asked or launched.
+  /// Aborts on a second kernel of the same name, because their rows could not be distinguished, and
+  /// on one that cannot be asked or launched.
   void add(Kernel<Problem> kernel) {
     const std::string name = kernel.name;
     if (!kernel.supports || !kernel.launch) {

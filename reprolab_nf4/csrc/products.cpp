@@ -8,13 +8,13 @@
 #include <string>
 
 #include "common/printable.hpp"
-#include "reprolab_nf4/csrc/calls.hpp"
-#include "reprolab_nf4/csrc/nested_scales.hpp"
-#include "reprolab_nf4/csrc/reprolab_nf4.h"
 #include "kernels/grid.hpp"
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4_product/problem.hpp"
 #include "kernels/registry.hpp"
+#include "reprolab_nf4/csrc/calls.hpp"
+#include "reprolab_nf4/csrc/nested_scales.hpp"
+#include "reprolab_nf4/csrc/reprolab_nf4.h"
 
 struct reprolab_nf4_plan {
   std::string kernel;

@@ -11,10 +11,10 @@
 #include <string>
 
 #include "common/printable.hpp"
-#include "reprolab_nf4/csrc/calls.hpp"
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4/problem.hpp"
 #include "kernels/registry.hpp"
+#include "reprolab_nf4/csrc/calls.hpp"
 
 namespace reprolab::nf4 {
 namespace {

@@ -7,9 +7,9 @@
 #include <functional>
 #include <thread>
 
-#include "reprolab_nf4/csrc/reprolab_nf4.h"
 #include "kernels/nf4/problem.hpp"
 #include "kernels/registry.hpp"
+#include "reprolab_nf4/csrc/reprolab_nf4.h"
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/text.hpp"
 

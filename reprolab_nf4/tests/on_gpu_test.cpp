@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "reprolab_nf4/csrc/reprolab_nf4.h"
 #include "profiling/graph.hpp"
+#include "reprolab_nf4/csrc/reprolab_nf4.h"
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/kernels/nf4_product/testing.hpp"
 

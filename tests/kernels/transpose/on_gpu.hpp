@@ -66,8 +66,8 @@ class ManyMatrices {
     if (pending_.size() == PlaceCheck::max_checks) read();
   }
 
-  /// Fails the test if an output is not a transpose, if a gap or guard was changed, or if an input was
-  /// changed. Returns how many matrices were run.
+  /// Fails the test if an output is not a transpose, if a gap or guard was changed, or if an input
+  /// was changed. Returns how many matrices were run.
   int expect_transposed() {
     read();
     EXPECT_EQ(check_.changed_input_words(), 0) << kernel_.name << " writes to its input";
