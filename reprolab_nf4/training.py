@@ -1,6 +1,5 @@
 """Which products are those of a layer in training mode. Needs nothing but the standard library."""
 
-import functools
 import threading
 from collections.abc import Callable
 
@@ -16,23 +15,30 @@ class Training(threading.local):
 training = Training()
 
 
+_layer: type  # Linear4bit
+_own: Callable | None = None  # its own __call__, where somebody gave it one
+
+
 def marking_training(layer: type) -> Callable:
     """Linear4bit's __call__, and not its forward, which hooks of accelerate may have kept."""
-    own = vars(layer).get("__call__")
-
-    @functools.wraps(layer.__call__)
-    def call(self, *given, **by_name):
-        # Module.__call__ is looked up each time, because torch.fx replaces it while it traces.
-        if own is None:
-            run = super(layer, self).__call__
-        else:
-            run, given = own, (self, *given)
-        if not self.training:
-            return run(*given, **by_name)
-        training.is_on = True
-        try:
-            return run(*given, **by_name)
-        finally:
-            training.is_on = False
-
+    global _layer, _own
+    _layer, _own = layer, vars(layer).get("__call__")
     return call
+
+
+def call(self, *given, **by_name):
+    """Without a closure: torch.compile guards one where it finds the function on the class, which
+    is not where it is if layers are called in C.
+    """
+    # Module.__call__ is looked up each time, because torch.fx replaces it while it traces.
+    if _own is None:
+        run = super(_layer, self).__call__
+    else:
+        run, given = _own, (self, *given)
+    if not self.training:
+        return run(*given, **by_name)
+    training.is_on = True
+    try:
+        return run(*given, **by_name)
+    finally:
+        training.is_on = False

@@ -125,6 +125,15 @@ def test_compiled_layers_are_whole_graphs_of_todays_path(counts):
     assert called(counts, lambda: compiled(x), lambda: OWN(one, x)) == TODAY
 
 
+def test_compiled_models_are_whole_graphs(counts):
+    """Inside of a model the compiler guards what the class' __call__ refers to."""
+    torch.compiler.reset()
+    one, x = planned(bias=True), inputs()
+    model = torch.nn.Sequential(one, torch.nn.Identity())
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    assert called(counts, lambda: compiled(x), lambda: OWN(one, x)) == TODAY
+
+
 def test_gradients_are_todays(counts):
     one, biased = planned(), planned(bias=True)
     x = inputs()
