@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from records.comparison import SpreadClass, in_class, recorded_spread
-from records.json_files import ROOT, read_json
+from records.json_files import ROOT, Schema
 from records.results import Record
 from records.stats import SPREAD_PERCENT, Estimate, LogMean, log_mean
 
 HOST_TO_HOST = ROOT / "data/host_to_host.json"
+SCHEMA = Schema("host_to_host.schema.json")
 EAGER = "eager"  # generations whose steps the host launches one by one
 
 
@@ -71,7 +72,7 @@ class HostSpread(NamedTuple):
 
 @cache
 def host_classes() -> tuple[HostSpread, ...]:
-    root, found = read_json(HOST_TO_HOST), []
+    root, found = SCHEMA.read(HOST_TO_HOST), []
     edges = [*root["classes_us"], math.inf]
     for low, high in pairwise(edges):
         cells = [cell for cell in root["cells"] if low <= max(cell["baseline_us"]) < high]

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-from scipy import stats
 
 # Below this many samples the quartiles of two equal things fail to overlap too often (a third of
 # the time at 3), so the whole range is the interval.
@@ -47,6 +47,15 @@ class Summary:
         return Estimate(self.median, self.low, self.high)
 
 
+def student_t() -> Any:
+    """SciPy's distribution. Not imported above: samples are also summarized where PyTorch is, in an
+    environment without SciPy.
+    """
+    from scipy import stats
+
+    return stats.t
+
+
 @dataclass(frozen=True)
 class LogMean:
     """A mean of logarithms, or a difference of two; `parts` of its variance, each with its degrees
@@ -75,7 +84,7 @@ class LogMean:
 
     def interval(self, confidence: float = CONFIDENCE) -> "Estimate":
         """Of the ratio, whose logarithm this is."""
-        reach = float(stats.t.ppf((1 + confidence) / 2, self.freedom)) * self.error
+        reach = float(student_t().ppf((1 + confidence) / 2, self.freedom)) * self.error
         ends = (self.value, self.value - reach, self.value + reach)
         return Estimate(*map(math.exp, ends), log=self)
 
@@ -86,7 +95,7 @@ class LogMean:
     def chance(self, margin: float) -> float:
         """P of a mean so far from 0 or farther, were the true one no farther than `margin`."""
         ends = np.array([abs(self.value) - margin, abs(self.value) + margin])
-        return min(1.0, float(stats.t.sf(ends / self.error, self.freedom).sum()))
+        return min(1.0, float(student_t().sf(ends / self.error, self.freedom).sum()))
 
 
 def log_mean(samples: Sequence[float]) -> LogMean:

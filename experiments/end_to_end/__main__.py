@@ -139,7 +139,7 @@ def describe(every: Sequence[Cell], todo: Sequence[Cell], gpus: int) -> str:
         f"{first.pass_name}: {', '.join(map(plan.plain, choices.models))} at batch "
         f"{', '.join(map(str, choices.batches))}; {choices.tokens} new tokens, of which "
         f"{first.generated(EAGER)} are generated eager and {first.generated(GRAPH)} in a graph",
-        f"  rows: {rows}; {plan.WARM_UP} generation of each to warm up, "
+        f"  rows: {rows}; {plan.warm_up()} generation of each to warm up, "
         f"{first.samples} measured; prompts: {choices.prompts.text}",
         f"  {len(every) - len(todo)} of {len(every)} cells are there; "
         + (f"the others: about {minutes} min on {where}{memory}" if todo else "nothing to measure"),

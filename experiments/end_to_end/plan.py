@@ -12,22 +12,28 @@ from experiments.end_to_end.rows import FUSED, Row, version_of
 from experiments.end_to_end.sizes import Model
 from records.command_line import numbers
 from records.errors import InputError
-from records.json_files import read_json
 from records.sources import Sources
 
-PROTOCOL = read_json(sizes.FOLDER / "protocol.json")  # the paper's
 PASSES = (TIMING, PROFILE)  # on the host's clock and events; by CUPTI
 BASELINE = "branch_tree"
 SWEPT = ("shared_lut", "streaming")  # beside it, where no others are chosen
 TOKENS, QUICK_TOKENS = 32, 4
-SAMPLES = PROTOCOL["profiled_passes"]  # generations per row, timed and profiled
 QUICK_PROFILED = 1
-WARM_UP = PROTOCOL["warmup_passes"]
 # New tokens of a generation whose decoding steps are alike, so that the first of them show all.
 SHORT = {TIMING: 8, PROFILE: 4}
 START_S = 20  # of a process, with its model
 OF_EAGER = 0.9  # a graph's step beside one of the host's
 RECORDING_S = 0.002  # of one layer in one pass under the profiler, with reading what it recorded
+
+
+def samples() -> int:
+    """Generations per row, timed and profiled."""
+    return sizes.protocol()["profiled_passes"]
+
+
+def warm_up() -> int:
+    """Generations per row before those that are measured."""
+    return sizes.protocol()["warmup_passes"]
 
 
 @dataclass(frozen=True)
@@ -39,8 +45,8 @@ class Choices:
     rows: tuple[Row, ...]
     prompts: Prompts
     tokens: int = TOKENS
-    timed: int = SAMPLES
-    profiled: int = SAMPLES
+    timed: int = field(default_factory=samples)
+    profiled: int = field(default_factory=samples)
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,7 @@ class Cell:
         # The baseline warms up with a whole generation; a graph when it is captured.
         steps = eager + short * (rows - 1) + samples * rows * eager
         steps += OF_EAGER * rows * (2 + samples * short)
-        found = prompt * rows * (WARM_UP + samples + 2 + samples) + step * steps
+        found = prompt * rows * (warm_up() + samples + 2 + samples) + step * steps
         if self.pass_name == PROFILE:
             recorded = rows * samples * (1 + 2 * short)
             found += recorded * RECORDING_S * (model.layers if model else 64)
@@ -143,7 +149,7 @@ def choose(
     quick: bool = False,
 ) -> Choices:
     """From what the user gave to make; InputError where something of it cannot be."""
-    ours = PROTOCOL["models"].values()
+    ours = sizes.protocol()["models"].values()
     models = [model] if model else [m for found in ours for m in (found[:1] if quick else found)]
     is_hub = re.fullmatch(r"\w[\w.-]*/\w[\w.-]*(@\w[\w.-]*)?", model)
     is_checkpoint = bool(model) and model not in sizes.known()
@@ -153,7 +159,7 @@ def choose(
             f"MODEL: there is no folder '{model}'; give a checkpoint's, owner/name or "
             f"owner/name@revision of one on the hub, or one of {listed}"
         )
-    every = PROTOCOL["batches"]
+    every = sizes.protocol()["batches"]
     found = Choices(
         models=tuple(models),
         batches=numbers("BATCHES", batches) or tuple((every[0], every[-1]) if quick else every),

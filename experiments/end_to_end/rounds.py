@@ -12,7 +12,7 @@ import torch
 from experiments.end_to_end import SEED
 from experiments.end_to_end.generate import MODES, Mode
 from experiments.end_to_end.host import Disturbed
-from experiments.end_to_end.plan import WARM_UP, Job
+from experiments.end_to_end.plan import Job, warm_up
 from experiments.end_to_end.protocol import (
     NOTHING,
     PROFILE,
@@ -85,7 +85,7 @@ class Rounds:
         rng = random.Random(f"{SEED}/{self.cell.name}/{self.mode.name}")
         steps = [(row, self.prepare) for row in self.rows]
         warmed_up = [self.baseline] if self.mode.is_captured else self.rows
-        steps += [(row, self.warm_up) for _ in range(WARM_UP) for row in warmed_up]
+        steps += [(row, self.warm_up) for _ in range(warm_up()) for row in warmed_up]
         for _ in range(self.cell.samples):
             steps += [(row, self.measure) for row in rng.sample(self.rows, len(self.rows))]
         # As many repeated samples as one more round has.

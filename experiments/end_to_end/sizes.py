@@ -14,6 +14,7 @@ from reprolab_nf4.advice import Shape
 FOLDER = ROOT / "data/models"
 SIZES = Schema("models.schema.json", {"models": "id"})
 CLASSES = Schema("transformers.schema.json")
+PROTOCOL = Schema("protocol.schema.json")
 BLOCK_SIZE = 64  # of the weights that are made here
 NF4_BYTES = 0.5 + 4 / BLOCK_SIZE  # of one weight, with its part of a scale
 SPARE_BYTES = 3e9  # CUDA, cuBLAS, the programs' code, and what the allocator cannot use
@@ -98,6 +99,12 @@ def of_checkpoint(folder: Path) -> list[Shape]:
         return checkpoint.read(folder)
     except DropinError as error:
         raise InputError(str(error)) from None
+
+
+@cache
+def protocol() -> dict[str, Any]:
+    """How the paper ran its models."""
+    return PROTOCOL.read(FOLDER / "protocol.json")
 
 
 @cache

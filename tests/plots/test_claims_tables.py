@@ -16,7 +16,7 @@ from claims.published import FOLDER, load_sources
 from plots import experiments, forest
 from plots.claim_details import numbers_table
 from plots.cli import main
-from plots.ledger import MOST_WORDS, claim_row, machine_table, origins, used_by
+from plots.ledger import MOST_WORDS, claim_row, machine_table, origins, plain_text, used_by
 from plots.sentences import count_line
 from records.captions import clocks
 from records.json_files import ROOT
@@ -179,7 +179,7 @@ def all_recorded():
 def test_a_row_is_one_line_of_25_words_and_says_why_a_premise_is_false(all_recorded):
     for d in all_recorded[1]:
         row = claim_row(d, "")
-        texts = [row["claim"].text, *(row[name] for name in ("verdict", "source", "ours", "why"))]
+        texts = [plain_text(row[name]) for name in ("claim", "verdict", "source", "ours", "why")]
         assert sum(len(text.split()) for text in texts) <= MOST_WORDS, d.claim.id
         numbers = d.primary[0].cell.value is not None
         assert d.verdict != "premise_false" or row["why"] or numbers, d.claim.id

@@ -266,7 +266,7 @@ def test_console_breaks_names_behind_underscores_after_all_else():
 
 @pytest.mark.parametrize(
     ("value", "unit", "shown"),
-    [(7.0, "types", "7"), (3.5, "blocks", "3.5"), (2.0, "x", "2.00"), (4.0, "", "4.00")],
+    [(7.0, "types", "7"), (3.5, "blocks", "3.50"), (2.0, "x", "2.00"), (4.0, "", "4.00")],
 )
 def test_counts_are_shown_without_decimals(value, unit, shown):
     assert in_unit(unit)(value) == shown

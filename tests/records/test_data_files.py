@@ -8,7 +8,7 @@ import pytest
 import records.counter_table
 import records.families
 import records.json_files
-from claims import rules
+from claims import rules, uncertainty
 from claims.evidence import Case, collect
 from claims.published import load_source
 from experiments.end_to_end import sizes
@@ -43,6 +43,10 @@ def reader(monkeypatch, tmp_path):
         "families.json": with_file(monkeypatch, *of_families),
         "older_code.json": lambda file: code.SCHEMA.read(file),
         "run_to_run.json": with_file(monkeypatch, comparison, "RUN_TO_RUN", comparison.recorded),
+        "host_to_host.json": with_file(
+            monkeypatch, uncertainty, "HOST_TO_HOST", uncertainty.host_classes
+        ),
+        "models/protocol.json": with_file(monkeypatch, sizes, "FOLDER", sizes.protocol),
         "models/*.json": with_file(monkeypatch, sizes, "FOLDER", sizes.known),
         "published/*.json": load_source,
         "products/*.json": choices.read,

@@ -23,7 +23,8 @@ NO_SOURCES = """.ci .clang-format .clang-tidy .dockerignore .github .gitignore
     CONTRIBUTING.md Dockerfile LICENSE LICENSES Makefile README.md REUSE.toml SECURITY.md claims
     codemeta.json conftest.py docs plots pyproject.toml reprolab requirements.lock requirements.txt
     scripts tests data/counters.schema.json data/experiment.schema.json
-    data/families.schema.json data/ncu.schema.json data/published.schema.json data/recorded
+    data/families.schema.json data/host_to_host.schema.json data/protocol.schema.json
+    data/ncu.schema.json data/published.schema.json data/recorded
     data/host_to_host.json data/older_code.json data/older_code.schema.json
     data/models.schema.json data/repetitions data/results.schema.json data/run_to_run.json
     data/run_to_run.schema.json data/schema.schema.json data/transformers.schema.json

@@ -235,7 +235,10 @@ def test_the_drop_in_is_built_for_all_that_nvcc_has_or_for_what_is_given(checkou
         done = make(checkout, "dropin", f"ARCH={arch}", **path)
         assert (done.returncode, done.stderr) == (0, "")
         built = f"build/dropin/libreprolab_nf4.so: built for {said}\n"
-        assert done.stdout == f"dropin {asked} reprolab_nf4_dropin reprolab_nf4_layers code_digest\n{built}"
+        assert (
+            done.stdout
+            == f"dropin {asked} reprolab_nf4_dropin reprolab_nf4_layers code_digest\n{built}"
+        )
     assert not list(checkout.rglob("injected"))
     without = tools(without=["nvcc"])["PATH"].partition(":")[2]  # nor our own
     done = run(checkout, "scripts/dropin", PATH=without)
