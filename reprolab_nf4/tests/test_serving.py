@@ -18,7 +18,8 @@ bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsan
 import planned_on_cpu  # noqa: E402
 import stub_vllm  # noqa: E402
 from bitsandbytes import functional  # noqa: E402
-from planned_on_cpu import ROOT, K  # noqa: E402
+from cpu_as_gpu import ROOT  # noqa: E402
+from planned_on_cpu import K  # noqa: E402
 
 from reprolab_nf4 import choices, engines, layers  # noqa: E402
 
