@@ -5,9 +5,9 @@ of each. The code is QLoRA's (arXiv 2305.14314): quantiles of the normal distrib
 """
 
 from functools import cache
+from statistics import NormalDist
 
 import numpy as np
-from scipy.stats import norm
 
 BLOCK, BLOCKS, SEED = 64, 40_000, 1
 BINS = 20_000  # of the scaled weights' density, from -1 to 1
@@ -18,9 +18,10 @@ ROUNDS = 300  # of Lloyd and Max's algorithm, after which the error no longer fa
 @cache
 def nf4() -> np.ndarray:
     """The 16 values, the smallest first."""
-    negative = -norm.ppf(np.linspace(OFFSET, 0.5, 8)[:-1])
-    positive = norm.ppf(np.linspace(OFFSET, 0.5, 9)[:-1])
-    values = np.sort(np.concatenate([negative, [0.0], positive]))
+    quantile = NormalDist().inv_cdf
+    negative = [-quantile(p) for p in np.linspace(OFFSET, 0.5, 8)[:-1]]
+    positive = [quantile(p) for p in np.linspace(OFFSET, 0.5, 9)[:-1]]
+    values = np.sort([*negative, 0.0, *positive])
     return values / values.max()
 
 

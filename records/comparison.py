@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from records.code import differing
 from records.json_files import ROOT, Schema
@@ -352,6 +351,8 @@ def decide(pairs: Sequence[Pair | Pool], threshold_percent: float) -> None:
     """Gives each its verdict, by Benjamini and Hochberg's procedure over all of them."""
     margin = math.log1p(threshold_percent / 100)
     chances = [pair.mean.chance(margin) for pair in pairs]
+    from scipy import stats  # not above: as in records/stats.py
+
     differs = stats.false_discovery_control(chances) <= FALSE_SHARE if pairs else []
     for pair, is_sure in zip(pairs, differs, strict=True):
         ends = [abs(math.log(end)) for end in pair.mean.ratio.interval]

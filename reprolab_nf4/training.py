@@ -22,7 +22,8 @@ _own: Callable | None = None  # its own __call__, where somebody gave it one
 def marking_training(layer: type) -> Callable:
     """Linear4bit's __call__, and not its forward, which hooks of accelerate may have kept."""
     global _layer, _own
-    _layer, _own = layer, vars(layer).get("__call__")
+    if layer.__call__ is not call:  # already, by another install
+        _layer, _own = layer, vars(layer).get("__call__")
     return call
 
 

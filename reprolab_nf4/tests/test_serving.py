@@ -37,7 +37,7 @@ def library(tmp_path_factory):
 @pytest.fixture
 def counts(library, tmp_path, monkeypatch):
     """What our library was asked for, once an engine has installed it by its entry point."""
-    planned_on_cpu.put_cpu_in_place_of_gpu(monkeypatch, Path("none"))
+    planned_on_cpu.put_cpu_in_place_of_gpu(monkeypatch.setattr, Path("none"))
     table = choices.read(planned_on_cpu.table(tmp_path / "table.json"))
     monkeypatch.setattr(choices, "recorded", lambda *gpu: table)
     monkeypatch.setattr("reprolab_nf4.multiplying.recorded", lambda *gpu: table)

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
-
-from scipy.stats import norm
 
 from claims.evidence import collect
 from claims.ledger import Decision, Verdict, decide
@@ -194,7 +193,7 @@ def guards(percent: float, cells: int) -> tuple[float, float]:
     """How near to a bound the ratio of two single samples is undecided, on the good side and on the
     bad one of several cells; `percent`: what runs of each differ by, as a standard deviation.
     """
-    good, bad = (float(norm.ppf(1 - 0.005 / n)) * math.sqrt(2) * percent for n in (1, cells))
+    good, bad = (NormalDist().inv_cdf(1 - 0.005 / n) * math.sqrt(2) * percent for n in (1, cells))
     return good, bad
 
 

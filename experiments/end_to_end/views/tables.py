@@ -418,7 +418,7 @@ def newest(run: Run) -> Table:
 
     rows, data = together(by_mode(run, row_of))
     columns = by_mode_columns(
-        Column("{}: own deq. %", "own_dequantizing_percent", WHOLE),
+        Column("{} own deq. %", "own_dequantizing_percent", WHOLE),
         *(Column(f"{k} x (interval)", f"_{k}", with_interval) for k in (OURS, FUSED)),
     )
     own = installed_name(run)
