@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 
 from claims import findings, prediction, uncertainty
 from claims.published import load_sources
+from claims.rules import NOT_TESTABLE, NOT_TESTED
 from plots import document, forest, ledger
 from plots.document import Machine, read_recorded
 from plots.experiments import experiment
@@ -32,7 +33,7 @@ from records.json_files import ROOT, read_json, read_text
 from records.output import write_files
 from records.printable import printable
 from records.results import Results
-from records.tables import WORDS, Column, Table
+from records.tables import WORDS, Column, Table, Values
 
 TEX = "paper.tex"
 # Of the experiments of the machine with the most of them; by experiment, name, columns of the page.
@@ -44,6 +45,7 @@ SHORT_TABLES = ("table2", "transpose", "puzzle")
 TABLES = (("counters", "divergence"),)
 # Whose sentences the text has.
 NEEDED = ("table2", "counters", "ladder", "streaming", "end_to_end", "transpose", "puzzle")
+UNDECIDABLE = (spell(NOT_TESTABLE), spell(NOT_TESTED))
 FOREST = (
     "Every claim with a number",
     "Ours over the source's value, of the cell that decides, with its interval; in grey the range "
@@ -245,10 +247,22 @@ def uncertain() -> dict[str, Any]:
     }
 
 
+def is_decided(row: Values) -> bool:
+    """Whether a row of the ledger has a verdict on some GPU."""
+    cells = [str(ledger.plain_text(cell)) for name, cell in row.items() if name.startswith("on ")]
+    return not all(cell.startswith(UNDECIDABLE) for cell in cells)
+
+
 def tables(recorded: Sequence[Machine]) -> Iterator[tuple[str, Latex]]:
     main = fullest(recorded)
     (by_gpu, *_) = document.tables_by_gpu(list(recorded), ROOT)
-    by_gpu = replace(by_gpu, provenance=[], notes=by_gpu.notes[-1:])
+    by_gpu = replace(
+        by_gpu,
+        title="Every claim that a recorded run decides",
+        rows=[row for row in by_gpu.rows if is_decided(row)],
+        provenance=[],
+        notes=by_gpu.notes[-1:],
+    )
     yield "ledger", Latex(latex(by_gpu, page=TWO_COLUMNS))
     for name in SHORT_TABLES:
         table = experiment(name).SHORT_TABLE(main.runs[name])
