@@ -302,7 +302,7 @@ def in_short(name: str, runs: dict[str, Run]) -> list[str]:
         table.title += ". Recorded runs. Not measured on this machine."
         said = headline_by_gpu(claims)
     else:
-        shown = next(iter(runs.values()))
+        shown = min(runs.values(), key=lambda run: len(run.missing))
         table = shown.if_measured(experiment(name).SHORT_TABLE)
         if table is None:
             return []
