@@ -88,7 +88,8 @@ def test_what_a_user_gives_reaches_the_program_as_it_is(checkout, target):
         ),
         (
             "test-end_to_end PRESET=cpu",
-            "-m pytest -q experiments reprolab_nf4/tests",
+            "-m pytest -q --ignore-glob=*_claims.py experiments/end_to_end experiments/product "
+            "reprolab_nf4/tests",
         ),
     ],
 )
