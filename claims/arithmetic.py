@@ -39,7 +39,7 @@ def cited_ratio(case: Case, *, over: str, under: str) -> Ours:
 
 @rule("nothing: a document of the manufacturer says otherwise")
 def documented_otherwise(case: Case, *, says: str, document: str) -> Finding:
-    """Of a text without a number."""
+    """For a text that gives no number."""
     return Finding(rules.PREMISE_FALSE, f"{says}, by the {document}", short=says)
 
 
@@ -65,7 +65,7 @@ def layers_within(case: Case, *, least: float, most: float) -> Finding:
 
 @rule("the other batches average at least the least gain that the source reports")
 def average_leaves(case: Case, *, average: str, one: str, least_path: str) -> Finding:
-    """What an average and one of its numbers leave for the others, all rounded as is kindest."""
+    """The largest mean of the other numbers that an average and one of its numbers allow."""
     batches = len(case.source.every("batch"))
     mean, single, least = (case.source.number(path) for path in (average, one, least_path))
     most = (batches * (mean + 0.005) - (single - 0.005)) / (batches - 1)
@@ -76,7 +76,7 @@ def average_leaves(case: Case, *, average: str, one: str, least_path: str) -> Fi
 
 @rule("tokens per sequence are the same before and after, {tolerance_percent:g} % either way")
 def same_tokens(case: Case, *, row: str, batch: float) -> Finding:
-    """Of its seconds and tokens per second at one batch."""
+    """Compares its seconds with its tokens per second at one batch."""
     number = case.source.number
     before, after = (
         number(f"{row}/{kind}_tokens_per_s") * number(f"{row}/{kind}_s") / batch
@@ -101,7 +101,7 @@ def constant_saving(case: Case, *, row: str, average: str, one: str) -> Finding:
 
 @rule("its mean squared error is at most {tolerance_percent:g} % above the least possible")
 def codebook_error(case: Case) -> Finding:
-    """Of normal weights, in blocks of 64 scaled by their largest: NF4's 16 values against those of
+    """Normal weights, in blocks of 64 scaled by their largest: NF4's 16 values against those of
     Lloyd and Max's algorithm.
     """
     above, kept = (
@@ -115,7 +115,7 @@ def codebook_error(case: Case) -> Finding:
 
 @rule("every code is as frequent as the others, {tolerance_percent:g} % either way")
 def equal_codes(case: Case) -> Finding:
-    """Of the same weights."""
+    """For the same normal weights."""
     shares = [100 * share for share in codebook.code_shares()]
     low, high = min(shares), max(shares)
     short = f"codes occur {low:.1f} to {high:.1f} % of the time"

@@ -54,7 +54,7 @@ def nf4_error() -> float:
 
 @cache
 def least_error(kept: tuple[float, ...] = ()) -> float:
-    """Of the best 16 values, or of the best that keep some; the search begins at NF4's."""
+    """For the best 16 values, or the best that keep some; the search begins at NF4's."""
     middles, _, shares = density()
     values = nf4()
     stays = np.isin(values, kept)

@@ -28,7 +28,7 @@ Decisions = Mapping[str, Decision]
 
 
 def findings(evidence: Evidence, decisions: Sequence[Decision]) -> list[Found]:
-    """Of one machine; a finding whose rows it lacks is left out."""
+    """Findings of one machine; a finding whose rows it lacks is left out."""
     by_id = {d.claim.id: d for d in decisions}
     gpu, found = evidence.newest.gpu if evidence.newest else "", []
     for make, link in FINDINGS:
@@ -56,7 +56,7 @@ def replay(evidence: Evidence) -> Results:
 
 
 def times(evidence: Evidence, over: str, under: str) -> list[float]:
-    """Of one kernel over another, by forward pass."""
+    """Ratios of one kernel's time to another's, by forward pass."""
     results, found = replay(evidence), []
     for problem in results.problems():
         rows = [results.find(problem["name"], kernel) for kernel in (over, under)]

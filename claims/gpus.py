@@ -16,7 +16,7 @@ APART_PERCENT = 20  # that their memories' bandwidths differ by at the least
     "{tolerance_percent:g} % less allowed"
 )
 def slower_with_slower_memory(case: Case, *, metric: str, kernel: str, controls: str) -> Finding:
-    """Of two GPUs with as many multiprocessors of one kind. `controls`: kernels whose times stand
+    """Two GPUs with as many multiprocessors of one kind. `controls`: kernels whose times stand
     beside, between bars.
     """
     here = case.results().provenance["gpu"]

@@ -90,7 +90,7 @@ def to(case: Case, row: Record, there: Card) -> Scale:
 
 
 def share(case: Case, there: Card) -> float:
-    """Of dequantization in a dequantization and its product, in percent."""
+    """Dequantization's share of a dequantization and its product, in percent."""
     kernel = case.comparison.arguments["kernel"]
     names = [case.comparison.arguments[name] for name in ("part", "rest")]
     part, rest = (case.measured(kernel, name) for name in names)
@@ -100,8 +100,8 @@ def share(case: Case, there: Card) -> float:
 
 
 def gain(case: Case, there: Card) -> float | None:
-    """Of a decoding step in a graph, the GPU alone: of what is neither dequantization nor product,
-    the mean of both ways to scale it.
+    """The gain of a decoding step in a graph, the GPU alone. What is neither dequantization nor
+    product is scaled by the mean of both ways.
     """
     if case.comparison.arguments["metric"] != WALL_TIME or "batch" not in case.place:
         return None

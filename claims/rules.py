@@ -157,7 +157,7 @@ def judge(case: Case, ours: Finding | Ours) -> Finding:
 
 
 def side_above(found: Estimate, bound: float, cells: int) -> str:
-    """Of one of several cells, all of which have to reach the bound."""
+    """Decides one of several cells, all of which have to reach the bound."""
     return side_of(found.deciding().low, found.deciding(cells).high, bound)
 
 
@@ -256,7 +256,7 @@ def invariant_over(case: Case, *, metric: str, kernel: str) -> Finding:
 
 @rule("greatest and smallest gain at most {tolerance_percent:g} % apart")
 def gains_alike(case: Case, *, metric: str, baseline: str, subject: str) -> Finding:
-    """Of the baseline's time over the subject's, over all places that the cell stands for."""
+    """Ratios of the baseline's time to the subject's, over all places that the cell stands for."""
     gains = [ratio.log for ratio in case.ratios(baseline, subject, metric)]
     return spread(case, gains, f"{subject} over {baseline}", "x")
 

@@ -32,14 +32,14 @@ def between_runs_percent(kind: str, us: float) -> float:
 
 
 def log_time(row: Record, metric: str) -> LogMean:
-    """Of one row: its samples, and what runs of it differ by."""
+    """The mean time of one row: its samples, and what runs of it differ by."""
     found = log_mean(row.metrics[metric].samples)
     kind = metric.partition(".")[0]
     return found.with_part(between_runs_percent(kind, math.exp(found.value)))
 
 
 def ratio(over: Record, under: Record, metric: str) -> Estimate:
-    """Of the geometric means of two rows, with an interval that covers another run elsewhere."""
+    """The ratio of two rows' geometric means; its interval covers another run elsewhere."""
     if not is_of_host(over.problem, metric):
         return log_time(over, metric).over(log_time(under, metric)).ratio
     both = (log_mean(row.metrics[metric].samples) for row in (over, under))

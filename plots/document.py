@@ -98,7 +98,7 @@ def files(
 
 
 def pages(recorded: list[Machine], directory: Path) -> dict[Path, str]:
-    """Of every GPU, and where there are several, one of all."""
+    """Tables of every GPU, and where there are several, one of all."""
     found = {path: text for machine in recorded for path, text in pages_of(machine)}
     if len(recorded) > 1:
         found[directory / "README.md"] = page_by_gpu(recorded, directory)
@@ -123,7 +123,7 @@ def machine_of(evidence: Evidence, folder: Path) -> Machine:
 
 
 def page_by_gpu(recorded: list[Machine], seen_from: Path) -> str:
-    """Of all GPUs: where the pages of each are, the ledger, and kernels side by side."""
+    """The page of all GPUs: where the pages of each are, the ledger, and kernels side by side."""
     machines = [found.evidence for found in recorded]
     lines = ["# Claims and kernels by GPU", "", GENERATED, ""]
     lines += markdown_banner(ledger.recorded_banner(machines))

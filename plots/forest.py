@@ -37,7 +37,7 @@ class Point:
 
 
 def points(d: Decision) -> list[Point]:
-    """Of the primary reading's cells with two numbers, what this GPU can show."""
+    """The primary reading's cells with two numbers that this GPU can show."""
     found = []
     for v in d.primary:
         if is_number(v):
@@ -54,7 +54,7 @@ def is_number(v: Verdict) -> bool:
 
 
 def deciding(found: Sequence[Point], verdict: str) -> Point:
-    """Of a claim's cells, the one that is farthest from the source of those with its verdict."""
+    """The cell farthest from the source, of those with the claim's verdict."""
     decisive = [p for p in found if p.verdict == verdict] or found
     return max(decisive, key=lambda p: abs(math.log(p.value)))
 

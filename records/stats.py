@@ -83,7 +83,7 @@ class LogMean:
         return self.error**4 / known if known else math.inf
 
     def interval(self, confidence: float = CONFIDENCE) -> "Estimate":
-        """Of the ratio, whose logarithm this is."""
+        """The interval of the ratio whose logarithm this is."""
         reach = float(student_t().ppf((1 + confidence) / 2, self.freedom)) * self.error
         ends = (self.value, self.value - reach, self.value + reach)
         return Estimate(*map(math.exp, ends), log=self)
@@ -99,7 +99,7 @@ class LogMean:
 
 
 def log_mean(samples: Sequence[float]) -> LogMean:
-    """Of positive samples; of a single one, nothing is known of the variance."""
+    """The mean of positive samples; for a single one, nothing is known of the variance."""
     logs = np.log(samples)
     within = ((float(logs.var(ddof=1)) / len(logs), len(logs) - 1),) if len(logs) > 1 else ()
     return LogMean(float(logs.mean()), within)

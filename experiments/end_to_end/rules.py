@@ -160,7 +160,7 @@ def share_rises_with_size(case: Case, *, kernel: str) -> Finding:
 
 
 def share_of(case: Case, kernel: str, at: dict) -> Estimate:
-    """Of dequantization in percent, with what runs and, eager, hosts differ by."""
+    """The share of dequantization in percent, with what runs and, eager, hosts differ by."""
     whole, part = times_in(at.get("way", EAGER))
     profiled, timed = dequantization_rows(case, kernel, at)
     found = uncertainty.log_time(profiled, part).over(uncertainty.log_baseline(timed, whole))

@@ -187,7 +187,7 @@ def without_product(name: str):
 
 
 def cpu_us(layers, x, do_nothing: Callable[[int], None]) -> float:
-    """Of one layer, of this thread alone."""
+    """CPU time per layer, of this thread alone."""
     for _ in range(4):  # after which calls are planned
         for layer in layers:
             layer(x)
@@ -215,7 +215,7 @@ def host_us(layers, x) -> float:
 
 
 def speeds(batches: Sequence[int], count: int) -> list[dict[str, Any]]:
-    """Of a Llama of 8B shapes with random weights."""
+    """Tokens per second of a Llama of 8B shapes with random weights."""
     import torch
     from transformers import AutoModelForCausalLM, LlamaConfig
 

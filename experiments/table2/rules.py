@@ -11,7 +11,7 @@ WEIGHT_BYTES = 2  # of fp16
 
 @rule("products read their weights at less than {least:g} % of the theoretical bandwidth")
 def products_underuse_memory(case: Case, *, kernel: str, least: float) -> Finding:
-    """Of cuBLAS's products of a forward pass, after each weight was dequantized to fp16."""
+    """cuBLAS's products of a forward pass, after each weight was dequantized to fp16."""
     peak = case.results().peak_gb_s
     if peak is None:
         raise NotTestable("this GPU does not say its theoretical bandwidth")

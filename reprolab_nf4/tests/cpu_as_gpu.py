@@ -35,7 +35,8 @@ def compile_extension(folder: Path) -> Path:
 def compile_library(folder: Path) -> Path:
     made = folder / "libcpu.so"
     source = Path(__file__).with_name("cpu_library.cpp")
-    subprocess.run(["g++", "-std=c++20", "-O2", "-shared", "-fPIC", "-o", made, source], check=True)
+    options = ["-std=c++20", "-O2", "-shared", "-fPIC", "-I", ROOT]
+    subprocess.run(["g++", *options, "-o", made, source], check=True)
     return made
 
 

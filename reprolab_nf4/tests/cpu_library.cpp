@@ -6,24 +6,9 @@
 #include <cstring>
 #include <memory>
 
-namespace {
+#include "reference/nf4/nf4.hpp"
 
-constexpr float entries[16] = {-1.0f,
-                               -0.6961928009986877f,
-                               -0.5250730514526367f,
-                               -0.39491748809814453f,
-                               -0.28444138169288635f,
-                               -0.18477343022823334f,
-                               -0.09105003625154495f,
-                               0.0f,
-                               0.07958029955625534f,
-                               0.16093020141124725f,
-                               0.24611230194568634f,
-                               0.33791524171829224f,
-                               0.44070982933044434f,
-                               0.5626170039176941f,
-                               0.7229568362236023f,
-                               1.0f};
+namespace {
 
 struct Bf16 {
   std::uint16_t bits;
@@ -70,7 +55,8 @@ void compute(const Weights& w, const void* input, void* output) {
       for (std::int64_t l = 0; l < w.k; ++l) {
         const std::int64_t at = j * w.k + l;
         const int code = w.codes[at / 2] >> (at % 2 == 0 ? 4 : 0) & 15;
-        sum += entries[code] * scale_of(w, at / w.block_size) * x[i * w.k + l];
+        sum += reprolab::reference::standard_table[code] * scale_of(w, at / w.block_size) *
+               x[i * w.k + l];
       }
       static_cast<T*>(output)[i * w.n + j] = T::of(sum);
     }
