@@ -46,6 +46,13 @@ def measured(d: Decision) -> list[Verdict]:
     return cells
 
 
+def only(cells: Sequence[Verdict]) -> Verdict:
+    """LookupError where there is another number of cells."""
+    if len(cells) != 1:
+        raise LookupError(f"{len(cells)} cells")
+    return cells[0]
+
+
 def cells_with(d: Decision, verdict: str) -> str:
     counted = [v for v in d.primary if not v.elsewhere]
     return f"{sum(v.verdict == verdict for v in counted)} of {len(counted)} cells"
@@ -93,7 +100,7 @@ def end_to_end(d: Decisions, _: Evidence) -> tuple[str, str, str]:
 
 
 def tables_place(d: Decisions, evidence: Evidence) -> tuple[str, str, str]:
-    (v,) = measured(d["shared-memory-makes-it"])
+    v = only(measured(d["shared-memory-makes-it"]))
     constant = times(evidence, "constant_lut", "shared_lut")
     so = "the place does not matter: with the table in global memory it is as fast or faster"
     if v.ours >= 1:
@@ -133,7 +140,7 @@ def reads_no_table(d: Decisions, _: Evidence) -> tuple[str, str, str]:
     claim = d["lut-traffic-64"]
     if claim.verdict != rules.PREMISE_FALSE:
         raise LookupError(claim.claim.id)
-    (branches,) = (v for v in d["no-divergence"].primary if v.ours is not None)
+    branches = only(measured(d["no-divergence"]))
     so = "it reads none: it is a tree of branches, and what goes is their divergence"
     return "The baseline reads its table 64x too often", so, f"{branches.ours:.0f} % less"
 
@@ -147,7 +154,7 @@ def passes(d: Decisions, evidence: Evidence) -> tuple[str, str, str]:
 
 
 def wrong_transpose(d: Decisions, evidence: Evidence) -> tuple[str, str, str]:
-    (v,) = d["correct"].primary
+    v = only(d["correct"].primary)
     rows = [r for r in evidence.results["transpose", "matrix"].records if r.mismatches]
     row = next(r for r in rows if r.problem["data"] == "random")
     share = 8 * row.mismatches / row.problem["n"]
