@@ -1,10 +1,11 @@
 """Bandwidth per problem and kernel, for any family of kernels."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from plots.memory_gain import difference
 from records.captions import clock_mark, machine_notes, outcome_notes, outcome_words
 from records.code import older_mark
 from records.errors import InputError
@@ -327,7 +328,14 @@ def table_by_gpu(name: str, brief: Mapping[str, Sequence[Measured]]) -> Table:
         for m in rows.values()
     ]
     title = f"GB/s on {first}, and percent of each GPU's own {base}"
-    return Table(name, title, columns, list(shown.values()), data=data)
+    rates = {gpu: {k: m.gb_s for k, m in timed(shown, rows)} for gpu, rows in measured.items()}
+    sms = {gpu: rows[0].results.multiprocessors for gpu, rows in brief.items()}
+    said = difference(rates, base, sms) if len(set(problems.values())) == 1 else ""
+    return Table(name, title, columns, list(shown.values()), [said] * bool(said), data=data)
+
+
+def timed(kernels: Iterable[str], rows: Mapping[str, Measured]) -> Iterator[tuple[str, Measured]]:
+    return ((k, rows[k]) for k in kernels if k in rows and rows[k].gb_s)
 
 
 def speed_with_share(m: Measured, share: float | None) -> Noted:

@@ -71,7 +71,7 @@ def following(
 ) -> Iterator[Value]:
     """Values calculated from several counters: `derived_notes` has the formulas."""
     element, n = results.family.element, record.problem.get("n")
-    sms = (results.provenance["gpu"] or {}).get("multiprocessors", 0)
+    sms = results.multiprocessors
     per = Counter("instructions_per_element", "instructions", f"instructions per {element}", "")
     flight = Counter("bytes_in_flight", "occupancy and issue", "bytes in flight", "bytes")
     title = "theoretical occupancy"

@@ -253,9 +253,15 @@ def protocols(seen_from: Path) -> str:
     """A line for each experiment: first those that decide claims, in the order of these."""
     deciding = [name for s in load_sources() for claim in s.claims for name in claim.experiments]
     lines = []
-    for name in dict.fromkeys([*(n for n in deciding if n in names()), *names()]):
-        path = relative(FOLDER / name / "README.md", seen_from)
-        lines.append(f"- `make reproduce-{name}`: {link(markdown_escape(heading(name)), path)}\n")
+
+    def linked(name: str, text: str) -> str:
+        return link(text, relative(FOLDER / name / "README.md", seen_from))
+
+    of_a_source = dict.fromkeys(name for name in deciding if name in names())
+    for name in of_a_source:
+        lines.append(f"- `make reproduce-{name}`: {linked(name, markdown_escape(heading(name)))}\n")
+    if own := [linked(name, name) for name in names() if name not in of_a_source]:
+        lines.append(f"- our own kernels in the same way: {', '.join(own)}\n")
     return "".join(lines)
 
 
@@ -299,7 +305,8 @@ def in_short(name: str, runs: dict[str, Run]) -> list[str]:
     table = kernels_by_gpu(name, runs)
     if table:
         claims = {gpu: run.decision(experiment(name).HEADLINE) for gpu, run in runs.items()}
-        table.title += ". Recorded runs. Not measured on this machine."
+        title = f"{table.title}. Recorded runs. Not measured on this machine."
+        table = replace(table, title=title, notes=[])  # the page of all GPUs has them
         said = headline_by_gpu(claims)
     else:
         shown = min(runs.values(), key=lambda run: len(run.missing))

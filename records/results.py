@@ -189,6 +189,11 @@ class Results:
         """The GPU's theoretical bandwidth; None where the driver does not say."""
         return self.provenance["gpu"]["theoretical_bandwidth_gb_s"]
 
+    @property
+    def multiprocessors(self) -> int:
+        """0 where nothing ran."""
+        return (self.provenance["gpu"] or {}).get("multiprocessors", 0)
+
     @cached_property
     def _by_problem(self) -> dict[str, dict[str, Record]]:
         found: dict[str, dict[str, Record]] = {}

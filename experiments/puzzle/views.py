@@ -19,7 +19,6 @@ from plots.experiments import Run, one_problem
 from plots.neighbours import pass_for, rows_of_both
 from records.captions import date, machine_notes
 from records.code import differing, unknown, unknown_note
-from records.families import in_cuda
 from records.results import KERNEL_TIME, Record
 from records.stats import INTERVAL_NOTE, Summary, gb_per_s, significant
 from records.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values, columns_of, rounded
@@ -82,8 +81,7 @@ def in_seconds(us: Summary | None) -> str:
 
 def brief(run: Run) -> list[Measured]:
     """The fastest rows, the peers', Triton's, and those that the post's claim is about."""
-    claimed = [c.arguments for c in run.decision(HEADLINE).claim.comparisons]
-    names = {kernel for given in claimed for kernel in (given["fast"], in_cuda(given["fast"]))}
+    names = {c.arguments["fast"] for c in run.decision(HEADLINE).claim.comparisons}
     return [
         m
         for m in puzzle_rows(run).values()

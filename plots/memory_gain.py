@@ -1,0 +1,33 @@
+"""Which kernels follow the memory's bandwidth from one GPU to another, in a sentence."""
+
+from collections.abc import Mapping
+
+NAMED = 3  # kernels of each kind
+LEAST = 1.1  # ratio of bandwidths below which nothing can be told apart
+
+
+def difference(rates: Mapping[str, Mapping[str, float]], base: str, sms: Mapping[str, int]) -> str:
+    """'' where there are not two GPUs that differ. `rates`: by GPU and kernel, in GB/s, those that
+    are named first in front; `base`: the kernel at the memory's own speed; `sms`: multiprocessors.
+    """
+    if len(rates) != 2 or any(base not in found for found in rates.values()):
+        return ""
+    a, b = sorted(rates, key=lambda gpu: rates[gpu][base])
+    gain = {k: rates[b][k] / rate for k, rate in rates[a].items() if k in rates[b]}
+    memory = gain.pop(base)
+    if memory < LEAST:
+        return ""
+    follows = [k for k, ratio in gain.items() if ratio > (1 + memory) / 2]
+    stays = [k for k, ratio in gain.items() if ratio <= (1 + memory) / 2]
+    said = f"From {a} to {b}, {base} is {memory:.2f} x as fast"
+    if sms[a] == sms[b]:
+        said += f", with as many multiprocessors ({sms[a]})"
+    kinds = (("bound by memory", follows), ("bound by something else", stays))
+    parts = [f"{bound}: {named(kernels, gain)}" for bound, kernels in kinds if kernels]
+    text = "; ".join(parts)
+    return f"{said}. {text[0].upper()}{text[1:]}." if text else ""
+
+
+def named(kernels: list[str], gain: Mapping[str, float]) -> str:
+    shown = ", ".join(f"{kernel} {gain[kernel]:.2f} x" for kernel in kernels[:NAMED])
+    return shown + f" and {len(kernels) - NAMED} more" * (len(kernels) > NAMED)
