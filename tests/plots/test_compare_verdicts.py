@@ -26,6 +26,9 @@ from records.comparison import (
 )
 
 
+LATER = "2027-01-01T00:00:00Z"
+
+
 @pytest.fixture
 def two(edited):
     return edited("table2", "a"), edited("table2", "b")
@@ -77,6 +80,7 @@ def test_a_kernel_that_became_wrong_fails_without_a_threshold(two, first_line, o
 
 def test_lost_and_undecided_rows_fail_unless_allowed(two, first_line):
     a, b = two
+    b.provenance(started=LATER)
     b.drop(lambda row: row["kernel"] == KERNEL, "shapes")
     status, first, _ = first_line(a, b)
     assert (status, "2 lost" in first, "Failed" in first) == (0, True, False)
@@ -109,7 +113,25 @@ def test_without_an_interval_a_slower_row_does_not_pass(two, first_line, reason)
     assert f"{KERNEL} on {PROBLEM}" in text and f"B / A 10.000, no interval: {reason}" in text
 
 
-def test_a_run_beside_itself_says_why_rows_are_undecided(two, first_line):
+def test_a_run_beside_itself_passes_every_threshold(two, first_line):
+    """Rows of another run with the same samples are not decided by that."""
+    a, b = two
+    for row in (*a.rows("replay", KERNEL), *b.rows("replay", KERNEL)):
+        for metric in row["metrics"]:
+            metric["samples"] = metric["samples"][:1]
+    for threshold in ("0", "1"):
+        status, first, _ = first_line(a, b, "--threshold", threshold)
+        assert (status, first.startswith("Passed.")) == (0, True)
+        assert first.count(" 0 undecided") == 2  # rows and kernels
+    b.rows("replay", KERNEL, PROBLEM)[0]["metrics"][0]["samples"] = [1e-3]
+    status, first, _ = first_line(a, b, "--threshold", "1")
+    assert status == 1 and first.startswith("Failed: 1 undecided.")
+    a.provenance(started=LATER)
+    assert first_line(a, b, "--threshold", "1")[0] == 1
+
+
+def test_a_repeated_run_says_why_rows_are_undecided(two, first_line):
+    two[1].provenance(started=LATER)
     status, first, text = first_line(*two)
     assert status == 0 and " 0 slower, 0 faster, " in first
     undecided = first.split(" no difference, ")[1].split()[0]
@@ -188,9 +210,7 @@ def test_sides_of_several_gpus_pair_the_rows_of_each(two, edited, write, first_l
     for run in two:
         run.files["other"] = json.loads(json.dumps(other))
         run.files["other"]["provenance"]["gpu"]["name"] = "NVIDIA A100"
-        run.files["other"]["provenance"]["started"] = (
-            "2027-01-01T00:00:00Z"  # the newest of the pass
-        )
+        run.files["other"]["provenance"]["started"] = LATER  # the newest of the pass
     scale(b.rows("other"), 1.5)
     found = compared(load_side(str(a.write())), load_side(str(b.write())), 1)
     verdicts = {
