@@ -128,10 +128,13 @@ def test_a_schema_with_a_misspelt_keyword_is_one_line(name, write, tmp_path, mon
         for file in (name, "results.schema.json"):
             Schema(file).check(tmp_path / "file.json", {})
 
-    for keyword in ("properties", "required", "additionalProperties", "type"):
-        monkeypatch.setattr(records.json_files, "OF_SCHEMAS", Schema("schema.schema.json"))
-        place.write_text(text.replace(f'"{keyword}":', f'"{keyword[:-1]}":', 1))
-        if place.read_text() != text:
+    for keyword in ("properties", "required", "additionalProperties", "type", "$ref"):
+        before, *parts = text.split(f'"{keyword}":')
+        for i in range(len(parts) if name == "schema.schema.json" else min(1, len(parts))):
+            monkeypatch.setattr(records.json_files, "OF_SCHEMAS", Schema("schema.schema.json"))
+            own = [keyword[: -1 if i == j else None] for j in range(len(parts))]
+            words = (f'"{word}":{part}' for word, part in zip(own, parts, strict=True))
+            place.write_text(before + "".join(words))
             assert str(tmp_path / "data") in refused(check)
 
 
