@@ -130,6 +130,8 @@ def recorded() -> dict[str, Any]:
         starts = [c["from_us"] for c in classes]
         if starts != sorted(set(starts)):
             raise SCHEMA.error(RUN_TO_RUN, f"spread.{kind}", "is not sorted by from_us")
+    if unknown := set(found["shared"]) - set(found["spread"]):
+        raise SCHEMA.error(RUN_TO_RUN, f"shared.{min(unknown)}", "has no spread")
     return found
 
 

@@ -113,6 +113,14 @@ def test_lengths_of_time_are_sorted(reader, tmp_path, refused):
     assert "spread.kernel_time" in refused(reader("run_to_run.json"), file)
 
 
+@pytest.mark.parametrize("part", ["spread", "shared"])
+def test_a_misspelt_kind_of_time_is_refused(part, reader, tmp_path, refused):
+    root, file = json.loads(comparison.RUN_TO_RUN.read_text()), tmp_path / "run_to_run.json"
+    root[part]["kernel_tme"] = root[part].pop("kernel_time")
+    file.write_text(json.dumps(root))
+    assert "shared.kernel_t" in refused(reader("run_to_run.json"), file)
+
+
 SCHEMAS = sorted(file.name for file in (ROOT / "data").glob("*.schema.json"))
 
 
