@@ -165,7 +165,9 @@ void require_writable(const fs::path& path) {
     const auto is_there = [&] { return fs::exists(fs::symlink_status(folder, error)); };
     while (!folder.empty() && !is_there()) folder = folder.parent_path();
     if (folder.empty()) folder = ".";
-    if (!fs::is_directory(folder, error)) fail(std::errc::not_a_directory);
+    if (!fs::is_directory(folder, error)) {
+      fail(error ? error : std::make_error_code(std::errc::not_a_directory));
+    }
     const TemporaryFile probe(folder);
   });
 }
