@@ -10,7 +10,7 @@ from edited import RECORDED, scale
 from test_compare import KERNEL, PROBLEM, made_up
 
 from plots.cli import main
-from plots.compare import compared, figure_of
+from plots.compare import ALLOWED, compared, failures, figure_of
 from plots.figures import house_style
 from plots.sides import load_side
 from records.comparison import (
@@ -146,10 +146,11 @@ def test_three_percent_over_19_problems_are_found_alone(write, factor):
         if row["kernel"] == "streaming":
             scale([row], factor)
 
-    a = times(load_side(str(write("a/shapes.json", whole("table2/shapes")))).files)
-    b = times(load_side(str(write("b/shapes.json", whole("table2/shapes", change)))).files)
-    pairs = compare(a, b, recorded_spread(), 1)
-    found = pools(pairs, recorded_spread(), recorded_shared(), 1)
+    a = load_side(str(write("a/shapes.json", whole("table2/shapes"))))
+    b = load_side(str(write("b/shapes.json", whole("table2/shapes", change))))
+    both = compared(a, b, 1)
+    assert ("1 kernel slower" in failures(both, True, ALLOWED)) == (factor > 1)
+    found = both.pools
     pool = of_kernel(found, "streaming")
     assert (pool.verdict, len(pool.pairs)) == (SLOWER if factor > 1 else FASTER, 19)
     assert pool.mean.ratio.value == pytest.approx(factor)
@@ -219,6 +220,8 @@ def test_sides_of_several_gpus_pair_the_rows_of_each(two, edited, write, first_l
     }
     assert verdicts["NVIDIA A100"] == {SLOWER} and verdicts["NVIDIA H200"] <= {SAME, UNDECIDED}
     assert not any(pair.over_copy for pair in found.pairs) and not found.lost
+    passes = {(pair.key.gpu, pair.key.pass_name) for pair in found.pairs}
+    assert passes >= {("NVIDIA A100", "replay"), ("NVIDIA H200", "replay")}
     del b.files["other"]
     (b.folder / "other.json").unlink()
     found = compared(load_side(str(a.write())), load_side(str(b.write())), 1)
