@@ -106,6 +106,25 @@ def test_what_stands_twice_is_refused(name, part, reader, tmp_path, refused):
         assert "two kernels" in refused(reader(name), file)
 
 
+@pytest.mark.parametrize("left_out", ["models/models.json", "models/transformers.json", ""])
+def test_a_protocol_of_unknown_models_is_refused(left_out, reader, tmp_path, refused):
+    root = json.loads((ROOT / "data/models/protocol.json").read_text())
+    file, (name, models) = tmp_path / "protocol.json", next(iter(root["models"].items()))
+    models[0] += "x" * (not left_out)
+    file.write_text(json.dumps(root))
+    if left_out:
+        known = json.loads((ROOT / "data" / left_out).read_text())
+        if isinstance(known["models"], dict):
+            del known["models"][models[0]]
+        else:
+            known["models"] = [m for m in known["models"] if m["id"] != models[0]]
+        (tmp_path / left_out.split("/")[1]).write_text(json.dumps(known))
+    sizes.known.cache_clear()
+    said = refused(reader("models/protocol.json"), file)
+    sizes.known.cache_clear()
+    assert f"'{models[0]}'" in said and "models.json" in said
+
+
 def test_lengths_of_time_are_sorted(reader, tmp_path, refused):
     root, file = json.loads(comparison.RUN_TO_RUN.read_text()), tmp_path / "run_to_run.json"
     root["spread"]["kernel_time"].reverse()
