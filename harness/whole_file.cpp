@@ -47,7 +47,8 @@ struct CannotWrite {
 
 /// Whether it is the file that a standard stream was redirected to: its lines would be lost.
 bool is_stream(const fs::path& path) {
-  struct stat found {}, own {};
+  struct stat found {};
+  struct stat own {};
   if (stat(path.c_str(), &found) != 0) return false;
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     const bool is_open = fstat(stream, &own) == 0;

@@ -70,8 +70,7 @@ def found(compiled: str = "") -> Sources:
         is_of_commit = os.environ.get("REPROLAB_DIRTY") == "0"
         own = of_commit(given) or (sha256 if is_of_commit else "")
         return Sources(given, is_changed or not is_of_commit or own != sha256, sha256)
-    is_dirty = is_changed or not commit or of_commit(commit) != sha256
-    return Sources(commit or "unknown", is_dirty, sha256)
+    return Sources(commit or "unknown", not commit or of_commit(commit) != sha256, sha256)
 
 
 def digest(listing: Listing) -> str:

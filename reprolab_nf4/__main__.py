@@ -23,7 +23,7 @@ Begin = Callable[[int, Shape], None]
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong as everything else here does."""
+    """Its errors are one printable line."""
 
     def error(self, message: str) -> NoReturn:
         raise reprolab_nf4.DropinError(f"{self.prog}: {message}")

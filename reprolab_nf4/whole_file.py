@@ -33,9 +33,7 @@ def target_of(path: Path) -> Path:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether it is the file that standard input, output or error was redirected to: its lines would
-    be lost.
-    """
+    """Whether it is the file that a standard stream was redirected to: its lines would be lost."""
     for stream in range(3):
         with suppress(OSError):
             if os.path.samestat(path.stat(), os.fstat(stream)):

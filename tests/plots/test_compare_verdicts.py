@@ -20,11 +20,9 @@ from records.comparison import (
     UNDECIDED,
     compare,
     pools,
-    recorded_shared,
     recorded_spread,
     times,
 )
-
 
 LATER = "2027-01-01T00:00:00Z"
 

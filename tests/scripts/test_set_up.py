@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 import time
+from itertools import pairwise
 
 import pytest
 from front_door import NASTY, ROOT, make, program, run
@@ -151,7 +152,7 @@ def test_a_lock_has_what_its_list_pins(checkout, missing):
     assert (done.returncode, done.stderr) == ((1, said) if missing else (0, ""))
 
 
-def test_what_writes_the_locks_is_installed_with_hashes(checkout, tools):
+def test_the_tool_that_writes_locks_is_installed_with_hashes(checkout, tools):
     """By scripts/pinned, as everything else: no pip is called beside it."""
     pinned = """#!/bin/sh
 [ "$1 $2" = "lock scripts/uv.txt" ] && mkdir -p "$3/bin" || exit 1
@@ -166,7 +167,7 @@ printf '#!/bin/sh\\necho uv "$@" >>uv.log\\n' >"$3/bin/uv" && chmod +x "$3/bin/u
     assert "scripts/uv.lock" in locks
     for lock in locks:
         lines = (ROOT / lock).read_text().splitlines()
-        ends = [after for line, after in zip(lines, lines[1:], strict=False) if "==" in line]
+        ends = [after for line, after in pairwise(lines) if "==" in line]
         assert ends and all("--hash=sha256:" in line for line in ends), lock
 
 
