@@ -45,7 +45,7 @@ def visible(wanted: Sequence[int]) -> list[str]:
         return [str(n) for n in wanted]
     name = f"CUDA_VISIBLE_DEVICES: '{printable(given)}'"
     words = [word.strip() for word in given.split(",")]
-    selected = list(takewhile(VISIBLE.fullmatch, words))
+    selected = [plain(word) for word in takewhile(VISIBLE.fullmatch, words)]
     if not selected:
         raise InputError(f"{name} selects no GPU")
     if len(set(selected)) < len(selected):
@@ -53,6 +53,11 @@ def visible(wanted: Sequence[int]) -> list[str]:
     if max(wanted) >= len(selected):
         raise InputError(f"GPUS: there are {len(selected)}, from 0, but {max(wanted)} is given")
     return [selected[n] for n in wanted]
+
+
+def plain(word: str) -> str:
+    """A number without zeros in front of it, which would look like another GPU's."""
+    return (word.lstrip("0") or "0") if word.isdigit() else word
 
 
 def device_files(gpus: Sequence[str]) -> list[Path]:

@@ -11,6 +11,7 @@ when the others are merged.
 
 import argparse
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -90,10 +91,22 @@ def chosen(newest_first: Sequence[Results]) -> dict[Path, set[str]]:
         for problem in results.problems():
             having.setdefault(problem["name"], []).append(results)
     found: dict[Path, set[str]] = {}
+    lost: Counter[str] = Counter()
     for problem, files in having.items():
-        file = max(files, key=lambda results: rank(results, problem)).file  # the first of equals
-        found.setdefault(file, set()).add(problem)
+        taken = max(files, key=lambda results: rank(results, problem))  # the first of equals
+        found.setdefault(taken.file, set()).add(problem)
+        for results in files:
+            lost[printable(str(results.file))] += count_lost(taken, results, problem)
+    for file, count in sorted((+lost).items()):
+        print(f"left out: rows of {file}: {count}, whose kernels the file taken lacks")
     return found
+
+
+def count_lost(taken: Results, other: Results, problem: str) -> int:
+    """How many measured rows on the problem are of kernels that the file taken has no row of."""
+    kernels = {row.kernel for row in taken.rows_on(problem)}
+    rows = [row for row in other.rows_on(problem) if row.kernel not in kernels]
+    return sum(row.outcome != NOT_MEASURED for row in rows)
 
 
 def measured_any(results: Results) -> bool:

@@ -101,8 +101,6 @@ Journal::Journal(const std::filesystem::path& output) : file_(output) {
 
 /// Reads the file that a killed run left. Only names are taken from it: to be shown, and left out.
 void Journal::take_up_left() {
-  auto old = file_;
-  old += ".old";
   std::ifstream lines(file_);
   std::string last_kernel, last_problem;
   std::size_t rows = 0;
@@ -123,7 +121,7 @@ void Journal::take_up_left() {
   }
   if (!last_kernel.empty()) suspects_[last_kernel] = last_problem;
   std::error_code error;
-  std::filesystem::rename(file_, old, error);
+  std::filesystem::rename(file_, old(), error);
   std::vector<std::string> running;
   for (const auto& [kernel, problem] : suspects_) {
     running.push_back(fmt::format("{} on {}", kernel, problem));
@@ -132,7 +130,7 @@ void Journal::take_up_left() {
                                    : fmt::format(" while it ran {}, which is not run now",
                                                  fmt::join(running, ", "));
   remark_ = fmt::format("an earlier run was killed{}; {} measured row{} left in {}", ran, rows,
-                        rows == 1 ? " is" : "s are", old.string());
+                        rows == 1 ? " is" : "s are", old().string());
 }
 
 void Journal::running(const std::string& kernel, const std::string& problem) const {
@@ -157,6 +155,15 @@ void Journal::leave() {
   its_process = 0;
   close(descriptor_);
   descriptor_ = -1;
+}
+
+std::filesystem::path Journal::old() const {
+  auto file = file_;
+  return file += ".old";
+}
+
+void Journal::remove_old() const {
+  if (descriptor_ >= 0 && remark_.empty()) unlink(old().c_str());
 }
 
 Journal::~Journal() {

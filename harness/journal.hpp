@@ -39,8 +39,13 @@ class Journal {
   /// Keeps the file when this object goes: its rows are nowhere else.
   void leave();
 
+  /// After the result file was written: removes `<output>.part.old`, unless this run has moved it
+  /// there, and has said so.
+  void remove_old() const;
+
  private:
   void take_up_left();
+  std::filesystem::path old() const;
 
   std::filesystem::path file_;
   int descriptor_ = -1;

@@ -175,6 +175,7 @@ void write_results(const PassOptions& options, const ResultFile& results, Journa
     journal.leave();
     throw;
   }
+  journal.remove_old();
 }
 
 }  // namespace

@@ -45,6 +45,18 @@ struct CannotWrite {
 [[noreturn]] void fail(std::errc error) { fail(std::make_error_code(error)); }
 [[noreturn]] void fail_with_errno() { fail(std::error_code(errno, std::generic_category())); }
 
+/// Whether it is the file that a standard stream was redirected to: its lines would be lost.
+bool is_stream(const fs::path& path) {
+  struct stat found {};
+  struct stat own {};
+  if (stat(path.c_str(), &found) != 0) return false;
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    const bool is_open = fstat(stream, &own) == 0;
+    if (is_open && own.st_dev == found.st_dev && own.st_ino == found.st_ino) return true;
+  }
+  return false;
+}
+
 /// The file that a path names, through links, which stay: a regular file, or one that is not there.
 fs::path target_of(fs::path path) {
   constexpr int max_links = 40;  // as the kernel has it
@@ -55,6 +67,7 @@ fs::path target_of(fs::path path) {
   const auto status = fs::status(path, error);
   if (fs::is_directory(status)) fail(std::errc::is_a_directory);
   if (fs::exists(status) && !fs::is_regular_file(status)) throw CannotWrite{"Not a regular file"};
+  if (is_stream(path)) throw CannotWrite{"A standard stream of this program"};
   for (int links = 0; fs::is_symlink(fs::symlink_status(path, error)); ++links) {
     if (links == max_links) fail(std::errc::too_many_symbolic_link_levels);
     path = path.parent_path() / fs::read_symlink(path, error);
@@ -150,9 +163,12 @@ void require_writable(const fs::path& path) {
   write_or_refuse(path, "--output", [&] {
     std::error_code error;
     auto folder = folder_of(target_of(path));
-    while (!fs::exists(folder, error) && !folder.empty()) folder = folder.parent_path();
+    const auto is_there = [&] { return fs::exists(fs::symlink_status(folder, error)); };
+    while (!folder.empty() && !is_there()) folder = folder.parent_path();
     if (folder.empty()) folder = ".";
-    if (!fs::is_directory(folder, error)) fail(std::errc::not_a_directory);
+    if (!fs::is_directory(folder, error)) {
+      fail(error ? error : std::make_error_code(std::errc::not_a_directory));
+    }
     const TemporaryFile probe(folder);
   });
 }

@@ -44,7 +44,8 @@ VERDICT_NOTE = (
     f"{SLOWER}, {FASTER}: by more than the threshold, by Benjamini and Hochberg's procedure "
     f"over all rows: on average {100 * FALSE_SHARE:g} % of these verdicts at most are "
     f"wrong. So one row's interval may lie beyond it and decide nothing. {SAME}: the whole "
-    f"interval is within the threshold. {UNDECIDED}: neither. Why: docs/comparing-runs.md."
+    f"interval is within the threshold, or both sides have the same samples of one run. "
+    f"{UNDECIDED}: neither. Why: docs/comparing-runs.md."
 )
 CODE_NOTE = (
     "code: whether both rows ran the same machine code; where they did, a difference is the "

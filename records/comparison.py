@@ -130,6 +130,8 @@ def recorded() -> dict[str, Any]:
         starts = [c["from_us"] for c in classes]
         if starts != sorted(set(starts)):
             raise SCHEMA.error(RUN_TO_RUN, f"spread.{kind}", "is not sorted by from_us")
+    if unknown := set(found["shared"]) - set(found["spread"]):
+        raise SCHEMA.error(RUN_TO_RUN, f"shared.{min(unknown)}", "has no spread")
     return found
 
 
@@ -235,6 +237,12 @@ class Pair:
         return None if a is None or b is None or a.target != b.target else a == b
 
     @property
+    def is_one_measurement(self) -> bool:
+        """Whether both sides are the same samples of one run, between which nothing differs."""
+        a, b = self.a, self.b
+        return a.results.provenance == b.results.provenance and a.metric == b.metric
+
+    @property
     def over_copy(self) -> bool:
         """Whether each side's time is over that of its copy."""
         return self.a.results.gpu != self.b.results.gpu
@@ -269,6 +277,7 @@ def compare(a: Times, b: Times, spread: Spread, threshold_percent: float) -> lis
                 pair.mean = pair.mean.over(difference(pair.copy, spread))
         except NotComparable as error:
             pair.mean, pair.missing = None, str(error)
+            pair.verdict = SAME if pair.is_one_measurement else UNDECIDED
     decide([pair for pair in rows if pair.mean], threshold_percent)
     return rows
 
@@ -287,6 +296,10 @@ class Pool:
     pairs: list[Pair]
     mean: LogMean
     verdict: str = UNDECIDED
+
+    @property
+    def is_one_measurement(self) -> bool:
+        return bool(self.pairs) and all(pair.is_one_measurement for pair in self.pairs)
 
     @property
     def label(self) -> str:
@@ -358,5 +371,5 @@ def decide(pairs: Sequence[Pair | Pool], threshold_percent: float) -> None:
         ends = [abs(math.log(end)) for end in pair.mean.ratio.interval]
         if is_sure:
             pair.verdict = SLOWER if pair.mean.value > 0 else FASTER
-        elif max(ends) <= margin:
+        elif max(ends) <= margin or pair.is_one_measurement:
             pair.verdict = SAME

@@ -125,10 +125,12 @@ class Schema:
             raise InputError(f"{ROOT / self.name}: is not a JSON Schema: {error}") from None
 
     def check_guard(self, validate: Callable[[Any], Any]) -> None:
-        """InputError where a misspelt keyword would pass."""
-        with suppress(fastjsonschema.JsonSchemaValueException):
-            validate({"misspelt": 0})
-            raise InputError(f"{ROOT / self.name}: allows keywords that it does not have")
+        """InputError where a misspelt keyword would pass, at the root or below."""
+        misspelt = {"misspelt": 0}
+        for schema in (misspelt, {"properties": {"a": misspelt}}):
+            with suppress(fastjsonschema.JsonSchemaValueException):
+                validate(schema)
+                raise InputError(f"{ROOT / self.name}: allows keywords that it does not have")
 
     @property
     def version(self) -> str | None:

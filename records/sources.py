@@ -58,17 +58,18 @@ def found(compiled: str = "") -> Sources:
     REPROLAB_COMMIT names the commit of sources that were copied without their history, and
     REPROLAB_DIRTY=0 says that they are just those of it.
     """
-    listing = on_disk()
+    given = os.environ.get("REPROLAB_COMMIT", "")
+    if given and not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", given):
+        raise ValueError("REPROLAB_COMMIT: give the 40 or 64 hexadecimal digits of a commit")
+    commit = given or git("rev-parse", "HEAD", say_why=True).strip()
+    listing = on_disk(commit)
     sha256, is_changed = digest(listing), False
-    if compiled and compiled != compiled_digest(listing):
+    if compiled and compiled != compiled_digest(on_disk()):
         is_changed, sha256 = True, digest({**listing, "compiled from": compiled})
-    if given := os.environ.get("REPROLAB_COMMIT"):
-        if not re.fullmatch("[0-9a-f]{40}", given):
-            raise ValueError("REPROLAB_COMMIT: give the 40 hexadecimal digits of a commit")
+    if given:
         is_of_commit = os.environ.get("REPROLAB_DIRTY") == "0"
         own = of_commit(given) or (sha256 if is_of_commit else "")
         return Sources(given, is_changed or not is_of_commit or own != sha256, sha256)
-    commit = git("rev-parse", "HEAD", say_why=True).strip()
     return Sources(commit or "unknown", not commit or of_commit(commit) != sha256, sha256)
 
 
@@ -118,12 +119,16 @@ def is_source(path: str, patterns: list[str]) -> bool:
     return in_any(name for name in patterns if not name.startswith(":!")) and not in_any(without)
 
 
-def on_disk() -> Listing:
-    """Every file there is, whether git knows it or not: the build takes a folder's files."""
+def on_disk(commit: str = "") -> Listing:
+    """Every file there is, whether git knows it or not: the build takes a folder's files. With a
+    commit, ids are in its repository's format.
+    """
+    algorithm = "sha256" if len(commit) == 64 else "sha1"
     patterns = patterns_of((ROOT / LIST).read_text(encoding="utf-8"))
     named = (ROOT / name for name in patterns if not name.startswith(":!"))
     paths = {str(file.relative_to(ROOT)): file for place in named for file in files_in(place)}
-    return {path: content_id(file) for path, file in paths.items() if is_source(path, patterns)}
+    sources = {path: file for path, file in paths.items() if is_source(path, patterns)}
+    return {path: content_id(file, algorithm) for path, file in sources.items()}
 
 
 def files_in(place: Path) -> Iterator[Path]:
@@ -134,7 +139,7 @@ def files_in(place: Path) -> Iterator[Path]:
         yield from filter(Path.is_symlink, (Path(folder, name) for name in folders))
 
 
-def content_id(file: Path) -> str:
+def content_id(file: Path, algorithm: str) -> str:
     """As git has it; another one where a file cannot be read, or is a link to a folder."""
     try:
         content = file.read_bytes() if file.is_file() else None
@@ -142,7 +147,7 @@ def content_id(file: Path) -> str:
         content = None
     if content is None:
         return "unreadable"
-    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    return hashlib.new(algorithm, b"blob %d\0" % len(content) + content).hexdigest()
 
 
 def git(*arguments: str, say_why: bool = False) -> str:

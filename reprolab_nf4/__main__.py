@@ -12,7 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import reprolab_nf4
 from reprolab_nf4 import checkpoint, choices
@@ -22,8 +22,15 @@ ADVISE_S, TUNE_S = 12, 10  # of a shape, on an H200
 Begin = Callable[[int, Shape], None]
 
 
-def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="reprolab-nf4", description=__doc__)
+class Parser(argparse.ArgumentParser):
+    """Its errors are one printable line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise reprolab_nf4.DropinError(f"{self.prog}: {message}")
+
+
+def parser() -> Parser:
+    top = Parser(prog="reprolab-nf4", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
     p = commands.add_parser("advise", help="about a minute")
     p.add_argument("model", help="the folder of a checkpoint in bitsandbytes' 4-bit NF4")
@@ -40,10 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """What is wrong for a user is one line and status 2."""
     given = sys.argv[1:] if argv is None else [*argv]
     top = parser()
-    if any(word.startswith("--") and word.endswith("=--") for word in given):
-        top.error("'--' is no value")  # which argparse does not take
-    args = top.parse_args(given)
     try:
+        if any(word.startswith("--") and word.endswith("=--") for word in given):
+            top.error("'--' is no value")  # which argparse does not take
+        args = top.parse_args(given)
         args.run(args)
     except reprolab_nf4.DropinError as error:
         print(f"error: {error}", file=sys.stderr)

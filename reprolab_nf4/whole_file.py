@@ -24,15 +24,26 @@ def target_of(path: Path) -> Path:
         raise failure(errno.EISDIR)
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "Not a regular file")
+    if is_stream(path):
+        raise OSError(errno.EBUSY, "A standard stream of this program")
     target = Path(os.path.realpath(path))
     if target.is_symlink():
         raise failure(errno.ELOOP)
     return target
 
 
+def is_stream(path: Path) -> bool:
+    """Whether it is the file that a standard stream was redirected to: its lines would be lost."""
+    for stream in range(3):
+        with suppress(OSError):
+            if os.path.samestat(path.stat(), os.fstat(stream)):
+                return True
+    return False
+
+
 def check_place(path: Path) -> None:
     """OSError where no file could be put there; before what is to be written takes long."""
-    folder = next(p for p in target_of(path).parents if p.exists())
+    folder = next(p for p in target_of(path).parents if os.path.lexists(p))
     if not folder.is_dir():
         raise failure(errno.ENOTDIR)
     if not os.access(folder, os.W_OK):

@@ -8,6 +8,7 @@ from typing import Any
 
 from records.errors import InputError
 from records.json_files import ROOT, Schema
+from records.printable import shortened
 from reprolab_nf4 import DropinError, checkpoint
 from reprolab_nf4.advice import Shape
 
@@ -104,7 +105,13 @@ def of_checkpoint(folder: Path) -> list[Shape]:
 @cache
 def protocol() -> dict[str, Any]:
     """How the paper ran its models."""
-    return PROTOCOL.read(FOLDER / "protocol.json")
+    file = FOLDER / "protocol.json"
+    found = PROTOCOL.read(file)
+    for name, ours in found["models"].items():
+        if unknown := [model for model in ours if model not in known()]:
+            lacks = "which models.json and transformers.json do not both have"
+            raise PROTOCOL.error(file, f"models.{name}", f"has '{shortened(unknown[0])}', {lacks}")
+    return found
 
 
 @cache

@@ -59,8 +59,11 @@ def test_of_the_ways_that_can_be_taken_it_is_the_fastest(can, expected):
 
 def test_what_is_written_is_read(tmp_path, monkeypatch):
     path = tmp_path / "new" / "sm_90.json"
+    path.parent.mkdir()
+    (path.parent / f"{whole_file.PREFIX}0").write_text("half of a table")  # of a killed process
     choices.write(path, TABLE)
     assert choices.read(path) == TABLE
+    assert list(path.parent.iterdir()) == [path]
     # A line for each layer and number of rows, so that changes can be read.
     lines = path.read_text().splitlines()
     assert len(lines) == 7 + sum(1 + len(x.us) for x in TABLE.layers)

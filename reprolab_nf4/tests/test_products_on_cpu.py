@@ -245,6 +245,16 @@ def command(monkeypatch, asked):
     return lambda *given: products.main(list(map(str, given)))
 
 
+@pytest.mark.parametrize(
+    "words", [["tune"], ["advise", "x", "--a\u202e"], ["nothing\n"], ["tune", "--output=--"], []]
+)
+def test_wrong_usage_is_one_line(command, words, capsys):
+    assert command(*words) == 2
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    assert line.startswith("error: reprolab-nf4") and line.isprintable() and not said.out
+
+
 @pytest.fixture
 def folder(tmp_path):
     return checkpoints.make(tmp_path, SMALL["llama-3.3-70b"])

@@ -72,6 +72,15 @@ def test_nf4_is_the_published_table_and_does_not_minimize_the_error():
     assert (v.verdict, v.ours) == (NO, pytest.approx(10.9, abs=0.3))
 
 
+@pytest.mark.parametrize(("apart", "verdict"), [(0, YES), (0.5, NO)])
+def test_equal_shares_are_those_of_every_code(apart, verdict, monkeypatch):
+    """Two codes are half as frequent, and half again; 14 are as they should be."""
+    shares = [1 / 16] * 14 + [(1 - apart) / 16, (1 + apart) / 16]
+    monkeypatch.setattr(codebook, "code_shares", lambda: shares)
+    (v,) = verdicts("equal-mass")
+    assert (v.verdict, v.ours) == (verdict, pytest.approx((1 + apart) / (1 - apart)))
+
+
 def test_codes_of_normal_weights_are_no_equal_shares():
     shares = codebook.code_shares()
     assert sum(shares) == pytest.approx(1)

@@ -109,6 +109,18 @@ TEST_F(PassClocks, AreObservedWithoutALock) {
   EXPECT_TRUE(clocks()["locked_mhz"].is_null());
 }
 
+/// After a failure, the rows of a killed run are still nowhere else.
+TEST_F(PassClocks, AreOfAPassThatRemovesWhatAKilledOneLeft) {
+  using Names = std::vector<std::string>;
+  folder_.write("results.json.part.old", "");
+  const auto fail = [](ResultFile&) { throw std::runtime_error("the GPU is gone"); };
+  EXPECT_EQ(message_of<std::runtime_error>([&] { run("observe", fail); }), "the GPU is gone");
+  testing::internal::GetCapturedStdout();
+  EXPECT_EQ(folder_.names(), Names{"results.json.part.old"});
+  run("observe", add_row);
+  EXPECT_EQ(folder_.names(), Names{"results.json"});
+}
+
 TEST_F(PassClocks, AreResetWhenItFails) {
   const auto fail = [](ResultFile&) { throw std::runtime_error("the GPU is gone"); };
   EXPECT_EQ(message_of<std::runtime_error>([&] { run("max", fail); }), "the GPU is gone");

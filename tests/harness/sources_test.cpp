@@ -77,7 +77,7 @@ TEST_F(FindSources, AWrongCommitIsAUsageError) {
   commit_one_source();
   setenv("REPROLAB_COMMIT", "0123abc", 1);
   EXPECT_EQ(message_of<UsageError>([&] { find_sources(root(), ""); }),
-            "REPROLAB_COMMIT: give the 40 hexadecimal digits of a commit");
+            "REPROLAB_COMMIT: give the 40 or 64 hexadecimal digits of a commit");
   unsetenv("REPROLAB_COMMIT");
 }
 

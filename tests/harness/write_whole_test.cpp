@@ -114,6 +114,7 @@ TEST(WriteWhole, RefusesAFileThatCannotBeLikeRequireWritable) {
            {root + "/new/", "Is a directory"},
            {root + "/file/a.json", "Not a directory"},
            {root + "/loop", "Too many levels of symbolic links"},
+           {root + "/loop/a.json", "Too many levels of symbolic links"},
            {root + "/" + std::string(256, 'x'), "File name too long"},
            {root + "/new/" + std::string(256, 'x') + "/a.json", "File name too long"},
            {"/proc/reprolab.json", "No such file or directory"},
@@ -125,6 +126,21 @@ TEST(WriteWhole, RefusesAFileThatCannotBeLikeRequireWritable) {
   EXPECT_EQ(folder.names(), before);
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
   EXPECT_TRUE(std::filesystem::is_fifo(folder.path() / "pipe"));
+}
+
+/// As `--output /dev/stdout >>log` would: nothing of the log is lost.
+TEST(WriteWhole, RefusesAFileThatAStandardStreamWritesTo) {
+  const OwnFolder folder;
+  const std::string log = folder.write("log", "old").string(), path = "/dev/stderr";
+  const int kept = dup(STDERR_FILENO), file = open(log.c_str(), O_WRONLY | O_APPEND);
+  dup2(file, STDERR_FILENO);
+  const auto said = refusal(path), of_link = refusal(log);
+  dup2(kept, STDERR_FILENO);
+  close(kept), close(file);
+  const std::string why = ": cannot be written (A standard stream of this program)";
+  EXPECT_TRUE(said.starts_with(path + why)) << said;
+  EXPECT_TRUE(of_link.starts_with(log + why)) << of_link;
+  EXPECT_EQ(content_of(log), "old");
 }
 
 TEST(WriteWhole, FollowsLinksAndLeavesThem) {

@@ -10,7 +10,7 @@ from edited import RECORDED, scale
 from test_compare import KERNEL, PROBLEM, made_up
 
 from plots.cli import main
-from plots.compare import compared, figure_of
+from plots.compare import ALLOWED, compared, failures, figure_of
 from plots.figures import house_style
 from plots.sides import load_side
 from records.comparison import (
@@ -20,10 +20,11 @@ from records.comparison import (
     UNDECIDED,
     compare,
     pools,
-    recorded_shared,
     recorded_spread,
     times,
 )
+
+LATER = "2027-01-01T00:00:00Z"
 
 
 @pytest.fixture
@@ -77,6 +78,7 @@ def test_a_kernel_that_became_wrong_fails_without_a_threshold(two, first_line, o
 
 def test_lost_and_undecided_rows_fail_unless_allowed(two, first_line):
     a, b = two
+    b.provenance(started=LATER)
     b.drop(lambda row: row["kernel"] == KERNEL, "shapes")
     status, first, _ = first_line(a, b)
     assert (status, "2 lost" in first, "Failed" in first) == (0, True, False)
@@ -109,7 +111,25 @@ def test_without_an_interval_a_slower_row_does_not_pass(two, first_line, reason)
     assert f"{KERNEL} on {PROBLEM}" in text and f"B / A 10.000, no interval: {reason}" in text
 
 
-def test_a_run_beside_itself_says_why_rows_are_undecided(two, first_line):
+def test_a_run_beside_itself_passes_every_threshold(two, first_line):
+    """Rows of another run with the same samples are not decided by that."""
+    a, b = two
+    for row in (*a.rows("replay", KERNEL), *b.rows("replay", KERNEL)):
+        for metric in row["metrics"]:
+            metric["samples"] = metric["samples"][:1]
+    for threshold in ("0", "1"):
+        status, first, _ = first_line(a, b, "--threshold", threshold)
+        assert (status, first.startswith("Passed.")) == (0, True)
+        assert first.count(" 0 undecided") == 2  # rows and kernels
+    b.rows("replay", KERNEL, PROBLEM)[0]["metrics"][0]["samples"] = [1e-3]
+    status, first, _ = first_line(a, b, "--threshold", "1")
+    assert status == 1 and first.startswith("Failed: 1 undecided.")
+    a.provenance(started=LATER)
+    assert first_line(a, b, "--threshold", "1")[0] == 1
+
+
+def test_a_repeated_run_says_why_rows_are_undecided(two, first_line):
+    two[1].provenance(started=LATER)
     status, first, text = first_line(*two)
     assert status == 0 and " 0 slower, 0 faster, " in first
     undecided = first.split(" no difference, ")[1].split()[0]
@@ -124,10 +144,11 @@ def test_three_percent_over_19_problems_are_found_alone(write, factor):
         if row["kernel"] == "streaming":
             scale([row], factor)
 
-    a = times(load_side(str(write("a/shapes.json", whole("table2/shapes")))).files)
-    b = times(load_side(str(write("b/shapes.json", whole("table2/shapes", change)))).files)
-    pairs = compare(a, b, recorded_spread(), 1)
-    found = pools(pairs, recorded_spread(), recorded_shared(), 1)
+    a = load_side(str(write("a/shapes.json", whole("table2/shapes"))))
+    b = load_side(str(write("b/shapes.json", whole("table2/shapes", change))))
+    both = compared(a, b, 1)
+    assert ("1 kernel slower" in failures(both, True, ALLOWED)) == (factor > 1)
+    found = both.pools
     pool = of_kernel(found, "streaming")
     assert (pool.verdict, len(pool.pairs)) == (SLOWER if factor > 1 else FASTER, 19)
     assert pool.mean.ratio.value == pytest.approx(factor)
@@ -188,9 +209,7 @@ def test_sides_of_several_gpus_pair_the_rows_of_each(two, edited, write, first_l
     for run in two:
         run.files["other"] = json.loads(json.dumps(other))
         run.files["other"]["provenance"]["gpu"]["name"] = "NVIDIA A100"
-        run.files["other"]["provenance"]["started"] = (
-            "2027-01-01T00:00:00Z"  # the newest of the pass
-        )
+        run.files["other"]["provenance"]["started"] = LATER  # the newest of the pass
     scale(b.rows("other"), 1.5)
     found = compared(load_side(str(a.write())), load_side(str(b.write())), 1)
     verdicts = {
@@ -199,6 +218,8 @@ def test_sides_of_several_gpus_pair_the_rows_of_each(two, edited, write, first_l
     }
     assert verdicts["NVIDIA A100"] == {SLOWER} and verdicts["NVIDIA H200"] <= {SAME, UNDECIDED}
     assert not any(pair.over_copy for pair in found.pairs) and not found.lost
+    passes = {(pair.key.gpu, pair.key.pass_name) for pair in found.pairs}
+    assert passes >= {("NVIDIA A100", "replay"), ("NVIDIA H200", "replay")}
     del b.files["other"]
     (b.folder / "other.json").unlink()
     found = compared(load_side(str(a.write())), load_side(str(b.write())), 1)

@@ -81,10 +81,31 @@ def test_what_is_in_the_way_keeps_the_others(files, tmp_path):
                 write(path)
             assert str(error.value) == f"{path}: cannot be written: {why}"
     assert Path("/dev/null").is_char_device()
+    with pytest.raises(InputError, match="Not a directory"):
+        check_place(tmp_path / "loop/a")
     with pytest.raises(InputError, match=f"^{tmp_path}/a.md: cannot be written: File exists$"):
         write_files({tmp_path / "a.md/a": NEW})
     assert all(path.read_bytes() == OLD for path in files)
     assert not list(tmp_path.glob(".reprolab-tmp-*"))
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_a_file_that_a_standard_stream_writes_to_is_kept(tmp_path, stream):
+    """As `--output /dev/stdout >>log` would have it."""
+    log, kept = tmp_path / "log", os.dup(stream)
+    log.write_bytes(OLD)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), stream)
+            for path in (log, Path(f"/dev/fd/{stream}")):
+                for write in (check_place, lambda path: write_files({path: NEW})):
+                    with pytest.raises(InputError, match="stream"):
+                        write(path)
+    finally:
+        os.dup2(kept, stream)
+        os.close(kept)
+    assert log.read_bytes() == OLD
+    check_place(log)
 
 
 def test_links_are_followed_and_stay(tmp_path):

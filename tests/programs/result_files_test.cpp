@@ -221,7 +221,8 @@ TEST_F(OnGpuResultFile, NamesTheCommitThatItIsGivenAndVouchesForNone) {
   const ScopedVariable short_one("REPROLAB_COMMIT", "0123abc");
   const Finished refused = run(BENCH, "--family nf4 --shape 64x64 --output refused.json");
   EXPECT_EQ(refused.status, 2);
-  EXPECT_EQ(refused.err, "bench: REPROLAB_COMMIT: give the 40 hexadecimal digits of a commit\n");
+  EXPECT_EQ(refused.err,
+            "bench: REPROLAB_COMMIT: give the 40 or 64 hexadecimal digits of a commit\n");
 }
 
 TEST_F(OnGpuResultFile, OfLatencyHasEveryRowWithItsSamples) {

@@ -106,11 +106,38 @@ def test_what_stands_twice_is_refused(name, part, reader, tmp_path, refused):
         assert "two kernels" in refused(reader(name), file)
 
 
+@pytest.mark.parametrize("left_out", ["models/models.json", "models/transformers.json", ""])
+def test_a_protocol_of_unknown_models_is_refused(left_out, reader, tmp_path, refused):
+    root = json.loads((ROOT / "data/models/protocol.json").read_text())
+    file, models = tmp_path / "protocol.json", next(iter(root["models"].values()))
+    models[0] += "x" * (not left_out)
+    file.write_text(json.dumps(root))
+    if left_out:
+        known = json.loads((ROOT / "data" / left_out).read_text())
+        if isinstance(known["models"], dict):
+            del known["models"][models[0]]
+        else:
+            known["models"] = [m for m in known["models"] if m["id"] != models[0]]
+        (tmp_path / left_out.split("/")[1]).write_text(json.dumps(known))
+    sizes.known.cache_clear()
+    said = refused(reader("models/protocol.json"), file)
+    sizes.known.cache_clear()
+    assert f"'{models[0]}'" in said and "models.json" in said
+
+
 def test_lengths_of_time_are_sorted(reader, tmp_path, refused):
     root, file = json.loads(comparison.RUN_TO_RUN.read_text()), tmp_path / "run_to_run.json"
     root["spread"]["kernel_time"].reverse()
     file.write_text(json.dumps(root))
     assert "spread.kernel_time" in refused(reader("run_to_run.json"), file)
+
+
+@pytest.mark.parametrize("part", ["spread", "shared"])
+def test_a_misspelt_kind_of_time_is_refused(part, reader, tmp_path, refused):
+    root, file = json.loads(comparison.RUN_TO_RUN.read_text()), tmp_path / "run_to_run.json"
+    root[part]["kernel_tme"] = root[part].pop("kernel_time")
+    file.write_text(json.dumps(root))
+    assert "shared.kernel_t" in refused(reader("run_to_run.json"), file)
 
 
 SCHEMAS = sorted(file.name for file in (ROOT / "data").glob("*.schema.json"))
@@ -128,10 +155,13 @@ def test_a_schema_with_a_misspelt_keyword_is_one_line(name, write, tmp_path, mon
         for file in (name, "results.schema.json"):
             Schema(file).check(tmp_path / "file.json", {})
 
-    for keyword in ("properties", "required", "additionalProperties", "type"):
-        monkeypatch.setattr(records.json_files, "OF_SCHEMAS", Schema("schema.schema.json"))
-        place.write_text(text.replace(f'"{keyword}":', f'"{keyword[:-1]}":', 1))
-        if place.read_text() != text:
+    for keyword in ("properties", "required", "additionalProperties", "type", "$ref"):
+        before, *parts = text.split(f'"{keyword}":')
+        for i in range(len(parts) if name == "schema.schema.json" else min(1, len(parts))):
+            monkeypatch.setattr(records.json_files, "OF_SCHEMAS", Schema("schema.schema.json"))
+            own = [keyword[: -1 if i == j else None] for j in range(len(parts))]
+            words = (f'"{word}":{part}' for word, part in zip(own, parts, strict=True))
+            place.write_text(before + "".join(words))
             assert str(tmp_path / "data") in refused(check)
 
 

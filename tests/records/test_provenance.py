@@ -4,11 +4,13 @@ import ast
 import shutil
 import subprocess
 
+import made
 import pytest
 
 from records import provenance, sources
 from records.errors import InputError
 from records.json_files import ROOT
+from records.results import SCHEMA
 from records.sources import Sources
 
 DEPEND = ["CMakeLists.txt", "experiments/end_to_end/plan.py", "kernels/nf4/streaming.cu"]
@@ -35,13 +37,13 @@ def git(folder, *words):
     return subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True)
 
 
-@pytest.fixture
-def committed(tmp_path, monkeypatch):
+@pytest.fixture(params=["sha1", "sha256"])  # of git's objects
+def committed(tmp_path, monkeypatch, request):
     """A checkout with one commit of a few files."""
     for name in (*DEPEND, *INDEPENDENT, "records/row_sources"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "init", "--quiet", f"--object-format={request.param}")
     git(tmp_path, "add", "--all")
     git(tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "all")
     monkeypatch.setattr(sources, "ROOT", tmp_path)
@@ -57,6 +59,8 @@ def head(folder):
 def test_what_rows_depend_on_makes_a_checkout_dirty(committed):
     clean = provenance.checkout()
     assert clean == Sources(head(committed), False, sources.of_commit(head(committed)))
+    own = made.provenance(**clean.told())
+    SCHEMA.check(committed, made.replay({"a": [1.0]}) | {"provenance": own})
     for name in DEPEND:
         before = (committed / name).read_bytes()
         (committed / name).write_bytes(before + b"\n")
@@ -147,10 +151,13 @@ def test_what_is_no_checkout_may_say_its_commit(committed, monkeypatch, capfd):
     found = provenance.checkout()
     assert (found.commit, found.dirty) == ("unknown", True)
     assert capfd.readouterr().err == ""
-    monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)
-    assert provenance.checkout() == Sources("a" * 40, True, found.sha256)
-    monkeypatch.setenv("REPROLAB_DIRTY", "0")
-    assert provenance.checkout() == Sources("a" * 40, False, found.sha256)
+    for given in ("a" * 40, "a" * 64):
+        monkeypatch.setenv("REPROLAB_COMMIT", given)
+        monkeypatch.delenv("REPROLAB_DIRTY", raising=False)
+        own = sources.digest(sources.on_disk(given))
+        assert provenance.checkout() == Sources(given, True, own)
+        monkeypatch.setenv("REPROLAB_DIRTY", "0")
+        assert provenance.checkout() == Sources(given, False, own)
     assert sources.found("0" * 64).dirty is True  # a program that is of other sources than these
     monkeypatch.setenv("REPROLAB_COMMIT", "abc")
     with pytest.raises(InputError, match="REPROLAB_COMMIT"):

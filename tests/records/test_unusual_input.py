@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +23,8 @@ except InputError as error:
 """
 
 
-def test_a_file_larger_than_the_machines_memory_is_not_begun(tmp_path, refused):
+def test_a_file_larger_than_the_machines_memory_is_not_begun(tmp_path, monkeypatch, refused):
+    monkeypatch.setattr(Path, "read_bytes", lambda file: pytest.fail("it is read"))
     file = tmp_path / "large.json"
     with file.open("wb") as out:
         out.truncate(2**43)  # no block of it is on the disk

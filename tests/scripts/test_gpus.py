@@ -43,6 +43,7 @@ def test_a_gpu_that_is_not_there_is_refused(smi, refused):
         ("", "", "CUDA_VISIBLE_DEVICES: '' selects no GPU"),
         ("-1", "0", "CUDA_VISIBLE_DEVICES: '-1' selects no GPU"),
         ("0,0", "0,1", "CUDA_VISIBLE_DEVICES: '0,0' names a GPU twice"),
+        ("10,010", "0,1", "CUDA_VISIBLE_DEVICES: '10,010' names a GPU twice"),
     ],
 )
 def test_gpus_are_those_that_cuda_sees(smi, monkeypatch, refused, given, gpus_, visible):

@@ -58,13 +58,15 @@ def test_tasks_that_measured_other_problems_become_one_file(merge, tmp_path, wri
     assert found["checks"] == files[0]["checks"] + files[1]["checks"]
 
 
-def test_all_rows_of_a_problem_are_of_the_newest_run_of_it(merge, tmp_path, write):
+def test_all_rows_of_a_problem_are_of_the_newest_run_of_it(merge, tmp_path, write, capsys):
     """Never a row beside another that was not sampled in turn with it."""
     new = replay([2], "08:00", kernels=["branch_tree"])
     old = replay([2, 4], "07:00", us=20.0)
     assert (
         merge(*(write(f"{i}/replay.json", file).parent for i, file in enumerate([old, new]))) == 0
     )
+    (line,) = capsys.readouterr().out.splitlines()[:-1]
+    assert line.startswith(f"left out: rows of {tmp_path}/0/replay.json: 1, ")
     found = read(tmp_path)
     assert keys(found) == [*keys(old)[2:], *keys(new)]
     assert made.find(found, keys(new)[0])["metrics"][0]["samples"][0] == 10.0

@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 import time
+from itertools import pairwise
 
 import pytest
 from front_door import NASTY, ROOT, make, program, run
@@ -149,6 +150,25 @@ def test_a_lock_has_what_its_list_pins(checkout, missing):
     done = run(checkout, "scripts/lock", "--check")
     said = f"lock: experiments/end_to_end/requirements.lock lacks {missing}; run make lock\n"
     assert (done.returncode, done.stderr) == ((1, said) if missing else (0, ""))
+
+
+def test_the_tool_that_writes_locks_is_installed_with_hashes(checkout, tools):
+    """By scripts/pinned, as everything else: no pip is called beside it."""
+    pinned = """#!/bin/sh
+[ "$1 $2" = "lock scripts/uv.txt" ] && mkdir -p "$3/bin" || exit 1
+printf '#!/bin/sh\\necho uv "$@" >>uv.log\\n' >"$3/bin/uv" && chmod +x "$3/bin/uv"
+"""
+    program(checkout / "scripts/pinned", pinned)
+    done = run(checkout, "scripts/lock", **tools(python3="exit 1", pip="exit 1"))
+    assert (done.returncode, done.stderr) == (0, "")
+    calls = (checkout / "uv.log").read_text().splitlines()
+    assert calls and all("--generate-hashes" in call for call in calls)
+    locks = [call.split()[-1] for call in calls]
+    assert "scripts/uv.lock" in locks
+    for lock in locks:
+        lines = (ROOT / lock).read_text().splitlines()
+        ends = [after for line, after in pairwise(lines) if "==" in line]
+        assert ends and all("--hash=sha256:" in line for line in ends), lock
 
 
 @pytest.fixture

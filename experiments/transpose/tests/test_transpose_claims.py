@@ -185,6 +185,15 @@ def test_with_right_indices_mojo_itself_decides(matrix, share, verdict, publishe
     assert (found[THEIRS].reason == f"{TASK}3000 GB/s") is (published == "wrong")
 
 
+@pytest.mark.parametrize("kernel", [NAIVE, SWIZZLE])
+def test_one_kernel_in_mojo_of_the_two_of_a_gain_decides_nothing(matrix, kernel):
+    in_cuda = decided(matrix)["swizzle"]
+    assert in_cuda.reason.startswith(NO_MOJO)
+    add_mojo(matrix, f"mojo_{kernel}", 100)
+    found = decided(matrix)["swizzle"]
+    assert (found.ours, found.reason) == (in_cuda.ours, in_cuda.reason)
+
+
 def test_where_mojo_ran_it_decides_and_cuda_stands_beside(matrix):
     """As fast as the post says in CUDA, and in Mojo at other speeds."""
     add_mojo(matrix, RIGHT_IN_MOJO, 2775.49)
