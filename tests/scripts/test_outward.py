@@ -49,8 +49,10 @@ def test_authors_and_words_are_those_of_the_citation(name):
 def test_the_workflow_runs_what_has_to_pass_in_the_dockerfiles_image():
     workflow = text(".github/workflows/ci.yml")
     assert "- run: .ci/run\n" in workflow
-    cuda = found(r"^ARG CUDA=(.*)$", "Dockerfile")
-    assert f"container: nvidia/cuda:{cuda}-devel-ubuntu24.04\n" in workflow
+    image = found(
+        r"^ARG IMAGE=(nvidia/cuda:[0-9.]+-devel-ubuntu24.04@sha256:[0-9a-f]{64})$", "Dockerfile"
+    )
+    assert f"container: {image}\n" in workflow
     packages = found(r"--no-install-recommends (.*)$", ".github/workflows/ci.yml")
     assert packages in text("Dockerfile")
 
