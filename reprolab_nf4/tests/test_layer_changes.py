@@ -1,10 +1,12 @@
 """Layers whose calls are planned, and what happens to them: other weights, copies, threads."""
 
+import collections
 import copy
 import gc
 import os
 import pickle
 import random
+import sys
 import threading
 import weakref
 
@@ -12,6 +14,7 @@ import planned_on_cpu
 import pytest
 from planned_on_cpu import (  # noqa: F401
     OWN,
+    OWN_PRODUCT,
     PLANNED,
     TODAY,
     K,
@@ -310,11 +313,23 @@ def test_a_forked_process_goes_on(counts):
     assert os.waitpid(child, 0)[1] == 0
 
 
-@pytest.fixture
-def without_extension(built, monkeypatch, tmp_path):
+EXCHANGE = "__dlpack_c_exchange_api__"
+
+
+def remove_c_exchange(monkeypatch):
+    """As in PyTorch before 2.10, where torch-c-dlpack-ext is not installed."""
+    monkeypatch.delattr(torch.Tensor, EXCHANGE, raising=False)
+    monkeypatch.setitem(sys.modules, "torch_c_dlpack_ext", None)
+
+
+@pytest.fixture(params=["no extension", "no exchange"])
+def without_extension(request, built, monkeypatch, tmp_path):
     extension, library = built
     planned_on_cpu.put_cpu_in_place_of_gpu(monkeypatch.setattr, extension)
-    monkeypatch.setattr(layers, "EXTENSION", tmp_path / "none.abi3.so")
+    if request.param == "no extension":
+        monkeypatch.setattr(layers, "EXTENSION", tmp_path / "none.abi3.so")
+    else:
+        remove_c_exchange(monkeypatch)
     path = planned_on_cpu.table(tmp_path / "table.json")
     with reprolab_nf4.install(library, table=path), torch.no_grad():
         yield planned_on_cpu.Counts(library)
@@ -325,6 +340,18 @@ def test_without_the_extension_all_is_todays(without_extension):
     one, x = planned(bias=True), inputs()
     assert taken(without_extension, one, x) == TODAY
     assert len(functions_of(lambda: one(x))) > 1
+
+
+def test_an_exchange_of_another_package_is_found(installed, monkeypatch, tmp_path):
+    """As PyTorch before 2.10 gets it."""
+    monkeypatch.setattr(torch, "kept_exchange", getattr(torch.Tensor, EXCHANGE), raising=False)
+    remove_c_exchange(monkeypatch)
+    assert not layers.has_c_exchange()
+    adds = f"import torch\ntorch.Tensor.{EXCHANGE} = torch.kept_exchange\n"
+    (tmp_path / "torch_c_dlpack_ext.py").write_text(adds)
+    monkeypatch.delitem(sys.modules, "torch_c_dlpack_ext")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert layers.extension() is not None
 
 
 def unset_type(one):
@@ -409,10 +436,20 @@ def change_at_random(generator, one):
 
 
 def test_a_thousand_random_operations_have_the_bits_of_bitsandbytes_forward(counts):
+    assert a_thousand_random_operations(counts).get("times_run", 0) > 300
+
+
+def test_a_thousand_random_operations_without_the_extension(without_extension):
+    counted = a_thousand_random_operations(without_extension)
+    assert counted.keys() == {"times_multiplied"} and counted["times_multiplied"] > 300
+
+
+def a_thousand_random_operations(counts) -> collections.Counter:
+    """Each compared with bitsandbytes' own. Returns what our library was asked for."""
     generator = random.Random(1)
     torch.manual_seed(1)
     ones = [layer(nested, bias) for nested in (False, True) for bias in (False, True)]
-    runs = 0
+    asked = collections.Counter()
     for _ in range(1000):
         i = generator.randrange(len(ones))
         x = inputs(generator.choice([1, 1, 1, 4, 16, 20]))
@@ -427,5 +464,15 @@ def test_a_thousand_random_operations_have_the_bits_of_bitsandbytes_forward(coun
             with torch.enable_grad():
                 trained = x.clone().requires_grad_()
                 assert same(ones[i](trained), OWN(ones[i], trained))
-        runs += taken(counts, ones[i], x).get("times_run", 0)
-    assert runs > 300
+        asked += taken(counts, ones[i], x)
+        assert is_near_bitsandbytes(ones[i], x)
+    return asked
+
+
+def is_near_bitsandbytes(one, x) -> bool:
+    """Both products may round each weight to bf16, and they round the output."""
+    state = one.weight.quant_state
+    own = OWN_PRODUCT(x, one.weight.t(), state, bias=one.bias).float()
+    exact = bitsandbytes.functional.dequantize_4bit(one.weight.data, state).float()
+    sums = x.float().abs() @ exact.abs().T
+    return bool(((one(x).float() - own).abs() <= 2**-7 * (own.abs() + sums)).all())
