@@ -12,6 +12,7 @@ import pytest
 import stub_vllm
 from layers_on_cpu import needs_whole_graphs
 from needs_torch import bitsandbytes, functional, torch
+from torch.torch_version import TorchVersion
 
 import reprolab_nf4
 from reprolab_nf4 import choices, engines, layers
@@ -89,6 +90,11 @@ def test_the_call_of_an_engine_is_multiplied_by_our_kernels(rows, ours, counts):
 @pytest.fixture(scope="module")
 def plugin():
     """vllm-bnb-plugin's module of linear layers, under vLLM, or what stands in for it."""
+    if not hasattr(torch.library, "infer_schema"):
+        pytest.skip(f"NOT TESTED, torch {torch.__version__}: vLLM's operators need 2.5")
+    installed = bitsandbytes.__version__
+    if TorchVersion(installed) < (0, 48, 1):
+        pytest.skip(f"NOT TESTED, bitsandbytes {installed}: vllm-bnb-plugin needs 0.48.1")
     path, meta_path = list(sys.path), list(sys.meta_path)
     if importlib.util.find_spec("vllm_bnb_plugin") is None:
         sys.path.append(str(PLUGIN))
