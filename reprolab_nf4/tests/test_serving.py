@@ -24,7 +24,8 @@ from cpu_as_gpu import ROOT, K  # noqa: E402
 
 SHARDS = (128, 64, 64)  # outputs of q, k and v
 PLUGIN = ROOT / "build/vllm_plugin"
-INSTALL_IT = f"pip install --no-deps --target {PLUGIN.relative_to(ROOT)} vllm-bnb-plugin==0.0.3"
+PINNED = Path(__file__).with_name("vllm_plugin.txt")
+INSTALL_IT = f"pip install --no-deps --target {PLUGIN} -r {PINNED}"
 
 
 @pytest.fixture(scope="module")
