@@ -182,6 +182,16 @@ def test_layers_that_share_compiled_code_have_nested_scales_of_their_own(called)
 
 
 @needs_whole_graphs
+def test_compiled_products_settle_nothing(called, settled):
+    """In a graph there is no count of writes to the weights."""
+    found = layer()
+    compiled = torch.compile(found, fullgraph=True, backend="aot_eager")
+    for one in (found, found, compiled, compiled, found):
+        one(X)
+    assert settled == [False, True, False, False, True]
+
+
+@needs_whole_graphs
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_compiled_layers_take_the_ways_of_what_is_installed_now(
     dynamic, called, monkeypatch, multiplying
