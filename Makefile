@@ -229,11 +229,11 @@ record: build/python ## Add your results to the recorded runs, to submit them: m
 	$(call needs,GPU,which: make record GPU=a100-sxm4-80gb [RESULTS=folder])
 	@scripts/python -m plots record "--results=$$RESULTS" "--gpu=$$GPU" $${OLDER:+--older}
 
-sass: deps ## Show a kernel's machine code, without a GPU (all kernels' facts without KERNEL): make sass KERNEL=name ARCH=sm_80
-	$(if $(KERNEL),$(call needs,ARCH,for which architecture: make sass KERNEL=name ARCH=sm_80))
-ifneq ($(KERNEL),)
-	@scripts/python -m sass show "--kernel=$$KERNEL" "--arch=$$ARCH" $${FUNCTION:+"--function=$$FUNCTION"}
-else
+sass: deps ## Compile a kernel alone, without a GPU, and show its machine code: make sass KERNEL=name ARCH=90 [A=name B=name: their difference]
+	$(if $(KERNEL)$(A)$(B),$(call needs,ARCH,for which architecture: make sass KERNEL=name ARCH=90))
+	$(if $(A)$(B),@scripts/python -m sass diff "--a=$$A" "--b=$$B" "--arch=$$ARCH")
+	$(if $(KERNEL),@scripts/python -m sass show "--kernel=$$KERNEL" "--arch=$$ARCH" $${FUNCTION:+"--function=$$FUNCTION"})
+ifeq ($(KERNEL)$(A)$(B),)
 	@scripts/python -m sass facts $${ARCH:+"--arch=$$ARCH"} "--output=$$RESULTS/counters/sass.json"
 	@scripts/python -m plots facts "--results=$$RESULTS/counters/sass.json"
 endif

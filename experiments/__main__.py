@@ -34,6 +34,7 @@ from records.provenance import checkout
 
 TORCH = Path("build/end_to_end/python")  # names the Python that has PyTorch
 FLAGS = ("QUICK", "DRY_RUN")
+NOT_BUILT = "after make build it says how long it takes"
 LINES_OF_FAILURE = 20  # of a log
 interrupted: list[int] = []  # signals
 FOR_MEASURING = (
@@ -60,6 +61,9 @@ def run_command(args: argparse.Namespace) -> int:
     gpus.lock_alone()
     place = args.words.index("--") if "--" in args.words else len(args.words)
     args.words[place:place] = map("=".join, options(args.take.split()))
+    if given("DRY_RUN") and not Path(args.words[0]).exists():
+        print(printable(f"{shlex.join(args.words)} ({NOT_BUILT})"))
+        return 0
     os.environ.pop("PYTHONPATH", None)  # of scripts/python
     os.execvp(args.words[0], args.words)
 
@@ -77,7 +81,7 @@ def steps(experiment: Experiment) -> list[Step]:
 def programs(args: argparse.Namespace) -> int:
     """Prints the programs that have to be built."""
     found = steps(declared.experiment(args.name))
-    if given("MEASURE") or not given("DRY_RUN"):
+    if not given("DRY_RUN"):
         print(*sorted({step.program for step in found} - {""}))
     return 0
 
@@ -226,10 +230,12 @@ def measured_before(file: str, command: Sequence[str], gpu: str) -> int | None:
 
 
 def plan(experiment: Experiment) -> int:
-    """In the words of the programs that have a dry run."""
+    """In the words of the programs that have a dry run, where they are built."""
     for step in steps(experiment):
         if "DRY_RUN" not in taken(step):
             print(command_line(step))
+        elif step.program and not Path(words(step)[0]).exists():
+            print(f"{command_line(step)} ({NOT_BUILT})")
         elif status := status_of(words(step)):
             return status
     if len(found := gpus_for(steps(experiment))) > 1:

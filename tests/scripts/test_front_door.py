@@ -226,6 +226,20 @@ def test_a_dry_run_shows_every_pass_where_nothing_is_measured(checkout):
     ]
 
 
+@pytest.mark.parametrize("preset", ["cpu", "gpu", "all-archs"])
+def test_a_dry_run_compiles_nothing(checkout, preset):
+    program(checkout / "scripts/build", "#!/bin/sh\ntouch compiled\n")
+    (checkout / "recorded/mine").mkdir(parents=True)
+    for name in ("bench", "verify"):
+        (checkout / f"build/{preset}/bin" / name).unlink(missing_ok=True)
+    dry = (f"PRESET={preset}", "DRY_RUN=1", "RECORDED=recorded")
+    for target in ("reproduce-mine", "verify FILE=x", "bench")[: 2 + (preset != "cpu")]:
+        done = run(checkout, "make", *target.split(), *dry)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "verify" in done.stdout or "bench" in done.stdout
+    assert not (checkout / "compiled").exists() and not (checkout / "results").exists()
+
+
 def test_where_nothing_is_recorded_nothing_is_shown(checkout):
     """Table 1 and Figure 4 are one run."""
     declare(checkout, "end_to_end", timing="python -m timing")
