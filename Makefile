@@ -49,11 +49,12 @@ export NO_GPU_WHY := $(if $(HAS_GPU),$(if $(CUDA_BIN),PRESET=$(PRESET) leaves th
 unexport CDPATH GLOBIGNORE BASH_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH
 export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
 JOBS := $(shell nproc)
+DEPS := $(if $(DRY_RUN),build/python,deps)
 
 comma := ,
 # First lines of recipes that need a GPU or a variable.
 needs_gpu = @[ -n "$$MEASURE" ] || { echo "$@: nothing to $1: $(NO_GPU_WHY)" >&2; exit 2; }
-needs = @[ -n "$$$1" ] || { echo "$@: say $2" >&2; exit 2; }
+needs = @$(foreach name,$1,[ -n "$$$(name)" ] &&) true || { echo "$@: say $2" >&2; exit 2; }
 # Builds programs, unless their commands are only shown.
 build = $(if $(DRY_RUN),,@scripts/build $1)
 # Runs a command when no other make builds what it runs, or measures on its GPUs; the variables become its options.
@@ -118,7 +119,7 @@ test-sanitized: build/deps.stamp ## The tests of the CPU half under AddressSanit
 	@PRESET=asan scripts/build all
 	@ctest --test-dir build/asan -j$(JOBS) --output-on-failure --progress
 
-verify: build/deps.stamp build/python ## Prove every output of a checkpoint: make verify FILE=<file or folder> [KERNEL=...] [PEER=...]
+verify: $(DEPS) ## Prove every output of a checkpoint: make verify FILE=<file or folder> [KERNEL=...] [PEER=...]
 	$(call needs,FILE,which: make verify FILE=model.safetensors$(comma) or its folder)
 	$(call build,verify)
 	@$(call run,KERNEL PEER DRY_RUN) "$$BIN/verify" -- "$$FILE"
@@ -137,7 +138,7 @@ describe: build/deps.stamp build/python ## Write what families and kernels are t
 	@scripts/build bench bench_ceilings latency puzzle
 	@scripts/python -m records.families "$$BIN"
 
-bench: deps ## Measure kernels alone (all of them without KERNEL): make bench KERNEL=name [PEER=...]
+bench: $(DEPS) ## Measure kernels alone (all of them without KERNEL): make bench KERNEL=name [PEER=...]
 	$(call needs_gpu,measure)
 	$(call build,bench)
 	@$(call run,KERNEL PEER METRICS CLOCKS DRY_RUN) "$$BIN/bench" $${METRICS:+--instrument counters} \
@@ -148,10 +149,9 @@ metrics: build/deps.stamp ## List a chip's hardware counters, without a GPU: mak
 	@scripts/build metrics
 	@"$$BIN/metrics" $${CHIP:+--chip "$$CHIP"} $${METRICS:+--metrics "$$METRICS"}
 
-profile: $(if $(DRY_RUN),build/python,deps) ## Nsight Compute on one kernel: make profile EXPERIMENT=table2 KERNEL=name [PROBLEM=28672x8192]
+profile: $(DEPS) ## Nsight Compute on one kernel: make profile EXPERIMENT=table2 KERNEL=name [PROBLEM=28672x8192]
 	$(if $(DRY_RUN),,$(call needs_gpu,profile))
-	$(call needs,EXPERIMENT,what: make profile EXPERIMENT=table2 KERNEL=shared_lut)
-	$(call needs,KERNEL,what: make profile EXPERIMENT=table2 KERNEL=shared_lut)
+	$(call needs,EXPERIMENT KERNEL,what: make profile EXPERIMENT=table2 KERNEL=shared_lut)
 	$(call build,bench)
 	@$(call run,EXPERIMENT KERNEL PROBLEM SET SECTION LAUNCHES DRY_RUN) scripts/python -m ncu profile \
 	  "--programs=$$BIN" "--results=$$RESULTS/profile"
@@ -164,15 +164,13 @@ profile-check: deps ## Compare Nsight Compute with our own counters (four kernel
 # A recorded run is shown before anything is installed to compile, or compiled.
 show-%: build/python
 	@scripts/python -m experiments show $*
-$(REPRODUCE): reproduce-%: $(if $(DRY_RUN),build/python,$(if $(MEASURE),deps,show-% build/deps.stamp))
+$(REPRODUCE): reproduce-%: $(if $(DRY_RUN)$(MEASURE),$(DEPS),show-% build/deps.stamp)
 	@programs=$$(scripts/python -m experiments programs $*) && { [ -z "$$programs" ] || scripts/build $$programs; }
 	@scripts/python -m experiments reproduce $*
 
 # One measurement feeds both: what one has measured, the other only shows.
 reproduce-table1: reproduce-end_to_end ## Table I of arXiv 2604.02556: dequantization's share of generating text
-	@:
 reproduce-figure4: reproduce-end_to_end ## Figure 4 of the same: latency and throughput
-	@:
 
 build/end_to_end/python: build/python experiments/end_to_end/requirements.lock scripts/end_to_end
 	@scripts/end_to_end
@@ -220,8 +218,7 @@ paper: build/python ## Write the recorded runs up in LaTeX, as PDF too where pdf
 	@scripts/python -m plots paper --output build/paper
 
 compare: build/python ## Compare two runs' times: make compare A=results B=data/recorded/h200 [THRESHOLD=1]
-	$(call needs,A,which: make compare A=results B=data/recorded/h200 (or commit:path))
-	$(call needs,B,which: make compare A=results B=data/recorded/h200 (or commit:path))
+	$(call needs,A B,which: make compare A=results B=data/recorded/h200 (or commit:path))
 	@scripts/python -m plots compare "--a=$$A" "--b=$$B" "--output=$${OUT:-$$RESULTS/compare}" \
 	  $${THRESHOLD:+"--threshold=$$THRESHOLD"} $${ALLOW:+"--allow=$$ALLOW"} $${VERBOSE:+--verbose}
 

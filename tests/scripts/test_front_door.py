@@ -30,6 +30,7 @@ HANDED_ON = {
     "bench": "--output results/bench.json --kernel={KERNEL} "
     "-m plots bench --results results/bench.json",
     "metrics": "--chip {CHIP} --metrics {METRICS}",
+    "sass of two": "-m sass diff --a={A} --b={B} --arch={ARCH}",
     "sass": "-m sass show --kernel={KERNEL} --arch={ARCH} --function={FUNCTION}",
     "profile": f"-m ncu profile{PLACES}{NCU}{PAGES}",
     "profile-check": f"-m ncu check{PLACES}{NCU}",
@@ -309,7 +310,7 @@ def test_a_pass_that_is_like_another_says_what_differs(checkout):
         (["test", "DRY_RUN=1"], "DRY_RUN: only "),
         (["compare", "A=x"], "compare: say which: make compare A=results B=data/recorded/h200"),
         (["record"], "record: say which: make record GPU=a100-sxm4-80gb [RESULTS=folder]"),
-        (["sass", "KERNEL=x"], "sass: say for which architecture: make sass KERNEL=name ARCH=sm_"),
+        (["sass", "KERNEL=x"], "sass: say for which architecture: make sass KERNEL=name ARCH=90"),
         (
             ["profile", "PRESET=gpu", "KERNEL=x"],
             "profile: say what: make profile EXPERIMENT=table2 KERNEL=shared_lut",
