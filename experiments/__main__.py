@@ -1,7 +1,7 @@
 """`python -m experiments reproduce NAME`: runs an experiment's checks and passes, then makes tables
 and figures. Where nothing can be measured, `show NAME` makes those of a recorded run, for which
-nothing has to be compiled, and `reproduce NAME` runs the checks alone. `run COMMAND` runs any command
-with the same locks, and the user's variables as its options.
+nothing has to be compiled, and `reproduce NAME` runs the checks alone. `run COMMAND` runs any
+command with the same locks, and the user's variables as its options.
 
 `make reproduce-NAME` builds what `programs NAME` prints and sets the environment: BIN, RESULTS and
 RECORDED say where things are; MEASURE is empty where nothing can be measured, and NO_GPU_WHY then
@@ -262,7 +262,10 @@ def words(step: Step) -> list[str]:
         command = [python, "-m", step.module]
     command += step.arguments
     if step.kernels or step.all_but:
-        names = [*step.kernels, *names_of(peers() if given("MEASURE") and "PEER" in step.takes else ())]
+        names = [
+            *step.kernels,
+            *names_of(peers() if given("MEASURE") and "PEER" in step.takes else ()),
+        ]
         pattern = "|".join(names) if step.kernels else f"!{'|'.join(step.all_but)}"
         command += ["--kernel", pattern]
     return [*command, *chain(*options(taken(step) if given("MEASURE") else ()))]

@@ -1,5 +1,5 @@
 """The GPUs that a run is divided among: which they are, what the driver and the system say of them,
-the locks by which measurements exclude each other, and a thread for each GPU, on the CPUs next to it.
+the locks by which measurements exclude each other, and a thread for each, on the CPUs next to it.
 """
 
 import contextlib

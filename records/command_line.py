@@ -76,7 +76,8 @@ def discard(stream: TextIO) -> None:
 def paths(given: str) -> list[str]:
     """One path, or several between spaces; one with spaces is given alone. A path may have a name
     before it: name=path."""
-    is_one = any(os.path.exists(path) for path in (given, given.partition("=")[2]))
+    one = (given, given.partition("=")[2])
+    is_one = any(os.path.exists(path) for path in one)  # noqa: PTH110 - texts of any length
     return [given] if is_one else given.split()
 
 

@@ -58,7 +58,7 @@ def differing_facts(a: Facts, b: Facts) -> Table:
 
 
 def difference(a: Facts, b: Facts) -> Iterator[str]:
-    """A unified diff of the hot regions. Registers lose their numbers, which the compiler chooses."""
+    """A unified diff of the hot regions; registers have no numbers, which the compiler chooses."""
     names = [facts.code.kernel.name for facts in (a, b)]
     return unified_diff(*map(plain_instructions, (a, b)), *names, n=2, lineterm="")
 

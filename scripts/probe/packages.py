@@ -1,5 +1,5 @@
-"""Exits with 0 if this Python has what the project's own Python files need; or, where there is nvcc,
-what reads nvcc's code: in the toolkit, else in this Python's packages.
+"""Exits with 0 if this Python has what the project's own Python files need; where there is nvcc,
+also what reads nvcc's code, unless the toolkit has it.
 
 --quick: looks for the packages and imports none, which every make can wait for.
 """

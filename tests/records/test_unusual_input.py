@@ -52,7 +52,14 @@ def test_a_path_reaches_the_terminal_as_an_escape(command, tmp_path):
     place = tmp_path / BIDI
     place.mkdir()
     given = {"RESULTS": f"{place}/no", "RECORDED": f"{place}/none", "KERNEL": BIDI}
-    given |= {"PEER": f"{place}=name", "DRY_RUN": "1", "MEASURE": "1", "BIN": "no", "NO_GPU_WHY": "none", "PROBLEM": BIDI}
+    given |= {
+        "PEER": f"{place}=name",
+        "DRY_RUN": "1",
+        "MEASURE": "1",
+        "BIN": "no",
+        "NO_GPU_WHY": "none",
+        "PROBLEM": BIDI,
+    }
     words = [word.replace("{place}", str(place)) for word in command]
     done = subprocess.run(words, cwd=ROOT, env=os.environ | given, capture_output=True, text=True)
     shown = done.stdout + done.stderr

@@ -94,7 +94,10 @@ def test_visible_gpus_that_cuda_refuses_are_one_line(checkout, gpus, given):
 
 
 def test_nothing_is_removed_while_another_make_uses_it(checkout):
-    program(checkout / "build/cpu/bin/verify", "#!/bin/sh\ntouch started\nuntil [ -e go ]; do sleep 0.05; done\n")
+    program(
+        checkout / "build/cpu/bin/verify",
+        "#!/bin/sh\ntouch started\nuntil [ -e go ]; do sleep 0.05; done\n",
+    )
     with start(checkout, "make", "PRESET=cpu", "verify", "FILE=x") as first:
         wait_for((checkout / "started").exists)
         refused = make(checkout, "clean")
