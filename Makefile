@@ -47,6 +47,8 @@ export MEASURE := $(filter-out cpu asan,$(PRESET))
 export NO_GPU_WHY := $(if $(HAS_GPU),$(if $(CUDA_BIN),PRESET=$(PRESET) leaves the GPU out,there is a GPU but no nvcc: install the CUDA toolkit),$(if $(HIDDEN_GPU),CUDA_VISIBLE_DEVICES selects no GPU,this machine has no GPU))
 # Settings of the user's shell that do not apply to ours.
 unexport CDPATH GLOBIGNORE BASH_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH
+# A make that a recipe runs would expand what the user gave.
+unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
 JOBS := $(shell nproc)
 DEPS := $(if $(DRY_RUN),build/python,deps)

@@ -55,6 +55,13 @@ def test_what_a_user_gives_reaches_the_program_as_it_is(checkout, target):
     assert not list(checkout.rglob("injected"))
 
 
+def test_a_make_that_builds_does_not_expand_what_a_user_gives(checkout):
+    program(checkout / "scripts/build", "#!/bin/sh\nprintf 'all:\n\t@true\n' | make -f -\n")
+    done = make(checkout, "verify", f"FILE={NASTY}", f"KERNEL={NASTY}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not list(checkout.rglob("injected"))
+
+
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
