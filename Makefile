@@ -6,15 +6,17 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 # User input is data: make does not expand it, and recipes read it from the environment.
+is_given = $(filter-out undefined,$(origin $1))
 GIVEN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
   MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPU GPUS QUICK RESUME VERBOSE VERSION A B THRESHOLD ALLOW OUT OLDER \
   SET SECTION LAUNCHES \
-  $(if $(filter undefined,$(origin CUDA_VISIBLE_DEVICES)),,CUDA_VISIBLE_DEVICES)
+  $(if $(call is_given,CUDA_VISIBLE_DEVICES),CUDA_VISIBLE_DEVICES)
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 $(foreach flag,DRY_RUN QUICK RESUME VERBOSE,$(eval override $(flag) := $$(filter-out 0 no off false,$$($(flag)))))
 export $(GIVEN)
 # A variable of another name would have no effect.
-UNKNOWN := $(subst ',,$(firstword $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))))
+is_unknown = $(filter command,$(firstword $(origin $1)))
+UNKNOWN := $(subst ',,$(firstword $(foreach name,$(.VARIABLES),$(if $(call is_unknown,$(name)),$(name)))))
 ifneq ($(UNKNOWN),)
   CLOSEST := import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1))
   NEAREST := $(shell python3 -I -c '$(CLOSEST)' '$(UNKNOWN)' $(GIVEN) 2>/dev/null)
@@ -34,7 +36,7 @@ endif
 
 # The GPU half is built where there is a GPU and a compiler for it; PRESET=... decides otherwise.
 PRESETS := cpu gpu all-archs asan
-HIDDEN_GPU := $(if $(filter undefined,$(origin CUDA_VISIBLE_DEVICES)),,$(if $(filter-out -1,$(CUDA_VISIBLE_DEVICES)),,yes))
+HIDDEN_GPU := $(if $(call is_given,CUDA_VISIBLE_DEVICES),$(if $(filter-out -1,$(CUDA_VISIBLE_DEVICES)),,yes))
 export HAS_GPU := $(if $(HIDDEN_GPU),,$(if $(wildcard /dev/nvidia[0-9]* /dev/dxg),yes))
 CUDA_BIN := $(patsubst %/nvcc,%,$(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc)))
 override PRESET := $(or $(PRESET),$(if $(and $(HAS_GPU),$(CUDA_BIN)),gpu,cpu))
@@ -44,7 +46,12 @@ endif
 export BIN := build/$(PRESET)/bin
 # Empty where nothing can be measured.
 export MEASURE := $(filter-out cpu asan,$(PRESET))
-export NO_GPU_WHY := $(if $(HAS_GPU),$(if $(CUDA_BIN),PRESET=$(PRESET) leaves the GPU out,there is a GPU but no nvcc: install the CUDA toolkit),$(if $(HIDDEN_GPU),CUDA_VISIBLE_DEVICES selects no GPU,this machine has no GPU))
+export NO_GPU_WHY := this machine has no GPU
+ifneq ($(HIDDEN_GPU),)
+  NO_GPU_WHY := CUDA_VISIBLE_DEVICES selects no GPU
+else ifneq ($(HAS_GPU),)
+  NO_GPU_WHY := $(if $(CUDA_BIN),PRESET=$(PRESET) leaves the GPU out,no nvcc for the GPU: install the CUDA toolkit)
+endif
 # Settings of the user's shell that do not apply to ours.
 unexport CDPATH GLOBIGNORE BASH_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH
 # A make that a recipe runs would expand what the user gave.
@@ -59,7 +66,7 @@ needs_gpu = @[ -n "$$MEASURE" ] || { echo "$@: nothing to $1: $(NO_GPU_WHY)" >&2
 needs = @$(foreach name,$1,[ -n "$$$(name)" ] &&) true || { echo "$@: say $2" >&2; exit 2; }
 # Builds programs, unless their commands are only shown.
 build = $(if $(DRY_RUN),,@scripts/build $1)
-# Runs a command when no other make builds what it runs, or measures on its GPUs; the variables become its options.
+# Runs a command when no other make builds what it runs, or measures on its GPUs; variables become its options.
 run = scripts/python -m experiments run --take '$1'
 TORCH = "$$(cat build/end_to_end/python)"
 
@@ -213,8 +220,8 @@ report: build/python ## Write one HTML page of your results for colleagues (RESU
 
 # Before the first run there is no results/; a folder that was named has to be there.
 claims: build/python ## Decide every published claim from all that was recorded or measured here
-	@scripts/python -m plots claims --results=data/recorded $(if $(filter-out results,$(RESULTS))$(wildcard results),"--results=$$RESULTS") \
-	  "--output=$$RESULTS/claims"
+	@scripts/python -m plots claims --results=data/recorded "--output=$$RESULTS/claims" \
+	  $(if $(filter-out results,$(RESULTS))$(wildcard results),"--results=$$RESULTS")
 
 paper: build/python ## Write the recorded runs up in LaTeX, as PDF too where pdflatex is installed: build/paper/
 	@scripts/python -m plots paper --output build/paper
@@ -228,7 +235,7 @@ record: build/python ## Add your results to the recorded runs, to submit them: m
 	$(call needs,GPU,which: make record GPU=a100-sxm4-80gb [RESULTS=folder])
 	@scripts/python -m plots record "--results=$$RESULTS" "--gpu=$$GPU" $${OLDER:+--older}
 
-sass: deps ## Compile a kernel alone, without a GPU, and show its machine code: make sass KERNEL=name ARCH=90 [A=name B=name: their difference]
+sass: deps ## Compile a kernel alone, without a GPU, and show its code; or of two, the difference: make sass KERNEL=name|A=name B=name ARCH=90
 	$(if $(KERNEL)$(A)$(B),$(call needs,ARCH,for which architecture: make sass KERNEL=name ARCH=90))
 	$(if $(A)$(B),@scripts/python -m sass diff "--a=$$A" "--b=$$B" "--arch=$$ARCH")
 	$(if $(KERNEL),@scripts/python -m sass show "--kernel=$$KERNEL" "--arch=$$ARCH" $${FUNCTION:+"--function=$$FUNCTION"})

@@ -92,7 +92,7 @@ def test_a_make_that_builds_does_not_expand_what_a_user_gives(checkout):
         ("claims", "-m plots claims --results=data/recorded --output=results/claims"),
         (
             "claims RESULTS=typo",
-            "-m plots claims --results=data/recorded --results=typo --output=typo/claims",
+            "-m plots claims --results=data/recorded --output=typo/claims --results=typo",
         ),
         (
             "test-end_to_end PRESET=cpu",
