@@ -46,12 +46,7 @@ endif
 export BIN := build/$(PRESET)/bin
 # Empty where nothing can be measured.
 export MEASURE := $(filter-out cpu asan,$(PRESET))
-export NO_GPU_WHY := this machine has no GPU
-ifneq ($(HIDDEN_GPU),)
-  NO_GPU_WHY := CUDA_VISIBLE_DEVICES selects no GPU
-else ifneq ($(HAS_GPU),)
-  NO_GPU_WHY := $(if $(CUDA_BIN),PRESET=$(PRESET) leaves the GPU out,no nvcc for the GPU: install the CUDA toolkit)
-endif
+export NO_GPU_WHY := $(if $(HAS_GPU),PRESET=$(PRESET) has no GPU half (nvcc: $(or $(CUDA_BIN),none)),no GPU is visible)
 # Settings of the user's shell that do not apply to ours.
 unexport CDPATH GLOBIGNORE BASH_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH
 # A make that a recipe runs would expand what the user gave.
@@ -265,7 +260,6 @@ check: build/python ## Check formatting, generated tables, commands and paths; l
 	check formatting scripts/check_format.sh; \
 	check 'generated pages' scripts/python -m plots document --check; \
 	check documents scripts/python scripts/check_documents.py *.md docs/*.md {experiments,programs}/*/*.md; \
-	check locks scripts/lock --check; \
 	check 'recorded code' scripts/python -m sass recorded; \
 	[ -z "$$failed" ] || { printf -v all '%s, ' "$${failed[@]}"; echo "failed: $${all%, }" >&2; exit 1; }
 

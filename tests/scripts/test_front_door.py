@@ -180,12 +180,13 @@ def test_a_pass_may_be_read_off_the_code_by_python(checkout):
 
 def test_a_check_that_fails_hides_no_other(checkout):
     program(checkout / "scripts/check_format.sh", "#!/bin/sh\necho unformatted\nexit 1\n")
-    program(checkout / "scripts/lock", "#!/bin/sh\necho stale\nexit 1\n")
+    program(checkout / "scripts/python", f"{ECHO}exit 1\n")
     done = make(checkout, "check")
     assert done.returncode == 2 and done.stdout.startswith("unformatted\n<-m>\n<plots>\n")
-    assert done.stdout.endswith("stale\n" + printed("-m sass recorded".split()))
-    assert done.stderr.splitlines()[0] == "failed: formatting, locks"
-    for name in ("check_format.sh", "lock"):
+    assert done.stdout.endswith(printed("-m sass recorded".split()))
+    failed = "failed: formatting, generated pages, documents, recorded code"
+    assert done.stderr.splitlines()[0] == failed
+    for name in ("check_format.sh", "python"):
         program(checkout / "scripts" / name, "#!/bin/sh\n")
     assert make(checkout, "check").returncode == 0
 
