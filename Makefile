@@ -53,7 +53,6 @@ unexport CDPATH GLOBIGNORE BASH_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH
 unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
 JOBS := $(shell nproc)
-DEPS := $(if $(DRY_RUN),build/python,deps)
 
 comma := ,
 # First lines of recipes that need a GPU or a variable.
@@ -88,12 +87,8 @@ help: ## List the targets
 #= of compare: THRESHOLD=1 (percent; fails if B is slower by more)  ALLOW=undecided,lost  OUT=folder
 #= of record: OLDER=1 (replaces newer recorded results)
 
-deps: build/deps.stamp build/python ## Find what is needed, install what is missing (root) or name it
-	@:
-
-build/deps.stamp: scripts/deps scripts/probe/CMakeLists.txt
+deps: build/python ## Find what is needed, install what is missing (root) or name it
 	@scripts/deps build
-	@touch $@
 
 # Names the Python that claims/ and plots/ run in. Found anew where that one is gone, or lacks packages.
 build/python: scripts/deps requirements.lock
@@ -102,10 +97,10 @@ ifneq ($(shell "$$(cat build/python 2>/dev/null)" -I scripts/probe/packages.py -
 .PHONY: build/python
 endif
 
-build: build/deps.stamp ## Configure and build everything this machine can
+build: ## Configure and build everything this machine can
 	@scripts/build all
 
-test: $(if $(KERNEL),build/deps.stamp,build) build/python ## Run every test that this machine can; of one kernel: make test KERNEL=name
+test: $(if $(KERNEL),,build) build/python ## Run every test that this machine can; of one kernel: make test KERNEL=name
 ifneq ($(KERNEL),)
 	@scripts/test_kernel
 else
@@ -114,21 +109,21 @@ else
 	@[ -n "$$HAS_GPU" ] && [ -n "$$MEASURE" ] || echo "GPU TESTS SKIPPED: $$NO_GPU_WHY. Nothing above ran a kernel."
 endif
 
-test-end_to_end: build/deps.stamp build/end_to_end/python $(if $(MEASURE),dropin) ## The tests that need torch and bitsandbytes (5 GB)
+test-end_to_end: build/end_to_end/python $(if $(MEASURE),dropin) ## The tests that need torch and bitsandbytes (5 GB)
 	@scripts/build verify
 	@$(run) $(TORCH) -m pytest -q --ignore-glob="*_claims.py" experiments/end_to_end experiments/product \
 	  reprolab_nf4/tests # claims are judged without PyTorch
 
-test-sanitized: build/deps.stamp ## The tests of the CPU half under AddressSanitizer
+test-sanitized: ## The tests of the CPU half under AddressSanitizer
 	@PRESET=asan scripts/build all
 	@ctest --test-dir build/asan -j$(JOBS) --output-on-failure --progress
 
-verify: $(DEPS) ## Prove every output of a checkpoint: make verify FILE=<file or folder> [KERNEL=...] [PEER=...]
+verify: build/python ## Prove every output of a checkpoint: make verify FILE=<file or folder> [KERNEL=...] [PEER=...]
 	$(call needs,FILE,which: make verify FILE=model.safetensors$(comma) or its folder)
 	$(call build,verify)
 	@$(call run,KERNEL PEER DRY_RUN) "$$BIN/verify" -- "$$FILE"
 
-list: build/deps.stamp $(if $(MEASURE),,build/python) ## List the kernels (without a GPU: those of the recorded runs)
+list: build/python ## List the kernels (without a GPU: those of the recorded runs)
 ifneq ($(MEASURE),)
 	@scripts/build bench
 	@"$$BIN/bench" --list
@@ -137,39 +132,35 @@ else
 	@echo "To compile and list this checkout's own (needs nvcc, no GPU): make list PRESET=gpu ARCH=90"
 endif
 
-describe: build/deps.stamp build/python ## Write what families and kernels are to data/families.json (needs nvcc, no GPU)
+describe: build/python ## Write what families and kernels are to data/families.json (needs nvcc, no GPU)
 	@[ -n "$$MEASURE" ] || { echo "describe: needs what nvcc compiles: make describe PRESET=gpu ARCH=90" >&2; exit 2; }
 	@scripts/build bench bench_ceilings latency puzzle
 	@scripts/python -m records.families "$$BIN"
 
-bench: $(DEPS) ## Measure kernels alone (all of them without KERNEL): make bench KERNEL=name [PEER=...]
+bench: build/python ## Measure kernels alone (all of them without KERNEL): make bench KERNEL=name [PEER=...]
 	$(call needs_gpu,measure)
 	$(call build,bench)
 	@$(call run,KERNEL PEER METRICS CLOCKS DRY_RUN) "$$BIN/bench" $${METRICS:+--instrument counters} \
 	  --output "$$RESULTS/bench$${METRICS:+_counters}.json"
 	@[ -n "$$DRY_RUN" ] || scripts/python -m plots bench --results "$$RESULTS/bench$${METRICS:+_counters}.json"
 
-metrics: build/deps.stamp ## List a chip's hardware counters, without a GPU: make metrics CHIP=A100 [METRICS='dram*']
+metrics: ## List a chip's hardware counters, without a GPU: make metrics CHIP=A100 [METRICS='dram*']
 	@scripts/build metrics
 	@"$$BIN/metrics" $${CHIP:+--chip "$$CHIP"} $${METRICS:+--metrics "$$METRICS"}
 
-profile: $(DEPS) ## Nsight Compute on one kernel: make profile EXPERIMENT=table2 KERNEL=name [PROBLEM=28672x8192]
+profile: build/python ## Nsight Compute on one kernel: make profile EXPERIMENT=table2 KERNEL=name [PROBLEM=28672x8192]
 	$(if $(DRY_RUN),,$(call needs_gpu,profile))
 	$(call needs,EXPERIMENT KERNEL,what: make profile EXPERIMENT=table2 KERNEL=shared_lut)
 	$(call build,bench)
 	@$(call run,EXPERIMENT KERNEL PROBLEM SET SECTION LAUNCHES DRY_RUN) scripts/python -m ncu profile \
 	  "--programs=$$BIN" "--results=$$RESULTS/profile"
 
-profile-check: deps ## Compare Nsight Compute with our own counters (four kernels without KERNEL)
+profile-check: build/python ## Compare Nsight Compute with our own counters (four kernels without KERNEL)
 	$(call needs_gpu,profile)
 	@scripts/build bench
 	@$(call run,EXPERIMENT KERNEL PROBLEM) scripts/python -m ncu check "--programs=$$BIN" "--results=$$RESULTS/profile"
 
-# A recorded run is shown before anything is installed to compile, or compiled.
-show-%: build/python
-	@scripts/python -m experiments show $*
-$(REPRODUCE): reproduce-%: $(if $(DRY_RUN)$(MEASURE),$(DEPS),show-% build/deps.stamp)
-	@programs=$$(scripts/python -m experiments programs $*) && { [ -z "$$programs" ] || scripts/build $$programs; }
+$(REPRODUCE): reproduce-%: build/python
 	@scripts/python -m experiments reproduce $*
 
 # One measurement feeds both: what one has measured, the other only shows.
@@ -189,13 +180,13 @@ endif
 is-model: # before PyTorch is installed
 	@[ -z "$$MODEL" ] || [ -e "$$MODEL" ] || { echo "MODEL: there is no such folder" >&2; exit 2; }
 
-advise: deps ## What the drop-in library gains for a model of yours: make advise MODEL=folder [BATCH=2]
+advise: build/python ## What the drop-in library gains for a model of yours: make advise MODEL=folder [BATCH=2]
 	$(call needs_gpu,measure)
 	$(call needs,MODEL,which: make advise MODEL=folder of a 4-bit checkpoint)
 	@scripts/build verify
 	@$(run) $(TORCH) -m reprolab_nf4 advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
 
-tune: deps ## Measure which way of multiplying by 4-bit weights is the fastest here, for the drop-in: make tune [MODEL=folder]
+tune: build/python ## Measure which way of multiplying by 4-bit weights is the fastest here, for the drop-in: make tune [MODEL=folder]
 	$(call needs_gpu,measure)
 	@scripts/build verify
 	@$(run) $(TORCH) -m reprolab_nf4 tune $${MODEL:+--model="$$MODEL"} --output="$$RESULTS/products.json"
@@ -230,7 +221,7 @@ record: build/python ## Add your results to the recorded runs, to submit them: m
 	$(call needs,GPU,which: make record GPU=a100-sxm4-80gb [RESULTS=folder])
 	@scripts/python -m plots record "--results=$$RESULTS" "--gpu=$$GPU" $${OLDER:+--older}
 
-sass: deps ## Compile a kernel alone, without a GPU, and show its code; or of two, the difference: make sass KERNEL=name|A=name B=name ARCH=90
+sass: build/python ## Compile a kernel alone, without a GPU, and show its code; or of two, the difference: make sass KERNEL=name|A=name B=name ARCH=90
 	$(if $(KERNEL)$(A)$(B),$(call needs,ARCH,for which architecture: make sass KERNEL=name ARCH=90))
 	$(if $(A)$(B),@scripts/python -m sass diff "--a=$$A" "--b=$$B" "--arch=$$ARCH")
 	$(if $(KERNEL),@scripts/python -m sass show "--kernel=$$KERNEL" "--arch=$$ARCH" $${FUNCTION:+"--function=$$FUNCTION"})
@@ -246,10 +237,10 @@ mojo triton:
 	@scripts/pinned $@ compile/$@.txt build/languages/$@
 	@build/languages/$@/bin/python -m compile $@ "--arch=$$ARCH"
 
-dropin: build/deps.stamp ## Build our kernels as a library for bitsandbytes (docs/drop-in.md; needs no GPU)
+dropin: ## Build our kernels as a library for bitsandbytes (docs/drop-in.md; needs no GPU)
 	@scripts/dropin
 
-wheel: build/deps.stamp build/python ## Build the same as a package for pip, in dist/
+wheel: build/python ## Build the same as a package for pip, in dist/
 	@scripts/wheel
 
 lock: build/python ## Resolve the Python packages again, after a change to what is pinned (needs a network)

@@ -1,12 +1,12 @@
 """`python -m experiments reproduce NAME`: runs an experiment's checks and passes, then makes tables
-and figures. Where nothing can be measured, `show NAME` makes those of a recorded run, for which
-nothing has to be compiled, and `reproduce NAME` runs the checks alone. `run COMMAND` runs any
-command with the same locks, and the user's variables as its options.
+and figures. Where nothing can be measured, it makes those of a recorded run, before anything is
+compiled, and runs the checks alone. `run COMMAND` runs any command with the same locks, and the
+user's variables as its options.
 
-`make reproduce-NAME` builds what `programs NAME` prints and sets the environment: BIN, RESULTS and
-RECORDED say where things are; MEASURE is empty where nothing can be measured, and NO_GPU_WHY then
-says why; the rest is the user's. GPUS divides the passes among several GPUs (docs/many-gpus.md),
-and RESUME=1 leaves out those that the same command has measured already.
+`make reproduce-NAME` sets the environment: PRESET says what is built; BIN, RESULTS and RECORDED say
+where things are; MEASURE is empty where nothing can be measured, and NO_GPU_WHY then says why; the
+rest is the user's. GPUS divides the passes among several GPUs (docs/many-gpus.md), and RESUME=1
+leaves out those that the same command has measured already.
 
 Exit status: 0; 1 where an output is wrong, after all passes ran; 3 where something else was not
 measured; else that of the program that could not run.
@@ -45,10 +45,9 @@ FOR_MEASURING = (
 def parser() -> argparse.ArgumentParser:
     top = Parser(prog="python -m experiments", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
-    for function in (reproduce, programs, show):
-        p = commands.add_parser(function.__name__)
-        p.add_argument("name", help="the experiment")
-        p.set_defaults(run=function)
+    p = commands.add_parser("reproduce")
+    p.add_argument("name", help="the experiment")
+    p.set_defaults(run=reproduce)
     p = commands.add_parser("run")
     p.add_argument("--take", default="", help="variables that become options, before a '--'")
     p.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
@@ -78,18 +77,16 @@ def steps(experiment: Experiment) -> list[Step]:
     return [*experiment.checks, *(step for step in measured if not step.torch or TORCH.exists())]
 
 
-def programs(args: argparse.Namespace) -> int:
-    """Prints the programs that have to be built."""
-    found = steps(declared.experiment(args.name))
-    if not given("DRY_RUN"):
-        print(*sorted({step.program for step in found} - {""}))
-    return 0
+def build(experiment: Experiment) -> int:
+    """The programs of its steps."""
+    programs = sorted({step.program for step in steps(experiment)} - {""})
+    return subprocess.run(["scripts/build", *programs]).returncode if programs else 0
 
 
 def reproduce(args: argparse.Namespace) -> int:
     experiment = declared.experiment(args.name)
     if not given("MEASURE"):
-        return plan_recorded(experiment) if given("DRY_RUN") else check(experiment)
+        return plan_recorded(experiment) if given("DRY_RUN") else show_and_check(experiment)
     for name in (name for name, step in experiment.passes.items() if step not in steps(experiment)):
         needs = f"needs PyTorch and bitsandbytes (5 GB); make {TORCH} installs them"
         print(f"{name}: left out: {needs}", flush=True)
@@ -97,6 +94,8 @@ def reproduce(args: argparse.Namespace) -> int:
         print(unused, flush=True)
     if given("DRY_RUN"):
         return plan(experiment)
+    if status := build(experiment):
+        return status
     own = f"{given('RESULTS')}/{args.name}"
     worst = measure(experiment, own)
     return render(args.name, own, own) or worst
@@ -126,17 +125,20 @@ def plan_recorded(experiment: Experiment) -> int:
     return status
 
 
-def show(args: argparse.Namespace) -> int:
-    """The recorded run."""
-    name, why = args.name, given("NO_GPU_WHY")
-    experiment = declared.experiment(name)
+def show_and_check(experiment: Experiment) -> int:
+    """The recorded run, then the checks on the CPU."""
+    name, why = experiment.name, given("NO_GPU_WHY")
     recorded, shown = f"{given('RECORDED')}/{name}", f"{given('RESULTS')}/{name}-recorded"
     if not Path(recorded).exists():
         print(f"reproduce-{name}: {not_recorded()}", file=sys.stderr)
         return USAGE
     said = said_unused(f"Nothing is measured here: {why}.", experiment)
     print(f"{said} A recorded run:", flush=True)
-    return render(name, recorded, shown, "--recorded")
+    if status := render(name, recorded, shown, "--recorded") or build(experiment):
+        return status
+    if experiment.checks:
+        print("The check on the CPU:", flush=True)
+    return measure(experiment, shown)
 
 
 def said_unused(said: str, experiment: Experiment) -> str:
@@ -146,13 +148,6 @@ def said_unused(said: str, experiment: Experiment) -> str:
 def not_recorded() -> str:
     recorded = quoted(given("RECORDED"))
     return f"{given('NO_GPU_WHY')}, and there is no recorded run of it in {recorded} yet"
-
-
-def check(experiment: Experiment) -> int:
-    """On the CPU."""
-    if experiment.checks:
-        print("The check on the CPU:", flush=True)
-    return measure(experiment, f"{given('RESULTS')}/{experiment.name}-recorded")
 
 
 def measure(experiment: Experiment, own: str) -> int:

@@ -173,8 +173,8 @@ def test_a_pass_may_be_read_off_the_code_by_python(checkout):
     done = reproduce(checkout, CLOCKS="1410")
     output = "-m sass facts --output results/mine/facts.json --x --clocks".split()
     assert done.stdout.startswith(printed(output))
-    programs = ["scripts/python", "-m", "experiments", "programs", "mine"]
-    assert run(checkout, *programs, MEASURE="gpu").stdout == "bench\n"
+    program(checkout / "scripts/build", '#!/bin/sh\necho "build $*"\n')
+    assert reproduce(checkout).stdout.startswith("build bench\n")
     assert reproduce(checkout, DRY_RUN="1").stdout.startswith("facts: python -m sass facts\n")
 
 
@@ -207,11 +207,9 @@ def test_what_is_given_for_measuring_is_not_used_where_nothing_is(checkout):
 
 def test_a_recorded_run_is_shown_before_anything_is_compiled(checkout):
     program(checkout / "scripts/build", '#!/bin/sh\necho "build $*"\n')
-    program(checkout / "scripts/deps", '#!/bin/sh\necho "deps $*"\n')
-    (checkout / "build/deps.stamp").unlink()
     (checkout / "recorded/mine").mkdir(parents=True)
     lines = make(checkout, "reproduce-mine", "RECORDED=recorded").stdout.splitlines()
-    places = [lines.index(line) for line in ("<render>", "deps build", "build verify", "<--brief>")]
+    places = [lines.index(line) for line in ("<render>", "build verify", "<--brief>")]
     assert places == sorted(places)
 
 
@@ -369,7 +367,7 @@ def test_nothing_of_the_users_shell_leads_elsewhere(checkout, real, tmp_path):
     [
         (["scripts/python", "-m", "experiments", "reproduce", "a\x1b[31mb"], {}),
         (
-            ["scripts/python", "-m", "experiments", "show", "mine"],
+            ["scripts/python", "-m", "experiments", "reproduce", "mine"],
             {"RECORDED": "a\x1b[31mb", "RESULTS": "x", "MEASURE": ""},
         ),
     ],

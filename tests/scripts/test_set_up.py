@@ -187,6 +187,15 @@ def test_arch_and_a_new_kernel_change_what_is_configured(checkout, build):
     assert done.stderr == "PRESET=gpu: no GPU here; add ARCH=90, or another architecture\n"
 
 
+def test_what_a_build_needs_is_found_once(checkout, build):
+    program(checkout / "scripts/deps", "#!/bin/sh\necho found $1; touch build/deps.stamp\n")
+    later(checkout / "scripts/deps")
+    assert "found build\n" in build("true", "one").stdout
+    later(checkout / "build/deps.stamp")
+    os.utime(checkout / "scripts/deps", (1, 1))
+    assert build("true", "one").stdout == ""
+
+
 def test_what_runs_is_not_built_anew(checkout, build):
     """`make` beside one that measures: at once where nothing is to be built, else after it."""
     cmake, cpu = 'echo "$1" >>calls', {"PRESET": "cpu"}
