@@ -262,27 +262,18 @@ def test_where_nothing_is_recorded_nothing_is_shown(checkout):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[pass", "is not TOML: "),
-        ("", "the file lacks 'pass' (see data/experiment.schema.json)"),
-        ('[pass.one]\nprogram = "x"\ntake = []\n', "pass.one has 'take', which it must not have"),
-        (
-            '[pass.one]\nprogram = "x"\ntakes = ["HOME"]\n',
-            "pass.one.takes[0] must be one of PEER, ",
-        ),
-        ('[pass.one]\nprogram = "../x"\n', "pass.one.program must match pattern "),
-        (
-            '[pass.one]\nprogram = "x"\noptions.x = 1979-05-27\n',
-            "pass.one.options.x cannot be validated ",
-        ),
-        (f"x = {'[' * 5000}", "is not TOML: "),
-        (f"x = {'9' * 5000}", "is not TOML: "),
-        ('[pass.one]\nprogram = "x"\nmodule = "y"\n', "pass.one: needs a program or a module, and"),
-        ('[pass.one]\nlike = "two"\n[pass.two]\nprogram = "x"\n', "pass.one: is like 'two', which"),
+        ("[pass", "is not TOML"),
+        ("", "lacks 'pass'"),
+        ('[pass.one]\nprogram = "x"\ntake = []\n', "pass.one has 'take'"),
+        ('[pass.one]\nprogram = "x"\ntakes = ["HOME"]\n', "pass.one.takes[0] "),
+        ('[pass.one]\nprogram = "../x"\n', "pass.one.program "),
+        ('[pass.one]\nprogram = "x"\noptions.x = 1979-05-27\n', "pass.one.options.x "),
+        (f"x = {'[' * 5000}", "is not TOML"),
+        (f"x = {'9' * 5000}", "is not TOML"),
+        ('[pass.one]\nprogram = "x"\nmodule = "y"\n', "pass.one: "),
+        ('[pass.one]\nlike = "two"\n[pass.two]\nprogram = "x"\n', "pass.one: is like 'two'"),
         ('[pass.one]\nprogram = "bnech"\n', "pass.one: there is no program 'bnech'"),
-        (
-            '[[check]]\nprogram = "x"\n[pass.one]\nprogram = "bench"\n',
-            "check[0]: there is no program 'x'",
-        ),
+        ('[[check]]\nprogram = "x"\n[pass.one]\nprogram = "bench"\n', "check[0]: "),
     ],
 )
 def test_an_experiment_that_is_none_is_one_line(tmp_path, monkeypatch, text, said, refused):
@@ -290,7 +281,8 @@ def test_an_experiment_that_is_none_is_one_line(tmp_path, monkeypatch, text, sai
     file = tmp_path / "mine/experiment.toml"
     file.parent.mkdir()
     file.write_text(text)
-    assert refused(declared.experiment, "mine").startswith(f"{file}: {said}")
+    message = refused(declared.experiment, "mine")
+    assert message.startswith(f"{file}: ") and said in message
     assert refused(declared.experiment, "yours") == "there is no experiment 'yours'; there are mine"
 
 
@@ -306,34 +298,38 @@ def test_a_pass_that_is_like_another_says_what_differs(checkout):
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("words", "noun"),
     [
-        (["verify"], "verify: say which: make verify FILE=model.safetensors, or its folder"),
-        (["test", "PRESET=cpu $(touch x)"], "PRESET: give one of cpu gpu all-archs asan.  Stop."),
-        (["clean", "DRY_RUN=1"], "DRY_RUN: only bench, profile, verify and reproduce"),
-        (["wheel", "DRY_RUN=1"], "DRY_RUN: only "),
-        (["claims", "DRY_RUN=1"], "DRY_RUN: only "),
-        (["test", "DRY_RUN=1"], "DRY_RUN: only "),
-        (["compare", "A=x"], "compare: say which: make compare A=results B=data/recorded/h200"),
-        (["record"], "record: say which: make record GPU=a100-sxm4-80gb [RESULTS=folder]"),
-        (["sass", "KERNEL=x"], "sass: say for which architecture: make sass KERNEL=name ARCH=90"),
-        (
-            ["profile", "PRESET=gpu", "KERNEL=x"],
-            "profile: say what: make profile EXPERIMENT=table2 KERNEL=shared_lut",
-        ),
-        (["profile-check"], "profile-check: nothing to profile: "),
-        (["bench"], "bench: nothing to measure: "),
-        (["advise", "MODEL=x"], "advise: nothing to measure: "),
-        (["tune"], "tune: nothing to measure: "),
-        (["clean", "DRYRUN=1"], "DRYRUN: no such variable; did you mean DRY_RUN? (make help lists"),
-        (["clean", "resluts=x"], "resluts: no such variable; did you mean RESULTS? (make help l"),
-        (["clean", "x'y=1"], "xy: no such variable (make help lists them)"),
+        ("verify", "FILE=model.safetensors"),
+        ("test PRESET=none", "PRESET: give one of cpu gpu all-archs asan."),
+        ("clean DRY_RUN=1", "DRY_RUN: "),
+        ("wheel DRY_RUN=1", "DRY_RUN: "),
+        ("claims DRY_RUN=1", "DRY_RUN: "),
+        ("test DRY_RUN=1", "DRY_RUN: "),
+        ("compare A=x", "A=results B=data/recorded/h200"),
+        ("record", "GPU=a100-sxm4-80gb"),
+        ("sass KERNEL=x", "KERNEL=name ARCH=90"),
+        ("sass A=x B=y", "ARCH=90"),
+        ("profile PRESET=gpu KERNEL=x", "EXPERIMENT=table2"),
+        ("profile-check", "nothing to profile: "),
+        ("bench", "nothing to measure: "),
+        ("advise MODEL=x", "nothing to measure: "),
+        ("tune", "nothing to measure: "),
+        ("clean DRYRUN=1", "DRYRUN: no such variable; did you mean DRY_RUN?"),
+        ("clean resluts=x", "did you mean RESULTS?"),
+        ("clean x'y=1", "xy: no such variable ("),
     ],
 )
-def test_wrong_usage_is_one_line(checkout, words, line):
-    done = make(checkout, *words)
+def test_wrong_usage_is_one_line(checkout, words, noun):
+    done = make(checkout, *words.split())
     assert (done.returncode, done.stdout) == (2, "")
-    assert line in done.stderr.splitlines()[0]
+    assert noun in done.stderr.splitlines()[0]
+
+
+def test_a_preset_is_no_command(checkout):
+    done = make(checkout, "test", "PRESET=cpu $(touch injected)")
+    assert done.returncode == 2 and "PRESET: " in done.stderr
+    assert not list(checkout.rglob("injected"))
 
 
 @pytest.mark.parametrize("target", ["render", "claims", "compare", "reproduce-table2"])
