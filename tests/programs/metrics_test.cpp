@@ -52,9 +52,10 @@ TEST_F(MetricsProgram, RefusesInOneLineThatSaysWhatItKnows) {
   expect_refusal_like(METRICS, "",
                       "metrics: there is no GPU here; name a chip with --chip \\(make: CHIP\\): "
                       "AD102, [^\n]*");
-  expect_refusal_like(METRICS, "--chip GA10O",
-                      "metrics: --chip: CUPTI does not know 'GA10O' \\(did you mean GA100\\?\\); it "
-                      "knows: AD102, [^\n]*");
+  expect_refusal_like(
+      METRICS, "--chip GA10O",
+      "metrics: --chip: CUPTI does not know 'GA10O' \\(did you mean GA100\\?\\); it "
+      "knows: AD102, [^\n]*");
   expect_refusal_like(METRICS, "--nosuch", "metrics: [^\n]*; see metrics --help");
   expect_refusal(METRICS, "--chip GA100 --metrics nosuch",
                  "metrics: --metrics 'nosuch' selects none of GA100's metrics");
