@@ -171,6 +171,7 @@ def later(file):
 
 
 def test_arch_and_a_new_kernel_change_what_is_configured(checkout, build):
+    (checkout / "build/gpu/CMakeCache.txt").write_text("CMAKE_CUDA_ARCHITECTURES:STRING=90\n")
     said = """echo "$*" | sed 's/ -DCMAKE_C[A-Z]*_COMPILER_LAUNCHER=[^ ]*//g'"""  # of ccache
     cmake = f'case "$1" in --preset) mkdir -p build/gpu; {said} >>configured;; esac'
     for arch in ("90", "sm_90", "80;90", ""):
@@ -178,7 +179,6 @@ def test_arch_and_a_new_kernel_change_what_is_configured(checkout, build):
     later(checkout / "kernels")
     assert build(cmake).returncode == 0
     assert (checkout / "configured").read_text().splitlines() == [
-        "--preset gpu -DCMAKE_CUDA_ARCHITECTURES=90",
         "--preset gpu -DCMAKE_CUDA_ARCHITECTURES=90",
         "--preset gpu -DCMAKE_CUDA_ARCHITECTURES=80;90",
         "--preset gpu",
@@ -206,6 +206,10 @@ def test_what_runs_is_not_built_anew(checkout, build):
         (checkout / "build/cpu/Makefile").write_text(f"one:\n\tfalse {plan}\n" * bool(plan))
         done = build(cmake, "one", before=["timeout", "2", *measuring], **cpu)
         assert (done.returncode, "waiting" in done.stderr) == (status, bool(status))
+    (checkout / "build/cpu/Makefile").write_text("one:\n")
+    for arch, status in (("", 0), ("90", 124)):
+        done = build(cmake, "one", before=["timeout", "2", *measuring], **cpu, ARCH=arch)
+        assert done.returncode == status
     assert len((checkout / "calls").read_text().split()) == 2
     # A pass that reads code off the compiler builds what it needs.
     done = build(cmake, "one", before=["timeout", "60", *measuring], PRESET="sass")
