@@ -3,6 +3,7 @@ those that other languages' compilers have made, by their manifests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 
 from compile.compiled import fingerprints
@@ -75,5 +76,7 @@ def named(name: str) -> Kernel:
         if name not in kernels and (ROOT / source).is_file():
             return Kernel(name=name, family=family, source_file=source)
     if name not in kernels:
-        raise InputError(f"KERNEL: there is no kernel '{name}'; there are {', '.join(kernels)}")
+        near = "".join(f" (did you mean {one}?)" for one in get_close_matches(name, kernels, 1))
+        there = ", ".join(kernels)
+        raise InputError(f"KERNEL: there is no kernel '{name}'{near}; there are {there}")
     return kernels[name]

@@ -28,6 +28,26 @@ def test_a_kernel_that_is_not_described_yet_is_shown_by_its_file(monkeypatch):
     assert (tiled.source_file, tiled.family.name) == ("kernels/transpose/tiled.cu", "transpose")
 
 
+def test_a_misspelt_kernel_is_answered_with_the_nearest(refused):
+    assert "did you mean shared_lut?" in refused(kernels.named, "shard_lut")
+    assert "did you mean" not in refused(kernels.named, "x")
+
+
+def test_two_kernels_are_compared_by_facts_and_instructions():
+    text = "MOV R2, {}\ntop: LDS R3, [R2]\n{}STG.E [R{}], R3\n@P0 BRA top\nEXIT"
+    one, two = (
+        written.facts(text.format("R1", more, number), name=name)
+        for name, more, number in (("one", "", 4), ("two", "FMUL R3, R3, R5\n", 8))
+    )
+    table = view.differing_facts(one, two)
+    assert {(row["fact"], row["a"], row["b"]) for row in table.rows} >= {
+        ("trip instructions", "3", "4")
+    }
+    changed = [line for line in view.difference(one, two) if line[:1] in "+-"]
+    assert changed == ["--- one", "+++ two", "+FMUL R, R, R"]
+    assert not list(view.difference(one, one))
+
+
 def test_names_are_shown_without_namespaces_and_parameters():
     long = "void reprolab::a::(anonymous namespace)::f<reprolab::a::T<1u>, (E)2>(reprolab::a::P)"
     assert plain(long) == "f<T<1u>, (E)2>"
