@@ -153,7 +153,7 @@ def test_three_percent_over_19_problems_are_found_alone(write, factor):
     pool = of_kernel(found, "streaming")
     assert (pool.verdict, len(pool.pairs)) == (SLOWER if factor > 1 else FASTER, 19)
     assert pool.mean.ratio.value == pytest.approx(factor)
-    assert 0 < pool.mean.ratio.high - pool.mean.ratio.low < 0.012
+    assert 0 < pool.mean.ratio.high - pool.mean.ratio.low < 0.014
     assert {p.kernel[3] for p in found if p.verdict in (SLOWER, FASTER)} == {"streaming"}
 
 
