@@ -42,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     p.set_defaults(run=diff)
 
     p = commands.add_parser("facts", help="all kernels' facts, as a result file")
+    p.add_argument("--family", action="append", default=[], help="kernels of this one alone")
     p.add_argument("--arch", default="", help="this one alone")
     p.add_argument("--output", type=Path, required=True, metavar="FILE")
     p.set_defaults(run=facts)
@@ -85,7 +86,7 @@ def facts(args: argparse.Namespace) -> int:
     tools.require_all()
     started = time.time()
     archs = [cubin.architecture(args.arch)] if args.arch else cubin.architectures()
-    codes = measured_codes(list(kernels.known().values()), archs)
+    codes = measured_codes(kernels.of_families(args.family), archs)
     found = [Facts(code) for code in codes]
     write(args.output, found, ["sass", *sys.argv[1:]], started)
     print(f"All facts of each: {printable(str(args.output))}")

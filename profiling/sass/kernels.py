@@ -1,7 +1,7 @@
 """The kernels: those in CUDA, as data/families.json describes them, or by a file of that name; and
 those that other languages' compilers have made, by their manifests."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -66,6 +66,14 @@ AGAIN = "make mojo or make triton writes it anew"
 
 def known() -> dict[str, Kernel]:
     return registered() | in_other_languages()
+
+
+def of_families(names: Collection[str]) -> list[Kernel]:
+    """All kernels where no family is named."""
+    every = list(known().values())
+    if missing := set(names) - {kernel.family.name for kernel in every}:
+        raise InputError(f"--family: there are no compiled kernels of '{min(missing)}'")
+    return [kernel for kernel in every if not names or kernel.family.name in names]
 
 
 def named(name: str) -> Kernel:

@@ -3,8 +3,10 @@
 import pytest
 import written
 from sass import kernels, tools, view
+from sass.__main__ import parser
 from sass.code import choose, plain, resources_of
 
+from records import declared
 from records.errors import InputError
 from records.json_files import ROOT
 
@@ -137,3 +139,19 @@ def test_the_listing_has_lines_marks_and_addresses():
     assert lines[-1].endswith("@!P0 BRA 0000")
     (by_line,) = view.tables(facts)[1].rows
     assert list(by_line.values()) == ["walk.cuh:9", 10, 2, 2, ""]
+
+
+def test_a_pass_of_compiled_code_asks_for_the_families_that_it_may_have():
+    steps = [s for name in declared.names() for s in declared.experiment(name).passes.values()]
+    compiled = [step for step in steps if step.compiled]
+    assert compiled
+    for step in compiled:
+        args = parser().parse_args([*step.arguments, "--output", "x"])
+        found = kernels.of_families(args.family)
+        assert {kernel.family.name for kernel in found} == set(step.families)
+
+
+def test_a_family_without_compiled_kernels_is_one_line():
+    assert len(kernels.of_families([])) == len(kernels.known())
+    with pytest.raises(InputError, match=r"--family: .* of 'nf5'"):
+        kernels.of_families(["nf4", "nf5"])
