@@ -29,7 +29,7 @@ nlohmann::json find_sources(const std::filesystem::path& root, const std::string
   const auto program = root / "records/sources.py";
   setenv("REPROLAB_SOURCES", program.c_str(), 1);  // no part of the shell's text
   setenv("REPROLAB_COMPILED", compiled.c_str(), 1);
-  const auto found = nlohmann::json::parse(
+  auto found = nlohmann::json::parse(
       output_of("python3 -I \"$REPROLAB_SOURCES\" found \"$REPROLAB_COMPILED\""), nullptr,
       /*allow_exceptions=*/false);
   if (!found.is_object()) {

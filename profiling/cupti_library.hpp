@@ -57,7 +57,7 @@ class CuptiProfiling : public CuptiCalls {
     CUptiResult (*function)(Params*) = nullptr;
     bind(library_, first_version, {{function, name}});
     params.structSize = size;
-    return function(&params);
+    return function(&params);  // NOLINT(clang-analyzer-core.CallAndMessage): bind() has set it
   }
   /// Throws CuptiError if CUPTI refuses.
   template <class Params>

@@ -28,7 +28,7 @@ std::string distance(WeightType type, std::uint16_t expected, std::uint16_t actu
 
 std::string describe_extent(const Comparison& found, std::int64_t n, WeightType type) {
   const std::uint32_t factor_of_two = type == WeightType::fp16 ? 1u << 10 : 1u << 7;
-  const std::string differ = fmt::format("{} of {} weights differ", found.mismatches, n);
+  std::string differ = fmt::format("{} of {} weights differ", found.mismatches, n);
   if (found.equal() || found.max_ulps >= factor_of_two) return differ;
   if (found.max_ulps == 0) return differ + ", in the sign of zeros alone";
   return fmt::format("{}, by at most {}", differ, ulps(found.max_ulps));
