@@ -14,7 +14,6 @@ Exit status: 0; 1 where tokens or outputs of the two differ; 2 for wrong usage.
 import argparse
 import datetime
 import json
-import random
 import statistics
 import sys
 import tempfile
@@ -120,6 +119,8 @@ def quantized(linear):
 def host_times(batches: Sequence[int]) -> list[dict[str, Any]]:
     import torch
 
+    from reprolab_nf4.measuring import shuffled
+
     def linear():
         return torch.nn.Linear(SIZE, SIZE, bias=False, device="cuda", dtype=torch.bfloat16).eval()
 
@@ -130,14 +131,12 @@ def host_times(batches: Sequence[int]) -> list[dict[str, Any]]:
         x = torch.randn(batch, 1, SIZE, device="cuda", dtype=torch.bfloat16)
         samples: dict[str, list[float]] = {name: [] for name in NAMES}
         outputs = {}
-        order = random.Random(SEED)
-        for _ in range(ROUNDS):
-            for name in order.sample(NAMES, len(NAMES)):
-                layers = dense if name == "nn.Linear" else packed
-                with installed(name):
-                    for _ in range(4):  # after which calls are planned
-                        outputs[name] = [layer(x) for layer in layers]
-                    samples[name].append(host_us(layers, x))
+        for name in shuffled(NAMES, ROUNDS):
+            layers = dense if name == "nn.Linear" else packed
+            with installed(name):
+                for _ in range(4):  # after which calls are planned
+                    outputs[name] = [layer(x) for layer in layers]
+                samples[name].append(host_us(layers, x))
         pairs = zip(outputs["python"], outputs["planned"], strict=True)
         same = all(torch.equal(a, b) for a, b in pairs)
         cells.append({"rows": batch, "host_us": samples, "same": same})
@@ -149,6 +148,7 @@ def cpu_times() -> list[dict[str, Any]]:
     """Around products that do nothing, in the library of the tests; nn.Linear's is of 8 x 8."""
     import torch
 
+    from reprolab_nf4.measuring import shuffled
     from reprolab_nf4.tests import cpu_as_gpu
 
     cells = []
@@ -163,12 +163,10 @@ def cpu_times() -> list[dict[str, Any]]:
         for nested in (False, True):
             packed = [cpu_as_gpu.layer(nested) for _ in range(LAYERS)]
             samples: dict[str, list[float]] = {name: [] for name in NAMES}
-            order = random.Random(SEED)
-            for _ in range(ROUNDS):
-                for name in order.sample(NAMES, len(NAMES)):
-                    given = (dense, x[..., :8].float()) if name == "nn.Linear" else (packed, x)
-                    with without_product(name), installed(name, library, table):
-                        samples[name].append(cpu_us(*given, counts.library.do_nothing))
+            for name in shuffled(NAMES, ROUNDS):
+                given = (dense, x[..., :8].float()) if name == "nn.Linear" else (packed, x)
+                with without_product(name), installed(name, library, table):
+                    samples[name].append(cpu_us(*given, counts.library.do_nothing))
             cells.append({"nested": nested, "cpu_us": samples})
             scales = "nested" if nested else "plain"
             print(shown(f"{scales} scales, CPU us per layer", samples), flush=True)
@@ -219,6 +217,8 @@ def speeds(batches: Sequence[int], count: int) -> list[dict[str, Any]]:
     import torch
     from transformers import AutoModelForCausalLM, LlamaConfig
 
+    from reprolab_nf4.measuring import shuffled
+
     torch.manual_seed(SEED)
     config = LlamaConfig(**LLAMA_8B | {"num_hidden_layers": count})
     with torch.device("cuda"):
@@ -234,13 +234,11 @@ def speeds(batches: Sequence[int], count: int) -> list[dict[str, Any]]:
         prompt = torch.randint(0, 128000, (batch, PROMPT), device="cuda")
         samples: dict[str, list[float]] = {name: [] for name in names}
         tokens = {}
-        order = random.Random(SEED)
-        for _ in range(3):
-            for name in order.sample(names, len(names)):
-                with installed(name):
-                    generate(model, prompt)
-                    took, tokens[name] = generate(model, prompt)
-                samples[name].append(batch * NEW_TOKENS / took)
+        for name in shuffled(names, 3):
+            with installed(name):
+                generate(model, prompt)
+                took, tokens[name] = generate(model, prompt)
+            samples[name].append(batch * NEW_TOKENS / took)
         same = torch.equal(tokens["python"], tokens["planned"])
         cells.append({"sequences": batch, "tokens_per_s": samples, "same": same})
         print(shown(f"{batch} sequences, tokens/s", samples), "same tokens:", same, flush=True)
