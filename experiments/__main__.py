@@ -19,7 +19,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -143,8 +142,8 @@ def measure(experiment: Experiment, own: str, peers: Sequence[str]) -> int:
     todo, found = steps(experiment), []
     gpus_given = gpus_for(todo)
 
-    def work(waiting: Iterator[Step], gpu: str) -> None:
-        for step in waiting:  # of a list, from which every GPU takes the next
+    def work(gpu: str, waiting: Iterator[Step]) -> None:
+        for step in waiting:
             said = f"{step.name} on GPU {gpu}: " if len(gpus_given) > 1 and gpu else ""
             try:
                 found.append(measure_step(experiment, step, own, peers, gpu, said))
@@ -153,8 +152,7 @@ def measure(experiment: Experiment, own: str, peers: Sequence[str]) -> int:
                 raise
 
     for beside, group in groupby(todo, lambda step: bool(gpus_given) and is_of_one_gpu(step)):
-        share = partial(work, iter(list(group)))
-        gpus.on_each(gpus_given, share) if beside else share("")
+        gpus.share(gpus_given, list(group), work) if beside else work("", group)
     return max(found, key=(0, NOT_MEASURED, WRONG_OUTPUT).index, default=0)
 
 

@@ -9,10 +9,12 @@ import contextlib
 import os
 import re
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
 from pathlib import Path
+from typing import TypeVar
 
 from records.command_line import Parser, numbers, run
 from records.errors import InputError
@@ -22,6 +24,8 @@ SYSTEM, DEVICES = Path("/sys"), Path("/dev")
 DRIVER = Path("/proc/driver/nvidia/gpus")  # a folder for each GPU, by its PCI bus
 # As CUDA reads CUDA_VISIBLE_DEVICES: what follows the first other word is ignored.
 VISIBLE = re.compile(r"[0-9]+|(GPU|MIG)-[0-9A-Za-z/-]+")
+
+Item = TypeVar("Item")  # of work
 
 
 def chosen(given: str) -> list[str]:
@@ -85,18 +89,34 @@ def minor_number(bus: str) -> str:
     return found[1] if found else ""
 
 
-def on_each(gpus: Sequence[str], work: Callable[[str], None]) -> None:
-    """Calls work(gpu) in a thread for each, until all have ended."""
-    cpus = own_cpus()
+def share(
+    gpus: Sequence[str],
+    todo: Sequence[Item],
+    work: Callable[[str, Iterator[Item]], None],
+    choose: Callable[[str, Sequence[Item]], Item] = lambda gpu, left: left[0],
+) -> list[Item]:
+    """Calls work(gpu, items) in a thread for each GPU, until all have ended, and returns what is
+    left. `items`: what `choose` takes for this GPU from what is left, whenever it is asked for one.
+    """
+    cpus, left, lock = own_cpus(), list(todo), threading.Lock()
+
+    def items(gpu: str) -> Iterator[Item]:
+        while True:
+            with lock:
+                if not left:
+                    return
+                left.remove(item := choose(gpu, left))
+            yield item
 
     def pinned(gpu: str) -> None:
         with contextlib.suppress(OSError):  # the system may have taken one away since
             # CPUs of this thread, and of the processes that it starts.
             os.sched_setaffinity(0, cpus.get(gpu) or os.sched_getaffinity(0))
-        work(gpu)
+        work(gpu, items(gpu))
 
     with ThreadPoolExecutor(len(gpus)) as threads:
         list(threads.map(pinned, gpus))
+    return left
 
 
 def environment(gpu: str) -> dict[str, str]:
