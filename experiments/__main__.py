@@ -152,7 +152,8 @@ def measure(experiment: Experiment, own: str, peers: Sequence[str]) -> int:
                 raise
 
     for beside, group in groupby(todo, lambda step: bool(gpus_given) and is_of_one_gpu(step)):
-        gpus.share(gpus_given, list(group), work) if beside else work("", group)
+        these = list(group)
+        gpus.share(gpus_given, these, work) if beside else work("", iter(these))
     return max(found, key=(0, NOT_MEASURED, WRONG_OUTPUT).index, default=0)
 
 

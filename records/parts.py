@@ -12,6 +12,11 @@ from records.sources import Sources
 RETRIED = "out of memory"  # the next time there may be room
 
 
+def folder_of(output: Path) -> Path:
+    """Of the parts of a pass's file, beside it; records/folders.py leaves it out."""
+    return output.parent / "parts"
+
+
 def read(file: Path) -> Content | None:
     """None where there is none, or one that cannot be used: it is measured again."""
     try:
@@ -20,8 +25,9 @@ def read(file: Path) -> Content | None:
         return None
 
 
-def is_done(partial: Content | None, now: Sources, gpu: str) -> bool:
-    """Whether this need not be measured: it was, from these sources, on the same GPU model.
+def is_done(partial: Content | None, now: Sources, gpu: str, build: Content | None = None) -> bool:
+    """Whether this need not be measured: it was, from these sources, on the same GPU model, and as
+    `build` says, where that is given.
 
     `gpu` is empty where that is not known.
     """
@@ -29,6 +35,8 @@ def is_done(partial: Content | None, now: Sources, gpu: str) -> bool:
         return False
     origin = partial["provenance"]
     if not Sources.of(origin).is_same(now) or (gpu and (origin["gpu"] or {}).get("name") != gpu):
+        return False
+    if build is not None and origin["build"] != build:
         return False
     records = partial["records"]
     return not any(
