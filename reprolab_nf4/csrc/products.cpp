@@ -58,9 +58,15 @@ Problem problem_of(nf4::OutputType type, const void* input, const std::uint8_t* 
   return problem;
 }
 
-std::string names(const char* separator) {
+bool is_exact(const char* name) {
+  return promise_of(kernel_named<Problem>(name).contract).reading == dequantized_weights;
+}
+
+std::string names(const char* separator, bool exact_alone = false) {
   std::string all;
-  for (const char* name : kernel_names) all += (all.empty() ? "" : separator) + std::string(name);
+  for (const char* name : kernel_names) {
+    if (!exact_alone || is_exact(name)) all += (all.empty() ? "" : separator) + std::string(name);
+  }
   return all;
 }
 
@@ -360,5 +366,10 @@ int cgemm_4bit_bf16(const void* A, const unsigned char* B, const float* absmax,
 
 const char* reprolab_nf4_products() {
   static const std::string listed = names("\n");
+  return listed.c_str();
+}
+
+const char* reprolab_nf4_exact_products() {
+  static const std::string listed = names("\n", true);
   return listed.c_str();
 }
