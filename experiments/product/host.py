@@ -20,10 +20,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from experiments.end_to_end.sizes import known
 from records.command_line import Parser, numbers, run
 from records.errors import InputError
 from records.output import write_files
@@ -33,11 +35,6 @@ SEED, ROUNDS = 1, 15
 LAYERS, SIZE = 64, 1024  # launches that a stream takes without waiting; inputs and outputs of each
 NEW_TOKENS, PROMPT = 64, 32
 NAMES = ("nn.Linear", "bitsandbytes", "python", "planned")
-LLAMA_8B = {
-    **{"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32},
-    **{"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256},
-    **{"max_position_embeddings": 8192},
-}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--rows", help="of activations: 1,4,16; host time per layer")
     p.add_argument("--sequences", help="1,4,16; tokens per second of a Llama of 8B shapes")
     p.add_argument("--cpu", action="store_true", help="host time around products that do nothing")
-    p.add_argument("--layers", type=int, default=LLAMA_8B["num_hidden_layers"], help="of the model")
+    p.add_argument("--layers", type=int, default=32, help="of the model")
     p.add_argument("--output", type=Path, required=True, help="a JSON file")
     p.set_defaults(run=reproduce)
     return p
@@ -101,31 +98,15 @@ def installed(name: str, library: Path | None = None, table: Path | None = None)
             yield
 
 
-def quantized(linear):
-    """bitsandbytes' layer with the weights of one of PyTorch's, in NF4 with plain scales."""
-    import bitsandbytes as bnb
-    import torch
-
-    sizes = (linear.in_features, linear.out_features)
-    kind = {"quant_type": "nf4", "compress_statistics": False}
-    made = bnb.nn.Linear4bit(
-        *sizes, bias=False, compute_dtype=torch.bfloat16, device="meta", **kind
-    )
-    weight = bnb.nn.Params4bit(linear.weight.data, requires_grad=False, module=made, **kind)
-    made.weight = weight.to("cuda")
-    return made.eval()
-
-
 def host_times(batches: Sequence[int]) -> list[dict[str, Any]]:
     import torch
 
+    from experiments.end_to_end import build
     from reprolab_nf4.measuring import shuffled
 
-    def linear():
-        return torch.nn.Linear(SIZE, SIZE, bias=False, device="cuda", dtype=torch.bfloat16).eval()
-
-    dense = [linear() for _ in range(LAYERS)]
-    packed = [quantized(linear()) for _ in range(LAYERS)]
+    made = {"bias": False, "device": "cuda", "dtype": torch.bfloat16}
+    dense = [torch.nn.Linear(SIZE, SIZE, **made).eval() for _ in range(LAYERS)]
+    packed = [build.quantized(layer, "cuda", torch.bfloat16).eval() for layer in dense]
     cells = []
     for batch in batches:
         x = torch.randn(batch, 1, SIZE, device="cuda", dtype=torch.bfloat16)
@@ -213,21 +194,14 @@ def host_us(layers, x) -> float:
 
 
 def speeds(batches: Sequence[int], count: int) -> list[dict[str, Any]]:
-    """Tokens per second of a Llama of 8B shapes with random weights."""
+    """Tokens per second of Llama-3.1-8B with random weights and so many layers."""
     import torch
-    from transformers import AutoModelForCausalLM, LlamaConfig
 
+    from experiments.end_to_end import build
     from reprolab_nf4.measuring import shuffled
 
-    torch.manual_seed(SEED)
-    config = LlamaConfig(**LLAMA_8B | {"num_hidden_layers": count})
-    with torch.device("cuda"):
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
-    for module in list(model.modules()):
-        for name, child in list(module.named_children()):
-            if isinstance(child, torch.nn.Linear) and name != "lm_head":
-                setattr(module, name, quantized(child))
-    torch.cuda.empty_cache()
+    llama = replace(known()["llama-3.1-8b"], layers=count)
+    model = build.from_sizes(llama, torch.device("cuda"), torch.bfloat16)
     names = [name for name in NAMES if name != "nn.Linear"]
     cells = []
     for batch in batches:
