@@ -25,9 +25,8 @@ def read(file: Path) -> Content | None:
         return None
 
 
-def is_done(partial: Content | None, now: Sources, gpu: str, build: Content | None = None) -> bool:
-    """Whether this need not be measured: it was, from these sources, on the same GPU model, and as
-    `build` says, where that is given.
+def is_done(partial: Content | None, now: Sources, gpu: str) -> bool:
+    """Whether this need not be measured: it was, from these sources, on the same GPU model.
 
     `gpu` is empty where that is not known.
     """
@@ -35,8 +34,6 @@ def is_done(partial: Content | None, now: Sources, gpu: str, build: Content | No
         return False
     origin = partial["provenance"]
     if not Sources.of(origin).is_same(now) or (gpu and (origin["gpu"] or {}).get("name") != gpu):
-        return False
-    if build is not None and origin["build"] != build:
         return False
     records = partial["records"]
     return not any(

@@ -198,36 +198,29 @@ def speeds(batches: Sequence[int], count: int) -> list[dict[str, Any]]:
     import torch
 
     from experiments.end_to_end import build
+    from experiments.end_to_end.generate import Eager, batch_of
+    from experiments.end_to_end.gpu import Gpu
     from reprolab_nf4.measuring import shuffled
 
-    llama = replace(known()["llama-3.1-8b"], layers=count)
-    model = build.from_sizes(llama, torch.device("cuda"), torch.bfloat16)
+    gpu, llama = Gpu(), replace(known()["llama-3.1-8b"], layers=count)
+    model = build.from_sizes(llama, gpu.device, torch.bfloat16)
     names = [name for name in NAMES if name != "nn.Linear"]
     cells = []
     for batch in batches:
-        prompt = torch.randint(0, 128000, (batch, PROMPT), device="cuda")
+        prompts = torch.randint(0, 128000, (batch, PROMPT)).tolist()
+        mode = Eager(model, batch_of(prompts, NEW_TOKENS, gpu.device), gpu)
         samples: dict[str, list[float]] = {name: [] for name in names}
         tokens = {}
         for name in shuffled(names, 3):
             with installed(name):
-                generate(model, prompt)
-                took, tokens[name] = generate(model, prompt)
-            samples[name].append(batch * NEW_TOKENS / took)
-        same = torch.equal(tokens["python"], tokens["planned"])
+                mode.generate(NEW_TOKENS)
+                found = mode.generate(NEW_TOKENS)
+            tokens[name] = found.tokens
+            samples[name].append(1e6 * batch * NEW_TOKENS / found.wall_us)
+        same = tokens["python"] == tokens["planned"]
         cells.append({"sequences": batch, "tokens_per_s": samples, "same": same})
         print(shown(f"{batch} sequences, tokens/s", samples), "same tokens:", same, flush=True)
     return cells
-
-
-def generate(model, prompt) -> tuple[float, Any]:
-    import torch
-
-    often = {"min_new_tokens": NEW_TOKENS, "max_new_tokens": NEW_TOKENS, "do_sample": False}
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    found = model.generate(prompt, attention_mask=torch.ones_like(prompt), pad_token_id=0, **often)
-    torch.cuda.synchronize()
-    return time.perf_counter() - start, found
 
 
 def shown(what: str, samples: dict[str, list[float]]) -> str:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 from experiments.end_to_end import build, measure
+from experiments.end_to_end.partial_results import digest
 from experiments.end_to_end.rounds import Measured
 from experiments.product import layers, training
 from experiments.product.layers import Held, Layer, Way
@@ -79,13 +80,10 @@ def reproduce(args: argparse.Namespace) -> int:
     def origin(started: float) -> Content:
         return measure.origin(gpu, started, sys.orig_argv, "events", now, versions)
 
-    folder, installed = parts.folder_of(args.output), origin(started)["build"]
-    files = {product: folder / f"{pass_name}.{product.text}.json" for product in products}
-    todo = [
-        product
-        for product, file in files.items()
-        if not parts.is_done(parts.read(file), now, gpu.facts()["name"], installed)
-    ]
+    folder, libraries = parts.folder_of(args.output), digest(origin(started)["build"])
+    files = {p: folder / f"{pass_name}.{p.text}.{libraries}.json" for p in products}
+    done = {p for p in files if parts.is_done(parts.read(files[p]), now, gpu.facts()["name"])}
+    todo = [product for product in files if product not in done]
     try:
         with Line(EXPECTED_S * len(todo)) as line:
 
