@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from records.command_line import Parser, numbers, run
 from records.errors import InputError
@@ -24,8 +24,6 @@ SYSTEM, DEVICES = Path("/sys"), Path("/dev")
 DRIVER = Path("/proc/driver/nvidia/gpus")  # a folder for each GPU, by its PCI bus
 # As CUDA reads CUDA_VISIBLE_DEVICES: what follows the first other word is ignored.
 VISIBLE = re.compile(r"[0-9]+|(GPU|MIG)-[0-9A-Za-z/-]+")
-
-Item = TypeVar("Item")  # of work
 
 
 def chosen(given: str) -> list[str]:
@@ -91,16 +89,16 @@ def minor_number(bus: str) -> str:
 
 def share(
     gpus: Sequence[str],
-    todo: Sequence[Item],
-    work: Callable[[str, Iterator[Item]], None],
-    choose: Callable[[str, Sequence[Item]], Item] = lambda gpu, left: left[0],
-) -> list[Item]:
+    todo: Sequence[Any],
+    work: Callable[[str, Iterator[Any]], None],
+    choose: Callable[[str, Sequence[Any]], Any] = lambda gpu, left: left[0],
+) -> list[Any]:
     """Calls work(gpu, items) in a thread for each GPU, until all have ended, and returns what is
     left. `items`: what `choose` takes for this GPU from what is left, whenever it is asked for one.
     """
     cpus, left, lock = own_cpus(), list(todo), threading.Lock()
 
-    def items(gpu: str) -> Iterator[Item]:
+    def items(gpu: str) -> Iterator[Any]:
         while True:
             with lock:
                 if not left:

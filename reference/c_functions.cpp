@@ -20,6 +20,10 @@ struct Array {
   std::span<T> of() const {
     return {static_cast<T*>(values), static_cast<std::size_t>(count)};
   }
+  template <class T>
+  std::vector<T> vector() const {
+    return {of<T>().begin(), of<T>().end()};
+  }
   template <class Map>
   Map map() const {
     Map found{};
@@ -39,15 +43,10 @@ extern "C" const char* reprolab_reference_weights(Array codes, Array absmax, Arr
                                                   Array weights) try {
   std::vector<float> scales(static_cast<std::size_t>(absmax.count));
   if (absmax2.count == 0) {
-    std::ranges::copy(absmax.of<float>(), scales.begin());
+    scales = absmax.vector<float>();
   } else {
-    const auto bytes = absmax.of<std::uint8_t>();
-    const auto seconds = absmax2.of<float>();
-    dequantize_scales({{bytes.begin(), bytes.end()},
-                       map.map<ScaleMap>(),
-                       {seconds.begin(), seconds.end()},
-                       offset,
-                       block_size2},
+    dequantize_scales({absmax.vector<std::uint8_t>(), map.map<ScaleMap>(), absmax2.vector<float>(),
+                       offset, block_size2},
                       scales);
   }
   const auto values = table.map<Nf4Table>();
@@ -56,15 +55,13 @@ extern "C" const char* reprolab_reference_weights(Array codes, Array absmax, Arr
                weights.of<std::uint16_t>());
     return nullptr;
   }
-  const auto found = weights.of<float>();
-  require_nf4_sizes(found.size(), block_size, codes.of<std::uint8_t>().size(), scales.size());
-  std::vector<double> exact(found.size());
-  make_weights({.codes = codes.of<std::uint8_t>(),
-                .absmax = scales,
-                .table = values,
-                .block_size = block_size},
-               Weights::exact, 0, exact);
-  std::ranges::transform(exact, found.begin(), [](double x) { return static_cast<float>(x); });
+  Nf4Product matrix{.codes = codes.of<std::uint8_t>(), .absmax = scales, .table = values};
+  matrix.block_size = block_size;
+  std::vector<double> exact(weights.of<float>().size());
+  require_nf4_sizes(exact.size(), block_size, matrix.codes.size(), scales.size());
+  make_weights(matrix, Weights::exact, 0, exact);
+  std::ranges::transform(exact, weights.of<float>().begin(),
+                         [](double value) { return static_cast<float>(value); });
   return nullptr;
 } catch (const std::exception& error) {
   static thread_local std::string why;

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import cycle, islice
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
 import bitsandbytes
 import torch
@@ -50,7 +50,6 @@ VERIFIED_ROWS = 8  # fewer take no other code
 SCALE = 0.02  # of random weights, as transformers initializes them
 
 Weights = Sequence[tuple[torch.Tensor, Any]]  # codes and bitsandbytes' quantization state
-Name = TypeVar("Name")  # of what is measured
 
 
 class Gpu:
@@ -290,10 +289,8 @@ def in_turn(
     return found
 
 
-def shuffled(names: Iterable[Name], rounds: int, seed: Any = SEED) -> Iterator[Name]:
-    """All names in each round, in an order of its own from the seed: so that what changes slowly
-    while samples are taken, such as clocks, changes all alike.
-    """
+def shuffled(names: Iterable[Any], rounds: int, seed: Any = SEED) -> Iterator[Any]:
+    """All names in each round, in an order of its own: what drifts, drifts for all alike."""
     order, every = random.Random(seed), list(names)
     for _ in range(rounds):
         yield from order.sample(every, len(every))

@@ -31,7 +31,7 @@ from records.errors import InputError
 from records.output import write_files
 from records.sources import git
 
-SEED, ROUNDS = 1, 15
+ROUNDS = 15
 LAYERS, SIZE = 64, 1024  # launches that a stream takes without waiting; inputs and outputs of each
 NEW_TOKENS, PROMPT = 64, 32
 NAMES = ("nn.Linear", "bitsandbytes", "python", "planned")
@@ -117,7 +117,9 @@ def host_times(batches: Sequence[int]) -> list[dict[str, Any]]:
             with installed(name):
                 for _ in range(4):  # after which calls are planned
                     outputs[name] = [layer(x) for layer in layers]
-                samples[name].append(host_us(layers, x))
+                torch.cuda.synchronize()  # so that no launch waits
+                samples[name].append(us_per_layer(layers, x, time.perf_counter))
+                torch.cuda.synchronize()
         pairs = zip(outputs["python"], outputs["planned"], strict=True)
         same = all(torch.equal(a, b) for a, b in pairs)
         cells.append({"rows": batch, "host_us": samples, "same": same})
@@ -147,7 +149,10 @@ def cpu_times() -> list[dict[str, Any]]:
             for name in shuffled(NAMES, ROUNDS):
                 given = (dense, x[..., :8].float()) if name == "nn.Linear" else (packed, x)
                 with without_product(name), installed(name, library, table):
-                    samples[name].append(cpu_us(*given, counts.library.do_nothing))
+                    us_per_layer(*given, time.thread_time, 4)  # after which calls are planned
+                    counts.library.do_nothing(1)
+                    samples[name].append(us_per_layer(*given, time.thread_time, 4))
+                    counts.library.do_nothing(0)
             cells.append({"nested": nested, "cpu_us": samples})
             scales = "nested" if nested else "plain"
             print(shown(f"{scales} scales, CPU us per layer", samples), flush=True)
@@ -165,32 +170,12 @@ def without_product(name: str):
     return mock.patch.object(bitsandbytes, "matmul_4bit", empty) if is_own else nullcontext()
 
 
-def cpu_us(layers, x, do_nothing: Callable[[int], None]) -> float:
-    """CPU time per layer, of this thread alone."""
-    for _ in range(4):  # after which calls are planned
+def us_per_layer(layers, x, clock: Callable[[], float], times: int = 1) -> float:
+    started = clock()
+    for _ in range(times):
         for layer in layers:
             layer(x)
-    do_nothing(1)
-    start = time.thread_time()
-    for _ in range(4):
-        for layer in layers:
-            layer(x)
-    taken = time.thread_time() - start
-    do_nothing(0)
-    return taken / (4 * len(layers)) * 1e6
-
-
-def host_us(layers, x) -> float:
-    """Host time per layer. The GPU is idle before, so that no launch waits."""
-    import torch
-
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    for layer in layers:
-        layer(x)
-    taken = time.perf_counter() - start
-    torch.cuda.synchronize()
-    return taken / len(layers) * 1e6
+    return 1e6 * (clock() - started) / (times * len(layers))
 
 
 def speeds(batches: Sequence[int], count: int) -> list[dict[str, Any]]:
