@@ -100,11 +100,15 @@ def end_to_end(d: Decisions, _: Evidence) -> tuple[str, str, str]:
 
 
 def tables_place(d: Decisions, evidence: Evidence) -> tuple[str, str, str]:
-    v = only(measured(d["shared-memory-makes-it"]))
+    claim = d["shared-memory-makes-it"]
+    v = only(measured(claim))
+    said = {
+        rules.NOT_REPRODUCED: "the place does not matter: with the table in global memory it is as "
+        "fast or faster",
+        rules.REPRODUCED: "from global memory the kernel is slower",
+    }
+    so = said[claim.verdict]  # undecided: no finding
     constant = times(evidence, "constant_lut", "shared_lut")
-    so = "the place does not matter: with the table in global memory it is as fast or faster"
-    if v.ours >= 1:
-        so = "from global memory the kernel is slower"
     number = f"{100 * (1 / v.ours - 1):+.1f} % (in constant memory {span(constant, 2)} x slower)"
     return "The gain comes from the table's place in shared memory", so, number
 

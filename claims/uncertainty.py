@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from records.comparison import SpreadClass, in_class, recorded_spread
+from records.comparison import Budgets, budget_for, in_class, recorded_budgets
 from records.json_files import ROOT, Schema
 from records.results import Record
 from records.stats import SPREAD_PERCENT, Estimate, LogMean, log_mean
@@ -21,21 +21,21 @@ EAGER = "eager"  # generations whose steps the host launches one by one
 
 
 @cache
-def spread() -> dict[str, list[SpreadClass]]:
-    return recorded_spread()
+def budgets() -> Budgets:
+    return recorded_budgets()
 
 
-def between_runs_percent(kind: str, us: float) -> float:
+def between_runs_percent(gpu: str, kind: str, us: float, kernel: str = "") -> float:
     """Standard deviation; of a kind of time that was not repeated, half of SPREAD_PERCENT."""
-    classes = spread().get(kind)
-    return in_class(classes, us).percent if classes else SPREAD_PERCENT / 2
+    budget = budget_for(budgets(), gpu, kind)
+    return in_class(budget.spread[kind], us).of(kernel) if budget else SPREAD_PERCENT / 2
 
 
 def log_time(row: Record, metric: str) -> LogMean:
     """The mean time of one row: its samples, and what runs of it differ by."""
     found = log_mean(row.metrics[metric].samples)
     kind = metric.partition(".")[0]
-    return found.with_part(between_runs_percent(kind, math.exp(found.value)))
+    return found.with_part(between_runs_percent(row.gpu, kind, math.exp(found.value), row.kernel))
 
 
 def ratio(over: Record, under: Record, metric: str) -> Estimate:

@@ -1,11 +1,12 @@
 """`python -m experiments reproduce NAME`: runs an experiment's checks and passes, then makes tables
-and figures. Where nothing can be measured, `show NAME` makes those of a recorded run, for which
-nothing has to be compiled, and `reproduce NAME` runs the checks alone.
+and figures. Where nothing can be measured, it makes those of a recorded run, before anything is
+compiled, and runs the checks alone. `run COMMAND` runs any command with the same locks, and the
+user's variables as its options.
 
-`make reproduce-NAME` builds what `programs NAME` prints and sets the environment: BIN, RESULTS and
-RECORDED say where things are; MEASURE is empty where nothing can be measured, and NO_GPU_WHY then
-says why; the rest is the user's. GPUS divides the passes among several GPUs (docs/many-gpus.md),
-and RESUME=1 leaves out those that the same command has measured already.
+`make reproduce-NAME` sets the environment: PRESET says what is built; BIN, RESULTS and RECORDED say
+where things are; MEASURE is empty where nothing can be measured, and NO_GPU_WHY then says why; the
+rest is the user's. GPUS divides the passes among several GPUs (docs/many-gpus.md), and RESUME=1
+leaves out those that the same command has measured already.
 
 Exit status: 0; 1 where an output is wrong, after all passes ran; 3 where something else was not
 measured; else that of the program that could not run.
@@ -17,14 +18,14 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 from experiments import gpus
 from records import declared
-from records.command_line import Parser, run
+from records.command_line import Parser, peers, run
 from records.declared import Experiment, Step
 from records.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT
 from records.printable import printable
@@ -32,6 +33,7 @@ from records.provenance import checkout
 
 TORCH = Path("build/end_to_end/python")  # names the Python that has PyTorch
 FLAGS = ("QUICK", "DRY_RUN")
+NOT_BUILT = "after make build it says how long it takes"
 LINES_OF_FAILURE = 20  # of a log
 interrupted: list[int] = []  # signals
 FOR_MEASURING = (
@@ -42,12 +44,26 @@ FOR_MEASURING = (
 def parser() -> argparse.ArgumentParser:
     top = Parser(prog="python -m experiments", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
-    for function in (reproduce, programs, show):
-        p = commands.add_parser(function.__name__)
-        p.add_argument("name", help="the experiment")
-        p.add_argument("peers", nargs=argparse.REMAINDER, help="--peer FILE each")
-        p.set_defaults(run=function)
+    p = commands.add_parser("reproduce")
+    p.add_argument("name", help="the experiment")
+    p.set_defaults(run=reproduce)
+    p = commands.add_parser("run")
+    p.add_argument("--take", default="", help="variables that become options, before a '--'")
+    p.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
+    p.set_defaults(run=run_command)
     return top
+
+
+def run_command(args: argparse.Namespace) -> int:
+    """Becomes the command."""
+    gpus.lock_alone()
+    place = args.words.index("--") if "--" in args.words else len(args.words)
+    args.words[place:place] = map("=".join, options(args.take.split()))
+    if given("DRY_RUN") and not Path(args.words[0]).exists():
+        print(printable(f"{shlex.join(args.words)} ({NOT_BUILT})"))
+        return 0
+    os.environ.pop("PYTHONPATH", None)  # of scripts/python
+    os.execvp(args.words[0], args.words)
 
 
 def given(name: str) -> str:
@@ -60,27 +76,27 @@ def steps(experiment: Experiment) -> list[Step]:
     return [*experiment.checks, *(step for step in measured if not step.torch or TORCH.exists())]
 
 
-def programs(args: argparse.Namespace) -> int:
-    """Prints the programs that have to be built."""
-    found = steps(declared.experiment(args.name))
-    if given("MEASURE") or not given("DRY_RUN"):
-        print(*sorted({step.program for step in found} - {""}))
-    return 0
+def build(experiment: Experiment) -> int:
+    """The programs of its steps."""
+    programs = sorted({step.program for step in steps(experiment)} - {""})
+    return subprocess.run(["scripts/build", *programs]).returncode if programs else 0
 
 
 def reproduce(args: argparse.Namespace) -> int:
     experiment = declared.experiment(args.name)
     if not given("MEASURE"):
-        return plan_recorded(experiment) if given("DRY_RUN") else check(experiment)
+        return plan_recorded(experiment) if given("DRY_RUN") else show_and_check(experiment)
     for name in (name for name, step in experiment.passes.items() if step not in steps(experiment)):
         needs = f"needs PyTorch and bitsandbytes (5 GB); make {TORCH} installs them"
         print(f"{name}: left out: {needs}", flush=True)
     if unused := not_used(experiment):
         print(unused, flush=True)
     if given("DRY_RUN"):
-        return plan(experiment, args.peers)
+        return plan(experiment)
+    if status := build(experiment):
+        return status
     own = f"{given('RESULTS')}/{args.name}"
-    worst = measure(experiment, own, args.peers)
+    worst = measure(experiment, own)
     return render(args.name, own, own) or worst
 
 
@@ -101,24 +117,27 @@ def plan_recorded(experiment: Experiment) -> int:
         "2 cores, 3 minutes the first time, 1 GB of memory):"
     )
     print(action if Path(recorded).exists() else f"show nothing: {not_recorded()}")
-    status = plan(experiment, ())
+    status = plan(experiment)
     print("With a GPU it would also run:")
     for step in experiment.passes.values():
-        print(command_line(step, ()))
+        print(command_line(step))
     return status
 
 
-def show(args: argparse.Namespace) -> int:
-    """The recorded run."""
-    name, why = args.name, given("NO_GPU_WHY")
-    experiment = declared.experiment(name)
+def show_and_check(experiment: Experiment) -> int:
+    """The recorded run, then the checks on the CPU."""
+    name, why = experiment.name, given("NO_GPU_WHY")
     recorded, shown = f"{given('RECORDED')}/{name}", f"{given('RESULTS')}/{name}-recorded"
     if not Path(recorded).exists():
         print(f"reproduce-{name}: {not_recorded()}", file=sys.stderr)
         return USAGE
     said = said_unused(f"Nothing is measured here: {why}.", experiment)
     print(f"{said} A recorded run:", flush=True)
-    return render(name, recorded, shown, "--recorded")
+    if status := render(name, recorded, shown, "--recorded") or build(experiment):
+        return status
+    if experiment.checks:
+        print("The check on the CPU:", flush=True)
+    return measure(experiment, shown)
 
 
 def said_unused(said: str, experiment: Experiment) -> str:
@@ -130,15 +149,9 @@ def not_recorded() -> str:
     return f"{given('NO_GPU_WHY')}, and there is no recorded run of it in {recorded} yet"
 
 
-def check(experiment: Experiment) -> int:
-    """On the CPU."""
-    if experiment.checks:
-        print("The check on the CPU:", flush=True)
-    return measure(experiment, f"{given('RESULTS')}/{experiment.name}-recorded", ())
-
-
-def measure(experiment: Experiment, own: str, peers: Sequence[str]) -> int:
+def measure(experiment: Experiment, own: str) -> int:
     """The worst status of what ran. SystemExit where something could not: nothing more is begun."""
+    gpus.lock_alone()
     todo, found = steps(experiment), []
     gpus_given = gpus_for(todo)
 
@@ -146,7 +159,7 @@ def measure(experiment: Experiment, own: str, peers: Sequence[str]) -> int:
         for step in waiting:
             said = f"{step.name} on GPU {gpu}: " if len(gpus_given) > 1 and gpu else ""
             try:
-                found.append(measure_step(experiment, step, own, peers, gpu, said))
+                found.append(measure_step(experiment, step, own, gpu, said))
             except SystemExit:
                 list(waiting)  # leaves none to the other GPUs
                 raise
@@ -167,9 +180,7 @@ def is_of_one_gpu(step: Step) -> bool:
     return bool(step.name) and "GPUS" not in step.takes
 
 
-def measure_step(
-    experiment: Experiment, step: Step, own: str, peers: Sequence[str], gpu: str, said: str
-) -> int:
+def measure_step(experiment: Experiment, step: Step, own: str, gpu: str, said: str) -> int:
     """Its status; SystemExit with one after which nothing may follow. `said` is before each of its
     lines.
 
@@ -178,7 +189,7 @@ def measure_step(
     taken for one: a program that wrote none has failed, such as Python with a traceback, whose
     status is 1, too.
     """
-    command, file = words(step, peers), f"{own}/{step.name}.json"
+    command, file = words(step), f"{own}/{step.name}.json"
     if step.name and step.program:
         command += ["--experiment", experiment.name, "--pass", step.name]
     command += ["--output", file] * bool(step.name)
@@ -212,20 +223,22 @@ def measured_before(file: str, command: Sequence[str], gpu: str) -> int | None:
     return parts.status_of({record["outcome"] for record in found["records"]}) if done else None
 
 
-def plan(experiment: Experiment, peers: Sequence[str]) -> int:
-    """In the words of the programs that have a dry run."""
+def plan(experiment: Experiment) -> int:
+    """In the words of the programs that have a dry run, where they are built."""
     for step in steps(experiment):
         if "DRY_RUN" not in taken(step):
-            print(command_line(step, peers))
-        elif status := status_of(words(step, peers)):
+            print(command_line(step))
+        elif step.program and not Path(words(step)[0]).exists():
+            print(f"{command_line(step)} ({NOT_BUILT})")
+        elif status := status_of(words(step)):
             return status
     if len(found := gpus_for(steps(experiment))) > 1:
         print(f"Each pass on one of the GPUs {', '.join(found)}: whichever is free takes the next.")
     return 0
 
 
-def command_line(step: Step, peers: Sequence[str]) -> str:
-    shown = [step.program or "python", *words(step, peers)[1:]]
+def command_line(step: Step) -> str:
+    shown = [step.program or "python", *words(step)[1:]]
     return printable(f"{step.name or 'check'}: {shlex.join(shown)}")
 
 
@@ -234,7 +247,7 @@ def taken(step: Step) -> tuple[str, ...]:
     return step.takes + ("CLOCKS", "DRY_RUN") * bool(step.name and step.program)
 
 
-def words(step: Step, peers: Sequence[str]) -> list[str]:
+def words(step: Step) -> list[str]:
     """The step's command, with what the user gave; nothing of that is shell text."""
     command = [f"{given('BIN')}/{step.program}"]
     if step.module:
@@ -243,21 +256,28 @@ def words(step: Step, peers: Sequence[str]) -> list[str]:
         command = [python, "-m", step.module]
     command += step.arguments
     if step.kernels or step.all_but:
-        names = [*step.kernels, *names_of(peers if "PEER" in step.takes else ())]
+        names = [
+            *step.kernels,
+            *names_of(peers() if given("MEASURE") and "PEER" in step.takes else ()),
+        ]
         pattern = "|".join(names) if step.kernels else f"!{'|'.join(step.all_but)}"
         command += ["--kernel", pattern]
-    for name in taken(step):
+    return [*command, *chain(*options(taken(step) if given("MEASURE") else ()))]
+
+
+def options(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """Those of these variables that the user gave, as a program's options with their values."""
+    for name in names:
         option = f"--{name.lower().replace('_', '-')}"
         if name == "PEER":
-            command += peers
-        elif value := given("MEASURE") and given(name):
-            command += [option] + [value] * (name not in FLAGS)
-    return command
+            yield from ((option, peer) for peer in peers())
+        elif value := given(name):
+            yield (option,) if name in FLAGS else (option, value)
 
 
 def names_of(peers: Sequence[str]) -> list[str]:
     """The programs' names of peers: a library without a name gets one of its version."""
-    heads = [peer.partition("/")[0] for peer in peers[1::2]]
+    heads = [peer.partition("/")[0] for peer in peers]
     return [head.partition("=")[0] if "=" in head else "bitsandbytes*" for head in heads]
 
 

@@ -1,14 +1,13 @@
 """The GPUs that a run is divided among: which they are, what the driver and the system say of them,
-and a thread for each, on the CPUs next to it.
-
-`python -m experiments.gpus` prints the device file of each, which scripts/beside locks.
+the locks by which measurements exclude each other, and a thread for each, on the CPUs next to it.
 """
 
-import argparse
 import contextlib
+import fcntl
 import os
 import re
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from records.command_line import Parser, numbers, run
+from records.command_line import numbers
 from records.errors import InputError
 from records.printable import printable
 
@@ -77,6 +76,31 @@ def device_files(gpus: Sequence[str]) -> list[Path]:
     return sorted(files)
 
 
+def lock_alone() -> None:
+    """Waits until nobody builds this checkout's programs or measures on the GPUs; locks both until
+    this process ends. Device files are locked, so that nothing is created, and users exclude each
+    other.
+    """
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # numbers of GPUs are nvidia-smi's
+    for folder in (Path("build", os.environ.get("PRESET", "")), Path("build/dropin")):
+        if folder.is_dir():
+            lock(folder, fcntl.LOCK_SH, f"another make that builds {folder}")
+    if os.environ.get("MEASURE") and not os.environ.get("DRY_RUN"):
+        for file in device_files(chosen(os.environ.get("GPUS", ""))):
+            lock(file, fcntl.LOCK_EX, f"another measurement on {file}")
+
+
+def lock(file: Path, kind: int, holder: str) -> None:
+    """The file stays open, also in a program that replaces this one."""
+    descriptor = os.open(file, os.O_RDONLY)
+    os.set_inheritable(descriptor, True)
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"waiting for {holder}", file=sys.stderr, flush=True)
+        fcntl.flock(descriptor, kind)
+
+
 def minor_number(bus: str) -> str:
     """The number of a GPU's device file; empty where the driver does not say."""
     try:
@@ -118,7 +142,7 @@ def share(
 
 
 def environment(gpu: str) -> dict[str, str]:
-    """The environment of a process that measures on it; scripts/beside has set the order."""
+    """The environment of a process that measures on it."""
     return os.environ | {"CUDA_VISIBLE_DEVICES": gpu}
 
 
@@ -195,19 +219,3 @@ def listed(file: Path) -> set[int]:
         return set()
     ends = [[int(end) for end in word.split("-")] for word in words if word]
     return {cpu for begin, *end in ends for cpu in range(begin, (end or [begin])[0] + 1)}
-
-
-def parser() -> argparse.ArgumentParser:
-    top = Parser(prog="python -m experiments.gpus", description=__doc__)
-    top.set_defaults(run=show_device_files)
-    return top
-
-
-def show_device_files(_: argparse.Namespace) -> int:
-    for file in device_files(chosen(os.environ.get("GPUS", ""))):
-        print(file)
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(run(parser()))

@@ -30,9 +30,9 @@ def parser() -> argparse.ArgumentParser:
     off = {"action": "store_false"}
 
     p = commands.add_parser("render", help="render an experiment's tables and figures")
-    p.add_argument("name", choices=declared.names(), help="the experiment")
-    p.add_argument("--results", help="folder of its result files", **folder)
-    p.add_argument("--output", help="folder for tables and figures", **folder)
+    p.add_argument("name", nargs="?", choices=declared.names(), help="without: all of the folder")
+    p.add_argument("--results", help="folder of its result files, or of all of them", **folder)
+    p.add_argument("--output", help="folder for tables and figures, or of all of them", **folder)
     p.add_argument("--recorded", action="store_true", help="say that it was not measured here")
     p.add_argument("--verbose", action="store_true", help="show the main tables too")
     p.add_argument("--no-captions", **off, dest="captions", help="of figures: in captions.txt")
@@ -63,8 +63,9 @@ def parser() -> argparse.ArgumentParser:
     p.set_defaults(run=record.run)
 
     p = commands.add_parser("report", help="write one HTML page of all results and verdicts")
-    p.add_argument("--results", action="append", help="folder of result files", **folder)
-    p.add_argument("--output", type=Path, required=True, metavar="FILE")
+    said = "folder of result files, or several between spaces"
+    p.add_argument("--results", action="append", required=True, metavar="DIRS", help=said)
+    p.add_argument("--output", type=Path, metavar="FILE", help="else report.html in the first")
     p.set_defaults(run=late("report"))
 
     p = commands.add_parser("paper", help="write the recorded runs up in LaTeX")

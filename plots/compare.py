@@ -108,9 +108,9 @@ class Comparison:
 def compared(a: Side, b: Side, threshold: float) -> Comparison:
     several = by_gpu(a, b)
     times_a, times_b = (comparison.times(side.files, by_gpu=several) for side in (a, b))
-    spread, shared = comparison.recorded_spread(), comparison.recorded_shared()
-    pairs = comparison.compare(times_a, times_b, spread, threshold)
-    pools = comparison.pools(pairs, spread, shared, threshold)
+    budgets = comparison.recorded_budgets()
+    pairs = comparison.compare(times_a, times_b, budgets, threshold)
+    pools = comparison.pools(pairs, budgets, threshold)
     wrong = comparison.wrong_rows(a.files, b.files, several)
     places = {(row.problem["name"], row.kernel) for row in wrong}
     lost = [k for k in times_a if k not in times_b and (k.problem, k.kernel) not in places]
@@ -143,8 +143,9 @@ def is_are(count: int) -> str:
 def tables_of(found: Comparison) -> list[Table]:
     """The tables of kernels and of rows."""
     file = comparison.RUN_TO_RUN
-    spread = f"{comparison.recorded()['source']} ({file.relative_to(ROOT)})"
-    bounds = f"Threshold: {found.threshold:g} %. From run to run: {spread}."
+    repeated = "; ".join(one["source"] for one in comparison.recorded().values())
+    repeated += f" ({file.relative_to(ROOT)})"
+    bounds = f"Threshold: {found.threshold:g} %. From run to run: {repeated}."
     sides = (("A", found.a), ("B", found.b))
     banner = " ".join(f"{name}: {side.banner}" for name, side in sides if side.banner)
     title = f"Times of B, {found.b.name}, beside those of A, {found.a.name}"

@@ -3,7 +3,7 @@
 import argparse
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -122,6 +122,16 @@ def machine_of(evidence: Evidence, folder: Path) -> Machine:
     return Machine(folder, evidence, runs, decide(evidence, load_sources()))
 
 
+def fullest(recorded: Sequence[Machine]) -> Machine:
+    """The one that lacks the fewest passes of its experiments; of those, the one with the most."""
+
+    def passes(machine: Machine) -> tuple[int, int]:
+        runs = machine.runs.values()
+        return -sum(len(run.missing) for run in runs), sum(len(run.passes) for run in runs)
+
+    return max(recorded, key=passes)
+
+
 def page_by_gpu(recorded: list[Machine], seen_from: Path) -> str:
     """The page of all GPUs: where the pages of each are, the ledger, and kernels side by side."""
     machines = [found.evidence for found in recorded]
@@ -152,11 +162,11 @@ FOREST = "![Every claim with a number: ours over the source's value](claims.png)
 
 
 def found_table(recorded: list[Machine], seen_from: Path) -> str:
-    """The findings of the machine that has the most of them."""
+    """The findings of one machine."""
     if not recorded:
         return NOTHING
-    every = [(m, findings.findings(m.evidence, m.decisions)) for m in recorded]
-    machine, found = max(every, key=lambda pair: len(pair[1]))
+    machine = fullest(recorded)
+    found = findings.findings(machine.evidence, machine.decisions)
     folder = relative(machine.folder, seen_from)
     lines = ["| | what is claimed | what was found | measured |", "| ---: | --- | --- | --- |"]
     for i, one in enumerate(found, 1):

@@ -216,6 +216,22 @@ def figure_files(
 
 
 def render(args: argparse.Namespace) -> int:
+    """One experiment, or each that the folder of results has."""
+    if args.name:
+        return render_one(args)
+    names = [name for name in declared.names() if (args.results / name).is_dir()]
+    if not names:
+        make = "RECORDED=<folder> names another" if args.recorded else "make reproduce-table2"
+        raise InputError(f"render: there are no results in {args.results}; {make}")
+    for name in names:
+        places = {"results": args.results / name, "output": args.output / name}
+        if args.recorded:
+            places["output"] = args.output / f"{name}-recorded"
+        render_one(argparse.Namespace(**vars(args) | places | {"name": name}))
+    return 0
+
+
+def render_one(args: argparse.Namespace) -> int:
     """Every table and figure to a folder; and in about ten lines what they come to."""
     run, module = load_run(args.name, args.results, args.recorded), experiment(args.name)
     tables = all_tables(args.name, run, CLAIM_DETAILS, args.output)

@@ -20,16 +20,16 @@ from claims import findings, prediction, uncertainty
 from claims.published import load_sources
 from claims.rules import NOT_TESTABLE, NOT_TESTED
 from plots import document, forest, ledger
-from plots.document import Machine, read_recorded
+from plots.document import Machine, fullest, read_recorded
 from plots.experiments import experiment
 from plots.figures import encode, house_style, take_caption
 from plots.latex import TWO_COLUMNS, latex
 from plots.latex_text import Latex, markdown_latex, prose
 from plots.sentences import count_line, counts, listed, spell, verdict_sentence
-from records import stats
+from records import comparison, stats
 from records.captions import dates
 from records.errors import InputError
-from records.json_files import ROOT, read_json, read_text
+from records.json_files import ROOT, read_text
 from records.output import write_files
 from records.printable import printable
 from records.results import Results
@@ -126,10 +126,6 @@ def tex(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> str:
     return environment.get_template(f"{TEX}.j2").render(facts(recorded, drawn))
 
 
-def fullest(recorded: Sequence[Machine]) -> Machine:
-    return max(recorded, key=lambda machine: len(machine.runs))
-
-
 def facts(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> dict[str, Any]:
     """All that the template names."""
     main = fullest(recorded)
@@ -222,7 +218,8 @@ def machines_table(ran: Sequence[Results]) -> Latex:
 
 def uncertain() -> dict[str, Any]:
     """The parts of the uncertainty budget, and how far predictions are off."""
-    every = [c.percent for classes in uncertainty.spread().values() for c in classes]
+    budgets = uncertainty.budgets().values()
+    every = [c.percent for b in budgets for classes in b.spread.values() for c in classes]
     hosts = uncertainty.host_classes()
     off = prediction.validation()
     tolerances = Counter(
@@ -239,7 +236,7 @@ def uncertain() -> dict[str, Any]:
         "false_share": f"{100 * stats.FALSE_SHARE:g} %",
         "guard": f"{stats.SPREAD_PERCENT:g} %",
         "between_runs": f"{min(every):.1f} to {max(every):.1f} %",
-        "runs": len(read_json(ROOT / "data/run_to_run.json")["runs"]),
+        "runs": sum(len(found["runs"]) for found in comparison.recorded().values()),
         "hosts": [f"{h.gain_percent:.1f} %" for h in hosts],
         "host_cells": sum(h.freedom for h in hosts),
         "host_split": f"{hosts[-1].from_us / 1e6:g} s",

@@ -20,17 +20,18 @@ def run(args: argparse.Namespace) -> int:
     """How often `make compare` is wrong: repetitions of one run, each compared with each other."""
     sides = [load_side(given) for given in args.runs]
     check_repetitions(sides)
+    files = [r for side in sides for r in side.files]
+    gpu = files[0].gpu
     runs = [comparison.times(side.files, args.kernel) for side in sides]
     rows: Counter[tuple[str, str]] = Counter()
     wrong: Counter[tuple[str, str]] = Counter()
     affected = 0
     for pair in combinations(range(len(runs)), 2):
         others = [run for i, run in enumerate(runs) if i not in pair]
-        spread = comparison.spread_of(others)
-        found = comparison.compare(*(runs[i] for i in pair), spread, comparison.THRESHOLD_PERCENT)
+        budgets = {gpu: comparison.budget_of(others)}
+        found = comparison.compare(*(runs[i] for i in pair), budgets, comparison.THRESHOLD_PERCENT)
         found = [p for p in found if p.mean and p.same_code is not False]
-        shared = comparison.shared_of(others, spread)
-        pools = comparison.pools(found, spread, shared, comparison.THRESHOLD_PERCENT)
+        pools = comparison.pools(found, budgets, comparison.THRESHOLD_PERCENT)
         false = [one for one in (*found, *pools) if one.verdict in (SLOWER, FASTER)]
         rows.update(map(kind_of, (*found, *pools)))
         wrong.update(map(kind_of, false))
@@ -43,24 +44,33 @@ def run(args: argparse.Namespace) -> int:
         print(f"{of}: {wrong[kind]} of {rows[kind]} {what} ({share:.2f} %) slower or faster")
     compared = f"{affected} of {count} comparisons of {len(runs)} runs"
     print(f"In {compared}, threshold {comparison.THRESHOLD_PERCENT:g} %.")
-    files = [r for side in sides for r in side.files]
-    source = f"{len(sides)} runs on {files[0].gpu}, {dates(files)}"
-    seen = comparison.spread_of(runs)
-    spread = {kind: [c._asdict() for c in found] for kind, found in seen.items()}
-    shared = comparison.shared_of(runs, seen)
+    source = f"{len(sides)} runs on {gpu}, {dates(files)}"
+    seen = comparison.budget_of(runs)
+    spread = {kind: [c._asdict() for c in found] for kind, found in seen.spread.items()}
     columns = [
         Column("metric", "metric", **WORDS),
         Column("rows that take (us)", "from_us", "{:g} and more".format),
         Column("standard deviation %", "percent", "{:.2f}".format),
         Column("rows", "rows"),
+        Column("of the kernel that varies most", "most", **WORDS),
     ]
     title = f"What one row differs by from run to run: {source}"
-    values = [{"metric": kind} | c for kind, found in spread.items() for c in found]
+    values = [
+        {
+            "metric": kind,
+            "most": "{1} {0:.2f}".format(*max((p, k) for k, p in c["kernels"].items())),
+        }
+        | c
+        for kind, found in spread.items()
+        for c in found
+    ]
     print()
     console.show("", [Table("repetitions", title, columns, values)])
     if args.write:
         about = {"source": source, "runs": args.runs, "kernels": args.kernel}
-        write_files({args.write: as_json(about | {"spread": spread, "shared": shared})})
+        about |= {"spread": spread, "shared": seen.shared}
+        others = comparison.recorded(args.write) if args.write.exists() else {}
+        write_files({args.write: as_json({"gpus": others | {gpu: about}})})
     return 0
 
 

@@ -24,6 +24,7 @@ from plots.sentences import counts, spell
 from plots.summary import TIMES, claim_figure, deciding, ranges_figure
 from plots.svg import Sheet, dark_theme, inline
 from records import captions
+from records.command_line import paths
 from records.declared import FOLDER
 from records.errors import InputError
 from records.json_files import read_text
@@ -31,6 +32,7 @@ from records.output import write_files
 from records.printable import printable
 from records.tables import Table
 
+OWN, RECORDED = Path("results"), Path("data/recorded")
 WIDTHS = {"wide": 2, "narrow": 1}  # columns of a paper, by the class of what a page shows
 
 
@@ -44,22 +46,27 @@ class Report:
 
 
 def run(args: argparse.Namespace) -> int:
-    say(f"reading the result files of {', '.join(map(str, args.results))}")
-    measured = (evidence for evidence in machines(args.results) if evidence.newest)
+    results = [Path(folder) for given in args.results for folder in paths(given)]
+    output = args.output or results[0] / "report.html"
+    if results == [OWN] and not any(OWN.glob("*/*.json")):
+        say("no results of your own yet (make reproduce-table2, with a GPU): of the recorded runs")
+        results = [RECORDED]
+    say(f"reading the result files of {', '.join(map(str, results))}")
+    measured = (evidence for evidence in machines(results) if evidence.newest)
     # The folder of an own GPU is only for links: it distinguishes two.
-    folders = (args.results[0] / f"gpu{i}" for i in itertools.count(1))
+    folders = (results[0] / f"gpu{i}" for i in itertools.count(1))
     found = [machine_of(evidence, evidence.folder or next(folders)) for evidence in measured]
     found = [machine for machine in found if machine.runs]
     if not found:
-        names = ", ".join(map(str, args.results))
+        names = ", ".join(map(str, results))
         raise InputError(
             f"{names}: no results that can be shown; on a machine with a GPU, make "
             "reproduce-table2 measures some; RESULTS=data/recorded/h200 shows recorded ones"
         )
     content = report(found).encode("utf-8")
-    write_files({args.output: content})
+    write_files({output: content})
     gpus = ", ".join(machine.evidence.newest.gpu for machine in found)
-    print(f"{printable(str(args.output))}: {gpus}; {len(content) / 1e6:.1f} MB")
+    print(f"{printable(str(output))}: {gpus}; {len(content) / 1e6:.1f} MB")
     return 0
 
 

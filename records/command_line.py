@@ -73,6 +73,19 @@ def discard(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+def paths(given: str) -> list[str]:
+    """One path, or several between spaces; one with spaces is given alone. A path may have a name
+    before it: name=path."""
+    one = (given, given.partition("=")[2])
+    is_one = any(os.path.exists(path) for path in one)  # noqa: PTH110 - texts of any length
+    return [given] if is_one else given.split()
+
+
+def peers() -> list[str]:
+    """The libraries of PEER."""
+    return paths(os.environ.get("PEER", ""))
+
+
 def numbers(name: str, text: str, example: str = "2,8,64") -> tuple[int, ...]:
     """'2,8 64' as numbers, each once; none where nothing was given."""
     words = re.split(r"[,\s]+", text.strip(", \t\n")) if text else []

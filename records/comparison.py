@@ -6,10 +6,11 @@ docs/comparing-runs.md says which test decides, and why.
 import math
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,8 +112,13 @@ class SpreadClass(NamedTuple):
     """Rows that take at least so long."""
 
     from_us: float
-    percent: float  # standard deviation between runs
+    percent: float  # standard deviation between runs, of all kernels together
     rows: int  # that it was estimated from
+    kernels: Mapping[str, float] = {}  # of each alone
+
+    def of(self, kernel: str) -> float:
+        """In percent: at least that of all. Another kernel may vary as the worst of them does."""
+        return max(self.percent, self.kernels.get(kernel, max(self.kernels.values(), default=0)))
 
 
 def in_class(classes: Sequence[SpreadClass], us: float) -> SpreadClass:
@@ -124,24 +130,44 @@ Spread = dict[str, list[SpreadClass]]  # by kind of time, the shortest first
 Shared = dict[str, float]  # by kind of time, a correlation
 
 
-def recorded() -> dict[str, Any]:
-    found = SCHEMA.read(RUN_TO_RUN)
-    for kind, classes in found["spread"].items():
-        starts = [c["from_us"] for c in classes]
-        if starts != sorted(set(starts)):
-            raise SCHEMA.error(RUN_TO_RUN, f"spread.{kind}", "is not sorted by from_us")
-    if unknown := set(found["shared"]) - set(found["spread"]):
-        raise SCHEMA.error(RUN_TO_RUN, f"shared.{min(unknown)}", "has no spread")
-    return found
+class Budget(NamedTuple):
+    """By how much times differ from run to run."""
+
+    spread: Spread
+    shared: Shared
 
 
-def recorded_spread() -> Spread:
-    found = recorded()["spread"]
-    return {kind: [SpreadClass(**c) for c in classes] for kind, classes in found.items()}
+Budgets = Mapping[str, Budget]  # by GPU; other GPUs take the first that has the kind of time
 
 
-def recorded_shared() -> Shared:
-    return recorded()["shared"]
+def recorded(file: Path | None = None) -> dict[str, dict[str, Any]]:
+    """By GPU."""
+    file = file or RUN_TO_RUN
+    gpus = SCHEMA.read(file)["gpus"]
+    for gpu, found in gpus.items():
+        for kind, classes in found["spread"].items():
+            starts = [c["from_us"] for c in classes]
+            if starts != sorted(set(starts)):
+                where = f"gpus.{gpu}.spread.{kind}"
+                raise SCHEMA.error(file, where, "is not sorted by from_us")
+        if unknown := set(found["shared"]) - set(found["spread"]):
+            where = f"gpus.{gpu}.shared.{min(unknown)}"
+            raise SCHEMA.error(file, where, "has no spread")
+    return gpus
+
+
+def recorded_budgets() -> Budgets:
+    def read(found: dict[str, Any]) -> Budget:
+        spread = {k: [SpreadClass(**c) for c in classes] for k, classes in found["spread"].items()}
+        return Budget(spread, found["shared"])
+
+    return {gpu: read(found) for gpu, found in recorded().items()}
+
+
+def budget_for(budgets: Budgets, gpu: str, kind: str) -> Budget | None:
+    """None where the kind of time was not repeated."""
+    own = [budgets[gpu]] if gpu in budgets else []
+    return next((b for b in (*own, *budgets.values()) if kind in b.spread), None)
 
 
 def repeated(runs: Sequence[Times]) -> Iterator[tuple[Key, dict[int, Time]]]:
@@ -156,17 +182,27 @@ def repeated(runs: Sequence[Times]) -> Iterator[tuple[Key, dict[int, Time]]]:
 
 def spread_of(runs: Sequence[Times]) -> Spread:
     """The standard deviation of a row's mean between runs, beyond that of samples within them."""
-    found: dict[tuple[str, float], list[tuple[float, int]]] = {}
-    for _, by_run in repeated(runs):
+    found: dict[tuple[str, float], dict[str, list[tuple[float, int]]]] = {}
+    for key, by_run in repeated(runs):
         rows = list(by_run.values())
         within = np.mean([row.variance for row in rows])
         between = np.var([row.mean for row in rows], ddof=1) - within
         us = CLASSES_US[bisect(CLASSES_US, rows[0].us) - 1]
-        found.setdefault((rows[0].kind, us), []).append((between, len(rows) - 1))
+        by_kernel = found.setdefault((rows[0].kind, us), {})
+        by_kernel.setdefault(key.kernel, []).append((between, len(rows) - 1))
     spread: Spread = {}
-    for (kind, us), seen in sorted(found.items()):
-        spread.setdefault(kind, []).append(SpreadClass(us, percent_of(seen), len(seen)))
+    for (kind, us), by_kernel in sorted(found.items()):
+        every = [one for seen in by_kernel.values() for one in seen]
+        percent = percent_of(every)
+        own = {kernel: percent_of(seen) for kernel, seen in sorted(by_kernel.items())}
+        spread.setdefault(kind, []).append(SpreadClass(us, percent, len(every), own))
     return spread
+
+
+def budget_of(runs: Sequence[Times]) -> Budget:
+    """By how much these runs, all on one kind of GPU, differ."""
+    spread = spread_of(runs)
+    return Budget(spread, shared_of(runs, spread))
 
 
 def shared_of(runs: Sequence[Times], spread: Spread) -> Shared:
@@ -182,7 +218,8 @@ def shared_of(runs: Sequence[Times], spread: Spread) -> Shared:
         if len(rows) > 1:
             kind, freedom = rows[0][0].kind, len(rows[0]) - 1
             found = np.cov([[time.mean for time in row] for row in rows])
-            deviations = np.array([usual(row[0], spread) for row in rows])
+            usual = [in_class(spread[kind], r[0].us).of(r[0].record.kernel) / 100 for r in rows]
+            deviations = np.array(usual)
             covariances[kind] += freedom * (found.sum() - found.trace())
             products[kind] += freedom * (deviations.sum() ** 2 - (deviations**2).sum())
     return {
@@ -202,16 +239,22 @@ class NotComparable(Exception):
     """Both sides have the row, but no interval can be given; the text says why."""
 
 
-def usual(time: Time, spread: Spread) -> float:
+def usual(time: Time, budgets: Budgets) -> float:
     """The standard deviation between runs, of times that are as long."""
-    classes = spread.get(time.kind)
-    if not classes:
+    budget = budget_for(budgets, time.record.gpu, time.kind)
+    if not budget:
         raise NotComparable(f"no repetitions of {time.kind} are recorded")
-    return in_class(classes, time.us).percent / 100
+    return in_class(budget.spread[time.kind], time.us).of(time.record.kernel) / 100
 
 
-def mean_of(time: Time, spread: Spread) -> LogMean:
-    between = usual(time, spread)
+def correlation(time: Time, budgets: Budgets) -> float:
+    """Between the deviations of a kernel's times on two problems."""
+    budget = budget_for(budgets, time.record.gpu, time.kind)
+    return budget.shared.get(time.kind, 1.0) if budget else 1.0
+
+
+def mean_of(time: Time, budgets: Budgets) -> LogMean:
+    between = usual(time, budgets)
     if time.variance is None:
         raise NotComparable("a single sample")
     within = (time.variance, len(time.metric.samples) - 1)
@@ -261,7 +304,7 @@ class Pair:
         return "the ratio is near the threshold"
 
 
-def compare(a: Times, b: Times, spread: Spread, threshold_percent: float) -> list[Pair]:
+def compare(a: Times, b: Times, budgets: Budgets, threshold_percent: float) -> list[Pair]:
     """Every row that both sides have, in A's order. Between two GPUs, times are over those of the
     copies, which then are no rows.
     """
@@ -271,10 +314,10 @@ def compare(a: Times, b: Times, spread: Spread, threshold_percent: float) -> lis
     rows = [pair for pair in pairs.values() if pair.key.kernel != COPY or not pair.over_copy]
     for pair in rows:
         try:
-            pair.mean = difference(pair, spread)
+            pair.mean = difference(pair, budgets)
             if pair.over_copy:
                 pair.copy = copies.get(pair.key[:3], largest)
-                pair.mean = pair.mean.over(difference(pair.copy, spread))
+                pair.mean = pair.mean.over(difference(pair.copy, budgets))
         except NotComparable as error:
             pair.mean, pair.missing = None, str(error)
             pair.verdict = SAME if pair.is_one_measurement else UNDECIDED
@@ -282,10 +325,10 @@ def compare(a: Times, b: Times, spread: Spread, threshold_percent: float) -> lis
     return rows
 
 
-def difference(pair: Pair | None, spread: Spread) -> LogMean:
+def difference(pair: Pair | None, budgets: Budgets) -> LogMean:
     if pair is None:
         raise NotComparable("no copy was measured on both GPUs")
-    return mean_of(pair.b, spread).over(mean_of(pair.a, spread))
+    return mean_of(pair.b, budgets).over(mean_of(pair.a, budgets))
 
 
 @dataclass
@@ -311,9 +354,7 @@ def kernel_of(key: Key) -> tuple[str, ...]:
     return key.experiment, key.pass_name, key.gpu, key.kernel, key.metric
 
 
-def pools(
-    pairs: Sequence[Pair], spread: Spread, shared: Shared, threshold_percent: float
-) -> list[Pool]:
+def pools(pairs: Sequence[Pair], budgets: Budgets, threshold_percent: float) -> list[Pool]:
     """Each kernel's rows with an interval together. One small difference on many problems is seen
     where no row alone shows it.
     """
@@ -321,12 +362,12 @@ def pools(
     for pair in pairs:
         if pair.mean:
             groups.setdefault(kernel_of(pair.key), []).append(pair)
-    found = [Pool(kernel, of, pooled(of, spread, shared)) for kernel, of in groups.items()]
+    found = [Pool(kernel, of, pooled(of, budgets)) for kernel, of in groups.items()]
     decide(found, threshold_percent)
     return found
 
 
-def pooled(pairs: Sequence[Pair], spread: Spread, shared: Shared) -> LogMean:
+def pooled(pairs: Sequence[Pair], budgets: Budgets) -> LogMean:
     """The mean of their ratios, weighted by the inverse of their variances. A row's deviation
     between runs has a part that all of a kernel's rows have in common, which no number of rows
     makes smaller, and one of its own.
@@ -338,13 +379,13 @@ def pooled(pairs: Sequence[Pair], spread: Spread, shared: Shared) -> LogMean:
         copy = [pair.copy.a, pair.copy.b] if pair.copy else []
         for side, time in zip(sides, [pair.a, pair.b, *copy], strict=False):
             side.append((time, float(weight)))
-    parts = [part for side in sides for part in parts_of(side, spread, shared)]
+    parts = [part for side in sides for part in parts_of(side, budgets)]
     value = sum(w * pair.mean.value for w, pair in zip(weights, pairs, strict=True))
     return LogMean(value, tuple(parts))
 
 
 def parts_of(
-    weighted: Sequence[tuple[Time, float]], spread: Spread, shared: Shared
+    weighted: Sequence[tuple[Time, float]], budgets: Budgets
 ) -> Iterator[tuple[float, float]]:
     """Parts of the variance of these times' weighted mean, each with its degrees of freedom."""
     weights: dict[int, float] = {}
@@ -353,10 +394,10 @@ def parts_of(
     common = 0.0
     for time in {id(time): time for time, _ in weighted}.values():
         weight = weights[id(time)]
-        between, correlation = weight * usual(time, spread), shared.get(time.kind, 1.0)
-        common += between * math.sqrt(correlation)
+        between, in_common = weight * usual(time, budgets), correlation(time, budgets)
+        common += between * math.sqrt(in_common)
         yield weight**2 * time.variance, len(time.metric.samples) - 1
-        yield between**2 * (1 - correlation), math.inf
+        yield between**2 * (1 - in_common), math.inf
     yield common**2, math.inf
 
 

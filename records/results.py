@@ -70,6 +70,7 @@ class Record:
     code: Code | None  # None: not known
     findings: dict[str, int]  # of the kernel's verification, by name
     disturbed: int  # samples that were kept although the host was seen to be slow
+    gpu: str  # '' where nothing ran
 
     def metric(self, name: str) -> Metric | None:
         return self.metrics.get(name)
@@ -256,7 +257,9 @@ def parse(file: Path, root: dict[str, Any]) -> Results:
         raise SCHEMA.error(file, where, problem)
     checks = tuple(Check(**c | {"keys": tuple(c["keys"])}) for c in root["checks"])
     head = (root["experiment"], root["pass"], root["provenance"])
-    return Results(file, *head, tuple(map(read_record, root["records"])), checks, families)
+    gpu = (root["provenance"]["gpu"] or {}).get("name", "")
+    records = tuple(read_record(record, gpu) for record in root["records"])
+    return Results(file, *head, records, checks, families)
 
 
 def wrongs(root: dict[str, Any], families: dict[str, Family]) -> Iterator[tuple[str, str]]:
@@ -308,7 +311,7 @@ def wrong_metrics(record: dict[str, Any], instrument: str) -> Iterator[str]:
         yield f"have {counts[-1]} samples, fewer than the {kept} of disturbed.kept"
 
 
-def read_record(value: dict[str, Any]) -> Record:
+def read_record(value: dict[str, Any], gpu: str) -> Record:
     metrics = (Metric(**m | {"samples": tuple(m.get("samples", ()))}) for m in value["metrics"])
     same = "key kernel lineage source_file deviation problem outcome reason mismatches".split()
     return Record(
@@ -324,4 +327,5 @@ def read_record(value: dict[str, Any]) -> Record:
         code=Code(**value["code"]) if value.get("code") else None,
         findings=value.get("findings", {}),
         disturbed=value.get("disturbed", {}).get("kept", 0),
+        gpu=gpu,
     )

@@ -5,6 +5,7 @@ extension in C, a shorter one.
 Needs torch and bitsandbytes.
 """
 
+import contextlib
 import functools
 import importlib.util
 import sysconfig
@@ -31,6 +32,7 @@ from reprolab_nf4.multiplying import (
 )
 
 EXTENSION = BUILT.with_name("_layers.abi3.so")  # which CMake builds from csrc/layers/
+OLDEST = (2, 7)  # the first PyTorch whose layers it calls, with torch-c-dlpack-ext; 2.10 needs none
 MAX_ROWS = 512  # the most that a table of times has
 
 WEIGHTS = (bitsandbytes.nn.Params4bit, torch.nn.Parameter)  # as made, and as unpickled
@@ -38,9 +40,20 @@ WEIGHTS = (bitsandbytes.nn.Params4bit, torch.nn.Parameter)  # as made, and as un
 MODULE, PARAMETERS, WEIGHT, STATE, STATE2 = range(5)
 
 
+def has_c_exchange() -> bool:
+    """DLPack's: PyTorch has it from 2.10 on, and earlier ones get it from torch-c-dlpack-ext."""
+    if torch.__version__ < OLDEST:
+        return False
+    name = "__dlpack_c_exchange_api__"
+    if not hasattr(torch.Tensor, name):
+        with contextlib.suppress(ImportError, OSError):
+            importlib.import_module("torch_c_dlpack_ext")  # which adds it
+    return hasattr(torch.Tensor, name)
+
+
 def extension():
     """The module in C; None where this Python or PyTorch, or the build, has none."""
-    if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__") or not EXTENSION.is_file():
+    if not EXTENSION.is_file() or not has_c_exchange():
         return None
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         return None

@@ -6,11 +6,14 @@ with a slash. Prints each fault with its line and exits 1.
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MADE_BY_COMMANDS = ("build/", "dist/", "results/", ".venv/")  # there only after a command has run
 LINK = re.compile(r'(?:\]\(|src=")([^)"\s#]+)')  # without its anchor
+PATH = re.compile(r"`((?!path/)[\w.-]+(?:/[\w.-]+)+/?)`")
+COMMAND = re.compile(r"\bmake ([a-z][a-z0-9_-]*)(?![a-z0-9_<>-])")
+MADE_BY_COMMANDS = ("build/", "dist/", "results/", ".venv/")  # there only after a command has run
 
 
 def make_targets() -> set[str]:
@@ -20,57 +23,33 @@ def make_targets() -> set[str]:
     return set(re.findall(r"^([a-z0-9][a-z0-9_-]*):", text, re.MULTILINE)) | experiments
 
 
-def command_faults(line: str, targets: set[str]) -> list[str]:
-    return [
-        f"the Makefile has no target '{target}'"
-        for target in re.findall(r"\bmake ([a-z][a-z0-9_<>-]*)", line)
-        if target not in targets and "<" not in target
-    ]
+def is_there(path: str, here: Path) -> bool:
+    if "://" in path or path.startswith(MADE_BY_COMMANDS):
+        return True
+    places = [(base / path.rstrip("/")).resolve() for base in (here, ROOT)]
+    return any(place.is_relative_to(ROOT) and place.exists() for place in places)
 
 
-def looks_like_a_path(word: str) -> bool:
-    return bool(re.fullmatch(r"[\w.-]+(/[\w.*{}<>-]+)+/?", word)) and not word.startswith("path/")
-
-
-def path_faults(word: str, here: Path) -> list[str]:
-    """`word`: a link's target, or a word in backticks that looks like a path of the project."""
-    if any(mark in word for mark in "*{}<>") or word.startswith(MADE_BY_COMMANDS):
-        return []
-    for base in (here.parent, ROOT):
-        target = (base / word.rstrip("/")).resolve()
-        if target.is_relative_to(ROOT) and target.exists():
-            return []
-    return [f"there is no '{word}'"]
-
-
-def faults(path: Path, targets: set[str]) -> list[str]:
-    found = []
+def faults(file: Path, targets: set[str]) -> Iterator[str]:
     fence = ""
-    for number, line in enumerate(path.read_text().split("\n"), 1):
+    for number, line in enumerate(file.read_text().split("\n"), 1):
+        where = f"{file.relative_to(ROOT)}:{number}"
         if line.startswith("```"):
             fence = "" if fence else line[3:].strip() or "text"
             continue
-        problems = []
-        if fence == "sh":
-            problems = command_faults(line, targets)
-        elif not fence:
-            for command in re.findall(r"`(make [^`]*)`", line):
-                problems += command_faults(command, targets)
-            words = [link for link in LINK.findall(line) if "://" not in link]
-            words += filter(looks_like_a_path, re.findall(r"`([^`\s]+)`", line))
-            for word in words:
-                problems += path_faults(word, path)
-        found += [f"{path.relative_to(ROOT)}:{number}: {problem}" for problem in problems]
-    return found
+        commands = [line] if fence == "sh" else re.findall(r"`(make [^`]*)`", line) * (not fence)
+        for target in (name for command in commands for name in COMMAND.findall(command)):
+            if target not in targets:
+                yield f"{where}: the Makefile has no target '{target}'"
+        for path in [] if fence else [*LINK.findall(line), *PATH.findall(line)]:
+            if not is_there(path, file.parent):
+                yield f"{where}: there is no '{path}'"
 
 
 def main() -> int:
-    targets = make_targets()
-    found = [fault for name in sys.argv[1:] for fault in faults(Path(name).resolve(), targets)]
-    for fault in found:
-        print(fault)
-    if not found:
-        print(f"commands and paths: all there in {len(sys.argv) - 1} files")
+    targets, files = make_targets(), [Path(name).resolve() for name in sys.argv[1:]]
+    found = [fault for file in files for fault in faults(file, targets)]
+    print("\n".join(found or [f"commands and paths: all there in {len(files)} files"]))
     return 1 if found else 0
 
 

@@ -15,7 +15,7 @@ from ncu import agreement, report, tool
 from ncu.subject import Subject, last_line, problem_of, subject
 from ncu.tool import Pages
 from records import console
-from records.command_line import Parser, numbers, run
+from records.command_line import Parser, numbers, peers, run
 from records.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
 from records.json_files import ROOT
 from records.printable import printable
@@ -45,7 +45,6 @@ def parser() -> argparse.ArgumentParser:
     c.set_defaults(run=check)
     for command in (p, c):
         command.add_argument("--problem", default="", metavar="ROWSxCOLUMNS")
-        command.add_argument("--peer", action="append", default=[])
         command.add_argument("--programs", type=Path, default=ROOT / "build/gpu/bin")
         command.add_argument("--results", type=Path, default=ROOT / "results/profile")
     return top
@@ -53,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
 
 def subject_of(args: argparse.Namespace, kernel: str) -> Subject:
     programs = args.programs.resolve()
-    return subject(args.experiment, kernel, args.problem, programs, args.peer)
+    return subject(args.experiment, kernel, args.problem, programs, peers())
 
 
 def report_file(of: Subject, problem: str, folder: Path) -> Path:

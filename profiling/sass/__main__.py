@@ -35,7 +35,14 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--function", default="", help="a part of a name, for another than is measured")
     p.set_defaults(run=show)
 
+    p = commands.add_parser("diff", help="in what the inner loops of two kernels differ")
+    for side in ("a", "b"):
+        p.add_argument(f"--{side}", required=True, metavar="KERNEL")
+    p.add_argument("--arch", required=True, help="sm_80, or 80")
+    p.set_defaults(run=diff)
+
     p = commands.add_parser("facts", help="all kernels' facts, as a result file")
+    p.add_argument("--family", action="append", default=[], help="kernels of this one alone")
     p.add_argument("--arch", default="", help="this one alone")
     p.add_argument("--output", type=Path, required=True, metavar="FILE")
     p.set_defaults(run=facts)
@@ -47,21 +54,31 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def show(args: argparse.Namespace) -> int:
+def measured_facts(name: str, arch: str, function: str = "") -> Facts:
     tools.require_all()
-    kernel, arch = kernels.named(args.kernel), cubin.architecture(args.arch)
-    code = measured_code(kernel, arch, args.function)
+    kernel, arch = kernels.named(name), cubin.architecture(arch)
+    code = measured_code(kernel, arch, function)
     if code is None and kernel.maker:
-        raise InputError(
-            f"{kernel.name} is not compiled for {arch}; make {kernel.language} ARCH={arch}"
-        )
+        make = f"make {kernel.language} ARCH={arch}"
+        raise InputError(f"{kernel.name} is not compiled for {arch}; {make}")
     if code is None:
-        print(f"{kernel.source_file} holds no code for the GPU: it calls a library.")
-        return 0
-    found = Facts(code)
+        raise InputError(f"{kernel.source_file}: has no code for the GPU: it calls a library")
+    return Facts(code)
+
+
+def show(args: argparse.Namespace) -> int:
+    found = measured_facts(args.kernel, args.arch, args.function)
     console.show([], view.tables(found))
     print()
     sys.stdout.writelines(f"{line}\n" for line in view.listing(found))
+    return 0
+
+
+def diff(args: argparse.Namespace) -> int:
+    found = [measured_facts(name, args.arch) for name in (args.a, args.b)]
+    console.show([], [view.differing_facts(*found)])
+    print()
+    sys.stdout.writelines(f"{line}\n" for line in view.difference(*found))
     return 0
 
 
@@ -69,7 +86,7 @@ def facts(args: argparse.Namespace) -> int:
     tools.require_all()
     started = time.time()
     archs = [cubin.architecture(args.arch)] if args.arch else cubin.architectures()
-    codes = measured_codes(list(kernels.known().values()), archs)
+    codes = measured_codes(kernels.of_families(args.family), archs)
     found = [Facts(code) for code in codes]
     write(args.output, found, ["sass", *sys.argv[1:]], started)
     print(f"All facts of each: {printable(str(args.output))}")

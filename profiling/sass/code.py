@@ -35,7 +35,11 @@ class Code:
     name: str  # as in C++, without namespaces and parameters
     function: Function
     resources: Resources
-    sha256: dict[str, str]  # as in result files, by the file that is compiled
+    files: dict[str, Path]  # what is compiled, by the name that result files have
+
+    @cached_property
+    def sha256(self) -> dict[str, str]:
+        return {name: cubin.digest(file) for name, file in self.files.items()}
 
     @cached_property
     def flow(self) -> Flow:
@@ -58,9 +62,9 @@ def measured_code(kernel: Kernel, arch: str, wanted: str = "") -> Code | None:
     symbol = choose(kernel, {symbol: content.name for symbol, content in found.items()}, wanted)
     name, usage, listing = found[symbol]
     # PTX has its own digest: the driver makes the code that runs.
-    digest = cubin.digest(kernel.ptx[arch] if kernel.maker else file)
     part = kernel.ptx[arch].name if kernel.maker else kernel.source_file
-    return Code(kernel, arch, name, parse(listing, symbol), usage, {part: digest})
+    files = {part: kernel.ptx[arch] if kernel.maker else file}
+    return Code(kernel, arch, name, parse(listing, symbol), usage, files)
 
 
 class Content(NamedTuple):
@@ -92,8 +96,9 @@ def measured_codes(kernels: Iterable[Kernel], archs: Iterable[str]) -> list[Code
     wanted = [(kernel, arch) for arch in archs for kernel in kernels]
     cubin.prepare()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = pool.map(lambda one: measured_code(*one), wanted)
-        return [code for code in found if code is not None]
+        found = [code for code in pool.map(lambda one: measured_code(*one), wanted) if code]
+        list(pool.map(lambda code: code.sha256, found))  # each is another process
+    return found
 
 
 def choose(kernel: Kernel, names: dict[str, str], wanted: str) -> str:

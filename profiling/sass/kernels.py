@@ -1,8 +1,9 @@
 """The kernels: those in CUDA, as data/families.json describes them, or by a file of that name; and
 those that other languages' compilers have made, by their manifests."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 
 from compile.compiled import fingerprints
@@ -67,6 +68,14 @@ def known() -> dict[str, Kernel]:
     return registered() | in_other_languages()
 
 
+def of_families(names: Collection[str]) -> list[Kernel]:
+    """All kernels where no family is named."""
+    every = list(known().values())
+    if missing := set(names) - {kernel.family.name for kernel in every}:
+        raise InputError(f"--family: there are no compiled kernels of '{min(missing)}'")
+    return [kernel for kernel in every if not names or kernel.family.name in names]
+
+
 def named(name: str) -> Kernel:
     """A kernel by its name; of one that is not yet described, only what its file says."""
     kernels = known()
@@ -75,5 +84,7 @@ def named(name: str) -> Kernel:
         if name not in kernels and (ROOT / source).is_file():
             return Kernel(name=name, family=family, source_file=source)
     if name not in kernels:
-        raise InputError(f"KERNEL: there is no kernel '{name}'; there are {', '.join(kernels)}")
+        near = "".join(f" (did you mean {one}?)" for one in get_close_matches(name, kernels, 1))
+        there = ", ".join(kernels)
+        raise InputError(f"KERNEL: there is no kernel '{name}'{near}; there are {there}")
     return kernels[name]

@@ -1,7 +1,9 @@
 """Shows one kernel for `make sass`: its facts, its source lines, and the hot region's code."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
+from difflib import unified_diff
 from itertools import groupby
 from linecache import getline
 from pathlib import Path
@@ -14,6 +16,7 @@ from sass.measures import Measure, measures
 from sass.parse import TARGET, Frame, Instruction
 
 INSTRUCTION_WIDTH, SOURCE_WIDTH = 60, 72
+NUMBERED = re.compile(r"\b(U?[RP])\d+\b")  # a register
 
 
 def tables(facts: Facts) -> list[Table]:
@@ -33,6 +36,36 @@ def tables(facts: Facts) -> list[Table]:
         "Index: every instruction that works on a code until the table is read, or an entry chosen."
     )
     return [Table("facts", title, columns, rows, [note]), lines_table(facts)]
+
+
+def values(facts: Facts) -> dict[str, str]:
+    """Each fact as text, by its name."""
+    ways = groupby(measures(facts), lambda m: m.name.partition(".")[0])
+    return {base.replace("_", " "): values_text(list(found)) for base, found in ways}
+
+
+def differing_facts(a: Facts, b: Facts) -> Table:
+    """The facts of two kernels, where they differ."""
+    names = [facts.code.kernel.name for facts in (a, b)]
+    ours, theirs = values(a), values(b)
+    rows = [
+        {"fact": fact, "a": ours[fact], "b": theirs[fact]}
+        for fact in ours
+        if fact in theirs and ours[fact] != theirs[fact]
+    ]
+    columns = [Column("fact", "fact", **WORDS), Column(names[0], "a"), Column(names[1], "b")]
+    return Table("diff", f"Facts of {names[0]} and {names[1]} on {a.code.arch}", columns, rows, [])
+
+
+def difference(a: Facts, b: Facts) -> Iterator[str]:
+    """A unified diff of the hot regions; registers have no numbers, which the compiler chooses."""
+    names = [facts.code.kernel.name for facts in (a, b)]
+    return unified_diff(*map(plain_instructions, (a, b)), *names, n=2, lineterm="")
+
+
+def plain_instructions(facts: Facts) -> list[str]:
+    lines = (f"{f'@{i.guard}' if i.guard else ''} {i.opcode} {i.operands}" for i in facts.inside)
+    return [printable(NUMBERED.sub(r"\1", line).strip()) for line in lines]
 
 
 def values_text(ways: list[Measure]) -> str:

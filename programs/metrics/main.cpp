@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "harness/command_line.hpp"
@@ -20,6 +21,36 @@ using profiling::Counter;
 using profiling::CounterPlan;
 using profiling::CuptiProfiling;
 
+/// NVIDIA's products by the chip that CUPTI names.
+const std::map<std::string, std::vector<std::string>> PRODUCTS{
+    {"AD102", {"L40", "L40S", "RTX4090", "RTX6000ADA"}},
+    {"AD103", {"RTX4080"}},
+    {"AD104", {"L4", "RTX4070"}},
+    {"GA100", {"A30", "A100", "A800"}},
+    {"GA102", {"A10", "A40", "RTXA6000", "RTX3080", "RTX3090"}},
+    {"GA104", {"RTX3070"}},
+    {"GA106", {"RTX3060"}},
+    {"GB100", {"B100", "B200", "GB200"}},
+    {"GB202", {"RTX5090"}},
+    {"GB203", {"RTX5080"}},
+    {"GH100", {"GH200", "H20", "H100", "H200", "H800"}},
+    {"GV100", {"V100"}},
+    {"TU102", {"RTX2080TI"}},
+    {"TU104", {"T4", "RTX2080"}},
+};
+
+/// The chip of a product, such as "RTX 4090" or "rtx4090"; any other name as it is.
+std::string chip_of_product(const std::string& name) {
+  std::string letters;
+  for (const unsigned char c : name) {
+    if (std::isalnum(c)) letters += static_cast<char>(std::toupper(c));
+  }
+  for (const auto& [chip, products] : PRODUCTS) {
+    if (chip == letters || std::ranges::find(products, letters) != products.end()) return chip;
+  }
+  return name;
+}
+
 /// CUPTI's name for this machine's first GPU; empty without a driver or a GPU.
 std::string chip_of_this_gpu(const CuptiProfiling& cupti) {
   std::string why_not;
@@ -34,15 +65,15 @@ std::string chip_of_this_gpu(const CuptiProfiling& cupti) {
 }
 
 ChipCounters open_chip(const CuptiProfiling& cupti, std::string chip) {
-  if (chip.empty()) chip = chip_of_this_gpu(cupti);
+  chip = chip.empty() ? chip_of_this_gpu(cupti) : chip_of_product(chip);
   const auto known = profiling::known_chips(cupti);
   if (chip.empty()) {
     throw UsageError(fmt::format("there is no GPU here; name a chip with --chip (make: CHIP): {}",
                                  fmt::join(known, ", ")));
   }
   if (std::ranges::find(known, chip) == known.end()) {
-    throw UsageError(fmt::format("--chip: CUPTI does not know '{}'; it knows: {}", chip,
-                                 fmt::join(known, ", ")));
+    throw UsageError(fmt::format("--chip: CUPTI does not know '{}'{}; it knows: {}", chip,
+                                 did_you_mean(chip, known), fmt::join(known, ", ")));
   }
   return {cupti, chip};
 }
@@ -113,7 +144,8 @@ void print_matches(const ChipCounters& chip, const std::vector<Counter>& table,
 int run(int argc, char** argv) {
   CLI::App app("Lists the hardware counters of a chip. Needs no GPU.", "metrics");
   std::string name_of_chip, metrics;
-  app.add_option("--chip", name_of_chip, "CUPTI's name for the chip: GH100, GA100; this GPU's");
+  app.add_option("--chip", name_of_chip,
+                 "CUPTI's name for the chip, or a product: GA100, A100; this GPU's");
   app.add_option("--metrics", metrics,
                  "Instead of the table: metrics between commas; * ? and | as in a shell's case; ! "
                  "before it: all others");

@@ -3,13 +3,11 @@
 from pathlib import Path
 
 import pytest
+import stand_in_product
+from needs_torch import bitsandbytes, torch
 
+from reprolab_nf4 import generate
 from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
-
-torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
-bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
-
-import stand_in_product  # noqa: E402
 
 OWN_PRODUCT = bitsandbytes.matmul_4bit
 N, K = 64, 128
@@ -19,6 +17,11 @@ TIMES = {
     32: {DEQUANTIZE: 1.0},
     64: {"many_rows": 1.0},
 }
+
+needs_whole_graphs = pytest.mark.skipif(
+    torch.__version__ < generate.WHOLE_GRAPHS,
+    reason=f"NOT TESTED, torch {torch.__version__}: whole graphs of 4-bit layers need 2.8",
+)
 
 
 @pytest.fixture(name="multiplying")

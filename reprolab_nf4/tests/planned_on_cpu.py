@@ -3,13 +3,12 @@
 import sys
 
 import pytest
+from needs_torch import bitsandbytes, torch
 
 import reprolab_nf4
+from reprolab_nf4 import layers
 
-torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
-bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
-if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-    pytest.skip("NOT TESTED, no C exchange before torch 2.10", allow_module_level=True)
+OWN, OWN_PRODUCT = bitsandbytes.nn.Linear4bit.forward, bitsandbytes.matmul_4bit
 
 from cpu_as_gpu import (  # noqa: E402
     Counts,
@@ -23,7 +22,6 @@ from cpu_as_gpu import (  # noqa: E402
 )
 
 __all__ = ["K", "N", "put_cpu_in_place_of_gpu"]
-OWN = bitsandbytes.nn.Linear4bit.forward
 PLANNED, TODAY = {"times_run": 1, "runs_of_settled_weights": 1}, {"times_multiplied": 1}
 
 
@@ -35,6 +33,9 @@ def put_built(tmp_path_factory):
 
 @pytest.fixture(name="installed")
 def put_installed(built, monkeypatch, tmp_path):
+    if not layers.has_c_exchange():
+        needed = "planned calls need 2.10, or 2.7 and torch-c-dlpack-ext"
+        pytest.skip(f"NOT TESTED, torch {torch.__version__}: {needed}")
     extension, library = built
     put_cpu_in_place_of_gpu(monkeypatch.setattr, extension)
     path = table(tmp_path / "table.json")

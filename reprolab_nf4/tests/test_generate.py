@@ -3,17 +3,14 @@
 from pathlib import Path
 
 import pytest
+import stand_in_product
+from layers_on_cpu import needs_whole_graphs
+from needs_torch import bitsandbytes, torch, transformers
+from torch._dynamo.backends.debugging import aot_eager
+from transformers.generation.configuration_utils import CompileConfig
 
-torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
-bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
-transformers = pytest.importorskip("transformers", reason="NOT TESTED, no transformers")
-
-import stand_in_product  # noqa: E402
-from torch._dynamo.backends.debugging import aot_eager  # noqa: E402
-from transformers.generation.configuration_utils import CompileConfig  # noqa: E402
-
-from reprolab_nf4 import generate, layers, multiplying  # noqa: E402
-from reprolab_nf4.choices import Layer, Table  # noqa: E402
+from reprolab_nf4 import generate, layers, multiplying
+from reprolab_nf4.choices import Layer, Table
 
 SIZES = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "vocab_size": 64}
 SIZES |= {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32}
@@ -77,6 +74,7 @@ def tokens(model, compiled):
     return model.generate(TOKENS, **given), len(graphs)
 
 
+@needs_whole_graphs
 def test_a_step_is_one_graph_with_the_same_tokens(model, called, monkeypatch):
     expected, _ = tokens(model, compiled=False)
     in_steps = [way for way in called if way == ("few_rows", 2)]

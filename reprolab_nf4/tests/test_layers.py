@@ -8,6 +8,7 @@ from pathlib import Path
 
 import planned_on_cpu
 import pytest
+from layers_on_cpu import needs_whole_graphs
 from planned_on_cpu import (  # noqa: F401
     OWN,
     PLANNED,
@@ -118,6 +119,7 @@ def test_what_is_not_a_plain_call_is_todays(case, counts):
     assert taken(counts, one, x) == PLANNED
 
 
+@needs_whole_graphs
 def test_compiled_layers_are_whole_graphs_of_todays_path(counts):
     torch.compiler.reset()
     one, x = planned(bias=True), inputs()
@@ -125,6 +127,7 @@ def test_compiled_layers_are_whole_graphs_of_todays_path(counts):
     assert called(counts, lambda: compiled(x), lambda: OWN(one, x)) == TODAY
 
 
+@needs_whole_graphs
 def test_compiled_models_are_whole_graphs(counts):
     """Inside of a model the compiler guards what the class' __call__ refers to."""
     torch.compiler.reset()
@@ -272,6 +275,7 @@ def test_a_module_call_that_is_replaced_is_called(counts, monkeypatch, name):
     assert seen == [one] and taken(counts, one, x) == PLANNED
 
 
+@needs_whole_graphs
 def test_a_compiled_call_of_the_layers_own_is_called(counts):
     torch.compiler.reset()
     one, x, seen = planned(), inputs(), []

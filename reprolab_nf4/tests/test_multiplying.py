@@ -5,16 +5,9 @@ import ctypes
 import re
 from pathlib import Path
 
+import layers_on_cpu
 import pytest
-
-import reprolab_nf4
-from reprolab_nf4 import c_functions
-
-torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
-bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
-
-import layers_on_cpu  # noqa: E402
-from layers_on_cpu import (  # noqa: E402, F401
+from layers_on_cpu import (  # noqa: F401
     OWN_PRODUCT,
     K,
     N,
@@ -25,7 +18,11 @@ from layers_on_cpu import (  # noqa: E402, F401
     put_settled,
     replace,
 )
-from torch.utils.checkpoint import checkpoint  # noqa: E402
+from needs_torch import bitsandbytes, torch
+from torch.utils.checkpoint import checkpoint
+
+import reprolab_nf4
+from reprolab_nf4 import c_functions
 
 
 def test_layers_in_training_mode_stay_bitsandbytes_own(called):
@@ -74,12 +71,13 @@ def test_a_layer_that_fails_in_training_leaves_others_alone(called):
 
 def test_a_layer_that_computes_in_fp32_is_named_once(called, recwarn):
     found = layer()
+    said = lambda: [w for w in recwarn if "bnb_4bit_compute_dtype" in str(w.message)]  # noqa: E731
     found(X)
-    assert not recwarn
+    assert said() == []
     found.compute_dtype = torch.float32
     for _ in range(2):
         found(X)
-    assert len(recwarn) == 1 and "bnb_4bit_compute_dtype" in str(recwarn[0].message)
+    assert len(said()) == 1
 
 
 def changed(**attributes):

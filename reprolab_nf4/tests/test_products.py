@@ -2,7 +2,7 @@
 PyTorch's tensors on the CPU, and a stand-in for bitsandbytes.
 """
 
-import importlib.util
+import contextlib
 import types
 import warnings
 from pathlib import Path
@@ -15,9 +15,11 @@ from reprolab_nf4 import c_functions, choices
 from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
 
 torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
-# Imported once, under the real bitsandbytes where there is one: of several modules, PyTorch's
-# operator would be the last one's.
-if importlib.util.find_spec("bitsandbytes"):
+from torch.torch_version import TorchVersion  # noqa: E402
+
+# Imported once, under the real bitsandbytes where there is one that works with this PyTorch: of
+# several modules, PyTorch's operator would be the last one's.
+with contextlib.suppress(ImportError):
     import reprolab_nf4.layers  # and multiplying
 
 N, K = 64, 128
@@ -209,6 +211,10 @@ def test_generate_compiles_models_unless_it_is_told_not_to(install, monkeypatch)
     quantizer = transformers.quantizers.quantizer_bnb_4bit.Bnb4BitHfQuantizer
     monkeypatch.setattr(torch.ops.bitsandbytes, "dequantize_4bit", None, raising=False)
     before = dict(vars(quantizer))
+    monkeypatch.setattr(torch, "__version__", TorchVersion("2.7.1"))
+    with install():  # a graph would end at each layer
+        assert dict(vars(quantizer)) == before
+    monkeypatch.setattr(torch, "__version__", TorchVersion("2.8.0"))
     with install():
         assert quantizer.is_compileable is True
     assert dict(vars(quantizer)) == before and quantizer.is_compileable is not True

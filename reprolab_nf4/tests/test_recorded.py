@@ -3,33 +3,32 @@
 import io
 import types
 
+import layers_on_cpu
 import pytest
-
-import reprolab_nf4
-from reprolab_nf4.choices import DEQUANTIZE, OWN
-
-torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
-bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
-
-import layers_on_cpu  # noqa: E402
-from layers_on_cpu import (  # noqa: E402, F401
+from layers_on_cpu import (  # noqa: F401
     OWN_PRODUCT,
     TIMES,
     K,
     N,
     X,
     layer,
+    needs_whole_graphs,
     put_called,
     put_multiplying,
     put_settled,
     replace,
 )
-from torch._dynamo.testing import CompileCounter  # noqa: E402
-from torch._subclasses import FakeTensorMode  # noqa: E402
-from torch.distributed._functional_collectives import AsyncCollectiveTensor  # noqa: E402
-from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+from needs_torch import bitsandbytes, torch
+from torch._dynamo.testing import CompileCounter
+from torch._subclasses import FakeTensorMode
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import reprolab_nf4
+from reprolab_nf4.choices import DEQUANTIZE, OWN
 
 
+@needs_whole_graphs
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("rows", [(3,), (3, 20, 40, 70, 16)])
 def test_compiled_layers_are_whole_graphs_that_take_the_same_ways(nested, rows, called):
@@ -58,6 +57,19 @@ class ByCodes(torch.nn.Module):
         return bitsandbytes.matmul_4bit(input, self.codes.t(), self.state, bias=self.bias)
 
 
+def test_a_layer_may_be_compiled_in_several_graphs(called):
+    """As PyTorch before 2.8 compiles it."""
+    eager = layer(nested=True)
+    compiled = torch.compile(eager, backend="aot_eager")
+    for m in (3, 20, 40, 70):
+        x = torch.randn(m, K).half()
+        called.clear()
+        expected, once = eager(x), list(called)
+        assert torch.equal(compiled(x), expected)
+        assert called == once * 2
+
+
+@needs_whole_graphs
 def test_compiled_layers_may_be_in_training_mode(called):
     found = layer().train()
     compiled = torch.compile(found, fullgraph=True, backend="aot_eager")
@@ -66,23 +78,32 @@ def test_compiled_layers_may_be_in_training_mode(called):
 
 
 def exported(module, strict, rows=4):
-    """After torch.export, and as a file has it."""
+    """After torch.export, and as a file has it. Of strict programs the weights are parameters."""
     shapes = ({0: torch.export.Dim("rows", min=1, max=256)},) if rows == "any" else None
     args = (torch.ones(4, K).half(),)
     program = torch.export.export(module, args, dynamic_shapes=shapes, strict=strict)
+    yield program
+    if strict and torch.__version__.startswith("2.9."):
+        pytest.skip(f"NOT TESTED, torch {torch.__version__}: it loads no parameters of integers")
     file = io.BytesIO()
     torch.export.save(program, file)
-    return program, torch.export.load(io.BytesIO(file.getvalue()))
+    yield torch.export.load(io.BytesIO(file.getvalue()))
+
+
+STRICT = pytest.mark.parametrize("strict", [False, pytest.param(True, marks=needs_whole_graphs)])
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
-@pytest.mark.parametrize("strict", [False, True])
+@STRICT
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("way", ["few_rows", DEQUANTIZE, OWN])
 @pytest.mark.parametrize("products", ["fastest", "dequantize"])
 def test_an_exported_layer_keeps_its_weights(
     products, way, nested, strict, called, monkeypatch, multiplying
 ):
+    if products == "dequantize" and nested and torch.__version__ < (2, 7):
+        what = "it exports no nested scales as bitsandbytes decodes them"
+        pytest.skip(f"NOT TESTED, torch {torch.__version__}: {what}")
     replace(monkeypatch, multiplying, {8: {way: 1.0}}, products)
     eager, x = layer(nested), torch.randn(4, K).half()
     expected = eager(x)
@@ -93,11 +114,12 @@ def test_an_exported_layer_keeps_its_weights(
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
-@pytest.mark.parametrize("strict", [False, True])
+@STRICT
 @pytest.mark.parametrize("nested", [False, True])
 def test_an_exported_layer_chooses_by_the_rows_it_runs_with(nested, strict, called):
     eager = layer(nested)
-    run = exported(eager if strict else ByCodes(eager), strict, rows="any")[1].module()
+    *_, program = exported(eager if strict else ByCodes(eager), strict, rows="any")
+    run = program.module()
     for m in (1, 3, 16, 20, 40, 70, 256):
         x = torch.randn(m, K).half()
         called.clear()
@@ -106,6 +128,7 @@ def test_an_exported_layer_chooses_by_the_rows_it_runs_with(nested, strict, call
         assert called == once * 2
 
 
+@needs_whole_graphs
 def test_a_graph_that_varies_in_rows_is_compiled_once(called):
     counter = CompileCounter()
     compiled = torch.compile(layer(), fullgraph=True, backend=counter, dynamic=True)
@@ -147,6 +170,7 @@ def test_a_program_that_runs_before_an_install_says_so(multiplying, monkeypatch)
         torch.ops.reprolab_nf4.matmul_4bit(*given)
 
 
+@needs_whole_graphs
 def test_layers_that_share_compiled_code_have_nested_scales_of_their_own(called):
     layers = [layer(nested=True, scale=10.0**i) for i in range(3)]
     compiled = torch.compile(lambda layer, x: layer(x), fullgraph=True, backend="aot_eager")
@@ -157,6 +181,17 @@ def test_layers_that_share_compiled_code_have_nested_scales_of_their_own(called)
     assert len(called) == 8
 
 
+@needs_whole_graphs
+def test_compiled_products_settle_nothing(called, settled):
+    """In a graph there is no count of writes to the weights."""
+    found = layer()
+    compiled = torch.compile(found, fullgraph=True, backend="aot_eager")
+    for one in (found, found, compiled, compiled, found):
+        one(X)
+    assert settled == [False, True, False, False, True]
+
+
+@needs_whole_graphs
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_compiled_layers_take_the_ways_of_what_is_installed_now(
     dynamic, called, monkeypatch, multiplying

@@ -9,36 +9,35 @@ import types
 from pathlib import Path
 
 import pytest
+import stub_vllm
+from layers_on_cpu import needs_whole_graphs
+from needs_torch import bitsandbytes, functional, torch
+from torch.torch_version import TorchVersion
 
 import reprolab_nf4
-
-torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
-bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
-
-import planned_on_cpu  # noqa: E402
-import stub_vllm  # noqa: E402
-from bitsandbytes import functional  # noqa: E402
-from cpu_as_gpu import ROOT  # noqa: E402
-from planned_on_cpu import K  # noqa: E402
-
-from reprolab_nf4 import choices, engines, layers  # noqa: E402
+from reprolab_nf4 import choices, engines, layers
 
 OWN_PRODUCT = bitsandbytes.matmul_4bit
+
+import cpu_as_gpu  # noqa: E402, which needs bitsandbytes
+from cpu_as_gpu import ROOT, K  # noqa: E402
+
 SHARDS = (128, 64, 64)  # outputs of q, k and v
 PLUGIN = ROOT / "build/vllm_plugin"
-INSTALL_IT = f"pip install --no-deps --target {PLUGIN.relative_to(ROOT)} vllm-bnb-plugin==0.0.3"
+PINNED = Path(__file__).with_name("vllm_plugin.txt")
+INSTALL_IT = f"pip install --no-deps --target {PLUGIN} -r {PINNED}"
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    return planned_on_cpu.compile_library(tmp_path_factory.mktemp("serving"))
+    return cpu_as_gpu.compile_library(tmp_path_factory.mktemp("serving"))
 
 
 @pytest.fixture
 def counts(library, tmp_path, monkeypatch):
     """What our library was asked for, once an engine has installed it by its entry point."""
-    planned_on_cpu.put_cpu_in_place_of_gpu(monkeypatch.setattr, Path("none"))
-    table = choices.read(planned_on_cpu.table(tmp_path / "table.json"))
+    cpu_as_gpu.put_cpu_in_place_of_gpu(monkeypatch.setattr, Path("none"))
+    table = choices.read(cpu_as_gpu.table(tmp_path / "table.json"))
     monkeypatch.setattr(choices, "recorded", lambda *gpu: table)
     monkeypatch.setattr("reprolab_nf4.multiplying.recorded", lambda *gpu: table)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
@@ -48,7 +47,7 @@ def counts(library, tmp_path, monkeypatch):
     for _ in range(2):
         engines.install_in_engine()
     assert bitsandbytes.matmul_4bit is not OWN_PRODUCT
-    yield planned_on_cpu.Counts(library)
+    yield cpu_as_gpu.Counts(library)
     reprolab_nf4._installed.undo()
     assert bitsandbytes.matmul_4bit is OWN_PRODUCT
 
@@ -71,7 +70,7 @@ class Weight:
         return bool(((out - expected).abs() <= 2**-8 * (expected.abs() + sums)).all())
 
 
-# Rows, and how many of the shards our library multiplies by: planned_on_cpu's table of times.
+# Rows, and how many of the shards our library multiplies by: cpu_as_gpu's table of times.
 CASES = pytest.mark.parametrize(("rows", "ours"), [(1, 3), (8, 3), (16, 3), (20, 0)])
 
 
@@ -92,6 +91,11 @@ def test_the_call_of_an_engine_is_multiplied_by_our_kernels(rows, ours, counts):
 @pytest.fixture(scope="module")
 def plugin():
     """vllm-bnb-plugin's module of linear layers, under vLLM, or what stands in for it."""
+    if not hasattr(torch.library, "infer_schema"):
+        pytest.skip(f"NOT TESTED, torch {torch.__version__}: vLLM's operators need 2.5")
+    installed = bitsandbytes.__version__
+    if TorchVersion(installed) < (0, 48, 1):
+        pytest.skip(f"NOT TESTED, bitsandbytes {installed}: vllm-bnb-plugin needs 0.48.1")
     path, meta_path = list(sys.path), list(sys.meta_path)
     if importlib.util.find_spec("vllm_bnb_plugin") is None:
         sys.path.append(str(PLUGIN))
@@ -108,7 +112,7 @@ def plugin():
 
 
 @CASES
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_whole_graphs)])
 def test_vllms_plugin_multiplies_by_our_kernels(compiled, rows, ours, plugin, counts):
     weight, x = Weight(), torch.randn(rows, K).bfloat16()
     parameter = torch.nn.Parameter(weight.codes, requires_grad=False)

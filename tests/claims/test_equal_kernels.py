@@ -5,12 +5,12 @@ recorded repetitions of one kernel, so that there is no difference to be seen.
 import re
 from collections import Counter
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
 
-from claims import evidence
+from claims import evidence, uncertainty
 from claims.ledger import decide
 from claims.published import load_sources
 from claims.rules import NOT_REPRODUCED, PREMISE_FALSE, REPRODUCED
@@ -23,6 +23,7 @@ from records.stats import FALSE_SHARE
 RECORDED = ROOT / "data/recorded"
 PAGE = (ROOT / "docs/verdicts.md").read_text()
 RUNS = {"h100": 20, "h200": 6}  # below data/repetitions
+GPUS = {"h100": "NVIDIA H100 80GB HBM3", "h200": "NVIDIA H200"}
 # The runs on H100s have three kernels; on H200s, those of the same code in all six.
 KERNELS = {
     "h100": ("branch_tree", "shared_lut", "streaming"),
@@ -100,9 +101,12 @@ def recorded():
     return kept, sources
 
 
-def verdicts(samples_of):
-    """On the H200, of every cell, with the times of `samples_of(kernel, place)` in all rows."""
+def verdicts(gpu, samples_of, kernel):
+    """Of every cell that the H200 decides, with the times of `samples_of(name, place)` in all rows,
+    which are that kernel's on that GPU.
+    """
     every, sources = recorded()
+    own = partial(uncertainty.between_runs_percent, kernel=kernel)
     places: dict[str, int] = {}
 
     def changed(record):
@@ -112,7 +116,7 @@ def verdicts(samples_of):
             name: replace(m, samples=samples) if m.unit == "us" and m.samples else m
             for name, m in record.metrics.items()
         }
-        return replace(record, metrics=metrics)
+        return replace(record, metrics=metrics, gpu=GPUS[gpu])
 
     found = {
         folder: replace(
@@ -126,6 +130,7 @@ def verdicts(samples_of):
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evidence, "recorded_evidence", lambda folder: found[folder.parent])
+        patch.setattr(uncertainty, "between_runs_percent", lambda g, kind, us, _: own(g, kind, us))
         decided = decide(found[RECORDED / "h200"], sources)
     return {
         (d.claim.id, i, v.cell.text): (v.comparison.rule, v.verdict)
@@ -146,13 +151,13 @@ def in_one_trial(gpu, kernel, random):
         usual = np.mean([np.mean(rows[kernel, run + 1][at]) for run in range(RUNS[gpu])])
         return tuple(float(us * US / usual) for us in passes[at])
 
-    return verdicts(samples_of)
+    return verdicts(gpu, samples_of, kernel)
 
 
 @cache
 def outcomes(gpu, kernel):
     """By rule: how many verdicts, and how many of these say what is not so."""
-    truth = verdicts(lambda name, place: (US,) * 3)
+    truth = verdicts(gpu, lambda name, place: (US,) * 3, kernel)
     judged, false = Counter(), Counter()
     random = np.random.default_rng(8)
     for _ in range(TRIALS):
@@ -181,13 +186,15 @@ def test_so_many_verdicts_on_equal_kernels_are_false_as_the_page_says(gpu):
 
 
 def test_a_planted_3_percent_is_found_among_repetitions():
-    truth = verdicts(lambda name, place: (US,) * 3)
+    truth = verdicts("h200", lambda name, place: (US,) * 3, "shared_lut")
     rows = repetitions("h200")["shared_lut", 1]
     planted = verdicts(
+        "h200",
         lambda name, place: tuple(
             us * (1.03 if name == "global_lut" else 1) * US / np.mean(rows[place % 24])
             for us in rows[place % 24]
-        )
+        ),
+        "shared_lut",
     )
     changed = {cell[0] for cell in truth if truth[cell] != planted[cell]}
     assert "shared-memory-makes-it" in changed

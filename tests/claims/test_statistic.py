@@ -17,7 +17,7 @@ PAPER = made.all_sources()[0]
 MODELS, BATCHES = PAPER.every("model"), PAPER.every("batch")
 TRIALS = 100
 WITHIN = 0.0005  # standard deviation of samples within a run, of Table II
-BETWEEN = uncertainty.between_runs_percent("kernel_time", 2000) / 100
+BETWEEN = uncertainty.between_runs_percent("NVIDIA H200", "kernel_time", 2000, "branch_tree") / 100
 US = 2000.0
 
 

@@ -58,8 +58,19 @@ TEST(SelectKernels, MatchesWholeNamesOrSaysOnceWhatThereIs) {
   EXPECT_EQ(selected("!tree|branch_tree"),
             (Names{"shared_lut", "shared_lut_tile512", "shared_lut"}));
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "--kernel: no kernel is named 'shard_lut' here\n"
+            "--kernel: no kernel is named 'shard_lut' here (did you mean shared_lut?)\n"
             "--kernel: no kernel is named 'tree' here\n");
+}
+
+TEST(DidYouMean, NamesTheNearestWhereOneIsNear) {
+  const Names known{"branch_tree", "shared_lut", "shared_lut_tile512"};
+  EXPECT_EQ(did_you_mean("shard_lut", known), " (did you mean shared_lut?)");
+  EXPECT_EQ(did_you_mean("branch_treee", known), " (did you mean branch_tree?)");
+  EXPECT_EQ(did_you_mean("sharedlut_tile521", known), " (did you mean shared_lut_tile512?)");
+  for (const std::string name : {"lut", "", "transpose", std::string(100'000, 's').c_str()}) {
+    EXPECT_EQ(did_you_mean(name, known), "") << name.size();
+  }
+  EXPECT_EQ(did_you_mean("x", {}), "");
 }
 
 TEST(ParseExtent, ReadsRowsAndColumnsOfUpTo2To40Elements) {

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from edited import Edited
 
 from plots import experiments
 from plots.cli import main
@@ -164,3 +165,17 @@ def test_a_figure_that_fails_leaves_the_old_rendering(render, tmp_path, monkeypa
     assert main(render) == 3
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["puzzle.md"]
     assert (tmp_path / "out/puzzle.md").read_text() == "old"
+
+
+def test_every_experiment_of_a_folder_is_rendered(tmp_path, capsys):
+    for name in ("puzzle", "counters"):
+        Edited(name, tmp_path / "runs" / name).write()
+    words = ["render", f"--results={tmp_path}/runs", f"--output={tmp_path}/out"]
+    assert main([*words, "--recorded"]) == 0
+    assert {folder.name for folder in (tmp_path / "out").iterdir()} == {
+        "puzzle-recorded",
+        "counters-recorded",
+    }
+    assert main(["render", f"--results={tmp_path}/none", f"--output={tmp_path}/x"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "make reproduce-table2" in line and not (tmp_path / "x").exists()

@@ -23,15 +23,17 @@ from records.comparison import (
     SAME,
     SLOWER,
     UNDECIDED,
+    Budget,
     SpreadClass,
     compare,
-    recorded_spread,
+    recorded_budgets,
     spread_of,
     times,
 )
 from records.json_files import ROOT
 from records.results import Metric
 
+GPU = "NVIDIA H200"
 KERNEL, PROBLEM = "shared_lut", "qwen3-32b/batch2/fp16/b64"
 OLDER = ROOT / "data/repetitions/h200/2.tar.xz"
 
@@ -193,7 +195,7 @@ def test_two_recorded_runs(edited, capsys, tmp_path):
     text = " ".join(capsys.readouterr().out.split())
     assert "faster: packed_512 on " in text and f"A: {OLDER}, a recorded run: NVIDIA H200" in text
     old, new = (times(load_side(given).files) for given in (str(OLDER), b))
-    found = [p for p in compare(old, new, recorded_spread(), 1) if p.key.kernel == "branch_tree"]
+    found = [p for p in compare(old, new, recorded_budgets(), 1) if p.key.kernel == "branch_tree"]
     assert len(found) > 60 and not {p.verdict for p in found} & {SLOWER, FASTER}
 
 
@@ -247,8 +249,8 @@ def test_the_interval_is_welchs_where_runs_do_not_differ(two):
         count = len(b[key].metric.samples) + i % 2  # the two sides need not have equally many
         samples = tuple(np.random.default_rng(i).lognormal(5, 0.01, count))
         b[key] = replace(b[key], metric=replace(b[key].metric, samples=samples))
-    none = {kind: [SpreadClass(0, 0, 1)] for kind in recorded_spread()}
-    for p in compare(a, b, none, 1):
+    none = {kind: [SpreadClass(0, 0, 1)] for kind in recorded_budgets()[GPU].spread}
+    for p in compare(a, b, {GPU: Budget(none, {})}, 1):
         logs = [np.log(side.metric.samples) for side in (p.b, p.a)]
         welch = stats.ttest_ind(*logs, equal_var=False).confidence_interval(0.95)
         assert p.mean.ratio.interval == pytest.approx(np.exp(welch))
@@ -259,8 +261,8 @@ def test_what_is_enough_alone_is_not_among_many(two):
     scale(two[1].rows("replay", "branch_tree", PROBLEM), 1.0168)
     a, b = times_of(two)
     (key,) = (k for k in a if k[2:5] == (PROBLEM, "branch_tree", "kernel_time"))
-    (alone,) = compare({key: a[key]}, b, recorded_spread(), 1)
-    among = next(p for p in compare(a, b, recorded_spread(), 1) if p.key == key)
+    (alone,) = compare({key: a[key]}, b, recorded_budgets(), 1)
+    among = next(p for p in compare(a, b, recorded_budgets(), 1) if p.key == key)
     assert (alone.verdict, among.verdict) == (SLOWER, UNDECIDED)
     assert alone.mean == among.mean
 
@@ -271,7 +273,7 @@ def times_of(runs):
 
 def made_up(run, seed, slower=()):
     """The run again: each row with a deviation of its own, as recorded, and three samples."""
-    rng, spread = np.random.default_rng(seed), recorded_spread()
+    rng, spread = np.random.default_rng(seed), recorded_budgets()[GPU].spread
     found = {}
     for key, time in run.items():
         usual = [c.percent for c in spread[time.kind] if c.from_us <= time.us][-1] / 100
@@ -286,16 +288,16 @@ def test_on_made_up_runs_verdicts_are_right_and_intervals_hold(two):
     nothing changed, 95 of 100 intervals hold, and most of a change of 2 % is seen.
     """
     run = times(load_side(str(two[0].write())).files)
-    spread = recorded_spread()
+    budgets = recorded_budgets()
     runs = [made_up(run, seed) for seed in range(12)]
-    same = [p for a, b in combinations(runs, 2) for p in compare(a, b, spread, 1)]
+    same = [p for a, b in combinations(runs, 2) for p in compare(a, b, budgets, 1)]
     wrong = [p for p in same if p.verdict in (SLOWER, FASTER)]
     assert len(wrong) < 0.01 * len(same)
     holds = [p for p in same if p.mean.ratio.low <= 1 <= p.mean.ratio.high]
     assert 0.93 < len(holds) / len(same) < 0.97
     found = []
     for seed, other in enumerate(runs[:6]):
-        pairs = compare(other, made_up(run, 100 + seed, (KERNEL,)), spread, 1)
+        pairs = compare(other, made_up(run, 100 + seed, (KERNEL,)), budgets, 1)
         assert {p.key.kernel for p in pairs if p.verdict in (SLOWER, FASTER)} <= {KERNEL}
         found += [
             p for p in pairs if p.key[1:5:2] == ("replay", KERNEL) and p.a.kind == "kernel_time"
@@ -303,7 +305,7 @@ def test_on_made_up_runs_verdicts_are_right_and_intervals_hold(two):
     assert sum(p.verdict == SLOWER for p in found) > len(found) / 2
     assert all(p.mean.ratio.low < 1.02 < p.mean.ratio.high for p in found if p.verdict == SLOWER)
     estimated = spread_of(runs)
-    for kind, classes in spread.items():
+    for kind, classes in budgets[GPU].spread.items():
         for c in estimated[kind]:
             usual = [x.percent for x in classes if x.from_us <= c.from_us][-1]
             assert usual / 1.5 < c.percent < usual * 1.5

@@ -9,10 +9,8 @@ from edited import scale
 
 from plots.cli import main
 from records import comparison
-from records.comparison import RUN_TO_RUN, recorded_spread
+from records.comparison import RUN_TO_RUN, recorded_budgets
 from records.json_files import ROOT, read_json
-
-IN_A_ROW = [f"data/repetitions/h100/{i}.tar.xz" for i in range(1, 21)]
 
 
 @pytest.fixture
@@ -59,19 +57,23 @@ def test_equal_runs_and_one_with_a_slow_kernel(runs, repetitions):
         row["code"]["sha256"] = dict.fromkeys(row["code"]["sha256"], "0" * 64)
     _, text, _ = repetitions(runs)
     assert counts(text, "kernel_time", "rows") == "0 of 504"  # other code is no repetition
-    assert text.split()[-2] == "24"  # nor does it say what runs differ by: of 26 products
+    assert text.split()[-4] == "24"  # nor does it say what runs differ by: of 26 products
 
 
 def test_what_it_writes_is_what_compare_reads(runs, repetitions, tmp_path, monkeypatch):
     file = tmp_path / "run_to_run.json"
     assert repetitions(runs, "--write", str(file))[0] == 0
     monkeypatch.setattr(comparison, "RUN_TO_RUN", file)
-    spread = recorded_spread()
+    spread = recorded_budgets()["NVIDIA H200"].spread
     assert spread.keys() == {"kernel_time", "ceiling_kernel_time", "product_time"}
     assert all(0.08 < c.percent < 0.12 for found in spread.values() for c in found[-1:])
-    assert json.loads(file.read_text())["source"] == (
-        "5 runs on NVIDIA H200, 2027-01-01 to 2027-01-05"
-    )
+    written = json.loads(file.read_text())["gpus"]["NVIDIA H200"]
+    assert written["source"] == "5 runs on NVIDIA H200, 2027-01-01 to 2027-01-05"
+    for run in runs:
+        run.provenance(gpu={"name": "NVIDIA A100"})
+    assert repetitions(runs, "--write", str(file))[0] == 0
+    both = json.loads(file.read_text())["gpus"]
+    assert list(both) == ["NVIDIA H200", "NVIDIA A100"] and both["NVIDIA H200"] == written
 
 
 def test_what_are_no_repetitions_is_one_line(runs, repetitions):
@@ -91,13 +93,13 @@ def test_what_are_no_repetitions_is_one_line(runs, repetitions):
     )
 
 
-@pytest.mark.parametrize("is_recorded", [True, False])
-def test_the_page_says_what_the_command_does(is_recorded, capsys, tmp_path, monkeypatch):
-    recorded, again = read_json(RUN_TO_RUN), tmp_path / "again.json"
-    given = [*recorded["runs"], "--kernel", recorded["kernels"]] if is_recorded else IN_A_ROW
+@pytest.mark.parametrize("gpu", read_json(RUN_TO_RUN)["gpus"])
+def test_the_page_says_what_the_command_does(gpu, capsys, tmp_path, monkeypatch):
+    recorded, again = read_json(RUN_TO_RUN)["gpus"][gpu], tmp_path / "again.json"
     monkeypatch.chdir(ROOT)
+    given = [*recorded["runs"], "--kernel", recorded["kernels"]]
     assert main(["repetitions", *given, "--write", str(again)]) == 0
-    assert not is_recorded or read_json(again) == recorded
+    assert read_json(again)["gpus"] == {gpu: recorded}
     page = " ".join((ROOT / "docs/comparing-runs.md").read_text().split())
     *kinds, in_all = capsys.readouterr().out.splitlines()[:7]
     for line in kinds:

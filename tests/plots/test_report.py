@@ -7,6 +7,7 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -469,3 +470,18 @@ def test_a_browser_asks_for_nothing_and_complains_of_nothing(page):
 def test_a_browser_prints_it(recorded_file, tmp_path):
     print_to_pdf(recorded_file, tmp_path / "report.pdf")
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF-")
+
+
+def test_without_own_results_the_report_is_of_the_recorded_runs(tmp_path, monkeypatch):
+    """Several folders stand between spaces; the page goes into the first."""
+    read = []
+    monkeypatch.setattr("plots.report.machines", lambda folders: read.append(folders) or [])
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "--results=results"]) == 2
+    Path("results/one").mkdir(parents=True)
+    Path("results/one/x.json").touch()
+    for given in ("results", "a results", "results/one"):
+        assert main(["report", f"--results={given}"]) == 2
+    recorded, own, *others = ([str(folder) for folder in folders] for folders in read)
+    assert (recorded, own) == (["data/recorded"], ["results"])
+    assert others == [["a", "results"], ["results/one"]]

@@ -192,9 +192,11 @@ TEST_F(BenchProgram, RefusesBadValuesInOneLine) {
 
 TEST_F(BenchProgram, RefusesBadSelectionsInOneLine) {
   for (const char* also : {"", " --list", " --dry-run"}) {
-    expect_refused(fmt::format("--family transposed{}", also),
-                   fmt::format("--family 'transposed' selects nothing; there are: {}",
-                               fmt::join(all_families(), ", ")));
+    expect_refused(
+        fmt::format("--family transposed{}", also),
+        fmt::format(
+            "--family 'transposed' selects nothing (did you mean transpose?); there are: {}",
+            fmt::join(all_families(), ", ")));
     expect_refused(fmt::format("--shape 4x4 --matrix 4x7 --problem 5x5{}", also),
                    "--problem '5x5' selects nothing; there are: 4x4/fp16/b64, 4x7");
   }

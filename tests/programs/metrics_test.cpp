@@ -40,12 +40,22 @@ TEST_F(MetricsProgram, ListsWhatMatches) {
       contains(found, "\nA counter is read with an ending, dram__bytes_read.sum: .sum .avg "));
 }
 
+TEST_F(MetricsProgram, KnowsAProductsChip) {
+  for (const auto& [product, chip] : std::map<std::string, std::string>{
+           {"A100", "GA100"}, {"H100", "GH100"}, {"T4", "TU104"}, {"'RTX 4090'", "AD102"}}) {
+    const std::string found = output_of(METRICS, "--chip " + product);
+    EXPECT_TRUE(contains(found, "\n" + chip + ": ")) << product;
+  }
+}
+
 TEST_F(MetricsProgram, RefusesInOneLineThatSaysWhatItKnows) {
   expect_refusal_like(METRICS, "",
                       "metrics: there is no GPU here; name a chip with --chip \\(make: CHIP\\): "
                       "AD102, [^\n]*");
-  expect_refusal_like(METRICS, "--chip A100",
-                      "metrics: --chip: CUPTI does not know 'A100'; it knows: AD102, [^\n]*");
+  expect_refusal_like(
+      METRICS, "--chip GA10O",
+      "metrics: --chip: CUPTI does not know 'GA10O' \\(did you mean GA100\\?\\); it "
+      "knows: AD102, [^\n]*");
   expect_refusal_like(METRICS, "--nosuch", "metrics: [^\n]*; see metrics --help");
   expect_refusal(METRICS, "--chip GA100 --metrics nosuch",
                  "metrics: --metrics 'nosuch' selects none of GA100's metrics");

@@ -42,8 +42,8 @@ def test_a_file_larger_than_what_may_be_used_is_one_line(tmp_path):
 @pytest.mark.parametrize(
     "command",
     [
-        ["scripts/render", "--report"],
-        ["scripts/render", "--recorded"],
+        ["scripts/python", "-m", "plots", "report", "--results={place}/no"],
+        ["scripts/python", "-m", "plots", "render", "--results={place}", "--output={place}"],
         ["scripts/python", "-m", "experiments", "reproduce", "streaming"],
         ["scripts/python", "-m", "experiments.merge", "{place}/merged", "{place}"],
         ["scripts/python", "-m", "plots", "claims", "--results={place}", "--output={place}/c"],
@@ -54,9 +54,15 @@ def test_a_path_reaches_the_terminal_as_an_escape(command, tmp_path):
     place = tmp_path / BIDI
     place.mkdir()
     given = {"RESULTS": f"{place}/no", "RECORDED": f"{place}/none", "KERNEL": BIDI}
-    given |= {"DRY_RUN": "1", "MEASURE": "1", "BIN": "no", "NO_GPU_WHY": "none", "PROBLEM": BIDI}
+    given |= {
+        "PEER": f"{place}=name",
+        "DRY_RUN": "1",
+        "MEASURE": "1",
+        "BIN": "no",
+        "NO_GPU_WHY": "none",
+        "PROBLEM": BIDI,
+    }
     words = [word.replace("{place}", str(place)) for word in command]
-    words += ["--peer", f"{place}=name"] if "reproduce" in words else []
     done = subprocess.run(words, cwd=ROOT, env=os.environ | given, capture_output=True, text=True)
     shown = done.stdout + done.stderr
     assert shown and all(line.isprintable() for line in shown.splitlines()), shown

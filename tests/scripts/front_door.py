@@ -44,7 +44,7 @@ def program(path, text):
 
 def own_environment():
     """As if these tests had not been started by a make of this project."""
-    of_make = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "REPROLAB_LOCKED", "HAS_GPU"}
+    of_make = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "HAS_GPU"}
     text = (ROOT / "Makefile").read_text()
     given = set(text.partition("GIVEN := ")[2].partition("$(if")[0].replace("\\", " ").split())
     return {k: v for k, v in os.environ.items() if k not in of_make | given}
@@ -94,8 +94,8 @@ def declare(folder, name="mine", takes=(), also="", **steps):
 def reproduce(folder, **given):
     """The experiment 'mine', as on a machine with a GPU, of which make asks the file system."""
     where = {"BIN": "build/cpu/bin", "RESULTS": "results", "RECORDED": "none", "MEASURE": "gpu"}
-    command = 'source scripts/given && scripts/python -m experiments reproduce mine "${peers[@]}"'
-    return run(folder, "bash", "-c", command, **where | {"PEER": ""} | given)
+    command = ["scripts/python", "-m", "experiments", "reproduce", "mine"]
+    return run(folder, *command, **where | {"PEER": ""} | given)
 
 
 def began(folder):

@@ -116,12 +116,13 @@ def test_a_dry_run_prints_the_command_without_a_gpu(tools, ncu, built):
         ("counters", "tma_naive", [], ["--family=transpose", "--matrix=32768x32768"]),
         ("counters", "branch_tree", [], ["--family=nf4", "--shape=28672x8192"]),
         ("table2", "shared_lut", ["--problem=64x64"], ["--family=nf4", "--shape=64x64"]),
-        ("table2", "bnb", ["--peer=a b.so"], ["--shape=28672x8192", "--peer=a b.so"]),
+        ("table2", "bnb", [], ["--shape=28672x8192", "--peer=a.so", "--peer=b.so"]),
     ],
 )
 def test_the_kernel_and_the_experiment_choose_the_problem(
-    tools, ncu, experiment, kernel, more, wanted
+    tools, ncu, monkeypatch, experiment, kernel, more, wanted
 ):
+    monkeypatch.setenv("PEER", "a.so b.so" if kernel == "bnb" else "")
     assert profile(ncu, experiment, kernel, *more)[0] == 0
     assert set(wanted) <= set(tools.calls()[1])
 

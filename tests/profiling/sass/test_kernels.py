@@ -3,8 +3,10 @@
 import pytest
 import written
 from sass import kernels, tools, view
+from sass.__main__ import parser
 from sass.code import choose, plain, resources_of
 
+from records import declared
 from records.errors import InputError
 from records.json_files import ROOT
 
@@ -26,6 +28,26 @@ def test_a_kernel_that_is_not_described_yet_is_shown_by_its_file(monkeypatch):
     monkeypatch.setattr(kernels, "registered", dict)
     tiled = kernels.named("tiled")
     assert (tiled.source_file, tiled.family.name) == ("kernels/transpose/tiled.cu", "transpose")
+
+
+def test_a_misspelt_kernel_is_answered_with_the_nearest(refused):
+    assert "did you mean shared_lut?" in refused(kernels.named, "shard_lut")
+    assert "did you mean" not in refused(kernels.named, "x")
+
+
+def test_two_kernels_are_compared_by_facts_and_instructions():
+    text = "MOV R2, {}\ntop: LDS R3, [R2]\n{}STG.E [R{}], R3\n@P0 BRA top\nEXIT"
+    one, two = (
+        written.facts(text.format("R1", more, number), name=name)
+        for name, more, number in (("one", "", 4), ("two", "FMUL R3, R3, R5\n", 8))
+    )
+    table = view.differing_facts(one, two)
+    assert {(row["fact"], row["a"], row["b"]) for row in table.rows} >= {
+        ("trip instructions", "3", "4")
+    }
+    changed = [line for line in view.difference(one, two) if line[:1] in "+-"]
+    assert changed == ["--- one", "+++ two", "+FMUL R, R, R"]
+    assert not list(view.difference(one, one))
 
 
 def test_names_are_shown_without_namespaces_and_parameters():
@@ -117,3 +139,19 @@ def test_the_listing_has_lines_marks_and_addresses():
     assert lines[-1].endswith("@!P0 BRA 0000")
     (by_line,) = view.tables(facts)[1].rows
     assert list(by_line.values()) == ["walk.cuh:9", 10, 2, 2, ""]
+
+
+def test_a_pass_of_compiled_code_asks_for_the_families_that_it_may_have():
+    steps = [s for name in declared.names() for s in declared.experiment(name).passes.values()]
+    compiled = [step for step in steps if step.compiled]
+    assert compiled
+    for step in compiled:
+        args = parser().parse_args([*step.arguments, "--output", "x"])
+        found = kernels.of_families(args.family)
+        assert {kernel.family.name for kernel in found} == set(step.families)
+
+
+def test_a_family_without_compiled_kernels_is_one_line():
+    assert len(kernels.of_families([])) == len(kernels.known())
+    with pytest.raises(InputError, match=r"--family: .* of 'nf5'"):
+        kernels.of_families(["nf4", "nf5"])

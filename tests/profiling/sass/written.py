@@ -50,5 +50,6 @@ def function(text: str) -> Function:
 def facts(text: str, family: str = "nf4", name: str = "written") -> Facts:
     source = f"kernels/{family}/{name}.cu"
     kernel = Kernel(name=name, family=described()[family], source_file=source, lineage="ours")
-    code = {kernel.source_file: "1" * 64}
-    return Facts(Code(kernel, "sm_80", name, function(text), Resources(8, 0, 0), code))
+    code = Code(kernel, "sm_80", name, function(text), Resources(8, 0, 0), {})
+    vars(code)["sha256"] = {source: "1" * 64}
+    return Facts(code)
