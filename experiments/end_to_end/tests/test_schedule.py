@@ -9,7 +9,6 @@ from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 
-import made
 import pytest
 from front_door import program
 
@@ -17,11 +16,9 @@ from experiments import gpus
 from experiments.end_to_end import __main__ as command
 from experiments.end_to_end import partial_results, plan, schedule
 from experiments.end_to_end.plan import Job
-from records import parts
 from records.errors import InputError
 from records.folders import result_files
 from records.json_files import ROOT
-from records.provenance import checkout
 from records.results import load
 from records.sources import Sources
 
@@ -161,19 +158,6 @@ def test_other_choices_are_another_run(tmp_path):
         runs.append(partial_results.run_of(choices, INSTALLED))
     runs.append(partial_results.run_of(plan.choose(), "another bitsandbytes"))
     assert len(set(runs)) == len(runs) == 8
-
-
-def test_what_is_done(measure, output):
-    measure(*QWEN, "--batches", "2")
-    partial, is_done, now = parts.read(output), parts.is_done, checkout()
-    assert is_done(partial, now, "")  # the driver does not say which GPU
-    for outcome, why, done in (
-        ("unsupported", "out of memory: more", False),
-        ("unsupported", "cannot be captured", True),
-        ("not_measured", "CUPTI recorded 2 of 3 forward passes", False),
-    ):
-        made.fail(partial["records"][1], outcome, why)
-        assert is_done(partial, now, "") is done
 
 
 def test_what_is_of_other_sources_is_measured_again(measure, jobs, output, monkeypatch):
