@@ -58,14 +58,12 @@ Problem problem_of(nf4::OutputType type, const void* input, const std::uint8_t* 
   return problem;
 }
 
-bool is_exact(const char* name) {
-  return promise_of(kernel_named<Problem>(name).contract).reading == dequantized_weights;
-}
-
 std::string names(const char* separator, bool exact_alone = false) {
   std::string all;
   for (const char* name : kernel_names) {
-    if (!exact_alone || is_exact(name)) all += (all.empty() ? "" : separator) + std::string(name);
+    const Promise promise = promise_of(kernel_named<Problem>(name).contract);
+    if (exact_alone && promise.reading != dequantized_weights) continue;
+    all += (all.empty() ? "" : separator) + std::string(name);
   }
   return all;
 }
