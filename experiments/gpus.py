@@ -117,8 +117,8 @@ def share(
     work: Callable[[str, Iterator[Any]], None],
     choose: Callable[[str, Sequence[Any]], Any] = lambda gpu, left: left[0],
 ) -> list[Any]:
-    """Calls work(gpu, items) in a thread for each GPU, until all have ended, and returns what is
-    left. `items`: what `choose` takes for this GPU from what is left, whenever it is asked for one.
+    """Calls work(gpu, items) in a thread for each GPU, waits for all, and returns the items left.
+    `items`: those that `choose` selects for the GPU, each when the one before it is done.
     """
     cpus, left, lock = own_cpus(), list(todo), threading.Lock()
 

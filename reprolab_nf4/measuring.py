@@ -290,7 +290,7 @@ def in_turn(
 
 
 def shuffled(names: Iterable[Any], rounds: int, seed: Any = SEED) -> Iterator[Any]:
-    """All names in each round, in an order of its own: what drifts, drifts for all alike."""
+    """All names in each round, in a new order, so that a drift affects all of them alike."""
     order, every = random.Random(seed), list(names)
     for _ in range(rounds):
         yield from order.sample(every, len(every))

@@ -272,40 +272,39 @@ using namespace reprolab::nf4_product;
 using reprolab::nf4::OutputType;
 
 // The functions of one type of activations and outputs.
-#define REPROLAB_PRODUCTS(type)                                                                    \
-  int reprolab_nf4_multiply_##type(                                                                \
-      const char* kernel, const void* A, const unsigned char* B, const float* absmax,              \
-      const unsigned char* absmax_codes, const float* code2, float offset, const void* bias,       \
-      void* out, std::int64_t m, std::int64_t n, std::int64_t k, int blocksize, int blocksize2,    \
-      int weights_are_settled, void* workspace, cudaStream_t stream) {                             \
+#define REPROLAB_PRODUCTS(type, multiply_name, plan_name, gemm_name)                               \
+  int multiply_name(const char* kernel, const void* A, const unsigned char* B,                     \
+                    const float* absmax, const unsigned char* absmax_codes, const float* code2,    \
+                    float offset, const void* bias, void* out, std::int64_t m, std::int64_t n,     \
+                    std::int64_t k, int blocksize, int blocksize2, int weights_are_settled,        \
+                    void* workspace, cudaStream_t stream) {                                        \
     return multiply(__func__, kernel,                                                              \
                     problem_of(OutputType::type, A, B, absmax, absmax_codes, code2, offset,        \
                                blocksize2, bias, out, m, n, k, blocksize),                         \
                     weights_are_settled, workspace, stream);                                       \
   }                                                                                                \
-  int reprolab_nf4_plan_##type(const char* kernel, const unsigned char* B, const float* absmax,    \
-                               const unsigned char* absmax_codes, const float* code2,              \
-                               float offset, const void* bias, std::int64_t m, std::int64_t n,     \
-                               std::int64_t k, int blocksize, int blocksize2,                      \
-                               reprolab_nf4_plan** plan, std::uint64_t* bytes) {                   \
+  int plan_name(const char* kernel, const unsigned char* B, const float* absmax,                   \
+                const unsigned char* absmax_codes, const float* code2, float offset,               \
+                const void* bias, std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,   \
+                int blocksize2, reprolab_nf4_plan** plan, std::uint64_t* bytes) {                  \
     return reprolab::nf4_product::plan(                                                            \
         __func__, kernel,                                                                          \
         problem_of(OutputType::type, nullptr, B, absmax, absmax_codes, code2, offset, blocksize2,  \
                    bias, nullptr, m, n, k, blocksize),                                             \
         plan, bytes);                                                                              \
   }                                                                                                \
-  int cgemm_4bit_##type(const void* A, const unsigned char* B, const float* absmax,                \
-                        const unsigned char* absmax_8bit, const float* absmax_code,                \
-                        const float* absmax_offset, void* out, const void* bias, int M, int N,     \
-                        int K, int blocksize, int quant_type, cudaStream_t stream) {               \
+  int gemm_name(const void* A, const unsigned char* B, const float* absmax,                        \
+                const unsigned char* absmax_8bit, const float* absmax_code,                        \
+                const float* absmax_offset, void* out, const void* bias, int M, int N, int K,      \
+                int blocksize, int quant_type, cudaStream_t stream) {                              \
     return bitsandbytes_multiply(                                                                  \
         __func__,                                                                                  \
         problem_of(OutputType::type, A, B, absmax, absmax_8bit, absmax_code, 0, scales_per_second, \
                    bias, out, M, N, K, blocksize),                                                 \
         absmax_offset, quant_type, stream);                                                        \
   }
-REPROLAB_PRODUCTS(fp16)
-REPROLAB_PRODUCTS(bf16)
+REPROLAB_PRODUCTS(fp16, reprolab_nf4_multiply_fp16, reprolab_nf4_plan_fp16, cgemm_4bit_fp16)
+REPROLAB_PRODUCTS(bf16, reprolab_nf4_multiply_bf16, reprolab_nf4_plan_bf16, cgemm_4bit_bf16)
 
 int reprolab_nf4_run(const reprolab_nf4_plan* plan, const void* A, void* out,
                      int weights_are_settled, void* workspace, cudaStream_t stream) {
