@@ -26,10 +26,8 @@ def quiet() -> None:
     transformers.utils.logging.disable_progress_bar()
 
 
-def from_sizes(model: Model, device: torch.device, dtype: torch.dtype = torch.float16) -> nn.Module:
-    """Random weights, quantized layer by layer; the embedding and the head are in `dtype`, in which
-    layers compute.
-    """
+def from_sizes(model: Model, device: torch.device, dtype=torch.float16) -> nn.Module:
+    """Random weights, quantized layer by layer; the embedding and the head are in `dtype`."""
     found, config_class = (getattr(transformers, name) for name in model.classes)
     config = config_class(**model.config)
     torch.manual_seed(SEED)
