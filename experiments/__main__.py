@@ -20,7 +20,6 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 
@@ -156,8 +155,8 @@ def measure(experiment: Experiment, own: str) -> int:
     todo, found = steps(experiment), []
     gpus_given = gpus_for(todo)
 
-    def work(waiting: Iterator[Step], gpu: str) -> None:
-        for step in waiting:  # of a list, from which every GPU takes the next
+    def work(gpu: str, waiting: Iterator[Step]) -> None:
+        for step in waiting:
             said = f"{step.name} on GPU {gpu}: " if len(gpus_given) > 1 and gpu else ""
             try:
                 found.append(measure_step(experiment, step, own, gpu, said))
@@ -166,8 +165,8 @@ def measure(experiment: Experiment, own: str) -> int:
                 raise
 
     for beside, group in groupby(todo, lambda step: bool(gpus_given) and is_of_one_gpu(step)):
-        share = partial(work, iter(list(group)))
-        gpus.on_each(gpus_given, share) if beside else share("")
+        these = list(group)
+        gpus.share(gpus_given, these, work) if beside else work("", iter(these))
     return max(found, key=(0, NOT_MEASURED, WRONG_OUTPUT).index, default=0)
 
 

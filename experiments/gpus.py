@@ -8,10 +8,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 from records.command_line import numbers
 from records.errors import InputError
@@ -109,18 +111,34 @@ def minor_number(bus: str) -> str:
     return found[1] if found else ""
 
 
-def on_each(gpus: Sequence[str], work: Callable[[str], None]) -> None:
-    """Calls work(gpu) in a thread for each, until all have ended."""
-    cpus = own_cpus()
+def share(
+    gpus: Sequence[str],
+    todo: Sequence[Any],
+    work: Callable[[str, Iterator[Any]], None],
+    choose: Callable[[str, Sequence[Any]], Any] = lambda gpu, left: left[0],
+) -> list[Any]:
+    """Calls work(gpu, items) in a thread for each GPU, waits for all, and returns the items left.
+    `items`: those that `choose` selects for the GPU, each when the one before it is done.
+    """
+    cpus, left, lock = own_cpus(), list(todo), threading.Lock()
+
+    def items(gpu: str) -> Iterator[Any]:
+        while True:
+            with lock:
+                if not left:
+                    return
+                left.remove(item := choose(gpu, left))
+            yield item
 
     def pinned(gpu: str) -> None:
         with contextlib.suppress(OSError):  # the system may have taken one away since
             # CPUs of this thread, and of the processes that it starts.
             os.sched_setaffinity(0, cpus.get(gpu) or os.sched_getaffinity(0))
-        work(gpu)
+        work(gpu, items(gpu))
 
     with ThreadPoolExecutor(len(gpus)) as threads:
         list(threads.map(pinned, gpus))
+    return left
 
 
 def environment(gpu: str) -> dict[str, str]:

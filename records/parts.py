@@ -12,6 +12,11 @@ from records.sources import Sources
 RETRIED = "out of memory"  # the next time there may be room
 
 
+def folder_of(output: Path) -> Path:
+    """The folder of a pass's parts, beside its file; records/folders.py skips it."""
+    return output.parent / "parts"
+
+
 def read(file: Path) -> Content | None:
     """None where there is none, or one that cannot be used: it is measured again."""
     try:

@@ -149,6 +149,10 @@ class Library:
         """The kernels that multiply by 4-bit weights; none for another library."""
         return self._text("products").split()
 
+    def exact_products(self) -> list[str]:
+        """Those of products() that multiply by exactly the dequantized weights."""
+        return self._text("exact_products").split()
+
     def workspace(self, kernel: str, m: int, n: int, k: int, blocksize: int) -> int:
         """Bytes of workspace of that product on the current GPU; an error if it cannot be done."""
         found = ctypes.c_uint64()

@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 # The functions of bitsandbytes' CUDA library that are replaced.
 REPLACED = ("cdequantize_blockwise_fp16_nf4", "cdequantize_blockwise_bf16_nf4")
-TEXTS = tuple(f"reprolab_nf4_{name}" for name in ("kernels", "products", "build", "error"))
+TEXTS = tuple(
+    f"reprolab_nf4_{name}" for name in ("kernels", "products", "exact_products", "build", "error")
+)
 NESTED = ("reprolab_nf4_dequantize_nested_fp16", "reprolab_nf4_dequantize_nested_bf16")
 MULTIPLY = ("reprolab_nf4_multiply_fp16", "reprolab_nf4_multiply_bf16")
 PLAN = ("reprolab_nf4_plan_fp16", "reprolab_nf4_plan_bf16")

@@ -23,9 +23,8 @@ TYPES = ("fp16", "bf16")
 BLOCK_SIZE = 64  # of the recorded layers
 MAX_SIZE = 1 << 40  # of a layer, and of a number of rows
 OWN = "bitsandbytes"  # which chooses by itself
-DEQUANTIZE = "dequantize"  # with the installed kernel, then PyTorch's product
-# By exactly the dequantized weights. All other ways are the names of the library's kernels.
-EXACT = (DEQUANTIZE, "few_rows_exact", "many_rows_exact", "simple")
+# With the installed kernel, then PyTorch's product. All other ways are the library's products().
+DEQUANTIZE = "dequantize"
 
 
 @dataclass(frozen=True)

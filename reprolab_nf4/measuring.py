@@ -6,7 +6,7 @@ table. Needs torch and bitsandbytes.
 import copy
 import gc
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import cycle, islice
 from statistics import median
@@ -273,22 +273,27 @@ def in_turn(
     gpu: Any,
     replays: dict[Any, Callable[[], None]],
     products: int,
-    behind: Callable[[Any], None] = lambda name: None,
+    after: Callable[[Any], None] = lambda name: None,
     under: Callable[[Any], Any] = lambda name: nullcontext(),
 ) -> dict[Any, list[float]]:
-    """Samples of one of so many products, in us; in each round in another order, from a seed. A
-    sample is as long as the first needs, and is taken inside of the context `under(name)`. `behind`
-    is called right after each.
+    """Samples of one of so many products, in us, in shuffled rounds. A sample is as long as the
+    first needs, and is taken inside of the context `under(name)`. `after` is called right after
+    each.
     """
     found: dict[Any, list[float]] = {name: [] for name in replays}
     often = 1 + int(SHORTEST_US / max(1.0, gpu.time_us(next(iter(replays.values())), 1)))
-    order = random.Random(SEED)
-    for _ in range(SAMPLES):
-        for name in order.sample(list(replays), len(replays)):
-            with under(name):
-                found[name].append(gpu.time_us(replays[name], often) / often / products)
-            behind(name)
+    for name in shuffled(replays, SAMPLES):
+        with under(name):
+            found[name].append(gpu.time_us(replays[name], often) / often / products)
+        after(name)
     return found
+
+
+def shuffled(names: Iterable[Any], rounds: int, seed: Any = SEED) -> Iterator[Any]:
+    """All names in each round, in a new order, so that a drift affects all of them alike."""
+    order, every = random.Random(seed), list(names)
+    for _ in range(rounds):
+        yield from order.sample(every, len(every))
 
 
 def tune(

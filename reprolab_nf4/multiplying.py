@@ -12,7 +12,7 @@ from bitsandbytes import functional
 
 from reprolab_nf4 import Library, give_up
 from reprolab_nf4.c_functions import DropinError, NoCodeError
-from reprolab_nf4.choices import DEQUANTIZE, EXACT, OWN, Table, recorded
+from reprolab_nf4.choices import DEQUANTIZE, OWN, Table, recorded
 from reprolab_nf4.settled import SettledWeights, is_capturing
 from reprolab_nf4.training import marking_training, training
 
@@ -238,8 +238,11 @@ class Ways:
         if not found or table is None:
             return []
 
+        is_exact = self._products == "exact"
+        exact = (DEQUANTIZE, *self.library.exact_products()) if is_exact else ()
+
         def can(way: str, rows: int) -> bool:
-            if self._products == "exact" and way not in EXACT:
+            if is_exact and way not in exact:
                 return False
             product = (way, rows, n, k, blocksize)
             return way in (OWN, DEQUANTIZE) or runs(self.library, device, *product)

@@ -49,7 +49,7 @@ def measure(args: argparse.Namespace) -> int:
     if args.clocks:
         raise InputError(
             "CLOCKS: generating text is measured at the clocks that the GPU has; lock them with "
-            "nvidia-smi -lgc before, and leave CLOCKS away"
+            "nvidia-smi -lgc before, and do not set CLOCKS"
         )
     choices = plan.choose(
         model=args.model,

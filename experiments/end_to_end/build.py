@@ -26,21 +26,21 @@ def quiet() -> None:
     transformers.utils.logging.disable_progress_bar()
 
 
-def from_sizes(model: Model, device: torch.device) -> nn.Module:
-    """Random weights, quantized layer by layer; the embedding and the head are in fp16."""
+def from_sizes(model: Model, device: torch.device, dtype=torch.float16) -> nn.Module:
+    """Random weights, quantized layer by layer; the embedding and the head are in `dtype`."""
     found, config_class = (getattr(transformers, name) for name in model.classes)
     config = config_class(**model.config)
     torch.manual_seed(SEED)
     nn.Linear = hollow_class(model.vocab)
     try:
         with torch.device(device):
-            built = found._from_config(config, dtype=torch.float16)
+            built = found._from_config(config, dtype=dtype)
     finally:
         nn.Linear = LINEAR
     for name, layer in list(built.named_modules()):
         if isinstance(layer, LINEAR) and layer.weight.is_meta:
             parent, _, own = name.rpartition(".")
-            setattr(built.get_submodule(parent), own, quantized(layer, device))
+            setattr(built.get_submodule(parent), own, quantized(layer, device, dtype))
     return built.eval()
 
 
@@ -55,11 +55,10 @@ def hollow_class(vocab: int) -> type[nn.Linear]:
     return Hollow
 
 
-def quantized(layer: nn.Linear, device: torch.device) -> nn.Module:
-    """bitsandbytes' own layer with random weights; the fp16 ones are gone when it is there."""
-    shape = layer.weight.shape
-    weight = torch.empty(shape, dtype=torch.float16, device=device).normal_(0, SCALE)
-    return linear(*nf4(weight, BLOCK_SIZE), torch.float16)
+def quantized(layer: nn.Linear, device: torch.device, dtype: torch.dtype) -> nn.Module:
+    """bitsandbytes' own layer with random weights; the 16-bit ones are gone when it is there."""
+    weight = torch.empty(layer.weight.shape, dtype=dtype, device=device).normal_(0, SCALE)
+    return linear(*nf4(weight, BLOCK_SIZE), dtype)
 
 
 def from_checkpoint(name: str, device: torch.device) -> tuple[nn.Module, Any]:

@@ -17,11 +17,6 @@ from records.sources import Sources
 EXPERIMENT = FAMILY = "end_to_end"
 
 
-def folder_of(output: Path) -> Path:
-    """Beside the pass's file; claims/ passes it over."""
-    return output.parent / "parts"
-
-
 def installed() -> dict[str, str]:
     """The versions of what runs here."""
     names = ("torch", "transformers", "bitsandbytes")
@@ -50,7 +45,7 @@ def file_of(output: Path, cell: Cell, run: str) -> Path:
     if cell.size is None and folder.is_dir():
         config = folder / "config.json"
         own = digest(str(folder.resolve()), config.read_text() if config.is_file() else "") + "."
-    return folder_of(output) / f"{cell.name}.{own}{run}.json"
+    return parts.folder_of(output) / f"{cell.name}.{own}{run}.json"
 
 
 def read(file: Path, pass_name: str) -> Content | None:
@@ -69,7 +64,7 @@ def belonging(
     """The partial results in `files`, and those of earlier commands that are of the same run: other
     batches, and models that are built from their sizes. All are of the GPU model that ran last.
     """
-    every = folder_of(output).glob(f"{cell_name('*', pass_name, '*')}.{run}.json")
+    every = parts.folder_of(output).glob(f"{cell_name('*', pass_name, '*')}.{run}.json")
     others = set(every) - set(files)
     found = [partial for file in files if (partial := read(file, pass_name))]
     earlier = [partial for file in others if not now.dirty and (partial := read(file, pass_name))]

@@ -8,7 +8,7 @@ from pathlib import Path
 from experiments.end_to_end import prompts, sizes
 from experiments.end_to_end.prompts import Prompts
 from experiments.end_to_end.protocol import EAGER, INSTALLED, PROFILE, TIMING
-from experiments.end_to_end.rows import FUSED, Row, version_of
+from experiments.end_to_end.rows import FUSED, Row, require_distinct, version_of
 from experiments.end_to_end.sizes import Model
 from records.command_line import numbers
 from records.errors import InputError
@@ -200,10 +200,7 @@ def rows_of(kernels: str, peers: Sequence[str], is_checkpoint: bool) -> tuple[Ro
     for name in FUSED.keys() & set(named):
         raise InputError(f"KERNELS: '{name}' is no kernel; it is a row of its own")
     rows += others
-    names = [row.kernel for row in rows]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"PEER: there are two rows '{name}'; name one: PEER=other=path")
+    require_distinct([row.kernel for row in rows])
     return (*rows, Row(INSTALLED, "installed"))
 
 

@@ -2,7 +2,6 @@
 an order shuffled with a seed, so that the samples of one round can be compared.
 """
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +26,7 @@ from experiments.end_to_end.protocol import (
 from experiments.end_to_end.rows import DEVIATIONS, Row
 from records.errors import InputError
 from records.results import RIGHT
+from reprolab_nf4.measuring import shuffled
 
 WAIT_S = 10  # for a steady host, in all of a cell's samples in one mode
 Report = Callable[[dict[str, Any]], None]
@@ -82,12 +82,11 @@ class Rounds:
         self.outputs: dict[Row, list[Tokens]] = {row: [] for row in self.rows}
 
     def run(self) -> dict[Row, Measured]:
-        rng = random.Random(f"{SEED}/{self.cell.name}/{self.mode.name}")
         steps = [(row, self.prepare) for row in self.rows]
         warmed_up = [self.baseline] if self.mode.is_captured else self.rows
         steps += [(row, self.warm_up) for _ in range(warm_up()) for row in warmed_up]
-        for _ in range(self.cell.samples):
-            steps += [(row, self.measure) for row in rng.sample(self.rows, len(self.rows))]
+        seed = f"{SEED}/{self.cell.name}/{self.mode.name}"
+        steps += [(row, self.measure) for row in shuffled(self.rows, self.cell.samples, seed)]
         # As many repeated samples as one more round has.
         self.bench.host.allow(len(self.rows), WAIT_S)
         for done, (row, step) in enumerate(steps):

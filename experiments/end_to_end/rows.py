@@ -110,7 +110,10 @@ def check(chosen: Sequence[Row]) -> None:
                 pass
         except (RuntimeError, ValueError, OSError) as error:
             raise InputError(f"{row.kernel}: {error}") from None
-    names = [row.name for row in chosen]
+    require_distinct([row.name for row in chosen])
+
+
+def require_distinct(names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"PEER: there are two rows '{name}'; name one: PEER=other=path")

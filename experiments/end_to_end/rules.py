@@ -18,11 +18,8 @@ from records import stats
 from records.results import KERNEL_TIME, Record
 from records.stats import Estimate, Summary
 
-TIMING = "timing"  # the pass with latencies
-NOTHING = "nothing was dequantized"  # why the pass profile has no time of a dequantization
 COUNTERS = "counters/nf4_counters"  # the pass in which instructions are counted
 LAYER = {"rows": 25600, "columns": 5120}  # of Qwen3-32B
-INSTALLED = "as installed"  # the lineage of bitsandbytes' own row
 VERSIONS = {"torch": "pytorch", "bitsandbytes": "bitsandbytes"}  # and the source's facts of them
 KERNEL_SPEEDUP = "table2"  # the source's table of the kernel's speed-ups
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.end_to_end.plan import Cell, Job
-from experiments.gpus import environment, on_each
+from experiments.gpus import environment, share
 from records.json_files import ROOT
 from records.progress import Line
 
@@ -82,7 +82,7 @@ class Scheduler:
     """
 
     def __init__(self, todo: Sequence[Job], start: Callable[[str], Process], line: Line):
-        self.todo, self.start = list(todo), start
+        self.todo, self.start = todo, start
         self.line, self.lock = line, threading.RLock()
         self.expected_s = {job.cell: job.cell.seconds for job in todo}
         self.done = {job.cell: 0.0 for job in todo}  # how much of a cell, 0 to 1
@@ -91,8 +91,7 @@ class Scheduler:
         self.broke = False
 
     def run(self, gpus: Sequence[str]) -> None:
-        on_each(gpus, self.work)
-        for job in self.todo:
+        for job in share(gpus, self.todo, self.work, self.choose):
             self.close(job.cell, "no GPU is left", broke=True)
 
     def said(self) -> list[str]:
@@ -103,25 +102,20 @@ class Scheduler:
             found.append(f"{first}{more}: {fault}")
         return found
 
-    def take(self, gpu: str) -> Job | None:
+    def choose(self, gpu: str, left: Sequence[Job]) -> Job:
         """A cell of the model that the GPU has, or of that of which most is left to do: one that no
         other GPU has, as long as there is one.
         """
-        with self.lock:
-            left: dict[str, float] = {}
-            for job in self.todo:
-                model = job.cell.model
-                left[model] = left.get(model, 0) + self.expected_s[job.cell]
-            if not left:
-                return None
-            own, taken = self.loaded.get(gpu), self.loaded.values()
-            best = max(left, key=lambda m: (m == own, m not in taken, left[m]))
-            job = next(job for job in self.todo if job.cell.model == best)
-            self.todo.remove(job)
-            self.loaded[gpu] = best
-            return job
+        left_s: dict[str, float] = {}
+        for job in left:
+            model = job.cell.model
+            left_s[model] = left_s.get(model, 0) + self.expected_s[job.cell]
+        own, taken = self.loaded.get(gpu), self.loaded.values()
+        best = max(left_s, key=lambda m: (m == own, m not in taken, left_s[m]))
+        self.loaded[gpu] = best
+        return next(job for job in left if job.cell.model == best)
 
-    def work(self, gpu: str) -> None:
+    def work(self, gpu: str, jobs: Iterator[Job]) -> None:
         try:
             process = self.start(gpu)
         except (Died, OSError) as why:
@@ -130,7 +124,7 @@ class Scheduler:
                 fault = f"{why} without a word; is there such a GPU?"
                 self.faults.setdefault(fault, []).append(f"GPU {gpu}")
             return
-        while job := self.take(gpu):
+        for job in jobs:
             process = self.measure(job, gpu, process)
         if process:
             process.end()

@@ -14,31 +14,27 @@ Exit status: 0; 1 where tokens or outputs of the two differ; 2 for wrong usage.
 import argparse
 import datetime
 import json
-import random
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from experiments.end_to_end.sizes import known
 from records.command_line import Parser, numbers, run
 from records.errors import InputError
 from records.output import write_files
 from records.sources import git
 
-SEED, ROUNDS = 1, 15
+ROUNDS = 15
 LAYERS, SIZE = 64, 1024  # launches that a stream takes without waiting; inputs and outputs of each
 NEW_TOKENS, PROMPT = 64, 32
 NAMES = ("nn.Linear", "bitsandbytes", "python", "planned")
-LLAMA_8B = {
-    **{"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32},
-    **{"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256},
-    **{"max_position_embeddings": 8192},
-}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -46,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--rows", help="of activations: 1,4,16; host time per layer")
     p.add_argument("--sequences", help="1,4,16; tokens per second of a Llama of 8B shapes")
     p.add_argument("--cpu", action="store_true", help="host time around products that do nothing")
-    p.add_argument("--layers", type=int, default=LLAMA_8B["num_hidden_layers"], help="of the model")
+    p.add_argument("--layers", type=int, default=32, help="of the model")
     p.add_argument("--output", type=Path, required=True, help="a JSON file")
     p.set_defaults(run=reproduce)
     return p
@@ -102,42 +98,28 @@ def installed(name: str, library: Path | None = None, table: Path | None = None)
             yield
 
 
-def quantized(linear):
-    """bitsandbytes' layer with the weights of one of PyTorch's, in NF4 with plain scales."""
-    import bitsandbytes as bnb
-    import torch
-
-    sizes = (linear.in_features, linear.out_features)
-    kind = {"quant_type": "nf4", "compress_statistics": False}
-    made = bnb.nn.Linear4bit(
-        *sizes, bias=False, compute_dtype=torch.bfloat16, device="meta", **kind
-    )
-    weight = bnb.nn.Params4bit(linear.weight.data, requires_grad=False, module=made, **kind)
-    made.weight = weight.to("cuda")
-    return made.eval()
-
-
 def host_times(batches: Sequence[int]) -> list[dict[str, Any]]:
     import torch
 
-    def linear():
-        return torch.nn.Linear(SIZE, SIZE, bias=False, device="cuda", dtype=torch.bfloat16).eval()
+    from experiments.end_to_end import build
+    from reprolab_nf4.measuring import shuffled
 
-    dense = [linear() for _ in range(LAYERS)]
-    packed = [quantized(linear()) for _ in range(LAYERS)]
+    made = {"bias": False, "device": "cuda", "dtype": torch.bfloat16}
+    dense = [torch.nn.Linear(SIZE, SIZE, **made).eval() for _ in range(LAYERS)]
+    packed = [build.quantized(layer, "cuda", torch.bfloat16).eval() for layer in dense]
     cells = []
     for batch in batches:
         x = torch.randn(batch, 1, SIZE, device="cuda", dtype=torch.bfloat16)
         samples: dict[str, list[float]] = {name: [] for name in NAMES}
         outputs = {}
-        order = random.Random(SEED)
-        for _ in range(ROUNDS):
-            for name in order.sample(NAMES, len(NAMES)):
-                layers = dense if name == "nn.Linear" else packed
-                with installed(name):
-                    for _ in range(4):  # after which calls are planned
-                        outputs[name] = [layer(x) for layer in layers]
-                    samples[name].append(host_us(layers, x))
+        for name in shuffled(NAMES, ROUNDS):
+            layers = dense if name == "nn.Linear" else packed
+            with installed(name):
+                for _ in range(4):  # after which calls are planned
+                    outputs[name] = [layer(x) for layer in layers]
+                torch.cuda.synchronize()  # so that no launch waits
+                samples[name].append(us_per_layer(layers, x, time.perf_counter))
+                torch.cuda.synchronize()
         pairs = zip(outputs["python"], outputs["planned"], strict=True)
         same = all(torch.equal(a, b) for a, b in pairs)
         cells.append({"rows": batch, "host_us": samples, "same": same})
@@ -149,6 +131,7 @@ def cpu_times() -> list[dict[str, Any]]:
     """Around products that do nothing, in the library of the tests; nn.Linear's is of 8 x 8."""
     import torch
 
+    from reprolab_nf4.measuring import shuffled
     from reprolab_nf4.tests import cpu_as_gpu
 
     cells = []
@@ -163,12 +146,13 @@ def cpu_times() -> list[dict[str, Any]]:
         for nested in (False, True):
             packed = [cpu_as_gpu.layer(nested) for _ in range(LAYERS)]
             samples: dict[str, list[float]] = {name: [] for name in NAMES}
-            order = random.Random(SEED)
-            for _ in range(ROUNDS):
-                for name in order.sample(NAMES, len(NAMES)):
-                    given = (dense, x[..., :8].float()) if name == "nn.Linear" else (packed, x)
-                    with without_product(name), installed(name, library, table):
-                        samples[name].append(cpu_us(*given, counts.library.do_nothing))
+            for name in shuffled(NAMES, ROUNDS):
+                given = (dense, x[..., :8].float()) if name == "nn.Linear" else (packed, x)
+                with without_product(name), installed(name, library, table):
+                    us_per_layer(*given, time.thread_time, 4)  # after which calls are planned
+                    counts.library.do_nothing(1)
+                    samples[name].append(us_per_layer(*given, time.thread_time, 4))
+                    counts.library.do_nothing(0)
             cells.append({"nested": nested, "cpu_us": samples})
             scales = "nested" if nested else "plain"
             print(shown(f"{scales} scales, CPU us per layer", samples), flush=True)
@@ -186,76 +170,41 @@ def without_product(name: str):
     return mock.patch.object(bitsandbytes, "matmul_4bit", empty) if is_own else nullcontext()
 
 
-def cpu_us(layers, x, do_nothing: Callable[[int], None]) -> float:
-    """CPU time per layer, of this thread alone."""
-    for _ in range(4):  # after which calls are planned
+def us_per_layer(layers, x, clock: Callable[[], float], times: int = 1) -> float:
+    started = clock()
+    for _ in range(times):
         for layer in layers:
             layer(x)
-    do_nothing(1)
-    start = time.thread_time()
-    for _ in range(4):
-        for layer in layers:
-            layer(x)
-    taken = time.thread_time() - start
-    do_nothing(0)
-    return taken / (4 * len(layers)) * 1e6
-
-
-def host_us(layers, x) -> float:
-    """Host time per layer. The GPU is idle before, so that no launch waits."""
-    import torch
-
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    for layer in layers:
-        layer(x)
-    taken = time.perf_counter() - start
-    torch.cuda.synchronize()
-    return taken / len(layers) * 1e6
+    return 1e6 * (clock() - started) / (times * len(layers))
 
 
 def speeds(batches: Sequence[int], count: int) -> list[dict[str, Any]]:
-    """Tokens per second of a Llama of 8B shapes with random weights."""
+    """Tokens per second of Llama-3.1-8B with random weights and so many layers."""
     import torch
-    from transformers import AutoModelForCausalLM, LlamaConfig
 
-    torch.manual_seed(SEED)
-    config = LlamaConfig(**LLAMA_8B | {"num_hidden_layers": count})
-    with torch.device("cuda"):
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
-    for module in list(model.modules()):
-        for name, child in list(module.named_children()):
-            if isinstance(child, torch.nn.Linear) and name != "lm_head":
-                setattr(module, name, quantized(child))
-    torch.cuda.empty_cache()
-    names = [name for name in NAMES if name != "nn.Linear"]
-    cells = []
+    from experiments.end_to_end import build
+    from experiments.end_to_end.generate import Eager, batch_of
+    from experiments.end_to_end.gpu import Gpu
+    from reprolab_nf4.measuring import shuffled
+
+    gpu, llama = Gpu(), replace(known()["llama-3.1-8b"], layers=count)
+    model = build.from_sizes(llama, gpu.device, torch.bfloat16)
+    names, cells = NAMES[1:], []  # without nn.Linear
     for batch in batches:
-        prompt = torch.randint(0, 128000, (batch, PROMPT), device="cuda")
+        prompts = torch.randint(0, 128000, (batch, PROMPT)).tolist()
+        mode = Eager(model, batch_of(prompts, NEW_TOKENS, gpu.device), gpu)
         samples: dict[str, list[float]] = {name: [] for name in names}
         tokens = {}
-        order = random.Random(SEED)
-        for _ in range(3):
-            for name in order.sample(names, len(names)):
-                with installed(name):
-                    generate(model, prompt)
-                    took, tokens[name] = generate(model, prompt)
-                samples[name].append(batch * NEW_TOKENS / took)
-        same = torch.equal(tokens["python"], tokens["planned"])
+        for name in shuffled(names, 3):
+            with installed(name):
+                mode.generate(NEW_TOKENS)
+                found = mode.generate(NEW_TOKENS)
+            tokens[name] = found.tokens
+            samples[name].append(1e6 * batch * NEW_TOKENS / found.wall_us)
+        same = tokens["python"] == tokens["planned"]
         cells.append({"sequences": batch, "tokens_per_s": samples, "same": same})
         print(shown(f"{batch} sequences, tokens/s", samples), "same tokens:", same, flush=True)
     return cells
-
-
-def generate(model, prompt) -> tuple[float, Any]:
-    import torch
-
-    often = {"min_new_tokens": NEW_TOKENS, "max_new_tokens": NEW_TOKENS, "do_sample": False}
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    found = model.generate(prompt, attention_mask=torch.ones_like(prompt), pad_token_id=0, **often)
-    torch.cuda.synchronize()
-    return time.perf_counter() - start, found
 
 
 def shown(what: str, samples: dict[str, list[float]]) -> str:

@@ -71,7 +71,7 @@ class Layer:
     @property
     def exact(self) -> torch.Tensor:
         """The weights in NF4, in fp32."""
-        return torch.cat([*reference.in_fp32(*self.quantized[0])]).view(self.n, self.k)
+        return reference.weights(*self.quantized[0], torch.float32).to(self.gpu.device)
 
     @cached_property
     def nf4(self) -> Held:

@@ -10,15 +10,16 @@ import argparse
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from experiments.end_to_end import build, measure
+from experiments.end_to_end.partial_results import digest
 from experiments.end_to_end.rounds import Measured
 from experiments.product import layers, training
 from experiments.product.layers import Held, Layer, Way
@@ -28,7 +29,7 @@ from records.errors import InputError
 from records.progress import Line
 from records.provenance import checkout
 from records.result_file import Content
-from records.sources import Sources
+from records.results import SCHEMA
 from reprolab_nf4 import measuring
 from reprolab_nf4.bounds import Wrong
 
@@ -76,43 +77,31 @@ def reproduce(args: argparse.Namespace) -> int:
     gpu = Gpu()
     versions = {name: found for name in what.PACKAGES if (found := layers.installed(name))}
 
-    def content(records: list[Content]) -> Content:
-        origin = measure.origin(gpu, started, sys.orig_argv, "events", now, versions)
-        return result_file.content("product", pass_name, origin, records)
+    def origin(started: float) -> Content:
+        return measure.origin(gpu, started, sys.orig_argv, "events", now, versions)
 
-    kept, own = args.output.with_suffix(".part"), []
-    earlier = done_before(kept, products, content([])["provenance"])
-    whole = earlier[-1] if earlier else content([])
-    names = {record["problem"]["name"] for record in whole["records"]}
-    todo = [product for product in products if product.name not in names]
+    folder, libraries = parts.folder_of(args.output), digest(origin(started)["build"])
+    files = {p: folder / f"{pass_name}.{p.text}.{libraries}.json" for p in products}
+    done = {p for p in files if parts.is_done(parts.read(files[p]), now, gpu.facts()["name"])}
+    todo = [product for product in files if product not in done]
     try:
         with Line(EXPECTED_S * len(todo)) as line:
 
             def begin(count: int, doing: str) -> None:
                 line.show(count / len(todo), f"{count} of {len(todo)} products", doing, True)
 
-            for records in measured(gpu, what.ways(gpu.facts()), todo, begin):
-                own += records
-                whole = parts.join([*earlier, content(own)])
-                result_file.write(kept, whole)
+            each = measured(gpu, what.ways(gpu.facts()), todo, begin)
+            for product, records in zip(todo, each, strict=True):
+                made = result_file.content("product", pass_name, origin(started), records)
+                result_file.write(files[product], made)
+                started = time.time()
     except torch.OutOfMemoryError:
         raise InputError(LEFT) from None
+    whole = parts.join([SCHEMA.read(file) for file in files.values()])
     result_file.write(args.output, whole)
-    kept.unlink(missing_ok=True)
+    for file in files.values():
+        file.unlink()
     return parts.status_of({record["outcome"] for record in whole["records"]})
-
-
-def done_before(kept: Path, products: Collection[Product], origin: Content) -> list[Content]:
-    """Results of a stopped run for these products, if its sources, libraries and kind of GPU are
-    those of `origin`; nothing or one result.
-    """
-    found = parts.read(kept)
-    if found is None or found["provenance"]["build"] != origin["build"]:
-        return []
-    now, gpu = Sources.of(origin), origin["gpu"]["name"]
-    of_each = ([r for r in found["records"] if r["problem"]["name"] == p.name] for p in products)
-    done = [own for own in of_each if parts.is_done(found | {"records": own}, now, gpu)]
-    return [found | {"records": list(chain(*done))}] if any(done) else []
 
 
 def shape_of(text: str) -> tuple[int, int]:

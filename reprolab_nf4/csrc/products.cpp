@@ -58,9 +58,13 @@ Problem problem_of(nf4::OutputType type, const void* input, const std::uint8_t* 
   return problem;
 }
 
-std::string names(const char* separator) {
+std::string names(const char* separator, bool exact_alone = false) {
   std::string all;
-  for (const char* name : kernel_names) all += (all.empty() ? "" : separator) + std::string(name);
+  for (const char* name : kernel_names) {
+    const Promise promise = promise_of(kernel_named<Problem>(name).contract);
+    if (exact_alone && promise.reading != dequantized_weights) continue;
+    all += (all.empty() ? "" : separator) + std::string(name);
+  }
   return all;
 }
 
@@ -267,53 +271,40 @@ int bitsandbytes_multiply(const char* function, Problem problem, const float* of
 using namespace reprolab::nf4_product;
 using reprolab::nf4::OutputType;
 
-int reprolab_nf4_multiply_fp16(const char* kernel, const void* A, const unsigned char* B,
-                               const float* absmax, const unsigned char* absmax_codes,
-                               const float* code2, float offset, const void* bias, void* out,
-                               std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,
-                               int blocksize2, int weights_are_settled, void* workspace,
-                               cudaStream_t stream) {
-  return multiply(__func__, kernel,
-                  problem_of(OutputType::fp16, A, B, absmax, absmax_codes, code2, offset,
-                             blocksize2, bias, out, m, n, k, blocksize),
-                  weights_are_settled, workspace, stream);
-}
-
-int reprolab_nf4_multiply_bf16(const char* kernel, const void* A, const unsigned char* B,
-                               const float* absmax, const unsigned char* absmax_codes,
-                               const float* code2, float offset, const void* bias, void* out,
-                               std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,
-                               int blocksize2, int weights_are_settled, void* workspace,
-                               cudaStream_t stream) {
-  return multiply(__func__, kernel,
-                  problem_of(OutputType::bf16, A, B, absmax, absmax_codes, code2, offset,
-                             blocksize2, bias, out, m, n, k, blocksize),
-                  weights_are_settled, workspace, stream);
-}
-
-int reprolab_nf4_plan_fp16(const char* kernel, const unsigned char* B, const float* absmax,
-                           const unsigned char* absmax_codes, const float* code2, float offset,
-                           const void* bias, std::int64_t m, std::int64_t n, std::int64_t k,
-                           int blocksize, int blocksize2, reprolab_nf4_plan** plan,
-                           std::uint64_t* bytes) {
-  return reprolab::nf4_product::plan(
-      __func__, kernel,
-      problem_of(OutputType::fp16, nullptr, B, absmax, absmax_codes, code2, offset, blocksize2,
-                 bias, nullptr, m, n, k, blocksize),
-      plan, bytes);
-}
-
-int reprolab_nf4_plan_bf16(const char* kernel, const unsigned char* B, const float* absmax,
-                           const unsigned char* absmax_codes, const float* code2, float offset,
-                           const void* bias, std::int64_t m, std::int64_t n, std::int64_t k,
-                           int blocksize, int blocksize2, reprolab_nf4_plan** plan,
-                           std::uint64_t* bytes) {
-  return reprolab::nf4_product::plan(
-      __func__, kernel,
-      problem_of(OutputType::bf16, nullptr, B, absmax, absmax_codes, code2, offset, blocksize2,
-                 bias, nullptr, m, n, k, blocksize),
-      plan, bytes);
-}
+// The functions of one type of activations and outputs.
+#define REPROLAB_PRODUCTS(type, multiply_name, plan_name, gemm_name)                               \
+  int multiply_name(const char* kernel, const void* A, const unsigned char* B,                     \
+                    const float* absmax, const unsigned char* absmax_codes, const float* code2,    \
+                    float offset, const void* bias, void* out, std::int64_t m, std::int64_t n,     \
+                    std::int64_t k, int blocksize, int blocksize2, int weights_are_settled,        \
+                    void* workspace, cudaStream_t stream) {                                        \
+    return multiply(__func__, kernel,                                                              \
+                    problem_of(OutputType::type, A, B, absmax, absmax_codes, code2, offset,        \
+                               blocksize2, bias, out, m, n, k, blocksize),                         \
+                    weights_are_settled, workspace, stream);                                       \
+  }                                                                                                \
+  int plan_name(const char* kernel, const unsigned char* B, const float* absmax,                   \
+                const unsigned char* absmax_codes, const float* code2, float offset,               \
+                const void* bias, std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,   \
+                int blocksize2, reprolab_nf4_plan** plan, std::uint64_t* bytes) {                  \
+    return reprolab::nf4_product::plan(                                                            \
+        __func__, kernel,                                                                          \
+        problem_of(OutputType::type, nullptr, B, absmax, absmax_codes, code2, offset, blocksize2,  \
+                   bias, nullptr, m, n, k, blocksize),                                             \
+        plan, bytes);                                                                              \
+  }                                                                                                \
+  int gemm_name(const void* A, const unsigned char* B, const float* absmax,                        \
+                const unsigned char* absmax_8bit, const float* absmax_code,                        \
+                const float* absmax_offset, void* out, const void* bias, int M, int N, int K,      \
+                int blocksize, int quant_type, cudaStream_t stream) {                              \
+    return bitsandbytes_multiply(                                                                  \
+        __func__,                                                                                  \
+        problem_of(OutputType::type, A, B, absmax, absmax_8bit, absmax_code, 0, scales_per_second, \
+                   bias, out, M, N, K, blocksize),                                                 \
+        absmax_offset, quant_type, stream);                                                        \
+  }
+REPROLAB_PRODUCTS(fp16, reprolab_nf4_multiply_fp16, reprolab_nf4_plan_fp16, cgemm_4bit_fp16)
+REPROLAB_PRODUCTS(bf16, reprolab_nf4_multiply_bf16, reprolab_nf4_plan_bf16, cgemm_4bit_bf16)
 
 int reprolab_nf4_run(const reprolab_nf4_plan* plan, const void* A, void* out,
                      int weights_are_settled, void* workspace, cudaStream_t stream) {
@@ -338,27 +329,12 @@ int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t n, s
   return succeed();
 }
 
-int cgemm_4bit_fp16(const void* A, const unsigned char* B, const float* absmax,
-                    const unsigned char* absmax_8bit, const float* absmax_code,
-                    const float* absmax_offset, void* out, const void* bias, int M, int N, int K,
-                    int blocksize, int quant_type, cudaStream_t stream) {
-  return bitsandbytes_multiply(__func__,
-                               problem_of(OutputType::fp16, A, B, absmax, absmax_8bit, absmax_code,
-                                          0, scales_per_second, bias, out, M, N, K, blocksize),
-                               absmax_offset, quant_type, stream);
-}
-
-int cgemm_4bit_bf16(const void* A, const unsigned char* B, const float* absmax,
-                    const unsigned char* absmax_8bit, const float* absmax_code,
-                    const float* absmax_offset, void* out, const void* bias, int M, int N, int K,
-                    int blocksize, int quant_type, cudaStream_t stream) {
-  return bitsandbytes_multiply(__func__,
-                               problem_of(OutputType::bf16, A, B, absmax, absmax_8bit, absmax_code,
-                                          0, scales_per_second, bias, out, M, N, K, blocksize),
-                               absmax_offset, quant_type, stream);
-}
-
 const char* reprolab_nf4_products() {
   static const std::string listed = names("\n");
+  return listed.c_str();
+}
+
+const char* reprolab_nf4_exact_products() {
+  static const std::string listed = names("\n", true);
   return listed.c_str();
 }

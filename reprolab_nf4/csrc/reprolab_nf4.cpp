@@ -78,31 +78,20 @@ std::string choices(const char* separator) {
 
 using namespace reprolab::nf4;
 
-int cdequantize_blockwise_fp16_nf4(const float*, const unsigned char* A, const float* absmax,
-                                   void* out, int blocksize, int n, cudaStream_t stream) {
-  return dequantize(__func__, OutputType::fp16, A, absmax, nullptr, out, blocksize, n, stream);
-}
-
-int cdequantize_blockwise_bf16_nf4(const float*, const unsigned char* A, const float* absmax,
-                                   void* out, int blocksize, int n, cudaStream_t stream) {
-  return dequantize(__func__, OutputType::bf16, A, absmax, nullptr, out, blocksize, n, stream);
-}
-
-int reprolab_nf4_dequantize_nested_fp16(const unsigned char* A, const unsigned char* absmax_codes,
-                                        const float* code2, const float* absmax2, float offset,
-                                        void* out, int blocksize, int blocksize2, std::int64_t n,
-                                        cudaStream_t stream) {
-  const NestedScales nested{absmax_codes, code2, absmax2, offset, blocksize2};
-  return dequantize(__func__, OutputType::fp16, A, nullptr, &nested, out, blocksize, n, stream);
-}
-
-int reprolab_nf4_dequantize_nested_bf16(const unsigned char* A, const unsigned char* absmax_codes,
-                                        const float* code2, const float* absmax2, float offset,
-                                        void* out, int blocksize, int blocksize2, std::int64_t n,
-                                        cudaStream_t stream) {
-  const NestedScales nested{absmax_codes, code2, absmax2, offset, blocksize2};
-  return dequantize(__func__, OutputType::bf16, A, nullptr, &nested, out, blocksize, n, stream);
-}
+// The functions of one type of outputs.
+#define REPROLAB_DEQUANTIZATIONS(type, plain_name, nested_name)                                    \
+  int plain_name(const float*, const unsigned char* A, const float* absmax, void* out,             \
+                 int blocksize, int n, cudaStream_t stream) {                                      \
+    return dequantize(__func__, OutputType::type, A, absmax, nullptr, out, blocksize, n, stream);  \
+  }                                                                                                \
+  int nested_name(const unsigned char* A, const unsigned char* absmax_codes, const float* code2,   \
+                  const float* absmax2, float offset, void* out, int blocksize, int blocksize2,    \
+                  std::int64_t n, cudaStream_t stream) {                                           \
+    const NestedScales nested{absmax_codes, code2, absmax2, offset, blocksize2};                   \
+    return dequantize(__func__, OutputType::type, A, nullptr, &nested, out, blocksize, n, stream); \
+  }
+REPROLAB_DEQUANTIZATIONS(fp16, cdequantize_blockwise_fp16_nf4, reprolab_nf4_dequantize_nested_fp16)
+REPROLAB_DEQUANTIZATIONS(bf16, cdequantize_blockwise_bf16_nf4, reprolab_nf4_dequantize_nested_bf16)
 
 int reprolab_nf4_use(const char* kernel) {
   const auto& kernels = reprolab::Registry<Problem>::instance().kernels();

@@ -67,9 +67,9 @@ int reprolab_nf4_use(const char* kernel);
 const char* reprolab_nf4_kernels(void);
 
 // Products: out[i][j] = round(sum over l of A[i][l] * weight[j][l], + bias[j]), summed in fp32.
-// weight[j][l] is weight j * k + l of B: few_rows_exact, many_rows_exact and simple multiply by the
-// bits that dequantization writes, few_rows and many_rows by the table's entry, rounded to 16 bits,
-// times the fp32 scale, many_rows_rounded by entry, scale and product each rounded to 16 bits. With
+// weight[j][l] is weight j * k + l of B: reprolab_nf4_exact_products() multiply by the bits that
+// dequantization writes, few_rows and many_rows by the table's entry, rounded to 16 bits, times the
+// fp32 scale, many_rows_rounded by entry, scale and product each rounded to 16 bits. With
 // one kernel, a row of the output does not depend on the other rows of A, and is the same in every
 // call on one kind of GPU, bit for bit.
 //   kernel        one of reprolab_nf4_products()
@@ -146,8 +146,10 @@ int cgemm_4bit_bf16(const void* A, const unsigned char* B, const float* absmax,
                     const float* absmax_offset, void* out, const void* bias, int M, int N, int K,
                     int blocksize, int quant_type, struct CUstream_st* stream);
 
-// The names of the kernels of products, one per line. Never freed.
+// The names of the kernels of products, one per line, and of those that multiply by exactly the
+// weights that dequantization writes. Never freed.
 const char* reprolab_nf4_products(void);
+const char* reprolab_nf4_exact_products(void);
 
 // What the library was built with, one per line: nvcc's version, and the architectures as CMake names
 // them (90-real is machine code alone, 121 machine code and PTX), with commas between. Never freed.

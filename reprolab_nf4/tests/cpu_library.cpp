@@ -87,6 +87,7 @@ void do_nothing(int nothing) { does_nothing = nothing; }
 int reprolab_nf4_use(const char*) { return 0; }
 const char* reprolab_nf4_kernels() { return "streaming"; }
 const char* reprolab_nf4_products() { return "few_rows\nmany_rows"; }
+const char* reprolab_nf4_exact_products() { return ""; }
 const char* reprolab_nf4_build() { return "13.0.88\n90"; }
 const char* reprolab_nf4_error() { return "refused"; }
 int reprolab_nf4_dequantize_nested_fp16() { return 1; }

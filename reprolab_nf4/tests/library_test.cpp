@@ -247,6 +247,7 @@ TEST(DropinKernels, ThatCannotBeChosenLeaveTheChoiceAsItWas) {
 TEST(DropinProducts, AreListedAndOthersAreRefused) {
   EXPECT_STREQ(reprolab_nf4_products(),
                "few_rows\nmany_rows\nsimple\nfew_rows_exact\nmany_rows_exact\nmany_rows_rounded");
+  EXPECT_STREQ(reprolab_nf4_exact_products(), "simple\nfew_rows_exact\nmany_rows_exact");
   std::uint64_t bytes = 7;
   for (const char* name : {"streaming_then_cublas", "", static_cast<const char*>(nullptr)}) {
     const std::string why = fmt::format(

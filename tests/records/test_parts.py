@@ -56,7 +56,7 @@ def test_joined_clocks_hold_every_range():
     assert parts.join_clocks(clocks)["memory_mhz"] == {"min": 1, "max": 3}
 
 
-@pytest.mark.parametrize("outcome", ["bit_exact", "mismatch"])
+@pytest.mark.parametrize("outcome", ["bit_exact", "mismatch", "unsupported"])
 def test_a_verdict_is_kept(outcome):
     assert parts.is_done(partial() | {"records": [{"outcome": outcome, "reason": ""}]}, NOW, "")
 

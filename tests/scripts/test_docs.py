@@ -41,7 +41,8 @@ TRACES = traces()
 
 def defined(function, text, is_python):
     """Whether a function of that name, or of a class's, begins in the text."""
-    kinds = [rf"^ *def {function}\("] if is_python else [rf"\b{function}\((?!\))", rf'"{function}"']
+    kinds = [rf"\b{function}\((?!\))", rf'"{function}"', rf"^[A-Z_]+\(.*\b{function}\b"]
+    kinds = [rf"^ *def {function}\("] if is_python else kinds  # the last: by a macro
     return any(re.search(kind, text, re.MULTILINE) for kind in kinds)
 
 

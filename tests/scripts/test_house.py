@@ -47,7 +47,7 @@ def folder_of(path: str) -> str:
     parts = PurePath(path).parts
     if "tests" in parts or parts == ("conftest.py",):
         return "tests"
-    if parts[0] == "experiments" and len(parts) > 2 and PurePath(parts[2]).stem in MAY_USE:
+    if parts[0] == "experiments" and PurePath(*parts[2:3]).stem in ("rules", "views"):
         return PurePath(parts[2]).stem
     if "/".join(parts[:2]) in MAY_USE:
         return "/".join(parts[:2])

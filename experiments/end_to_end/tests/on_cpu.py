@@ -149,7 +149,9 @@ KERNELS = {
 }
 
 
-LIBRARY = types.SimpleNamespace(built=lambda: ("13.0.88", "90"), products=lambda: ["few_rows"])
+LIBRARY = types.SimpleNamespace(
+    built=lambda: ("13.0.88", "90"), products=lambda: ["few_rows"], exact_products=lambda: []
+)
 TABLE = choices.Table(
     "a GPU", "9.0", "made up", (choices.Layer(128, 128, "fp16", False, {512: {"few_rows": 1.0}}),)
 )

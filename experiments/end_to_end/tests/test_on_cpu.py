@@ -359,10 +359,10 @@ def test_no_layer_but_the_head_ever_has_fp16_weights(monkeypatch):
     sizes_seen = []
     own = build.quantized
 
-    def quantized(layer, device):
+    def quantized(layer, *given):
         assert layer.weight.is_meta
         sizes_seen.append(tuple(layer.weight.shape))
-        return own(layer, device)
+        return own(layer, *given)
 
     monkeypatch.setattr(build, "quantized", quantized)
     model = build.from_sizes(SMALL["llama-3.3-70b"], CPU)

@@ -232,7 +232,7 @@ def test_too_little_memory_is_no_ways_fault(run, monkeypatch, capsys):
 
 
 def test_a_run_that_was_stopped_goes_on_with_what_it_lacks(run, tmp_path, monkeypatch):
-    kept, own, measured = tmp_path / "peers.part", peers.Bench.measure, []
+    folder, own, measured = tmp_path / "parts", peers.Bench.measure, []
 
     def stop_at_four(bench, product):
         if product.batch == 4:
@@ -249,9 +249,9 @@ def test_a_run_that_was_stopped_goes_on_with_what_it_lacks(run, tmp_path, monkey
 
     monkeypatch.setattr(peers, "checkout", lambda: Sources("a" * 40, False, "c" * 64))
     assert stopped(1, 2) and stopped() and not (tmp_path / "peers.json").exists()
-    before = load(kept, "product", "peers").records
+    before = [r for file in folder.iterdir() for r in load(file, "product", "peers").records]
     status, found = run(rows="1,2,4")
-    assert status == 0 and not kept.exists()
+    assert status == 0 and not [*folder.iterdir()] and len(before) == 2 * len(NAMES)
     assert list(found) == [(name, rows) for rows in (1, 2, 4) for name in NAMES]
     for record in before:  # the samples are those of the first run
         assert found[record.kernel, record.problem["batch"]].times == record.times
