@@ -1,5 +1,5 @@
-"""The evidence for each claim, cell by cell: the page that the ledger links to; and every number
-that a source publishes, beside ours.
+"""The evidence for each claim, cell by cell, on the page that the ledger links to; and every number
+that a source publishes, next to ours.
 """
 
 import os
@@ -37,7 +37,7 @@ def anchor(d: Decision) -> str:
 
 
 def page(decisions: Sequence[Decision], seen_from: Path, head: Sequence[str] = ()) -> str:
-    """Links of the evidence begin at the folder `seen_from`."""
+    """Links of the evidence are relative to the folder `seen_from`."""
     lines = ["# What decided each claim", "", *head]
     source = None
     for d in decisions:
@@ -116,7 +116,7 @@ def relative(file: Path, seen_from: Path) -> str:
 
 
 def numbers_table(name: str, decisions: Sequence[Decision]) -> Table:
-    """One row per number; those that nothing is compared with come last, with the reason."""
+    """One row per number; numbers that nothing is compared with come last, with the reason."""
     rows: list[Values] = []
     for source, found in groupby(decisions, lambda d: d.source):
         under = f"{source.author} ({source.reference}), on {source.gpu}"

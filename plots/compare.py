@@ -78,7 +78,8 @@ COLUMNS = [
 
 @dataclass(frozen=True)
 class Comparison:
-    """`wrong`: B's rows that were verified in A; `lost`, `added`: what A or B alone has."""
+    """`wrong`: B's rows that were verified in A; `lost`, `added`: rows that only A or only B
+    has."""
 
     a: Side
     b: Side
@@ -119,7 +120,7 @@ def compared(a: Side, b: Side, threshold: float) -> Comparison:
 
 
 def failures(found: Comparison, is_bound: bool, allowed: Sequence[str]) -> list[str]:
-    """Why B does not pass; `is_bound`: the user gave a threshold."""
+    """Why B fails; `is_bound`: the user gave a threshold."""
     texts = []
     if wrong := len(found.wrong):
         texts.append(f"{counted(wrong, 'row')} verified in A {is_are(wrong)} wrong in B")
@@ -193,7 +194,7 @@ def under_of(key: Key) -> str:
 
 
 def one_sided(found: Comparison) -> list[str]:
-    """The rows that one side lacks, or has with a wrong output: how many, of which kernels."""
+    """The rows that one side lacks, or has with a wrong output: their number and kernels."""
     lines = []
     if found.wrong:
         rows = kernels_of(row.kernel for row in found.wrong)
@@ -256,7 +257,7 @@ def figure_of(found: Comparison) -> Figure:
 
 
 def labels_of(pools: Sequence[Pool]) -> list[str]:
-    """With the pass where several have a kernel of that name."""
+    """With the pass if several have a kernel of that name."""
     names = Counter(pool.label for pool in pools)
     return [
         pool.label + f" ({'/'.join(filter(None, pool.kernel[:3]))})" * (names[pool.label] > 1)
@@ -286,8 +287,8 @@ def scale_ratios(axes: Axes, found: Comparison) -> None:
 
 
 def lines_of(found: Comparison, is_bound: bool, allowed: Sequence[str]) -> list[str]:
-    """The text for the terminal: the verdict and the counts, the largest differences, why rows are
-    undecided, and where the times come from.
+    """The text for the terminal: the verdict and the counts, the largest differences, the reasons
+    for undecided rows, and the origin of the times.
     """
     lines = [first_line(found, is_bound, allowed), *one_sided(found)]
     for verdict in (SLOWER, FASTER):
@@ -334,7 +335,7 @@ def percent(ratio: Estimate) -> str:
 
 
 def undecided_lines(found: Comparison) -> list[str]:
-    """Why, and of rows without an interval those that are the farthest apart."""
+    """The reasons, and the rows without an interval that differ most."""
     rows = [pair for pair in found.pairs if pair.verdict == UNDECIDED]
     reasons = Counter(pair.undecided_why(found.threshold) for pair in rows)
     lines = [f"{UNDECIDED}: {count}: {why}" for why, count in reasons.most_common()]
@@ -372,7 +373,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"{found.a.name} and {found.b.name} have no row in common that has times")
     tables = tables_of(found)
     files = table_files(tables, args.output)
-    with draw.house_style():
+    with draw.figure_style():
         figure = figure_of(found)
         files |= {args.output / f"{NAME}.{k}": draw.encode(figure, k) for k in draw.FORMATS}
     write_files(files)

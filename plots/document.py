@@ -1,4 +1,4 @@
-"""What is generated for reading on the web: a page per recorded run, and blocks of README."""
+"""Generates a page per recorded run, and blocks of README."""
 
 import argparse
 import re
@@ -17,7 +17,7 @@ from plots.claim_details import relative
 from plots.documents import markdown, markdown_banner, markdown_code, markdown_escape
 from plots.documents import markdown_link as link
 from plots.experiments import Run, all_tables, experiment, figure_files, load_run
-from plots.figures import house_style, take_caption
+from plots.figures import figure_style, take_caption
 from plots.sentences import count_line, headline_by_gpu
 from records.captions import banner, in_words
 from records.declared import FOLDER, names
@@ -37,7 +37,7 @@ ORIGINS = "**Where the numbers come from**"
 
 @dataclass(frozen=True)
 class Machine:
-    """The result files of one GPU, such as those of data/recorded/<gpu>/, and what they show."""
+    """The result files of one GPU, such as those of data/recorded/<gpu>/, and their views."""
 
     folder: Path  # that its pages belong to
     evidence: Evidence
@@ -81,8 +81,8 @@ def run(args: argparse.Namespace) -> int:
 def files(
     recorded: list[Machine], drawn: list[Machine], directory: Path, readmes: list[Path]
 ) -> dict[Path, bytes]:
-    """All that is generated, but figures only of `drawn`: they differ from one matplotlib to
-    another, so they are not compared either.
+    """All generated files, but only figures of `drawn`: they depend on matplotlib's version, so
+    they are not compared.
     """
     texts = pages(recorded, directory)
     texts |= {file: "".join(new for _, _, new in blocks(file, recorded)) for file in readmes}
@@ -98,7 +98,7 @@ def files(
 
 
 def pages(recorded: list[Machine], directory: Path) -> dict[Path, str]:
-    """Tables of every GPU, and where there are several, one of all."""
+    """Tables of every GPU and, if there are several, one of all."""
     found = {path: text for machine in recorded for path, text in pages_of(machine)}
     if len(recorded) > 1:
         found[directory / "README.md"] = page_by_gpu(recorded, directory)
@@ -106,7 +106,7 @@ def pages(recorded: list[Machine], directory: Path) -> dict[Path, str]:
 
 
 def read_recorded(directory: Path, but: Path | None = None) -> Iterator[Machine]:
-    """Every folder with a run that can be shown, `but` one."""
+    """Every folder with a run that can be shown, except `but`."""
     for folder in sorted(p for p in directory.glob("*") if p.is_dir() and p != but):
         found = machine_of(collect(result_files(folder), folder), folder)
         if found.runs:
@@ -114,7 +114,7 @@ def read_recorded(directory: Path, but: Path | None = None) -> Iterator[Machine]
 
 
 def machine_of(evidence: Evidence, folder: Path) -> Machine:
-    """Each experiment is shown from where its newest result file lies."""
+    """Each experiment is shown from the folder of its newest result file."""
     places = {r.experiment: r.file.parent for r in evidence.results.values()}
     shown = sorted(places.keys() & set(names()))
     recorded = evidence.folder is not None
@@ -123,7 +123,7 @@ def machine_of(evidence: Evidence, folder: Path) -> Machine:
 
 
 def page_by_gpu(recorded: list[Machine], seen_from: Path) -> str:
-    """The page of all GPUs: where the pages of each are, the ledger, and kernels side by side."""
+    """The page of all GPUs: links to the pages of each, the ledger, and kernels side by side."""
     machines = [found.evidence for found in recorded]
     lines = ["# Claims and kernels by GPU", "", GENERATED, ""]
     lines += markdown_banner(ledger.recorded_banner(machines))
@@ -152,7 +152,7 @@ FOREST = "![Every claim with a number: ours over the source's value](claims.png)
 
 
 def found_table(recorded: list[Machine], seen_from: Path) -> str:
-    """The findings of the machine that has the most of them."""
+    """The findings of the machine with the most findings."""
     if not recorded:
         return NOTHING
     every = [(m, findings.findings(m.evidence, m.decisions)) for m in recorded]
@@ -188,7 +188,7 @@ def pages_of(found: Machine) -> Iterator[tuple[Path, str]]:
 
 
 def page(name: str, shown: Run, folder: Path) -> str:
-    """Banner, figures, every table, what they say, and where the numbers come from."""
+    """Banner, figures, every table, sentences about them, and the provenance of the numbers."""
     passes = shown.passes.values()
     links = (link(markdown_escape(r.name), relative(r.file, folder)) for r in passes)
     protocol = relative(ROOT / "experiments" / name / "README.md", folder)
@@ -199,7 +199,7 @@ def page(name: str, shown: Run, folder: Path) -> str:
     lines += ["Every claim on this GPU: [claims](../README.md). The same as CSV, LaTeX and PDF:"]
     lines += [f"`make render{'-recorded' * shown.recorded}`.", ""]
     for figure, (caption, draw) in experiment(name).FIGURES.items():
-        with house_style():
+        with figure_style():
             drawn = shown.if_measured(draw)
         if drawn is None:
             continue
@@ -223,7 +223,7 @@ def blocks(file: Path, recorded: list[Machine]) -> Iterator[tuple[str, str, str]
     known = {s.id: wrapped(content(s, recorded, file.parent)) for s in load_sources()}
     known["experiments"] = protocols(file.parent)
     known["findings"] = wrapped(found_table(recorded, file.parent))
-    # Only those that are asked for: some take long.
+    # Only requested blocks: some take long.
     asked = {name for name in names() if f"generated: findings-{name} " in text}
     known |= {f"findings-{name}": wrapped(sentences(name, recorded)) for name in asked}
     position = 0
@@ -241,7 +241,7 @@ def blocks(file: Path, recorded: list[Machine]) -> Iterator[tuple[str, str, str]
 
 
 def sentences(name: str, recorded: list[Machine]) -> str:
-    """What an experiment says in sentences, by GPU."""
+    """The sentences of an experiment, by GPU."""
     lines = []
     for shown in runs_of(name, recorded).values():
         said = (f"- {markdown_escape(line)}" for line in experiments.sentences(name, shown))
@@ -250,7 +250,7 @@ def sentences(name: str, recorded: list[Machine]) -> str:
 
 
 def protocols(seen_from: Path) -> str:
-    """A line for each experiment: first those that decide claims, in the order of these."""
+    """A line for each experiment: first those that decide claims, in the order of the claims."""
     deciding = [name for s in load_sources() for claim in s.claims for name in claim.experiments]
     lines = []
 
@@ -270,7 +270,7 @@ def heading(name: str) -> str:
 
 
 def wrapped(text: str) -> str:
-    """The lines of a page, but for tables, as long as an editor shows them."""
+    """The lines of a page except tables, wrapped to an editor's width."""
     lines = []
     for line in text.split("\n"):
         style = {"break_long_words": False, "break_on_hyphens": False}
@@ -279,7 +279,7 @@ def wrapped(text: str) -> str:
 
 
 def content(source: Source, recorded: list[Machine], seen_from: Path) -> str:
-    """A source's block: its experiments in short, and how its claims went."""
+    """A source's block: its experiments in short, and the verdicts on its claims."""
     if not recorded:
         return NOTHING
     parts = []
@@ -301,7 +301,7 @@ def runs_of(name: str, recorded: list[Machine], source: Source | None = None) ->
 
 
 def in_short(name: str, runs: dict[str, Run]) -> list[str]:
-    """Its few rows; of several GPUs, with what became of the claim that they are about."""
+    """Its few rows; for several GPUs, with the verdict on the claim that they are about."""
     table = kernels_by_gpu(name, runs)
     if table:
         claims = {gpu: run.decision(experiment(name).HEADLINE) for gpu, run in runs.items()}
@@ -319,7 +319,7 @@ def in_short(name: str, runs: dict[str, Run]) -> list[str]:
 
 
 def kernels_by_gpu(name: str, runs: dict[str, Run]) -> Table | None:
-    """None where there is nothing to put side by side."""
+    """None if there is nothing to put side by side."""
     view = experiment(name)
     found = {gpu: shown.if_measured(view.BRIEF) for gpu, shown in runs.items()}
     brief = {gpu: rows for gpu, rows in found.items() if rows}
@@ -327,7 +327,7 @@ def kernels_by_gpu(name: str, runs: dict[str, Run]) -> Table | None:
 
 
 def deciding(recorded: list[Machine], source: Source | None = None) -> list[Machine]:
-    """Those with a run that decides claims of the source; else of any; else all."""
+    """Those with a run that decides claims of the source; else claims of any source; else all."""
 
     def decides(run: Run) -> bool:
         return bool(run.decisions) and (source is None or run.source.id == source.id)

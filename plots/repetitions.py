@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def kind_of(one: Pair | Pool) -> tuple[str, str]:
-    """kernel_time, and whether it is of rows or of kernels."""
+    """kernel_time, and whether it is a row's or a kernel's."""
     if isinstance(one, Pool):
         return one.pairs[0].a.kind, "kernels"
     return one.a.kind, "rows"

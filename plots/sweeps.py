@@ -1,4 +1,4 @@
-"""A sweep over forms of a kernel: the fastest at a size, beside the one that is in the code."""
+"""A sweep over forms of a kernel: the fastest at a size, compared with the form in the code."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ def winner_note(now: str) -> str:
 
 
 def winner_values(best: Sequence[Measured], now: Measured | None) -> Values:
-    """`best`: the fastest form and those not told apart from it, by time."""
+    """`best`: the fastest form and those not distinguished from it, by time."""
     found: Values = {"now_gb_s": now and now.gb_s, "now_share_of_copy": now and now.of_copy}
     if not best:
         return found

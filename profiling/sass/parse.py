@@ -23,7 +23,7 @@ TARGET = re.compile(r"`\(([^)]+)\)")
 
 @dataclass(frozen=True)
 class Frame:
-    """A place in the source; a relative path is one from where nvcc ran."""
+    """A place in the source; a relative path starts at nvcc's working directory."""
 
     file: str
     line: int

@@ -19,7 +19,7 @@ from matplotlib.ticker import FixedLocator
 
 from plots.documents import markdown
 from plots.experiments import CLAIM_DETAILS, Run, all_tables, experiment, load_run
-from plots.figures import house_style
+from plots.figures import figure_style
 from records import declared
 from records.json_files import ROOT
 
@@ -132,7 +132,7 @@ class Edited:
         return load_run(self.name, self.write(), recorded)
 
     def figure(self, name: str) -> Figure:
-        with house_style():
+        with figure_style():
             return experiment(self.name).FIGURES[name][1](self.run())
 
     def tables(self, run: Run | None = None) -> dict[str, str]:
@@ -146,7 +146,7 @@ class Edited:
         found = {name: text.splitlines() for name, text in self.tables(run).items()}
         found.pop("claims", None)
         found["in sentences"] = view.highlights(run)
-        with house_style():
+        with figure_style():
             texts = {f: texts_of(draw(run)) for f, (_, draw) in view.FIGURES.items()}
         words = {f: [x for x in of if x.strip("0123456789. \u2212")] for f, of in texts.items()}
         return found | {f"figure {f}": of for f, of in words.items()}

@@ -16,7 +16,7 @@ from scipy import stats
 
 from plots.cli import main
 from plots.compare import compared, figure_of
-from plots.figures import PAGE, house_style
+from plots.figures import PAGE, figure_style
 from plots.sides import load_side
 from records.comparison import (
     FASTER,
@@ -229,7 +229,7 @@ def test_a_figure_of_many_kernels_fits_a_page(two):
                 run.files["shapes"]["records"].append(copy.deepcopy(row) | new)
     scale(two[1].rows("shapes", "branch_tree_3"), 1.5)
     found = compared(*(load_side(str(run.write())) for run in two), 1)
-    with house_style():
+    with figure_style():
         figure = figure_of(found)
     (axes,) = figure.axes
     labels = [label.get_text() for label in axes.get_yticklabels()]

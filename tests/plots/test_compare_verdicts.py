@@ -11,7 +11,7 @@ from test_compare import KERNEL, PROBLEM, made_up
 
 from plots.cli import main
 from plots.compare import ALLOWED, compared, failures, figure_of
-from plots.figures import house_style
+from plots.figures import figure_style
 from plots.sides import load_side
 from records.comparison import (
     FASTER,
@@ -233,7 +233,7 @@ def test_sides_of_several_gpus_pair_the_rows_of_each(two, edited, write, first_l
 def test_an_outlier_leaves_room_in_the_figure(two):
     a, b = two
     scale(b.rows("replay", KERNEL, PROBLEM), 9.5)
-    with house_style():
+    with figure_style():
         (axes,) = figure_of(compared(load_side(str(a.write())), load_side(str(b.write())), 1)).axes
     ends, at = axes.get_xlim(), axes.transData.transform
     low, high = (at((x, 0))[0] for x in (1, 1.03))

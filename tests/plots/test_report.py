@@ -19,7 +19,7 @@ from claims.published import load_sources
 from plots.claim_details import anchor
 from plots.cli import main
 from plots.experiments import experiment
-from plots.figures import house_style, look, new_figure
+from plots.figures import figure_style, look, new_figure
 from plots.html import Links, leading_verdict, markdown_html, table_html
 from plots.svg import Sheet, inline
 from records.folders import result_files
@@ -139,7 +139,7 @@ HOSTILE_NAMES = ("o'neill", "x' onload='alert(1)", "}text{display:none}</style>"
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_no_name_in_a_figure_is_markup(name):
     sheet = Sheet()
-    with house_style():
+    with figure_style():
         figure = new_figure(2)
         axes = figure.subplots()
         axes.plot([1, 2], gid=name, label=name, **look(name))
@@ -159,7 +159,7 @@ SHAPES = {"path", "use", "text", "tspan", "clipPath", "rect"}
 def test_figures_share_no_ids_and_take_the_colours_of_the_page():
     texts, sheet = [], Sheet()
     for prefix in ("a-", "b-"):
-        with house_style():
+        with figure_style():
             figure = new_figure(2)
             figure.subplots().plot([1, 2], gid="same", **look("streaming"))
             texts.append(inline(figure, prefix, "", sheet))
