@@ -1,5 +1,5 @@
-"""Experiment puzzle: the post's table with ours beside it, in seconds, GB/s and shares of the
-measured ceiling.
+"""Experiment puzzle: the post's table next to ours, in seconds, GB/s and shares of the measured
+ceiling.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ from records.results import KERNEL_TIME, Record
 from records.stats import INTERVAL_NOTE, Summary, gb_per_s, significant
 from records.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values, columns_of, rounded
 
-# How the post's rows are named: in its table, and in ours.
+# The names of the post's rows, in its table and in ours.
 MAKERS = {"unsloth": "Unsloth (CUDA)", "mojo": "the post (Mojo)"}
 HEADLINE = "mojo-1.07-1.84"  # the claim
 QUESTION = "Is the post's Mojo kernel faster than Unsloth's in CUDA?"
@@ -70,7 +70,7 @@ def puzzle_rows(run: Run) -> Rows:
 
 
 def wall(record: Record) -> Summary | None:
-    """As published, in us; None where no time may be shown."""
+    """The time as published, in us; None if no time may be shown."""
     return record.shown(WALL_TIME)
 
 
@@ -80,7 +80,7 @@ def in_seconds(us: Summary | None) -> str:
 
 
 def brief(run: Run) -> list[Measured]:
-    """The fastest rows, the peers', Triton's, and those that the post's claim is about."""
+    """The fastest rows, the peers', Triton's, and those of the post's claim."""
     names = {c.arguments["fast"] for c in run.decision(HEADLINE).claim.comparisons}
     return [
         m
@@ -161,7 +161,7 @@ def notes_of(run: Run) -> list[str]:
 
 
 def mlps_table(run: Run) -> Table:
-    """One launch in each MLP: microseconds both ways, and the bandwidth by graphs."""
+    """One launch in each MLP: microseconds in both ways, and the bandwidth by graphs."""
     results, shares = run["mlps"], mlps(run["mlps"])
     as_published = Column("{} timed as published us", "us", rounded, wrap=1)
     by_graphs = Column("by graphs us (GB/s)", "graphs", wrap=1)
@@ -189,7 +189,7 @@ def mlps_table(run: Run) -> Table:
 
 
 def short_table(run: Run) -> Table:
-    """The post on the last of its GPUs, and the rows in brief."""
+    """The post's rows on the last of its GPUs, and our main rows."""
     last = published(run)[-1].gpu
     rows: list[Values] = [
         {"kernel": f"{p.what}, {p.gpu}", "_seconds": f"{p.seconds:.2f}"}
@@ -213,7 +213,7 @@ def highlights(run: Run) -> list[str]:
 
 
 def one_by_one(run: Run) -> list[str]:
-    """Our kernel by graphs against as many launches measured alone, in memory that is cold."""
+    """Our kernel by graphs, compared with as many launches measured alone with a cold cache."""
     alone = pass_for(run["mlps"], "streaming", "shapes_nested")
     row = run["mlps"].find(one_problem(run["mlps"]), OURS)
     if alone is None or row is None or row.summary is None:

@@ -1,5 +1,5 @@
-"""Experiment streaming: every layer of the models, every format, wherever arrays begin, and the
-shape of the streaming kernel that is the fastest at a size.
+"""Experiment streaming: every layer of the models, every format, every alignment, and the fastest
+shape of the streaming kernel by size.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,8 @@ OURS = "streaming"
 SCALES = {"": "plain", "_nested": "nested"}  # by how the name of a pass ends
 
 Key = tuple[Any, ...]  # number of weights, rows and columns of a matrix, and more facts of it
-# Millions of weights from which on bandwidth alone should count, and nested scales cost nothing.
+# Millions of weights from which on the time should depend only on bandwidth, and nested scales
+# should be free.
 LARGE = {"layers": 100, "layers_nested": 58}
 BASES = {"layers": ("branch_tree", "shared_lut"), "layers_nested": ("two_launches", "branch_tree")}
 BLOCK_SIZE = 64  # to which the others are compared
@@ -60,19 +61,19 @@ def ours(results: Results, *facts: str) -> dict[Key, Measured]:
 
 
 def text_of(key: Key) -> str:
-    """'28672x8192 at offset 1', without the offset where there is none."""
+    """'28672x8192 at offset 1', without the offset if it is 0."""
     offset = key[3] if len(key) > 3 else 0
     return f"{key[1]}x{key[2]}" + f" at offset {offset}" * (offset > 0)
 
 
 def change(m: Measured | None, base: Measured | None) -> float | None:
-    """By how many percent its GB/s differ from another's; None where one has no time."""
+    """The difference of its GB/s from another's in percent; None if one has no time."""
     ranked = m and base and m.record.ranked and base.record.ranked and m.gb_s and base.gb_s
     return difference_percent(m.gb_s, base.gb_s) if ranked else None
 
 
 def time_and_speed(m: Measured | None) -> Values:
-    """The text for a row: its outcome where it has no time."""
+    """The text for a row: its outcome if it has no time."""
     if m is None:
         return {"us": Noted(None, text="not run")}
     s, shares = m.record.summary, {"share_of_copy": m.of_copy, "share_of_ceiling": m.of_ceiling}
@@ -112,7 +113,7 @@ def layers_table(name: str, run: Run) -> Table:
     columns += [Column("of plain x", "of_plain", three)] * is_nested
     for kernel in (*BASES[name], *libraries):
         head = kernel.replace("_", " ") if kernel in libraries else kernel  # it is long
-        # For the second the terminal has no room.
+        # The terminal has no room for the second.
         columns.append(Column(f"over {head}", kernel, wrap=1, detail=kernel == second))
     columns += [Column("used by", "users", detail=True, **WORDS)]
     limit = f"{LARGE[name]} million weights"
@@ -137,7 +138,7 @@ def layers_table(name: str, run: Run) -> Table:
 
 
 def beside(names: Iterable[str], against: str) -> list[Column]:
-    """Time, speed and change of each."""
+    """Columns for time, speed and change of each."""
     change = Column(against, "change", signed)
     return columns_of(names, Column("{} us", "us"), Column("{} GB/s", "gb_s"), change)
 
@@ -209,7 +210,8 @@ def shapes_table(run: Run) -> Table:
             matrices(run[f"shapes{end}"], "offset").items(), key=lambda found: found[0][3]
         )
         for key, found in swept:
-            # The swept shapes without the kernel's row: the fastest, and those not told apart.
+            # The swept shapes without the kernel's row: the fastest, and those not distinguished
+            # from it.
             forms = [m for m in found.values() if m.record.ranked and m.record.kernel != OURS]
             times = [m.record.times for m in forms]
             pairs = zip(forms, times, strict=True)
@@ -229,7 +231,7 @@ def shapes_table(run: Run) -> Table:
 
 
 def highlights(run: Run) -> list[str]:
-    """The least that the large layers reach, the worst alignment, and what has no time."""
+    """The minimum of the large layers, the worst alignment, and rows without a time."""
     lines = []
     for name, what in {"layers": "Layers", "layers_nested": "Nested scales, layers"}.items():
         if parts := least(run, name):
@@ -260,7 +262,7 @@ def highlights(run: Run) -> list[str]:
 
 
 def least(run: Run, name: str) -> list[str]:
-    """'3.51 times as fast as branch_tree (36864x4608)', of the large layers where there is one."""
+    """'3.51 times as fast as branch_tree (36864x4608)', for the large layers if there is one."""
     layers = {text_of(key): r for key, r in matrices(run[name]).items() if is_large(key, name)}
     layers = {text: r for text, r in layers.items() if OURS in r and r[OURS].record.ranked}
     found: dict[str, dict[str, float | None]] = {}

@@ -1,4 +1,4 @@
-"""The claims of bitsandbytes' pull requests: each way that they can go, and the history."""
+"""The claims of bitsandbytes' pull requests: each possible verdict, and the history."""
 
 import made
 import pytest
@@ -126,7 +126,7 @@ def test_the_kernel_for_one_compute_capability_is_no_release():
 
 @pytest.fixture
 def run(write):
-    """Recorded rows of two libraries, as if they were this experiment's."""
+    """Recorded rows of two libraries, presented as this experiment's."""
     parts = {"layers": "streaming/layers", "nested": "streaming/layers_nested"}
     files = {name: few(place) for name, place in (parts | {"products": "product/layers"}).items()}
     for name, file in files.items():

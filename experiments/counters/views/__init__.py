@@ -1,4 +1,4 @@
-"""Experiment counters: what there is to see of it."""
+"""The views of experiment counters."""
 
 from experiments.counters.views.divergence import (
     divergence_figure,
@@ -37,7 +37,7 @@ def sass_table(run: Run) -> Table:
 
 
 def short_tables(run: Run) -> list[Table]:
-    """On the largest problem alone."""
+    """On the largest problem only."""
     made = []
     for family, title in TITLES.items():
         counters, launches = counted_and_timed(run, family)

@@ -1,4 +1,4 @@
-"""The latencies that the paper's 290, 23 and 19 cycles are of."""
+"""The latencies for which the paper has 290, 23 and 19 cycles."""
 
 from matplotlib.figure import Figure
 
@@ -40,7 +40,7 @@ def published(run: Run) -> dict[str, float]:
 
 
 def latency_table(run: Run) -> Table:
-    """One row per memory, then the ratios that the claim is about."""
+    """One row per memory, then the ratios in the claim."""
     results = run[PASS]
     verdicts = [v for name in CLAIMS for v in run.decision(name).verdicts if "slow" in v.cell.at]
     columns = [
