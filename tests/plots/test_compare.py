@@ -1,4 +1,4 @@
-"""Two runs side by side: edited copies of the recorded ones, and runs that are made up."""
+"""Two runs side by side: edited copies of the recorded ones, and synthetic runs."""
 
 import copy
 import csv
@@ -44,8 +44,8 @@ def two(edited):
 
 @pytest.fixture
 def shown(tmp_path, capsys, monkeypatch):
-    """`plots compare` of two edited runs: status, what is printed, and the CSV's rows by kernel and
-    problem, of kernel_time.
+    """`plots compare` of two edited runs: status, output, and the CSV's rows of kernel_time by
+    kernel and problem.
     """
     monkeypatch.setattr("plots.compare.draw.encode", lambda figure, kind: b"")  # takes seconds
 
@@ -187,7 +187,7 @@ def test_bad_input_is_one_line(b, options, said, tmp_path, capsys, monkeypatch):
 
 
 def test_two_recorded_runs(edited, capsys, tmp_path):
-    """Between them a mistake in packed_512 was corrected, and nothing in the baseline changed."""
+    """Between them a mistake in packed_512 was corrected, and the baseline did not change."""
     b = str(RECORDED / "table2")
     assert main(["compare", f"--a={OLDER}", f"--b={b}", f"--output={tmp_path / 'out'}"]) == 0
     text = " ".join(capsys.readouterr().out.split())
@@ -255,7 +255,7 @@ def test_the_interval_is_welchs_where_runs_do_not_differ(two):
 
 
 def test_what_is_enough_alone_is_not_among_many(two):
-    """A verdict takes more where more rows are compared."""
+    """A verdict needs a larger difference if more rows are compared."""
     scale(two[1].rows("replay", "branch_tree", PROBLEM), 1.0168)
     a, b = times_of(two)
     (key,) = (k for k in a if k[2:5] == (PROBLEM, "branch_tree", "kernel_time"))
@@ -270,7 +270,7 @@ def times_of(runs):
 
 
 def made_up(run, seed, slower=()):
-    """The run again: each row with a deviation of its own, as recorded, and three samples."""
+    """A repetition of the run: each row with its own deviation, as recorded, and three samples."""
     rng, spread = np.random.default_rng(seed), recorded_spread()
     found = {}
     for key, time in run.items():
@@ -282,8 +282,8 @@ def made_up(run, seed, slower=()):
 
 
 def test_on_made_up_runs_verdicts_are_right_and_intervals_hold(two):
-    """Runs that differ as the recorded ones do: below 1 % of rows are called slower or faster where
-    nothing changed, 95 of 100 intervals hold, and most of a change of 2 % is seen.
+    """Runs that differ like the recorded ones: below 1 % of unchanged rows are called slower or
+    faster, 95 of 100 intervals cover the true ratio, and most changes of 2 % are detected.
     """
     run = times(load_side(str(two[0].write())).files)
     spread = recorded_spread()

@@ -52,7 +52,7 @@ def of_kernel(found, kernel, pass_name="shapes"):
 
 
 def whole(name, change=lambda row: None):
-    """A recorded pass with all its rows, and times as `change` leaves them."""
+    """A recorded pass with all its rows, and times modified by `change`."""
     file = json.loads((RECORDED / f"{name}.json").read_text())
     for row in file["records"]:
         change(row)
@@ -112,7 +112,7 @@ def test_without_an_interval_a_slower_row_does_not_pass(two, first_line, reason)
 
 
 def test_a_run_beside_itself_passes_every_threshold(two, first_line):
-    """Rows of another run with the same samples are not decided by that."""
+    """Equal samples in rows of different runs decide nothing."""
     a, b = two
     for row in (*a.rows("replay", KERNEL), *b.rows("replay", KERNEL)):
         for metric in row["metrics"]:
@@ -138,7 +138,7 @@ def test_a_repeated_run_says_why_rows_are_undecided(two, first_line):
 
 @pytest.mark.parametrize("factor", [1.03, 1 / 1.03])
 def test_three_percent_over_19_problems_are_found_alone(write, factor):
-    """No row of short kernels shows it, and nothing else is called slower or faster."""
+    """No single row of short kernels shows it, and nothing else is called slower or faster."""
 
     def change(row):
         if row["kernel"] == "streaming":
@@ -157,7 +157,7 @@ def test_three_percent_over_19_problems_are_found_alone(write, factor):
 
 
 def test_pools_hold_on_made_up_runs(two):
-    """Where all rows of a kernel deviate together in a run, pooling does not make that smaller."""
+    """If all rows of a kernel deviate together in a run, pooling does not reduce the deviation."""
     run, spread = times(load_side(str(two[0].write())).files), recorded_spread()
     together = dict.fromkeys(spread, 1.0)
     apart = dict.fromkeys(spread, 0.0)
@@ -201,7 +201,7 @@ def test_two_gpus_give_the_raw_ratio_too_and_say_so_first(two, first_line):
 
 
 def test_sides_of_several_gpus_pair_the_rows_of_each(two, edited, write, first_line, refused):
-    """A pass of one GPU is never over the copy of another."""
+    """A pass of one GPU is never divided by another GPU's copy."""
     a, b = two
     other = a.files["replay"] | {
         "provenance": json.loads(json.dumps(a.files["replay"]["provenance"]))

@@ -1,4 +1,4 @@
-"""Figures are looked at as objects, in odd cases too; and their bytes are stable."""
+"""Figures as objects, also in odd cases; and their stable bytes."""
 
 from xml.etree import ElementTree
 
@@ -99,7 +99,7 @@ def recorded_runs():
 @pytest.mark.parametrize("columns", WIDTHS)
 @pytest.mark.parametrize(("name", "file"), DRAWN)
 def test_every_recorded_figure_can_be_printed(recorded_runs, name, file, columns):
-    """In the width asked for, with few series in a panel, that differ, and room beside legends."""
+    """With the requested width, few and distinct series in a panel, and room next to legends."""
     with figure_style(columns):
         figure = experiment(name).FIGURES[file][1](recorded_runs[name])
         take_caption(figure)
@@ -150,7 +150,7 @@ def test_nothing_covers_data_or_leaves_the_figure(figures):
 
 
 def test_a_figure_may_be_as_wide_as_one_column(run):
-    """Its panels are one below another, and its texts are broken so that they fit."""
+    """Its panels are one below another, and its texts are wrapped to fit."""
     with figure_style(columns=1):
         figures = [draw(run) for name, (_, draw) in table2.FIGURES.items() if name != "samples"]
     for figure in figures:

@@ -1,4 +1,4 @@
-"""A number of a row whose code is not this checkout's has a mark where it stands."""
+"""A number of a row whose code is not this checkout's is marked."""
 
 import json
 

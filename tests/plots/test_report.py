@@ -1,4 +1,4 @@
-"""The report: what it holds, what it leaves alone, and how it does in a browser."""
+"""The report: its contents, the texts that it keeps unchanged, and its behaviour in a browser."""
 
 import base64
 import json
@@ -174,7 +174,7 @@ def test_figures_share_no_ids_and_take_the_colours_of_the_page():
 
 
 def test_a_table_is_written_from_what_it_holds(tmp_path):
-    """No text of a cell can be markup, a row of another kind, or a link out of the page."""
+    """No text of a cell becomes markup, another kind of row, or a link out of the page."""
     hostile = "| **a** | <b>x</b> Not tested yet"
     file = tmp_path / "claims.md"
     first = {
@@ -418,7 +418,7 @@ def test_a_browser_filters_rows_and_verdicts(page):
     assert sum(map(len, column(page, ledger, 0))) == rows
 
 
-# Of each text and what is behind it, in the first 3000 elements, how far apart they are (WCAG 2.2).
+# The contrast of each text and its background, in the first 3000 elements (WCAG 2.2).
 CONTRASTS = """
   const channel = (v) => v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4;
   const light = (c) => c.match(/[\\d.]+/g).slice(0, 3).map(Number).map(channel)
@@ -433,7 +433,7 @@ CONTRASTS = """
   return pairs.map(([a, b]) => Math.max(light(a), light(b)) / Math.min(light(a), light(b)));"""
 
 
-# How many figures of each kind are seen, and whether one is cut.
+# The number of visible figures of each kind, and whether one is clipped.
 FIGURES_SHOWN = """
   const found = {};
   for (const e of document.querySelectorAll("figure div")) {
@@ -457,7 +457,7 @@ def test_a_browser_shows_it_at_every_width_in_readable_colours(page):
 
 
 def test_a_browser_asks_for_nothing_and_complains_of_nothing(page):
-    """From all that the tests above did."""
+    """Errors of all tests above."""
     assert page.log("browser") == []
     events = [json.loads(found["message"])["message"] for found in page.log("performance")]
     sent = [

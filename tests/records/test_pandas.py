@@ -1,4 +1,4 @@
-"""reprolab.load, on recorded runs: the frames say what the project's own tables say."""
+"""reprolab.load, on recorded runs: the frames agree with the project's own tables."""
 
 import os
 import shutil

@@ -27,8 +27,8 @@ TEST(Spaces, HaveKeysOfTheirOwn) {
   }
 }
 
-/// To another node than the first, or a walk that loads nothing would look right; and through all
-/// of a cached chain before its timed steps begin, or never through the whole.
+/// A walk ends at another node than the first, otherwise a walk without loads would look right; and
+/// it covers all of a cached chain before its timed steps, or never all of a long chain.
 TEST(Spaces, AreWalkedSoFarThatTheEndTellsSomethingAndTheCachesHoldAllOrNothing) {
   for (const Space& space : spaces(l2_bytes)) {
     const std::int64_t links = links_followed(space.step);
