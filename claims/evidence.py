@@ -57,7 +57,7 @@ def recorded_evidence(folder: Path) -> Evidence:
 
 
 def collect(found: Iterable[Results], folder: Path | None = None) -> Evidence:
-    """Of several files of one experiment and pass, the newest counts."""
+    """The newest of several files of one experiment and pass counts."""
     return Evidence({(r.experiment, r.pass_name): r for r in sorted(found, key=age)}, folder)
 
 

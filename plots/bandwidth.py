@@ -17,30 +17,32 @@ GB_NOTE = (
     "GB/s: bytes read and written, once each, over the median time; GB = 1e9 bytes. "
     + INTERVAL_NOTE
 )
-OTHER_NOTE = "Of other metrics: medians, of which the CSV file has the intervals too."
-CYCLE_NOTE = "B/cycle: those bytes in one cycle of the SM clock that was seen beside the samples."
+OTHER_NOTE = "Other metrics: medians; the CSV file also has their intervals."
+CYCLE_NOTE = "B/cycle: those bytes per cycle of the SM clock measured next to the samples."
 COPY_NOTE = (
     "Copy %: share of the bandwidth of a device-to-device cudaMemcpy in the same run; it may be "
     "passed."
 )
 CEILING_NOTE = (
-    "Fastest ceiling: of the rows that move a problem's bytes, read and written, and compute "
-    "nothing, the one with the highest bandwidth."
+    "Fastest ceiling: the row with the highest bandwidth among those that move a problem's "
+    "bytes, read and written, and compute nothing."
 )
 PASSED_NOTE = (
-    "Passes its ceiling: faster, with no overlap of intervals, than each kernel beside it that "
-    "reads and writes as many bytes and computes nothing. So the true ceiling is at least this "
-    "row's speed: the ceilings lack a form (experiments/ceilings)."
+    "Passes its ceiling: faster, with no overlap of intervals, than each ceiling of the run "
+    "that reads and writes as many bytes. The true ceiling is therefore at least this row's "
+    "speed: the ceilings lack a form (experiments/ceilings)."
 )
 BEST_NOTE = (
     f"The best bit-exact row of a problem, and those whose interval overlaps with it, are {BEST}."
 )
-LOWER_CLOCK_NOTE = "Ran at a lower SM clock than other rows on that GPU, whose page says how much."
+LOWER_CLOCK_NOTE = (
+    "Ran at a lower SM clock than other rows on that GPU, whose page has the difference."
+)
 DEVIATES_NOTE = "Deviates as declared: left out of the ranking."
 RATIO_NOTE = (
     "Speed-up: ratio of medians; its interval is from low(base) / high(row) to high(base) / "
-    "low(row). Where the intervals of the two overlap, no difference was seen. Only bit-exact rows "
-    "are ranked."
+    "low(row). If the two intervals overlap, no difference was seen. Only bit-exact rows are "
+    "ranked."
 )
 TIME = re.compile(r"(kernel|product|wall|busy)_time(\.|$)")  # as data/results.schema.json has them
 

@@ -36,30 +36,30 @@ LOST = "lost"
 ALLOWED = (UNDECIDED, LOST)  # what does not fail where the user says so
 COLOURS = {SLOWER: draw.ORANGE, FASTER: draw.BLUE, SAME: draw.GREY, UNDECIDED: draw.AMBER}
 RATIO_NOTE = (
-    "A us, B us: geometric means of all samples. B / A: their ratio, above 1 where B takes longer, "
+    "A us, B us: geometric means of all samples. B / A: their ratio, above 1 if B takes longer, "
     f"with its {100 * CONFIDENCE:g} % interval: Welch's t on the samples' logarithms, "
-    "widened by what runs differ by beyond what the samples of one run show."
+    "widened by the spread between runs that samples of one run do not show."
 )
 VERDICT_NOTE = (
     f"{SLOWER}, {FASTER}: by more than the threshold, by Benjamini and Hochberg's procedure "
     f"over all rows: on average {100 * FALSE_SHARE:g} % of these verdicts at most are "
-    f"wrong. So one row's interval may lie beyond it and decide nothing. {SAME}: the whole "
+    f"wrong. Therefore one row's interval may be beyond it and decide nothing. {SAME}: the whole "
     f"interval is within the threshold, or both sides have the same samples of one run. "
     f"{UNDECIDED}: neither. Why: docs/comparing-runs.md."
 )
 CODE_NOTE = (
-    "code: whether both rows ran the same machine code; where they did, a difference is the "
-    "machine's, its driver's or its clocks'. -: not known, or two architectures."
+    "code: whether both rows ran the same machine code; if so, a difference is due to the "
+    "machine, its driver or its clocks. -: unknown, or two architectures."
 )
 COPY_NOTE = (
-    "A and B ran on different GPUs: B / A is of times over those of each side's own copy "
-    "(cudaMemcpy, device to device) on the same problem, or else on the largest that both copied. "
-    "A us, B us and B / A as measured are not."
+    "A and B ran on different GPUs: B / A is the ratio of times divided by those of each "
+    "side's own copy (cudaMemcpy, device to device) on the same problem, or else on the largest "
+    "that both copied. A us, B us and the measured B / A are not divided."
 )
 KERNELS_NOTE = (
     "B / A: the geometric mean over the kernel's problems, weighted by the inverse of each ratio's "
-    "variance. It shows a small difference that no single row does. A deviation that all problems "
-    "of a kernel have in common in a run widens its interval."
+    "variance. It shows a small difference that no single row shows. A deviation that is common "
+    "to all problems of a kernel in a run widens its interval."
 )
 RATIO = Column("B / A", "_ratio", partial(with_interval, show="{:.3f}".format))
 RAW = Column("B / A as measured", "ratio_raw", "{:.3f}".format)

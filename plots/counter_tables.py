@@ -51,12 +51,12 @@ CSV_COLUMNS = (
 ).split()
 TERMINAL_KERNELS = 5  # that fit beside the counters' names
 SHORT_NOTE = (
-    "In brackets: the change of a count against {baseline}. Main stall: the reason for which warps "
-    "wait longest, and the cycles that they do, of all warps together, per issued instruction. All "
+    "In brackets: the change of a count against {baseline}. Main stall: the reason for which "
+    "warps wait longest, and the cycles waited, of all warps together, per issued instruction. All "
     "counters with their changes: the CSV file."
 )
 CHANGE_NOTE = (
-    "Beside or beneath a number its change against {baseline} on the same problem: in percent, of "
+    "Next to or below a number its change from {baseline} on the same problem: in percent, for "
     "percentages in points (pt), and as a factor (x12) from tenfold on."
 )
 NO_TIME_NOTE = (
@@ -190,7 +190,7 @@ def full_table(
     notes = [NO_TIME_NOTE, CHANGE_NOTE.format(baseline=baseline), *derived_notes(results.family)]
     if zero:
         titles = "; ".join(c.title for n, c in counters.items() if n in zero)
-        notes.append(f"Zero in every row, and left out above: {titles}.")
+        notes.append(f"Zero in every row, and omitted above: {titles}.")
     notes.append("Counter by counter with minimum, maximum and number of samples: the CSV file.")
     return Table(name, title, columns, rows, notes, machine_notes(results), data)
 
@@ -255,15 +255,15 @@ def asked_for_table(results: Results, names: Sequence[str], title: str) -> Table
 
 
 PATH_NOTE = (
-    "Instructions are per weight (of a transpose: element), counted in the loop that stores the "
-    "output, or in the whole kernel where it has none: on the shortest and on the longest way of a "
-    "thread, then (in all) those of every way, which a warp runs whose threads take them all. "
-    "Index: those that make an address in the table, or a choice, of a code. Look-ups: reads of "
-    "the table."
+    "Instructions are per weight (for a transpose: element), counted in the loop that stores "
+    "the output, or in the whole kernel if it has none: on the shortest and on the longest path "
+    "of a thread, then (in all) on every path, as run by a warp whose threads take all of them. "
+    "Index: instructions that turn a code into an address in the table, or a choice. Look-ups: "
+    "reads of the table."
 )
 BRANCH_NOTE = (
-    "Branches: conditional ones in the loop, in brackets those not seen to be uniform. Nothing was "
-    "run: these facts hold on every machine."
+    "Branches: conditional ones in the loop, in brackets those not known to be uniform. Nothing "
+    "was run: these facts hold on every machine."
 )
 PREFIX = "sass_"
 
@@ -294,7 +294,7 @@ def facts_table(results: Results) -> Table:
             tail = {"fact": name.removeprefix(PREFIX), "unit": found.unit, "value": value}
             tail |= {"missing": found.missing, "function": r.problem.get("function")}
             data.append(head | tail)
-    title, notes = "What the compiler made of the kernels", [PATH_NOTE, BRANCH_NOTE]
+    title, notes = "The compiled code of the kernels", [PATH_NOTE, BRANCH_NOTE]
     return Table("sass", title, columns, rows, notes, machine_notes(results), data)
 
 

@@ -88,13 +88,13 @@ def following(
         most = 100 * active / achieved if achieved > 0 else 0
         return 100 * resident / round(most) if 0.5 < most < MAX_WARPS else None
 
-    why = "the row does not say it"
+    why = "the row lacks it"
     needs = ("warp_instructions",)
     yield calculated(per, measured, needs, n and (lambda warp: WARP * warp / n), why)
     needs = ("active_warps", "warps_launched")
     yield calculated(flight, measured, needs, record.bytes_read and bytes_in_flight, why)
     needs = ("active_warps", "achieved_occupancy")
-    why = "its launch was not seen, or the most blocks that fit are not known"
+    why = "its launch was not recorded, or the number of blocks that fit is unknown"
     yield calculated(occupancy, measured, needs, resident and share_of_most, why)
     stalls = main_stalls(measured)
     counter = Counter("main_stalls", STALLS, "main stalls", "warps/issue")
@@ -155,7 +155,7 @@ def launch_facts(launched: Record | None) -> Iterator[Value]:
         kernels = launched.launch if launched else ()
         found = [prod(k[sizes[name]]) if name in sizes else k[name] for k in kernels]
         if not found:
-            yield Value(counter, missing="no pass of this run saw its launch")
+            yield Value(counter, missing="no pass of this run recorded its launch")
         elif None in found:
             yield Value(counter, missing="the occupancy calculator did not answer")
         else:
@@ -192,12 +192,12 @@ def change(value: Value, base: Value | None) -> str:
 DERIVED_NOTES = (
     "Instructions per {element}: {warp} x warp instructions / {element}s, so that one instruction "
     "of a whole warp counts for each of its threads.",
-    "Bytes in flight: warps resident on an SM on average x SMs x bytes read / warps launched: what "
-    "the resident warps are there to read.",
-    "Theoretical occupancy: the warps of as many blocks as fit on an SM (occupancy calculator), of "
-    "the warps that it can hold.",
-    "Main stalls: the three reasons for which warps wait longest, and the cycles that they do, of "
-    "all warps together, per issued instruction (unit: warps/issue).",
+    "Bytes in flight: warps resident on an SM on average x SMs x bytes read / warps launched: the "
+    "bytes that the resident warps read.",
+    "Theoretical occupancy: the warps of the blocks that fit on an SM (occupancy calculator), "
+    "as a share of its maximum.",
+    "Main stalls: the three reasons for which warps wait longest, and the cycles waited, of all "
+    "warps together, per issued instruction (unit: warps/issue).",
 )
 
 

@@ -71,7 +71,7 @@ class Run:
     def missing_note(self) -> list[str]:
         """A line if something was not measured."""
         names = ", ".join(self.missing)
-        return [f"Not measured: {names}. Tables and figures of it are left out."] * bool(names)
+        return [f"Not measured: {names}. Its tables and figures are omitted."] * bool(names)
 
     @property
     def first(self) -> Results:
@@ -263,7 +263,7 @@ def closing_lines(run: Run, directory: Path) -> list[str]:
     records = [r for results in files for r in results.records]
     for outcomes, what in (
         (("mismatch", "launch_failed"), "WRONG OUTPUT, hence no time"),
-        (("not_measured",), "NOT MEASURED, by no fault of the kernel; run again"),
+        (("not_measured",), "NOT MEASURED, not the kernel's fault; run again"),
     ):
         if found := Counter(r.kernel for r in records if r.outcome in outcomes):
             parts = [f"{kernel} ({rows} rows)" for kernel, rows in sorted(found.items())]

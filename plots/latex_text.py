@@ -65,7 +65,7 @@ def block(token: Token) -> str:
         return HEADINGS[token.tag] + "{" if token.nesting > 0 else "}"
     kind, _, end = token.type.rpartition("_")
     if kind not in AROUND:
-        raise ValueError(f"Markdown that is not known here: {token.type}")
+        raise ValueError(f"unsupported Markdown: {token.type}")
     return AROUND[kind][end == "close"] if not token.hidden else ""
 
 

@@ -61,7 +61,7 @@ def claims_table(
     notes = [count_line(decisions)]
     notes += [f"Waiting for {command}: {', '.join(ids)}." for command, ids in waiting.items()]
     notes.append(
-        "Over several cells: the range of those that decide. The primary reading of a source "
+        "Over several cells: the range of the deciding ones. The primary reading of a source "
         "decides. Other readings, intervals, rows and notes: the page that a claim's name links to."
     )
     notes += unknown_note(k for d in decisions for v in d.verdicts for k in v.of_unknown_code)
@@ -209,7 +209,7 @@ def ledger_by_gpu(
     notes = [
         count_line(found, f"claims on {gpu}") for gpu, found in zip(gpus, ledgers, strict=True)
     ]
-    notes.append("Each verdict with what was measured here, as a range over several cells.")
+    notes.append("Each verdict with our measurement, as a range over several cells.")
     title = "Every claim on every GPU"
     pairs = list(zip(machines, ledgers, strict=True))
     said = [origin for m, decisions in pairs for origin in origins(used_by(m, decisions))]
@@ -299,7 +299,7 @@ def run(args: argparse.Namespace) -> int:
     most = max(range(len(found)), key=lambda i: sum(d.is_measured for d in ledgers[i]))
     said = [*findings.lines(findings.findings(found[most], ledgers[most]))]
     said += [line for gpu, ds in zip(gpus, ledgers, strict=True) for line in other_lines(gpu, ds)]
-    said.append(f"What decided each, and all published numbers beside ours: {args.output}/")
+    said.append(f"Evidence for each, and all published numbers with ours: {args.output}/")
     shown = brief_table(gpus[most], ledgers[most])
     console.show(recorded_banner(found), [], list(map(printable, said)), [shown])
     return 0

@@ -37,8 +37,8 @@ AGAIN = (
     "issue_utilisation",
 )
 RULE = (
-    "By the largest factor, small counts aside; without cycles, stalls and utilisation, which "
-    "follow from the time."
+    "Ranked by the largest factor, ignoring small counts; without cycles, stalls and "
+    "utilisation, which follow from the time."
 )
 
 
@@ -71,7 +71,7 @@ def notes_of(times: Results, wanted: set[str]) -> list[str]:
     is_own = not recorded or recorded == recorded_folder(times.file)
     whose = "a run without times on" if is_own else "recorded on another"
     head = (
-        f"What separates a kernel from {baseline}: the three counters that changed most, "
+        f"Differences from {baseline}: the three counters that changed most, "
         f"{baseline} -> kernel, on {problem}, by {counters.name}, {whose} {counters.gpu}, "
         f"{date(counters)}. {RULE}"
     )

@@ -49,8 +49,8 @@ NEEDED = ("table2", "counters", "ladder", "streaming", "end_to_end", "transpose"
 UNDECIDABLE = (spell(NOT_TESTABLE), spell(NOT_TESTED))
 FOREST = (
     "Every claim with a number",
-    "Ours over the source's value, of the cell that decides, with its interval; in grey the range "
-    "of all cells. What lies beyond the axis is at its end, with its number.",
+    "Ours over the source's value, for the deciding cell, with its interval; in grey the range "
+    "of all cells. Values beyond the axis are at its end, with their numbers.",
 )
 LATEX_RUNS = 3  # until labels stand still
 

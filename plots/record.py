@@ -59,7 +59,7 @@ def add(args: argparse.Namespace) -> int:
         print(printable(f"{check.name}: {apart}: {rows}"))
     changed = shlex.join(map(str, (args.recorded_dir, *args.readme)))
     message = shlex.quote(f"Record {evidence.newest.gpu}")
-    print("To submit it, commit what changed, and open a pull request with that commit:")
+    print("To submit it, commit the changes, and open a pull request with that commit:")
     print(printable(f"  git add {changed} && git commit -m {message}"))
     return 0
 

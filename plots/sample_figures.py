@@ -122,11 +122,11 @@ def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Fi
     for axes in all_axes:
         draw.kernel_rows(axes, [name + draw.DEVIATES * (name in deviating) for name in names])
     notes = [
-        "Each dot is one sample; within a row they run downwards in the order taken. "
+        "Each dot is one sample; within a row they are in the order taken, downwards. "
         "Bar: median; box: interval. Right of each row: its median. " + INTERVAL_NOTE
     ]
     if any(line.get_gid() == "far" for axes in all_axes for line in axes.lines):
-        notes.append("Triangle: a sample further away, at the distance beside it.")
+        notes.append("Triangle: a sample further away, with its distance.")
     notes += [draw.DEVIATES_NOTE] * bool(deviating)
     notes += draw.left_out_note(every, names)
     draw.add_caption(figure, panels[0][0], notes, recorded)

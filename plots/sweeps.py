@@ -22,9 +22,9 @@ WINNER = [
 def winner_note(now: str) -> str:
     """`now`: what the last columns are of."""
     return (
-        "Fastest: lowest median of the forms whose output was right. Equal: how many others were "
-        f"not told apart from it, as their intervals overlap. Now: {now}; gain: what the fastest "
-        f"has over it. {INTERVAL_NOTE}"
+        "Fastest: lowest median of the forms whose output was right. Equal: the number of "
+        f"others with an overlapping interval. Now: {now}; gain: of the fastest over it. "
+        f"{INTERVAL_NOTE}"
     )
 
 

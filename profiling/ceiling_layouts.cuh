@@ -37,7 +37,7 @@ struct Tile {
     constexpr std::uint64_t panel = panel_bytes<BlockBytes>;
     return begin / panel * panel + panel <= bytes;
   }
-  /// Where the byte at `offset` of that block is in the buffer.
+  /// The place in the buffer of the byte at `offset` of that block.
   template <unsigned BlockBytes>
   __device__ static std::uint64_t place(std::uint64_t begin, unsigned offset) {
     static_assert(BlockBytes % Width == 0);

@@ -17,7 +17,7 @@ OLDER = ROOT / "data/older_code.json"  # `python -m sass recorded --write` write
 SCHEMA = Schema("older_code.schema.json")
 OLDER_NOTE = "Code of an older kernel: this checkout's differs. Measure it again."
 
-BEFORE = "recorded before result files said of what code their rows are"
+BEFORE = "recorded before result files had digests of their rows' code"
 
 
 @cache

@@ -34,7 +34,10 @@ def winners_table(run: Run) -> Table:
         bandwidth.COPY_NOTE,
         "Every form at every size: the CSV file.",
     ]
-    title, columns = "The fastest way to move so many bytes", [Column("output MiB", "mib"), *WINNER]
+    title, columns = (
+        "The fastest way to move a number of bytes",
+        [Column("output MiB", "mib"), *WINNER],
+    )
     return Table("winners", title, columns, rows, notes, machine_notes(run[PASS]), data)
 
 
@@ -60,8 +63,8 @@ def forms_table(run: Run) -> Table:
         data += found
         rows += found[:SHOWN_FORMS] or [heading] * bool(by_mib)
     notes = [
-        f"The {SHOWN_FORMS} forms of each kind with the highest mean; the rest: the CSV file. Of "
-        "fastest %: bandwidth over that of the fastest form of a size, mean of the sizes.",
+        f"The {SHOWN_FORMS} forms of each kind with the highest mean; the rest: the CSV file. 'Of "
+        "fastest %' is the bandwidth over that of the fastest form of a size, mean of the sizes.",
         f"By size: copy %. {bandwidth.COPY_NOTE}",
     ]
     title = "The forms that are near the fastest at every size"

@@ -43,22 +43,22 @@ LADDERS = {
 INSTRUCTIONS = "instructions_per_element"
 WEIGHTS_PER_WORD = 8  # of codes that a thread loads at once
 HEADS = {
-    "cold": "cold: every launch finds its memory out of the cache",
-    "warm": "warm: every launch is in the same memory, so that what fits is in the cache",
+    "cold": "cold: no launch finds its memory in the cache",
+    "warm": "warm: all launches use the same memory, which is in the cache as far as it fits",
 }
 STEP_NOTE = (
-    "Each step is compared with the one above it, which it differs from in one thing, but for how "
-    "the work is cut: scalar_store has blocks of 256 threads, those before it of 64, and "
-    "wide_store and the two after it of 512. Step: times as fast as the step above; total: as "
-    "branch_tree. Ratios of medians of one shuffled run; ~ where the intervals of the two overlap, "
-    "so that no difference was seen."
+    "Each step is compared with the one above it, from which it differs in one thing, besides "
+    "the block size: scalar_store has blocks of 256 threads, those before it of 64, and "
+    "wide_store and the two after it of 512. Step: speed-up over the step above; total: over "
+    "branch_tree. Ratios of medians of one shuffled run; ~ if the two intervals overlap, so that "
+    "no difference was seen."
 )
 INSTRUCTIONS_NOTE = (
     "Instructions per weight: 32 x warp instructions / weights, and the change from the step above."
 )
 WARM_NOTE = (
-    "Warm rows may be faster than memory. They rank with warm rows alone, their copy is warm too, "
-    "and no claim is decided by them."
+    "Warm rows may be faster than memory. They rank only with warm rows, their copy is also "
+    "warm, and they decide no claim."
 )
 COLUMNS = [
     KERNEL,
@@ -356,7 +356,7 @@ def sizes_figure(run: Run) -> Figure:
             axes.axvline(l2_mib / max(of_all), color=draw.GREY, linestyle=":", gid="l2")
     notes = [
         "Dotted: where codes, scales and output together are as large as the L2 cache, "
-        f"{l2_mib:.0f} MiB. Warm rows rank with warm rows alone. Medians; intervals: the table."
+        f"{l2_mib:.0f} MiB. Warm rows rank only with warm rows. Medians; intervals: the table."
     ]
     draw.add_caption(figure, run["cold"], notes, run.recorded)
     return figure

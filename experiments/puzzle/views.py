@@ -29,8 +29,8 @@ HEADLINE = "mojo-1.07-1.84"  # the claim
 QUESTION = "Is the post's Mojo kernel faster than Unsloth's in CUDA?"
 BESIDE = (OURS, "mojo_packed_512")  # kernels in README's table, with the libraries
 WARM_NOTE = (
-    "Every launch reads and writes the same few buffers, as published: what fits into the L2 cache "
-    "is warm there, so the smaller MLPs may be faster than memory."
+    "Every launch reads and writes the same few buffers, as published: data that fits into the "
+    "L2 cache is warm there, so the smaller MLPs may be faster than memory."
 )
 PEERS_BYTES_PER_BLOCK = 16  # its fp32 scale: written, read, written with the offset, and read
 MARKED = [digit * power for power in (0.01, 0.1, 1, 10) for digit in (1, 1.5, 2, 3, 5, 7)]
@@ -155,7 +155,7 @@ def notes_of(run: Run) -> list[str]:
             f"{', '.join(r.kernel for r in peers)}: two calls of the library, and the offset added "
             f"in between. The fp32 scales are written and read twice, so {whole:.2f} GB really "
             f"move, {extra / 1e9:.2f} GB of them for that, mostly in the L2 cache. GB/s counts "
-            "what a single kernel needs, as for all rows."
+            "the bytes that a single kernel needs, as for all rows."
         )
     return found
 

@@ -30,18 +30,17 @@ BASES = {"layers": ("branch_tree", "shared_lut"), "layers_nested": ("two_launche
 BLOCK_SIZE = 64  # to which the others are compared
 TYPES = ("fp16", "bf16")
 OVER_NOTE = (
-    "Over a kernel: how many times as fast as that kernel, in one shuffled run. "
-    + bandwidth.RATIO_NOTE
+    "Over a kernel: the speed-up over that kernel, in one shuffled run. " + bandwidth.RATIO_NOTE
 )
 NESTED_NOTE = (
-    "Of plain: the time over that of the same layer with plain scales, which another pass of this "
-    "run measured; ~ where the intervals of the two overlap, so that no difference was seen."
+    "'Of plain' is the time over that of the same layer with plain scales, from another pass of "
+    "this run; ~ if the two intervals overlap, so that no difference was seen."
 )
 ALIGNMENT_NOTE = (
-    "Offset: elements by which every array begins past an aligned address; an element is 2 bytes "
-    "in the output, 1 in the codes, and in the scales 4, or 1 where they are nested. Against "
-    "aligned: GB/s beside those of the same matrix at offset 0; of an odd one, of that with one "
-    "row and one column more."
+    "Offset: distance in elements of every array's start from an aligned address; an element is "
+    "2 bytes in the output, 1 in the codes, and in the scales 4, or 1 if nested. Against "
+    "aligned: GB/s compared with the same matrix at offset 0; an odd one with that of one more "
+    "row and column."
 )
 
 

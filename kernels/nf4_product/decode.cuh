@@ -11,8 +11,8 @@
 
 namespace reprolab::nf4_product {
 
-/// Where a block's own shared memory starts: CUDA reserves one KiB of each block's (CUDA C++
-/// Programming Guide, "Compute Capabilities"), which may be the first.
+/// The start of a block's own shared memory: CUDA reserves one KiB per block (CUDA C++ Programming
+/// Guide, "Compute Capabilities"), which may be the first.
 inline constexpr int shared_begin = 1024;
 
 /// Shared memory of a block: barriers; the table; the map of nested scales; then the stages of the

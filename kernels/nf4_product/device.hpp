@@ -1,4 +1,4 @@
-// What the product kernels require of the GPU and of a problem, and how they are launched.
+// The requirements of product kernels on the GPU and on a problem, and their launch.
 #pragma once
 
 #include <cuda_runtime.h>

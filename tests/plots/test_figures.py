@@ -84,7 +84,7 @@ def test_for_a_paper_captions_and_notes_stay_outside(edited, monkeypatch, tmp_pa
     assert all(figure.get_figheight() < PAGE - 0.3 for figure in seen)
     steps, sizes = (tmp_path / "out/captions.txt").read_text().split("\n\n")
     assert steps.startswith("steps: Recorded run of NVIDIA H200, 20")
-    assert "Warm rows rank with warm rows alone." in sizes
+    assert "Warm rows rank only with warm rows." in sizes
     assert (tmp_path / "out/sizes.tex").read_text().endswith("\\end{tabular}\n\\end{table*}\n")
 
 

@@ -263,7 +263,7 @@ def test_result_files_come_out_as_they_went_in_with_their_commands(recorded, evi
     files = {r.file.read_bytes() for r in evidence.results.values()}
     assert {lzma.decompress(base64.b64decode(found)) for found in packed} == files
     assert len(packed) == len(files) == recorded.text.count("<dt>argv</dt>")
-    assert "Where the numbers come from" not in recorded.text  # which the files say
+    assert "Provenance of the numbers" not in recorded.text  # which the files say
 
 
 def test_landmarks_headings_and_tables(recorded):

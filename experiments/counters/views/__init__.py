@@ -57,7 +57,7 @@ TABLES = (short_tables, latency_table, divergence_table, sass_table, full_tables
 ON_TERMINAL = ("nf4_counters", "transpose_counters", "latency", "divergence", "claims")
 FIGURES = {
     "instructions": ("Instructions per weight and element, by pipe", instructions_figure),
-    "stalls": ("What warps wait for", stalls_figure),
+    "stalls": ("Stall reasons of warps", stalls_figure),
     "roofline": ("Bandwidth over instructions per byte, under both limits", roofline_figure),
     "latency": ("Cycles of one dependent access, ours and the paper's", latency_figure),
     "divergence": ("Time by kernel and by how its codes are ordered", divergence_figure),

@@ -64,17 +64,17 @@ def divergence_table(run: Run) -> Table:
             c = Counted(m.record, None, counts(run, m.record), None)
             data.append(row | {counter: shown(c, counter) for counter in SHOWN})
     notes = [
-        f"Over {EQUAL}: the row's time over the same kernel's where all codes are equal, so that "
-        f"no warp diverges. {baseline} takes: its time over the row's, on the same codes.",
+        f"Over {EQUAL}: the row's time over the same kernel's with equal codes, with which no "
+        f"warp diverges. {baseline} takes: its time over the row's, on the same codes.",
         "Every row reads and writes equally many bytes, and its output is compared in full. "
         "constant_lut does not branch: its table is read once for each different code of a warp.",
         bandwidth.GB_NOTE,
-        f"{derived_notes(run[COUNTERS].family)[0]} Threads: that are active in an instruction, of "
-        f"{WARP}. Divergent targets: branches that parted a warp. The counters are of "
+        f"{derived_notes(run[COUNTERS].family)[0]} Threads: active in an instruction, of "
+        f"{WARP}. Divergent targets: branches that diverged. The counters are from "
         f"{run[COUNTERS].name}, a run without times.",
     ]
     shape = results.problems()[0]
-    title = f"Divergence alone: {shape['rows']} x {shape['columns']} weights in four orders"
+    title = f"The effect of divergence: {shape['rows']} x {shape['columns']} weights in four orders"
     rows = [row for row in data if row["origin"] != "ceiling"]
     return Table(PASS, title, columns, rows, notes, machine_notes(results), data)
 

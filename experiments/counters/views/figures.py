@@ -86,8 +86,9 @@ def stalls_of(c: Counted) -> Parts:
 
 def instructions_figure(run: Run) -> Figure:
     note = (
-        "Warp instructions x 32 / weights (or elements), by the pipe that ran them; right of each "
-        "bar their sum. other: the other pipes, and instructions of no pipe that is counted."
+        "Warp instructions x 32 / weights (or elements), by the pipe that ran them; right of "
+        "each bar their sum. other: the other pipes, and instructions of pipes without a "
+        "counter."
     )
     return bars_figure(run, pipes_of, "instructions per {element}", note)
 
@@ -95,9 +96,9 @@ def instructions_figure(run: Run) -> Figure:
 def stalls_figure(run: Run) -> Figure:
     note = (
         "Cycles that warps wait, of all warps together, per issued instruction, by reason (not "
-        "selected: could have issued too); right of each bar their sum. Where few instructions are "
-        "issued, that is more than the warps of a scheduler. A long bar alone is no harm: a kernel "
-        "that waits for memory only has many warps waiting."
+        "selected: could also have issued); right of each bar their sum. If few instructions are "
+        "issued, that exceeds the warps of a scheduler. A long bar alone is harmless: a kernel "
+        "that only waits for memory has many waiting warps."
     )
     return bars_figure(run, stalls_of, "warp-cycles waited per issued instruction", note)
 

@@ -86,8 +86,8 @@ def kernels_table(run: Run) -> Table:
         f"{run.compared[0]}. Only bit-exact rows are ranked and compared; no diff.: the "
         "two intervals overlap, so no difference was seen. Spread, minimum, number of samples, "
         "GB/s and the other batches: kernels.csv. " + INTERVAL_NOTE,
-        "B/cycle: bytes read and written, once each, in one cycle of the SM clock that was seen "
-        "beside the passes; the range over the models.",
+        "B/cycle: bytes read and written, once each, per cycle of the SM clock measured next to "
+        "the passes; the range over the models.",
     ]
     for p in [p for p in replay_problems(run) if p["batch"] == shown_batch(run)]:
         layers, resident = p["layers"], p.get("layers_resident", p["layers"])

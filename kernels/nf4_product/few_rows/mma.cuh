@@ -15,7 +15,7 @@ namespace reprolab::nf4_product {
 /// In shared memory they have the 128-byte swizzle: 16-byte chunk p of row r is at p ^ (r % 8).
 template <int ScalesPerStep, int MTiles>
 struct ActivationFragment {
-  std::uint32_t pairs[MTiles][8];  ///< Of 16-bit numbers.
+  std::uint32_t pairs[MTiles][8];  ///< Pairs of 16-bit numbers.
 
   /// The row in an M tile for a column of mma's operand, free of bank conflicts.
   __device__ static int m_of(int column) {
@@ -44,7 +44,7 @@ struct ActivationFragment {
 /// Codes and scales of a step for a lane's two columns of the output, n_of(lane) and 8 after it.
 template <int ScalesPerStep>
 struct CodeFragment {
-  std::uint32_t codes[2][2];  ///< Of 16 weights, or of 8 of each half of the step.
+  std::uint32_t codes[2][2];  ///< 16 weights, or 8 in each half of the step.
   float scales[2][ScalesPerStep];
 
   /// Free of bank conflicts.

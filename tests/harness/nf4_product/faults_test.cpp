@@ -147,7 +147,7 @@ TEST(ProductFaults, EveryOrderAndRoundingOfASumIsWithinTheBound) {
   }
 }
 
-/// Where all terms have one sign, roundings in one direction add up.
+/// If all terms have one sign, roundings in one direction add up.
 TEST(ProductFaults, CutOffSumsOfEqualSignsAreWithinTheBound) {
   ProductData product = made(InputData::normal);
   for (auto& input : product.input) input &= 0x7fff;

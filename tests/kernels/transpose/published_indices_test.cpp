@@ -8,8 +8,8 @@ namespace {
 
 using Bits = std::vector<std::uint32_t>;
 
-/// Where the tensor memory accelerator puts an element of a tile: 16-byte chunks XORed with the
-/// row.
+/// The place to which the tensor memory accelerator copies an element of a tile: 16-byte chunks
+/// XORed with the row.
 int in_shared(int row, int column) {
   return row * 32 + ((column / 4) ^ (row % 8)) * 4 + column % 4;
 }

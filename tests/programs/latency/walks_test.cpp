@@ -85,7 +85,7 @@ TEST(Spaces, OfDramAreFarLargerThanTheCache) {
 
 class OnGpuLatency : public OnGpuTest {};
 
-/// Where the walk of a chain of adjacent nodes ends.
+/// The last node of the walk of a chain of adjacent nodes.
 std::uint32_t end_of(Step step, const Next& next) {
   const std::uint32_t node = node_bytes(step);
   std::vector<Link> links;
