@@ -1,4 +1,4 @@
-// How a program reads its command line.
+// Reads a program's command line.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// How a program ends: with its own status, or early, with one line on stderr.
+// The end of a program: with its own status, or early, with one line on stderr.
 #pragma once
 
 #include <exception>

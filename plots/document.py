@@ -47,7 +47,7 @@ class Machine:
 
 def run(args: argparse.Namespace) -> int:
     if not args.recorded_dir.is_dir():
-        raise InputError(f"{args.recorded_dir}: is no folder; give that of the recorded runs")
+        raise InputError(f"{args.recorded_dir}: is not a folder; give that of the recorded runs")
     recorded = list(read_recorded(args.recorded_dir))
     if not args.check:
         write_files(found := files(recorded, recorded, args.recorded_dir, args.readme))
@@ -327,7 +327,7 @@ def kernels_by_gpu(name: str, runs: dict[str, Run]) -> Table | None:
 
 
 def deciding(recorded: list[Machine], source: Source | None = None) -> list[Machine]:
-    """Those with a run that decides claims of the source; else claims of any source; else all."""
+    """GPUs with a run that decides claims of the source; else of any source; else all."""
 
     def decides(run: Run) -> bool:
         return bool(run.decisions) and (source is None or run.source.id == source.id)

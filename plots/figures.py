@@ -128,7 +128,7 @@ def figure_style(columns: int = 2) -> Iterator[None]:
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         matplotlib.rcdefaults()
-        matplotlib.style.use(Path(__file__).with_name("house.mplstyle"))
+        matplotlib.style.use(Path(__file__).with_name("figures.mplstyle"))
         matplotlib.rcParams["figure.figsize"] = (WIDTHS[columns], PAGE)
         yield
 

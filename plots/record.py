@@ -141,7 +141,9 @@ def faults(found: Results) -> Iterator[str]:
 def place(directory: Path, name: str, found: list[Results]) -> Path:
     """The folder of that GPU, with runs of only one kind of GPU."""
     if not re.fullmatch("[a-z0-9][a-z0-9._-]*", name):
-        raise InputError(f"GPU: '{name}' is no name of a folder; give one such as a100-sxm4-80gb")
+        raise InputError(
+            f"GPU: '{name}' is not a valid folder name; give one such as a100-sxm4-80gb"
+        )
     (first, *others) = [r for r in found if r.gpu]
     if (directory / name).is_dir():
         others += [r for r in result_files(directory / name) if r.gpu]

@@ -1,4 +1,4 @@
-"""How often `make compare` is wrong: repetitions of one run, each compared with each other."""
+"""The error rate of `make compare`: repetitions of one run, each compared with each other."""
 
 import argparse
 from collections import Counter
@@ -17,7 +17,7 @@ MIN_RUNS = 4  # the two that are compared are judged by what the others differ b
 
 
 def run(args: argparse.Namespace) -> int:
-    """How often `make compare` is wrong: repetitions of one run, each compared with each other."""
+    """The error rate of `make compare`: repetitions of one run, each compared with each other."""
     sides = [load_side(given) for given in args.runs]
     check_repetitions(sides)
     runs = [comparison.times(side.files, args.kernel) for side in sides]

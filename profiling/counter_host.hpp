@@ -22,7 +22,7 @@ std::vector<std::string> known_chips(const CuptiProfiling& cupti);
 /// The chip of a CUDA device; calls the driver. Throws CuptiError.
 std::string chip_of(const CuptiProfiling& cupti, int device);
 
-/// How some counters are collected on a chip.
+/// The plan for collecting counters on a chip.
 struct CounterPlan {
   struct Entry {
     Counter counter;

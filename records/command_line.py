@@ -23,7 +23,7 @@ class Parser(argparse.ArgumentParser):
         given = sys.argv[1:] if args is None else list(args)
         for word in given[: given.index("--")] if "--" in given else given:
             if word.startswith("--") and word.endswith("=--"):
-                self.error(f"argument {word[:-3]}: '--' is no value")
+                self.error(f"argument {word[:-3]}: '--' is not a value")
         return super().parse_known_args(given, namespace)
 
 

@@ -72,7 +72,7 @@ def experiment(name: str) -> Experiment:
     for pass_name, said in root["pass"].items():
         where = f"{file}: pass.{pass_name}"
         if (like := said.get("like")) and like not in passes:
-            raise InputError(f"{where}: is like '{like}', which is no pass above it")
+            raise InputError(f"{where}: is like '{like}', which is not a pass above it")
         passes[pass_name] = found = merged(passes[like], said) if like else said
         if ("program" in found) == ("module" in found):
             raise InputError(f"{where}: needs a program or a module, and not both")

@@ -33,7 +33,7 @@ def result_files(folder: Path, damaged: list[InputError] | None = None) -> Itera
         yield load(folder)
         return
     if not is_dir:
-        raise InputError(f"{folder}: is no folder, of which result files could be read")
+        raise InputError(f"{folder}: is not a folder of result files")
     for file in sorted(json_files(folder)):
         try:
             results = result_file(file)

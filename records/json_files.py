@@ -43,7 +43,7 @@ def read_text(file: Path) -> str:
     try:
         found = file.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise InputError(f"{file}: cannot be read: it is no regular file")
+            raise InputError(f"{file}: cannot be read: it is not a regular file")
         if found.st_size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2:
             raise InputError(f"{file}: does not fit the memory")
         return file.read_bytes().decode("utf-8")
@@ -78,7 +78,7 @@ def finite(text: str) -> float:
     """The number `text`; JSON allows neither NaN nor Infinity, and we do not allow 1e999."""
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text[:20]} is no finite number")
+        raise ValueError(f"{text[:20]} is not a finite number")
     return value
 
 

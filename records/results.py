@@ -265,7 +265,7 @@ def wrongs(root: dict[str, Any], families: dict[str, Family]) -> Iterator[tuple[
     try:
         datetime.strptime(started, "%Y-%m-%dT%H:%M:%SZ")  # decides which of two runs is the newer
     except ValueError:
-        yield "provenance.started", f"is no date: '{started}'"
+        yield "provenance.started", f"is not a date: '{started}'"
     keys, places = set(), set()
     for i, record in enumerate(root["records"]):
         where, problem = f"records[{i}]", record["problem"]

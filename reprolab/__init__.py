@@ -34,7 +34,7 @@ def load(*places: str | os.PathLike[str]) -> Frames:
     if not places:
         raise TypeError("load: give result files or folders, such as load('results')")
     if not all(map(str, places)):
-        raise InputError("load: an empty path is no folder; give '.' for this one")
+        raise InputError("load: an empty path is not a folder; give '.' for this one")
     here = Path.cwd()
     found = machines([Path(place) for place in places])
     if not found:

@@ -35,7 +35,7 @@ def launches(page: str) -> list[Launch]:
     start = next((i for i, x in enumerate(lines) if x.startswith(f'"{FIRST_COLUMN}",')), len(lines))
     rows = list(csv.reader(lines[start:]))
     if len(rows) < 3 or KERNEL_NAME not in rows[0] or len({len(row) for row in rows}) != 1:
-        raise InputError("ncu: its raw page is no table of names, units and kernels")
+        raise InputError("ncu: its raw page is not a table of names, units and kernels")
     names, units = rows[0], dict(zip(rows[0], rows[1], strict=True))
     found = []
     for row in rows[2:]:

@@ -100,7 +100,7 @@ def parse(text: str, name: str) -> Function:
 def instruction(text: str, frames: tuple[Frame, ...]) -> Instruction:
     found = INSTRUCTION.match(text)
     if not found:
-        raise InputError(f"sass: nvdisasm printed what is no instruction: {text}")
+        raise InputError(f"sass: nvdisasm printed an invalid instruction: {text}")
     operands = " ".join((found["operands"] or "").split())
     return Instruction(
         int(found["address"], 16), found["opcode"], operands, found["guard"] or "", frames

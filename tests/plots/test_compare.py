@@ -165,7 +165,7 @@ def test_each_sides_machine_is_named_once_and_a_recorded_run_as_one(edited, show
 @pytest.mark.parametrize(
     ("b", "options", "said"),
     [
-        ("nowhere", (), "nowhere: is no folder, of which result files could be read"),
+        ("nowhere", (), "nowhere: is not a folder of result files"),
         ("nothing:data", (), "nothing: names no commit of this repository"),
         ("--output=x:data", (), "--output=x: names no commit of this repository"),
         ("docs", (), "docs: holds no times"),

@@ -173,7 +173,7 @@ def test_wrong_markers(tmp_path, capsys, text, message):
     path = tmp_path / "README.md"
     path.write_text(text)
     assert run(tmp_path) == 2
-    why = "is no folder; give that of the recorded runs"
+    why = "is not a folder; give that of the recorded runs"
     assert capsys.readouterr().err == f"error: {tmp_path}/recorded: {why}\n"
     (tmp_path / "recorded").mkdir()
     assert run(tmp_path) == 2
@@ -188,7 +188,7 @@ def test_what_cannot_be_read_is_one_line(place, capsys):
     assert run(place) == 2
     absent = "cannot be read: No such file or directory"
     assert capsys.readouterr().err.splitlines() == [
-        f"error: {place}/recorded/h200/README.md: cannot be read: it is no regular file",
+        f"error: {place}/recorded/h200/README.md: cannot be read: it is not a regular file",
         f"error: {place}/README.md: {absent}",
     ]
 

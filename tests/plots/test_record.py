@@ -279,7 +279,7 @@ def test_a_pass_that_is_missing_and_other_gpus_are_refused(edited, project, caps
         return error.removeprefix("error: ").removesuffix("\n").replace(str(project), "")
 
     assert refused("A 100", results).startswith(
-        "GPU: 'A 100' is no name of a folder; give one such"
+        "GPU: 'A 100' is not a valid folder name; give one such"
     )
     h200 = (
         "/data/recorded/h200/puzzle/mlps.json is of NVIDIA H200, but /mine/table2/replay.json of "

@@ -331,7 +331,7 @@ def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch):
 
 def test_bad_input_is_one_line_and_leaves_the_old_report(edited, tmp_path, capsys):
     output, folder = tmp_path / "out/report.html", tmp_path / "mine"
-    missing = f"error: {folder}: is no folder, of which result files could be read\n"
+    missing = f"error: {folder}: is not a folder of result files\n"
     assert report(output, folder) == 2 and capsys.readouterr().err.endswith(missing)
     folder.mkdir()
     assert report(output, folder) == 2

@@ -62,7 +62,7 @@ CASES = [
     # Errors that the schema cannot find.
     (
         lambda r: r["provenance"].update(started="2026-02-30T08:00:00Z"),
-        "provenance.started is no date: '2026-02-30T08:00:00Z'",
+        "provenance.started is not a date: '2026-02-30T08:00:00Z'",
     ),
     (
         lambda r: r["provenance"].update(instrument="counters"),
@@ -170,9 +170,9 @@ def test_a_product_may_have_findings():
     ("content", "message"),
     [
         (b'{"schema": ', "is not whole JSON: Expecting value: line 1 column 12 (char 11)"),
-        (b'{"schema": NaN}', "is not whole JSON: NaN is no finite number"),
-        (b'{"schema": 1e999}', "is not whole JSON: 1e999 is no finite number"),
-        (b"1" * 400, f"is not whole JSON: {'1' * 20} is no finite number"),
+        (b'{"schema": NaN}', "is not whole JSON: NaN is not a finite number"),
+        (b'{"schema": 1e999}', "is not whole JSON: 1e999 is not a finite number"),
+        (b"1" * 400, f"is not whole JSON: {'1' * 20} is not a finite number"),
         (b"\xff\xfe{}", "is not text in UTF-8"),
         (b'{"a": 1, "a": 1}', "is not whole JSON: 'a' comes twice in one object"),
         (b'{"schema": "\\ud800\\n"}', r'schema must be reprolab-results/2, not "\\ud800\\n"'),
@@ -201,7 +201,7 @@ def test_a_field_of_any_length_makes_a_short_line(file, write, spoil, refused):
 def test_what_is_no_regular_file_is_not_waited_for(tmp_path, make, refused):
     path = tmp_path / "replay.json"
     make(path)
-    assert refused(load, path) == f"{path}: cannot be read: it is no regular file"
+    assert refused(load, path) == f"{path}: cannot be read: it is not a regular file"
 
 
 def test_texts_are_printable_as_soon_as_they_are_read(file, write):

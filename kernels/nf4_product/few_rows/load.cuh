@@ -1,4 +1,4 @@
-// How few_rows loads the stages of its pipeline.
+// Loads the stages of few_rows' pipeline.
 #pragma once
 
 #include "kernels/nf4_product/few_rows/scales.cuh"
