@@ -1,5 +1,5 @@
-"""Rules that need no measurement: a source's numbers against each other, against the documents that
-it cites, and against its models' sizes.
+"""Rules that need no measurement: they compare a source's numbers with each other, with the
+documents that it cites, and with its models' sizes.
 """
 
 from claims import codebook, rules

@@ -1,7 +1,7 @@
-"""NF4's codebook on normal weights: how often each code occurs, and what error it leaves.
+"""NF4's codebook on normal weights: the frequencies of codes, and the error.
 
-The weights are those that NF4 is made for: normal, in blocks of 64 that are scaled by the largest
-of each. The code is QLoRA's (arXiv 2305.14314): quantiles of the normal distribution.
+The weights are those that NF4 is designed for: normal, in blocks of 64, each scaled by its largest
+weight. The code is QLoRA's (arXiv 2305.14314): quantiles of the normal distribution.
 """
 
 from functools import cache
@@ -27,8 +27,8 @@ def nf4() -> np.ndarray:
 
 @cache
 def density() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Middles of the bins, the share of weights in each, and the same by the squares of their
-    blocks' scales: an error in the scaled weight is that many times larger in the weight.
+    """Middles of the bins, the share of weights in each, and that share weighted by the squares of
+    the blocks' scales: an error of a scaled weight is multiplied by the scale in the weight.
     """
     blocks = np.random.default_rng(SEED).standard_normal((BLOCKS, BLOCK))
     scales = np.abs(blocks).max(axis=1, keepdims=True)
@@ -54,7 +54,7 @@ def nf4_error() -> float:
 
 @cache
 def least_error(kept: tuple[float, ...] = ()) -> float:
-    """For the best 16 values, or the best that keep some; the search begins at NF4's."""
+    """For the best 16 values, or the best that keep some; the search starts from NF4's."""
     middles, _, shares = density()
     values = nf4()
     stays = np.isin(values, kept)

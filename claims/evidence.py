@@ -1,4 +1,4 @@
-"""All result files of one machine, and the rows of them that may decide a cell of a claim."""
+"""All result files of one machine, and their rows that may decide a cell of a claim."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ THIS_GPU = "this GPU"  # as a cell's architecture
 
 class NotTested(Exception):
     """No row bears on the claim: it can be measured, but was not. `experiment` would measure it;
-    the claim's own where it is empty.
+    empty: the claim's own.
     """
 
     def __init__(self, text: str, experiment: str = ""):
@@ -28,24 +28,24 @@ class NotTested(Exception):
 
 
 class NotTestable(Exception):
-    """The rows are there, but this GPU or this run cannot decide the claim; the text says why."""
+    """The rows exist, but this GPU or this run cannot decide the claim; the text has the reason."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was measured on one machine: the newest file of each experiment's pass."""
+    """The measurements of one machine: the newest file of each experiment's pass."""
 
     results: dict[tuple[str, str], Results]  # by experiment and pass
     folder: Path | None = None  # data/recorded/<gpu>; None for a run of this machine
 
     @property
     def newest(self) -> Results | None:
-        """The newest of those that ran on the machine."""
+        """The newest file that ran on the machine."""
         ran = (results for results in self.results.values() if results.gpu is not None)
         return max(ran, key=age, default=None)
 
     def recorded_beside(self, experiment: str) -> list["Evidence"]:
-        """The other recorded machines, with this experiment alone: a claim may rest on two."""
+        """The other recorded machines, with only this experiment: a claim may need two machines."""
         recorded = self.folder.parent if self.folder else ROOT / "data/recorded"
         folders = sorted(path for path in recorded.glob(f"*/{experiment}") if path.is_dir())
         return [recorded_evidence(f) for f in folders if f.parent != self.folder]
@@ -62,7 +62,8 @@ def collect(found: Iterable[Results], folder: Path | None = None) -> Evidence:
 
 
 def machines(folders: list[Path]) -> list[Evidence]:
-    """One for each GPU with result files below the folders: this machine's, then recorded ones."""
+    """The evidence of each GPU with result files below the folders: this machine's first, then
+    recorded ones."""
     return [
         collect(files, Path(place) if place else None) for (place, _), files in by_machine(folders)
     ]
@@ -70,9 +71,9 @@ def machines(folders: list[Path]) -> list[Evidence]:
 
 @dataclass(frozen=True)
 class Case:
-    """One cell of a claim, and the rows that bear on it: cold ones, of those problems that the
-    source's claims are decided on. `used` are those that were looked at, by file and key; a file
-    without a key stands for its provenance.
+    """One cell of a claim, and the rows that bear on it: cold rows of the problems that the
+    source's claims are decided on. `used` are the rows that were read, by file and key; a file
+    without a key means its provenance.
     """
 
     source: Source
@@ -93,20 +94,21 @@ class Case:
 
     @property
     def place(self) -> dict[str, Any]:
-        """The one that the cell stands for, where it stands for no more."""
+        """The only place that the cell covers."""
         (at,) = self.cell.places
         return at
 
     def at(self, *places: dict[str, Any]) -> "Case":
-        """The same, as if the cell stood for these."""
+        """The same case for a cell that covers these places."""
         return replace(self, cell=replace(self.cell, places=places))
 
     def on(self, evidence: Evidence) -> "Case":
-        """The same on another machine; rows that are looked at there are evidence too."""
+        """The same case on another machine; rows that are read there are also evidence."""
         return replace(self, evidence=evidence)
 
     def results(self, pass_name: str = "") -> Results:
-        """Those of the claim's own pass, of another of its experiment, or of 'counters/nf4'."""
+        """The results of the claim's own pass, of another pass of its experiment, or of
+        'counters/nf4'."""
         name = pass_name or self.comparison.arguments["pass"]
         experiment, name = [self.comparison.experiment, *name.split("/")][-2:]
         found = self.evidence.results.get((experiment, name))
@@ -115,7 +117,7 @@ class Case:
         return found
 
     def find(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Record:
-        """The kernel's row on the problem with the values of `at`, whatever became of it."""
+        """The kernel's row on the problem with the values of `at`, with any outcome."""
         results = self.results(pass_name)
         rows = [r for r in results.records if r.kernel == kernel and not r.is_warm]
         rows = [r for r in rows if at.items() <= r.problem.items()]
@@ -136,13 +138,13 @@ class Case:
         return fitting[0]
 
     def verified(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Record:
-        """As `find`, where the row may decide something."""
+        """As `find`, for a row that may decide something."""
         row = self.find(kernel, at, pass_name)
         self.require_verified(row)
         return row
 
     def require_verified(self, row: Record) -> None:
-        """A row that failed is our fault, which decides nothing about a source."""
+        """A failed row is our fault, which decides nothing about a source."""
         if not row.is_verified:
             outcome = row.outcome.replace("_", " ")
             raise NotTestable(": ".join(filter(None, (row.place, outcome, row.reason))))
@@ -155,8 +157,8 @@ class Case:
         pass_name: str = "",
         may_deviate: bool = False,
     ) -> Record:
-        """A row with samples of the metric, at the cell's one place if no other is given;
-        right, unless a declared deviation will do.
+        """A row with samples of the metric, by default at the cell's only place; its output is
+        right, or deviates as declared if that is allowed.
         """
         row = self.verified(kernel, self.place if at is None else at, pass_name)
         if row.deviates and not may_deviate:
@@ -164,8 +166,8 @@ class Case:
         return with_samples(self.results(pass_name), row, metric)
 
     def compiled(self, kernel: str, fact: str) -> Record:
-        """The row of a kernel's code for the cell's architecture, or else this GPU's, which is that
-        of the newest run.
+        """The row of a kernel's code for the cell's architecture, or else for this GPU's, by the
+        newest run.
         """
         arch = self.cell.at.get("arch", THIS_GPU)
         if arch == THIS_GPU:
@@ -183,7 +185,7 @@ class Case:
         return self.compiled(kernel, fact).summary_of(f"sass_{fact}").median
 
     def summaries(self, kernel: str, metric: str, pass_name: str = "") -> list[Summary]:
-        """The kernel's samples at every place that the cell stands for."""
+        """The kernel's samples at every place that the cell covers."""
         rows = [self.measured(kernel, metric, at, pass_name) for at in self.cell.places]
         return [row.summary_of(metric) for row in rows]
 
@@ -191,7 +193,7 @@ class Case:
         return [summary.median for summary in self.summaries(kernel, metric, pass_name)]
 
     def ratios(self, over: str, under: str, metric: str, pass_name: str = "") -> list[Estimate]:
-        """The times of one kernel over those of another, at every place."""
+        """The ratios of one kernel's times to another's, at every place."""
         return [
             uncertainty.ratio(
                 *(self.measured(k, metric, at, pass_name) for k in (over, under)), metric
@@ -200,7 +202,7 @@ class Case:
         ]
 
     def comparisons(self, over: str, under: str, metric: str) -> list[Estimate]:
-        """As `ratios`, for what is decided by intervals: a single sample has none."""
+        """As `ratios`, for decisions by intervals: a single sample has none."""
         for kernel in (over, under):
             if min(summary.n for summary in self.summaries(kernel, metric)) < 2:
                 raise NotTestable(f"a single sample of {kernel} has no interval")
@@ -208,7 +210,8 @@ class Case:
 
     @property
     def family_size(self) -> int:
-        """Cells that are decided together: those of the claim in this reading, and their places."""
+        """The cells that are decided together: all of the claim in this reading, with their
+        places."""
         same = [c for c in self.claim.comparisons if c.reading == self.comparison.reading]
         return max(sum(len(c.cells) for c in same), len(self.cell.places))
 

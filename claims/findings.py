@@ -1,5 +1,5 @@
-"""What was found, in at most ten lines: what the source says, what is so, the number, and the claim
-that shows it. Every number is computed from claims and recorded rows.
+"""The findings, in at most ten lines: the source's statement, the finding, its number, and the
+claim that shows it. Every number is computed from claims and recorded rows.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ Decisions = Mapping[str, Decision]
 
 
 def findings(evidence: Evidence, decisions: Sequence[Decision]) -> list[Found]:
-    """Findings of one machine; a finding whose rows it lacks is left out."""
+    """Findings of one machine; a finding without rows is left out."""
     by_id = {d.claim.id: d for d in decisions}
     gpu, found = evidence.newest.gpu if evidence.newest else "", []
     for make, link in FINDINGS:
@@ -47,7 +47,7 @@ def measured(d: Decision) -> list[Verdict]:
 
 
 def only(cells: Sequence[Verdict]) -> Verdict:
-    """LookupError where there is another number of cells."""
+    """LookupError if there is another number of cells."""
     if len(cells) != 1:
         raise LookupError(f"{len(cells)} cells")
     return cells[0]
@@ -183,7 +183,7 @@ def launch_fusion(_: Decisions, evidence: Evidence) -> tuple[str, str, str]:
 
 
 Make = Callable[[Decisions, Evidence], tuple[str, str, str]]
-# With the page that shows each, from the folder of a machine's pages.
+# Each with the page that shows it, relative to the folder of a machine's pages.
 FINDINGS: tuple[tuple[Make, str], ...] = (
     (kernel_speedup, "claims.md#kernel-speedup"),
     (end_to_end, "claims.md#end-to-end-llama"),

@@ -1,4 +1,4 @@
-"""Rules that rest on two recorded GPUs: what a faster memory changes where nothing else differs."""
+"""Rules that compare two recorded GPUs which differ only in the speed of their memory."""
 
 from contextlib import suppress
 
@@ -16,8 +16,8 @@ APART_PERCENT = 20  # that their memories' bandwidths differ by at the least
     "{tolerance_percent:g} % less allowed"
 )
 def slower_with_slower_memory(case: Case, *, metric: str, kernel: str, controls: str) -> Finding:
-    """Two GPUs with as many multiprocessors of one kind. `controls`: kernels whose times stand
-    beside, between bars.
+    """Compares two GPUs with equally many multiprocessors of one kind. `controls`: kernels whose
+    times are shown for comparison, separated by bars.
     """
     here = case.results().provenance["gpu"]
     alike = (e for e in beside(case) if is_comparable(here, gpu_of(e, case)))

@@ -14,14 +14,14 @@ from records import code
 from records.errors import InputError
 from records.stats import difference_percent
 
-# What Python raises where a source, or a row, does not hold what a rule counts on.
+# What Python raises if a source or a row lacks what a rule expects.
 UNFIT = (ArithmeticError, AttributeError, LookupError, RuntimeError, StopIteration, TypeError)
 UNFIT += (ValueError,)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict(Finding):
-    """What one cell of a claim came to, and the rows that show it."""
+    """The verdict on one cell of a claim, and the rows that show it."""
 
     comparison: Comparison
     cell: Cell
@@ -50,7 +50,7 @@ class Decision:
 
     @property
     def verdict(self) -> str:
-        """That of the primary reading."""
+        """The verdict of the primary reading."""
         return verdict_on(self.primary)
 
     @property
@@ -60,37 +60,39 @@ class Decision:
 
     @property
     def readings(self) -> dict[str, list[Verdict]]:
-        """The cells by the name of the reading, the primary one first; '' where there is one."""
+        """The cells by the name of the reading, the primary one first; '' if there is only one."""
         names = [reading.name for reading in self.claim.readings]
         return {n: [v for v in self.verdicts if v.comparison.reading == n] for n in names}
 
     @property
     def holds_in_every_reading(self) -> bool:
-        """Reproduced however the source is read; a measurement of our own is no reading of it."""
+        """Reproduced in every reading of the source, without our own measurements."""
         readings = (r.name for r in self.claim.readings if not r.own_measurement)
         return {verdict_on(self.readings[name]) for name in readings} == {rules.REPRODUCED}
 
     @property
     def is_measured(self) -> bool:
-        """Whether a row shows it; documents and the source's own numbers decide the others."""
+        """Whether a row decides it; documents and the source's own numbers decide the others."""
         return any(key for v in self.verdicts for _, key in v.evidence)
 
     def of(self, experiment: str) -> list[Verdict]:
-        """Those of one experiment."""
+        """The rows of one experiment."""
         return [v for v in self.verdicts if v.comparison.experiment == experiment]
 
     @property
     def command(self) -> str:
-        """What measures it; where something is not measured yet, the first of that."""
+        """The command that measures it; if something is not measured yet, the first missing
+        experiment."""
         awaited = (v.awaits for v in self.verdicts if v.awaits)
         return f"make reproduce-{next(awaited, self.claim.experiments[0])}"
 
 
 def verdict_on(verdicts: Sequence[Verdict]) -> str:
-    """The first of rules.VERDICTS that a cell has, of those that this GPU can show, if there are.
+    """The first of rules.VERDICTS that a cell has; only cells that this GPU can show count, if
+    there are any.
 
-    Where several of our models stand for one of the source's, one is enough: the others do not
-    leave the claim undecided.
+    If several of our models represent one of the source's, one is enough: the others do not leave
+    the claim undecided.
     """
     here = [v for v in verdicts if not v.elsewhere] or list(verdicts)
     tested = [v for v in here if v.verdict != rules.NOT_TESTED]
@@ -102,7 +104,7 @@ def verdict_on(verdicts: Sequence[Verdict]) -> str:
 def decide(
     evidence: Evidence, sources: Sequence[Source], experiment: str | None = None
 ) -> list[Decision]:
-    """All claims, or those that one experiment bears on, in the order of the sources."""
+    """All claims, or those of one experiment, in the order of the sources."""
     return [
         Decision(source, claim, tuple(verdicts_on(evidence, source, claim)))
         for source in sources
@@ -112,7 +114,7 @@ def decide(
 
 
 def verdicts_on(evidence: Evidence, source: Source, claim: Claim) -> Iterator[Verdict]:
-    """On every cell; what does not fit the claim's rule is one line that names the two."""
+    """Decides every cell; an error in the claim's rule or arguments is one line that names both."""
     for comparison in claim.comparisons:
         for cell in comparison.cells:
             case = Case(source, claim, comparison, cell, evidence)
@@ -133,7 +135,7 @@ def verdicts_on(evidence: Evidence, source: Source, claim: Claim) -> Iterator[Ve
 
 
 def split(case: Case, rule: Rule) -> list[Case]:
-    """The case itself, or those that its rule makes of it for this run."""
+    """The case itself, or the cases into which its rule divides it for this run."""
     try:
         cells = rule.split(case) if rule.split else [case.cell]
     except NotTested:  # the rule itself says what is missing
@@ -178,6 +180,7 @@ def decide_cell(case: Case, rule: Rule, arguments: dict[str, Any]) -> Verdict:
 
 
 def is_on(gpu: str, wanted: str) -> bool:
-    """'A100-80GB' is an 'NVIDIA A100-SXM4-80GB', and 'T4' a 'Tesla T4'; a slice of one is not."""
+    """'A100-80GB' matches 'NVIDIA A100-SXM4-80GB', and 'T4' 'Tesla T4', but not a MIG slice of
+    one."""
     words = set(gpu.upper().replace("-", " ").split())
     return "MIG" not in words and words >= set(wanted.upper().replace("-", " ").split())

@@ -1,9 +1,9 @@
-"""What a number would be on the GPU that the source names, where that is not at hand: a prediction,
-shown beside and never counted as reproduced.
+"""Predictions of numbers on the GPU that a source names, if it is not available; they are shown for
+comparison and never count as reproduced.
 
-Two parameters of a GPU: kernels bound by the issue of instructions take time by multiprocessors
-and clock, products and copies by memory bandwidth. `validation` has how far both are off between
-the two recorded GPUs.
+A GPU has two parameters: the time of kernels bound by instruction issue scales with multiprocessors
+and clock, the time of products and copies with memory bandwidth. `validation` has the errors of
+both between the two recorded GPUs.
 """
 
 from collections.abc import Callable
@@ -24,15 +24,15 @@ FITTED_ON, VALIDATED_ON = "h200", "h100"  # recorded GPUs
 
 @dataclass(frozen=True)
 class Card:
-    """By the manufacturer's data sheets; the clock is the source's, or else the boost clock."""
+    """From the manufacturer's data sheets; the clock is the source's, or else the boost clock."""
 
     multiprocessors: int
     clock_mhz: float
     bandwidth_gb_s: float
 
 
-# Of compute capability 8.0 and 9.0, whose multiprocessors issue alike; of a T4 and an L4 the model
-# says nothing.
+# GPUs of compute capability 8.0 and 9.0, whose multiprocessors issue alike; the model does not
+# apply to a T4 or an L4.
 CARDS = {
     "A100-80GB": Card(108, 1410, 2039),
     "A100-40GB": Card(108, 1410, 1555),
@@ -55,7 +55,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Scale:
-    """By what times are multiplied from the measured GPU to another."""
+    """The factors of times from the measured GPU to another."""
 
     issue: float
     memory: float
@@ -72,7 +72,7 @@ def scale(here: Card, there: Card) -> Scale:
 
 
 def predict(case: Case) -> Prediction | None:
-    """None where the GPU is at hand, the model says nothing of it, or nothing was measured."""
+    """None if the GPU is available, the model does not apply to it, or nothing was measured."""
     gpu = case.cell.gpu or case.source.gpu
     make = PREDICTED.get(case.comparison.rule)
     if gpu not in CARDS or make is None or case.cell.value is None:
@@ -100,8 +100,8 @@ def share(case: Case, there: Card) -> float:
 
 
 def gain(case: Case, there: Card) -> float | None:
-    """The gain of a decoding step in a graph, the GPU alone. What is neither dequantization nor
-    product is scaled by the mean of both ways.
+    """The gain of a decoding step in a graph, the GPU alone. The rest, neither dequantization nor
+    product, is scaled by the mean of both factors.
     """
     if case.comparison.arguments["metric"] != WALL_TIME or "batch" not in case.place:
         return None
@@ -120,7 +120,8 @@ def gain(case: Case, there: Card) -> float | None:
 
 
 def seconds(case: Case, there: Card) -> float | None:
-    """The puzzle: what its kernels take, with the host's part of each launch as it is here."""
+    """The puzzle: the times of its kernels, with the host's part of each launch as measured
+    here."""
     kernel = case.comparison.arguments.get("kernel") or case.cell.at.get("library")
     if case.comparison.unit != "s" or kernel is None:
         return None
@@ -139,8 +140,8 @@ PREDICTED: dict[str, Callable[[Case, Card], float | None]] = {
 
 @cache
 def validation() -> dict[str, float]:
-    """From the one recorded GPU to the other, by what is predicted: percent that it is off at the
-    worst, over all cells that both have. NotTestable in a tree without these recorded runs.
+    """The largest error in percent from one recorded GPU to the other, by kind of prediction, over
+    all cells that both have. NotTestable in a tree without these recorded runs.
     """
     folders = [ROOT / "data/recorded" / name / PROFILE[0] for name in (FITTED_ON, VALIDATED_ON)]
     if not all(folder.is_dir() for folder in folders):
@@ -162,8 +163,8 @@ def validation() -> dict[str, float]:
 
 
 def implied_passes(source: Source, evidence: Evidence, kernel: str) -> tuple[float, float, float]:
-    """How many forward passes the seconds of the source's Table I are: its seconds, ms of a pass as
-    predicted on its GPU, and their ratio.
+    """The number of forward passes in the seconds of the source's Table I: its seconds, the
+    predicted ms of a pass on its GPU, and their ratio.
     """
     shares = source.table("table1_qwen3_32b")
     total = sum(row["kernel_latency_ms"] for row in shares.values()) / len(shares)

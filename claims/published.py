@@ -1,4 +1,4 @@
-"""What the sources say (data/published/*.json, one file per source): numbers and claims."""
+"""The sources' numbers and claims (data/published/*.json, one file per source)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ ALL, AVERAGE = "all", "average"  # of a cell: every value of the source's setup,
 
 @dataclass(frozen=True)
 class Cell:
-    """One value of a claim, and what it is a value of: {"model": "qwen3-32b", "batch": 8}."""
+    """One value of a claim, and its place: {"model": "qwen3-32b", "batch": 8}."""
 
     at: dict[str, Any]
     value: float | None
@@ -35,13 +35,13 @@ class Cell:
 
     @property
     def as_published(self) -> str:
-        """The same with the source's model, which several of ours may stand for."""
+        """The same with the source's model, which several of ours may represent."""
         return describe(self.at | ({"model": self.model} if self.model else {}))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One way to decide a claim here: what is compared with what, and by which rule."""
+    """One way to decide a claim: the compared values and the rule."""
 
     experiment: str  # that measures it
     cells: tuple[Cell, ...]
@@ -56,7 +56,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read the source's words. The primary reading decides the claim's verdict."""
+    """One reading of the source's words. The primary reading decides the claim's verdict."""
 
     name: str
     primary_because: str = ""
@@ -66,7 +66,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Claim:
-    """Something that a source says, once, whatever the number of places where it says it."""
+    """A statement of a source, once, even if the source repeats it."""
 
     id: str
     text: str
@@ -96,7 +96,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Note:
-    """Something that a reader of the source should know, and that is no claim."""
+    """A remark for readers of the source that is not a claim."""
 
     about: str
     text: str
@@ -104,7 +104,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Source:
-    """One file of data/published; see data/published.schema.json for what its fields mean."""
+    """One file of data/published; data/published.schema.json describes its fields."""
 
     file: Path
     title: str
@@ -124,15 +124,15 @@ class Source:
 
     @property
     def models(self) -> dict[str, list[str]]:
-        """Its names of models, and ours."""
+        """Our names of models by the source's."""
         return self.setup.get("models", {})
 
     def fact(self, name: str) -> Any:
-        """A field of the set-up; InputError where it lacks what tables show."""
+        """A field of the set-up; InputError if it lacks a value that tables show."""
         return self._named("setup", self.setup, name)
 
     def table(self, name: str) -> dict[str, Any]:
-        """A table of its numbers; InputError where it lacks it."""
+        """A table of its numbers; InputError if it is missing."""
         return self._named("tables", self.tables, name)
 
     def _named(self, where: str, found: dict[str, Any], name: str) -> Any:
@@ -142,24 +142,24 @@ class Source:
 
     @cached_property
     def numbers(self) -> dict[str, float]:
-        """Those of its tables, by path: 'table1/2/overhead_percent'."""
+        """The numbers of its tables, by path: 'table1/2/overhead_percent'."""
         return dict(numbers_of(self.tables))
 
     def number(self, path: str, where: str = "") -> float:
-        """InputError, which begins with `where`, if there is none."""
+        """The number of the path; InputError, which begins with `where`, if there is none."""
         if path not in self.numbers:
             raise InputError(f"{where or self.file}: tables has no number '{path}'")
         return self.numbers[path]
 
     def numbers_below(self, path: str, where: str = "") -> dict[str, float]:
-        """That of the path, or of all paths below it; InputError if there are none."""
+        """The numbers of the path, or of all paths below it; InputError if there are none."""
         found = {p: number for p, number in self.numbers.items() if is_below(p, path)}
         if not found:
             raise InputError(f"{where or self.file}: tables has no numbers below '{path}'")
         return found
 
     def every(self, name: str) -> list[Any]:
-        """Every model, by our names, every batch or layer; empty where the source lists none."""
+        """All models, by our names, all batches or all layers; empty if the source lists none."""
         ours = [model for models in self.models.values() for model in models]
         listed = {"batch": self.setup.get("batches", []), "layer": self.setup.get("layers", [])}
         return ({"model": ours} | listed).get(name, [])
@@ -197,7 +197,8 @@ def load_source(file: Path) -> Source:
 
 
 def readings_of(claim: dict[str, Any], where: str) -> tuple[Reading, ...]:
-    """The primary reading first; InputError unless there is one, and comparisons have them all."""
+    """The primary reading first; InputError unless there is one, and comparisons use all
+    readings."""
     if "readings" not in claim:
         found = (Reading(""),)
     else:
@@ -215,7 +216,7 @@ def readings_of(claim: dict[str, Any], where: str) -> tuple[Reading, ...]:
 
 
 def check_references(source: Source) -> None:
-    """InputError where a number has no use or a name has no number, so that no view has to ask."""
+    """InputError if a number is unused or a name has no number, so that views need not check."""
     for path in source.without_cell:
         source.numbers_below(path, f"{source.file}: without_cell")
     for path in numbers_without_cell(source)[:1]:
@@ -256,7 +257,7 @@ def read_comparison(source: Source, value: dict[str, Any], where: str) -> Compar
     """`where` begins an error."""
     spelled = (c for cell in value["cells"] for c in each_of(source, cell, where))
     cells = [c for cell in spelled for c in read_cell(source, cell, where)]
-    # Two models that stand for one of the source's: all cells of the one, then of the other.
+    # Two models that represent one of the source's: all cells of the first, then of the second.
     cells.sort(key=lambda c: source.every("model").index(c.at["model"]) if c.model else 0)
     if value["scope"] == NAMED_GPU:
         cells = [replace(c, gpu=c.at.get("gpu", source.gpu)) for c in cells]
@@ -280,7 +281,7 @@ def each_of(source: Source, cell: dict[str, Any], where: str) -> Iterator[dict[s
 
 
 def read_cell(source: Source, cell: dict[str, Any], where: str) -> Iterator[Cell]:
-    """The cell of each of our models that its model stands for."""
+    """The cells of our models that represent the source's model."""
     at, value, paths = cell["at"], cell.get("value"), []
     if isinstance(value, dict):
         paths = value.get("ratio_of") or [value["value_of"]]
@@ -297,7 +298,7 @@ def read_cell(source: Source, cell: dict[str, Any], where: str) -> Iterator[Cell
 
 
 def places_of(source: Source, at: dict[str, Any], where: str) -> tuple[dict[str, Any], ...]:
-    """`at` for every combination of what its 'all' and 'average' stand for; a GPU is no place."""
+    """`at` for every combination of the values of 'all' and 'average'; a GPU is not a place."""
     every: list[list[dict[str, Any]]] = []
     for name, value in at.items():
         found = source.every(name) if value in (ALL, AVERAGE) else [value]

@@ -1,7 +1,7 @@
 """The rules that claims name: each decides one cell of a claim from the rows that bear on it.
 
-A rule is a function of a `Case` and of the claim's `arguments`. It says what is found, or only what
-is ours, which is then held against the source's value. Rules of one claim alone are in
+A rule is a function of a `Case` and of the claim's `arguments`. It returns a verdict, or only our
+value, which is then compared with the source's. Rules of a single claim are in
 experiments/<experiment>/rules.py and are named "<experiment>.<rule>".
 """
 
@@ -20,12 +20,12 @@ from records.errors import InputError
 from records.printable import shortened
 from records.stats import Estimate, LogMean, significant, span
 
-# On a claim as a whole: the first of these that one of its cells has.
+# The verdict on a whole claim is the first of these that one of its cells has.
 VERDICTS = (
     *("not_reproduced", "premise_false", "undecided", "not_testable", "not_tested", "reproduced"),
 )
 NOT_REPRODUCED, PREMISE_FALSE, UNDECIDED, NOT_TESTABLE, NOT_TESTED, REPRODUCED = VERDICTS
-# Directions of a number. A gain is at least so much, and more than 1 whatever the tolerance.
+# Directions of a number. A gain is at least that large, and more than 1 for any tolerance.
 GAIN, AT_LEAST, AT_MOST, EXACTLY = "gain", "at_least", "at_most", "exactly"
 DIRECTIONS = {GAIN: "more than 1 and at least", AT_LEAST: "at least", AT_MOST: "at most"}
 DIRECTIONS |= {EXACTLY: "equal to"}
@@ -33,7 +33,7 @@ DIRECTIONS |= {EXACTLY: "equal to"}
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict on one cell, the whole of its reason, and our own value where there is one."""
+    """A verdict on one cell, its full reason, and our own value if there is one."""
 
     verdict: str
     reason: str
@@ -48,9 +48,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Ours:
-    """Our value in the place of the source's. `reason` comes before how far they are apart, and
-    `short` in its place. `spread_percent`: what runs differ by; 0 for what no run can change, such
-    as a size or a compiler's output.
+    """Our value, for comparison with the source's. `reason` precedes their difference, `short`
+    replaces it. `spread_percent`: the spread between runs; 0 for what no run can change, such as a
+    size or a compiler's output.
     """
 
     value: Estimate
@@ -91,7 +91,7 @@ def rule(
 
 
 def bind(case: Case) -> tuple[Rule, dict[str, Any]]:
-    """The rule with its arguments; InputError where there is none, or they do not fit."""
+    """The rule with its arguments; InputError if there is none, or its arguments do not fit."""
     where, name = f"{case.source.file}: claim '{case.claim.id}'", case.comparison.rule
     owner = name.rpartition(".")[0]
     if owner in MODULES:
@@ -117,13 +117,13 @@ def bind(case: Case) -> tuple[Rule, dict[str, Any]]:
 
 COUNTS = 0  # guard band of what is counted: in six recorded runs the counts are all the same
 
-# When `judge` says that a cell is reproduced.
+# The criterion by which `judge` decides that a cell is reproduced.
 WITHIN = "ours is {direction} the source's value, {tolerance_percent:g} % allowed"
 
 
 def judge(case: Case, ours: Finding | Ours) -> Finding:
-    """Ours against the source's value, in the direction that the comparison declares; undecided
-    where our interval, widened by what runs differ by, reaches over a bound.
+    """Compares our value with the source's, in the direction that the comparison declares;
+    undecided if our interval, widened by the spread between runs, crosses a bound.
     """
     if isinstance(ours, Finding):
         return ours
@@ -157,7 +157,7 @@ def judge(case: Case, ours: Finding | Ours) -> Finding:
 
 
 def side_above(found: Estimate, bound: float, cells: int) -> str:
-    """Decides one of several cells, all of which have to reach the bound."""
+    """Decides one of several cells, all of which must reach the bound."""
     return side_of(found.deciding().low, found.deciding(cells).high, bound)
 
 
@@ -166,13 +166,13 @@ def side_below(found: Estimate, bound: float, cells: int) -> str:
 
 
 def above_one(found: Sequence[Estimate], cells: int) -> str:
-    """Whether all ratios are, or one of so many cells is below."""
+    """Whether all ratios reach the bound, or one of so many cells is below it."""
     holds = all(ratio.deciding().low > 1 for ratio in found)
     return reproduced_if(holds, any(ratio.deciding(cells).high < 1 for ratio in found))
 
 
 def side_of(low: float, high: float, bound: float) -> str:
-    """Reproduced from the bound on; undecided where the interval reaches over it."""
+    """Reproduced from the bound on; undecided if the interval crosses it."""
     slack = 1e-12 * abs(bound)
     if low >= bound - slack:
         return REPRODUCED
@@ -180,14 +180,14 @@ def side_of(low: float, high: float, bound: float) -> str:
 
 
 def reproduced_if(holds: bool, fails: bool = True) -> str:
-    """What intervals show: that it holds, that it does not, or, where neither is seen, nothing."""
+    """The verdict by intervals: it holds, it does not hold, or neither is shown."""
     if holds:
         return REPRODUCED
     return NOT_REPRODUCED if fails else UNDECIDED
 
 
 def percent_above(value: float, bound: float) -> float:
-    """How far a place is on the good side of a bound that it has to reach."""
+    """The margin by which a place reaches a bound."""
     return stats.difference_percent(value, bound) if bound else math.copysign(math.inf, value)
 
 
@@ -196,8 +196,8 @@ def percent_below(value: float, bound: float) -> float:
 
 
 def side_of_margins(margins: Sequence[float], guard_percent: float = stats.SPREAD_PERCENT) -> str:
-    """All places on the good side, one on the other, or neither: one lies within the guard band.
-    Counts of instructions are the same in every run, and have none.
+    """Whether all places reach the bound, one does not, or neither: one is within the guard band.
+    Counts of instructions are the same in every run and have no guard band.
     """
     slack = 1e-9
     if min(margins) >= guard_percent - slack:
@@ -215,9 +215,9 @@ def over_places(verdict: str, reason: str, values: Sequence[float], short: str =
 def quotients(
     over: Sequence[float], under: Sequence[float], may_be_zero: bool = False
 ) -> list[float]:
-    """Place by place, of counts that are positive where anything was counted.
+    """Ratios, place by place, of counts that are positive if anything was counted.
 
-    `may_be_zero`: those of `over`, where none is an answer too.
+    `may_be_zero`: counts of `over` may be zero.
     """
     if min(under) <= 0:
         raise NotTestable("a count that others are divided by is not positive")
@@ -228,14 +228,14 @@ def quotients(
 
 @rule(WITHIN)
 def ratio_within(case: Case, *, metric: str, baseline: str, subject: str) -> Ours:
-    """The baseline's time over the subject's; over several places, the mean of their ratios."""
+    """The baseline's time over the subject's; for several places, the mean of their ratios."""
     return Ours(stats.mean(case.ratios(baseline, subject, metric)))
 
 
 @rule("nothing: ours is an upper bound, which could only refute it, {tolerance_percent:g} % below")
 def share_not_above(case: Case, *, kernel: str, part: str, rest: str) -> Finding:
-    """What one metric is of the sum of two, sample by sample, in percent; ours leaves out some of
-    what the source's share is of.
+    """The share of one metric in the sum of two, sample by sample, in percent; our sum lacks parts
+    of the source's.
     """
     samples = [case.measured(kernel, name).metrics[name].samples for name in (part, rest)]
     found = judge(case, Ours(stats.share_percent(*samples).estimate))
@@ -247,7 +247,7 @@ def share_not_above(case: Case, *, kernel: str, part: str, rest: str) -> Finding
 
 @rule("greatest and smallest time of {kernel} at most {tolerance_percent:g} % apart")
 def invariant_over(case: Case, *, metric: str, kernel: str) -> Finding:
-    """Over all places that the cell stands for."""
+    """Over all places that the cell covers."""
     rows = [case.measured(kernel, metric, at) for at in case.cell.places]
     times = [uncertainty.log_time(row, metric) for row in rows]
     unit = rows[0].metrics[metric].unit
@@ -256,14 +256,14 @@ def invariant_over(case: Case, *, metric: str, kernel: str) -> Finding:
 
 @rule("greatest and smallest gain at most {tolerance_percent:g} % apart")
 def gains_alike(case: Case, *, metric: str, baseline: str, subject: str) -> Finding:
-    """Ratios of the baseline's time to the subject's, over all places that the cell stands for."""
+    """Ratios of the baseline's time to the subject's, over all places that the cell covers."""
     gains = [ratio.log for ratio in case.ratios(baseline, subject, metric)]
     return spread(case, gains, f"{subject} over {baseline}", "x")
 
 
 def spread(case: Case, values: Sequence[LogMean], what: str, unit: str) -> Finding:
-    """Reproduced where the ends are no further apart than the tolerance, beyond the uncertainty of
-    both; they are the two most different of many.
+    """Reproduced if the ends, the two most different of many, are no further apart than the
+    tolerance, beyond the uncertainty of both.
     """
     low, high = (pick(values, key=lambda v: v.value) for pick in (min, max))
     pairs = max(1, len(values) * (len(values) - 1) // 2)
@@ -277,7 +277,7 @@ def spread(case: Case, values: Sequence[LogMean], what: str, unit: str) -> Findi
 @rule("{slow} slower than {fast} in every place, beyond the intervals")
 def slower_in_every_cell(case: Case, *, metric: str, slow: str, fast: str) -> Finding:
     """One place where it is faster decides, if chance would show one in so many places in 1 % of
-    cases; where no difference is seen, nothing is.
+    cases; if no difference is seen, nothing is decided.
     """
     ratios = case.comparisons(slow, fast, metric)
     cells = case.family_size
@@ -296,10 +296,10 @@ def slower_in_every_cell(case: Case, *, metric: str, slow: str, fast: str) -> Fi
 def one_round_each(
     case: Case, *, kernel: str, accesses: str, rounds: str, less: str = "", beside: str = ""
 ) -> Finding:
-    """Rounds that shared memory takes for an access of a warp: more than one are bank conflicts.
+    """Rounds of shared memory per access of a warp: more than one are bank conflicts.
 
-    `less`: a kernel that lacks the accesses in question, and has all of the others. `beside`: one
-    that is shown for comparison.
+    `less`: a kernel that lacks only the accesses in question. `beside`: a kernel that is shown for
+    comparison.
     """
     found = rounds_per_access(case, kernel, accesses, rounds, less)
     lacked = f" that {less} lacks" * bool(less)
@@ -317,7 +317,7 @@ def one_round_each(
 def rounds_per_access(
     case: Case, kernel: str, accesses: str, rounds: str, less: str = ""
 ) -> list[float]:
-    """At every place that the cell stands for."""
+    """At every place that the cell covers."""
     found = [case.medians(kernel, metric) for metric in (rounds, accesses)]
     if less:
         without = [case.medians(less, metric) for metric in (rounds, accesses)]
@@ -332,7 +332,7 @@ def rounds_per_access(
 
 @rule("every bit of the output of {kernel} equals the reference")
 def output_equal(case: Case, *, kernel: str) -> Finding:
-    """At every place that the cell stands for; one wrong output decides."""
+    """At every place that the cell covers; one wrong output decides."""
     rows = [case.verified(kernel, at) for at in case.cell.places]
     wrong = [row for row in rows if row.outcome != "bit_exact"]
     if wrong:

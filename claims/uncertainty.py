@@ -1,5 +1,4 @@
-"""What a ratio of two times is uncertain by: samples, runs (process and unit), and the host.
-
+"""The uncertainty of a ratio of two times: samples, runs (process and unit), and the host.
 docs/verdicts.md has the budget and the coverage of the intervals.
 """
 
@@ -26,13 +25,13 @@ def budgets() -> Budgets:
 
 
 def between_runs_percent(gpu: str, kind: str, us: float, kernel: str = "") -> float:
-    """Standard deviation; of a kind of time that was not repeated, half of SPREAD_PERCENT."""
+    """Standard deviation; for a kind of time that was not repeated, half of SPREAD_PERCENT."""
     budget = budget_for(budgets(), gpu, kind)
     return in_class(budget.spread[kind], us).of(kernel) if budget else SPREAD_PERCENT / 2
 
 
 def log_time(row: Record, metric: str) -> LogMean:
-    """The mean time of one row: its samples, and what runs of it differ by."""
+    """The mean time of one row, from its samples and the spread between runs."""
     found = log_mean(row.metrics[metric].samples)
     kind = metric.partition(".")[0]
     return found.with_part(between_runs_percent(row.gpu, kind, math.exp(found.value), row.kernel))
@@ -49,7 +48,7 @@ def ratio(over: Record, under: Record, metric: str) -> Estimate:
 
 
 def log_baseline(row: Record, metric: str) -> LogMean:
-    """The time of a row that the GPU, more than the host, takes: the baseline's."""
+    """The time of the row that depends least on the host: the baseline's."""
     if not is_of_host(row.problem, metric):
         return log_time(row, metric)
     host = host_spread(row.summary_of(metric).median)
@@ -57,12 +56,12 @@ def log_baseline(row: Record, metric: str) -> LogMean:
 
 
 def is_of_host(problem: dict[str, Any], metric: str) -> bool:
-    """Whole eager generations, in which the GPU waits for the host."""
+    """Eager generations, in which the GPU waits for the host."""
     return metric == "wall_time" and problem.get("way") == EAGER
 
 
 class HostSpread(NamedTuple):
-    """Standard deviations between hosts, with all else that two runs differ by."""
+    """Standard deviations between hosts, including all other differences between two runs."""
 
     from_us: float  # that the baseline's generation takes
     baseline_percent: float

@@ -1,4 +1,4 @@
-// How a kernel's loads and stores treat the caches. PTX ISA, "Cache Operators" and "Cache Eviction
+// The cache policies of a kernel's loads and stores. PTX ISA, "Cache Operators" and "Cache Eviction
 // Priority Hints". Loads are of 1, 4, 8 or 16 bytes that nothing writes while the kernel runs.
 #pragma once
 
@@ -16,8 +16,8 @@ struct PlainAccess {
   }
   __device__ void store(float* to, float value) const { *to = value; }
   __device__ void store(float4* to, float4 value) const {
-    // In PTX, because nvcc 13.0 splits a plain assignment into four float stores when the kernel
-    // also stores single elements, as at the ends of a window.
+    // In PTX, because nvcc 13.0 splits a plain assignment into four float stores if the kernel also
+    // stores single elements, such as at the ends of a window.
     asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(value.x), "f"(value.y),
                  "f"(value.z), "f"(value.w)
                  : "memory");
@@ -29,7 +29,7 @@ struct PlainAccess {
   }
 };
 
-/// For data that is used only once: the caches need not keep it.
+/// For data that is used once: the caches need not keep it.
 struct StreamingAccess {
   template <class T>
   __device__ T load(const T* from) const {
@@ -67,7 +67,7 @@ struct PassL1 : PlainAccess {
 /// The lines that L2 evicts first, or last.
 enum class L2Priority { evict_first, evict_last };
 
-/// The operand that asks for it; below compute capability 8.0 there is none.
+/// The operand that requests it; none below compute capability 8.0.
 template <L2Priority priority>
 __device__ std::uint64_t l2_policy() {
   std::uint64_t policy = 0;
@@ -81,8 +81,8 @@ __device__ std::uint64_t l2_policy() {
   return policy;
 }
 
-/// Loads that leave nothing in L1, and in L2 what is given up first or last. Below compute
-/// capability 8.0, the same as PlainAccess.
+/// Loads that leave nothing in L1, and that L2 evicts first or last. Below compute capability 8.0,
+/// the same as PlainAccess.
 template <L2Priority priority>
 class HintedReads : public PlainAccess {
  public:
@@ -140,7 +140,7 @@ class HintedReads : public PlainAccess {
 /// Asks L2 to keep the data that is read.
 using KeepReads = HintedReads<L2Priority::evict_last>;
 
-/// Stores that L2 gives up first. Below compute capability 8.0, the same as PlainAccess.
+/// Stores that L2 evicts first. Below compute capability 8.0, the same as PlainAccess.
 class EvictFirstStores {
  public:
   __device__ void store(uint4* to, uint4 value) const {
@@ -157,8 +157,8 @@ class EvictFirstStores {
   std::uint64_t policy_ = l2_policy<L2Priority::evict_first>();
 };
 
-/// All threads of a block together: asks L2 for `array[first]` to `array[first + count - 1]`, as
-/// far as they lie before `array[size]`. One request per cache line.
+/// Prefetches to L2, by all threads of a block together, `array[first]` to `array[first + count -
+/// 1]` as far as they are before `array[size]`. One request per cache line.
 template <int Threads, class T, class Index>
 __device__ void prefetch_to_l2(const T* array, Index first, unsigned count, Index size) {
   constexpr unsigned line = 128 / sizeof(T);

@@ -11,7 +11,7 @@ __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// Makes a barrier that waits for `bytes`, of which none are under way yet. Called by one thread.
+/// Makes a barrier that waits for `bytes`, before any copy has started. Called by one thread.
 __device__ inline void expect_bytes(std::uint32_t barrier, std::uint32_t bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
@@ -34,8 +34,8 @@ __device__ inline void bulk_load(std::uint32_t to, const void* from, std::uint32
 #endif
 }
 
-/// The same of a tile of a matrix that `map`, a CUtensorMap, describes (kernels/tensor_map.hpp),
-/// whose first element is (row, column).
+/// The same for a tile whose first element is (row, column) in the matrix that `map`, a
+/// CUtensorMap, describes (kernels/tensor_map.hpp).
 __device__ inline void bulk_load_tile(std::uint32_t to, const void* map, int row, int column,
                                       std::uint32_t barrier) {
 #if __CUDA_ARCH__ >= 900
@@ -47,7 +47,7 @@ __device__ inline void bulk_load_tile(std::uint32_t to, const void* map, int row
 #endif
 }
 
-/// The same of several tiles, from number `tile` of the rows on (TiledMatrix::copied_tiles).
+/// The same for several tiles, from tile number `tile` of the rows on (TiledMatrix::copied_tiles).
 __device__ inline void bulk_load_tiles(std::uint32_t to, const void* map, int row, int tile,
                                        std::uint32_t barrier) {
 #if __CUDA_ARCH__ >= 900

@@ -42,7 +42,7 @@ struct CublasHandle {
     check(create(&handle));
   }
 
-  /// Notes what is wrong where the handle could not be made or set up.
+  /// Records the error if the handle could not be made or set up.
   void check(cublasStatus_t status) {
     if (status != CUBLAS_STATUS_SUCCESS) why_not = status_string(status);
   }
@@ -53,7 +53,7 @@ inline std::string cublas_maker() {
   return "cuBLAS " + std::to_string(CUBLAS_VER_MAJOR) + "." + std::to_string(CUBLAS_VER_MINOR);
 }
 
-/// The launch's status: the CUDA runtime's last error, else what the library's status says.
+/// The launch's status: the CUDA runtime's last error, else the library's status.
 inline cudaError_t launch_error(cublasStatus_t status) {
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) return error;

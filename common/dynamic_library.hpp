@@ -16,7 +16,7 @@ inline std::string file_of(const void* function) {
   return dladdr(function, &found) != 0 && found.dli_fname != nullptr ? found.dli_fname : "";
 }
 
-/// Never closes the library: threads and exit handlers of the driver's libraries stay.
+/// Never closes the library: threads and exit handlers of the driver's libraries remain.
 class DynamicLibrary {
  public:
   /// Loads the first of `names` that can be loaded. If none can, returns nullopt, and `*why_not`
@@ -25,7 +25,7 @@ class DynamicLibrary {
                                             std::string* why_not) {
     why_not->clear();
     for (const std::string& name : names) {
-      // Lazy binding: a function that is never called may lack symbols that it needs.
+      // Lazy binding: a function that is never called may lack symbols.
       if (void* handle = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
         return DynamicLibrary(handle);
       }
@@ -45,8 +45,8 @@ class DynamicLibrary {
     const char* name;
   };
 
-  /// Binds functions that are only useful together. Returns the names of those that the library
-  /// lacks, separated by commas; if any is missing, none of the group is bound.
+  /// Binds functions that are only useful together. Returns the missing ones, separated by commas;
+  /// if any is missing, none is bound.
   std::string bind(std::initializer_list<Symbol> group) const {
     std::string missing;
     for (const Symbol& symbol : group) {

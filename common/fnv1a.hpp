@@ -1,4 +1,4 @@
-// A hash that is the same everywhere and always: the 64-bit FNV-1a (Fowler, Noll, Vo).
+// A hash that is stable across machines and versions: the 64-bit FNV-1a (Fowler, Noll, Vo).
 #pragma once
 
 #include <cstdint>

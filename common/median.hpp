@@ -1,4 +1,4 @@
-// The one statistic that the measuring side needs; all others are made from samples by claims/.
+// The only statistic that measuring needs; claims/ computes all others from samples.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Enumerations whose values have names, in tables that hold them in the order of the enumerators.
+// Enumerations whose values have names, in tables in the order of the enumerators.
 #pragma once
 
 #include <algorithm>

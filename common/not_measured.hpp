@@ -6,7 +6,7 @@
 namespace reprolab {
 
 /// Thrown if memory for the harness's own buffers runs out, or if CUPTI loses records or refuses a
-/// call. A row that is lost to it is not_measured.
+/// call. Rows that it affects are not_measured.
 struct NotMeasured : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -1,4 +1,4 @@
-// Names that a user gives to things which become files, rows and columns.
+// Names given by a user that become files, rows and columns.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Text from files and drivers, made fit for one line of a terminal: nothing in it can move the
-// cursor, forge a line, reorder what is shown or hide in it.
+// Text from files and drivers, escaped for one line of a terminal: it cannot move the cursor, forge
+// a line, reorder or hide text.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ inline Utf8Character first_character(std::string_view text) {
   return {code_point, bytes, true};
 }
 
-/// C0, DEL, C1, line separators, and the format characters that reorder text or are not seen.
+/// C0, DEL, C1, line separators, and the format characters that reorder text or are invisible.
 inline bool is_control(char32_t code_point) {
   constexpr std::array<std::pair<char32_t, char32_t>, 11> ranges = {{
       {0x00, 0x1f},        // C0
@@ -58,13 +58,13 @@ inline bool is_control(char32_t code_point) {
   });
 }
 
-/// Takes the first character off `*text`, which is not empty, and returns it as it may be printed:
+/// Removes the first character from `*text`, which is not empty, and returns it in printable form:
 /// unchanged, or as "\x1b" (an ASCII control or a byte that is not UTF-8), "\u202e", "\U000e0041".
 inline std::string take_printable(std::string_view* text) {
   const Utf8Character character = first_character(*text);
   const std::string_view bytes = text->substr(0, character.bytes);
   text->remove_prefix(character.bytes);
-  // Without fmt, which not every CUDA compiler can read.
+  // Without fmt, which not every CUDA compiler can compile.
   const auto escaped = [](const char* format, unsigned value) {
     std::array<char, 16> escape{};
     std::snprintf(escape.data(), escape.size(), format, value);

@@ -1,4 +1,4 @@
-// Shows on stderr how far long work is.
+// Shows the progress of long work on stderr.
 #pragma once
 
 #include <fmt/format.h>
@@ -47,7 +47,7 @@ class Progress {
   }
 
  private:
-  /// fmt::print would throw where stderr cannot be written to.
+  /// fmt::print would throw if stderr cannot be written to.
   static void write(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
   std::string program_, whole_;

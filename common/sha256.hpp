@@ -1,4 +1,4 @@
-// SHA-256, so that files and machine code can be named by what is in them. Source: FIPS 180-4.
+// SHA-256, to identify files and machine code by their contents. Source: FIPS 180-4.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class Sha256 {
     return *this;
   }
 
-  /// In hexadecimal, of all that was given; nothing may be added after it.
+  /// The digest in hexadecimal; nothing may be added after it.
   std::string hex() {
     const std::uint64_t bits = 8 * length_;
     update("\x80");

@@ -1,7 +1,7 @@
 """python -m compile LANGUAGE [--arch 90]: compiles the language's kernels to build/ptx/sm_90/.
 
-Runs in the virtual environment that has the compiler. Beside the PTX of each kernel lies
-KERNEL.json, which harness/compiled_kernels.cpp reads.
+Runs in the virtual environment of the compiler. Writes KERNEL.json next to the PTX of each kernel,
+for harness/compiled_kernels.cpp.
 """
 
 import importlib
@@ -28,7 +28,7 @@ LANGUAGES = {"mojo": "Mojo", "triton": "Triton"}
 
 
 def architecture(given: str) -> int:
-    """The one asked for, else that of this machine's GPU, else 90."""
+    """The requested architecture, else that of this machine's GPU, else 90."""
     if not given:
         try:
             asked = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
@@ -44,7 +44,7 @@ def architecture(given: str) -> int:
 
 
 def remove_outdated(folder: Path, language: str, compiler: str, names: set[str]) -> None:
-    """Removes code that is not a row: of another version, an older source, or a removed one."""
+    """Removes code of another version, or of an older or removed source."""
     for manifest in folder.glob(f"sm_*/{language}_*.json"):
         if manifest.stem not in names or not is_current(manifest, compiler):
             manifest.unlink()
@@ -88,7 +88,7 @@ def build(language: str, arch: int, folder: Path) -> None:
 def build_kernel(
     module: Any, kernel: KernelFile, arch: int, place: Path, maker: dict[str, str]
 ) -> None:
-    """Its variants, and beside them the manifest, which is there only with all that it names."""
+    """Writes its variants, then the manifest, which exists only with all that it names."""
     manifest = place / f"{kernel.name}.json"
     manifest.unlink(missing_ok=True)
     variants, widest = {}, []

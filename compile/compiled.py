@@ -1,4 +1,4 @@
-"""The output of every language's compiler, and the facts that are read from its PTX."""
+"""The output of every language's compiler, and the facts read from its PTX."""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ POINTER = 8
 
 
 class LanguageError(Exception):
-    """One line: what, where, what to do."""
+    """One line: the fault, its place and its remedy."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class KernelFile:
-    """A kernel's source, and what the comment at its start says of the launch."""
+    """A kernel's source, and the launch facts in its first comment."""
 
     path: Path
     family: Family
@@ -128,13 +128,13 @@ class Ptx:
 
     @property
     def store_bits(self) -> list[int]:
-        """Widths of the threads' stores to global memory that occur, narrowest first."""
+        """Widths of the threads' stores to global memory, narrowest first."""
         found = re.findall(r"\bst\.global(?:\.[\w:]+)*?(?:\.v(\d))?\.[bfsu](\d+)\b", self.text)
         return sorted({int(lanes or 1) * int(bits) for lanes, bits in found})
 
     @property
     def widest_store(self) -> str:
-        """In bits; of a kernel that leaves its stores to the tensor memory accelerator, that."""
+        """In bits; for a kernel that stores with the tensor memory accelerator, its name."""
         if "cp.async.bulk.tensor" in self.text:
             return "TMA"
         return str(max(self.store_bits, default="none"))

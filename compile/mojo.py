@@ -12,15 +12,15 @@ from compile.compiled import ROOT, KernelFile, LanguageError, Ptx
 PACKAGE = "max-core"
 FILES = "mojo_*.mojo"
 FAMILIES = ("nf4", "transpose")
-# A packed store needs an aligned output; any length will do.
+# A packed store needs an aligned output of any length.
 ASSUMES = {"nf4": {"pointer_alignment": 4, "weights_multiple": 1}}
-# From this PTX version on, an architecture is known; where it is not listed, from 9.0 on.
+# The first PTX version with an architecture; 9.0 if it is not listed.
 PTX_VERSIONS = {100: 87, 103: 88, 120: 87, 121: 88}
 TIMEOUT_S = 120  # it takes 2 s
 
 
 def sources(kernel: KernelFile) -> list[str]:
-    """The kernel's own file, and what it shares with the others of its family."""
+    """The kernel's own file, and the files that it shares with its family."""
     beside = sorted(kernel.path.parent.glob("*.mojo"))
     shared = [path for path in beside if not path.match(FILES)]
     return [str(path.relative_to(ROOT)) for path in (kernel.path, *shared)]
@@ -53,7 +53,7 @@ def compile_variant(kernel: KernelFile, variant: str, arch: int) -> Ptx:
 
 
 def run(words: list[str], environment: dict[str, str], where: str) -> tuple[int, str]:
-    """Exit status and stderr. A compiler that does not end is ended, with all that it started."""
+    """Exit status and stderr. A compiler that does not end is killed with its child processes."""
     pipe = subprocess.PIPE
     with subprocess.Popen(
         words, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True

@@ -1,4 +1,4 @@
-"""Triton, ahead of time: what its own JIT would compile for these arguments. Needs no GPU."""
+"""Triton, ahead of time: the code that its JIT would compile for these arguments. Needs no GPU."""
 
 import importlib.util
 import os
@@ -9,11 +9,11 @@ from compile.compiled import KernelFile, LanguageError, Ptx
 PACKAGE = "triton"
 FILES = "triton_*.py"
 FAMILIES = ("nf4",)
-# Its JIT compiles anew for arguments that 16 divides; only then are its stores wide.
+# The JIT specializes for arguments that are divisible by 16; only then are its stores wide.
 ASSUMES = {"nf4": {"pointer_alignment": 16, "weights_multiple": 16}}
 POINTERS = ("codes", "table", "absmax", "scale_codes", "map", "output")
 NUMBERS = {"n": "i32", "shift": "i32", "second_shift": "i32", "offset": "fp32"}
-# CUDA 12.8's, so that drivers from then on take it.
+# The version of CUDA 12.8, which drivers accept from then on.
 PTX_VERSION = 87
 
 

@@ -13,7 +13,7 @@ namespace reprolab {
 namespace {
 
 constexpr int max_buffer_sets = 4096;
-/// For the kernels' modules, libraries' workspaces and the rounding of allocations.
+/// Reserved for the kernels' modules, libraries' workspaces and the rounding of allocations.
 constexpr std::uint64_t reserve_bytes = std::uint64_t{256} << 20;
 
 std::uint64_t times(std::uint64_t all, std::uint64_t one) {
@@ -26,7 +26,7 @@ std::uint64_t cached_bytes(const PlannedProblem& planned) {
   return std::max<std::uint64_t>(1, planned.buffer_set_device_bytes - planned.seldom_read_bytes);
 }
 
-/// Launches that move as many bytes as a batch may.
+/// The launches that move the maximum bytes of a batch.
 std::uint64_t launches_of_a_batch(const PlannedProblem& planned, const Rotation& rotation) {
   return times(rotation.batch_bytes, planned.facts.bytes_read + planned.facts.bytes_written);
 }

@@ -1,4 +1,4 @@
-// How many copies of a problem's memory a measurement rotates over, and whether they fit.
+// The number of copies of a problem's memory that a measurement rotates over, and whether they fit.
 #pragma once
 
 #include <cstdint>
@@ -12,39 +12,40 @@ namespace reprolab {
 /// must not read what it has just written.
 inline constexpr int min_buffer_sets = 3;
 
-/// The sizes that decide how many buffer sets a measurement rotates over.
+/// The sizes that determine the number of buffer sets.
 struct Rotation {
-  std::uint64_t l2_bytes = 0;  ///< Size of the cache that buffer sets must keep each other out of.
-  std::uint64_t batch_bytes = 0;  ///< Most bytes that a batch may read and write.
+  std::uint64_t l2_bytes =
+      0;  ///< Size of the cache that other buffer sets must evict a buffer set from.
+  std::uint64_t batch_bytes = 0;  ///< Maximum bytes that a batch may read and write.
 };
 
-/// The buffer sets of a warm problem: the one that is launched in again and again, and the one that
-/// the copy ceiling copies to. The first is that which holds matrix 0 when inputs have been
-/// exchanged, as declared outputs are made for that matrix alone.
+/// The buffer sets of a warm problem: the one that all launches use, and the one that the copy
+/// ceiling copies to. Launches use the one that contains matrix 0 after inputs have been exchanged,
+/// because declared outputs exist only for matrix 0.
 inline constexpr int warm_buffer_sets = 2, warm_buffer_set = 1;
 
-/// The same problem with what fits into the cache in it; its name and its records say so.
+/// The same problem with a warm cache; its name and its records say so.
 PlannedProblem kept_warm(PlannedProblem planned);
 
-/// Number of buffer sets that a problem needs. A warm one, `warm_buffer_sets`. A cold one: enough
-/// that inputs and outputs have left the cache when they come again (3 x its size in addition to
-/// the buffer set in use), and that no launch of a batch writes to an output that the batch has
-/// already written; `min_buffer_sets` to 4096: a problem that would need more is so small that its
-/// time is that of a launch, cold or not.
+/// Number of buffer sets that a problem needs. A warm problem needs `warm_buffer_sets`. A cold one
+/// needs enough that inputs and outputs have left the cache before they are used again (3 x its
+/// size in addition to the buffer set in use), and that no launch of a batch writes an output
+/// twice; `min_buffer_sets` to 4096, because a problem that would need more is so small that a
+/// launch determines its time, cold or not.
 int wanted_buffer_sets(const PlannedProblem& planned, const Rotation& rotation);
 
-/// Maximum launches per batch without reusing an output; of a warm problem, as many as move the
-/// batch's bytes.
+/// Maximum launches per batch without reusing an output; for a warm problem, the launches that move
+/// the batch's bytes.
 int max_launches(const PlannedProblem& planned, const Rotation& rotation, int buffer_sets);
 
-/// Memory of a problem, including the verifier's outputs. On the device: the expected output of
-/// each distinct matrix, and the declared output of one deviating kernel; on the host: an output
-/// that was copied back, and one that a kernel declares.
+/// Memory of a problem, including the verifier's: on the device the expected output of each
+/// distinct matrix and the declared output of one deviating kernel, on the host an output that was
+/// copied back and a declared output.
 std::uint64_t device_bytes(const PlannedProblem& planned, int buffer_sets);
 std::uint64_t host_bytes(const PlannedProblem& planned);
 
-/// The memory that is free now on the current device and the host (on the host, only what the
-/// process's control group allows). Throws if there is no device.
+/// The free memory of the current device and the host (on the host within the limit of the
+/// process's control group). Throws if there is no device.
 FreeMemory free_memory();
 
 struct BufferSets {
@@ -53,8 +54,8 @@ struct BufferSets {
   std::string why_none{};
 };
 
-/// As many buffer sets as fit in `free`, at most those wanted, and none if not even `fewest` fit,
-/// or `warm_buffer_sets` of a warm problem if those are fewer.
+/// As many buffer sets as fit in `free`, at most `wanted`; none if fewer than `fewest` fit, or
+/// fewer than `warm_buffer_sets` for a warm problem if that is less.
 BufferSets buffer_sets_for(const PlannedProblem& planned, const Rotation& rotation,
                            const FreeMemory& free, int fewest = min_buffer_sets);
 

@@ -20,17 +20,17 @@ std::uint64_t read(const ProblemFacts& facts) { return facts.bytes_read; }
 std::uint64_t written(const ProblemFacts& facts) { return facts.bytes_written; }
 /// Bytes of the larger of input and output.
 std::uint64_t larger(const ProblemFacts& facts) { return std::max(read(facts), written(facts)); }
-/// A copy reads and writes as many bytes as a launch in total, limited by the size of one output.
-/// Less than 1 % is left out, so that eight binary digits remain: cudaMemcpy loses up to a quarter
-/// of its speed where only small powers of two divide the count (10552320 bytes on an H200).
+/// A copy reads and writes as many bytes in total as a launch, limited by the size of one output.
+/// It is rounded down by less than 1 %, to eight binary digits: cudaMemcpy loses up to a quarter of
+/// its speed if only small powers of two divide the count (10552320 bytes on an H200).
 std::uint64_t copied(const ProblemFacts& facts) {
   const auto bytes = std::min((facts.bytes_read + facts.bytes_written) / 2, facts.bytes_written);
   return bytes - bytes % std::max(std::bit_floor(bytes) >> 7, std::uint64_t{1});
 }
 
-/// A buffer set's output from an address on at which device memory may begin, where a problem has
-/// moved it off one; that much memory belongs to the buffer set. At other multiples of 16 bytes a
-/// ceiling is slower (at 1024 x 4096 weights by 6 % on an H200).
+/// A buffer set's output from an aligned address on, if a problem has an offset; the memory there
+/// belongs to the buffer set. At other multiples of 16 bytes a ceiling is slower (at 1024 x 4096
+/// weights by 6 % on an H200).
 void* output(const Workload& workload, int buffer_set) {
   auto* const start = static_cast<std::byte*>(workload.output(buffer_set));
   return start - reinterpret_cast<std::uintptr_t>(start) % profiling::DeviceBuffer::alignment;

@@ -1,5 +1,5 @@
-// The ceilings as rows: what the memory can do with the bytes of a problem, measured together with
-// the problem's kernels.
+// The ceilings as rows: the memory's speed for the bytes of a problem, measured together with the
+// problem's kernels.
 #pragma once
 
 #include "harness/workload.hpp"
@@ -21,7 +21,7 @@ std::vector<VariantInfo> ceiling_variants();
 /// The ceiling of that name, which must exist.
 const Ceiling& ceiling_named(std::string_view name);
 
-/// Whether that ceiling says what the memory can do with such a problem's bytes.
+/// Whether that ceiling bounds the kernels of such a problem.
 Support ceiling_supports(std::string_view name, const ProblemFacts& facts);
 
 /// Throws UsageError if a kernel has the name of a ceiling: their rows would have the same keys.

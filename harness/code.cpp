@@ -13,7 +13,7 @@ namespace {
 
 int target = 0;  ///< 90 for "9.0"; 0: not known.
 
-/// All of this program's own.
+/// All code of this program.
 const std::vector<profiling::MachineCode>& own_code() {
   static const auto code = []() -> std::vector<profiling::MachineCode> {
     try {
@@ -26,7 +26,7 @@ const std::vector<profiling::MachineCode>& own_code() {
   return code;
 }
 
-/// The part of a source's code that the driver takes: of the same major version, the newest that is
+/// The part of a source's code that the driver selects: the same major version, the newest that is
 /// not newer than the GPU. nullptr if there is none.
 const profiling::MachineCode* chosen(const std::string& source) {
   const profiling::MachineCode* best = nullptr;
@@ -38,12 +38,12 @@ const profiling::MachineCode* chosen(const std::string& source) {
   return best;
 }
 
-/// Whether a source has kernels: one that only calls a library has none.
+/// Whether a source has kernels; a source that only calls a library has none.
 bool has_code(const std::string& source) {
   return std::ranges::find(own_code(), source, &profiling::MachineCode::source) != own_code().end();
 }
 
-/// A file's digest, read once; "" if it cannot be.
+/// A file's digest, computed once; "" if it cannot be read.
 const std::string& digest_of_file(const std::string& path) {
   static std::map<std::string, std::string> known;
   const auto [found, is_new] = known.try_emplace(path);

@@ -8,14 +8,14 @@
 
 namespace reprolab {
 
-/// Says which GPU the rows of this process, and of its workers from now on, are of:
-/// "9.0". Until then their code is not known.
+/// Sets the GPU's compute capability ("9.0") for the rows of this process and of the workers that
+/// it starts later. Until then their code is unknown.
 void set_code_target(const std::string& compute_capability);
 
-/// The record's "code": the architecture that it is for, "sm_90" (`target`), and by file (`sha256`)
-/// of this project's CUDA files the digest of their machine code, of PTX that of its text
-/// (profiling/machine_code.hpp), of a library that of its bytes. Null if not all of the code is
-/// known, such as where only the driver compiles it for this GPU, or a library is not there.
+/// The record's "code": its architecture, "sm_90" (`target`), and a digest by file (`sha256`): of
+/// the machine code for this project's CUDA files, of the text for PTX
+/// (profiling/machine_code.hpp), of the bytes for a library. Null if some code is unknown, such as
+/// if the driver compiles it for this GPU, or a library is missing.
 nlohmann::ordered_json code_of(const VariantInfo& variant);
 
 }  // namespace reprolab

@@ -1,4 +1,4 @@
-// How a program reads its command line.
+// Reads a program's command line.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,8 +10,8 @@
 
 namespace reprolab {
 
-/// Reads what CLI::App::parse() takes. Returns an exit status if it asked for help, which has then
-/// been printed. Throws UsageError that points to --help if it cannot be read.
+/// Reads what CLI::App::parse() takes. Returns an exit status if it contained --help, which has
+/// then been printed. Throws UsageError that points to --help if it cannot be parsed.
 template <class... CommandLine>
 std::optional<int> parse(CLI::App& app, CommandLine... command_line) {
   try {

@@ -37,7 +37,7 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
   return found;
 }
 
-/// Refuses a PTX of sources that are other ones now: it would be measured under the wrong name.
+/// Refuses PTX whose sources have changed since: it would be measured under the wrong name.
 void refuse_changed_sources(const Manifest& manifest, const fs::path& root) {
   const auto& sources = manifest.at("sources");
   if (!sources.is_object()) manifest.refuse("sources: expected fingerprints by path");
@@ -71,12 +71,12 @@ PtxVariant variant_of(const Manifest& manifest, const std::string& name) {
   const Manifest facts = manifest.object_at("variants").object_at(name);
   return {.file = (manifest.path().parent_path() / facts.plain_name("file")).string(),
           .entry = facts.text("entry"),
-          // 48 KiB: a kernel that needs more has to opt in.
+          // 48 KiB: a kernel that needs more must opt in.
           .shared_bytes = static_cast<unsigned>(facts.number("shared_bytes", 0, 48 << 10)),
           .null_pointers = facts.number("null_pointers", 0, max_null_pointers)};
 }
 
-/// Facts that must be the same for every architecture.
+/// Properties that must be the same for every architecture.
 Manifest::Json common_facts(const Manifest& manifest) {
   Manifest::Json facts = manifest.json();
   facts.erase("variants");

@@ -1,6 +1,6 @@
-// The kernels that other languages' compilers have made (`make mojo`, `make triton`), for every
-// family: what their manifests say, and which languages are not built. compile/__main__.py writes
-// a manifest beside the PTX of each kernel.
+// The kernels compiled from other languages (`make mojo`, `make triton`), for every family: their
+// manifests, and the languages that are not built. compile/__main__.py writes a manifest beside the
+// PTX of each kernel.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 
 namespace reprolab {
 
-/// One kernel's manifest, for one architecture, or an object in it. Every fault is a UsageError of
-/// one line that names the file.
+/// One kernel's manifest for one architecture, or an object in it. Every fault throws a UsageError
+/// of one line that names the file.
 class Manifest {
  public:
   using Json = nlohmann::ordered_json;
@@ -41,34 +41,34 @@ class Manifest {
   Json json_;
 };
 
-/// A kernel with all of its variants, and a manifest of it for the facts that its family adds.
+/// A kernel with all of its variants, and one of its manifests, from which its family reads more.
 struct CompiledKernel {
   PtxKernel kernel;
   Manifest manifest;
 };
 
-/// Where compiled kernels are: build/ptx of the project.
+/// The folder of compiled kernels: build/ptx of the project.
 std::filesystem::path compiled_folder();
 
 /// A source's digest in manifests: 64-bit FNV-1a, in hexadecimal.
 std::string fingerprint(std::string_view text);
 
 /// The kernels of a family in `folder`/sm_*/KERNEL.json, each with its PTX beside it (paths of
-/// sources are from `root`). Throws UsageError: a manifest that is not what it should be, or whose
-/// kernel's source has changed.
+/// sources are from `root`). Throws UsageError if a manifest is invalid, or its kernel's source has
+/// changed.
 std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
                                                   const std::vector<std::string>& variants,
                                                   const std::filesystem::path& folder,
                                                   const std::filesystem::path& root);
 
-/// The compiled kernels of a family, which are a PtxKernel with what the family adds.
+/// The compiled kernels of a family, each a PtxKernel with the family's own members.
 template <class Problem, class FamilysKernel>
 struct CompiledFamily {
   std::string name;                             ///< In manifests.
-  std::vector<std::string> variants;            ///< That every kernel has.
-  std::map<std::string, std::string> commands;  ///< By language, what compiles its kernels.
+  std::vector<std::string> variants;            ///< Variants that every kernel has.
+  std::map<std::string, std::string> commands;  ///< The target of `make` by language.
   FamilysKernel (*with_facts)(const PtxKernel&, const Manifest&);
-  void (*add)(const FamilysKernel&);  ///< Registers one.
+  void (*add)(const FamilysKernel&);  ///< Registers a kernel.
 
   std::vector<FamilysKernel> read(const std::filesystem::path& folder,
                                   const std::filesystem::path& root) const {
@@ -79,8 +79,8 @@ struct CompiledFamily {
     return found;
   }
 
-  /// Registers those of compiled_folder(), once. Throws UsageError, also if the family has one of
-  /// the same name already.
+  /// Registers the kernels in compiled_folder(), once. Throws UsageError, also if the family
+  /// already has a kernel of the same name.
   void load() const { add_all(read(compiled_folder(), project_root())); }
 
   void add_all(const std::vector<FamilysKernel>& kernels) const {
@@ -93,7 +93,7 @@ struct CompiledFamily {
     }
   }
 
-  /// One line for each language of which no kernel is registered: "mojo: not built; make mojo".
+  /// One line for each language without a registered kernel: "mojo: not built; make mojo".
   std::vector<std::string> languages_not_built() const {
     std::vector<std::string> lines;
     for (const auto& [language, command] : commands) {

@@ -128,7 +128,7 @@ reference::Comparison DeviceComparison::collect() const {
 
 template <class Bits>
 void DeviceComparison::self_test(Bits nan, Bits negative_zero) const {
-  // Longer than one grid's stride, so that a second iteration of the loop is tested too.
+  // Longer than one grid's stride, so that a second iteration of the loop is also tested.
   constexpr std::int64_t n = proof_blocks * threads * (group_bytes / sizeof(Bits)) + 1001;
   constexpr int bytes = sizeof(Bits);
   const profiling::DeviceBuffer expected(n * bytes), upper(n * bytes), actual(n * bytes);
@@ -171,7 +171,7 @@ void DeviceComparison::self_test(Bits nan, Bits negative_zero) const {
                     reference::no_distance);
   }
   must_find_fault("a -0.0 for a 0.0", 0, negative_zero, 0);
-  // From two steps below to two above: both ends are within, and nothing beyond them.
+  // From two steps below to two above: both ends are inside the interval, and nothing beyond them.
   upload(expected, std::vector<Bits>(n, 0x00fe));
   upload(upper, std::vector<Bits>(n, 0x0102));
   upload(actual, std::vector<Bits>(n, 0x0100));
@@ -185,7 +185,8 @@ void DeviceComparison::self_test(Bits nan, Bits negative_zero) const {
               ulps > 0 ? n - 1 : -1, ulps);
   }
   upload(expected, sound);
-  // The farthest of many faults, in every thread, counts: one is 4 ULPs away, all others are 1.
+  // The largest distance of many faults counts, in every thread: one is 4 ULPs away, all others are
+  // 1.
   for (const std::int64_t farthest : {std::int64_t{0}, n / 2, n - 1}) {
     auto planted = sound;
     for (Bits& element : planted) element ^= 1u;

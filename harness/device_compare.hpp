@@ -1,5 +1,5 @@
-// Comparison of outputs on the device: of every launch's output, which would take longer to copy
-// back than the experiment lasts, and of outputs that are too large for a host.
+// Comparison of outputs on the device: copying every launch's output back would take longer than
+// the experiment, and some outputs are too large for a host.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,14 +12,14 @@
 
 namespace reprolab {
 
-/// The byte that outputs are filled with before a launch. It makes a NaN that no rounding produces,
-/// so that an unwritten element is never mistaken for a written one.
+/// The byte that fills outputs before a launch: a NaN that no rounding produces, so that an
+/// unwritten element is never mistaken for a written one.
 inline constexpr int poison_byte = 0xff;
 
-/// Expected output in device memory: each element must lie from `low` to `high`, in the order of
-/// numbers (reference/ulps.hpp).
+/// Expected output in device memory: each element must be from `low` to `high`, in numeric order
+/// (reference/ulps.hpp).
 struct ExpectedOutput {
-  /// Every bit is given; null for poison everywhere.
+  /// Bit-exact; null: poison everywhere.
   ExpectedOutput(const void* bits) : low(bits), high(bits) {}
   ExpectedOutput(const void* low_ends, const void* high_ends) : low(low_ends), high(high_ends) {}
 
@@ -35,7 +35,7 @@ struct FoundMismatches {
 
 class DeviceComparison {
  public:
-  /// Tests the comparison: plants a flipped bit, a NaN, a -0.0 and an unwritten element, and values
+  /// Tests the comparison: plants a flipped bit, a NaN, a -0.0, an unwritten element and values
   /// beyond the ends of an interval, for both sizes of elements, and throws std::logic_error unless
   /// each is found, at its distance in ULPs. All work runs on `stream`.
   explicit DeviceComparison(cudaStream_t stream);
@@ -44,13 +44,13 @@ class DeviceComparison {
   void enqueue(ExpectedOutput expected, const void* actual, std::int64_t elements,
                int element_bytes) const;
 
-  /// Enqueues a comparison that takes no time: of 16 bytes in each of at most 16384 places, evenly
-  /// spread over the arrays, the last bytes included.
+  /// Enqueues a negligibly short comparison: 16 bytes at up to 16384 places, spread evenly over the
+  /// arrays, including the last bytes.
   void enqueue_spot_check(ExpectedOutput expected, const void* actual, std::int64_t elements,
                           int element_bytes) const;
 
-  /// Waits for the comparisons enqueued since the last call. Returns the number of mismatches of
-  /// all of them together, the smallest index of one, and the largest distance.
+  /// Waits for the comparisons enqueued since the last call. Returns their total number of
+  /// mismatches, the smallest index of a mismatch, and the largest distance.
   reference::Comparison collect() const;
 
   /// enqueue() and collect() in one call.
@@ -74,9 +74,9 @@ class DeviceComparison {
   profiling::MappedArray<FoundMismatches> result_{1}, nothing_{1};
 };
 
-/// Tools of verification, each tested once: a comparison in the stream of the launches, and one
-/// in an independent stream, to look at outputs while the stream of the launches is held; and the
-/// state that every kernel must leave as it is now.
+/// Tools of verification, each tested once: a comparison in the stream of the launches, a
+/// comparison in an independent stream, which reads outputs while the stream of the launches is
+/// held, and the device state that every kernel must restore.
 struct Comparisons {
   explicit Comparisons(cudaStream_t stream) : in_order(stream), state(stream) {}
 

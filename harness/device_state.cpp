@@ -16,7 +16,7 @@ namespace {
 
 using Value = std::optional<std::uint64_t>;
 
-/// The value if CUDA could read it. Clears CUDA's error, which the next check would find.
+/// The value if CUDA could read it. Clears CUDA's error, which the next check would report.
 template <class T>
 Value if_read(cudaError_t error, T value) {
   if (error == cudaSuccess) {
@@ -37,7 +37,7 @@ Value ask(cudaError_t (*function)(T*, More...), std::type_identity_t<More>... mo
   return if_read(error, value);
 }
 
-/// Without the stack's size, which the driver raises for a kernel with large frames.
+/// Excludes the stack size, which the driver raises for a kernel with large frames.
 void add_limits(std::vector<DeviceSetting>& settings) {
   constexpr struct {
     const char *name, *unit;
@@ -109,7 +109,7 @@ void add_memory_pools(std::vector<DeviceSetting>& settings, int device) {
   }
 }
 
-/// Adds the calling thread's settings that CUDA or the host's arithmetic depends on.
+/// Adds the settings of the calling thread that CUDA or the host's arithmetic depends on.
 void add_thread(std::vector<DeviceSetting>& settings) {
   settings.push_back({"the current device", "", [] { return ask(cudaGetDevice); }});
   using GetCurrent = CUresult (*)(CUcontext*);
@@ -158,7 +158,7 @@ std::vector<DeviceSetting> device_settings(cudaStream_t stream) {
   add_stream(settings, "default stream's ", nullptr);
   add_memory_pools(settings, device);
   settings.push_back({"how the device is waited for", "", [] {
-                        // The driver sets others by itself, when a kernel needs local memory.
+                        // The driver itself sets other flags when a kernel needs local memory.
                         Value flags = ask(cudaGetDeviceFlags);
                         if (flags) *flags &= cudaDeviceScheduleMask;
                         return flags;

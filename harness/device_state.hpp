@@ -1,6 +1,6 @@
 // State other than memory that a kernel must restore: settings of the device, of its context, of
-// the streams and of the calling thread. A kernel that changes one would be measured under other
-// conditions than the other kernels, and would change theirs.
+// the streams and of the calling thread. A kernel that changes one would be measured under
+// different conditions than other kernels, and would change their conditions.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,7 +16,8 @@ namespace reprolab {
 struct DeviceSetting {
   std::string name;  ///< As in CUDA, such as "cudaLimitPersistingL2CacheSize".
   std::string unit;  ///< "bytes", or empty.
-  /// The value now; nothing if this device or driver has no such setting: then it is not watched.
+  /// The current value; nothing if this device or driver lacks the setting, which is then not
+  /// checked.
   std::function<std::optional<std::uint64_t>()> read;
 };
 
@@ -25,16 +26,16 @@ std::vector<DeviceSetting> device_settings(cudaStream_t stream);
 
 class DeviceState {
  public:
-  /// Remembers the settings as they are now: the harness's own, before any kernel has run.
+  /// Saves the current settings, before any kernel has run.
   explicit DeviceState(const std::vector<DeviceSetting>& settings);
   explicit DeviceState(cudaStream_t stream) : DeviceState(device_settings(stream)) {}
 
-  /// Which settings differ from the remembered ones: "changed the device: NAME from 0 to 5 bytes";
-  /// empty if none does. Takes a few microseconds of the host and no work of the GPU.
+  /// The settings that differ from the saved ones: "changed the device: NAME from 0 to 5 bytes";
+  /// empty if none does. Takes a few microseconds on the host and none on the GPU.
   std::string changes() const;
 
-  /// Makes lines of L2 that a kernel has marked as persisting ordinary ones. CUDA cannot tell
-  /// whether there are any.
+  /// Resets L2 lines that a kernel has marked as persisting. CUDA cannot report whether there are
+  /// any.
   void reset_persisting_lines() const;
 
  private:

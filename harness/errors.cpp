@@ -12,7 +12,7 @@
 namespace reprolab {
 
 void require_streams() {
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of who writes one
+  std::signal(SIGXFSZ, SIG_IGN);  // exceeding a limit on file sizes is an error of the write
   if (fcntl(STDIN_FILENO, F_GETFD) < 0) open("/dev/null", O_RDONLY);  // becomes stdin
   for (const auto& [descriptor, name] :
        {std::pair{STDOUT_FILENO, "stdout"}, {STDERR_FILENO, "stderr"}}) {
@@ -23,8 +23,8 @@ void require_streams() {
 }
 
 void complain(const char* program, const char* text) noexcept {
-  std::fflush(stdout);  // what came before, first
-  // In one piece, so that no other process's line comes between; fmt would throw on an error.
+  std::fflush(stdout);  // earlier output first
+  // One write, so that no other process's line is interleaved; fmt would throw on an error.
   std::string line;
   try {
     line = fmt::format("{}: {}\n", program, printable(text));

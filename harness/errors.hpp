@@ -1,4 +1,4 @@
-// How a program ends: with its own status, or early, with one line on stderr.
+// The end of a program: with its own status, or early, with one line on stderr.
 #pragma once
 
 #include <exception>
@@ -10,32 +10,31 @@
 
 namespace reprolab {
 
-/// Wrong usage, bad input or an empty selection: one line that says what, where and what to do.
+/// Wrong usage, bad input or an empty selection: one line with the fault, its place and its remedy.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Thrown if a kernel has made the process, or the data that it shares with others, unusable.
+/// Thrown if a kernel has made the process, or data shared with other kernels, unusable.
 struct KernelCrashed : std::runtime_error {
   KernelCrashed(std::string kernel, const std::string& reason)
       : std::runtime_error(reason), kernel(std::move(kernel)) {}
   std::string kernel;
 };
 
-/// Refuses to start without stdout and stderr: what is opened later would take their place. Throws
-/// UsageError.
+/// Refuses to start without stdout and stderr: files opened later would take their descriptors.
+/// Throws UsageError.
 void require_streams();
 
 /// Writes "PROGRAM: TEXT" to stderr as one line, if that is possible.
 void complain(const char* program, const char* text) noexcept;
 
-/// Flushes stdout and stderr and returns what went wrong with their output so far; empty if all of
-/// it arrived.
+/// Flushes stdout and stderr and returns their first error; empty if all output was written.
 std::string lost_output();
 
-/// Runs a program's body: an exception becomes one line on stderr, and the exit status: 2 for a
-/// UsageError, 1 for KernelCrashed, 3 for any other, as nothing is known of the kernels then.
-/// Output that was lost makes a success exit 2.
+/// Runs a program's body. An exception becomes one line on stderr and an exit status: 2 for a
+/// UsageError, 1 for KernelCrashed, 3 for any other, because nothing is then known about the
+/// kernels. Lost output turns success into exit status 2.
 template <class Body>
 int run_program(const char* program, Body body) {
   int status = exit_verified;
@@ -52,7 +51,7 @@ int run_program(const char* program, Body body) {
   } catch (const std::exception& error) {
     wrong = error.what();
   }
-  // Looked at first, because fmt throws if it cannot print.
+  // Checked first, because fmt throws if it cannot print.
   const std::string lost = lost_output();
   if (!lost.empty()) {
     complain(program, lost.c_str());

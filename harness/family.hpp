@@ -1,6 +1,6 @@
 // A family of kernels as the measuring programs see it: its kernels, its problems, its options.
-// It states in its family.cpp, once, what others need to know of it (FamilyFacts):
-// describe_families() exports that for Python.
+// Its family.cpp states the facts that other code needs (FamilyFacts); describe_families() exports
+// them for Python.
 #pragma once
 
 #include <functional>
@@ -16,26 +16,26 @@ class App;
 
 namespace reprolab {
 
-/// A problem that can be prepared; cheap to hold, nothing is allocated yet.
+/// A problem that can be prepared; cheap, because nothing is allocated yet.
 struct PlannedProblem {
   ProblemFacts facts;
   std::uint64_t buffer_set_device_bytes = 0;  ///< Inputs and output of one buffer set.
-  /// Bytes of these that only some kernels read: they do not keep a problem out of the cache.
+  /// The part of these bytes that only some kernels read, which does not count for a cold cache.
   std::uint64_t seldom_read_bytes = 0;
-  /// Device memory of all buffer sets together, such as workspaces; empty: none. May ask the GPU,
-  /// so it is called in workers only, and where none will be started.
+  /// Device memory of all buffer sets together, such as workspaces; empty: none. May query the GPU,
+  /// so it is called only in workers, or if none will be started.
   std::function<std::uint64_t()> shared_device_bytes{};
-  /// Host memory of the inputs and expected outputs; 0 if the host holds neither.
+  /// Host memory of the inputs and expected outputs; 0 if the host has neither.
   std::uint64_t host_bytes = 0;
   bool timed = true;  ///< If false, its outputs are only verified.
-  bool warm = false;  ///< If true, it is launched in one buffer set again and again: kept_warm().
+  bool warm = false;  ///< If true, all launches use one buffer set: kept_warm().
   /// Whether a kernel can run it on the current GPU.
   std::function<Support(const std::string& kernel)> supports;
   /// Makes the data from `seed`, computes the reference and fills `buffer_sets` buffer sets.
   std::function<std::unique_ptr<Workload>(int buffer_sets, std::uint64_t seed)> prepare;
 };
 
-/// Facts on a family, besides its kernels, that tables, figures and claims need.
+/// Facts about a family, besides its kernels, that tables, figures and claims need.
 struct FamilyFacts {
   struct ElementType {
     std::string name;
@@ -49,14 +49,14 @@ struct FamilyFacts {
 
   std::string name;
   std::string element;             ///< Name of one element of an output: "weight".
-  std::vector<ElementType> types;  ///< That elements may have, the measured code's first.
+  std::vector<ElementType> types;  ///< Types of elements, first the type of the measured code.
   std::string moves{};             ///< Name of the bytes of a row; empty: nothing is moved.
-  std::string baseline{};  ///< The kernel that counters of others are compared with; empty: none.
-  /// The option for a problem's ROWSxCOLUMNS, and those that are profiled where none are given;
-  /// empty: it has none.
+  std::string baseline{};          ///< The baseline for counters; empty: none.
+  /// The option for a problem's ROWSxCOLUMNS, and the problems that are profiled by default; empty:
+  /// none.
   std::string size_option{}, profiled_size{};
-  /// Parts of a function's template arguments that lead to the code which is measured, of all that
-  /// a kernel's file is compiled to: each narrows the choice where any function has it.
+  /// Fragments of template arguments that select the measured function among those that a kernel's
+  /// file is compiled to: each fragment narrows the choice if any function contains it.
   std::vector<std::string> measured_code{};
   std::vector<Part> parts{};
 };
@@ -65,11 +65,11 @@ struct FreeMemory {
   std::uint64_t device_bytes = 0, host_bytes = 0;
 };
 
-/// Families live as long as the program. One of rows whose kernels are another family's, or no
-/// family's, has facts alone.
+/// Families live as long as the program. A family whose rows run kernels of another family, or of
+/// none, has only facts.
 class Family {
  public:
-  /// Registers it, before main(), so that no program lists families.
+  /// Registers the family before main(), so that no program lists families.
   explicit Family(FamilyFacts facts);
   virtual ~Family() = default;
   Family(const Family&) = delete;
@@ -81,16 +81,16 @@ class Family {
   virtual void add_options(CLI::App&) {}
   /// Called once after the command line is read. Throws UsageError.
   virtual void configure() {}
-  /// Whether the command line selects problems of this family by the family's own options. If it
-  /// does so for any family, only such families run, unless --family is given.
+  /// Whether the command line selects problems by this family's own options. If it does for any
+  /// family, only such families run, unless --family is given.
   virtual bool is_asked_for() const { return false; }
   virtual std::vector<VariantInfo> kernels() const { return {}; }
-  /// One line for each group of kernels that could be here and is not: why, and what to do.
+  /// One line for each group of kernels that is missing: the reason and the remedy.
   virtual std::vector<std::string> absent() const { return {}; }
-  /// Names of the data that its problems can be filled with; without --data, it is the first.
+  /// Names of the data for its problems; the first is the default of --data.
   virtual std::vector<std::string> data() const { return {}; }
-  /// The selected problems, each with each of `data`. If the command line allows it, those that do
-  /// not fit are made smaller.
+  /// The selected problems, each with each of `data`. If the command line allows it, problems that
+  /// do not fit are made smaller.
   virtual std::vector<PlannedProblem> problems(const FreeMemory&,
                                                const std::vector<std::string>&) const {
     return {};
@@ -103,8 +103,8 @@ class Family {
 /// All families of this program, sorted by name.
 std::vector<Family*> families();
 
-/// All families of this program with all kernels, or what has rows among `records`: "families" of
-/// data/families.schema.json.
+/// All families of this program with all kernels, or only those with rows in `records`: "families"
+/// of data/families.schema.json.
 nlohmann::ordered_json describe_families(const std::vector<Record>* records = nullptr);
 
 /// `--describe`: prints all. Returns an exit status.

@@ -18,9 +18,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t head_bytes = 4096;  // of the first line, which is written over
+constexpr std::size_t head_bytes = 4096;  // length of the first line, which is overwritten
 
-// For the signal handler, which may use nothing else. Empty: there is no file to remove.
+// For the signal handler, which may use nothing else. Empty: no file to remove.
 char file_to_remove[4096];
 pid_t its_process = 0;
 
@@ -45,7 +45,7 @@ std::string line_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Opens a regular file that no other process has locked; -1, and why not, where that cannot be.
+/// Opens a regular file that no other process has locked; -1 and the reason if that fails.
 int open_locked(const std::filesystem::path& file, int more_flags, std::string& why) {
   constexpr int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   const int descriptor = open(file.c_str(), flags | more_flags, 0666);
@@ -99,7 +99,8 @@ Journal::Journal(const std::filesystem::path& output) : file_(output) {
   lseek(descriptor_, head_bytes, SEEK_SET);
 }
 
-/// Reads the file that a killed run left. Only names are taken from it: to be shown, and left out.
+/// Reads the file that a killed run left. Only names are read from it: of kernels to show and to
+/// skip.
 void Journal::take_up_left() {
   std::ifstream lines(file_);
   std::string last_kernel, last_problem;
@@ -136,14 +137,14 @@ void Journal::take_up_left() {
 void Journal::running(const std::string& kernel, const std::string& problem) const {
   if (descriptor_ < 0) return;
   const std::string head = head_of(kernel, problem, suspects_);
-  // In place: pwrite leaves alone where the rows go on.
+  // Written in place: pwrite does not move the position at which rows are appended.
   [[maybe_unused]] const auto bytes = pwrite(descriptor_, head.data(), head.size(), 0);
 }
 
 void Journal::keep(const Json& records) const {
   if (descriptor_ < 0) return;
   const std::string line = line_of({{"records", records}});
-  // Where the disk is full, the rows are still in memory.
+  // If the disk is full, the rows are still in memory.
   [[maybe_unused]] const auto bytes = write(descriptor_, line.data(), line.size());
 }
 

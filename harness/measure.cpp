@@ -20,10 +20,10 @@ Row row_of(const ProblemFacts& facts, const VariantInfo& variant, const Verifica
   return row;
 }
 
-/// Samples the rows of one workload: a sample is a batch of launches, which rotate over the buffer
-/// sets, or stay in one if the problem is warm. A warm batch begins with its buffer set in the
-/// cache, as far as that fits: the output was just poisoned, and the input compared after the
-/// previous sample.
+/// Samples the rows of one workload. A sample is a batch of launches, which rotate over the buffer
+/// sets, or use one if the problem is warm. A warm batch starts with its buffer set in the cache,
+/// as far as it fits: the output was just poisoned, and the input compared after the previous
+/// sample.
 struct Batches {
   const Workload& workload;
   Verifier& verifier;
@@ -31,17 +31,18 @@ struct Batches {
   cudaStream_t stream;
   const MeasureOptions& options;
   bool warm;
-  int max_launches;               ///< Per batch.
-  const profiling::Gpu* cold_on;  ///< If buffer sets keep each other out of its cache, else null.
-  /// Shared by all rows, so that no row starts on a buffer set just used by another.
+  int max_launches;  ///< Per batch.
+  const profiling::Gpu*
+      cold_on;  ///< Set if buffer sets evict each other from its cache, else null.
+  /// Shared by all rows, so that no row starts on a buffer set that another row has just used.
   int next_buffer_set = 0;
   std::random_device random{};
 
   static constexpr unsigned batches_per_check = 4;  ///< For warm problems.
 
-  /// Runs the longest batch to find how many calls a batch of the wanted length takes.
+  /// Runs the longest batch to determine the number of calls of a batch of the target length.
   Sampled prepare(Row& row) {
-    if (options.counted) return {};  // one call, which takes no time of its own
+    if (options.counted) return {};  // one call, whose time is not measured
     const VariantInfo& variant = row.record.variant;
     if (variant.is_ceiling()) launch_ceiling(variant, {0, 1});  // loads its module
     row.calls = max_launches;
@@ -62,7 +63,7 @@ struct Batches {
       return repeat_if_late([&] { return sample_ceiling(variant, launches); });
     }
     if (warm && random() % batches_per_check == 0) {
-      launches.check_repeats = true;  // in a batch that is not timed, which the kernel cannot know
+      launches.check_repeats = true;  // in an untimed batch, which a kernel cannot detect
       const auto checked = verifier.sample(variant, launches, instrument);
       if (is_failure(checked.written.outcome)) return checked;
       launches.check_repeats = false;
@@ -70,7 +71,7 @@ struct Batches {
     return verifier.sample(variant, launches, instrument);
   }
 
-  /// A batch that begins as a kernel's does, with the same memory in the cache.
+  /// A batch that starts like a kernel's batch, with the same memory in the cache.
   Sampled sample_ceiling(const VariantInfo& variant, Launches launches) const {
     verifier.poison(launches);
     return {instrument.measure(
@@ -128,7 +129,7 @@ std::vector<VariantInfo> ceilings_measured_by(InstrumentKind instrument) {
 Measurement::Measurement(const profiling::Gpu& gpu,
                          std::unique_ptr<profiling::Instrument> instrument)
     : gpu_(gpu), instrument_(std::move(instrument)) {
-  // Verification launches batches; counting each of their calls would take long for no use.
+  // Verification launches batches; counting each of their calls would be slow and useless.
   if (instrument_->kind() == InstrumentKind::counters) {
     verifying_ = profiling::make_instrument(InstrumentKind::none);
   }

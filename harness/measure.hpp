@@ -1,5 +1,5 @@
-// Kernels by themselves, one problem at a time: verified, timed with cold caches (or warm ones,
-// where the problem says so) in a shuffled order, and verified again after every sample.
+// Measures single kernels, one problem at a time: verified, timed with cold caches (warm ones for a
+// warm problem) in a shuffled order, and verified again after every sample.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +24,16 @@ struct MeasureOptions {
   std::uint64_t seed = 1;
 };
 
-/// The sizes that decide how many buffer sets a run on this GPU rotates over.
+/// The sizes that determine the number of buffer sets of a run on this GPU.
 Rotation rotation_for(const profiling::Gpu& gpu, const MeasureOptions& options);
 
-/// How many calls a batch of `batch_us` takes, from a sample of `most` calls: by its kernel_time
-/// alone, whatever else was read. `most` if it has none.
+/// The number of calls in a batch of `batch_us`, estimated from the kernel_time of a sample of
+/// `most` calls. `most` if the sample has no kernel_time.
 int calls_of_batch(const profiling::Sample& sample, double batch_us, int most);
 
-/// Least time in microseconds that a call of a cold batch can take: its bytes over the GPU's
-/// theoretical bandwidth, less what the cache may hold before and after the batch. 0 if the
-/// bandwidth is not known.
+/// Minimum time in microseconds of a call in a cold batch: its bytes, less those that the cache may
+/// contain before and after the batch, over the GPU's theoretical bandwidth. 0 if the bandwidth is
+/// unknown.
 double min_us(std::uint64_t bytes, int calls, const profiling::Gpu& gpu);
 
 /// The ceilings that are measured beside kernels.
@@ -41,14 +41,14 @@ std::vector<VariantInfo> ceilings_measured_by(profiling::InstrumentKind instrume
 
 class Measurement {
  public:
-  /// `gpu`: a cold run must exceed its L2, and no row can exceed its bandwidth.
+  /// `gpu`: a cold run must exceed its L2 cache, and no row can exceed its bandwidth.
   Measurement(const profiling::Gpu& gpu, std::unique_ptr<profiling::Instrument> instrument);
 
   /// Returns a record for each variant and each ceiling. Prepares the problem in as many buffer
-  /// sets as a cold run needs, or as fit; if not even the fewest fit, every record is "unsupported"
-  /// and says so. Without an instrument, or if the problem is not to be timed, every supported
-  /// kernel is verified, which launches it twice, and nothing is timed. With counters, kernels are
-  /// verified without an instrument, and counted in the samples.
+  /// sets as a cold run needs, or as fit; if fewer than the minimum fit, every record is
+  /// "unsupported" and says so. Without an instrument, or if the problem is not to be timed, every
+  /// supported kernel is only verified, with two launches. With counters, kernels are verified
+  /// without an instrument and counted in the samples.
   std::vector<Record> run(const PlannedProblem& planned, const std::vector<VariantInfo>& variants,
                           const MeasureOptions& options, const Watchdog& watchdog = {});
 

@@ -1,4 +1,4 @@
-// How a row ended: one enum for results, tables and exit statuses.
+// The outcome of a row: one enum for results, tables and exit statuses.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@ enum class Outcome {
   deviation_as_declared,  ///< Differs from the reference exactly as its contract says.
   mismatch,               ///< Differs otherwise. The row gets no time.
   launch_failed,          ///< The launch or the kernel failed, or broke a rule for launches.
-  unsupported,            ///< The kernel's supports() said no, with a reason.
-  not_measured,           ///< The harness failed, not the kernel: nothing is known of the row.
+  unsupported,            ///< The kernel's supports() refused, with a reason.
+  not_measured,           ///< The harness failed, not the kernel: nothing is known about the row.
   not_verified,           ///< Nothing to compare with (ceilings).
 };
 
@@ -37,10 +37,10 @@ constexpr bool is_failure(Outcome outcome) {
   return outcome == Outcome::mismatch || outcome == Outcome::launch_failed;
 }
 
-/// 0: all that was selected is bit-exact, within its bound, or deviates as declared (or is
-/// unsupported, with its reason). 1: an output was wrong or a launch failed. 2: wrong usage, bad
-/// input, nothing selected. 3: nothing was seen to be wrong, but the harness failed and something
-/// could not be measured, or verify had nothing to compare with.
+/// 0: all selected rows are bit-exact, within their bound, deviate as declared, or are unsupported
+/// with a reason. 1: an output was wrong or a launch failed. 2: wrong usage, bad input, or nothing
+/// selected. 3: no failure was seen, but the harness failed and a row was not measured, or verify
+/// had nothing to compare with.
 enum ExitStatus { exit_verified = 0, exit_wrong_output = 1, exit_usage = 2, exit_not_measured = 3 };
 
 }  // namespace reprolab

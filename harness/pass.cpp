@@ -22,7 +22,7 @@
 namespace reprolab {
 namespace {
 
-/// Empty if `text` is valid, else what to do.
+/// Empty if `text` is valid, else the remedy.
 std::string plain_name(const std::string& text) {
   return is_plain_name(text) ? "" : fmt::format("give a name of {}", plain_name_rule);
 }
@@ -41,7 +41,7 @@ auto lock_or_refuse(Lock lock) {
   }
 }
 
-/// Null if the clocks are to be observed only.
+/// Null if the clocks are only observed.
 std::unique_ptr<profiling::ClockLock> lock_clock(const PassOptions& options,
                                                  const Machine& machine) {
   if (!options.clocks.locks()) return nullptr;
@@ -167,7 +167,7 @@ MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
 
 namespace {
 
-/// The rows stay in the journal if they cannot be written, such as to a disk that is full.
+/// The rows stay in the journal if they cannot be written, for example to a full disk.
 void write_results(const PassOptions& options, const ResultFile& results, Journal& journal) {
   try {
     write_whole(options.output, {results.text()});
@@ -189,7 +189,7 @@ int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
   ResultFile results{.experiment = options.experiment, .pass = options.pass};
   std::optional<Journal> journal;
   {
-    // First, because it forks: the observer has a thread.
+    // Must come first, because it forks: the observer has a thread.
     const auto lock = lock_clock(options, machine);
     const bool keeps_rows = !options.output.empty() && options.limit();
     if (keeps_rows) {

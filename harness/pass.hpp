@@ -1,4 +1,4 @@
-// Options of the measuring programs, and everything around a pass's measurements.
+// Options of the measuring programs, and the steps of a pass before and after its measurements.
 #pragma once
 
 #include <chrono>
@@ -30,13 +30,13 @@ struct PassOptions {
   double limit_s = 20;
   profiling::ClockPolicy clocks{};
   bool dry_run = false, describe = false;
-  std::vector<std::string> metrics{};  ///< Metrics that the user named, in their order.
+  std::vector<std::string> metrics{};  ///< Metrics selected by the user, in their order.
 
   /// Time limit of a kernel's turn; none if everything runs in one process.
   std::optional<std::chrono::milliseconds> limit() const;
 };
 
-/// A check that an option's value lies between the two. CLI::Range by itself lets "nan" through.
+/// A check that an option's value is in the range. CLI::Range alone accepts "nan".
 CLI::Validator number_in(double least, double most);
 
 /// Adds --experiment, --pass, --output, --kernel, --seed, --instrument, --limit-s, --clocks,
@@ -47,7 +47,7 @@ void add_pass_options(CLI::App& app, PassOptions& options);
 /// a GPU and it cannot lock the requested clock.
 std::string dry_run_notes(const PassOptions& options, const std::optional<profiling::Gpu>& gpu);
 
-/// The last line of a dry run: on which GPU, or why nothing can run here, then `note`.
+/// The last line of a dry run: the GPU, or why nothing can run here, then `note`.
 std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::string& why_not,
                           const std::string& note = "");
 
@@ -55,26 +55,26 @@ std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::s
 std::vector<VariantInfo> asked_kernels(const Worker::Json& request,
                                        const std::vector<VariantInfo>& kernels);
 
-/// The answer to a request, with rows for kernels that crashed the worker too.
+/// The answer to a request, with rows also for kernels that crashed the worker.
 struct MeasuredRows {
   std::vector<Record> records;
   Worker::Answer answer;
 };
 
-/// The rows of a kernel that did not run, and why.
+/// Makes the rows of a kernel that did not run, from the reason.
 using RowsOf = std::function<std::vector<Record>(const VariantInfo& kernel, const Verification&)>;
 
-/// Lets a worker measure `kernels`. It answers with an object that has "records"; `rows_of` makes
-/// the rows of a kernel that has none there.
+/// Sends a worker the request to measure `kernels`. Its answer is an object with "records";
+/// `rows_of` makes the rows of a kernel that has none there.
 MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
                         const std::vector<VariantInfo>& kernels, const RowsOf& rows_of);
 
-/// Fills the file's records and checks. Its workers are given the journal.
+/// Fills the file's records and checks. Its workers get the journal.
 using MeasurePass = std::function<void(ResultFile&, const Journal& journal)>;
 
-/// Tests the comparison, checks that the result file can be written, locks the SM clock if that is
-/// asked for, observes the GPU during `measure`, resets the clock, writes the file, and returns the
-/// exit status. No CUDA call may come before.
+/// Tests the comparison, checks that the result file can be written, locks the SM clock if
+/// requested, observes the GPU during `measure`, resets the clock, writes the file, and returns the
+/// exit status. No CUDA call may precede it.
 int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
              const Machine& machine, const MeasurePass& measure);
 

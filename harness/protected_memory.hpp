@@ -1,5 +1,5 @@
 // Memory that no kernel may write: inputs, the guards after outputs, and the data that outputs are
-// compared with. A kernel that writes there would spoil the rows of other kernels.
+// compared with. Writing there would invalidate the rows of other kernels.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,8 +15,8 @@ namespace reprolab {
 
 class ProtectedMemory {
  public:
-  /// A range of device memory. It may begin anywhere; if its end is not a multiple of 4 bytes, the
-  /// last bytes are not checked.
+  /// A range of device memory, of any alignment; if its end is not a multiple of 4 bytes, the last
+  /// bytes are not checked.
   struct Region {
     const void* data = nullptr;
     std::uint64_t bytes = 0;
@@ -28,7 +28,7 @@ class ProtectedMemory {
   /// Whether the contents have changed since; waits for `stream`.
   bool changed() const { return checksum() != original_; }
 
-  /// Throws KernelCrashed of that kernel if they have.
+  /// Throws KernelCrashed for that kernel if they have.
   void require_unchanged(const std::string& kernel) const {
     if (changed()) throw KernelCrashed(kernel, "changed memory that is not its output");
   }

@@ -1,4 +1,4 @@
-// Where a result file's numbers come from: command, code, build, machine and clocks.
+// The provenance of a result file's numbers: command, code, build, machine and clocks.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace reprolab {
 
-/// The GPU and the free memory, as a separate process sees them: the process that asks calls
-/// nothing of CUDA itself, so that it can start workers.
+/// The GPU and the free memory, read by a separate process: the calling process must not call CUDA,
+/// so that it can start workers.
 struct Machine {
   nlohmann::json gpu;  ///< `provenance.gpu`.
   std::string pci_bus_id, uuid;
@@ -27,11 +27,11 @@ std::optional<Machine> find_machine(std::string* why_not);
 /// Throws UsageError when there is no usable GPU.
 Machine require_machine();
 
-/// In a worker: the GPU. Throws UsageError when there is none.
+/// The GPU, in a worker. Throws UsageError when there is none.
 profiling::Gpu require_gpu();
 
 /// Runs a pass's measurements, observes the GPU meanwhile, and describes both: the file's
-/// `provenance`, without the metrics. `locked_mhz`: where the SM clock is locked.
+/// `provenance`, without the metrics. `locked_mhz`: the locked SM clock.
 nlohmann::json observe(const std::vector<std::string>& argv, profiling::InstrumentKind instrument,
                        std::uint64_t seed, const Machine& machine,
                        std::optional<unsigned> locked_mhz, const std::function<void()>& measure);

@@ -1,6 +1,6 @@
-// For launches that repeat each other in the same memory: whether one of them, chosen at random,
-// really writes its output again. A kernel that finds its output already written, or that counts
-// its launches, could otherwise leave all but the first out.
+// Checks, for launches that repeat each other in the same memory, whether a randomly chosen one
+// really writes its output again. A kernel that detects its output as already written, or counts
+// its launches, could otherwise skip all but the first.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,21 +16,20 @@ namespace reprolab {
 
 class RepeatCheck {
  public:
-  /// Chooses one of `launches` anew, and the place in its output that is looked at. No seed
-  /// predicts either.
+  /// Chooses one of `launches` and the checked place in its output. No seed predicts either.
   void choose(int launches);
-  /// Chooses none.
+  /// Chooses no launch.
   void choose_none() { chosen_ = -1; }
 
   /// Enqueues launch number `launch` by `enqueue`; it writes `bytes` to `output`, in `buffer_set`.
-  /// Around the chosen one, poisons a few bytes of the output and saves what then is there: some
-  /// microseconds of the stream.
+  /// For the chosen launch, poisons a few bytes of the output before it and saves them after it,
+  /// which takes a few microseconds in the stream.
   void around(int launch, int buffer_set, void* output, std::uint64_t bytes, cudaStream_t stream,
               const std::function<void()>& enqueue);
 
   /// The buffer set of the chosen launch; negative if none was chosen or enqueued.
   int buffer_set() const { return chosen_ < 0 ? -1 : buffer_set_; }
-  /// Whether the chosen launch wrote there what is expected of the whole output. Waits.
+  /// Whether the chosen launch wrote the expected output there. Waits.
   bool written_again(ExpectedOutput expected, int element_bytes,
                      const DeviceComparison& comparison) const;
 

@@ -1,5 +1,5 @@
-// The project's result file: the records of one pass and where they come from.
-// data/results.schema.json specifies it.
+// The project's result file: the records of one pass and their provenance, as specified by
+// data/results.schema.json.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct ProblemFacts {
   int element_bytes = 0;         ///< 2 or 4.
   std::uint64_t bytes_read = 0;  ///< Read by one launch, every byte counted once.
   std::uint64_t bytes_written = 0;
-  /// Whether outputs lie in an interval, because kernels may round in an order of their own.
-  /// Otherwise every bit is given.
+  /// Whether outputs are verified by an interval, because kernels may differ in the order of
+  /// roundings. Otherwise they are verified bit for bit.
   bool bounded = false;
 
   std::uint64_t output_bytes() const {
@@ -37,21 +37,22 @@ struct ProblemFacts {
   }
 };
 
-/// Facts on a row's kernel that are known before it runs.
+/// Facts about a row's kernel that are known before it runs.
 struct VariantInfo {
   std::string name;
   Origin origin;
   std::string lineage;
   std::string source_file;
   Promise promise{};
-  // As in Kernel. Not in the record, which has Record::code; the file's families have the others.
+  // As in Kernel. The record has Record::code instead; the other members are in the file's
+  // families.
   std::function<std::vector<std::string>(int capability)> code_files{};
   std::string language{}, counterpart{};
 
   bool is_ceiling() const { return origin.kind == Origin::Kind::ceiling; }
 };
 
-/// One measured quantity of a row: its samples in the order taken, or why there are none.
+/// One measured quantity of a row: its samples in the order taken, or the reason for having none.
 struct Metric {
   std::string name, unit;
   std::vector<double> samples{};
@@ -61,7 +62,7 @@ struct Metric {
 inline constexpr const char* kernel_time = "kernel_time";    ///< Time of a row's kernels, in us.
 inline constexpr const char* product_time = "product_time";  ///< Time of matrix products, in us.
 
-/// SM clock around one row's samples; null if it could not be read.
+/// SM clock during one row's samples; null if it could not be read.
 struct RowClocks {
   std::optional<double> sm_mhz_before, sm_mhz_during, sm_mhz_after;
 };
@@ -79,7 +80,7 @@ struct Record {
   std::map<std::string, std::int64_t>
       findings{};  ///< Numbers from the kernel's verification, by name.
   std::vector<Metric> metrics{};
-  /// The launches of one call of the kernel; null if the instrument does not see launches.
+  /// The launches of one call of the kernel; null if the instrument does not record launches.
   nlohmann::ordered_json launch{};
   std::uint64_t bytes_read = 0, bytes_written = 0;
   RowClocks clocks{};
@@ -88,7 +89,7 @@ struct Record {
   const Metric* metric(std::string_view name) const;
 };
 
-/// How the row ended: "mismatch: 3 of 4 weights differ".
+/// The outcome in words: "mismatch: 3 of 4 weights differ".
 std::string describe_ending(const Record& record);
 
 void to_json(nlohmann::ordered_json& json, const Record& record);
@@ -98,7 +99,7 @@ struct ResultFile {
   std::string experiment, pass;
   nlohmann::json provenance{};
   std::vector<Record> records{};
-  /// Each of two measurements of one quantity that must agree, with the keys of the rows that it
+  /// Pairs of measurements of one quantity that must agree, each with the keys of the rows that it
   /// checks.
   nlohmann::ordered_json checks = nlohmann::ordered_json::array();
   nlohmann::ordered_json families = nlohmann::ordered_json::array();  ///< describe_families()

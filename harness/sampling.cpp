@@ -19,8 +19,8 @@ void add_reading(Record& record, const profiling::Reading& reading) {
   if (metric->missing.empty()) metric->samples.push_back(reading.value);
 }
 
-/// A metric that is missing from one sample is missing from the row: samples of one row with the
-/// same index belong together.
+/// A metric that one sample lacks is removed from the row: samples of one row with the same index
+/// belong together.
 void add_missing(Record& record, const profiling::Missing& missing) {
   const auto [name, unit, why] = missing;
   const auto metric = std::ranges::find(record.metrics, name, &Metric::name);
@@ -44,7 +44,7 @@ ordered_json describe(const profiling::KernelActivity& kernel) {
           {"blocks_per_multiprocessor", fitting ? ordered_json(*fitting) : nullptr}};
 }
 
-/// The most kernels that one call launched, and each distinct kernel once.
+/// The maximum number of kernels that one call launched, and each distinct kernel once.
 ordered_json describe(const std::vector<std::vector<profiling::KernelActivity>>& calls) {
   std::ptrdiff_t most = 0;
   auto distinct = ordered_json::array();
@@ -61,7 +61,7 @@ ordered_json describe(const std::vector<std::vector<profiling::KernelActivity>>&
   return {{"kernels_per_call", most}, {"kernels", distinct}};
 }
 
-/// Why the sample's time is impossible; empty if it is not.
+/// Why the sample's time is impossible; empty if it is possible.
 std::string impossible(const Row& row, const profiling::Sample& sample) {
   for (const auto& reading : sample.readings) {
     if (reading.name != kernel_time || reading.value > row.min_us) continue;

@@ -16,8 +16,7 @@ namespace reprolab {
 
 namespace {
 
-/// glibc's fnmatch goes back no further than to the last `*`, so that no pattern takes exponential
-/// time.
+/// glibc's fnmatch backtracks only to the last `*`, so that no pattern takes exponential time.
 bool matches(std::string_view pattern, std::string_view name) {
   std::string without_sets;
   for (const char c : pattern) {
@@ -27,7 +26,7 @@ bool matches(std::string_view pattern, std::string_view name) {
   return fnmatch(without_sets.c_str(), std::string(name).c_str(), 0) == 0;
 }
 
-/// Calls `is_found` for each part between `|` until it says yes.
+/// Calls `is_found` for each part between `|` until it returns true.
 template <class IsFound>
 bool any_alternative(std::string_view pattern, const IsFound& is_found) {
   for (;;) {
@@ -57,8 +56,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// A kernel in another language may not be compiled here, so that an unknown name is not an error
-/// as long as something else is selected.
+/// A kernel in another language may not be compiled here, so an unknown name is only an error if
+/// nothing else is selected.
 void say_unknown_names(std::string_view pattern, const std::vector<VariantInfo>& kernels) {
   if (pattern.starts_with('!')) pattern.remove_prefix(1);
   any_alternative(pattern, [&](std::string_view name) {

@@ -19,21 +19,21 @@ bool selects(std::string_view pattern, std::string_view name);
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& known);
 
 /// Throws UsageError: "<option> '<pattern>' selects nothing; there are: ...", each name once, then
-/// the lines of `absent`, which say what else could be there. A name that is near comes first.
+/// the lines of `absent`, which describe missing kernels. A name that is near comes first.
 [[noreturn]] void nothing_matches(const std::string& option, const std::string& pattern,
                                   std::vector<std::string> known,
                                   const std::vector<std::string>& absent = {});
 
-/// The kernels that `pattern` selects. Throws UsageError, as above, if there are none; says on
-/// stderr which names in it no kernel has.
+/// The kernels that `pattern` selects. Throws UsageError, as above, if there are none; prints to
+/// stderr the names in `pattern` that no kernel has.
 std::vector<VariantInfo> select_kernels(const std::string& pattern,
                                         const std::vector<VariantInfo>& kernels,
                                         const std::vector<std::string>& absent = {});
 
-/// Their names, in their order.
+/// The kernels' names, in their order.
 std::vector<std::string> names_of(const std::vector<VariantInfo>& kernels);
 
-/// The kernel of that name, which must be one of them.
+/// The kernel of that name, which must be among `kernels`.
 const VariantInfo& kernel_named(const std::vector<VariantInfo>& kernels, const std::string& name);
 
 struct Extent {

@@ -1,5 +1,5 @@
-// The sources that rows depend on, as a result file's provenance has them: records/sources.py
-// finds them, for the programs too.
+// The sources that rows depend on, for a result file's provenance. records/sources.py finds them,
+// also for the programs.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@ std::string compiled_sources();
 
 /// "commit", "dirty" and "sources_sha256" of the checkout in `root`, for a program that was
 /// compiled from sources of the digest `compiled`. Throws UsageError if REPROLAB_COMMIT is wrong.
-/// Where python3 is missing, the commit is "unknown", and stderr says so.
+/// Without python3, the commit is "unknown", with a line on stderr.
 nlohmann::json find_sources(const std::filesystem::path& root,
                             const std::string& compiled = compiled_sources());
 

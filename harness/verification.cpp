@@ -16,17 +16,17 @@ struct LaunchError : profiling::CudaError {
   explicit LaunchError(cudaError_t error) : CudaError(error, "launch: " + describe(error)) {}
 };
 
-/// How long other streams may run after the stop event; the host's own share is some 10 us.
+/// Maximum time that other streams may run after the stop event; the host needs some 10 us of it.
 constexpr double max_lingering_us = 200;
 
-/// By how much the host's clock may exceed the events' time: its share is some 20 us.
+/// Maximum excess of the host's time over the events' time; the host needs some 20 us of it.
 constexpr double max_unseen_us = 300, max_unseen_of_batch = 0.05;
 
-/// A sample may look late because the host was not scheduled for a while, but not so often in a
+/// A sample may look late because the host was not scheduled for a while, but not this often in a
 /// row.
 constexpr int max_attempts = 3;
 
-/// Why the batch's time is not that of its work; empty if it is.
+/// Why the batch's time is not the time of its work; empty if it is.
 std::string why_late(const profiling::BatchTime& batch) {
   if (!batch.host_ahead) {
     return "waits for the GPU when it is launched; a launch only enqueues its work";
@@ -58,13 +58,13 @@ Verification run_or_fail(const VariantInfo& variant, const DeviceState& state,
     const cudaError_t left = cudaGetLastError();
     if (left != cudaSuccess) verdict = failed("left an error behind: " + describe(left));
   } catch (const profiling::CudaError& error) {
-    cudaGetLastError();  // or the next row would report it
+    cudaGetLastError();  // otherwise the next row would report it
     const bool in_launch = dynamic_cast<const LaunchError*>(&error) != nullptr;
     const std::string reason = in_launch ? error.what() : "kernel: " + describe(error.code);
     if (cudaDeviceSynchronize() != cudaSuccess) throw KernelCrashed(variant.name, reason);
     verdict = failed(reason);
   } catch (const NotMeasured& fault) {
-    // An earlier launch may have failed by itself.
+    // An earlier launch may have failed on its own.
     if (const cudaError_t error = cudaDeviceSynchronize(); error != cudaSuccess) {
       throw KernelCrashed(variant.name, "kernel: " + describe(error));
     }

@@ -19,7 +19,7 @@ std::span<const Bits> as(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const Bits*>(bytes.data()), bytes.size() / sizeof(Bits)};
 }
 
-/// Time in which work that does not wait for the blocked stream can write something.
+/// Time for work that does not wait for the blocked stream to write something.
 constexpr std::chrono::microseconds look_after{200};
 
 profiling::DeviceBuffer on_device(std::span<const std::byte> bytes) {
@@ -140,13 +140,13 @@ Sampled Verifier::sample(const VariantInfo& variant, Launches launches,
   return repeat_if_late([&] { return sample_once(variant, launches, instrument, held); });
 }
 
-/// One attempt, whose time may be late.
+/// One attempt, which may be late.
 Sampled Verifier::sample_once(const VariantInfo& variant, Launches launches,
                               profiling::Instrument& instrument, bool held) {
   const int last = launches.buffer_set(launches.calls - 1, workload_.buffer_sets());
   ExpectedOutput of_last = nullptr;
   const bool judges_last = judges(variant, last);
-  // Outside of the timed part.
+  // Outside of the timed region.
   if (judges_last) of_last = wanted_on_device(variant, workload_.matrix_of(last));
   bool too_early = false;
   Sampled sampled;
@@ -208,7 +208,7 @@ Verification Verifier::verify(const VariantInfo& variant, profiling::Instrument&
             "its declared output is computed on the host, for which this problem is too large",
             {}};
   }
-  // The first launch loads the kernel's module and waits for that; its output is judged as well.
+  // The first launch loads the kernel's module and waits for it; its output is also judged.
   const Sampled once = sample(variant, {0, 1}, instrument, false);
   if (once.written.is_bad() && once.written.outcome != Outcome::mismatch) return once.written;
   Verification judged = on_host ? judge_on_host(variant) : once.written;
@@ -265,7 +265,7 @@ Verification Verifier::judge_on_host(const VariantInfo& variant) {
   return {Outcome::deviation_as_declared, told(from_reference, reference), from_reference};
 }
 
-/// Compares all at once, and one by one if something is wrong.
+/// Compares all outputs at once, and one by one if any is wrong.
 Verification Verifier::judge_buffer_sets(const VariantInfo& variant, Launches launches) {
   std::vector<int> buffer_sets = touched(launches);
   std::erase_if(buffer_sets, [&](int buffer_set) { return !judges(variant, buffer_set); });
@@ -309,15 +309,15 @@ void Verifier::enqueue_comparison(int matrix, const void* output) const {
                                 facts_.element_bytes);
 }
 
-/// The outcome of an output that is as the contract says. Where a declared output equals the
-/// reference's, the kernel is bit-exact.
+/// The outcome of an output that fulfils the contract. If a declared output equals the reference's,
+/// the kernel is bit-exact.
 Outcome Verifier::kept(const Promise& promise) const {
   if (promise.kind == Promise::Kind::within_bound) return Outcome::within_bound;
   return promise.deviates() && !equals_reference_ ? Outcome::deviation_as_declared
                                                   : Outcome::bit_exact;
 }
 
-/// The workload's line on the first mismatch of arrays that the host reads by `to_host`.
+/// The workload's line about the first mismatch, in arrays that the host reads by `to_host`.
 std::string Verifier::describe(int matrix, const reference::Comparison& found,
                                ExpectedOutput expected, const void* actual,
                                cudaMemcpyKind to_host) const {

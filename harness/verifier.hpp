@@ -18,7 +18,7 @@ namespace reprolab {
 struct Launches {
   int first = 0, calls = 1;
   bool rotate = true;
-  bool check_repeats = false;  ///< Whether one of them is looked at by a RepeatCheck.
+  bool check_repeats = false;  ///< Whether a RepeatCheck checks one of them.
 
   /// The buffer set of the call of this index.
   int buffer_set(int call, int buffer_sets) const {
@@ -26,9 +26,9 @@ struct Launches {
   }
 };
 
-/// Verifies the kernels of one workload. Every comparison is over the whole output, in bits, and
+/// Verifies the kernels of one workload. Every comparison covers all bits of the output, and
 /// outputs are poisoned first. All members throw KernelCrashed if a kernel has made the device
-/// unusable, or has changed its state or memory that is not its output.
+/// unusable, or has changed the device's state or memory that is not the kernel's output.
 class Verifier {
  public:
   /// The host's comparison must have been tested by reference::self_test_comparison(). `experiment`
@@ -36,20 +36,20 @@ class Verifier {
   Verifier(const Workload& workload, const Comparisons& comparisons, cudaStream_t stream,
            std::string experiment = "bench");
 
-  /// To be called when the workload has exchanged its inputs.
+  /// Must be called after the workload has exchanged its inputs.
   void protect_memory();
 
-  /// Makes what the outputs of a bounded workload's kernel are compared with, which may take the
-  /// host longer than a kernel's turn may last. Nothing if that was done.
+  /// Computes the bounds for a bounded workload's kernel, once: this may take the host longer than
+  /// the time limit of a kernel.
   void prepare(const VariantInfo& variant);
 
   /// Launches the kernel on every buffer set through `instrument`. Compares buffer set 0 on the
   /// host with the reference, or with the output that the kernel declares, and the other buffer
   /// sets on the device; if the host has no reference, compares all buffer sets on the device. Then
-  /// has the workload inspect the kernel. To be called before the workload exchanges its inputs.
+  /// has the workload inspect the kernel. Must be called before the workload exchanges its inputs.
   Verification verify(const VariantInfo& variant, profiling::Instrument& instrument);
 
-  /// One sample of a verified kernel, repeated, twice at most, if its time was late.
+  /// One sample of a verified kernel, repeated up to twice if it was late.
   Sampled sample(const VariantInfo& variant, Launches launches, profiling::Instrument& instrument,
                  bool held = true);
 
@@ -66,7 +66,7 @@ class Verifier {
   /// Fills the outputs that the launches will write with poison.
   void poison(Launches launches) const;
 
-  /// Throws KernelCrashed if inputs, guards, or what outputs are compared with have changed.
+  /// Throws KernelCrashed if inputs, guards or expected outputs have changed.
   void require_untouched(const VariantInfo& variant) const {
     protected_->require_unchanged(variant.name);
   }
@@ -75,7 +75,7 @@ class Verifier {
   /// have been written yet.
   bool written_already(Launches launches) const;
 
-  /// The output that was copied back last, such as one with a mismatch.
+  /// The output that was last copied back, such as one with a mismatch.
   std::span<const std::byte> actual() const { return actual_; }
 
  private:
@@ -105,12 +105,12 @@ class Verifier {
   const Comparisons& comparisons_;
   cudaStream_t stream_;
   std::string experiment_;
-  /// By reading, which is empty where every bit is given; then by matrix.
+  /// By reading, which is empty for bit-exact outputs; then by matrix.
   std::map<std::string, std::vector<Expected>> expected_;
   std::optional<ProtectedMemory> protected_;
   RepeatCheck repeat_;
   std::vector<std::byte> actual_;  ///< The output that was copied back last.
-  /// The declared output of the deviating kernel that was judged last, on the host and the device.
+  /// The declared output of the deviating kernel that was last judged, on the host and the device.
   std::string declared_by_;
   std::vector<std::byte> declared_;
   profiling::DeviceBuffer declared_on_device_;

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Keeps a signal that would end this process waiting, so that no temporary file is left.
+/// Blocks signals that would end this process, so that no temporary file is left.
 class SignalsWait {
  public:
   SignalsWait() {
@@ -45,7 +45,7 @@ struct CannotWrite {
 [[noreturn]] void fail(std::errc error) { fail(std::make_error_code(error)); }
 [[noreturn]] void fail_with_errno() { fail(std::error_code(errno, std::generic_category())); }
 
-/// Whether it is the file that a standard stream was redirected to: its lines would be lost.
+/// Whether a standard stream was redirected to this file: its lines would be lost.
 bool is_stream(const fs::path& path) {
   struct stat found {};
   struct stat own {};
@@ -57,9 +57,10 @@ bool is_stream(const fs::path& path) {
   return false;
 }
 
-/// The file that a path names, through links, which stay: a regular file, or one that is not there.
+/// The file that a path leads to after following links, which are kept: a regular file or a missing
+/// one.
 fs::path target_of(fs::path path) {
-  constexpr int max_links = 40;  // as the kernel has it
+  constexpr int max_links = 40;  // as the kernel stores it
   std::error_code error;
   for (const auto& name : path) {
     if (name.native().size() > NAME_MAX) fail(std::errc::filename_too_long);
@@ -83,8 +84,8 @@ fs::path folder_of(const fs::path& path) {
 
 constexpr std::string_view temporary_prefix = ".reprolab-tmp-";  // as records/output.py has it
 
-/// A file beside the one that is written. Its writer holds a lock on it, so that whoever writes in
-/// the folder next knows whether it is still being written.
+/// A temporary file next to the target. Its writer holds a lock on it, so that the next writer in
+/// the folder can tell whether it is still being written.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const fs::path& folder) {
@@ -93,7 +94,7 @@ class TemporaryFile {
       path_ = folder / fmt::format("{}{:08x}{:08x}", temporary_prefix, random(), random());
       file_ = open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
       if (file_ < 0) fail_with_errno();
-      flock(file_, LOCK_EX | LOCK_NB);  // a file system without locks has no file removed either
+      flock(file_, LOCK_EX | LOCK_NB);  // on a file system without locks, no file is removed
       struct stat found {};
       if (fstat(file_, &found) == 0 && found.st_nlink > 0) return;
       close(file_);  // removed by another process before it was locked
@@ -129,7 +130,7 @@ class TemporaryFile {
   bool is_in_place_ = false;
 };
 
-/// Removes our temporary files in the folder whose writers were killed.
+/// Removes our temporary files of killed writers from the folder.
 void remove_left_files(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -145,7 +146,7 @@ void remove_left_files(const fs::path& folder) {
   }
 }
 
-/// Turns what went wrong in `body` into the line that a user reads.
+/// Turns an error in `body` into a line for the user.
 template <class Body>
 void write_or_refuse(const fs::path& path, std::string_view option, Body body) {
   const SignalsWait until_done;

@@ -1,4 +1,4 @@
-// Files that are written whole or not at all: records/output.py is the same for Python.
+// Files that are written whole or not at all, as by records/output.py in Python.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace reprolab {
 void write_whole(const std::filesystem::path& path, std::initializer_list<std::string_view> parts,
                  std::string_view option = "--output");
 
-/// Throws the same error early, before hours of measurements are lost; leaves no file.
+/// Throws the same error early, before hours of measurements are lost, and leaves no file.
 void require_writable(const std::filesystem::path& path);
 
 }  // namespace reprolab

@@ -41,7 +41,7 @@ enum class Received { message, end, nothing_in_time };
 
 constexpr Clock::time_point never = Clock::time_point::max();
 
-/// Receives the next message; `unread` keeps what came after it.
+/// Receives the next message; `unread` keeps the bytes after it.
 Received receive(int socket, std::string& unread, Clock::time_point deadline, Json& message) {
   for (;;) {
     if (const auto end = unread.find('\n'); end != std::string::npos) {
@@ -89,15 +89,15 @@ void Worker::start() {
   }
   std::random_device random;
   secret_ = fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
-  std::fflush(nullptr);  // or both processes would write what is still in the buffers
+  std::fflush(nullptr);  // otherwise both processes would write the buffers' contents
   const pid_t parent = getpid();
   process_ = fork();
   if (process_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (process_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
-    // A process that outlives a kernel's launch stays a child of this one, which looks for it, and
-    // in its group, which stop() ends.
+    // A process that a kernel has started stays a child of this process, which checks for it, and
+    // in its process group, which stop() ends.
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     setpgid(0, 0);
     close(ends[0]);
@@ -109,8 +109,8 @@ void Worker::start() {
   unread_.clear();
 }
 
-/// The answer, or what went wrong. An exception is attributed to the kernel that was running,
-/// unless its type says otherwise.
+/// The answer or the error. An exception is attributed to the running kernel, unless its type says
+/// otherwise.
 Json Worker::served(const Json& request, const Watchdog& watchdog) const {
   try {
     return {{"answer", serve_(request, watchdog)}};
@@ -153,7 +153,7 @@ void Worker::stop() {
   how_it_ended();
 }
 
-/// Ends a worker that no longer listens, but goes on, when its turn would have been over.
+/// Ends a worker that no longer reads its socket but runs on after its time limit.
 void Worker::end_by(Clock::time_point deadline) {
   siginfo_t ended{};
   const auto goes_on = [&] {
@@ -167,13 +167,13 @@ void Worker::end_by(Clock::time_point deadline) {
   if (goes_on()) kill(process_, SIGKILL);
 }
 
-/// Waits for a worker that is ending, and says how it ended.
+/// Waits for a worker that is ending, and returns how it ended.
 std::string Worker::how_it_ended() {
   close(socket_);
   int status = 0;
   while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
   }
-  kill(-process_, SIGKILL);  // what its kernels have started
+  kill(-process_, SIGKILL);  // processes that its kernels have started
   process_ = -1;
   if (WIFSIGNALED(status)) {
     return fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));

@@ -1,6 +1,6 @@
 // The process that uses the GPU, separate from the one that keeps the results. A kernel that
-// faults, never ends or ends its process ends the worker and loses its own row, and nothing else: a
-// new worker measures the other kernels again as if it had not been there.
+// faults, never ends or exits the process ends the worker and loses only its own row: a new worker
+// measures the other kernels again without it.
 #pragma once
 
 #include <sys/types.h>
@@ -21,27 +21,27 @@ namespace reprolab {
 /// Reports when a kernel starts and ends, to detect crashes and hangs.
 class Watchdog {
  public:
-  using Tell = std::function<void(const std::string& kernel)>;
-  /// `tell` is called with the kernel's name when it starts, and with "" when it ends.
-  Watchdog(Tell tell = [](const std::string&) {}) : tell_(std::move(tell)) {}
+  using Report = std::function<void(const std::string& kernel)>;
+  /// `report` is called with the kernel's name when it starts, and with "" when it ends.
+  Watchdog(Report report = [](const std::string&) {}) : report_(std::move(report)) {}
 
-  /// Runs `body` as the turn of `kernel`, which may last as long as the limit allows; one that
-  /// throws does not end it.
+  /// Runs `body` as the turn of `kernel`, within the time limit. If `body` throws, the turn does
+  /// not end.
   template <class Body>
   auto turn(const std::string& kernel, Body body) const {
-    tell_(kernel);
+    report_(kernel);
     if constexpr (std::is_void_v<decltype(body())>) {
       body();
-      tell_("");
+      report_("");
     } else {
       auto result = body();
-      tell_("");
+      report_("");
       return result;
     }
   }
 
  private:
-  Tell tell_;
+  Report report_;
 };
 
 class Worker {
@@ -50,23 +50,24 @@ class Worker {
   /// Runs in the worker: handles a request and returns the answer.
   using Serve = std::function<Json(const Json& request, const Watchdog& watchdog)>;
 
-  /// A kernel that has no row in the answer, why, and how its row ends: launch_failed if it did not
-  /// survive its turn, not_measured if it is not the kernel's fault.
+  /// A kernel without a row in the answer, the reason, and its outcome: launch_failed if the kernel
+  /// crashed, not_measured if the kernel is not at fault.
   struct Crash {
     std::string kernel, reason;
     Outcome outcome = Outcome::launch_failed;
   };
   struct Answer {
-    Json json;  ///< Null if a worker failed in no kernel's turn; the kernels left are not_measured.
+    Json
+        json;  ///< Null if a worker failed between kernels; the remaining kernels are not_measured.
     std::vector<Crash> crashed{};
-    std::string why_none{};  ///< Why there is no answer.
+    std::string why_none{};  ///< The reason for having no answer.
   };
 
-  /// `limit`: how long a turn may take. The worker process is started by the first request, and
-  /// sees the program as it is at that moment; no CUDA call may come before. Without a limit
-  /// everything happens in this process, so that a profiler or debugger can watch it; a kernel that
-  /// crashes then ends this process. `journal` gets the name of the kernel that runs; those that
-  /// ran when an earlier run was killed are not run, and are not_measured.
+  /// `limit`: the time limit of a kernel's turn. The first request forks the worker process; no
+  /// CUDA call may precede it. Without a limit everything runs in this process, for a profiler or
+  /// debugger; a kernel that crashes then ends this process. `journal` gets the name of the running
+  /// kernel; kernels that were running when an earlier run was killed are not run, and are
+  /// not_measured.
   Worker(Serve serve, std::optional<std::chrono::milliseconds> limit,
          const Journal* journal = nullptr);
   ~Worker();
@@ -74,8 +75,8 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   /// Sends `request` with "kernels" added, and repeats it without the kernels that crashed until a
-  /// worker answers. A kernel that exceeded the limit once is not run again; the "name" of
-  /// `request` then says where that was. Throws UsageError if serving the request did.
+  /// worker answers. A kernel that has exceeded the limit is not run again; the reason contains the
+  /// "name" of that request. Throws UsageError if serving the request did.
   Answer ask(const Json& request, std::vector<std::string> kernels);
 
   /// Writes rows to the journal, if there is one.
@@ -85,10 +86,10 @@ class Worker {
   void stop();
 
  private:
-  /// The result of one request to one worker.
+  /// The result of a request to a worker.
   struct Attempt {
     Json json;
-    std::optional<Crash> crash{};  ///< `kernel` is empty if it was no kernel's turn.
+    std::optional<Crash> crash{};  ///< `kernel` is empty if no kernel was running.
     bool over_limit = false;
   };
   Attempt ask_once(const Json& request);
@@ -102,10 +103,10 @@ class Worker {
   Serve serve_;
   std::optional<std::chrono::milliseconds> limit_;
   const Journal* journal_;
-  std::map<std::string, Crash> given_up_;  ///< By kernel: why it is not run again.
+  std::map<std::string, Crash> given_up_;  ///< By kernel: the reason for not running it again.
   pid_t process_ = -1;                     ///< Also its process group.
   int socket_ = -1;
-  /// In every message of the worker; what a kernel itself writes to the socket lacks it.
+  /// In every message of the worker; a message that a kernel writes to the socket lacks it.
   std::string secret_;
   std::string unread_;  ///< Received after the last whole line.
 };

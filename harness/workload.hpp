@@ -1,5 +1,5 @@
-// A problem with its data on the device: the one interface between a family of kernels and the code
-// that verifies, times and reports. Nothing here knows what the kernels compute.
+// A problem with its data on the device: the only interface between a family of kernels and the
+// code that verifies, times and reports. Nothing here depends on what the kernels compute.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,15 +22,15 @@
 
 namespace reprolab {
 
-/// Number of different matrices that the buffer sets of a problem hold in turn, so that a kernel
+/// Number of different matrices in a problem's buffer sets, assigned cyclically, so that a kernel
 /// that reuses a pointer or an output of an earlier launch is wrong in the next buffer set.
 inline constexpr int distinct_matrices = 2;
 
-/// Device memory after every output, which belongs to the workload; no launch may write it.
+/// Device memory of the workload after every output, which no launch may write.
 inline constexpr std::uint64_t guard_bytes = 256;
 
-/// The ends of the interval that each element of an output lies in, on the host; where every bit is
-/// given, both are the same array.
+/// The ends of the interval for each element of an output, on the host; the same array twice for
+/// bit-exact outputs.
 struct Bounds {
   std::span<const std::byte> low, high;
 };
@@ -55,8 +55,8 @@ class Workload {
   /// first.
   int matrices() const { return std::min(buffer_sets(), distinct_matrices); }
   int matrix_of(int buffer_set) const { return (buffer_set + exchanges_) % matrices(); }
-  /// Puts the next matrix into every buffer set, so that a kernel which remembers what it wrote for
-  /// a pointer is wrong from now on. Waits for the GPU.
+  /// Copies the next matrix to every buffer set, so that a kernel that has cached its result for a
+  /// pointer is wrong from then on. Waits for the GPU.
   void exchange() {
     ++exchanges_;
     fill_inputs();
@@ -65,14 +65,15 @@ class Workload {
   virtual Support supports(const std::string& kernel) const = 0;
   virtual cudaError_t launch(const std::string& kernel, int buffer_set,
                              cudaStream_t stream) const = 0;
-  /// The output of a buffer set; its memory is `guard_bytes` longer than that, and begins at the
-  /// multiple of `DeviceBuffer::alignment` before it at the latest.
+  /// The output of a buffer set; its memory is `guard_bytes` longer, and starts no later than the
+  /// multiple of `DeviceBuffer::alignment` before the output.
   void* output(int buffer_set) const {
     return outputs_[static_cast<std::size_t>(buffer_set)].as<std::byte>() + output_offset_bytes_;
   }
-  /// All memory that a launch may read, and that nothing may write: at least `bytes_read`.
+  /// All memory that a launch may read and nothing may write: at least `bytes_read`.
   virtual std::span<const std::byte> input(int buffer_set) const = 0;
-  /// Memory that no launch may touch, at the end of what it may write; here that of the outputs.
+  /// Memory that no launch may access, after the memory that it may write; by default the guards of
+  /// outputs.
   virtual std::vector<std::span<std::byte>> guards() const {
     std::vector<std::span<std::byte>> found;
     for (int buffer_set = 0; buffer_set < buffer_sets(); ++buffer_set) {
@@ -84,15 +85,16 @@ class Workload {
 
   /// The reference's bounds of a matrix's output, by a reading of the problem
   /// (kernels/registry.hpp); valid as long as this object. Empty if the output is too large for a
-  /// host: then only write_expected() gives it, and a kernel with a declared deviation is not run.
+  /// host: then only write_expected() computes it, and a kernel with a declared deviation is not
+  /// run.
   virtual Bounds bounds(int matrix, const std::string& reading) const = 0;
-  /// Writes the reference's output for a matrix to device memory, where every bit is given.
+  /// Writes the reference's output for a matrix to device memory, for bit-exact outputs.
   virtual void write_expected(int matrix, void* to, cudaStream_t stream) const {
     profiling::check(cudaMemcpyAsync(to, bounds(matrix, "").low.data(), facts_.output_bytes(),
                                      cudaMemcpyHostToDevice, stream),
                      "copying the reference's output to the GPU");
   }
-  /// Inspects a kernel whose outputs are right, by more launches. They run on `stream`; throws as
+  /// Inspects a kernel whose outputs are right by further launches on `stream`; throws as
   /// profiling::check does.
   virtual Findings inspect(const VariantInfo& kernel, const DeviceComparison&, cudaStream_t) const {
     if (!kernel.promise.independent_of_batch) return {};
@@ -100,13 +102,13 @@ class Workload {
   }
   /// Overwrites `output` (host) with what a deviating kernel is declared to write for matrix 0.
   virtual void write_declared(const std::string& kernel, std::span<std::byte> output) const = 0;
-  /// One line about a comparison that found a mismatch; the bits are those of the first mismatch,
-  /// and of an interval those of the nearer end.
+  /// One line about a comparison that found a mismatch. The bits are those of the first mismatch
+  /// and, for an interval, of its nearer end.
   virtual std::string describe(int matrix, const reference::Comparison& found,
                                std::uint32_t expected, std::uint32_t actual) const = 0;
 
  protected:
-  /// Makes the output of one more buffer set, so many bytes past an aligned address; the same for
+  /// Makes the output of one more buffer set, `offset_bytes` past an aligned address, the same for
   /// all.
   void add_output(std::uint64_t offset_bytes = 0) {
     output_offset_bytes_ = offset_bytes;

@@ -13,7 +13,7 @@ class BitsandbytesLibrary {
  public:
   /// Loads it. `argument` is its path, or NAME=path; without a name, it is named after the wheel's
   /// version if the wheel's metadata are next to the library's folder, else after the file. Throws
-  /// std::runtime_error with one line: what is missing and what to do.
+  /// std::runtime_error: one line on the fault and its remedy.
   explicit BitsandbytesLibrary(const std::string& argument);
 
   const DynamicLibrary& functions() const { return *functions_; }
@@ -23,7 +23,7 @@ class BitsandbytesLibrary {
   [[noreturn]] void refuse(const std::string& why) const;
 
   /// Registers `kernel`, whose name begins with that of the library, as a peer of its maker: sets
-  /// lineage, origin and files. Throws, as above, if it cannot be named so.
+  /// lineage, origin and files. Throws as above if the name cannot be used.
   template <class Problem>
   void add(Kernel<Problem> kernel) const {
     require_name(kernel.name, Registry<Problem>::instance().kernels().contains(kernel.name));

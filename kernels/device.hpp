@@ -28,7 +28,7 @@ inline int compute_capability() {
 }
 
 /// Whether the code of a kernel that this GPU would run was compiled for that capability or newer.
-/// Asked once, because each product of a model asks anew.
+/// Queried once, because every product of a model calls this.
 inline bool is_compiled_for(int capability, const void* kernel) {
   thread_local std::map<std::pair<const void*, int>, int> known;
   int device = 0;

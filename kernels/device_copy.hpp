@@ -1,5 +1,5 @@
-// A few numbers in device memory, where a library wants them there and a problem has them on the
-// host: its users copy them once, with the checkpoint.
+// A few numbers in device memory, for a library that reads them there although a problem has them
+// on the host: users of the library copy them once, with the checkpoint.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,15 +14,14 @@
 
 namespace reprolab {
 
-/// Sets `copy` to device memory that holds `numbers`, for as long as the process lives. The first
-/// call with these numbers allocates it and waits for the copy; no later one does, so a timed
-/// launch finds it. cudaErrorStreamCaptureUnsupported where a capture would have to: launch once
-/// outside.
+/// Sets `copy` to device memory that holds `numbers`, for as long as the process lives. Only the
+/// first call with these numbers allocates and waits for the copy, so a timed launch does neither.
+/// Returns cudaErrorStreamCaptureUnsupported if a capture would have to allocate: launch once
+/// outside of it.
 inline cudaError_t device_copy(std::span<const float> numbers, cudaStream_t stream,
                                const float*& copy) {
   static std::mutex one_at_a_time;
-  static std::map<std::pair<int, std::vector<std::uint32_t>>, float*>
-      copies;  // by device, and bits
+  static std::map<std::pair<int, std::vector<std::uint32_t>>, float*> copies;  // by device and bits
   int device = 0;
   if (const auto error = cudaGetDevice(&device); error != cudaSuccess) return error;
   std::vector<std::uint32_t> bits;
@@ -37,7 +36,7 @@ inline cudaError_t device_copy(std::span<const float> numbers, cudaStream_t stre
     return error;
   if (capture != cudaStreamCaptureStatusNone) return cudaErrorStreamCaptureUnsupported;
   void* memory = nullptr;
-  cudaStream_t own = nullptr;  // that waits for no other
+  cudaStream_t own = nullptr;  // a stream that waits for no other
   auto error = cudaMalloc(&memory, numbers.size_bytes());
   if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking);
   if (error != cudaSuccess) return error;

@@ -1,4 +1,4 @@
-// How many blocks a launch has, counted in 64 bits, and how many it can have.
+// The number of blocks of a launch, in 64 bits, and its maximum.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@ constexpr std::int64_t blocks_over(std::int64_t count, std::int64_t per_block) {
   return count / per_block + (count % per_block != 0 ? 1 : 0);
 }
 
-/// The grid of so many blocks. `supports` refuses a problem with more than `max_blocks`; here it
-/// stays one too large, which no launch accepts, and is not cut to a smaller one.
+/// The grid of `blocks` blocks. `supports` refuses a problem with more than `max_blocks`; here the
+/// number is clamped to one more, which no launch accepts.
 constexpr unsigned grid_of(std::int64_t blocks) {
   return static_cast<unsigned>(std::min(blocks, max_blocks + 1));
 }

@@ -1,4 +1,4 @@
-// Where the code that a row runs comes from.
+// The origin of the code that a row runs.
 #pragma once
 
 #include <string>

@@ -1,16 +1,16 @@
-// The promise of a kernel of any family about its output.
+// The contract of a kernel about its output, for kernels of any family.
 #pragma once
 
 #include <string>
 
 namespace reprolab {
 
-/// A kernel's contract (kernels/registry.hpp), without what it is proved by.
+/// A kernel's contract (kernels/registry.hpp), without its proof.
 struct Promise {
   enum class Kind { bit_exact, declared_deviation, within_bound };
 
   Kind kind = Kind::bit_exact;
-  std::string text{};  ///< Empty where there is nothing to say: bit-exact.
+  std::string text{};  ///< Empty if bit-exact.
   // As in WithinBound.
   std::string reading{};
   bool independent_of_batch = false;

@@ -1,5 +1,5 @@
-// A kernel that another language's compiler has made, of whatever family: its PTX, a file for each
-// architecture and variant of a problem, loaded and launched through the CUDA driver API.
+// A kernel compiled from another language, for any family: its PTX, a file for each architecture
+// and variant of a problem, loaded and launched through the CUDA driver API.
 #pragma once
 
 #include <cuda.h>
@@ -22,7 +22,7 @@ struct ModuleDriver {
   decltype(&cuLaunchKernel) launch = nullptr;
   std::string why_not;  ///< Empty if all of the above could be loaded.
 
-  /// That of this machine, looked up once.
+  /// The driver of this machine, looked up once.
   static const ModuleDriver& installed();
 };
 
@@ -35,15 +35,15 @@ struct PtxVariant {
 
 inline constexpr int max_null_pointers = 4;
 
-/// A variant with what of it is loaded.
+/// A variant and its loaded function.
 class PtxFunction {
  public:
   /// Blocks have `threads` threads. Reads nothing yet.
   PtxFunction(PtxVariant variant, unsigned threads)
       : variant_(std::move(variant)), threads_(threads) {}
 
-  /// Compiles and loads the PTX into the current context, the first time that it is called; it then
-  /// stays there as long as the process lives. Returns why that failed, in one line, or "".
+  /// Compiles and loads the PTX into the current context on the first call, for the life of the
+  /// process. Returns "", or the reason for a failure in one line.
   const std::string& load(const ModuleDriver& driver = ModuleDriver::installed());
 
   /// `arguments[i]` points to argument i of the family's own. Loads first.
@@ -64,20 +64,20 @@ class PtxFunction {
 struct PtxKernel {
   std::string name, lineage, source_file;
   std::string compiler;     ///< With its version.
-  std::string language;     ///< What `make` builds it with.
+  std::string language;     ///< The target of `make` that builds it.
   std::string counterpart;  ///< As Kernel::counterpart.
   unsigned threads = 0;     ///< In a block.
   /// By compute capability (90) and by the family's name of the variant.
   std::map<int, std::map<std::string, PtxVariant>> variants;
 };
 
-/// A kernel with what of it is loaded.
+/// A kernel and its loaded variants.
 class LoadedPtx {
  public:
   explicit LoadedPtx(const PtxKernel& kernel);
 
-  /// Whether there is a GPU, the variant is compiled for it, and its driver takes the PTX, which is
-  /// loaded when this is first asked.
+  /// Whether there is a GPU, the variant is compiled for it, and the driver accepts the PTX, which
+  /// the first call loads.
   Support supports(const std::string& variant);
 
   /// Launches `blocks` blocks of the variant, as PtxFunction does. cudaErrorNotSupported if there
@@ -90,7 +90,7 @@ class LoadedPtx {
   std::map<std::pair<int, std::string>, PtxFunction> functions_;
 };
 
-/// The kernel as a row of its family; the family knows the other fields.
+/// The kernel as a row of its family, which sets the other fields.
 template <class Problem>
 Kernel<Problem> described(const PtxKernel& kernel) {
   return {.name = kernel.name,

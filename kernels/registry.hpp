@@ -1,5 +1,5 @@
-// The registry of a kernel family: how a kernel describes itself, and the registrar at the end of
-// its file that adds this description.
+// The registry of a kernel family: the description of a kernel, and the registrar at the end of its
+// file that adds it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -28,7 +28,7 @@ struct Support {
   static Support no(std::string why) { return {false, std::move(why)}; }
 };
 
-/// Every bit of the output is the reference's.
+/// Every bit of the output equals the reference's.
 struct BitExact {};
 
 /// The output differs from the reference's in a known way.
@@ -43,17 +43,17 @@ struct DeclaredDeviation {
 };
 
 /// Every element lies in the interval that the family's reference proves for it, and is the same in
-/// every run: of families whose kernels may round in an order of their own.
+/// every run. For families whose kernels may differ in the order of roundings.
 struct WithinBound {
   std::string text;  ///< The kernel's roundings and their order, in one sentence.
-  /// By which of the family's readings of a problem the kernel computes, where there are several:
-  /// its interval is that of the reading.
+  /// The family's reading of a problem that the kernel computes, if there are several; each reading
+  /// has its own interval.
   std::string reading{};
-  /// Whether a row of a batch is, bit for bit, what it is alone.
+  /// Whether a row of a batch is bit for bit the same as the row alone.
   bool independent_of_batch = false;
 };
 
-/// The promise of a kernel about its output.
+/// The contract of a kernel about its output.
 template <class Problem>
 using Contract = std::variant<BitExact, DeclaredDeviation<Problem>, WithinBound>;
 
@@ -89,13 +89,13 @@ struct Kernel {
   /// alone.
   std::function<std::vector<std::string>(int capability)> code_files{};
   std::string language = "cuda";
-  /// The kernel in CUDA that this one, in another language, is; empty: none.
+  /// The CUDA kernel that this kernel implements in another language; empty: none.
   std::string counterpart{};
   /// Device memory that a launch needs in `Problem::workspace`; empty: none.
   std::function<std::uint64_t(const Problem&)> workspace_bytes{};
-  /// Does once what launches on the current device share, and returns a launcher for problems that
-  /// differ from this one in what the family lets change from launch to launch; `launch` is the
-  /// plan's first launch then. Empty: launches share nothing.
+  /// Does the work that launches on the current device share, and returns a launcher for problems
+  /// that differ from this one only in what the family lets change between launches; `launch` is
+  /// then the first launch of a plan. Empty: launches share nothing.
   std::function<Launcher<Problem>(const Problem&)> plan{};
 };
 
@@ -114,7 +114,7 @@ class Registry {
   }
 
   /// Aborts on a second kernel of the same name, because their rows could not be distinguished, and
-  /// on one that cannot be asked or launched.
+  /// on one without `supports` or `launch`.
   void add(Kernel<Problem> kernel) {
     const std::string name = kernel.name;
     if (!kernel.supports || !kernel.launch) {

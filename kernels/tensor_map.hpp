@@ -30,7 +30,7 @@ inline EncodeTensorMap tensor_map_encoder() {
   return function;
 }
 
-/// A row-major matrix, and the tiles of it that a copy takes. Elements past the matrix are zero.
+/// A row-major matrix and the tile of a copy. Elements past the matrix are zero.
 struct TiledMatrix {
   CUtensorMapDataType type;
   const void* first;  ///< Aligned to 16 bytes.
@@ -38,9 +38,9 @@ struct TiledMatrix {
   std::int64_t stride_bytes;  ///< From row to row: a multiple of 16, less than 2^40.
   unsigned tile_rows, tile_columns;
   CUtensorMapSwizzle swizzle;
-  /// If not 0, a copy takes so many tiles that follow each other in the rows, and lays them one
-  /// after the other. The matrix then has whole tiles of columns, whose bytes are these, a
-  /// multiple of 16; a copy begins at (0, 0, number of a tile) of (column, row, tile).
+  /// If not 0, a copy takes this many consecutive tiles of a row and writes them one after the
+  /// other. The matrix then consists of whole tiles of columns, whose bytes are a multiple of 16; a
+  /// copy starts at (0, 0, number of a tile) of (column, row, tile).
   unsigned copied_tiles = 0;
   std::int64_t tile_bytes = 0;
 };

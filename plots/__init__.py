@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-# Matplotlib reads these when it is first imported: neither a notebook's MPLBACKEND nor a
-# matplotlibrc, which may be damaged, has a say in our figures.
+# Matplotlib reads these when it is first imported, so that neither a notebook's MPLBACKEND nor a
+# matplotlibrc, which may be damaged, affects our figures.
 os.environ["MPLBACKEND"] = "agg"
-os.environ["MATPLOTLIBRC"] = str(Path(__file__).with_name("house.mplstyle"))
+os.environ["MATPLOTLIBRC"] = str(Path(__file__).with_name("figures.mplstyle"))

@@ -4,14 +4,14 @@ from records import interruption
 
 
 def run() -> int:
-    """The imports take a second, in which Ctrl-C is to be as quiet as later."""
+    """The imports take a second, during which Ctrl-C must also be quiet."""
     interruption.end_quietly()
 
     import contextlib
     import logging
     from pathlib import Path
 
-    # Hides matplotlib's remark on a home that is not writable.
+    # Hides matplotlib's warning about a home that is not writable.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with contextlib.chdir(Path(__file__).parent):  # it would read a matplotlibrc in the user's
         import matplotlib  # noqa: F401

@@ -17,37 +17,39 @@ GB_NOTE = (
     "GB/s: bytes read and written, once each, over the median time; GB = 1e9 bytes. "
     + INTERVAL_NOTE
 )
-OTHER_NOTE = "Of other metrics: medians, of which the CSV file has the intervals too."
-CYCLE_NOTE = "B/cycle: those bytes in one cycle of the SM clock that was seen beside the samples."
+OTHER_NOTE = "Other metrics: medians; the CSV file also has their intervals."
+CYCLE_NOTE = "B/cycle: those bytes per cycle of the SM clock measured next to the samples."
 COPY_NOTE = (
     "Copy %: share of the bandwidth of a device-to-device cudaMemcpy in the same run; it may be "
     "passed."
 )
 CEILING_NOTE = (
-    "Fastest ceiling: of the rows that move a problem's bytes, read and written, and compute "
-    "nothing, the one with the highest bandwidth."
+    "Fastest ceiling: the row with the highest bandwidth among those that move a problem's "
+    "bytes, read and written, and compute nothing."
 )
 PASSED_NOTE = (
-    "Passes its ceiling: faster, with no overlap of intervals, than each kernel beside it that "
-    "reads and writes as many bytes and computes nothing. So the true ceiling is at least this "
-    "row's speed: the ceilings lack a form (experiments/ceilings)."
+    "Passes its ceiling: faster, with no overlap of intervals, than each ceiling of the run "
+    "that reads and writes as many bytes. The true ceiling is therefore at least this row's "
+    "speed: the ceilings lack a form (experiments/ceilings)."
 )
 BEST_NOTE = (
     f"The best bit-exact row of a problem, and those whose interval overlaps with it, are {BEST}."
 )
-LOWER_CLOCK_NOTE = "Ran at a lower SM clock than other rows on that GPU, whose page says how much."
+LOWER_CLOCK_NOTE = (
+    "Ran at a lower SM clock than other rows on that GPU, whose page has the difference."
+)
 DEVIATES_NOTE = "Deviates as declared: left out of the ranking."
 RATIO_NOTE = (
     "Speed-up: ratio of medians; its interval is from low(base) / high(row) to high(base) / "
-    "low(row). Where the intervals of the two overlap, no difference was seen. Only bit-exact rows "
-    "are ranked."
+    "low(row). If the two intervals overlap, no difference was seen. Only bit-exact rows are "
+    "ranked."
 )
 TIME = re.compile(r"(kernel|product|wall|busy)_time(\.|$)")  # as data/results.schema.json has them
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One kernel on one problem, with what it can be compared with (None where it cannot)."""
+    """One kernel on one problem, with the rows that it can be compared with (None if it cannot)."""
 
     results: Results
     record: Record
@@ -60,13 +62,13 @@ class Measured:
 
     @property
     def outcome(self) -> Noted:
-        """The row's outcome in words, with the footnote that this needs."""
+        """The row's outcome in words, with its footnote."""
         r = self.record
         return Noted(r.outcome, outcome_notes(self.results, r), text=outcome_words(r))
 
     @property
     def no_number(self) -> Noted:
-        """The same, in the place of a number that there is not."""
+        """The same, in place of a missing number."""
         return replace(self.outcome, value=None)
 
     @property
@@ -80,7 +82,7 @@ class Measured:
 
     @property
     def of_ceiling(self) -> float | None:
-        """1 is the bandwidth of the fastest known way to move as many bytes."""
+        """1 is the highest known bandwidth for as many bytes."""
         return share(self.record, self.ceiling)
 
     @property
@@ -92,31 +94,31 @@ class Measured:
 
     @property
     def time_marks(self) -> tuple[str, ...]:
-        """Footnotes of its time: of a lower clock, and of an older kernel."""
+        """Footnotes of its time: a lower clock, and an older kernel."""
         return self.clock + older_mark(self.record)
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Footnotes of its speed: of its time, and of a ceiling that it passes."""
+        """Footnotes of its speed: those of its time, and a ceiling that it passes."""
         return self.time_marks + (PASSED_NOTE,) * self.passes_ceiling
 
 
 def share(record: Record, of: Record | None) -> float | None:
-    """The share of another row's bandwidth."""
+    """The bandwidth as a share of another row's."""
     if record.bandwidth is None or of is None or of.bandwidth is None:
         return None
     return record.bandwidth.value / of.bandwidth.value
 
 
 def compared(base: Measured | None, m: Measured | None) -> Estimate | None:
-    """How many times as fast as the base; None where one of the two has no time."""
+    """The speed-up over the base; None if one of the two has no time."""
     if base is None or m is None or not (base.record.ranked and m.record.ranked):
         return None
     return ratio(base.record.times, m.record.times)
 
 
 def ceiling(records: Sequence[Record]) -> Record | None:
-    """The fastest ceiling of one problem that reads and writes, as its kernels do."""
+    """The fastest ceiling of one problem that reads and writes, like its kernels."""
     found = [
         r for r in records if r.is_ceiling and r.bandwidth and 0 < r.bytes_read < r.bytes_moved
     ]
@@ -148,7 +150,7 @@ def measure(results: Results, problem: str, baseline: str = "") -> Rows:
 def rows_by(
     results: Results, key: Callable[[dict[str, Any]], Any], baseline: str = ""
 ) -> dict[Any, Rows]:
-    """Every row of a file, by a key of its problems; InputError where two have the same."""
+    """Every row of a file, by a key of its problems; InputError if two have the same key."""
     found: dict[Any, Rows] = {}
     for p in results.problems():
         if key(p) in found:
@@ -164,13 +166,14 @@ def order(row: Measured) -> tuple[int, float, str]:
 
 
 def fastest(rows: Rows) -> str:
-    """The name of the fastest kernel, or that several are not told apart; '' where none ran."""
+    """The fastest kernel's name, or the names of several that cannot be distinguished; '' if none
+    ran."""
     names = ", ".join(kernel for kernel, m in rows.items() if m.best)
     return f"no difference seen between {names}" if ", " in names else names
 
 
 def describe(problem: dict[str, Any]) -> str:
-    """'25600x5120/fp16/b64: qwen3-32b.gate, qwen3-32b.up', as far as the family says so."""
+    """'25600x5120/fp16/b64: qwen3-32b.gate, qwen3-32b.up', if the family names its users."""
     users = ", ".join(problem.get("models", []))
     return f"{problem['name']}: {users}" if users else problem["name"]
 
@@ -181,13 +184,13 @@ def with_interval(found: Estimate | None, show: Callable[[float], str] = "{:.2f}
 
 
 def over_text(found: Estimate | None) -> str:
-    """A speed-up, as far as one was seen."""
+    """A speed-up, if one was seen."""
     seen = found is None or found.differs_from_one
     return with_interval(found) if seen else "no difference seen"
 
 
 def over(base: Measured | None, m: Measured | None) -> Noted:
-    """How many times as fast; what became of the base where it has no time."""
+    """The speed-up; the outcome of the base if it has no time."""
     if base is not None and not base.record.ranked:
         return base.no_number
     found = compared(base, m)
@@ -196,7 +199,7 @@ def over(base: Measured | None, m: Measured | None) -> Noted:
 
 
 def times_text(found: Estimate, digits: int = 2) -> str:
-    """'2.16', or '~1.00' where the intervals of the two overlap."""
+    """'2.16', or '~1.00' if the two intervals overlap."""
     return ("" if found.differs_from_one else "~") + f"{found.value:.{digits}f}"
 
 
@@ -217,7 +220,7 @@ COPY_SHARE = Column("copy %", "share_of_copy", percent)
 
 
 def time_values(s: Summary | None, prefix: str = "") -> Values:
-    """A summary in microseconds, empty where no time may be shown."""
+    """A summary in microseconds, empty if no time may be shown."""
     values = (s.median, s.low, s.high, s.min) if s else (None,) * 4
     names = (f"{prefix}{name}_us" for name in ("median", "low", "high", "min"))
     return dict(zip(names, values, strict=True)) | {"_interval": s and s.estimate}
@@ -245,18 +248,18 @@ def values_of(m: Measured) -> Values:
 
 
 def speed_or_outcome(m: Measured) -> Noted:
-    """GB/s; what became of the row where it has none."""
+    """GB/s; the row's outcome if it has none."""
     return m.no_number if m.gb_s is None else Noted(m.gb_s, m.marks, m.best)
 
 
 def other_metrics(results: Results) -> list[tuple[str, str]]:
-    """Name and unit of every metric but times, which tables show where they tell something."""
+    """Name and unit of every metric except times, for tables in which it differs between rows."""
     every = (m for r in results.records for m in r.metrics.values())
     return list(dict.fromkeys((m.name, m.unit) for m in every if not TIME.match(m.name)))
 
 
 def other_values(r: Record, metrics: Sequence[tuple[str, str]]) -> Values:
-    """Values of other metrics; none for a row that nothing verified."""
+    """Values of other metrics; none for an unverified row."""
     found: Values = {}
     for name, unit in metrics:
         m = r.metric(name) if r.is_verified or r.is_ceiling else None
@@ -273,7 +276,7 @@ def headed(name: str, unit: str) -> str:
 
 
 def bandwidth_table(results: Results, name: str, title: str, baseline: str = "") -> Table:
-    """Every problem and kernel of a file; speed-ups where a baseline is named."""
+    """Every problem and kernel of a file, with speed-ups if a baseline is given."""
     moves = any(r.bytes_moved for r in results.records)
     columns = [KERNEL, OUTCOME, MEDIAN, INTERVAL]
     columns += [Column("min us", "min_us", significant, detail=bool(baseline)), Column("n", "n")]
@@ -295,10 +298,10 @@ def bandwidth_table(results: Results, name: str, title: str, baseline: str = "")
 
 
 def table_by_gpu(name: str, brief: Mapping[str, Sequence[Measured]]) -> Table:
-    """One row per kernel that is among the rows of any GPU, those with the highest share of a copy
-    first, and the copy; a column for each GPU. Where no copy was timed, read_only is in its place.
+    """One row per kernel of any GPU, those with the highest share of a copy first, and the copy; a
+    column for each GPU. If no copy was timed, read_only replaces it.
 
-    `brief`: for each GPU, rows of one problem; what it has of another GPU's kernels is shown too.
+    `brief`: for each GPU, rows of one problem; its rows of other GPUs' kernels are also shown.
     """
     problems = {gpu: rows[0].record.problem["name"] for gpu, rows in brief.items()}
     measured = {gpu: measure(rows[0].results, problems[gpu]) for gpu, rows in brief.items()}
@@ -339,7 +342,7 @@ def timed(kernels: Iterable[str], rows: Mapping[str, Measured]) -> Iterator[tupl
 
 
 def speed_with_share(m: Measured, share: float | None) -> Noted:
-    """'4156 (99.0 %)'; what became of the row where it has no speed."""
+    """'4156 (99.0 %)'; the row's outcome if it has no speed."""
     if m.gb_s is None:
         return replace(m.no_number, notes=())
     of_base = f" ({percent(share)} %)" if share else ""

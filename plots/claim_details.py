@@ -1,5 +1,5 @@
-"""The evidence for each claim, cell by cell: the page that the ledger links to; and every number
-that a source publishes, beside ours.
+"""The evidence for each claim, cell by cell, on the page that the ledger links to; and every number
+that a source publishes, next to ours.
 """
 
 import os
@@ -37,8 +37,8 @@ def anchor(d: Decision) -> str:
 
 
 def page(decisions: Sequence[Decision], seen_from: Path, head: Sequence[str] = ()) -> str:
-    """Links of the evidence begin at the folder `seen_from`."""
-    lines = ["# What decided each claim", "", *head]
+    """Links of the evidence are relative to the folder `seen_from`."""
+    lines = ["# Evidence for each claim", "", *head]
     source = None
     for d in decisions:
         if d.source is not source:
@@ -69,7 +69,7 @@ def section(d: Decision, seen_from: Path) -> Iterator[str]:
         if v.comparison is not comparison:
             comparison = test = v.comparison
             reading = f"Read as {test.reading}: reproduced" if test.reading else "Reproduced"
-            scope = "a number of the named GPU alone" if test.scope == NAMED_GPU else "of any GPU"
+            scope = "a number only of the named GPU" if test.scope == NAMED_GPU else "of any GPU"
             kind = DIRECTIONS.get(test.direction, "a statement without a number")
             yield f"- {markdown_escape(f'{reading} if {v.criterion} ({kind}; {scope})')}"
         yield f"  - {cell(v, seen_from)}"
@@ -79,9 +79,9 @@ def section(d: Decision, seen_from: Path) -> Iterator[str]:
 
 def told(reading: Reading) -> str:
     """'Primary reading, which decides: tiles of 512 bytes, because TILE_SIZE counts bytes'."""
-    kind = "Our own measurement, no reading of the source" if reading.own_measurement else ""
+    kind = "Our own measurement, not a reading of the source" if reading.own_measurement else ""
     kind = "Primary reading, which decides" if reading.primary_because else kind
-    said = f"{kind or 'Beside it'}: {reading.name}"
+    said = f"{kind or 'Other reading'}: {reading.name}"
     said += f", because {reading.primary_because}" * bool(reading.primary_because)
     return said + f" (added on {reading.added}, with a verdict known)" * bool(reading.added)
 
@@ -116,27 +116,27 @@ def relative(file: Path, seen_from: Path) -> str:
 
 
 def numbers_table(name: str, decisions: Sequence[Decision]) -> Table:
-    """One row per number; those that nothing is compared with come last, with the reason."""
+    """One row per number; numbers that nothing is compared with come last, with the reason."""
     rows: list[Values] = []
     for source, found in groupby(decisions, lambda d: d.source):
         under = f"{source.author} ({source.reference}), on {source.gpu}"
         every = [(d, v) for d in found for v in d.verdicts if v.cell.value is not None]
         rows += [{"_under": under} | number_row(d, v) for d, v in every]
         for path, why in source.without_cell.items():
-            without: Values = {"_under": (source.id, "Of the same, compared with nothing:")}
+            without: Values = {"_under": (source.id, "Other numbers, compared with nothing:")}
             without |= {"source": source.id}
             for number, value in source.numbers_below(path).items():
                 what = {"claim": Noted("", text=number), "of_what": Noted(number, text=why)}
                 what |= {"unit": "", "source_value": value} | dict.fromkeys(OURS)
                 rows.append(without | what | {"why": why})
-    title = "All published numbers, beside ours"
-    notes = ["Where a verdict names a GPU, only that one can show the number; ours is of this one."]
+    title = "All published numbers, and ours"
+    notes = ["If a verdict names a GPU, only that GPU can show the number; ours is from this one."]
     if any(row.get("predicted") for row in rows):
         off = ", ".join(f"{kind} {percent:+.1f} %" for kind, percent in validation().items())
         notes.append(
-            "Predicted on the source's GPU from times here: kernels bound by the issue of "
-            "instructions by multiprocessors and clock, products by bandwidth. Between the two "
-            f"recorded GPUs it is off by at most: {off}. No prediction counts as reproduced."
+            "Predicted on the source's GPU from times here: kernels bound by instruction issue "
+            f"by multiprocessors and clock, products by bandwidth. The largest errors between the "
+            f"two recorded GPUs: {off}. No prediction counts as reproduced."
         )
     return Table(name, title, COLUMNS, rows, notes)
 

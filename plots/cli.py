@@ -1,8 +1,8 @@
 """Tables and figures from result files.
 
-Exit status: 0 when all is well; 1 when a check found something stale or `compare` something wrong
-or, with --threshold, slower, undecided or lost; 2 for bad input and for output that cannot be
-written; 128 and the signal's number where one ended it.
+Exit status: 0 for success; 1 if a check found something stale or `compare` something wrong or, with
+--threshold, slower, undecided or lost; 2 for bad input and for output that cannot be written; 128
+plus the signal's number if a signal ended it.
 """
 
 import argparse
@@ -19,7 +19,8 @@ WITH_BLOCKS = [Path("README.md"), Path("docs/upstream.md")]
 
 
 def late(name: str, function: str = "run") -> Callable[[argparse.Namespace], int]:
-    """A command that alone needs a library, which is imported when the command is run."""
+    """A command whose module is imported when it is run, because only it needs a certain
+    library."""
     return lambda args: getattr(import_module(f"plots.{name}"), function)(args)
 
 

@@ -36,30 +36,30 @@ LOST = "lost"
 ALLOWED = (UNDECIDED, LOST)  # what does not fail where the user says so
 COLOURS = {SLOWER: draw.ORANGE, FASTER: draw.BLUE, SAME: draw.GREY, UNDECIDED: draw.AMBER}
 RATIO_NOTE = (
-    "A us, B us: geometric means of all samples. B / A: their ratio, above 1 where B takes longer, "
+    "A us, B us: geometric means of all samples. B / A: their ratio, above 1 if B takes longer, "
     f"with its {100 * CONFIDENCE:g} % interval: Welch's t on the samples' logarithms, "
-    "widened by what runs differ by beyond what the samples of one run show."
+    "widened by the spread between runs that samples of one run do not show."
 )
 VERDICT_NOTE = (
     f"{SLOWER}, {FASTER}: by more than the threshold, by Benjamini and Hochberg's procedure "
     f"over all rows: on average {100 * FALSE_SHARE:g} % of these verdicts at most are "
-    f"wrong. So one row's interval may lie beyond it and decide nothing. {SAME}: the whole "
+    f"wrong. Therefore one row's interval may be beyond it and decide nothing. {SAME}: the whole "
     f"interval is within the threshold, or both sides have the same samples of one run. "
     f"{UNDECIDED}: neither. Why: docs/comparing-runs.md."
 )
 CODE_NOTE = (
-    "code: whether both rows ran the same machine code; where they did, a difference is the "
-    "machine's, its driver's or its clocks'. -: not known, or two architectures."
+    "code: whether both rows ran the same machine code; if so, a difference is due to the "
+    "machine, its driver or its clocks. -: unknown, or two architectures."
 )
 COPY_NOTE = (
-    "A and B ran on different GPUs: B / A is of times over those of each side's own copy "
-    "(cudaMemcpy, device to device) on the same problem, or else on the largest that both copied. "
-    "A us, B us and B / A as measured are not."
+    "A and B ran on different GPUs: B / A is the ratio of times divided by those of each "
+    "side's own copy (cudaMemcpy, device to device) on the same problem, or else on the largest "
+    "that both copied. A us, B us and the measured B / A are not divided."
 )
 KERNELS_NOTE = (
     "B / A: the geometric mean over the kernel's problems, weighted by the inverse of each ratio's "
-    "variance. It shows a small difference that no single row does. A deviation that all problems "
-    "of a kernel have in common in a run widens its interval."
+    "variance. It shows a small difference that no single row shows. A deviation that is common "
+    "to all problems of a kernel in a run widens its interval."
 )
 RATIO = Column("B / A", "_ratio", partial(with_interval, show="{:.3f}".format))
 RAW = Column("B / A as measured", "ratio_raw", "{:.3f}".format)
@@ -78,7 +78,8 @@ COLUMNS = [
 
 @dataclass(frozen=True)
 class Comparison:
-    """`wrong`: B's rows that were verified in A; `lost`, `added`: what A or B alone has."""
+    """`wrong`: B's rows that were verified in A; `lost`, `added`: rows that only A or only B
+    has."""
 
     a: Side
     b: Side
@@ -119,7 +120,7 @@ def compared(a: Side, b: Side, threshold: float) -> Comparison:
 
 
 def failures(found: Comparison, is_bound: bool, allowed: Sequence[str]) -> list[str]:
-    """Why B does not pass; `is_bound`: the user gave a threshold."""
+    """Why B fails; `is_bound`: the user gave a threshold."""
     texts = []
     if wrong := len(found.wrong):
         texts.append(f"{counted(wrong, 'row')} verified in A {is_are(wrong)} wrong in B")
@@ -194,7 +195,7 @@ def under_of(key: Key) -> str:
 
 
 def one_sided(found: Comparison) -> list[str]:
-    """The rows that one side lacks, or has with a wrong output: how many, of which kernels."""
+    """The rows that one side lacks, or has with a wrong output: their number and kernels."""
     lines = []
     if found.wrong:
         rows = kernels_of(row.kernel for row in found.wrong)
@@ -257,7 +258,7 @@ def figure_of(found: Comparison) -> Figure:
 
 
 def labels_of(pools: Sequence[Pool]) -> list[str]:
-    """With the pass where several have a kernel of that name."""
+    """With the pass if several have a kernel of that name."""
     names = Counter(pool.label for pool in pools)
     return [
         pool.label + f" ({'/'.join(filter(None, pool.kernel[:3]))})" * (names[pool.label] > 1)
@@ -287,8 +288,8 @@ def scale_ratios(axes: Axes, found: Comparison) -> None:
 
 
 def lines_of(found: Comparison, is_bound: bool, allowed: Sequence[str]) -> list[str]:
-    """The text for the terminal: the verdict and the counts, the largest differences, why rows are
-    undecided, and where the times come from.
+    """The text for the terminal: the verdict and the counts, the largest differences, the reasons
+    for undecided rows, and the origin of the times.
     """
     lines = [first_line(found, is_bound, allowed), *one_sided(found)]
     for verdict in (SLOWER, FASTER):
@@ -335,7 +336,7 @@ def percent(ratio: Estimate) -> str:
 
 
 def undecided_lines(found: Comparison) -> list[str]:
-    """Why, and of rows without an interval those that are the farthest apart."""
+    """The reasons, and the rows without an interval that differ most."""
     rows = [pair for pair in found.pairs if pair.verdict == UNDECIDED]
     reasons = Counter(pair.undecided_why(found.threshold) for pair in rows)
     lines = [f"{UNDECIDED}: {count}: {why}" for why, count in reasons.most_common()]
@@ -373,7 +374,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"{found.a.name} and {found.b.name} have no row in common that has times")
     tables = tables_of(found)
     files = table_files(tables, args.output)
-    with draw.house_style():
+    with draw.figure_style():
         figure = figure_of(found)
         files |= {args.output / f"{NAME}.{k}": draw.encode(figure, k) for k in draw.FORMATS}
     write_files(files)

@@ -1,5 +1,5 @@
-"""Tables of counters: a short one with a row per kernel, one with every counter, and one of what
-the compiler made of each kernel.
+"""Tables of counters: a short one with a row per kernel, one with every counter, and one of the
+compiled code of each kernel.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ SHORT = {
     "achieved_occupancy": "occupied %",
     "issue_utilisation": "issue %",
 }
-# Where no warp diverges for long, the columns on that tell less than others, by family.
+# By family: columns about divergence are replaced if no warp diverges for long.
 INSTEAD = {
     "transpose": {
         "threads_per_instruction": ("shared_load_bank_conflicts", "load conflicts"),
@@ -51,12 +51,12 @@ CSV_COLUMNS = (
 ).split()
 TERMINAL_KERNELS = 5  # that fit beside the counters' names
 SHORT_NOTE = (
-    "In brackets: the change of a count against {baseline}. Main stall: the reason for which warps "
-    "wait longest, and the cycles that they do, of all warps together, per issued instruction. All "
+    "In brackets: the change of a count against {baseline}. Main stall: the reason for which "
+    "warps wait longest, and the cycles waited, of all warps together, per issued instruction. All "
     "counters with their changes: the CSV file."
 )
 CHANGE_NOTE = (
-    "Beside or beneath a number its change against {baseline} on the same problem: in percent, of "
+    "Next to or below a number its change from {baseline} on the same problem: in percent, for "
     "percentages in points (pt), and as a factor (x12) from tenfold on."
 )
 NO_TIME_NOTE = (
@@ -113,12 +113,12 @@ def largest(results: Results) -> dict[str, Any]:
 
 
 def on_largest(results: Results) -> Results:
-    """The rows of the largest problem alone."""
+    """The rows of the largest problem."""
     return replace(results, records=tuple(results.rows_on(largest(results)["name"])))
 
 
 def short_table(results: Results, launches: Results | None, name: str, title: str) -> Table:
-    """One row per kernel, with the counters that tell most; percentages without their changes."""
+    """One row per kernel, with the most informative counters; percentages without their changes."""
     family = results.family
     instead = INSTEAD.get(family.name, {})
     heads = dict(instead.get(counter, (counter, head)) for counter, head in SHORT.items())
@@ -162,7 +162,7 @@ def full_table(
     every = [c for problem in from_largest for c in of_problems[describe(problem)]]
     kernels = list(dict.fromkeys(c.record.kernel for c in every))
     kernels.sort(key=lambda k: (k != baseline, k not in first))
-    # Groups as data/counters.json has them, then the launch, then what was asked for.
+    # Groups in the order of data/counters.json, then the launch, then the requested counters.
     groups = [*dict.fromkeys(counter.group for counter in known().values()), LAUNCH, ASKED_FOR]
     counters = {n: v.counter for c in every for n, v in c.values.items()}
     values = {n: [c.values[n] for c in every if n in c.values] for n in counters}
@@ -190,13 +190,13 @@ def full_table(
     notes = [NO_TIME_NOTE, CHANGE_NOTE.format(baseline=baseline), *derived_notes(results.family)]
     if zero:
         titles = "; ".join(c.title for n, c in counters.items() if n in zero)
-        notes.append(f"Zero in every row, and left out above: {titles}.")
+        notes.append(f"Zero in every row, and omitted above: {titles}.")
     notes.append("Counter by counter with minimum, maximum and number of samples: the CSV file.")
     return Table(name, title, columns, rows, notes, machine_notes(results), data)
 
 
 def kernel_of(results: Results, c: Counted) -> Noted:
-    """The kernel, with a footnote where its output is not bit-exact."""
+    """The kernel, with a footnote if its output is not bit-exact."""
     r = c.record
     if r.outcome == "deviation_as_declared":
         notes = (f"{r.kernel}: its output deviates as declared: {r.deviation}",)
@@ -206,7 +206,7 @@ def kernel_of(results: Results, c: Counted) -> Noted:
 
 
 def shown(c: Counted, name: str, changed: bool = True) -> Noted | None:
-    """'193 M (-59%)', or why there is none."""
+    """'193 M (-59%)', or the reason for having none."""
     value = c.values.get(name)
     if value is None:
         return None
@@ -216,7 +216,7 @@ def shown(c: Counted, name: str, changed: bool = True) -> Noted | None:
 
 
 def rows_by_counter(results: Results, c: Counted) -> list[Values]:
-    """One row per counter; one row with the reason where nothing was counted."""
+    """One row per counter; one row with the reason if nothing was counted."""
     r, baseline = c.record, results.family.baseline
     head: Values = {"problem": r.problem["name"], "kernel": kernel_of(results, c)}
     head |= {"outcome": r.outcome, "reason": r.reason or r.deviation}
@@ -255,15 +255,15 @@ def asked_for_table(results: Results, names: Sequence[str], title: str) -> Table
 
 
 PATH_NOTE = (
-    "Instructions are per weight (of a transpose: element), counted in the loop that stores the "
-    "output, or in the whole kernel where it has none: on the shortest and on the longest way of a "
-    "thread, then (in all) those of every way, which a warp runs whose threads take them all. "
-    "Index: those that make an address in the table, or a choice, of a code. Look-ups: reads of "
-    "the table."
+    "Instructions are per weight (for a transpose: element), counted in the loop that stores "
+    "the output, or in the whole kernel if it has none: on the shortest and on the longest path "
+    "of a thread, then (in all) on every path, as run by a warp whose threads take all of them. "
+    "Index: instructions that turn a code into an address in the table, or a choice. Look-ups: "
+    "reads of the table."
 )
 BRANCH_NOTE = (
-    "Branches: conditional ones in the loop, in brackets those not seen to be uniform. Nothing was "
-    "run: these facts hold on every machine."
+    "Branches: conditional ones in the loop, in brackets those not known to be uniform. Nothing "
+    "was run: these facts hold on every machine."
 )
 PREFIX = "sass_"
 
@@ -294,7 +294,7 @@ def facts_table(results: Results) -> Table:
             tail = {"fact": name.removeprefix(PREFIX), "unit": found.unit, "value": value}
             tail |= {"missing": found.missing, "function": r.problem.get("function")}
             data.append(head | tail)
-    title, notes = "What the compiler made of the kernels", [PATH_NOTE, BRANCH_NOTE]
+    title, notes = "The compiled code of the kernels", [PATH_NOTE, BRANCH_NOTE]
     return Table("sass", title, columns, rows, notes, machine_notes(results), data)
 
 
@@ -304,7 +304,7 @@ def number(record: Record, name: str) -> float | None:
 
 
 def fact(record: Record, name: str) -> Noted | None:
-    """With the reason as a footnote where there is none."""
+    """With the reason as a footnote if there is none."""
     value, found = number(record, name), record.metric(PREFIX + name)
     if value is None:
         return Noted(None, (found.missing,)) if found else None

@@ -1,4 +1,5 @@
-"""The hardware counters of a row as named values, with what follows from them and its launch."""
+"""The hardware counters of a row as named values, with values derived from them and from its
+launch."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ MANY_FOLD = 10  # from here on a change is a factor rather than a percentage
 
 
 def by_family(results: Results) -> list[Results]:
-    """A file with problems of several families as one per family."""
+    """A file with problems of several families, divided into one per family."""
     names = dict.fromkeys(record.problem["family"] for record in results.records)
     of = {name: [r for r in results.records if r.problem["family"] == name] for name in names}
     return [replace(results, records=tuple(records)) for records in of.values()]
@@ -28,7 +29,8 @@ def by_family(results: Results) -> list[Results]:
 
 @dataclass(frozen=True)
 class Value:
-    """One counter's value in one row: a number, a text for people, or why there is neither."""
+    """One counter's value in one row: a number, a text for readers, or the reason for having
+    neither."""
 
     counter: Counter
     number: float | None = None
@@ -47,11 +49,11 @@ Counts = dict[str, Value]  # by the counter's id
 
 
 def counts_of(results: Results, record: Record, launched: Record | None) -> Counts:
-    """All that is known of a row: what follows from counters, its launch, then every counter, as
-    data/counters.json has them, and those that the user asked for.
+    """All values of a row: derived values, its launch, then every counter, in the order of
+    data/counters.json, and those that the user requested.
 
-    `launched`: the same kernel and problem in a pass that saw its launch. Empty where the output is
-    wrong, so that nothing was counted.
+    `launched`: the same kernel and problem in a pass that recorded its launch. Empty if the output
+    is wrong, because nothing was counted.
     """
     if not record.metrics:
         return {}
@@ -82,17 +84,17 @@ def following(
         return active * sms * record.bytes_read / warps if warps else None
 
     def share_of_most(active: float, achieved: float) -> float | None:
-        """The most warps that an SM can hold is what `active` is `achieved` percent of."""
+        """The maximum number of warps on an SM: `active` is `achieved` percent of it."""
         most = 100 * active / achieved if achieved > 0 else 0
         return 100 * resident / round(most) if 0.5 < most < MAX_WARPS else None
 
-    why = "the row does not say it"
+    why = "the row lacks it"
     needs = ("warp_instructions",)
     yield calculated(per, measured, needs, n and (lambda warp: WARP * warp / n), why)
     needs = ("active_warps", "warps_launched")
     yield calculated(flight, measured, needs, record.bytes_read and bytes_in_flight, why)
     needs = ("active_warps", "achieved_occupancy")
-    why = "its launch was not seen, or the most blocks that fit are not known"
+    why = "its launch was not recorded, or the number of blocks that fit is unknown"
     yield calculated(occupancy, measured, needs, resident and share_of_most, why)
     stalls = main_stalls(measured)
     counter = Counter("main_stalls", STALLS, "main stalls", "warps/issue")
@@ -103,7 +105,7 @@ def following(
 def calculated(
     counter: Counter, measured: Counts, needs: Sequence[str], formula: Any, without: str
 ) -> Value:
-    """The formula of counters, where there is one; the reason of the first that is missing."""
+    """Applies a formula to counters; the reason of the first missing counter otherwise."""
     for name in needs:
         if name not in measured or measured[name].missing:
             why = measured[name].missing if name in measured else f"{name} was not counted"
@@ -126,7 +128,8 @@ def stall_name(value: Value) -> str:
 
 
 def resident_warps(launched: Record | None) -> int | None:
-    """The most warps of its kernel that fit on an SM; None where a call launches several."""
+    """The maximum number of warps of its kernel on an SM; None if a call launches several
+    kernels."""
     if launched is None or len(launched.launch) != 1:
         return None
     (kernel,) = launched.launch
@@ -152,7 +155,7 @@ def launch_facts(launched: Record | None) -> Iterator[Value]:
         kernels = launched.launch if launched else ()
         found = [prod(k[sizes[name]]) if name in sizes else k[name] for k in kernels]
         if not found:
-            yield Value(counter, missing="no pass of this run saw its launch")
+            yield Value(counter, missing="no pass of this run recorded its launch")
         elif None in found:
             yield Value(counter, missing="the occupancy calculator did not answer")
         else:
@@ -172,8 +175,8 @@ def short(number: float) -> str:
 
 
 def change(value: Value, base: Value | None) -> str:
-    """'-59%'; of percentages the points, '+1.1 pt'; of what grew tenfold or more 'x89'; '' where
-    nothing changed, or there is nothing to compare with.
+    """'-59%'; for percentages the points, '+1.1 pt'; from tenfold on the factor, 'x89'; '' if
+    nothing changed, or there is no base.
     """
     if base is None or value.number is None or base.number in (None, value.number):
         return ""
@@ -189,12 +192,12 @@ def change(value: Value, base: Value | None) -> str:
 DERIVED_NOTES = (
     "Instructions per {element}: {warp} x warp instructions / {element}s, so that one instruction "
     "of a whole warp counts for each of its threads.",
-    "Bytes in flight: warps resident on an SM on average x SMs x bytes read / warps launched: what "
-    "the resident warps are there to read.",
-    "Theoretical occupancy: the warps of as many blocks as fit on an SM (occupancy calculator), of "
-    "the warps that it can hold.",
-    "Main stalls: the three reasons for which warps wait longest, and the cycles that they do, of "
-    "all warps together, per issued instruction (unit: warps/issue).",
+    "Bytes in flight: warps resident on an SM on average x SMs x bytes read / warps launched: the "
+    "bytes that the resident warps read.",
+    "Theoretical occupancy: the warps of the blocks that fit on an SM (occupancy calculator), "
+    "as a share of its maximum.",
+    "Main stalls: the three reasons for which warps wait longest, and the cycles waited, of all "
+    "warps together, per issued instruction (unit: warps/issue).",
 )
 
 

@@ -1,6 +1,4 @@
-"""The view of an experiment without views of its own: a table of each pass, and a figure of each
-pass that has times.
-"""
+"""The default view of an experiment: a table of each pass, and a figure of each pass with times."""
 
 from functools import partial
 from typing import Any
@@ -20,7 +18,7 @@ from records.tables import Table
 
 
 def of(experiment: Experiment) -> dict[str, Any]:
-    """By the names that a folder of plots/ gives them."""
+    """Views by the names that a folder of plots/ gives them."""
     timed = [
         name
         for name, step in experiment.passes.items()
@@ -43,7 +41,8 @@ def of(experiment: Experiment) -> dict[str, Any]:
 
 
 def tables(run: Any) -> list[Table]:
-    """Times beside the baseline and the copy; the counters that tell most; facts of the code."""
+    """Times compared with the baseline and the copy; the most informative counters; facts of the
+    code."""
     made = []
     for name, results in run.passes.items():
         title = f"{results.experiment}, {name}"
@@ -66,13 +65,13 @@ def brief(passes: list[str], run: Any) -> list[Measured]:
 
 
 def baseline(results: Results) -> str:
-    """The baseline of the pass's one family, where it was measured; else ''."""
+    """The baseline of the pass's only family, if it was measured; else ''."""
     name = results.family.baseline if len(by_family(results)) == 1 else ""
     return name if any(r.kernel == name for r in results.records) else ""
 
 
 def figure(name: str, run: Any) -> Figure:
-    """Over the problems: bandwidth, or times where nothing is moved."""
+    """Bandwidth over the problems, or times if nothing is moved."""
     results = run[name]
     problems = [p["name"] for p in results.problems()]
     moves = any(r.bandwidth for r in results.records)

@@ -12,22 +12,22 @@ from plots.latex import latex
 from records.console import render
 from records.tables import Column, Noted, Table
 
-# What a spreadsheet calculates, or runs, unless an apostrophe stands before it.
+# The first characters of texts that a spreadsheet evaluates, unless an apostrophe precedes them.
 FORMULA = "(?=[=+@\uff1d\uff0b\uff0d\uff20-])"
 
 
 def markdown_escape(text: str) -> str:
-    """`text` so that a Markdown table cell, heading or list shows it as it is."""
+    """`text`, escaped for a Markdown table cell, heading or list."""
     for char in "\\`*|[]~#":
         text = text.replace(char, "\\" + char)
-    # An underscore within a word is a plain one; most kernel names stay readable so.
+    # An underscore within a word needs no escape, which keeps most kernel names readable.
     text = re.sub(r"(?<!\w)_|_(?!\w)", r"\_", text)
     # GitHub takes dollars for mathematics, and a backslash before one does not stop it.
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("$", "&#36;")
 
 
 def markdown_code(text: str) -> str:
-    """`text` in the font of code; where backticks could not hold it in a table, by a tag."""
+    """`text` in the font of code; by a tag if backticks would not work in a table."""
     return f"<code>{markdown_escape(text)}</code>" if re.search(r"[`|\\]", text) else f"`{text}`"
 
 
@@ -37,7 +37,7 @@ def markdown_link(text: str, path: str | Path, anchor: str = "") -> str:
 
 
 def markdown_banner(text: str) -> list[str]:
-    """Lines that nobody overlooks; none without a text."""
+    """A prominent line; none without a text."""
     return [f"> **{markdown_escape(text)}**", ""] if text else []
 
 

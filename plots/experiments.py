@@ -1,13 +1,13 @@
-"""The experiments as they are rendered: what experiments/<name>/experiment.toml says of the
-passes, and what its views.py, where it has such a file or folder, says that there is to see.
+"""The experiments as they are rendered: the passes of experiments/<name>/experiment.toml, and the
+optional views.py or views/ of the experiment.
 
-It names, each time as a function of a `Run`: TABLES, the functions that make its tables (None where
-there is nothing for one), of which a terminal shows those in ON_TERMINAL; FIGURES, by the file's
-name a caption and the function that draws it; highlights, sentences for the terminal and the page;
-CLOSING, the table that a terminal ends with; for README SHORT_TABLE, a few rows, with HEADLINE, the
-claim that they are about; for the first screen of the report QUESTION, which it answers, with
-SUMMARY, the values of a figure by name where no claim has them; BRIEF, the rows of one problem that
-stand beside those of other GPUs. What it does not name is as plots/default_view.py has it.
+It defines, each as a function of a `Run`: TABLES, the functions that make its tables (None for an
+empty one), of which a terminal shows those in ON_TERMINAL; FIGURES, by the file's name a caption
+and the function that draws it; highlights, sentences for the terminal and the page; CLOSING, the
+last table on a terminal; for README SHORT_TABLE, a few rows, with HEADLINE, the claim that they are
+about; for the first screen of the report the QUESTION that it answers, with SUMMARY, the values of
+a figure by name if no claim has them; BRIEF, the rows of one problem that are compared with other
+GPUs. plots/default_view.py has the defaults.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from claims.ledger import Decision, decide
 from claims.published import Source, load_sources
 from plots import claim_details, default_view
 from plots.documents import table_files
-from plots.figures import FORMATS, encode, house_style, take_caption
+from plots.figures import FORMATS, encode, figure_style, take_caption
 from plots.ledger import claims_table
 from plots.sentences import count_line, headline
 from records import console, declared
@@ -43,12 +43,12 @@ MAIN_CLAIM = "kernel-speedup"
 
 
 class NotMeasured(InputError):
-    """A pass that the run should have, and has not."""
+    """A pass that the run should have, but lacks."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """The passes of one experiment on one machine, and what they say about its claims."""
+    """The passes of one experiment on one machine, and the verdicts on its claims."""
 
     passes: dict[str, Results]
     decisions: list[Decision]
@@ -61,7 +61,7 @@ class Run:
         return self.passes[pass_name]
 
     def if_measured(self, make: Callable[["Run"], Any], otherwise: Any = None) -> Any:
-        """What is made of the run, where it has the passes for that."""
+        """The result of `make`, or None if the run lacks a pass for it."""
         try:
             return make(self)
         except NotMeasured:
@@ -69,9 +69,9 @@ class Run:
 
     @property
     def missing_note(self) -> list[str]:
-        """A line, where something was not measured."""
+        """A line if something was not measured."""
         names = ", ".join(self.missing)
-        return [f"Not measured: {names}. Tables and figures of it are left out."] * bool(names)
+        return [f"Not measured: {names}. Its tables and figures are omitted."] * bool(names)
 
     @property
     def first(self) -> Results:
@@ -107,13 +107,14 @@ def experiment(name: str) -> Any:
 def load_run(
     name: str, folder: Path, recorded: bool = False, evidence: Evidence | None = None
 ) -> Run:
-    """The experiment's result files in `folder`, read where the evidence has not. A pass may be
-    missing, and what is made of it is left out, but one has to be there. All must be of
-    one run, but for a pass under PyTorch, which may be of a later one of the same kernels: its rows
-    are compared with each other alone.
+    """The experiment's result files in `folder`, read unless the evidence contains them. Passes may
+    be missing, except all; views of a missing pass are left out. All must be of one run, except a
+    pass under PyTorch, which may be of a later run of the same kernels, because its rows are only
+    compared with each other.
 
-    Claims are decided by `evidence`; where it is not given, by all that is in the machine's folder
-    of data/recorded, so that a claim has one verdict everywhere, and elsewhere by this run alone.
+    Claims are decided by `evidence`, by default by all files in the machine's folder of
+    data/recorded, so that a claim has one verdict everywhere, and outside of data/recorded by this
+    run alone.
     """
     passes, results = {}, evidence.results.values() if evidence else ()
     known = {r.file: r for r in results if r.experiment == name}  # some are not written yet
@@ -158,8 +159,8 @@ def sources(results: Results) -> str:
 
 
 def require(results: Results, step: declared.Step) -> None:
-    """InputError unless something ran where it has to, every problem is of a family whose fields
-    the tables rely on (of any, where none is named), and rows are warm or cold as they should be.
+    """InputError unless something ran if required, every problem is of a family whose fields the
+    tables need (any family if none is named), and rows are warm or cold as declared.
     """
     if results.gpu is None and not step.compiled:
         raise InputError(f"{results.file}: nothing ran, but times or counters are needed here")
@@ -174,7 +175,7 @@ def require(results: Results, step: declared.Step) -> None:
 
 
 def one_problem(results: Results, **facts: str) -> str:
-    """The name of the one problem with these facts; InputError where there are several, or none."""
+    """The name of the only problem with these facts; InputError if there are several, or none."""
     found = [p["name"] for p in results.problems() if facts.items() <= p.items()]
     if len(found) != 1:
         which = "".join(f" whose {name} is '{value}'" for name, value in facts.items())
@@ -203,10 +204,10 @@ def figure_files(
     captions: bool = True,
     columns: int = 2,
 ) -> dict[Path, bytes]:
-    """Every figure in each format; without captions, these in a file of their own."""
+    """Every figure in each format; without captions, which are then in a separate file."""
     files: dict[Path, bytes] = {}
     texts: list[str] = []
-    with house_style(columns):
+    with figure_style(columns):
         for file, (_, draw) in experiment(name).FIGURES.items():
             if (figure := run.if_measured(draw)) is None:
                 continue
@@ -254,7 +255,7 @@ def render_one(args: argparse.Namespace) -> int:
 
 
 def sentences(name: str, run: Run) -> list[str]:
-    """What there is to say of it, and which of its kernels are of older code."""
+    """Its sentences, and its kernels of older code."""
     said = run.if_measured(experiment(name).highlights, [])
     said = [*said, *older_notes(*run.passes.values())] if said else []
     return [*run.missing_note, *said]
@@ -269,7 +270,7 @@ def in_brief(sentences: list[str], verbose: bool) -> list[str]:
 
 
 def closing_lines(run: Run, directory: Path) -> list[str]:
-    """How the verdicts went, what failed, and where everything is."""
+    """The verdicts, the failures, and the places of all files."""
     lines = [count_line(run.decisions)] * bool(run.decisions)
     files = run.passes.values()
     failed = [c.name for results in files for c in results.checks if not c.passed]
@@ -278,7 +279,7 @@ def closing_lines(run: Run, directory: Path) -> list[str]:
     records = [r for results in files for r in results.records]
     for outcomes, what in (
         (("mismatch", "launch_failed"), "WRONG OUTPUT, hence no time"),
-        (("not_measured",), "NOT MEASURED, by no fault of the kernel; run again"),
+        (("not_measured",), "NOT MEASURED, not the kernel's fault; run again"),
     ):
         if found := Counter(r.kernel for r in records if r.outcome in outcomes):
             parts = [f"{kernel} ({rows} rows)" for kernel, rows in sorted(found.items())]

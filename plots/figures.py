@@ -1,4 +1,4 @@
-"""The look of all figures, and their writing: the same results give the same bytes."""
+"""The style of all figures, and writing them: the same results give the same bytes."""
 
 import io
 import re
@@ -40,8 +40,8 @@ SKY, AMBER, BROWN = "#56B4E9", "#E69F00", "#8C510A"
 GREY, BLACK = "#6B6B6B", "#000000"  # for ceilings
 WINE, INDIGO, OLIVE = "#882255", "#332288", "#999933"  # of Paul Tol's
 COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, AMBER, BROWN)
-# Colours in their place where a page's reader prefers it dark; by names of report.css for what
-# is not of the palette: background, text, lines of the grid, and bars without a kernel.
+# Colours for a dark page; names of report.css for colours outside of the palette: background, text,
+# grid lines, and bars without a kernel.
 DARK = {
     **{BLUE.lower(): "#4aa8e0", ORANGE.lower(): "#f08a3c", GREEN.lower(): "#34c99a"},
     **{PINK.lower(): "#e79cc5", SKY.lower(): "#9ad6f8", AMBER.lower(): "#f2b838"},
@@ -53,8 +53,8 @@ DARK = {
 MARKERS = "os^DvPX"  # where a colour is a kernel's, these tell models or other things apart
 LINES = ("-", "--", "-.", ":")
 
-# A kernel has one colour and marker in all figures. These have them by what they are: ours, the
-# baseline, what a paper or post is about, other people's, and ceilings.
+# A kernel has one colour and marker in all figures. These are by role: ours, the baseline, the
+# subject of a paper or post, other people's, and ceilings.
 LOOKS = {
     **dict.fromkeys(("streaming", "column_walk"), (BLUE, "o")),
     **dict.fromkeys(("branch_tree", "tma_naive"), (ORANGE, "s")),
@@ -79,7 +79,8 @@ LOOKS = {
     "read_only": (GREY, "<"),
     "write_only": (GREY, ">"),
 }
-# The others, in the order in which they get theirs; one that is not here, by its name alone.
+# The others, in the order in which they get a colour; a kernel that is not listed gets one by its
+# name.
 OTHERS = """
 constant_lut global_lut packed_512 packed_store scalar_store shared_lut_algorithm1
 shared_lut_cooperative shared_lut_immediates shared_lut_tile512 two_launches warp_shuffle_lut
@@ -90,10 +91,10 @@ mojo_warp_per_block column_walk_plain_reads column_walk_six_blocks tiled tma_swi
 tma_batched_as_published mojo_tma_batched mojo_tma_batched_as_published mojo_tma_naive
 mojo_tma_swizzle
 """.split()
-# A kernel in Mojo looks like its counterpart in CUDA, except for the marker.
+# A kernel in Mojo has the look of its counterpart in CUDA, except for the marker.
 MOJO, MOJO_MARKER, BESIDE = "mojo_", "8", {"mojo_tiled_2d": "tiled_packed"}
-# Most series in a panel. Where there are more, kernels are taken in this order: those of users,
-# then ours, the baseline, the sources' and the libraries'.
+# Maximum number of series in a panel. Kernels are chosen in this order: the users', then ours, the
+# baseline, the sources' and the libraries'.
 MOST_SERIES = 6
 FIRST = """
 streaming branch_tree shared_lut bitsandbytes_0.50.2 packed_512 triton_lut constant_lut wide_store
@@ -105,29 +106,29 @@ PUBLISHED_MARKERS = "*P"
 
 DEVIATES = " \u2020"  # after a kernel's name; tables mark the best rows with *
 DEVIATES_NOTE = "\u2020: its output deviates as declared; left out of rankings."
-# Inches: the width of one column of a paper and of two side by side, and the height of its page
+# In inches: the width of one column of a paper and of two side by side, and the height of its page
 # without margins.
 WIDTHS, PAGE = {1: 3.3, 2: 7.0}, 9.0
 MANY_ROWS = 24  # whose names are smaller
 CAPTION_SIZE = 6.5
 CAPTION_LINE_INCHES = 0.128
 CHARACTERS_PER_INCH = 20.5  # of the caption's font, on average
-# Characters in a line of an axis' label, and of a row's, where a figure is one column wide.
+# Characters in a line of an axis' label, and of a row's, in a figure that is one column wide.
 NARROW_LABEL, NARROW_NAME = 24, 24
 
 
 @contextmanager
-def house_style(columns: int = 2) -> Iterator[None]:
-    """Matplotlib's own defaults and ours, whatever the user's matplotlibrc says; figures that can
-    be are as wide as so many columns of a paper.
+def figure_style(columns: int = 2) -> Iterator[None]:
+    """Matplotlib's defaults and ours, independent of the user's matplotlibrc; figures are as wide
+    as `columns` columns of a paper if they can be.
 
-    A letter that the font lacks, or a name too long for its panel, is seen in the figure: no
-    warning of it for each time that it is drawn.
+    Suppresses warnings about a letter that the font lacks, or a name too long for its panel, which
+    are visible in the figure.
     """
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         matplotlib.rcdefaults()
-        matplotlib.style.use(Path(__file__).with_name("house.mplstyle"))
+        matplotlib.style.use(Path(__file__).with_name("figures.mplstyle"))
         matplotlib.rcParams["figure.figsize"] = (WIDTHS[columns], PAGE)
         yield
 
@@ -149,7 +150,7 @@ def panels(height: float, count: int = 1, **shared: bool) -> tuple[Figure, list[
 
 
 def width_of_figures() -> float:
-    """That `house_style` was given."""
+    """That `figure_style` was given."""
     return matplotlib.rcParams["figure.figsize"][0]
 
 
@@ -175,7 +176,7 @@ def look(kernel: str) -> dict[str, Any]:
 
 
 def chosen(kernels: Iterable[str], count: int = MOST_SERIES) -> list[str]:
-    """At most so many of them, in their order."""
+    """At most `count` of them, in their order."""
     names = list(dict.fromkeys(kernels))
 
     def place(name: str) -> tuple[bool, int]:
@@ -187,7 +188,7 @@ def chosen(kernels: Iterable[str], count: int = MOST_SERIES) -> list[str]:
 
 
 def left_out_note(kernels: Iterable[str], shown: Iterable[str]) -> list[str]:
-    """Where the others are, for under a figure that shows some of the kernels."""
+    """A remark under a figure that shows only some of the kernels."""
     count = len(set(kernels) - set(shown))
     return [f"{count} more kernel{'s' * (count > 1)}: the table."] * bool(count)
 
@@ -202,8 +203,8 @@ def add_caption(
     notes: Sequence[str] = (),
     recorded: bool = False,
 ) -> None:
-    """Put machine, notes, what clocks differ by and which kernels are of older code at the bottom,
-    under a recorded run's banner.
+    """Puts machine, notes, differences of clocks and kernels of older code at the bottom, under a
+    recorded run's banner.
     """
     # Parts such as "commit 0123abc" stay together: textwrap leaves a no-break space alone.
     sentence = "; ".join(part.replace(" ", "\u00a0") for part in machine(results)) + "."
@@ -212,10 +213,10 @@ def add_caption(
 
 
 def write_caption(figure: Figure, paragraphs: Sequence[str], heading: str = "") -> None:
-    """Put these at the bottom, under a heading.
+    """Puts these at the bottom, under a heading.
 
-    The figure grows by just the height that this takes, as far as it then fits a page. A label that
-    several panels have below them is written once.
+    The figure grows by their height, up to the height of a page. A label that several panels share
+    is written once.
     """
     share_label([axes for axes in figure.axes if axes.get_xlabel()])
     for axis in [a for axes in figure.axes for a in (axes.xaxis, axes.yaxis)]:
@@ -303,13 +304,13 @@ def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], column
 
 
 def annotate_empty(axes: Axes, text: str, height: float = 0.5) -> None:
-    """Says why there is nothing to see, at a fraction of the axes' height."""
+    """Writes why the axes are empty, at a fraction of their height."""
     place = {"ha": "center", "va": "center", "transform": axes.transAxes}
     axes.text(0.5, height, text, color=GREY, backgroundcolor="white", **place)
 
 
 def grid_of(figure: Figure, rows: int, columns: int, **shared: Any) -> list[list[Axes]]:
-    """Panels by row and column; in a narrow figure, what would be a column is a row."""
+    """Panels by row and column; transposed in a narrow figure."""
     if not is_narrow(figure):
         return figure.subplots(rows, columns, squeeze=False, **shared).tolist()
     turned = {"sharex": shared.get("sharex", False), "sharey": shared.get("sharey", False)}
@@ -321,7 +322,7 @@ def grid_of(figure: Figure, rows: int, columns: int, **shared: Any) -> list[list
 def logarithmic(
     axis: Axis, ticks: Sequence[float], label: str, text: Callable[[float], str] = "{:g}".format
 ) -> None:
-    """Marked at `ticks` alone; the label, where the axis has one, says that it is logarithmic."""
+    """Ticks only at `ticks`; the label, if the axis has one, says that it is logarithmic."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     if is_narrow(axis.axes.figure) and axis.axis_name == "x":
         ticks = ticks[:: 1 + len(ticks) * axis.axes.get_gridspec().ncols // 8]
@@ -343,14 +344,14 @@ def kernel_rows(axes: Axes, labels: Sequence[str]) -> None:
 
 
 def broken(label: str) -> list[str]:
-    """Lines of a name, which may end after its underscores, and of what stands below it."""
+    """Lines of a name, which may end after its underscores, and of the text below it."""
     parts = [re.sub(r"_", "_ ", line) for line in label.split("\n")]
     lines = [wrapped for part in parts for wrapped in textwrap.wrap(part, NARROW_NAME)]
     return [line.replace("_ ", "_") for line in lines]
 
 
 def mark(axes: Axes, points: Iterable[tuple[float, float]], which: int = 0, **look: Any) -> None:
-    """Published values: markers without a line; `which` where there are several sets of them."""
+    """Published values: markers without a line; `which` distinguishes several sets of them."""
     style = PUBLISHED | {"linestyle": "none", "marker": PUBLISHED_MARKERS[which], "zorder": 5}
     if points := list(points):
         axes.plot(*zip(*points, strict=True), **style | look)
@@ -359,7 +360,7 @@ def mark(axes: Axes, points: Iterable[tuple[float, float]], which: int = 0, **lo
 def whiskers(
     axes: Axes, points: Iterable[tuple[float, Estimate | None]], upright: bool = True, **look: Any
 ) -> None:
-    """Values with their intervals, each at its place of the other axis; None is left out."""
+    """Values with their intervals, each at its place on the other axis; None is left out."""
     found = [(at, e) for at, e in points if e is not None]
     if not found:
         return
@@ -383,7 +384,7 @@ def write_right(axes: Axes, row: float, text: str) -> None:
 
 
 def encode(figure: Figure, kind: str) -> bytes:
-    """The figure as a file of this format; to be called within `house_style`."""
+    """The figure as a file of this format; to be called within `figure_style`."""
     out = io.BytesIO()
     figure.savefig(out, format=kind, dpi=DPI, metadata=METADATA[kind])
     return out.getvalue()

@@ -47,7 +47,7 @@ def points(d: Decision) -> list[Point]:
 
 
 def is_number(v: Verdict) -> bool:
-    """Whether this GPU can show a number with a unit beside the source's."""
+    """Whether this GPU can show a number with a unit next to the source's."""
     numbers = v.ours and v.cell.value and v.comparison.unit
     shown = not v.elsewhere and v.verdict != rules.NOT_TESTABLE
     return bool(numbers) and shown and v.comparison.direction != "statement"
@@ -60,7 +60,7 @@ def deciding(found: Sequence[Point], verdict: str) -> Point:
 
 
 def band(v: Verdict) -> tuple[float, float]:
-    """What the tolerance allows, over the source's value."""
+    """The range that the tolerance allows, over the source's value."""
     off = (v.comparison.tolerance_percent or 0) / 100
     direction = v.comparison.direction
     low = 0.0 if direction == rules.AT_MOST else 1 - off
@@ -71,7 +71,7 @@ def band(v: Verdict) -> tuple[float, float]:
 
 
 def png(gpus: Sequence[str], ledgers: Sequence[Sequence[Decision]]) -> bytes:
-    with draw.house_style():
+    with draw.figure_style():
         return draw.encode(figure(gpus, ledgers), "png")
 
 

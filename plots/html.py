@@ -1,4 +1,4 @@
-"""Parts of a page as HTML: tables, from what they hold, and texts that are written in Markdown."""
+"""Parts of a page as HTML: tables, from their data, and texts written in Markdown."""
 
 import os
 import re
@@ -27,13 +27,13 @@ VERDICT = re.compile("|".join(sorted(SPELT, key=len, reverse=True)), re.IGNORECA
 
 @dataclass(frozen=True)
 class Links:
-    """Where the page has what a link may lead to: `ids` by file; `seen_from` is a folder."""
+    """The targets of links within the page: `ids` by file; `seen_from` is a folder."""
 
     ids: Mapping[Path, str]
     seen_from: Path
 
     def follow(self, path: str | bytes, anchor: str = "") -> str:
-        """The address within the page; '' where it does not have the file."""
+        """The address within the page; '' if it does not contain the file."""
         found = self.ids.get((self.seen_from / os.fsdecode(path)).resolve())
         return f"#{found}" + f"-{anchor}" * bool(anchor) if found else ""
 
@@ -54,7 +54,7 @@ def templates() -> jinja2.Environment:
 
 
 def table_html(table: Table, name: str, links: Links, is_open: bool = False) -> Markup:
-    """`name`: the id of its heading. A closed one shows its title and its number of rows."""
+    """`name`: the id of its heading. A closed table shows its title and its number of rows."""
     body, footnotes = table.body()
     groups = [
         (heading, [list(map(cell, row, [links] * len(row))) for row in rows])
@@ -82,8 +82,8 @@ def leading_verdict(text: str) -> tuple[str, str, str]:
 
 
 def markdown_html(text: str, name: str, links: Links) -> Markup:
-    """Markdown as part of the page; `name`: the id of its first heading, with which all others
-    begin.
+    """Markdown as part of the page; `name`: the id of its first heading, and the prefix of all
+    other ids.
     """
     tokens = MARKDOWN.parse(text)
     set_headings(tokens, name)
@@ -109,7 +109,7 @@ RIGHT = "text-align:right"  # how Markdown says so
 
 
 def set_headings(tokens: list[Token], name: str) -> None:
-    """Gives headings their ids and levels, and tables the heading that they are under."""
+    """Gives headings their ids and levels, and tables the heading above them."""
     heading, taken = name, {name}
     for i, token in enumerate(tokens):
         if token.type == "heading_open" and token.tag != "h1":
@@ -128,8 +128,8 @@ def set_headings(tokens: list[Token], name: str) -> None:
 
 
 def set_inline(children: list[Token], links: Links) -> None:
-    """Links lead to places within the page, or are none; a picture is its words alone; a verdict in
-    bold has its colour.
+    """Links lead to places within the page, or become plain text; a picture becomes its text; a
+    verdict in bold has its colour.
     """
     for child, after in zip(children, [*children[1:], None], strict=False):
         if child.type == "link_open":

@@ -36,20 +36,20 @@ ARTICLE, TWO_COLUMNS = Page(1, 60), Page(1.6, 74)
 
 
 def latex_escape(text: str) -> str:
-    """`text` so that LaTeX prints it as it is; several hyphens stay as many."""
+    """`text`, escaped for LaTeX; consecutive hyphens are kept apart."""
     text = "".join(c if ord(c) <= LATIN_1 or c in LATEX else escaped(c) for c in text)
     return re.sub("-(?=-)", "-{}", "".join(LATEX.get(c, c) for c in text))
 
 
 def typeset(text: str) -> str:
-    """With signs in the place of hyphens: a minus, and a dash in ranges and for no value."""
+    """With typographic signs for hyphens: a minus, and a dash in ranges and for no value."""
     if text == NONE:
         return "\u2013"
     return RANGE.sub("\\1\u2013\\2", MINUS.sub("\u2212", text))
 
 
 def number_format(texts: Sequence[str]) -> str:
-    """siunitx's format of a column of numbers: '+3.2'; '' where most are something else."""
+    """siunitx's format of a column of numbers: '+3.2'; '' if most are not numbers."""
     found = [NUMBER.fullmatch(text) for text in texts if text != NONE]
     if not found or not all(found):
         return ""
@@ -65,8 +65,8 @@ def formats_of(table: Table, rows: Sequence[Row]) -> list[str]:
 
 
 def latex_layout(table: Table, rows: list[list[str]], width: float) -> tuple[str, list[float]]:
-    """The largest font that breaks no word, and each column's part of the line: what its longest
-    word needs, and of the rest the more, the longer its texts.
+    """The largest font that breaks no word, and each column's part of the line: the width of its
+    longest word, plus a part of the rest in proportion to its texts.
     """
     # Counted in letters as wide as a digit: capitals, m and w are wider.
     heads = [re.sub("([A-Zmw])", r"\1\1", column.name) for column in table.columns]
@@ -85,12 +85,12 @@ def latex_layout(table: Table, rows: list[list[str]], width: float) -> tuple[str
 
 
 def latex_words(text: str, code: bool = False) -> str:
-    """A cell's or heading's text: names in it may be broken after underscores and slashes."""
+    """A cell's or heading's text, in which names may be broken after underscores and slashes."""
     return re.sub(r"(\\_|/)", r"\1\\allowbreak{}", latex_escape(text if code else typeset(text)))
 
 
 def latex_cell(column: Column, found: tuple[Noted, str], number: str) -> str:
-    """`number`: its column's format, where that is of numbers; other texts are in braces there."""
+    """`number`: the format of a column of numbers, in which other texts are in braces."""
     cell, numbers = found
     notes = rf"\textsuperscript{{{numbers}}}" * bool(numbers)
     if number and NUMBER.fullmatch(cell.text):
@@ -102,7 +102,8 @@ def latex_cell(column: Column, found: tuple[Noted, str], number: str) -> str:
 
 
 def latex_head(column: Column, number: str) -> str:
-    """Above numbers, whose column is no wider than they are, a line for each word or its parts."""
+    """A heading above numbers, whose column is only as wide as they are: a line for each word or
+    its parts."""
     if not number:
         return latex_words(column.name)
     words = [part for word in column.name.split(" ") for part in re.split(r"(?<=_)", word)]
@@ -119,8 +120,7 @@ def column_spec(column: Column, width: float, number: str) -> str:
 
 def latex(table: Table, with_notes: bool = True, page: Page = ARTICLE) -> str:
     """A table in floats of at most a page, for a document that loads array, booktabs and siunitx.
-
-    `with_notes`: also what stands below it, but for the footnotes of its cells.
+    `with_notes`: also the notes below it, besides the footnotes of its cells.
     """
     table = table.without_details()
     body, footnotes = table.body()
@@ -168,7 +168,7 @@ Groups = list[tuple[str, list[Row]]]
 
 
 def row_lines(texts: Sequence[str], widths: Sequence[float], line: int) -> int:
-    """How many lines a row takes, about."""
+    """The approximate number of lines of a row."""
     return max(
         -(-len(text) // max(1, int(width * line)))
         for text, width in zip(texts, widths, strict=True)
@@ -176,7 +176,7 @@ def row_lines(texts: Sequence[str], widths: Sequence[float], line: int) -> int:
 
 
 def pages(body: Groups, heights: Sequence[int], page_lines: int) -> list[Groups]:
-    """The rows in parts that fit a page each; a group that goes on has its heading again."""
+    """The rows in parts that fit on a page; a group that continues repeats its heading."""
     parts: list[Groups] = [[]]
     filled, height = 0, iter(heights)
     for heading, rows in body:

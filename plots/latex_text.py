@@ -25,7 +25,7 @@ class Latex(str):
 
 
 def prose(value: object) -> Latex:
-    """A sentence or a value of one, so that LaTeX prints it as it is."""
+    """A sentence or a value in one, escaped for LaTeX."""
     if isinstance(value, Latex):
         return value
     text = QUANTITY.sub("\u00a0", QUOTED.sub("\u201c\\1\u201d", str(value)))
@@ -35,7 +35,7 @@ def prose(value: object) -> Latex:
 
 
 def code(text: str) -> str:
-    """Hyphens stay apart, and the text may be broken behind slashes and underscores."""
+    """Hyphens stay apart, and the text may be broken after slashes and underscores."""
     return rf"\texttt{{{latex_words(text, code=True)}}}"
 
 
@@ -65,12 +65,12 @@ def block(token: Token) -> str:
         return HEADINGS[token.tag] + "{" if token.nesting > 0 else "}"
     kind, _, end = token.type.rpartition("_")
     if kind not in AROUND:
-        raise ValueError(f"Markdown that is not known here: {token.type}")
+        raise ValueError(f"unsupported Markdown: {token.type}")
     return AROUND[kind][end == "close"] if not token.hidden else ""
 
 
 def code_line(line: str) -> str:
-    """Of a listing: it is broken at spaces, with what follows indented."""
+    """A line of a listing, broken at spaces, with the continuation indented."""
     command, hash_sign, comment = line.partition(" #")
     text = code(command.rstrip())
     if hash_sign:
@@ -79,7 +79,7 @@ def code_line(line: str) -> str:
 
 
 def inline(children: Sequence[Token]) -> Iterator[str]:
-    """Links are their words: a page of the project is no place on paper."""
+    """Links become their text: a page of the project cannot be reached on paper."""
     for child in children:
         kind, _, end = child.type.rpartition("_")
         if child.type == "code_inline":
@@ -91,7 +91,7 @@ def inline(children: Sequence[Token]) -> Iterator[str]:
 
 
 def table_of(tokens: Sequence[Token], name: str) -> Table:
-    """Its first column's heading is that of the table, too."""
+    """Its first column's heading is also that of the table."""
     heads, rows, texts = [], [], []
     for token in tokens:
         if token.type == "inline":

@@ -1,4 +1,4 @@
-"""The ledger: every claim with its verdict and why it has it, as a table for each machine."""
+"""The ledger: every claim with its verdict and the reason, as a table for each machine."""
 
 import argparse
 from collections import Counter
@@ -49,8 +49,8 @@ MOST_WORDS = 25  # of a row
 def claims_table(
     name: str, title: str, decisions: Sequence[Decision], details: str, seen_from: Path
 ) -> Table:
-    """One row per claim, by source; the CSV has one per cell. `details`: the page they link to;
-    the evidence of the CSV begins at the folder `seen_from`.
+    """One row per claim, by source; the CSV has one per cell. `details`: the page that they link
+    to; paths of the CSV's evidence are relative to the folder `seen_from`.
     """
     waiting: dict[str, list[str]] = {}  # command -> the claims that it would decide
     for d in decisions:
@@ -61,7 +61,7 @@ def claims_table(
     notes = [count_line(decisions)]
     notes += [f"Waiting for {command}: {', '.join(ids)}." for command, ids in waiting.items()]
     notes.append(
-        "Over several cells: the range of those that decide. The primary reading of a source "
+        "Over several cells: the range of the deciding ones. The primary reading of a source "
         "decides. Other readings, intervals, rows and notes: the page that a claim's name links to."
     )
     notes += unknown_note(k for d in decisions for v in d.verdicts for k in v.of_unknown_code)
@@ -69,7 +69,7 @@ def claims_table(
 
 
 def claim_row(d: Decision, details: str) -> Values:
-    """One line: what the claim says, the verdict, two numbers, or why where they do not show it."""
+    """One line: the claim, the verdict, two numbers, or the reason if they do not show it."""
     counted = [v for v in counted_in(d.primary) if not v.awaits] or counted_in(d.primary)
     decisive = [v for v in counted if v.verdict == d.verdict] or counted
     unit = next((v.comparison.unit for v in decisive if v.comparison.unit), "")
@@ -98,7 +98,7 @@ def plain_text(value: object) -> object:
 
 
 def verdict_in_brief(d: Decision) -> str:
-    """'not reproduced (3 of 28 cells)'; of a claim that was measured in part, that part."""
+    """'not reproduced (3 of 28 cells)'; for a claim that was measured in part, that part."""
     counted = counted_in(d.primary)
     if all(v.elsewhere and not v.awaits for v in d.primary):
         gpus = listed(list(dict.fromkeys(v.cell.gpu for v in d.primary)))
@@ -133,12 +133,12 @@ def csv_row(d: Decision, v: Verdict, seen_from: Path) -> Values:
 
 
 def waiting_in(decisions: Sequence[Decision]) -> int:
-    """How many claims are not tested yet."""
+    """The number of claims that are not tested yet."""
     return sum(d.verdict == NOT_TESTED for d in decisions)
 
 
 def machine_table(evidence: Evidence, name: str, details: str, seen_from: Path) -> Table:
-    """The ledger of one machine, with where the numbers in it come from."""
+    """The ledger of one machine, with the provenance of its numbers."""
     decisions = decide(evidence, load_sources())
     gpu = evidence.newest.gpu if evidence.newest else "this machine: nothing yet"
     title = f"Every claim, and what was measured on {gpu}"
@@ -175,7 +175,7 @@ def origins(used: Used) -> list[Origin]:
 
 
 def gpu_names(machines: Sequence[Evidence]) -> list[str]:
-    """'H200'; behind it the recording's folder, where several are of such a GPU."""
+    """'H200', followed by the recording's folder if there are several of this GPU."""
     gpus = [(m.newest.gpu if m.newest else "this machine") for m in machines]
     names = [gpu.removeprefix("NVIDIA ") for gpu in gpus]
     return [
@@ -209,7 +209,7 @@ def ledger_by_gpu(
     notes = [
         count_line(found, f"claims on {gpu}") for gpu, found in zip(gpus, ledgers, strict=True)
     ]
-    notes.append("Each verdict with what was measured here, as a range over several cells.")
+    notes.append("Each verdict with our measurement, as a range over several cells.")
     title = "Every claim on every GPU"
     pairs = list(zip(machines, ledgers, strict=True))
     said = [origin for m, decisions in pairs for origin in origins(used_by(m, decisions))]
@@ -219,7 +219,7 @@ def ledger_by_gpu(
 
 
 def recorded_banner(machines: Sequence[Evidence]) -> str:
-    """Which of them are no measurement of this machine; '' where all are."""
+    """A remark about recorded runs; '' if all are measurements of this machine."""
     pairs = zip(gpu_names(machines), machines, strict=True)
     recorded = [gpu for gpu, m in pairs if m.folder]
     if not recorded:
@@ -240,7 +240,7 @@ SHOWN = (NOT_REPRODUCED, PREMISE_FALSE, UNDECIDED)  # verdicts with a row on the
 
 
 def brief_table(gpu: str, decisions: Sequence[Decision]) -> Table:
-    """What is not as the sources say, or not known to be, for the terminal."""
+    """The claims that are not reproduced or undecided, for the terminal."""
     columns = [Column("claim", "id", **WORDS), Column("verdict", "verdict", **WORDS)]
     columns.append(Column("what was found", "found", **WORDS))
     rows = [
@@ -253,7 +253,7 @@ def brief_table(gpu: str, decisions: Sequence[Decision]) -> Table:
 
 
 def found_in_short(row: Values) -> str:
-    """'1.07 x in the source, 1.00 x here', or why where there are no two numbers."""
+    """'1.07 x in the source, 1.00 x here', or the reason if there are not two numbers."""
     ours = row["ours"].text
     if NONE not in (row["source"], ours):
         return f"{row['source']} in the source, {ours} here"
@@ -273,9 +273,9 @@ def other_lines(gpu: str, decisions: Sequence[Decision]) -> Iterator[str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """The findings and, of the machine with the most that was measured, what is not reproduced. To
-    files: one table per machine, and where there are several, one of all; a recorded machine's has
-    the name of its folder.
+    """Prints the findings and the claims that are not reproduced on the machine with the most
+    measurements. Writes one table per machine, named by its folder if it is recorded, and one of
+    all machines if there are several.
     """
     found = machines(args.results) or [Evidence({})]
     ledgers = [decide(evidence, load_sources()) for evidence in found]
@@ -299,7 +299,7 @@ def run(args: argparse.Namespace) -> int:
     most = max(range(len(found)), key=lambda i: sum(d.is_measured for d in ledgers[i]))
     said = [*findings.lines(findings.findings(found[most], ledgers[most]))]
     said += [line for gpu, ds in zip(gpus, ledgers, strict=True) for line in other_lines(gpu, ds)]
-    said.append(f"What decided each, and all published numbers beside ours: {args.output}/")
+    said.append(f"Evidence for each, and all published numbers with ours: {args.output}/")
     shown = brief_table(gpus[most], ledgers[most])
     console.show(recorded_banner(found), [], list(map(printable, said)), [shown])
     return 0

@@ -1,4 +1,5 @@
-"""Which kernels follow the memory's bandwidth from one GPU to another, in a sentence."""
+"""A sentence about the kernels whose speed follows the memory's bandwidth from one GPU to
+another."""
 
 from collections.abc import Mapping
 
@@ -7,8 +8,8 @@ LEAST = 1.1  # ratio of bandwidths below which nothing can be told apart
 
 
 def difference(rates: Mapping[str, Mapping[str, float]], base: str, sms: Mapping[str, int]) -> str:
-    """'' where there are not two GPUs that differ. `rates`: by GPU and kernel, in GB/s, those that
-    are named first in front; `base`: the kernel at the memory's own speed; `sms`: multiprocessors.
+    """'' unless there are two GPUs that differ. `rates`: in GB/s by GPU and kernel, in the order in
+    which they are named; `base`: the kernel at the memory's speed; `sms`: multiprocessors.
     """
     if len(rates) != 2 or any(base not in found for found in rates.values()):
         return ""

@@ -16,10 +16,10 @@ RECORDED = ROOT / "data/recorded"
 NAMED = 3
 MIN_FACTOR = 1.05  # below it two kernels do not differ in a counter
 FLOOR_PERCENT = 1
-# Counts that are weighed against the baseline's warp instructions: each costs about an issue slot.
+# Counts that are compared with the baseline's warp instructions: each costs about an issue slot.
 LIKE_INSTRUCTIONS = ("instructions", "branches", "conflicts", "wavefronts", "requests")
 RATE_FLOORS = {"%": 5.0, "threads": 1.0, "warps": 5.0}  # where a unit has no total to weigh against
-# Counters that are high because the kernel is slow, and those that repeat another.
+# Counters that are high because the kernel is slow, and counters that repeat another one.
 CONSEQUENCES = ("cycles", "stalls", "DRAM")  # groups; of DRAM its two counts of bytes stay
 KEPT = ("dram_bytes_read", "dram_bytes_written")
 AGAIN = (
@@ -37,13 +37,14 @@ AGAIN = (
     "issue_utilisation",
 )
 RULE = (
-    "By the largest factor, small counts aside; without cycles, stalls and utilisation, which "
-    "follow from the time."
+    "Ranked by the largest factor, ignoring small counts; without cycles, stalls and "
+    "utilisation, which follow from the time."
 )
 
 
 def neighbour_notes(times: Results) -> list[str]:
-    """One sentence per variant of the family's baseline; none of warm rows: counters are cold."""
+    """One sentence per variant of the family's baseline; none for warm rows, because counters are
+    cold."""
     wanted = {r.kernel for r in times.records if r.timed and not r.is_warm}
     return [note for family in by_family(times) for note in notes_of(family, wanted)]
 
@@ -70,7 +71,7 @@ def notes_of(times: Results, wanted: set[str]) -> list[str]:
     is_own = not recorded or recorded == recorded_folder(times.file)
     whose = "a run without times on" if is_own else "recorded on another"
     head = (
-        f"What separates a kernel from {baseline}: the three counters that changed most, "
+        f"Differences from {baseline}: the three counters that changed most, "
         f"{baseline} -> kernel, on {problem}, by {counters.name}, {whose} {counters.gpu}, "
         f"{date(counters)}. {RULE}"
     )
@@ -83,9 +84,9 @@ def rows_of_both(kernels: Container[str], *several: Results) -> list[Place]:
 
 
 def pass_for(times: Results, experiment: str, pass_name: str) -> Results | None:
-    """The pass beside the run with the times; else a recorded one of the same GPU."""
+    """The pass next to the run with the times; else a recorded one of the same GPU."""
     file = Path(experiment, f"{pass_name}.json")
-    # A pass lies in its experiment's folder, what `make bench` writes beside those folders.
+    # A pass is in its experiment's folder, the output of `make bench` next to those folders.
     beside = [folder / file for folder in times.file.resolve().parents[:2]]
     for place in (*beside, *sorted(RECORDED.glob(f"*/{file}"))):
         if place.exists():
@@ -96,8 +97,8 @@ def pass_for(times: Results, experiment: str, pass_name: str) -> Results | None:
 
 
 def changed_most(c: Counted) -> list[tuple[Value, Value]]:
-    """(the baseline's, the kernel's), at most three: by how many times the larger is of the
-    smaller, once the floor is added to both.
+    """At most three pairs (the baseline's, the kernel's), ordered by the ratio of the larger to the
+    smaller after the floor is added to both.
     """
     assert c.base is not None
     found = []

@@ -22,7 +22,7 @@ from claims.rules import NOT_TESTABLE, NOT_TESTED
 from plots import document, forest, ledger
 from plots.document import Machine, fullest, read_recorded
 from plots.experiments import experiment
-from plots.figures import encode, house_style, take_caption
+from plots.figures import encode, figure_style, take_caption
 from plots.latex import TWO_COLUMNS, latex
 from plots.latex_text import Latex, markdown_latex, prose
 from plots.sentences import count_line, counts, listed, spell, verdict_sentence
@@ -36,27 +36,28 @@ from records.results import Results
 from records.tables import WORDS, Column, Table, Values
 
 TEX = "paper.tex"
-# Of the experiments of the machine with the most of them; by experiment, name, columns of the page.
+# Figures of the experiments of the machine with the most of them: experiment, name, columns of the
+# page.
 FIGURES = (
     *(("table2", "speedup", 2), ("counters", "instructions", 2), ("table2", "bandwidth", 1)),
     ("end_to_end", "figure4", 2),
 )
 SHORT_TABLES = ("table2", "transpose", "puzzle")
 TABLES = (("counters", "divergence"),)
-# Whose sentences the text has.
+# Experiments whose sentences are in the text.
 NEEDED = ("table2", "counters", "ladder", "streaming", "end_to_end", "transpose", "puzzle")
 UNDECIDABLE = (spell(NOT_TESTABLE), spell(NOT_TESTED))
 FOREST = (
     "Every claim with a number",
-    "Ours over the source's value, of the cell that decides, with its interval; in grey the range "
-    "of all cells. What lies beyond the axis is at its end, with its number.",
+    "Ours over the source's value, for the deciding cell, with its interval; in grey the range "
+    "of all cells. Values beyond the axis are at its end, with their numbers.",
 )
 LATEX_RUNS = 3  # until labels stand still
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure's file, and what its caption says."""
+    """A figure's file and caption."""
 
     file: str
     content: bytes
@@ -96,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def compiled(folder: Path) -> bytes:
-    """The PDF, from nothing but the text and its figures."""
+    """The PDF, from only the text and its figures."""
     with TemporaryDirectory() as made:
         command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error"]
         command += [f"-output-directory={made}", TEX]
@@ -127,7 +128,7 @@ def tex(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> str:
 
 
 def facts(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> dict[str, Any]:
-    """All that the template names."""
+    """All values that the template names."""
     main = fullest(recorded)
     gpus = ledger.gpu_names([m.evidence for m in recorded])
     found = {
@@ -159,7 +160,7 @@ def sources(main: Machine) -> Iterator[dict[str, Any]]:
 
 
 def findings_of(main: Machine) -> Iterator[dict[str, Any]]:
-    """Each with the sentence on the claim that decides it, where one does."""
+    """Each with the sentence about the claim that decides it, if one does."""
     decisions = {d.claim.id: d for d in main.decisions}
     for one in findings.findings(main.evidence, main.decisions):
         d = decisions.get(one.link.partition("#")[2])
@@ -167,7 +168,7 @@ def findings_of(main: Machine) -> Iterator[dict[str, Any]]:
 
 
 def measured(recorded: Sequence[Machine]) -> dict[str, Any]:
-    """How much was recorded, and on what."""
+    """The amount of recorded data, and the GPUs."""
     files = [r for m in recorded for r in m.evidence.results.values()]
     ran = [r for r in files if r.gpu]
     rows = [row for r in ran for row in r.records]
@@ -188,7 +189,7 @@ def measured(recorded: Sequence[Machine]) -> dict[str, Any]:
 
 
 def machines_table(ran: Sequence[Results]) -> Latex:
-    """The GPUs, and what they were measured with."""
+    """The GPUs, and the software of their measurements."""
 
     def values(name: str, of: Sequence[Results]) -> str:
         found = (r.provenance["gpu"][name] for r in of)
@@ -217,7 +218,7 @@ def machines_table(ran: Sequence[Results]) -> Latex:
 
 
 def uncertain() -> dict[str, Any]:
-    """The parts of the uncertainty budget, and how far predictions are off."""
+    """The parts of the uncertainty budget, and the errors of predictions."""
     budgets = uncertainty.budgets().values()
     every = [c.percent for b in budgets for classes in b.spread.values() for c in classes]
     hosts = uncertainty.host_classes()
@@ -282,13 +283,13 @@ def tables(recorded: Sequence[Machine]) -> Iterator[tuple[str, Latex]]:
 def drawings(recorded: Sequence[Machine]) -> Iterator[tuple[str, Drawn]]:
     """As PDF, with their captions beside them."""
     main = fullest(recorded)
-    with house_style():
+    with figure_style():
         gpus = ledger.gpu_names([m.evidence for m in recorded])
         figure = forest.figure(gpus, [m.decisions for m in recorded])
         yield "forest", drawn_as("forest", figure, *FOREST, 2)
     for name, wanted, columns in FIGURES:
         title, draw = experiment(name).FIGURES[wanted]
-        with house_style(columns):
+        with figure_style(columns):
             figure = draw(replace(main.runs[name], recorded=False))
             note = take_caption(figure)
             file = f"{name}-{wanted}".replace("_", "-")

@@ -1,7 +1,7 @@
 """`make record`: a folder of results becomes a recorded run, with its pages.
 
-What others could not rely on is refused: one line says what is wrong, where, and what to do, and
-nothing is written.
+Unreliable results are refused: one line has the fault, its place and its remedy, and nothing is
+written.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from records.sources import is_of_other_sources
 
 
 def run(args: argparse.Namespace) -> int:
-    """Pages are of all recorded runs, so that no other is added between reading and writing."""
+    """Pages cover all recorded runs, so no other run may be added between reading and writing."""
     with named(args.recorded_dir):
         args.recorded_dir.mkdir(parents=True, exist_ok=True)
     with lock(args.recorded_dir):
@@ -59,13 +59,13 @@ def add(args: argparse.Namespace) -> int:
         print(printable(f"{check.name}: {apart}: {rows}"))
     changed = shlex.join(map(str, (args.recorded_dir, *args.readme)))
     message = shlex.quote(f"Record {evidence.newest.gpu}")
-    print("To submit it, commit what changed, and open a pull request with that commit:")
+    print("To submit it, commit the changes, and open a pull request with that commit:")
     print(printable(f"  git add {changed} && git commit -m {message}"))
     return 0
 
 
 def check_ages(recorded: Sequence[Results], moved: Sequence[Results]) -> None:
-    """InputError where an older file would replace a newer recorded one."""
+    """InputError if an older file would replace a newer recorded one."""
     before = {r.file: r.provenance["started"] for r in recorded}
     for results in moved:
         started, newer = results.provenance["started"], before.get(results.file, "")
@@ -77,7 +77,7 @@ def check_ages(recorded: Sequence[Results], moved: Sequence[Results]) -> None:
 
 
 def unchanged(results: Results) -> bytes:
-    """The content of its file, which is what was looked at."""
+    """The content of its file, unchanged since it was checked."""
     content = results.file.read_bytes()
     if load(results.file) != results or results.file.read_bytes() != content:
         raise InputError(f"{results.file}: was changed while it was read; record it again")
@@ -85,7 +85,7 @@ def unchanged(results: Results) -> bytes:
 
 
 def complete(folder: Path) -> Iterator[Results]:
-    """The result files of every experiment that was run, all fit to be recorded."""
+    """The result files of every experiment that was run, all valid for recording."""
     ran = []
     for name in declared.names():
         present, missing = declared.experiment(name).passes_in(folder / name)
@@ -116,7 +116,7 @@ def loaded(file: Path, name: str, pass_name: str) -> Results:
 
 
 def faults(found: Results) -> Iterator[str]:
-    """Why others could not rely on the file."""
+    """Why the file is not reliable for others."""
     origin, gpu, clocks = (found.provenance, *map(found.provenance.get, ("gpu", "clocks")))
     if origin["dirty"] or origin["commit"] == "unknown":
         yield "provenance.commit: the sources were not those of a commit: commit them"
@@ -139,9 +139,11 @@ def faults(found: Results) -> Iterator[str]:
 
 
 def place(directory: Path, name: str, found: list[Results]) -> Path:
-    """The folder of that GPU; it holds runs of one kind of GPU alone."""
+    """The folder of that GPU, with runs of only one kind of GPU."""
     if not re.fullmatch("[a-z0-9][a-z0-9._-]*", name):
-        raise InputError(f"GPU: '{name}' is no name of a folder; give one such as a100-sxm4-80gb")
+        raise InputError(
+            f"GPU: '{name}' is not a valid folder name; give one such as a100-sxm4-80gb"
+        )
     (first, *others) = [r for r in found if r.gpu]
     if (directory / name).is_dir():
         others += [r for r in result_files(directory / name) if r.gpu]

@@ -1,4 +1,4 @@
-"""How often `make compare` is wrong: repetitions of one run, each compared with each other."""
+"""The error rate of `make compare`: repetitions of one run, each compared with each other."""
 
 import argparse
 from collections import Counter
@@ -17,7 +17,7 @@ MIN_RUNS = 4  # the two that are compared are judged by what the others differ b
 
 
 def run(args: argparse.Namespace) -> int:
-    """How often `make compare` is wrong: repetitions of one run, each compared with each other."""
+    """The error rate of `make compare`: repetitions of one run, each compared with each other."""
     sides = [load_side(given) for given in args.runs]
     check_repetitions(sides)
     files = [r for side in sides for r in side.files]
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def kind_of(one: Pair | Pool) -> tuple[str, str]:
-    """kernel_time, and whether it is of rows or of kernels."""
+    """kernel_time, and whether it is a row's or a kernel's."""
     if isinstance(one, Pool):
         return one.pairs[0].a.kind, "kernels"
     return one.a.kind, "rows"

@@ -1,4 +1,4 @@
-// Tables that sort and filter. Without it the page is whole, in the order of its tables.
+// Sorts and filters tables. Without it the page is complete, with tables in their original order.
 "use strict";
 
 const NUMBER = /^([-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?)(?: ([kMG])\b)?/;
@@ -7,20 +7,20 @@ const DIRECTIONS = { none: "ascending", ascending: "descending", descending: "no
 const MANY_ROWS = 8; // from which on a table can be filtered
 const texts = new Intl.Collator("en", { numeric: true });
 
-// '12.90 k' and '2.11 (2.11-2.12)' count by the number that they begin with.
+// '12.90 k' and '2.11 (2.11-2.12)' are sorted by their first number.
 function valueOf(row, column) {
   const text = row.cells[column].textContent.trim();
   const [, digits, unit] = NUMBER.exec(text) ?? [];
   return { text, number: digits ? parseFloat(digits.replaceAll(",", "")) * (SCALE[unit] ?? 1) : NaN };
 }
 
-// What is no number comes last in either direction.
+// Texts without a number come last in either direction.
 function compare(a, b, sign) {
   if (isNaN(a.number) !== isNaN(b.number)) return isNaN(a.number) ? 1 : -1;
   return sign * (a.number - b.number || texts.compare(a.text, b.text));
 }
 
-// Rows stay below their heading. `order` has them as they were written.
+// Rows stay below their heading. `order` has the original order.
 function sort(order, column, direction) {
   const sign = direction === "descending" ? -1 : 1;
   for (const [body, rows] of order) {
@@ -51,7 +51,7 @@ function addSorting(table, order) {
   }
 }
 
-// Shows the rows that have all words of the field, and the verdict that was chosen.
+// Shows the rows with all words of the field and the chosen verdict.
 function addFilter(table, order) {
   const rows = order.flatMap(([, found]) => found);
   const field = element("input", { type: "search" });
@@ -78,7 +78,7 @@ for (const table of document.querySelectorAll(".table > table")) {
   if (order.flatMap(([, rows]) => rows).length >= MANY_ROWS) addFilter(table, order);
 }
 
-// Paper has nothing to press.
+// Buttons are useless on paper.
 window.addEventListener("beforeprint", () => {
   for (const closed of document.querySelectorAll("details:not([open])")) closed.open = true;
 });

@@ -18,7 +18,7 @@ from claims.published import Source
 from plots import claim_details, ledger
 from plots.document import Machine, heading, machine_of, tables_by_gpu
 from plots.experiments import Run, all_tables, experiment, sentences
-from plots.figures import house_style, take_caption
+from plots.figures import figure_style, take_caption
 from plots.html import Links, markdown_html, table_html, templates
 from plots.sentences import counts, spell
 from plots.summary import TIMES, claim_figure, deciding, ranges_figure
@@ -38,7 +38,7 @@ WIDTHS = {"wide": 2, "narrow": 1}  # columns of a paper, by the class of what a 
 
 @dataclass
 class Report:
-    """Collected while a page is made: the places that links lead to, and the styles."""
+    """Collected while a page is made: the targets of links, and the styles."""
 
     found: list[Machine]
     ids: dict[Path, str]
@@ -97,7 +97,7 @@ def report(found: list[Machine]) -> str:
 
 
 def in_order(found: list[Machine]) -> list[str]:
-    """The experiments: those that decide claims, in the order of these; then our own."""
+    """The experiments: those that decide claims, in the order of the claims; then our own."""
     names = dict.fromkeys(name for machine in found for name in machine.runs)
     every = [name for m in found for d in m.decisions for name in d.claim.experiments]
     deciding = [name for name in dict.fromkeys(every) if name in names]
@@ -110,7 +110,7 @@ def gpu_id(made: Report, machine: Machine) -> str:
 
 
 def places(made: Report, machine: Machine) -> Iterator[tuple[Path, str]]:
-    """The files of a machine's pages, and where the report has what they hold."""
+    """The files of a machine's pages, and the places of their contents in the report."""
     name, folder = gpu_id(made, machine), machine.folder
     yield (folder / "README.md").resolve(), f"{name}-ledger"
     yield (folder / "claims.md").resolve(), f"{name}-claims"
@@ -122,7 +122,7 @@ def places(made: Report, machine: Machine) -> Iterator[tuple[Path, str]]:
 def part(
     made: Report, machine: Machine, names: list[str], files: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The template's values for one machine; its ids begin with `name`."""
+    """The template's values for one machine, whose ids begin with `name`."""
     name, newest, links = gpu_id(made, machine), machine.evidence.newest, links_of(made, machine)
     table = ledger.machine_table(machine.evidence, "claims", "claims.md", machine.folder)
     numbers = claim_details.numbers_table("numbers", machine.decisions)
@@ -146,7 +146,7 @@ def links_of(made: Report, machine: Machine, name: str = "") -> Links:
 
 
 def sections(made: Report, machine: Machine, names: list[str]) -> Iterator[dict[str, Any]]:
-    """The experiments by the source whose claims they decide; then those of this project alone."""
+    """The experiments by the source whose claims they decide; then those of this project."""
     by_source: dict[str, list[str]] = {}
     sources: dict[str, Source] = {}
     for name in [name for name in names if name in machine.runs]:
@@ -189,15 +189,15 @@ def titled(table: Table, name: str, links: Links) -> Markup:
 
 
 def say(text: str) -> None:
-    """While the page is made: figures take a while."""
+    """Progress while the page is made, because figures take a while."""
     print(f"report: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def figure(made: Report, shown: Run, draw: Any, name: str, caption: str) -> dict[str, Any] | None:
-    """A figure in the widths of a page, with its captions; None where its pass is missing."""
+    """A figure in the widths of a page, with its captions; None if its pass is missing."""
     drawings, note = {}, ""
     for kind, columns in WIDTHS.items():
-        with house_style(columns):
+        with figure_style(columns):
             if (drawn := shown.if_measured(draw)) is None:
                 return None
             note = take_caption(drawn)
@@ -206,7 +206,7 @@ def figure(made: Report, shown: Run, draw: Any, name: str, caption: str) -> dict
 
 
 def cards(made: Report, names: list[str]) -> Iterator[dict[str, Any]]:
-    """For each question that an experiment answers: what is claimed, and what was found."""
+    """The claim and the finding for each question that an experiment answers."""
     for name in [name for name in names if experiment(name).QUESTION]:
         of = [machine for machine in made.found if name in machine.runs]
         fullest = max(of, key=lambda machine: len(machine.runs))
@@ -228,9 +228,9 @@ def cards(made: Report, names: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def card_figure(made: Report, name: str, by_gpu: dict[str, Run]) -> Markup:
-    """The values of the claim that the experiment is about, or else its own summary."""
+    """The values of the experiment's main claim, or else its own summary."""
     view = experiment(name)
-    with house_style():
+    with figure_style():
         if view.HEADLINE:
             decisions = {gpu: shown.decision(view.HEADLINE) for gpu, shown in by_gpu.items()}
             drawn, label = claim_figure(decisions), "The source's values, and ours"

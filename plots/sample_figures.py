@@ -15,8 +15,8 @@ SAME_BYTES = "same_bytes"  # the ceiling that moves a kernel's bytes and does no
 MILLION_WEIGHTS = (4, 8, 16, 32, 64, 128, 256)  # that axes are marked at
 BANDWIDTH_LABEL = "bandwidth, read and written (GB/s, 1 GB = 1e9 bytes)"
 
-# Samples further from their median than so many of the widest interval, and so many percent, would
-# leave the others no room.
+# Samples that are further from their median than this multiple of the widest interval, and than
+# this percentage, are drawn at the edge, because they would leave the others no room.
 FAR = 10
 MIN_EDGE = 2
 
@@ -35,7 +35,7 @@ def bandwidth_figure(
     label: str = "weights (millions)",
     text: Callable[[float], str] = "{:g}".format,
 ) -> Figure:
-    """GB/s of a few bit-exact kernels against the size, under the measured copy, by title."""
+    """GB/s of a few bit-exact kernels against the size, with the measured copy, by title."""
     every = bandwidth_curves([r for records in panels.values() for r in records], size)
     shown = drawn_kernels(every)
     every = {name: points for name, points in every.items() if name in shown}
@@ -54,7 +54,7 @@ def bandwidth_figure(
 
 
 def drawn_kernels(kernels: Iterable[str]) -> list[str]:
-    """The copy and kernels, as many as a panel shows; the other ceiling where there is room."""
+    """The copy and as many kernels as a panel shows, and the other ceiling if there is room."""
     names = list(kernels)
     ceilings = [name for name in (COPY, SAME_BYTES) if name in names]
     others = [name for name in names if name not in ceilings]
@@ -74,7 +74,7 @@ def bandwidth_curves(records: Iterable[Record], size: Callable[[Record], float])
 
 
 def looks(series: Curves, stressed: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Each curve's look, as the eye meets them at the right edge; `stressed` ones are thick."""
+    """Each curve's look, from top to bottom at the right edge; `stressed` ones are thick."""
     last = {name: max(points) for name, points in series.items()}  # at the largest size
     names = sorted(series, key=lambda n: (n != COPY, n != SAME_BYTES, -last[n][1], -last[n][0]))
     widths = {name: {"linewidth": 1.2, "zorder": 3, "label": name} for name in names}
@@ -87,7 +87,7 @@ def looks(series: Curves, stressed: tuple[str, ...]) -> dict[str, dict[str, Any]
 
 
 def draw_curves(panels: list[tuple[Axes, Curves]], styles: dict[str, dict[str, Any]]) -> None:
-    """Every panel's curves, and one legend: at the right, or above where panels are many."""
+    """Every panel's curves, and one legend: at the right, or above many panels."""
     handles = {}
     for axes, series in panels:
         for name, style in styles.items():
@@ -106,7 +106,7 @@ def draw_curves(panels: list[tuple[Axes, Curves]], styles: dict[str, dict[str, A
 
 
 def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Figure:
-    """Every raw sample. A panel is (results, problem name, title); at least one is needed."""
+    """All samples. A panel is (results, problem name, title); at least one is needed."""
     timed = [[r for r in p[0].rows_on(p[1]) if r.timed] for p in panels]
     every = list(dict.fromkeys(r.kernel for records in timed for r in records))
     shown = drawn_kernels([name for name in every if name in timed_kernels(timed)])
@@ -122,11 +122,11 @@ def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Fi
     for axes in all_axes:
         draw.kernel_rows(axes, [name + draw.DEVIATES * (name in deviating) for name in names])
     notes = [
-        "Each dot is one sample; within a row they run downwards in the order taken. "
+        "Each dot is one sample; within a row they are in the order taken, downwards. "
         "Bar: median; box: interval. Right of each row: its median. " + INTERVAL_NOTE
     ]
     if any(line.get_gid() == "far" for axes in all_axes for line in axes.lines):
-        notes.append("Triangle: a sample further away, at the distance beside it.")
+        notes.append("Triangle: a sample further away, with its distance.")
     notes += [draw.DEVIATES_NOTE] * bool(deviating)
     notes += draw.left_out_note(every, names)
     draw.add_caption(figure, panels[0][0], notes, recorded)
@@ -134,12 +134,12 @@ def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Fi
 
 
 def timed_kernels(timed: list[list[Record]]) -> set[str]:
-    """Without the ceilings but for the copy."""
+    """Without the ceilings except the copy."""
     return {r.kernel for records in timed for r in records if not r.is_ceiling or r.kernel == COPY}
 
 
 def strips(axes: Axes, records: list[Record], names: list[str]) -> None:
-    """One row per kernel: how far its samples are from their median, in percent."""
+    """One row per kernel: the distances of its samples from their median, in percent."""
     axes.use_sticky_edges = False  # a box may end at the outermost sample, which needs its margin
     distances = {}
     for r in records:
@@ -159,7 +159,8 @@ def strips(axes: Axes, records: list[Record], names: list[str]) -> None:
         near = [(x, y) for x, y in points if abs(x) <= edge]
         axes.plot(*zip(*near, strict=True), ".", zorder=3, **look)
         for x, y in [point for point in points if point not in near]:
-            # Too far away: a triangle that points outwards, the distance on its inner side.
+            # A sample that is too far away: a triangle that points outwards, the distance on its
+            # inner side.
             mark, inner, side = (">", -5, "right") if x > 0 else ("<", 5, "left")
             at = (math.copysign(edge, x), y)
             axes.plot(*at, mark, gid="far", zorder=3, **look)

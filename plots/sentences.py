@@ -1,4 +1,4 @@
-"""Verdicts in words: of one cell, of a claim with its readings, and of many claims as counts."""
+"""Verdicts in words: for one cell, for a claim with its readings, and for many claims as counts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -16,7 +16,7 @@ def spell(verdict: str) -> str:
 
 
 def counts(decisions: Sequence[Decision]) -> dict[str, int]:
-    """How many claims have each verdict that one has."""
+    """The number of claims with each verdict that occurs."""
     found = [d.verdict for d in decisions]
     return {v: found.count(v) for v in (REPRODUCED, *VERDICTS[:-1]) if v in found}
 
@@ -33,18 +33,18 @@ def count_line(decisions: Sequence[Decision], what: str = "claims") -> str:
 
 
 def counted_in(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Those that this GPU can show, if there are any: they make the verdict."""
+    """The cells that this GPU can show, if there are any: they decide the verdict."""
     return [v for v in verdicts if not v.elsewhere] or list(verdicts)
 
 
 def headline(d: Decision) -> str:
-    """What is claimed, and what became of it in the reading that decides."""
+    """The claim, and its verdict in the reading that decides."""
     (name, primary), *_ = d.readings.items()
     return f"{d.claim.text}: {reading_in_short(primary, name and f', read as {name}')}."
 
 
 def headline_by_gpu(found: Mapping[str, Decision]) -> str:
-    """The same of several GPUs, without the reasons."""
+    """The same for several GPUs, without the reasons."""
     gpus: dict[str, list[str]] = {}
     for gpu, d in found.items():
         gpus.setdefault(spell(d.verdict), []).append(gpu)
@@ -53,7 +53,7 @@ def headline_by_gpu(found: Mapping[str, Decision]) -> str:
 
 
 def verdict_sentence(d: Decision) -> str:
-    """The verdict of the primary reading, and what became of the others; without a full stop."""
+    """The verdicts of the primary reading and of the others, without a full stop."""
     (primary, *others), found = d.claim.readings, d.readings
     said = reading_in_short(found[primary.name], primary.name and f", read as {primary.name}")
     for reading in others:
@@ -85,7 +85,8 @@ def reading_in_short(verdicts: Sequence[Verdict], read_as: str = "") -> str:
 
 
 def whys(cells: Sequence[Verdict]) -> Iterator[str]:
-    """The reasons of cells with one verdict; of many numbers, how far they are off."""
+    """The reasons of cells with one verdict; for many numbers, their differences from the
+    source."""
     gpus = list(dict.fromkeys(v.cell.gpu for v in cells))
     if len(cells) > 1 and all(v.elsewhere and not v.awaits for v in cells):
         such = "such a GPU" if len(gpus) == 1 else "such GPUs"
@@ -112,14 +113,14 @@ def quoted(value: float) -> str:
 
 
 def value_range(values: Sequence[float | None], unit: str, show: Callable[[float], str]) -> str:
-    """'2.03 to 2.20 x', or one value where the two ends look the same."""
+    """'2.03 to 2.20 x', or one value if the two ends look the same."""
     known = [value for value in values if value is not None]
     ends = dict.fromkeys(show(end) for end in (min(known), max(known))) if known else {}
     return f"{' to '.join(ends)} {unit}".rstrip() if ends else NONE
 
 
 def ours_text(v: Verdict, show: Callable[[float], str]) -> str:
-    """'2.11 (2.11-2.12)', without the interval where there is none."""
+    """'2.11 (2.11-2.12)', without the interval if there is none."""
     if v.ours is None:
         return NONE
     return with_interval(Estimate(v.ours, *v.interval), show) if v.interval else show(v.ours)

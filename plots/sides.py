@@ -1,4 +1,4 @@
-"""The two sides of a comparison: the result files that the user named, and where they come from."""
+"""The two sides of a comparison: the user's result files and their provenance."""
 
 import io
 import subprocess
@@ -24,7 +24,7 @@ ARCHIVE = ".tar.xz"
 
 @dataclass(frozen=True)
 class Side:
-    """The newest file of each GPU's pass, of what ran on a GPU."""
+    """The newest file of each GPU's pass, among files of runs on a GPU."""
 
     name: str  # as the user gave it
     files: tuple[Results, ...]
@@ -96,7 +96,8 @@ def side_of(given: str, path: Path) -> Side:
 
 
 def by_gpu(a: Side, b: Side) -> bool:
-    """Whether rows are paired by GPU: a side holds several. InputError where no row could be."""
+    """Whether rows are paired by GPU: a side contains several. InputError if no row could be
+    paired."""
     if max(len(a.gpus), len(b.gpus)) == 1:
         return False
     if not set(a.gpus) & set(b.gpus):

@@ -1,4 +1,4 @@
-"""Tables for the terminal of result files by themselves: one file's bandwidths, and its kernels."""
+"""Tables for the terminal from single result files: bandwidths, and kernels."""
 
 import argparse
 from dataclasses import replace
@@ -34,13 +34,13 @@ def bench(args: argparse.Namespace) -> int:
 
 
 def facts(args: argparse.Namespace) -> int:
-    """`make sass` without a kernel: what the compiler made of each."""
+    """`make sass` without a kernel: the compiled code of each."""
     console.show("", [facts_table(load(args.results, *CODE.split("/")))])
     return 0
 
 
 def counter_tables(results: Results, title: str) -> list[Table]:
-    """The counters that tell most, and those that METRICS named."""
+    """The most informative counters, and those that METRICS named."""
     names = asked_for(results)
     tables = []
     for family in by_family(results):

@@ -1,4 +1,4 @@
-"""The figures of the report's first screen: ranges of values below each other, on one axis."""
+"""The figures of the report's first screen: ranges of values on one axis, one below the other."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,5 +1,5 @@
-"""Figures as SVG within a page, whose colours they take. Markup is parsed and written by a library:
-names of kernels and drivers may hold any characters.
+"""Figures as SVG within a page, with the page's colours. A library parses and writes the markup,
+because names of kernels and drivers may contain any characters.
 """
 
 import re
@@ -33,7 +33,7 @@ class Sheet:
 
 
 def inline(figure: Figure, prefix: str, label: str, sheet: Sheet) -> Markup:
-    """To be called within `house_style`. `prefix`: of the ids, which are a page's."""
+    """Must be called within `figure_style`. `prefix`: of the ids, which are unique in a page."""
     with matplotlib.rc_context({"svg.fonttype": "none"}):
         root = ElementTree.fromstring(encode(figure, "svg"))
     used = {name for element in root.iter() for name in references(element)}
@@ -49,7 +49,7 @@ def inline(figure: Figure, prefix: str, label: str, sheet: Sheet) -> Markup:
 
 
 def flatten(element: Element) -> None:
-    """Groups without attributes give way to what they hold."""
+    """Replaces groups without attributes by their contents."""
     for child in element:
         flatten(child)
     element[:] = [
@@ -73,7 +73,7 @@ def references(element: Element) -> list[str]:
 def attributes(
     element: Element, prefix: str, used: set[str], sheet: Sheet
 ) -> list[tuple[str, str]]:
-    """Attributes to draw: ids that nothing names are left out, as several may be equal."""
+    """Attributes to draw: ids without a reference are left out, because several may be equal."""
     found = []
     for name, value in [(local(name), value) for name, value in element.items()]:
         if name == "id":
@@ -90,7 +90,7 @@ def attributes(
 
 
 def themed(style: str) -> str:
-    """The declarations without the font, with the page's colours in the place of the figure's."""
+    """The declarations without the font, with the page's colours instead of the figure's."""
     parts = []
     for declaration in style.split(";"):
         name, _, value = (part.strip() for part in declaration.partition(":"))
@@ -106,5 +106,5 @@ def variable(colour: str) -> str:
 
 
 def dark_theme() -> Markup:
-    """Declarations for :root, of what a dark page shows instead."""
+    """Declarations for :root with the colours of a dark page."""
     return Markup("".join(f"{variable(light)}:{dark};" for light, dark in DARK.items()))

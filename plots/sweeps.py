@@ -1,4 +1,4 @@
-"""A sweep over forms of a kernel: the fastest at a size, beside the one that is in the code."""
+"""A sweep over forms of a kernel: the fastest at a size, compared with the form in the code."""
 
 from collections.abc import Sequence
 
@@ -22,14 +22,14 @@ WINNER = [
 def winner_note(now: str) -> str:
     """`now`: what the last columns are of."""
     return (
-        "Fastest: lowest median of the forms whose output was right. Equal: how many others were "
-        f"not told apart from it, as their intervals overlap. Now: {now}; gain: what the fastest "
-        f"has over it. {INTERVAL_NOTE}"
+        "Fastest: lowest median of the forms whose output was right. Equal: the number of "
+        f"others with an overlapping interval. Now: {now}; gain: of the fastest over it. "
+        f"{INTERVAL_NOTE}"
     )
 
 
 def winner_values(best: Sequence[Measured], now: Measured | None) -> Values:
-    """`best`: the fastest form and those not told apart from it, by time."""
+    """`best`: the fastest form and those not distinguished from it, by time."""
     found: Values = {"now_gb_s": now and now.gb_s, "now_share_of_copy": now and now.of_copy}
     if not best:
         return found

@@ -21,12 +21,12 @@
 namespace reprolab::profiling {
 namespace {
 
-// 8 MiB hold some 30000 launches. The first buffers are touched before anything is measured.
+// 8 MiB hold some 30000 launches. The first buffers are touched before a measurement.
 constexpr std::size_t buffer_bytes = 8u << 20;
 constexpr std::size_t buffer_alignment = 8;  // ACTIVITY_RECORD_ALIGNMENT
 constexpr std::size_t first_buffers = 4;
 
-// CUPTI ties external ids to the API call that launches, so API calls are recorded too: the
+// CUPTI attaches external ids to the launching API call, so API calls are also recorded: the
 // runtime's, and the driver's for peers that launch through it.
 constexpr CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
                                         CUPTI_ACTIVITY_KIND_RUNTIME,
@@ -38,8 +38,8 @@ constexpr CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION
 /// The kind of external id that carries our tags.
 constexpr CUpti_ExternalCorrelationKind tag_kind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
 
-/// Buffers that pass records from CUPTI's threads to ours. Filled buffers are not parsed before the
-/// flush, so that parsing costs the measured pass no time.
+/// Buffers that pass records from CUPTI's threads to ours. Filled buffers are parsed only at the
+/// flush, so that parsing takes no time of the measured pass.
 struct Buffers {
   struct Filled {
     std::uint8_t* data;
@@ -79,7 +79,7 @@ void CUPTIAPI buffer_completed(CUcontext, std::uint32_t, std::uint8_t* buffer, s
   if (buffer) buffers().filled.push_back({buffer, valid_bytes});
 }
 
-/// Empties every filled buffer: `read` gets what it holds.
+/// Empties every filled buffer: `read` gets its contents.
 template <class Read>
 void empty_buffers(Read read) {
   Buffers& all = buffers();
@@ -98,7 +98,7 @@ using KernelRecord = CUpti_ActivityKernel9;
 using CopyRecord = CUpti_ActivityMemcpy5;
 using FillRecord = CUpti_ActivityMemset4;
 
-/// Reads the fields that all kinds of records have.
+/// Reads the fields that are common to all kinds of records.
 template <class Record>
 KernelActivity activity_of(const Record& record, std::string name, bool is_kernel) {
   return {.name = std::move(name),
@@ -108,7 +108,7 @@ KernelActivity activity_of(const Record& record, std::string name, bool is_kerne
           .correlation_id = record.correlationId};
 }
 
-/// One may exist at a time.
+/// Only one may exist at a time.
 class OnlyOne {
  public:
   OnlyOne() {
@@ -178,20 +178,20 @@ struct ActivityRecorder::State {
     for (const CUpti_ActivityKind kind : kinds) disable(kind);
   }
 
-  /// Forced: an unfinished kernel then has no times, which is seen. An unforced flush would hold
-  /// back its whole buffer unnoticed.
+  /// Forced: an unfinished kernel then has no times, which is detected. An unforced flush would
+  /// silently hold back its whole buffer.
   void fill_buffers() const {
     cupti.check(flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "cuptiActivityFlushAll");
   }
 
-  /// Since the last call.
+  /// The records since the last call.
   std::size_t dropped_records() const {
     std::size_t dropped = 0;
     cupti.check(get_num_dropped_records(nullptr, 0, &dropped), "cuptiActivityGetNumDroppedRecords");
     return dropped;
   }
 
-  /// Keeps what is needed of a record; kinds other than kernels, copies, fills and tags are
+  /// Keeps the needed fields of a record; kinds other than kernels, copies, fills and tags are
   /// ignored.
   void keep(const CUpti_Activity& record) {
     if (record.kind == CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION) {

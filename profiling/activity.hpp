@@ -30,7 +30,7 @@ struct KernelActivity {
   std::uint32_t registers_per_thread = 0;
   std::int32_t static_shared_bytes = 0;
   std::int32_t dynamic_shared_bytes = 0;
-  /// How many of its blocks fit on a multiprocessor; none if that is not known.
+  /// Resident blocks per multiprocessor; none if unknown.
   std::optional<int> blocks_per_multiprocessor{};
 };
 
@@ -45,14 +45,13 @@ struct ActivitySum {
 
 ActivitySum sum(const std::vector<KernelActivity>& kernels);
 
-/// Resident blocks per multiprocessor, from what a launch needs, as the toolkit's occupancy
-/// calculator (cuda_occupancy.h) gives them for one barrier per block; none if it does not know the
-/// device.
+/// Resident blocks per multiprocessor for a launch's resources, from the toolkit's occupancy
+/// calculator (cuda_occupancy.h) for one barrier per block; none if it does not support the device.
 std::optional<int> blocks_per_multiprocessor(const KernelActivity& kernel,
                                              const cudaDeviceProp& device);
 
-/// Records as long as it lives; only one may exist in a process at a time. If CUPTI refuses a call,
-/// all members throw CuptiError that says what to do.
+/// Records during its lifetime; only one may exist in a process at a time. If CUPTI refuses a call,
+/// all members throw CuptiError with the remedy.
 class ActivityRecorder {
  public:
   /// Best called before the process's first CUDA call. Throws std::runtime_error when a profiler
@@ -68,7 +67,7 @@ class ActivityRecorder {
   /// times, because a sum over part of a pass is worthless.
   std::vector<KernelActivity> flush();
 
-  /// Forgets what was recorded so far; what was lost of that does not matter.
+  /// Discards the records so far; lost ones among them do not count.
   void discard();
 
  private:

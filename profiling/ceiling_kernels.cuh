@@ -1,6 +1,6 @@
-// The kernels of the ceilings. A form says how a kernel moves bytes: threads per block, elements
-// and loads per thread, and what the caches are asked for. ceilings.cu has the fastest forms that
-// are known; experiments/ceilings/ measures many.
+// The kernels of the ceilings. A form is a way to move bytes: threads per block, elements and loads
+// per thread, and cache hints. ceilings.cu has the fastest known forms; experiments/ceilings/
+// measures many.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,27 +20,27 @@ namespace reprolab::profiling::ceilings {
 
 constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
-/// `blocks`, which move `bytes`, as the size of a grid.
+/// The grid of `blocks` blocks, which move `bytes`.
 inline unsigned grid_of(std::uint64_t blocks, std::uint64_t bytes) {
   if (blocks <= 0x7fffffffu) return static_cast<unsigned>(blocks);
   throw std::invalid_argument("ceilings: " + std::to_string(bytes) +
                               " bytes need more blocks than a grid holds; pass fewer");
 }
 
-/// A form's blocks: full ones, and for the rest of the bytes blocks of one element per thread.
+/// A form's blocks: full blocks, then blocks of one element per thread for the remaining bytes.
 template <class Form>
 unsigned blocks_of(std::uint64_t bytes) {
   constexpr std::uint64_t row = Form::threads * element_bytes;
   return grid_of(bytes / Form::block_bytes + ceil_div(bytes % Form::block_bytes, row), bytes);
 }
 
-/// Bytes of one prefetch to L2 where a form reads ahead.
+/// Bytes of one prefetch to L2, in forms that prefetch.
 inline constexpr unsigned burst_bytes = 32 << 10;
 
 // ---- Copies ----
 
-/// A thread moves `Elements` elements, `Threads` elements apart in a block of `Layout`. L2 is asked
-/// for what will be read `AheadBytes` later, if any, in bursts.
+/// A thread moves `Elements` elements, `Threads` elements apart in a block of `Layout`. Data is
+/// prefetched to L2 in bursts, `AheadBytes` ahead of its use; 0: no prefetch.
 template <int Threads, int Elements, class ReadPolicy, class StorePolicy, class BlockLayout = Line,
           int AheadBytes = 0>
 struct CopyForm {
@@ -173,7 +173,7 @@ struct Partition {
   __device__ std::uint64_t first(unsigned block) const {
     return block * share + (block < larger ? block : larger);
   }
-  /// Asks L2 for what a burst of later blocks will read, where it is this block's turn.
+  /// Prefetches to L2 the data of a burst of later blocks, in one block of each burst.
   template <unsigned Threads>
   __device__ void read_ahead(const std::uint8_t* from) const {
     if (blockIdx.x % burst_blocks != 0) return;
@@ -185,7 +185,7 @@ struct Partition {
 };
 
 /// The part of a buffer that one block reads. A thread loads `Loads` units at once; the constructor
-/// starts the first loads, so that those of two buffers are under way together.
+/// starts the first loads, so that the loads of two buffers are in flight together.
 template <class Reads, class Unit, unsigned Threads, unsigned Loads>
 class Share {
  public:
@@ -212,7 +212,7 @@ class Share {
     }
     return sum;
   }
-  /// The XOR of what is loaded after them, now.
+  /// Loads the rest now, and returns its XOR.
   __device__ std::uint32_t later_loads() const {
     std::uint32_t sum = 0;
 #pragma unroll 4
@@ -229,8 +229,7 @@ class Share {
   Unit unit_[Loads];
 };
 
-/// The bytes after the last whole element of a buffer, as the word that they are part of. The last
-/// block reads them.
+/// The word with the bytes after the last whole element of a buffer. The last block reads them.
 __device__ inline std::uint32_t load_rest(const std::uint8_t* from, std::uint64_t bytes) {
   const std::uint64_t at = bytes / element_bytes * element_bytes + threadIdx.x;
   if (blockIdx.x + 1 < gridDim.x || at >= bytes) return 0;
@@ -240,8 +239,8 @@ __device__ inline std::uint32_t load_rest(const std::uint8_t* from, std::uint64_
 // ---- Reads and writes in any proportion ----
 
 /// A thread loads `Loads` units at once, and then stores `Elements` elements, `Threads` elements
-/// apart in a block of `Layout`. With two streams, the last ninth of what is read is a stream of
-/// its own: words, as the scales beside a list of codes.
+/// apart in a block of `Layout`. With two streams, the last ninth of the reads is a separate stream
+/// of words, like the scales of a list of codes.
 template <int Threads, int Elements, class LoadUnit, int Loads, int Streams, class ReadPolicy,
           class StorePolicy, class BlockLayout = Line, int AheadBytes = 0>
 struct MixedForm {
@@ -262,8 +261,8 @@ __device__ inline uint4 pattern_element(std::uint64_t index, std::uint32_t flip)
                     pattern_word(word + 2) ^ flip, pattern_word(word + 3) ^ flip);
 }
 
-/// Stores the pattern at the thread's elements, as far as the buffer goes; `flip` says with what an
-/// element of the thread is XORed.
+/// Stores the pattern to the thread's elements inside the buffer; `flip` gives the word that an
+/// element is XORed with.
 template <unsigned Threads, unsigned Elements, class Layout, class Stores, class Flip>
 __device__ void store_pattern(std::uint8_t* to, std::uint64_t bytes, const Stores& stores,
                               Flip flip) {
@@ -285,7 +284,7 @@ __device__ void store_pattern(std::uint8_t* to, std::uint64_t bytes, const Store
   }
 }
 
-/// No element is stored before its part of the loads is back, as in a kernel that computes.
+/// No element is stored before its part of the loads has arrived, as in a kernel that computes.
 template <class Form>
 __global__ void __launch_bounds__(Form::threads)
     mixing(Traffic traffic, std::uint64_t first_bytes, Partition first, Partition second) {
@@ -311,7 +310,7 @@ __global__ void __launch_bounds__(Form::threads)
 
 template <class Form>
 cudaError_t launch_mixing(const Traffic& traffic, cudaStream_t stream) {
-  // Where little or nothing is written, there are blocks enough to read.
+  // If little or nothing is written, there are enough blocks for the reads.
   constexpr std::uint64_t max_read = Form::threads * 8 * element_bytes;
   const unsigned blocks =
       std::max(blocks_of<Form>(traffic.write_bytes),

@@ -1,4 +1,4 @@
-// Where a block of a ceiling's kernel writes: one run of bytes, or a tile of short rows.
+// The memory that a block of a ceiling's kernel writes: consecutive bytes, or a tile of short rows.
 #pragma once
 
 #include <cstdint>
@@ -23,21 +23,21 @@ struct Line {
 };
 
 /// Blocks are tiles: rows of `Width` bytes, `Stride` bytes apart. Tiles side by side make a panel;
-/// after the last whole panel, blocks are lines. On an H200, tiles are the faster way to move most
-/// sizes of 2 to 20 MiB, about as much as its multiprocessors hold at once.
+/// after the last whole panel, blocks are lines. On an H200, tiles are faster for most sizes of 2
+/// to 20 MiB, about as much as its multiprocessors have in flight.
 template <unsigned Width, unsigned Stride>
 struct Tile {
   static_assert(Width % element_bytes == 0 && Stride % Width == 0);
   template <unsigned BlockBytes>
   static constexpr std::uint64_t panel_bytes = std::uint64_t{BlockBytes / Width} * Stride;
 
-  /// Whether the block that would be the line from `begin` on is a tile of a buffer of `bytes`.
+  /// Whether the block whose line would start at `begin` is a tile of a buffer of `bytes`.
   template <unsigned BlockBytes>
   __device__ static bool has_block(std::uint64_t begin, std::uint64_t bytes) {
     constexpr std::uint64_t panel = panel_bytes<BlockBytes>;
     return begin / panel * panel + panel <= bytes;
   }
-  /// Where the byte at `offset` of that block is in the buffer.
+  /// The place in the buffer of the byte at `offset` of that block.
   template <unsigned BlockBytes>
   __device__ static std::uint64_t place(std::uint64_t begin, unsigned offset) {
     static_assert(BlockBytes % Width == 0);
@@ -45,7 +45,8 @@ struct Tile {
     const auto column = static_cast<unsigned>(begin % panel / BlockBytes);
     return begin / panel * panel + offset / Width * Stride + column * Width + offset % Width;
   }
-  /// How far apart in the buffer is what is `Bytes`, some whole rows, apart in a block.
+  /// The distance in the buffer of elements that are `Bytes`, a number of whole rows, apart in a
+  /// block.
   template <unsigned Bytes>
   requires(Bytes % Width ==
            0) static constexpr std::uint64_t apart = std::uint64_t{Bytes / Width} * Stride;
@@ -67,7 +68,7 @@ __device__ bool with_places(std::uint64_t bytes, Use use) {
   return use_layout(Layout()) || use_layout(Line());
 }
 
-/// Where the thread's one element begins of what is in no full block; past the end for some.
+/// The start of the thread's single element outside of full blocks; past the end for some threads.
 template <unsigned Threads, unsigned Elements>
 __device__ std::uint64_t place_in_rest(std::uint64_t bytes) {
   constexpr unsigned row = Threads * element_bytes, block = row * Elements;

@@ -11,7 +11,7 @@
 namespace reprolab::profiling::ceilings {
 namespace {
 
-/// The fastest known way to move up to so many bytes (of those written).
+/// The fastest known form for up to `bytes` written bytes.
 struct Fastest {
   std::uint64_t up_to_bytes;
   cudaError_t (*launch)(const Traffic&, cudaStream_t);
@@ -23,7 +23,7 @@ constexpr auto launch_streaming_copy =
     launch_copying<CopyForm<Threads, Elements, StreamingAccess, StreamingAccess, Layout>>;
 
 // The winners of `make reproduce-ceilings` on an H200 (data/recorded/h200/ceilings/sweep.json), or
-// forms that are within 2 % of them, so that fewer serve.
+// forms within 2 % of them, so that fewer forms suffice.
 constexpr Fastest copies[] = {
     {3 << 19, launch_streaming_copy<128, 2, Line>},
     {3 << 20, launch_streaming_copy<64, 8, Tile<64, 4096>>},
@@ -45,8 +45,8 @@ constexpr Fastest few_reads[] = {
      launch_mixing<
          MixedForm<1024, 1, std::uint32_t, 2, 1, StreamingAccess, StreamingAccess, Line, 2 << 20>>},
 };
-// Where more than half as much is read as is written. Where it is as much, to 4 MiB and from 24 MiB
-// on, a copy is faster, or takes as long.
+// For reads of more than half the written bytes. If both are equal, a copy is as fast or faster up
+// to 4 MiB and from 24 MiB on.
 constexpr Fastest many_reads[] = {
     {3 << 19, launch_mixing<MixedForm<512, 2, uint4, 2, 1, StreamingAccess, StreamingAccess>>},
     {3 << 20,

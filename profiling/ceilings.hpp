@@ -1,4 +1,4 @@
-// Ceilings: the best that this GPU's memory can do, measured in every run for comparison with the
+// Ceilings: the maximum speed of this GPU's memory, measured in every run for comparison with the
 // kernels. Each function enqueues one operation on `stream`; device pointers are 16-byte aligned,
 // sizes are any number of bytes (zero: nothing happens). Throws std::invalid_argument for a
 // misaligned pointer and std::runtime_error if a launch fails.
@@ -22,17 +22,17 @@ struct Traffic {
   std::uint64_t read_bytes = 0;
   std::uint8_t* to = nullptr;
   std::uint64_t write_bytes = 0;
-  /// For tests: the XOR of all words that are read is XORed into it.
+  /// For tests: becomes XORed with all words that are read.
   std::uint32_t* checksum = nullptr;
-  /// The bits of what is read that are used. None in a measurement, which the compiler cannot know:
-  /// everything is loaded, and nothing depends on what it is.
+  /// The bits of the loaded data that are used: none in a measurement, which the compiler cannot
+  /// prove, so everything is loaded and nothing depends on it.
   std::uint32_t mask = checksum == nullptr ? 0 : ~0u;
 };
 
 /// cudaMemcpyAsync, device to device. Moves 2 x `bytes` over the memory bus.
 void copy(void* to, const void* from, std::uint64_t bytes, cudaStream_t stream);
 
-/// The same copy by a kernel: the fastest form that is known.
+/// The same copy by a kernel, in the fastest known form.
 void copy_kernel(void* to, const void* from, std::uint64_t bytes, cudaStream_t stream);
 
 /// Stores the pattern, reads nothing. Bound by memory writes.
@@ -45,7 +45,8 @@ void read_only(const void* from, std::uint64_t bytes, cudaStream_t stream,
 
 /// "Same bytes, nothing computed": reads `read_bytes` and writes the pattern to `write_bytes` in
 /// one kernel, evenly mixed, by the fastest form that is known. Bound by memory traffic alone. If
-/// `checksum` is given, it becomes that of read_only, and what is written depends on what was read.
+/// `checksum` is given, it becomes that of read_only, and the written data depends on the read
+/// data.
 void same_bytes(const void* from, std::uint64_t read_bytes, void* to, std::uint64_t write_bytes,
                 cudaStream_t stream, std::uint32_t* checksum = nullptr);
 

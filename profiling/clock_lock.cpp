@@ -27,15 +27,15 @@
 namespace reprolab::profiling {
 namespace {
 
-// The guardian writes the clock that it is going to lock, then "locked"; or else "cannot" and the
-// reason. The program writes a single byte: lock it now.
+// The guardian writes the clock that it is about to lock, then "locked"; otherwise "cannot" and the
+// reason. The program writes a single byte, the request to lock it.
 constexpr std::string_view cannot = "cannot ", locked = "locked";
 
 constexpr int parent_ended = SIGUSR1;  // sent by the kernel, as PR_SET_PDEATHSIG asks
 
 std::system_error system_error(const char* what) { return {errno, std::generic_category(), what}; }
 
-/// In one piece, and whatever the program's own buffers hold.
+/// One write, independent of the program's own buffers.
 void say_still_locked(const GpuAddress& gpu, unsigned mhz, const std::string& why) {
   const std::string line = fmt::format(
       "clocks: the SM clock may still be locked at {} MHz: {}; this resets it: nvidia-smi -i {} "
@@ -59,10 +59,11 @@ unsigned clock_to_lock(const NvmlDevice& device, const ClockPolicy& wanted) {
 }
 
 void send_text(int socket, std::string_view text) {
-  send(socket, text.data(), text.size(), MSG_NOSIGNAL);  // if nobody is there, poll() will say so
+  send(socket, text.data(), text.size(),
+       MSG_NOSIGNAL);  // if the other end is closed, poll() reports it
 }
 
-/// Held by the one guardian of a GPU; a socket's abstract name, which disappears after a crash.
+/// Held by the only guardian of a GPU; a socket's abstract name, which disappears after a crash.
 class OnlyGuardian {
  public:
   explicit OnlyGuardian(const GpuAddress& gpu)
@@ -84,10 +85,10 @@ class OnlyGuardian {
   int socket_;
 };
 
-/// Waits for the program's byte; false if the program has ended, or is done with the lock. That it
-/// has ended is heard by two ways: it shuts its socket down, or the kernel says that it is gone
-/// (`signals`). The socket's own end would not do, because processes that the program forks hold
-/// the socket too, and may linger.
+/// Waits for the program's byte; false if the program has ended or no longer needs the lock. The
+/// end of the program is detected in two ways: it shuts its socket down, or the kernel sends a
+/// signal (`signals`). A closed socket is not sufficient, because processes that the program forks
+/// also hold the socket and may outlive it.
 bool program_speaks(int socket, int signals, pid_t program) {
   for (;;) {
     std::array<pollfd, 2> events = {{{socket, POLLIN, 0}, {signals, POLLIN, 0}}};
@@ -102,10 +103,10 @@ bool program_speaks(int socket, int signals, pid_t program) {
 }
 
 /// Locks the clock on request, and resets it when the program has ended. Returns an exit status:
-/// not 0 if the clock may still be locked, which is then on stderr. Throws only before anything is
-/// locked.
+/// not 0 if the clock may still be locked, which is reported on stderr. Throws only before anything
+/// is locked.
 int guard(int socket, pid_t program, const GpuAddress& gpu, const ClockPolicy& wanted) {
-  prctl(PR_SET_NAME, "clock_guardian");  // so that who kills the program by name spares it
+  prctl(PR_SET_NAME, "clock_guardian");  // so that killing the program by name does not kill it
   setsid();                              // out of reach of the terminal's Ctrl-C and hang-up
   prctl(PR_SET_PDEATHSIG, parent_ended);
   sigset_t parents;
@@ -124,14 +125,14 @@ int guard(int socket, pid_t program, const GpuAddress& gpu, const ClockPolicy& w
     throw std::runtime_error(fmt::format("NVML does not lock the SM clock: {}", why_not));
   }
   send_text(socket, locked);
-  program_speaks(socket, signals, program);  // it never does again: it ends
+  program_speaks(socket, signals, program);  // no further requests: it ends
   if (why_not = device->reset_sm_clock(); why_not.empty()) return 0;
   say_still_locked(gpu, mhz, "NVML does not reset it: " + why_not);
   return 1;
 }
 
-/// Holds nothing of the program's open but stderr: who reads the program's output waits for its
-/// end. Returns the socket's new number.
+/// Closes all descriptors of the program except stderr: a reader of the program's output waits
+/// until they are closed. Returns the socket's new descriptor.
 int keep_only(int socket) {
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   dup2(null, STDIN_FILENO);
@@ -181,7 +182,7 @@ ClockLock::ClockLock(const GpuAddress& gpu, const ClockPolicy& wanted,
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     throw system_error("socketpair");
   }
-  // The guardian keeps all signals blocked, from its first moment on.
+  // The guardian blocks all signals from its start.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -211,7 +212,8 @@ ClockLock::ClockLock(const GpuAddress& gpu, const ClockPolicy& wanted,
 
 ClockLock::~ClockLock() { end(); }
 
-/// The guardian's next word; throws std::runtime_error if it is that it cannot, or if it is gone.
+/// The guardian's next word; throws std::runtime_error if the guardian reports "cannot" or has
+/// ended.
 std::string ClockLock::answer() const {
   std::array<char, 4096> text;
   ssize_t bytes = 0;
@@ -225,8 +227,8 @@ std::string ClockLock::answer() const {
 }
 
 void ClockLock::end() {
-  if (getpid() != owner_) return;  // a forked process that unwinds has no part in the lock
-  // Not only closed: a forked process may hold the socket as well.
+  if (getpid() != owner_) return;  // a forked process that unwinds must not release the lock
+  // Shut down before closing: a forked process may also hold the socket.
   shutdown(socket_, SHUT_WR);
   int status = 0;
   while (waitpid(guardian_, &status, 0) < 0 && errno == EINTR) {

@@ -1,6 +1,6 @@
-// Locks a GPU's SM clock while this object, or else this process, lives. The lock is set and taken
-// back by a guardian: a process of its own, which outlives this one however it ends, SIGKILL
-// included. docs/clocks.md says what a user meets.
+// Locks a GPU's SM clock during the lifetime of this object and at most of this process. A
+// guardian, a separate process, sets and resets the lock: it outlives this process however that
+// ends, even by SIGKILL. docs/clocks.md describes the use.
 #pragma once
 
 #include <sys/types.h>
@@ -14,34 +14,34 @@ namespace reprolab::profiling {
 /// Whether the SM clock is observed or locked, and at which value.
 struct ClockPolicy {
   enum class Kind { observe, max, mhz } kind = Kind::observe;
-  unsigned mhz = 0;  ///< Where that is the kind.
+  unsigned mhz = 0;  ///< If that is the kind.
 
   bool locks() const { return kind != Kind::observe; }
 };
 
-/// Reads the value of `--clocks`: "observe", "max", or megahertz. Throws std::invalid_argument that
-/// says what to give.
+/// Reads the value of `--clocks`: "observe", "max", or megahertz. Throws std::invalid_argument with
+/// the valid forms.
 ClockPolicy parse_clock_policy(std::string_view text);
 
-/// The GPU that CUDA means: the numbers that CUDA and NVML give to GPUs differ.
+/// The GPU by CUDA's identifiers: CUDA and NVML number GPUs differently.
 struct GpuAddress {
   std::string pci_bus_id, uuid;
 };
 
-/// The clock in MHz that `wanted`, which locks, comes to on this GPU. Throws std::runtime_error if
-/// NVML or the GPU cannot do it; if it is only another clock, names the nearest that it has.
+/// The clock in MHz that `wanted`, which must lock, means on this GPU. Throws std::runtime_error if
+/// NVML or the GPU cannot lock; for an unavailable clock it names the nearest one.
 unsigned clock_to_lock(const GpuAddress& gpu, const ClockPolicy& wanted);
 
 class ClockLock {
  public:
-  /// Starts the guardian, calls `announce` with the clock in MHz, and has the guardian lock the
-  /// clock. If that fails, throws std::runtime_error with the reason, and nothing is locked. Must
-  /// come before this process's first CUDA or NVML call and its first thread, because it forks; a
-  /// process that is forked later, and how long it lives, does not matter.
+  /// Starts the guardian, calls `announce` with the clock in MHz, and tells the guardian to lock
+  /// the clock. If that fails, throws std::runtime_error with the reason, and nothing is locked.
+  /// Must precede this process's first CUDA or NVML call and its first thread, because it forks;
+  /// processes that are forked later do not affect the lock.
   ClockLock(const GpuAddress& gpu, const ClockPolicy& wanted,
             const std::function<void(unsigned mhz)>& announce);
-  /// Has the clock reset to the driver's default, and waits for it. If that fails, a line on stderr
-  /// says so, with the command that does it by hand.
+  /// Makes the guardian reset the clock to the driver's default, and waits. If that fails, a line
+  /// on stderr reports it with the command to do it by hand.
   ~ClockLock();
   ClockLock(const ClockLock&) = delete;
   ClockLock& operator=(const ClockLock&) = delete;

@@ -16,12 +16,12 @@
 
 namespace reprolab::profiling {
 
-/// The members of `provenance.clocks` that are observed, of the snapshots of a period: minimum,
-/// median and maximum of each value; null where NVML gave none. `throttle_reasons` are the names of
-/// all reasons seen that limited a clock; idleness is not one.
+/// The observed members of `provenance.clocks`, from the snapshots of a period: minimum, median and
+/// maximum of each value; null if NVML gave none. `throttle_reasons` are the names of all observed
+/// reasons that limited a clock, without idleness.
 nlohmann::json summarize(const std::vector<ClockSnapshot>& snapshots);
 
-/// Takes a snapshot when it is made, at stop(), and once every period in between, in its own
+/// Takes a snapshot at construction, at stop(), and once every period in between, in its own
 /// thread. Without a device all values are empty, and no thread runs.
 class ClockObserver {
  public:

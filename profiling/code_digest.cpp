@@ -1,4 +1,4 @@
-// code_digest: prints the digests of profiling/machine_code.hpp, of files that Python compares.
+// code_digest: prints the digests (profiling/machine_code.hpp) of files, for comparison in Python.
 #include <cstdio>
 #include <exception>
 

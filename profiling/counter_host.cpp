@@ -43,7 +43,7 @@ std::vector<const char*> CounterPlan::names() const {
   return found;
 }
 
-/// CUPTI's object for a chip. A new one for each configuration: metrics once added to one stay.
+/// CUPTI's object for a chip. Each configuration needs a new one: metrics cannot be removed.
 class ChipCounters::Object {
  public:
   explicit Object(const ChipCounters& chip) : cupti_(chip.cupti_) {
@@ -195,7 +195,7 @@ CounterPlan ChipCounters::plan(const std::vector<Counter>& counters) const {
   try {
     plan.config = config(plan.names());
   } catch (const CuptiError&) {
-    // Each can be collected, but not all together: the first of those that collide stay.
+    // Each can be collected, but not all together: the first of conflicting ones are kept.
     std::vector<const char*> kept;
     for (CounterPlan::Entry& entry : plan.entries) {
       if (!entry.missing.empty()) continue;

@@ -1,5 +1,5 @@
-// The counters of a chip, as CUPTI lists them. Needs no GPU and no driver: any machine can list
-// those of any chip. Follows CUPTI's "Host Profiling API" (CUDA 12.6 update 2 and newer).
+// The counters of a chip, as CUPTI lists them. Needs no GPU and no driver: any machine can list the
+// counters of any chip. Follows CUPTI's "Host Profiling API" (CUDA 12.6 update 2 and newer).
 #pragma once
 
 #include <cupti_profiler_host.h>
@@ -16,25 +16,25 @@
 
 namespace reprolab::profiling {
 
-/// The chips that this CUPTI knows: "GH100" and so on.
+/// The chips that this CUPTI supports: "GH100" and so on.
 std::vector<std::string> known_chips(const CuptiProfiling& cupti);
 
 /// The chip of a CUDA device; calls the driver. Throws CuptiError.
 std::string chip_of(const CuptiProfiling& cupti, int device);
 
-/// How some counters are collected on a chip.
+/// The plan for collecting counters on a chip.
 struct CounterPlan {
   struct Entry {
     Counter counter;
-    std::string name{};      ///< The one of `counter.names` that is read; empty if none can be.
+    std::string name{};      ///< The metric in `counter.names` that is read; empty if none can be.
     std::size_t passes = 0;  ///< When it is read alone.
     std::string missing{};   ///< Why it cannot be read; empty if it can.
   };
   std::vector<Entry> entries{};        ///< One for each counter, in their order; units filled in.
-  std::size_t passes = 0;              ///< For all that can be read, together.
+  std::size_t passes = 0;              ///< For all readable counters together.
   std::vector<std::uint8_t> config{};  ///< CUPTI's schedule of the passes.
 
-  /// CUPTI's names of those that are read.
+  /// CUPTI's names of the counters that are read.
   std::vector<const char*> names() const;
 };
 
@@ -47,25 +47,25 @@ struct BaseMetric {
 /// The counters of one chip. Members throw CuptiError if CUPTI refuses a call that must succeed.
 class ChipCounters {
  public:
-  /// `availability`: of a GPU (availability_of()), which then limits what can be read;
-  /// empty for a chip as such. Throws CuptiError if CUPTI does not know the chip.
+  /// `availability`: limits the counters to those that a GPU has (availability_of()); empty: all of
+  /// the chip. Throws CuptiError if CUPTI does not support the chip.
   ChipCounters(const CuptiProfiling& cupti, std::string chip,
                std::vector<std::uint8_t> availability = {});
 
   const std::string& chip() const { return chip_; }
 
-  /// All that CUPTI has for the chip, sorted by name within each type.
+  /// All metrics of CUPTI for the chip, sorted by name within each type.
   std::vector<BaseMetric> base_metrics() const;
 
   /// The endings with which a base metric is read: ".avg.per_second" and so on, ".sum" first.
   std::vector<std::string> rollups(const BaseMetric& metric) const;
 
-  /// Looks each counter up by itself, because one unknown name fails a whole configuration, and
-  /// plans those together that the chip has.
+  /// Looks up each counter separately, because one unknown name fails a whole configuration, then
+  /// plans all that the chip has together.
   CounterPlan plan(const std::vector<Counter>& counters) const;
 
-  /// Values of the plan's names(), in their order, for one range of a decoded image. A ratio to
-  /// zero is NaN.
+  /// Values of the plan's names(), in their order, for one range of a decoded image. A ratio with a
+  /// zero denominator is NaN.
   std::vector<double> evaluate(const CounterPlan& plan, const std::vector<std::uint8_t>& image,
                                std::size_t range) const;
 

@@ -1,4 +1,4 @@
-// Which hardware counters are read: data/counters.json, and what a user adds.
+// The hardware counters to read: data/counters.json, and a user's additions.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,16 +16,16 @@ struct Counter {
   std::vector<std::string> names;  ///< CUPTI's names, tried in this order.
 };
 
-/// Reads data/counters.json. Throws std::invalid_argument if it is not as its schema says.
+/// Reads data/counters.json. Throws std::invalid_argument if it violates its schema.
 std::vector<Counter> parse_counters(const nlohmann::json& table);
 
-/// Adds the counters that a user chose, ids of the table or metrics of CUPTI between commas, to
-/// `table`; those of CUPTI keep its name as their id. Returns the ids of all that were chosen.
-/// Throws std::invalid_argument for what is neither, and for times: a kernel that is replayed for
-/// its counters is not timed.
+/// Adds the counters that a user chose, comma-separated ids of the table or metrics of CUPTI, to
+/// `table`; the id of a metric of CUPTI is its name. Returns the ids of all chosen counters. Throws
+/// std::invalid_argument for anything else, and for times: a kernel that is replayed for its
+/// counters is not timed.
 std::vector<std::string> add_chosen(std::vector<Counter>& table, std::string_view chosen);
 
-/// The words of a list that is separated by commas.
+/// The words of a comma-separated list.
 std::vector<std::string> split_list(std::string_view list);
 
 }  // namespace reprolab::profiling

@@ -16,12 +16,12 @@
 namespace reprolab::profiling {
 namespace {
 
-/// Launches that are counted together, and who repeats them until every pass of the plan is done.
+/// The launches that are counted together, and how they are repeated for every pass of the plan.
 enum class Ranges {
-  /// Each kernel by itself, repeated by CUPTI, which puts back the memory that the kernel wrote.
+  /// Each kernel separately, repeated by CUPTI, which restores the memory that the kernel wrote.
   /// Kernels run one at a time.
   each_kernel,
-  /// All that the work launches, as one range; the work is done again for each pass.
+  /// All launches of the work as one range; the work is repeated for each pass.
   the_whole_work,
 };
 
@@ -29,12 +29,12 @@ enum class Ranges {
 struct Counted {
   std::vector<std::uint8_t> image{};
   std::size_t ranges = 0;   ///< In the image.
-  std::size_t dropped = 0;  ///< Ranges for which it had no room.
+  std::size_t dropped = 0;  ///< Ranges that did not fit.
 };
 
 constexpr std::size_t max_ranges = 16;  // distinguished in a call
 
-/// Profiling of one context, from construction to the end of the scope, whatever is thrown in it.
+/// Profiling of one context during this object's lifetime, also if an exception is thrown.
 class Session {
  public:
   Session(const CuptiProfiling& cupti, CUcontext context) : cupti_(cupti) {
@@ -44,8 +44,8 @@ class Session {
     profiler_ = params.pRangeProfilerObject;
   }
 
-  /// After an error, the calls that are still due are made without a look at their results: the
-  /// error is what matters.
+  /// After an error, the remaining calls are made without checking their results: the first error
+  /// counts.
   ~Session() {
     if (pushed_) pop();
     if (started_) stop();
@@ -55,7 +55,7 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// An image without values: one that was used before would add to them.
+  /// An image without values: a used one would add to its values.
   std::vector<std::uint8_t> new_image(const CounterPlan& plan) const {
     std::vector<const char*> names = plan.names();
     CUpti_RangeProfiler_GetCounterDataSize_Params size{};
@@ -74,7 +74,7 @@ class Session {
     return image;
   }
 
-  /// `image` and `plan` have to outlive the session.
+  /// `image` and `plan` must outlive the session.
   void configure(const CounterPlan& plan, Ranges ranges, std::vector<std::uint8_t>& image) const {
     const bool each = ranges == Ranges::each_kernel;
     CUpti_RangeProfiler_SetConfig_Params params{};
@@ -92,7 +92,7 @@ class Session {
     call("cuptiRangeProfilerSetConfig", CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE, params);
   }
 
-  /// Runs `work` once, as a range of its own if `whole`. Returns whether every pass is through.
+  /// Runs `work` once, as one range if `whole`. Returns whether every pass is complete.
   bool pass(const std::function<void()>& work, bool whole) {
     CUpti_RangeProfiler_Start_Params start{};
     call("cuptiRangeProfilerStart", CUpti_RangeProfiler_Start_Params_STRUCT_SIZE, start);
@@ -150,8 +150,8 @@ class Session {
   bool started_ = false, pushed_ = false;
 };
 
-/// The counters that are available in this context, for ChipCounters. Calls the driver, and has to
-/// be called before count_ranges().
+/// The counters that are available in this context, for ChipCounters. Calls the driver; must be
+/// called before count_ranges().
 std::vector<std::uint8_t> availability_of(const CuptiProfiling& cupti, CUcontext context) {
   CUpti_Profiler_Initialize_Params initialize{};
   cupti.call("cuptiProfilerInitialize", CUpti_Profiler_Initialize_Params_STRUCT_SIZE, initialize);
@@ -178,8 +178,7 @@ Counted count_ranges(const CuptiProfiling& cupti, CUcontext context, const Count
   Session session(cupti, context);
   counted.image = session.new_image(plan);
   session.configure(plan, ranges, counted.image);
-  // CUPTI says when it has every pass; the bound keeps a fault of it from repeating the work for
-  // ever.
+  // CUPTI reports when every pass is complete; the bound ends the loop if it never does.
   for (std::size_t pass = 0; !session.pass(work, ranges == Ranges::the_whole_work); ++pass) {
     if (pass >= plan.passes) cupti.check(CUPTI_ERROR_MAX_LIMIT_REACHED, "collecting every pass");
   }
@@ -198,8 +197,8 @@ struct NotCounted : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Whether an error of CUPTI is one of every call: of permission, of the machine, or because
-/// another profiler is at work.
+/// Whether an error of CUPTI affects every call: a missing permission, the machine, or another
+/// profiler.
 bool lasts(CUptiResult result) {
   switch (result) {
     case CUPTI_ERROR_HARDWARE_BUSY:
@@ -249,7 +248,7 @@ class Counters : public Instrument {
     }
     if (!reason.empty()) {
       warn(reason);
-      call();  // what was launched while CUPTI failed may not have run
+      call();  // launches during CUPTI's failure may not have run
       sample.missing = all_missing(reason);
     }
     device_.synchronize(work.name);

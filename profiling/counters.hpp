@@ -1,9 +1,9 @@
-// The instrument that reads hardware counters of a kernel's calls, and no times: replaying disturbs
+// The instrument that reads hardware counters of a kernel's calls, but no times: replaying disturbs
 // clocks and caches.
 //
-// A call that launches one kernel is counted around that kernel, which CUPTI repeats for each pass.
-// A call that launches several is counted as a whole and made again for each pass, so that sums,
-// ratios and rates are those of the call.
+// If a call launches one kernel, CUPTI counts and repeats that kernel for each pass. A call that
+// launches several kernels is counted as a whole and repeated for each pass, so that sums, ratios
+// and rates are those of the call.
 #pragma once
 
 #include <cuda.h>
@@ -19,7 +19,7 @@
 
 namespace reprolab::profiling {
 
-/// The current device, as the CUDA runtime and the driver have it; tests bring their own.
+/// The current device of the CUDA runtime and the driver; tests substitute their own.
 struct CountedDevice {
   std::function<int()> ordinal;
   std::function<CUcontext()> context;
@@ -30,16 +30,15 @@ struct CountedDevice {
 
 struct CounterOptions {
   std::vector<Counter> counters;
-  /// Called once for each reason, whole sentences, for which no counter of a call can be read. May
+  /// Called once for each reason, in whole sentences, that makes a call's counters unreadable. May
   /// be empty.
   std::function<void(const std::string& reason)> warn{};
 };
 
-/// Samples of this instrument have a reading for each counter, or say why it is missing: one that
-/// the chip lacks, one that is a ratio to zero, or all of them where CUPTI, the permission or a
-/// free GPU is missing. The work is done in any case. It must consist of one call, enqueue the same
-/// work whenever it is asked to, and give the same result when that is repeated. The stream is not
-/// held.
+/// Samples of this instrument have a reading for each counter, or the reason for its absence: the
+/// chip lacks it, it is a ratio to zero, or CUPTI, the permission or a free GPU is missing. The
+/// work is run in any case. It must be one call, enqueue the same launches each time, and give the
+/// same result when repeated. The stream is not held.
 std::unique_ptr<Instrument> make_counters(CounterOptions options,
                                           CountedDevice device = CountedDevice::current());
 

@@ -60,7 +60,7 @@ DeviceBuffer::DeviceBuffer(std::uint64_t bytes) : bytes_(bytes) {
   check(error, "allocating device memory");
 }
 
-// Destructors do not report errors: whatever failed before them has already been reported.
+// Destructors do not report errors: earlier failures have already been reported.
 DeviceBuffer::~DeviceBuffer() { cudaFree(data_); }
 
 Stream::Stream(unsigned flags) {

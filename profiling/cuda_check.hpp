@@ -17,7 +17,7 @@ namespace reprolab::profiling {
 /// Bytes in GiB, for messages.
 constexpr double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-/// What to do about `error`, in one or two sentences.
+/// The remedy for `error`, in one or two sentences.
 std::string_view cuda_error_hint(cudaError_t error);
 
 /// The exception that `check` throws.
@@ -29,16 +29,16 @@ struct CudaError : std::runtime_error {
 
 /// Throws CudaError unless `error` is cudaSuccess, and NotMeasured if memory ran out: a step of the
 /// harness asked for it. `what` names the step that failed. The message is one line: "<what>: <name
-/// of the error>, <its meaning> (<file>:<line>). <what to do>".
+/// of the error>, <its meaning> (<file>:<line>). <remedy>".
 void check(cudaError_t error, std::string_view what,
            const std::source_location& where = std::source_location::current());
 
 /// Device memory: move-only, aligned; a null pointer if it has zero bytes.
 class DeviceBuffer {
  public:
-  /// In bytes; the CUDA programming guide promises it.
+  /// In bytes; guaranteed by the CUDA programming guide.
   static constexpr std::size_t alignment = 256;
-  /// The least multiple of it that is not less than `bytes`.
+  /// `bytes`, rounded up to a multiple of it.
   static constexpr std::uint64_t aligned(std::uint64_t bytes) {
     return (bytes + alignment - 1) / alignment * alignment;
   }
@@ -67,8 +67,8 @@ class DeviceBuffer {
   std::uint64_t bytes_ = 0;
 };
 
-/// Pinned host memory that the GPU reads and writes at the same address. For a few words, not for
-/// traffic: every access of the GPU crosses the bus.
+/// Pinned host memory that the GPU reads and writes at the same address. For a few words only:
+/// every access of the GPU crosses the bus.
 template <class T>
 class MappedArray {
  public:

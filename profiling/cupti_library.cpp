@@ -17,8 +17,8 @@ std::vector<std::string> candidates() {
           REPROLAB_CUPTI_LIBRARY};
 }
 
-/// Why CUPTI must not be used here; empty if nothing speaks against it. Nsight Systems, Nsight
-/// Compute and other injected tools announce themselves in the environment.
+/// Why CUPTI must not be used here; empty if it may be. Nsight Systems, Nsight Compute and other
+/// injected tools set environment variables.
 std::string attached_profiler() {
   for (const char* variable : {"NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "NSYS_PROFILING_SESSION_ID",
                                "CUDA_INJECTION64_PATH"}) {
@@ -31,7 +31,7 @@ std::string attached_profiler() {
   return "";
 }
 
-/// What to do about an error; empty if that depends on the caller.
+/// The remedy for an error; empty if it depends on the caller.
 std::string_view remedy(CUptiResult result) {
   switch (result) {
     case CUPTI_ERROR_HARDWARE_BUSY:

@@ -1,4 +1,4 @@
-// CUPTI, loaded on demand, and what to do about its errors.
+// CUPTI, loaded on demand, and the remedies for its errors.
 #pragma once
 
 #include <cupti.h>
@@ -16,7 +16,7 @@ namespace reprolab::profiling {
 
 /// CUPTI of this build's CUDA major version: the library that REPROLAB_CUPTI names, else the one
 /// that the loader finds, else the toolkit's own. If none can be loaded, returns nullopt, and
-/// `*why_not` says what to do.
+/// `*why_not` has the remedy.
 std::optional<DynamicLibrary> open_cupti(std::string* why_not);
 
 /// A call that CUPTI refused.
@@ -29,15 +29,15 @@ struct CuptiError : NotMeasured {
 /// Base of all classes that call CUPTI's functions.
 struct CuptiCalls {
   std::string_view what;         ///< Begins every message.
-  std::string_view otherwise{};  ///< Ends those of errors that have no remedy of their own.
+  std::string_view otherwise{};  ///< Ends messages of errors without a specific remedy.
   decltype(&cuptiGetResultString) get_result_string = nullptr;
 
   /// Throws std::runtime_error if no library is usable, or if a profiler already holds this
   /// process, because CUPTI serves one at a time.
   DynamicLibrary open() const;
 
-  /// Binds functions that are there from CUDA `version` on; throws std::runtime_error that names
-  /// those that the library lacks.
+  /// Binds functions that exist from CUDA `version` on; throws std::runtime_error that names the
+  /// missing ones.
   void bind(const DynamicLibrary& library, std::string_view version,
             std::initializer_list<DynamicLibrary::Symbol> group) const;
 
@@ -46,7 +46,7 @@ struct CuptiCalls {
 };
 
 /// The functions of CUPTI's profiling APIs (CUDA 12.6 update 2 and newer). Each takes one struct of
-/// parameters, which is named as the function is and begins with its size.
+/// parameters, which has the function's name and starts with its own size.
 class CuptiProfiling : public CuptiCalls {
  public:
   /// Throws std::runtime_error if the library lacks them.

@@ -10,16 +10,16 @@
 
 namespace reprolab::profiling {
 
-/// The most calls that are enqueued while a stream is held: its queue takes some 1000 entries, of
-/// which a call may need three (a library's two kernels for nested scales, and the offset added in
-/// between), and what checks the launches needs some.
+/// Maximum number of calls that are enqueued while a stream is held. Its queue takes some 1000
+/// entries. A call may need three (a library's two kernels for nested scales, and the offset added
+/// in between), and the checks of launches need some.
 inline constexpr int max_blocked_launches = 300;
 
 /// The work that is launched between the two events, and callbacks around it.
 struct Batch {
   std::function<void(cudaStream_t)> enqueue;
-  /// Called when everything is enqueued and the stream is still held: the GPU has not started any
-  /// of the work launched on it. May be empty.
+  /// Called when everything is enqueued and the stream is still held: the GPU has started none of
+  /// its work. May be empty.
   std::function<void()> while_blocked{};
   /// Enqueues work that follows directly after the stop event. May be empty.
   std::function<void(cudaStream_t)> after_stop{};
@@ -30,11 +30,11 @@ struct BatchTime {
   /// Whether every launch was enqueued before the GPU began the first. If not, `us` may include
   /// time that the GPU spent waiting for the host, and is an upper bound.
   bool host_ahead = false;
-  /// How long other streams were still busy after this one had finished, measured on the host: some
-  /// 10 us if they were idle.
+  /// How long other streams were busy after this one had finished, on the host's clock: some 10 us
+  /// if they were idle.
   double lingering_us = 0;
-  /// From the release of the stream to the end of what was enqueued, `after_stop` included, on the
-  /// host's clock: a second opinion on `us`, some 20 us longer.
+  /// From the release of the stream to the end of the enqueued work, including `after_stop`, on the
+  /// host's clock: a check of `us`, some 20 us longer.
   double host_us = 0;
 };
 
@@ -46,8 +46,8 @@ struct BatchTime {
 /// graph's launches are spaced differently from those a user's program makes.
 class EventTimer {
  public:
-  /// `patience` limits the hold, in case the batch synchronizes by itself or fills the stream's
-  /// queue: then the GPU starts anyway, and `host_ahead` is false.
+  /// `patience` limits the hold, in case the batch synchronizes or fills the stream's queue: the
+  /// GPU then starts anyway, and `host_ahead` is false.
   explicit EventTimer(std::chrono::microseconds patience = std::chrono::milliseconds(200));
 
   /// Runs the batch once, and waits for the whole GPU. Every kernel of the batch must have been

@@ -5,9 +5,9 @@
 namespace reprolab::profiling {
 namespace {
 
-/// Ends the capture however `enqueue` ends, so that the stream can be used again.
+/// Ends the capture even if `enqueue` throws, so that the stream can be used again.
 cudaGraph_t capture(cudaStream_t stream, const std::function<void()>& enqueue) {
-  // This thread alone: NVML and CUPTI may call CUDA in others.
+  // Only this thread: NVML and CUPTI may call CUDA in others.
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a capture");
   cudaGraph_t graph = nullptr;
   try {
@@ -15,7 +15,7 @@ cudaGraph_t capture(cudaStream_t stream, const std::function<void()>& enqueue) {
   } catch (...) {
     cudaStreamEndCapture(stream, &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
-    cudaGetLastError();  // or the next check would report it
+    cudaGetLastError();  // otherwise the next check would report it
     throw;
   }
   const cudaError_t ended = cudaStreamEndCapture(stream, &graph);

@@ -1,4 +1,4 @@
-// Launches captured in a CUDA graph, which the GPU repeats without the host between them.
+// Launches captured in a CUDA graph, which the GPU repeats without the host.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,8 +9,8 @@ namespace reprolab::profiling {
 
 class Graph {
  public:
-  /// Captures what `enqueue` enqueues on `stream`, which runs nothing of it. Throws CudaError if it
-  /// cannot be captured, such as an allocation or a launch on the default stream, and whatever
+  /// Captures the work that `enqueue` enqueues on `stream`, without running it. Throws CudaError if
+  /// it cannot be captured, such as an allocation or a launch on the default stream, and whatever
   /// `enqueue` throws; the stream then works as before. All kernels must have been launched once.
   Graph(cudaStream_t stream, const std::function<void()>& enqueue);
   ~Graph();

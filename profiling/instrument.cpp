@@ -16,7 +16,7 @@ class NoInstrument : public Instrument {
  public:
   InstrumentKind kind() const override { return InstrumentKind::none; }
 
-  /// Does not hold the stream, because a profiler may run one kernel at a time.
+  /// Does not hold the stream, because a profiler may serialize kernels.
   Sample measure(const Work& work, cudaStream_t stream) override {
     work.enqueue(stream, only_launch);
     check(cudaDeviceSynchronize(), work.name);

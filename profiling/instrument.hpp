@@ -56,7 +56,7 @@ struct Reading {
   double value = 0;
 };
 
-/// A metric that could not be had, and why.
+/// A metric that could not be read, and the reason.
 struct Missing {
   std::string name, unit, why;
 };
@@ -75,8 +75,8 @@ struct Sample {
   /// Work on the GPU that no call launched, such as that of another thread: within this span, or of
   /// the whole sample if a call launched nothing that was recorded.
   int foreign = 0;
-  /// Why the instrument has not recorded all of the work, whose readings are then left out; empty
-  /// if it has.
+  /// Why the instrument has not recorded all of the work, whose readings are then omitted; empty if
+  /// it has.
   std::string lost{};
 };
 

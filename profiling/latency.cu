@@ -3,8 +3,8 @@
 //   global_through_l1     LDG.E.64 R2, [R2.64]              constant       LDC R0, c[0x3][R0]
 //   global_past_l1        LDG.E.64.STRONG.GPU R2, [R2.64]   shared         LDS R0, [R0]
 //   shared_store_to_load  STS [R0], R5; LDS R0, [R0]        shared_store   STS [R4], R5
-// There is no arithmetic on addresses. An iteration's counter, comparison and branch wait for no
-// load, so that they run while one is under way; a 64-bit address is moved once in each (two MOVs
+// There is no arithmetic on addresses. An iteration's counter, comparison and branch depend on no
+// load, so that they run while one is in flight; a 64-bit address is moved once in each (two MOVs
 // in 64 steps).
 #include <cstdint>
 #include <vector>
@@ -16,13 +16,13 @@ namespace {
 
 constexpr int unroll = 64;
 static_assert(timed_steps % unroll == 0 && unroll % ring_nodes == 0);
-/// After a walk that stored, all that it stored is read once more, and a few nodes of that again,
-/// so that the walk ends at another node than it began.
+/// After a walk that stored, all stored nodes are read again, and a few of them once more, so that
+/// the walk ends at another node than its first.
 constexpr int links_read_again = ring_nodes + 3;
 
 __constant__ std::uint32_t constant_memory[max_on_chip_bytes / sizeof(std::uint32_t)];
 
-// Volatile assembler, in this order as it stands: the compiler may neither move nor remove it.
+// Volatile assembler: the compiler may neither reorder nor remove it.
 
 __device__ std::uint64_t cycles_now() {
   std::uint64_t cycles;
@@ -61,11 +61,11 @@ __device__ std::uint64_t cycles_of(const TakeSteps& take_steps) {
   return cycles_now() - start;
 }
 
-// One thread each. Its threadIdx.x, which is 0, keeps the compiler from seeing that an address is
-// the same in all lanes, for which it has other instructions.
+// One thread each. Adding threadIdx.x, which is 0, hides from the compiler that an address is the
+// same in all lanes, for which it would use other instructions.
 
-/// `never` equals no number of steps left, which the compiler cannot know: it would remove an empty
-/// loop.
+/// `never` is unequal to any number of remaining steps, which the compiler cannot prove: otherwise
+/// it would remove an empty loop.
 __global__ void walk_empty(std::uint32_t start, int never, Walked* walked) {
   const std::uint64_t cycles = cycles_of([&](int left) {
     if (left == never) __trap();
@@ -105,7 +105,7 @@ __device__ std::uint64_t store_cycles(std::uint32_t& at) {
   ring[0] = at;
 #pragma unroll
   for (unsigned i = 0; i < ring_nodes; ++i) load_shared(ring[i + 1] = ring[i]);
-    // Every node leads to itself now, so that a link that is not stored shows at the end.
+    // Every node now leads to itself, so that the end reveals a link that is not stored.
 #pragma unroll
   for (unsigned i = 0; i < ring_nodes; ++i) store_shared(ring[i], ring[i]);
   const std::uint64_t cycles = cycles_of([&](int) {

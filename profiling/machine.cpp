@@ -55,7 +55,7 @@ std::string value_of(std::istream& lines, std::string_view key, char separator) 
   return {};
 }
 
-/// The bytes of an entry of /proc/meminfo, which counts in KiB; 0 if the entry is missing.
+/// An entry of /proc/meminfo, which is in KiB, in bytes; 0 if the entry is missing.
 std::uint64_t bytes_of(std::istream& proc_meminfo, std::string_view key) {
   return std::strtoull(value_of(proc_meminfo, key, ':').c_str(), nullptr, 10) * 1024;
 }

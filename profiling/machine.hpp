@@ -1,6 +1,6 @@
 // Description of the machine of a measurement: the GPU, the host and the build, with the names of
-// the result file's provenance (data/results.schema.json). All of it is queried, nothing is typed
-// in; unknown values are empty, and null in JSON.
+// the result file's provenance (data/results.schema.json). All values are queried; unknown ones are
+// empty, and null in JSON.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Gpu {
   bool ecc = false;
   std::optional<double> power_limit_w;  ///< From NVML.
   std::string pci_bus_id;               ///< "0000:17:00.0"; not part of the JSON.
-  std::string uuid;                     ///< "GPU-..."; of the JSON, only a digest of it: `unit`.
+  std::string uuid;                     ///< "GPU-..."; the JSON has only its digest, `unit`.
 };
 
 /// The current CUDA device. If none is usable, returns nullopt, and `*why_not` is one line, "no
@@ -39,8 +39,8 @@ nlohmann::json describe_build();
 
 /// MemAvailable of /proc/meminfo; the largest number if it is missing.
 std::uint64_t memory_available_bytes(std::istream& proc_meminfo);
-/// Memory that a control group (version 2: memory.max, memory.current, memory.stat) leaves for its
-/// processes, including file pages that it can drop; the largest number if there is no limit.
+/// Memory that a control group (version 2: memory.max, memory.current, memory.stat) still allows
+/// its processes, including file pages that it can drop; the largest number if there is no limit.
 std::uint64_t control_group_free_bytes(std::istream& max, std::istream& current,
                                        std::istream& stat);
 

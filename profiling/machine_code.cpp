@@ -72,12 +72,12 @@ std::string_view kind_of(std::string_view name) {
       return kind;
     }
   }
-  // .nv.constant0.kernel: the bank is part of what it is.
+  // .nv.constant0.kernel: the bank is part of the kind.
   if (name.starts_with(".nv.constant")) return name.substr(0, name.find('.', 4));
   return {};
 }
 
-/// One line for each address that is put into a section when it is loaded.
+/// One line for each relocation of a section.
 std::string relocations(const Elf& cubin, const Elf64_Shdr& table) {
   const auto& symbols = cubin.sections().at(table.sh_link);
   const auto content = cubin.content(table);
@@ -113,7 +113,7 @@ std::string digest_of(const Elf& cubin) {
     }
     const auto kind = kind_of(cubin.name(section));
     if (kind.empty() || section.sh_size == 0) continue;
-    // ptxas puts the number of registers above the index of a symbol.
+    // ptxas stores the number of registers in the bits above the index of a symbol.
     const std::uint32_t registers = kind == ".text" ? section.sh_info >> 24 : 0;
     lines.push_back(fmt::format("{} {:x} {:x} {}", kind, section.sh_size, registers,
                                 sha256(cubin.content(section))));
@@ -169,7 +169,7 @@ std::string content_of(const std::filesystem::path& file) {
   return bytes;
 }
 
-/// Calls `use`, so that its errors name the file.
+/// Calls `use` and adds the file's name to its errors.
 template <class Use>
 auto of_file(const std::filesystem::path& file, Use use) {
   try {

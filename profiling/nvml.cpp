@@ -45,7 +45,7 @@ constexpr int clock_sm = 1, clock_memory = 2;                         // nvmlClo
 constexpr int temperature_gpu = 0;                                    // nvmlTemperatureSensors_t
 constexpr const char* lacks_locks = "this driver's NVML has no functions for it";
 
-/// The value that `function` gives for `arguments`, times `factor`.
+/// The value that `function` returns for `arguments`, times `factor`.
 template <class Function, class... Arguments>
 std::optional<double> ask(double factor, Function function, Arguments... arguments) {
   unsigned value = 0;
@@ -53,7 +53,7 @@ std::optional<double> ask(double factor, Function function, Arguments... argumen
   return factor * value;
 }
 
-/// All values of a list that `function` writes into an array, whose size it is given and corrects.
+/// All values of a list that `function` writes to an array, whose size is its input and output.
 template <class Function, class... Arguments>
 std::vector<unsigned> ask_for_all(Function function, Arguments... arguments) {
   if (!function) return {};
@@ -163,7 +163,7 @@ std::string NvmlDevice::lock_sm_clock(unsigned mhz) const {
   if (!functions_->lock_clocks) return lacks_locks;
   const int error = functions_->lock_clocks(handle_, mhz, mhz);
   if (error == success) return "";
-  // The driver's own test, so that root in a container is not always enough.
+  // As tested by the driver, for which root in a container may not be enough.
   const char* hint = error == no_permission ? "; it takes root with CAP_SYS_ADMIN" : "";
   return functions_->describe(error) + hint;
 }

@@ -14,7 +14,7 @@ namespace reprolab::profiling {
 
 struct NvmlFunctions;
 
-/// One reading of the GPU's state. A value is empty if NVML does not give it.
+/// A snapshot of the GPU's state. A value is empty if NVML does not provide it.
 struct ClockSnapshot {
   std::optional<double> sm_mhz, memory_mhz;
   std::optional<double> power_w;  ///< On Ampere and later the driver's average over a second.
@@ -22,7 +22,7 @@ struct ClockSnapshot {
   std::optional<std::uint64_t> event_reasons;  ///< Mask, see decode_clock_event_reasons.
 };
 
-/// One GPU as NVML sees it. A query is empty if NVML lacks the function or refuses the call.
+/// One GPU in NVML. A query is empty if NVML lacks the function or refuses the call.
 class NvmlDevice {
  public:
   ClockSnapshot snapshot() const;
@@ -30,14 +30,14 @@ class NvmlDevice {
   /// The limit in force, in watts.
   std::optional<double> power_limit_w() const;
 
-  /// The SM clocks in MHz that the GPU offers beside its highest memory clock, ascending; empty if
-  /// NVML does not say.
+  /// The SM clocks in MHz that the GPU supports at its highest memory clock, ascending; empty if
+  /// NVML does not list them.
   std::vector<unsigned> sm_clocks_mhz() const;
   /// Locks the SM clock for every program on this GPU, until it is reset or the driver is reloaded.
-  /// Returns why not; empty if it is locked.
+  /// Returns the reason for a failure; empty if it is locked.
   std::string lock_sm_clock(unsigned mhz) const;
-  /// Ends any lock of the SM clock, whoever set it: NVML has no query for one. Returns why not;
-  /// empty if it is done.
+  /// Resets any lock of the SM clock, whoever set it: NVML cannot query locks. Returns the reason
+  /// for a failure, else empty.
   std::string reset_sm_clock() const;
 
  private:
@@ -60,7 +60,7 @@ std::optional<NvmlDevice> find_nvml_device(const std::string& pci_bus_id, const 
 /// a bit unknown here is "unknown_0x...".
 std::vector<std::string> decode_clock_event_reasons(std::uint64_t mask);
 
-/// The bit for a GPU that has nothing to do; it limits no clock of a busy GPU.
+/// The bit for an idle GPU; it limits no clock of a busy GPU.
 inline constexpr std::uint64_t clock_event_gpu_idle = 0x1;
 
 }  // namespace reprolab::profiling

@@ -1,6 +1,6 @@
 // The true SM clock at one moment of a stream: the number of cycles (clock64) that pass while the
-// GPU's wall clock (globaltimer) advances 100 us. NVML's figure is a sample of some 10 ms; this one
-// belongs to the batch next to which it is taken.
+// GPU's wall clock (globaltimer) advances 100 us. NVML's value is a sample of some 10 ms; this one
+// belongs to the adjacent batch.
 #pragma once
 
 #include <cuda_runtime_api.h>

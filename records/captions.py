@@ -30,7 +30,7 @@ def dates(files: Iterable[Results]) -> str:
 
 
 def commit(results: Results) -> str:
-    """Short commit; of other sources, with '+dirty' and their digest if that is known."""
+    """Short commit; for uncommitted sources with '+dirty' and, if known, their digest."""
     origin = results.provenance
     if not (origin["dirty"] or is_of_other_sources(origin)):
         return origin["commit"][:9]
@@ -39,14 +39,14 @@ def commit(results: Results) -> str:
 
 
 def span(values: Sequence[float]) -> str:
-    """'1965-1980', or '1980' where the two ends look the same."""
+    """'1965-1980', or '1980' if the two ends look the same."""
     return "-".join(dict.fromkeys(f"{end:.0f}" for end in (min(values), max(values))))
 
 
 def clocks(results: Results, rows: Sequence[Record] = ()) -> str:
-    """The clock policy and what was seen of it, by the rows that are shown, or else by all."""
+    """The clock policy and the observed clocks, from the rows that are shown, or else from all."""
     found = results.provenance["clocks"]
-    # Beside the rows' own batches where there are probes: NVML's range holds idle times as well.
+    # From the probes next to the rows' own batches, if any: NVML's range includes idle times.
     seen = [r.sm_mhz for r in rows or results.records if r.sm_mhz is not None]
     seen = seen or [found["sm_mhz"][end] for end in ("min", "max") if found["sm_mhz"]]
     if found["policy"] != "locked":
@@ -59,7 +59,8 @@ def clocks(results: Results, rows: Sequence[Record] = ()) -> str:
 
 
 def throttling(results: Results) -> str:
-    """The reasons seen; then also the highest power and temperature, which most of them are of."""
+    """The observed reasons; with them the highest power and temperature, which most of them are
+    about."""
     found = results.provenance["clocks"]
     if found["throttle_reasons"] is None:
         return "throttle reasons not known"
@@ -77,13 +78,13 @@ def throttling(results: Results) -> str:
 
 
 def driver(results: Results) -> str:
-    """'driver 580.159.04'; null in the file where NVML is not available."""
+    """'driver 580.159.04'; null in the file if NVML is not available."""
     version = results.provenance["gpu"]["driver"]
     return "driver not known" if version is None else f"driver {version}"
 
 
 def machine(results: Results, rows: Sequence[Record] = ()) -> list[str]:
-    """The parts of the sentence on the machine; `rows`: those that are shown, where not all are."""
+    """The parts of the sentence about the machine; `rows`: those that are shown, if not all."""
     if results.gpu is None:
         build = results.provenance["build"]
         compiled = f"compiled by nvcc {build['nvcc']} for {build['architectures']}, not run"
@@ -98,7 +99,8 @@ def machine(results: Results, rows: Sequence[Record] = ()) -> list[str]:
 
 
 def machine_notes(*several: Results) -> list[Origin]:
-    """The lines under a table: each file's machine and clocks, and where its numbers come from."""
+    """The lines under a table: each file's machine and clocks, and the provenance of its
+    numbers."""
     commands = [Origin(f"From {r.name}", in_words(r.provenance["argv"])) for r in several]
     machines = [Origin("; ".join(machine(r))) for r in several]
     return [origin for both in zip(machines, commands, strict=True) for origin in both]
@@ -116,7 +118,7 @@ def in_words(value: Any, within: bool = False) -> str:
 
 def clock_mark(record: Record, highest_mhz: float | None) -> tuple[str, ...]:
     """A footnote for a row that ran at a lower clock than others of its problem. Rounded, so that
-    one serves many rows; CSV files have every clock.
+    many rows share one; CSV files have every clock.
     """
     if record.sm_mhz is None or not (percent := percent_apart(record.sm_mhz, highest_mhz)):
         return ()
@@ -124,7 +126,7 @@ def clock_mark(record: Record, highest_mhz: float | None) -> tuple[str, ...]:
 
 
 def clocks_apart(results: Results) -> list[str]:
-    """For under a figure: by how much the clocks of rows on one problem differ at most."""
+    """A remark under a figure: the largest difference of the clocks of rows on one problem."""
     found: dict[str, list[float]] = {}
     for r in results.records:
         if r.sm_mhz is not None and (r.is_verified or r.is_ceiling):
@@ -134,13 +136,13 @@ def clocks_apart(results: Results) -> list[str]:
 
 
 def percent_apart(low_mhz: float, high_mhz: float) -> float:
-    """By how much the clock is the lower one; 0 where that is no matter."""
+    """The difference by which the clock is lower; 0 if it is negligible."""
     percent = 100 * (high_mhz - low_mhz) / high_mhz
     return percent if percent > CLOCK_PERCENT else 0.0
 
 
 def check_notes(results: Results) -> list[str]:
-    """How the instruments' own checks went: the count and the worst, and each that failed."""
+    """The instruments' own checks: the count, the worst, and each failed one."""
     worst = max(results.checks, key=lambda c: abs(c.difference_percent), default=None)
     if worst is None:
         return []
@@ -162,7 +164,7 @@ def outcome_words(record: Record) -> str:
 
 
 def outcome_notes(results: Results, record: Record | None) -> tuple[str, ...]:
-    """The footnote that an outcome needs: the reason, or how a kernel deviates in all its rows."""
+    """The footnote of an outcome: the reason, or the deviation of a kernel in all its rows."""
     if record is None:
         return ()
     text = record.reason
@@ -174,7 +176,7 @@ def outcome_notes(results: Results, record: Record | None) -> tuple[str, ...]:
 
 
 def at_worst(results: Results, kernel: str) -> str:
-    """'; at worst: 910 of 1000 weights differ', of all rows of a kernel that deviate."""
+    """'; at worst: 910 of 1000 weights differ', over all deviating rows of a kernel."""
     rows = [r for r in results.records if r.kernel == kernel and r.deviates and r.reason]
     worst = max(rows, key=lambda r: r.mismatches or 0, default=None)
     if worst is None or worst.mismatches is None or "n" not in worst.problem:

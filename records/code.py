@@ -1,5 +1,5 @@
-"""Whether rows that are put together, from one result file or several, are of the same code, and
-whether that is this checkout's.
+"""Whether combined rows, from one result file or several, are of the same code, and whether that is
+this checkout's.
 """
 
 from collections.abc import Iterable
@@ -17,12 +17,12 @@ OLDER = ROOT / "data/older_code.json"  # `python -m sass recorded --write` write
 SCHEMA = Schema("older_code.schema.json")
 OLDER_NOTE = "Code of an older kernel: this checkout's differs. Measure it again."
 
-BEFORE = "recorded before result files said of what code their rows are"
+BEFORE = "recorded before result files had digests of their rows' code"
 
 
 @cache
 def older_digests(file: Path) -> frozenset[Digest]:
-    """The code of recorded rows that differs from what this checkout compiles to."""
+    """The code of recorded rows that differs from this checkout's."""
     older = SCHEMA.read(file)["older"]
     return frozenset(tuple(found[k] for k in ("part", "target", "sha256")) for found in older)
 
@@ -33,26 +33,26 @@ def digests(row: Record) -> set[Digest]:
 
 
 def is_older(row: Record | None) -> bool:
-    """Whether the row is of another code than this checkout's, as far as that was compared."""
+    """Whether the row's code is known to differ from this checkout's."""
     return row is not None and not older_digests(OLDER).isdisjoint(digests(row))
 
 
 def older_mark(*rows: Record | None) -> tuple[str, ...]:
-    """A footnote for a number that one of the rows makes."""
+    """A footnote for a number to which one of the rows contributes."""
     return (OLDER_NOTE,) * any(map(is_older, rows))
 
 
 def older_notes(*files: Results) -> list[str]:
-    """For under a figure, whose points have no footnotes."""
+    """A remark under a figure, whose points have no footnotes."""
     names = {row.kernel: None for results in files for row in results.records if is_older(row)}
     return [f"Code of older kernels than this checkout's: {', '.join(names)}."] * bool(names)
 
 
 def differing(rows: Iterable[Place]) -> str:
-    """Why rows that are put together are not of the same code; '' where nothing says so.
+    """Why combined rows are not of the same code; '' if no difference is known.
 
-    A source of ours has one code, whichever kernel's rows it is in; a library's file of one name
-    may be of another version in another kernel's.
+    A source of ours has the same code in the rows of every kernel; a library's file may be of
+    another version in another kernel's rows.
     """
     seen: dict[tuple[str, str, str], tuple[str, Path]] = {}
     for file, row in rows:
@@ -69,7 +69,7 @@ def differing(rows: Iterable[Place]) -> str:
 
 
 def unknown(rows: Iterable[Place]) -> tuple[str, ...]:
-    """The kernels with rows in several files of which not all say their code."""
+    """The kernels with rows in several files, not all of which have the code's digest."""
     files: dict[str, set[Path]] = {}
     silent = set()
     for file, row in rows:
@@ -80,7 +80,7 @@ def unknown(rows: Iterable[Place]) -> tuple[str, ...]:
 
 
 def unknown_note(kernels: Iterable[str]) -> list[str]:
-    """For under a table that puts such rows together."""
+    """A remark under a table that combines such rows."""
     names = ", ".join(sorted(set(kernels)))
     whether = "Whether rows of one kernel from several files are of the same code is not known of"
     return [f"{whether} {names}: {BEFORE}."] if names else []

@@ -1,4 +1,4 @@
-"""How a command of ours ends, whatever happens to its output."""
+"""The end of our commands, including errors of their output."""
 
 import argparse
 import os
@@ -13,24 +13,25 @@ from records.printable import printable
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line of printable text."""
+    """Reports the fault in one line of printable text."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"{self.prog}: error: {printable(message)}\n")
 
     def parse_known_args(self, args=None, namespace=None):
-        """argparse takes "--option=--" for an option without a value, and gives an empty list."""
+        """argparse reads "--option=--" as an option without a value, and returns an empty list."""
         given = sys.argv[1:] if args is None else list(args)
         for word in given[: given.index("--")] if "--" in given else given:
             if word.startswith("--") and word.endswith("=--"):
-                self.error(f"argument {word[:-3]}: '--' is no value")
+                self.error(f"argument {word[:-3]}: '--' is not a value")
         return super().parse_known_args(given, namespace)
 
 
 def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:
-    """Calls what the parser has set as `run`; what is wrong for a user is one line and status 2.
+    """Calls the parser's `run`.
 
-    A fault of ours is a traceback and status 3: Python's own 1 would say that an output is wrong.
+    A user's error is one line and status 2. A fault of ours is a traceback and status 3, because
+    Python's own status 1 would mean a wrong output.
     """
     if sys.stdout is None:
         return complain("standard output is closed")
@@ -59,7 +60,7 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
 
 
 def complain(message: str, status: int = USAGE) -> int:
-    """One line, where there is somebody to read it."""
+    """One line, if stderr can be written to."""
     if sys.stderr is not None:
         try:
             print(f"error: {message}", file=sys.stderr, flush=True)
@@ -69,7 +70,7 @@ def complain(message: str, status: int = USAGE) -> int:
 
 
 def discard(stream: TextIO) -> None:
-    """Output that could not be written is not tried again, with an error, when Python ends."""
+    """Prevents Python from retrying, with an error, output that could not be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -87,7 +88,7 @@ def peers() -> list[str]:
 
 
 def numbers(name: str, text: str, example: str = "2,8,64") -> tuple[int, ...]:
-    """'2,8 64' as numbers, each once; none where nothing was given."""
+    """'2,8 64' as numbers, each once; none for an empty text."""
     words = re.split(r"[,\s]+", text.strip(", \t\n")) if text else []
     if not all(re.fullmatch(r"[0-9]{1,6}", word) for word in words):
         raise InputError(f"{name}: give numbers such as {example}, not '{text}'")

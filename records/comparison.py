@@ -1,6 +1,6 @@
 """The times of two runs: the ratio of each row and of each kernel, its interval and its verdict.
 
-docs/comparing-runs.md says which test decides, and why.
+docs/comparing-runs.md describes the tests and the reasons for them.
 """
 
 import math
@@ -28,7 +28,8 @@ CLASSES_US = (0, 5, 10, 20, 50, 100, 1000)
 
 
 class Key(NamedTuple):
-    """Two rows with the same key are compared; other bytes would be other work."""
+    """Two rows with the same key are compared; a different number of bytes would be different
+    work."""
 
     experiment: str
     pass_name: str
@@ -49,17 +50,18 @@ class Time:
 
     @property
     def kind(self) -> str:
-        """kernel_time of kernel_time.2048x8192; a ceiling's differs more from run to run."""
+        """kernel_time for kernel_time.2048x8192; separate for ceilings, whose times differ more
+        between runs."""
         return "ceiling_" * self.record.is_ceiling + self.metric.name.split(".")[0]
 
     @cached_property
     def mean(self) -> float:
-        """That of the logarithms."""
+        """The variance of the logarithms."""
         return float(np.log(self.metric.samples).mean())
 
     @cached_property
     def variance(self) -> float | None:
-        """That of the mean, as far as one run shows it; None of a single sample."""
+        """The variance of the mean within one run; None for a single sample."""
         logs = np.log(self.metric.samples)
         return float(logs.var(ddof=1)) / len(logs) if len(logs) > 1 else None
 
@@ -73,7 +75,7 @@ Times = dict[Key, Time]
 
 
 def times(files: Iterable[Results], kernels: str = "*", by_gpu: bool = False) -> Times:
-    """Every row that may show a time. `kernels`: a pattern as of make bench; `by_gpu`: rows of
+    """Every row that may show a time. `kernels`: a pattern as for make bench; `by_gpu`: rows of
     different GPUs have different keys.
     """
     found: Times = {}
@@ -103,13 +105,13 @@ def places(files: Iterable[Results], by_gpu: bool) -> Iterator[tuple[tuple[str, 
 
 
 def is_chosen(kernel: str, pattern: str) -> bool:
-    """'shared_lut*|copy'; after '!', all but those."""
+    """'shared_lut*|copy'; after '!', all except those."""
     names = pattern.removeprefix("!").split("|")
     return any(fnmatchcase(kernel, name) for name in names) != pattern.startswith("!")
 
 
 class SpreadClass(NamedTuple):
-    """Rows that take at least so long."""
+    """Rows that take at least `from_us`."""
 
     from_us: float
     percent: float  # standard deviation between runs, of all kernels together
@@ -122,7 +124,8 @@ class SpreadClass(NamedTuple):
 
 
 def in_class(classes: Sequence[SpreadClass], us: float) -> SpreadClass:
-    """In place of a class that was not recorded, the next shorter times, which differ more."""
+    """The next shorter class of times, which differ more, replaces a class that was not
+    recorded."""
     return classes[max(0, bisect([c.from_us for c in classes], us) - 1)]
 
 
@@ -171,7 +174,7 @@ def budget_for(budgets: Budgets, gpu: str, kind: str) -> Budget | None:
 
 
 def repeated(runs: Sequence[Times]) -> Iterator[tuple[Key, dict[int, Time]]]:
-    """Each row that several runs have with the same code: its times by the run's place."""
+    """Each row that several runs have with the same code: its times by the index of the run."""
     for key in dict.fromkeys(key for run in runs for key in run):
         rows = {i: run[key] for i, run in enumerate(runs) if key in run}
         rows = {i: row for i, row in rows.items() if row.variance is not None}
@@ -181,7 +184,7 @@ def repeated(runs: Sequence[Times]) -> Iterator[tuple[Key, dict[int, Time]]]:
 
 
 def spread_of(runs: Sequence[Times]) -> Spread:
-    """The standard deviation of a row's mean between runs, beyond that of samples within them."""
+    """The standard deviation of a row's mean between runs, in addition to that within runs."""
     found: dict[tuple[str, float], dict[str, list[tuple[float, int]]]] = {}
     for key, by_run in repeated(runs):
         rows = list(by_run.values())
@@ -206,8 +209,8 @@ def budget_of(runs: Sequence[Times]) -> Budget:
 
 
 def shared_of(runs: Sequence[Times], spread: Spread) -> Shared:
-    """The correlation of a kernel's deviations on two problems, between runs: what a run changes
-    for all of a kernel's problems, the mean over them shows too.
+    """The correlation of a kernel's deviations on two problems, between runs: a run's effect on all
+    problems of a kernel also affects their mean.
     """
     groups: dict[tuple[object, ...], list[list[Time]]] = {}
     for key, by_run in repeated(runs):
@@ -236,11 +239,11 @@ def percent_of(variances: Sequence[tuple[float, int]]) -> float:
 
 
 class NotComparable(Exception):
-    """Both sides have the row, but no interval can be given; the text says why."""
+    """Both sides have the row, but no interval can be given; the text has the reason."""
 
 
 def usual(time: Time, budgets: Budgets) -> float:
-    """The standard deviation between runs, of times that are as long."""
+    """The standard deviation between runs, for times of this length."""
     budget = budget_for(budgets, time.record.gpu, time.kind)
     if not budget:
         raise NotComparable(f"no repetitions of {time.kind} are recorded")
@@ -275,7 +278,7 @@ class Pair:
 
     @property
     def same_code(self) -> bool | None:
-        """None where that is not known, or the code is for two architectures."""
+        """None if it is unknown, or the code is for two architectures."""
         a, b = self.a.record.code, self.b.record.code
         return None if a is None or b is None or a.target != b.target else a == b
 
@@ -305,8 +308,8 @@ class Pair:
 
 
 def compare(a: Times, b: Times, budgets: Budgets, threshold_percent: float) -> list[Pair]:
-    """Every row that both sides have, in A's order. Between two GPUs, times are over those of the
-    copies, which then are no rows.
+    """Every row that both sides have, in A's order. Between two GPUs, times are divided by those of
+    the copies, which are then not rows.
     """
     pairs = {key: Pair(key, a[key], b[key]) for key in a if key in b}
     copies = {key[:3]: pairs[key] for key in pairs if key[3:5] == (COPY, KERNEL_TIME)}
@@ -355,8 +358,8 @@ def kernel_of(key: Key) -> tuple[str, ...]:
 
 
 def pools(pairs: Sequence[Pair], budgets: Budgets, threshold_percent: float) -> list[Pool]:
-    """Each kernel's rows with an interval together. One small difference on many problems is seen
-    where no row alone shows it.
+    """The rows of each kernel with an interval, pooled: a small difference on many problems is seen
+    even if no single row shows it.
     """
     groups: dict[tuple[str, ...], list[Pair]] = {}
     for pair in pairs:
@@ -369,8 +372,8 @@ def pools(pairs: Sequence[Pair], budgets: Budgets, threshold_percent: float) -> 
 
 def pooled(pairs: Sequence[Pair], budgets: Budgets) -> LogMean:
     """The mean of their ratios, weighted by the inverse of their variances. A row's deviation
-    between runs has a part that all of a kernel's rows have in common, which no number of rows
-    makes smaller, and one of its own.
+    between runs has a part that is common to all rows of a kernel, which averaging does not reduce,
+    and an independent part.
     """
     weights = np.array([pair.mean.error**-2 for pair in pairs])
     weights /= weights.sum()
@@ -402,7 +405,7 @@ def parts_of(
 
 
 def decide(pairs: Sequence[Pair | Pool], threshold_percent: float) -> None:
-    """Gives each its verdict, by Benjamini and Hochberg's procedure over all of them."""
+    """Decides each verdict by Benjamini and Hochberg's procedure over all of them."""
     margin = math.log1p(threshold_percent / 100)
     chances = [pair.mean.chance(margin) for pair in pairs]
     from scipy import stats  # not above: as in records/stats.py

@@ -1,4 +1,4 @@
-"""Tables for the terminal: plain ASCII furniture, no line longer than the terminal's."""
+"""Tables for the terminal: plain ASCII lines, none longer than the terminal's width."""
 
 import os
 import re
@@ -18,7 +18,7 @@ NARROWEST = 8
 def show(
     banner: str, tables: Sequence[Table], lines: Sequence[str] = (), closing: Sequence[Table] = ()
 ) -> None:
-    """Prints them in this order, as wide as the terminal; of a recorded run, `banner` says so."""
+    """Prints the tables in this order, as wide as the terminal; `banner` marks a recorded run."""
     width = WIDTH
     if sys.stdout.isatty():
         columns = os.get_terminal_size(sys.stdout.fileno()).columns
@@ -46,7 +46,7 @@ def unbroken(text: str, code: bool) -> list[str]:
 
 
 def wrap_name(text: str, width: int) -> list[str]:
-    """A kernel's name, broken after its underscores where that is needed."""
+    """A kernel's name, broken after underscores if necessary."""
     lines = [""]
     for part in unbroken(text, code=True):
         if lines[-1] and len((lines[-1] + part).rstrip()) > width:
@@ -56,7 +56,7 @@ def wrap_name(text: str, width: int) -> list[str]:
 
 
 def box(text: str, width: int = WIDTH) -> str:
-    """`text` in a box, so that nobody takes a recorded run for a measurement."""
+    """`text` in a box, so that a recorded run is not mistaken for a measurement."""
     lines = wrap(text, width - 4)
     inside = max(len(line) for line in lines)
     edge = "+" + "-" * (inside + 2) + "+"
@@ -98,7 +98,7 @@ def whole(table: Table, lines: list[list[str]], in_parts: bool) -> list[int]:
 
 
 def column_widths(table: Table, heads: list[str], body: list[list[str]], width: int) -> list[int]:
-    """Natural widths; the widest of the columns that may wrap give way until the line fits."""
+    """Natural widths; the widest columns that may wrap are narrowed until the line fits."""
     widths = []
     for i, head in enumerate(heads):
         words = max(len(word) for word in head.split(" "))

@@ -1,4 +1,4 @@
-"""The hardware counters that this project asks for, from data/counters.json."""
+"""The hardware counters that this project reads, from data/counters.json."""
 
 from dataclasses import dataclass, field
 from functools import cache

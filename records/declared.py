@@ -41,18 +41,19 @@ class Experiment:
     passes: dict[str, Step]
 
     def passes_in(self, folder: Path, known: Collection[Path] = ()) -> tuple[list[str], list[str]]:
-        """Those that a run's folder has, or will; and those that it has to have, and has not."""
+        """The passes that a run's folder has or will have, and the required passes that it
+        lacks."""
         there = [n for n in self.passes if (f := folder / f"{n}.json") in known or f.exists()]
         return there, [n for n, s in self.passes.items() if n not in there and not s.torch]
 
 
 def names() -> list[str]:
-    """A folder with such a file is an experiment."""
+    """An experiment is a folder with this file."""
     return sorted(file.parent.name for file in FOLDER.glob(f"*/{FILE}"))
 
 
 def module(name: str, part: str) -> str:
-    """A module of the experiment's folder: `part` is rules or views; '' where it has none."""
+    """A module of the experiment's folder: `part` is rules or views; '' if it has none."""
     found = FOLDER / name / part
     there = found.with_suffix(".py").is_file() or (found / "__init__.py").is_file()
     return f"experiments.{name}.{part}" if there else ""
@@ -71,7 +72,7 @@ def experiment(name: str) -> Experiment:
     for pass_name, said in root["pass"].items():
         where = f"{file}: pass.{pass_name}"
         if (like := said.get("like")) and like not in passes:
-            raise InputError(f"{where}: is like '{like}', which is no pass above it")
+            raise InputError(f"{where}: is like '{like}', which is not a pass above it")
         passes[pass_name] = found = merged(passes[like], said) if like else said
         if ("program" in found) == ("module" in found):
             raise InputError(f"{where}: needs a program or a module, and not both")
@@ -87,14 +88,14 @@ def experiment(name: str) -> Experiment:
 
 @cache
 def programs() -> set[str]:
-    """All that the build can make, those included that this machine cannot."""
+    """All programs that the build can make, including those that this machine cannot."""
     folders = (ROOT / name for name in ("programs", "experiments", "tests"))
     lists = (file for folder in folders for file in folder.rglob("CMakeLists.txt"))
     return {name for file in lists for name in PROGRAM.findall(read_text(file))}
 
 
 def merged(base: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
-    """`said` first; of two that exclude each other, the one that it says."""
+    """`said` first, which wins over options that exclude it."""
     for one, other in (("kernels", "all_but"), ("program", "module")):
         if one in said or other in said:
             base = {k: v for k, v in base.items() if k not in (one, other)}
@@ -110,7 +111,7 @@ def step(name: str, said: dict[str, Any]) -> Step:
 
 
 def words(options: dict[str, Any]) -> list[str]:
-    """As a command line has them."""
+    """As on a command line."""
     found = []
     for name, value in options.items():
         for one in value if isinstance(value, list) else [value]:

@@ -1,8 +1,8 @@
-"""The one kind of error that users see: a line that says what was wrong and where."""
+"""The only kind of error that users see: a line with the fault and its place."""
 
 from records.printable import printable
 
-# How a program ends, as harness/outcome.hpp has it; Python itself ends with 1.
+# The exit statuses of programs, as in harness/outcome.hpp; Python itself ends with 1.
 WRONG_OUTPUT, USAGE, NOT_MEASURED = 1, 2, 3
 
 

@@ -1,7 +1,7 @@
 """Families and their kernels as C++ describes them (data/families.schema.json): result files have
-what they have rows of, data/families.json what this checkout has.
+those of their rows, data/families.json those of this checkout.
 
-`python -m records.families PROGRAMS` writes the latter anew, from the programs in that folder.
+`python -m records.families PROGRAMS` rewrites the latter, from the programs in that folder.
 """
 
 import json
@@ -44,7 +44,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Part:
-    """One matrix of a problem of several, with metrics of its own: METRIC.PART."""
+    """One matrix of a problem of several, with its own metrics: METRIC.PART."""
 
     name: str
     rows: int
@@ -72,7 +72,7 @@ class Family:
 
 
 def parse(file: Path, described: list[dict[str, Any]]) -> dict[str, Family]:
-    """By name; InputError where they are not as the schema says."""
+    """By name; InputError if they violate the schema."""
     SCHEMA.check(file, {"schema": VERSION, "families": described})
     found = {}
     for of in described:
@@ -99,7 +99,7 @@ def kernels(families: Iterable[Family]) -> dict[str, Kernel]:
 
 
 def in_cuda(kernel: str) -> str:
-    """The kernel's counterpart, or itself; InputError where nothing says which."""
+    """The kernel's counterpart, or itself; InputError if it is unknown."""
     found = kernels(described().values()).get(kernel)
     name = found and (found.counterpart or (found.language == CUDA and kernel))
     if not name:

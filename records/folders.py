@@ -1,4 +1,4 @@
-"""Folders of result files: every file below one, and the machines that they are of."""
+"""Folders of result files: every file below a folder, and the files' machines."""
 
 import os
 from collections.abc import Iterator
@@ -10,20 +10,20 @@ from records.results import SCHEMA, Results, load, parse
 
 
 def age(results: Results) -> tuple[str, str]:
-    """For sorting, oldest first; the name orders two files of one second."""
+    """A key for sorting, oldest first; the name orders two files of the same second."""
     return results.provenance["started"], str(results.file)
 
 
 def recorded_folder(file: Path) -> Path | None:
-    """data/recorded/<gpu>/ where the file lies below one: it is of another machine, or day."""
+    """data/recorded/<gpu>/ if the file is below it: it is of another machine, or day."""
     folders = reversed(file.resolve().parents)
     return next((f for f in folders if f.parts[-3:-1] == ("data", "recorded")), None)
 
 
 def result_files(folder: Path, damaged: list[InputError] | None = None) -> Iterator[Results]:
-    """Every result file below `folder`, or that file. JSON that has no records is passed over, and
-    so is a folder `parts`, whose files are joined in one beside it when a pass is complete. A
-    damaged file is an error, which `damaged` collects where it is given.
+    """Every result file below `folder`, or that file. Skips JSON without records, and folders named
+    `parts`, whose files are merged into one next to the folder when a pass is complete. A damaged
+    file is an error, which `damaged` collects if it is given.
     """
     try:
         is_file, is_dir = folder.is_file(), folder.is_dir()
@@ -33,7 +33,7 @@ def result_files(folder: Path, damaged: list[InputError] | None = None) -> Itera
         yield load(folder)
         return
     if not is_dir:
-        raise InputError(f"{folder}: is no folder, of which result files could be read")
+        raise InputError(f"{folder}: is not a folder of result files")
     for file in sorted(json_files(folder)):
         try:
             results = result_file(file)
@@ -47,7 +47,7 @@ def result_files(folder: Path, damaged: list[InputError] | None = None) -> Itera
 
 
 def result_file(file: Path) -> Results | None:
-    """None for JSON that has no records."""
+    """None for JSON without records."""
     root = read_json(file)
     if not isinstance(root, dict):
         return None
@@ -58,7 +58,7 @@ def result_file(file: Path) -> Results | None:
 
 
 def json_files(folder: Path) -> Iterator[Path]:
-    """Below the folder, following links; InputError where one cannot be read."""
+    """Files below the folder, following links; InputError if a folder cannot be read."""
 
     def fail(error: OSError) -> None:
         raise InputError(f"{error.filename}: cannot be read: {error.strerror}")

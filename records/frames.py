@@ -16,7 +16,7 @@ AS_THEY_ARE = ("ranked", "origin", "bytes_read", "bytes_moved", "sm_mhz")  # fie
 
 
 def record_rows(results: Results, file: str) -> Iterator[Row]:
-    """`file`: how its rows name the file."""
+    """`file`: the file's name in its rows."""
     gpu, is_recorded = results.gpu, recorded_folder(results.file) is not None
     provenance = results.provenance
     for record in results.records:
@@ -49,7 +49,7 @@ def record_rows(results: Results, file: str) -> Iterator[Row]:
 
 
 def frame(rows: list[Row]) -> "DataFrame":
-    """Whole numbers and flags stay such where some rows have none."""
+    """Integers and flags keep their type if some rows have none."""
     import pandas  # here alone: it takes half a second
 
     columns = {}

@@ -1,4 +1,4 @@
-"""Ctrl-C and its like end the program quietly, but not while files are put in place."""
+"""Ctrl-C and similar signals end the program quietly, but not while files are renamed."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ _waiting: int | None = None  # the signal that came while held
 
 
 def end_quietly() -> None:
-    """From now on SIGINT, SIGTERM and SIGHUP end this process, with 128 and the signal's number."""
+    """From now on SIGINT, SIGTERM and SIGHUP end this process with 128 plus the signal's number."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, _end)
@@ -27,7 +27,7 @@ def _end(number: int, _: FrameType | None) -> None:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """A signal that comes in this block ends the process after it."""
+    """A signal during this block ends the process after it."""
     global _held
     _held = True
     try:

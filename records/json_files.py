@@ -1,4 +1,4 @@
-"""JSON files and their schemas; whatever is wrong with a file is one line that names it."""
+"""JSON files and their schemas; an error in a file is one line that names it."""
 
 import json
 import math
@@ -21,9 +21,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def read_json(file: Path) -> Any:
-    """The file's value, its texts printable from here on.
+    """The file's value with printable texts.
 
-    InputError where it cannot be read, or is not JSON with finite numbers and each name once.
+    InputError if it cannot be read, or is not JSON with finite numbers and unique names.
     """
     hooks = {"parse_constant": finite, "parse_float": finite, "parse_int": whole}
     try:
@@ -37,13 +37,13 @@ def read_json(file: Path) -> Any:
 
 
 def read_text(file: Path) -> str:
-    """The text of a regular file: a pipe would be waited for. A file larger than the machine's
-    memory is not read: the system would end the process.
+    """The text of a regular file, because reading a pipe would block. A file larger than the
+    machine's memory is refused, because the system would kill the process.
     """
     try:
         found = file.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise InputError(f"{file}: cannot be read: it is no regular file")
+            raise InputError(f"{file}: cannot be read: it is not a regular file")
         if found.st_size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2:
             raise InputError(f"{file}: does not fit the memory")
         return file.read_bytes().decode("utf-8")
@@ -54,7 +54,7 @@ def read_text(file: Path) -> str:
 
 
 def all_printable(value: Any) -> Any:
-    """The value with every text in it, names too, as `printable` has it."""
+    """The value with every text in it, including names, made printable."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, list):
@@ -65,7 +65,7 @@ def all_printable(value: Any) -> Any:
 
 
 def unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these names and values; of two that have one name, which should count?"""
+    """The object with these names and values; a repeated name is ambiguous, hence an error."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -75,10 +75,10 @@ def unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def finite(text: str) -> float:
-    """The number that `text` says; JSON allows neither NaN nor Infinity, nor do we 1e999."""
+    """The number `text`; JSON allows neither NaN nor Infinity, and we do not allow 1e999."""
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text[:20]} is no finite number")
+        raise ValueError(f"{text[:20]} is not a finite number")
     return value
 
 
@@ -96,7 +96,7 @@ SCHEMA_ERRORS = (
 
 
 class Schema:
-    """One JSON Schema file in data/; it is read when the first file is held against it.
+    """One JSON Schema file in data/, read when the first file is validated.
 
     `unique`: by the name of a list of objects, the field that identifies them.
     """
@@ -107,7 +107,8 @@ class Schema:
 
     @cached_property
     def definition(self) -> dict[str, Any]:
-        """As it is in the file; InputError for a keyword that no validator would know."""
+        """The schema in the file; InputError for an unknown keyword, which a validator would
+        ignore."""
         found = read_json(ROOT / self.name)
         if self is not OF_SCHEMAS:
             OF_SCHEMAS.check(ROOT / self.name, found)
@@ -125,7 +126,7 @@ class Schema:
             raise InputError(f"{ROOT / self.name}: is not a JSON Schema: {error}") from None
 
     def check_guard(self, validate: Callable[[Any], Any]) -> None:
-        """InputError where a misspelt keyword would pass, at the root or below."""
+        """InputError if a misspelt keyword would pass, at the root or below."""
         misspelt = {"misspelt": 0}
         for schema in (misspelt, {"properties": {"a": misspelt}}):
             with suppress(fastjsonschema.JsonSchemaValueException):
@@ -134,17 +135,17 @@ class Schema:
 
     @property
     def version(self) -> str | None:
-        """The schema that its files name; None where they name none."""
+        """The schema that its files name; None if they name none."""
         return self.definition.get("properties", {}).get("schema", {}).get("const")
 
     def read(self, file: Path) -> Any:
-        """The file's value, which is as the schema says."""
+        """The file's value, validated."""
         found = read_json(file)
         self.check(file, found)
         return found
 
     def check(self, file: Path, value: Any) -> None:
-        """InputError naming file and field where `value`, the file's, is not as the schema says."""
+        """InputError with file and field if `value`, the file's, violates the schema."""
         version = self.version
         if isinstance(value, dict) and value.get("schema", version) != version:
             raise self.error(file, "schema", f"must be {version}, not {shown(value['schema'])}")
@@ -169,7 +170,7 @@ OF_SCHEMAS = Schema("schema.schema.json")
 
 
 def explain(error: fastjsonschema.JsonSchemaValueException) -> str:
-    """The error without the place; the validator's own words where they are plain."""
+    """The error without the place, in the validator's words if they are plain."""
     value, allowed = error.value, error.rule_definition
     if error.rule == "required":
         return f"lacks {', '.join(repr(name) for name in allowed if name not in value)}"
@@ -185,6 +186,6 @@ def explain(error: fastjsonschema.JsonSchemaValueException) -> str:
 
 
 def shown(value: Any) -> str:
-    """The beginning of a wrong value as JSON writes it; what a list or an object is, no more."""
+    """The beginning of a wrong value as JSON; for a list or an object only its kind."""
     kind = {dict: "an object", list: "a list"}.get(type(value))
     return kind or shortened(json.dumps(value, ensure_ascii=False, default=str), 40)

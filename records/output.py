@@ -1,4 +1,4 @@
-"""Writing files whole and together."""
+"""Writes several files whole, all or none."""
 
 import fcntl
 import os
@@ -16,10 +16,10 @@ LOCKED: set[Path] = set()  # the folders that this process has locked
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Put all of the files in place or, where one cannot be written, none.
+    """Writes all of the files or, if one cannot be written, none.
 
-    All are written beside their places first, and renamed when all are there. A signal waits until
-    that is done; what a killed process left is removed by the next one that writes there.
+    All are first written next to their places, then renamed. A signal is delayed until that is
+    done; the next process that writes there removes what a killed one left.
     """
     targets = {path: target_of(path) for path in files}
     folders = {target.parent for target in targets.values()}
@@ -37,7 +37,7 @@ def write_files(files: Mapping[Path, bytes]) -> None:
 
 
 def check_place(path: Path) -> None:
-    """InputError where no file could be put there; before what is to be written takes long."""
+    """InputError if no file could be written there, before a long computation of its contents."""
     with named(path):
         whole_file.check_place(path)
 
@@ -62,8 +62,8 @@ def put_in_place(files: Mapping[Path, bytes], targets: Mapping[Path, Path]) -> N
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Waits until no other process puts files into the folder. What is to be written may be read
-    under it first: within it, writing there does not wait.
+    """Waits until no other process writes files to the folder. Inputs may be read under this lock
+    first: within it, writing there does not wait.
     """
     if (own := folder.resolve()) in LOCKED:
         yield
@@ -86,7 +86,7 @@ def lock(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """An operating system's error becomes one that names what was to be written."""
+    """Turns an operating system's error into an InputError with the path of the output."""
     try:
         yield
     except OSError as error:

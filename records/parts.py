@@ -1,4 +1,4 @@
-"""Result files of parts of a run: which are done when the run goes on, and all in one."""
+"""Result files of parts of a run: those that are done when the run is resumed, and their merger."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ def folder_of(output: Path) -> Path:
 
 
 def read(file: Path) -> Content | None:
-    """None where there is none, or one that cannot be used: it is measured again."""
+    """None if there is no usable file: it is measured again."""
     try:
         return SCHEMA.read(file)
     except InputError:
@@ -26,9 +26,9 @@ def read(file: Path) -> Content | None:
 
 
 def is_done(partial: Content | None, now: Sources, gpu: str) -> bool:
-    """Whether this need not be measured: it was, from these sources, on the same GPU model.
+    """Whether this was already measured, from these sources, on the same GPU model.
 
-    `gpu` is empty where that is not known.
+    `gpu` is empty if unknown.
     """
     if partial is None:
         return False
@@ -42,14 +42,14 @@ def is_done(partial: Content | None, now: Sources, gpu: str) -> bool:
 
 
 def status_of(outcomes: Collection[str]) -> int:
-    """The exit status of what measured rows with these outcomes."""
+    """The exit status of a program that measured rows with these outcomes."""
     if not set(WRONG).isdisjoint(outcomes):
         return WRONG_OUTPUT
     return NOT_MEASURED if "not_measured" in outcomes else 0
 
 
 def join(partials: Sequence[Content]) -> Content:
-    """One result file of several of one pass: their rows, in this order."""
+    """One result file from several of one pass: their rows, in this order."""
     origins = [partial["provenance"] for partial in partials]
     last = max(origins, key=lambda origin: origin["started"])
     units = dict.fromkeys(u for o in origins for u in (o["gpu"] or {}).get("unit", "").split())
@@ -69,7 +69,7 @@ def join(partials: Sequence[Content]) -> Content:
 
 
 def joined_families(partials: Sequence[Content]) -> list[Content]:
-    """Each family with the kernels of all of them: a file describes those that it has rows of."""
+    """Each family with the kernels of all files: a file describes only the kernels of its rows."""
     families: dict[str, Content] = {}
     for family in (f for partial in partials for f in partial.get("families", ())):
         before = families.get(family["name"], {"kernels": []})
@@ -79,7 +79,8 @@ def joined_families(partials: Sequence[Content]) -> list[Content]:
 
 
 def command_of(commands: Sequence[list[str]]) -> list[str]:
-    """That which measures all of them: the last, of several without what chooses among cells."""
+    """The command that measures all of them: the last one, without the options that select cells if
+    there are several."""
     *others, found = commands
     if all(other == found for other in others):
         return found
@@ -88,7 +89,8 @@ def command_of(commands: Sequence[list[str]]) -> list[str]:
 
 
 def join_clocks(found: Sequence[Content]) -> Content:
-    """Joins the sensors' ranges of several processes, without the median of all, which none has."""
+    """Merges the sensors' ranges of several processes, without a median, which cannot be
+    computed."""
     joined = dict(found[0])
     if len(found) == 1:
         return joined

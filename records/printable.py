@@ -1,11 +1,12 @@
-"""Text of files, paths and command lines, made fit to be shown."""
+"""Text of files, paths and command lines, escaped for a terminal."""
 
 
 def printable(text: str) -> str:
-    """One line: what a terminal would act on, or nobody would see, as an escape such as `\\x1b`.
+    """One line, with characters that control a terminal or are invisible as escapes such as
+    `\\x1b`.
 
-    That is what Python calls unprintable: control and format characters (bidirectional, of no
-    width), line separators, lone surrogates, every space but the plain one.
+    These are Python's unprintable characters: control and format characters (bidirectional, zero
+    width), line separators, lone surrogates, and every space except the plain one.
     """
     if text.isprintable():  # nearly every text of a result file of millions
         return text
@@ -17,5 +18,5 @@ def escaped(text: str) -> str:
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """The beginning of a text that may be of any length."""
+    """The beginning of a text of any length."""
     return text if len(text) <= most else text[: most - 3] + "..."

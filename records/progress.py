@@ -1,4 +1,4 @@
-"""A line that says how far something is and how long the rest takes."""
+"""A line with the progress of some work and the remaining time."""
 
 import sys
 import time
@@ -11,8 +11,8 @@ LONGEST = 160  # of the line on a terminal
 
 
 class Line:
-    """On a terminal it is cleared when the `with` block exits. `expected_s`: how long all of it
-    takes, in seconds, as far as is known before it begins.
+    """On a terminal it is cleared when the `with` block exits. `expected_s`: the estimated time of
+    all work in seconds, if known before it starts.
     """
 
     def __init__(self, expected_s: float, out: TextIO | None = None):
@@ -20,8 +20,8 @@ class Line:
         self.started = time.monotonic()
 
     def show(self, share: float, done: str, doing: str, is_news: bool = False) -> None:
-        """'[====    ]  50 %, <done>, about 1 min left: <doing>', drawn over the one before on a
-        terminal; elsewhere it is a line of its own, where it is news.
+        """Writes '[====    ]  50 %, <done>, about 1 min left: <doing>'. On a terminal it overwrites
+        the previous line; elsewhere it is a new line, written only if `is_news`.
         """
         filled, minutes = int(WIDTH * share), max(1, round(self.left_s(share) / 60))
         left = "all done" if share >= 1 else f"about {minutes} min left"
@@ -46,6 +46,6 @@ class Line:
         self.clear()
 
     def left_s(self, share: float) -> float:
-        """By how fast it went so far."""
+        """Extrapolated from the speed so far."""
         passed = time.monotonic() - self.started
         return self.expected_s if share < 0.02 else passed * (1 - share) / share

@@ -1,4 +1,4 @@
-"""The provenance in result files that Python writes, with the fields that the programs write."""
+"""The provenance in result files written by Python, with the same fields as the programs'."""
 
 import os
 import platform
@@ -20,8 +20,8 @@ def of_run(
     measured: Sources | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """A result file's provenance, of what began at `started`. `measured`: as checkout() said
-    before; `more`: seed, gpu and clocks, where something ran.
+    """A result file's provenance, for a run that began at `started`. `measured`: an earlier result
+    of checkout(); `more`: seed, gpu and clocks, if something ran.
     """
     found = {
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
@@ -45,7 +45,7 @@ def host() -> dict[str, Any]:
 
 
 def operating_system() -> str:
-    """As the programs say it."""
+    """As in the programs' result files."""
     try:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
     except OSError:
@@ -53,7 +53,7 @@ def operating_system() -> str:
 
 
 def cpu() -> str:
-    """The processor's name; its architecture where the system does not say."""
+    """The processor's name; its architecture if the system does not provide the name."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -63,7 +63,7 @@ def cpu() -> str:
 
 
 def checkout() -> Sources:
-    """The sources that are measured. InputError where REPROLAB_COMMIT is wrong."""
+    """The sources that are measured. InputError if REPROLAB_COMMIT is wrong."""
     try:
         return sources.found()
     except ValueError as error:

@@ -1,5 +1,5 @@
-"""The one writer of result files (data/results.schema.json) in Python: harness/result_file.cpp is
-that of the programs.
+"""The only writer of result files (data/results.schema.json) in Python; the programs use
+harness/result_file.cpp.
 """
 
 import json
@@ -27,8 +27,8 @@ def content(
 
 
 def record(row: Content, problem: Content, **measured: Any) -> Content:
-    """`row`: kernel, lineage, origin, source_file, deviation and code, as the schema has them;
-    `measured`: outcome, and what else is known of it.
+    """`row`: kernel, lineage, origin, source_file, deviation and code, as in the schema;
+    `measured`: outcome, and the record's other fields.
     """
     found = {
         "key": f"{problem['name']}/{row['kernel']}",
@@ -45,7 +45,7 @@ def record(row: Content, problem: Content, **measured: Any) -> Content:
 
 
 def write(file: Path, found: Content) -> None:
-    """InputError, and no file, where it is not as the schema says."""
+    """InputError, and no file, if it violates the schema."""
     SCHEMA.check(file, found)
     write_files({file: as_json(found)})
 

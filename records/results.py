@@ -26,7 +26,7 @@ COPY = "copy"  # the ceiling's name: cudaMemcpy, device to device
 
 @dataclass(frozen=True)
 class Metric:
-    """A measured metric of a row; without samples, `missing` says why there are none."""
+    """A measured metric of a row; without samples, `missing` has the reason."""
 
     name: str
     unit: str
@@ -40,7 +40,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Code:
-    """The code of a row's kernel: the digest of each file's code for one architecture."""
+    """The code of a row's kernel: the digests of its files for one architecture."""
 
     target: str  # sm_90
     sha256: dict[str, str]
@@ -80,24 +80,24 @@ class Record:
         return f"{self.kernel} on {self.problem['name']}"
 
     def summary_of(self, name: str) -> Summary:
-        """Summary of a metric that is known to have samples."""
+        """Summary of a metric that must have samples."""
         summary = self.metrics[name].summary
         assert summary is not None, f"{self.key}: {name}"
         return summary
 
     @property
     def is_verified(self) -> bool:
-        """Whether the output is right, or wrong in just the way that was declared."""
+        """Whether the output is right, or wrong exactly as declared."""
         return self.outcome in (*RIGHT, "deviation_as_declared")
 
     @property
     def deviates(self) -> bool:
-        """Whether this output does; of other problems the same kernel may be exact."""
+        """Whether this output deviates; the same kernel may be exact on other problems."""
         return self.outcome == "deviation_as_declared"
 
     @property
     def is_warm(self) -> bool:
-        """Whether its memory was in the cache, as far as that holds it."""
+        """Whether its memory was in the cache, as far as it fits."""
         return bool(self.problem.get("warm"))
 
     @property
@@ -105,7 +105,7 @@ class Record:
         return self.origin == "ceiling"
 
     def shown(self, name: str) -> Summary | None:
-        """Summary of a metric; None where none may be shown, as nothing verified the row."""
+        """Summary of a metric; None if none may be shown, because the row is unverified."""
         found = self.metric(name) if self.is_verified or self.is_ceiling else None
         return found.summary if found else None
 
@@ -116,7 +116,7 @@ class Record:
 
     @property
     def times(self) -> Summary:
-        """The summary of a row that is known to be timed."""
+        """The summary of a row that must be timed."""
         return self.summary_of(KERNEL_TIME)
 
     @property
@@ -130,13 +130,13 @@ class Record:
 
     @property
     def bandwidth(self) -> Estimate | None:
-        """GB/s; None where no time may be shown, or nothing is moved."""
+        """GB/s; None if no time may be shown, or nothing is moved."""
         return gb_per_s(self.bytes_moved, self.times) if self.timed and self.bytes_moved else None
 
     @property
     def bytes_per_cycle(self) -> float | None:
-        """Bytes that all SMs together move in one cycle of their clock while sampled; None where
-        either is not known.
+        """Bytes that all SMs together move in one cycle of the clock during the samples; None if
+        either is unknown.
         """
         if self.bandwidth is None or self.sm_mhz is None:
             return None
@@ -145,7 +145,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Check:
-    """Two readings of the instruments that must agree, and the rows that they vouch for."""
+    """Two readings of the instruments that must agree, and the rows that depend on it."""
 
     name: str
     keys: tuple[str, ...]
@@ -165,7 +165,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Results:
-    """One result file; `provenance` is the checked JSON object as it stands."""
+    """One result file; `provenance` is the unchanged, validated JSON object."""
 
     file: Path
     experiment: str
@@ -182,12 +182,12 @@ class Results:
 
     @property
     def gpu(self) -> str | None:
-        """None where nothing ran: facts of compiled code, whatever the machine."""
+        """None if nothing ran: facts of compiled code, which are independent of the machine."""
         return self.provenance["gpu"] and self.provenance["gpu"]["name"]
 
     @property
     def peak_gb_s(self) -> float | None:
-        """The GPU's theoretical bandwidth; None where the driver does not say."""
+        """The GPU's theoretical bandwidth; None if the driver does not provide it."""
         return self.provenance["gpu"]["theoretical_bandwidth_gb_s"]
 
     @property
@@ -204,7 +204,7 @@ class Results:
 
     @property
     def family(self) -> Family:
-        """That of the first row: of all, where a table asks."""
+        """The element type of the first row: of all rows, if a table uses it."""
         return self.family_of(self.records[0])
 
     def family_of(self, record: Record) -> Family:
@@ -225,7 +225,7 @@ class Results:
         return list(self._by_problem.get(problem, {}).values())
 
     def problems(self) -> list[dict[str, Any]]:
-        """Distinct problems in the order of the file, with all that their rows say of them."""
+        """Distinct problems in the order of the file, with all facts in their rows."""
         found: dict[str, dict[str, Any]] = {}
         for record in self.records:
             found.setdefault(record.problem["name"], {}).update(record.problem)
@@ -233,7 +233,7 @@ class Results:
 
     @cached_property
     def failed_checks(self) -> dict[str, list[Check]]:
-        """By the key of each row that failed checks should have vouched for."""
+        """Failed checks, by the key of each row that depends on them."""
         found: dict[str, list[Check]] = {}
         for check in self.checks:
             for key in () if check.passed else check.keys:
@@ -242,7 +242,7 @@ class Results:
 
 
 def load(file: Path, experiment: str | None = None, pass_name: str | None = None) -> Results:
-    """Read and check a result file, of the given experiment and pass where they are named."""
+    """Reads and checks a result file, of the given experiment and pass if they are given."""
     root = SCHEMA.read(file)
     for name, wanted in (("experiment", experiment), ("pass", pass_name)):
         if wanted is not None and root[name] != wanted:
@@ -251,7 +251,7 @@ def load(file: Path, experiment: str | None = None, pass_name: str | None = None
 
 
 def parse(file: Path, root: dict[str, Any]) -> Results:
-    """The records of a file that is as the schema says."""
+    """The records of a valid file."""
     families = described() | families_of(file, root.get("families", []))
     for where, problem in wrongs(root, families):
         raise SCHEMA.error(file, where, problem)
@@ -263,12 +263,12 @@ def parse(file: Path, root: dict[str, Any]) -> Results:
 
 
 def wrongs(root: dict[str, Any], families: dict[str, Family]) -> Iterator[tuple[str, str]]:
-    """Errors that a schema cannot find: each field that is wrong, and how."""
+    """Errors that a schema cannot detect: each wrong field, and its fault."""
     started, instrument = (root["provenance"][name] for name in ("started", "instrument"))
     try:
         datetime.strptime(started, "%Y-%m-%dT%H:%M:%SZ")  # decides which of two runs is the newer
     except ValueError:
-        yield "provenance.started", f"is no date: '{started}'"
+        yield "provenance.started", f"is not a date: '{started}'"
     keys, places = set(), set()
     for i, record in enumerate(root["records"]):
         where, problem = f"records[{i}]", record["problem"]
@@ -280,7 +280,7 @@ def wrongs(root: dict[str, Any], families: dict[str, Family]) -> Iterator[tuple[
         keys.add(record["key"])
         places.add(place)
         yield from ((f"{where}.metrics", text) for text in wrong_metrics(record, instrument))
-        # A bandwidth is of bytes, and every share is of a bandwidth. Compiled code did not run.
+        # A bandwidth needs bytes, and every share needs a bandwidth. Compiled code did not run.
         moves = families.get(problem["family"], Family("")).moves
         if moves and "arch" not in problem and not any(record["bytes"].values()):
             wrong = f"are all 0, but a problem of family '{problem['family']}' moves data"
@@ -291,7 +291,7 @@ def wrongs(root: dict[str, Any], families: dict[str, Family]) -> Iterator[tuple[
 
 
 def wrong_metrics(record: dict[str, Any], instrument: str) -> Iterator[str]:
-    """Metrics that the instrument cannot have measured, or not in that unit, or not of one row."""
+    """Metrics that the instrument cannot have measured, or not in that unit, or not for one row."""
     names = [metric["name"] for metric in record["metrics"]]
     for metric in record["metrics"]:
         name, unit = metric["name"], metric["unit"]

@@ -1,8 +1,8 @@
 """The sources that the rows of result files depend on, and whether they are those of the commit.
 
-`python3 -I records/sources.py found [COMPILED]` prints as JSON what a program's result file says of
-them, if it was compiled from sources of that digest; `compiled FILE` writes the digest as a C++
-header, for the build. Needs nothing but Python's standard library.
+`python3 -I records/sources.py found [COMPILED]` prints as JSON the sources for the result file of a
+program that was compiled from sources of that digest; `compiled FILE` writes the digest as a C++
+header, for the build. Needs only Python's standard library.
 """
 
 from __future__ import annotations  # for the python3 of older systems
@@ -29,7 +29,7 @@ Listing = dict[str, str]  # git's id of the content, by path
 
 
 class Sources(NamedTuple):
-    """As a result file's provenance has them."""
+    """As in a result file's provenance."""
 
     commit: str  # "unknown" where git does not say
     dirty: bool  # whether the sources differ from the commit's
@@ -41,8 +41,8 @@ class Sources(NamedTuple):
         return cls(provenance["commit"], provenance["dirty"], sha256)
 
     def is_same(self, now: Sources) -> bool:
-        """Whether rows of these sources need not be measured again. Rows of changed sources
-        are not kept.
+        """Whether rows of these sources need not be measured again. Rows of changed sources are
+        dropped.
         """
         is_known = self.sha256 in ("", now.sha256)
         return self.commit == now.commit and is_known and not (self.dirty or now.dirty)
@@ -84,8 +84,8 @@ def compiled_digest(listing: Listing) -> str:
 
 @cache
 def of_commit(commit: str) -> str | None:
-    """The digest of a commit's own sources, by its tree alone: git's index may ignore
-    changes. None where the commit is not known here.
+    """The digest of a commit's own sources, only from its tree: git's index may ignore changes.
+    None if the commit is not in this repository.
     """
     listed = git("show", f"{commit}:{LIST}")
     tree = git("ls-tree", "-r", "-z", "--full-tree", commit)
@@ -100,7 +100,7 @@ def of_commit(commit: str) -> str | None:
 
 
 def is_of_other_sources(provenance: dict[str, Any]) -> bool:
-    """Whether a result file names a commit whose own sources are known here to be others."""
+    """Whether a result file names a commit whose own sources are known to be different."""
     sha256 = Sources.of(provenance).sha256
     return bool(sha256) and of_commit(provenance["commit"]) not in (None, sha256)
 
@@ -110,7 +110,7 @@ def patterns_of(text: str) -> list[str]:
 
 
 def is_source(path: str, patterns: list[str]) -> bool:
-    """Whether a path is in what the patterns name; those that begin with :! take out again."""
+    """Whether the patterns include a path; those that begin with :! exclude."""
 
     def in_any(names: Iterator[str]) -> bool:
         return any(path.startswith(f"{name}/") or fnmatchcase(path, name) for name in names)
@@ -120,8 +120,8 @@ def is_source(path: str, patterns: list[str]) -> bool:
 
 
 def on_disk(commit: str = "") -> Listing:
-    """Every file there is, whether git knows it or not: the build takes a folder's files. With a
-    commit, ids are in its repository's format.
+    """All files, tracked or not, because the build uses all files of a folder. With a commit, ids
+    are in its repository's format.
     """
     algorithm = "sha256" if len(commit) == 64 else "sha1"
     patterns = patterns_of((ROOT / LIST).read_text(encoding="utf-8"))
@@ -140,7 +140,7 @@ def files_in(place: Path) -> Iterator[Path]:
 
 
 def content_id(file: Path, algorithm: str) -> str:
-    """As git has it; another one where a file cannot be read, or is a link to a folder."""
+    """Git's id; a different one if a file cannot be read, or is a link to a folder."""
     try:
         content = file.read_bytes() if file.is_file() else None
     except OSError:
@@ -151,7 +151,7 @@ def content_id(file: Path, algorithm: str) -> str:
 
 
 def git(*arguments: str, say_why: bool = False) -> str:
-    """git's output; empty where it fails, which in a checkout can be said on stderr."""
+    """git's output; empty if it fails, which may be reported on stderr in a checkout."""
     command = ["git", "--no-replace-objects", *arguments]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, **AS_PATHS)

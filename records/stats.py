@@ -1,4 +1,4 @@
-"""Medians, intervals, ratios, shares and bandwidths: everything that is computed from samples."""
+"""Medians, intervals, ratios, shares and bandwidths: all statistics of samples."""
 
 import math
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ import numpy as np
 MIN_FOR_QUARTILES = 5
 INTERVAL_NOTE = f"Interval: quartiles, or the whole range below {MIN_FOR_QUARTILES} samples."
 
-# Expanded uncertainty (k = 2) between runs of what no repetitions are recorded of: in six recorded
-# runs of Table II on H200s, the baseline's shares differ by up to 1.6 %; in six of the counters,
-# rates and bytes by up to 1.6 %. A published value's bound that lies so near is undecided (a guard
-# band, as in JCGM 106:2012, 8.3).
+# Expanded uncertainty (k = 2) between runs, for quantities without recorded repetitions: in six
+# recorded runs of Table II on H200s, the baseline's shares differ by up to 1.6 %; in six runs of
+# the counters, rates and bytes differ by up to 1.6 %. A claim is undecided this near to a bound (a
+# guard band, as in JCGM 106:2012, 8.3).
 SPREAD_PERCENT = 2.0
 CONFIDENCE = 0.95  # of intervals of ratios of times: k = 2
 FALSE_SHARE = 0.01  # of wrong verdicts on equal kernels, at most, over all cells of a claim
@@ -48,8 +48,8 @@ class Summary:
 
 
 def student_t() -> Any:
-    """SciPy's distribution. Not imported above: samples are also summarized where PyTorch is, in an
-    environment without SciPy.
+    """SciPy's distribution, imported here because PyTorch's environment, in which samples are also
+    summarized, has no SciPy.
     """
     from scipy import stats
 
@@ -58,8 +58,8 @@ def student_t() -> Any:
 
 @dataclass(frozen=True)
 class LogMean:
-    """A mean of logarithms, or a difference of two; `parts` of its variance, each with its degrees
-    of freedom.
+    """A mean of logarithms, or a difference of two; `parts`: the components of its variance, each
+    with its degrees of freedom.
     """
 
     value: float
@@ -69,7 +69,7 @@ class LogMean:
         return LogMean(self.value - other.value, self.parts + other.parts)
 
     def with_part(self, percent: float, freedom: float = math.inf) -> "LogMean":
-        """Also uncertain by a standard deviation of so much."""
+        """The mean with an additional standard deviation."""
         return LogMean(self.value, (*self.parts, ((percent / 100) ** 2, freedom)))
 
     @property
@@ -93,13 +93,14 @@ class LogMean:
         return self.interval()
 
     def chance(self, margin: float) -> float:
-        """P of a mean so far from 0 or farther, were the true one no farther than `margin`."""
+        """The probability of a mean at least this far from 0 if the true mean is within
+        `margin`."""
         ends = np.array([abs(self.value) - margin, abs(self.value) + margin])
         return min(1.0, float(student_t().sf(ends / self.error, self.freedom).sum()))
 
 
 def log_mean(samples: Sequence[float]) -> LogMean:
-    """The mean of positive samples; for a single one, nothing is known of the variance."""
+    """The mean of positive samples; the variance of a single sample is unknown."""
     logs = np.log(samples)
     within = ((float(logs.var(ddof=1)) / len(logs), len(logs) - 1),) if len(logs) > 1 else ()
     return LogMean(float(logs.mean()), within)
@@ -107,8 +108,8 @@ def log_mean(samples: Sequence[float]) -> LogMean:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with the two ends of its interval; of a ratio of times, the logarithm that they come
-    from.
+    """A value with the two ends of its interval; for a ratio of times with the logarithm that they
+    come from.
     """
 
     value: float
@@ -117,9 +118,9 @@ class Estimate:
     log: LogMean | None = field(default=None, compare=False, repr=False)
 
     def deciding(self, cells: int = 1) -> "Estimate":
-        """The interval that decides against one of several cells, so that over all of them together
-        equal kernels get a wrong verdict in FALSE_SHARE of all cases; without a logarithm, itself.
-        Where all cells have to hold, each is decided as if it were alone.
+        """The interval that decides against one of several cells, so that equal kernels get a wrong
+        verdict on any of them in FALSE_SHARE of all cases; without a logarithm, itself. If all
+        cells have to hold, each is decided as if it were the only one.
         """
         return self.log.interval(1 - FALSE_SHARE / cells) if self.log else self
 
@@ -131,7 +132,7 @@ class Estimate:
         return Estimate(factor * self.value, factor * self.low, factor * self.high)
 
     def widened(self, percent: float) -> "Estimate":
-        """The interval, on both sides longer by so much of its end."""
+        """The interval, extended on both sides by this percentage of its ends."""
         part = percent / 100
         return Estimate(
             self.value, self.low - part * abs(self.low), self.high + part * abs(self.high)
@@ -139,7 +140,7 @@ class Estimate:
 
     @property
     def differs_from_one(self) -> bool:
-        """For a ratio: whether the intervals of the two things have no point in common."""
+        """For a ratio: whether the two intervals have no point in common."""
         return self.low > 1 or self.high < 1
 
 
@@ -155,7 +156,7 @@ def ratio(over: Summary, under: Summary) -> Estimate:
 
 
 def mean(found: Sequence[Estimate]) -> Estimate:
-    """Mean of the values, and of the ends of their intervals, as if all erred in one direction."""
+    """Mean of the values, and of the ends of their intervals, as if all errors had one sign."""
     columns = zip(*((e.value, e.low, e.high) for e in found), strict=True)
     value, low, high = (sum(column) / len(found) for column in columns)
     logs = [e.log for e in found]
@@ -173,7 +174,7 @@ def pool(found: Sequence[Estimate]) -> Estimate:
 
 
 def share_percent(part: Sequence[float], rest: Sequence[float]) -> Summary:
-    """The share of `part` in the sum of both, sample by sample, in percent."""
+    """The share of `part` in the sum, sample by sample, in percent."""
     return summarize([100 * p / (p + r) for p, r in zip(part, rest, strict=True)])
 
 
@@ -191,12 +192,12 @@ SLACK = 1 + 1e-12  # a bound that was declared in decimals is met by what equals
 
 
 def is_within(ours: float, theirs: float, percent: float) -> bool:
-    """Whether the two differ by `percent` of `theirs` at most; the bound itself is within."""
+    """Whether the two differ by at most `percent` of `theirs`, bound included."""
     return 100 * abs(ours - theirs) <= percent * abs(theirs) * SLACK
 
 
 def is_at_least(ours: float, theirs: float, percent: float) -> bool:
-    """Whether ours falls short of `theirs` by `percent` at most, bound included."""
+    """Whether ours is below `theirs` by at most `percent`, bound included."""
     return ours > theirs or is_within(ours, theirs, percent)
 
 
@@ -208,6 +209,6 @@ def significant(value: float, digits: int = 4) -> str:
 
 
 def span(values: Sequence[float], digits: int = 3) -> str:
-    """'52.1 to 58.7', or one value where the two ends look the same."""
+    """'52.1 to 58.7', or one value if the two ends look the same."""
     ends = (significant(end, digits) for end in (min(values), max(values)))
     return " to ".join(dict.fromkeys(ends))

@@ -1,4 +1,4 @@
-"""A table as data: what every writer (terminal, Markdown, CSV, LaTeX) is given."""
+"""A table as data, for every writer (terminal, Markdown, CSV, LaTeX)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ COUNTED = {"types", "blocks", "registers", "rounds", "repetitions", "weights"}  
 
 
 def in_unit(unit: str) -> Callable[[float], str]:
-    """How values of the unit are shown: 7 types, 1.05 rounds on average, 2.00 x."""
+    """The format of values of the unit: 7 types, 1.05 rounds on average, 2.00 x."""
     return lambda value: f"{value:g}" if is_count(value, unit) else rounded(value)
 
 
@@ -24,8 +24,8 @@ def is_count(value: float, unit: str) -> bool:
 
 @dataclass(frozen=True)
 class Noted:
-    """A value with what is shown beside it: footnotes, whether it is the best of its group, and a
-    link. `text` is shown instead of the value, such as why there is none.
+    """A value with its footnotes, whether it is the best of its group, and a link. `text` is shown
+    instead of the value, such as the reason for having none.
     """
 
     value: object
@@ -36,18 +36,18 @@ class Noted:
     anchor: str = ""  # of a heading in it
 
 
-# One row's values by name. All are columns of the CSV, but those whose name begins with "_". Where
-# there is an "_under", the row stands under that heading; of a tuple the last one is shown. With
-# nothing else, it is that heading alone.
+# One row's values by name. All are columns of the CSV, except those whose name begins with "_".
+# "_under" is the heading above the row; the last one of a tuple is shown. A row with nothing else
+# is only that heading.
 Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column shows the value of each row by the name `of`, through `show`. None is shown as '-'.
+    """A column shows the value named `of` of each row, formatted by `show`. None is shown as '-'.
 
-    `align` is l or r; `wrap` lets the terminal break cells that are longer; `code` is a kernel. A
-    `detail` is shown in Markdown alone: terminals and printed pages are too narrow for it.
+    `align` is l or r; `wrap` lets the terminal break longer cells; `code` is a kernel. A `detail`
+    is only shown in Markdown: terminals and printed pages are too narrow for it.
     """
 
     name: str
@@ -76,19 +76,19 @@ KERNEL = Column("kernel", "kernel", **CODE)
 
 
 def side_by_side(rows: Mapping[str, Values]) -> Values:
-    """Several rows as one: the names of its values begin with whose they are."""
+    """Several rows as one: a prefix of the names of its values distinguishes them."""
     return {f"{of} {name}": value for of, row in rows.items() for name, value in row.items()}
 
 
 def columns_of(names: Iterable[str], *columns: Column) -> list[Column]:
-    """The columns once for each of those; their headings may have its name in braces."""
+    """The columns once for each prefix; their headings may have its name in braces."""
     return [
         replace(c, name=c.name.format(name), of=f"{name} {c.of}") for name in names for c in columns
     ]
 
 
 class Origin(NamedTuple):
-    """Where numbers come from."""
+    """The provenance of numbers."""
 
     text: str  # without a full stop
     command: str = ""  # that made them; too long for a printed page
@@ -142,7 +142,7 @@ class Table:
         return [{k: plain(v) for k, v in row.items() if not k.startswith("_")} for row in rows]
 
     def notes_saying(self, best: str, with_commands: bool = True) -> list[str]:
-        """Notes and provenance for a writer that shows best cells so: 'in bold'."""
+        """Notes and provenance for a writer that marks best cells in this way: 'in bold'."""
         notes = [note.replace(BEST, best) for note in self.notes]
         origins = dict.fromkeys(self.provenance)
         return [*notes, *(origin.said(with_commands) for origin in origins)]

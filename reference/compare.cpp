@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t chunk_elements = 1 << 18;
 
-/// `low` and `high` are one array where every bit is given.
+/// `low` and `high` are the same array for bit-exact outputs.
 template <class Element>
 Comparison compare_chunk(const Element* low, const Element* high, const Element* actual,
                          std::int64_t first, std::int64_t last) {
@@ -78,8 +78,8 @@ void require_found(const std::vector<Bits>& expected, std::vector<Bits> actual, 
   }
 }
 
-/// Tests the comparison with an interval around one element: both ends are within, and what lies
-/// one step beyond them, or is a NaN or of the other sign, is not.
+/// Tests the comparison with an interval around one element: both ends are inside; one step beyond
+/// them, a NaN and the other sign are outside.
 template <class Bits>
 void self_test_interval(const std::vector<Bits>& middle, std::int64_t index, Bits nan, Bits sign,
                         int threads) {

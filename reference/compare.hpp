@@ -1,5 +1,5 @@
 // Comparison of outputs by their bits, so that NaN equals itself and -0.0 differs from 0.0: with
-// the bits that each element must have, or with the interval that it must lie in.
+// the bits or with the interval of each element.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ struct Comparison {
   std::int64_t mismatches = 0;
   std::int64_t first_mismatch = -1;  ///< Element index; -1 when there is none.
   /// The largest of all mismatches, by the width of the elements (reference/ulps.hpp); no_distance
-  /// if one of them has a NaN. Says nothing where the elements are not floating-point numbers.
+  /// if one of them has a NaN. Meaningless if the elements are not floating-point numbers.
   std::uint32_t max_ulps = 0;
 
   bool equal() const { return mismatches == 0; }
 };
 
-/// Whether each element lies from `low` to `high`, in the order of numbers (reference/ulps.hpp).
+/// Whether each element is from `low` to `high`, in numeric order (reference/ulps.hpp).
 Comparison compare_within(std::span<const std::uint16_t> low, std::span<const std::uint16_t> high,
                           std::span<const std::uint16_t> actual, int threads = 0);
 Comparison compare_within(std::span<const std::uint32_t> low, std::span<const std::uint32_t> high,
@@ -36,8 +36,8 @@ Comparison compare_bits(std::span<const float> expected, std::span<const float> 
                         int threads = 0);
 
 /// Tests the comparison: in arrays of 2-byte and of 4-byte elements, plants a flipped bit, a NaN, a
-/// -0.0 for a 0.0 and an unwritten element, at the first and last elements and at the boundaries
-/// between threads, and of intervals a value beyond either end; throws std::logic_error if the
+/// -0.0 for a 0.0, an unwritten element and a value beyond either end of an interval, at the first
+/// and last elements and at the boundaries between threads; throws std::logic_error if the
 /// comparison misses one, reports one that does not exist or gives a wrong distance. Every program
 /// that verifies calls this first.
 void self_test_comparison(int threads = 0);

@@ -18,7 +18,7 @@ constexpr std::string_view name(WeightType type) {
 /// The bits of every NaN, in both types: the pattern that the GPU's conversion returns.
 inline constexpr std::uint16_t canonical_nan = 0x7fff;
 
-/// A subnormal fp32 value becomes zero of the same sign; every other value stays.
+/// A subnormal fp32 value becomes zero of the same sign; every other value is unchanged.
 constexpr float flush_subnormal(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return std::bit_cast<float>((bits & 0x7f800000u) == 0 ? bits & 0x80000000u : bits);

@@ -9,9 +9,9 @@
 
 namespace reprolab::reference {
 
-/// "2 of 4096 weights differ, by at most 1 ULP", or "in the sign of zeros alone". Where one of them
-/// is off by a factor of two or is a NaN, ULPs say nothing, and none are reported. `found` is a
-/// comparison of `n` weights.
+/// "2 of 4096 weights differ, by at most 1 ULP", or "in the sign of zeros alone". ULPs are
+/// meaningless, and not reported, if one of the weights is off by a factor of two or is a NaN.
+/// `found` is a comparison of `n` weights.
 std::string describe_extent(const Comparison& found, std::int64_t n, WeightType type);
 
 /// One line: the extent and "; first at index 130 (row 2, column 2): block 2, code 9 (0.160930201),

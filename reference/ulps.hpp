@@ -5,12 +5,12 @@
 
 namespace reprolab::reference {
 
-/// From a NaN to anything: more than any distance.
+/// The distance from a NaN to any value: more than any other distance.
 inline constexpr std::uint32_t no_distance = 0xffffffffu;
 
 /// Steps from one value of the type to the next (ULPs, units in the last place) between `a` and
 /// `b`, whatever lies between them. Zeros of different sign are 0 steps apart, the greatest number
-/// and infinity 1. `infinity` are the type's bits for it: what lies beyond is a NaN.
+/// and infinity 1. `infinity` has the bits of the type's infinity: values beyond it are NaNs.
 template <class Bits>
 constexpr std::uint32_t distance_in_ulps(Bits a, Bits b, Bits infinity) {
   constexpr auto sign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
@@ -20,8 +20,8 @@ constexpr std::uint32_t distance_in_ulps(Bits a, Bits b, Bits infinity) {
   return from < to ? to - from : from - to;
 }
 
-/// The same where only the width of the type is known. Among 2-byte types, fp16 has the smaller
-/// infinity and decides: a bf16 from 2.7e36 on counts as a NaN.
+/// The same if only the width of the type is known. For 2-byte types fp16's infinity is used, which
+/// is the smaller one: a bf16 from 2.7e36 on counts as a NaN.
 constexpr std::uint32_t distance_in_ulps(std::uint16_t a, std::uint16_t b) {
   return distance_in_ulps<std::uint16_t>(a, b, 0x7c00);
 }
@@ -37,14 +37,14 @@ constexpr Bits in_order(Bits bits) {
   return static_cast<Bits>((bits & sign) != 0 ? ~bits : bits | sign);
 }
 
-/// Whether `actual` lies from `low` to `high`, both included; where the two are the same, whether
-/// it has the same bits.
+/// Whether `actual` is from `low` to `high`, both included; if the two are equal, whether it has
+/// the same bits.
 template <class Bits>
 constexpr bool is_within(Bits low, Bits high, Bits actual) {
   return in_order(low) <= in_order(actual) && in_order(actual) <= in_order(high);
 }
 
-/// The end of an interval that `actual`, which lies outside, lies beyond.
+/// The end of the interval that is nearer to `actual`, which is outside.
 template <class Bits>
 constexpr Bits nearer_end(Bits low, Bits high, Bits actual) {
   return in_order(actual) < in_order(low) ? low : high;

@@ -27,16 +27,14 @@ class Frames(NamedTuple):
 
 
 def load(*places: str | os.PathLike[str]) -> Frames:
-    """What lies in these result files, or folders of them.
-
-    As in `make report`, GPUs of one name are one machine, recorded runs stay apart from the user's
-    own, and of several files of one experiment's pass on a machine the newest counts. InputError
-    says what is wrong with a file.
+    """The contents of these result files, or of folders of them. As in `make report`, GPUs of one
+    name are one machine, recorded runs stay apart from the user's own, and of several files of one
+    experiment's pass on a machine the newest counts. InputError says what is wrong with a file.
     """
     if not places:
         raise TypeError("load: give result files or folders, such as load('results')")
     if not all(map(str, places)):
-        raise InputError("load: an empty path is no folder; give '.' for this one")
+        raise InputError("load: an empty path is not a folder; give '.' for this one")
     here = Path.cwd()
     found = machines([Path(place) for place in places])
     if not found:

@@ -26,8 +26,8 @@ class Gain:
 
 @rule(f"the smallest gain of {{fast}} over {{slow}} in any layer, {WITHIN}")
 def smallest_gain(case: Case, *, slow: str, fast: str, beside: str = "") -> Ours:
-    """`slow`, `fast`: a kernel, or a release as `kernel_of` reads it. `beside`: another pass, which
-    decides where the claim's own has no such rows.
+    """`slow`, `fast`: a kernel, or a release as for `kernel_of`. `beside`: another pass, which
+    decides if the claim's own has no such rows.
     """
     return ours(gains(case, slow, fast, beside), 0)
 
@@ -67,7 +67,7 @@ def larger_with_fewer_rows(
 
 
 def ours(found: list[Gain], place: int) -> Ours:
-    """The gain at this place of all, in ascending order."""
+    """The gain with this rank among all, in ascending order."""
     ranked = sorted(found, key=lambda gain: gain.value.value)
     chosen = ranked[place]
     ends = f"{ranked[0].value.value:.2f} to {ranked[-1].value.value:.2f} x"
@@ -78,7 +78,7 @@ def ours(found: list[Gain], place: int) -> Ours:
 def gains(
     case: Case, slow: str, fast: str, beside: str = "", batches: Container[int] | None = None
 ) -> list[Gain]:
-    """Of the claim's own pass, or else of the one beside."""
+    """The ratios of the claim's own pass, or else of pass `beside`."""
     try:
         return gains_in(case, "", slow, fast, batches)
     except NotTested:
@@ -91,8 +91,8 @@ def gains(
 def gains_in(
     case: Case, pass_name: str, slow: str, fast: str, batches: Container[int] | None
 ) -> list[Gain]:
-    """On every problem of the pass, or those with so many rows of activations, that is at the
-    cell's place.
+    """The ratios on every problem of the pass at the cell's place, or only on those with this
+    number of rows of activations.
     """
     results = case.results(pass_name)
     problems = [p for p in results.problems() if case.place.items() <= p.items()]
@@ -106,8 +106,8 @@ def gains_in(
 
 
 def kernel_of(results: Results, said: str) -> str:
-    """A kernel's name as it is; of 'before 0.48' the newest library before that release, of 'from
-    0.50 gemm' the first from that on, by its kernel whose name ends so.
+    """A kernel's name unchanged; for 'before 0.48' the newest library before that release; for
+    'from 0.50 gemm' the first from that release on, by its kernel whose name ends in 'gemm'.
     """
     release = RELEASE.fullmatch(said)
     if not release:

@@ -17,7 +17,7 @@ NAMES = {"shared_lut": "the paper's kernel", "streaming": "ours"}
 
 
 def shown_layer(run: Run) -> str:
-    """The largest that ran."""
+    """The largest layer that ran."""
     return max(run[LAYERS].problems(), key=lambda p: p["n"])["name"]
 
 

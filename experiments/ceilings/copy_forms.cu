@@ -1,6 +1,6 @@
-// Ways to copy. Every number of threads and elements with the requests to the caches that an
-// earlier sweep found fastest; every request on the shapes that it found fastest, reading ahead
-// too; tiles, for buffers that the blocks hold whole at one time; and bulk copies.
+// Forms of a copy: every number of threads and elements with the cache hints that were fastest in
+// an earlier sweep; every cache hint, also with prefetches, on the shapes that were fastest in it;
+// tiles, for buffers that are in flight as a whole; and bulk copies.
 #include "experiments/ceilings/forms.cuh"
 
 namespace reprolab::ceilings {

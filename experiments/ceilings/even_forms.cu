@@ -1,6 +1,6 @@
-// Ways to move the bytes of a transposition: as much read as written, elsewhere. Every number of
-// threads and elements with the requests to the caches that are fast for copies or for a
-// dequantization's bytes; and tiles, for buffers that the blocks hold whole at one time.
+// Forms that move the bytes of a transposition: equally many read and written, at different places.
+// Every number of threads and elements with the cache hints that are fast for copies or for a
+// dequantization's bytes; and tiles, for buffers that are in flight as a whole.
 #include "experiments/ceilings/forms.cuh"
 
 namespace reprolab::ceilings {

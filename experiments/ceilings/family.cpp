@@ -1,4 +1,4 @@
-// The sweep's families: ways to copy, and ways to move the bytes of a dequantization and of a
+// The sweep's families: forms of a copy, and forms that move the bytes of a dequantization and of a
 // transposition. Inputs and expected outputs are made on the device.
 #include "harness/family.hpp"
 
@@ -11,8 +11,8 @@
 namespace reprolab::ceilings {
 namespace {
 
-/// Every input's memory holds the ceilings' pattern; what is read of it begins so many bytes later
-/// for the one matrix than for the other.
+/// Every input's memory contains the ceilings' pattern; its start differs between the two matrices
+/// by this number of bytes.
 constexpr std::uint64_t step_bytes = 128;
 
 /// The problem of one size, named as "448MiB".
@@ -70,7 +70,7 @@ class TrafficWorkload : public FamilyWorkload<Problem> {
   }
 
  private:
-  void fill_inputs() override {}  // content() goes on to the other matrix
+  void fill_inputs() override {}  // content() advances to the other matrix
   const std::uint8_t* content(int buffer_set, int matrix) const {
     const auto& buffer = inputs_[static_cast<std::size_t>(buffer_set)];
     return buffer.template as<std::uint8_t>() + static_cast<std::uint64_t>(matrix) * step_bytes;

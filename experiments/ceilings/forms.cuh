@@ -1,4 +1,4 @@
-// How a form of the sweep is registered: as a kernel whose name spells out its template arguments.
+// Registers a form of the sweep as a kernel whose name contains its template arguments.
 #pragma once
 
 #include <string>
@@ -40,7 +40,7 @@ struct Named<EvictFirstStores> {
   static constexpr const char *name = "evict_first", *code = "EvictFirstStores";
 };
 
-/// Where a block writes: at the end of a form's name, and in the code.
+/// The layout of a block: at the end of a form's name, and in the code.
 struct LayoutText {
   std::string name, code;
 };
@@ -51,8 +51,8 @@ LayoutText text_of(Tile<Width, Stride>) {
   return {"_tile" + width + "of" + stride, "Tile<" + width + ", " + stride + ">"};
 }
 
-/// The rest of a form after its shape: the requests to the caches, those made `AheadMiB` early, and
-/// where a block writes.
+/// The rest of a form after its shape: the cache hints, prefetches `AheadMiB` ahead, and the layout
+/// of a block.
 template <class Reads, class Stores, class Layout, int AheadMiB>
 std::string rest_of_name() {
   return std::string("_") + Named<Reads>::name + "_" + Named<Stores>::name +
@@ -78,7 +78,7 @@ struct Shapes {
     (use(Each{}), ...);
   }
 
-  /// Calls `use(shape, tile)` for each, with each tile that the sweep tries.
+  /// Calls `use(shape, tile)` for each shape with each tile of the sweep.
   template <class Use>
   static void for_each_tile(Use use) {
     for_each([&](auto shape) {
@@ -90,7 +90,7 @@ struct Shapes {
   }
 };
 
-/// Shapes with so many threads and each number of elements.
+/// Shapes with `Threads` threads and each number of elements.
 template <int Threads>
 using OfThreads =
     Shapes<Shape<Threads, 1>, Shape<Threads, 2>, Shape<Threads, 4>, Shape<Threads, 8>>;
@@ -123,7 +123,7 @@ void for_each_policy(Use use) {
   with(Named<KeepReads>{});
 }
 
-/// Registers a form, unless it is registered: `code` is how it is written in profiling/ceilings.cu.
+/// Registers a form once: `code` is its type as written in profiling/ceilings.cu.
 template <class Problem>
 void add(
     const std::string& name, const std::string& code,
@@ -142,13 +142,12 @@ void add(
                 }});
 }
 
-/// Registers a form of the kernel that reads other bytes than it writes.
+/// Registers a form of the kernel that reads and writes different bytes.
 template <class Problem, int Threads, int Elements, class Unit, int Streams, class Reads,
           class Stores, class Layout = Line, int AheadMiB = 0>
 void add_mixture() {
   constexpr unsigned width = sizeof(Unit);
-  // At once, so that there is nothing left to load: of a dequantization 9 bytes for two elements, 8
-  // of them codes.
+  // Loads everything at once: for a dequantization 9 bytes for two elements, 8 of them codes.
   constexpr int loads =
       static_cast<int>(ceil_div((Streams == 1 ? Problem::read_of_32 : 8) * Elements, 2 * width));
   constexpr const char* unit = width == 4 ? "std::uint32_t" : width == 8 ? "uint2" : "uint4";

@@ -1,7 +1,7 @@
-// Ways to move the bytes of a dequantization. Every number of threads and elements with every width
-// of loads, from one stream and from two, with the requests to the caches that an earlier sweep
-// found fastest; every request on the shapes that it found fastest, reading ahead too; and tiles,
-// for buffers that the blocks hold whole at one time.
+// Forms that move the bytes of a dequantization: every number of threads and elements with every
+// width of loads, from one stream and from two, with the cache hints that were fastest in an
+// earlier sweep; every cache hint, also with prefetches, on the shapes that were fastest in it; and
+// tiles, for buffers that are in flight as a whole.
 #include "experiments/ceilings/forms.cuh"
 
 namespace reprolab::ceilings {
@@ -19,8 +19,8 @@ void add_shapes() {
     add_mixed<Threads, Elements, Unit, 1, KeepReads, StreamingAccess>();
     add_mixed<Threads, Elements, Unit, 2, KeepReads, StreamingAccess>();
     if constexpr (Elements >= 4) {
-      // For small buffers, too, where what L2 keeps matters less than how soon a thread begins to
-      // load.
+      // Also for small buffers, whose time depends less on L2's policy than on how soon a thread
+      // starts to load.
       add_mixed<Threads, Elements, Unit, 1, StreamingAccess, StreamingAccess>();
       add_mixed<Threads, Elements, Unit, 2, StreamingAccess, StreamingAccess>();
     }

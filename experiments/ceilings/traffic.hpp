@@ -1,4 +1,4 @@
-// The sweep's three kinds of problems: so many bytes moved, and nothing computed.
+// The sweep's three kinds of problems: bytes moved, nothing computed.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@ namespace reprolab::ceilings {
 
 using profiling::ceilings::Traffic;
 
-/// As many bytes are read as written: the output is the input.
+/// A copy: equally many bytes are read and written.
 struct Copy : Traffic {
   static constexpr const char* family = "copy";
   static constexpr const char* ceiling = "copy_kernel";  ///< The ceiling in harness/ceilings.hpp.
@@ -18,7 +18,7 @@ struct Copy : Traffic {
   static constexpr std::uint64_t read_of(std::uint64_t write_bytes) { return write_bytes; }
 };
 
-/// So much is read and the pattern of the ceilings is written.
+/// Reads this many bytes and writes the ceilings' pattern.
 template <unsigned ReadOf32>
 struct Mixture : Traffic {
   static constexpr unsigned read_of_32 = ReadOf32;
@@ -35,7 +35,7 @@ struct Mixed : Mixture<9> {
   static constexpr const char* moves = "A dequantization's bytes: 9 read for 32 written";
 };
 
-/// As many bytes read as written, but not at the same places: those of a transposition.
+/// The bytes of a transposition: equally many read and written, at different places.
 struct Even : Mixture<32> {
   static constexpr const char* family = "even";
   static constexpr const char* ceiling = "same_bytes";
@@ -43,8 +43,8 @@ struct Even : Mixture<32> {
       "A transposition's bytes: as much read as written, elsewhere";
 };
 
-/// Output sizes of the sweep, from a small matrix to far above the size of a cache, closest where
-/// one form gives way to another. 448 MiB is a large layer's: 28672 x 8192 weights.
+/// Output sizes of the sweep, from a small matrix to far above the size of a cache, most dense
+/// where the fastest form changes. 448 MiB is a large layer's: 28672 x 8192 weights.
 inline constexpr std::array<std::uint64_t, 11> sizes_mib = {1,  2,  4,   6,   8,   16,
                                                             20, 32, 128, 448, 3072};
 

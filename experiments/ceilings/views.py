@@ -1,4 +1,4 @@
-"""Experiment ceilings: the fastest way to move so many bytes, of all forms that were swept."""
+"""Experiment ceilings: the fastest of all swept forms by number of bytes."""
 
 from plots import bandwidth
 from plots.bandwidth import Measured, Rows
@@ -21,7 +21,7 @@ def by_size(results: Results, family: str) -> dict[int, Rows]:
 
 
 def winners_table(run: Run) -> Table:
-    """One row per family and size: the fastest form, beside the ceiling as it is now."""
+    """One row per family and size: the fastest form, next to the current ceiling."""
     rows, data = [], []
     for of in map(run[PASS].families.get, FAMILIES):
         for mib, found in by_size(run[PASS], of.name).items():
@@ -34,12 +34,15 @@ def winners_table(run: Run) -> Table:
         bandwidth.COPY_NOTE,
         "Every form at every size: the CSV file.",
     ]
-    title, columns = "The fastest way to move so many bytes", [Column("output MiB", "mib"), *WINNER]
+    title, columns = (
+        "The fastest way to move a number of bytes",
+        [Column("output MiB", "mib"), *WINNER],
+    )
     return Table("winners", title, columns, rows, notes, machine_notes(run[PASS]), data)
 
 
 def forms_table(run: Run) -> Table:
-    """The forms that come nearest to the fastest over all sizes: copy % at each."""
+    """The forms that are nearest to the fastest over all sizes, with copy % at each size."""
     swept = {family: by_size(run[PASS], family) for family in FAMILIES}
     sizes = sorted({mib for found in swept.values() for mib in found})
     columns = [KERNEL, Column("of fastest %", "mean_of_fastest", bandwidth.percent)]
@@ -60,8 +63,8 @@ def forms_table(run: Run) -> Table:
         data += found
         rows += found[:SHOWN_FORMS] or [heading] * bool(by_mib)
     notes = [
-        f"The {SHOWN_FORMS} forms of each kind with the highest mean; the rest: the CSV file. Of "
-        "fastest %: bandwidth over that of the fastest form of a size, mean of the sizes.",
+        f"The {SHOWN_FORMS} forms of each kind with the highest mean; the rest: the CSV file. 'Of "
+        "fastest %' is the bandwidth over that of the fastest form of a size, mean of the sizes.",
         f"By size: copy %. {bandwidth.COPY_NOTE}",
     ]
     title = "The forms that are near the fastest at every size"
@@ -69,7 +72,7 @@ def forms_table(run: Run) -> Table:
 
 
 def ranking(sizes: dict[int, Rows]) -> dict[str, float]:
-    """By form, its mean share of the fastest form's bandwidth; of those timed at every size."""
+    """By form, its mean share of the fastest form's bandwidth, for forms timed at every size."""
     found: dict[str, list[float]] = {}
     for rows in sizes.values():
         ranked = [m for m in rows.values() if m.record.ranked]
@@ -81,7 +84,7 @@ def ranking(sizes: dict[int, Rows]) -> dict[str, float]:
 
 
 def highlights(run: Run) -> list[str]:
-    """The one form of each family that does best over all sizes."""
+    """The best form of each family over all sizes."""
     lines = []
     for of in map(run[PASS].families.get, FAMILIES):
         for kernel, mean in list(ranking(by_size(run[PASS], of.name)).items())[:1]:

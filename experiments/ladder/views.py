@@ -1,4 +1,4 @@
-"""Experiment ladder: what each step changed and came to, and bandwidth by the output's size."""
+"""Experiment ladder: the change and effect of each step, and bandwidth by the output's size."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,8 +19,8 @@ from records.results import COPY, Record
 from records.stats import Estimate
 from records.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values, rounded
 
-# One pass each, by its name, with two more that end in _counters and _launches: the steps, and
-# what each changed against the one before; of the first, what it is.
+# Each ladder is a pass, with two more passes whose names end in _counters and _launches. Its steps,
+# with the change of each from the previous one; for the first, a description.
 LADDERS = {
     "plain": (
         ("branch_tree", "a tree of branches for the 16 values"),
@@ -43,22 +43,22 @@ LADDERS = {
 INSTRUCTIONS = "instructions_per_element"
 WEIGHTS_PER_WORD = 8  # of codes that a thread loads at once
 HEADS = {
-    "cold": "cold: every launch finds its memory out of the cache",
-    "warm": "warm: every launch is in the same memory, so that what fits is in the cache",
+    "cold": "cold: no launch finds its memory in the cache",
+    "warm": "warm: all launches use the same memory, which is in the cache as far as it fits",
 }
 STEP_NOTE = (
-    "Each step is compared with the one above it, which it differs from in one thing, but for how "
-    "the work is cut: scalar_store has blocks of 256 threads, those before it of 64, and "
-    "wide_store and the two after it of 512. Step: times as fast as the step above; total: as "
-    "branch_tree. Ratios of medians of one shuffled run; ~ where the intervals of the two overlap, "
-    "so that no difference was seen."
+    "Each step is compared with the one above it, from which it differs in one thing, besides "
+    "the block size: scalar_store has blocks of 256 threads, those before it of 64, and "
+    "wide_store and the two after it of 512. Step: speed-up over the step above; total: over "
+    "branch_tree. Ratios of medians of one shuffled run; ~ if the two intervals overlap, so that "
+    "no difference was seen."
 )
 INSTRUCTIONS_NOTE = (
     "Instructions per weight: 32 x warp instructions / weights, and the change from the step above."
 )
 WARM_NOTE = (
-    "Warm rows may be faster than memory. They rank with warm rows alone, their copy is warm too, "
-    "and no claim is decided by them."
+    "Warm rows may be faster than memory. They rank only with warm rows, their copy is also "
+    "warm, and they decide no claim."
 )
 COLUMNS = [
     KERNEL,
@@ -82,7 +82,7 @@ MARKED_MIB = (1 / 16, 1, 16, 256, 3072)
 
 @dataclass(frozen=True)
 class Step:
-    """As far as it was measured."""
+    """The ladder, if it was measured."""
 
     kernel: str
     change: str
@@ -106,7 +106,7 @@ Steps = dict[str, list[Step]]  # by ladder
 
 
 def steps_of(run: Run) -> Steps:
-    """In their order; InputError where the passes of a ladder are of other problems."""
+    """The steps in order; InputError if the passes of a ladder are of different problems."""
     found: Steps = {}
     for ladder, changes in LADDERS.items():
         times, counters, launches = (
@@ -134,7 +134,7 @@ def steps_of(run: Run) -> Steps:
 
 
 def steps_table(run: Run) -> Table:
-    """One row per step, with what it changed and what that came to."""
+    """One row per step, with its change and effect."""
     found = steps_of(run)
     rows = [
         {"_under": f"{one_problem(run[ladder])}: {ladder} scales", "ladder": ladder}
@@ -145,7 +145,7 @@ def steps_table(run: Run) -> Table:
     notes = [STEP_NOTE, shape_note(run, found), INSTRUCTIONS_NOTE]
     notes += [bandwidth.GB_NOTE, bandwidth.COPY_NOTE]
     for ladder, steps in found.items():
-        # The fastest known way to move as many bytes, and the last step's share of its bandwidth.
+        # The fastest ceiling for as many bytes, and the last step's share of its bandwidth.
         m = steps[-1].measured
         if m is not None and m.ceiling is not None and m.of_ceiling is not None:
             notes.append(
@@ -245,7 +245,7 @@ def sizes_table(run: Run) -> Table:
 
 
 def highlights(run: Run) -> list[str]:
-    """The product of the steps, as far as all of them have a time."""
+    """The product of the steps, if all of them have a time."""
     lines = []
     for ladder, (first, *others) in steps_of(run).items():
         last = others[-1]
@@ -261,9 +261,8 @@ def highlights(run: Run) -> list[str]:
 
 
 def steps_figure(run: Run) -> Figure:
-    """A waterfall of factors on a logarithmic axis, so that equal factors are equally long; beside
-    it, where there is room, the instructions per weight. The nested step has an axis of its own
-    below.
+    """A waterfall of factors on a logarithmic axis, so that equal factors have equal lengths; next
+    to it, if there is room, the instructions per weight. The nested step has its own axis below.
     """
     found = steps_of(run)
     heights = [len(steps) + 0.6 for steps in found.values()]
@@ -307,7 +306,8 @@ def draw_instructions(axes: Axes, steps: Sequence[Step]) -> None:
 
 
 def draw_factors(axes: Axes, steps: Sequence[Step]) -> list[float]:
-    """The steps' bars, and the fastest ceiling, over the first step; what the axis is to hold."""
+    """Draws the steps' bars and the fastest ceiling, over the first step; returns the axis'
+    values."""
     first, limit = steps[0].measured, None
     if first is not None and first.record.ranked and first.ceiling and first.of_ceiling:
         limit = 1 / first.of_ceiling
@@ -334,7 +334,7 @@ def draw_factors(axes: Axes, steps: Sequence[Step]) -> list[float]:
 
 
 def sizes_figure(run: Run) -> Figure:
-    """GB/s against the size of the output, cold and warm; of the ceilings the copy alone."""
+    """GB/s against the size of the output, cold and warm; the only ceiling is the copy."""
     texts = {
         "cold": "cold: every launch in other memory",
         "warm": "warm: all launches in the same memory",
@@ -356,7 +356,7 @@ def sizes_figure(run: Run) -> Figure:
             axes.axvline(l2_mib / max(of_all), color=draw.GREY, linestyle=":", gid="l2")
     notes = [
         "Dotted: where codes, scales and output together are as large as the L2 cache, "
-        f"{l2_mib:.0f} MiB. Warm rows rank with warm rows alone. Medians; intervals: the table."
+        f"{l2_mib:.0f} MiB. Warm rows rank only with warm rows. Medians; intervals: the table."
     ]
     draw.add_caption(figure, run["cold"], notes, run.recorded)
     return figure

@@ -22,14 +22,14 @@ namespace reprolab::puzzle {
 namespace {
 
 struct Options {
-  // A turn is a whole run, twice: seconds on a small GPU.
+  // A kernel's turn is two whole runs: seconds on a small GPU.
   PassOptions pass{.experiment = "puzzle", .pass = "mlps", .limit_s = 120};
   int iterations = published_iterations;
   int samples = 5;
   std::vector<std::string> peers;
 };
 
-/// Its kernels are nf4's.
+/// Its kernels are those of family nf4.
 Family family({
     .name = "puzzle",
     .element = "weight",
@@ -45,7 +45,7 @@ Family family({
 
 double gb(std::uint64_t bytes) { return 1e-9 * static_cast<double>(bytes); }
 
-/// The ceilings that read and write, as a dequantization does.
+/// The ceilings that both read and write, like a dequantization.
 std::vector<VariantInfo> ceilings() {
   const ProblemFacts facts = nf4::describe_problem(mlps.front().name(), mlps.front().matrix(), {});
   auto found = ceiling_variants();
@@ -56,8 +56,8 @@ std::vector<VariantInfo> ceilings() {
   return found;
 }
 
-/// Assumes a third of the theoretical bandwidth, as for one of the slower kernels on an H200, and
-/// 10 us of the host's for every launch as published.
+/// Assumes a third of the theoretical bandwidth, as for a slow kernel on an H200, and 10 us of host
+/// time for every launch as published.
 int dry_run(const Options& options, const std::vector<VariantInfo>& kernels) {
   std::string why_not;
   const auto gpu = profiling::find_gpu(&why_not);
@@ -115,8 +115,8 @@ void print(const Record& record) {
              missing);
 }
 
-/// Tries in a process of its own whose launches can be captured: a library that meets an error in a
-/// capture may end its process.
+/// Tests in a separate process whose launches can be captured: a library may end its process after
+/// an error in a capture.
 NotCapturable try_captures(const Options& options, const std::vector<VariantInfo>& kernels,
                            const Journal& journal) {
   const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
@@ -137,7 +137,7 @@ NotCapturable try_captures(const Options& options, const std::vector<VariantInfo
   return found;
 }
 
-/// Measures in a worker process, which a kernel may bring down.
+/// Measures in a worker process, which a kernel may crash.
 std::vector<Record> measure(const Options& options, const std::vector<VariantInfo>& kernels,
                             const Journal& journal) {
   const std::string name = facts_of(options.iterations).name;

@@ -1,4 +1,4 @@
-// Unsloth's NF4 puzzle: which matrices it dequantizes, how often, and what bytes that moves.
+// Unsloth's NF4 puzzle: the matrices that it dequantizes, how often, and the bytes that this moves.
 // Source: Unsloth's puzzle notebook, as D. Robertson's post on Modular's blog uses it.
 #pragma once
 
@@ -27,11 +27,11 @@ struct Mlp {
 
   std::string name() const;  ///< "2048x8192"
   /// One of its matrices: nested scales, block size 64. The puzzle's `down` is the transpose of
-  /// this shape, which a dequantization does not see.
+  /// this shape, which makes no difference to a dequantization.
   nf4::TensorSpec matrix() const;
 };
 
-/// The three of the puzzle, in its order.
+/// The puzzle's three MLPs, in its order.
 inline constexpr std::array<Mlp, 3> mlps = {{
     {2048, 8192, reference::WeightType::fp16},
     {1024, 4096, reference::WeightType::bf16},
@@ -47,13 +47,12 @@ constexpr std::int64_t launches_of(int iterations) {
   return std::int64_t{iterations} * matrices_per_mlp * std::ssize(mlps);
 }
 
-/// Facts on one sample: "three MLPs, 1000 times". Bytes are those of a dequantization in one
+/// Facts about a sample: "three MLPs, 1000 times". Bytes are those of a dequantization in one
 /// kernel, each byte of each call counted once: codes, scale codes and second-level scales in,
-/// weights out. The map and the offset are left out. Elements are those of all matrices, once.
+/// weights out, without the map and the offset. Elements are those of all matrices, once.
 ProblemFacts facts_of(int iterations);
 
-/// Iterations that one CUDA graph holds, so that whole launches of it make up all of them: the
-/// largest divisor of `iterations` up to 100.
+/// Iterations in one CUDA graph: the largest divisor of `iterations` up to 100.
 int iterations_per_graph(int iterations);
 
 }  // namespace reprolab::puzzle

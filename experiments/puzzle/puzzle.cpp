@@ -16,7 +16,7 @@ std::string of_mlp(const char* metric, const nf4::VerifiedMatrices& mlp) {
   return fmt::format("{}.{}", metric, mlp.workload.facts().name);
 }
 
-/// The worse of two verdicts on outputs of one row; a failure is returned as soon as it is seen.
+/// The worse of two verdicts on outputs of one row; the first failure is returned at once.
 Outcome worse(Outcome a, Outcome b) {
   if (a == Outcome::deviation_as_declared || b == Outcome::not_verified) return a;
   return b;
@@ -110,7 +110,8 @@ void Puzzle::iterate(const Part& part, const VariantInfo& variant, int times, bo
   }
 }
 
-/// As published: the host waits for the whole GPU after every launch, and its clock is read.
+/// As published: timed by the host's clock, and the host waits for the whole GPU after every
+/// launch.
 double Puzzle::wall_us(const Part& part, const VariantInfo& variant) {
   const auto wait = [&] { profiling::check(cudaDeviceSynchronize(), variant.name); };
   iterate(part, variant, warmup_iterations, false, wait);
@@ -122,7 +123,7 @@ double Puzzle::wall_us(const Part& part, const VariantInfo& variant) {
       .count();
 }
 
-/// The two graphs in an order that a kernel cannot know.
+/// The two graphs in an order that a kernel cannot detect.
 std::optional<Puzzle::Graphs> Puzzle::capture(const Part& part, const VariantInfo& variant,
                                               Verification& why_not) {
   const auto known = not_capturable_.find(variant.name);
@@ -146,8 +147,8 @@ std::optional<Puzzle::Graphs> Puzzle::capture(const Part& part, const VariantInf
   return graphs;
 }
 
-/// Both graphs run once to warm up; the timed ones queue after them, one of them checked, so that
-/// the GPU never waits for the host.
+/// Both graphs run once to warm up; the timed ones, one of them checked, are queued after them, so
+/// that the GPU never waits for the host.
 double Puzzle::graph_us(const Part& part, const VariantInfo& variant, const Graphs& graphs) {
   graphs.checked->launch(stream_.get());
   graphs.plain->launch(stream_.get());
@@ -163,7 +164,7 @@ double Puzzle::graph_us(const Part& part, const VariantInfo& variant, const Grap
   return profiling::elapsed_us(start_, end_);
 }
 
-/// Compares all outputs of one MLP, as far as the kernel's output is known.
+/// Compares all outputs of one MLP whose expected output is known.
 Verification Puzzle::judge(Part& part, const VariantInfo& variant) {
   for (const Part& any : parts_) any.verifier.require_untouched(variant);
   Verification all;
@@ -191,7 +192,7 @@ Sampled Puzzle::sample(const VariantInfo& variant) {
   const profiling::NvtxRange range(experiment_, variant.name, facts_of(iterations_).name);
   Sampled sampled;
   double wall_total_us = 0, graph_total_us = 0;
-  // Returns whether the outputs are as they must be; else the row's verdict is set.
+  // Returns whether the outputs are correct; otherwise sets the row's verdict.
   const auto run = [&](Part& part, const std::function<void()>& timed) {
     Verification written = run_or_fail(variant, comparisons_.state, timed);
     if (written.outcome == Outcome::not_verified) written = judge(part, variant);

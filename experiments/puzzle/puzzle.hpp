@@ -19,19 +19,19 @@
 
 namespace reprolab::puzzle {
 
-/// Time in us on the host's clock, with the GPU waited for after every launch. The time of a graph
-/// of the same launches is the row's `kernel_time`. Both also for one MLP: "wall_time.2048x8192".
+/// Time in us on the host's clock, waiting for the GPU after every launch. The time of a graph of
+/// the same launches is the row's `kernel_time`. Both also for one MLP: "wall_time.2048x8192".
 inline constexpr const char* wall_time = "wall_time";
 
-/// By kernel: why its launches cannot be captured in a CUDA graph.
+/// By kernel: the reason why its launches cannot be captured in a CUDA graph.
 using NotCapturable = std::map<std::string, std::string>;
 
 /// Whether a kernel supports the matrices of every MLP.
 Support supports_all(const std::string& kernel);
 
-/// Launches a kernel on a small matrix, then captures the same launch in a graph. Returns why that
-/// cannot be done; empty if it can, or if the kernel does not support such a matrix. Throws
-/// KernelCrashed if the device does not survive it.
+/// Launches a kernel on a small matrix, then captures the same launch in a graph. Returns the
+/// reason for a failure; empty if it succeeds, or if the kernel does not support such a matrix.
+/// Throws KernelCrashed if the device becomes unusable.
 std::string why_not_capturable(const VariantInfo& kernel);
 
 class Puzzle {
@@ -42,10 +42,10 @@ class Puzzle {
          NotCapturable not_capturable);
 
   /// Verifies a kernel on every matrix, on the host and on the device. For a declared deviation,
-  /// the reason has every MLP's, and `found` only counts the mismatches of all.
+  /// the reason covers every MLP, and `found` only counts all mismatches.
   Verification verify(const VariantInfo& kernel, profiling::Instrument& instrument);
-  /// Puts other weights into every matrix, so that a kernel which remembers what it wrote for a
-  /// pointer is wrong from now on. To be called after all calls of verify().
+  /// Copies other weights to every matrix, so that a kernel that has cached its result for a
+  /// pointer is wrong from then on. Must be called after all calls of verify().
   void exchange() {
     for (Part& part : parts_) part.exchange();
   }
@@ -57,7 +57,7 @@ class Puzzle {
   std::optional<double> sm_mhz() { return probe_.mhz(stream_.get()); }
 
  private:
-  /// The same launches twice: in `checked`, the RepeatCheck looks at one of them.
+  /// The same launches twice: in `checked`, the RepeatCheck checks one of them.
   struct Graphs {
     std::unique_ptr<profiling::Graph> plain{}, checked{};
   };

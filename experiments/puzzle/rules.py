@@ -1,4 +1,4 @@
-"""Rules of one claim alone, for the claims that experiment puzzle decides."""
+"""Rules of single claims, for the claims that experiment puzzle decides."""
 
 import math
 from contextlib import suppress
@@ -35,8 +35,8 @@ def faster_as_published(case: Case, *, slow: str, fast: str) -> Finding:
 
 
 def gain(case: Case, slow: str, fast: str, beside: str = "") -> tuple[Estimate, str]:
-    """As published; with both times and, where it ran, that of a kernel beside them, which decides
-    nothing; and with the gain without the host, where both were captured in graphs.
+    """As published. The reason has both times and, if it ran, the time of another kernel for
+    comparison, and the gain without the host if both were captured in graphs.
     """
     rows = [case.measured(kernel, WALL_TIME) for kernel in (slow, fast)]
     ours = uncertainty.ratio(*rows, WALL_TIME)
@@ -55,8 +55,8 @@ def in_seconds(row: Record) -> str:
 
 
 def each_library(case: Case) -> list[Cell]:
-    """One cell for each library that the run was given; the source names no version of its own. A
-    rule whose argument is a kernel asks for none.
+    """One cell for each library of the run, because the source names no version. Not for a rule
+    whose argument is a kernel.
     """
     return ("kernel" not in case.comparison.arguments and libraries(case)) or [case.cell]
 
@@ -75,7 +75,8 @@ def library(case: Case) -> str:
 
 @rule(f"timed as published, {WITHIN}", split=each_library)
 def gain_over_peer(case: Case, *, fast: str) -> Ours:
-    """Over Unsloth's way with one bitsandbytes of the user's; the same kernel in CUDA beside it."""
+    """Over Unsloth's calls of one bitsandbytes of the user's; with the same kernel in CUDA for
+    comparison."""
     case.measured(fast, WALL_TIME)  # what lacks it lacks more than a library
     ours, said = gain(case, library(case), fast, in_cuda(fast))
     return Ours(ours, said, f"{ours.value:.2f} x over {library(case)}")
@@ -83,7 +84,7 @@ def gain_over_peer(case: Case, *, fast: str) -> Ours:
 
 @rule(f"timed as published, the slowest library over the fastest, {WITHIN}")
 def between_libraries(case: Case) -> Ours:
-    """Of those that the run was given."""
+    """Among the libraries of the run."""
     rows = [case.measured(cell.at["library"], WALL_TIME) for cell in libraries(case)]
     if len(rows) < 2:
         raise NotTested("one bitsandbytes ran, of two: PEER=old.so:new.so")
@@ -94,7 +95,7 @@ def between_libraries(case: Case) -> Ours:
 
 @rule("what fits into the larger cache is at least the part of all bytes that the flip changes")
 def cache_is_enough(case: Case, *, over: str, under: str, cache_mb: float) -> Finding:
-    """By arithmetic: MLPs that fit could at best cost nothing. `over`, `under`: two designs of the
+    """By arithmetic: MLPs that fit could at best take no time. `over`, `under`: two designs of the
     source's table, whose order flips between its T4 and its L4.
     """
     number = case.source.number
@@ -132,7 +133,7 @@ def seconds(case: Case, *, kernel: str = "") -> Ours:
     "multiprocessor holds"
 )
 def faster_by_occupancy(case: Case, *, slow: str, fast: str, most: float) -> Finding:
-    """Without that limit, which the source puts down to registers, nothing can be said of it."""
+    """Undecided without that limit, which the source attributes to registers."""
     there = {k: case.summaries(k, "achieved_occupancy", COUNTERS) for k in (fast, slow)}
     if min(s.low for s in there[slow]) <= 0:
         raise NotTestable(f"{slow} has no warps on any multiprocessor")
@@ -197,7 +198,7 @@ def turned_by_the_cache(case: Case, *, over: str, under: str) -> Finding:
 
 
 def mlps(results: Results) -> dict[str, float]:
-    """Each MLP with times of its own, and its share of all weights: {"2048x8192": 0.21}."""
+    """Each MLP with separate times, and its share of all weights: {"2048x8192": 0.21}."""
     measured = {name for r in results.records for name in r.metrics}
     parts = [p for p in results.family.parts.values() if f"{WALL_TIME}.{p.name}" in measured]
     weights = sum(p.weights for p in parts)

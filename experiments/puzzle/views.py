@@ -1,5 +1,5 @@
-"""Experiment puzzle: the post's table with ours beside it, in seconds, GB/s and shares of the
-measured ceiling.
+"""Experiment puzzle: the post's table next to ours, in seconds, GB/s and shares of the measured
+ceiling.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,14 +23,14 @@ from records.results import KERNEL_TIME, Record
 from records.stats import INTERVAL_NOTE, Summary, gb_per_s, significant
 from records.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values, columns_of, rounded
 
-# How the post's rows are named: in its table, and in ours.
+# The names of the post's rows, in its table and in ours.
 MAKERS = {"unsloth": "Unsloth (CUDA)", "mojo": "the post (Mojo)"}
 HEADLINE = "mojo-1.07-1.84"  # the claim
 QUESTION = "Is the post's Mojo kernel faster than Unsloth's in CUDA?"
 BESIDE = (OURS, "mojo_packed_512")  # kernels in README's table, with the libraries
 WARM_NOTE = (
-    "Every launch reads and writes the same few buffers, as published: what fits into the L2 cache "
-    "is warm there, so the smaller MLPs may be faster than memory."
+    "Every launch reads and writes the same few buffers, as published: data that fits into the "
+    "L2 cache is warm there, so the smaller MLPs may be faster than memory."
 )
 PEERS_BYTES_PER_BLOCK = 16  # its fp32 scale: written, read, written with the offset, and read
 MARKED = [digit * power for power in (0.01, 0.1, 1, 10) for digit in (1, 1.5, 2, 3, 5, 7)]
@@ -70,7 +70,7 @@ def puzzle_rows(run: Run) -> Rows:
 
 
 def wall(record: Record) -> Summary | None:
-    """As published, in us; None where no time may be shown."""
+    """The time as published, in us; None if no time may be shown."""
     return record.shown(WALL_TIME)
 
 
@@ -80,7 +80,7 @@ def in_seconds(us: Summary | None) -> str:
 
 
 def brief(run: Run) -> list[Measured]:
-    """The fastest rows, the peers', Triton's, and those that the post's claim is about."""
+    """The fastest rows, the peers', Triton's, and those of the post's claim."""
     names = {c.arguments["fast"] for c in run.decision(HEADLINE).claim.comparisons}
     return [
         m
@@ -155,13 +155,13 @@ def notes_of(run: Run) -> list[str]:
             f"{', '.join(r.kernel for r in peers)}: two calls of the library, and the offset added "
             f"in between. The fp32 scales are written and read twice, so {whole:.2f} GB really "
             f"move, {extra / 1e9:.2f} GB of them for that, mostly in the L2 cache. GB/s counts "
-            "what a single kernel needs, as for all rows."
+            "the bytes that a single kernel needs, as for all rows."
         )
     return found
 
 
 def mlps_table(run: Run) -> Table:
-    """One launch in each MLP: microseconds both ways, and the bandwidth by graphs."""
+    """One launch in each MLP: microseconds in both ways, and the bandwidth by graphs."""
     results, shares = run["mlps"], mlps(run["mlps"])
     as_published = Column("{} timed as published us", "us", rounded, wrap=1)
     by_graphs = Column("by graphs us (GB/s)", "graphs", wrap=1)
@@ -189,7 +189,7 @@ def mlps_table(run: Run) -> Table:
 
 
 def short_table(run: Run) -> Table:
-    """The post on the last of its GPUs, and the rows in brief."""
+    """The post's rows on the last of its GPUs, and our main rows."""
     last = published(run)[-1].gpu
     rows: list[Values] = [
         {"kernel": f"{p.what}, {p.gpu}", "_seconds": f"{p.seconds:.2f}"}
@@ -213,7 +213,7 @@ def highlights(run: Run) -> list[str]:
 
 
 def one_by_one(run: Run) -> list[str]:
-    """Our kernel by graphs against as many launches measured alone, in memory that is cold."""
+    """Our kernel by graphs, compared with as many launches measured alone with a cold cache."""
     alone = pass_for(run["mlps"], "streaming", "shapes_nested")
     row = run["mlps"].find(one_problem(run["mlps"]), OURS)
     if alone is None or row is None or row.summary is None:

@@ -1,4 +1,4 @@
-// The streaming kernel in other shapes and with other hints, to be timed beside it by
+// The streaming kernel in other shapes and with other hints, for comparison by
 // bench_streaming_shapes. Only that program links them, so that no listing shows them.
 #include <string>
 
@@ -30,7 +30,7 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
                              : launch_with<Shape, PlainScaleReader>(problem, stream);
 }
 
-/// How codes are read: in a shape's name, and in the code.
+/// The read policy of codes: in a shape's name, and in the code.
 template <class Reads>
 struct Named;
 template <>
@@ -49,8 +49,8 @@ struct Named<KeepReads> {
 /// Prefetch distance in L2, in Ki words, of a StreamShape that names none.
 constexpr int usual_ahead = 512, usual_burst = 8;
 
-/// Registers a shape under a name that spells out what it is; its lineage is how streaming.cu
-/// writes it. `Ahead` and `Burst`: how many Ki words ahead, and how many at a time.
+/// Registers a shape under a descriptive name; its lineage is its type as written in streaming.cu.
+/// `Ahead` and `Burst`: the prefetch distance and length in Ki words.
 template <int Threads, int Words, class Reads = StreamingAccess, int Ahead = usual_ahead,
           int Burst = usual_burst>
 void add() {
@@ -102,7 +102,7 @@ void add_ahead() {
 }
 
 [[maybe_unused]] const bool registered = [] {
-  // How the work is cut.
+  // Tilings.
   add_each<32, 8>();
   add_each<64, 2, 4, 8>();
   add_each<128, 1, 2, 4, 8>();

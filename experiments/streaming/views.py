@@ -1,5 +1,5 @@
-"""Experiment streaming: every layer of the models, every format, wherever arrays begin, and the
-shape of the streaming kernel that is the fastest at a size.
+"""Experiment streaming: every layer of the models, every format, every alignment, and the fastest
+shape of the streaming kernel by size.
 """
 
 from collections.abc import Iterable
@@ -23,24 +23,24 @@ OURS = "streaming"
 SCALES = {"": "plain", "_nested": "nested"}  # by how the name of a pass ends
 
 Key = tuple[Any, ...]  # number of weights, rows and columns of a matrix, and more facts of it
-# Millions of weights from which on bandwidth alone should count, and nested scales cost nothing.
+# Millions of weights from which on the time should depend only on bandwidth, and nested scales
+# should be free.
 LARGE = {"layers": 100, "layers_nested": 58}
 BASES = {"layers": ("branch_tree", "shared_lut"), "layers_nested": ("two_launches", "branch_tree")}
 BLOCK_SIZE = 64  # to which the others are compared
 TYPES = ("fp16", "bf16")
 OVER_NOTE = (
-    "Over a kernel: how many times as fast as that kernel, in one shuffled run. "
-    + bandwidth.RATIO_NOTE
+    "Over a kernel: the speed-up over that kernel, in one shuffled run. " + bandwidth.RATIO_NOTE
 )
 NESTED_NOTE = (
-    "Of plain: the time over that of the same layer with plain scales, which another pass of this "
-    "run measured; ~ where the intervals of the two overlap, so that no difference was seen."
+    "'Of plain' is the time over that of the same layer with plain scales, from another pass of "
+    "this run; ~ if the two intervals overlap, so that no difference was seen."
 )
 ALIGNMENT_NOTE = (
-    "Offset: elements by which every array begins past an aligned address; an element is 2 bytes "
-    "in the output, 1 in the codes, and in the scales 4, or 1 where they are nested. Against "
-    "aligned: GB/s beside those of the same matrix at offset 0; of an odd one, of that with one "
-    "row and one column more."
+    "Offset: distance in elements of every array's start from an aligned address; an element is "
+    "2 bytes in the output, 1 in the codes, and in the scales 4, or 1 if nested. Against "
+    "aligned: GB/s compared with the same matrix at offset 0; an odd one with that of one more "
+    "row and column."
 )
 
 
@@ -60,19 +60,19 @@ def ours(results: Results, *facts: str) -> dict[Key, Measured]:
 
 
 def text_of(key: Key) -> str:
-    """'28672x8192 at offset 1', without the offset where there is none."""
+    """'28672x8192 at offset 1', without the offset if it is 0."""
     offset = key[3] if len(key) > 3 else 0
     return f"{key[1]}x{key[2]}" + f" at offset {offset}" * (offset > 0)
 
 
 def change(m: Measured | None, base: Measured | None) -> float | None:
-    """By how many percent its GB/s differ from another's; None where one has no time."""
+    """The difference of its GB/s from another's in percent; None if one has no time."""
     ranked = m and base and m.record.ranked and base.record.ranked and m.gb_s and base.gb_s
     return difference_percent(m.gb_s, base.gb_s) if ranked else None
 
 
 def time_and_speed(m: Measured | None) -> Values:
-    """The text for a row: its outcome where it has no time."""
+    """The text for a row: its outcome if it has no time."""
     if m is None:
         return {"us": Noted(None, text="not run")}
     s, shares = m.record.summary, {"share_of_copy": m.of_copy, "share_of_ceiling": m.of_ceiling}
@@ -112,7 +112,7 @@ def layers_table(name: str, run: Run) -> Table:
     columns += [Column("of plain x", "of_plain", three)] * is_nested
     for kernel in (*BASES[name], *libraries):
         head = kernel.replace("_", " ") if kernel in libraries else kernel  # it is long
-        # For the second the terminal has no room.
+        # The terminal has no room for the second.
         columns.append(Column(f"over {head}", kernel, wrap=1, detail=kernel == second))
     columns += [Column("used by", "users", detail=True, **WORDS)]
     limit = f"{LARGE[name]} million weights"
@@ -137,7 +137,7 @@ def layers_table(name: str, run: Run) -> Table:
 
 
 def beside(names: Iterable[str], against: str) -> list[Column]:
-    """Time, speed and change of each."""
+    """Columns for time, speed and change of each."""
     change = Column(against, "change", signed)
     return columns_of(names, Column("{} us", "us"), Column("{} GB/s", "gb_s"), change)
 
@@ -209,7 +209,8 @@ def shapes_table(run: Run) -> Table:
             matrices(run[f"shapes{end}"], "offset").items(), key=lambda found: found[0][3]
         )
         for key, found in swept:
-            # The swept shapes without the kernel's row: the fastest, and those not told apart.
+            # The swept shapes without the kernel's row: the fastest, and those not distinguished
+            # from it.
             forms = [m for m in found.values() if m.record.ranked and m.record.kernel != OURS]
             times = [m.record.times for m in forms]
             pairs = zip(forms, times, strict=True)
@@ -229,7 +230,7 @@ def shapes_table(run: Run) -> Table:
 
 
 def highlights(run: Run) -> list[str]:
-    """The least that the large layers reach, the worst alignment, and what has no time."""
+    """The minimum of the large layers, the worst alignment, and rows without a time."""
     lines = []
     for name, what in {"layers": "Layers", "layers_nested": "Nested scales, layers"}.items():
         if parts := least(run, name):
@@ -260,7 +261,7 @@ def highlights(run: Run) -> list[str]:
 
 
 def least(run: Run, name: str) -> list[str]:
-    """'3.51 times as fast as branch_tree (36864x4608)', of the large layers where there is one."""
+    """'3.51 times as fast as branch_tree (36864x4608)', for the large layers if there is one."""
     layers = {text_of(key): r for key, r in matrices(run[name]).items() if is_large(key, name)}
     layers = {text: r for text, r in layers.items() if OURS in r and r[OURS].record.ranked}
     found: dict[str, dict[str, float | None]] = {}

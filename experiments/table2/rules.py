@@ -1,4 +1,4 @@
-"""Rules of one claim alone, for the claims that experiment table2 decides."""
+"""Rules of single claims, for the claims that experiment table2 decides."""
 
 from claims.evidence import Case, NotTestable
 from claims.rules import WITHIN, Finding, Ours, over_places, percent_below, rule, side_of_margins
@@ -27,7 +27,7 @@ def products_underuse_memory(case: Case, *, kernel: str, least: float) -> Findin
 
 @rule(f"of models' average gains, the greatest over the smallest, {WITHIN}")
 def gains_apart(case: Case, *, metric: str, baseline: str, subject: str) -> Ours:
-    """The source's order of the models is not asked for."""
+    """The source's order of the models does not matter."""
     found: dict[str, list[Estimate]] = {}
     for at in case.cell.places:
         (gain,) = case.at(at).ratios(baseline, subject, metric)

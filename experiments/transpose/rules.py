@@ -1,4 +1,4 @@
-"""Rules of one claim alone, for the claims that experiment transpose decides."""
+"""Rules of single claims, for the claims that experiment transpose decides."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +18,7 @@ IN_EITHER = "in Mojo, or without it in CUDA, "  # begins the criteria of rules i
 
 
 def ran(case: Case, *kernels: str) -> bool:
-    """Whether all have rows, whatever became of them; no run before there was Mojo has its."""
+    """Whether all have rows, with any outcome; runs older than the Mojo kernels lack theirs."""
     try:
         return all(case.find(kernel, case.place) for kernel in kernels)
     except NotTested:
@@ -26,8 +26,8 @@ def ran(case: Case, *kernels: str) -> bool:
 
 
 def in_own_language(*names: str) -> Callable[[Decide], Decide]:
-    """The arguments of these names are kernels in Mojo, of which the post's numbers are: their
-    counterparts in CUDA stand beside them, and decide only where Mojo was not run.
+    """The arguments of these names are kernels in Mojo, which the post's numbers are about. Their
+    counterparts in CUDA are shown for comparison, and decide only if Mojo was not run.
     """
 
     def of_both(function: Decide) -> Decide:
@@ -69,7 +69,7 @@ def mojo_over_cuda(case: Case, *, mojo: str) -> Ours:
 @in_own_language("published")
 def same_task(case: Case, *, published: str) -> Finding:
     """`published` has the indices of the source's Mojo kernel: if they do not transpose, the source
-    compared two tasks.
+    compared two different tasks.
     """
     row = case.measured(published, KERNEL_TIME, may_deviate=True)
     verdict, said = rules.REPRODUCED, "it transposes"
@@ -82,7 +82,7 @@ def same_task(case: Case, *, published: str) -> Finding:
 @rule(IN_EITHER + "the source's check passes, and on random data every bit equals the reference")
 @in_own_language("kernel")
 def own_check(case: Case, *, kernel: str) -> Finding:
-    """The source checks a matrix of one constant, which is its own transpose in any case."""
+    """The source checks a constant matrix, which is its own transpose in any case."""
     random, constant = (case.verified(kernel, {"data": d}) for d in ("random", "constant"))
     if constant.outcome != "bit_exact":
         return Finding(rules.NOT_REPRODUCED, f"the source's check fails here: {constant.reason}")
@@ -100,7 +100,7 @@ def own_check(case: Case, *, kernel: str) -> Finding:
 @rule(IN_EITHER + WITHIN)
 @in_own_language("kernel")
 def share_of_peak(case: Case, *, kernel: str) -> Finding:
-    """The share of the GPU's theoretical peak, in percent; a declared deviation is no hindrance."""
+    """The share of the GPU's theoretical peak, in percent; a declared deviation is allowed."""
     row, results = case.measured(kernel, KERNEL_TIME, may_deviate=True), case.results()
     if results.peak_gb_s is None:
         return Finding(rules.NOT_TESTABLE, "this GPU does not say its theoretical bandwidth")
@@ -140,9 +140,7 @@ def fewer_rounds(case: Case, *, swizzled: str, plain: str) -> Finding:
 
 @rule(IN_EITHER + WITHIN)
 def gain(case: Case, *, slow: str, fast: str, counters: str = "") -> Finding:
-    """Decided by times; a pass of `counters`, where it was taken, says how much is under way at
-    once.
-    """
+    """Decided by times; a pass of `counters`, if any, adds the amount of data in flight."""
     found = gain_alone(case, slow=slow, fast=fast)
     if not counters:
         return found
@@ -172,12 +170,12 @@ def alone(case: Case, slow: str, fast: str) -> Ours:
 
 @rule(f"in CUDA, {WITHIN}")
 def cuda_gain(case: Case, *, slow: str, fast: str) -> Ours:
-    """As the post on the CUDA version has it."""
+    """From the post about the CUDA version."""
     return alone(case, slow, fast)
 
 
 def tiles_under_way(case: Case, counters: str, kernel: str) -> float:
-    """On average, on a multiprocessor: one for each block that is there."""
+    """The average on a multiprocessor: one tile for each active block."""
     names = ("blocks_launched", "warps_launched", "active_warps")
     blocks, warps, active = (case.medians(kernel, name, counters) for name in names)
     return active[0] * rules.quotients(blocks, warps)[0]
@@ -185,9 +183,9 @@ def tiles_under_way(case: Case, counters: str, kernel: str) -> float:
 
 @rule(IN_EITHER + WITHIN)
 def speed(case: Case, *, counterparts: str) -> Finding:
-    """In GB/s, of the kernel that stands for the source's; `counterparts`: its table and language.
+    """In GB/s, for the kernel that represents the source's; `counterparts`: its table and language.
 
-    A cell names the source's kernel; setup.our_kernels says which is ours.
+    A cell names the source's kernel; setup.our_kernels maps it to ours.
     """
     own = case.source.fact("our_kernels")[counterparts][case.cell.at["kernel"]]
     return speed_alone(case.at({"data": "random"}), kernel=own)
@@ -195,5 +193,5 @@ def speed(case: Case, *, counterparts: str) -> Finding:
 
 @in_own_language("kernel")
 def speed_alone(case: Case, *, kernel: str) -> Ours:
-    """A declared deviation is no hindrance."""
+    """A declared deviation is allowed."""
     return Ours(case.measured(kernel, KERNEL_TIME, may_deviate=True).bandwidth)

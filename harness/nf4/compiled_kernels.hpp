@@ -1,4 +1,4 @@
-// The NF4 kernels that `make mojo` and `make triton` have compiled.
+// The NF4 kernels compiled by `make mojo` and `make triton`.
 #pragma once
 
 #include <string>

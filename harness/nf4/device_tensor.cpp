@@ -96,7 +96,7 @@ Problem DeviceTensor::problem(void* output) const {
 }
 
 Problem without_memory(const TensorSpec& spec) {
-  // Never read. Only the addresses matter.
+  // Never read; only the addresses matter.
   alignas(256) static constexpr float scales[max_offset + 1] = {};
   alignas(256) static std::uint16_t weights[max_offset + 1];
   const auto* codes = reinterpret_cast<const std::uint8_t*>(scales) + spec.offset;

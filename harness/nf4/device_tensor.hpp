@@ -1,4 +1,4 @@
-// Device copies of a quantized matrix, and the views of them that kernels are given.
+// Device copies of a quantized matrix, and the views that kernels get.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@ namespace reprolab::nf4 {
 /// Codes and scales of one tensor in device memory, in one allocation.
 class DeviceTensor {
  public:
-  /// Every array begins `offset` elements past an aligned address; poison lies between them, on
-  /// which no output may depend. `extra_bytes` of memory follow.
+  /// Every array starts `offset` elements past an aligned address. Poison fills the gaps between
+  /// arrays; no output may depend on it. `extra_bytes` of memory follow.
   explicit DeviceTensor(const reference::QuantizedTensor& tensor, int offset = 0,
                         std::uint64_t extra_bytes = 0);
   /// A physically distinct copy.
   DeviceTensor(const DeviceTensor& other, cudaStream_t stream);
   DeviceTensor(DeviceTensor&&) = default;
 
-  /// Overwrites the contents, in the same memory, with a tensor of the same sizes, but what is
-  /// extra only with that of another copy.
+  /// Overwrites the contents in place with a tensor of the same sizes; the extra memory is only
+  /// overwritten by another copy.
   void fill(const reference::QuantizedTensor& tensor);
   void fill(const DeviceTensor& other, cudaStream_t stream);
 
@@ -34,7 +34,7 @@ class DeviceTensor {
   std::byte* extra() const { return data() + at_.extra; }  ///< Aligned.
 
  private:
-  /// Where each array begins, in bytes.
+  /// The start of each array, in bytes.
   struct Places {
     std::size_t codes = 0, scales = 0, nested_map = 0, nested_absmax = 0, extra = 0;
   };
@@ -45,8 +45,7 @@ class DeviceTensor {
   profiling::DeviceBuffer memory_;
 };
 
-/// The problem that a kernel would get for such a tensor, without the memory: enough to ask whether
-/// the kernel supports it.
+/// The problem of such a tensor without the memory, for a kernel's `supports`.
 Problem without_memory(const TensorSpec& spec);
 
 /// The same problem in host memory, to make a kernel's declared output.

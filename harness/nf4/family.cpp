@@ -14,9 +14,9 @@
 namespace reprolab::nf4 {
 namespace {
 
-/// The code that is measured: Table II has fp16 output, plain scales, and weights counted in 32
-/// bits. For streaming it is the code for large matrices whose arrays are aligned; for two_launches
-/// the launches that streaming does not have.
+/// The measured code: Table II has fp16 output, plain scales, and weights counted in 32 bits. For
+/// streaming it is the code for large matrices with aligned arrays; for two_launches the launches
+/// that streaming does not have.
 const FamilyFacts nf4_facts{
     .name = "nf4",
     .element = "weight",

@@ -1,4 +1,4 @@
-// The quantized linear layers of decoder models: which matrices one forward pass dequantizes.
+// The quantized linear layers of decoder models: the matrices that one forward pass dequantizes.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,12 @@ struct Model {
 /// Reads data/models/models.json. Throws UsageError naming the model and the key that is missing.
 std::vector<Model> read_models(const std::filesystem::path& path);
 
-/// The models whose ids are in `ids`, in that order. UsageError names the known ids if one is
+/// The models whose ids are in `ids`, in that order. Throws UsageError with the known ids if one is
 /// unknown.
 std::vector<Model> select_models(const std::vector<Model>& models,
                                  const std::vector<std::string>& ids);
 
-/// How the paper (arXiv 2604.02556) ran its models, from data/models/protocol.json.
+/// The protocol of the paper (arXiv 2604.02556), from data/models/protocol.json.
 struct Protocol {
   std::vector<std::string> models{};  ///< Ids of data/models/models.json.
   std::vector<int> batches{};

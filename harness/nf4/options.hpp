@@ -23,9 +23,9 @@ struct Formats {
   std::vector<int> offsets{0};
   bool nested = false;
 
-  /// Without shapes and data; block sizes change slowest and offsets fastest.
+  /// Specs without shapes and data; block sizes change slowest and offsets fastest.
   std::vector<TensorSpec> combinations() const;
-  /// The only one. Throws UsageError, naming the option, if there are several.
+  /// The only spec. Throws UsageError that names the option if there are several.
   TensorSpec only() const;
 };
 
@@ -58,13 +58,13 @@ void add_matrix_options(CLI::App& app);
 
 using AddPeer = std::function<void(const std::string& library)>;
 
-/// Has `add` register what a family calls of each library (a path or NAME=path), after a separate
-/// process has shown that loading it crashes nothing. Throws UsageError.
+/// Calls `add`, which registers a family's kernels of a library, for each library (a path or
+/// NAME=path), after loading it in a separate process has not crashed. Throws UsageError.
 void load_peers(const std::vector<std::string>& libraries,
                 const AddPeer& add = add_bitsandbytes_peer);
 
-/// Selects by `pattern` among the family's own kernels, those that other languages' compilers have
-/// made, and those of `peers`. Throws UsageError.
+/// Selects by `pattern` among the family's own kernels, the kernels compiled from other languages,
+/// and those of `peers`. Throws UsageError.
 std::vector<VariantInfo> load_kernels(const std::string& pattern,
                                       const std::vector<std::string>& peers);
 

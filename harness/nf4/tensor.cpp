@@ -13,7 +13,7 @@ namespace reprolab::nf4 {
 namespace {
 
 constexpr int nested_block_size = 256;
-constexpr float weight_deviation = 0.02f;  // of the order of that in trained linear layers
+constexpr float weight_deviation = 0.02f;  // of the same order as in trained linear layers
 
 /// Sets code `i`, of two in a byte.
 void set_code(std::span<std::uint8_t> codes, std::int64_t i, int code) {
@@ -43,8 +43,8 @@ void draw_uniformly(std::uint64_t seed, std::span<std::uint8_t> codes) {
   }
 }
 
-/// Replaces the `n` codes of normal weights, two in a byte, by those of `data`. Past an odd end,
-/// the low nibble stays. Depends only on the arguments.
+/// Replaces the `n` codes of normal weights, two in a byte, by those of `data`. After an odd end,
+/// the low nibble is unchanged. Depends only on the arguments.
 void replace_codes(CodeData data, std::uint64_t seed, std::int64_t n,
                    std::span<std::uint8_t> codes) {
   const int past_the_end = codes.empty() ? 0 : codes.back() & 0x0f;

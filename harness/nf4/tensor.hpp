@@ -1,4 +1,4 @@
-// A quantized matrix on the host with its correct output, from which every measurement starts.
+// A quantized matrix on the host with its correct output: the start of every measurement.
 #pragma once
 
 #include <array>
@@ -11,20 +11,19 @@
 
 namespace reprolab::nf4 {
 
-/// The codes of a tensor: those of normal weights, or others, to see what depends on the data
-/// alone.
+/// The codes of a tensor: those of normal weights, or others, to measure the influence of the data.
 enum class CodeData {
   normal,   ///< The codes of quantized normal weights, in their order.
-  sorted,   ///< The same codes in ascending order: nearly every warp finds one code alone.
+  sorted,   ///< The same codes in ascending order: nearly every warp reads a single code.
   uniform,  ///< Each code equally often, at random.
-  equal     ///< `equal_code` alone.
+  equal     ///< Only `equal_code`.
 };
 
 /// The names on the command line and in result files, in the order of the enumerators.
 inline constexpr std::array<std::string_view, 4> code_data_names = {"normal", "sorted", "uniform",
                                                                     "equal"};
 
-/// Any but 7, whose value is 0.0 whatever its scale.
+/// Any code except 7, whose value is 0.0 for every scale.
 inline constexpr int equal_code = 11;
 
 constexpr std::string_view name(CodeData data) {
@@ -59,8 +58,8 @@ struct Tensor {
 };
 
 /// Normal values of standard deviation 0.02, rounded to the output type, quantized and dequantized
-/// by the reference. How often each code occurs decides how much the branch tree diverges, so the
-/// values have the distribution that NF4 is made for. With other data, the codes are replaced
+/// by the reference. The frequencies of codes determine the divergence of the branch tree, so the
+/// values have the distribution that NF4 is designed for. With other data, the codes are replaced
 /// before the output is computed; the scales stay. Depends only on `spec` and `seed`.
 Tensor make_tensor(const TensorSpec& spec, std::uint64_t seed);
 

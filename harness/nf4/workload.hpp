@@ -10,7 +10,7 @@
 
 namespace reprolab::nf4 {
 
-/// A workload of NF4 matrices, and what its family adds to each.
+/// A workload of NF4 matrices, with memory that its family adds to each.
 template <class FamilysProblem>
 class MatrixWorkload : public FamilyWorkload<FamilysProblem> {
  public:
@@ -24,8 +24,8 @@ class MatrixWorkload : public FamilyWorkload<FamilysProblem> {
   }
 
  protected:
-  /// Makes all buffer sets: `inputs` have one for each different matrix, of which the others get
-  /// copies. Outputs begin `offset` elements of 2 bytes past an aligned address.
+  /// Makes all buffer sets: `inputs` has one entry for each different matrix, from which the other
+  /// buffer sets are copied. Outputs begin `offset` elements of 2 bytes past an aligned address.
   void add_buffer_sets(std::vector<DeviceTensor> inputs, int buffer_sets, int offset) {
     inputs_ = std::move(inputs);
     inputs_.reserve(static_cast<std::size_t>(buffer_sets));
@@ -55,8 +55,8 @@ class MatrixWorkload : public FamilyWorkload<FamilysProblem> {
 
 class Nf4Workload : public MatrixWorkload<Problem> {
  public:
-  /// Copies `tensors`, one or several of one shape, in turn to `buffer_sets` buffer sets in device
-  /// memory. Every array begins `offset` elements past an aligned address.
+  /// Copies `tensors`, all of one shape, cyclically to `buffer_sets` buffer sets in device memory.
+  /// Every array begins `offset` elements past an aligned address.
   Nf4Workload(ProblemFacts facts, std::vector<Tensor> tensors, int buffer_sets, int offset = 0);
 
   Problem problem(const std::string&, int buffer_set) const override {
@@ -81,10 +81,10 @@ class Nf4Workload : public MatrixWorkload<Problem> {
 ProblemFacts describe_problem(const std::string& name, const TensorSpec& spec,
                               const std::vector<std::string>& used_by);
 
-/// As many different matrices as `buffer_sets` buffer sets hold, each from its own seed.
+/// The different matrices for `buffer_sets` buffer sets, each from its own seed.
 std::vector<Tensor> make_tensors(const TensorSpec& spec, std::uint64_t seed, int buffer_sets);
 
-/// Different matrices of one shape, one in each buffer set, with what verifies kernels on them.
+/// Different matrices of one shape, one in each buffer set, with a verifier of kernels.
 struct VerifiedMatrices {
   VerifiedMatrices(const std::string& name, const TensorSpec& spec, int matrices,
                    std::uint64_t seed, const Comparisons& comparisons, cudaStream_t stream,
@@ -92,7 +92,7 @@ struct VerifiedMatrices {
       : workload(describe_problem(name, spec, {}), make_tensors(spec, seed, matrices), matrices),
         verifier(workload, comparisons, stream, experiment) {}
 
-  /// As Workload::exchange(): to be called after all calls of verify().
+  /// As Workload::exchange(). Must be called after all calls of verify().
   void exchange() {
     workload.exchange();
     verifier.protect_memory();

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::int64_t max_rows = 1 << 20;
 
-/// The code that is measured: fp16, plain scales of blocks of 64 weights, and an M tile of 8
-/// (few_rows) or 32 (many_rows), by fragments of template arguments.
+/// The measured code: fp16, plain scales of blocks of 64 weights, and an M tile of 8 (few_rows) or
+/// 32 (many_rows), by fragments of template arguments.
 const FamilyFacts product_facts{
     .name = "nf4_product",
     .element = "output",

@@ -13,7 +13,7 @@ using profiling::DeviceBuffer;
 
 constexpr int threads = 256;
 
-/// Row i has its 1 in column first + i, and had it m columns before.
+/// Row i has its 1 in column first + i, previously m columns before.
 __global__ void move_ones(std::uint16_t* input, std::int64_t m, std::int64_t k, std::int64_t first,
                           std::uint16_t one) {
   const std::int64_t row = std::int64_t{blockIdx.x} * threads + threadIdx.x;
@@ -24,7 +24,7 @@ __global__ void move_ones(std::uint16_t* input, std::int64_t m, std::int64_t k, 
 
 struct Found {
   unsigned long long weights = 0;
-  std::uint32_t max_ulps = 0;  ///< no_distance of a NaN.
+  std::uint32_t max_ulps = 0;  ///< no_distance for a NaN.
 };
 
 /// A thread per output: row i of the output is column first + i of the weights.
@@ -57,7 +57,7 @@ class Inspection {
     launch(problem_);
   }
 
-  /// The number of the first run whose bits differ from those of run 1; 0 if all repeat.
+  /// The number of the first run whose bits differ from those of run 1; 0 if none differs.
   int run_that_differs() {
     const DeviceBuffer again(first_.bytes());
     Problem problem = problem_;
@@ -96,8 +96,8 @@ class Inspection {
   }
 
   /// The number of `weights` [n][k], in device memory, that the kernel does not multiply by; -0
-  /// equals 0. One-hot rows select as many columns per launch as there are rows. Compared on the
-  /// device, because there are as many as the matrix has weights.
+  /// equals 0. One-hot rows select one column per row in each launch. All weights of the matrix are
+  /// compared, so the comparison runs on the device.
   Found weights_that_differ(const void* weights) {
     const auto [m, n, k] = std::array{problem_.m, problem_.n, problem_.k};
     const bool is_fp16 = problem_.type == nf4::OutputType::fp16;

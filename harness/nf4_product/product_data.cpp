@@ -75,7 +75,7 @@ std::vector<std::uint16_t> make_input(InputData data, std::int64_t m, std::int64
 
 ProductData make_product(const ProductSpec& spec, std::uint64_t seed) {
   const auto type = spec.weights.output;
-  // Seeds that differ from that of the matrix, whose values are also normal.
+  // Seeds different from the matrix's, whose values are also normal.
   ProductData data{.spec = spec,
                    .matrix = nf4::make_tensor(spec.weights, seed),
                    .input = make_input(spec.data, spec.m, spec.k(), type, mixed(seed, 0)),

@@ -1,4 +1,4 @@
-// A product's matrix, activations and bias on the host, from which every measurement starts.
+// A product's matrix, activations and bias on the host: the start of every measurement.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@
 namespace reprolab::nf4_product {
 
 enum class InputData {
-  normal,  ///< Normal values, as a layer has them. Only these are timed.
-  /// One input in each 16 consecutive ones, at random, is 1 to 2 with either sign; the others are
-  /// 0. A sum of few terms is bounded tightly, so a wrong scale or a lost step shows.
+  normal,  ///< Normal values, as in a layer. Only these are timed.
+  /// One random input of each 16 consecutive ones is 1 to 2 with either sign; the others are 0. A
+  /// sum of few terms has a tight bound, which detects a wrong scale or a missing step.
   sparse,
   one_hot  ///< A single 1 in each row, which selects a column of weights.
 };

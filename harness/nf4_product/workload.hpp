@@ -13,11 +13,11 @@
 
 namespace reprolab::nf4_product {
 
-/// `matrix.output` is the output of the product. Without workspace and 16-bit weights.
+/// `matrix.output` is the output of the product. Sets neither workspace nor 16-bit weights.
 Problem problem_of(const ProductSpec& spec, const nf4::Problem& matrix, const void* input,
                    const void* bias);
 
-/// The problem that a kernel would get, without the memory: enough to ask whether it supports it.
+/// The problem without its memory, for a kernel's `supports`.
 Problem without_memory(const ProductSpec& spec);
 
 /// Whether a kernel supports a problem; one that needs 16-bit weights gets `weights`.
@@ -36,7 +36,7 @@ class ProductWorkload : public nf4::MatrixWorkload<Problem> {
 
   Problem problem(const std::string& kernel, int buffer_set) const override;
   Support supports(const std::string& kernel) const override;
-  /// After outputs and workspaces.
+  /// The guards after outputs and workspaces.
   std::vector<std::span<std::byte>> guards() const override;
   /// Computed on demand: 2 m n k multiplications in fp64 for each kind of weights.
   Bounds bounds(int matrix, const std::string& reading) const override;
@@ -60,7 +60,7 @@ class ProductWorkload : public nf4::MatrixWorkload<Problem> {
     profiling::DeviceBuffer memory;  ///< `guard_bytes` longer than the kernel's workspace.
     bool given_weights = false;      ///< Whether the kernel multiplies by 16-bit weights.
   };
-  std::map<std::string, Workspace> workspaces_;  ///< Of each kernel that supports the problem.
+  std::map<std::string, Workspace> workspaces_;  ///< One for each kernel that supports the problem.
   mutable std::map<std::pair<int, reference::Weights>, reference::ProductSums> sums_;
   mutable std::map<std::pair<int, reference::Reading>, reference::Bounds> bounds_;
 };

@@ -1,4 +1,4 @@
-// The transpose kernels that `make mojo` has compiled.
+// The transpose kernels compiled by `make mojo`.
 #pragma once
 
 #include "harness/compiled_kernels.hpp"
@@ -7,7 +7,7 @@
 
 namespace reprolab::transpose {
 
-/// Reading one whose counterpart is none of the family's kernels is a UsageError.
+/// Throws UsageError for a kernel whose counterpart is not in the family.
 extern const CompiledFamily<Problem, PtxKernel> compiled_kernels;
 
 }  // namespace reprolab::transpose

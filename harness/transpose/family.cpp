@@ -14,7 +14,7 @@
 namespace reprolab::transpose {
 namespace {
 
-/// Sizes of the sweep: multiples of the tiles (64), of 4 alone, and of neither.
+/// Sizes of the sweep: multiples of the tiles (64), multiples of 4 only, and neither.
 constexpr std::array<std::int64_t, 26> sizes = {
     256,  512,  1000, 1023,  1024,  1536,  2020,  2048,  2050,  3072,  4096,  4097,  4100,
     6144, 8191, 8192, 10000, 12288, 16383, 16384, 20004, 24576, 32767, 32768, 32772, 65536};

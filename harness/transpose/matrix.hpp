@@ -1,4 +1,4 @@
-// A matrix on the host with its transpose, from which every measurement starts.
+// A matrix on the host with its transpose: the start of every measurement.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct MatrixSpec {
 };
 
 /// The bits between two rows, in input and expected output, which no kernel may use or change.
-/// Outputs are filled with the same bits before a launch.
+/// Outputs are filled with them before a launch.
 inline constexpr std::uint32_t gap_bits = 0xffffffffu;
 
 /// The bits of the input's element (row, column).

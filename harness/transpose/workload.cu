@@ -6,7 +6,7 @@ namespace {
 constexpr int threads = 256;
 constexpr unsigned blocks = 8192;  // more than enough to fill any GPU
 
-/// Fills one array. If `transposed`, its rows are the columns of the matrix of the values.
+/// Fills one array. If `transposed`, its rows are the columns of the matrix of values.
 __global__ void fill(std::uint32_t* array, reference::MatrixShape shape, bool transposed, Data data,
                      std::int64_t columns, std::uint64_t seed, std::int64_t elements) {
   const std::int64_t step = std::int64_t{gridDim.x} * threads;

@@ -18,7 +18,8 @@ struct NothingHeld {
 };
 
 /// Thread blocks of Width x Rows threads. Thread (x, y) takes bytes x, x + Width, ... of row y,
-/// BytesAtOnce of them before it stores their weights. `Held_`: what it keeps in registers beside.
+/// BytesAtOnce of them before it stores their weights. `Held_`: what else a thread keeps in
+/// registers.
 template <int Width, int Rows, int BytesPerThread, int BytesAtOnce = BytesPerThread,
           class Held_ = NothingHeld>
 struct ByteTile {

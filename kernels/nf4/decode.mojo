@@ -1,4 +1,4 @@
-"""What the Mojo kernels share: the arguments, the decode step and the packed store.
+"""Common parts of the Mojo kernels: the arguments, the decode step and the packed store.
 
 Every kernel is compiled four times: for fp16 or bf16 (-D BF16) and for plain or nested scales
 (-D NESTED). kernels/nf4/format.hpp has the same rules for CUDA, and kernels/nf4/ptx_kernel.hpp

@@ -52,9 +52,9 @@ __host__ __device__ constexpr unsigned second_code(std::uint8_t byte) { return b
 /// Four bytes of codes, loaded as one word: the first byte is the lowest.
 inline constexpr int weights_per_word = 8;
 
-/// Where the entries of a word's 8 codes lie in a table of floats, in bytes: of weights 0, 2, 4 and
-/// 6 in the bytes of `even`, of the others in those of `odd`. They are made four at a time, because
-/// integer operations take Hopper two cycles each.
+/// The byte offsets of the entries of a word's 8 codes in a table of floats: for weights 0, 2, 4
+/// and 6 in the bytes of `even`, for the others in `odd`. They are computed four at a time, because
+/// integer operations take two cycles each on Hopper.
 struct EntryOffsets {
   static constexpr std::uint32_t bits = 0x3c3c3c3c;
   std::uint32_t even, odd;

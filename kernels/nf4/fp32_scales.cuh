@@ -1,6 +1,6 @@
-// Nested scales in two steps, as a library with a call for each needs them: memory for the fp32
-// scales between the two, and the offset. Source: Unsloth's fast_dequantize, which keeps a buffer
-// for each device.
+// Nested scales in two steps, for a library with one call for the scales and one for the weights:
+// memory for the fp32 scales between the two calls, and the offset. Source: Unsloth's
+// fast_dequantize, which keeps a buffer for each device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,15 +21,16 @@ static __global__ void add_offset(float* absmax, float offset, std::int64_t bloc
   if (block < blocks) absmax[block] = __fadd_rn(absmax[block], offset);
 }
 
-/// Memory for so many fp32 scales, which lives as long as the process. A launch that needs more
-/// than any before it on its stream allocates, and no other does: a kernel is verified on a problem
-/// before it is timed on it, so a timed launch finds its memory.
+/// Memory for `count` fp32 scales, which lives as long as the process. Only a launch that needs
+/// more than any earlier one on its stream allocates: a kernel is verified on a problem before it
+/// is timed on it, so a timed launch does not allocate.
 ///
 /// Each stream has its own, because launches on two of them may run at once. Memory that has become
-/// too small is kept, because a captured graph may still write to it: with sizes of powers of two,
-/// that is as much again at most.
+/// too small is kept, because a captured graph may still write to it. Sizes are powers of two, so
+/// this at most doubles the memory.
 ///
-/// cudaErrorStreamCaptureUnsupported where a capture would have to allocate: launch once outside.
+/// Returns cudaErrorStreamCaptureUnsupported if a capture would have to allocate: launch once
+/// outside of it.
 inline cudaError_t fp32_scales(std::int64_t count, cudaStream_t stream, float*& scales) {
   struct Buffer {
     float* memory = nullptr;

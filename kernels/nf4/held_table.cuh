@@ -1,16 +1,16 @@
-// 24 registers that a thread has no need of, held until after its last store, so that a kernel has
-// as many registers per thread as a statement about its occupancy assumes.
+// 24 registers that a thread does not need, held until after its last store, so that a kernel has
+// the number of registers per thread that a statement about its occupancy assumes.
 //
 // ptxas has no option for "at least so many registers". But it may not drop a volatile load, and
-// must keep what was loaded as long as a use of it may still come.
+// must keep the loaded value while it may still be used.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 namespace reprolab::nf4 {
 
-/// Entries of the table: all 16, and the first eight again. One load is of four, of the same four
-/// for all threads of a warp.
+/// Entries of the table: all 16, then the first eight again. Each load reads four, the same for all
+/// threads of a warp.
 class HeldTable {
  public:
   __device__ explicit HeldTable(const float* table) {
@@ -24,8 +24,8 @@ class HeldTable {
     }
   }
 
-  /// The use that never comes: `really` is false, which the compiler cannot know. It would leave
-  /// the table as it is.
+  /// The use that never happens: `really` is false, which the compiler cannot prove. It would not
+  /// change the table.
   __device__ void release(float* table, bool really) const {
     if (!really) return;
     const auto address = static_cast<unsigned>(__cvta_generic_to_shared(table));

@@ -1,10 +1,10 @@
 # Two bytes per thread, each stored as one packed 32-bit word: the post's final kernel, in Mojo.
 #
 # Source: D. Robertson's post: its final kernel, in Mojo; its rows of 256 bytes are taken from the
-#         flattened tensor, and its nested scale is rounded twice, as bitsandbytes does. That both
-#         bytes are loaded before one is stored is ours: the post's words, read without its
-#         listings, leave it open, but not its 0.41 s on an H100-PCIe: mojo_packed_512_store_each
-#         takes more on an H200, which has more multiprocessors at a higher clock.
+#         flattened tensor, and its nested scale is rounded twice, as bitsandbytes does. Loading
+#         both bytes before storing one is our choice. The post's text, read without its listings,
+#         leaves it open, but its 0.41 s on an H100-PCIe does not: mojo_packed_512_store_each takes
+#         more on an H200, which has more multiprocessors at a higher clock.
 # Bound:  latency: two bytes per thread are few loads in flight.
 # Launch: 512 threads for 2048 weights.
 # Counterpart: packed_512

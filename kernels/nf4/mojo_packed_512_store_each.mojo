@@ -1,11 +1,11 @@
-# mojo_packed_512 in the order in which the words of the post come: a thread decodes a byte and
-# stores its two weights before it loads its second byte.
+# mojo_packed_512 in the order of the post's text: a thread decodes a byte and stores its two
+# weights before it loads its second byte.
 #
 # Source: D. Robertson's post: its final kernel, each byte stored before the next is loaded, in
 #         Mojo; "calculate two weights, pack them into a 32-bit integer, and write once", unrolled
-#         by hand to two bytes per thread. That mojo_packed_512 loads both first is ours: the post
-#         leaves the order open.
-# Bound:  latency: nothing of the second byte is in flight while the first is waited for.
+#         by hand to two bytes per thread. mojo_packed_512 loads both first, which is our choice:
+#         the post leaves the order open.
+# Bound:  latency: no load of the second byte is in flight while a thread waits for the first.
 # Launch: 512 threads for 2048 weights.
 # Counterpart: packed_512_store_each
 # Alone:  make bench KERNEL=mojo_packed_512_store_each

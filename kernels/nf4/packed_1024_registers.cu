@@ -1,5 +1,5 @@
-// packed_1024 with the registers per thread that the post assumes: 39 to 44, not 17 to 20, of
-// which 33 are enough that no second block of 1024 threads fits. That leaves 32 of 64 warps, where
+// packed_1024 with the registers per thread that the post assumes: 39 to 44 instead of 17 to 20.
+// From 33 on, no second block of 1024 threads fits. That leaves 32 of 64 warps, where
 // packed_512_registers has 48.
 //
 // Source: D. Robertson's post: "With high register pressure, you fit one block per SM, leaving you

@@ -2,8 +2,8 @@
 // x and x + 128, with a scale and a 32-bit store for each. Both are loaded before one is stored.
 //
 // Source: D. Robertson's post, its final kernel, with two roundings in the nested scale, as in
-//         bitsandbytes. packed_512_as_published has the post's own. That both bytes are loaded
-//         before one is stored is ours: mojo_packed_512 says why.
+//         bitsandbytes. packed_512_as_published has the post's own. Loading both bytes before
+//         storing one is our choice; mojo_packed_512.mojo has the reason.
 // Bound:  latency: two bytes per thread are few loads in flight, and each also waits for a scale.
 // Alone:  make bench KERNEL=packed_512
 #include "kernels/nf4/byte_walk.cuh"

@@ -1,10 +1,11 @@
-// packed_512 with the registers per thread that the post assumes: 37 to 40 from Ampere on, not
-// 17 to 20. Three blocks of 512 threads then fill 48 of a multiprocessor's 64 warps, and a single
-// block of packed_1024_registers 32.
+// packed_512 with the registers per thread that the post assumes: 37 to 40 from Ampere on, instead
+// of 17 to 20. Three blocks of 512 threads then fill 48 of a multiprocessor's 64 warps, and a
+// single block of packed_1024_registers 32.
 //
 // Source: D. Robertson's post: "With high register pressure, you fit one block per SM, leaving you
-//         with 32 warps", and 512-thread blocks "allowing 3-4 blocks per SM". Its code is not known
-//         to need as many; the registers held are ours, so that what it says of them can be tried.
+//         with 32 warps", and 512-thread blocks "allowing 3-4 blocks per SM". Whether its code
+//         needs as many is not known; the held registers are ours, to test its statements about
+//         them.
 // Bound:  latency, as in packed_512, with fewer warps to hide it.
 // Alone:  make bench KERNEL=packed_512_registers
 #include "kernels/nf4/byte_walk.cuh"

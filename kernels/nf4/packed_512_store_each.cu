@@ -1,10 +1,10 @@
-// packed_512 in the order in which the post's words come: a thread decodes a byte and stores its
-// two weights before it loads its second byte. packed_512 loads both first; nothing else differs.
+// packed_512 in the order of the post's text: a thread decodes a byte and stores its two weights
+// before it loads its second byte. packed_512 loads both first; nothing else differs.
 //
 // Source: D. Robertson's post: "calculate two weights, pack them into a 32-bit integer, and write
-//         once", unrolled by hand to two bytes per thread. The order of loads and stores was
-//         not read in its listings, which the copy that was read lacks.
-// Bound:  latency: nothing of the second byte is in flight while the first is waited for.
+//         once", unrolled by hand to two bytes per thread. The order of loads and stores is
+//         inferred: the copy of the post that was read lacks its listings.
+// Bound:  latency: no load of the second byte is in flight while a thread waits for the first.
 // Alone:  make bench KERNEL=packed_512_store_each
 #include "kernels/nf4/byte_walk.cuh"
 

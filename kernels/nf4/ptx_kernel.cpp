@@ -17,7 +17,7 @@ std::string variant_of(const Problem& problem) {
          (problem.is_nested() ? "_nested" : "");
 }
 
-/// A kernel with what of it is loaded.
+/// A kernel and its loaded variants.
 class Loaded {
  public:
   explicit Loaded(const PtxKernel& kernel) : kernel_(kernel), ptx_(kernel) {}

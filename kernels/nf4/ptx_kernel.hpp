@@ -1,4 +1,4 @@
-// NF4 kernels that another language's compiler has made, as kernels like any other.
+// NF4 kernels compiled from another language, registered like any other kernel.
 #pragma once
 
 #include "kernels/ptx_kernel.hpp"
@@ -17,7 +17,7 @@ struct PtxKernel : reprolab::PtxKernel {
   int weights_multiple = 1;   ///< n is a multiple of this.
 };
 
-/// Registers the kernel. Its PTX is loaded when it is first asked whether it supports a problem.
+/// Registers the kernel. Its PTX is loaded by the first call of `supports`.
 void add_ptx_kernel(const PtxKernel& kernel);
 
 }  // namespace reprolab::nf4

@@ -1,4 +1,4 @@
-// How kernels read the scale of a quantization block, plain or nested.
+// Reads the scale of a quantization block, plain or nested.
 #pragma once
 
 #include <cstdint>

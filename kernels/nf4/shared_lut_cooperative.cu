@@ -1,4 +1,4 @@
-// The way to fill the table that the paper rejects: 16 threads copy one entry each.
+// The paper's rejected alternative for filling the table: 16 threads copy one entry each.
 //
 // Source: paper, section IV-F, which expects coordination and bank conflicts to cost more.
 // Bound:  instruction issue, as in shared_lut.

@@ -1,8 +1,8 @@
-// Scales read in two steps, for kernels with a barrier between them: what is in device memory
-// before it, so that these loads are in flight with the codes', and what is in shared memory after
-// it. L2 can be asked for them before either. They are read in the way `reads` that codes are. Not
-// every way holds its place: the compiler may move loads by __ldg past the barrier, and waits
-// there once more, which small matrices notice.
+// Scales read in two steps with a barrier between them: loads from device memory before it, so that
+// they are in flight together with the loads of codes, and loads from shared memory after it.
+// Scales can be prefetched to L2 before either. They are loaded as codes are (`reads`). The
+// compiler may move __ldg loads past the barrier and then waits once more, which slows small
+// matrices.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace reprolab::nf4 {
 
 /// A kernel calls `start` first, `fill` before its barrier and `wait` after it, with all threads of
-/// a block. `Aligned`: whether a map begins a cache line.
+/// a block. `Aligned`: whether the map starts at a cache line.
 template <class Reader, bool Aligned>
 struct StagedScales;
 
@@ -34,7 +34,8 @@ struct StagedScales<PlainScaleReader, Aligned> {
   __device__ static float value(const Storage&, const PlainScaleReader&, Loaded loaded) {
     return loaded;
   }
-  /// All threads together ask L2 for the scales of `weights` from `first` on, out of `n`.
+  /// All threads together prefetch to L2 the scales of `weights` weights from `first` on, out of
+  /// `n`.
   template <int Threads, class Index>
   __device__ static void prefetch(const PlainScaleReader& scales, Index first, unsigned weights,
                                   Index n) {
@@ -43,9 +44,9 @@ struct StagedScales<PlainScaleReader, Aligned> {
   }
 };
 
-/// The map is copied to shared memory, so that a scale costs one trip to device memory, not two. An
-/// aligned one is on its way before the first load: as one bulk copy (compute capability 9.0),
-/// which is slow where either address does not begin a cache line.
+/// The map is copied to shared memory, so that a scale costs one access to device memory, not two.
+/// An aligned map is copied before the first load by one bulk copy (compute capability 9.0), which
+/// is slow if either address is not at the start of a cache line.
 template <bool Aligned>
 struct StagedScales<NestedScaleReader, Aligned> {
   struct Storage {
@@ -92,7 +93,7 @@ struct StagedScales<NestedScaleReader, Aligned> {
                                 Loaded loaded) {
     return nested_scale(storage.map[loaded.code], loaded.second_absmax, scales.offset);
   }
-  /// The codes alone: the other scales are 64 times fewer bytes.
+  /// Only the codes: the other scales have 64 times fewer bytes.
   template <int Threads, class Index>
   __device__ static void prefetch(const NestedScaleReader& scales, Index first, unsigned weights,
                                   Index n) {

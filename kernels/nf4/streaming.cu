@@ -1,7 +1,7 @@
-// At the speed of the memory, by few and wide accesses: a thread loads 4 bytes of codes, looks up 8
-// weights in shared memory and writes them with one 16-byte store. Large matrices are prefetched
-// to L2 early and in long bursts. Nested scales are decoded in the same kernel,
-// from a map in shared memory. The arrays may begin anywhere (words.hpp).
+// Near copy speed by few and wide accesses: a thread loads 4 bytes of codes, looks up 8 weights in
+// shared memory and writes them with one 16-byte store. The codes of large matrices are prefetched
+// to L2 early and in long bursts. Nested scales are decoded in the same kernel, from a map in
+// shared memory. The arrays may begin anywhere (words.hpp).
 //
 // Source: ours.
 // Bound:  memory: on an H200 a large matrix takes at most 1.02 times as long as cudaMemcpy for the
@@ -15,11 +15,10 @@
 namespace reprolab::nf4 {
 namespace {
 
-/// The shapes that were the fastest on an H200, or within 2 % of it (5 % for words that are not
-/// aligned), of those that `make reproduce-streaming` tries. Small matrices want small blocks with
-/// much to do per thread, and nothing asked of L2 ahead: all their reads are soon on their way.
-/// Large ones want blocks that come and go. Nothing was measured on other architectures, which get
-/// the same.
+/// The shapes that were the fastest on an H200, or within 2 % of the fastest (5 % for unaligned
+/// words), of those that `make reproduce-streaming` tries. Small matrices need small blocks with
+/// much work per thread and no prefetch: all their reads are soon in flight. Large ones need many
+/// short-lived blocks. Other architectures were not measured and use the same shapes.
 struct Choice {
   std::int64_t max_weights;
   cudaError_t (*launch)(const Problem&, cudaStream_t);

@@ -1,5 +1,5 @@
 // The streaming walk: a thread loads words of 8 codes and writes each as 8 weights in one 16-byte
-// store. A warp reads 128 consecutive bytes and writes 512. streaming.cu says what it is for.
+// store. A warp reads 128 consecutive bytes and writes 512.
 #pragma once
 
 #include <type_traits>
@@ -13,10 +13,10 @@
 
 namespace reprolab::nf4 {
 
-/// How the work is cut: `WordsPerThread` words, `Threads` words apart. `Reads` loads codes and
-/// scales, `Stores` writes the weights. L2 is asked for the codes and scales of `BurstWords` words
-/// at a time, `AheadWords` words before their turn, so that memory is read in long bursts between
-/// the writes; 0: for nothing.
+/// The tiling: a thread has `WordsPerThread` words, `Threads` words apart. `Reads` loads codes and
+/// scales, `Stores` writes the weights. The codes and scales of `BurstWords` words at a time are
+/// prefetched to L2, `AheadWords` words ahead of their use, so that memory is read in long bursts
+/// between the writes; 0: no prefetch.
 template <int Threads, int WordsPerThread, class Reads = StreamingAccess,
           class Stores = StreamingAccess, int AheadWords = 512 << 10, int BurstWords = 8 << 10>
 struct StreamShape {
@@ -29,11 +29,12 @@ struct StreamShape {
   static constexpr int ahead_words = AheadWords, burst_words = BurstWords;
 };
 
-/// The same, but L2 is asked for nothing ahead.
+/// The same without a prefetch to L2.
 template <int Threads, int WordsPerThread>
 using NothingAhead = StreamShape<Threads, WordsPerThread, StreamingAccess, StreamingAccess, 0>;
 
-/// All 8 weights of a word, rounded, in the order of the output. `scale` gives that of each.
+/// All 8 weights of a word, rounded, in the order of the output. `scale(i)` is the scale of weight
+/// i.
 template <class Out, class Scale>
 __device__ uint4 decoded(const float* table, EntryOffsets offsets, Scale scale) {
   const auto weight = [&](int i) {
@@ -63,7 +64,7 @@ __global__ void __launch_bounds__(Shape::threads)
   const auto block_of = [&](Index weight) { return weight >> scales.shift; };
   const Index tile = static_cast<Index>(blockIdx.x) * Shape::tile_words;
   if (tile >= words.count) {
-    // The last blocks are for the weights that are in no tile, one per thread.
+    // The last blocks decode the weights outside of the tiles, one per thread.
     const Index tile_threads = words.count / Shape::words;
     const Index rest = static_cast<Index>(blockIdx.x) * Shape::threads + threadIdx.x - tile_threads;
     const Index weight = rest < words.first ? rest : words.count * weights_per_word + rest;
@@ -96,11 +97,11 @@ __global__ void __launch_bounds__(Shape::threads)
     if (!Aligned) next[i] = reads.load(own_codes + i * Shape::threads + 1);
   }
 
-  // A thread with one aligned word loads its scale. Otherwise a warp loads those of each 32 words
-  // once, in 8 lanes, or in 16 if words are not aligned: then there can be 9, and two in a word. So
-  // one load serves several such groups, which are `Threads` words apart. Lanes count in parts of a
-  // block that are no longer than a group. So every group begins equally far into a part, and a
-  // lane finds its scales at the same lanes for each group.
+  // A thread with one aligned word loads its scale. Otherwise a warp loads the scales of each group
+  // of 32 words once, in 8 lanes, or in 16 if words are not aligned: a group can then have 9
+  // scales, and a word two. One load thus serves several groups, which are `Threads` words apart.
+  // Lanes count in parts of a block that are no longer than a group, so every group starts equally
+  // far into a part, and a lane finds its scales in the same lanes for each group.
   constexpr bool own_scale = Aligned && Shape::words == 1;
   constexpr int share = Aligned ? 8 : 16;
   constexpr int groups = 32 / share < Shape::words ? 32 / share : Shape::words;
@@ -129,7 +130,7 @@ __global__ void __launch_bounds__(Shape::threads)
   uint4* const own_weights = reinterpret_cast<uint4*>(output + words.first) + own;
   const int first_scale = parts_until(lane * weights_per_word),
             last_scale = parts_until(lane * weights_per_word + weights_per_word - 1);
-  // A block that begins inside a word does so at the same place in every word.
+  // If a block starts inside a word, it starts at the same place in every such word.
   const int before = Aligned ? 0 : static_cast<int>(-words.first % weights_per_word);
 #pragma unroll
   for (int i = 0; i < Shape::words; ++i) {
@@ -144,7 +145,7 @@ __global__ void __launch_bounds__(Shape::threads)
   }
 }
 
-/// Enqueues the walk of `cut`, as far as it fills tiles, for one combination of types.
+/// Enqueues the walk over the words that fill tiles, for one combination of types.
 template <class Shape, bool Aligned, class Index, class ScaleReader, class Out>
 cudaError_t enqueue_streaming(const Problem& problem, const Words<std::int64_t>& cut,
                               cudaStream_t stream) {

@@ -1,11 +1,11 @@
-// streaming with nested scales as bitsandbytes and Unsloth take them: a launch of its own writes
+// streaming, with nested scales decoded as in bitsandbytes and Unsloth: a separate launch writes
 // the fp32 scales to memory, and streaming then reads them as plain ones. With plain scales there
 // is one launch, streaming's.
 //
 // Source: the two calls of Unsloth's fast_dequantize, but with streaming in the place of the
 //         library's kernel, and with the offset added where a scale is decoded instead of in
 //         between.
-// Bound:  memory, as streaming, and one more launch: each scale is written and read besides.
+// Bound:  memory, as streaming, plus one launch; each scale is also written and read.
 // Alone:  make bench KERNEL=two_launches
 #include "kernels/nf4/fp32_scales.cuh"
 #include "kernels/nf4/scales.hpp"

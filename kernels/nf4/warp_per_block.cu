@@ -28,7 +28,8 @@ __global__ void __launch_bounds__(threads)
   if (lane == 0) scale = scales.block_scale(block);
   scale = __shfl_sync(0xffffffffu, scale, 0);
 
-  // One trip for blocks of 32 or 64 weights, more for larger ones, which the post does not have.
+  // One iteration for blocks of 32 or 64 weights, more for larger ones, which the post does not
+  // have.
   const Index weights = min(n - begin, Index{1} << scales.shift);
 #pragma unroll 1
   for (Index i = lane; i < weights / 2; i += 32) {

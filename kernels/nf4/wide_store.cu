@@ -1,9 +1,9 @@
-// packed_store with a word for a byte: a thread loads 8 codes in 4 bytes, and writes 8 weights in
-// one 16-byte store. Caches are asked for nothing.
+// packed_store with words instead of bytes: a thread loads 8 codes in 4 bytes and writes 8 weights
+// in one 16-byte store, without cache hints.
 //
 // Source: ours, a step from the post's packed stores to streaming. The step before it is
 //         packed_store, the next is wide_store_hints.
-// Bound:  latency: with one load per thread, there is little under way at a time.
+// Bound:  latency: with one load per thread, few loads are in flight.
 // Alone:  make bench KERNEL=wide_store
 #include "kernels/nf4/streaming.cuh"
 

@@ -1,4 +1,4 @@
-// wide_store, with requests to the caches: they need keep neither what is read nor what is written.
+// wide_store with cache hints: neither what is read nor what is written needs to stay cached.
 //
 // Source: ours, a step from the post's packed stores to streaming. The next is wide_store_unrolled.
 // Bound:  latency, as in wide_store.

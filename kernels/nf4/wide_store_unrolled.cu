@@ -1,4 +1,4 @@
-// wide_store_hints with two words per thread: twice the loads are under way, and half as many
+// wide_store_hints with two words per thread: twice as many loads are in flight, and half as many
 // blocks fill a table.
 //
 // Source: ours, a step from the post's packed stores to streaming, which prefetches its reads.

@@ -12,16 +12,17 @@ namespace reprolab::nf4 {
 
 inline constexpr int min_per_block = 32;  ///< Weights that share a scale.
 
-/// `count` words from weight `first` on, the first of which begins a cache line of the output, so
-/// that a warp writes whole ones. Fewer than 96 weights, at both ends together, are in none.
+/// `count` words from weight `first` on. The first one is at the start of a cache line of the
+/// output, so that a warp writes whole cache lines. Fewer than 96 weights, at both ends together,
+/// are in no word.
 template <class Index>
 struct Words {
   const std::uint32_t* codes = nullptr;  ///< Word i begins in codes[i]; 4-byte aligned.
   Index first = 0;
   Index count = 0;
   unsigned shift = 0;  ///< Word i begins this many bits into codes[i], and may end in the next.
-  /// Whether every word is one word of codes, of one block; 32 words are of 8 blocks at most; and a
-  /// map of nested scales begins a cache line.
+  /// Whether every word is one aligned word of codes in one block, 32 words are in at most 8
+  /// blocks, and a map of nested scales starts at a cache line.
   bool are_aligned = true;
 
   Words() = default;
@@ -33,7 +34,7 @@ struct Words {
         shift(other.shift),
         are_aligned(other.are_aligned) {}
 
-  /// The same without those that would not fill the last of tiles of `tile_words`.
+  /// The words that fill whole tiles of `tile_words` words.
   Words in_tiles_of(Index tile_words) const {
     Words tiles = *this;
     tiles.count -= count % tile_words;
@@ -42,8 +43,8 @@ struct Words {
   }
 };
 
-/// Nothing outside the problem's codes belongs to a word: where the first or the last one would
-/// reach outside, it is left out. If words are not aligned, codes[count] can be read, too.
+/// A word lies inside the problem's codes: a first or last word that would reach outside is left
+/// out. If words are not aligned, codes[count] can be read, too.
 inline Words<std::int64_t> words_of(const Problem& problem) {
   constexpr std::uintptr_t line_bytes = 128, load_bytes = 4, bits_per_weight = 4;
   const auto output = reinterpret_cast<std::uintptr_t>(problem.output);

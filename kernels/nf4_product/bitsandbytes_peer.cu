@@ -1,7 +1,8 @@
 // The peer: the products of the real bitsandbytes, through the C API of its CUDA library. Its
-// Python takes the fused one (0.50 and newer) up to 4 rows; from 5 to 1536 a table by GPU and shape
-// decides, on an H200 at most 64 rows of large layers; beyond, and where a row is not whole blocks,
-// it dequantizes and calls torch. Older ones take the product for one row, and dequantize for more.
+// Python code (0.50 and newer) calls the fused product for M <= 4. For M from 5 to 1536 a table by
+// GPU and shape decides, on an H200 in favour of the fused product for M <= 64 and large layers.
+// Otherwise, and if K is not a multiple of the block size, it dequantizes and calls torch. Older
+// versions have a product for M = 1 and dequantize for more.
 //
 // Source: libbitsandbytes_cuda*.so of a bitsandbytes wheel; its csrc/gemm_4bit.cu, cuda/ops.py.
 // Bound:  whatever limits the library's kernel.
@@ -18,8 +19,8 @@ namespace reprolab::nf4_product {
 namespace {
 
 /// A, B, absmax, absmax_8bit, absmax_code, absmax_offset, out, bias, M, N, K, block size, type of
-/// quantization, stream. Of nested scales `absmax` holds the second-level ones, and the offset is
-/// in device memory; of plain ones the three pointers after it are null.
+/// quantization, stream. With nested scales, `absmax` has the second-level scales, and the offset
+/// is in device memory; with plain scales the three pointers after `absmax` are null.
 using Gemm = void (*)(const void*, const std::uint8_t*, const float*, const std::uint8_t*,
                       const float*, const float*, void*, const void*, int, int, int, int, int,
                       cudaStream_t);
@@ -38,7 +39,7 @@ struct Functions {
   }
 };
 
-/// What both require: the library counts in ints and loads 16 bytes at a time.
+/// Requirements of both: the library counts in ints and loads 16 bytes at a time.
 Support supports_both(const Problem& problem, bool exported) {
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
   if (!exported) return Support::no("the library exports no product for this type");
@@ -101,7 +102,7 @@ cudaError_t launch_gemv(const Functions<Gemv>& gemv, const Problem& problem, cud
   return cudaGetLastError();
 }
 
-/// Registers a product that the library has for one of the types at least.
+/// Registers a product that the library exports for at least one type.
 template <class Function, class Supports, class Launch>
 void add(const BitsandbytesLibrary& loaded, const Functions<Function>& functions,
          const std::string& kind, Supports supports, Launch launch,

@@ -1,5 +1,5 @@
-// What the model does unquantized: cuBLAS on 16-bit weights that lie in memory already. No kernel
-// for 4-bit weights but the point of reference: four times the memory, and what fewer bytes gain.
+// The unquantized baseline: cuBLAS on 16-bit weights that are already in memory. It does not read
+// 4-bit weights and needs four times their memory; it shows what fewer bytes gain.
 //
 // Source: cuBLAS, cublasGemmEx (of the CUDA toolkit that this is built with).
 // Bound:  memory for few rows: 16-bit weights read once; tensor cores for many.

@@ -35,7 +35,7 @@ std::uint64_t weight_bytes(const Problem& problem) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// To dequantize all weights to the start of the workspace; behind them is cuBLAS's part.
+/// All weights are dequantized to the start of the workspace; cuBLAS's workspace comes after them.
 nf4::Problem dequantization_of(const Problem& problem) {
   return {.codes = problem.codes,
           .absmax = problem.absmax,
@@ -54,7 +54,8 @@ Support supports_cublas(const Problem& problem) {
   if (std::max({problem.m, problem.n, problem.k}) > most) {
     return Support::no("cuBLAS counts rows and columns in 32 bits");
   }
-  // Asked to add to an output that holds the bias, it rounded a sum of 1024 bf16 products first.
+  // With beta = 1 and the bias in the output, cuBLAS rounded a sum of 1024 bf16 products before it
+  // added the bias.
   if (problem.bias != nullptr) return Support::no("cuBLAS may round a sum before it adds a bias");
   if (cublas().why_not.empty()) return Support::yes();
   return Support::no("cuBLAS: " + cublas().why_not);
@@ -86,7 +87,7 @@ std::vector<std::string> cublas_files() {
 }
 
 Kernel<Problem> dequantize_then_cublas(const std::string& nf4_kernel, const std::string& lineage) {
-  // Asked for when it is used: the other family may not be registered yet.
+  // Looked up at first use: the other family may not be registered yet.
   const auto dequantize = [nf4_kernel]() -> const Kernel<nf4::Problem>& {
     return kernel_named<nf4::Problem>(nf4_kernel);
   };

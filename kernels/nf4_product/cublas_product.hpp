@@ -1,4 +1,4 @@
-// The product with 16-bit weights by cuBLAS, for the rows that multiply by such.
+// The product with 16-bit weights by cuBLAS.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,11 +12,11 @@
 
 namespace reprolab::nf4_product {
 
-/// Of memory that cuBLAS may use in a launch, so that it allocates none: as its documentation
+/// The workspace of cuBLAS, so that a launch allocates none: the size that its documentation
 /// recommends for Hopper.
 inline constexpr std::uint64_t cublas_workspace_bytes = std::uint64_t{32} << 20;
 
-/// Whether there is a cuBLAS, and it can count the problem.
+/// Whether cuBLAS is installed and can index the problem.
 Support supports_cublas(const Problem& problem);
 
 /// output = input * transposed weights, summed in fp32 and rounded once; without a bias, which
@@ -28,8 +28,8 @@ cudaError_t multiply_by_cublas(const Problem& problem, const void* weights, void
 /// For Kernel::code_files: the library and what it launches beside it.
 std::vector<std::string> cublas_files();
 
-/// The row that dequantizes by the NF4 kernel of that name into the workspace, then multiplies by
-/// cuBLAS.
+/// The kernel that dequantizes into the workspace by the NF4 kernel of that name, then multiplies
+/// by cuBLAS.
 Kernel<Problem> dequantize_then_cublas(const std::string& nf4_kernel, const std::string& lineage);
 
 }  // namespace reprolab::nf4_product

@@ -1,5 +1,5 @@
-// From codes to the operands of a matrix multiplication, by a table in shared memory that a whole
-// byte of codes looks up: two weights by one permutation of bytes and one read.
+// Decodes codes to the operands of a matrix multiplication, by a table in shared memory that is
+// indexed by a whole byte of codes: two weights by one permutation of bytes and one read.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace reprolab::nf4_product {
 
-/// Where a block's own shared memory starts: CUDA reserves one KiB of each block's (CUDA C++
-/// Programming Guide, "Compute Capabilities"), which may be the first.
+/// The start of a block's own shared memory: CUDA reserves one KiB per block (CUDA C++ Programming
+/// Guide, "Compute Capabilities"), which may be the first.
 inline constexpr int shared_begin = 1024;
 
 /// Shared memory of a block: barriers; the table; the map of nested scales; then the stages of the
@@ -33,8 +33,8 @@ __device__ inline unsigned char* shared_origin(unsigned char* dynamic) {
 }
 
 /// Multiplies by the table's entries, rounded to 16 bits, and scales the sum over a block of
-/// weights in fp32. The relative error of an entry is at most 2^-12 in fp16, and 2^-9 in bf16:
-/// there as much as that of a weight that was rounded once.
+/// weights in fp32. The relative error of an entry is at most 2^-12 in fp16, and 2^-9 in bf16,
+/// where it equals the error of a weight that was rounded once.
 template <class Out>
 struct ScaledSums {
   static constexpr bool scales_sums = true;
@@ -100,7 +100,7 @@ __device__ void fill_table(unsigned char* table, const nf4::Table& values) {
   constexpr int per_store = 16 / sizeof(Entry), stores = lanes / per_store;
   const float own = values.entry[threadIdx.x % 16];
   // Without the shuffle, entries of two floats would be read from the parameters again before each
-  // store, where a warp's different addresses are serialized. Smaller entries would not, and take
+  // store, which serializes a warp's different addresses. Smaller entries would not be, and need
   // fewer registers this way.
   const auto value = [&](int code) {
     return sizeof(Entry) == 8 ? __shfl_sync(~0u, own, code) : values.entry[code];
@@ -179,8 +179,8 @@ class LaneTable {
 };
 
 /// The same in registers, for entries of two 16-bit numbers: no loads from shared memory, but three
-/// times as many instructions. A code selects a byte in __byte_perm(), which takes three bits of
-/// it; so the table has two halves, and the fourth bit selects one.
+/// times as many instructions. A code selects a byte in __byte_perm(), which uses three bits of the
+/// code; so the table has two halves, and the fourth bit selects one.
 template <class Decode>
 class RegisterTable {
  public:
@@ -200,7 +200,7 @@ class RegisterTable {
       }
     }
   }
-  /// As LaneTable::decode() of the lane's own byte of each word.
+  /// As LaneTable::decode(), for the lane's own byte of each word.
   __device__ void decode(std::uint32_t (&weights_of)[4], uint2 upper, uint2 lower,
                          Scale upper_scale, Scale lower_scale) const {
     if constexpr (fits) {
@@ -225,11 +225,12 @@ class RegisterTable {
 
  private:
   unsigned own_bytes_;              ///< Selects the lane's own byte of two words.
-  std::uint32_t low_[4], high_[4];  ///< The entries' lower and upper bytes, of four in each.
+  std::uint32_t low_[4], high_[4];  ///< The entries' lower and upper bytes, four entries in each.
 };
 
-/// The map of nested scales in shared memory. Where the table's entries leave half of each row
-/// free, it has a column for every lane there; else it is one copy, with bank conflicts.
+/// The map of nested scales in shared memory. If the table's entries leave half of each row free,
+/// the map is stored there with a column for every lane; otherwise as one copy, with bank
+/// conflicts.
 template <class Entry>
 class SharedMap {
   static constexpr int columns_begin = lanes * sizeof(Entry);
@@ -238,7 +239,7 @@ class SharedMap {
  public:
   __device__ explicit SharedMap(int lane) : column_(columns_begin + lane * 4) {}
 
-  /// Writes the map, by so many threads; a barrier must follow.
+  /// Writes the map, by `Threads` threads; a barrier must follow.
   template <int Threads>
   __device__ static void fill(const float* map, int thread) {
     constexpr int rows = (table_rows + Threads - 1) / Threads, stores = lanes / 4;

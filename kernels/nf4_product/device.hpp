@@ -1,4 +1,4 @@
-// What the product kernels require of the GPU and of a problem, and how they are launched.
+// The requirements of product kernels on the GPU and on a problem, and their launch.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -60,8 +60,8 @@ inline Support supports_matrix_operands(const Problem& problem, const Device& de
   return Support::yes();
 }
 
-/// Yes where the code that this GPU would run was compiled for that compute capability (80 for 8.0)
-/// or a newer one: below, it is empty.
+/// Yes if the code that this GPU would run was compiled for that compute capability (80 for 8.0) or
+/// newer; older code is empty.
 template <class... Arguments>
 Support is_compiled(void (*kernel)(Arguments...), int capability) {
   if (is_compiled_for(capability, reinterpret_cast<const void*>(kernel))) return Support::yes();
@@ -83,14 +83,14 @@ struct Launch {
   std::int64_t blocks;
   int threads, shared_bytes;
   cudaStream_t stream;
-  /// Whether it may begin before the launch before it has ended: it waits for what that one writes
-  /// (wait_for_launch_before), but not for codes and scales. CUDA C++ Programming Guide,
+  /// Whether it may start before the previous launch has ended: it waits for that launch's output
+  /// (grid_dependency_wait), but not for codes and scales. CUDA C++ Programming Guide,
   /// "Programmatic Dependent Launch".
   bool programmatic_launch = false;
 };
 
-/// More than 48 KiB of shared memory must be requested: all that there is, because another thread
-/// may launch the kernel for a shape that needs more.
+/// More than 48 KiB of shared memory must be requested: the maximum, because another thread may
+/// launch the kernel for a shape that needs more.
 template <class... Arguments>
 cudaError_t allow_shared_memory(void (*kernel)(Arguments...), int shared_bytes) {
   if (shared_bytes > 48 * 1024 &&

@@ -1,6 +1,6 @@
-// few_rows by exactly the 16-bit weights that dequantization writes, so that decoding and a prefill
-// that dequantizes have the same weights. Every weight is an entry times its scale, rounded; no sum
-// is scaled: a byte's table entry is twice as long.
+// few_rows with exactly the 16-bit weights that dequantization writes, so that decoding uses the
+// same weights as a prefill that dequantizes. Every weight is an entry times its scale, rounded,
+// and no sum is scaled; a byte's table entry is twice as long.
 //
 // Source: ours.
 // Bound:  loads from shared memory: two 32-bit words for each byte of codes.

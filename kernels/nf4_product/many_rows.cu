@@ -1,10 +1,10 @@
-// A matmul for more rows than few_rows supports, in one pass over the codes for each 128 rows.
-// Weights are decoded into the registers from which wgmma takes its first operand, and are never
-// written to memory. The sum over each block of weights is scaled in fp32. many_rows/kernel.cuh has
-// the kernel, its tiling and its pipeline.
+// A matmul for M > 16, in one pass over the codes for each 128 rows. Weights are decoded into the
+// registers from which wgmma takes its first operand, and are never written to memory. The sum over
+// each block of weights is scaled in fp32. many_rows/kernel.cuh has the kernel, its tiling and its
+// pipeline.
 //
 // Source: ours.
-// Bound:  loads from shared memory; from 128 rows on tensor cores.
+// Bound:  loads from shared memory; from M = 128 on tensor cores.
 // Alone:  make bench KERNEL=many_rows
 #include "kernels/nf4_product/many_rows/launch.cuh"
 

@@ -1,7 +1,7 @@
-// many_rows by exactly the 16-bit weights that dequantization writes.
+// many_rows with exactly the 16-bit weights that dequantization writes.
 //
 // Source: ours.
-// Bound:  loads from shared memory up to 64 rows, then tensor cores.
+// Bound:  loads from shared memory up to M = 64, then tensor cores.
 // Alone:  make bench KERNEL=many_rows_exact
 #include "kernels/nf4_product/many_rows/launch.cuh"
 

@@ -42,7 +42,7 @@ struct Problem {
   bool is_nested() const { return nested.codes != nullptr; }
 };
 
-// Which weights a kernel multiplies by, and what it rounds: its WithinBound names one of these, and
+// Which weights a kernel multiplies by, and what it rounds. A kernel's WithinBound names one, and
 // reference/nf4_product/bounds.hpp proves the interval of each.
 
 /// The 16-bit weights that dequantization writes, bit for bit; their products and sums in fp32.

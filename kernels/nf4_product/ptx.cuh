@@ -48,7 +48,7 @@ __device__ inline void store_shared(std::uint32_t address, float4 value) {
                : "memory");
 }
 
-/// This thread's lane in its warp, read anew at each call, so that no register holds it.
+/// This thread's lane in its warp, read again at each call, so that it occupies no register.
 __device__ inline unsigned this_lane() {
   unsigned lane;
   asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
@@ -113,7 +113,7 @@ __device__ std::uint32_t multiply_pairs(std::uint32_t a, std::uint32_t b) {
   return product;
 }
 
-/// Synchronizes so many warps at named barrier `id`, 1 to 15; 0 is that of __syncthreads().
+/// Synchronizes `Warps` warps at named barrier `id`, 1 to 15; __syncthreads() uses 0.
 template <int Warps>
 __device__ inline void sync_named_barrier(int id) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(Warps * 32) : "memory");
@@ -202,7 +202,7 @@ __device__ inline void cp_async_16(std::uint32_t to, const void* from, int exist
 }
 
 /// Hides from the compiler how `value` was computed: it stays in a register instead of being
-/// computed again in a loop, and what depends on it is computed after this point.
+/// recomputed in a loop, and values that depend on it are computed after this point.
 template <class T>
 __device__ void keep(T& value) {
   if constexpr (sizeof(T) == 8) {
@@ -212,13 +212,14 @@ __device__ void keep(T& value) {
   }
 }
 
-/// Lets the next launch in the stream start, if it is a programmatic dependent launch.
+/// Allows the next launch in the stream to start, if it is a programmatic dependent launch.
 __device__ inline void launch_dependents() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-/// In such a launch: returns when the previous launch has completed and its writes are visible.
+/// In a programmatic dependent launch: returns when the previous launch has completed and its
+/// writes are visible.
 __device__ inline void grid_dependency_wait() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

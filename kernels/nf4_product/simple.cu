@@ -1,6 +1,7 @@
-// The matmul by its definition: a warp for each column of the output and 8 rows; a lane has every
-// 32nd element of K. It multiplies by the 16-bit weights that dequantization writes. It supports
-// every GPU, alignment and block size, and all shapes that fit a grid; the faster kernels do not.
+// The matmul by its definition: a warp computes 8 rows of one column of the output; a lane has
+// every 32nd element of K. It multiplies by the 16-bit weights that dequantization writes. It
+// supports every GPU, alignment and block size, and all shapes that fit a grid; the faster kernels
+// do not.
 //
 // Source: ours.
 // Bound:  integer and fp32 instructions: every weight is decoded again for each 8 rows.

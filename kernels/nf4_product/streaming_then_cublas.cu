@@ -1,4 +1,5 @@
-// The same detour with this project's fastest dequantization: what is left to win by not taking it.
+// shared_lut_then_cublas with this project's fastest dequantization: the baseline for kernels that
+// do not write 16-bit weights to memory.
 //
 // Source: ours.
 // Bound:  memory: 16-bit weights written and read, four times the bytes of the codes each.

@@ -5,8 +5,8 @@
 
 namespace reprolab::nf4_product {
 
-/// A step is what a row of 128 bytes of activations holds; a tile's codes of one column of the
-/// output are 128 bytes.
+/// A step is 128 bytes of a row of activations; a tile's codes of one column of the output are 128
+/// bytes.
 inline constexpr int step_k = 64, step_bytes = step_k * 2;
 inline constexpr int tile_k = 256, tile_k_bytes = tile_k / 2;
 inline constexpr int tile_steps = tile_k / step_k;

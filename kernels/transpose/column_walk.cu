@@ -2,11 +2,12 @@
 // written at any one time has no gaps, and L2 is asked to keep the data that was read.
 //
 // Source: ours. Found by timing orders, tile shapes and cache hints on an H200. By the counters
-//         there (beside column_walk_plain_reads), nothing is read twice, and as many sectors miss
-//         L2 and cross the bus as without the request; but DRAM idles less, and accesses to shared
-//         memory collide less. The loads also pass L1 by; which of the two does it is open. The
-//         request takes six registers, so that six blocks fit on a multiprocessor instead of eight;
-//         that alone would make the kernel slower (column_walk_six_blocks).
+//         there (compared with column_walk_plain_reads), nothing is read twice, and the request
+//         changes neither the sectors that miss L2 nor those that cross the bus; but DRAM idles
+//         less, and shared memory has fewer bank conflicts. The loads also bypass L1; which of the
+//         two causes this is open. The request takes six registers, so that six blocks fit on a
+//         multiprocessor instead of eight; that alone would make the kernel slower
+//         (column_walk_six_blocks).
 // Bound:  memory, at nearly the speed of a copy.
 // Alone:  make bench KERNEL=column_walk
 #include "common/access.cuh"

@@ -1,4 +1,5 @@
-// column_walk without its request that L2 keep what was read: beside it, what that request does.
+// column_walk without its request that L2 keep what was read: comparing the two isolates the effect
+// of the request.
 //
 // Source: ours, for the comparison alone.
 // Bound:  memory.

@@ -1,5 +1,6 @@
-// column_walk_plain_reads with six blocks on a multiprocessor instead of eight. column_walk has six
-// too, because its request to L2 takes registers: beside both, what the number of blocks does.
+// column_walk_plain_reads with six blocks on a multiprocessor instead of eight. column_walk also
+// has six, because its request to L2 takes registers: comparing the three isolates the effect of
+// the number of blocks.
 //
 // Source: ours, for the comparison alone.
 // Bound:  memory.

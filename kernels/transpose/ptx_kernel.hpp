@@ -1,4 +1,4 @@
-// Transpose kernels that another language's compiler has made, as kernels like any other.
+// Transpose kernels compiled from another language, registered like any other kernel.
 #pragma once
 
 #include "kernels/ptx_kernel.hpp"
@@ -13,7 +13,7 @@ struct PtxKernel : reprolab::PtxKernel {
 };
 
 /// Registers the kernel, with the contract of its counterpart, which has the same tiles and indices
-/// and must be registered. Its PTX is loaded when it is first asked whether it supports a problem.
+/// and must be registered. Its PTX is loaded by the first call of `supports`.
 void add_ptx_kernel(const PtxKernel& kernel);
 
 }  // namespace reprolab::transpose

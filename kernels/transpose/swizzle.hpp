@@ -1,5 +1,6 @@
-// Where the elements of a tile lie in shared memory, and which of them a thread moves: the index
-// arithmetic of the kernels, as plain constexpr C++, so that all of it is tested without a GPU.
+// The positions of a tile's elements in shared memory, and the elements that a thread moves: the
+// index arithmetic of the kernels, as plain constexpr C++, so that all of it is tested without a
+// GPU.
 #pragma once
 
 namespace reprolab::transpose {

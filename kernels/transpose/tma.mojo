@@ -1,4 +1,4 @@
-"""What the Mojo kernels of the transpose share: the tensor memory accelerator, by the library's own
+"""Common parts of the transpose's Mojo kernels: the tensor memory accelerator, by the library's own
 functions, as in the post.
 
 kernels/transpose/tma.cuh has the same for CUDA, and kernels/transpose/ptx_kernel.hpp describes the

@@ -18,8 +18,8 @@ namespace reprolab::transpose {
 /// bytes apart (CUDA Driver API, cuTensorMapEncodeTiled).
 Support tma_support(const Problem& problem);
 
-/// Arguments of a kernel that works on a matrix in `tma_tile` x `tma_tile` tiles, one block for
-/// each, in this order: both maps by value, as __grid_constant__.
+/// Arguments, in this order, of a kernel with one block for each tile of `tma_tile` x `tma_tile`:
+/// both maps by value, as __grid_constant__.
 struct TmaArguments {
   CUtensorMap in, out;
   std::uint32_t tile_columns = 0;  ///< Columns of the input's tile.
@@ -27,7 +27,7 @@ struct TmaArguments {
   std::array<void*, 3> pointers() { return {&in, &out, &tile_columns}; }
 };
 
-/// The number of tiles, which is that of blocks. 0: there is nothing to launch.
+/// The number of tiles and of blocks. 0: there is nothing to launch.
 std::int64_t tma_tiles(const Problem& problem);
 
 /// Fills the arguments for a problem that has tiles. Returns cudaErrorNotSupported if the driver

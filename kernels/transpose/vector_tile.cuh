@@ -1,6 +1,6 @@
 // A tile goes through shared memory, with 16-byte accesses everywhere. Each thread transposes
-// blocks of 4 x 4 elements in its registers, so shared memory only sees float4s: 4 are stored
-// instead of 16 single elements, and there are no bank conflicts (`chunk_of` says why).
+// blocks of 4 x 4 elements in its registers, so all accesses to shared memory are float4s: 4 are
+// stored instead of 16 single elements, and there are no bank conflicts (see `chunk_of`).
 #pragma once
 
 #include <cuda_runtime_api.h>

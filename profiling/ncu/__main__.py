@@ -1,7 +1,7 @@
 """`python -m ncu`: one kernel under Nsight Compute, and whether ncu and our counters agree.
 
-Exit status: 0; 1 for a wrong output, or where the two do not agree; 2 for bad input, and where
-nothing can be profiled.
+Exit status: 0; 1 for a wrong output, or if the two disagree; 2 for bad input, or if nothing can be
+profiled.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def pages_of(args: argparse.Namespace) -> Pages:
 
 
 def planned(of: Subject, args: argparse.Namespace, pages: Pages) -> int:
-    """Prints the command; without the programs that measure, with the problem's size alone."""
+    """Prints the command; without the measuring programs, with only the problem's size."""
     known = (of.programs / "bench").exists()
     problem = problem_of(of, is_planned=True) if known else of.size
     file = report_file(of, problem, args.results.resolve())
@@ -137,9 +137,9 @@ def check(args: argparse.Namespace) -> int:
 
 
 def counted(of: Subject) -> Results:
-    """Our own counters, by CUPTI, in a process of their own.
+    """Our own counters, by CUPTI, in a separate process.
 
-    The file is not kept: `make claims` would take it for a newer run of the experiment.
+    The file is deleted: `make claims` would take it for a newer run of the experiment.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "counters.json"

@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 
 def judge(counter: Counter, ours: Sequence[float], ncu: Value) -> str:
-    """One of EQUAL, WITHIN, DIFFERS and NOT_HELD; RULE says when."""
+    """One of EQUAL, WITHIN, DIFFERS and NOT_HELD, by RULE."""
     counts = counter.unit in COUNTS and all(name.endswith(".sum") for name in counter.metrics)
     if any(abs(ncu.value - sample) <= ncu.rounding for sample in ours):
         return EQUAL
@@ -111,7 +111,8 @@ def content(rows: Sequence[Row], ours: Results, version: str) -> dict[str, Any]:
 
 
 def write(folder: Path, shown_table: Table, rows: dict[str, Any]) -> list[Path]:
-    """ncu.txt and ncu.json; InputError, and neither, where the latter is not as its schema says."""
+    """Writes ncu.txt and ncu.json; InputError, and neither file, if the latter violates its
+    schema."""
     SCHEMA.check(folder / "ncu.json", rows)
     files = {
         folder / "ncu.txt": console.render(shown_table).encode(),

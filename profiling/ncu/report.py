@@ -30,12 +30,12 @@ class Launch:
 
 
 def launches(page: str) -> list[Launch]:
-    """Reads ncu's raw page. InputError if it is not one, or has none of our counters."""
+    """Reads ncu's raw page. InputError if it is no raw page, or has none of our counters."""
     lines = page.splitlines()
     start = next((i for i, x in enumerate(lines) if x.startswith(f'"{FIRST_COLUMN}",')), len(lines))
     rows = list(csv.reader(lines[start:]))
     if len(rows) < 3 or KERNEL_NAME not in rows[0] or len({len(row) for row in rows}) != 1:
-        raise InputError("ncu: its raw page is no table of names, units and kernels")
+        raise InputError("ncu: its raw page is not a table of names, units and kernels")
     names, units = rows[0], dict(zip(rows[0], rows[1], strict=True))
     found = []
     for row in rows[2:]:
@@ -53,7 +53,7 @@ def launches(page: str) -> list[Launch]:
 
 
 def number(text: str, unit: str) -> Value | None:
-    """'1.274368' in 'Mbyte' is 1274368; None where there is no number, such as 'n/a'."""
+    """'1.274368' in 'Mbyte' is 1274368; None for text without a number, such as 'n/a'."""
     text = text.replace(",", "")
     if not re.fullmatch(r"-?\d+(\.\d+)?(e[+-]?\d+)?", text) or not math.isfinite(float(text)):
         return None

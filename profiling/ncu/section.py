@@ -1,4 +1,4 @@
-"""Our page for Nsight Compute, from data/counters.json: a section file, written when it is used."""
+"""Our section file for Nsight Compute, from data/counters.json, written when it is used."""
 
 from collections.abc import Iterable, Sequence
 

@@ -47,7 +47,7 @@ class Subject:
 def subject(
     experiment: str, kernel: str, size: str, programs: Path, peers: Sequence[str] = ()
 ) -> Subject:
-    """InputError for an unknown experiment; what else there is, bench knows."""
+    """InputError for an unknown experiment; bench checks the rest."""
     found = {name: families(name) for name in declared.names()}
     if not found.get(experiment):
         known = ", ".join(name for name in found if found[name])
@@ -62,17 +62,15 @@ def subject(
 
 
 def families(experiment: str) -> list[str]:
-    """Families whose kernels it measures alone, by bench; all where a pass names none."""
+    """Families whose kernels it measures with bench; all if a pass names none."""
     every = tuple(family.name for family in described().values() if family.size_option)
     passes = [s for s in declared.experiment(experiment).passes.values() if s.program == "bench"]
     return [family for step in passes for family in step.families or every]
 
 
 def problem_of(subject: Subject, is_planned: bool = False) -> str:
-    """The problem's name, from bench's own plan.
-
-    InputError in bench's words if it knows no such kernel or problem; if this machine cannot run
-    it, or the GPU refuses it, unless that is only planned.
+    """The problem's name, from bench's own plan. InputError in bench's words for an unknown kernel
+    or problem and, unless this is only a plan, if this machine or GPU cannot run it.
     """
     command = subject.bench("--instrument=none", "--dry-run", "--json")
     try:

@@ -1,4 +1,4 @@
-"""The program ncu: running it on one range of a program of ours, and reading its report back."""
+"""The program ncu: runs it on one range of a program of ours, and reads its report."""
 
 import os
 import shlex
@@ -20,7 +20,7 @@ RETURNED = "The application returned an error code"
 WRONG_OUTPUT = f"{RETURNED} (1)"  # what status 1 means with our programs
 NOTHING_PROFILED = "No kernels were profiled"
 # With bench --instrument none a kernel has two ranges: its first launch, which loads its code, and
-# one like those that our own counters are read of.
+# one like the launches that our own counters are read for.
 SECOND_RANGE = "::2"
 
 
@@ -53,8 +53,8 @@ def ncu() -> str:
 def command(
     program: str, report: Path, nvtx_range: str, pages: Pages, bench: Sequence[str]
 ) -> list[str]:
-    """Profiles launches in the range of that name. Clocks and caches stay as the program has them;
-    the report has the sources, for ncu-ui on any machine.
+    """Profiles launches in the range of that name. Clocks and caches are left as the program sets
+    them; the report contains the sources, for ncu-ui on any machine.
     """
     return [
         program,
@@ -74,16 +74,15 @@ def command(
 
 
 def run(words: Sequence[str]) -> CompletedProcess[str]:
-    """Runs the command; the result's stdout has its stderr, too."""
+    """Runs the command; the result's stdout includes its stderr."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     in_english = os.environ | {"LC_ALL": "C"}
     return subprocess.run(words, cwd=ROOT, env=in_english, **pipes, text=True, errors="replace")
 
 
 def profile(report: Path, nvtx_range: str, pages: Pages, bench: Sequence[str]) -> int:
-    """Leaves `report` and returns 0; or 1, having shown it, if the program found a wrong output.
-
-    InputError if there is no report for another reason.
+    """Writes `report` and returns 0, or prints it and returns 1 if the program found a wrong
+    output. InputError if there is no report for another reason.
     """
     words = command(ncu(), report, nvtx_range, pages, bench)
     section.write()
@@ -99,14 +98,14 @@ def profile(report: Path, nvtx_range: str, pages: Pages, bench: Sequence[str]) -
 
 
 def make_room(report: Path) -> None:
-    """An older report must not be taken for the new one."""
+    """An older report must not be mistaken for the new one."""
     with named(report):
         report.parent.mkdir(parents=True, exist_ok=True)
         report.unlink(missing_ok=True)
 
 
 def errors(text: str) -> list[str]:
-    """ncu's errors, except the one on how the program ended."""
+    """ncu's errors, except the one about the program's exit."""
     found = [line for line in text.splitlines() if line.startswith("==ERROR== ")]
     return [line.removeprefix("==ERROR== ").strip() for line in found if RETURNED not in line]
 

@@ -1,1 +1,1 @@
-"""Reads the machine code (SASS) that the compiler made of a kernel, without a GPU."""
+"""Reads a kernel's machine code (SASS), without a GPU."""

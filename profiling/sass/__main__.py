@@ -1,7 +1,5 @@
-"""`python -m sass`: what the compiler made of the kernels.
-
-Exit status: 0; 1 where the list of older code is stale; or 2 for bad input, missing tools, and
-output that cannot be written.
+"""`python -m sass`: the machine code of the kernels. Exit status: 0; 1 if the list of older code is
+stale; 2 for bad input, missing tools, and output that cannot be written.
 """
 
 import argparse
@@ -94,7 +92,8 @@ def facts(args: argparse.Namespace) -> int:
 
 
 def recorded(args: argparse.Namespace) -> int:
-    """Older code is no failure, since only its GPU can record it again; a stale list of it is."""
+    """Older code is not a failure, because only its GPU can record it again; a stale list of it
+    is."""
     files = list(result_files(args.folder))
     found, lines = outdated.look(files)
     print("\n".join(map(printable, lines)))

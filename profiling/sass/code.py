@@ -1,4 +1,5 @@
-"""The machine code of one kernel of a file, and what the compiler set aside for it."""
+"""The machine code of one kernel of a file, and the resources that the compiler allocated for
+it."""
 
 import os
 import re
@@ -21,7 +22,7 @@ NAMESPACES = re.compile(r"reprolab::(?:\w+::|\(anonymous namespace\)::)*")
 
 
 class Resources(NamedTuple):
-    """Per thread, but for the shared memory, which is per block."""
+    """Per thread, except the shared memory, which is per block."""
 
     registers: int
     stack_bytes: int
@@ -47,10 +48,9 @@ class Code:
 
 
 def measured_code(kernel: Kernel, arch: str, wanted: str = "") -> Code | None:
-    """The code that the measurement launches, or the function that has `wanted` in its name.
-
-    None where the file holds no code for the GPU, because it calls a library, and where another
-    language's compiler was not run for the architecture.
+    """The code that the measurement launches, or the function that has `wanted` in its name. None
+    if the file has no code for the GPU, because it calls a library, or if another language's
+    compiler was not run for the architecture.
     """
     if kernel.maker and arch not in kernel.ptx:
         return None
@@ -92,7 +92,7 @@ def contents_of(file: Path) -> dict[str, Content]:
 
 
 def measured_codes(kernels: Iterable[Kernel], archs: Iterable[str]) -> list[Code]:
-    """The digests of each kernel that has code of its own, for each architecture; on all cores."""
+    """The digests of each kernel with its own code, for each architecture; on all cores."""
     wanted = [(kernel, arch) for arch in archs for kernel in kernels]
     cubin.prepare()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -117,7 +117,7 @@ def choose(kernel: Kernel, names: dict[str, str], wanted: str) -> str:
 
 
 def plain(name: str) -> str:
-    """'tile_walk<SharedLut, ...>' of what c++filt prints."""
+    """'tile_walk<SharedLut, ...>' from the output of c++filt."""
     short = NAMESPACES.sub("", name).removeprefix("void ")
     depth = 0
     for at, character in enumerate(short):

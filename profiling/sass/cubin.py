@@ -1,6 +1,6 @@
-"""A kernel's file, compiled by the build's own command for one architecture, with source lines; or
-assembled, where another language's compiler made PTX of it. And digests of its code, by the reader
-that the measuring programs have: profiling/machine_code.hpp.
+"""Cubins: a kernel's file, compiled by the build's own command for one architecture, with source
+lines; or assembled from the PTX of another language's compiler. And digests of code, by the reader
+of the measuring programs: profiling/machine_code.hpp.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ def known_architectures() -> list[str]:
 
 
 def architecture(text: str) -> str:
-    """'sm_80' of 'sm_80' or '80'; InputError where nvcc does not know it."""
+    """'sm_80' from 'sm_80' or '80'; InputError if nvcc does not support it."""
     name, known = text if text.startswith("sm_") else f"sm_{text}", known_architectures()
     if name not in known:
         raise InputError(f"ARCH: nvcc does not compile for '{text}'; it knows {', '.join(known)}")
@@ -68,7 +68,7 @@ def build(*targets: str) -> None:
 
 
 def prepare() -> None:
-    """Does what has to be done once, before threads start."""
+    """Does the work that is needed once, before threads start."""
     build_commands(), digest_program()
 
 
@@ -85,7 +85,7 @@ def digest(file: Path) -> str:
 
 
 def command_for(source: Path, arch: str) -> tuple[Path, list[str]]:
-    """The build's command, but for one architecture, to a cubin, with lines; without output."""
+    """The build's command for one architecture, to a cubin, with lines; without its output file."""
     if source not in build_commands():
         raise InputError(f"sass: the build does not compile {source.relative_to(ROOT)}")
     folder, words = build_commands()[source]
@@ -101,7 +101,7 @@ def command_for(source: Path, arch: str) -> tuple[Path, list[str]]:
 
 
 def compiled(source: Path, arch: str) -> Path:
-    """The cubin of a file; compiled again only where the file, a header or the command changed."""
+    """The cubin of a file; compiled again only if the file, a header or the command changed."""
     folder, command = command_for(source, arch)
     name = f"{source.parent.name}-{source.stem}"
     folders = ["common", "kernels"]
@@ -111,7 +111,7 @@ def compiled(source: Path, arch: str) -> Path:
 
 
 def assembled(ptx: Path, arch: str) -> Path:
-    """The cubin of what another language's compiler made; `arch` has the features of its target."""
+    """The cubin of another language's PTX; `arch` has the features of its target."""
     target = re.search(r"^\.target\s+(sm_\w+)", read_text(ptx), re.MULTILINE)
     if not target:
         raise InputError(f"{ptx}: names no .target")
@@ -142,6 +142,6 @@ def made_by(
 
 @cache
 def headers(*folders: str) -> list[Path]:
-    """Every header that a file may include which uses these folders alone."""
+    """Every header that may be included by a file that uses only these folders."""
     found = [p for name in folders for p in (ROOT / name).rglob("*")]
     return sorted(p for p in found if p.suffix in (".hpp", ".cuh"))

@@ -1,6 +1,5 @@
-"""Which instruction's result another one uses, within a loop or a whole kernel.
-
-Registers and predicates are followed, memory is not: what is loaded depends on its address alone.
+"""Dataflow: which instruction uses which other one's result, within a loop or a whole kernel.
+Registers and predicates are followed, memory is not: a loaded value depends only on its address.
 """
 
 import re
@@ -12,7 +11,7 @@ from functools import cache, cached_property
 from sass.flow import Block, Flow, Region, closure, dominators
 from sass.parse import Instruction
 
-# Everything else writes its first register, or the predicates that come first.
+# All other instructions write their first register, or the predicates that come first.
 WRITE_NOTHING = frozenset(
     "ST STG STS STL STSM RED BRA UBRA JMP CALL EXIT RET BSSY BSYNC BMOV BAR NOP DEPBAR MEMBAR "
     "FENCE WARPSYNC YIELD NANOSLEEP UTMALDG UTMASTG UTMACMDFLUSH UBLKCP CCTL KILL BPT".split()
@@ -31,7 +30,7 @@ def registers(text: str, count: int = 1) -> list[str]:
 
 
 def uses_and_results(found: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The registers and predicates that an instruction reads, and those that it writes."""
+    """The registers and predicates that an instruction reads, and those it writes."""
     return of_text(found.opcode, found.operands, found.guard)
 
 
@@ -72,9 +71,8 @@ class Dataflow:
 
     @cached_property
     def sources(self) -> dict[int, frozenset[int]]:
-        """For each instruction, those of the region whose results it may use; all by address.
-
-        A result of one trip may be used in the next.
+        """For each instruction, the instructions of the region whose results it may use; all by
+        address. A result of one iteration may be used in the next.
         """
         found: dict[int, frozenset[int]] = {}
         after: dict[int, dict[str, frozenset[int]]] = {b.number: {} for b in self.blocks}
@@ -98,7 +96,7 @@ class Dataflow:
 
     @cached_property
     def deciders(self) -> dict[int, frozenset[int]]:
-        """For each block, those whose last jump decides whether a trip comes to it."""
+        """For each block, the blocks whose last jump decides whether an iteration reaches it."""
         behind = self.postdominators
         found: dict[int, set[int]] = defaultdict(set)
         for block in self.blocks:
@@ -110,13 +108,14 @@ class Dataflow:
         return {number: frozenset(found[number]) for number in self.region.blocks}
 
     def onward(self, block: Block) -> list[int]:
-        """Successors in the same trip; -1 for its end."""
+        """Successors in the same iteration; -1 for its end."""
         inside = self.region.blocks - ({self.region.header} if self.region.is_loop else set())
         return [s if s in inside else -1 for s in block.successors] or [-1]
 
     @cached_property
     def postdominators(self) -> dict[int, frozenset[int]]:
-        """The post-dominators of each block: every path to the trip's end leads through them."""
+        """The post-dominators of each block: every path to the iteration's end leads through
+        them."""
         onward = {block.number: self.onward(block) for block in reversed(self.blocks)}
         return dominators([-1, *onward], onward)
 
@@ -127,7 +126,7 @@ class Dataflow:
 
     @cached_property
     def causes(self) -> dict[int, frozenset[int]]:
-        """As `sources`, with the jumps that decide whether the instruction is run."""
+        """As `sources`, plus the jumps that decide whether the instruction is run."""
         return {
             address: found
             | {

@@ -1,11 +1,10 @@
-"""Which instructions of an NF4 kernel turn a code into an entry of the table.
-
-A product is an fp32 multiplication whose result goes into no other one: a weight is its table's
-entry times its scale. The scale is the factor that all products of the region share. Decoding is
-every instruction that works on loaded data and that the other factor depends on, back to the loads
-of the codes: extracting a code from its byte, making an address of it and reading the table, or the
-tests and jumps of a tree. Look-ups read memory, or another lane's register. All other instructions
-are the index computation.
+"""The instructions of an NF4 kernel that turn a code into an entry of the table. A product is an
+fp32 multiplication whose result is not multiplied again: a weight is a table entry times a scale.
+The scale is the factor that all products of the region share. Decoding is every instruction that
+works on loaded data and that the other factor depends on, back to the loads of the codes:
+extracting a code from its byte, making an address of it and reading the table, or the tests and
+jumps of a tree. Look-ups read memory, or another lane's register. All other instructions are the
+index computation.
 """
 
 import re
@@ -34,7 +33,7 @@ def decoding_of(flow: Flow, region: Region) -> frozenset[int]:
 
 
 def jumps_of(dataflow: Dataflow, decoding: set[int]) -> set[int]:
-    """The rest of a tree: jumps from its leaves, and barriers where its branches meet again."""
+    """The rest of a tree: jumps from its leaves, and barriers where its branches reconverge."""
     found = set()
     branches = {b.number for b in dataflow.blocks if b.last.address in decoding}
     for block in dataflow.blocks:
@@ -51,7 +50,7 @@ def jumps_of(dataflow: Dataflow, decoding: set[int]) -> set[int]:
 
 
 def is_load(found: Instruction) -> bool:
-    """Whether it loads data: a constant at a fixed place is as good as an immediate."""
+    """Whether it loads data: a constant at a fixed address counts as an immediate."""
     if found.name in ("LDC", "ULDC", "LDCU"):
         return bool(re.search(r"\]\[U?R\d", found.operands))
     return found.name in ("LDG", "LD", "LDS", "LDL")

@@ -1,14 +1,14 @@
 """Counts in a kernel's code, taken without running it.
 
-Counts are of the hot region: the loop that stores most of the output in one trip, or the whole
-kernel where straight code stores more. An element is one of the output's: its bytes are counted at
-the stores, along the way through a trip that stores most, so no kernel declares how many it
-handles. With the tensor memory accelerator, which stores what threads put into shared memory, they
-are counted there.
+Counts are of the hot region: the loop that stores most of the output in one iteration, or the whole
+kernel if straight-line code stores more. Elements are those of the output: their bytes are counted
+at the stores, along the path through an iteration that stores most, so no kernel declares how many
+it handles. With the tensor memory accelerator, which stores from shared memory, they are counted at
+the stores to shared memory.
 
-A trip may have several ways through it. `least` and `most` are the instructions of the shortest and
-the longest of those that store all elements: what one thread runs. `all` is every instruction of
-the region: what a warp runs if its threads between them take every way.
+An iteration may have several paths. `least` and `most` are the instructions of the shortest and the
+longest path that stores all elements, which a thread runs. `all` is every instruction of the
+region, which a warp runs if its threads together take every path.
 """
 
 from collections.abc import Callable, Iterable
@@ -73,8 +73,8 @@ class Facts:
     def stored(self, block: Block, successor: int) -> int:
         """Bytes that a thread stores in the block if it goes on to the successor.
 
-        Of two stores under opposite guards it runs one; where it goes says whether the guard of the
-        block's last jump was true.
+        It runs one of two stores under opposite guards; the successor shows whether the guard of
+        the block's last jump was true.
         """
         total = 0
         open_guards: dict[str, dict[str, int]] = {}  # predicate -> guard -> bytes
@@ -96,11 +96,12 @@ class Facts:
 
     @property
     def elements(self) -> int:
-        """That one thread stores in one trip; 0: the kernel stores nothing on this architecture."""
+        """Elements that one thread stores in one iteration; 0: the kernel stores nothing on this
+        architecture."""
         return self.stored_by(self.region) // self.code.kernel.family.element_bytes
 
     def ways(self, counts: Callable[[Instruction], bool] = lambda _: True) -> Ways:
-        """The instructions that count."""
+        """The counted instructions."""
 
         def number(block: Block) -> int:
             return sum(map(counts, block.instructions))
@@ -112,7 +113,7 @@ class Facts:
 
     @cached_property
     def decoding(self) -> frozenset[int]:
-        """Addresses; what else decodes than the look-ups is the index computation."""
+        """Their addresses; the other decoding instructions are the index computation."""
         return decoding_of(self.code.flow, self.region)
 
     def is_index(self, found: Instruction) -> bool:
@@ -123,7 +124,7 @@ class Facts:
 
     @cached_property
     def branches(self) -> list[Block]:
-        """That end in a jump with two ways, both of which go on in the same trip."""
+        """Blocks that end in a two-way jump, both of whose targets are in the same iteration."""
         onward = self.region.blocks - ({self.region.header} if self.region.is_loop else set())
         return [b for b in self.conditional(self.region.blocks) if set(b.successors) <= onward]
 
@@ -133,7 +134,7 @@ class Facts:
 
     @property
     def code_bytes(self) -> int:
-        """Without what is never run, such as the padding at its end."""
+        """Without instructions that never run, such as the padding at the end."""
         return len(self.everywhere) * INSTRUCTION_BYTES
 
 
@@ -146,9 +147,8 @@ def of(instructions: Iterable[Instruction], names: tuple[str, ...]) -> list[Inst
 
 
 def is_uniform(block: Block) -> bool:
-    """Whether the block's last jump is seen to be the same for all threads of a warp.
-
-    It is where it tests a uniform predicate, or a predicate copied from one within the block.
+    """Whether the block's last jump is known to be the same for all threads of a warp: it tests a
+    uniform predicate, or a predicate copied from one within the block.
     """
     jump = block.last
     predicate = jump.guard.removeprefix("!")

@@ -1,8 +1,7 @@
-"""The control flow of a kernel: basic blocks, loops, and the ways through them.
-
-A block begins at the entry, after a jump, and where a jump leads: other labels, of which versions
-of nvdisasm print more or fewer, make none. A loop is a natural one: the blocks from which a jump
-back to a block that dominates them can be reached without leaving.
+"""The control flow of a kernel: basic blocks, loops, and the paths through them. A block starts at
+the entry, after a jump, and at the target of a jump; other labels, of which versions of nvdisasm
+print more or fewer, do not start one. A loop is a natural loop: the blocks from which a jump back
+to a block that dominates them can be reached without leaving.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -34,7 +33,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Region:
-    """A loop, which is entered at its header alone; or the whole kernel."""
+    """A loop, which is entered only at its header, or the whole kernel."""
 
     header: int
     blocks: frozenset[int]
@@ -49,7 +48,7 @@ class Flow:
 
     @cached_property
     def order(self) -> list[int]:
-        """Reverse postorder: but for jumps back, each block comes before its successors."""
+        """Reverse postorder: except for jumps back, each block comes before its successors."""
         done: list[int] = []
         seen = {0}
         stack = [(0, iter(self.blocks[0].successors))]
@@ -72,7 +71,8 @@ class Flow:
 
     @cached_property
     def back_edges(self) -> frozenset[tuple[int, int]]:
-        """From a block to one that dominates it. InputError where the code jumps back elsewhere."""
+        """Jumps from a block to one that dominates it. InputError if the code jumps back
+        elsewhere."""
         place = {number: i for i, number in enumerate(self.order)}
         edges = [(b.number, s) for b in self.blocks.values() for s in b.successors]
         back = [(a, b) for a, b in edges if place[b] <= place[a]]
@@ -85,7 +85,7 @@ class Flow:
 
     @cached_property
     def loops(self) -> list[Region]:
-        """One for each block that is jumped back to, inner loops before those around them."""
+        """One loop for each target of a jump back, inner loops before outer ones."""
         bodies: dict[int, set[int]] = {}
         for end, header in self.back_edges:
             before = self.predecessors | {header: []}
@@ -104,11 +104,10 @@ class Flow:
     def best_way(
         self, region: Region, value: Callable[[Block, int], tuple[int, ...]]
     ) -> tuple[int, ...]:
-        """The greatest sum of values on a way through the region, from its first block on.
-
-        `value` is of a block and of the successor that the way goes on to, or -1. A way through a
-        loop ends where it jumps back to the header, one through a kernel where the kernel ends;
-        loops within are gone through once. Tuples are compared from the left, as Python does.
+        """The greatest sum of values on a path through the region, from its first block on. `value`
+        is of a block and of its successor on the path, or -1. A path through a loop ends where it
+        jumps back to the header, a path through a kernel where the kernel ends; inner loops are
+        traversed once. Tuples are compared from the left, as in Python.
         """
         best: dict[int, tuple[int, ...]] = {}
         ends = []
@@ -149,7 +148,8 @@ def dominators(
 
 
 def closure(start: Collection[int], edges: Mapping[int, Collection[int]]) -> set[int]:
-    """All that can be reached from `start`, itself only where an edge leads back to it."""
+    """All nodes that can be reached from `start`, which is included only if an edge leads back to
+    it."""
     found: set[int] = set()
     waiting = list(start)
     while waiting:
@@ -161,7 +161,7 @@ def closure(start: Collection[int], edges: Mapping[int, Collection[int]]) -> set
 
 
 def flow_of(function: Function) -> Flow:
-    """The kernel's blocks; InputError where a jump leads nobody knows where."""
+    """The kernel's blocks; InputError if the target of a jump is unknown."""
     code = function.instructions
     jumps = [i for i, found in enumerate(code) if ends_block(function, found)]
     starts = {0, *(i + 1 for i in jumps)}

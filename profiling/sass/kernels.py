@@ -1,5 +1,5 @@
-"""The kernels: those in CUDA, as data/families.json describes them, or by a file of that name; and
-those that other languages' compilers have made, by their manifests."""
+"""The kernels: those in CUDA, by data/families.json or a file of the kernel's name, and those
+compiled from other languages, by their manifests."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Kernel(families.Kernel):
 
 
 def registered() -> dict[str, Kernel]:
-    """Every kernel in CUDA, by name; of a user's library there is no code here."""
+    """Every kernel in CUDA, by name, without those of a user's library, which has no code here."""
     return {
         kernel.name: Kernel(**vars(kernel), family=family)
         for family in described().values()
@@ -77,7 +77,7 @@ def of_families(names: Collection[str]) -> list[Kernel]:
 
 
 def named(name: str) -> Kernel:
-    """A kernel by its name; of one that is not yet described, only what its file says."""
+    """A kernel by its name; a kernel that is not yet described has only the facts in its file."""
     kernels = known()
     for family in described().values():
         source = f"kernels/{family.name}/{name}.cu"

@@ -1,5 +1,5 @@
-"""The facts as named numbers, each with its unit and meaning: what is shown, and what is written
-into result files under the same names, after the prefix "sass_"."""
+"""The facts as named numbers, each with its unit and meaning, for tables and, with the prefix
+"sass_", for result files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Measure:
 
 
 def measures(facts: Facts) -> Iterator[Measure]:
-    """All that is counted of one kernel for one architecture."""
+    """All counts of one kernel for one architecture."""
     has, inside, everywhere = facts.code.resources, facts.inside, facts.everywhere
     element, elements = facts.code.kernel.family.element, facts.elements
     trip = "a trip of the loop" if facts.region.is_loop else "one run of the kernel"

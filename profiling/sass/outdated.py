@@ -1,5 +1,5 @@
-"""Which rows of result files are not of the code that this checkout compiles to. Of recorded rows
-data/older_code.json lists that code, by which tables mark their numbers.
+"""Finds rows of result files whose code differs from this checkout's. data/older_code.json lists
+such code of recorded rows, so that tables can mark their numbers.
 """
 
 import json
@@ -25,8 +25,8 @@ Part = tuple[str, str]  # a file, and the architecture
 
 @dataclass(frozen=True)
 class Compared:
-    """The rows that are of other code, by result file; those that could not be compared; and all
-    code that was compared.
+    """The rows of other code by result file, the rows that could not be compared, and all code that
+    was compared.
     """
 
     outdated: list[str] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Compared:
     compared: set[Digest] = field(default_factory=set)
 
     def report(self, rows: int) -> list[str]:
-        """In lines: each kernel of each file that is not of this code, then what is not known."""
+        """In lines: each kernel of each file with other code, then what is unknown."""
         silent, old = sum(self.not_compared.values()), len(self.outdated)
         lines = [f"{n} recorded rows not compared: {why}" for why, n in self.not_compared.items()]
         head = f"{rows - silent} of {rows} recorded rows compared with this checkout's kernels: "
@@ -44,8 +44,8 @@ class Compared:
         return [*self.outdated, *said, *lines]
 
     def older_of(self, files: Iterable[Results]) -> bytes:
-        """What data/older_code.json has to say of these files: code that could not be compared
-        stays as it is said there.
+        """The entries of data/older_code.json for these files; entries of code that could not be
+        compared are kept.
         """
         known = self.older | (code.older_digests(code.OLDER) - self.compared)
         found: dict[Digest, dict[str, set[str]]] = {}
@@ -63,7 +63,7 @@ class Compared:
 
 
 def look(files: Sequence[Results]) -> tuple[Compared, list[str]]:
-    """What the files' rows are of, and that in lines."""
+    """Compares the files' rows; the second value is the result in lines."""
     try:
         nvcc = tools.nvcc_version()
     except InputError as why:
@@ -74,7 +74,7 @@ def look(files: Sequence[Results]) -> tuple[Compared, list[str]]:
 
 
 def wanted(files: Iterable[Results], nvcc: str) -> list[Part]:
-    """The parts that have to be compiled, in descending order of the rows that need them."""
+    """The parts that must be compiled, in descending order of the rows that need them."""
     parts: Counter[Part] = Counter()
     for results in files:
         for row in results.records:
@@ -84,7 +84,7 @@ def wanted(files: Iterable[Results], nvcc: str) -> list[Part]:
 
 
 def compiled(parts: Sequence[Part]) -> Callable[[str, str], str]:
-    """A function that gives the digest of a file for an architecture; '' where there is none."""
+    """A function that returns the digest of a file for an architecture, '' if there is none."""
     if parts:
         cubin.prepare()
     deadline = time.monotonic() + SECONDS
@@ -150,5 +150,5 @@ def why_none(part: str) -> str:
 
 
 def shown(file: Path) -> str:
-    """From the root of the project, where it lies below it."""
+    """Relative to the project's root, if it is below it."""
     return str(file.relative_to(ROOT) if file.is_relative_to(ROOT) else file)

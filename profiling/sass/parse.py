@@ -23,7 +23,7 @@ TARGET = re.compile(r"`\(([^)]+)\)")
 
 @dataclass(frozen=True)
 class Frame:
-    """A place in the source; a relative path is one from where nvcc ran."""
+    """A place in the source; a relative path starts at nvcc's working directory."""
 
     file: str
     line: int
@@ -100,7 +100,7 @@ def parse(text: str, name: str) -> Function:
 def instruction(text: str, frames: tuple[Frame, ...]) -> Instruction:
     found = INSTRUCTION.match(text)
     if not found:
-        raise InputError(f"sass: nvdisasm printed what is no instruction: {text}")
+        raise InputError(f"sass: nvdisasm printed an invalid instruction: {text}")
     operands = " ".join((found["operands"] or "").split())
     return Instruction(
         int(found["address"], 16), found["opcode"], operands, found["guard"] or "", frames

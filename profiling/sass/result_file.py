@@ -1,7 +1,7 @@
 """The facts as a result file (data/results.schema.json), which claims/ reads as evidence.
 
 A row is one kernel for one architecture. Nothing was run, so a row has no outcome and the file no
-GPU: what it says of an architecture holds for every machine.
+GPU: facts about an architecture hold for every machine.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""nvcc, and the two programs that read what it makes: in the toolkit, or else from PyPI."""
+"""nvcc, and the two programs that read its output: from the toolkit, or else from PyPI."""
 
 import importlib.metadata
 import shutil
@@ -27,7 +27,7 @@ def program(name: str) -> Path:
 
 
 def require_all() -> None:
-    """InputError for the first that is missing of those that every command needs."""
+    """InputError for the first missing one of the tools that every command needs."""
     for name in ("nvcc", "nvdisasm", "cuobjdump"):
         program(name)
 
@@ -42,7 +42,7 @@ def packaged(name: str) -> str:
 
 
 def output_of(command: Sequence[str | Path], folder: Path = ROOT) -> str:
-    """The command's output; InputError with its first line on stderr where it fails."""
+    """The command's output; InputError with the first line of its stderr if it fails."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
     if done.returncode != 0:
         lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]

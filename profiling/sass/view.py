@@ -20,7 +20,7 @@ NUMBERED = re.compile(r"\b(U?[RP])\d+\b")  # a register
 
 
 def tables(facts: Facts) -> list[Table]:
-    """The facts, and how the region's instructions spread over the kernel's lines."""
+    """The facts, and the distribution of the region's instructions over the kernel's lines."""
     code = facts.code
     title = f"{code.kernel.name} on {code.arch}: {code.name}"
     rows = []
@@ -69,7 +69,7 @@ def plain_instructions(facts: Facts) -> list[str]:
 
 
 def values_text(ways: list[Measure]) -> str:
-    """'34.31-36.31 (57.31)' of least, most and all; one value where they are the same."""
+    """'34.31-36.31 (57.31)' for least, most and all; one value if they are equal."""
     if ways[0].missing:
         return f"{NONE}: {ways[0].missing}"
     texts = [f"{m.value:.2f}".rstrip("0").rstrip(".") for m in ways]
@@ -83,7 +83,7 @@ def region_name(facts: Facts) -> str:
 
 
 def lines_table(facts: Facts) -> Table:
-    """One row per line of the kernel itself, calls that were inlined there included."""
+    """One row per line of the kernel itself, including calls that were inlined there."""
     of_line = defaultdict(list)
     for found in facts.inside:
         if found.frames:

@@ -90,15 +90,15 @@ bool has_failed(const Run& run) {
   }
 }
 
-/// Google Benchmark's console with one line per row: the median, or why there is none.
+/// Google Benchmark's console with one line per row: the median, or the reason for having none.
 class MedianConsole : public benchmark::ConsoleReporter {
  public:
   explicit MedianConsole(std::string context)
       : ConsoleReporter(isatty(STDOUT_FILENO) ? OO_ColorTabular : OO_Tabular),
         context_(std::move(context)) {}
 
-  /// Prints our context instead of Google Benchmark's: its clock, its build and the CPU's frequency
-  /// have no effect on these times.
+  /// Prints our context instead of Google Benchmark's, whose clock, build and CPU frequency have no
+  /// effect on these times.
   bool ReportContext(const Context& context) override {
     name_field_width_ = context.name_field_width;
     printed_header_ = false;
@@ -114,7 +114,7 @@ class MedianConsole : public benchmark::ConsoleReporter {
       return run.run_type == Run::RT_Aggregate ? run.aggregate_name == "median"
                                                : alone && run.repetition_index <= 0;
     });
-    // The settings that make Google Benchmark take our samples are not part of a row's name.
+    // Removes the settings with which Google Benchmark replays our samples from a row's name.
     for (Run& run : kept) {
       run.run_name.iterations.clear();
       run.run_name.repetitions.clear();

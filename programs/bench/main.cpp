@@ -36,7 +36,7 @@ std::string data_help() {
   return text + " [each family's first]";
 }
 
-/// A sample of counters repeats a call for each pass, and counts hardly vary.
+/// Counters need few samples: a call is repeated for each pass, and counts hardly vary.
 constexpr int samples_of_counters = 3;
 
 void add_options(CLI::App& app, Options& options) {
@@ -103,8 +103,8 @@ int dry_run(const Options& options) {
   return exit_verified;
 }
 
-/// Device memory that kernels of a request may keep. More is given back by ending the worker, so
-/// that the next problem has all of it.
+/// Device memory that a request's kernels may keep. If they keep more, the worker is ended, so that
+/// the next problem has all memory.
 constexpr std::uint64_t max_lost_bytes = std::uint64_t{256} << 20;
 
 /// Measures groups in a worker process, which a kernel may crash.
@@ -148,7 +148,7 @@ class Bench {
   /// Runs in the worker.
   Worker::Json serve(const Worker::Json& request, const Watchdog& watchdog) {
     if (!measurement_) {
-      // Made before the first CUDA call, because CUPTI only sees what comes after it.
+      // Created before the first CUDA call, because CUPTI records only what follows.
       auto instrument = make_instrument();
       measurement_ = std::make_unique<Measurement>(require_gpu(), std::move(instrument));
     }
@@ -165,11 +165,11 @@ class Bench {
   std::vector<VariantInfo> ceilings_;
   // Used in the worker only.
   std::unique_ptr<Measurement> measurement_;
-  std::uint64_t max_free_bytes_ = 0;  ///< Most free device memory after any request.
+  std::uint64_t max_free_bytes_ = 0;  ///< Maximum free device memory after any request.
   Worker worker_;
 };
 
-/// "; N counters, 1 missing; smsp__inst_executed.sum 12345 instruction", if any was asked for.
+/// "; N counters, 1 missing; smsp__inst_executed.sum 12345 instruction", if any was requested.
 std::string describe_counts(const Record& record, const std::vector<std::string>& chosen) {
   if (record.metrics.empty()) return "";
   const auto missing = std::ranges::count_if(
@@ -186,8 +186,8 @@ std::string describe_counts(const Record& record, const std::vector<std::string>
   return text;
 }
 
-/// Runs rows that are not timed, without Google Benchmark, and prints one line for each: its
-/// outcome, how many counters were read, and those of them that are named in `chosen`.
+/// Runs untimed rows without Google Benchmark, and prints one line for each: its outcome, the
+/// number of counters that were read, and the counters named in `chosen`.
 void run_without_timing(const std::vector<Group>& groups, const std::vector<std::string>& chosen,
                         const MeasureGroup& measure, std::vector<Record>& all) {
   for (const Group& group : groups) {

@@ -15,11 +15,11 @@
 namespace reprolab::bench {
 namespace {
 
-/// Estimated time to make data and reference on one core, per byte that the host then holds.
-/// Comparing an output on the host takes about as long as copying it back.
+/// Estimated time to make data and reference on one core, per byte of host memory. Comparing an
+/// output on the host takes about as long as copying it back.
 constexpr double prepare_ns_per_byte = 5;
 constexpr double verify_ns_per_byte = 0.4;
-/// Where the host holds neither data nor reference: of making and comparing them on the device.
+/// Estimated time to make and compare data and reference on the device, if the host has neither.
 constexpr double device_ns_per_byte = 0.01;
 /// A sample takes longer than its batch: outputs are poisoned before it and compared after it.
 constexpr double batches_per_sample = 6;
@@ -51,7 +51,7 @@ void refuse_duplicates(const std::vector<Group>& groups) {
   }
 }
 
-/// The data that a family's problems are filled with; none if it has none of those asked for.
+/// The data for a family's problems; none if it has none of the requested data.
 std::vector<std::string> data_of(const Family& family, const std::vector<std::string>& asked) {
   const auto known = family.data();
   if (asked.empty()) return {known.front()};

@@ -11,7 +11,7 @@
 namespace reprolab::bench {
 
 /// The selection on the command line: patterns of names (selects() in selection.hpp), and data by
-/// name. A family that has none of the data named is left out.
+/// name. A family that has none of the named data is left out.
 struct Selection {
   std::string family{}, kernel{}, problem{};
   std::vector<std::string> data{};  ///< Empty: each family's first.
@@ -33,14 +33,15 @@ std::vector<Group> select(const Selection& selection, const FreeMemory& free);
 /// `--list`: one line for each kernel of the groups.
 void print_kernels(const std::vector<Group>& groups);
 
-/// How many kernels run on how many problems of each family, and how long that takes.
+/// The numbers of kernels and problems of each family, and the estimated time.
 std::string describe_selection(const std::vector<Group>& groups, const MeasureOptions& options);
 
-/// One line for each group of kernels that a family could have and has not: "nf4: mojo: not built;
-/// make mojo". Not shown when the user selected kernels.
+/// One line for each missing group of a family's kernels: "nf4: mojo: not built; make mojo". Not
+/// shown when the user selected kernels.
 std::string describe_absent(const std::vector<Group>& groups);
 
-/// `--dry-run`: what will run, how long it will take, and what this GPU refuses and why.
+/// `--dry-run`: the plan, the estimated time, and the kernels that this GPU refuses with their
+/// reasons.
 void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
                 const std::optional<profiling::Gpu>& gpu, const std::string& why_no_gpu);
 

@@ -1,4 +1,5 @@
-// The order in which a chain's nodes are walked: random, so that no prefetcher can know the next.
+// The order in which a chain's nodes are walked: random, so that no prefetcher can predict the
+// next.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 
 namespace reprolab::latency {
 
-/// For each node the one that it leads to.
+/// For each node its successor.
 using Next = std::vector<std::uint32_t>;
 
 /// Nodes in groups of consecutive ones.
@@ -20,8 +21,8 @@ struct Nodes {
   std::uint32_t count() const { return groups * per_group; }
 };
 
-/// Makes a random permutation of consecutive numbers that is one cycle (Sattolo, 1986): as Fisher
-/// and Yates shuffle, but no element may stay where it is.
+/// Makes a random permutation of consecutive numbers that is one cycle (Sattolo, 1986): a
+/// Fisher-Yates shuffle in which no element may stay in place.
 inline void shuffle_to_one_cycle(std::span<std::uint32_t> next, std::mt19937_64& random) {
   for (std::size_t i = next.size(); i > 1; --i) std::swap(next[i - 1], next[random() % (i - 1)]);
 }
@@ -49,7 +50,7 @@ inline Next make_cycles(Nodes nodes, bool one_cycle, std::uint64_t seed) {
   return next;
 }
 
-/// The node that is reached from `start` after so many links.
+/// The node that is reached from `start` after `links` links.
 inline std::uint32_t node_after(const Next& next, std::uint32_t start, std::int64_t links) {
   std::uint32_t node = start;
   for (std::int64_t i = 0; i < links; ++i) node = next[node];

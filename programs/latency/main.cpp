@@ -72,14 +72,14 @@ void print(const Record& record) {
              describe_ending(record));
 }
 
-/// Walks in a worker process, which a row may bring down.
+/// Walks in a worker process, which a row may crash.
 std::vector<Record> measure(const Options& options, const std::vector<Space>& spaces,
                             const std::vector<VariantInfo>& selected, const Journal& journal) {
   const auto row_of = [&](const VariantInfo& variant, const Verification& verified) {
     return start_row(space_named(spaces, variant.name).facts(), variant, verified);
   };
   const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
-    // Made before the first CUDA call, because CUPTI only sees what comes after it.
+    // Created before the first CUDA call, because CUPTI records only what follows.
     const auto instrument = profiling::make_instrument(options.pass.instrument);
     Walks walks(require_gpu(), options.pass.seed, options.pass.experiment);
     std::vector<Row> rows;

@@ -15,8 +15,7 @@ constexpr std::uint32_t line_bytes = 128;       // of L1 and L2
 constexpr std::uint32_t page_bytes = 2u << 20;  // of the GPU's page table, as cudaMalloc fills it
 constexpr std::uint32_t lines_per_page = page_bytes / line_bytes;
 
-/// A gibibyte, or eight times the L2 cache where that is more; below 4 GiB, because offsets have 32
-/// bits.
+/// One GiB, or eight times the L2 cache if that is more; below 4 GiB, because offsets have 32 bits.
 std::uint32_t dram_pages(std::uint64_t l2_bytes) {
   const std::uint64_t wanted = std::max<std::uint64_t>(std::uint64_t{1} << 30, 8 * l2_bytes);
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted / page_bytes, 2047));
@@ -59,7 +58,7 @@ ProblemFacts Space::facts() const {
                           {"timed_steps", profiling::latency::timed_steps}}};
 }
 
-// Numbers of nodes are odd: a walk follows 2^15 links, and so ends at another node than it began.
+// Numbers of nodes are odd: a walk follows 2^15 links, so it ends at another node than its first.
 std::vector<Space> spaces(std::uint64_t l2_bytes) {
   const std::uint32_t pages = dram_pages(l2_bytes);
   return {
@@ -98,7 +97,7 @@ Walks::Walk::Walk(const Space& space, std::uint64_t seed)
       chain(space.step, space.links(next), space.bytes()),
       random(seed) {}
 
-/// Each walk begins where the last one ended, or in another group if there are several cycles.
+/// Each walk starts where the last one ended, or in another group if there are several cycles.
 void Walks::enqueue(Walk& walk, cudaStream_t stream) {
   const auto& [groups, per_group] = walk.space.nodes;
   walk.start = walk.end;
@@ -109,7 +108,8 @@ void Walks::enqueue(Walk& walk, cudaStream_t stream) {
   walk.chain.enqueue(walk.space.offset(walk.start), stream);
 }
 
-/// Whether the last walk ended where the host's own does; the stream must have been synchronized.
+/// Whether the last walk ended at the node that the host computes; the stream must have been
+/// synchronized.
 Verification Walks::judge(const Walk& walk) {
   const std::uint32_t found = walk.chain.walked().end, expected = walk.space.offset(walk.end);
   if (found == expected) return {Outcome::bit_exact};
@@ -127,7 +127,7 @@ Walks::Walks(const profiling::Gpu& gpu, std::uint64_t seed, std::string experime
 
 Verification Walks::verify(const Space& space, const VariantInfo& variant,
                            profiling::Instrument& instrument) {
-  // Beside the chain, the list of its links while it is made.
+  // The memory of the chain and, while it is made, of the list of its links.
   const std::uint64_t needed =
       space.bytes() + space.nodes.count() * sizeof(profiling::latency::Link);
   if (const std::uint64_t free = free_memory().device_bytes; needed > free) {

@@ -1,5 +1,5 @@
-// The rows of the program: which memory is walked through, in which order, by which instruction;
-// and the walks through all of them.
+// The rows of the program: the memory, the order and the instruction of each walk; and the walks
+// themselves.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct Space {
   Nodes nodes{};
   std::uint32_t spacing_bytes = 0;  ///< From a node to the next one of its group.
   std::uint32_t group_bytes = 0;    ///< From a group to the next.
-  /// Whether one cycle goes through all groups. If not, a walk stays in the group it begins in, and
-  /// each sample begins in another.
+  /// Whether one cycle goes through all groups. If not, a walk stays in its first group, and each
+  /// sample starts in another.
   bool one_cycle = true;
 
   std::uint32_t bytes() const { return nodes.groups * group_bytes; }
@@ -43,24 +43,24 @@ struct Space {
   ProblemFacts facts() const;
 };
 
-/// Every space; the chains in DRAM are so long that L2, of `l2_bytes`, holds next to nothing of
-/// them.
+/// All spaces. Chains in DRAM are so long that an L2 cache of `l2_bytes` holds almost none of their
+/// nodes.
 std::vector<Space> spaces(std::uint64_t l2_bytes);
 
 class Walks {
  public:
   Walks(const profiling::Gpu& gpu, std::uint64_t seed, std::string experiment);
 
-  /// Makes the chain of a space, which must live on, and verifies one walk. "unsupported" if the
-  /// memory for it is not free.
+  /// Makes the chain of a space, which must outlive this object, and verifies one walk.
+  /// "unsupported" if its memory is not free.
   Verification verify(const Space& space, const VariantInfo& variant,
                       profiling::Instrument& instrument);
-  /// Reads more than L2 holds from other memory, and walks once.
+  /// Reads more from other memory than L2 holds, then walks once.
   Sampled sample(const VariantInfo& variant, profiling::Instrument& instrument, bool held = true);
   std::optional<double> sm_mhz() { return probe_.mhz(stream_.get()); }
 
  private:
-  /// A chain on the device, and where its walks go.
+  /// A chain on the device, and the nodes of its walks.
   struct Walk {
     Walk(const Space& space, std::uint64_t seed);
 

@@ -1,5 +1,5 @@
-// metrics: what the counters of data/counters.json cost on a chip, which of them it lacks, and what
-// else CUPTI has for it. Needs no GPU. `make metrics CHIP=GA100`.
+// metrics: the passes that the counters of data/counters.json need on a chip, the counters that it
+// lacks, and CUPTI's other metrics for it. Needs no GPU. `make metrics CHIP=GA100`.
 #include <cuda.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

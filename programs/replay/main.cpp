@@ -52,8 +52,8 @@ double gb(std::uint64_t bytes) { return 1e-9 * static_cast<double>(bytes); }
 
 int largest(const std::vector<int>& batches) { return *std::ranges::max_element(batches); }
 
-/// Assumes a third of the theoretical bandwidth for one of the slower dequantizations and 0.8 of it
-/// for the product, as seen on an H200; accurate enough for planning.
+/// Assumes a third of the theoretical bandwidth for a slow dequantization and 0.8 of it for the
+/// product, as seen on an H200; accurate enough for planning.
 double about_seconds(const Model& model, const Options& options, std::size_t kernels,
                      double bandwidth_gb_s) {
   const ProblemFacts facts = pass_facts(model, options.format, 1);
@@ -183,7 +183,7 @@ class Replays {
 
   /// Runs in the worker.
   Worker::Json serve(const Worker::Json& request, const Watchdog& watchdog) {
-    // Made before the first CUDA call, because CUPTI only sees what comes after it.
+    // Created before the first CUDA call, because CUPTI records only what follows.
     if (!instrument_) instrument_ = profiling::make_instrument(options_.pass.instrument);
     const Model& model = models_.at(request.at("model"));
     const auto kernels = asked_kernels(request, kernels_);
@@ -255,7 +255,7 @@ class Replays {
     }
   }
 
-  /// Verifies every copy once more: measurements do not count if an output has become wrong.
+  /// Verifies every copy again: measurements do not count if an output has become wrong.
   void check_again(Replay& replay, const VariantInfo& kernel, Verification& last, bool timed,
                    const DeviceState& state, ModelRows& rows) {
     if (timed && may_be_timed(last.outcome)) {

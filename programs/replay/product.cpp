@@ -31,7 +31,8 @@ Product::Product(int batch, std::int64_t longest, reference::WeightType type, cu
   input_ = profiling::DeviceBuffer(2 * static_cast<std::uint64_t>(batch * longest));
   output_ = profiling::DeviceBuffer(input_.bytes());
   check(cublas().set_stream(cublas().handle, stream));
-  // Random activations: constant ones make the GPU draw less power, and run faster, than real ones.
+  // Random activations: with constant ones the GPU draws less power, and runs faster, than with
+  // real ones.
   std::vector<std::uint16_t> activations(static_cast<std::size_t>(batch * longest));
   reference::normal_weights(2, 0, type, 1.0f, activations);
   profiling::check(

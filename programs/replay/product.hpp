@@ -17,12 +17,12 @@ class Product {
   /// Allocates activations of `batch` rows and up to `longest` features in and out. Loads cuBLAS.
   Product(int batch, std::int64_t longest, reference::WeightType type, cudaStream_t stream);
 
-  /// Why products cannot be computed here, so that passes contain none; empty if they can.
+  /// Why products cannot be computed here; passes then contain none. Empty if they can.
   static std::string why_not();
 
   /// [batch, rows] = [batch, columns] x transposed [rows, columns]; in the type of the weights,
   /// sums in fp32, as torch.nn.functional.linear does it. `weights` is row-major in device memory.
-  /// Throws std::runtime_error with what cuBLAS calls the error.
+  /// Throws std::runtime_error with cuBLAS's name of the error.
   void multiply(const void* weights, std::int64_t rows, std::int64_t columns, int batch) const;
 
  private:

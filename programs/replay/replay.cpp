@@ -82,7 +82,8 @@ std::uint64_t working_bytes(const Model& model, const TensorSpec& format, int la
   std::uint64_t bytes = largest_output_bytes(model) + reserve_bytes;
   for (const auto& [weights, matrix] : distinct_sizes(model)) {
     const TensorSpec spec = with_shape(format, matrix);
-    // Per different matrix: inputs, an output to verify, the reference's; plus one declared output.
+    // Per distinct matrix: inputs, an output to verify and the reference's output; plus one
+    // declared output.
     bytes +=
         distinct_matrices * (spec.bytes_read() + 2 * spec.bytes_written()) + spec.bytes_written();
   }
@@ -250,7 +251,7 @@ Sampled Replay::pass(const VariantInfo& kernel, int batch, profiling::Instrument
   const auto found = comparisons_.in_order.collect();
   require_untouched(kernel);
   if (sampled.written.is_bad()) return sampled;
-  // verify()'s verdict holds for the pass, unless an output of the pass itself is wrong.
+  // verify()'s verdict applies to the pass, unless an output of the pass itself is wrong.
   if (!found.equal()) {
     sampled.written = {Outcome::mismatch,
                        fmt::format("{} weights differ in the {} outputs that were compared",

@@ -19,22 +19,22 @@
 
 namespace reprolab::nf4 {
 
-/// Facts on one row of a replay: all dequantizations of a model's pass at one batch size, with the
-/// number of resident layers if that is known. The format has no rows and columns.
+/// Facts about a row of a replay: all dequantizations of a model's pass at one batch size, with the
+/// number of resident layers if known. `format` has no rows and columns.
 ProblemFacts pass_facts(const Model& model, const TensorSpec& format, int batch,
                         std::optional<std::int64_t> layers_resident = {});
 
-/// Least time in microseconds that the dequantizations of a pass can take: the bytes that each
-/// reads, which are in no cache, and those it writes beyond what L2 holds, over the GPU's
-/// theoretical bandwidth. 0 if the bandwidth is not known.
+/// Minimum time in microseconds of a pass's dequantizations: the bytes that each reads, which are
+/// in no cache, and the bytes that it writes beyond L2's size, over the GPU's theoretical
+/// bandwidth. 0 if the bandwidth is unknown.
 double min_pass_us(const Model& model, const TensorSpec& format, const profiling::Gpu& gpu);
 
 /// Bytes of device memory that the replay of a model needs in addition to its resident layers.
 std::uint64_t working_bytes(const Model& model, const TensorSpec& format, int largest_batch);
 /// Bytes of one layer's quantized weights.
 std::uint64_t layer_bytes(const Model& model, const TensorSpec& format);
-/// Number of layers that fit, at most all; zero with the reason in `why_none`. If not all fit,
-/// those that do are reused cyclically.
+/// Number of layers that fit, at most all; zero with the reason in `why_none`. If not all fit, the
+/// resident layers are reused cyclically.
 std::int64_t layers_that_fit(const Model& model, const TensorSpec& format, int largest_batch,
                              std::uint64_t free_bytes, std::string& why_none);
 
@@ -50,19 +50,19 @@ class Replay {
 
   /// Verifies each distinct matrix on the host, then every resident copy on the device.
   Verification verify(const VariantInfo& kernel, profiling::Instrument& instrument);
-  /// Verifies every resident copy on the device, once more.
+  /// Verifies every resident copy on the device again.
   Verification verify_copies(const VariantInfo& kernel);
 
-  /// Puts the other matrix of its size into every layer, so that a kernel which remembers what it
-  /// wrote for a pointer is wrong from now on. To be called after all calls of verify().
+  /// Copies the other matrix of its size to every layer, so that a kernel that has cached its
+  /// result for a pointer is wrong from then on. Must be called after all calls of verify().
   void exchange_matrices();
 
   /// One forward pass, which is one sample of a row. If the contract is bit-exact, the outputs of
-  /// some launches are compared with the reference. A kernel cannot know which: before each,
-  /// the output holds what the launch before has left there.
+  /// some launches are compared with the reference. A kernel cannot detect which: before each, the
+  /// output contains what the previous launch left there.
   Sampled pass(const VariantInfo& kernel, int batch, profiling::Instrument& instrument);
 
-  /// Runs only dequantizations, as many as a blocked stream takes, and times them with two
+  /// Runs only dequantizations, as many as a held stream's queue takes, and times them with two
   /// instruments: the span between two events, and CUPTI's kernels and gaps from the first start to
   /// the last end. Only for the instrument `activity`. Returns one of the result file's `checks`,
   /// without keys.
@@ -72,7 +72,8 @@ class Replay {
   std::optional<double> sm_mhz() { return probe_.mhz(stream_); }
 
  private:
-  /// One resident matrix: its shape, which of the size's different matrices it holds, and its copy.
+  /// One resident matrix: its shape, the index of its contents among the matrices of its size, and
+  /// its copy.
   struct Resident {
     LayerMatrix shape;
     int matrix = 0;
@@ -93,7 +94,8 @@ class Replay {
   std::map<std::int64_t, VerifiedMatrices> distinct_;  ///< Keyed by number of weights.
   std::vector<Resident> resident_;                     ///< Layer by layer, in the order of use.
   std::optional<ProtectedMemory> protected_;
-  profiling::DeviceBuffer dequantized_;  ///< The output of every dequantization in turn.
+  profiling::DeviceBuffer
+      dequantized_;  ///< The output of every dequantization, one after the other.
   Product product_;
   std::mt19937_64 random_;  ///< Chooses which launches are compared; no seed predicts it.
   profiling::SmClockProbe probe_;

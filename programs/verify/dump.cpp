@@ -14,11 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file name may have 255 bytes; while it is written, it has up to 20 more.
+// A file name may have 255 bytes; a temporary name is up to 20 bytes longer.
 constexpr std::size_t longest_stem = 255 - 20 - std::string_view(".expected.npy").size();
 
-/// The text itself if it can be part of a file name, else with a hash of it, so that two texts
-/// never share a file name: '~' is in no name that stays as it is.
+/// The text itself if it can be part of a file name, else an escaped form with a hash, so that two
+/// texts never share a file name: only escaped names contain '~'.
 std::string as_file_name(const std::string& text) {
   std::string name = text;
   std::ranges::replace_if(
@@ -29,8 +29,8 @@ std::string as_file_name(const std::string& text) {
   return name.substr(0, longest_stem - tag.size()) + tag;
 }
 
-/// The header of NumPy's format, version 1.0. With more than 1000 dimensions it has the number of
-/// weights alone, because the header has room for 65535 bytes.
+/// The header of NumPy's format, version 1.0. With more than 1000 dimensions it has only the number
+/// of weights, because the header has room for 65535 bytes.
 std::string npy_header(const reference::QuantizedTensor& tensor) {
   const bool fp16 = tensor.type == reference::WeightType::fp16;
   std::string dimensions;

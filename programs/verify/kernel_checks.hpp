@@ -1,5 +1,6 @@
 // The interface between verify and the kernels, so that the program builds with and without CUDA:
-// kernel_checks_cuda.cpp runs every registered kernel, kernel_checks_none.cpp says why it cannot.
+// kernel_checks_cuda.cpp runs every registered kernel, kernel_checks_none.cpp reports why none can
+// run.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +33,9 @@ struct KernelChecks {
 
   std::string unavailable{};         ///< Why no kernel can run here; empty when they can.
   std::vector<std::string> names{};  ///< Selected kernels; none when `unavailable`.
-  /// Runs the kernels named in `asked` on `tensor`, each in its own turn, and reports each once.
-  /// `expected` [tensor.n]: the reference's output. The process in which it is called first is the
-  /// one that uses the GPU from then on.
+  /// Runs the kernels named in `asked` on `tensor`, each within its own time limit, and reports
+  /// each once. `expected` [tensor.n]: the reference's output. From its first call on, the calling
+  /// process is the one that uses the GPU.
   std::function<void(const reference::QuantizedTensor& tensor,
                      std::span<const std::uint16_t> expected, const std::vector<std::string>& asked,
                      const Watchdog& watchdog, const Report& report)>

@@ -10,8 +10,8 @@
 
 namespace {
 
-/// The arguments in reverse order, as CLI11 takes them. It would take a path [a,b] for a list of
-/// two, but ./[a,b] is the same path.
+/// The arguments in reverse order, as CLI11 expects. CLI11 would read a path [a,b] as a list of
+/// two, so it becomes ./[a,b].
 std::vector<std::string> arguments_of(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   const auto is_path = [&](std::size_t i) {

@@ -29,18 +29,18 @@ class Summary {
   /// Everything about one tensor.
   void add_tensor(const std::vector<Note>& notes);
 
-  /// One line per subject, in the order of their first appearance: counts per outcome, and the
-  /// first reason of every outcome that has one and is not a failure.
+  /// One line per subject, in the order of first appearance: counts per outcome, and the first
+  /// reason of every outcome that is not a failure.
   std::string outcomes() const;
 
-  /// How many of all tensors were compared, and with what; how many were not, and what they are.
-  /// `others`: the checkpoint's tensors beside those that were added.
+  /// The numbers of tensors that were compared, by what they were compared with, and of those that
+  /// were not, by kind. `others`: the checkpoint's tensors besides those that were added.
   std::string coverage(const std::vector<reference::TensorKind>& others) const;
 
   /// Whether nothing was compared with anything.
   bool proves_nothing() const { return compared_ == 0; }
 
-  /// That of the program.
+  /// The program's exit status.
   ExitStatus status() const {
     return proves_nothing() && status_ == exit_verified ? exit_not_measured : status_;
   }

@@ -40,7 +40,7 @@ auto as_usage_error(const Options& options, Body body) {
   }
 }
 
-/// One run over one checkpoint. The kernels run in a worker process, which a kernel may crash.
+/// A run over a checkpoint. The kernels run in a worker process, which a kernel may crash.
 class Run {
  public:
   explicit Run(const Options& options)
@@ -86,7 +86,7 @@ class Run {
     return static_cast<std::uint64_t>(reference::code_bytes(info.state.elements));
   }
 
-  /// Neither kernels nor stored outputs nor what was quantized.
+  /// There are neither kernels nor stored outputs nor quantizer inputs.
   bool has_nothing_to_compare() const {
     return kernels_.names.empty() &&
            std::ranges::all_of(checkpoint_.tensors(), [](const auto& info) {

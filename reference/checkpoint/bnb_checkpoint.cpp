@@ -29,7 +29,7 @@ std::string without_suffix(std::string_view name, std::string_view suffix) {
 
 }  // namespace
 
-/// Finds out what each tensor of a checkpoint is, and counts those that are not NF4.
+/// Classifies each tensor of a checkpoint, and counts those that are not NF4.
 class BnbCheckpoint::Sorter {
  public:
   explicit Sorter(const ShardSet& shards) : shards_(shards) {}
@@ -62,7 +62,7 @@ class BnbCheckpoint::Sorter {
     return tensors;
   }
 
-  /// To be called after nf4_tensors().
+  /// Must be called after nf4_tensors().
   std::vector<TensorKind> other_tensors() {
     for_each_tensor([&](const StoredTensor& tensor) {
       if (!claimed_.contains(&tensor)) reject_orphan(tensor);
@@ -97,7 +97,7 @@ class BnbCheckpoint::Sorter {
     return shards_.find(weight + std::string(suffix));
   }
 
-  /// Marks what belongs to a quantized weight.
+  /// Marks the tensors of a quantized weight.
   void claim(const StoredTensor* tensor) {
     if (tensor != nullptr) claimed_.insert(tensor);
   }
@@ -166,8 +166,8 @@ class BnbCheckpoint::Sorter {
     return *found;
   }
 
-  /// bitsandbytes dequantizes with the values of NF4 whatever the map says, but multiplies vectors
-  /// with the map: with another one, no output is the right one.
+  /// bitsandbytes dequantizes with the values of NF4 regardless of the map, but multiplies vectors
+  /// with the map: with another map, there is no single right output.
   void require_map(const StoredTensor& map, const std::string& weight) const {
     constexpr auto nf4 = std::bit_cast<std::array<std::uint32_t, 16>>(standard_table);
     if (!std::ranges::equal(shards_.read<std::uint32_t>(map), nf4)) {
@@ -175,8 +175,7 @@ class BnbCheckpoint::Sorter {
     }
   }
 
-  /// bitsandbytes searches this map by halves when it quantizes, so it writes none in another
-  /// order.
+  /// bitsandbytes quantizes by binary search in this map, so it writes only ascending maps.
   void require_nested_map(const StoredTensor& map, const std::string& weight) const {
     const auto values = shards_.read<float>(map);
     const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
@@ -224,7 +223,7 @@ class BnbCheckpoint::Sorter {
     claim(find(stem, ".weight_format"));
   }
 
-  /// Scales and maps of NF4 that belong to no weight with a state.
+  /// Scales and maps of NF4 whose weight has no quant_state.
   void reject_orphan(const StoredTensor& tensor) const {
     for (const std::string_view part : {".absmax", ".quant_map"}) {
       const std::string weight = without_suffix(tensor.name, part);

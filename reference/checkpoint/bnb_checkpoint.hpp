@@ -22,7 +22,7 @@
 
 namespace reprolab::reference {
 
-/// The checkpoint's facts on a quantized weight, before its data are read.
+/// The checkpoint's facts about a quantized weight, before its data are read.
 struct QuantizedTensorInfo {
   std::string name;
   QuantState state{};

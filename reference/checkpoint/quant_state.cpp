@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Python writes non-finite numbers as bare words, which are not JSON. Here they become numbers of
-/// fp64 that no fp32 number is near.
+/// Python writes non-finite numbers as bare words, which are not JSON. They are replaced by fp64
+/// numbers that are far from any fp32 number.
 constexpr double infinity_word = std::numeric_limits<double>::max(), nan_word = -1.25e308;
 
 std::string with_numbers_for_words(std::string_view text) {

@@ -24,8 +24,8 @@ void require_regular(const std::filesystem::path& path, const struct stat& statu
   }
 }
 
-/// Opening a device can have effects of its own, so what it is comes first. O_NONBLOCK: what lies
-/// under the name may have become a FIFO since.
+/// Checked before opening, because opening a device can have side effects. O_NONBLOCK: the path may
+/// have become a FIFO since.
 int open_regular(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) reject_unopened(path);
@@ -37,7 +37,7 @@ int open_regular(const std::filesystem::path& path) {
 
 }  // namespace
 
-/// An exception in here closes the file again, because another constructor has made the object.
+/// An exception here closes the file, because the delegated constructor has completed.
 RegularFile::RegularFile(const std::filesystem::path& path)
     : RegularFile(path, open_regular(path)) {
   identity_ = identity_now();

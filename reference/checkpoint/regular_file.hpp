@@ -9,7 +9,7 @@
 
 namespace reprolab::reference {
 
-/// Which file it is, and in which state: equal as long as nobody replaces or writes it.
+/// Identity and state of a file: equal as long as nobody replaces or writes it.
 struct FileIdentity {
   std::uint64_t device = 0, inode = 0, size_bytes = 0;
   std::int64_t modified_s = 0, modified_ns = 0;
@@ -19,8 +19,8 @@ struct FileIdentity {
 
 class RegularFile {
  public:
-  /// Throws InvalidFile if the file cannot be opened, or is a folder, FIFO, socket or device: these
-  /// are never waited for.
+  /// Throws InvalidFile if the file cannot be opened, or is a folder, FIFO, socket or device,
+  /// without waiting for it.
   explicit RegularFile(const std::filesystem::path& path);
   ~RegularFile();
   RegularFile(const RegularFile&) = delete;
@@ -32,10 +32,10 @@ class RegularFile {
   /// Throws InvalidFile if the file ends before, or on a read error.
   void read_at(std::uint64_t offset, void* destination, std::uint64_t bytes) const;
 
-  /// Throws InvalidFile if it is another file now, or somebody has written to it.
+  /// Throws InvalidFile if the file was replaced or written to.
   void require_still(const FileIdentity& identity) const;
 
-  /// Throws InvalidFile if it is the pointer that git keeps in place of a file of Git LFS.
+  /// Throws InvalidFile if it is a Git LFS pointer.
   void require_content() const;
 
   /// The bytes from `offset` as text.

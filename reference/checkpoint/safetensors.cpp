@@ -56,8 +56,8 @@ std::uint64_t read_header_bytes(const fs::path& path, const RegularFile& file) {
   return header_bytes;
 }
 
-/// The tensor that an entry of the header describes, in data of `data_bytes`; `offset_bytes` is
-/// relative to their start, and `file` is not set. Throws InvalidFile.
+/// The tensor that a header entry describes, in data of `data_bytes`; `offset_bytes` is relative to
+/// the start of the data, and `file` is not set. Throws InvalidFile.
 StoredTensor tensor_of(const fs::path& path, const std::string& name, const json& entry,
                        std::uint64_t data_bytes) {
   const auto fail = [&](std::string_view fault) {
@@ -115,15 +115,15 @@ void require_texts(const fs::path& path, const std::string& name, const json& me
 }
 
 /// Reads {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...,
-/// "__metadata__": {"KEY": "TEXT", ...}}. No blank may come before it, as the format has it. An
-/// entry is checked and dropped as soon as it is complete.
+/// "__metadata__": {"KEY": "TEXT", ...}}. The format allows no blank before it. An entry is checked
+/// and dropped as soon as it is complete.
 std::vector<StoredTensor> parse_header(const fs::path& path, std::string_view text,
                                        std::uint64_t data_bytes) {
   using Event = json::parse_event_t;
   if (!text.starts_with('{')) throw InvalidJson("does not begin with '{'");
   std::vector<StoredTensor> tensors;
   std::string name;
-  // Thrown at the end: a header that is not JSON is reported as such, wherever the fault lies.
+  // Thrown at the end: a header that is not JSON is reported as such, whatever else is wrong.
   std::optional<InvalidFile> first_fault;
   parse_strict_json(text, 4, [&](int depth, Event event, const json& part) {
     if (depth != 1) return true;
@@ -196,7 +196,7 @@ SafetensorsFile::SafetensorsFile(const fs::path& path) : path_(path) {
 void SafetensorsFile::read(const StoredTensor& tensor, void* destination) const {
   const RegularFile file(path_);
   file.read_at(tensor.offset_bytes, destination, tensor.size_bytes);
-  file.require_still(identity_);  // after what was read, or it could be written to in between
+  file.require_still(identity_);  // after the reads, because it could be written to in between
 }
 
 }  // namespace reprolab::reference

@@ -24,7 +24,7 @@ struct StoredTensor {
   std::uint64_t size_bytes = 0;
 };
 
-/// The header of a file. The file itself is closed after that, so that a checkpoint may have more
+/// The header of a file. The file is closed after reading it, so that a checkpoint may have more
 /// files than a process may open.
 class SafetensorsFile {
  public:
@@ -39,8 +39,8 @@ class SafetensorsFile {
   /// In the order of the header.
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
 
-  /// Reads a tensor's bytes. Opens the file again for that; throws InvalidFile on a read error, or
-  /// if the file is no longer as it was when its header was read.
+  /// Opens the file again and reads a tensor's bytes. Throws InvalidFile on a read error, or if the
+  /// file has changed since its header was read.
   void read(const StoredTensor& tensor, void* destination) const;
 
  private:

@@ -28,7 +28,7 @@ bool stays_in_folder(const std::string& name) {
          std::ranges::find(path, "..") == path.end();
 }
 
-/// The .safetensors files in a folder, by name, but for those left by another system.
+/// The .safetensors files in a folder, by name, except for leftovers of other systems.
 std::set<fs::path> files_in(const fs::path& folder, std::error_code& error) {
   std::set<fs::path> files;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
@@ -40,7 +40,7 @@ std::set<fs::path> files_in(const fs::path& folder, std::error_code& error) {
   return files;
 }
 
-/// The files of a checkpoint, each once, and what its indexes say of them. Opens none but those.
+/// The files of a checkpoint, each once, with the entries of its indexes. Opens only the indexes.
 class Collector {
  public:
   /// The number of the file of each tensor.

@@ -1,7 +1,7 @@
-// The tensors of a checkpoint, whichever of its files they are in. Hugging Face lays one out as one
-// .safetensors file, or as several in a folder with `model.safetensors.index.json`, which says
-// which tensor is in which of them:
-// {"metadata": {...}, "weight_map": {"TENSOR": "model-00001-of-00002.safetensors", ...}}.
+// The tensors of a checkpoint, from all of its files. Hugging Face stores a checkpoint as one
+// .safetensors file, or as several in a folder with `model.safetensors.index.json`, which maps
+// tensors to files: {"metadata": {...}, "weight_map": {"TENSOR":
+// "model-00001-of-00002.safetensors", ...}}.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,10 @@ namespace reprolab::reference {
 class ShardSet {
  public:
   /// `given` is any mix of .safetensors files, folders (what their index names, or else every
-  /// .safetensors file in them) and index files (.json). Throws InvalidFile for any bad file, a
-  /// folder without any, an index that is damaged or names a file which is missing or not in its
-  /// folder, a name that two files hold, and a tensor that is not where an index says.
+  /// .safetensors file in them) and index files (.json). Throws InvalidFile for a bad file, a
+  /// folder without files, an index that is damaged or names a file that is missing or outside of
+  /// its folder, a tensor that is in two files, and a tensor that is not in the file that an index
+  /// names.
   explicit ShardSet(const std::vector<std::filesystem::path>& given);
 
   const std::deque<SafetensorsFile>& files() const { return files_; }
@@ -42,8 +43,8 @@ class ShardSet {
     return values;
   }
 
-  /// Advice on a tensor that is not complete, or missing: give the folder, if these
-  /// files have others beside them or are numbered as parts; else `otherwise`.
+  /// Advice for an incomplete or missing tensor: give the folder, if there are other files next to
+  /// these or they are numbered as parts; else `otherwise`.
   std::string advice(std::string_view otherwise) const;
 
  private:

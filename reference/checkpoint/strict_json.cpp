@@ -27,7 +27,7 @@ InvalidJson invalid_at(std::size_t byte) {
 }  // namespace
 
 json parse_strict_json(std::string_view text, int max_depth, const json::parser_callback_t& keep) {
-  // nlohmann's reader skips a byte order mark, and takes a NUL for the end of the text.
+  // nlohmann's reader skips a byte order mark, and treats a NUL as the end of the text.
   if (text.starts_with("\xef\xbb\xbf")) throw invalid_at(1);
   if (const auto nul = text.find('\0'); nul != text.npos) throw invalid_at(nul + 1);
   using Event = json::parse_event_t;

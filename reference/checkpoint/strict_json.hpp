@@ -13,14 +13,14 @@ struct InvalidJson : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Reads a text that is one JSON object. Rejects a key that occurs twice in an object (which one
-/// counts depends on the reader), nesting deeper than `max_depth` objects and lists, and anything
-/// but white space after the object. Throws InvalidJson. `keep` is called as by nlohmann's reader:
-/// what it looks at and drops takes no memory.
+/// Reads a text that is one JSON object. Rejects a key that occurs twice in an object (readers
+/// differ in which one they use), nesting deeper than `max_depth` objects and lists, and anything
+/// except white space after the object. Throws InvalidJson. `keep` is called as by nlohmann's
+/// reader: what it drops takes no memory.
 nlohmann::json parse_strict_json(std::string_view text, int max_depth,
                                  const nlohmann::json::parser_callback_t& keep = nullptr);
 
-/// Whether `value` is a whole number from 0 that 64 bits with a sign hold.
+/// Whether `value` is a non-negative integer that fits in a signed 64-bit number.
 bool is_whole_number(const nlohmann::json& value);
 
 }  // namespace reprolab::reference

@@ -19,7 +19,7 @@ std::int64_t groups_of(std::size_t scales, int block_size) {
   return (static_cast<std::int64_t>(scales) + block_size - 1) / block_size;
 }
 
-/// `count` evenly spaced values from 0.1 to 1, rounded as by the library that made the stored maps:
+/// `count` evenly spaced values from 0.1 to 1, rounded as in the library that made the stored maps:
 /// computed from the nearer end, with a single rounding of product and sum.
 std::vector<float> boundaries(int count) {
   constexpr float low = 0.1f;

@@ -29,7 +29,7 @@ float greatest_magnitude(const BlockValues& values) {
   return std::bit_cast<float>(greatest);
 }
 
-/// NaN (zero times the infinite reciprocal of zero) exceeds nothing: code 0.
+/// NaN (zero times the infinite reciprocal of zero) exceeds no midpoint: code 0.
 void count_exceeded_midpoints(const BlockValues& scaled, BlockCodes& codes) {
   for (Eigen::Index i = 0; i < scaled.size(); ++i) {
     std::int32_t code = 0;

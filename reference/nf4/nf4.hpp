@@ -13,7 +13,7 @@ namespace reprolab::reference {
 
 using Nf4Table = std::array<float, 16>;
 
-/// The values of the codes, which a checkpoint has once more as `quant_map`.
+/// The values of the codes, which a checkpoint repeats as `quant_map`.
 inline constexpr Nf4Table standard_table = {-1.0f,
                                             -0.6961928009986877f,
                                             -0.5250730514526367f,
@@ -32,7 +32,7 @@ inline constexpr Nf4Table standard_table = {-1.0f,
                                             1.0f};
 
 /// A weight's code is the number of these midpoints that its value, divided by the scale, exceeds.
-/// They lie halfway between neighbouring table values, up to rounding: these exact literals decide.
+/// They lie halfway between neighbouring table values, up to rounding; these exact literals count.
 inline constexpr std::array<float, 15> standard_midpoints = {
     -0.8480964004993439f,  -0.6106329262256622f,  -0.4599952697753906f,   -0.33967943489551544f,
     -0.23460740596055984f, -0.13791173323988914f, -0.045525018125772476f, 0.03979014977812767f,
@@ -59,7 +59,7 @@ constexpr int code_at(std::span<const std::uint8_t> codes, std::int64_t index) {
   return index % 2 == 0 ? byte >> 4 : byte & 15;
 }
 
-/// Throws std::invalid_argument unless the sizes of arrays of codes and scales agree with these.
+/// Throws std::invalid_argument unless the arrays of codes and scales have these sizes.
 void require_nf4_sizes(std::size_t weights, int block_size, std::size_t code_byte_count,
                        std::size_t absmax_count);
 
@@ -71,10 +71,10 @@ void dequantize(std::span<const std::uint8_t> codes, std::span<const float> absm
                 const Nf4Table& table, int block_size, WeightType type,
                 std::span<std::uint16_t> output, int threads = 0);
 
-/// The inverse, as bitsandbytes' GPU quantizer does it: `absmax` is the block's greatest magnitude
-/// (subnormals count as zero, NaN is skipped), and the code is the number of midpoints that
-/// weight * (1 / absmax) exceeds. A block of zeros gets code 0, which is -1 times 0 = -0.0. If n is
-/// odd, the low nibble of the last byte is 7 (0.0). `weights` [n] bits of `type`; sizes as above.
+/// The inverse, as in bitsandbytes' GPU quantizer: `absmax` is the block's greatest magnitude
+/// (subnormals count as zero, NaN is skipped), and the code is the number of midpoints that weight
+/// * (1 / absmax) exceeds. A block of zeros gets code 0, which is -1 times 0 = -0.0. If n is odd,
+/// the low nibble of the last byte is 7 (0.0). `weights` [n] bits of `type`; sizes as above.
 void quantize(std::span<const std::uint16_t> weights, WeightType type, int block_size,
               std::span<std::uint8_t> codes, std::span<float> absmax, int threads = 0);
 

@@ -1,5 +1,5 @@
 // Weights for measurements: normal values from a counter, so that any part of a matrix can be made
-// by itself, on any machine, with the same bits.
+// separately, on any machine, with the same bits.
 #pragma once
 
 #include <cstdint>

@@ -9,9 +9,9 @@
 
 namespace reprolab::reference {
 
-/// Numbers of differences from the stored tensor. The GPU quantizer takes an approximate reciprocal
-/// (within one ULP) and counts subnormals as zero, a CPU quantizer does neither; code differences
-/// that come only from that are explained.
+/// Numbers of differences from the stored tensor. The GPU quantizer uses an approximate reciprocal
+/// (within one ULP) and flushes subnormals to zero; a CPU quantizer does neither. Code differences
+/// that come only from this are explained.
 struct QuantizerCheck {
   std::int64_t weights = 0;
   std::int64_t from_subnormals = 0;  ///< The weight or its scale is a subnormal fp32 number.

@@ -36,7 +36,7 @@ double small_numbers(const Nf4Product& product, Reading reading, const RowOfInpu
     if (product.type == WeightType::fp16) bound += (2 * inputs + terms) * smallest_fp16;
     bound += inputs * std::abs(double{product.nested_offset}) * fp32_unit;
   }
-  return 2 * bound;  // what is added to it later may be rounded up
+  return 2 * bound;  // a later addition may be rounded up
 }
 
 /// The nearest fp32 number, moved an ulp towards `end`.

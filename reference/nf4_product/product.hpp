@@ -1,4 +1,4 @@
-// The product of activations and NF4 weights in fp64, whose own error bounds.hpp accounts for.
+// The product of activations and NF4 weights in fp64; bounds.hpp accounts for its error.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Nf4Product {
   std::span<const std::uint16_t> bias{};   ///< [n] bits, or empty
 };
 
-/// The weights that a code and a scale stand for.
+/// The weights computed from a code and a scale.
 enum class Weights {
   dequantized,      ///< round16(entry * scale): the bits that dequantize() writes.
   rounded_entries,  ///< round16(entry) * scale, unrounded.

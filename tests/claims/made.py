@@ -1,4 +1,4 @@
-"""Result files made by hand, as data/results.schema.json describes them."""
+"""Hand-made result files, valid by data/results.schema.json."""
 
 import copy
 import hashlib
@@ -19,7 +19,7 @@ from records.json_files import ROOT
 from records.results import SCHEMA, Results, parse
 
 PUBLISHED = ROOT / "data/published"
-# Where all that is made is said to come from: the words of a recorded run.
+# The provenance of all made files: that of a recorded run.
 ORIGIN = json.loads((ROOT / "data/recorded/h200/ladder/plain.json").read_text())["provenance"]
 GPU, CLOCKS = ORIGIN["gpu"], ORIGIN["clocks"]
 
@@ -117,7 +117,7 @@ def counted(problem: dict[str, Any], kernel: str, counters: dict[str, float]) ->
 
 
 def launched(problem: dict[str, Any], kernel: str, us: float, **facts: Any) -> dict[str, Any]:
-    """A timed row that says what a call launched."""
+    """A timed row with the launches of a call."""
     found = {"name": kernel, "grid": [1, 1, 1], "block": [64, 1, 1], "registers": 48}
     found |= {"static_shared_bytes": 2656, "dynamic_shared_bytes": 0}
     found |= {"blocks_per_multiprocessor": 21}
@@ -163,14 +163,14 @@ def fail(row: dict[str, Any], outcome: str, reason: str = "1 of 8 weights differ
 
 
 def read(file: dict[str, Any], path: str = "") -> Results:
-    """As if it were read from disk."""
+    """The file as if read from disk."""
     place = Path(path or f"{file['pass']}.json")
     SCHEMA.check(place, file)
     return parse(place, file)
 
 
 def decisions(*files: dict[str, Any], sources: list[Source] | None = None) -> dict[str, Decision]:
-    """By the claim's id."""
+    """The decision on a claim, by its id."""
     found = decide(collect(map(read, files)), sources or all_sources())
     return {d.claim.id: d for d in found}
 
@@ -178,7 +178,7 @@ def decisions(*files: dict[str, Any], sources: list[Source] | None = None) -> di
 def decided(*files: dict[str, Any], sources: list[Source] | None = None) -> dict[tuple, Verdict]:
     """The verdict on every cell, by the claim's id, the cell's text, and the reading if it has one.
 
-    Of several comparisons of one such cell, the first that the files bear on.
+    If several comparisons are of one cell, the first that the files bear on.
     """
     found: dict[tuple, Verdict] = {}
     for name, d in decisions(*files, sources=sources).items():
@@ -190,8 +190,9 @@ def decided(*files: dict[str, Any], sources: list[Source] | None = None) -> dict
 
 
 def guards(percent: float, cells: int) -> tuple[float, float]:
-    """How near to a bound the ratio of two single samples is undecided, on the good side and on the
-    bad one of several cells; `percent`: what runs of each differ by, as a standard deviation.
+    """The distances from a bound within which the ratio of two single samples is undecided, on the
+    good side and on the bad one of several cells; `percent`: the standard deviation between runs of
+    each.
     """
     good, bad = (NormalDist().inv_cdf(1 - 0.005 / n) * math.sqrt(2) * percent for n in (1, cells))
     return good, bad
@@ -200,7 +201,7 @@ def guards(percent: float, cells: int) -> tuple[float, float]:
 def around(
     low: float, high: float = 0, guards: tuple[float, float] = (2.0, 2.0)
 ) -> list[tuple[float, str]]:
-    """Values near the bounds of what is allowed, and the verdict on each; `guards` in percent."""
+    """Values near the bounds, and the verdict on each; `guards` in percent."""
     good, bad = (guard / 100 for guard in guards)
     found = [(low * (1 + 1.05 * good), "reproduced"), (low * (1 + 0.95 * good), "undecided")]
     found += [(low * (1 - 0.95 * bad), "undecided"), (low * (1 - 1.05 * bad), "not_reproduced")]
@@ -215,7 +216,7 @@ def all_sources() -> list[Source]:
 
 
 def with_claim(name: str) -> list[Source]:
-    """The source of a claim, with that one alone."""
+    """The source of a claim, with only that claim."""
     every = ((s, claim) for s in all_sources() for claim in s.claims)
     return [replace(s, claims=(claim,)) for s, claim in every if claim.id == name]
 
@@ -233,7 +234,7 @@ def raw(name: str) -> dict[str, Any]:
 
 
 def paper(write: Callable[[str, Any], Path], change: Callable[[dict[str, Any]], Any]) -> Source:
-    """The paper with another content."""
+    """The paper with changed content."""
     root = raw("paper")
     change(root)
     return load_source(write("paper.json", root))

@@ -1,4 +1,5 @@
-"""Claims that need no measurement: a source's numbers against each other and against documents."""
+"""Claims that need no measurement: a source's numbers compared with each other and with
+documents."""
 
 import made
 import pytest
@@ -74,7 +75,7 @@ def test_nf4_is_the_published_table_and_does_not_minimize_the_error():
 
 @pytest.mark.parametrize(("apart", "verdict"), [(0, YES), (0.5, NO)])
 def test_equal_shares_are_those_of_every_code(apart, verdict, monkeypatch):
-    """Two codes are half as frequent, and half again; 14 are as they should be."""
+    """Two codes are half and one and a half times as frequent; 14 are as expected."""
     shares = [1 / 16] * 14 + [(1 - apart) / 16, (1 + apart) / 16]
     monkeypatch.setattr(codebook, "code_shares", lambda: shares)
     (v,) = verdicts("equal-mass")

@@ -1,5 +1,5 @@
-"""Two equal kernels through every rule that judges times: the rows that a claim compares are given
-recorded repetitions of one kernel, so that there is no difference to be seen.
+"""Two equal kernels in every rule that judges times: the rows that a claim compares get recorded
+repetitions of one kernel, so that there is no true difference.
 """
 
 import re
@@ -32,7 +32,7 @@ KERNELS = {
 DECIDED = (REPRODUCED, NOT_REPRODUCED, PREMISE_FALSE)
 TRIALS = 8  # of each kernel
 US = 2000.0  # that all rows are scaled to
-# Those that judge times beside each other.
+# Rules that compare times.
 RULES = (
     *("ratio_within", "invariant_over", "gains_alike", "slower_in_every_cell"),
     *("table2.gains_apart", "transpose.gain", "transpose.cuda_gain", "transpose.mojo_over_cuda"),
@@ -57,7 +57,7 @@ def repetitions(gpu):
 
 
 def with_bounds_of_one(source):
-    """What judges times. Where a ratio is judged, its bound is that of equal kernels."""
+    """The claims that judge times. If a ratio is judged, its bound is that of equal kernels."""
     claims = []
     for claim in source.claims:
         comparisons = [
@@ -73,7 +73,7 @@ def with_bounds_of_one(source):
 
 @cache
 def recorded():
-    """The evidence of both machines, with those rows alone that decide a claim on times; and the
+    """The evidence of both machines, with only the rows that decide a claim about times; and the
     sources with these claims.
     """
     machines = [f for f in sorted(RECORDED.iterdir()) if f.is_dir()]
@@ -140,7 +140,7 @@ def verdicts(gpu, samples_of, kernel):
 
 
 def in_one_trial(gpu, kernel, random):
-    """What stands for each kernel: the repetitions' one, in a run of its own."""
+    """The samples of each kernel: those of the repeated one, from separate runs."""
     rows, order = repetitions(gpu), random.permutation(RUNS[gpu]) + 1
     seen: list[str] = []
 
@@ -156,7 +156,7 @@ def in_one_trial(gpu, kernel, random):
 
 @cache
 def outcomes(gpu, kernel):
-    """By rule: how many verdicts, and how many of these say what is not so."""
+    """By rule: the numbers of verdicts and of false verdicts."""
     truth = verdicts(gpu, lambda name, place: (US,) * 3, kernel)
     judged, false = Counter(), Counter()
     random = np.random.default_rng(8)
@@ -168,14 +168,14 @@ def outcomes(gpu, kernel):
 
 
 def false_percent(pairs):
-    """Of all verdicts of these outcomes."""
+    """The share among all verdicts of these outcomes."""
     judged = sum(sum(found.values()) for found, _ in pairs)
     return 100 * sum(sum(found.values()) for _, found in pairs) / judged
 
 
 @pytest.mark.parametrize("gpu", RUNS)
 def test_so_many_verdicts_on_equal_kernels_are_false_as_the_page_says(gpu):
-    """Below 1 % where runs differ as those that the budget is of."""
+    """Below 1 % if runs differ like those of the budget."""
     found = [outcomes(gpu, kernel) for kernel in KERNELS[gpu]]
     assert all(set(judged) == set(RULES) for judged, _ in found)
     percent = false_percent(found)

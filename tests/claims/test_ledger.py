@@ -1,4 +1,4 @@
-"""The whole ledger: which files count, and what cells and readings make of a claim."""
+"""The whole ledger: which files count, and how cells and readings decide a claim."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,8 @@ def evidence():
     ("tolerance", "verdict"), [(19, "reproduced"), (16.9, "undecided"), (13, "not_reproduced")]
 )
 def test_a_changed_tolerance_decides_old_recordings_anew(evidence, write, tolerance, verdict):
-    """Qwen3's average, read in weights, is 16 % below the paper's; a tolerance is no secret."""
+    """Qwen3's average, read in weights, is 16 % below the paper's; the criterion shows the
+    tolerance."""
 
     def change(paper):
         paper["claims"][0]["comparisons"][1]["tolerance_percent"] = tolerance
@@ -143,11 +144,11 @@ def test_a_damaged_file_is_an_error_that_names_it(tmp_path, text, wrong, refused
         ("undecided", ["reproduced undecided"]),
         ("premise_false", ["undecided premise_false not_testable"]),
         ("not_reproduced", ["premise_false reproduced not_reproduced"]),
-        # Cells of other GPUs count only where there are no others.
+        # Cells of other GPUs count only if there are no others.
         ("reproduced", ["reproduced elsewhere"]),
         ("not_reproduced", ["elsewhere not_reproduced"]),
         ("not_testable", ["elsewhere elsewhere"]),
-        # The primary reading decides alone; another one neither lifts nor lowers it.
+        # Only the primary reading decides; another one changes nothing.
         ("reproduced", ["reproduced", "not_reproduced"]),
         ("not_reproduced", ["not_reproduced", "reproduced"]),
         ("undecided", ["undecided", "reproduced"]),
@@ -222,7 +223,7 @@ def test_a_gpu_is_known_by_its_name(wanted, same, others):
 
 
 def test_one_of_two_models_that_stand_for_the_sources_is_enough(write):
-    """The replay has qwen3-32b alone."""
+    """The replay has only qwen3-32b."""
 
     def decision(models: list[str]) -> Decision:
         def change(paper):

@@ -1,4 +1,4 @@
-"""The sources' files: what is in them, and what a wrong one is answered with."""
+"""The sources' files: their contents, and the errors for invalid ones."""
 
 import math
 import re
@@ -71,7 +71,7 @@ def test_no_reason_excuses_what_needs_none(sources):
 
 
 def test_two_fills_may_differ_by_what_table_2_varies_by(sources):
-    """By so much the smallest of a model's speed-ups is below its largest, rounded up."""
+    """The difference of a model's smallest speed-up from its largest, rounded up."""
     rows = [made.raw("paper")["tables"]["table2"][model] for model in sources["paper"].models]
     columns = [[row[str(batch)] for batch in sources["paper"].every("batch")] for row in rows]
     spread = max(100 * (1 - min(found) / max(found)) for found in columns)

@@ -1,5 +1,5 @@
-"""Simulations, with fixed seeds: how often a verdict on two equal kernels is wrong, whether a
-planted difference is found, and what intervals cover.
+"""Simulations, with fixed seeds: the rate of wrong verdicts on two equal kernels, the detection of
+a planted difference, and the coverage of intervals.
 """
 
 import math
@@ -22,7 +22,7 @@ US = 2000.0
 
 
 def samples(random, us, n=3, between=BETWEEN):
-    """Of one row in a run of its own."""
+    """The samples of one row in a separate run."""
     run = us * math.exp(random.normal(0, between))
     return [run * math.exp(random.normal(0, WITHIN)) for _ in range(n)]
 
@@ -37,7 +37,7 @@ def replay(random, times):
 
 
 def outcomes(claim, cell, times, seed):
-    """The verdicts on one cell, in so many runs."""
+    """The verdicts on one cell, in `runs` runs."""
     random, sources, found = np.random.default_rng(seed), made.with_claim(claim), []
     for _ in range(TRIALS):
         (d,) = made.decisions(replay(random, times), sources=sources).values()
@@ -66,7 +66,7 @@ def test_equal_gains_and_times_are_alike(claim):
 
 
 def test_equal_kernels_have_no_gain():
-    """At its bound of 1, a gain is neither seen nor refuted."""
+    """At its bound of 1, a gain is neither confirmed nor refuted."""
     found = outcomes("kernel-speedup", 0, EQUAL, 4)
     assert set(found) == {"not_reproduced"}  # far below 2.1 x
     wrong = sum(cell_of_equal(np.random.default_rng(seed), 24) != 0 for seed in range(300))
@@ -74,7 +74,7 @@ def test_equal_kernels_have_no_gain():
 
 
 def cell_of_equal(random, cells, n=3, us=US):
-    """-1, 0 or 1: which of two equal kernels is seen to be slower in any of so many cells."""
+    """-1, 0 or 1: the one of two equal kernels that appears slower in any of the cells."""
     for _ in range(cells):
         a, b = (log_mean(samples(random, us, n)).with_part(100 * BETWEEN) for _ in range(2))
         deciding = a.over(b).ratio.deciding(cells)
@@ -96,7 +96,7 @@ def test_equal_kernels_on_different_hosts_are_undecided():
 
 
 def coverage(n, trials=4000):
-    """How often the interval of a ratio covers the true one."""
+    """The rate at which the interval of a ratio covers the true one."""
     random, covered = np.random.default_rng(6), 0
     for _ in range(trials):
         a, b = (log_mean(samples(random, US, n)).with_part(100 * BETWEEN) for _ in range(2))

@@ -42,7 +42,7 @@ def bandwidth_cell(tmp_path, here, *others):
 def test_what_bandwidth_bounds_is_slower_by_the_ratio_of_bandwidths(
     tmp_path, scale, verdict, swapped
 ):
-    """44 % more bandwidth, a tenth less allowed, from whichever of the two it is seen."""
+    """44 % more bandwidth, a tenth less allowed, in the evidence of either GPU."""
     both = [profile(1.0, 4814, "NVIDIA H200"), profile(scale, 3352, "NVIDIA H100 80GB HBM3")]
     v = bandwidth_cell(tmp_path, *both[:: -1 if swapped else 1])
     assert (v.verdict, v.ours) == (verdict, pytest.approx(scale))

@@ -1,4 +1,4 @@
-"""docs/verdicts.md names claims that there are, and numbers that the code has."""
+"""docs/verdicts.md names existing claims, and the numbers of the code."""
 
 import re
 

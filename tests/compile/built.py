@@ -1,4 +1,4 @@
-"""The output of `make mojo` and `make triton`; without it, tests are skipped and say so."""
+"""The output of `make mojo` and `make triton`; without it, tests are skipped with a reason."""
 
 import json
 import subprocess

@@ -1,5 +1,6 @@
-# Prints what every thread of the transpose's Mojo kernels moves: kernel, from where in shared memory,
-# and to where. tests/compile/test_transpose_in_mojo.py compiles and runs it, without a GPU.
+# Prints the elements that every thread of the transpose's Mojo kernels moves: kernel, source and
+# destination in shared memory. tests/compile/test_transpose_in_mojo.py compiles and runs it,
+# without a GPU.
 from swizzle import *
 
 

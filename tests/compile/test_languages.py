@@ -1,4 +1,4 @@
-"""Kernels in other languages: what is read of their PTX, and what was built, where it was built."""
+"""Kernels in other languages: the facts read from their PTX, and the built PTX, if any."""
 
 import json
 from dataclasses import replace
@@ -89,7 +89,7 @@ def sources_of(*families):
 
 @pytest.fixture
 def compiler(monkeypatch):
-    """A compiler of any version that makes what a kernel's comment promises."""
+    """A compiler of any version whose output fits the kernel's comment."""
 
     def install(version, compile_variant=lambda kernel, *_: made(kernel)):
         monkeypatch.setattr(mojo, "compile_variant", compile_variant)

@@ -1,4 +1,4 @@
-"""The transpose's kernels in Mojo: what each thread moves, and what the compiler made of it."""
+"""The transpose's kernels in Mojo: the elements that each thread moves, and the compiled code."""
 
 import os
 import re
@@ -62,12 +62,12 @@ def test_the_moves_transpose_a_tile(moves, kernel, place):
 
 
 def test_the_published_moves_read_four_rows_and_are_wrong_in_seven_of_eight(moves):
-    """As kernels/transpose/swizzle.hpp has them: place by place, and what comes of it."""
+    """As in kernels/transpose/swizzle.hpp: place by place, and the resulting output."""
     wanted = []
     for thread in range(128):
         row, column = divmod(thread, TILE)
         for j in range(8):
-            # A column past the tile's 32 is one of the next row, to the swizzle.
+            # For the swizzle, a column past the tile's 32 is in the next row.
             source = swizzled(row + (column + j) // TILE, (column + j) % TILE) % TILE
             target = swizzled(column + j, row) % TILE
             wanted.append((row * TILE + source, column * TILE + target))
@@ -106,7 +106,7 @@ def test_what_was_built_goes_by_the_accelerator_in_the_right_order():
         assert "st.global" not in text and "ld.global" not in text
 
 
-# On sm_120 and sm_121 waiting on a barrier takes 8 bytes of stack, in CUDA too.
+# On sm_120 and sm_121 waiting on a barrier takes 8 bytes of stack, also in CUDA.
 WITHOUT_STACK = ("sm_90", "sm_100", "sm_103")
 
 

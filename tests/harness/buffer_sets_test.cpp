@@ -30,8 +30,8 @@ void expect_none(const BufferSets& buffer_sets, const std::string& why) {
   EXPECT_EQ(buffer_sets.why_none, why + "; select a smaller problem");
 }
 
-/// Three times the cache beside the one in use; and as many as a batch can launch, so that no
-/// launch of a batch writes to an output that the batch has already written.
+/// Three times the cache in addition to the one in use; and as many as a batch can launch, so that
+/// no launch of a batch writes an output twice.
 TEST(WantedBufferSets, OutgrowTheCacheAndTheBatchAndAreThreeAtLeastAnd4096AtMost) {
   constexpr std::uint64_t huge = std::uint64_t{1} << 40;
   const struct {
@@ -60,7 +60,8 @@ TEST(WantedBufferSets, OutgrowTheCacheAndTheBatchAndAreThreeAtLeastAnd4096AtMost
   }
 }
 
-/// Data that only some kernels read take memory, but keep no other kernel's data out of the cache.
+/// Data that only some kernels read take memory, but do not evict other kernels' data from the
+/// cache.
 TEST(WantedBufferSets, CountWhatIsSeldomReadAsMemoryAlone) {
   PlannedProblem planned = problem_of(500, 1);
   planned.seldom_read_bytes = 400;

@@ -1,4 +1,4 @@
-// Kernels of other languages: what is read of them, and the message where it is wrong.
+// Kernels of other languages: their manifests, and the messages for invalid ones.
 #include "harness/compiled_kernels.hpp"
 
 #include "tests/compiled_files.hpp"

@@ -1,5 +1,5 @@
-// What the verifier looks with: the comparison on the device, memory that may not change, and
-// launches that may not find their output written.
+// The verifier's tools: the comparison on the device, protected memory, and the check of repeated
+// launches.
 #include "harness/device_compare.hpp"
 
 #include <numeric>
@@ -31,8 +31,8 @@ profiling::DeviceBuffer uploaded(const std::vector<Bits>& values) {
 }
 
 /// Counts around one load of a thread, one thread, one block, the largest grid, and a second
-/// iteration of its loop, with odd ones among them; arrays that do not begin at a multiple of 16
-/// bytes are compared element by element.
+/// iteration of its loop, including odd ones; arrays that do not start at a multiple of 16 bytes
+/// are compared element by element.
 constexpr std::int64_t counts[] = {
     1, 2, 3, 7, 8, 9, 1001, 256 * 8, 256 * 8 + 1, 2048 * 1024, 2048 * 1024 + 3, 2048 * 2048 + 5};
 
@@ -90,8 +90,8 @@ TEST_F(OnGpuDeviceComparison, WhatIsEnqueuedAddsUpUntilItIsCollected) {
 
 class OnGpuProtectedMemory : public OnGpuTest {};
 
-/// A region of one word, one of many, one longer than a grid's stride, and one that begins inside a
-/// word: the byte before it is not part of it.
+/// A region of one word, one of many, one longer than a grid's stride, and one that starts inside a
+/// word, without the byte before it.
 TEST_F(OnGpuProtectedMemory, AnyChangedByteOfAnyRegionShows) {
   const profiling::Stream stream;
   std::vector<profiling::DeviceBuffer> buffers;
@@ -141,7 +141,7 @@ TEST_F(OnGpuProtectedMemory, WordsThatChangePlacesShow) {
 
 class OnGpuRepeatCheck : public OnGpuTest {};
 
-/// Whether each of `launches` launches of so many bytes wrote its output again, as far as is seen;
+/// Whether the check finds that each of `launches` launches wrote its output of `bytes` again;
 /// `writes` says which do.
 bool seen_as_written(RepeatCheck& check, int launches, std::uint64_t bytes,
                      const std::function<bool(int)>& writes) {
@@ -171,7 +171,7 @@ TEST_F(OnGpuRepeatCheck, TellsWorkFromNone) {
   }
 }
 
-/// Later launches that work do not hide one that did not; each is chosen at some time.
+/// Later correct launches do not hide a missing write; each launch is chosen at some time.
 TEST_F(OnGpuRepeatCheck, FindsOneLaunchThatDidNothingWhenItIsChosen) {
   RepeatCheck check;
   std::set<int> buffer_sets;

@@ -1,5 +1,5 @@
-// What is seen of the settings that a kernel may not change. Settings here are variables; those of
-// a GPU are read too where there is one.
+// The detection of changes to settings that a kernel may not change. Settings here are variables;
+// those of a GPU are also read if there is one.
 #include "harness/device_state.hpp"
 
 #include <cfenv>
@@ -13,8 +13,8 @@ namespace {
 
 using Value = std::optional<std::uint64_t>;
 
-/// What cannot be read at first is not read again: it would fail at every look, and its errors
-/// could hide others.
+/// A setting that cannot be read at first is not read again: it would fail each time, and its
+/// errors could hide others.
 TEST(DeviceState, NamesWhatChangedOrCanNoLongerBeReadWithBothValues) {
   Value carve_out = 0, flags = 8, unknown;
   int reads = 0;
@@ -54,8 +54,8 @@ __global__ void use_stack(int* to, int from) {
   to[threadIdx.x] = frame[(threadIdx.x * 37 + from) % 2000];
 }
 
-/// What kernels may do: have large frames, local memory and memory pools of their own, ask for more
-/// shared memory for themselves, capture, allocate.
+/// Allowed in kernels: large frames, local memory, own memory pools, more shared memory, captures,
+/// allocations.
 TEST_F(OnGpuDeviceState, WhatAKernelMayDoChangesNothing) {
   const profiling::Stream stream;
   const DeviceState state(stream.get());

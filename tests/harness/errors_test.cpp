@@ -24,12 +24,12 @@ TEST(RunProgram, EndsInTheBodysStatusOrInOneLineForItsException) {
              "program: a\\x0asummary: all well\\x1b[2K\n");
   expect_end([]() -> int { throw KernelCrashed("k", "k: an illegal memory access"); }, 1,
              "program: k: an illegal memory access\n");
-  // Nothing is known of any output then, so that none is called wrong.
+  // Nothing is then known about any output, so none is called wrong.
   expect_end([]() -> int { throw std::logic_error("self-test: missed a NaN"); }, 3,
              "program: self-test: missed a NaN\n");
 }
 
-/// Prints, after `before` has been done to the streams, and exits as a program would.
+/// Prints after `before` has changed the streams, and exits like a program.
 [[noreturn]] void print_after(void (*before)()) {
   before();
   std::exit(run_program("program", [] {

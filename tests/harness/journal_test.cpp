@@ -1,4 +1,4 @@
-// What is left of a run whose process a kernel kills, and what the next run makes of it. Without a
+// The journal of a run whose process is killed by a kernel, and its use in the next run. Without a
 // GPU: a kernel here is C++ code in the worker.
 #include "harness/journal.hpp"
 
@@ -38,7 +38,7 @@ Json serve(const Json& request, const Watchdog& watchdog) {
   return {{"records", rows}};
 }
 
-/// Runs `body` in a process of its own, as a program; returns how it ended, as waitpid has it.
+/// Runs `body` in a separate process, like a program; returns waitpid's status.
 int run_in_a_process(const std::function<void()>& body) {
   const pid_t process = fork();
   if (process == 0) {
@@ -92,7 +92,8 @@ TEST_F(Journals, AKernelThatKillsTheProgramLosesNoRowThatWasMeasured) {
                                                     {"kernel": "b", "problem": "64x64"}])"));
 }
 
-/// It is not run, the others are, and its rows say why; the file of the killed run stays.
+/// That kernel is not run, with the reason in its rows, the others are; the file of the killed run
+/// is kept.
 TEST_F(Journals, TheNextRunNamesTheKernelAndMeasuresTheOthers) {
   expect_killed("kills_parent");
   {
@@ -124,7 +125,7 @@ TEST_F(Journals, SeveralKernelsThatKillAreLeftOutOneAfterTheOther) {
             (Suspects{{"kills_parent", "64x65"}, {"kills_parent_too", "64x65"}}));
 }
 
-/// When no kernel ran, none is suspected.
+/// If no kernel was running, none is suspected.
 TEST_F(Journals, AKillBetweenKernelsIsNoKernels) {
   run_in_a_process([&] {
     const Journal journal(output_);
@@ -159,7 +160,7 @@ TEST_F(Journals, StayWhereTheResultFileCannotBeWritten) {
   EXPECT_EQ(lines("r.json.part").back().at("records").size(), 1u);
 }
 
-/// The file of a run that goes on is not touched.
+/// The file of a run in progress is not touched.
 TEST_F(Journals, OfAnotherRunThatGoesOnIsLeftAlone) {
   const Journal journal(output_);
   journal.running("a", "64x64");
@@ -180,7 +181,7 @@ TEST_F(Journals, ThatCannotBeWrittenKeepNothingAndSaySo) {
   EXPECT_EQ(folder_.names(), Names{"r.json.part"});
 }
 
-/// A kernel may have written it: names are shown, and nothing else of it is used.
+/// A kernel may have written it: names are shown, and nothing else is used.
 TEST_F(Journals, WithAnythingInItAreReadWithoutAFault) {
   for (const char* text :
        {"", "{", "\n\n", "[]\n", "{\"running\":1,\"suspects\":[1],\"records\":2}\n",

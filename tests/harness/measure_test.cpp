@@ -1,5 +1,5 @@
-// What surrounds the measurement of a problem, and a whole measurement of toys: of times, only
-// their presence is checked.
+// The steps around the measurement of a problem, and a whole measurement of toys. Times are only
+// checked to exist.
 #include "harness/measure.hpp"
 
 #include <fmt/format.h>
@@ -43,7 +43,7 @@ TEST(Families, OfRowsAreDescribedWithTheirKernelsAlone) {
   EXPECT_FALSE(describe_families().empty());
 }
 
-/// Otherwise their rows would have the same keys.
+/// Otherwise two rows would have the same key.
 TEST(Ceilings, HaveNamesThatNoKernelMayHave) {
   EXPECT_EQ(ceiling_variants().size(), 5u);
   for (const auto& ceiling : ceiling_variants()) {
@@ -106,7 +106,7 @@ TEST(CompareOnHost, TakesElementsOfTwoOrFourBytes) {
 
 class OnGpuPlannedProblem : public OnGpuTest {
  protected:
-  /// A planned problem that records what it was prepared with.
+  /// A planned problem that records the arguments of its preparation.
   PlannedProblem planned() {
     return {.facts = facts_of(spec_),
             .buffer_set_device_bytes = 2 * spec_.bytes(),
@@ -173,7 +173,7 @@ TEST_F(OnGpuPlannedProblem, IsTimedInOneCopyOfTwoWhereItIsWarm) {
   }
 }
 
-/// On a GPU whose memory is said to move a byte in a second, every row is faster than it.
+/// If the GPU's memory were to move a byte in a second, every row would be faster than it.
 TEST_F(OnGpuPlannedProblem, MayBeFasterThanTheMemoryWhereItIsWarmAndNotWhereItIsCold) {
   profiling::Gpu slow;
   slow.l2_bytes = 1;

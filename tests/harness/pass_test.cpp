@@ -16,7 +16,7 @@ namespace {
 using Lines = std::vector<std::string>;
 using profiling::ScopedVariable;
 
-/// A kernel that brings the worker down has its own rows, and the others have those of the worker.
+/// A kernel that crashes the worker has its own rows, and the others have the worker's.
 TEST(MeasureIn, HasRowsOfEveryKernel) {
   std::vector<VariantInfo> kernels(3);
   kernels[0].name = "exits", kernels[1].name = "lacks memory", kernels[2].name = "last";
@@ -77,7 +77,7 @@ class PassClocks : public testing::Test {
   const profiling::LockLog log_;
   const ScopedVariable library_{"REPROLAB_NVML", FAKE_NVML}, any_gpu_{"FAKE_NVML_ANY_GPU", "1"},
       sm_{"FAKE_NVML_SM_MHZ", "1410"};
-  /// Nothing that a real NVML could know.
+  /// No GPU of a real NVML.
   const Machine machine_{.gpu = {{"compute_capability", "9.0"}},
                          .pci_bus_id = "test-" + std::to_string(getpid()),
                          .uuid = "",
@@ -128,7 +128,7 @@ TEST_F(PassClocks, AreResetWhenItFails) {
   EXPECT_EQ(log_.lines(), profiling::whole_lock(1980));
 }
 
-/// Announced where only the lock itself tells that it cannot be had.
+/// Announced even if only the lock itself reveals that it is impossible.
 TEST_F(PassClocks, ThatCannotBeLockedEndItBeforeItMeasures) {
   const auto never = [](ResultFile&) { FAIL() << "measures"; };
   const auto expect_refused = [&](const std::string& line, bool announced) {

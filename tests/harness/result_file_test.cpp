@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-/// As profiling/ describes a machine without NVML.
+/// The description of a machine without NVML by profiling/.
 json provenance() {
   return json::parse(R"({
     "started": "2026-11-20T08:00:00Z", "runtime_s": 1.5, "argv": ["replay", "--passes", "2"],
@@ -29,7 +29,7 @@ json provenance() {
                "power_w": null, "temperature_c": null, "throttle_reasons": null}})");
 }
 
-/// Every member is set, each to a value that no other has.
+/// Every member is set to a unique value.
 constexpr const char* full_record_as_json = R"({
     "key": "qwen3-32b/batch2/fp16/b64/a_peer",
     "kernel": "a_peer",

@@ -99,8 +99,8 @@ TEST_F(Sampling, ARowThatFailedBeforeIsNotSampled) {
   EXPECT_EQ(records.at("a").metric(kernel_time)->samples.size(), 2u);
 }
 
-/// If an output goes wrong only later, or the harness loses a sample, that row has no time, and no
-/// other row sees a difference.
+/// If an output is wrong only later, or the harness loses a sample, that row has no time, and no
+/// other row is affected.
 TEST_F(Sampling, AnySampleThatIsBadWithdrawsAllOfItsRow) {
   const Verification wrong{Outcome::mismatch, "copy 1: 5 of 9 weights differ", {5, 0}},
       lost{Outcome::not_measured, "CUPTI dropped 3 records"};
@@ -281,8 +281,7 @@ TEST(WithRecords, WrongOutputsAndForeignWorkOutrankWhatWasLost) {
   EXPECT_EQ(with_records(wrong, foreign).reason, "1 differs");
 }
 
-/// The result of repeat_if_late for samples that were held so, and whose outputs are as `written`
-/// says.
+/// The result of repeat_if_late for samples with these holds, and with outputs as in `written`.
 Sampled repeated(const std::function<std::optional<profiling::BatchTime>()>& held,
                  Outcome written = Outcome::bit_exact) {
   return repeat_if_late([&] {
@@ -310,7 +309,7 @@ TEST(RepeatIfLate, TakesAnotherSampleTwiceAtMost) {
   }
 }
 
-/// The events of a batch say so much, the host's clock so much.
+/// A batch with these times by its events and by the host's clock.
 TEST(RepeatIfLate, RefusesATimeThatTheHostsClockBelies) {
   const auto reason = [](double us, double host_us) {
     return repeated([&] {

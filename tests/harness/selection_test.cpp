@@ -26,7 +26,7 @@ TEST(Selects, IsAShellsCase) {
   EXPECT_TRUE(selects("|", "")) << "an alternative may be empty";
 }
 
-/// Took a regular expression minutes, or its stack.
+/// A regular expression needed minutes or overflowed the stack.
 TEST(Selects, EndsForEveryPattern) {
   const std::string name(64, 'a');
   std::string stars;

@@ -1,5 +1,5 @@
-// What a program says of its sources: that it was compiled from those of the commit, or from
-// others. tests/records/test_provenance.py has the rest.
+// A program's report on its sources: compiled from those of the commit, or from others.
+// tests/records/test_provenance.py has the rest.
 #include "harness/sources.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class FindSources : public testing::Test {
     return text;
   }
 
-  /// A checkout with one commit of one source; returns the digest of what is compiled of it.
+  /// A checkout with one commit of one source; returns the digest of the compiled sources.
   std::string commit_one_source() const {
     for (const char* name : {"records/sources.py", "records/row_sources"}) {
       folder_.write(name, content_of(project_root() / name));

@@ -19,7 +19,7 @@ struct ToySpec {
   int element_bytes = 4;
   bool on_host = true;     ///< Whether the host has the reference's output.
   std::int64_t fault = 0;  ///< The element that the wrong kernels change.
-  int bound = 0;           ///< So many steps above and below are right, too; 0: the bits are given.
+  int bound = 0;           ///< This many steps above and below are also right; 0: bit-exact.
 
   std::uint64_t bytes() const {
     return static_cast<std::uint64_t>(elements) * static_cast<std::uint64_t>(element_bytes);
@@ -38,8 +38,8 @@ inline ProblemFacts facts_of(const ToySpec& spec) {
 
 /// Kernels: "right"; "wrong", which changes element `fault`; "wrong_in_buffer_set_2", wrong only
 /// there; "at_bound" and "beyond_bound", which change it by as many steps as are allowed and by one
-/// more; "silent", which writes nothing; "fails"; "unsupported"; "remembers", which writes again
-/// what it wrote for an input's pointer; "right_once", wrong from its third launch on;
+/// more; "silent", which writes nothing; "fails"; "unsupported"; "remembers", which writes its
+/// cached result for an input's pointer; "right_once", wrong from its third launch on;
 /// "changes_input" and "writes_behind".
 class ToyWorkload : public Workload {
  public:

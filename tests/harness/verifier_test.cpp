@@ -61,7 +61,7 @@ TEST_F(OnGpuVerifier, ARightOutputIsBitExact) {
   });
 }
 
-/// At both ends and between; where nobody wrote; and in one copy alone.
+/// At both ends and between; unwritten; and in only one copy.
 TEST_F(OnGpuVerifier, AWrongElementIsAMismatchWithItsBitsAndItsCopy) {
   for_each_spec([](ToySpec spec) {
     const auto told = [&](std::int64_t mismatches, std::uint32_t actual) {
@@ -88,7 +88,7 @@ TEST_F(OnGpuVerifier, AWrongElementIsAMismatchWithItsBitsAndItsCopy) {
   });
 }
 
-/// It is right for as long as a pointer means the same data.
+/// It is right as long as a pointer has the same data.
 TEST_F(OnGpuVerifier, AKernelThatRemembersIsAMismatchOnceTheMatricesAreExchanged) {
   for_each_spec([](const ToySpec& spec) {
     Bench bench(spec, 4);

@@ -1,5 +1,5 @@
-// What a worker does when the kernels it runs misbehave. Without a GPU: a kernel's turn here is C++
-// code that ends, crashes or never ends its process.
+// A worker's handling of misbehaving kernels. Without a GPU: a kernel's turn here is C++ code that
+// ends, crashes or never ends its process.
 #include "harness/worker.hpp"
 
 #include <gtest/gtest.h>
@@ -24,14 +24,14 @@ using namespace std::chrono_literals;
 using Json = Worker::Json;
 using Crashes = std::vector<std::pair<std::string, std::string>>;
 
-/// As a kernel does that looks for the descriptor on which results are sent.
+/// Like a kernel that searches for the descriptor on which results are sent.
 void write_to_sockets(const std::string& text) {
   for (int descriptor = 3; descriptor < 256; ++descriptor) {
     send(descriptor, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 }
 
-/// The behaviour of the kernel of that name.
+/// The behaviour of the kernel with that name.
 void misbehave(const std::string& kernel) {
   if (kernel == "exits") std::exit(3);
   if (kernel == "exits_with_0") std::exit(0);
@@ -90,7 +90,7 @@ struct Misbehaviour {
 
 class OneCrashes : public testing::TestWithParam<Misbehaviour> {};
 
-/// All other kernels are run again, as if it had not been there.
+/// All other kernels are run again without it.
 TEST_P(OneCrashes, AndCostsNobodyElseAnything) {
   const auto [kernel, reason, outcome] = GetParam();
   Worker worker(serve, limit);
@@ -150,7 +150,7 @@ TEST(Worker, TheLimitIsOfATurnAndNotOfAnAnswer) {
   EXPECT_EQ(worker.ask({}, {"a", "b", "c"}).json, "done");
 }
 
-/// No kernel is to blame: all are not_measured, but for those that crashed in their own turns.
+/// No kernel is at fault: all are not_measured, except those that crashed in their own turns.
 TEST(Worker, WhereItIsNobodysTurnNoKernelIsMeasured) {
   const std::vector<std::pair<std::string, std::function<void()>>> faults = {
       {"ended the process: exit status 4", [] { std::exit(4); }},
@@ -176,7 +176,7 @@ TEST(Worker, WhereItIsNobodysTurnNoKernelIsMeasured) {
   }
 }
 
-/// Whether a process is there, other than as one that ended and waits for its parent.
+/// Whether a process exists and is not a zombie.
 bool runs(pid_t process) {
   std::ifstream status("/proc/" + std::to_string(process) + "/stat");
   std::string id, name, state;
@@ -199,7 +199,7 @@ TEST(Worker, EndsTogetherWithWhatItStarted) {
   EXPECT_FALSE(runs(child));
 }
 
-/// With a limit in a process of its own, without one in this.
+/// With a limit in a separate process, without one in this process.
 TEST(Worker, AUsageErrorIsOne) {
   for (const std::optional<std::chrono::milliseconds> allowed :
        {std::optional<std::chrono::milliseconds>(limit), {}}) {

@@ -128,7 +128,7 @@ TEST(WriteWhole, RefusesAFileThatCannotBeLikeRequireWritable) {
   EXPECT_TRUE(std::filesystem::is_fifo(folder.path() / "pipe"));
 }
 
-/// As `--output /dev/stdout >>log` would: nothing of the log is lost.
+/// As with `--output /dev/stdout >>log`: nothing of the log is lost.
 TEST(WriteWhole, RefusesAFileThatAStandardStreamWritesTo) {
   const OwnFolder folder;
   const std::string log = folder.write("log", "old").string(), path = "/dev/stderr";
@@ -166,7 +166,7 @@ TEST(WriteWhole, TakesTheLongestNameThatAFileCanHave) {
   EXPECT_EQ(content_of(folder.path() / name), "text");
 }
 
-/// Only files whose writers are dead, and which a writer of ours made, are removed.
+/// Only our own temporary files of dead writers are removed.
 TEST(WriteWholeDeathTest, RemovesWhatAKilledWriterLeft) {
   const OwnFolder folder;
   EXPECT_EXIT(

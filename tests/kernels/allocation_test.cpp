@@ -1,5 +1,5 @@
-// No launch allocates once the kernel has been launched on the problem, as before it is timed: a
-// library's user keeps what a launch needs besides its problem.
+// No launch allocates after the first launch of the kernel on the problem, which precedes timing:
+// the memory that a launch needs besides its problem is kept.
 #include <functional>
 
 #include "tests/kernels/nf4/testing.hpp"
@@ -10,8 +10,8 @@ namespace {
 
 class OnGpuAllocation : public OnGpuTest {
  protected:
-  /// Fails the test if a second launch allocates or frees, which are nodes of its graph. (What
-  /// allocates at once, as cudaMalloc does, fails the capture.)
+  /// Fails the test if a second launch allocates or frees, which would be nodes of its graph.
+  /// (Immediate allocations such as cudaMalloc fail the capture.)
   void expect_none(const std::string& kernel,
                    const std::function<cudaError_t(cudaStream_t)>& launch) {
     const profiling::Stream stream;

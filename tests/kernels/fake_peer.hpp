@@ -27,11 +27,11 @@ using PeerHook = void (*)(const PeerCall&);
 inline std::vector<PeerCall> peer_calls;
 inline PeerHook after_call = nullptr;
 
-/// Records the calls of the fake peer at that path from now on in `peer_calls`, which is empty
-/// then. `then` is called with each, too.
+/// Clears `peer_calls` and records the calls of the fake peer at that path in it. `then` is also
+/// called with each.
 inline void record_peer_calls(
     const char* path, PeerHook then = [](const PeerCall&) {}) {
-  void* library = dlopen(path, RTLD_NOW);  // the instance that is loaded: dlopen only counts it
+  void* library = dlopen(path, RTLD_NOW);  // the loaded instance: dlopen only counts references
   peer_calls.clear();
   after_call = then;
   reinterpret_cast<void (*)(PeerHook)>(dlsym(library, "set_peer_hook"))([](const PeerCall& call) {

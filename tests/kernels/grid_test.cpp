@@ -1,4 +1,4 @@
-// The grids of problems that no memory holds: launches are counted here and left out.
+// The grids of problems that are too large for any memory: launches are intercepted and counted.
 #include "kernels/grid.hpp"
 
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@ namespace {
 std::vector<unsigned>* counted = nullptr;  ///< The blocks of each launch; null: launches are run.
 }
 
-// What a launch begins with in the code that nvcc makes, since CUDA 9.2: not 0 leaves it out. The
-// linker puts this in its place (--wrap).
+// The first call of a launch in nvcc's code since CUDA 9.2; a non-zero result skips the launch. The
+// linker substitutes this function (--wrap).
 extern "C" {
 unsigned __real___cudaPushCallConfiguration(dim3, dim3, std::size_t, void*);
 unsigned __wrap___cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t bytes,
@@ -39,8 +39,8 @@ std::vector<unsigned> grids(const Kernel<Problem>& kernel, const Problem& proble
   return blocks;
 }
 
-/// Fails the test unless the launches of the `large` problem, which is `times` the `small` one,
-/// have so many times as many blocks, and no more than a grid has.
+/// Fails the test unless the launches of the `large` problem, `times` the `small` one, have `times`
+/// as many blocks, within the maximum of a grid.
 template <class Problem>
 void expect_grids_grow(const Kernel<Problem>& kernel, const Problem& small, const Problem& large,
                        double times) {

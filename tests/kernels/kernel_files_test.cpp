@@ -15,7 +15,7 @@
 namespace reprolab {
 namespace {
 
-/// Whether a file is not a kernel, but registers the peers that a user names.
+/// Whether a file is not a kernel, but registers a user's peers.
 bool registers_peers(const std::string& name) { return name.ends_with("_peer"); }
 
 /// The comment at the start of a file.
@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(Families, KernelFiles, testing::ValuesIn(families()),
 
 /// As rows have it.
 TEST(KernelCode, IsOfTheKernelsOwnFileAndOfThoseThatItLaunches) {
-  // Some architecture that this program was built for.
+  // An architecture that this program was built for.
   const auto built = profiling::machine_code_in("/proc/self/exe");
   ASSERT_FALSE(built.empty());
   const int capability = built.front().capability;

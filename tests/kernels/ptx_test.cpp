@@ -1,4 +1,4 @@
-// Kernels in PTX: loaded once, launched as asked, and why not in one line.
+// Kernels in PTX: loaded once, launched as requested, and errors in one line.
 #include "kernels/ptx_kernel.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace reprolab {
 namespace {
 
-// A driver that loads what begins with ".version" and remembers what it launched.
+// A driver that loads texts starting with ".version" and records its launches.
 int loads = 0;
 std::array<unsigned, 3> launched;  // blocks, threads, bytes of shared memory
 std::vector<std::int32_t> arguments_seen;

@@ -1,5 +1,4 @@
-// How a test registers kernels of its own. Only test programs link them, so that no listing of the
-// programs shows them.
+// Registers kernels of a test. Only test programs link them, so that no program lists them.
 #pragma once
 
 #include <initializer_list>
@@ -9,7 +8,7 @@
 
 namespace reprolab {
 
-/// Registers kernels that are all like `like`, but for their names and launches.
+/// Registers kernels that equal `like`, except for their names and launches.
 template <class Problem>
 struct RegisterAll {
   using Launch = cudaError_t (*)(const Problem&, cudaStream_t);

@@ -1,5 +1,5 @@
-// Shared by the tests of all families' kernels: suites of one kernel at a time, run through the
-// harness's verifier, or by itself with guards around its output.
+// Shared by the tests of all families' kernels: test suites with one kernel at a time, run by the
+// harness's verifier, or alone with guards around its output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ class GuardedOutput {
 
   void* data() const { return memory_.as<std::byte>() + begin_; }
 
-  /// Where a guard was changed, in bytes from the output's start; empty if nowhere.
+  /// The place where a guard was changed, in bytes from the output's start; empty if unchanged.
   std::vector<std::int64_t> touched() const {
     std::vector<std::uint8_t> host(memory_.bytes());
     profiling::check(cudaMemcpy(host.data(), memory_.data(), host.size(), cudaMemcpyDeviceToHost),

@@ -24,7 +24,7 @@ def no_recorded_counters(monkeypatch, tmp_path: Path) -> None:
 
 
 def captioned(run: Run) -> Figure:
-    """Empty but for the caption, which pages show."""
+    """Empty except the caption, which pages show."""
     figure = new_figure(1)
     add_caption(figure, run.first, recorded=run.recorded)
     return figure
@@ -32,7 +32,7 @@ def captioned(run: Run) -> Figure:
 
 @pytest.fixture
 def no_figures(monkeypatch) -> None:
-    """In the place of figures: that they are drawn is other tests' to see."""
+    """A substitute for figures, whose drawing other tests check."""
     monkeypatch.setattr("plots.experiments.encode", lambda figure, kind: b"a figure")
     for module in (puzzle, table2, transpose):
         figures = {name: (text, captioned) for name, (text, _) in module.FIGURES.items()}
@@ -41,7 +41,7 @@ def no_figures(monkeypatch) -> None:
 
 @pytest.fixture
 def golden() -> Callable[[str, str], None]:
-    """Compares with a golden file; UPDATE_GOLDEN=1 writes it anew."""
+    """Compares with a golden file; UPDATE_GOLDEN=1 rewrites it."""
 
     def compare(name: str, text: str) -> None:
         path = GOLDEN / name

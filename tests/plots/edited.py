@@ -1,5 +1,5 @@
-"""Small copies of the recorded runs, to be changed at will, and what is then shown otherwise; what
-tests look at in texts and figures.
+"""Small editable copies of the recorded runs, and the differences in their output; helpers for
+texts and figures.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from matplotlib.ticker import FixedLocator
 
 from plots.documents import markdown
 from plots.experiments import CLAIM_DETAILS, Run, all_tables, experiment, load_run
-from plots.figures import house_style
+from plots.figures import figure_style
 from records import declared
 from records.json_files import ROOT
 
@@ -49,8 +49,8 @@ KERNELS = {
     + ("tma_naive", "tiled", "*_load", "global_*", "*_chain", "shared_store*"),
 }
 FORMS = 6  # of each sweep
-# Passes that tests have of their own, because kernels change more often than they are recorded: a
-# few rows of an earlier run, without their code.
+# Passes that tests keep, because kernels change more often than they are recorded: a few rows of an
+# earlier run, without their code.
 OWN = {"product/peers": ROOT / "experiments/product/tests/product_peers.json"}
 SHOWN = 4  # changed lines of a table
 
@@ -90,7 +90,7 @@ def matches(name: str, *patterns: str) -> bool:
 
 
 class Edited:
-    """A run: `files` by pass, which tests change; each look at it writes and loads it anew."""
+    """A run: `files` by pass, which tests change; each access writes and loads it again."""
 
     def __init__(self, name: str, folder: Path):
         self.name, self.folder = name, folder
@@ -132,7 +132,7 @@ class Edited:
         return load_run(self.name, self.write(), recorded)
 
     def figure(self, name: str) -> Figure:
-        with house_style():
+        with figure_style():
             return experiment(self.name).FIGURES[name][1](self.run())
 
     def tables(self, run: Run | None = None) -> dict[str, str]:
@@ -146,7 +146,7 @@ class Edited:
         found = {name: text.splitlines() for name, text in self.tables(run).items()}
         found.pop("claims", None)
         found["in sentences"] = view.highlights(run)
-        with house_style():
+        with figure_style():
             texts = {f: texts_of(draw(run)) for f, (_, draw) in view.FIGURES.items()}
         words = {f: [x for x in of if x.strip("0123456789. \u2212")] for f, of in texts.items()}
         return found | {f"figure {f}": of for f, of in words.items()}
@@ -160,7 +160,7 @@ def scale(rows: Iterable[Row], factor: float, metrics: str = "*") -> None:
 
 
 def texts_of(figure: Figure) -> list[str]:
-    """Every text that is drawn, but for the ticks that matplotlib chooses."""
+    """Every drawn text, except the ticks that matplotlib chooses."""
     found = [t.get_text() for t in figure.texts]
     found += [t.get_text() for legend in figure.legends for t in legend.get_texts()]
     for axes in figure.axes:
@@ -173,7 +173,8 @@ def texts_of(figure: Figure) -> list[str]:
 
 
 def changes(before: dict[str, list[str]], after: dict[str, list[str]]) -> Iterator[str]:
-    """What is shown otherwise: of rows of tables the cells, of many lines the first."""
+    """The differences of the output: for rows of tables the cells, for many lines the first
+    ones."""
     for name in dict.fromkeys([*before, *after]):
         lines = list(changed(before.get(name, []), after.get(name, [])))
         rest = "\n".join(lines[SHOWN:])
@@ -204,7 +205,7 @@ def cells_of(line: str) -> list[str]:
 
 
 def rows_of(lines: list[str]) -> Iterator[tuple[tuple[str, str], list[str]]]:
-    """By heading and first cell, the cells; a line that is no row is its own."""
+    """The cells by heading and first cell; a line that is not a row is its own key."""
     heading = ""
     for line in lines:
         if not line.startswith("|"):
@@ -222,7 +223,7 @@ def recorded_names() -> list[str]:
 
 
 def line(text: str, start: str) -> str:
-    """The first line that starts so."""
+    """The first line with this start."""
     return next(x for x in text.splitlines() if x.startswith(start))
 
 
@@ -235,7 +236,7 @@ def lines_of(axes: Axes, gid: str) -> list[Any]:
 
 
 def look(texts: dict[Path, bytes]) -> None:
-    """Properties of every table, whatever is in it."""
+    """Properties of every table, independent of its contents."""
     for path, content in texts.items():
         text = content.decode("utf-8")
         assert text.replace("\n", "").isprintable(), path
@@ -247,5 +248,5 @@ def look(texts: dict[Path, bytes]) -> None:
 
 @pytest.fixture
 def edited(tmp_path: Path) -> Callable[..., Edited]:
-    """A recorded run, to be changed at will; in a folder below the test's own."""
+    """An editable recorded run, in a folder below the test's own."""
     return lambda name, folder="": Edited(name, tmp_path / (folder or name))

@@ -1,4 +1,4 @@
-"""The sentence on the machine: clocks that were locked, throttled, or not seen at all."""
+"""The sentence about the machine: clocks that were locked, throttled, or not observed."""
 
 import pytest
 from edited import few
@@ -42,7 +42,7 @@ def test_clocks_and_throttling(tmp_path, clocks, gpu, seen, said):
 
 
 def test_sources_that_are_not_the_commits_are_said(tmp_path):
-    """The digest decides where the commit is known here, whatever the file says of it."""
+    """If the commit is known here, the digest decides, not the file's flag."""
     head = sources.git("rev-parse", "HEAD").strip()
     own = sources.of_commit(head)
     if not own:

@@ -50,7 +50,7 @@ def names_of(suffix):
 
 
 def ledger_rows(text):
-    """Claim, verdict and why, source, ours and difference of each claim, in Markdown."""
+    """Claim, verdict with reason, source, ours and difference of each claim, in Markdown."""
     return [cells_of(row) for row in text.splitlines() if row.startswith("| [")]
 
 
@@ -186,7 +186,7 @@ def test_a_row_is_one_line_of_25_words_and_says_why_a_premise_is_false(all_recor
 
 
 def test_captions_are_of_the_rows_that_decide(all_recorded):
-    """No file that decides nothing, and the clocks of those rows alone."""
+    """Only files that decide something, and only the clocks of those rows."""
     evidence, decisions = all_recorded
     said = " ".join(origin.text for origin in origins(used_by(evidence, decisions)))
     assert "ladder/" not in said and "ceilings/" not in said

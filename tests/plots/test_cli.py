@@ -13,7 +13,7 @@ from plots.cli import main
 from records.json_files import ROOT
 
 FULL = "error: standard output: No space left on device\n"
-# Runs as `python -m plots` does, with a command that only prints.
+# Runs like `python -m plots`, with a command that only prints.
 PROGRAM = """
 import argparse, sys
 from records.command_line import Parser, run
@@ -55,7 +55,7 @@ def test_output_that_is_lost_is_an_error(streams, status, said):
 
 
 def test_a_verdict_stays_where_nobody_reads_the_words():
-    """The reader is gone before the first of them."""
+    """The reader has ended before the first line."""
     program = PROGRAM.replace('print("x" * 99 + "\\n" * {lines}, end="")', "show('', [], ['x'])")
     program = f"from records.console import show\n{program.format(result=1)}"
     assert run(program, streams="| (exec <&-; sleep 1)").returncode == 1
@@ -98,7 +98,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def test_interrupted_while_drawing(render, tmp_path):
-    """Nothing of the new rendering is there, and nothing is said."""
+    """No file of the new rendering exists, and nothing is printed."""
     done = run(PAUSED, *render)
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGTERM, "", "")
     assert not (tmp_path / "out").exists()
@@ -124,7 +124,7 @@ print('alive')
 
 
 def test_signals_are_quiet_from_the_start_and_ignored_ones_stay_so():
-    """`python -m plots` listens before it imports what takes time; as under nohup."""
+    """`python -m plots` handles signals before slow imports; also under nohup."""
     done = run(STARTING)
     assert (done.returncode, done.stderr) == (130, "")
     done = run(IGNORED)
@@ -132,8 +132,8 @@ def test_signals_are_quiet_from_the_start_and_ignored_ones_stay_so():
 
 
 def test_same_bytes_in_another_process_whatever_its_environment(render, tmp_path):
-    """Nothing of the clock, the hash seed or the process gets into a file; nor of a notebook's
-    backend, and of damaged settings wherever matplotlib looks for them.
+    """No file depends on the clock, the hash seed or the process, nor on a notebook's backend or
+    damaged settings of matplotlib.
     """
     assert main(render) == 0
     (tmp_path / "matplotlibrc").write_bytes(b"backend: TkAgg\nfont.size: huge\n\xff\n")

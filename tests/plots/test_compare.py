@@ -1,4 +1,4 @@
-"""Two runs side by side: edited copies of the recorded ones, and runs that are made up."""
+"""Two runs side by side: edited copies of the recorded ones, and synthetic runs."""
 
 import copy
 import csv
@@ -16,7 +16,7 @@ from scipy import stats
 
 from plots.cli import main
 from plots.compare import compared, figure_of
-from plots.figures import PAGE, house_style
+from plots.figures import PAGE, figure_style
 from plots.sides import load_side
 from records.comparison import (
     FASTER,
@@ -46,8 +46,8 @@ def two(edited):
 
 @pytest.fixture
 def shown(tmp_path, capsys, monkeypatch):
-    """`plots compare` of two edited runs: status, what is printed, and the CSV's rows by kernel and
-    problem, of kernel_time.
+    """`plots compare` of two edited runs: status, output, and the CSV's rows of kernel_time by
+    kernel and problem.
     """
     monkeypatch.setattr("plots.compare.draw.encode", lambda figure, kind: b"")  # takes seconds
 
@@ -96,7 +96,7 @@ def test_different_gpus_are_compared_over_their_copies(two, shown):
     assert (rows[KERNEL, large]["ratio"], rows[KERNEL, large]["verdict"]) == ("1.5", SLOWER)
     assert rows["branch_tree", large]["ratio"] == rows["branch_tree", PROBLEM]["ratio"] == "1"
     assert ("copy", large) not in rows
-    assert "A and B ran on different GPUs: B / A is of times over those of each" in text
+    assert "A and B ran on different GPUs: B / A is the ratio of times" in text
     assert "NVIDIA H200, driver" in text and "NVIDIA A100, driver" in text
     assert rows["branch_tree", large]["same_code"] == "1"
     _, _, rows = shown(a, b)
@@ -167,7 +167,7 @@ def test_each_sides_machine_is_named_once_and_a_recorded_run_as_one(edited, show
 @pytest.mark.parametrize(
     ("b", "options", "said"),
     [
-        ("nowhere", (), "nowhere: is no folder, of which result files could be read"),
+        ("nowhere", (), "nowhere: is not a folder of result files"),
         ("nothing:data", (), "nothing: names no commit of this repository"),
         ("--output=x:data", (), "--output=x: names no commit of this repository"),
         ("docs", (), "docs: holds no times"),
@@ -189,7 +189,7 @@ def test_bad_input_is_one_line(b, options, said, tmp_path, capsys, monkeypatch):
 
 
 def test_two_recorded_runs(edited, capsys, tmp_path):
-    """Between them a mistake in packed_512 was corrected, and nothing in the baseline changed."""
+    """Between them a mistake in packed_512 was corrected, and the baseline did not change."""
     b = str(RECORDED / "table2")
     assert main(["compare", f"--a={OLDER}", f"--b={b}", f"--output={tmp_path / 'out'}"]) == 0
     text = " ".join(capsys.readouterr().out.split())
@@ -231,7 +231,7 @@ def test_a_figure_of_many_kernels_fits_a_page(two):
                 run.files["shapes"]["records"].append(copy.deepcopy(row) | new)
     scale(two[1].rows("shapes", "branch_tree_3"), 1.5)
     found = compared(*(load_side(str(run.write())) for run in two), 1)
-    with house_style():
+    with figure_style():
         figure = figure_of(found)
     (axes,) = figure.axes
     labels = [label.get_text() for label in axes.get_yticklabels()]
@@ -257,7 +257,7 @@ def test_the_interval_is_welchs_where_runs_do_not_differ(two):
 
 
 def test_what_is_enough_alone_is_not_among_many(two):
-    """A verdict takes more where more rows are compared."""
+    """A verdict needs a larger difference if more rows are compared."""
     scale(two[1].rows("replay", "branch_tree", PROBLEM), 1.0168)
     a, b = times_of(two)
     (key,) = (k for k in a if k[2:5] == (PROBLEM, "branch_tree", "kernel_time"))
@@ -272,7 +272,7 @@ def times_of(runs):
 
 
 def made_up(run, seed, slower=()):
-    """The run again: each row with a deviation of its own, as recorded, and three samples."""
+    """A repetition of the run: each row with its own deviation, as recorded, and three samples."""
     rng, spread = np.random.default_rng(seed), recorded_budgets()[GPU].spread
     found = {}
     for key, time in run.items():
@@ -284,8 +284,8 @@ def made_up(run, seed, slower=()):
 
 
 def test_on_made_up_runs_verdicts_are_right_and_intervals_hold(two):
-    """Runs that differ as the recorded ones do: below 1 % of rows are called slower or faster where
-    nothing changed, 95 of 100 intervals hold, and most of a change of 2 % is seen.
+    """Runs that differ like the recorded ones: below 1 % of unchanged rows are called slower or
+    faster, 95 of 100 intervals cover the true ratio, and most changes of 2 % are detected.
     """
     run = times(load_side(str(two[0].write())).files)
     budgets = recorded_budgets()

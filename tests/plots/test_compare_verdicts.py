@@ -11,7 +11,7 @@ from test_compare import GPU, KERNEL, PROBLEM, made_up
 
 from plots.cli import main
 from plots.compare import ALLOWED, compared, failures, figure_of
-from plots.figures import house_style
+from plots.figures import figure_style
 from plots.sides import load_side
 from records.comparison import (
     FASTER,
@@ -53,7 +53,7 @@ def of_kernel(found, kernel, pass_name="shapes"):
 
 
 def whole(name, change=lambda row: None):
-    """A recorded pass with all its rows, and times as `change` leaves them."""
+    """A recorded pass with all its rows, and times modified by `change`."""
     file = json.loads((RECORDED / f"{name}.json").read_text())
     for row in file["records"]:
         change(row)
@@ -113,7 +113,7 @@ def test_without_an_interval_a_slower_row_does_not_pass(two, first_line, reason)
 
 
 def test_a_run_beside_itself_passes_every_threshold(two, first_line):
-    """Rows of another run with the same samples are not decided by that."""
+    """Equal samples in rows of different runs decide nothing."""
     a, b = two
     for row in (*a.rows("replay", KERNEL), *b.rows("replay", KERNEL)):
         for metric in row["metrics"]:
@@ -139,7 +139,7 @@ def test_a_repeated_run_says_why_rows_are_undecided(two, first_line):
 
 @pytest.mark.parametrize("factor", [1.03, 1 / 1.03])
 def test_three_percent_over_19_problems_are_found_alone(write, factor):
-    """No row of short kernels shows it, and nothing else is called slower or faster."""
+    """No single row of short kernels shows it, and nothing else is called slower or faster."""
 
     def change(row):
         if row["kernel"] == "streaming":
@@ -158,7 +158,7 @@ def test_three_percent_over_19_problems_are_found_alone(write, factor):
 
 
 def test_pools_hold_on_made_up_runs(two):
-    """Where all rows of a kernel deviate together in a run, pooling does not make that smaller."""
+    """If all rows of a kernel deviate together in a run, pooling does not reduce the deviation."""
     run, spread = times(load_side(str(two[0].write())).files), recorded_budgets()[GPU].spread
     together, apart = ({GPU: Budget(spread, dict.fromkeys(spread, c))} for c in (1.0, 0.0))
     holds = {"together": [], "apart": [], "wrongly apart": []}
@@ -201,7 +201,7 @@ def test_two_gpus_give_the_raw_ratio_too_and_say_so_first(two, first_line):
 
 
 def test_sides_of_several_gpus_pair_the_rows_of_each(two, edited, write, first_line, refused):
-    """A pass of one GPU is never over the copy of another."""
+    """A pass of one GPU is never divided by another GPU's copy."""
     a, b = two
     other = a.files["replay"] | {
         "provenance": json.loads(json.dumps(a.files["replay"]["provenance"]))
@@ -233,7 +233,7 @@ def test_sides_of_several_gpus_pair_the_rows_of_each(two, edited, write, first_l
 def test_an_outlier_leaves_room_in_the_figure(two):
     a, b = two
     scale(b.rows("replay", KERNEL, PROBLEM), 9.5)
-    with house_style():
+    with figure_style():
         (axes,) = figure_of(compared(load_side(str(a.write())), load_side(str(b.write())), 1)).axes
     ends, at = axes.get_xlim(), axes.transData.transform
     low, high = (at((x, 0))[0] for x in (1, 1.03))

@@ -1,4 +1,4 @@
-"""Numbers of counters as they are shown, and how they changed."""
+"""Formatted numbers of counters, and their changes."""
 
 import pytest
 

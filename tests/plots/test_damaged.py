@@ -1,5 +1,5 @@
-"""Files with one damaged field: all is as it should be, or an error of one line that names it.
-A sample of all damages; FUZZ=all in the environment tries every one, which takes hours.
+"""Files with one damaged field: the output is valid, or an error of one line names the field. A
+sample of all damages; FUZZ=all in the environment tests every one, which takes hours.
 """
 
 import copy
@@ -39,7 +39,7 @@ PASSES += ("counters/nf4_counters", "counters/nf4_launches")
 COUNTERS = ("active_warps", "achieved_occupancy", "warps_launched", "warp_instructions")
 COUNTERS += ("stall_wait", "branches", "l2_hit_rate")
 
-# As JSON says it, since some of it cannot be said by a Python value.
+# As JSON text, because some of it has no Python value.
 ODD = {
     "null": "null",
     "true": "true",
@@ -69,7 +69,7 @@ Place = tuple[str | int, ...]
 
 
 def places(value: Any, path: Place = ()) -> Iterator[Place]:
-    """Every field, and every item of a list; of samples and such, the first alone."""
+    """Every field, and every item of a list; only the first of samples and similar lists."""
     yield path
     if isinstance(value, dict):
         for name, item in value.items():
@@ -87,7 +87,7 @@ def parent_of(file: Any, path: Place) -> Any:
 
 
 def ways(file: dict[str, Any], path: Place) -> Iterator[tuple[str, str]]:
-    """The damage to a field, and the file's text: odd, there twice, or left out."""
+    """The damage to a field, and the file's text: odd, repeated, or missing."""
     where = ".".join(map(str, path)) or "the file"
     if not path:
         yield from ((f"{where}: {what}", text) for what, text in ODD.items())
@@ -115,7 +115,7 @@ def damaged(file: dict[str, Any], most: int) -> Iterator[tuple[str, str]]:
 
 
 def small(name: str) -> dict:
-    """Of each of two problems one row of each kind, and the two kernels that are compared, with few
+    """For each of two problems one row of each kind, and the two compared kernels, with few
     counters.
     """
     file, kept = few(name), {}
@@ -139,7 +139,7 @@ def small(name: str) -> dict:
 def try_all(
     found: Iterator[tuple[str, str]], file: Path, draw: Callable[[bool], None]
 ) -> tuple[int, int]:
-    """How many of the texts were refused, and how many shown."""
+    """The numbers of refused and of accepted texts."""
     refused, shown = 0, 0
     for what, text in found:
         file.write_text(text, encoding="utf-8")
@@ -156,7 +156,7 @@ def try_all(
 
 
 def draw_run(folder: Path, name: str, with_figures: bool) -> None:
-    """Every table that there is of the run in the folder."""
+    """Every table of the run in the folder."""
     experiment_name, pass_name = name.split("/")
     run = load_run(experiment_name, folder)
     tables = all_tables(experiment_name, run, CLAIM_DETAILS, folder)

@@ -1,4 +1,4 @@
-"""Generated pages and blocks: written, found stale, and what is refused."""
+"""Generated pages and blocks: writing, detection of stale ones, and errors."""
 
 import re
 import shutil
@@ -59,7 +59,7 @@ def test_what_an_experiment_found_in_sentences_or_nothing_yet(place, tmp_path):
 
 
 def test_a_claim_has_one_verdict_on_every_page(tmp_path):
-    """That of the whole machine, as some claims rest on several experiments' files."""
+    """The evidence of the whole machine, because some claims need several experiments' files."""
     folder = tmp_path / "data/recorded/h200"
     for name in ("puzzle", "counters"):
         shutil.copytree(RECORDED / name, folder / name, ignore=shutil.ignore_patterns("*.png"))
@@ -110,7 +110,7 @@ def test_check_names_what_is_stale_or_missing_and_the_cure(place, capsys):
 
 
 def test_a_result_file_of_an_experiment_that_cannot_be_shown(place, write):
-    """It has no page, and as it decides nothing it is not named in the ledger."""
+    """It has no page, and the ledger does not name it, because it decides nothing."""
     row = made.record(made.forward_pass("qwen3-32b", 8), "branch_tree", [1.0])
     write("recorded/h200/figure4/decode.json", made.results("figure4", "decode", [row]))
     assert run(place) == 0
@@ -119,14 +119,14 @@ def test_a_result_file_of_an_experiment_that_cannot_be_shown(place, write):
 
 
 def test_an_experiment_that_decides_no_claim(place, edited):
-    """It has a page like any other, and no place in a block of claims."""
+    """It has a page like any other, but is not in a block of claims."""
     readme = place / "README.md"
     run(place)
     before = readme.read_text()
     edited("ceilings", "recorded/h200/ceilings").write()
     assert run(place) == 0
     page = (place / "recorded/h200/ceilings/README.md").read_text()
-    assert "\n\n**The fastest way to move so many bytes**" in page and "claims**" not in page
+    assert "\n\n**The fastest way to move a number of bytes**" in page and "claims**" not in page
     assert readme.read_text() == before
     assert "[ceilings](ceilings/README.md), [table2]" in (
         (place / "recorded/h200/README.md").read_text()
@@ -135,7 +135,8 @@ def test_an_experiment_that_decides_no_claim(place, edited):
 
 
 def test_a_gpu_on_which_nothing_decides_a_claim(place, edited):
-    """It has a page, and a link from that of all; claims are counted and shown without it."""
+    """It has a page, and a link from the page of all GPUs; claims are counted and shown without
+    it."""
     readme = place / "README.md"
     run(place)
     before = readme.read_text()
@@ -172,7 +173,7 @@ def test_wrong_markers(tmp_path, capsys, text, message):
     path = tmp_path / "README.md"
     path.write_text(text)
     assert run(tmp_path) == 2
-    why = "is no folder; give that of the recorded runs"
+    why = "is not a folder; give that of the recorded runs"
     assert capsys.readouterr().err == f"error: {tmp_path}/recorded: {why}\n"
     (tmp_path / "recorded").mkdir()
     assert run(tmp_path) == 2
@@ -187,13 +188,13 @@ def test_what_cannot_be_read_is_one_line(place, capsys):
     assert run(place) == 2
     absent = "cannot be read: No such file or directory"
     assert capsys.readouterr().err.splitlines() == [
-        f"error: {place}/recorded/h200/README.md: cannot be read: it is no regular file",
+        f"error: {place}/recorded/h200/README.md: cannot be read: it is not a regular file",
         f"error: {place}/README.md: {absent}",
     ]
 
 
 def test_each_promise_of_a_percentage_is_kept():
-    """The recorded runs' page: a product has no copy, but what reads alone."""
+    """The recorded runs' page: a product has no copy, only the read-only ceiling."""
     text = (ROOT / "data/recorded/README.md").read_text()
     tables = [t for t in text.split("\n\n**") if "percent of each GPU" in t]
     assert tables and all(re.search(r"\d+\.\d %\)", table) for table in tables)

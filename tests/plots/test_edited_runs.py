@@ -1,6 +1,6 @@
-"""Runs that went otherwise than the recorded ones: rows that failed, or were not measured, or are
-missing, clocks that differ, another GPU. A golden file for each experiment has what tables, figures
-and sentences then show instead; of the recorded run itself test_recorded_tables.py has it.
+"""Runs that differ from the recorded ones: failed, unmeasured or missing rows, different clocks,
+another GPU. A golden file for each experiment has the differences in tables, figures and sentences;
+test_recorded_tables.py covers the recorded run itself.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def failed(
     outcome: str = "unsupported",
     why: str = REFUSED,
 ) -> Edit:
-    """Edits all rows that match, except those of compiled code."""
+    """Edits all matching rows, except those of compiled code."""
 
     def edit(run: Edited) -> None:
         for row in run.rows(passes, kernel, problem):
@@ -123,7 +123,7 @@ def kernels_that_are_not_told_apart(run):
 
 
 def clocks_that_are_too_far_apart(run):
-    """2 percent, and just less of it; a row without a time has no say."""
+    """2 percent, and just less; a row without a time does not count."""
     for row in run.rows():
         row["clocks"]["sm_mhz_during"] = 1980
     small, large = "1024x5120/*", "25600x5120/*"

@@ -1,4 +1,4 @@
-"""Figures are looked at as objects, in odd cases too; and their bytes are stable."""
+"""Figures as objects, also in odd cases; and their stable bytes."""
 
 from xml.etree import ElementTree
 
@@ -18,7 +18,7 @@ from plots.figures import (
     add_caption,
     chosen,
     encode,
-    house_style,
+    figure_style,
     left_out_note,
     look,
     new_figure,
@@ -36,7 +36,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def figures(run):
-    with house_style():
+    with figure_style():
         yield {name: draw(run) for name, (_, draw) in table2.FIGURES.items()}
 
 
@@ -51,7 +51,7 @@ def test_every_recorded_kernel_has_a_look_of_its_own(family):
 
 
 def test_no_figure_is_taller_than_a_page(run):
-    with house_style():
+    with figure_style():
         figure = new_figure(30)
         add_caption(figure, run.first, ["A note."] * 9, True)
     assert figure.get_size_inches()[1] == PAGE
@@ -61,7 +61,7 @@ def test_samples_far_away_leave_the_others_room(run, edited):
     far = edited("table2")
     record = far.row("shapes", "shared_lut", "25600x5120/*")
     record["metrics"][0]["samples"] = [200.0, 100.0, 101.0, 100.0, 99.5, 100.5, 50.0]
-    with house_style():
+    with figure_style():
         panels = [(x["shapes"], record["problem"]["name"], "") for x in (run, far.run())]
         figure = samples_figure(panels, recorded=False)
     without, with_it = figure.axes
@@ -84,7 +84,7 @@ def test_for_a_paper_captions_and_notes_stay_outside(edited, monkeypatch, tmp_pa
     assert all(figure.get_figheight() < PAGE - 0.3 for figure in seen)
     steps, sizes = (tmp_path / "out/captions.txt").read_text().split("\n\n")
     assert steps.startswith("steps: Recorded run of NVIDIA H200, 20")
-    assert "Warm rows rank with warm rows alone." in sizes
+    assert "Warm rows rank only with warm rows." in sizes
     assert (tmp_path / "out/sizes.tex").read_text().endswith("\\end{tabular}\n\\end{table*}\n")
 
 
@@ -99,8 +99,8 @@ def recorded_runs():
 @pytest.mark.parametrize("columns", WIDTHS)
 @pytest.mark.parametrize(("name", "file"), DRAWN)
 def test_every_recorded_figure_can_be_printed(recorded_runs, name, file, columns):
-    """In the width asked for, with few series in a panel, that differ, and room beside legends."""
-    with house_style(columns):
+    """With the requested width, few and distinct series in a panel, and room next to legends."""
+    with figure_style(columns):
         figure = experiment(name).FIGURES[file][1](recorded_runs[name])
         take_caption(figure)
         figure.set_dpi(DPI)
@@ -150,8 +150,8 @@ def test_nothing_covers_data_or_leaves_the_figure(figures):
 
 
 def test_a_figure_may_be_as_wide_as_one_column(run):
-    """Its panels are one below another, and its texts are broken so that they fit."""
-    with house_style(columns=1):
+    """Its panels are one below another, and its texts are wrapped to fit."""
+    with figure_style(columns=1):
         figures = [draw(run) for name, (_, draw) in table2.FIGURES.items() if name != "samples"]
     for figure in figures:
         figure.set_dpi(DPI)
@@ -173,7 +173,7 @@ def test_any_name_is_drawn_as_it_is(edited, recwarn):
     for row in run.rows():
         row["kernel"] = names.get(row["kernel"], row["kernel"])
     loaded = run.run()
-    with house_style():
+    with figure_style():
         for name, (_, draw) in table2.FIGURES.items():
             figure = draw(loaded)
             ElementTree.fromstring(encode(figure, "svg"))

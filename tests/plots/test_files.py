@@ -1,4 +1,4 @@
-"""Files are put in place whole and together, or not at all."""
+"""Files are written whole and together, or not at all."""
 
 import errno
 import fcntl
@@ -20,7 +20,7 @@ OLD, NEW = b"old", b"new"
 
 @pytest.fixture
 def files(tmp_path):
-    """Three files of an older rendering beside a result file, and what is to replace them."""
+    """Three files of an older rendering next to a result file, and their replacements."""
     (tmp_path / "shapes.json").write_bytes(b"{}")
     found = {tmp_path / name: NEW for name in ("a.md", "b.png", "c.svg")}
     for path in found:
@@ -91,7 +91,7 @@ def test_what_is_in_the_way_keeps_the_others(files, tmp_path):
 
 @pytest.mark.parametrize("stream", [1, 2])
 def test_a_file_that_a_standard_stream_writes_to_is_kept(tmp_path, stream):
-    """As `--output /dev/stdout >>log` would have it."""
+    """As with `--output /dev/stdout >>log`."""
     log, kept = tmp_path / "log", os.dup(stream)
     log.write_bytes(OLD)
     try:
@@ -156,7 +156,7 @@ def test_a_signal_waits_until_the_files_are_in_place(files, tmp_path):
 
 
 def test_what_a_killed_process_left_goes_with_the_next(files, tmp_path):
-    """But not what another process still writes."""
+    """But not files that another process is still writing."""
     assert write_with_signal(signal.SIGKILL, tmp_path).returncode == -signal.SIGKILL
     assert all(path.read_bytes() == OLD for path in files)
     assert len(list(tmp_path.glob(".reprolab-tmp-*"))) == 2

@@ -1,4 +1,4 @@
-"""The sentence that says what follows the memory from one GPU to another."""
+"""The sentence about kernels that follow the memory from one GPU to another."""
 
 from plots.memory_gain import difference
 

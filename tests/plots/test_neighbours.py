@@ -1,4 +1,4 @@
-"""The counters that separate two neighbours: which are named, and whose they are."""
+"""The counters that differ between two neighbours: their selection, and their source."""
 
 import made
 import pytest

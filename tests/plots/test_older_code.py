@@ -1,4 +1,4 @@
-"""A number of a row whose code is not this checkout's has a mark where it stands."""
+"""A number of a row whose code is not this checkout's is marked."""
 
 import json
 
@@ -6,7 +6,7 @@ import made
 import pytest
 
 from plots import bandwidth, claim_details, ledger
-from plots.figures import add_caption, house_style, panels, take_caption
+from plots.figures import add_caption, figure_style, panels, take_caption
 from records import code
 
 OLD, NEW = "shared_lut", "branch_tree"
@@ -59,7 +59,7 @@ def test_nothing_is_marked_where_the_code_is_the_same():
 
 def test_a_caption_names_the_kernels_of_older_code(older):
     results = made.read(made.replay(TIMES))
-    with house_style():
+    with figure_style():
         drawn, _ = panels(3.0)
         add_caption(drawn, results)
     said = take_caption(drawn)

@@ -16,7 +16,7 @@ from records.json_files import ROOT
 
 RECORDED = ROOT / "data/recorded"
 TEMPLATE = ROOT / "plots/paper.tex.j2"
-# What is no prose: expressions, comments, and what commands are given that set the page.
+# Text that is not prose: expressions, comments, and arguments of layout commands.
 NOT_PROSE = re.compile(
     r"<[<%#].*?[>%#]>|^%.*$|\\(?:ref|label|cite|begin|end)\{[^}]*\}", re.DOTALL | re.MULTILINE
 )

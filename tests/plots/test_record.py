@@ -1,4 +1,4 @@
-"""`python -m plots record`: what several GPUs look like, and what is refused."""
+"""`python -m plots record`: pages of several GPUs, and refused results."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ README = "".join(
     for name in ("paper", "transpose_blog", "modular_blog")
 )
 MEASURED = ("puzzle", "table2", "transpose")
-# GPUs that nobody measured, by the name to record them by: architecture, and times the H200's time.
+# Fictitious GPUs by the name of their recording: architecture, and factor of the H200's time.
 GPUS = {
     "a100": ("NVIDIA A100-SXM4-80GB", "sm_80", 2.4),
     "t4": ("Tesla T4", "sm_75", 16.0),
@@ -101,7 +101,7 @@ def test_several_gpus_are_columns_of_one_table(with_h200, capsys):
     heads = "| kernel | A100-SXM4-80GB | H200 | Tesla T4 |"
     assert readme.count(heads) == 3 and len(readme.splitlines()) <= len(alone) + 16
     order = sorted([*GPUS, "h200"])  # of the columns
-    # Absolute, and normalised to the GPU's own copy, which is slower by a factor that is known.
+    # Absolute, and normalised to the GPU's own copy, which is slower by a known factor.
     (*_, copies) = [x for x in readme.splitlines() if x.startswith("| `copy` |")]
     gb_s = [float(x.split()[0]) for x in copies.split("|")[2:-1]]
     factors = [GPUS[name][2] if name in GPUS else 1 for name in order]
@@ -136,10 +136,10 @@ def test_a_unit_is_told_apart_and_an_old_run_is_replaced(project, capsys):
     )
     assert said[1].startswith("recorded: table2; ")
     assert (project / "data/recorded/a100/puzzle/mlps.json").exists()
-    # A recorded run is no second GPU's.
+    # A folder of a recorded run is not for a second GPU.
     assert record(project, "x2", project / "data/recorded/a100") == 2
     assert "is recorded already, and no other GPU's" in capsys.readouterr().err
-    # Two of one kind are told apart by their names.
+    # Two of one kind are distinguished by their names.
     assert record(project, "a100-b", again) == 0
     heads = "| kernel | A100-SXM4-80GB, recorded as a100 | A100-SXM4-80GB, recorded as a100-b |"
     assert heads in (project / "README.md").read_text()
@@ -174,7 +174,7 @@ def test_a_file_that_changes_meanwhile_is_not_recorded(project, capsys, monkeypa
 
 
 def test_a_run_that_is_recorded_meanwhile_is_on_the_pages(project):
-    """Another process that holds the folder's lock adds its run: that is read only then."""
+    """Another process that holds the folder's lock adds its run, which is read only after that."""
     for name in GPUS:
         make_up(name, project / "mine" / name, ["puzzle"])
     recorded = project / "data/recorded"
@@ -279,7 +279,7 @@ def test_a_pass_that_is_missing_and_other_gpus_are_refused(edited, project, caps
         return error.removeprefix("error: ").removesuffix("\n").replace(str(project), "")
 
     assert refused("A 100", results).startswith(
-        "GPU: 'A 100' is no name of a folder; give one such"
+        "GPU: 'A 100' is not a valid folder name; give one such"
     )
     h200 = (
         "/data/recorded/h200/puzzle/mlps.json is of NVIDIA H200, but /mine/table2/replay.json of "
@@ -307,7 +307,7 @@ def test_a_run_that_lacks_a_pass_is_recorded_with_what_it_has(project, capsys, l
     for name, title in titles.items():
         assert (title in page) == (name != left_out)
     assert run(project, "document", "--check") == 0
-    # With the other pass, the run is whole.
+    # With the other pass, the run is complete.
     assert record(project, "a100", make_up("a100", project / "all", ["table2"])) == 0
     page = (project / "data/recorded/a100/table2/README.md").read_text()
     assert "Not measured:" not in page and all(title in page for title in titles.values())

@@ -1,6 +1,6 @@
-"""The recorded runs. The numbers of their tables, as CSV: code that is moved or written anew must
-show what was shown before. New recordings change them: UPDATE_GOLDEN=1 writes the digests anew.
-Their pages and what their figures show likewise, and what `make render` makes of each.
+"""The recorded runs: the numbers of their tables as CSV, their pages, the contents of their
+figures, and the output of `make render`. Refactored code must show the same as before. New
+recordings change them: UPDATE_GOLDEN=1 rewrites the digests.
 """
 
 import csv
@@ -32,7 +32,7 @@ def digests(texts: dict[str, str]) -> dict[str, str]:
 
 
 def described(figure: Figure) -> str:
-    """What is drawn, with its numbers; of what matplotlib makes of that, nothing."""
+    """The drawn objects with their numbers, independent of matplotlib's rendering."""
     shown: list[object] = [*texts_of(figure)]
     for axes in figure.axes:
         shown.append(axes.get_xscale())

@@ -1,4 +1,4 @@
-"""Runs that no table could be made of: an error of one line that names the file."""
+"""Runs without valid tables: an error of one line that names the file."""
 
 import made
 import pytest
@@ -36,7 +36,7 @@ def twice(run):
 
 
 def again(run):
-    """Every row a second time, on another problem."""
+    """Every row again, on another problem."""
     for row in run.rows():
         other = {"key": f"again {row['key']}", "problem": row["problem"] | {"name": "again"}}
         run.files["mlps"]["records"].append(row | other)
@@ -100,7 +100,7 @@ def test_what_is_refused_and_nothing_is_written(name, spoil, message, tmp_path, 
 
 
 def test_changed_sources_of_compiled_code_are_no_matter(tmp_path):
-    """Fewer files are sources of compiled code than of the programs."""
+    """Compiled code has fewer source files than the programs."""
     run = Edited("counters", tmp_path)
     for name, file in run.files.items():
         file["provenance"]["dirty"] = name != "sass"

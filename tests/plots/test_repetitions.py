@@ -1,4 +1,4 @@
-"""How often comparisons of equal runs are wrong: the command that counts it, and its record."""
+"""The rate of wrong comparisons of equal runs: the command that counts them, and its record."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from records.json_files import ROOT, read_json
 
 @pytest.fixture
 def runs(edited):
-    """Five: each row of one differs from that of another by 0.1 % or so."""
+    """Five runs: each row differs by 0.1 % or so from that of another run."""
     found = []
     for i in range(5):
         run, rng = edited("table2", str(i)), np.random.default_rng(i)

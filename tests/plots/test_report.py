@@ -1,4 +1,4 @@
-"""The report: what it holds, what it leaves alone, and how it does in a browser."""
+"""The report: its contents, the texts that it keeps unchanged, and its behaviour in a browser."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ from claims.published import load_sources
 from plots.claim_details import anchor
 from plots.cli import main
 from plots.experiments import experiment
-from plots.figures import house_style, look, new_figure
+from plots.figures import figure_style, look, new_figure
 from plots.html import Links, leading_verdict, markdown_html, table_html
 from plots.svg import Sheet, inline
 from records.folders import result_files
@@ -140,7 +140,7 @@ HOSTILE_NAMES = ("o'neill", "x' onload='alert(1)", "}text{display:none}</style>"
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_no_name_in_a_figure_is_markup(name):
     sheet = Sheet()
-    with house_style():
+    with figure_style():
         figure = new_figure(2)
         axes = figure.subplots()
         axes.plot([1, 2], gid=name, label=name, **look(name))
@@ -160,7 +160,7 @@ SHAPES = {"path", "use", "text", "tspan", "clipPath", "rect"}
 def test_figures_share_no_ids_and_take_the_colours_of_the_page():
     texts, sheet = [], Sheet()
     for prefix in ("a-", "b-"):
-        with house_style():
+        with figure_style():
             figure = new_figure(2)
             figure.subplots().plot([1, 2], gid="same", **look("streaming"))
             texts.append(inline(figure, prefix, "", sheet))
@@ -175,7 +175,7 @@ def test_figures_share_no_ids_and_take_the_colours_of_the_page():
 
 
 def test_a_table_is_written_from_what_it_holds(tmp_path):
-    """No text of a cell can be markup, a row of another kind, or a link out of the page."""
+    """No text of a cell becomes markup, another kind of row, or a link out of the page."""
     hostile = "| **a** | <b>x</b> Not tested yet"
     file = tmp_path / "claims.md"
     first = {
@@ -264,7 +264,7 @@ def test_result_files_come_out_as_they_went_in_with_their_commands(recorded, evi
     files = {r.file.read_bytes() for r in evidence.results.values()}
     assert {lzma.decompress(base64.b64decode(found)) for found in packed} == files
     assert len(packed) == len(files) == recorded.text.count("<dt>argv</dt>")
-    assert "Where the numbers come from" not in recorded.text  # which the files say
+    assert "Provenance of the numbers" not in recorded.text  # which the files say
 
 
 def test_landmarks_headings_and_tables(recorded):
@@ -332,7 +332,7 @@ def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch):
 
 def test_bad_input_is_one_line_and_leaves_the_old_report(edited, tmp_path, capsys):
     output, folder = tmp_path / "out/report.html", tmp_path / "mine"
-    missing = f"error: {folder}: is no folder, of which result files could be read\n"
+    missing = f"error: {folder}: is not a folder of result files\n"
     assert report(output, folder) == 2 and capsys.readouterr().err.endswith(missing)
     folder.mkdir()
     assert report(output, folder) == 2
@@ -419,7 +419,7 @@ def test_a_browser_filters_rows_and_verdicts(page):
     assert sum(map(len, column(page, ledger, 0))) == rows
 
 
-# Of each text and what is behind it, in the first 3000 elements, how far apart they are (WCAG 2.2).
+# The contrast of each text and its background, in the first 3000 elements (WCAG 2.2).
 CONTRASTS = """
   const channel = (v) => v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4;
   const light = (c) => c.match(/[\\d.]+/g).slice(0, 3).map(Number).map(channel)
@@ -434,7 +434,7 @@ CONTRASTS = """
   return pairs.map(([a, b]) => Math.max(light(a), light(b)) / Math.min(light(a), light(b)));"""
 
 
-# How many figures of each kind are seen, and whether one is cut.
+# The number of visible figures of each kind, and whether one is clipped.
 FIGURES_SHOWN = """
   const found = {};
   for (const e of document.querySelectorAll("figure div")) {
@@ -458,7 +458,7 @@ def test_a_browser_shows_it_at_every_width_in_readable_colours(page):
 
 
 def test_a_browser_asks_for_nothing_and_complains_of_nothing(page):
-    """From all that the tests above did."""
+    """Errors of all tests above."""
     assert page.log("browser") == []
     events = [json.loads(found["message"])["message"] for found in page.log("performance")]
     sent = [

@@ -1,4 +1,4 @@
-"""The two tables that are for the terminal alone."""
+"""The two tables that are only for the terminal."""
 
 import re
 

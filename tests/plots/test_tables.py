@@ -37,7 +37,7 @@ def table() -> Table:
 
 
 def test_console(table):
-    """Rows that stand under one heading come together; a heading may be alone."""
+    """Rows below one heading are grouped; a heading may have no rows."""
     assert render(table) == (
         "Title\n"
         "Recorded.\n"
@@ -98,7 +98,7 @@ def test_latex(table):
 
 
 def test_a_latex_table_is_as_wide_as_the_line():
-    """In a smaller font where words would be broken."""
+    """In a smaller font if words would be broken."""
     for digits, font in ((30, "scriptsize"), (80, "tiny"), (200, "tiny")):
         columns = {"kernel": {**WORDS, "code": True}, "GB/s": {}}
         text = latex(simple(columns, ("a_long_name " * 9, "x" * digits)))
@@ -174,7 +174,7 @@ def test_latex_compiles_in_one_column_and_in_two(table, tmp_path, columns):
             "M\u00fcller \u4e2d\U0001f600",
             "M\u00fcller \\textbackslash{}u4e2d\\textbackslash{}U0001f600",
         ),
-        # After the end of a row, LaTeX takes a star and a bracket for its options.
+        # After the end of a row, LaTeX reads a star and a bracket as its options.
         ("* [2cm] `", r"{*} {[}2cm{]} \textasciigrave{}"),
     ],
 )
@@ -225,7 +225,7 @@ def test_csv_texts_are_no_formulas_and_numbers_stay_numbers(table):
     [("a;=1+1", "a;'=1+1"), ('a;"=1', "a;\"'=1"), (";-1", ";'-1"), ("a;b", "a;b")],
 )
 def test_csv_cells_are_no_formulas_after_a_semicolon_either(table, text, shown):
-    """A spreadsheet may take the row apart there."""
+    """A spreadsheet may split the row there."""
     table.data = [{"text": text, "number": -3.5}]
     (row,) = csv.DictReader(csv_text(table).splitlines()[5:])
     assert row == {"text": shown, "number": "-3.5"}
@@ -233,7 +233,7 @@ def test_csv_cells_are_no_formulas_after_a_semicolon_either(table, text, shown):
 
 @pytest.mark.parametrize(("columns", "width"), [(0, 80), (120, 120), (400, 200), (None, 100)])
 def test_tables_take_the_terminals_width(capsys, monkeypatch, columns, width):
-    """From 80 to 200 columns; 100 where it is no terminal."""
+    """From 80 to 200 columns; 100 if it is not a terminal."""
     monkeypatch.setattr("sys.stdout.isatty", lambda: columns is not None)
     monkeypatch.setattr("sys.stdout.fileno", lambda: 1)
     monkeypatch.setattr("os.get_terminal_size", lambda fd: os.terminal_size((columns, 24)))

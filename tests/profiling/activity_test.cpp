@@ -1,4 +1,4 @@
-// Activity records of a fake CUPTI (fake_cupti.cpp), and what is computed of them.
+// Activity records of a fake CUPTI (fake_cupti.cpp), and the values computed from them.
 #include "profiling/activity.hpp"
 
 #include <cupti.h>
@@ -175,7 +175,7 @@ TEST_F(Activities, MayBeMoreThanABufferHolds) {
   }
 }
 
-/// What is told leaves nothing for the next flush, and a loss that nobody needs is none.
+/// A flush leaves nothing for the next one, and a loss of discarded records does not count.
 TEST_F(Activities, ThatAreLostOrHaveNoTimesAreAnErrorUnlessTheyAreDiscarded) {
   ActivityRecorder recorder;
   const auto lose = [] {

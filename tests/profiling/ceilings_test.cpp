@@ -1,5 +1,5 @@
-// What ceilings refuse before they reach the GPU, and what they move on one: all the bytes, and no
-// others.
+// Arguments that ceilings refuse before they reach the GPU, and the bytes that they move on one:
+// exactly the requested ones.
 #include "profiling/ceilings.hpp"
 
 #include <algorithm>

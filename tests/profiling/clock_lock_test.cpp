@@ -1,4 +1,4 @@
-// Locks and resets as a fake NVML records them, however the program that locks comes to its end.
+// Locks and resets, recorded by a fake NVML, for every way in which the locking program may end.
 #include "profiling/clock_lock.hpp"
 
 #include <sys/wait.h>
@@ -24,8 +24,8 @@ ClockPolicy at(unsigned mhz) { return {.kind = ClockPolicy::Kind::mhz, .mhz = mh
 
 class ClockLocks : public testing::Test {
  protected:
-  /// Of this test alone, because one GPU has one guardian, and tests run beside each other; and
-  /// nothing that a real NVML could know.
+  /// A GPU of this test only, because one GPU has one guardian and tests run in parallel; not a
+  /// real one.
   const GpuAddress gpu_{"test-" + std::to_string(getpid()), ""};
   const LockLog log_;
   const ScopedVariable library_{"REPROLAB_NVML", FAKE_NVML}, any_gpu_{"FAKE_NVML_ANY_GPU", "1"};
@@ -88,7 +88,7 @@ TEST_F(ClockLocks, OfAClockThatTheGpuLacksNameTheNearest) {
   EXPECT_EQ(log(), Lines{});
 }
 
-/// Nor are they reset then: that would end a lock of somebody else's.
+/// They are then not reset either, which would end another program's lock.
 TEST_F(ClockLocks, NeedPermissionAGpuThatCanAndADriver) {
   struct Lacking {
     const char *fails, *error, *library, *line;
@@ -144,7 +144,7 @@ TEST_F(ClockLocks, AreNotEndedByAForkedProcess) {
   EXPECT_EQ(log(), whole_life);
 }
 
-/// Where the program is when the signal comes.
+/// The state of the program when the signal arrives.
 enum class Moment { starting, locking, holding, resetting };
 
 TEST_F(ClockLocks, AreReleasedHoweverTheProgramEnds) {

@@ -1,4 +1,5 @@
-// Tables of counters, and data/counters.json against what CUPTI knows of five chips. Needs no GPU.
+// Tables of counters, and data/counters.json compared with CUPTI's metrics of five chips. Needs no
+// GPU.
 #include "profiling/counter_table.hpp"
 
 #include <gtest/gtest.h>
@@ -89,7 +90,7 @@ const Chip chips[] = {
     {"GH100", 90, {"pipe_fp16"}},
     {"GB100", 100, {"pipe_fp16", "stall_imc_miss", "imc_requests", "imc_misses"}}};
 
-/// And Nsight Compute's page of them asks no chip for what it lacks.
+/// Nsight Compute's section requests no counter that a chip lacks.
 TEST(CounterTable, OfTheProjectLacksTheseColumnsOnEachChip) {
   std::string why_not;
   const auto library = open_cupti(&why_not);

@@ -1,4 +1,4 @@
-// Counters of kernels whose work is known beforehand.
+// Counters of kernels whose work is known.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -22,7 +22,7 @@ __global__ void add_one(std::uint32_t* to, const std::uint32_t* from) {
   to[i] = from[i] + 1;
 }
 
-/// Each lane takes a number of turns of its own, whose result no compiler can foresee.
+/// Each lane runs its own number of iterations, whose result no compiler can predict.
 __global__ void diverge(std::uint32_t* to) {
   const std::size_t i = std::size_t{blockIdx.x} * threads + threadIdx.x;
   std::uint32_t x = to[i];
@@ -68,7 +68,7 @@ class OnGpuCounters : public OnGpuTest {
     add_one<<<blocks, threads, 0, stream>>>(words(), words());
   }
 
-  /// Values by id; what is missing is not in it.
+  /// Values by id, without missing ones.
   template <class Enqueue>
   std::map<std::string, double> count(const std::string& name, Enqueue enqueue) {
     sample_ = instrument_->measure(

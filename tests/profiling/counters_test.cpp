@@ -29,7 +29,7 @@ class CountersFake : public testing::Test {
     return {.id = id, .unit = "kernels", .meaning = "", .names = names};
   }
 
-  /// An instrument that reads `counters` of this device, whose waiting is counted.
+  /// An instrument that reads `counters` of this device and counts its waits.
   std::unique_ptr<Instrument> make(std::vector<Counter> counters = {
                                        counter("kernels", {"sm__kernels.sum"})}) {
     return make_counters(
@@ -66,7 +66,7 @@ class CountersFake : public testing::Test {
   ScopedVariable library_{"REPROLAB_CUPTI", FAKE_COUNTERS};
 };
 
-/// Each time in an image of its own: CUPTI adds to what is in one.
+/// Each time in a separate image, because CUPTI adds to the values in an image.
 TEST_F(CountersFake, ACallOfOneKernelIsCountedAroundThatKernel) {
   const auto instrument = make();
   EXPECT_EQ(cupti_calls(), 0) << "CUPTI was called before there is a context";

@@ -50,7 +50,7 @@ TEST_F(OnGpuProfiling, NvmlKnowsTheSameGpu) {
   EXPECT_LT(sm_mhz.at("median"), 4000);
 }
 
-/// Nothing of it is left for the next launch to report.
+/// No error is left for the next launch to report.
 TEST_F(OnGpuProfiling, MemoryThatCannotBeHadIsAFaultOfTheHarnessThatSaysHowMuchWasAsked) {
   EXPECT_TRUE(message_of<NotMeasured>([] {
                 DeviceBuffer(std::uint64_t{1} << 46);
@@ -155,7 +155,7 @@ TEST_F(OnGpuProfiling, InstrumentsRunTheWorkOnceAndReadTheirMetrics) {
   EXPECT_EQ(kernel.blocks_per_multiprocessor.value(), threads / kernel.block[0])
       << "a kernel with few registers and no shared memory fills the multiprocessor";
   EXPECT_GE(activity.span_us, 10 * (activity.readings[0].value + activity.readings[1].value));
-  // Both are of the same 30 kernels, in microseconds; how near they are is a longer chain's matter.
+  // Both are of the same 30 kernels, in microseconds; a longer chain tests their agreement.
   EXPECT_GT(activity.held->us, activity.span_us / 2);
   EXPECT_LT(activity.held->us, activity.span_us * 2);
   EXPECT_EQ(runs, 3);

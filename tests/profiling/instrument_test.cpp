@@ -35,7 +35,7 @@ TEST(ReadActivity, WhatNoCallLaunchedIsForeignBetweenTheCalls) {
   EXPECT_EQ(sample.lost, "");
 }
 
-/// Its records may be lost, or another thread has launched its work: then that is foreign.
+/// Its records may be lost, or its work may be foreign: launched by another thread.
 TEST(ReadActivity, ACallWithoutRecordsLeavesNoReadings) {
   Sample sample = read({activity(0, 1, 9), activity(3, 20, 26)});
   EXPECT_TRUE(sample.readings.empty());

@@ -1,4 +1,4 @@
-// Digests of code: what changes them and what does not, and files that hold none.
+// Digests of code: which changes affect them, and files without code.
 #include "profiling/machine_code.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace reprolab::profiling {
 namespace {
 
-/// Source: FIPS 180-4's examples, and a text that fills a block but for the length.
+/// Source: FIPS 180-4's examples, and a text that leaves no room for the length in its block.
 TEST(Sha256, OfTheStandardsExamples) {
   EXPECT_EQ(sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

@@ -1,4 +1,4 @@
-// How the machine, its errors and its kernels' ranges are described.
+// Descriptions of the machine, its errors and its kernels' ranges.
 #include "profiling/machine.hpp"
 
 #include <limits>

@@ -9,7 +9,7 @@
 
 namespace reprolab::profiling {
 
-/// An environment variable set for a scope; after it, as it was before.
+/// An environment variable set for a scope, and restored after it.
 class ScopedVariable {
  public:
   ScopedVariable(const char* name, const std::string& value) : name_(name) {

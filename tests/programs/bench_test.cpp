@@ -1,4 +1,4 @@
-// bench without a GPU: what it lists, selects, plans and refuses.
+// bench without a GPU: listing, selection, plans and errors.
 #include "tests/programs/program.hpp"
 
 namespace reprolab {
@@ -118,7 +118,7 @@ TEST_F(BenchProgram, SelectsEveryShapeAndSizeOfTheFamiliesThatHaveTheKernelsAndD
   const auto count = [&](const std::string& arguments) {
     return problems_in(plan(arguments)).size();
   };
-  // Of the paper's models; of the post's sweep; rows of activations for each shape.
+  // The shapes of the paper's models; of the post's sweep; rows of activations for each shape.
   constexpr std::size_t shapes = 19, sizes = 26, rows = 2;
   std::size_t of_families = 0;
   for (const std::string& family : all_families()) of_families += count("--family " + family);
@@ -218,7 +218,7 @@ TEST_F(BenchProgram, RefusesBadSelectionsInOneLine) {
   }
 }
 
-/// CLI11 gives the value of an option that two families add to the first of them alone.
+/// If two families add an option, CLI11 gives its value only to the first.
 TEST_F(BenchProgram, HasEveryOptionOnce) {
   std::map<std::string, int> options;
   std::istringstream help(output_of(BENCH, "--help"));
@@ -232,7 +232,7 @@ TEST_F(BenchProgram, HasEveryOptionOnce) {
 
 TEST_F(BenchProgram, RefusesOptionsThatNobodyKnows) {
   for (const char* word : {"--colour", "stray", "--kernell=x", "--bench_filter=x"}) {
-    // A typing error must be reported even if another option ends the program early.
+    // A misspelt option must be reported even if another option ends the program early.
     for (const char* before : {"", "--list ", "--dry-run "}) {
       expect_refused(fmt::format("{}{}", before, word),
                      fmt::format("unknown option '{}'; see bench --help", word));

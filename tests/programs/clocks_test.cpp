@@ -1,5 +1,5 @@
-// --clocks as users of bench and replay meet it. The GPU's own clocks are left alone: a fake NVML
-// takes the locks and records them.
+// --clocks in bench and replay. The GPU's own clocks are not changed: a fake NVML records the
+// locks.
 #include <csignal>
 #include <thread>
 

@@ -79,7 +79,7 @@ TEST_F(OnGpuHostileKernels, CostTheirOwnRowsInBench) {
   EXPECT_EQ(rows.at({"1024x1024/fp16/b64", "copy"})["metrics"][0]["samples"].size(), 5u);
 }
 
-/// Right in verification and for a while; there are enough samples to see it go wrong.
+/// Right in verification and for a while; there are enough samples to detect when it is wrong.
 TEST_F(OnGpuHostileKernels, ThatTurnLaterLoseTheirTimesInBench) {
   const Rows rows =
       rows_of(BENCH, "--kernel 'hostile_*_later|shared_lut' --shape 4096x4096 --samples 100", 1);
@@ -102,7 +102,7 @@ TEST_F(OnGpuHostileKernels, ThatTurnLaterLoseTheirTimesInBench) {
                  "kernel: an illegal memory access was encountered \\(cudaErrorIllegalAddress\\)"});
 }
 
-/// It is right for every pointer that it has seen, until the matrices are exchanged.
+/// It is right for every known pointer, until the matrices are exchanged.
 TEST_F(OnGpuHostileKernels, ThatRememberOutputsLoseTheirRows) {
   const std::string kernels = "--kernel 'sly_remembers|shared_lut' ";
   const Rows in_bench = rows_of(BENCH, kernels + "--shape 2048x2048 --samples 3", 1);
@@ -118,7 +118,7 @@ TEST_F(OnGpuHostileKernels, ThatRememberOutputsLoseTheirRows) {
                  "compared"});
 }
 
-/// Its own rows may stand; the next problem needs the memory that it keeps.
+/// Its own rows may be valid; the next problem needs the memory that it keeps.
 TEST_F(OnGpuHostileKernels, ThatKeepMemoryTakeItFromNoOtherProblem) {
   const Rows rows = rows_of(
       BENCH, "--kernel 'sly_hogs|shared_lut' --shape 2048x2048 --shape 16384x16384 --samples 2", 0);
@@ -128,7 +128,7 @@ TEST_F(OnGpuHostileKernels, ThatKeepMemoryTakeItFromNoOtherProblem) {
   }
 }
 
-/// Events see such work, and it is in the stream: right. CUPTI cannot tell whose it is.
+/// Events include such work, and it is in the stream: right. CUPTI cannot attribute it.
 TEST_F(OnGpuHostileKernels, ThatLaunchFromOtherThreadsHaveNoTimeFromCupti) {
   const std::string arguments =
       "--kernel 'sly_in_thread|sly_half_in_thread|shared_lut' --shape 2048x2048 --samples 3";
@@ -150,7 +150,7 @@ TEST_F(OnGpuHostileKernels, CostTheirOwnRowsInTheReplay) {
   const Rows rows =
       expect_own_rows_lost(REPLAY, "--models llama-3.1-8b --batches 2,8 --passes 3", problems, 3);
   for (const auto& problem : problems) {
-    // Its right launches are used up among the verified copies or in a pass.
+    // Its right launches end among the verified copies or in a pass.
     for (const auto& [kernel, outcome] : {std::pair{"hostile_wrong_later", "mismatch"},
                                           {"hostile_faults_later", "launch_failed"}}) {
       const json& row = rows.at({problem, kernel});

@@ -1,4 +1,4 @@
-// The rows that a program measured on a GPU, and how each has to end.
+// The rows that a program measured on a GPU, and their expected outcomes.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace reprolab {
 
 using nlohmann::json;
 
-/// How a row ends: the outcome, and a regular expression for the reason.
+/// The expected end of a row: the outcome, and a regular expression for the reason.
 struct Ending {
   std::string outcome, reason;
 };

@@ -1,5 +1,5 @@
-"""What a kernel that changes the device costs the kernels beside it: times with it over times
-without it, in runs that take turns. Needs a GPU, and Python alone:
+"""The effect of a kernel that changes the device on its neighbours: times with it over times
+without it, in alternating runs. Needs a GPU, and only Python:
 
     python3 tests/programs/neighbours.py build/gpu/bin/bench_with_hostile_kernels
 """

@@ -83,7 +83,7 @@ class Programs : public testing::Test {
   }
 };
 
-/// Of this checkout, by name.
+/// The kernels of this checkout, by name.
 inline std::vector<std::string> all_families() {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(project_root() / "kernels")) {
@@ -133,7 +133,7 @@ inline std::vector<std::string> lines_not_built(const std::string& family) {
   return lines;
 }
 
-/// What a program answers that runs these families and is asked for kernels that they lack.
+/// The error of a program that runs these families, for kernels that they lack.
 inline std::string no_such_kernel(const std::string& pattern,
                                   const std::vector<std::string>& families) {
   std::set<std::string> names;

@@ -1,4 +1,4 @@
-// What the measuring programs have in common, without a GPU: what they plan, describe and refuse.
+// Common behaviour of the measuring programs without a GPU: plans, descriptions and errors.
 #include "tests/programs/program.hpp"
 
 namespace reprolab {
@@ -122,7 +122,7 @@ TEST_F(MeasuringPrograms, DryRunsSayTheClocksThatTheyDoNotLock) {
   }
 }
 
-/// Of the programs whose tables no other test looks at: `lines` is a regular expression.
+/// For programs whose tables no other test checks: `lines` is a regular expression.
 TEST_F(MeasuringPrograms, DryRunsAreTables) {
   const auto expect_lines = [&](const char* program, const char* arguments,
                                 const std::string& lines) {
@@ -164,7 +164,7 @@ TEST_F(MeasuringPrograms, DryRunsAreTables) {
                "1 kernels, batches 1, 3, [^\n]*\n");
 }
 
-/// By name, of a description: its families without kernels, or the kernels of kernels/.
+/// Parts of a description by name: its families without kernels, or the kernels of kernels/.
 using Described = std::map<std::string, nlohmann::json>;
 
 std::pair<Described, Described> described(const nlohmann::json& description) {

@@ -1,4 +1,4 @@
-// The result files that programs write on a GPU, and what they print with them.
+// The result files that programs write on a GPU, and their output.
 #include <cmath>
 #include <cstdlib>
 
@@ -16,7 +16,7 @@ class OnGpuResultFile : public NeedsGpu<Programs> {
  protected:
   json result() const { return read_json(folder_.path() / "results.json"); }
 
-  /// What a run without an error writes; what it prints is in `out_`.
+  /// The result file of a run without an error; its output is in `out_`.
   json written_by(const std::string& program, const std::string& arguments) {
     const Finished found = run(program, arguments + " --output results.json");
     EXPECT_EQ(found.status, 0) << found.out << found.err;
@@ -27,7 +27,7 @@ class OnGpuResultFile : public NeedsGpu<Programs> {
   std::string out_, err_;
 };
 
-/// How many time samples a row holds.
+/// The number of time samples of a row.
 std::size_t times_of(const json& record) {
   for (const json& metric : record["metrics"]) {
     if (metric["name"] == "kernel_time") return metric["samples"].size();
@@ -93,7 +93,8 @@ TEST_F(OnGpuResultFile, OfCountersHasEachCounterOfEachRowAndNoTimes) {
       has_match(out_, "; sm__warps_launched\\.sum [0-9]+ warp; sm__none\\.sum is missing: "));
 }
 
-/// Whoever may not count still gets verified outputs, one line about it, and the same status.
+/// Without permission to count, outputs are still verified, with one line about it and the same
+/// status.
 TEST_F(OnGpuResultFile, WithoutCuptiCountersAreMissingAndTheRunGoesOn) {
   const ScopedVariable nowhere("REPROLAB_CUPTI", "/nonexistent/libcupti.so");
   const json file = written_by(BENCH, "--shape 64x1003 --kernel shared_lut --instrument counters");
@@ -263,7 +264,7 @@ TEST_F(OnGpuResultFile, OfThePuzzleHasEveryRowWithBothTimesAndNoBarInAFile) {
   }
 }
 
-/// Of both halves of a pass, with the events of a pass of dequantizations beside CUPTI.
+/// Both halves of a pass, with the events of a pass of dequantizations compared with CUPTI.
 TEST_F(OnGpuResultFile, OfAReplayHasTimesLaunchesAndAgreeingInstruments) {
   const json file = written_by(REPLAY,
                                "--models llama-3.1-8b --batches 2,8 --passes 2 --kernel "
@@ -317,7 +318,7 @@ TEST_F(VerifyKernels, WithoutADeviceTheReferenceIsStillProvenAndKernelsAreRefuse
 
 class OnGpuVerifyKernels : public NeedsGpu<Programs> {};
 
-/// Compares what bitsandbytes itself wrote with every kernel.
+/// Compares outputs of bitsandbytes itself with every kernel.
 TEST_F(OnGpuVerifyKernels, EveryKernelIsAsPromisedOnTheGoldenVectors) {
   const Finished found = run(VERIFY, GOLDEN_FILE);
   EXPECT_EQ(found.status, 0) << found.out;

@@ -1,4 +1,4 @@
-"""Rows of one kernel from several files: put together only where nothing says that they differ."""
+"""Rows of one kernel from several files, which are combined unless they are known to differ."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ SASS, TIMES = Path("counters/sass.json"), Path("table2/replay.json")
 
 
 def row(file: Path, kernel: str, target: str = "sm_90", **digests: str):
-    """One of a kernel whose parts have these digests; without any, it does not say."""
+    """A row of a kernel whose parts have these digests; none: unknown code."""
     content = made.replay({kernel: [1.0]})
     code = {"target": target, "sha256": digests} if digests else None
     content["records"][0]["code"] = code

@@ -1,4 +1,4 @@
-"""The test and the verdict of a comparison, at values that are known."""
+"""The test and the verdict of a comparison, at known values."""
 
 import math
 
@@ -27,7 +27,7 @@ def mean(value, error, freedom=math.inf):
 @pytest.mark.parametrize("value", [0.03, -0.03, 0.005, 0.0])
 @pytest.mark.parametrize("margin", [0.0, 0.01])
 def test_the_chance_is_of_both_tails_beyond_the_threshold(value, margin):
-    """Not beyond 0: a difference of less than the threshold is none."""
+    """Not beyond 0: a difference below the threshold does not count."""
     away = abs(value)
     wanted = norm.sf((away - margin) / 0.01) + norm.sf((away + margin) / 0.01)
     assert mean(value, 0.01).chance(margin) == pytest.approx(min(1, wanted))
@@ -58,7 +58,7 @@ def test_where_a_verdict_turns(value, error, verdict):
 
 
 class Time:
-    """As a row has it."""
+    """As in a row."""
 
     kind, variance, mean = "kernel_time", 1e-6, 3.0
 

@@ -1,4 +1,4 @@
-"""data/counters.json: what its schema cannot say."""
+"""data/counters.json: rules that its schema cannot express."""
 
 from itertools import pairwise
 

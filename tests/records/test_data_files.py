@@ -1,4 +1,4 @@
-"""Every file of data/ is held against its schema by what reads it, and every schema against one."""
+"""Every file of data/ is validated by its reader, and every schema by the schema of schemas."""
 
 import json
 from fnmatch import fnmatch
@@ -146,7 +146,7 @@ SCHEMAS = sorted(file.name for file in (ROOT / "data").glob("*.schema.json"))
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_a_schema_with_a_misspelt_keyword_is_one_line(name, write, tmp_path, monkeypatch, refused):
-    """A validator passes over a keyword that it does not know, and allows everything."""
+    """A validator ignores an unknown keyword, and allows everything."""
     monkeypatch.setattr(records.json_files, "ROOT", tmp_path)
     for file in ("schema.schema.json", "results.schema.json", name):
         write(f"data/{file}", json.loads((ROOT / "data" / file).read_text()))
@@ -168,7 +168,7 @@ def test_a_schema_with_a_misspelt_keyword_is_one_line(name, write, tmp_path, mon
 
 @pytest.mark.parametrize(("argument", "value"), [("why", -1), ("kernel", 7), ("most", "much")])
 def test_an_argument_of_another_kind_is_refused(argument, value, write, refused):
-    """As data/published/paper.json could have it."""
+    """A possible part of data/published/paper.json."""
     root = json.loads((ROOT / "data/published/paper.json").read_text())
     claim, comparison = next(
         (claim, c)

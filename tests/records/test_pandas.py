@@ -1,4 +1,4 @@
-"""reprolab.load, on recorded runs: the frames say what the project's own tables say."""
+"""reprolab.load, on recorded runs: the frames agree with the project's own tables."""
 
 import os
 import shutil
@@ -113,7 +113,7 @@ def test_numbers_beyond_a_double_stay_whole():
 def test_nothing_to_load_is_an_error(write):
     with pytest.raises(TypeError, match=r"such as load\('results'\)"):
         reprolab.load()
-    with pytest.raises(InputError, match="an empty path is no folder"):
+    with pytest.raises(InputError, match="an empty path is not a folder"):
         reprolab.load("")
     with pytest.raises(InputError, match="cannot be read: File name too long"):
         reprolab.load("x" * 300)

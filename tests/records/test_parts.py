@@ -1,4 +1,4 @@
-"""How result files of parts of a run are joined."""
+"""Merging result files of parts of a run."""
 
 import made
 import pytest
@@ -42,7 +42,7 @@ def test_the_command_of_several_partial_results_measures_all_of_them():
 
 
 def test_joined_clocks_hold_every_range():
-    """Each process has a median of its own; of all together none is known."""
+    """Each process has its own median; the common one is unknown."""
     one, two = ({"min": 1, "median": 2, "max": 3}, {"min": 0, "median": 5, "max": 9})
     names = ("sm_mhz", "memory_mhz", "power_w", "temperature_c")
     clocks = [dict.fromkeys(names, r) | {"policy": "observed"} for r in (one, two)]

@@ -1,4 +1,4 @@
-"""Whether a result file says that the sources differ from their commit."""
+"""Whether a result file reports that the sources differ from their commit."""
 
 import ast
 import shutil
@@ -19,7 +19,7 @@ INDEPENDENT = ["README.md", "reprolab_nf4/tables/README.md", "data/published/mod
 INDEPENDENT += ["data/recorded/h200/README.md", "plots/documents.py", "profiling/ncu/tool.py"]
 INDEPENDENT += ["tests/claims/made.py", "claims/rules.py", "data/published/paper.json"]
 INDEPENDENT += ["experiments/counters/rules/occupancy.py", "experiments/puzzle/rules.py"]
-# Every other path of the project is to be in row_sources.
+# Every other path of the project must be in row_sources.
 NO_SOURCES = """.ci .clang-format .clang-tidy .dockerignore .github .gitignore
     .pre-commit-config.yaml .zenodo.json ARTIFACT.md CHANGELOG.md CITATION.cff CODE_OF_CONDUCT.md
     CONTRIBUTING.md Dockerfile LICENSE LICENSES Makefile README.md REUSE.toml SECURITY.md claims
@@ -169,7 +169,7 @@ def patterns():
 
 
 def test_every_path_of_the_project_is_a_source_or_is_none():
-    """A new one is to be added to NO_SOURCES here or to row_sources."""
+    """A new one must be added to NO_SOURCES here or to row_sources."""
     if not (ROOT / ".git").exists():
         pytest.skip("an archive of the sources does not say which files are tracked")
     listed = [line for line in patterns() if not line.startswith(":!")]
@@ -195,7 +195,7 @@ def imported(file):
 
 
 def test_every_module_that_makes_rows_is_covered():
-    """But for plots/, which only writes what it is given."""
+    """Except plots/, which only writes its input."""
     makers = ("experiments/end_to_end/measure.py", "profiling/sass/result_file.py")
     found, left = set(), [ROOT / name for name in (*makers, "reprolab_nf4/__init__.py")]
     while left:

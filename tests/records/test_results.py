@@ -1,4 +1,4 @@
-"""The reader against the schema: what a wrong file is answered with, and what a right one holds."""
+"""The reader and the schema: errors for invalid files, and the values of a valid one."""
 
 import json
 import os
@@ -17,7 +17,7 @@ SEE = "(see data/results.schema.json)"
 
 @pytest.fixture
 def file():
-    """A replay of two rows, with a check that vouches for the first."""
+    """A replay of two rows, with a check of the first."""
     problem = made.forward_pass("qwen3-32b", 2)
     tree = made.record(problem, "branch_tree", [30.0, 10.0, 20.0], products=[5.0, 6.0, 7.0])
     lut = made.record(problem, "shared_lut", [10.0, 11.0, 12.0])
@@ -62,7 +62,7 @@ CASES = [
     # Errors that the schema cannot find.
     (
         lambda r: r["provenance"].update(started="2026-02-30T08:00:00Z"),
-        "provenance.started is no date: '2026-02-30T08:00:00Z'",
+        "provenance.started is not a date: '2026-02-30T08:00:00Z'",
     ),
     (
         lambda r: r["provenance"].update(instrument="counters"),
@@ -111,7 +111,7 @@ CASES = [
 
 
 def counters(file, unit):
-    """As if it were of the instrument counters."""
+    """The file as if of the instrument counters."""
     file["provenance"]["instrument"] = "counters"
     for record in file["records"]:
         record["metrics"] = [made.metric("dram_utilisation", [23.0], unit)]
@@ -136,7 +136,7 @@ def test_a_wrong_file_is_one_line_that_names_file_and_field(file, write, spoil, 
 
 
 def test_a_file_describes_families_that_this_checkout_does_not_have(write):
-    """Over what data/families.json says, which holds where the file says nothing."""
+    """The file's families override data/families.json, which is the default."""
     problem = {"name": "64", "family": "product", "n": 64}
     kernel = {"name": "mojo_a", "language": "mojo", "counterpart": "a", "lineage": "ours"}
     kernel |= {"source_file": "a.mojo", "contract": "bit_exact", "contract_text": ""}
@@ -170,9 +170,9 @@ def test_a_product_may_have_findings():
     ("content", "message"),
     [
         (b'{"schema": ', "is not whole JSON: Expecting value: line 1 column 12 (char 11)"),
-        (b'{"schema": NaN}', "is not whole JSON: NaN is no finite number"),
-        (b'{"schema": 1e999}', "is not whole JSON: 1e999 is no finite number"),
-        (b"1" * 400, f"is not whole JSON: {'1' * 20} is no finite number"),
+        (b'{"schema": NaN}', "is not whole JSON: NaN is not a finite number"),
+        (b'{"schema": 1e999}', "is not whole JSON: 1e999 is not a finite number"),
+        (b"1" * 400, f"is not whole JSON: {'1' * 20} is not a finite number"),
         (b"\xff\xfe{}", "is not text in UTF-8"),
         (b'{"a": 1, "a": 1}', "is not whole JSON: 'a' comes twice in one object"),
         (b'{"schema": "\\ud800\\n"}', r'schema must be reprolab-results/2, not "\\ud800\\n"'),
@@ -201,7 +201,7 @@ def test_a_field_of_any_length_makes_a_short_line(file, write, spoil, refused):
 def test_what_is_no_regular_file_is_not_waited_for(tmp_path, make, refused):
     path = tmp_path / "replay.json"
     make(path)
-    assert refused(load, path) == f"{path}: cannot be read: it is no regular file"
+    assert refused(load, path) == f"{path}: cannot be read: it is not a regular file"
 
 
 def test_texts_are_printable_as_soon_as_they_are_read(file, write):
@@ -271,14 +271,14 @@ def test_a_check_passes_up_to_what_it_allows(file, reading, passed):
     assert results.checks[0].passed is passed
     assert results.checks[0].difference_percent == pytest.approx(reading - 100)
     assert list(results.failed_checks) == ([] if passed else [first(file)["key"]])
-    # Another that fails hides none.
+    # Another failed check hides none.
     file["checks"].append(file["checks"][0] | {"first": 1.0, "unit": "byte"})
     failed = made.read(file).failed_checks[first(file)["key"]]
     assert [check.unit for check in failed] == ["us"] * (not passed) + ["byte"]
 
 
 def test_a_file_that_the_cpp_test_wrote():
-    """tests/harness writes it; both ends are so held against one schema."""
+    """tests/harness writes it, so that one schema validates both ends."""
     files = sorted(ROOT.glob("build/*/result_file_from_cpp.json"))
     if not files:
         programs = list(ROOT.glob("build/*/bin/harness_test"))

@@ -1,4 +1,4 @@
-"""Statistics against values worked out by hand."""
+"""Statistics compared with values computed by hand."""
 
 import pytest
 

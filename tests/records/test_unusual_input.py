@@ -1,4 +1,4 @@
-"""Files larger than memory, and paths that a terminal would act on."""
+"""Files larger than memory, and paths with terminal control characters."""
 
 import os
 import subprocess

@@ -107,7 +107,7 @@ void expect_distances(Bits infinity, Bits normal, Bits one) {
   }
 }
 
-/// Where the type is not known, fp16's infinity ends the numbers of 2 bytes.
+/// If the type is unknown, fp16's infinity ends the numbers of 2 bytes.
 TEST(DistanceInUlps, CountsStepsInEveryType) {
   expect_distances<std::uint16_t>(fp16_infinity, 0x0400, 0x3c00);
   expect_distances<std::uint16_t>(bf16_infinity, 0x0080, 0x3f80);

@@ -32,7 +32,8 @@ TEST(Float16, RoundsEveryMidpointToEven) {
   check_every_midpoint(WeightType::bf16, 0x7f80, std::ldexp(1.0, 128));
 }
 
-/// By another implementation, where that is of fp16; every pattern of either type survives.
+/// Compared with another implementation of fp16; every pattern of either type survives a round
+/// trip.
 TEST(Float16, WidensEveryPatternExactly) {
   for (std::uint32_t pattern = 0; pattern < 65536; ++pattern) {
     const auto bits = static_cast<std::uint16_t>(pattern);

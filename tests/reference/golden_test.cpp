@@ -13,8 +13,8 @@
 namespace reprolab::reference {
 namespace {
 
-/// Our own offset (the mean, summed in double) may differ from the stored one, which a GPU summed
-/// in fp32 in its own order, but not by more than that explains.
+/// Our offset (the mean, summed in double) may differ from the stored one, which a GPU summed in
+/// fp32 in its own order, but only by as much as that explains.
 TEST(Golden, DecodesNestedScalesToTheStoredBitsAndFindsTheirOffset) {
   const BnbCheckpoint golden({GOLDEN_FILE});
   int nested = 0;

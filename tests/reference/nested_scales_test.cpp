@@ -1,4 +1,4 @@
-// That the map and the codes are bitsandbytes' own, NaNs' too, the golden file shows.
+// The golden file shows that the map and the codes are bitsandbytes' own, also for NaNs.
 #include "reference/nf4/nested_scales.hpp"
 
 #include <gtest/gtest.h>

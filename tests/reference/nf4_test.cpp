@@ -1,5 +1,5 @@
-// The definition. That blocks of zeros, infinite scales and midpoints are as bitsandbytes makes
-// them, the golden file shows.
+// The definition. The golden file shows that blocks of zeros, infinite scales and midpoints are as
+// in bitsandbytes.
 #include "reference/nf4/nf4.hpp"
 
 #include <gtest/gtest.h>

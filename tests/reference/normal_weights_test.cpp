@@ -16,7 +16,7 @@ std::vector<std::uint16_t> weights(std::uint64_t seed, std::uint64_t first, std:
   return values;
 }
 
-/// The bits themselves: recorded runs name a seed, so a seed must always mean the same.
+/// The bits themselves: recorded runs have a seed, so its data must never change.
 TEST(NormalWeights, AreTheseBitsForEverWhateverPartIsMade) {
   EXPECT_EQ(weights(1, 0, 4), (std::vector<std::uint16_t>{0x23d5, 0x90cf, 0xa71a, 0xa592}));
   EXPECT_EQ(weights(1, 1ull << 40, 2, 1, WeightType::bf16),

@@ -22,7 +22,7 @@ TEST(Printable, PlainTextOfAnyScriptStaysAsItIs) {
   }
 }
 
-/// Controls, what reorders, hides or breaks a line, and bytes that are not UTF-8.
+/// Controls, characters that reorder, hide or break a line, and bytes that are not UTF-8.
 TEST(Printable, WhatMovesATerminalIsEscapedOnce) {
   for (const auto& [text, shown] : std::map<std::string, std::string>{
            {std::string("a\0b", 3), "a\\x00b"},

@@ -114,7 +114,7 @@ TEST(MatrixShape, CountsTheRoomBetweenRowsButNoneBehindTheLast) {
   EXPECT_EQ((MatrixShape{65536, 65536, 65540}.elements()), 65535ll * 65540 + 65536);
 }
 
-/// Computed by a second implementation, in Python, so that the data never change silently.
+/// Computed by a second implementation in Python, so that the data never change silently.
 TEST(DistinctValues, AreTheseForEver) {
   const struct {
     std::uint64_t index, seed;

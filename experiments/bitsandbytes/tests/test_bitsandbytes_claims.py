@@ -1,4 +1,4 @@
-"""The claims of bitsandbytes' pull requests: each way that they can go, and the history."""
+"""The claims of bitsandbytes' pull requests: each possible verdict, and the history."""
 
 import made
 import pytest
@@ -6,7 +6,7 @@ from edited import few, line, texts_of
 
 from plots.documents import markdown
 from plots.experiments import all_tables, experiment, load_run
-from plots.figures import house_style
+from plots.figures import figure_style
 
 DESIGN, RELEASE = "its own design, written anew", "the release with pull request 1746"
 SHAPES = ((1024, 1024), (16384, 8192))
@@ -126,7 +126,7 @@ def test_the_kernel_for_one_compute_capability_is_no_release():
 
 @pytest.fixture
 def run(write):
-    """Recorded rows of two libraries, as if they were this experiment's."""
+    """Recorded rows of two libraries, presented as this experiment's."""
     parts = {"layers": "streaming/layers", "nested": "streaming/layers_nested"}
     files = {name: few(place) for name, place in (parts | {"products": "product/layers"}).items()}
     for name, file in files.items():
@@ -142,6 +142,6 @@ def test_the_history_has_a_time_for_each_release_and_two_kernels(run):
     shown = [line(tables["history"], f"| `{name}`") for name in names]
     gains = [float(x.split("|")[3].split()[0]) for x in shown[1:]]
     assert gains == pytest.approx([2.16, 2.13, 3.7], rel=0.05)
-    with house_style():
+    with figure_style():
         drawn = texts_of(experiment("bitsandbytes").FIGURES["history"][1](run))
     assert {"0.47.0", "0.50.2", "time of 28672x8192/fp16/b64 (us)"} <= {*drawn}

@@ -1,5 +1,5 @@
-// Every form of the sweep: that it is there, is named after its template arguments, and moves all
-// of the bytes and no others.
+// Every form of the sweep: it exists, is named after its template arguments, and moves exactly its
+// bytes.
 #include <functional>
 
 #include "experiments/ceilings/traffic.hpp"
@@ -33,7 +33,7 @@ TEST(CeilingForms, SayHowTheyAreWrittenInTheCode) {
             "CopyForm<64, 8, StreamingAccess, StreamingAccess, Tile<128, 4096>>");
   EXPECT_EQ(code_of<Mixed>("mixed_128x8_load16_cs_cs_tile64of2048"),
             "MixedForm<128, 8, uint4, 3, 1, StreamingAccess, StreamingAccess, Tile<64, 2048>>");
-  // 9 bytes for two elements, or 8 of codes in a stream of their own.
+  // 9 bytes for two elements, or 8 of codes in a separate stream.
   EXPECT_EQ(code_of<Mixed>("mixed_64x8_load4_evict_last_cs"),
             "MixedForm<64, 8, std::uint32_t, 9, 1, KeepReads, StreamingAccess>");
   EXPECT_EQ(code_of<Mixed>("mixed_64x8_load4_two_streams_evict_last_cs"),
@@ -99,7 +99,7 @@ class OnGpuCeilingsForms : public OnGpuTest {
     }
     EXPECT_GT(tested, 0);
   }
-  /// Forms that read other bytes than they write.
+  /// Forms that read and write different bytes.
   template <class Use>
   static void for_each_mixture(Use use) {
     for_each_form<Mixed>(use);
@@ -159,7 +159,7 @@ TEST_F(OnGpuCeilingsForms, ReadEveryByteOnce) {
   }
 }
 
-/// As the sweep does before it times them, and with the other inputs that it times them with.
+/// As in the sweep before timing, and with the other inputs used for timing.
 template <class Problem>
 void expect_bit_exact() {
   const Proof proof;

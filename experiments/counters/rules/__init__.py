@@ -1,4 +1,4 @@
-"""Rules of one claim alone, for the claims that experiment counters decides."""
+"""Rules of single claims, for the claims that experiment counters decides."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -50,7 +50,7 @@ def percent_fewer(ratios: Sequence[float]) -> list[float]:
 
 
 def waits(case: Case, kernel: str, *needed: str) -> list[dict[str, float]]:
-    """The stalls of its warps, on each layer, and how many at each issue."""
+    """The stalls of its warps on each layer, and their number at each issue."""
     found = []
     for at in case.cell.places:
         row, *_ = [case.measured(kernel, name, at) for name in needed]
@@ -61,11 +61,11 @@ def waits(case: Case, kernel: str, *needed: str) -> list[dict[str, float]]:
 
 @rule(f"of a load over a load, {WITHIN}; a store has no latency")
 def latency_ratio(case: Case, *, beside: str) -> Finding | Ours:
-    """`slow` over `fast`, which the cell names, in cycles.
+    """`slow` over `fast`, which the cell names, in cycles. A store returns nothing to wait for, so
+    its number is not a latency that a load's could be divided by.
 
-    A store returns nothing to wait for: whatever its number, it is no latency that a load's could
-    be divided by. `beside`: another latency that is shown, and decides nothing: a table that every
-    thread reads lies in L1 after its first touch.
+    `beside`: another latency that is shown for comparison: a table that every thread reads is in L1
+    after its first access.
     """
 
     def cycles(kernel: str) -> Summary:
@@ -94,7 +94,8 @@ def latency_ratio(case: Case, *, beside: str) -> Finding | Ours:
 
 @rule("at least {value:g} % fewer than in {baseline}, less {tolerance_percent:g} % of that")
 def fewer_instructions(case: Case, *, baseline: str, subject: str) -> Finding:
-    """On layers, those that were executed; of an architecture, those of the index computation."""
+    """Executed instructions on layers; for an architecture, instructions of the index
+    computation."""
     if "arch" in case.cell.at:
         before, after, reason = index_computation(case, baseline, subject)
         short = f"{case.cell.text}: {span(before)} -> {span(after)} instructions per weight"
@@ -128,7 +129,7 @@ def fewer_transactions(case: Case, *, slow: str, fast: str, counted: str) -> Fin
 
 @rule("a call of {kernel} launches one kernel, and allocates nothing between launches")
 def one_launch(case: Case, *, kernel: str) -> Finding:
-    """The harness hands a kernel codes, scales and output, and no other memory."""
+    """The harness passes a kernel codes, scales and output, and no other memory."""
     counts = []
     for at in case.cell.places:
         row = case.verified(kernel, at)
@@ -182,7 +183,7 @@ def table_traffic(
     "block, and more threads are active in an instruction"
 )
 def no_divergence(case: Case, *, baseline: str, subject: str) -> Finding:
-    """The one that is left: the fill, which one thread of a block does before the loop."""
+    """The remaining branch is the fill, by one thread of a block before the loop."""
     kernels = (baseline, subject)
     in_loop, of_tree = (case.fact(k, "branches_may_diverge") for k in (subject, baseline))
     before, after = (case.medians(kernel, "divergent_targets") for kernel in kernels)
@@ -246,7 +247,8 @@ def memory_bound(case: Case, *, least: float, baseline: str) -> Finding:
 
 
 def bound_by_arithmetic(case: Case, baseline: str) -> Finding:
-    """On the source's GPU, which need not be at hand: the time to issue against that to move."""
+    """On the source's GPU, which need not be available: the time to issue compared with the time to
+    move."""
     at = {name: value for name, value in case.place.items() if name != "by"}
     row, source = case.measured(baseline, "warp_instructions", at), case.source
     bandwidth = source.fact("peak_gb_s")
@@ -272,7 +274,7 @@ def bound_by_arithmetic(case: Case, baseline: str) -> Finding:
     "time"
 )
 def code_pressure(case: Case, *, least: float, literals: str, table: str) -> Finding:
-    """Pressure on the instruction caches shows in the warps' stalls."""
+    """Pressure on the instruction caches appears in the warps' stalls."""
     kernels, shares = (literals, table), []
     for kernel in kernels:
         found = waits(case, kernel, FOR_CODE)
@@ -300,8 +302,8 @@ def code_pressure(case: Case, *, least: float, literals: str, table: str) -> Fin
     "and a scheduler has more warps to choose from"
 )
 def less_dependent(case: Case, *, baseline: str, subject: str) -> Finding:
-    """A fixed latency is waited out where the next instruction needs the last one's result; with
-    more parallelism more warps could issue, too. Critical paths in the machine code would decide.
+    """Warps wait out a fixed latency if the next instruction needs the last one's result; with more
+    parallelism, more warps could also issue. Critical paths in the machine code would decide.
     """
     kernels = (baseline, subject)
     both = [waits(case, kernel, FOR_LAST, *FOR_LOADS) for kernel in kernels]
@@ -334,7 +336,7 @@ def less_dependent(case: Case, *, baseline: str, subject: str) -> Finding:
     "much the source's own Table II varies over the batches, where nothing should vary"
 )
 def fill_is_amortised(case: Case, *, subject: str, other: str) -> Finding:
-    """The cost of both fills is left out, so that this is the least that the fill can cost."""
+    """The common cost of both fills cancels, so this is the minimum cost of the fill."""
     found = [r.value for r in case.ratios(subject, other, "kernel_time", LAUNCHES)]
     instructions = quotients(*(case.medians(k, "warp_instructions") for k in (subject, other)))
     barrier = [case.medians(kernel, "stall_barrier") for kernel in (subject, other)]
@@ -352,7 +354,7 @@ def fill_is_amortised(case: Case, *, subject: str, other: str) -> Finding:
 
 @rule("no look-up of {kernel} is repeated where all codes are equal")
 def constant_broadcast(case: Case, *, kernel: str) -> Finding:
-    """Beside the same layer with codes as weights have them."""
+    """Compared with the same layer with the codes of normal weights."""
 
     def per_look_up(row: Record) -> float:
         return row.summary_of("idc_replays").median / (row.problem["n"] / WARP)

@@ -1,4 +1,4 @@
-"""Rules on compiled code, for the claims that experiment counters decides without a GPU."""
+"""Rules about compiled code, for the claims that experiment counters decides without a GPU."""
 
 from claims import rules
 from claims.evidence import Case, NotTestable, NotTested
@@ -25,7 +25,7 @@ def index_computation(
 ) -> tuple[list[float], list[float], str]:
     """Instructions per weight of an architecture's code, before and after, in numbers and words.
 
-    Of the tree's many ways through an index computation, the shortest counts.
+    The tree's index computation has many paths, of which the shortest counts.
     """
     before, after = ([case.fact(k, "index_per_weight.least")] for k in (baseline, subject))
     longest = significant(case.fact(baseline, "index_per_weight.all"), 3)
@@ -38,7 +38,7 @@ def index_computation(
 
 @rule(f"of the instructions of the index computation, before over after, {WITHIN}")
 def shorter_index(case: Case, *, baseline: str, subject: str) -> Ours:
-    """As many times fewer; the two counts are in the reason."""
+    """The ratio of the two counts, which are in the reason."""
     before, after, reason = index_computation(case, baseline, subject)
     times = stats.summarize(quotients(before, after)).estimate
     short = f"{case.cell.text}: {span(before)} -> {span(after)} instructions per weight"
@@ -47,7 +47,7 @@ def shorter_index(case: Case, *, baseline: str, subject: str) -> Ours:
 
 @rule("at most {value:g} instructions per weight, on the shortest way through {kernel}")
 def index_count(case: Case, *, kernel: str) -> Finding:
-    """Of the index computation in an architecture's code."""
+    """The index computation in an architecture's code."""
     count = case.fact(kernel, "index_per_weight.least")
     short = f"{significant(count, 3)} instructions per weight in {kernel}"
     verdict = side_of_margins([percent_below(count, case.value)], COUNTS)
@@ -75,7 +75,7 @@ def fewer_registers(case: Case, *, literals: str, table: str) -> Finding:
 
 @rule("nothing: it is a judgement, beside which stands what a compiler makes of {kernel}")
 def judgement_of_a_compiler(case: Case, *, kernel: str) -> Finding:
-    """What a compiler made of a kernel that names no widths and has no loop to unroll by hand."""
+    """The compiled code of a kernel that names no widths and has no manually unrolled loop."""
     is_store = case.cell.at["what"] == "packed stores"
     fact = "widest_global_store_bytes" if is_store else "weights_per_trip"
     try:

@@ -1,8 +1,8 @@
-"""Rules of experiment counters on occupancy, on a block's resources and on issue rates, also for
-GPUs that are not at hand.
+"""Rules of experiment counters about occupancy, a block's resources and issue rates, also for GPUs
+that are not available.
 
-Limits: CUDA C++ Programming Guide, technical specifications per compute capability; units in which
-registers and shared memory are given out: the toolkit's cuda_occupancy.h.
+Sources: for limits the CUDA C++ Programming Guide, technical specifications per compute capability;
+for allocation units of registers and shared memory the toolkit's cuda_occupancy.h.
 """
 
 from dataclasses import dataclass
@@ -50,12 +50,12 @@ MULTIPROCESSORS = {
 
 
 def instructions_per_weight(row: Record) -> float:
-    """That a warp executes."""
+    """Instructions that a warp executes."""
     return quotients([row.summary_of("warp_instructions").median], [row.problem["n"]])[0]
 
 
 def issue_ns_per_weight(source: Source, row: Record) -> float:
-    """The least time on the source's GPU, all of its schedulers issuing in every cycle."""
+    """The minimum time on the source's GPU, if all schedulers issue in every cycle."""
     schedulers = 4 * source.fact("multiprocessors")  # of Ampere and Hopper alike
     return instructions_per_weight(row) / (schedulers * source.fact("sm_clock_mhz") / 1e3)
 
@@ -70,7 +70,7 @@ def launch_of(row: Record) -> dict:
 
 @rule("a block of {subject} takes {value:g} bytes; or so many more than one of the baseline named")
 def shared_memory(case: Case, *, subject: str, baseline: str = "") -> Finding:
-    """Exactly. `baseline`: a kernel whose bytes do not count."""
+    """The exact number of bytes. `baseline`: a kernel whose bytes are subtracted."""
 
     def shared_bytes(kernel: str) -> list[int]:
         launches = [launch_of(case.verified(kernel, at)) for at in case.cell.places]
@@ -94,10 +94,10 @@ def shared_memory(case: Case, *, subject: str, baseline: str = "") -> Finding:
 def blocks_resident(
     case: Case, *, least: float, most: float, warps: float = 0, threads: float = 0
 ) -> Finding:
-    """By the limits of an architecture and the compiled code, whatever GPU is at hand.
+    """By the limits of an architecture and the compiled code, independent of the GPU.
 
-    `warps`: that the source says a multiprocessor holds; 0 where it does not say. `threads` of a
-    block, where they are not those of the source's kernel.
+    `warps`: the source's number of warps on a multiprocessor; 0 if it gives none. `threads` of a
+    block, if they differ from the source's kernel.
     """
     kernel, arch = case.cell.at["kernel"], case.cell.at["arch"]
     names = ("registers", "static_shared_bytes")
@@ -123,7 +123,7 @@ def blocks_resident(
 
 @rule("the manufacturer's documentation has the source's number")
 def as_documented(case: Case, *, documented: float, document: str) -> Finding:
-    """What no program can measure, and a document says."""
+    """A number that no program can measure, but a document has."""
     number = f"{documented:g} {case.comparison.unit}".rstrip()
     short = f"{number} by the {document}"
     verdict = rules.REPRODUCED if case.value == documented else rules.PREMISE_FALSE

@@ -1,6 +1,4 @@
-"""The claims that counters, launches, latencies and compiled code decide: each way that they can
-go.
-"""
+"""The claims that counters, launches, latencies and compiled code decide: each possible verdict."""
 
 import copy
 
@@ -182,7 +180,7 @@ def launch(kernel, **facts):
 SHORTEST, PER_WEIGHT = "index_per_weight.least", "instructions_per_weight.least"
 SWIZZLE = ("tma_swizzle", "transpose_counters")
 
-# A claim's cell, its verdict, and what is changed of a run on an H200.
+# A claim's cell, its verdict, and the changes to a run on an H200.
 EDGES = [
     # At least 71 % fewer, less a tenth.
     ("instructions-71", 4, YES, count(LUT, warp_instructions=2033 * (1 - 0.6391))),
@@ -272,7 +270,7 @@ EDGES = [
     # At most 7 instructions before, and 2 after.
     ("instructions-71", 5, YES, code(TREE, "sm_80", SHORTEST, 7)),
     ("instructions-71", 6, NO, code(LUT, "sm_80", SHORTEST, 2.25)),
-    # As slow as the other fill, 2.3 % more allowed; times of 200 us differ by 0.2 %.
+    # As slow as the other fill, with 2.3 % more allowed; times of 200 us differ by 0.2 %.
     ("single-thread-fill", 1, YES, times(LUT, 247.3 * 1.015)),
     ("single-thread-fill", 1, MAY_BE, times(LUT, 247.3 * 1.023)),
     ("single-thread-fill", 1, NO, times(LUT, 247.3 * 1.032)),
@@ -367,7 +365,7 @@ def test_what_a_compiler_makes_stands_beside_a_judgement(run):
 
 
 def test_a_check_of_times_that_failed_leaves_counters_alone(run):
-    """The instruments that disagreed are clocks."""
+    """The instruments that disagree are clocks."""
     file = run.files["nf4_counters"]
     check = {"name": "clock", "keys": [r["key"] for r in file["records"]], "allowed_percent": 1.0}
     file["checks"] = [check | {"first": 2.0, "second": 1.0, "unit": "us"}]

@@ -1,4 +1,4 @@
-"""Experiment counters: what there is to see of it."""
+"""The views of experiment counters."""
 
 from experiments.counters.views.divergence import (
     divergence_figure,
@@ -37,7 +37,7 @@ def sass_table(run: Run) -> Table:
 
 
 def short_tables(run: Run) -> list[Table]:
-    """On the largest problem alone."""
+    """On the largest problem only."""
     made = []
     for family, title in TITLES.items():
         counters, launches = counted_and_timed(run, family)
@@ -57,7 +57,7 @@ TABLES = (short_tables, latency_table, divergence_table, sass_table, full_tables
 ON_TERMINAL = ("nf4_counters", "transpose_counters", "latency", "divergence", "claims")
 FIGURES = {
     "instructions": ("Instructions per weight and element, by pipe", instructions_figure),
-    "stalls": ("What warps wait for", stalls_figure),
+    "stalls": ("Stall reasons of warps", stalls_figure),
     "roofline": ("Bandwidth over instructions per byte, under both limits", roofline_figure),
     "latency": ("Cycles of one dependent access, ours and the paper's", latency_figure),
     "divergence": ("Time by kernel and by how its codes are ordered", divergence_figure),

@@ -1,4 +1,4 @@
-"""Divergence alone: the same kernels, shape and traffic, with codes in other orders."""
+"""The effect of divergence: the same kernels, shape and traffic, with codes in other orders."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from records.tables import KERNEL, NONE, Column, Noted, Table, rounded
 PASS, COUNTERS = "divergence", "divergence_counters"
 SHOWN = ("instructions_per_element", "threads_per_instruction", "divergent_targets")
 NORMAL, EQUAL = "normal", "equal"  # of weights as they come, and where no warp diverges
-# In the order in which warps agree less.
+# From most to least agreement within warps.
 DATA = {
     EQUAL: "one code alone",
     "sorted": "codes of normal weights in ascending order",
@@ -32,7 +32,7 @@ ByData = dict[str, Rows]
 
 
 def by_data(run: Run) -> ByData:
-    """The rows of each data set; InputError unless the problems differ in their data alone."""
+    """The rows of each data set; InputError unless the problems differ only in their data."""
     results = run[PASS]
     found = rows_by(results, lambda p: p.get("data", NORMAL), run.compared[0])
     shapes = {tuple(p.get(k) for k in ("rows", "columns")) for p in results.problems()}
@@ -64,17 +64,17 @@ def divergence_table(run: Run) -> Table:
             c = Counted(m.record, None, counts(run, m.record), None)
             data.append(row | {counter: shown(c, counter) for counter in SHOWN})
     notes = [
-        f"Over {EQUAL}: the row's time over the same kernel's where all codes are equal, so that "
-        f"no warp diverges. {baseline} takes: its time over the row's, on the same codes.",
+        f"Over {EQUAL}: the row's time over the same kernel's with equal codes, with which no "
+        f"warp diverges. {baseline} takes: its time over the row's, on the same codes.",
         "Every row reads and writes equally many bytes, and its output is compared in full. "
         "constant_lut does not branch: its table is read once for each different code of a warp.",
         bandwidth.GB_NOTE,
-        f"{derived_notes(run[COUNTERS].family)[0]} Threads: that are active in an instruction, of "
-        f"{WARP}. Divergent targets: branches that parted a warp. The counters are of "
+        f"{derived_notes(run[COUNTERS].family)[0]} Threads: active in an instruction, of "
+        f"{WARP}. Divergent targets: branches that diverged. The counters are from "
         f"{run[COUNTERS].name}, a run without times.",
     ]
     shape = results.problems()[0]
-    title = f"Divergence alone: {shape['rows']} x {shape['columns']} weights in four orders"
+    title = f"The effect of divergence: {shape['rows']} x {shape['columns']} weights in four orders"
     rows = [row for row in data if row["origin"] != "ceiling"]
     return Table(PASS, title, columns, rows, notes, machine_notes(results), data)
 
@@ -91,7 +91,7 @@ def times(found: Estimate) -> str:
 
 
 def divergence_reading(run: Run) -> list[str]:
-    """How much of the paper's gain is divergence; nothing where a row is missing."""
+    """The share of divergence in the paper's gain; empty if a row is missing."""
     found, (baseline, subject) = by_data(run), run.compared
     wanted = [(data, kernel) for data in (NORMAL, EQUAL) for kernel in (baseline, subject)]
     rows = [found.get(data, {}).get(kernel) for data, kernel in wanted]

@@ -1,4 +1,4 @@
-"""Figures of hardware counters: instructions by pipe, what warps wait for, and a roofline."""
+"""Figures of hardware counters: instructions by pipe, stall reasons, and a roofline."""
 
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -49,7 +49,7 @@ def counted_and_timed(run: Run, family: str) -> tuple[Results, Results]:
 
 
 def families(run: Run) -> dict[str, tuple[Results, ...]]:
-    """By the title of a figure's panel: these, and what else may have the copy."""
+    """By the title of a figure's panel: these results, and others that may contain the copy."""
     return {
         "NF4 dequantization": (*counted_and_timed(run, "nf4"), run["divergence"]),
         "transpose": counted_and_timed(run, "transpose"),
@@ -72,7 +72,7 @@ def parts_of(c: Counted, group: str, left_out: Sequence[str], per: float) -> Par
 
 
 def pipes_of(c: Counted) -> Parts:
-    """Instructions per element of each pipe, and of none that is counted."""
+    """Instructions per element of each pipe, and of all pipes without a counter."""
     total, n = c.values.get("instructions_per_element"), c.record.problem.get("n")
     if total is None or total.number is None or not n:
         return {}
@@ -86,8 +86,9 @@ def stalls_of(c: Counted) -> Parts:
 
 def instructions_figure(run: Run) -> Figure:
     note = (
-        "Warp instructions x 32 / weights (or elements), by the pipe that ran them; right of each "
-        "bar their sum. other: the other pipes, and instructions of no pipe that is counted."
+        "Warp instructions x 32 / weights (or elements), by the pipe that ran them; right of "
+        "each bar their sum. other: the other pipes, and instructions of pipes without a "
+        "counter."
     )
     return bars_figure(run, pipes_of, "instructions per {element}", note)
 
@@ -95,9 +96,9 @@ def instructions_figure(run: Run) -> Figure:
 def stalls_figure(run: Run) -> Figure:
     note = (
         "Cycles that warps wait, of all warps together, per issued instruction, by reason (not "
-        "selected: could have issued too); right of each bar their sum. Where few instructions are "
-        "issued, that is more than the warps of a scheduler. A long bar alone is no harm: a kernel "
-        "that waits for memory only has many warps waiting."
+        "selected: could also have issued); right of each bar their sum. If few instructions are "
+        "issued, that exceeds the warps of a scheduler. A long bar alone is harmless: a kernel "
+        "that only waits for memory has many waiting warps."
     )
     return bars_figure(run, stalls_of, "warp-cycles waited per issued instruction", note)
 
@@ -125,7 +126,7 @@ def bars_figure(run: Run, parts: Callable[[Counted], Parts], label: str, note: s
 
 
 def some_of(rows: list[Counted]) -> list[Counted]:
-    """As many as a panel shows."""
+    """The kernels that a panel shows."""
     shown = draw.chosen(names_of(rows))
     return [c for c in rows if c.record.kernel in shown]
 
@@ -135,7 +136,7 @@ def names_of(rows: list[Counted]) -> list[str]:
 
 
 def part_colours(bars: list[Parts]) -> dict[str, str]:
-    """The parts that take the largest shares of bars get a colour each."""
+    """The parts with the largest shares of bars, which get a colour each."""
     shares: Parts = {}
     for bar in bars:
         for name, value in bar.items():
@@ -180,7 +181,7 @@ def roofline_figure(run: Run) -> Figure:
 
 
 def roofline(axes: Axes, passes: Sequence[Results]) -> list[str]:
-    """One panel; what its roofs are, in words."""
+    """Draws one panel and returns the description of its roofs."""
     launches = passes[1]
     points = {}
     for c in rows_of(passes):
@@ -196,7 +197,7 @@ def roofline(axes: Axes, passes: Sequence[Results]) -> list[str]:
     seen = launches.provenance["clocks"]["sm_mhz"]
     mhz = median(clocks) if clocks else (seen or {}).get("median")
     sms = launches.provenance["gpu"]["multiprocessors"]
-    # The copy of the same problem where a pass of the run has one, else the theoretical peak.
+    # The copy of the same problem if a pass of the run has one, else the theoretical peak.
     problem, label = largest(passes[0])["name"], "copy (cudaMemcpy)"
     copies = [(r, copy) for r in passes[1:] if (copy := r.find(problem, COPY)) and copy.bandwidth]
     notes = [
@@ -230,7 +231,7 @@ def roofline(axes: Axes, passes: Sequence[Results]) -> list[str]:
 
 
 def draw_points(axes: Axes, points: dict[str, tuple[float, float, Counted]]) -> None:
-    """A few kernels with their names in the legend, and the others without."""
+    """A few kernels with their names in the legend, the others without."""
     shown = draw.chosen(points)
     for kernel, (x, y, c) in sorted(points.items(), key=lambda point: point[0] not in shown):
         if kernel in shown:

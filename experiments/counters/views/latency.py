@@ -1,4 +1,4 @@
-"""The latencies that the paper's 290, 23 and 19 cycles are of."""
+"""The latencies for which the paper has 290, 23 and 19 cycles."""
 
 from matplotlib.figure import Figure
 
@@ -15,21 +15,22 @@ PASS = METRIC = "latency"
 CLAIMS = ("latency-12-15", "latency-15", "table-latency")
 PUBLISHED = "latency_cycles"  # the paper's table
 METHOD = (
-    "Cycles (clock64) of one step of a chain, each step waiting for the one before it, by one "
+    "Cycles (clock64) of one step of a chain, each step waiting for the previous one, by one "
     "thread on an otherwise idle GPU; one sample is the mean of {steps} steps. Nothing is "
-    "subtracted: empty_chain is what the loop and the clock take."
+    "subtracted: empty_chain is the time of the loop and the clock."
 )
 STORES = (
-    "shared_store is no latency: a store returns nothing to wait for, and this is how soon its "
-    "thread can store again. shared_store_to_load is a store and the load that reads it back."
+    "shared_store is not a latency: a store returns nothing to wait for, so this is the "
+    "interval between two stores of a thread. shared_store_to_load is a store and the load "
+    "that reads it back."
 )
 CHANGED = "Its first part was changed when the numbers were known."
 CYCLES = [digit * power for power in (1, 10, 100, 1000) for digit in (1, 2, 5)]  # marked
 PLACES = (
-    "global_l2_one_line stays in one line, another in each sample, so that its interval shows how "
-    "far lines lie from the SM; global_l2 averages over them. global_dram enters another 2 MiB "
-    "page with nearly every step, global_dram_by_page with few: what differs is the translation of "
-    "addresses and the order in which DRAM is met."
+    "global_l2_one_line stays in one line, another in each sample, so that its interval shows "
+    "the spread over distances from the SM; global_l2 averages over lines. global_dram enters "
+    "another 2 MiB page with nearly every step, global_dram_by_page with few: they differ in the "
+    "translation of addresses and the order of DRAM accesses."
 )
 
 
@@ -40,7 +41,7 @@ def published(run: Run) -> dict[str, float]:
 
 
 def latency_table(run: Run) -> Table:
-    """One row per memory, then the ratios that the claim is about."""
+    """One row per memory, then the ratios in the claim."""
     results = run[PASS]
     verdicts = [v for name in CLAIMS for v in run.decision(name).verdicts if "slow" in v.cell.at]
     columns = [

@@ -1,4 +1,4 @@
-// The puzzle's bytes, against the numbers as published and counted by hand.
+// The puzzle's bytes, compared with published numbers and manual counts.
 #include "experiments/puzzle/mlps.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-"""The claims of Modular's post that the puzzle decides: each way that they can go."""
+"""The claims of Modular's post that the puzzle decides: each possible verdict."""
 
 import made
 import pytest
@@ -14,7 +14,7 @@ T4_L2, L4_L2 = 4194304, 50331648
 
 
 def row(kernel, seconds, parts=(1.0, 1.0, 1.0), iterations=1000, **changes):
-    """By graphs it takes a tenth of a second; `parts`: what each MLP takes, times its share."""
+    """With graphs it takes a tenth of a second; `parts`: each MLP's time, times its share."""
     problem = {"name": f"three MLPs, {iterations} times", "family": "puzzle"}
     problem |= {"iterations": iterations, "iterations_per_graph": min(iterations, 100)}
     problem |= {"launches": 9 * iterations, "weights": 239075328}
@@ -74,7 +74,7 @@ def over_peer(*rows, library=PEER):
     ("gain", "expected"), [(5.0, "reproduced"), *made.around(1, guards=made.guards(1, 1))]
 )
 def test_mojo_over_the_library_is_decided_by_the_smallest_gain(gain, expected):
-    """A tenth less than its 1.07 would be allowed, but no loss."""
+    """A tenth less than its 1.07 would be allowed, but not a loss."""
     v = over_peer(row(MOJO, 0.2), peer(gain * 0.2))
     assert (v.verdict, v.ours, v.cell.value) == (expected, pytest.approx(gain), 1.07)
     assert {key.rpartition("/")[2] for _, key in v.evidence} == {MOJO, PEER}
@@ -85,7 +85,7 @@ OWN = {"Tesla T4": 1.07, "NVIDIA L4": 1.25, "NVIDIA A100-PCIE-40GB": 1.84, "NVID
 
 @pytest.mark.parametrize("gpu", OWN)
 def test_each_gpu_has_its_own_gain(gpu):
-    """On a GPU of the post's, its own gain decides too; those of the others never do."""
+    """On a GPU of the post's, its own gain also decides; gains of the other GPUs never do."""
     for gain, expected in ((OWN[gpu] * 1.01, "reproduced"), (OWN[gpu] * 0.8, "not_reproduced")):
         found = puzzle(row(MOJO, 0.2), peer(gain * 0.2), gpu=gpu)
         (d,) = made.decisions(found, sources=made.with_claim("mojo-by-gpu")).values()
@@ -132,7 +132,7 @@ def test_the_smaller_blocks_are_faster_in_the_puzzle(slow, verdict):
 
 
 def occupied(fit=(4, 2), achieved=(90.0, 80.0), holds=64):
-    """The passes of counters: blocks of 512 and of 1024 threads, and how many warps are there."""
+    """The passes of counters: blocks of 512 and of 1024 threads, and the active warps."""
     layer = made.layer(28672, 8192)
     launches, counters = [], []
     for kernel, threads, blocks, share in zip((FAST, SLOW), (128, 256), fit, achieved, strict=True):
@@ -262,7 +262,7 @@ OF_2048X8192 = sum(MOVED.values()) // 1000 * 4 // 19  # bytes that it moves
     ],
 )
 def test_the_warps_are_faster_where_the_cache_helps(cell, l2_bytes, ratio, parts, verdict):
-    """Their time is `ratio` of the tiles', and in each MLP a part of that."""
+    """Their time is `ratio` times that of the tiles, divided over the MLPs."""
     found = puzzle(row(TILED, 1.0), row(WARPS, ratio, parts), gpu=f"NVIDIA {cell}")
     found["provenance"]["gpu"]["l2_bytes"] = l2_bytes
     v = decided("l2-explains-l4", [cell], found)

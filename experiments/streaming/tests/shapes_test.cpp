@@ -1,5 +1,5 @@
-// The shapes of the streaming kernel that are swept: what they are called, and that those which
-// streaming.cu chooses are among them.
+// The swept shapes of the streaming kernel: their names, and that they include those in
+// streaming.cu.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -17,7 +17,7 @@ namespace {
 
 const std::string source_file = "experiments/streaming/shapes.cu";
 
-/// By the name of the kernel, how the shape is written in the code.
+/// By the name of the kernel, the shape's type as written in the code.
 std::map<std::string, std::string> shapes() {
   std::map<std::string, std::string> found;
   for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
@@ -67,7 +67,7 @@ TEST(StreamingShapes, AreForFp16) {
 
 class OnGpuStreamingShapes : public OnGpuTest {};
 
-/// Lengths around a warp, a tile and a burst of words, and one beyond what L2 is asked for ahead.
+/// Lengths around a warp, a tile and a burst of words, and one beyond the prefetch distance.
 TEST_F(OnGpuStreamingShapes, AreExactAtEveryLengthAndWriteNothingElse) {
   const Proof proof;
   for (const std::int64_t n : {1, 255, 8192, 8193, 65537, 524287, 20000003}) {
@@ -83,8 +83,8 @@ TEST_F(OnGpuStreamingShapes, AreExactAtEveryLengthAndWriteNothingElse) {
   }
 }
 
-/// Blocks shorter and longer than what a warp decodes at once; aligned words that begin with a
-/// block or inside one, words that have two scales, and words of codes that are cut in two.
+/// Blocks shorter and longer than what a warp decodes at once; aligned words that start with a
+/// block or inside one, words with two scales, and words of codes that are split in two.
 TEST_F(OnGpuStreamingShapes, AreExactForEveryBlockSizeWhereverTheArraysBegin) {
   const Proof proof;
   for (const int block_size : {32, 64, 128, 256, 512, 4096}) {

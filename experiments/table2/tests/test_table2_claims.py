@@ -1,4 +1,4 @@
-"""The paper's claims that a replay decides, and which rows may decide a claim at all."""
+"""The paper's claims that a replay decides, and the rows that may decide a claim."""
 
 import made
 import pytest
@@ -76,7 +76,7 @@ def test_an_average_is_the_mean_of_the_cells_and_of_their_interval_ends(replay):
 
 
 def check(replay, kernel, model, percent):
-    """Vouches for all batches of a kernel and model; 1 % is allowed."""
+    """A check for all batches of a kernel and model; 1 % is allowed."""
     keys = [key(model, batch, kernel) for batch in BATCHES]
     found = {"name": f"{model}/{kernel}: events against activity", "keys": keys, "unit": "us"}
     replay["checks"].append(found | {"first": 100 + percent, "second": 100, "allowed_percent": 1})

@@ -1,4 +1,4 @@
-"""Experiment table2: what there is to see of it."""
+"""The views of experiment table2."""
 
 from matplotlib.figure import Figure
 
@@ -60,7 +60,7 @@ def shapes_summary(run: Run) -> Table:
 
 
 def brief(run: Run) -> list[Measured]:
-    """On the largest shape: the baseline, the paper's kernel as it may be read, peers, the best."""
+    """On the largest shape: the baseline, all readings of the paper's kernel, peers, the best."""
     largest = max(run["shapes"].problems(), key=lambda p: p["n"])
     names = {run.compared[0], *map(subject_of, run.decision(MAIN_CLAIM).verdicts)}
     return [

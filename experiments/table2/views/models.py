@@ -32,12 +32,12 @@ def measure_pass(run: Run, problem: dict[str, Any]) -> Rows:
 
 
 def papers_share(run: Run) -> PublishedCell:
-    """The paper's own breakdown: a share in percent, and the model and batch that it is of."""
+    """The paper's own breakdown: a share in percent, with its model and batch."""
     return run.decision(SHARE_CLAIM).claim.cells[0]
 
 
 def shown_batch(run: Run) -> int:
-    """The batch of the paper's own breakdown where it was run, else the smallest that was."""
+    """The batch of the paper's own breakdown if it was run, else the smallest batch."""
     papers = papers_share(run).at["batch"]
     batches = {p["batch"] for p in replay_problems(run)}
     return papers if papers in batches or not batches else min(batches)
@@ -86,8 +86,8 @@ def kernels_table(run: Run) -> Table:
         f"{run.compared[0]}. Only bit-exact rows are ranked and compared; no diff.: the "
         "two intervals overlap, so no difference was seen. Spread, minimum, number of samples, "
         "GB/s and the other batches: kernels.csv. " + INTERVAL_NOTE,
-        "B/cycle: bytes read and written, once each, in one cycle of the SM clock that was seen "
-        "beside the passes; the range over the models.",
+        "B/cycle: bytes read and written, once each, per cycle of the SM clock measured next to "
+        "the passes; the range over the models.",
     ]
     for p in [p for p in replay_problems(run) if p["batch"] == shown_batch(run)]:
         layers, resident = p["layers"], p.get("layers_resident", p["layers"])
@@ -111,7 +111,7 @@ def time_and_speedup(m: Measured) -> Noted:
 
 
 def product(record: Record | None) -> Summary | None:
-    """Time of the matrix products of the same passes; None where no time may be shown."""
+    """Time of the matrix products of the same passes; None if no time may be shown."""
     return record.shown(PRODUCT_TIME) if record and record.timed else None
 
 
@@ -159,7 +159,7 @@ def share_table(run: Run) -> Table:
 
 
 def share_values(record: Record | None) -> Values:
-    """Both times and the share, empty where there is none."""
+    """Both times and the share, empty if there is none."""
     names = ("dequantize_median_us", "products_median_us", "share_percent")
     names += ("share_low_percent", "share_high_percent", "n", "_share")
     s, products = share(record), product(record)
@@ -170,7 +170,7 @@ def share_values(record: Record | None) -> Values:
 
 
 def kernels_figure(run: Run) -> Figure:
-    """Every timed kernel's speed-up per model at one batch; deviations hollow and last."""
+    """Every timed kernel's speed-up per model at one batch; deviating kernels hollow and last."""
     passes, baseline = shown_passes(run), run.compared[0]
     speed_ups = {
         kernel: {model: e for model, rows in passes.items() if (e := compared(rows.get(kernel)))}
@@ -212,7 +212,8 @@ def marker_of(k: int) -> str:
 
 
 def compared(m: Measured | None) -> Estimate | None:
-    """Speed-up over the baseline of any timed kernel, deviations too: they are drawn hollow."""
+    """Speed-up over the baseline of any timed kernel, including deviating ones, which are
+    hollow."""
     if m is None or m.base in (None, m.record) or not m.record.timed or m.record.is_ceiling:
         return None
     return ratio(m.base.times, m.record.times)

@@ -1,4 +1,4 @@
-"""The paper's Table II with ours beside it, as tables and as a figure."""
+"""The paper's Table II next to ours, as tables and as a figure."""
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -21,12 +21,12 @@ PLAIN, DIFFERENCE = "{:.2f}".format, "{:+.1f} %".format
 
 
 def subject_of(verdict: Verdict) -> str:
-    """The kernel that stands for the paper's, in one reading of its text."""
+    """The kernel that represents the paper's, in one reading of its text."""
     return verdict.comparison.arguments["subject"]
 
 
 def rows_of(run: Run, verdict: Verdict) -> list[Measured | None]:
-    """The two rows that a cell compares, as far as the file has them."""
+    """The two rows that a cell compares, if the file has them."""
     at, replay = verdict.cell.at, run["replay"]
     name = next((p["name"] for p in replay.problems() if at.items() <= p.items()), "")
     rows = measure(replay, name)
@@ -34,7 +34,8 @@ def rows_of(run: Run, verdict: Verdict) -> list[Measured | None]:
 
 
 def cells(run: Run) -> list[Verdict]:
-    """Each of a model and a batch, or of a model's average; by reading of the paper's text."""
+    """Verdicts by reading of the paper's text, each for a model and a batch, or a model's
+    average."""
     verdicts = run.decision(MAIN_CLAIM).verdicts
     if any(not {"model", "batch"} <= v.cell.at.keys() for v in verdicts):
         where = f"{run.source.file}: claim '{MAIN_CLAIM}'"
@@ -43,7 +44,7 @@ def cells(run: Run) -> list[Verdict]:
 
 
 def title_of(verdict: Verdict) -> str:
-    """'gemma-2-27b (paper: gemma-27b)', where the paper calls it something else."""
+    """'gemma-2-27b (paper: gemma-27b)', if the paper's name differs."""
     ours, papers = verdict.cell.at["model"], verdict.cell.model
     return ours + (f" (paper: {papers})" if papers != ours else "")
 

@@ -1,4 +1,4 @@
-"""The transpose post's claims that the big matrix decides: each way that they can go."""
+"""The transpose post's claims that the big matrix decides: each possible verdict."""
 
 import made
 import pytest
@@ -70,7 +70,7 @@ def decided(matrix):
 
 
 def test_the_posts_slower_kernels_in_mojo_and_in_cuda(matrix):
-    """Its 1.21 and 1.15 times are asked for, and its CUDA's own gains."""
+    """Its 1.21 and 1.15 times are required, and the gains of its CUDA kernels."""
     for kernel, gain in ((NAIVE, 1.2), (SWIZZLE, 0.95)):
         set_speed(matrix, kernel, CUDA[kernel])
         add_mojo(matrix, f"mojo_{kernel}", gain * CUDA[kernel])
@@ -168,7 +168,7 @@ TASK = "not the same task: 939524096 of 1073741824 elements are wrong, at "
 @pytest.mark.parametrize(("share", "verdict"), [(1.5, "reproduced"), (0.5, "not_reproduced")])
 @pytest.mark.parametrize("published", ["wrong", "right", "failed"])
 def test_with_right_indices_mojo_itself_decides(matrix, share, verdict, published):
-    """At a share of CUDA's 2771.35 GB/s, whatever the post's own kernel does."""
+    """At a share of CUDA's 2771.35 GB/s, independent of the post's own kernel."""
     add_mojo(matrix, RIGHT_IN_MOJO, share * 2771.35)
     changes = WRONG | {"mismatches": 939524096} if published == "wrong" else {}
     add_mojo(matrix, PUBLISHED_IN_MOJO, 3000, **changes)

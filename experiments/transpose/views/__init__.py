@@ -1,4 +1,4 @@
-"""Experiment transpose: what there is to see of it."""
+"""The views of experiment transpose."""
 
 from matplotlib.figure import Figure
 

@@ -1,5 +1,5 @@
-"""The post's matrix: each kernel's bandwidth beside the post's, what two checks say of it,
-and the kernels in Mojo beside their counterparts in CUDA.
+"""The post's matrix: each kernel's bandwidth next to the post's, the results of two checks, and the
+kernels in Mojo next to their counterparts in CUDA.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ SHIFTS = (-0.17, 0.17)  # off the row, of the post's values in CUDA and in Mojo
 
 
 def random_matrix(run: Run) -> dict[str, Any]:
-    """The one problem that is timed and ranked."""
+    """The only problem that is timed and ranked."""
     name = one_problem(run["matrix"], data=RANDOM)
     return next(p for p in run["matrix"].problems() if p["name"] == name)
 
@@ -43,7 +43,7 @@ def posts_matrix(run: Run) -> dict[str, Any]:
 
 
 def published_gb_s(run: Run) -> dict[str, dict[str, float]]:
-    """By language, the post's GB/s of our kernels; its setup says which is which."""
+    """By language, the post's GB/s of our kernels, which its setup names."""
     source, found = run.source, {}
     timed = {r.kernel for r in run["matrix"].records if r.timed}
     for language, table in (("CUDA", "cuda_gb_s"), ("Mojo", "mojo_gb_s")):
@@ -115,7 +115,7 @@ def values_of(run: Run, m: Measured, constant: Measured | None) -> Values:
 
 
 def standing(m: Measured, constant: Measured | None) -> str:
-    """The heading of the group that a row belongs to."""
+    """The heading of a row's group."""
     if m.record.is_ceiling:
         return "Ceilings"
     if m.record.ranked:
@@ -132,13 +132,14 @@ def speed_text(m: Measured) -> str:
 
 
 def published(run: Run, gb_s: float | None) -> str | None:
-    """'2775.49 (84.1)': GB/s, and percent of what the post takes as the peak."""
+    """'2775.49 (84.1)': GB/s, and percent of the post's peak."""
     of_peak = 100 * (gb_s or 0) / run.source.fact("peak_gb_s")
     return None if gb_s is None else f"{gb_s:.2f} ({of_peak:.1f})"
 
 
 def posts_check(constant: Measured | None) -> Noted:
-    """On the constant matrix; what is unsupported there is so on random data, which says why."""
+    """On the constant matrix; a kernel that is unsupported there is also unsupported on random
+    data, whose row has the reason."""
     if constant is None:
         return Noted(None, text="not run")
     texts = {"bit_exact": "passes", "mismatch": "fails", "deviation_as_declared": "fails"}
@@ -157,7 +158,7 @@ def our_check(m: Measured) -> Noted:
 
 
 def brief(run: Run) -> list[Measured]:
-    """The post's kernels as far as they are right, and the fastest."""
+    """The post's correct kernels, and the fastest."""
     names = {kernel for found in published_gb_s(run).values() for kernel in found}
     rows = random_rows(run).items()
     return [m for kernel, m in rows if m.best or (m.record.ranked and kernel in names)]
@@ -188,7 +189,7 @@ def short_table(run: Run) -> Table:
 
 
 def languages_table(run: Run) -> Table | None:
-    """One row per kernel in Mojo, beside the same one in CUDA; None where none ran."""
+    """One row per kernel in Mojo, next to the same one in CUDA; None if none ran."""
     results, measured = run["matrix"], random_rows(run)
     pairs = [
         (measured[counterpart], m)
@@ -225,7 +226,7 @@ def values_of_pair(run: Run, cuda: Measured, mojo: Measured) -> Values:
     found |= {"cuda_gb_per_s": Noted(cuda.gb_s, cuda.marks, text=speed_text(cuda))}
     found |= {"mojo": mojo.record.kernel, "maker": mojo.record.maker}
     found |= {"mojo_gb_per_s": Noted(mojo.gb_s, mojo.marks, text=speed_text(mojo))}
-    # Where both are timed; a declared deviation moves as much.
+    # The ratio, if both are timed; a declared deviation moves as many bytes.
     timed = cuda.record.timed and mojo.record.timed
     over = ratio(cuda.record.times, mojo.record.times) if timed else None
     ends = (over.value, *over.interval, int(over.differs_from_one)) if over else (None,) * 4
@@ -284,7 +285,7 @@ def kernels_figure(run: Run) -> Figure:
 
 
 def posts_kernels(run: Run, rows: list[Record]) -> set[str]:
-    """Kernels that the post has, in either language."""
+    """The post's kernels, in either language."""
     named = {k for table in run.source.fact("our_kernels").values() for k in table.values()}
     pairs = [(r.kernel, run["matrix"].kernel(r).counterpart) for r in rows]
     beside = {one for pair in pairs if named & set(pair) for one in pair if one}
@@ -292,7 +293,7 @@ def posts_kernels(run: Run, rows: list[Record]) -> set[str]:
 
 
 def beside_counterparts(rows: list[Record], results: Results) -> list[Record]:
-    """Each kernel of another language below the one in CUDA, which keeps its place."""
+    """Each kernel of another language directly below its counterpart in CUDA."""
     there = [r.kernel for r in rows]
 
     def place(record: Record) -> tuple[int, bool]:

@@ -33,7 +33,7 @@ def alignment(size: int) -> str:
 
 
 def measure_sizes(results: Results) -> BySize:
-    """Every row of the file; InputError where a problem is not square."""
+    """Every row of the file; InputError if a problem is not square."""
     for p in results.problems():
         if p["rows"] != p["columns"]:
             raise InputError(f"{results.file}: problem '{p['name']}' is not square")
@@ -41,7 +41,7 @@ def measure_sizes(results: Results) -> BySize:
 
 
 def compared_kernels(sizes: BySize) -> list[str]:
-    """The kernels that are held to bit-exact output, the fastest on the largest matrix first."""
+    """The kernels whose contract is bit-exact, the fastest on the largest matrix first."""
     rows = [m.record for found in reversed(sizes.values()) for m in found.values()]
     held = [r.kernel for r in rows if not r.is_ceiling and not r.deviation]
     return list(dict.fromkeys([r.kernel for r in rows if r.ranked] + held))
@@ -72,7 +72,7 @@ def sizes_table(run: Run) -> Table:
 
 
 def did_not_fit(by_kernel: dict[str, Measured]) -> tuple[str, ...]:
-    """A footnote with the reasons where nothing at all could run at this size."""
+    """A footnote with the reasons if nothing could run at this size."""
     records = [m.record for m in by_kernel.values()]
     if any(r.outcome != "unsupported" for r in records):
         return ()
@@ -81,7 +81,7 @@ def did_not_fit(by_kernel: dict[str, Measured]) -> tuple[str, ...]:
 
 
 def speed(m: Measured) -> Noted | None:
-    """GB/s, or what became of it; what is not supported is left out."""
+    """GB/s, or the outcome; unsupported rows are left out."""
     if m.gb_s is None and m.record.outcome == "unsupported":
         return None
     return bandwidth.speed_or_outcome(m)
@@ -131,14 +131,14 @@ def sizes_summary(run: Run) -> Table:
 
 
 def share(m: Measured) -> Noted | None:
-    """The share of the copy; where there is no time, what stands in its place."""
+    """The share of the copy, or the outcome if there is no time."""
     if m.of_copy is None:
         return speed(m) if m.gb_s is None else None
     return Noted(m.of_copy, m.marks, m.best, text=bandwidth.percent(m.of_copy))
 
 
 def share_range(found: Sequence[Measured]) -> Noted | None:
-    """'81.2 (70.4-90.1)', in percent; an output that is wrong at one size comes first."""
+    """'81.2 (70.4-90.1)', in percent; preceded by an output that is wrong at one size."""
     for m in found:
         if m.record.outcome in ("mismatch", "launch_failed"):
             return bandwidth.speed_or_outcome(m)
@@ -150,7 +150,7 @@ def share_range(found: Sequence[Measured]) -> Noted | None:
 
 
 def sizes_figure(run: Run) -> Figure:
-    """One panel per alignment that was measured; the ceilings are those of a copy alone."""
+    """One panel per measured alignment; the only ceilings are those of a copy."""
     results = run["sizes"]
     records = [r for r in results.records if r.kernel != sample_figures.SAME_BYTES]
     every = {r.kernel for r in records if not r.is_ceiling}

@@ -8,9 +8,9 @@
 
 namespace reprolab::nf4_product {
 
-/// How scales reach a stage. A number is a scale or, if nested, the code of one.
+/// The way of scales to a stage. A number is a scale or, if nested, the code of one.
 enum class ScaleRows {
-  copied,  ///< Along K, tiles are aligned to blocks of weights or the other way round, and the TMA
+  copied,  ///< Along K, tiles are aligned to blocks of weights, or blocks to tiles, and the TMA
            ///< copies a stage's numbers to where the scales of its first K tile will be.
   whole,   ///< Tiles are aligned as above, but the decoder warps read the numbers.
   any      ///< The decoder warps find the number of each scale.
@@ -32,7 +32,7 @@ struct FewRowsArguments {
   int m;
   FewRowsTiling tiling;
   Boxes boxes;
-  EvenSplit n_split, k_split;  ///< Of N tiles over blocks, and of stages over slices.
+  EvenSplit n_split, k_split;  ///< How N tiles are split over blocks, and stages over slices.
   FewRowsLayout layout;
   ScaleRows scale_rows;
   ScalesOf<Nested> scales;
@@ -42,7 +42,7 @@ struct FewRowsArguments {
 /// The barriers of a block: arrays with one for each stage.
 struct FewRowsBarriers {
   std::uint64_t *full, *empty;
-  std::uint64_t* scales_full;  ///< Of copied numbers that are decoded before the stage is full.
+  std::uint64_t* scales_full;  ///< For copied numbers that are decoded before the stage is full.
 
   __device__ explicit FewRowsBarriers(unsigned char* shared)
       : full(reinterpret_cast<std::uint64_t*>(shared + barriers_begin)),

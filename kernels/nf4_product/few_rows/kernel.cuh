@@ -25,9 +25,10 @@
 //                 +---------------+---------------+---------------+---------------+
 //                  s0 ... s3: steps of 64, of the warps of a team
 //
-// With many N tiles the teams divide them; with few, a stage has two or four K tiles, and the teams
-// divide these. Finally the sums of the warps, then of the slices, are added, in an order that N, K
-// and the GPU determine: the result does not depend on the run, nor on the other rows of the batch.
+// With many N tiles, the N tiles are divided between the teams; with few, a stage has two or four K
+// tiles, which are divided between the teams. Finally the sums of the warps, then of the slices,
+// are added in an order that only N, K and the GPU determine: the result depends neither on the run
+// nor on the other rows of the batch.
 //
 // Pipeline. A ring of 3 to 8 stages in shared memory; each stage has codes, activations and scales,
 // and a `full` and an `empty` barrier.
@@ -121,12 +122,12 @@ __global__ void __launch_bounds__(threads, 1)
     for (int i = 0; i < first; ++i) state.advance(layout.stages);
 #pragma unroll 1
     for (int stage = first; stage < stages; stage += decoder_warps) {
-      // With at least three stages, the phase before the one that it waits for has completed.
+      // With at least three stages, the phase before the awaited one has completed.
       wait_for(&barriers.empty[state.stage], state.phase ^ 1);
       if (scales.are_copied()) wait_for(&barriers.scales_full[state.stage], state.phase);
       if constexpr (!has_bulk_copies) loader.load_without_tma(stage, state.stage, lane);
       decoder.decode(stage, layout.scales + state.stage * layout.scales_bytes);
-      __syncwarp();  // racecheck does not see that it orders: tests/kernels/sanitizer
+      __syncwarp();  // racecheck does not see this ordering: tests/kernels/sanitizer
       if (elect_one()) arrive(&barriers.full[state.stage]);
       decoder.read(stage + decoder_warps);
       for (int i = 0; i < decoder_warps; ++i) state.advance(layout.stages);

@@ -1,4 +1,4 @@
-// What few_rows requires of a problem, and how it is launched.
+// The requirements of few_rows on a problem, and its launch.
 #pragma once
 
 #include "kernels/nf4_product/few_rows/kernel.cuh"
@@ -6,7 +6,7 @@
 
 namespace reprolab::nf4_product {
 
-/// Whether the numbers are not the fp32 scales that a stage has for each step.
+/// Whether the numbers need decoding: they are not the fp32 scales that a stage has for each step.
 inline bool needs_decoding(const Problem& problem) {
   return problem.is_nested() || problem.block_size > step_k;
 }

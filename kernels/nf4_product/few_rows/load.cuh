@@ -1,14 +1,14 @@
-// How few_rows loads the stages of its pipeline.
+// Loads the stages of few_rows' pipeline.
 #pragma once
 
 #include "kernels/nf4_product/few_rows/scales.cuh"
 
 namespace reprolab::nf4_product {
 
-/// Loads codes, scales and activations of a stage to place `at` of the ring.
+/// Loads codes, scales and activations to stage `at` of the ring.
 template <int ScalesPerStep, int MTiles, bool Nested>
 class StageLoader {
-  static constexpr int scale_bytes = tile_steps * ScalesPerStep * 4;  ///< Of a column, in a K tile.
+  static constexpr int scale_bytes = tile_steps * ScalesPerStep * 4;  ///< Per column, in a K tile.
 
  public:
   __device__ StageLoader(const FewRowsArguments<Nested>& args, const TileRange& range,
@@ -16,7 +16,7 @@ class StageLoader {
                          const StageScales<ScalesPerStep, Nested>& scales)
       : args_(args), layout_(args.layout), range_(range), barriers_(barriers), scales_(scales) {}
 
-  /// By one thread, with the TMA: codes and scales.
+  /// Codes and scales with the TMA, by one thread.
   __device__ void load_weights(int stage, int at) const {
     const bool copies_scales = scales_.are_copied(), decodes_scales = scales_.are_decoded();
     std::uint64_t* const full = &barriers_.full[at];
@@ -48,13 +48,13 @@ class StageLoader {
     }
   }
 
-  /// By one thread, with the TMA.
+  /// Activations with the TMA, by one thread.
   __device__ void load_activations(int stage, int at) const {
     bulk_load_tiles(layout_.activations + at * layout_.activations_bytes, &args_.activations_map, 0,
                     first_k_tile(stage) * tile_steps, shared_address(&barriers_.full[at]));
   }
 
-  /// Below 9.0, by a warp: codes and activations, in chunks of 16 bytes.
+  /// Codes and activations below compute capability 9.0, by a warp in chunks of 16 bytes.
   __device__ void load_without_tma(int stage, int at, int lane) const {
     static_assert(tile_k_bytes == step_bytes);
     constexpr int row_chunks = tile_k_bytes / 16, rows_at_once = 32 / row_chunks;

@@ -10,12 +10,12 @@
 
 namespace reprolab::nf4_product {
 
-/// The activations of a step: of one row in each M tile of 8. Each of the four lanes that share a
+/// The activations of a step, for one row in each M tile of 8. Each of the four lanes that share a
 /// row takes 16 elements of K, or 8 of each half of the step, in the order in which it takes codes.
 /// In shared memory they have the 128-byte swizzle: 16-byte chunk p of row r is at p ^ (r % 8).
 template <int ScalesPerStep, int MTiles>
 struct ActivationFragment {
-  std::uint32_t pairs[MTiles][8];  ///< Of 16-bit numbers.
+  std::uint32_t pairs[MTiles][8];  ///< Pairs of 16-bit numbers.
 
   /// The row in an M tile for a column of mma's operand, free of bank conflicts.
   __device__ static int m_of(int column) {
@@ -41,10 +41,10 @@ struct ActivationFragment {
   }
 };
 
-/// Codes and scales of a step, of a lane's two columns of the output: n_of(lane), and 8 after it.
+/// Codes and scales of a step for a lane's two columns of the output, n_of(lane) and 8 after it.
 template <int ScalesPerStep>
 struct CodeFragment {
-  std::uint32_t codes[2][2];  ///< Of 16 weights, or of 8 of each half of the step.
+  std::uint32_t codes[2][2];  ///< 16 weights, or 8 in each half of the step.
   float scales[2][ScalesPerStep];
 
   /// Free of bank conflicts.
@@ -78,8 +78,8 @@ struct CodeFragment {
   }
 };
 
-/// Adds the products of a step to the sums of an N tile. A lane's sums of an M tile are those of
-/// m_of(2 * quad) and m_of(2 * quad + 1), for its first column of the output, then for its second.
+/// Adds the products of a step to the sums of an N tile. For an M tile, a lane has the sums of rows
+/// m_of(2 * quad) and m_of(2 * quad + 1), in its first column of the output, then in its second.
 template <class Out, class Decode, int ScalesPerStep, int MTiles>
 __device__ void mma_step(float (&sums)[MTiles][4], const LaneTable<Decode>& table,
                          const CodeFragment<ScalesPerStep>& coded,

@@ -11,7 +11,7 @@ namespace reprolab::nf4_product {
 /// number is a scale or, if nested, the code of one.
 template <int ScalesPerStep, bool Nested>
 struct StageScales {
-  static constexpr int count = tile_steps * ScalesPerStep;  ///< Of a column in a K tile.
+  static constexpr int count = tile_steps * ScalesPerStep;  ///< Per column in a K tile.
   static constexpr int k_each = step_k / ScalesPerStep;
   static constexpr int per_copy = Nested ? 16 : 4;  ///< Numbers in 16 bytes.
 
@@ -22,7 +22,7 @@ struct StageScales {
   }
   /// Whether the decoder warps write them to the stage, from copied numbers or their own loads.
   __device__ bool are_decoded() const { return !are_copied() || needs_decoding(); }
-  /// Whether a K tile needs at max_rows two words of numbers, and one second-level scale.
+  /// Whether a K tile needs at most two words of numbers and one second-level scale.
   __device__ bool are_whole() const {
     return needs_decoding() && args.scale_rows != ScaleRows::any;
   }
@@ -31,15 +31,15 @@ struct StageScales {
   __device__ int first_number(int k_tile) const {
     return k_tile * (tile_k / 32) >> (args.scales.shift - 5);
   }
-  /// Numbers that need decoding are copied once for all K tiles of a stage, from a multiple of 16
-  /// bytes on: as many bytes as the fp32 scales of one K tile.
+  /// Numbers that need decoding are copied once for all K tiles of a stage, starting at a multiple
+  /// of 16 bytes: as many bytes as the fp32 scales of one K tile need.
   __device__ int first_copied(int k_tile) const {
     return first_number(k_tile) / per_copy * per_copy;
   }
 };
 
-/// An array with an element per 2^shift groups of 32 weights. Groups are counted in 31 bits from a
-/// first one on.
+/// An array with an element per 2^shift groups of 32 weights. Groups are counted in 31 bits,
+/// relative to the first.
 template <class T>
 class PerGroups {
  public:
@@ -55,7 +55,7 @@ class PerGroups {
   int shift_;
 };
 
-/// A decoder warp: writes the scales of a stage, for each column in each K tile.
+/// A decoder warp, which writes the scales of a stage for each column in each K tile.
 template <class Entry, int ScalesPerStep, bool Nested>
 class ScaleDecoder {
   using Number = std::conditional_t<Nested, std::uint8_t, float>;
@@ -66,7 +66,8 @@ class ScaleDecoder {
   /// A lane has every 32nd column, in all K tiles of a stage: up to 10 in one, or 3 in each of
   /// four.
   static constexpr int max_rows = 12;
-  static constexpr int at_once = 4 / ScalesPerStep;  ///< So that their latencies overlap.
+  static constexpr int at_once =
+      4 / ScalesPerStep;  ///< Loaded together, so that their latencies overlap.
   static_assert(teams * max_team_tiles * tile_n <= (max_rows - 2) * 32);
 
  public:
@@ -86,7 +87,7 @@ class ScaleDecoder {
         lane_place_(lane * row_bytes),
         k_(args.k) {}
 
-  /// Starts to load what decode() needs of a stage: second-level scales, and numbers that are not
+  /// Starts the loads of a stage for decode(): second-level scales, and numbers that are not
   /// copied.
   __device__ void read(int stage) {
     if (!scales_.are_whole()) return;
@@ -171,7 +172,7 @@ class ScaleDecoder {
   /// The scales of a column in a K tile of a stage.
   struct Row {
     const ScaleDecoder& of;
-    int k_tile, first_n;  ///< Of lane 0.
+    int k_tile, first_n;  ///< For lane 0.
 
     __device__ Row(const ScaleDecoder& of, int i)
         : of(of), k_tile(i & ((1 << of.shift_) - 1)), first_n((i >> of.shift_) * 32) {}
@@ -203,7 +204,7 @@ class ScaleDecoder {
                                              const TileRange& range) {
     return (range.first_n * args.k + std::int64_t{range.first_k_tile} * tile_k) / 32;
   }
-  /// Otherwise one word has all numbers of a K tile.
+  /// Otherwise one word contains all numbers of a K tile.
   __device__ bool has_two_words() const {
     return Nested ? ScalesPerStep == 2 : 1 << of_.shift < tile_k;
   }

@@ -53,17 +53,17 @@ __device__ void add_four(const PartialSums& partial, std::int64_t m_index, std::
   write_four<Out>(output, m_index, first_n, partial.n, total, bias);
 }
 
-/// Counters of arrived slices, in memory with any content: a counter is 0 unless its upper 40 bits
-/// are the launch's own number, which no other content is likely to have.
+/// Counters of arrived slices, in memory with any content: a counter counts as 0 unless its upper
+/// 40 bits equal the launch's own number, which any other content is unlikely to match.
 struct Arrivals {
-  unsigned long long* counters = nullptr;  ///< One for each range of N.
+  unsigned long long* counters = nullptr;  ///< One per range of N.
   unsigned long long launch = 0;
 
   static constexpr int count_bits = 24;
   static Arrivals of_next_launch(void* counters) {
-    // Starts from the time in nanoseconds, so that no process repeats a number of an earlier one;
-    // the multiplication repeats no number (Steele et al., "Fast splittable pseudorandom number
-    // generators", 2014).
+    // Starts from the time in nanoseconds, so that no process repeats a number of an earlier
+    // process; the multiplication maps distinct numbers to distinct ones (Steele et al., "Fast
+    // splittable pseudorandom number generators", 2014).
     static std::atomic<std::uint64_t> launches{
         static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count())};
     const std::uint64_t number = launches.fetch_add(1) * 0x9e3779b97f4a7c15u;
@@ -71,7 +71,7 @@ struct Arrivals {
   }
   /// Whether this is the last of `split_k` arrivals; it resets the counter for a repeated launch.
   __device__ bool is_last(int n_block, int split_k) const {
-    // The first guess is right for the last arrival, which all wait for.
+    // The first guess is right for the last arrival, which is the critical one.
     unsigned long long seen = (launch << count_bits) + split_k - 1, expected, next;
     do {
       expected = seen;
@@ -85,7 +85,7 @@ struct Arrivals {
 };
 
 /// Called by all threads of the blocks that share a range of N, after they have written their
-/// slices: `reduce` runs in the last block alone, which sees all of them.
+/// slices. `reduce` runs only in the last block to arrive, to which all slices are visible.
 template <class Reduce>
 __device__ void reduce_in_last_block(const Arrivals& arrivals, int n_block, int split_k,
                                      Reduce reduce) {

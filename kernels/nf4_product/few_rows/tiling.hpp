@@ -16,7 +16,7 @@ inline constexpr int tile_n = 16;
 inline constexpr int max_m = 16;
 /// A team of warps multiplies a K tile, one step each, for the same N tiles.
 inline constexpr int teams = 4, team_warps = tile_steps, math_warps = teams * team_warps;
-/// After the math warps: one that loads, and some that decode scales.
+/// The math warps are followed by one load warp and the decoder warps.
 inline constexpr int decoder_warps = 3;
 inline constexpr int threads = (math_warps + 1 + decoder_warps) * 32;
 inline constexpr int max_team_tiles = 5;  ///< N tiles whose sums fit in a warp's registers.
@@ -27,21 +27,21 @@ inline constexpr int max_box_tiles = 16;  ///< A TMA box has 256 rows at most.
 struct FewRowsTiling {
   int split_k = 0;      ///< Slices of K; one block each for the same range of N.
   int n_blocks = 0;     ///< Ranges of N.
-  int n_tiles = 0;      ///< Of a range, at most.
+  int n_tiles = 0;      ///< Per range, at most.
   int stage_shift = 0;  ///< log2 of a stage's K tiles: 0 to 2.
 
-  /// Each has a team, for the same N tiles.
+  /// Each is multiplied by one team or more, for the same N tiles.
   __host__ __device__ int stage_k_tiles() const { return 1 << stage_shift; }
 };
 
-/// The number of stages of so many elements of K. Slices are whole stages.
+/// The number of stages for `k` elements of K. Slices are whole stages.
 inline std::int64_t stages_over(std::int64_t k, const FewRowsTiling& tiling) {
   return blocks_over(k, tile_k << tiling.stage_shift);
 }
 
-/// The TMA boxes of a stage's codes: each of up to 256 rows of weights, all alike.
+/// The TMA boxes of a stage's codes: equal boxes of up to 256 rows of weights.
 struct Boxes {
-  int count, n_tiles;  ///< Per K tile, and of each box.
+  int count, n_tiles;  ///< Boxes per K tile; N tiles per box.
 
   explicit Boxes(const FewRowsTiling& tiling)
       : count(static_cast<int>(blocks_over(tiling.n_tiles, max_box_tiles))),
@@ -52,8 +52,8 @@ struct Boxes {
 /// The stages in shared memory: all codes, then all activations, then all scales.
 struct FewRowsLayout {
   int block_n = 0;                                   ///< Columns in a block's boxes.
-  int codes = 0, activations = 0, scales = 0;        ///< Of the first stage.
-  int codes_bytes, activations_bytes, scales_bytes;  ///< Of each stage.
+  int codes = 0, activations = 0, scales = 0;        ///< Offsets in the first stage.
+  int codes_bytes, activations_bytes, scales_bytes;  ///< Per stage.
   int stages = 0;                                    ///< As many as fit; 0: no room.
   int end = 0;                                       ///< The bytes to request.
 
@@ -63,7 +63,7 @@ struct FewRowsLayout {
         codes_bytes(tiling.stage_k_tiles() * block_n * tile_k_bytes),
         activations_bytes(tiling.stage_k_tiles() * tile_steps * tile_m * step_bytes),
         scales_bytes(tiling.stage_k_tiles() * block_n * tile_scales * 4) {
-    // A warp prefetches one N tile more than it has.
+    // A warp prefetches one N tile past its last.
     const int read_past = tile_n * tile_scales * 4;
     stages = std::clamp((shared_bytes - stages_begin - read_past) /
                             (codes_bytes + activations_bytes + scales_bytes),
@@ -78,11 +78,10 @@ struct FewRowsLayout {
   }
 };
 
-/// The scales of a column in a K tile: one per step at least, also where a block of weights is
-/// longer.
+/// The scales of a column in a K tile: at least one per step, even if a block of weights is longer.
 constexpr int tile_scales(int block_size) { return tile_k / std::min(block_size, step_k); }
 
-/// Whether there are at least as many stages as decoder warps, each of which has every third one.
+/// Whether there are at least as many stages as decoder warps: each decodes every third stage.
 inline bool has_room(const FewRowsTiling& tiling, const Problem& problem, const Device& device) {
   return FewRowsLayout(tiling, max_m, tile_scales(problem.block_size), device.shared_bytes)
              .stages >= decoder_warps;
@@ -90,7 +89,7 @@ inline bool has_room(const FewRowsTiling& tiling, const Problem& problem, const 
 
 /// A model of a product's time in cycles, fitted to an H200: the largest of the times of shared
 /// memory, of latency, of device memory, and of the L2 cache, from which each block reads its
-/// activations; plus that of the split-K reduction.
+/// activations; plus the time of the split-K reduction.
 inline double estimated_cycles(const FewRowsTiling& tiling, const Problem& problem,
                                int multiprocessors) {
   constexpr int tile_cycles = 108, stage_overhead = 150, stage_latency = 400;
@@ -123,14 +122,14 @@ inline FewRowsTiling few_rows_tiling(const Problem& problem, const Device& devic
   FewRowsTiling best;
   double least = 0;
   for (int split_k = 1; split_k <= std::min<std::int64_t>(k_tiles, 16); ++split_k) {
-    // As many whole waves of blocks as are needed.
+    // The number of whole waves of blocks.
     const std::int64_t wave = std::max(1, multiprocessors / split_k);
     const std::int64_t n_blocks =
         std::min(n_tiles, wave * blocks_over(blocks_over(n_tiles, block_tiles), wave));
     FewRowsTiling tiling{.split_k = split_k,
                          .n_blocks = static_cast<int>(n_blocks),
                          .n_tiles = static_cast<int>(blocks_over(n_tiles, n_blocks))};
-    // Several K tiles per stage are one copy, where K is a multiple of the tile.
+    // One copy loads several K tiles per stage, if K is a multiple of the tile.
     while (tiling.stage_shift < 2 && problem.k % tile_k == 0 &&
            2 * tiling.stage_k_tiles() * split_k <= k_tiles &&
            2 * tiling.stage_k_tiles() * tiling.n_tiles <= teams * max_team_tiles) {

@@ -18,13 +18,13 @@ struct ManyRowsArguments {
   PartialTiles partial_tiles;
   std::int64_t m, n, k;
   NSplit n_split;
-  EvenSplit k_split;  ///< Of K tiles over slices.
+  EvenSplit k_split;  ///< How K tiles are split over slices.
   ScalesOf<Nested> scales;
   nf4::Table table;
 };
 
-/// Whether blocks may share a tile of N, each for a share of the rows: where decoding it several
-/// times takes less time than multiplying it once.
+/// Whether blocks may share an N tile, each for a part of the rows: if decoding it several times
+/// takes less time than multiplying it once.
 __host__ __device__ constexpr bool may_share_m(int tile_m) { return tile_m == 256; }
 
 }  // namespace reprolab::nf4_product

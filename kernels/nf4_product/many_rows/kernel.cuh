@@ -4,8 +4,8 @@
 //         and they are never written to memory; the activations come to shared memory as the second
 //         operand. While the tensor cores multiply a step of K, the next one is decoded.
 // Source: ours. wgmma and its descriptors: PTX ISA. Full and empty barriers as in CUTLASS's
-//         PipelineTmaAsync. Weights that are decoded between shared memory and registers: Marlin
-//         (arXiv 2408.11743).
+//         PipelineTmaAsync. Decoding weights between shared memory and registers: Marlin (arXiv
+//         2408.11743).
 // Bound:  loads from shared memory: codes, the table, and wgmma's operand; with a large M tile
 //         tensor cores. Each .cu says from which M on.
 //
@@ -30,8 +30,8 @@
 // are left over (NSplit).
 //
 // Pipeline. Two rings of stages in shared memory, with a `full` and an `empty` barrier for each
-// stage: activations for the block, and codes, a K tile per stage, for each warpgroup. Any warp
-// loads: the last one activations, the four of a warpgroup its codes, one after the other.
+// stage: activations for the block, and codes, a K tile per stage, for each warpgroup. Every warp
+// loads: the last one the activations, the four of a warpgroup its codes in turn.
 //
 //   TMA, codes         | next K tile                   | ...
 //   TMA, activations   | s3    | s0    | s1    | s2    | ...
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   }
   __syncwarp();
 
-  // By one warp of a warpgroup: its codes of a K tile, which counts on into the next N tiles.
+  // Loads the warpgroup's codes of a K tile, by one warp; K tiles are numbered across N tiles.
   const auto load_codes = [&](int n_tile, int k_tile, int stage) {
     for (; k_tile >= k_tiles; k_tile -= k_tiles) ++n_tile;
     const int first = warpgroup_first_n(n_tile);
@@ -117,13 +117,14 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
     for (int i = 0; i < code_stages - 1; ++i) load_codes(0, i, i);
   }
 
-  // The scales of a K tile: a lane has those of its two columns, or of the last column, in step
-  // lane % 4. Past the end of K those of the last step are loaded, and not used.
+  // The scales of a K tile: a lane has the scales of its two columns, or of the last column, in
+  // step lane % 4. Past the end of K the scales of the last step are loaded and not used.
   typename Scales<Nested>::Loaded loaded[2];
   const Scales<Nested> scales_of(args.scales,
                                  range.first * args.k + std::int64_t{first_k_tile} * tile_k);
   const int last_step = static_cast<int>(args.k / step_k) - first_k_tile * tile_steps - 1;
-  unsigned upper_weight = 0, to_lower = 0;  // of the lane's first column; distance to its second
+  unsigned upper_weight = 0,
+           to_lower = 0;  // offset of the lane's first column; distance to its second
   int scales_step = 0;
   const auto load_scales = [&] {
     const unsigned weight = upper_weight + min(scales_step, last_step) * step_k;
@@ -148,7 +149,7 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   launch_dependents();
   __syncthreads();
 
-  // By the last warp, which has the fewest columns: the next stage of activations.
+  // Loads the next stage of activations, by the last warp, which has the fewest columns.
   constexpr int stage_steps = layout.stage_steps;
   const int slice_stages = k_tiles * (tile_steps / stage_steps);
   int stages_to_load = n_tiles * slice_stages, load_index = 0;
@@ -178,12 +179,13 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   }
 
   const LaneTable<Decode> table(this_lane());
-  // For a quarter of the codes: at an M tile of 256 faster than for none, and as fast as for half.
+  // Used for a quarter of the codes: with an M tile of 256 faster than for none, and as fast as for
+  // half.
   constexpr bool looks_up_in_registers = TileM == 256 && RegisterTable<Decode>::fits;
   const RegisterTable<Decode> register_table(args.table, this_lane());
   unsigned row_of_own_byte = table.row_of_own_byte();
   if (!registers_are_few) keep(row_of_own_byte);
-  // Of the lane's first column and step, swizzled; bits of the address select step and half.
+  // The swizzled address for the lane's first column and step; its bits select step and half.
   const unsigned row = this_lane() / 4;
   unsigned lane_codes =
       layout.codes(warpgroup) + (warp % 4 * warp_n + row) * tile_k_bytes + row * 16;
@@ -191,11 +193,11 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
   float sum[registers] = {};
   PipelineState state;
 
-  std::uint32_t weights[2][4][4] = {};  // of the step that is multiplied, and of the next
+  std::uint32_t weights[2][4][4] = {};  // for the step that is multiplied, and for the next
   float unscaled[registers];            // the sum over a step
   Scale step_scales[2];                 // and its scales
   int used_stage = 0;
-  // After a step's products have completed.
+  // Called after a step's products have completed.
   const auto finish_step = [&](bool ends_stage) {
     if (ends_stage) {
       __syncwarp();
@@ -209,8 +211,8 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
     }
   };
 
-  // The codes of a step, of the lane's two columns, in halves. As many of the next step are loaded
-  // before wgmma starts as there are registers for: wgmma keeps shared memory busy.
+  // The codes of a step for the lane's two columns, in halves. As many codes of the next step as
+  // fit in registers are loaded before wgmma starts, because wgmma keeps shared memory busy.
   constexpr int halves_ahead = registers_are_few ? !Nested && !Decode::scales_sums
                                : TileM <= 64     ? 2
                                                  : 1;
@@ -231,14 +233,14 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
     for (int half = 0; half < halves_ahead; ++half) read_codes(step, half);
   };
 
-  // Until the stage of the next K tile is full.
+  // Waits until the stage of the next K tile is full.
   const auto wait_for_codes = [&] { wait_for(&codes_full[code_state.stage], code_state.phase); };
-  // After all lanes have read the codes of a K tile.
+  // Called after all lanes have read the codes of a K tile.
   const auto free_codes = [&] {
     __syncwarp();
     if (elect_one()) arrive(&codes_empty[code_state.stage]);
   };
-  // Decodes a step: a lane's weights of it are four operands.
+  // Decodes a step: a lane's weights are four operands.
   const auto decode_step = [&](int step, Scale upper_scale, Scale lower_scale) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -289,9 +291,9 @@ __global__ void __launch_bounds__(Warpgroups * 128, 1)
 #pragma unroll
       for (int step = 0; step < tile_steps; ++step) {
         const bool begins_stage = step % stage_steps == 0;
-        // A few stages late, so that it need not wait for the slowest warp.
+        // Loads a few stages late, so that it need not wait for the slowest warp.
         if (begins_stage && warp == warps - 1) load_activations();
-        // Replaces those that were loaded past the last K tile.
+        // Replaces the scales that were loaded past the last K tile.
         if (step == 1 && k_tile + 1 == k_tiles) load_first_scales(n_tile + 1);
         // The warps of a warpgroup alternate; the previous K tile's stage is loaded again.
         if (step == 1 && has_codes && k_tile % 4 == warp % 4) {

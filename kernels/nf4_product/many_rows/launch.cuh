@@ -1,4 +1,4 @@
-// What many_rows requires of a problem, and its launches.
+// The requirements of many_rows on a problem, and its launches.
 #pragma once
 
 #include "kernels/nf4_product/many_rows/kernel.cuh"
@@ -6,15 +6,15 @@
 
 namespace reprolab::nf4_product {
 
-/// Warpgroups of a block. From an M tile of 128 on, the sums need the registers that half as many
-/// threads have, unless nothing else needs many.
+/// Warpgroups of a block. From an M tile of 128 on, the sums need twice the registers per thread,
+/// so half as many threads fit, unless little else needs registers.
 template <class Decode>
 constexpr int warpgroups_of(int tile_m) {
   const bool needs_few = !Decode::scales_sums && sizeof(typename Decode::Entry) == 4;
   return tile_m < 128 || (tile_m == 128 && needs_few) ? 4 : 2;
 }
 
-/// There are registers for the sums of 256 rows where no second accumulator holds those of a step.
+/// The sums of 256 rows fit in registers if there is no second accumulator for the sums of a step.
 template <class Decode>
 constexpr bool supports_tile_m_256 = !Decode::scales_sums;
 
@@ -50,7 +50,7 @@ class ManyRowsPlan {
     args.partial_tiles = {split_k, problem};
     if (const auto error = describe_activations(problem, args); error != cudaSuccess) return error;
     const std::int64_t m_tiles = blocks_over(problem.m, TileM);
-    // Before the previous launch has completed it reads only codes and scales.
+    // Until the previous launch has completed, it reads only codes and scales.
     const auto error = launch_kernel(kernel,
                                      {m_tiles * args.n_split.n_blocks * split_k, warpgroups * 128,
                                       layout.end(), stream, problem.weights_ready},
@@ -97,7 +97,7 @@ class ManyRowsPlan {
                       args_.codes);
     if (error_ == cudaSuccess) error_ = allow_shared_memory(kernel, layout.end());
   }
-  /// The columns that a block shares may be far from its own: then 31 bits must count all weights.
+  /// The shared columns of a block may be far from its own, so 31 bits must count all weights.
   static bool may_share(const Problem& problem) {
     return may_share_m(TileM) && problem.n * problem.k < std::int64_t{1} << 31;
   }

@@ -1,4 +1,4 @@
-// How many_rows multiplies a step: a tile of weights in registers, by the activations of a stage.
+// How many_rows multiplies a step: a tile of weights in registers by the activations of a stage.
 #pragma once
 
 #include "kernels/nf4_product/many_rows/tiling.hpp"

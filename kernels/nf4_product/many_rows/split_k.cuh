@@ -13,11 +13,11 @@
 
 namespace reprolab::nf4_product {
 
-/// The partial sums of all slices of K, in tiles of eight rows x warp_n columns, as the lanes of a
-/// warp have them: each lane's four are adjacent.
+/// The partial sums of all slices of K, in tiles of eight rows x warp_n columns, in the order of
+/// mma's fragments: the four sums of a lane are adjacent.
 struct PartialTiles {
   int split_k = 1;
-  std::int64_t rows = 0, columns = 0;  ///< Of tiles.
+  std::int64_t rows = 0, columns = 0;  ///< In tiles.
   float4* sums = nullptr;              ///< [split_k][rows][columns][lanes]
 
   /// In the problem's workspace.
@@ -33,8 +33,8 @@ struct PartialTiles {
   }
 };
 
-/// Writes a warp's sums, rounded: columns from `n_index` on, of which `columns` exist, of `rows`
-/// rows from `m_index` on. A lane has two columns, eight apart, of two rows of every eight.
+/// Writes a warp's sums, rounded: `columns` columns from `n_index` on, `rows` rows from `m_index`
+/// on. A lane has two columns, eight apart, of two rows in every eight.
 template <class Out>
 class TileWriter {
  public:
@@ -72,7 +72,7 @@ class TileWriter {
   float bias_[2] = {};
 };
 
-/// Adds the slices, in order, in a launch of its own: one tile per warp.
+/// Adds the slices, in order, in a separate launch: one tile per warp.
 template <class Out>
 __global__ void add_slices(PartialTiles tiles, void* output, const void* bias, std::int64_t m,
                            std::int64_t n) {

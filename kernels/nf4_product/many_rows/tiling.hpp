@@ -16,13 +16,13 @@ inline constexpr std::int64_t max_k = std::int64_t{1} << 26;         ///< 2^30 w
 inline constexpr int code_stage_bytes = warpgroup_n * tile_k_bytes;  ///< One K tile of a warpgroup.
 inline constexpr int max_activation_stages = 8;
 
-/// The stages in shared memory: those of codes, then as many of activations as fit.
+/// The stages in shared memory: the stages of codes, then as many stages of activations as fit.
 struct ManyRowsLayout {
   static constexpr int shared_bytes = 227 * 1024;  ///< The maximum of compute capability 9.0.
-  /// Left free for the blocks of add_slices, one KiB each, so that they can start on the
-  /// multiprocessor and wait there.
+  /// Reserved for the blocks of add_slices, one KiB each, so that they can be resident early and
+  /// wait.
   static constexpr int free_bytes = 3 * 1024;
-  int code_stages;  ///< Three where a K tile takes little time.
+  int code_stages;  ///< Three if a K tile takes little time.
   int stage_steps;  ///< Steps in a stage of activations.
   int stage_bytes, codes_end;
   int activation_stages;  ///< At most `max_activation_stages`.
@@ -46,7 +46,7 @@ struct ManyRowsLayout {
   constexpr int end() const { return stage(activation_stages); }
 };
 
-/// The M tile of a problem, at most `max`: 256 only where no rows more than with 128 are computed.
+/// The M tile of a problem, at most `max`: 256 only if it pads M no further than 128 does.
 inline int tile_m_of(const Problem& problem, int max) {
   int tile_m = 16;
   while (tile_m < std::min(max, 128) && tile_m < problem.m) tile_m *= 2;
@@ -54,22 +54,22 @@ inline int tile_m_of(const Problem& problem, int max) {
   return max == 256 && problem.m > 128 && in_last_256 > 128 ? 256 : tile_m;
 }
 
-/// Columns of the output that a block has: `own` from `first` on, for all rows of its M tile; then,
-/// up to `all`, those that start `gap` columns after its own, for its share of the rows.
+/// The columns of the output of a block: `own` from `first` on, for all rows of its M tile; then,
+/// up to `all`, shared columns that start `gap` columns after its own, for its part of the rows.
 struct NRange {
   int first, own, all, gap;
 
-  /// The column, from `first` on, of number `i` in the range.
+  /// The offset from `first` of column number `i` of the range.
   __host__ __device__ int place(int i) const { return i + (i < own ? 0 : gap); }
 };
 
-/// Splits N over blocks: evenly, in tiles of a warp; or, if blocks may share rows, in tiles of a
-/// warpgroup, where two or four blocks share each tile that is left over, if that is enough blocks.
+/// Splits N over blocks: evenly in tiles of a warp or, if blocks may share rows, in tiles of a
+/// warpgroup. Two or four blocks then share each remaining tile, if there are enough blocks.
 struct NSplit {
   EvenSplit even;
   int n, n_blocks;
-  int own = 0;      ///< Columns of each block that it does not share.
-  int sharers = 1;  ///< Blocks that share a tile that is left over.
+  int own = 0;      ///< Unshared columns of each block.
+  int sharers = 1;  ///< Blocks that share a remaining tile.
 
   NSplit(int n, int n_blocks, bool may_share_m)
       : even(static_cast<int>(blocks_over(n, warp_n)), n_blocks), n(n), n_blocks(n_blocks) {
@@ -89,14 +89,14 @@ struct NSplit {
   }
 
  private:
-  /// So many columns from `first` on, or as many as exist.
+  /// `columns` columns from `first` on, or as many as exist.
   __host__ __device__ int up_to_n(int first, int columns) const {
     const int left = n - first > 0 ? n - first : 0;
     return left < columns ? left : columns;
   }
 };
 
-/// The tiling of a problem; what determines the order of a sum does not depend on M.
+/// The tiling of a problem. The order of a sum does not depend on M.
 struct ManyRowsTiling {
   int n_blocks = 0;  ///< Ranges of N.
   int split_k = 0;   ///< Slices of K.
@@ -108,14 +108,14 @@ inline ManyRowsTiling many_rows_tiling(const Problem& problem, const Device& dev
   ManyRowsTiling best;
   double least = 0;
   for (int split_k = 1; split_k <= std::min<std::int64_t>(k_tiles, 16); ++split_k) {
-    // Such that a block's weights can be counted in 31 bits.
+    // Limits a block's weights to what 31 bits can count.
     const std::int64_t n_blocks =
         std::max(std::clamp<std::int64_t>(device.multiprocessors / split_k, 1,
                                           blocks_over(problem.n, warpgroup_n)),
                  blocks_over(problem.n * problem.k, max_k * warp_n));
     const std::int64_t warp_tiles = blocks_over(blocks_over(problem.n, warp_n), n_blocks);
     const std::int64_t n_tiles = blocks_over(warp_tiles * warp_n, tile_n);
-    // In units of the time of one tile of 256 x 256 at the same M. With split-K, partial sums are
+    // The time in units of one tile of 256 x 256 at the same M. With split-K, partial sums are
     // written, and a second launch reads and adds them.
     const double reduction = 4 + static_cast<double>(split_k * problem.n) / 9000;
     const double load = static_cast<double>(n_tiles * blocks_over(k_tiles, split_k)) +

@@ -1,5 +1,5 @@
-// Which data show which fault: simulated kernels that sum in other orders lie within their bound,
-// and each planted fault lies outside of it on the data that is said to show it.
+// Which data detect which fault: simulated kernels that sum in other orders are within their bound,
+// and each planted fault is outside of it on the data that are meant to detect it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using reference::Reading, reference::Weights, reference::WeightType;
 
-/// How one output's products are summed.
+/// The order of the sum of one output's products.
 using Sum = std::function<float(std::span<const float> products)>;
 
 float one_by_one(std::span<const float> products) {
@@ -35,13 +35,13 @@ float in_lanes(std::span<const float> products) {
   return lanes[0];
 }
 
-/// `value` without what is below the bit of weight 2^exponent.
+/// `value` without the bits below 2^exponent.
 double cut_off(double value, int exponent) {
   return std::ldexp(std::trunc(std::ldexp(value, -exponent)), exponent);
 }
 
-/// As a tensor core sums: groups of `group` products and the sum so far, all cut off 23 bits below
-/// the first bit of the largest, with no bits to spare; so is their sum.
+/// As in a tensor core: groups of `group` products and the previous sum, all truncated 23 bits
+/// below the first bit of the largest, without guard bits; so is their sum.
 float in_groups(std::span<const float> products, std::size_t group) {
   float sum = 0;
   for (std::size_t begin = 0; begin < products.size(); begin += group) {
@@ -74,7 +74,7 @@ struct Simulated {
   bool rounds_products = false;
 };
 
-/// The output of such a kernel, [m * n] bits.
+/// The output of a kernel with this order, [m * n] bits.
 std::vector<std::uint16_t> simulate(const reference::Nf4Product& product, const Simulated& kernel) {
   const auto widened = [&](std::uint16_t bits) { return reference::widen(product.type, bits); };
   const auto rounded = [&](float value) { return reference::round_to(product.type, value); };
@@ -147,7 +147,7 @@ TEST(ProductFaults, EveryOrderAndRoundingOfASumIsWithinTheBound) {
   }
 }
 
-/// Where all terms have one sign, roundings in one direction add up.
+/// If all terms have one sign, roundings in one direction add up.
 TEST(ProductFaults, CutOffSumsOfEqualSignsAreWithinTheBound) {
   ProductData product = made(InputData::normal);
   for (auto& input : product.input) input &= 0x7fff;
@@ -157,7 +157,7 @@ TEST(ProductFaults, CutOffSumsOfEqualSignsAreWithinTheBound) {
   }
 }
 
-/// The kernel leaves the products of these inputs out.
+/// The kernel omits the products of these inputs.
 Sum without(std::size_t begin, std::size_t count) {
   return [=](std::span<const float> products) {
     std::vector<float> kept(products.begin(), products.end());
@@ -174,7 +174,7 @@ TEST(ProductFaults, FaultsOfSumsAndBiasesShowOnTheDataThatAreToShowThem) {
       EXPECT_GT(outside(sparse, {.sum = without(begin, 16)}), rows * outputs / 4)
           << "a dropped step of 16 inputs";
     }
-    // As of a warp that has not written its part of the sum when the others add.
+    // As if a warp had not written its partial sum before the others add it.
     for (const ProductData* data : {&normal, &sparse}) {
       EXPECT_GT(outside(*data, {.sum = without(k / 2, k / 8)}), rows * outputs / 2)
           << "a part that is lost in a race";
@@ -209,7 +209,7 @@ TEST(ProductFaults, OneWrongScaleShowsOnSparseRows) {
   }
 }
 
-/// A weight that is off by one bit, or one of another reading.
+/// A weight that is wrong by one bit, or from another reading.
 TEST(ProductFaults, WrongWeightsShowOnOneHotRows) {
   ProductData product = made(InputData::one_hot);
   std::vector<std::uint16_t> output = simulate(product.view(), {});

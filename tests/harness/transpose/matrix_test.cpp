@@ -17,7 +17,7 @@ const MatrixSpec specs[] = {{.rows = 1, .columns = 1},
                             {.rows = 257, .columns = 131, .padding = 1},
                             {.rows = 33, .columns = 100, .padding = 4, .data = Data::constant}};
 
-/// Place by place, in the input and in what two loops make of it; gaps between rows.
+/// Place by place, in the input and in its transpose by two loops; gaps between rows.
 TEST(MakeMatrix, HoldsTheValuesAtTheirPlacesAndExpectsThemTurned) {
   for (const MatrixSpec& spec : specs) {
     const Matrix matrix = make_matrix(spec, 5);

@@ -1,5 +1,4 @@
-// NF4 kernels of other languages: what NF4 adds to their description, their rows, and their
-// outputs.
+// NF4 kernels of other languages: NF4's part of their manifests, their rows, and their outputs.
 #include "harness/nf4/compiled_kernels.hpp"
 
 #include "harness/compiled_kernels.hpp"

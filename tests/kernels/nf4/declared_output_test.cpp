@@ -1,4 +1,5 @@
-// The outputs that deviating kernels declare, against the reference given scales as they read them.
+// The declared outputs of deviating kernels, compared with the reference for the scales that they
+// read.
 #include <cmath>
 
 #include "tests/kernels/nf4/testing.hpp"

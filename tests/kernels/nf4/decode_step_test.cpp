@@ -1,5 +1,5 @@
-// The decode step on the host, for every input that 16 bits of scale and 4 of code can make,
-// compared with the reference, which shares no code with it.
+// The decode step on the host, for every combination of 16 bits of scale and 4 of code, compared
+// with the reference, which shares no code with it.
 #include <cmath>
 #include <cstring>
 #include <limits>

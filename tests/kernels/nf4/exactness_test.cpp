@@ -1,5 +1,5 @@
-// Every kernel against the reference, on problems of every kind and at every place: its output is
-// as promised or it refuses, and nothing is written outside of its output.
+// Every kernel compared with the reference, on problems of every kind and alignment: it fulfils its
+// contract or refuses, and writes nothing outside of its output.
 #include <limits>
 
 #include "tests/kernels/nf4/testing.hpp"
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, OnGpuExactness, testing::ValuesIn(registered_k
 
 class OnGpuStreaming : public OnGpuTest {
  protected:
-  /// Launches it on `problem` and looks at every weight, and at what lies around the output.
+  /// Launches it on `problem` and checks every weight and the guards of the output.
   static void expect_right(const Problem& problem, const Tensor& tensor,
                            const GuardedOutput& output) {
     ASSERT_EQ(kernel_named<Problem>("streaming").launch(problem, nullptr), cudaSuccess);
@@ -134,7 +134,7 @@ class OnGpuStreaming : public OnGpuTest {
   }
 };
 
-/// Codes and output moved on their own: a view may begin at any pair of places.
+/// Codes and output moved independently: a view may start at any pair of places.
 TEST_F(OnGpuStreaming, TakesEveryPairOfPlacesOfCodesAndOutput) {
   for (const int block_size : {32, 64, 256}) {
     for (const bool nested : {false, true}) {
@@ -153,7 +153,7 @@ TEST_F(OnGpuStreaming, TakesEveryPairOfPlacesOfCodesAndOutput) {
   }
 }
 
-/// The map of nested scales moved on its own: it is copied in bulk where it begins a cache line.
+/// The map of nested scales moved independently: it is copied in bulk if it starts at a cache line.
 TEST_F(OnGpuStreaming, TakesAMapOfNestedScalesAtAnyPlace) {
   const Tensor tensor = make_row(20011, 64, true);
   const DeviceTensor input(tensor.quantized);

@@ -1,4 +1,4 @@
-// Kernels with one planted fault each, to test that wrong kernels are caught. fp16 only. Their
+// Kernels with one planted fault each, to test that wrong kernels are detected. fp16 only. Their
 // names begin with "test_".
 #include "kernels/nf4/expected_output.hpp"
 #include "tests/kernels/nf4/right_launch.cuh"

@@ -1,4 +1,4 @@
-// Checks that a wrong kernel is caught, for the right reason, and that a sound one is not.
+// Checks that a wrong kernel is detected, for the right reason, and that a sound one passes.
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/text.hpp"
 
@@ -21,7 +21,7 @@ class OnGpuFaultyKernels : public OnGpuTest {
 };
 
 TEST_F(OnGpuFaultyKernels, ASoundOneIsBitExactWhateverRanBefore) {
-  // Which of CUDA's messages it is depends on the CUDA version.
+  // CUDA's message depends on its version.
   expect("test_too_many_threads", make_row(4096), Outcome::launch_failed,
          "launch: invalid .* \\(cudaErrorInvalid(Value|Configuration)\\)");
   for (const bool nested : {false, true}) {
@@ -35,7 +35,7 @@ TEST_F(OnGpuFaultyKernels, ASoundOneIsBitExactWhateverRanBefore) {
 
 TEST_F(OnGpuFaultyKernels, AWrongOneIsAMismatchFromItsFirstWeightWithTheBits) {
   const Tensor row = make_row(4096);
-  // The first pair of different codes decides where swapped ones show.
+  // Swapped codes are detected at the first pair of different codes.
   std::size_t first = 0;
   while (row.expected[first] == row.expected[first ^ 1]) ++first;
   const std::string at = std::to_string(first);

@@ -1,6 +1,6 @@
-// Kernels that compute the right weights, or would, and break one rule for launches each. For test
+// Kernels that would compute the right weights, but break one rule for launches each. For test
 // programs that measure them together with sound ones; the "sly" ones break a rule that not every
-// program or instrument sees. Plain scales and fp16 only.
+// program or instrument can detect. Plain scales and fp16 only.
 #undef NDEBUG  // an assertion is to fail here
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ cudaError_t launch_on_own_stream(const Problem& problem, cudaStream_t) {
   return launch_right(problem, own_stream());
 }
 
-/// Lets the own stream wait for the work before, but no work after that waits for it.
+/// Its own stream waits for earlier work, but no later work waits for this stream.
 void follow(cudaStream_t stream) {
   static const cudaEvent_t event = [] {
     cudaEvent_t made = nullptr;
@@ -63,7 +63,7 @@ cudaError_t launch_and_wait(const Problem& problem, cudaStream_t stream) {
   return launch_right(problem, stream);
 }
 
-/// From a thread of its own, as a library with worker threads does.
+/// From a separate thread, like a library with worker threads.
 cudaError_t launch_in_thread(const Problem& problem, cudaStream_t stream) {
   cudaError_t status = cudaSuccess;
   std::thread([&] { status = launch_right(problem, stream); }).join();
@@ -76,7 +76,7 @@ cudaError_t launch_half_in_thread(const Problem& problem, cudaStream_t stream) {
   return status == cudaSuccess ? launch_right(problem, stream) : status;
 }
 
-/// Copies what it wrote when it first saw this input.
+/// Copies its result from the first launch with this input.
 cudaError_t launch_remembered(const Problem& problem, cudaStream_t stream) {
   static std::map<const void*, void*> remembered;
   const std::size_t bytes = 2 * static_cast<std::size_t>(problem.n);

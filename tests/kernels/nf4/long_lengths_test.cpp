@@ -14,9 +14,9 @@ profiling::DeviceBuffer on_device(const std::vector<std::uint16_t>& bits) {
   return repeated(bits, bits.size());
 }
 
-/// The expected tiles of the output, in turn. There is one, the declared output of a kernel that
-/// deviates within each quantization block alone; but Algorithm 1 advances through the scales 8
-/// times as slowly, so its output repeats after 8 tiles.
+/// The expected tiles of the output, in order. There is one, also for a declared deviation within
+/// each quantization block; but Algorithm 1 advances through the scales 8 times as slowly, so its
+/// output repeats after 8 tiles.
 std::vector<profiling::DeviceBuffer> expected_tiles(const VariantInfo& kernel, const Tensor& tile) {
   std::vector<profiling::DeviceBuffer> expected;
   if (kernel.name != "shared_lut_algorithm1") {
@@ -74,8 +74,8 @@ TEST_P(OnGpuLongLengths, PastTwoToThe31AndThe32AreTheTileRepeated) {
 
 class OnGpuStreamingLengths : public OnGpuTest {};
 
-/// Each of the kernel's shapes, in both widths of indices: on words that are not aligned, and on
-/// aligned ones, the first of which begins inside a block.
+/// Each of the kernel's shapes, in both widths of indices: on unaligned words, and on aligned words
+/// that start inside a block.
 TEST_F(OnGpuStreamingLengths, MayBeginAnywhere) {
   const VariantInfo streaming = variant_named<Problem>("streaming");
   for (const std::int64_t n :

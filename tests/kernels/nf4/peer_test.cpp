@@ -1,5 +1,5 @@
-// How a peer is named, the message for a user who names one wrongly, and the arguments that a peer
-// is called with, recorded by a fake one.
+// The name of a peer, the messages for invalid names, and the arguments of a peer's calls, recorded
+// by a fake one.
 #include <map>
 #include <optional>
 
@@ -85,8 +85,8 @@ TEST(PeerErrors, ANameThatIsNotPlain) {
                 ": cannot be named 'bitsandbytes_1\\x1b'" + rule);
 }
 
-/// The user's name wins, then that of the wheel's version if its metadata lie beside the library,
-/// then that of the file.
+/// The user's name has priority, then the wheel's version if its metadata are next to the library,
+/// then the file's name.
 TEST(PeerNames, AreThoseOfTheUserOrOfTheWheelOrOfTheFile) {
   add("peer_named=" FAKE_PEER, "peer_named");
   const auto peer = variant_named<Problem>("peer_named");
@@ -234,8 +234,8 @@ TEST_F(OnGpuPeerLaunch, MemoryForScalesIsKeptByStream) {
   EXPECT_NE(scales[4], scales[1]);
 }
 
-/// A capture that would have to allocate is refused; afterwards the graph has the memory of its
-/// stream, so that it can be launched again and again.
+/// A capture that would have to allocate is refused; afterwards the graph uses the memory of its
+/// stream, so that it can be launched repeatedly.
 TEST_F(OnGpuPeerLaunch, NestedScalesCanBeCapturedOnceThereIsMemoryForThem) {
   const auto peer = add_recording_peer("peer_captured");
   cudaError_t refused = cudaSuccess;

@@ -47,7 +47,7 @@ TEST(Supports, Algorithm1RefusesBlocksLongerThanItsTile) {
   }
 }
 
-/// The output of an element's alignment is no obstacle but to kernels that store two at once.
+/// An output with an element's alignment is supported except by kernels that store two at once.
 TEST(Supports, AnOddPlaceOfTheOutputIsRefusedByPackedStoresAlone) {
   for (const auto& kernel : registered_kernels()) {
     if (kernel.origin.kind != Origin::Kind::project) continue;

@@ -15,7 +15,7 @@ namespace reprolab::nf4 {
 
 inline std::vector<VariantInfo> registered_kernels() { return kernels_of_files<Problem>(); }
 
-/// The names of those that promise the reference's bits.
+/// The names of the bit-exact kernels.
 inline std::vector<std::string> exact_kernels() {
   std::vector<std::string> names;
   for (const VariantInfo& kernel : registered_kernels()) {
@@ -72,7 +72,7 @@ inline ProblemFacts facts_of(const Tensor& tensor) {
           .bytes_written = 2 * tensor.expected.size()};
 }
 
-/// What `kernel` is declared to write for `tensor`; elements that it does not write are poison.
+/// The declared output of `kernel` for `tensor`; unwritten elements are poison.
 inline std::vector<std::uint16_t> declared_output(const VariantInfo& kernel, const Tensor& tensor) {
   std::vector<std::uint16_t> output(tensor.expected.size(), 0xffff);
   declared_deviation<Problem>(kernel.name)

@@ -1,4 +1,4 @@
-// How a problem is cut into words, for every place where its arrays may begin. Needs no GPU.
+// The division of a problem into words, for every alignment of its arrays. Needs no GPU.
 #include "kernels/nf4/words.hpp"
 
 #include <gtest/gtest.h>

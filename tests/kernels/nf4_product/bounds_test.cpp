@@ -1,5 +1,5 @@
 // Every kernel within its bound: types, block sizes, kinds of scales, shapes that no tile divides,
-// numbers of rows, with and without bias, on data that show each sort of fault. Verification also
+// numbers of rows, with and without bias, on data that detect each sort of fault. Verification also
 // runs a kernel 20 times, and each row alone.
 #include <random>
 
@@ -90,9 +90,8 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundWhereBlocksReachOverRows) {
   }
 }
 
-/// Tiles of rows that are full, nearly so, or of one row, and more outputs than all blocks take at
-/// a time, of which each then has few inputs: of 132 multiprocessors four share a tile that is left
-/// over, or two, or none does.
+/// M tiles that are full, nearly full, or of one row; and N larger than one wave of blocks, with a
+/// small K: of 132 multiprocessors four, two or none share a remaining tile.
 TEST_P(OnGpuProducts, AreWithinTheirBoundWithManyRows) {
   constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {
       {1, 64}, {17, 192}, {65, 320}, {129, 4160}};
@@ -119,7 +118,7 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundOnALayerOfAModel) {
           .data = InputData::one_hot});
 }
 
-/// Where an array begins elsewhere than at multiples of 256 bytes, a kernel is right or refuses.
+/// If an array does not start at a multiple of 256 bytes, a kernel is right or refuses.
 TEST_P(OnGpuProducts, AreWithinTheirBoundOrRefuseArraysThatBeginAnywhere) {
   for (const int offset : {1, 2, 4, 8, 16}) {
     for (const std::int64_t m : {1, 4, 32}) {
@@ -128,8 +127,8 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundOrRefuseArraysThatBeginAnywhere) {
   }
 }
 
-/// Of the launches of a verification, the first finds what is written here, the others what the one
-/// before left.
+/// In a verification the first launch finds the contents written here, the others those left by the
+/// previous one.
 TEST_P(OnGpuProducts, AreWithinTheirBoundWhateverTheirWorkspaceHolds) {
   const Proof proof;
   const ProductWorkload workload =

@@ -57,8 +57,8 @@ __global__ void multiply(const Problem problem) {
   static_cast<__half*>(problem.output)[at] = __float2half_rn(sum);
 }
 
-/// One block in y per part of the inputs, which are added in memory: one after the other, or as it
-/// happens, with or without atomic additions.
+/// One block in y per slice of K; slices are added in memory, in order or in any order, with or
+/// without atomic additions.
 template <bool atomic>
 __global__ void add_parts(const Problem problem) {
   const std::int64_t at = std::int64_t{blockIdx.x} * threads + threadIdx.x;

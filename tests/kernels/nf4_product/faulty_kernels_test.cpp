@@ -1,5 +1,5 @@
-// Checks that a wrong product kernel is caught on the data that show its fault, for the right
-// reason, and that a sound one is not.
+// Checks that a wrong product kernel is detected by the right data, for the right reason, and that
+// a sound one passes.
 #include "tests/kernels/nf4_product/testing.hpp"
 #include "tests/text.hpp"
 
@@ -79,7 +79,7 @@ TEST_F(OnGpuFaultyProducts, ARowThatDependsOnTheBatchBreaksItsContract) {
   EXPECT_GT(declared.findings.at("rows_different_alone"), 0);
 }
 
-/// On normal rows they hide inside the bound.
+/// On normal rows they are within the bound.
 TEST_F(OnGpuFaultyProducts, OtherWeightsThanDeclaredShowOnOneHotRows) {
   expect_outside("other_weights", InputData::one_hot);
   VariantInfo honest = variant_named<Problem>("test_other_weights");

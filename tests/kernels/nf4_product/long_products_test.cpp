@@ -12,7 +12,7 @@ constexpr std::int64_t outputs = (std::int64_t{1} << 31) / inputs + tile;
 
 class OnGpuLongProducts : public OnGpuEachKernel {};
 
-/// The bounds of a tile's outputs at all of its copies.
+/// The bounds of a tile's outputs, for all of its copies.
 std::vector<std::uint16_t> at_every_copy(const std::vector<std::uint16_t>& of_tile) {
   std::vector<std::uint16_t> all;
   for (auto row = of_tile.begin(); row != of_tile.end(); row += tile) {

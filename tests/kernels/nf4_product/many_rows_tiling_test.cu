@@ -77,7 +77,7 @@ TEST(NSplit, CoversEveryColumnOnceForEachQuarterOfM) {
   }
 }
 
-/// Without sharing, all 132 blocks would take the time of one more whole tile.
+/// Without sharing, all 132 blocks would need the time of one more whole tile.
 TEST(NSplit, SharesTheRowsOfTilesThatAreLeftOver) {
   const NSplit halves(28672, 132, true), quarters(25600, 132, true);
   EXPECT_EQ(halves.sharers, 2);

@@ -1,5 +1,5 @@
-// The products of a bitsandbytes library: what is registered, what is refused, and the arguments of
-// a call, recorded by a fake one.
+// The products of a bitsandbytes library: registered kernels, refused problems, and the arguments
+// of a call, recorded by a fake library.
 #include <functional>
 
 #include "kernels/nf4_product/bitsandbytes_peer.hpp"
@@ -16,7 +16,7 @@ void add_recording_peer(const std::string& name) {
   record_peer_calls(FAKE_PEER);
 }
 
-/// Why the kernel refuses a product that is changed so, or "".
+/// Why the kernel refuses a product with this change, or "".
 std::string refusal(const std::string& kernel, const std::function<void(Problem&)>& change) {
   Problem problem = a_problem();
   change(problem);

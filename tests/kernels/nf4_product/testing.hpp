@@ -10,7 +10,7 @@ namespace reprolab::nf4_product {
 
 inline std::vector<VariantInfo> registered_kernels() { return kernels_of_files<Problem>(); }
 
-/// A product whose arrays are all there, and whose numbers nobody reads.
+/// A product with all arrays, whose numbers are never read.
 inline Problem a_problem() { return without_memory({.weights = {.rows = 64, .columns = 128}}); }
 
 inline ProductWorkload make_workload(const ProductSpec& spec, int buffer_sets = 1,

@@ -15,7 +15,7 @@ namespace reprolab::transpose {
 namespace {
 
 constexpr int banks = 32, warp = 32;
-using Words = std::vector<int>;  ///< That the lanes access, counted from a multiple of 128 bytes.
+using Words = std::vector<int>;  ///< Accessed by the lanes, counted from a multiple of 128 bytes.
 
 /// The words of each bank; lanes that access the same word share it.
 std::map<int, std::set<int>> words_by_bank(const Words& words) {
@@ -24,7 +24,7 @@ std::map<int, std::set<int>> words_by_bank(const Words& words) {
   return by_bank;
 }
 
-/// The most words that one bank must give: 1 without a conflict, n for an n-way conflict.
+/// The maximum number of words from one bank: 1 without a conflict, n for an n-way conflict.
 int ways(const Words& words) {
   std::size_t most = 0;
   for (const auto& [bank, wanted] : words_by_bank(words)) most = std::max(most, wanted.size());

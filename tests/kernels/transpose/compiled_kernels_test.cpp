@@ -1,5 +1,5 @@
-// Transpose kernels of other languages: what the transpose adds to their description, their rows,
-// and their outputs.
+// Transpose kernels of other languages: the transpose's part of their manifests, their rows, and
+// their outputs.
 #include "harness/transpose/compiled_kernels.hpp"
 
 #include "harness/compiled_kernels.hpp"

@@ -1,5 +1,5 @@
-// Transpose kernels with one planted fault each, to test that wrong kernels are caught. One element
-// per thread, any matrix. Their names begin with "test_".
+// Transpose kernels with one planted fault each, to test that wrong kernels are detected. One
+// element per thread, any matrix. Their names begin with "test_".
 #include "kernels/transpose/support.hpp"
 #include "tests/kernels/register_all.hpp"
 

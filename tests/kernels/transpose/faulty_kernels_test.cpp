@@ -1,5 +1,5 @@
-// Checks that a wrong transpose is caught, by the harness and by the place check, and that a sound
-// one is not.
+// Checks that a wrong transpose is detected, by the harness and by the place check, and that a
+// sound one passes.
 #include <algorithm>
 #include <bit>
 #include <cmath>

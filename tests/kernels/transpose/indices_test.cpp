@@ -36,7 +36,7 @@ TEST(Swizzled, IsThePostsFormulaAlsoPastTheTileAndItsOwnInverse) {
   }
 }
 
-/// How often each place of a tile is among `places(thread, step)`.
+/// The number of occurrences of each place of a tile in `places(thread, step)`.
 template <class Places>
 std::vector<int> counts(int threads, int steps, Places places) {
   std::vector<int> found(tile_elements, 0);
@@ -66,7 +66,7 @@ TEST(ElementsOfThreads, CoverTheTileOnceAndABatchIsOfNeighboursOfARow) {
 }
 
 /// Both sides by the post's lines: column + j only inside the swizzle. Each place is written once,
-/// from the first four rows alone, and one in eight with what the transpose has there.
+/// only from the first four rows, and one in eight with the right element.
 TEST(PublishedMove, IsThePosts) {
   constexpr int threads = tile_elements / batch;
   std::set<int> rows_read;
@@ -131,7 +131,7 @@ std::vector<Place> walk(std::uint32_t rows, std::uint32_t columns) {
 }
 
 /// First `at_once` evenly spaced columns, one tile of each in turn; then their neighbours to the
-/// right; then the columns that are left over, one by one.
+/// right; then the remaining columns, one by one.
 template <std::uint32_t at_once>
 void expect_down_columns(std::uint32_t rows, std::uint32_t columns) {
   const std::uint32_t spacing = columns / at_once;

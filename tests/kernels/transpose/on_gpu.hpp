@@ -1,5 +1,5 @@
-// How the GPU tests run a transpose kernel: through the harness's verifier, or on matrices that are
-// checked with the place check.
+// Runs a transpose kernel in GPU tests: by the harness's verifier, or on matrices with the place
+// check.
 #pragma once
 
 #include <fmt/core.h>
@@ -32,7 +32,7 @@ inline void require_compiled_kernels() {
   ASSERT_TRUE(loaded);
 }
 
-/// The kernels that promise the transpose, including cuBLAS's.
+/// The bit-exact kernels, including cuBLAS's.
 inline std::vector<VariantInfo> exact_kernels() {
   auto kernels = registered_variants<Problem>();
   std::erase_if(kernels, [](const VariantInfo& kernel) { return kernel.promise.deviates(); });
@@ -74,7 +74,7 @@ class ManyMatrices {
     return count_;
   }
 
-  /// The checks that found something; for tests of wrong kernels.
+  /// The checks that found a fault; for tests of wrong kernels.
   std::vector<Wrong> wrong() {
     auto found = check_.found();
     std::erase_if(found, [](const Wrong& one) { return one.words == 0; });

@@ -1,6 +1,6 @@
 // Checks outputs of transpose kernels on the device, in place. Every word of the input follows from
 // its position, so every word of the output is known without an expected array. Thousands of shapes
-// take seconds, and matrices that no host holds are checked completely.
+// take seconds, and matrices too large for a host are checked completely.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -75,8 +75,8 @@ class PlaceCheck {
   static constexpr std::int64_t guard = 1 << 15;
   static constexpr int max_checks = 1024;  ///< Most checks between two calls of found().
 
-  /// For inputs and outputs of up to these numbers of words. That it finds faults where they are,
-  /// faulty_kernels_test.cpp tests.
+  /// For inputs and outputs of up to these numbers of words. faulty_kernels_test.cpp tests that it
+  /// finds faults.
   PlaceCheck(Words words, std::int64_t input_words, std::int64_t output_words, cudaStream_t stream);
 
   /// Device memory that a check of matrices of these sizes takes.

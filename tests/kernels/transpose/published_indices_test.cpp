@@ -1,5 +1,5 @@
 // The output that tma_batched_as_published declares, compared with a step-by-step simulation of the
-// kernel on the host, and with what a GPU computes.
+// kernel on the host, and with a GPU's output.
 #include "kernels/transpose/swizzle.hpp"
 #include "tests/kernels/transpose/on_gpu.hpp"
 
@@ -8,8 +8,8 @@ namespace {
 
 using Bits = std::vector<std::uint32_t>;
 
-/// Where the tensor memory accelerator puts an element of a tile: 16-byte chunks XORed with the
-/// row.
+/// The place to which the tensor memory accelerator copies an element of a tile: 16-byte chunks
+/// XORed with the row.
 int in_shared(int row, int column) {
   return row * 32 + ((column / 4) ^ (row % 8)) * 4 + column % 4;
 }
@@ -110,7 +110,7 @@ TEST(PublishedIndices, DeclareWhatTheKernelActedOutDoesInWhateverPieces) {
 
 class OnGpuPublishedIndices : public OnGpuTest {};
 
-/// On every matrix, the kernel does what is declared.
+/// On every matrix, the kernel's output equals the declared one.
 void expect_declared(const Kernel<Problem>& kernel) {
   int ran = 0;
   for (const Placement& matrix : matrices()) {

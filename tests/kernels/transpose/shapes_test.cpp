@@ -13,14 +13,15 @@ class OnGpuTransposeShapes : public OnGpuEachTranspose {};
 
 constexpr std::int64_t next_multiple_of_4(std::int64_t length) { return (length + 3) / 4 * 4; }
 
-/// Whether the kernel says that it supports rows of any alignment.
+/// Whether the kernel declares support for rows of any alignment.
 bool runs_any_matrix(const VariantInfo& kernel) {
   const Problem problem{.rows = 3, .columns = 5, .in_stride = 7, .out_stride = 9};
   return kernel_named<Problem>(kernel.name).supports(problem).ok;
 }
 
-/// Tight, with room such that rows begin at multiples of 16 bytes, as the tensor memory accelerator
-/// requires, and with odd room, so that every row of the output begins elsewhere within 32 bytes.
+/// Without padding, with padding to multiples of 16 bytes, as the tensor memory accelerator
+/// requires, and with odd padding, so that every row of the output starts at another place within
+/// 32 bytes.
 TEST_P(OnGpuTransposeShapes, EveryMatrixUpTo130WithAndWithoutRoomBetweenItsRows) {
   ManyMatrices tight_ones(GetParam(), small_words, small_words);
   ManyMatrices aligned_ones(GetParam(), small_words, small_words);

@@ -1,4 +1,4 @@
-"""Stand-ins for ncu and bench: programs that note their arguments and say what they are told."""
+"""Stand-ins for ncu and bench: programs that record their arguments and print prepared output."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ METRICS = {
     "smsp__inst_executed_pipe_fp16.sum": ("", "n/a"),
     "launch__registers_per_thread": ("register/thread", "32"),
 }
-# The same counters as our own instrument has them.
+# The same counters from our own instrument.
 OURS = {
     "warp_instructions": ("instructions", [60948000.0, 60948480.0] * 3),
     "threads_per_instruction": ("threads", [31.31] * 6),

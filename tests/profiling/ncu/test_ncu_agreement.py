@@ -1,4 +1,4 @@
-"""When ncu's number and ours agree, and when they do not."""
+"""The cases in which ncu's number and ours agree or disagree."""
 
 from pathlib import Path
 

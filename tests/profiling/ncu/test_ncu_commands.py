@@ -1,4 +1,4 @@
-"""`python -m ncu`: what is run, what is printed, and every way in which it can fail."""
+"""`python -m ncu`: its commands, its output, and all of its errors."""
 
 import json
 

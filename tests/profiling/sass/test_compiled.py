@@ -1,8 +1,8 @@
-"""What the compiler makes of every kernel on the two architectures that differ most of those that
-numbers were published or recorded for, and of one kernel of each walk on the others.
+"""The compiled code of every kernel for the two most different architectures with published or
+recorded numbers, and of one kernel of each walk for the others. Needs nvcc, but no GPU. Each file
+is compiled once per architecture, into build/sass/.
 
-Needs nvcc, and no GPU. Each file is compiled once per architecture, into build/sass/. Pinned is
-what the documents and the claims rest on; where the compiler may decide, a bound.
+Facts that documents and claims depend on are tested exactly, choices of the compiler by a bound.
 """
 
 import re
@@ -44,7 +44,7 @@ BYTE_WALKS = {
     "packed_512_registers": (4, 4),
     "packed_1024_registers": (4, 4),
 }
-# Of those that hold registers, the blocks that 64 warps' multiprocessors have registers for.
+# For kernels that hold registers, the blocks that fit by registers on multiprocessors of 64 warps.
 HOLDING = {"packed_512_registers": (512, 3), "packed_1024_registers": (1024, 1)}
 # One block fills a multiprocessor, and leaves a thread 96 registers.
 FULL_BLOCKS = ["few_rows", "few_rows_exact"]
@@ -93,7 +93,7 @@ def each(compiled):
 
 
 def variant(kernel, arch, wanted):
-    """Another function of the kernel's file than is measured."""
+    """A function of the kernel's file that is not measured."""
     return measured_code(kernels.named(kernel), arch, wanted)
 
 
@@ -122,7 +122,7 @@ def test_nothing_is_spilled_but_a_few_words_where_a_block_limits_registers(compi
 
 @pytest.mark.parametrize("name", LUT)
 def test_a_table_kernel_has_no_branch_in_its_loop(each, name):
-    """Apart from the loop's own: nothing in a trip depends on a code but addresses and values."""
+    """Except the loop's own branch: in an iteration only addresses and values depend on a code."""
     for _, facts, found in each(name):
         assert facts.region.is_loop
         assert found["branches"] == found["convergence_barriers"] == 0
@@ -144,10 +144,10 @@ def test_the_tree_branches_on_every_code_and_reads_no_table(each):
         # The paper says 7 instructions against 2.
         assert tree["index_per_weight.least"] >= 12
         assert table["index_per_weight.most"] <= 2
-        # As a warp runs them whose threads take every way, and as one thread does.
+        # Run by a warp whose threads take every path, and by one thread.
         assert table["instructions_per_weight.all"] < 0.45 * tree["instructions_per_weight.all"]
         assert table["instructions_per_weight.all"] < 0.70 * tree["instructions_per_weight.least"]
-        # The table's.
+        # The table's bytes.
         assert table["static_shared_bytes"] - tree["static_shared_bytes"] == 64
 
 
@@ -198,7 +198,7 @@ def test_plain_scales_are_read_alike_with_and_without_the_published_rounding(com
 
 @pytest.mark.parametrize("arch", WHOLE)
 def test_a_nested_scale_is_never_contracted(arch):
-    """The published kernel shows what it would look like."""
+    """The published kernel is the counterexample."""
 
     def has_it(name, wanted):
         return "FFMA" in {i.name for i in variant(name, arch, wanted).function.instructions}
@@ -214,7 +214,8 @@ def test_a_streaming_walk_stores_8_weights_at_a_time(each):
             assert found["weights_per_trip"] == weights
             assert found["widest_global_store_bytes"] == 16
             assert found["wide_global_stores"] == weights // 8
-            # Of the table; and where a thread has several words, one exchange for each's scale.
+            # One exchange for the table and, if a thread has several words, one for each word's
+            # scale.
             exchanges = 1 if weights > 8 else 0
             assert found["look_ups_per_weight.most"] == 1 + exchanges / 8
 
@@ -270,12 +271,12 @@ def test_streaming_stores_16_bytes(arch):
         # and those of a weight that is in no word.
         nested = scales == "Nested"
         assert found["shared_loads"] == 8 * words + nested * (words // min(words, 4)) + 1 + nested
-        # As many threads are resident as a multiprocessor takes.
+        # The maximum number of threads is resident on a multiprocessor.
         most = {"sm_75": 64, "sm_89": 40}.get(arch, 32)
         assert found["registers"] <= most or index == "unsigned long"
         if arch == "sm_75" and out == "__nv_bfloat16":
             continue  # rounds in software
-        # From the barrier to the end, there is one way, but for the wait for a map in a bulk copy.
+        # From the barrier to the end there is one path, except the wait for a map in a bulk copy.
         instructions = code.function.instructions
         barrier = max(at for at, i in enumerate(instructions) if i.name == "BAR")
         after = instructions[barrier:]

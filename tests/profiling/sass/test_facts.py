@@ -1,4 +1,4 @@
-"""Counts: the hot region, elements, ways, branches, index computation and look-ups."""
+"""Counts: the hot region, elements, paths, branches, index computation and look-ups."""
 
 import pytest
 import written
@@ -7,7 +7,7 @@ from sass.facts import Ways
 from sass.measures import measures
 from sass.parse import Instruction
 
-# Two weights a trip: a code taken out of a byte, a table in shared memory, one scale.
+# Two weights per iteration: codes from a byte, a table in shared memory, one scale.
 TABLE = """
      LDG.E.CONSTANT R9, [R8.64]
 top: LDG.E.U8 R2, [R20.64]
@@ -58,7 +58,7 @@ def values(facts):
 
 
 def decoding(facts):
-    """The ways of the index computation and of the look-ups."""
+    """The paths of the index computation and of the look-ups."""
     return facts.ways(facts.is_index), facts.ways(facts.is_look_up)
 
 
@@ -80,7 +80,8 @@ def test_a_table_kernel():
 
 def test_a_tree_kernel():
     facts = written.facts(TREE)
-    # Of each code: test, barrier and branch; an entry and a jump, or an entry; the meeting point.
+    # For each code: test, barrier and branch; an entry and a jump, or an entry; the reconvergence
+    # point.
     assert decoding(facts) == (Ways(2 * 5, 2 * 6, 2 * 7), Ways(0, 0, 0))
     assert facts.ways() == Ways(17, 19, 21)
     found = values(facts)
@@ -192,7 +193,7 @@ TWO = "LEA R12, P3, R5, UR4, 0x2\nLEA.HI.X R13, R5, UR5, RZ, 0x2, P3\nLDG.E R5, 
     [
         # A code is loaded ahead of its use: its register is read before it is written again.
         (AHEAD, "IADD3 R1, R1, 0x1, RZ", "LDG.E.U8 R2, [R20.64]", 2),
-        # A scale is a product itself: it goes into the products, and is none of them.
+        # A scale is itself a product: it is a factor of the products, and not one of them.
         (TABLE, "FMUL.FTZ R3, R3", f"{SCALE}FMUL.FTZ R3, R3", 2),
         # An address that needs two registers is two instructions.
         (TABLE, "LDS R5, [R5.X4+0x10]", TWO, 4),

@@ -1,4 +1,4 @@
-"""Blocks, loops, and ways through them, on every kind of loop that compilers write."""
+"""Blocks, loops and paths, on every kind of loop that compilers emit."""
 
 import pytest
 import written
@@ -12,7 +12,7 @@ top: IADD3 R1, R1, 0x1, RZ
      @!P0 BRA top
      EXIT
 """
-# As ptxas writes the loops of sm_80: the way out is a call that never returns.
+# As in ptxas' loops for sm_80: the exit is a call that never returns.
 LEFT_BY_A_CALL = """
      MOV R1, RZ
 top: IADD3 R1, R1, 0x1, RZ
@@ -99,7 +99,7 @@ def test_what_cannot_be_followed_is_one_line(text, message, refused):
 
 
 def longest(found, region, sign=1):
-    """The instructions of the longest way through a region; with -1, of the shortest."""
+    """The instructions of the longest path through a region; with -1, of the shortest."""
     return sign * found.best_way(region, lambda block, _: (sign * len(block.instructions),))[0]
 
 

@@ -1,4 +1,4 @@
-"""Which kernels there are, which of a file's functions is shown, and what is missing."""
+"""The kernels, the function of a file that is shown, and errors for missing ones."""
 
 import pytest
 import written

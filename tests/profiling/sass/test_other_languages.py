@@ -1,4 +1,4 @@
-"""Kernels that other languages' compilers have made: which there are, and facts of their code."""
+"""Kernels compiled from other languages: their list, and facts about their code."""
 
 import json
 

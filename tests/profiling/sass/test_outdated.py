@@ -1,4 +1,4 @@
-"""Which recorded rows are of older code: a kernel's file edited by a constant, or in a comment."""
+"""Recorded rows of older code: a kernel's file edited in a constant, or in a comment."""
 
 import json
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_rows_that_cannot_be_compared_say_why():
     for part in ("recorded before", "a library's", "make mojo triton", "gone.cu is no longer"):
         assert part in told
     assert "not all was compiled within 240 s" in told
-    # Another compiler makes no other kernel.
+    # A different compiler does not make a kernel older.
     found = compared(recorded(a=CODE), {SOURCE: "7"}, nvcc="12.9.41")
     assert found.outdated == []
     assert found.not_compared == {f"compiled by nvcc {NVCC}, and here is 12.9.41": 2}
@@ -99,12 +99,12 @@ def test_the_list_of_older_code_follows_what_was_compared(monkeypatch, tmp_path)
     content = found.older_of([rows])
     assert listed(content) == {"2" * 64: {place: ["b"]}}
     code.SCHEMA.check(FILE, json.loads(content))
-    # Without a compiler nothing is known anew, and what is listed stays, as far as rows have it.
+    # Without a compiler nothing new is known, and entries of existing rows are kept.
     monkeypatch.setattr(code, "OLDER", list_of_older_code(tmp_path / "kept.json", content))
     nothing = outdated.Compared()
     assert nothing.older_of([rows]) == content
     assert listed(nothing.older_of([recorded(a=CODE)])) == {}
-    # What is this checkout's code again is struck off.
+    # Entries whose code is again this checkout's are removed.
     assert listed(compared(rows, CODE | {OTHER: "2" * 64}).older_of([rows])) == {}
 
 

@@ -55,7 +55,7 @@ def test_the_named_kernel_is_found_among_others():
     [
         ("", "sass: nvdisasm printed no instruction of kernel"),
         ("NOP\nEXIT", "sass: kernel, 0x0020: an instruction is missing before this one"),
-        ("?!", "sass: nvdisasm printed what is no instruction: /*0000*/                   ?! ;"),
+        ("?!", "sass: nvdisasm printed an invalid instruction: /*0000*/                   ?! ;"),
     ],
 )
 def test_what_is_not_understood_is_one_line(text, message, refused):

@@ -1,4 +1,4 @@
-"""Facts of compiled code as a result file, and what claims/ makes of it."""
+"""Facts of compiled code as a result file, and its use in claims/."""
 
 import pytest
 import test_facts

@@ -27,8 +27,8 @@ TEST(Spaces, HaveKeysOfTheirOwn) {
   }
 }
 
-/// To another node than the first, or a walk that loads nothing would look right; and through all
-/// of a cached chain before its timed steps begin, or never through the whole.
+/// A walk ends at another node than the first, otherwise a walk without loads would look right; and
+/// it covers all of a cached chain before its timed steps, or never all of a long chain.
 TEST(Spaces, AreWalkedSoFarThatTheEndTellsSomethingAndTheCachesHoldAllOrNothing) {
   for (const Space& space : spaces(l2_bytes)) {
     const std::int64_t links = links_followed(space.step);
@@ -85,7 +85,7 @@ TEST(Spaces, OfDramAreFarLargerThanTheCache) {
 
 class OnGpuLatency : public OnGpuTest {};
 
-/// Where the walk of a chain of adjacent nodes ends.
+/// The last node of the walk of a chain of adjacent nodes.
 std::uint32_t end_of(Step step, const Next& next) {
   const std::uint32_t node = node_bytes(step);
   std::vector<Link> links;

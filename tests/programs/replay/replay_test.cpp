@@ -1,5 +1,5 @@
-// What a forward pass moves, how many layers of a model fit a GPU, and a small pass replayed. Times
-// are only checked to exist.
+// The bytes of a forward pass, the number of a model's layers that fit on a GPU, and a small
+// replayed pass. Times are only checked to exist.
 #include "programs/replay/replay.hpp"
 
 #include "tests/kernels/nf4/testing.hpp"
@@ -72,7 +72,7 @@ VariantInfo kernel(const std::string& name) { return variant_named<Problem>(name
 
 using profiling::InstrumentKind;
 
-/// A model in device memory, and what replays it. The instrument is made before any CUDA call.
+/// A model in device memory, and its replay. The instrument is made before any CUDA call.
 struct Bench {
   explicit Bench(InstrumentKind kind = InstrumentKind::none, const TensorSpec& format = {},
                  const Model& model = tiny, std::int64_t layers = 2)
@@ -113,7 +113,7 @@ TEST_F(OnGpuReplay, APassComparesSomeOfItsOwnOutputs) {
       matches(wrong.written.reason, "[0-9]+ weights differ in the 8 outputs that were compared"));
   const auto failed = bench.replay.pass(kernel("test_too_many_threads"), 2, *bench.instrument);
   EXPECT_EQ(failed.written.outcome, Outcome::launch_failed);
-  // Which of CUDA's messages it is depends on the CUDA version.
+  // CUDA's message depends on its version.
   EXPECT_TRUE(matches(failed.written.reason,
                       "launch: invalid .* \\(cudaErrorInvalid(Value|Configuration)\\)"));
   const auto right = bench.replay.pass(kernel("test_sound"), 2, *bench.instrument);

@@ -141,7 +141,7 @@ inline std::vector<std::filesystem::path> write_shards(const OwnFolder& folder,
   return files;
 }
 
-/// A file that is never on a disk, for tests that write thousands.
+/// A file in memory, for tests that write thousands.
 class MemoryFile {
  public:
   MemoryFile() : descriptor_(::memfd_create("reprolab", MFD_CLOEXEC)) {

@@ -1,5 +1,5 @@
-// The program as its users see it: exit statuses and texts. Without kernels, so that the result is
-// the same on a machine with a GPU.
+// The program's exit statuses and texts. Without kernels, so that the result is the same on a
+// machine with a GPU.
 #include "tests/programs/program.hpp"
 #include "tests/programs/verify/checkpoint_builder.hpp"
 
@@ -143,7 +143,7 @@ TEST_F(VerifyProgram, VerifiesAllTensorsOfAFolder) {
   }
 }
 
-/// Otherwise "checked: 0 of 21 tensors" passes for a proof.
+/// Otherwise "checked: 0 of 21 tensors" would look like a proof.
 TEST_F(VerifyProgram, NothingToCompareWithIsNoProof) {
   const std::string unproved = file(valid_tensors({.dequantized = false}));
   const Finished found = verify(unproved);
@@ -155,7 +155,7 @@ TEST_F(VerifyProgram, NothingToCompareWithIsNoProof) {
   EXPECT_TRUE(begins(plan.out, "nothing could be proved here: "));
 }
 
-/// A head that was quantized from fp32 is beside the point of the other weights.
+/// A head that was quantized from fp32 does not affect the other weights.
 TEST_F(VerifyProgram, WeightsWithFp32OutputsAreCountedAndNotChecked) {
   auto tensors = valid_tensors({.name = "a"});
   for (BuilderTensor tensor : valid_tensors({.name = "head"})) {
@@ -224,7 +224,7 @@ TEST_F(VerifyProgram, ADumpThatFailsDoesNotEndTheChecks) {
   EXPECT_TRUE(contains(found.out, "  reference  mismatch 2\n"));
 }
 
-/// Names that a file system cannot hold, or that are the same once they can be held.
+/// Names that a file system cannot store, or that are equal once they are escaped.
 TEST_F(VerifyProgram, NoTwoTensorsShareADump) {
   const std::string name(300, 'n');
   for (const auto& [a, b] :

@@ -1,6 +1,6 @@
-// The table of damaged checkpoints, what it cannot hold, and thousands of files damaged at random:
-// each is either read completely or refused with InvalidFile. Run under the preset asan, this also
-// shows that nothing is read past the end of a file.
+// The table of damaged checkpoints, cases that it cannot contain, and thousands of randomly damaged
+// files: each is either read completely or refused with InvalidFile. Run under the preset asan,
+// this also shows that nothing is read past the end of a file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -115,7 +115,7 @@ void write(const OwnFolder& folder, const Json& entry) {
   if (entry.contains("index")) folder.write("model.safetensors.index.json", entry.at("index"));
 }
 
-/// The line that refuses the checkpoint; empty if all of it is read.
+/// The error line for the checkpoint; empty if all of it is read.
 std::string refusal(const std::filesystem::path& given) {
   try {
     const BnbCheckpoint checkpoint({given});
@@ -256,7 +256,7 @@ TEST(Mutation, EveryDamagedFileIsReadOrRefused) {
   }
 }
 
-/// The same bytes are damaged as in a file; that the first 8 are no length does not matter.
+/// The same bytes are damaged as in a file; it does not matter that the first 8 are not a length.
 TEST(Mutation, EveryDamagedIndexIsReadOrRefused) {
   const OwnFolder folder;
   write_shards(folder, valid_tensors({.nested = true}), 1200);

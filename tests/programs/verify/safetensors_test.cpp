@@ -79,7 +79,7 @@ TEST(Safetensors, CodesAreReadFromEveryDtype) {
   EXPECT_EQ(checkpoint.tensors().size(), 1u);
 }
 
-/// Scales as LLM.int8() names them do not make int8 of NF4 codes that are stored as I8.
+/// Scales with LLM.int8()'s names do not turn NF4 codes stored as I8 into int8 weights.
 TEST(Safetensors, Nf4CodesAsInt8AreCountedOnce) {
   auto tensors = valid_tensors({.dequantized = false});
   tensor_named(tensors, "layer.weight").dtype = "I8";
@@ -99,7 +99,7 @@ TEST(Safetensors, AWeightWithoutElementsIsDequantizedToNothing) {
   }
 }
 
-/// A FIFO would be waited for, /dev/zero read without end.
+/// A FIFO would block, and /dev/zero would never end.
 TEST(Safetensors, WhatIsNoRegularFileIsRefusedAtOnce) {
   const OwnFolder folder;
   const auto fifo = folder.path() / "fifo.safetensors";
@@ -120,8 +120,8 @@ TEST(Safetensors, WhatIsNoRegularFileIsRefusedAtOnce) {
   EXPECT_THROW(BnbCheckpoint({folder.path()}), InvalidFile) << "a FIFO as the index";
 }
 
-/// What was a regular file may be a FIFO by the time it is opened, and a program may be started
-/// while it is open.
+/// A regular file may become a FIFO before it is opened, and a program may be started while it is
+/// open.
 TEST(Safetensors, AnOpenFileIsNeverWaitedForNorInherited) {
   const OwnFolder folder;
   const RegularFile file(folder.write("a", "b"));

@@ -1,4 +1,4 @@
-// Checkpoints of several files, as Hugging Face splits them: without regard to what belongs
+// Checkpoints of several files, split like Hugging Face's: independent of which tensors belong
 // together.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -58,8 +58,8 @@ class Shards : public testing::Test {
   OwnFolder folder_;
 };
 
-/// From one file per tensor to one file in all, so that every set of neighbours is torn apart once;
-/// and in the reverse order, with companions in earlier files than the codes and the state.
+/// From one file per tensor to a single file, so that every set of neighbours is split once; and in
+/// reverse order, with companions in earlier files than the codes and the state.
 TEST_F(Shards, EverySplitIsVerifiedFromFolderIndexAndFiles) {
   Tensors tensors = small_model();
   for (const bool reversed : {false, true}) {
@@ -162,7 +162,7 @@ TEST_F(Shards, ATensorThatNoFileCompletesIsNamed) {
   EXPECT_TRUE(contains(refusal({folder_.path()}), line));
 }
 
-/// Written to, or replaced by another file of the same bytes.
+/// Written to, or replaced by another file with the same bytes.
 TEST_F(Shards, AFileThatChangesAfterItsHeaderWasReadIsRefused) {
   const std::string bytes = safetensors_bytes(valid_tensors());
   for (const bool replaced : {false, true}) {

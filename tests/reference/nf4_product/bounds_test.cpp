@@ -1,4 +1,4 @@
-// The bound by hand, where few numbers decide it, and at its extremes.
+// The bound compared with manual computations for few numbers, and at its extremes.
 #include "reference/nf4_product/bounds.hpp"
 
 #include <gtest/gtest.h>
@@ -93,7 +93,8 @@ TEST(ProductBounds, TheBiasIsOneTermMore) {
               1e-12);
 }
 
-/// No more groups of products than inputs have, however many are not zero.
+/// At most as many groups of products as the inputs have, independent of the number of non-zero
+/// inputs.
 TEST(ProductBounds, GrowsWithTheTermsUpToTheLengthOfARow) {
   Small small;
   const auto of = [&](std::int64_t nonzero) {
@@ -105,7 +106,7 @@ TEST(ProductBounds, GrowsWithTheTermsUpToTheLengthOfARow) {
   EXPECT_NEAR(of(32), (31 + 8) * 0x1p-23, 1e-10);
 }
 
-/// Where roundings are many, they multiply: gamma(a) = a u / (1 - a u), a fifth above a u here.
+/// Many roundings multiply: gamma(a) = a u / (1 - a u), here a fifth above a u.
 TEST(ProductBounds, ManyRoundingsAreMoreThanTheirSum) {
   const Small small;
   Nf4Product product = small.view();
@@ -130,7 +131,7 @@ TEST(ProductBounds, OneTermHasTheRoundingsOfTheReference) {
                    with_bias);
 }
 
-/// Step 4, alone: what has no magnitude may still have rounded small numbers.
+/// Step 4, alone: a sum without magnitude may still have rounded small numbers.
 TEST(ProductBounds, SmallNumbersByHand) {
   const Small small;
   Nf4Product product = small.view();
@@ -151,7 +152,7 @@ TEST(ProductBounds, SmallNumbersByHand) {
   EXPECT_DOUBLE_EQ(of(Reading::rounded_products), 2 * in_fp32);
 }
 
-/// And where a step may overflow, every number is allowed.
+/// If a step may overflow, every number is allowed.
 TEST(ProductBounds, ASumBeyondTheLargestNumberMayBeInfinite) {
   Small small;
   const auto expect = [&](Reading reading, std::uint16_t low) {
@@ -180,7 +181,7 @@ TEST(ProductBounds, ProductsTooSmallForFp32MayVanish) {
   EXPECT_LE(widen_bf16(bounds.low[0]), 0.0f);
 }
 
-/// Weights below 2^-24 may become 0 where they are rounded to fp16, however large the input is.
+/// Weights below 2^-24 may become 0 if they are rounded to fp16, for any input.
 TEST(ProductBounds, WeightsTooSmallForFp16MayVanish) {
   Small small;
   small.absmax = {0x1p-26f};
