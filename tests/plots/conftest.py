@@ -5,14 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from edited import edited  # noqa: F401, a fixture
+from edited import RECORDED, edited, recorded_names  # noqa: F401, one is a fixture
 from matplotlib.figure import Figure
 
+from claims.evidence import collect
 from experiments.puzzle import views as puzzle
 from experiments.table2 import views as table2
 from experiments.transpose import views as transpose
-from plots.experiments import Run
+from plots.experiments import Run, load_run
 from plots.figures import add_caption, new_figure
+from records.folders import result_files
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -21,6 +23,13 @@ GOLDEN = Path(__file__).parent / "golden"
 def no_recorded_counters(monkeypatch, tmp_path: Path) -> None:
     """Counters recorded in the project are not shown under a test's tables of times."""
     monkeypatch.setattr("plots.neighbours.RECORDED", tmp_path / "nothing recorded")
+
+
+@pytest.fixture(scope="session")
+def recorded_runs() -> dict[str, Run]:
+    """By experiment, of those that were recorded; their files are read once."""
+    evidence = collect(result_files(RECORDED), RECORDED)
+    return {name: load_run(name, RECORDED / name, evidence=evidence) for name in recorded_names()}
 
 
 def captioned(run: Run) -> Figure:

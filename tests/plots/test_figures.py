@@ -9,7 +9,7 @@ from matplotlib.text import Text
 from experiments.table2 import views as table2
 from plots import experiments
 from plots.cli import main
-from plots.experiments import experiment, load_run
+from plots.experiments import experiment
 from plots.figures import (
     DPI,
     MOST_SERIES,
@@ -89,11 +89,6 @@ def test_for_a_paper_captions_and_notes_stay_outside(edited, monkeypatch, tmp_pa
 
 
 DRAWN = [(name, figure) for name in recorded_names() for figure in experiment(name).FIGURES]
-
-
-@pytest.fixture(scope="module")
-def recorded_runs():
-    return {name: load_run(name, ROOT / "data/recorded/h200" / name) for name in recorded_names()}
 
 
 @pytest.mark.parametrize("columns", WIDTHS)

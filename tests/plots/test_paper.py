@@ -34,6 +34,14 @@ def drawn(recorded) -> dict[str, paper.Drawn]:
     return dict(paper.drawings(recorded))
 
 
+@pytest.fixture
+def text_alone(monkeypatch, recorded) -> None:
+    """In the place of reading and drawing, which take long."""
+    monkeypatch.setattr(paper, "read_recorded", lambda directory: recorded)
+    monkeypatch.setattr(paper, "drawings", lambda recorded: iter(()))
+    monkeypatch.setattr(paper, "tex", lambda recorded, drawn: "text")
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, recorded, drawn) -> Path:
     folder = tmp_path_factory.mktemp("paper")
@@ -93,19 +101,17 @@ def test_it_compiles_to_the_same_bytes_without_a_line_too_long(made):
     assert paper.compiled(made) == (made / "paper.pdf").read_bytes()
 
 
+@pytest.mark.usefixtures("text_alone")
 def test_without_latex_there_is_the_text(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(paper, "drawings", lambda recorded: iter(()))
-    monkeypatch.setattr(paper, "tex", lambda recorded, drawn: "text")
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert main(["paper", "--recorded-dir", str(RECORDED), "--output", str(tmp_path)]) == 0
     assert [file.name for file in tmp_path.iterdir()] == [paper.TEX]
     assert "pdflatex" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("text_alone")
 def test_a_failing_latex_is_one_line_with_the_log(tmp_path, monkeypatch, capsys):
     failed = subprocess.CompletedProcess([], 1, b"! Undefined control sequence.\nl.1", b"")
-    monkeypatch.setattr(paper, "drawings", lambda recorded: iter(()))
-    monkeypatch.setattr(paper, "tex", lambda recorded, drawn: "text")
     monkeypatch.setattr(shutil, "which", lambda name: name)
     monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: failed)
     assert main(["paper", "--recorded-dir", str(RECORDED), "--output", str(tmp_path)]) == 2

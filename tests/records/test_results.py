@@ -213,6 +213,13 @@ def test_texts_are_printable_as_soon_as_they_are_read(file, write):
     assert record.problem[r"\u2066"] == r"\r"
 
 
+def test_texts_that_are_in_the_file_without_escapes_are_printable_too(file, write):
+    first(file)["reason"] = "REASON"
+    path = write("replay.json", file)
+    path.write_text(path.read_text().replace("REASON", "a\x7f\x9b\u202e\u2028 \u4e2d"))
+    assert load(path).records[0].reason == r"a\x7f\x9b\u202e\u2028" + " \u4e2d"
+
+
 def test_an_error_is_one_line_whatever_the_file_is_called(tmp_path, refused):
     assert refused(load, tmp_path / "a\nerror: forged\x1b[2J\udcff.json") == (
         f"{tmp_path}/a\\nerror: forged\\x1b[2J\\udcff.json: cannot be read: "
