@@ -1,6 +1,7 @@
 """The test and the verdict of a comparison, at known values."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 from scipy.stats import norm, t
@@ -10,9 +11,11 @@ from records.comparison import (
     SAME,
     SLOWER,
     UNDECIDED,
+    Budget,
     NotComparable,
     Pool,
     SpreadClass,
+    correlation,
     decide,
     mean_of,
     usual,
@@ -62,16 +65,33 @@ class Time:
 
     kind, variance, mean = "kernel_time", 1e-6, 3.0
 
-    def __init__(self, us):
+    def __init__(self, us, gpu="a GPU", kernel="k"):
         self.us = us
+        self.record = SimpleNamespace(gpu=gpu, kernel=kernel)
         self.metric = type("Metric", (), {"samples": (1.0, 2.0, 3.0)})
 
 
 def test_the_deviation_is_that_of_times_as_long():
     spread = {"kernel_time": [SpreadClass(5, 2.0, 1), SpreadClass(10, 1.0, 1)]}
-    assert [usual(Time(us), spread) for us in (1, 5, 9.9, 10, 99)] == [0.02, 0.02, 0.02, 0.01, 0.01]
-    assert mean_of(Time(10), spread).parts == ((1e-6, 2), (1e-4, math.inf))
+    budgets = {"a GPU": Budget(spread, {})}
+    found = [usual(Time(us), budgets) for us in (1, 5, 9.9, 10, 99)]
+    assert found == [0.02, 0.02, 0.02, 0.01, 0.01]
+    assert mean_of(Time(10), budgets).parts == ((1e-6, 2), (1e-4, math.inf))
     with pytest.raises(NotComparable, match="wall_time"):
         time = Time(10)
         time.kind = "wall_time"
-        usual(time, spread)
+        usual(time, budgets)
+
+
+def test_the_deviation_is_that_of_the_gpu_and_of_a_kernel_that_varies_more():
+    own = {"steady": 0.5, "worst": 3.0}
+    mine = {"kernel_time": [SpreadClass(0, 1.0, 9, own)]}
+    others = {"kernel_time": [SpreadClass(0, 2.0, 9)], "wall_time": [SpreadClass(0, 4.0, 9)]}
+    budgets = {"another": Budget(others, {}), "mine": Budget(mine, {"kernel_time": 0.5})}
+    kernels = ("steady", "worst", "not repeated")
+    assert [usual(Time(9, "mine", k), budgets) for k in kernels] == [0.01, 0.03, 0.03]
+    assert usual(Time(9, "unknown", "worst"), budgets) == 0.02
+    time = Time(9, "mine", "worst")
+    assert correlation(time, budgets) == 0.5
+    time.kind = "wall_time"  # was not repeated on this GPU
+    assert (usual(time, budgets), correlation(time, budgets)) == (0.04, 1.0)

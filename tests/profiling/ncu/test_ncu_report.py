@@ -52,10 +52,10 @@ def test_the_second_name_of_a_metric_is_read_too():
 @pytest.mark.parametrize(
     ("page", "message"),
     [
-        ("", "no table"),
-        ("==WARNING== nothing\n", "no table"),
-        (stand_ins.page(launches=0), "no table"),
-        (stand_ins.page() + '"0","1"\n', "no table"),
+        ("", "not a table"),
+        ("==WARNING== nothing\n", "not a table"),
+        (stand_ins.page(launches=0), "not a table"),
+        (stand_ins.page() + '"0","1"\n', "not a table"),
         (stand_ins.page({"gpu__time_duration.sum": ("ns", "1")}), "none of the counters"),
     ],
 )
