@@ -66,7 +66,7 @@ class Drawn:
     columns: int
 
     def latex(self, label: str) -> Latex:
-        float_of, width = ("figure*", 0.86) if self.columns > 1 else ("figure", 0.9)
+        float_of, width = ("figure*", 0.72) if self.columns > 1 else ("figure", 0.9)
         note = prose(self.note)
         return Latex(
             rf"\begin{{{float_of}}}[tp]\centering"
