@@ -34,6 +34,7 @@ from records.provenance import checkout
 TORCH = Path("build/end_to_end/python")  # names the Python that has PyTorch
 FLAGS = ("QUICK", "DRY_RUN")
 NOT_BUILT = "after make build it says how long it takes"
+ALL_RECORDED = Path("data/recorded")
 LINES_OF_FAILURE = 20  # of a log
 interrupted: list[int] = []  # signals
 FOR_MEASURING = (
@@ -110,7 +111,7 @@ def not_used(experiment: Experiment) -> str:
 
 def plan_recorded(experiment: Experiment) -> int:
     why, name = given("NO_GPU_WHY"), experiment.name
-    recorded, shown = f"{given('RECORDED')}/{name}", f"{given('RESULTS')}/{name}-recorded"
+    recorded, shown = recorded_run(name), f"{given('RESULTS')}/{name}-recorded"
     action = f"render the recorded run {quoted(recorded)} to {quoted(shown)}"
     print(
         f"Nothing can be measured: {said_unused(f'{why}.', experiment)} Instead (half a minute on "
@@ -127,7 +128,7 @@ def plan_recorded(experiment: Experiment) -> int:
 def show_and_check(experiment: Experiment) -> int:
     """The recorded run, then the checks on the CPU."""
     name, why = experiment.name, given("NO_GPU_WHY")
-    recorded, shown = f"{given('RECORDED')}/{name}", f"{given('RESULTS')}/{name}-recorded"
+    recorded, shown = recorded_run(name), f"{given('RESULTS')}/{name}-recorded"
     if not Path(recorded).exists():
         print(f"reproduce-{name}: {not_recorded()}", file=sys.stderr)
         return USAGE
@@ -142,6 +143,13 @@ def show_and_check(experiment: Experiment) -> int:
 
 def said_unused(said: str, experiment: Experiment) -> str:
     return f"{said} {not_used(experiment)}".rstrip()
+
+
+def recorded_run(name: str) -> str:
+    """The folder of RECORDED; if that GPU has no run, and it is one of this project's, another's."""
+    folder = Path(given("RECORDED"))
+    others = sorted(folder.parent.glob(f"*/{name}")) if folder.parent == ALL_RECORDED else []
+    return next((str(p) for p in (folder / name, *others) if p.exists()), str(folder / name))
 
 
 def not_recorded() -> str:

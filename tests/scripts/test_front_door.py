@@ -247,6 +247,15 @@ def test_a_dry_run_compiles_nothing(checkout, preset):
     assert not (checkout / "compiled").exists() and not (checkout / "results").exists()
 
 
+def test_a_run_of_another_gpu_is_shown_if_the_usual_one_has_none(checkout):
+    (checkout / "data/recorded/h100/mine").mkdir(parents=True)
+    shown = make(checkout, "reproduce-mine").stdout
+    assert "<--results>\n<data/recorded/h100/mine>\n" in shown
+    dry = make(checkout, "reproduce-mine", "DRY_RUN=1").stdout
+    assert "render the recorded run data/recorded/h100/mine " in dry
+    assert make(checkout, "reproduce-mine", "RECORDED=data/nowhere/h200").returncode == 2
+
+
 def test_where_nothing_is_recorded_nothing_is_shown(checkout):
     """Table 1 and Figure 4 are one run."""
     declare(checkout, "end_to_end", timing="python -m timing")
