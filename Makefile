@@ -204,7 +204,7 @@ render-recorded: build/python ## Render the recorded runs, under a banner that s
 report: build/python ## Write one HTML page of your results for colleagues (RESULTS=data/recorded/h200: of the recorded ones)
 	@scripts/python -m plots report "--results=$$RESULTS"
 
-# Before the first run there is no results/; a folder that was named has to be there.
+# The default folder may be missing before the first run; one that the user names may not.
 claims: build/python ## Decide every published claim from all that was recorded or measured here
 	@scripts/python -m plots claims --results=data/recorded "--output=$$RESULTS/claims" \
 	  $(if $(filter-out results,$(RESULTS))$(wildcard results),"--results=$$RESULTS")

@@ -14,7 +14,7 @@ from records import code
 from records.errors import InputError
 from records.stats import difference_percent
 
-# What Python raises if a source or a row lacks what a rule expects.
+# Python's errors if a source or a row lacks something that a rule expects.
 UNFIT = (ArithmeticError, AttributeError, LookupError, RuntimeError, StopIteration, TypeError)
 UNFIT += (ValueError,)
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from records.comparison import Budgets, budget_for, in_class, recorded_budgets
 from records.json_files import ROOT, Schema
 from records.results import Record
+from records.run_to_run import Budgets, budget_for, in_class, recorded_budgets
 from records.stats import SPREAD_PERCENT, Estimate, LogMean, log_mean
 
 HOST_TO_HOST = ROOT / "data/host_to_host.json"

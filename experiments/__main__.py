@@ -146,7 +146,7 @@ def said_unused(said: str, experiment: Experiment) -> str:
 
 
 def recorded_run(name: str) -> str:
-    """The folder of RECORDED; if that GPU has no run, and it is one of this project's, another's."""
+    """In RECORDED; if that is the project's and lacks the experiment, another GPU's run."""
     folder = Path(given("RECORDED"))
     others = sorted(folder.parent.glob(f"*/{name}")) if folder.parent == ALL_RECORDED else []
     return next((str(p) for p in (folder / name, *others) if p.exists()), str(folder / name))
@@ -274,7 +274,7 @@ def words(step: Step) -> list[str]:
 
 
 def options(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """Those of these variables that the user gave, as a program's options with their values."""
+    """The given variables among `names`, as a program's options with their values."""
     for name in names:
         option = f"--{name.lower().replace('_', '-')}"
         if name == "PEER":

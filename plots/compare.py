@@ -16,7 +16,7 @@ from plots import figures as draw
 from plots.bandwidth import estimate_values, with_interval
 from plots.documents import table_files
 from plots.sides import Side, by_gpu, load_side
-from records import comparison, console
+from records import comparison, console, run_to_run
 from records.comparison import FASTER, SAME, SLOWER, UNDECIDED, VERDICTS, Key, Pair, Pool
 from records.errors import WRONG_OUTPUT, InputError
 from records.json_files import ROOT
@@ -109,7 +109,7 @@ class Comparison:
 def compared(a: Side, b: Side, threshold: float) -> Comparison:
     several = by_gpu(a, b)
     times_a, times_b = (comparison.times(side.files, by_gpu=several) for side in (a, b))
-    budgets = comparison.recorded_budgets()
+    budgets = run_to_run.recorded_budgets()
     pairs = comparison.compare(times_a, times_b, budgets, threshold)
     pools = comparison.pools(pairs, budgets, threshold)
     wrong = comparison.wrong_rows(a.files, b.files, several)
@@ -143,8 +143,8 @@ def is_are(count: int) -> str:
 
 def tables_of(found: Comparison) -> list[Table]:
     """The tables of kernels and of rows."""
-    file = comparison.RUN_TO_RUN
-    repeated = "; ".join(one["source"] for one in comparison.recorded().values())
+    file = run_to_run.RUN_TO_RUN
+    repeated = "; ".join(one["source"] for one in run_to_run.recorded().values())
     repeated += f" ({file.relative_to(ROOT)})"
     bounds = f"Threshold: {found.threshold:g} %. From run to run: {repeated}."
     sides = (("A", found.a), ("B", found.b))

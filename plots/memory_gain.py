@@ -23,7 +23,7 @@ def difference(rates: Mapping[str, Mapping[str, float]], base: str, sms: Mapping
     said = f"From {a} to {b}, {base} is {memory:.2f} x as fast"
     if sms[a] == sms[b]:
         said += f", with as many multiprocessors ({sms[a]})"
-    kinds = (("bound by memory", follows), ("bound by something else", stays))
+    kinds = (("at least half of that gain", follows), ("less", stays))
     parts = [f"{bound}: {named(kernels, gain)}" for bound, kernels in kinds if kernels]
     text = "; ".join(parts)
     return f"{said}. {text[0].upper()}{text[1:]}." if text else ""

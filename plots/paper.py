@@ -26,7 +26,7 @@ from plots.figures import encode, figure_style, take_caption
 from plots.latex import TWO_COLUMNS, latex
 from plots.latex_text import Latex, markdown_latex, prose
 from plots.sentences import count_line, counts, listed, spell, verdict_sentence
-from records import comparison, stats
+from records import run_to_run, stats
 from records.captions import dates
 from records.errors import InputError
 from records.json_files import ROOT, read_text
@@ -237,7 +237,7 @@ def uncertain() -> dict[str, Any]:
         "false_share": f"{100 * stats.FALSE_SHARE:g} %",
         "guard": f"{stats.SPREAD_PERCENT:g} %",
         "between_runs": f"{min(every):.1f} to {max(every):.1f} %",
-        "runs": sum(len(found["runs"]) for found in comparison.recorded().values()),
+        "runs": sum(len(found["runs"]) for found in run_to_run.recorded().values()),
         "hosts": [f"{h.gain_percent:.1f} %" for h in hosts],
         "host_cells": sum(h.freedom for h in hosts),
         "host_split": f"{hosts[-1].from_us / 1e6:g} s",

@@ -5,7 +5,7 @@ from collections import Counter
 from itertools import combinations
 
 from plots.sides import Side, load_side
-from records import comparison, console
+from records import comparison, console, run_to_run
 from records.captions import dates
 from records.comparison import FASTER, SLOWER, Pair, Pool
 from records.errors import InputError
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.write:
         about = {"source": source, "runs": args.runs, "kernels": args.kernel}
         about |= {"spread": spread, "shared": seen.shared}
-        others = comparison.recorded(args.write) if args.write.exists() else {}
+        others = run_to_run.recorded(args.write) if args.write.exists() else {}
         write_files({args.write: as_json({"gpus": others | {gpu: about}})})
     return 0
 

@@ -6,22 +6,19 @@ docs/comparing-runs.md describes the tests and the reasons for them.
 import math
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from records.code import differing
-from records.json_files import ROOT, Schema
 from records.results import COPY, KERNEL_TIME, WRONG, Metric, Record, Results
+from records.run_to_run import Budget, Budgets, Shared, Spread, SpreadClass, budget_for, in_class
 from records.stats import FALSE_SHARE, LogMean
 
-RUN_TO_RUN = ROOT / "data/run_to_run.json"
-SCHEMA = Schema("run_to_run.schema.json")
 THRESHOLD_PERCENT = 1.0
 SLOWER, FASTER, SAME, UNDECIDED = VERDICTS = ("slower", "faster", "no difference", "undecided")
 CLASSES_US = (0, 5, 10, 20, 50, 100, 1000)
@@ -108,69 +105,6 @@ def is_chosen(kernel: str, pattern: str) -> bool:
     """'shared_lut*|copy'; after '!', all except those."""
     names = pattern.removeprefix("!").split("|")
     return any(fnmatchcase(kernel, name) for name in names) != pattern.startswith("!")
-
-
-class SpreadClass(NamedTuple):
-    """Rows that take at least `from_us`."""
-
-    from_us: float
-    percent: float  # standard deviation between runs, of all kernels together
-    rows: int  # that it was estimated from
-    kernels: Mapping[str, float] = {}  # of each alone
-
-    def of(self, kernel: str) -> float:
-        """In percent: at least that of all. Another kernel may vary as the worst of them does."""
-        return max(self.percent, self.kernels.get(kernel, max(self.kernels.values(), default=0)))
-
-
-def in_class(classes: Sequence[SpreadClass], us: float) -> SpreadClass:
-    """The next shorter class of times, which differ more, replaces a class that was not
-    recorded."""
-    return classes[max(0, bisect([c.from_us for c in classes], us) - 1)]
-
-
-Spread = dict[str, list[SpreadClass]]  # by kind of time, the shortest first
-Shared = dict[str, float]  # by kind of time, a correlation
-
-
-class Budget(NamedTuple):
-    """By how much times differ from run to run."""
-
-    spread: Spread
-    shared: Shared
-
-
-Budgets = Mapping[str, Budget]  # by GPU; other GPUs take the first that has the kind of time
-
-
-def recorded(file: Path | None = None) -> dict[str, dict[str, Any]]:
-    """By GPU."""
-    file = file or RUN_TO_RUN
-    gpus = SCHEMA.read(file)["gpus"]
-    for gpu, found in gpus.items():
-        for kind, classes in found["spread"].items():
-            starts = [c["from_us"] for c in classes]
-            if starts != sorted(set(starts)):
-                where = f"gpus.{gpu}.spread.{kind}"
-                raise SCHEMA.error(file, where, "is not sorted by from_us")
-        if unknown := set(found["shared"]) - set(found["spread"]):
-            where = f"gpus.{gpu}.shared.{min(unknown)}"
-            raise SCHEMA.error(file, where, "has no spread")
-    return gpus
-
-
-def recorded_budgets() -> Budgets:
-    def read(found: dict[str, Any]) -> Budget:
-        spread = {k: [SpreadClass(**c) for c in classes] for k, classes in found["spread"].items()}
-        return Budget(spread, found["shared"])
-
-    return {gpu: read(found) for gpu, found in recorded().items()}
-
-
-def budget_for(budgets: Budgets, gpu: str, kind: str) -> Budget | None:
-    """None where the kind of time was not repeated."""
-    own = [budgets[gpu]] if gpu in budgets else []
-    return next((b for b in (*own, *budgets.values()) if kind in b.spread), None)
 
 
 def repeated(runs: Sequence[Times]) -> Iterator[tuple[Key, dict[int, Time]]]:

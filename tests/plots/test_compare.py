@@ -23,15 +23,13 @@ from records.comparison import (
     SAME,
     SLOWER,
     UNDECIDED,
-    Budget,
-    SpreadClass,
     compare,
-    recorded_budgets,
     spread_of,
     times,
 )
 from records.json_files import ROOT
 from records.results import Metric
+from records.run_to_run import Budget, SpreadClass, recorded_budgets
 
 GPU = "NVIDIA H200"
 KERNEL, PROBLEM = "shared_lut", "qwen3-32b/batch2/fp16/b64"

@@ -18,12 +18,11 @@ from records.comparison import (
     SAME,
     SLOWER,
     UNDECIDED,
-    Budget,
     compare,
     pools,
-    recorded_budgets,
     times,
 )
+from records.run_to_run import Budget, recorded_budgets
 
 LATER = "2027-01-01T00:00:00Z"
 

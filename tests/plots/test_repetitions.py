@@ -8,9 +8,9 @@ import pytest
 from edited import scale
 
 from plots.cli import main
-from records import comparison
-from records.comparison import RUN_TO_RUN, recorded_budgets
+from records import run_to_run
 from records.json_files import ROOT, read_json
+from records.run_to_run import RUN_TO_RUN, recorded_budgets
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_equal_runs_and_one_with_a_slow_kernel(runs, repetitions):
 def test_what_it_writes_is_what_compare_reads(runs, repetitions, tmp_path, monkeypatch):
     file = tmp_path / "run_to_run.json"
     assert repetitions(runs, "--write", str(file))[0] == 0
-    monkeypatch.setattr(comparison, "RUN_TO_RUN", file)
+    monkeypatch.setattr(run_to_run, "RUN_TO_RUN", file)
     spread = recorded_budgets()["NVIDIA H200"].spread
     assert spread.keys() == {"kernel_time", "ceiling_kernel_time", "product_time"}
     assert all(0.08 < c.percent < 0.12 for found in spread.values() for c in found[-1:])

@@ -11,15 +11,14 @@ from records.comparison import (
     SAME,
     SLOWER,
     UNDECIDED,
-    Budget,
     NotComparable,
     Pool,
-    SpreadClass,
     correlation,
     decide,
     mean_of,
     usual,
 )
+from records.run_to_run import Budget, SpreadClass
 from records.stats import LogMean
 
 

@@ -13,7 +13,7 @@ from claims.evidence import Case, collect
 from claims.published import load_source
 from experiments.end_to_end import sizes
 from profiling.ncu import agreement
-from records import code, comparison
+from records import code, run_to_run
 from records.json_files import ROOT, Schema
 from records.results import load
 from reprolab_nf4 import choices
@@ -42,7 +42,7 @@ def reader(monkeypatch, tmp_path):
         "counters.json": with_file(monkeypatch, *of_table),
         "families.json": with_file(monkeypatch, *of_families),
         "older_code.json": lambda file: code.SCHEMA.read(file),
-        "run_to_run.json": with_file(monkeypatch, comparison, "RUN_TO_RUN", comparison.recorded),
+        "run_to_run.json": with_file(monkeypatch, run_to_run, "RUN_TO_RUN", run_to_run.recorded),
         "host_to_host.json": with_file(
             monkeypatch, uncertainty, "HOST_TO_HOST", uncertainty.host_classes
         ),
@@ -126,7 +126,7 @@ def test_a_protocol_of_unknown_models_is_refused(left_out, reader, tmp_path, ref
 
 
 def test_lengths_of_time_are_sorted(reader, tmp_path, refused):
-    root, file = json.loads(comparison.RUN_TO_RUN.read_text()), tmp_path / "run_to_run.json"
+    root, file = json.loads(run_to_run.RUN_TO_RUN.read_text()), tmp_path / "run_to_run.json"
     root["gpus"]["NVIDIA H200"]["spread"]["kernel_time"].reverse()
     file.write_text(json.dumps(root))
     assert "spread.kernel_time" in refused(reader("run_to_run.json"), file)
@@ -134,7 +134,7 @@ def test_lengths_of_time_are_sorted(reader, tmp_path, refused):
 
 @pytest.mark.parametrize("part", ["spread", "shared"])
 def test_a_misspelt_kind_of_time_is_refused(part, reader, tmp_path, refused):
-    root, file = json.loads(comparison.RUN_TO_RUN.read_text()), tmp_path / "run_to_run.json"
+    root, file = json.loads(run_to_run.RUN_TO_RUN.read_text()), tmp_path / "run_to_run.json"
     found = root["gpus"]["NVIDIA H200"][part]
     found["kernel_tme"] = found.pop("kernel_time")
     file.write_text(json.dumps(root))

@@ -131,7 +131,7 @@ def sizes_summary(run: Run) -> Table:
 
 
 def share(m: Measured) -> Noted | None:
-    """The share of the copy, or the outcome if there is no time."""
+    """The time as a share of the copy's; without a time, the outcome."""
     if m.of_copy is None:
         return speed(m) if m.gb_s is None else None
     return Noted(m.of_copy, m.marks, m.best, text=bandwidth.percent(m.of_copy))
