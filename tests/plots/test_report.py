@@ -450,6 +450,7 @@ def test_a_browser_shows_it_at_every_width_in_readable_colours(page):
         page.set_width(width)
         assert page.run("return document.documentElement.scrollWidth") == width
         assert list(page.run(FIGURES_SHOWN)) == ["narrow" if width == 360 else "wide"]
+        assert page.run("return document.querySelector('.cards').getBoundingClientRect().top") < 640
     for scheme in ("light", "dark"):
         page.prefer(scheme)
         assert min(page.run(CONTRASTS)) >= 4.5
