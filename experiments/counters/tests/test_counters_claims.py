@@ -10,6 +10,7 @@ from experiments.counters.rules.occupancy import MULTIPROCESSORS
 LAYERS = [(layer["rows"], layer["columns"]) for layer in made.all_sources()[0].setup["layers"]]
 SECOND_LAYER = (1, 2)
 TREE, LUT, TILE512 = "branch_tree", "shared_lut", "shared_lut_tile512"
+TREE_CONSTANT = "branch_tree_constant"
 READER, OTHER_FILL = "global_lut", "shared_lut_cooperative"
 IMMEDIATES, CONSTANT = "shared_lut_immediates", "constant_lut"
 
@@ -29,6 +30,7 @@ OF_TREE |= {"eligible_warps": 3.8, "stall_wait": 2.5, "dram_utilisation": 23.3}
 OF_TREE |= {"issue_utilisation": 85.6, "stall_long_scoreboard": 0.3, "stall_no_instruction": 1.53}
 COUNTED = {TREE: OF_TREE, LUT: OF_LUT, READER: OF_LUT | {"global_loads": 50}}
 COUNTED |= {OTHER_FILL: OF_LUT | {"warp_instructions": 834, "stall_barrier": 0.8}}
+COUNTED |= {TREE_CONSTANT: OF_TREE}
 COUNTED |= {IMMEDIATES: OF_LUT | {"stall_no_instruction": 0.031}}
 TIMES = {TREE: 533.0, LUT: 252.4, OTHER_FILL: 247.3}
 CODE = {"registers": 56, "static_shared_bytes": 2720, "code_bytes": 6704}
@@ -38,6 +40,7 @@ TREES_CODE = CODE | {"index_per_weight.least": 14.875, "index_per_weight.all": 3
 TREES_CODE |= {"instructions_per_weight.least": 34.3, "branches_may_diverge": 48}
 TREES_CODE |= {"code_bytes": 15424}
 COMPILED = {TREE: TREES_CODE, LUT: CODE, IMMEDIATES: CODE}
+COMPILED |= {TREE_CONSTANT: TREES_CODE | {"code_bytes": 15680}}
 COMPILED |= {TILE512: CODE | {"registers": 32, "static_shared_bytes": 1392}}
 COMPILED |= {"packed_512": {"registers": 16, "static_shared_bytes": 64}}
 COMPILED |= {"packed_1024": {"registers": 18, "static_shared_bytes": 64}}
@@ -52,7 +55,7 @@ YES, NO, MAY_BE, CANNOT = "reproduced", "not_reproduced", "undecided", "not_test
 PREMISE, NOT_YET = "premise_false", "not_tested"
 AS_ON_AN_H200 = {
     "instructions-71": [YES, YES, YES, YES, NO, NO, YES],
-    "compact-binary": [YES, YES, NO, NO],
+    "compact-binary": [YES, YES, NO, NO, NO, NO],
     "latency-12-15": [CANNOT, YES, YES, YES],  # a ratio of an A100, and three numbers as cited
     "latency-15": [PREMISE],
     "table-latency": [NO, NO],
@@ -62,8 +65,8 @@ AS_ON_AN_H200 = {
     "occupancy-2-3": [NO, NO],
     "memory-bound": [NO, NO, NOT_YET],  # the last is of generated text
     "broadcast-no-conflicts": [YES],
-    "immediates-icache": [YES, NO],
-    "register-pressure": [NO] * 4,
+    "immediates-icache": [YES, NO, MAY_BE, NOT_YET],  # the last is of a replay
+    "register-pressure": [NO] * 6,
     "constant-broadcast": [YES],
     "more-ilp": [MAY_BE],  # fewer waits, but no more warps to choose from
     "single-thread-fill": [NOT_YET, MAY_BE],  # the first is of a replay
@@ -217,6 +220,13 @@ EDGES = [
     ("immediates-icache", 0, NO, count(LUT, stall_no_instruction=2.0)),
     ("immediates-icache", 0, NO, count(TREE, only=SECOND_LAYER, stall_no_instruction=0.03)),
     ("immediates-icache", 1, YES, count(IMMEDIATES, stall_no_instruction=1.0)),
+    ("immediates-icache", 2, YES, count(TREE_CONSTANT, stall_no_instruction=0.1)),
+    ("immediates-icache", 2, NO, count(TREE_CONSTANT, stall_no_instruction=2.0)),
+    (
+        *("compact-binary", 4, YES, code(TREE_CONSTANT, "sm_80", "code_bytes", 15423)),
+        code(TREE_CONSTANT, "sm_80", PER_WEIGHT, 34.2),
+    ),
+    ("register-pressure", 5, YES, code(TREE_CONSTANT, "sm_90", "registers", 55)),
     ("register-pressure", 0, YES, code(TREE, "sm_80", "registers", 57)),
     ("register-pressure", 3, YES, code(IMMEDIATES, "sm_90", "registers", 57)),
     # A tenth less than the baseline's 2.5, and more of its 3.8 warps to choose from.

@@ -6,6 +6,7 @@ Facts that documents and claims depend on are tested exactly, choices of the com
 """
 
 import re
+from collections import Counter
 
 import pytest
 from sass import cubin, kernels, tools
@@ -30,7 +31,7 @@ LUT = [
     *("constant_lut", "global_lut", "warp_shuffle_lut", "shared_lut", "shared_lut_cooperative"),
     *("shared_lut_immediates", "shared_lut_tile512", "shared_lut_algorithm1"),
 ]
-TILE_WALKS = ["branch_tree", *LUT]
+TILE_WALKS = ["branch_tree", "branch_tree_constant", *LUT]
 # Kernels of the post: the weights that a thread decodes, and the bytes of its stores.
 BYTE_WALKS = {
     "scalar_store": (2, 2),
@@ -149,6 +150,25 @@ def test_the_tree_branches_on_every_code_and_reads_no_table(each):
         assert table["instructions_per_weight.all"] < 0.70 * tree["instructions_per_weight.least"]
         # The table's bytes.
         assert table["static_shared_bytes"] - tree["static_shared_bytes"] == 64
+
+
+def test_the_tree_of_constant_memory_differs_in_its_leaves_alone(each):
+    """Each leaf reads its own address: none that a code selects, as in a look-up."""
+    trees, controls = list(each("branch_tree"))[:2], list(each("branch_tree_constant"))
+    assert [arch for arch, *_ in trees] == [arch for arch, *_ in controls] == list(WHOLE)
+    for (_, literals, tree), (_, facts, found) in zip(trees, controls, strict=True):
+        for same in ("weights_per_trip", "branches", "convergence_barriers"):
+            assert found[same] == tree[same]
+        assert not constants_of(literals)
+        addresses = Counter(constants_of(facts))
+        assert len(addresses) == 16 and set(addresses.values()) == {16}
+        assert not any("R" in address.replace("RZ", "") for address in addresses)
+
+
+def constants_of(facts):
+    """The addresses in the bank of __constant__ variables that instructions in the loop read."""
+    found = [re.search(r"c\[0x3\]\[([^]]*)\]", str(i)) for i in facts.inside]
+    return [match[1] for match in found if match]
 
 
 def test_the_tile_walk_stores_one_weight_at_a_time_and_keeps_its_registers(each):
