@@ -1,11 +1,12 @@
-// A control: the baseline's if-tree with its 16 leaves in constant memory in place of literals, so
-// that the two kernels differ in literals alone: each has 48 branches and 16 places to reconverge.
+// A control: the baseline's if-tree with its 16 leaves in constant memory in place of literals.
+// Both trees have 48 branches and 16 places to reconverge in the loop.
 //
-// Constant addresses keep the 16 loads apart. On sm_80 nvcc makes them operands of the FSEL and
-// IMAD.MOV that literals are operands of (15,680 bytes of code, literals 15,424; 56 registers each);
-// on sm_90 each is an LDC with its own address (18,032 bytes, literals 15,504; 48 registers, 40).
-// They are loaded before the loop, because nvcc merges loads at the leaves: the tree then yields an
-// address, and one LDC after it diverges by address as in constant_lut.
+// sm_80: nvcc makes each leaf the operand c[bank][offset] of FSEL or IMAD.MOV, as with literals
+//        (15,680 bytes of code and 56 registers; with literals 15,424 and 56).
+// sm_90: each leaf is an LDC with an address of its own (18,032 bytes and 48 registers; with
+//        literals 15,504 and 40).
+// The leaves are loaded before the loop. nvcc merges loads at the leaves: then the tree yields an
+// address, and one LDC after it is serialized over the threads' codes, as in constant_lut.
 //
 // Source: ours, for the paper's section IV-C, which expects literals to increase the pressure on
 //         the instruction cache.
