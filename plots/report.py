@@ -223,32 +223,32 @@ def cards(made: Report, names: list[str]) -> Iterator[dict[str, Any]]:
             "meaning": said[0] if said else "",
             "gpu": fullest.evidence.newest.gpu,
             "link": f"#{gpu_id(made, fullest)}-{name}",
-            "drawing": card_figure(made, name, by_gpu),
+            "drawing": card_figure(made, name, by_gpu, shown),
         }
 
 
-def card_figure(made: Report, name: str, by_gpu: dict[str, Run]) -> Markup:
-    """The values of the experiment's main claim, or else its own summary."""
+def card_figure(made: Report, name: str, by_gpu: dict[str, Run], fullest: Run) -> Markup | None:
+    """The values of the experiment's main claim, or else its own summary; None without a value."""
     view = experiment(name)
     with figure_style():
         if view.HEADLINE:
             decisions = {gpu: shown.decision(view.HEADLINE) for gpu, shown in by_gpu.items()}
             drawn, label = claim_figure(decisions), "The source's values, and ours"
         else:
-            summary = [*by_gpu.values()][-1].if_measured(view.SUMMARY, {})
-            drawn, label = ranges_figure(summary, TIMES), view.QUESTION
-        return inline(drawn, f"card-{name}-", label, made.sheet)
+            ranges = fullest.if_measured(view.SUMMARY, {})
+            drawn, label = ranges_figure(ranges, TIMES) if ranges else None, view.QUESTION
+        return inline(drawn, f"card-{name}-", label, made.sheet) if drawn else None
 
 
 def found_on(made: Report, machine: Machine, shown: Run, claim: str) -> dict[str, str]:
     """The verdict on one GPU, in few words, with a link to what decided it."""
     d = shown.decision(claim)
     row = ledger.claim_row(d, "")
+    ours = row["ours"].text + " (of an older kernel)" * bool(row["ours"].notes)
     return {
         "gpu": machine.evidence.newest.gpu,
         "verdict": d.verdict,
-        "cells": cells_line(d),
-        "ours": row["ours"].text + " (of an older kernel)" * bool(row["ours"].notes),
+        "shown": cells_line(d) or row["why"] or ours,
         "link": f"#{gpu_id(made, machine)}-claims-{claim_details.anchor(d)}",
     }
 

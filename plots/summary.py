@@ -19,14 +19,21 @@ def deciding(d: Decision) -> list[Verdict]:
     return counted_in(d.primary)
 
 
-def claim_figure(by_gpu: Mapping[str, Decision]) -> Figure:
-    """The source's values, and ours on each GPU."""
-    cells = [v for d in by_gpu.values() for v in deciding(d)]
-    unit = next((v.comparison.unit for v in cells if v.comparison.unit), "")
-    rows = {"claimed": values_of(cells, unit, "theirs")}
-    for gpu, d in by_gpu.items():
-        rows[f"here ({gpu.removeprefix('NVIDIA ')})"] = values_of(deciding(d), unit, "ours")
-    return ranges_figure(rows, unit, marked=1)
+def claim_figure(by_gpu: Mapping[str, Decision]) -> Figure | None:
+    """The source's values, and ours on each GPU, in the first reading with both; None without one.
+
+    A statement has no number in its primary reading, but may have one in another.
+    """
+    for place, name in enumerate(next(iter(by_gpu.values())).readings):
+        found = {gpu: counted_in(d.readings[name]) for gpu, d in by_gpu.items()}
+        cells = [v for verdicts in found.values() for v in verdicts]
+        unit = next((v.comparison.unit for v in cells if v.comparison.unit), "")
+        ours = {gpu: values_of(verdicts, unit, "ours") for gpu, verdicts in found.items()}
+        if (claimed := values_of(cells, unit, "theirs")) and any(ours.values()):
+            rows = {"claimed": claimed}
+            rows |= {f"here ({gpu.removeprefix('NVIDIA ')})": ours[gpu] for gpu in found}
+            return ranges_figure(rows, unit, name if place else "", marked=1)
+    return None
 
 
 def values_of(cells: Sequence[Verdict], unit: str, whose: str) -> list[float]:
@@ -35,8 +42,12 @@ def values_of(cells: Sequence[Verdict], unit: str, whose: str) -> list[float]:
     return [value for value in found if value is not None]
 
 
-def ranges_figure(rows: Mapping[str, Sequence[float]], unit: str, marked: int = 0) -> Figure:
-    """`marked`: how many of the first rows are published values."""
+def ranges_figure(
+    rows: Mapping[str, Sequence[float]], unit: str, read_as: str = "", marked: int = 0
+) -> Figure:
+    """`read_as`: a reading that does not decide. `marked`: how many of the first rows are published
+    values.
+    """
     figure = draw.new_figure(0.55 + ROW_INCHES * len(rows), draw.WIDTHS[1])
     axes = figure.subplots()
     for row, values in enumerate(rows.values()):
@@ -53,5 +64,5 @@ def ranges_figure(rows: Mapping[str, Sequence[float]], unit: str, marked: int = 
         axes.axvline(1, color=draw.GREY, linewidth=1, linestyle="--")
     draw.kernel_rows(axes, list(rows))
     axes.set_xlim(left=0)
-    axes.set_xlabel(AXES.get(unit, unit))
+    axes.set_xlabel(AXES.get(unit, unit) + f"\n(read as {read_as})" * bool(read_as))
     return figure
