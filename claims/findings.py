@@ -74,8 +74,11 @@ def times(evidence: Evidence, over: str, under: str) -> list[float]:
     return found
 
 
-def newest_library(evidence: Evidence) -> str:
-    peers = {r.kernel for r in replay(evidence).records if r.origin == "peer"}
+def newest_library(results: Results) -> str:
+    """LookupError if no library of a known version ran."""
+    peers = {r.kernel for r in results.records if r.origin == "peer" and version_of(r.kernel)}
+    if not peers:
+        raise LookupError(f"{results.file}: no library of a known version")
     return max(peers, key=version_of)
 
 
@@ -114,7 +117,7 @@ def tables_place(d: Decisions, evidence: Evidence) -> tuple[str, str, str]:
 
 
 def todays_library(_: Decisions, evidence: Evidence) -> tuple[str, str, str]:
-    newest = newest_library(evidence)
+    newest = newest_library(replay(evidence))
     ratios = times(evidence, newest, "shared_lut")
     so = f"today's {newest.replace('_', ' ')} has a table, too (pull request 1746, 2025-09): "
     so += "against it the paper's kernel runs"
@@ -171,8 +174,7 @@ def wrong_transpose(d: Decisions, evidence: Evidence) -> tuple[str, str, str]:
 def launch_fusion(_: Decisions, evidence: Evidence) -> tuple[str, str, str]:
     results = evidence.results["puzzle", "mlps"]
     seconds = {r.kernel: r.summary_of("wall_time").median / 1e6 for r in results.records if r.timed}
-    peers = [r.kernel for r in results.records if r.origin == "peer"]
-    library = max(peers, key=version_of)
+    library = newest_library(results)
     so = "one launch in place of two does it: the library's own table, launched once, takes"
     others = {"a Triton kernel": "triton_lut", "the Mojo kernel": "mojo_packed_512"}
     others["the library"] = library

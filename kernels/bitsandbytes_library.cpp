@@ -8,17 +8,23 @@
 namespace reprolab {
 namespace {
 
-/// The version, such as "0.47.0", if the library is in an unpacked or installed wheel, else "".
+/// The version in a name like "bitsandbytes-0.47.0" plus `suffix`, else "".
+std::string version_in(const std::filesystem::path& path, const std::string& suffix) {
+  const std::string name = path.filename().string(), before = "bitsandbytes-";
+  if (!name.starts_with(before) || !name.ends_with(suffix)) return "";
+  return printable(name.substr(before.size(), name.size() - before.size() - suffix.size()));
+}
+
+/// The version of the unpacked or installed wheel with the library: from its metadata, or else from
+/// the folder's name, as `make peer` gives it, because a copy may lack the metadata.
 std::string wheel_version(const std::filesystem::path& library) {
-  const std::string before = "bitsandbytes-", behind = ".dist-info";
-  const auto site = library.parent_path().parent_path();
+  const auto site = library.lexically_normal().parent_path().parent_path();
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(site, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(before) || !name.ends_with(behind)) continue;
-    return printable(name.substr(before.size(), name.size() - before.size() - behind.size()));
+    const std::string version = version_in(entry.path(), ".dist-info");
+    if (!version.empty()) return version;
   }
-  return "";
+  return version_in(site, "");
 }
 
 }  // namespace

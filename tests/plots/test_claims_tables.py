@@ -238,6 +238,19 @@ def test_a_finding_changes_with_the_rows_and_goes_with_them(all_recorded):
     assert len(left) < 10 and all("28" not in one.found for one in left)
 
 
+def test_a_library_of_unknown_version_is_not_todays(all_recorded):
+    evidence, decisions = all_recorded
+    replay = evidence.results["table2", "replay"]
+    rows = [
+        replace(r, kernel=f"bitsandbytes_cuda{i}") if r.origin == "peer" else r
+        for i, r in enumerate(replay.records)
+    ]
+    changed = evidence.results | {("table2", "replay"): replace(replay, records=tuple(rows))}
+    found = findings(Evidence(changed, evidence.folder), decisions)
+    assert any("pull request 1746" in one.found for one in findings(evidence, decisions))
+    assert not any("pull request 1746" in one.found for one in found)
+
+
 def doubled(metric):
     return replace(metric, samples=tuple(2 * sample for sample in metric.samples))
 

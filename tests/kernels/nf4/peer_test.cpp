@@ -16,14 +16,19 @@
 namespace reprolab::nf4 {
 namespace {
 
+/// The fake peer in a folder of its package.
+std::string peer_in(const std::filesystem::path& site) {
+  const auto library = site / "bitsandbytes/libbitsandbytes_cuda999.so";
+  std::filesystem::create_directories(library.parent_path());
+  std::filesystem::copy_file(FAKE_PEER, library);
+  return library.string();
+}
+
 /// The fake peer in an unpacked wheel: site/bitsandbytes/libbitsandbytes_cuda999.so, with the
 /// wheel's metadata next to its folder.
 std::string peer_in_wheel(const OwnFolder& site, const std::string& dist_info) {
   if (!dist_info.empty()) site.write(dist_info + "/METADATA", "");
-  const auto library = site.path() / "bitsandbytes/libbitsandbytes_cuda999.so";
-  std::filesystem::create_directories(library.parent_path());
-  std::filesystem::copy_file(FAKE_PEER, library);
-  return library.string();
+  return peer_in(site.path());
 }
 
 /// The message of add_bitsandbytes_peer for `argument`; nothing may have been registered.
@@ -100,6 +105,13 @@ TEST(PeerNames, AreThoseOfTheUserOrOfTheWheelOrOfTheFile) {
       add(peer_in_wheel(site, "bitsandbytes-0.47.0.dist-info"), "bitsandbytes_0.47.0").lineage,
       "bitsandbytes 0.47.0, libbitsandbytes_cuda999.so");
   add(peer_in_wheel(other_site, "another-1.0.dist-info"), "bitsandbytes_cuda999");
+}
+
+TEST(PeerNames, HaveTheVersionOfMakePeersFolderIfACopyLacksTheMetadata) {
+  const OwnFolder peers;
+  const std::string library = peer_in(peers.path() / "bitsandbytes-0.48.1");
+  EXPECT_EQ(add(library, "bitsandbytes_0.48.1").lineage,
+            "bitsandbytes 0.48.1, libbitsandbytes_cuda999.so");
 }
 
 TEST(PeerSupports, WhatTheLibraryExportsAndAnIntCanCountWithATileToSpare) {
