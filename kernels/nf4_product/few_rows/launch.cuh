@@ -112,8 +112,11 @@ class FewRowsPlan {
   static constexpr int tile_m = MTiles * 8;
 
   FewRowsPlan(const Problem& problem, const Device& device)
-      : FewRowsPlan(problem, device, few_rows_tiling(problem, device)) {}
-  FewRowsPlan(const Problem& problem, const Device& device, const FewRowsTiling& tiling)
+      : FewRowsPlan(problem, device, stage_memory<Decode>(device)) {}
+  FewRowsPlan(const Problem& problem, const Device& device, const StageMemory& memory)
+      : FewRowsPlan(problem, device, memory, few_rows_tiling(problem, device, memory)) {}
+  FewRowsPlan(const Problem& problem, const Device& device, const StageMemory& memory,
+              const FewRowsTiling& tiling)
       : args_{.codes_map = {},
               .activations_map = {},
               .scales_map = {},
@@ -130,8 +133,7 @@ class FewRowsPlan {
               .boxes = Boxes(tiling),
               .n_split = {static_cast<int>(blocks_over(problem.n, tile_n)), tiling.n_blocks},
               .k_split = {static_cast<int>(stages_over(problem.k, tiling)), tiling.split_k},
-              .layout = FewRowsLayout(tiling, tile_m, tile_scales(problem.block_size),
-                                      device.shared_bytes),
+              .layout = FewRowsLayout(tiling, tile_m, tile_scales(problem.block_size), memory),
               .scale_rows = scale_rows(problem, tiling),
               .scales = ScalesOf<Nested>(problem),
               .table = table_of(problem)},
@@ -180,8 +182,10 @@ Support supports_few_rows(const Problem& problem) {
   if (device.capability >= 90 && tensor_map_encoder() == nullptr) {
     return Support::no("needs a driver of CUDA 12.0 or newer");
   }
-  if (!has_room({.n_tiles = 1}, problem, device)) {
-    return Support::no("needs 147 KiB of shared memory in a block");
+  if (max_block_tiles(problem, stage_memory<Decode<__half>>(device)) == 0) {
+    return Support::no(Decode<__half>::has_small_table
+                           ? "needs 90 KiB of shared memory in a block"
+                           : "needs 122 KiB of shared memory in a block; few_rows_99kib needs less");
   }
   return is_compiled(few_rows<__half, Decode<__half>, 1, 1, false>, 80);
 }
