@@ -1,6 +1,7 @@
 // few_rows in 99 KiB of shared memory, the maximum of a block on compute capability 8.6, 8.9 and
 // 12.0. The table has half the size, and stages are fewer or smaller; the weights and the sums are
-// those of few_rows. On GPUs with more shared memory it still uses 99 KiB, to be compared there.
+// those of few_rows. More than 16 rows are multiplied 16 at a time, because many_rows needs wgmma or
+// 227 KiB. On GPUs with more shared memory it still uses 99 KiB, to be compared there.
 //
 // Source: ours.
 // Bound:  memory: codes and scales are read once.
@@ -19,10 +20,10 @@ const Register<Problem> registered{{
     .contract = WithinBound{"rounds the table's entries to 16 bits; adds the products of up to 64 "
                             "inputs, then these sums times their scales, in fp32",
                             rounded_entries, true},
-    .supports = supports_few_rows<Decode>,
-    .launch = launch_few_rows<Decode>,
-    .workspace_bytes = few_rows_workspace<Decode<__half>>,
-    .plan = plan_few_rows<Decode>,
+    .supports = supports_few_rows_in_slices<Decode>,
+    .launch = launch_few_rows_in_slices<Decode>,
+    .workspace_bytes = few_rows_workspace_in_slices<Decode<__half>>,
+    .plan = plan_few_rows_in_slices<Decode>,
 }};
 
 }  // namespace
