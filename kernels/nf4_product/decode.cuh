@@ -31,8 +31,8 @@ inline constexpr int small_table_saves = table_rows / 2 * row_bytes;
 template <class Decode>
 inline constexpr int map_begin_of = map_begin - (Decode::has_small_table ? small_table_saves : 0);
 template <class Decode>
-inline constexpr int stages_begin_of =
-    stages_begin - (Decode::has_small_table ? small_table_saves : 0);
+inline constexpr int stages_begin_of = stages_begin -
+                                       (Decode::has_small_table ? small_table_saves : 0);
 
 /// Address 0 of shared memory. Layouts hold addresses of shared memory.
 __device__ inline unsigned char* shared_origin(unsigned char* dynamic) {
@@ -89,8 +89,8 @@ struct DequantizedWeights {
 };
 
 /// The same weights by a table of half the size, whose addresses take half an instruction more for
-/// each byte. A column serves one lane or, if an entry has 8 bytes, two: half a warp at a time loads
-/// 8 bytes per lane, so there are no bank conflicts.
+/// each byte. A column serves one lane or, if an entry has 8 bytes, two: half a warp at a time
+/// loads 8 bytes per lane, so there are no bank conflicts.
 template <class Decode>
 struct SmallTable : Decode {
   static constexpr bool has_small_table = true;
@@ -133,8 +133,8 @@ __device__ void fill_table(unsigned char* table, const nf4::Table& values) {
     for (int i = 0; i < per_store; ++i) copies.entries[i] = entry;
     for (int i = 0; i < stores; ++i) {
       const int column = (i + byte) % stores;  // neighbouring threads write different banks
-      const int place = is_small ? byte % 128 * row_bytes + byte / 128 * (row_bytes / 2)
-                                 : byte * row_bytes;
+      const int place =
+          is_small ? byte % 128 * row_bytes + byte / 128 * (row_bytes / 2) : byte * row_bytes;
       *reinterpret_cast<uint4*>(table + place + column * 16) = copies.bits;
     }
   }
@@ -215,8 +215,7 @@ class LaneTable {
   __device__ Entry small_entry(std::uint32_t word) const {
     const std::uint32_t rows = word & 0x7f7f7f7f, in_row = (word & 0x80808080) | first_;
     // `rows` has no byte with an upper bit, so its replicated sign is 0.
-    return read_table<Entry>(
-        permute_signed<0x8800 | Byte << 4 | (4 + Byte)>(rows, in_row));
+    return read_table<Entry>(permute_signed<0x8800 | Byte << 4 | (4 + Byte)>(rows, in_row));
   }
 
   std::uint32_t first_;

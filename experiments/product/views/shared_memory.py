@@ -1,12 +1,13 @@
 """few_rows in 99 KiB of shared memory, beside itself in as much as the GPU has."""
 
-from experiments.product.views.tables import BATCH, cells, heading
-from plots.bandwidth import compared, values_of
+from dataclasses import replace
+
+from experiments.product.views.tables import BATCH, cells, heading, median
+from plots.bandwidth import over, values_of
 from plots.experiments import Run
 from records.captions import machine_notes
-from records.code import older_mark
 from records.stats import INTERVAL_NOTE
-from records.tables import Column, Noted, Table, Values
+from records.tables import Column, Table, Values
 
 PASS = "shared_memory"
 SMALL = "_99kib"  # the end of a name
@@ -32,12 +33,12 @@ def shared_memory_table(run: Run) -> Table | None:
     rows: list[Values] = []
     data: list[Values] = []
     for cell in cells(run, PASS):
+        without_floor = replace(cell, reading_us=None)
         row: Values = {"_under": heading(cell), "batch": cell.batch}
         for name, small_name in PAIRS.items():
             full, small = cell.rows.get(name), cell.rows.get(small_name)
-            row |= {name: median_of(full), small_name: median_of(small)}
-            over = compared(small, full)
-            row[f"over_{small_name}"] = Noted(over, older_mark(full.record) if over else ())
+            row |= {n: median(without_floor, cell.rows.get(n), str) for n in (name, small_name)}
+            row[f"over_{small_name}"] = over(small, full)
         rows.append(row)
         facts = {"layer": cell.layer, "batch": cell.batch}
         data += [facts | values_of(m) for m in cell.rows.values()]

@@ -189,8 +189,8 @@ template <template <class> class Decode>
 Launcher<Problem> plan_few_rows_in_slices(const Problem& problem) {
   const std::int64_t last = (problem.m - 1) / max_m * max_m;
   return [last, first_plan = plan_few_rows<Decode>(slice_of_m(problem, 0)),
-          last_plan = plan_few_rows<Decode>(slice_of_m(problem, last))](
-             const Problem& launched, cudaStream_t stream) {
+          last_plan = plan_few_rows<Decode>(slice_of_m(problem, last))](const Problem& launched,
+                                                                        cudaStream_t stream) {
     for (std::int64_t first = 0; first < last; first += max_m) {
       const auto error = first_plan(slice_of_m(launched, first), stream);
       if (error != cudaSuccess) return error;
@@ -219,9 +219,10 @@ Support supports_few_rows_in_slices(const Problem& problem) {
     return Support::no("needs a driver of CUDA 12.0 or newer");
   }
   if (max_block_tiles(problem, stage_memory<Decode<__half>>(device)) == 0) {
-    return Support::no(Decode<__half>::has_small_table
-                           ? "needs 90 KiB of shared memory in a block"
-                           : "needs 122 KiB of shared memory in a block; few_rows_99kib needs less");
+    return Support::no(
+        Decode<__half>::has_small_table
+            ? "needs 90 KiB of shared memory in a block"
+            : "needs 122 KiB of shared memory in a block; few_rows_99kib needs less");
   }
   return is_compiled(few_rows<__half, Decode<__half>, 1, 1, false>, 80);
 }

@@ -82,9 +82,9 @@ struct FewRowsLayout {
         scales_bytes(tiling.stage_k_tiles() * block_n * tile_scales * 4) {
     // A warp prefetches one N tile past its last.
     const int read_past = tile_n * tile_scales * 4;
-    stages = std::clamp((memory.end - memory.begin - read_past) /
-                            (codes_bytes + activations_bytes + scales_bytes),
-                        0, max_stages);
+    stages = std::clamp(
+        (memory.end - memory.begin - read_past) / (codes_bytes + activations_bytes + scales_bytes),
+        0, max_stages);
     codes = memory.begin;
     activations = codes + stages * codes_bytes;
     scales = activations + stages * activations_bytes;
