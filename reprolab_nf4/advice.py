@@ -144,8 +144,9 @@ def text(
     weights = sum(n * s.rows * s.columns for s, n in step.counts.items())
     lines = [f"{name}: {layers} layers in NF4, {weights / 1e9:.2f} billion weights"]
     if slow := sum(n for shape, n in step.counts.items() if shape.compute == "float32"):
-        lines += [f"{slow} of them compute in float32, for which there are no products here: set"]
-        lines += ["bnb_4bit_compute_dtype=torch.bfloat16 in BitsAndBytesConfig."]
+        lines += [f"WARNING: {slow} of them compute in float32, in which bitsandbytes is slow, and"]
+        lines += ["for which there is no matmul here: set bnb_4bit_compute_dtype=torch.bfloat16 in"]
+        lines += ["BitsAndBytesConfig, or compute_dtype of the layers."]
     lines += [""]
     lines += [f"  {kernel}: left out: {why}" for kernel, why in refused.items()]
     if not kernels:
