@@ -285,9 +285,9 @@ def install(
         raise DropinError(f"products: give one of {', '.join(PRODUCTS)}, not {shown(products)}")
     if type(compile_generate) is not bool:
         raise DropinError(f"compile_generate: give True or False, not {shown(compile_generate)}")
-    from reprolab_nf4 import choices, generate
+    from reprolab_nf4 import generate, timing_table
 
-    times = None if table is None else choices.read(table)
+    times = None if table is None else timing_table.read(table)
     # Before the lock: an import may wait for another thread's, which may wait for this lock.
     loaded, native = Library(library), native_library()
     machine.check(loaded.path, loaded.built()[0])
@@ -343,9 +343,9 @@ def ways_of(library: Library, products: str, table):
             return None
         needed = "PyTorch 2.4, and a bitsandbytes with matmul_4bit"
         raise DropinError(f"products: {products}: needs {needed}")
-    from reprolab_nf4 import multiplying
+    from reprolab_nf4 import matmul
 
-    return multiplying.Ways(library, products, table)
+    return matmul.Ways(library, products, table)
 
 
 def advise(model, batch: int = 2) -> str:
@@ -372,9 +372,9 @@ def tune(model, table: str | PathLike) -> None:
     of a layer. Raises DropinError as advise() does.
     """
     native_library()
-    from reprolab_nf4 import choices, measuring
+    from reprolab_nf4 import measuring, timing_table
 
-    gpu, place = measuring.Gpu(), choices.writable(table)
+    gpu, place = measuring.Gpu(), timing_table.writable(table)
     layers = measuring.layers_of(gpu, model)
     weights_of = lambda shape: measuring.weights_in(gpu, shape, layers[shape])  # noqa: E731
-    choices.write(place, measuring.tune(gpu, list(layers), weights_of))
+    timing_table.write(place, measuring.tune(gpu, list(layers), weights_of))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import reprolab_nf4
-from reprolab_nf4 import checkpoint, choices
+from reprolab_nf4 import checkpoint, timing_table
 from reprolab_nf4.advice import Shape
 
 ADVISE_S, TUNE_S = 12, 10  # per shape, on an H200
@@ -75,15 +75,15 @@ def advise(args: argparse.Namespace) -> None:
 
 def tune(args: argparse.Namespace) -> None:
     shapes = list(shapes_of(args.model)) if args.model is not None else recorded_shapes()
-    place = choices.writable(args.output)
+    place = timing_table.writable(args.output)
 
-    def measure(gpu: Any, begin: Begin) -> choices.Table:
+    def measure(gpu: Any, begin: Begin) -> timing_table.Table:
         from reprolab_nf4 import measuring
 
         return measuring.tune(gpu, shapes, lambda shape: copies(gpu, shape), begin)
 
     table = on_gpu(measure, len(shapes), TUNE_S, "free some of this GPU's")
-    choices.write(place, table)
+    timing_table.write(place, table)
     print(f"{table.gpu}: {table.source}")
     print(f"written for reprolab_nf4.install(table={str(place.resolve())!r})")
 
@@ -132,9 +132,12 @@ def shapes_of(model: str) -> dict[Shape, int]:
 def recorded_shapes() -> list[Shape]:
     """The shapes of all tables in this package, the largest first."""
     outputs = {ours: theirs for theirs, ours in checkpoint.OUTPUTS.items()}
-    layers = [x for file in choices.RECORDED.glob("*.json") for x in choices.read(file).layers]
+    layers = [
+        x for file in timing_table.RECORDED.glob("*.json") for x in timing_table.read(file).layers
+    ]
     found = {
-        Shape(x.n, x.k, choices.BLOCK_SIZE, x.nested, outputs[x.type]): x.n * x.k for x in layers
+        Shape(x.n, x.k, timing_table.BLOCK_SIZE, x.nested, outputs[x.type]): x.n * x.k
+        for x in layers
     }
     return sorted(found, key=found.get, reverse=True)
 

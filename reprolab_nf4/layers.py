@@ -18,8 +18,7 @@ from bitsandbytes import functional
 
 from reprolab_nf4 import ABSENT, BUILT
 from reprolab_nf4.c_functions import DropinError
-from reprolab_nf4.choices import DEQUANTIZE, OWN
-from reprolab_nf4.multiplying import (
+from reprolab_nf4.matmul import (
     TYPES,
     Ways,
     address,
@@ -30,6 +29,7 @@ from reprolab_nf4.multiplying import (
     on_device_of,
     read_offset,
 )
+from reprolab_nf4.timing_table import DEQUANTIZE, OWN
 
 EXTENSION = BUILT.with_name("_layers.abi3.so")  # which CMake builds from csrc/layers/
 OLDEST = (2, 7)  # the first PyTorch, with torch-c-dlpack-ext, which 2.10 and later do not need

@@ -17,7 +17,7 @@ import torch
 from bitsandbytes import functional
 
 import reprolab_nf4
-from reprolab_nf4 import bounds, choices, multiplying
+from reprolab_nf4 import bounds, matmul, timing_table
 from reprolab_nf4.advice import (
     BY_TABLE,
     FASTEST,
@@ -187,9 +187,9 @@ def advice(
             del weights
             gpu.forget()
     own = f"bitsandbytes {bitsandbytes.__version__}"
-    fuses = multiplying.knows_fused_products()
+    fuses = matmul.knows_fused_products()
     said = text(name, own, phases, eager, kernels, refused, fuses)
-    is_known = choices.recorded(gpu.name(), multiplying.capability(device)) is not None
+    is_known = timing_table.recorded(gpu.name(), matmul.capability(device)) is not None
     return said if is_known else f"{said}\n\n{NO_TIMES}"
 
 
@@ -299,13 +299,13 @@ def tune(
     shapes: Sequence[Shape],
     weights_of: Callable[[Shape], Weights],
     begin: Callable[[int, Shape], None] = lambda done, shape: None,
-) -> choices.Table:
+) -> timing_table.Table:
     """Times of each way in a CUDA graph, at ROWS. The table's source names the kernels that are
     left out because their outputs are wrong on this GPU. `begin`: as in advice().
     """
     layers, gpus = [], set()
     refused: dict[str, str] = {}
-    types = {name_of(dtype): name for dtype, name in multiplying.TYPES.items()}
+    types = {name_of(dtype): name for dtype, name in matmul.TYPES.items()}
     type_of = {shape: types.get(shape.compute or shape.output) for shape in shapes}
     shapes = [shape for shape in shapes if type_of[shape]]
     if not shapes:
@@ -317,7 +317,7 @@ def tune(
             weights = weights_of(shape)
             device, type = weights[0][0].device, type_of[shape]
             with torch.cuda.device_of(weights[0][0]):
-                gpus.add((gpu.name(), multiplying.capability(device)))
+                gpus.add((gpu.name(), matmul.capability(device)))
                 if len(gpus) > 1:
                     kinds = ", ".join(sorted(name for name, _ in gpus))
                     raise reprolab_nf4.DropinError(f"model: is on several kinds of GPU: {kinds}")
@@ -325,7 +325,9 @@ def tune(
                 kernels = [k for k in installed.library.products() if k not in refused]
                 of = (gpu, shape, weights, installed.library, kernels)
                 us = {rows: ways(*of, rows) for rows in ROWS}
-            layers.append(choices.Layer(shape.rows, shape.columns, type, bool(shape.nested), us))
+            layers.append(
+                timing_table.Layer(shape.rows, shape.columns, type, bool(shape.nested), us)
+            )
             del weights
             gpu.forget()
     source = f"make tune, bitsandbytes {bitsandbytes.__version__}, torch {torch.__version__}"
@@ -334,7 +336,7 @@ def tune(
             for kernel in refused:
                 us.pop(kernel, None)
     left_out = "".join(f"; left out: {kernel}: {why}" for kernel, why in refused.items())
-    return choices.Table(*gpus.pop(), source + left_out, tuple(layers))
+    return timing_table.Table(*gpus.pop(), source + left_out, tuple(layers))
 
 
 @torch.no_grad()
@@ -367,8 +369,8 @@ def wrong_kernels(
 
 def always(library: reprolab_nf4.Library, way: str) -> Callable[..., torch.Tensor]:
     """bitsandbytes' matmul_4bit, computed in that way."""
-    ways_of = multiplying.Always(library, way)
-    return multiplying.replacement(bitsandbytes.matmul_4bit, ways_of)
+    ways_of = matmul.Always(library, way)
+    return matmul.replacement(bitsandbytes.matmul_4bit, ways_of)
 
 
 def takes(
@@ -376,7 +378,7 @@ def takes(
 ) -> bool:
     sizes = (shape.rows, shape.columns, shape.block_size)
     is_slow = kernel == "simple" and rows > SIMPLE_ROWS
-    return not is_slow and multiplying.runs(library, device, kernel, rows, *sizes)
+    return not is_slow and matmul.runs(library, device, kernel, rows, *sizes)
 
 
 def ways(
@@ -391,7 +393,7 @@ def ways(
     device = weights[0][0].device
     kernels = [k for k in kernels if takes(library, device, shape, k, rows)]
     pool, replays = gpu.new_pool(), {}
-    for way in (choices.OWN, choices.DEQUANTIZE, *kernels):
+    for way in (timing_table.OWN, timing_table.DEQUANTIZE, *kernels):
         products = all_products(shape, weights, rows, always(library, way))
         replays[way] = gpu.capture(products, pool)
     found = in_turn(gpu, replays, len(weights))

@@ -12,8 +12,8 @@ from bitsandbytes import functional
 
 from reprolab_nf4 import Library, give_up
 from reprolab_nf4.c_functions import DropinError, NoCodeError
-from reprolab_nf4.choices import DEQUANTIZE, OWN, Table, recorded
 from reprolab_nf4.settled import SettledWeights, is_capturing
+from reprolab_nf4.timing_table import DEQUANTIZE, OWN, Table, recorded
 from reprolab_nf4.training import marking_training, training
 
 TYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
