@@ -125,12 +125,11 @@ def test_nothing_is_spilled_but_a_few_words_where_a_block_limits_registers(compi
 def test_a_block_fits_where_shared_memory_is_small(arch):
     if arch not in cubin.known_architectures():
         pytest.skip(f"NOT TESTED, this nvcc does not compile for {arch}")
-    facts = Facts(measured_code(kernels.named("few_rows_99kib"), arch))
-    found = {m.name: m.value for m in measures(facts)}
+    code = measured_code(kernels.named("few_rows_99kib"), arch)
     threads = 640
-    assert -(-found["registers"] // 8) * 8 * threads <= 65536
-    assert found["stack_bytes"] <= 32 and found["static_shared_bytes"] == 0
-    assert "HMMA" in {i.name for i in facts.code.function.instructions}
+    assert -(-code.resources.registers // 8) * 8 * threads <= 65536
+    assert code.resources.stack_bytes <= 32 and code.resources.static_shared_bytes == 0
+    assert "HMMA" in {i.name for i in code.function.instructions}
 
 
 @pytest.mark.parametrize("name", LUT)
