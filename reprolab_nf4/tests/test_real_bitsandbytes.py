@@ -130,6 +130,7 @@ def max_rows(built_library):
 
 KERNELS = (
     *("few_rows", "few_rows_exact", "many_rows", "many_rows_rounded", "many_rows_exact"),
+    *("few_rows_99kib", "few_rows_exact_99kib"),
     "simple",
 )
 
