@@ -109,7 +109,7 @@ def load_run(
 ) -> Run:
     """The experiment's result files in `folder`, read unless the evidence contains them. Passes may
     be missing, except all; views of a missing pass are left out. All must be of one run, except a
-    pass under PyTorch, which may be of a later run of the same kernels, because its rows are only
+    separate pass, which may be of a later run of the same kernels, because its rows are only
     compared with each other.
 
     Claims are decided by `evidence`, by default by all files in the machine's folder of
@@ -129,7 +129,7 @@ def load_run(
         if other.gpu is None:  # compiled code has fewer sources that could be changed
             same = [sources]
         else:
-            same = [gpu] if steps[pass_name].torch else [gpu, with_changes, driver]
+            same = [gpu] if steps[pass_name].is_separate else [gpu, with_changes, driver]
         for say in same:
             if say(first) != say(other):
                 raise InputError(

@@ -68,6 +68,8 @@ LOOKS = {
     "cublas_16bit": (AMBER, "P"),
     "few_rows": (BLUE, "o"),
     "few_rows_exact": (SKY, "o"),
+    "few_rows_99kib": (BLUE, "s"),
+    "few_rows_exact_99kib": (SKY, "s"),
     "many_rows": (BLUE, "X"),
     "many_rows_exact": (SKY, "X"),
     "many_rows_rounded": (BLUE, "D"),

@@ -32,6 +32,11 @@ class Step:
     families: tuple[str, ...] = ()  # that its problems must be of; empty: any
     compiled: bool = False
     torch: bool = False  # whether it needs PyTorch, without which it is left out
+    separate: bool = False  # whether it may be missing, or of a later run; PyTorch's are too
+
+    @property
+    def is_separate(self) -> bool:
+        return self.torch or self.separate
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Experiment:
         """The passes that a run's folder has or will have, and the required passes that it
         lacks."""
         there = [n for n in self.passes if (f := folder / f"{n}.json") in known or f.exists()]
-        return there, [n for n, s in self.passes.items() if n not in there and not s.torch]
+        return there, [n for n, s in self.passes.items() if n not in there and not s.is_separate]
 
 
 def names() -> list[str]:

@@ -1,5 +1,4 @@
-"""Puts this project's NF4 dequantization and products under an installed bitsandbytes:
-docs/drop-in.md.
+"""Replaces an installed bitsandbytes' dequantization and matmuls of NF4 weights: docs/drop-in.md.
 
     import reprolab_nf4
     reprolab_nf4.install()
@@ -35,18 +34,18 @@ from reprolab_nf4.c_functions import (
 )
 from reprolab_nf4.native import native_library, own_function
 
-# Beside this file where pip installed it; in a checkout, where make dropin built it.
+# pip installs it beside this file; in a checkout `make dropin` builds it.
 BUILT = Path(__file__).resolve().with_name("libreprolab_nf4.so")
 if not BUILT.is_file():
     BUILT = BUILT.parents[1] / "build/dropin" / BUILT.name
 
-# How products are computed: as measured times have it as the fastest, the same by exactly the
-# dequantized weights, always by dequantizing, or as bitsandbytes does.
+# How a matmul is computed: the fastest way by measured times; the fastest by exactly the
+# dequantized weights; always by dequantizing; as bitsandbytes does.
 PRODUCTS = ("fastest", "exact", "dequantize", "bitsandbytes")
 
 
 def __getattr__(name: str) -> str:
-    """__version__: a checkout's, or that of what pip installed. Asked for rarely, so found late."""
+    """__version__, read on demand: of the checkout, or of the installed package."""
     if name != "__version__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     sources = Path(__file__).resolve().parents[1] / "CMakeLists.txt"
@@ -60,15 +59,15 @@ def __getattr__(name: str) -> str:
 class Library:
     """The C functions of libreprolab_nf4.so, or of another library that has bitsandbytes' names.
 
-    They are attributes under their C names and take addresses and numbers, such as
-    `tensor.data_ptr()`. Arguments that they cannot take are a DropinError, and so is an error code
-    of libreprolab_nf4.so; other libraries return nothing. `multiply`: the products by their type,
-    fp16 or bf16, as they are called for each layer: their arguments are not looked at.
+    They are attributes with their C names and take addresses, such as `tensor.data_ptr()`, and
+    numbers. A wrong argument raises DropinError, and so does an error code of libreprolab_nf4.so;
+    other libraries return nothing. `multiply`: the matmul functions by type, fp16 or bf16, whose
+    arguments are not checked, because every layer calls them.
     """
 
     def __init__(self, path: str | PathLike | None = None):
         try:
-            # A loop of links, which Path.resolve() raises, becomes a path that is no file.
+            # Path.resolve() would raise on a loop of links.
             self.path = Path(os.path.realpath(BUILT if path is None else path))
             is_file = self.path.is_file()
         except (TypeError, ValueError):
@@ -82,7 +81,8 @@ class Library:
             self._library = ctypes.CDLL(str(self.path))
         except OSError as error:
             raise DropinError(f"{self.path}: cannot be loaded: {error}") from error
-        # Whether it is libreprolab_nf4.so, whose functions return an error and which has a choice.
+        # Whether it is libreprolab_nf4.so: its functions return an error, and it has several
+        # kernels.
         self._is_ours = hasattr(self._library, "reprolab_nf4_use")
         if self._is_ours:
             for name in TEXTS:
@@ -115,7 +115,7 @@ class Library:
         return function
 
     def _bound(self, name: str, parameters: dict):
-        # bitsandbytes before 0.44 gives no stream, which means the default one.
+        # bitsandbytes before 0.44 passes no stream: the default one.
         flags = tuple((1, p, None) if p == "stream" else (1, p) for p in parameters)
         function = self._function(name, parameters.values(), flags)
 
@@ -123,7 +123,7 @@ class Library:
             try:
                 return function(*given, **by_name)
             except (ctypes.ArgumentError, TypeError) as error:
-                # ctypes puts "argument 2: TypeError: " before what is wrong with it.
+                # ctypes writes "argument 2: TypeError: " before the reason.
                 place = re.match(r"argument (\d+): .*?: ", str(error))
                 why = str(error)
                 if place:
@@ -150,17 +150,17 @@ class Library:
         return self._text("products").split()
 
     def exact_products(self) -> list[str]:
-        """Those of products() that multiply by exactly the dequantized weights."""
+        """The kernels of products() that multiply by exactly the dequantized weights."""
         return self._text("exact_products").split()
 
     def workspace(self, kernel: str, m: int, n: int, k: int, blocksize: int) -> int:
-        """Bytes of workspace of that product on the current GPU; an error if it cannot be done."""
+        """Bytes of workspace of a matmul on the current GPU; DropinError if it is not supported."""
         found = ctypes.c_uint64()
         getattr(self, WORKSPACE)(kernel, m, n, k, blocksize, ctypes.byref(found))
         return found.value
 
     def plan(self, type: str, *given) -> tuple[int, int]:
-        """A plan of products in fp16 or bf16 on the current GPU, which reprolab_nf4_forget frees,
+        """A plan of matmuls in fp16 or bf16 on the current GPU, to be freed by reprolab_nf4_forget,
         and the bytes of their workspace.
         """
         made, size = ctypes.c_void_p(), ctypes.c_uint64()
@@ -168,7 +168,7 @@ class Library:
         return made.value, size.value
 
     def address(self, name: str) -> int:
-        """Of a function, for callers in C."""
+        """The address of a function, for callers in C."""
         return ctypes.cast(self._named(name), ctypes.c_void_p).value
 
     def built(self) -> tuple[str, str]:
@@ -187,12 +187,12 @@ class Library:
         self._use(None if kernel is None else kernel.encode())
 
 
-ABSENT = ...  # in the place of an attribute that was not there; the same after a reload
+ABSENT = ...  # marks an attribute that does not exist; the same object after a reload
 
 
 class Installed:
-    """A library under bitsandbytes, until undo(), the end of a `with` block, or the first call on a
-    GPU that the library has no code for. use() and kernels() are the library's.
+    """An installed library, until undo(), the end of a `with` block, or the first call on a GPU
+    that the library has no code for. use() and kernels() are the library's.
     """
 
     def __init__(self, library: Library, replacements: list, ways=None):
@@ -203,8 +203,8 @@ class Installed:
             setattr(owner, name, ours)
 
     def undo(self) -> bool:
-        """Gives bitsandbytes its own functions back. Does nothing the second time, and returns
-        False. What somebody else has replaced since install() stays theirs, with a warning.
+        """Restores bitsandbytes' functions. A second call does nothing and returns False. Functions
+        that other code has replaced since install() stay, with a warning.
         """
         global _installed
         with _lock:
@@ -228,7 +228,7 @@ class Installed:
 
 
 def back(owner, name: str, ours, own) -> bool:
-    """Gives `own` back in the place of `ours`; False where somebody else's is there by now."""
+    """Restores `own` in place of `ours`; False if other code has replaced `ours`."""
     found = vars(owner).get(name, ABSENT)
     if found is not ours and found is not ABSENT:
         return False
@@ -239,11 +239,11 @@ def back(owner, name: str, ours, own) -> bool:
     return True
 
 
-# importlib.reload() leaves both as they are.
+# importlib.reload() keeps both.
 _installed: Installed | None = globals().get("_installed")
 if "_lock" not in globals():
-    _lock = threading.RLock()  # of the line above and of what is replaced
-    # A child has no other thread that could release it.
+    _lock = threading.RLock()  # guards the line above and the replaced attributes
+    # A forked child has no other thread that could release it.
     os.register_at_fork(
         before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
     )
@@ -256,39 +256,38 @@ def install(
     table: str | PathLike | None = None,
     compile_generate: bool = True,
 ) -> Installed:
-    """Lets bitsandbytes call `library` for NF4 weights: to dequantize them to fp16 or bf16, and to
+    """Makes bitsandbytes call `library` for NF4 weights: to dequantize them to fp16 or bf16, and to
     multiply by them.
 
-    Without `library` that is the one that `make dropin` has built; any other with the same C names
-    will do, such as another version's libbitsandbytes_cuda*.so, which only dequantizes. `kernel`
-    dequantizes, one of kernels(); without it, the fastest. `products`:
-      fastest       each in the way that is the fastest by the times in `table`, which `make tune`
-                    has written, or by those recorded for the GPU's architecture; without any,
-                    bitsandbytes chooses. Some ways sum in another order than bitsandbytes does, or
-                    round other things, so that last bits may differ.
-      exact         the same of the ways that multiply by exactly the weights that dequantization
-                    gives; without any times, by dequantizing
+    `library`: by default the one that comes with this package; or any with the same C names, such
+    as another version's libbitsandbytes_cuda*.so, which only dequantizes. `kernel`: one of
+    kernels(), for dequantization; by default the fastest. `products`:
+      fastest       each matmul in the fastest way by the times in `table`, which tune() writes, or
+                    by those recorded for the GPU's architecture; without times, bitsandbytes
+                    chooses. Some ways sum in another order than bitsandbytes does, or round other
+                    values, so the last bits may differ.
+      exact         the fastest way that multiplies by exactly the dequantized weights; without
+                    times, by dequantizing
       dequantize    dequantizes, then multiplies, as bitsandbytes did up to 0.49 for more than one
                     token
       bitsandbytes  as bitsandbytes chooses
     `compile_generate`: whether transformers' generate(cache_implementation="static") compiles 4-bit
     models as it does others. Not with `products="bitsandbytes"`.
 
-    Training stays bitsandbytes' own: layers in training mode, and what needs a gradient. On a GPU
-    that the library has no code for, the first call warns and gives bitsandbytes all its own
-    functions back.
+    Training is unchanged: layers in training mode, and matmuls that need a gradient. On a GPU that
+    the library has no code for, the first call warns and restores all of bitsandbytes' functions.
 
-    Raises DropinError, and then has changed nothing, also if a library is installed already. May be
-    called from several threads at once, of which one succeeds.
+    Raises DropinError, and changes nothing, on bad arguments and if a library is installed. Thread
+    safe: of several calls at once, one succeeds.
     """
     global _installed
     if not isinstance(products, str) or products not in PRODUCTS:
         raise DropinError(f"products: give one of {', '.join(PRODUCTS)}, not {shown(products)}")
     if type(compile_generate) is not bool:
         raise DropinError(f"compile_generate: give True or False, not {shown(compile_generate)}")
-    from reprolab_nf4 import choices, generate
+    from reprolab_nf4 import generate, timing_table
 
-    times = None if table is None else choices.read(table)
+    times = None if table is None else timing_table.read(table)
     # Before the lock: an import may wait for another thread's, which may wait for this lock.
     loaded, native = Library(library), native_library()
     machine.check(loaded.path, loaded.built()[0])
@@ -308,8 +307,8 @@ def install(
 
 
 def or_own(native, name: str, library: Library):
-    """The library's function; bitsandbytes' own on a GPU that it has no code for, and after undo()
-    for who still calls it.
+    """The library's function; bitsandbytes' own on a GPU that it has no code for, and after undo(),
+    for callers that kept this one.
     """
     ours, own = in_parts(getattr(library, name)), vars(native).get(name)
 
@@ -325,14 +324,14 @@ def or_own(native, name: str, library: Library):
 
 
 def give_up(error: NoCodeError) -> None:
-    """Takes away what is installed, with a warning."""
+    """Undoes the installation, with a warning."""
     installed = _installed
     if installed is not None and installed.undo():
         warnings.warn(f"reprolab_nf4: {error}: bitsandbytes goes on by itself", stacklevel=3)
 
 
 def ways_of(library: Library, products: str, table):
-    """How products are computed, where bitsandbytes' matmul_4bit is to be replaced; else None."""
+    """The ways of a matmul, or None where bitsandbytes' matmul_4bit stays."""
     package = importlib.import_module("bitsandbytes")
     own = getattr(package, "matmul_4bit", None)
     if not library.kernels():  # another library has no products
@@ -344,18 +343,18 @@ def ways_of(library: Library, products: str, table):
             return None
         needed = "PyTorch 2.4, and a bitsandbytes with matmul_4bit"
         raise DropinError(f"products: {products}: needs {needed}")
-    from reprolab_nf4 import multiplying
+    from reprolab_nf4 import matmul
 
-    return multiplying.Ways(library, products, table)
+    return matmul.Ways(library, products, table)
 
 
 def advise(model, batch: int = 2) -> str:
-    """Says what install() gains for a model with layers in NF4, loaded on one GPU or on several.
+    """The gain of install() for a model with layers in NF4, on one GPU or several, as text.
 
-    Measured are the quantized products of one decoding step of `batch` sequences and of their
-    prompts, with your bitsandbytes, with each kernel under it, and in the ways that install()
-    chooses by recorded times: a minute, and the memory of a few layers more. Raises DropinError
-    where there is nothing to measure, or a library is installed.
+    Measures the quantized matmuls of one decoding step of `batch` sequences and of their prompts:
+    with the installed bitsandbytes, with each kernel under it, and in the ways that install()
+    chooses by recorded times. Takes a minute, and the memory of a few more layers. Raises
+    DropinError if there is nothing to measure, or a library is installed.
     """
     if type(batch) is not int or batch < 1:
         wanted = "give a number of sequences, 1 at least"
@@ -368,14 +367,14 @@ def advise(model, batch: int = 2) -> str:
 
 
 def tune(model, table: str | PathLike) -> None:
-    """Measures on this GPU which way of multiplying is the fastest for a loaded model's layers in
-    NF4, at 1 to 512 rows, and writes that to a file for install(table=...). Takes seconds for each
-    shape that the layers have. Raises DropinError as advise() does.
+    """Measures the ways of a matmul on this GPU for a loaded model's layers in NF4, at 1 to 512
+    rows, and writes their times to a file for install(table=...). Takes seconds per distinct shape
+    of a layer. Raises DropinError as advise() does.
     """
     native_library()
-    from reprolab_nf4 import choices, measuring
+    from reprolab_nf4 import measuring, timing_table
 
-    gpu, place = measuring.Gpu(), choices.writable(table)
+    gpu, place = measuring.Gpu(), timing_table.writable(table)
     layers = measuring.layers_of(gpu, model)
     weights_of = lambda shape: measuring.weights_in(gpu, shape, layers[shape])  # noqa: E731
-    choices.write(place, measuring.tune(gpu, list(layers), weights_of))
+    timing_table.write(place, measuring.tune(gpu, list(layers), weights_of))

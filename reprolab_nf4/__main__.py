@@ -1,7 +1,7 @@
-"""Products of layers that lie in no model, with random weights: `advise` says what the drop-in
-library gains for a 4-bit checkpoint on this GPU, as reprolab_nf4.advise does for a loaded model;
-`tune` measures which way of multiplying is the fastest here, for the layers of a checkpoint, or all
-that are recorded in tables/, and writes the table that reprolab_nf4.install(table=...) takes.
+"""Measures matmuls of layers with random weights. `advise`: the gain of the drop-in library for a
+4-bit checkpoint on this GPU, as reprolab_nf4.advise has it for a loaded model. `tune`: the times of
+each way of a matmul, for the layers of a checkpoint or all of tables/, written as a table for
+reprolab_nf4.install(table=...).
 """
 
 import argparse
@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import reprolab_nf4
-from reprolab_nf4 import checkpoint, choices
+from reprolab_nf4 import checkpoint, timing_table
 from reprolab_nf4.advice import Shape
 
-ADVISE_S, TUNE_S = 12, 10  # of a shape, on an H200
+ADVISE_S, TUNE_S = 12, 10  # per shape, on an H200
 Begin = Callable[[int, Shape], None]
 
 
 class Parser(argparse.ArgumentParser):
-    """Its errors are one printable line."""
+    """Prints an error as one line."""
 
     def error(self, message: str) -> NoReturn:
         raise reprolab_nf4.DropinError(f"{self.prog}: {message}")
@@ -44,12 +44,12 @@ def parser() -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """What is wrong for a user is one line and status 2."""
+    """The exit status; a DropinError is one line and status 2."""
     given = sys.argv[1:] if argv is None else [*argv]
     top = parser()
     try:
         if any(word.startswith("--") and word.endswith("=--") for word in given):
-            top.error("'--' is no value")  # which argparse does not take
+            top.error("'--' is no value")  # argparse fails on it
         args = top.parse_args(given)
         args.run(args)
     except reprolab_nf4.DropinError as error:
@@ -75,15 +75,15 @@ def advise(args: argparse.Namespace) -> None:
 
 def tune(args: argparse.Namespace) -> None:
     shapes = list(shapes_of(args.model)) if args.model is not None else recorded_shapes()
-    place = choices.writable(args.output)
+    place = timing_table.writable(args.output)
 
-    def measure(gpu: Any, begin: Begin) -> choices.Table:
+    def measure(gpu: Any, begin: Begin) -> timing_table.Table:
         from reprolab_nf4 import measuring
 
         return measuring.tune(gpu, shapes, lambda shape: copies(gpu, shape), begin)
 
     table = on_gpu(measure, len(shapes), TUNE_S, "free some of this GPU's")
-    choices.write(place, table)
+    timing_table.write(place, table)
     print(f"{table.gpu}: {table.source}")
     print(f"written for reprolab_nf4.install(table={str(place.resolve())!r})")
 
@@ -91,9 +91,7 @@ def tune(args: argparse.Namespace) -> None:
 def on_gpu(
     measure: Callable[[Any, Begin], Any], shapes: int, seconds: float, what_to_do: str
 ) -> Any:
-    """What `measure` returns, with lines that say how far it is. `what_to_do`: where memory runs
-    out.
-    """
+    """Calls `measure`, with progress on stderr. `what_to_do`: advice if memory runs out."""
     import torch
 
     from reprolab_nf4 import measuring
@@ -101,7 +99,7 @@ def on_gpu(
     if not torch.cuda.is_available():
         raise reprolab_nf4.DropinError("PyTorch finds no GPU here")
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
-    warnings.simplefilter("ignore")  # what the libraries remark on is no concern of the user's
+    warnings.simplefilter("ignore")  # remarks of libraries do not concern the user
 
     def begin(done: int, shape: Shape) -> None:
         left = max(1, round(seconds * (shapes - done) / 60))
@@ -132,17 +130,20 @@ def shapes_of(model: str) -> dict[Shape, int]:
 
 
 def recorded_shapes() -> list[Shape]:
-    """Those of all tables that come with this package, the largest first."""
+    """The shapes of all tables in this package, the largest first."""
     outputs = {ours: theirs for theirs, ours in checkpoint.OUTPUTS.items()}
-    layers = [x for file in choices.RECORDED.glob("*.json") for x in choices.read(file).layers]
+    layers = [
+        x for file in timing_table.RECORDED.glob("*.json") for x in timing_table.read(file).layers
+    ]
     found = {
-        Shape(x.n, x.k, choices.BLOCK_SIZE, x.nested, outputs[x.type]): x.n * x.k for x in layers
+        Shape(x.n, x.k, timing_table.BLOCK_SIZE, x.nested, outputs[x.type]): x.n * x.k
+        for x in layers
     }
     return sorted(found, key=found.get, reverse=True)
 
 
 def copies(gpu: Any, shape: Shape) -> Sequence[tuple[Any, Any]]:
-    """Codes and states of random weights, quantized as the checkpoint's."""
+    """Codes and quantization states of random weights in the checkpoint's format."""
     import torch
 
     from reprolab_nf4 import measuring

@@ -1,4 +1,4 @@
-"""What the library gains for one model, from times of its products: sums and words."""
+"""The gain of the library for one model, from times of its matmuls, as text."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -10,60 +10,60 @@ import reprolab_nf4
 
 @dataclass(frozen=True)
 class Variant:
-    """What lies under bitsandbytes, and how products are computed, as reprolab_nf4.install() takes
-    it: by default as bitsandbytes chooses, to the same bits.
+    """Arguments of reprolab_nf4.install(): the kernel that dequantizes, and how a matmul is
+    computed, by default as bitsandbytes chooses, to the same bits.
     """
 
     kernel: str = ""  # bitsandbytes' own
     products: str = "bitsandbytes"
 
     def in_place(self) -> AbstractContextManager:
-        """While it lasts, bitsandbytes computes as the variant says."""
+        """A context in which bitsandbytes computes as the variant says."""
         given = {"kernel": self.kernel, "products": self.products}
         return nullcontext() if self == OWN else reprolab_nf4.install(**given)
 
 
 OWN = Variant()  # as it is installed
-FASTEST = "streaming"  # which reprolab_nf4.install() takes by itself
+FASTEST = "streaming"  # the default of reprolab_nf4.install()
 INSTALLED = Variant(FASTEST, "fastest")  # by reprolab_nf4.install()
-# By the table of times. They sum in another order, so that tokens may differ.
+# By the table of times. They sum in another order, so tokens may differ.
 BY_TABLE = {
     INSTALLED: "each product in the way that is the fastest by measured times",
     Variant(FASTEST, "exact"): "the same, by exactly the weights that dequantization gives",
 }
-LEAST_GAIN = 1.01  # what is less changes from run to run
+LEAST_GAIN = 1.01  # less than the spread between runs
 STATIC = 'model.generate(**inputs, cache_implementation="static")'
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Layers that are alike, but for their names."""
+    """What layers of equal shape and format have in common."""
 
     rows: int
     columns: int
     block_size: int
     nested: bool
     output: str  # of dequantization
-    compute: str = ""  # the type of activations and products, where it is not the same
+    compute: str = ""  # the type of activations and outputs, if it differs
 
     @property
     def text(self) -> str:
         return f"{self.rows} x {self.columns}"
 
 
-Times = dict[tuple[Variant, Shape], list[float]]  # of one product, in us
+Times = dict[tuple[Variant, Shape], list[float]]  # of one matmul, in us
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A forward pass: how long its products take, and how many layers have each shape."""
+    """A forward pass: the times of its matmuls, and the number of layers of each shape."""
 
     what: str  # such as 'one step at batch 2'
     times: Times
     counts: dict[Shape, int]
 
     def total(self, variant: Variant) -> list[float]:
-        """All products in ms: the quartiles of the samples."""
+        """All matmuls in ms: the quartiles of the samples."""
         parts = [
             [n * us / 1e3 for us in self.times[variant, shape]] for shape, n in self.counts.items()
         ]
@@ -71,7 +71,7 @@ class Phase:
         return quantiles(samples, n=4, method="inclusive")
 
     def gain(self, variant: Variant, over: Variant = OWN) -> tuple[float, float, float]:
-        """The ratio of the medians, and those of the quartiles that are nearest and farthest."""
+        """The ratio of the medians, and its interval from the quartiles."""
         (low, median, high), (our_low, our_median, our_high) = map(self.total, (over, variant))
         return median / our_median, low / our_high, high / our_low
 
@@ -79,15 +79,15 @@ class Phase:
         return self.gain(variant, over)[1] > LEAST_GAIN
 
     def fastest(self, kernels: Sequence[str]) -> Variant:
-        """Of the variants in which bitsandbytes chooses how products are computed: that with the
-        kernel that is installed without a name, unless another gains something over it.
+        """The variant with the default kernel, unless another kernel is faster; bitsandbytes
+        chooses how a matmul is computed.
         """
         found = min(map(Variant, kernels), key=lambda variant: self.total(variant)[1])
         usual = Variant(FASTEST)
         return found if FASTEST not in kernels or self.gains(found, usual) else usual
 
     def gained_by_table(self, kernels: Sequence[str]) -> list[Variant]:
-        """Those that beat bitsandbytes and what changes none of its bits."""
+        """The variants that are faster than bitsandbytes and than any that keeps its bits."""
         found = [v for v in BY_TABLE if v.kernel in kernels]
         found = [v for v in found if any(v == measured for measured, _ in self.times)]
         return [v for v in found if all(self.gains(v, x) for x in (OWN, self.fastest(kernels)))]
@@ -103,17 +103,17 @@ class Phase:
 
 @dataclass(frozen=True)
 class Host:
-    """A decoding step on the GPU alone, and with its layers called one by one in Python."""
+    """A decoding step: on the GPU alone, and with its layers called one by one in Python."""
 
     step: Phase
     eager: Phase
 
     def share(self, variant: Variant) -> float:
-        """Of the eager time, that in which the GPU waits."""
+        """The share of the eager time in which the GPU waits."""
         return max(0.0, 1 - self.step.total(variant)[1] / self.eager.total(variant)[1])
 
     def gains_by_graph(self) -> bool:
-        """Whether a captured step is faster than an eager one, whatever is installed."""
+        """Whether a captured step is faster than both eager ones."""
         eager = [self.eager.total(variant)[0] for variant in (OWN, INSTALLED)]
         return min(eager) / self.step.total(INSTALLED)[2] > LEAST_GAIN
 
@@ -136,22 +136,23 @@ def text(
     fuses: bool,
 ) -> str:
     """The advice. `phases`: a decoding step and a prompt, on the GPU alone; `eager`: the step, with
-    the host's time; `kernels`: those whose output is bit for bit bitsandbytes' own; `refused`: the
-    others, and why.
+    the host's time; `kernels`: with the same output as bitsandbytes, bit for bit; `refused`: the
+    other kernels, and why.
     """
     step, prompt = phases
     layers = sum(step.counts.values())
     weights = sum(n * s.rows * s.columns for s, n in step.counts.items())
     lines = [f"{name}: {layers} layers in NF4, {weights / 1e9:.2f} billion weights"]
     if slow := sum(n for shape, n in step.counts.items() if shape.compute == "float32"):
-        lines += [f"{slow} of them compute in float32, for which there are no products here: set"]
-        lines += ["bnb_4bit_compute_dtype=torch.bfloat16 in BitsAndBytesConfig."]
+        lines += [f"WARNING: {slow} of them compute in float32, in which bitsandbytes is slow, and"]
+        lines += ["for which there is no matmul here: set bnb_4bit_compute_dtype=torch.bfloat16 in"]
+        lines += ["BitsAndBytesConfig, or compute_dtype of the layers."]
     lines += [""]
     lines += [f"  {kernel}: left out: {why}" for kernel, why in refused.items()]
     if not kernels:
         lines += ["No kernel gives bitsandbytes' own output here: keep what you have."]
         return "\n".join(lines)
-    # Where a step gains nothing, the prompt still may.
+    # The prompt may gain even if a step does not.
     best = step.fastest(kernels)
     variant = best if step.gains(best) else prompt.fastest(kernels)
     every = "All quantized products of a forward pass"

@@ -1,10 +1,9 @@
-"""The interval in which the outputs of a right product lie, in whatever order it sums:
-`rounded_products` of reference/nf4_product/bounds.hpp, which says why.
+"""The interval of the outputs of a correct matmul, in any order of sums: `rounded_products` of
+reference/nf4_product/bounds.hpp, which derives it.
 
-Each product may be rounded to 16 bits four times on its way (an entry, a scale, a weight, itself,
-or the sum that it is in by then), and sums are in fp32. On thousands of inputs that hides a wrong
-scale; on few it does not. So most rows of activations have few, and every column is one of them.
-Needs torch.
+Each product may be rounded to 16 bits four times (entry, scale, weight, and product or sum), and
+sums are in fp32. With thousands of nonzero inputs that hides a wrong scale; with few it does not.
+So most rows of activations have few, and every column is in one of them. Needs torch.
 """
 
 from dataclasses import dataclass
@@ -13,14 +12,14 @@ import torch
 
 SEED = 1
 UNIT = 2.0**-23  # of an addition in fp32, on tensor cores
-# Of a rounding to 16 bits: relative, and of what is nearly nothing.
+# The error of a rounding to 16 bits: relative, and absolute for subnormal numbers.
 ROUNDING = {torch.float16: (2.0**-11, 2.0**-24), torch.bfloat16: (2.0**-8, 2.0**-126)}
-INPUTS = 16  # of a row with few
+INPUTS = 16  # nonzero, of a row with few
 CHUNK = 4096  # outputs; bounds the memory for weights in fp64
 
 
 class Wrong(Exception):
-    """How many outputs or weights are, and what is known of them."""
+    """Outputs or weights are wrong: their number, and a description."""
 
     def __init__(self, count: int, text: str):
         super().__init__(text)
@@ -29,15 +28,15 @@ class Wrong(Exception):
 
 @dataclass(frozen=True)
 class Interval:
-    """Of each output; ends are included."""
+    """The interval of each output, ends included."""
 
     low: torch.Tensor
     high: torch.Tensor
 
     def check(self, found: torch.Tensor, first: int) -> None:
-        """Wrong, if outputs of the rows from `first` on lie outside."""
+        """Raises Wrong if outputs of the rows from `first` on lie outside."""
         low, high = (end[first : first + len(found)] for end in (self.low, self.high))
-        outside = ~((found >= low) & (found <= high))  # as NaN does
+        outside = ~((found >= low) & (found <= high))  # NaN is outside
         if count := int(outside.sum()):
             i, j = outside.nonzero()[0].tolist()
             ends = f"{low[i, j].item():.6g} to {high[i, j].item():.6g}"
@@ -71,9 +70,7 @@ def interval(
 def activations(
     m: int, k: int, device: torch.device, dtype: torch.dtype = torch.float16
 ) -> torch.Tensor:
-    """m rows of normal values, then rows with few: m at least, and so many that every column is in
-    one.
-    """
+    """m rows of normal values, then at least m rows with few, and every column is in one."""
     chance = torch.Generator(device).manual_seed(SEED)
     full = torch.randn((m, k), generator=chance, device=device)
     count = max(m, -(-k // INPUTS))

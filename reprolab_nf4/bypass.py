@@ -1,4 +1,6 @@
-"""Who else replaces bitsandbytes' 4-bit products. Needs nothing but the standard library."""
+"""Warns of other packages that replace bitsandbytes' 4-bit matmuls. Needs nothing but the standard
+library.
+"""
 
 import os
 import re
@@ -11,7 +13,7 @@ SINCE = (2026, 10)  # its first version with kernels of its own for bitsandbytes
 
 
 def watch() -> None:
-    """Warns once Unsloth is imported, or at once where it is."""
+    """Warns when Unsloth is imported, or now if it has been."""
     after_import(UNSLOTH, warn_of_unsloth)
 
 
@@ -20,7 +22,7 @@ def unwatch() -> None:
 
 
 def warn_of_unsloth() -> None:
-    from importlib import metadata  # rarely needed, and slow
+    from importlib import metadata  # slow, and rarely needed
 
     try:
         version = metadata.version(UNSLOTH)

@@ -1,4 +1,4 @@
-"""The C functions of libreprolab_nf4.so, how Python's values become their arguments, and errors."""
+"""The C functions of libreprolab_nf4.so: parameters, conversion of arguments, errors."""
 
 import contextlib
 import ctypes
@@ -19,9 +19,9 @@ NO_CODE = 209  # cudaErrorNoKernelImageForDevice
 
 
 class DropinError(RuntimeError):
-    """What is wrong, in one line that can be printed, however long or odd what was given is."""
+    """An error as one printable line of limited length, whatever the input."""
 
-    __module__ = "reprolab_nf4"  # where users find it; here importlib.reload() of that keeps it
+    __module__ = "reprolab_nf4"  # where users import it from; defined here, it outlives a reload
 
     def __init__(self, message: str):
         line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
@@ -35,7 +35,7 @@ class NoCodeError(DropinError):
 
 
 def shown(value) -> str:
-    """For a message: a simple value itself; of all else, such as a tensor, its type."""
+    """A value for a message: itself if it is simple, otherwise, such as for a tensor, its type."""
     with contextlib.suppress(ValueError):  # a number with more digits than Python writes
         if isinstance(value, (int, float, str, bytes, list, type(None))):
             return repr(value)
@@ -43,15 +43,15 @@ def shown(value) -> str:
 
 
 class Parameter:
-    """Takes whole numbers of its range, and what ctypes takes that is neither a number nor a text:
-    ctypes itself would cut other numbers, and take a text's own address.
+    """Accepts integers in a range, and what ctypes accepts except numbers and text: ctypes would
+    truncate other numbers, and pass the address of a text.
     """
 
     def __init__(self, kind: type, least: int, most: int, wanted: str):
         self.kind, self._least, self._most, self._wanted = kind, least, most, wanted
 
     def from_param(self, value):
-        if type(value) is int and self._least <= value <= self._most:  # as nearly all are
+        if type(value) is int and self._least <= value <= self._most:  # the usual case
             return self.kind(value)
         value = getattr(value, "_as_parameter_", value)  # a stream of torch's has one
         with contextlib.suppress(TypeError):
@@ -64,7 +64,7 @@ class Parameter:
 
 
 class Text:
-    """Takes the name of a kernel."""
+    """Accepts the name of a kernel."""
 
     kind = ctypes.c_char_p
 
@@ -75,11 +75,11 @@ class Text:
         raise TypeError(f"give a kernel's name, not {shown(value)}")
 
 
-MOST_WEIGHTS = 2**30  # of one call whose `n` is an int: a multiple of every block size
+MOST_WEIGHTS = 2**30  # of one call, whose `n` is an int; a multiple of every block size
 
 
 def in_parts(dequantize: Callable) -> Callable:
-    """A function of REPLACED that takes more weights than an int counts, in several calls."""
+    """A function of REPLACED that supports more weights than an int counts, by several calls."""
 
     def call(code, A, absmax, out, blocksize, n, stream=None):
         if type(n) is not int or n <= MOST_WEIGHTS:
@@ -93,7 +93,7 @@ def in_parts(dequantize: Callable) -> Callable:
 
 
 def unchecked(parameter: type | Parameter | Text) -> type:
-    """ctypes' own, which costs the host a tenth."""
+    """The type of ctypes alone, which takes a tenth of the host time."""
     return getattr(parameter, "kind", parameter)
 
 
@@ -150,7 +150,7 @@ GEMM_PARAMETERS = {
     **dict.fromkeys(("M", "N", "K", "blocksize", "quant_type"), INT),
     "stream": ADDRESS,
 }
-# Of libreprolab_nf4.so alone.
+# Functions that only libreprolab_nf4.so has.
 OURS = {
     **dict.fromkeys(NESTED, NESTED_PARAMETERS),
     **dict.fromkeys(MULTIPLY, MULTIPLY_PARAMETERS),

@@ -1,4 +1,4 @@
-"""What a folder with a 4-bit checkpoint holds, read without torch; one line where it is faulty."""
+"""Reads the layers of a folder with a 4-bit checkpoint, without torch."""
 
 import json
 import os
@@ -15,10 +15,8 @@ OUTPUTS = {"float16": "fp16", "bfloat16": "bf16"}  # torch's names, and those of
 
 
 def read(folder: Path) -> list[Shape]:
-    """Of every quantized layer, as the program `verify` reads them; DropinError says which
-    file has which fault.
-
-    Neither codes nor scales are read: with wrong ones the model computes no numbers.
+    """The shape of every quantized layer, as the program `verify` reads it. A DropinError names the
+    file and its fault. Codes and scales are not read.
     """
     if not (folder / "config.json").is_file():
         raise DropinError(f"{folder}: is no checkpoint: it has no config.json")
@@ -30,7 +28,7 @@ def read(folder: Path) -> list[Shape]:
         raise DropinError(f"{folder}: is quantized to 8 bits; 4-bit NF4 is needed")
     if how.get("bnb_4bit_quant_type") != "nf4":
         raise DropinError(f"{folder}: is quantized to {how.get('bnb_4bit_quant_type')}, not to nf4")
-    # The file that transformers loads alone, or else those of the index.
+    # transformers loads the single file if it exists, otherwise the files of the index.
     names = ("model.safetensors", "model.safetensors.index.json")
     given = next((folder / name for name in names if (folder / name).is_file()), None)
     if given is None:

@@ -1,5 +1,5 @@
-"""Serving engines. vLLM and SGLang call install_in_engine() by the entry points of this package, in
-front end, engine and workers. Needs nothing but the standard library.
+"""Installation in serving engines: vLLM and SGLang call install_in_engine() by the entry points of
+this package, in front end, engine and workers. Needs nothing but the standard library.
 """
 
 import logging
@@ -8,7 +8,7 @@ import os
 import reprolab_nf4
 from reprolab_nf4.imports import after_import
 
-# "0": not installed; else one of PRODUCTS, for install(products=...). Engines have no place for it.
+# "0": not installed; otherwise one of PRODUCTS. Engines have no option for it.
 VARIABLE = "REPROLAB_NF4"
 
 
@@ -28,7 +28,7 @@ def _install() -> None:
         if reprolab_nf4._installed is None:
             chosen = "fastest" if products == "1" else products
             reprolab_nf4.install(products=chosen, compile_generate=False)
-    except Exception as error:  # an engine does not catch it
+    except Exception as error:  # the engine would not catch it
         why = " ".join(str(error).split())
         logging.getLogger("reprolab_nf4").warning(
             "reprolab_nf4 is not installed, %s=%s: %s", VARIABLE, products, why

@@ -1,5 +1,5 @@
-"""transformers' generate(cache_implementation="static") compiles and captures a decoding step by
-itself, but not for models in bitsandbytes' 4 bits.
+"""Makes transformers' generate(cache_implementation="static") compile and capture the decoding step
+of models in bitsandbytes' 4 bits, as it does for others.
 """
 
 import importlib
@@ -8,8 +8,8 @@ WHOLE_GRAPHS = (2, 8)  # the first PyTorch that compiles bitsandbytes' 4-bit lay
 
 
 def replaced() -> list[tuple]:
-    """What lets it do so for these too, where each product is one opaque operator: owner, name,
-    replacement. Empty without transformers, where it needs no help, and with an older PyTorch.
+    """The replaced attributes: owner, name, replacement. Each matmul is one opaque operator then.
+    Empty without transformers, if transformers compiles these models, and with an older PyTorch.
     """
     try:
         module = importlib.import_module("transformers.quantizers.quantizer_bnb_4bit")

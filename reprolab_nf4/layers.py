@@ -1,6 +1,6 @@
-"""The call of a Linear4bit in C, where the plan of its product is known: docs/drop-in-cases.md says
-for which calls. All others are bitsandbytes' own forward, which calls matmul_4bit; without the
-extension in C, a shorter one.
+"""Calls a Linear4bit in C if its matmul is planned: docs/drop-in-cases.md lists these calls. All
+others run bitsandbytes' forward, which calls matmul_4bit; without the extension in C, a shorter
+one.
 
 Needs torch and bitsandbytes.
 """
@@ -18,8 +18,7 @@ from bitsandbytes import functional
 
 from reprolab_nf4 import ABSENT, BUILT
 from reprolab_nf4.c_functions import DropinError
-from reprolab_nf4.choices import DEQUANTIZE, OWN
-from reprolab_nf4.multiplying import (
+from reprolab_nf4.matmul import (
     TYPES,
     Ways,
     address,
@@ -30,29 +29,30 @@ from reprolab_nf4.multiplying import (
     on_device_of,
     read_offset,
 )
+from reprolab_nf4.timing_table import DEQUANTIZE, OWN
 
 EXTENSION = BUILT.with_name("_layers.abi3.so")  # which CMake builds from csrc/layers/
-OLDEST = (2, 7)  # the first PyTorch whose layers it calls, with torch-c-dlpack-ext; 2.10 needs none
-MAX_ROWS = 512  # the most that a table of times has
+OLDEST = (2, 7)  # the first PyTorch, with torch-c-dlpack-ext, which 2.10 and later do not need
+MAX_ROWS = 512  # of a table of times
 
-WEIGHTS = (bitsandbytes.nn.Params4bit, torch.nn.Parameter)  # as made, and as unpickled
-# Holder in csrc/layers/layer.hpp: where a layer keeps what its product is made of.
+WEIGHTS = (bitsandbytes.nn.Params4bit, torch.nn.Parameter)  # new, and unpickled
+# Holder in csrc/layers/layer.hpp: the objects of a layer that hold a matmul's inputs.
 MODULE, PARAMETERS, WEIGHT, STATE, STATE2 = range(5)
 
 
 def has_c_exchange() -> bool:
-    """DLPack's: PyTorch has it from 2.10 on, and earlier ones get it from torch-c-dlpack-ext."""
+    """Whether DLPack's C exchange exists: in PyTorch 2.10 or later, or by torch-c-dlpack-ext."""
     if torch.__version__ < OLDEST:
         return False
     name = "__dlpack_c_exchange_api__"
     if not hasattr(torch.Tensor, name):
         with contextlib.suppress(ImportError, OSError):
-            importlib.import_module("torch_c_dlpack_ext")  # which adds it
+            importlib.import_module("torch_c_dlpack_ext")  # adds it
     return hasattr(torch.Tensor, name)
 
 
 def extension():
-    """The module in C; None where this Python or PyTorch, or the build, has none."""
+    """The module in C; None if this Python, PyTorch or build does not support it."""
     if not EXTENSION.is_file() or not has_c_exchange():
         return None
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -64,7 +64,7 @@ def extension():
 
 
 def planner(ways: Ways) -> "Planner | None":
-    """None without the extension, or with a PyTorch that lacks what it asks for."""
+    """None without the extension, or if PyTorch lacks a function that it needs."""
     try:
         return Planner(extension(), ways)
     except AttributeError:
@@ -72,8 +72,8 @@ def planner(ways: Ways) -> "Planner | None":
 
 
 def forward_in_c(own: Callable, calls) -> Callable:
-    """In place of Linear4bit.forward, for hooks and subclasses around it. The compiler follows it
-    into bitsandbytes' own.
+    """Replaces Linear4bit.forward, for hooks and subclasses. torch.compile traces bitsandbytes'
+    own.
     """
     is_compiling, call = torch.compiler.is_compiling, calls.call
 
@@ -85,8 +85,8 @@ def forward_in_c(own: Callable, calls) -> Callable:
 
 
 def forward_in_python(own: Callable) -> Callable:
-    """In place of Linear4bit.forward, without the extension: 0.50's, where it changes neither the
-    layer nor a type, in two thirds of the host time.
+    """Replaces Linear4bit.forward without the extension: that of 0.50, in two thirds of the host
+    time, for calls in which it changes neither the layer nor a type.
     """
     if not bitsandbytes.__version__.startswith("0.50."):
         return own
@@ -114,7 +114,7 @@ def changes_nothing(layer, x) -> bool:
 
 
 class Planner:
-    """Plans the products of layers that are called again."""
+    """Plans the matmuls of layers that are called again."""
 
     def __init__(self, module, ways: Ways):
         self._own, self._ways = bitsandbytes.nn.Linear4bit.forward, ways
@@ -130,7 +130,7 @@ class Planner:
             (vars(torch.autograd.forward_ad), "_current_level", -1),
             (vars(torch.compiler), "_is_compiling_flag", False),
         ]
-        # As the compiler's code allocates: a fifth of the host time of torch.empty.
+        # The allocation of compiled code: a fifth of the host time of torch.empty.
         on_cpu = torch._C._dynamo.guards._empty_strided_cpu
         on_gpu = torch._C._dynamo.guards._empty_strided_cuda
         self.calls = module.Calls(
@@ -141,7 +141,7 @@ class Planner:
         )
 
     def replaced(self, layer: type, call: Callable) -> list[tuple]:
-        """Methods of Linear4bit's: owner, name, replacement. `call`: __call__ in Python."""
+        """Replaced methods of Linear4bit: owner, name, replacement. `call`: __call__ in Python."""
         module, forward = torch.nn.Module, forward_in_c(layer.forward, self.calls)
         kinds = ("forward", "forward_pre", "backward", "backward_pre")
         hooks = [getattr(torch.nn.modules.module, f"_global_{kind}_hooks") for kind in kinds]
@@ -150,13 +150,13 @@ class Planner:
         return [(layer, "forward", forward), (layer, "__call__", in_c)]
 
     def product(self, layer, x: torch.Tensor) -> torch.Tensor:
-        """bitsandbytes' own; a plan is made for the next, and kept if it gives the same bits."""
+        """bitsandbytes' forward; it also makes a plan, which is kept if it gives the same bits."""
         kept = Kept.of(layer)
         may_wait = not is_capturing(x) and not (x.is_cuda and torch.cuda.get_sync_debug_mode())
         if kept is None or not may_wait or not self._bind(layer, kept):
             return self._own(layer, x)
         product = self._own(layer, x)
-        # What wrote the weights is complete for what follows on the stream, unless it wrote since.
+        # Writes to the weights precede the next launch on the stream, unless one came later.
         if self.calls.is_bound(layer):
             self.calls.add(layer, x, self._plan(kept, x))
             again = self.calls.planned(layer, x)
@@ -169,7 +169,9 @@ class Planner:
         return is_bound or self.calls.bind(layer, kept.facts(), kept.arrays())
 
     def _plan(self, kept: "Kept", x: torch.Tensor):
-        """None where the fastest way is not a kernel of ours, or that cannot do the product."""
+        """None if the fastest way is not a kernel of ours, or the kernel does not support the
+        matmul.
+        """
         state, bias = kept.state, kept.bias
         if not kept.computes_in(x.dtype) or not is_ours(x, state, bias):
             return None
@@ -187,7 +189,7 @@ class Planner:
         try:
             with on_device_of(x):
                 handle, workspace_bytes = library.plan(TYPES[x.dtype], *given)
-        except DropinError:  # for which the call itself has a message, or another way
+        except DropinError:  # the call reports it, or takes another way
             return None
         functions = map(library.address, ("reprolab_nf4_run", "reprolab_nf4_forget"))
         return self._new_plan(
@@ -200,7 +202,7 @@ def bits_of(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class Kept(NamedTuple):
-    """What a layer's product is made of, and where the layer keeps it."""
+    """The inputs of a layer's matmul that the layer holds."""
 
     layer: torch.nn.Module
     weight: torch.Tensor
@@ -209,7 +211,7 @@ class Kept(NamedTuple):
 
     @classmethod
     def of(cls, layer) -> "Kept | None":
-        """None where weights are not simply parameters: sharded, parametrized, not quantized."""
+        """None if weights are not plain parameters: sharded, parametrized, not quantized."""
         parameters = vars(layer).get("_parameters", {})
         weight, bias = parameters.get("weight"), parameters.get("bias")
         state = getattr(weight, "quant_state", None)
@@ -220,12 +222,12 @@ class Kept(NamedTuple):
         return cls(layer, weight, state, bias)
 
     def computes_in(self, dtype: torch.dtype) -> bool:
-        """Whether activations of that type are multiplied as they are, and not to train."""
+        """Whether activations of that type are multiplied unconverted, for inference."""
         is_set = getattr(self.layer, "compute_type_is_set", True)
         return is_set and not self.layer.training and self.layer.compute_dtype in (None, dtype)
 
     def facts(self) -> list[tuple]:
-        """Values that a product depends on: holder, name, value."""
+        """Values that a matmul depends on: holder, name, value."""
         found = [(MODULE, vars(self.layer), ("training", "compute_dtype", "compute_type_is_set"))]
         names = ("shape", "blocksize", "quant_type", "dtype", "nested")
         found += [(STATE, vars(self.state), names)]
@@ -235,8 +237,8 @@ class Kept(NamedTuple):
         return facts + [(PARAMETERS, "bias", None)] * (self.bias is None)
 
     def arrays(self) -> list[tuple]:
-        """Tensors that a product reads: holder, name, tensor, memory, whether writes to it are
-        counted, whether it may need a gradient, and whether plans have its value.
+        """Tensors that a matmul reads: holder, name, tensor, memory, whether writes to it are
+        counted, whether it may need a gradient, and whether plans contain its value.
         """
         found = [(PARAMETERS, "weight", self.weight), (STATE, "absmax", self.state.absmax)]
         if self.state.nested:
@@ -259,9 +261,9 @@ class Kept(NamedTuple):
         ]
 
     def weights(self) -> list[torch.Tensor]:
-        """As fits() takes them."""
+        """The arrays for fits()."""
         return arrays_of(self.weight, self.state)
 
     def counts_writes(self) -> bool:
-        """Whether no write to the weights is missed, so that they count as settled."""
+        """Whether PyTorch counts writes to the weights, which settled weights need."""
         return not any(tensor.is_inference() for tensor in self.weights())

@@ -1,4 +1,4 @@
-"""Whether the library can run on this machine at all. Needs nothing but the standard library."""
+"""Checks whether the library can run on this machine. Needs nothing but the standard library."""
 
 import ctypes
 import sys
@@ -9,16 +9,16 @@ OTHER_BUILDS = {"hip": "ROCm", "xpu": "XPU"}  # as torch.version names them
 
 
 def check(path, nvcc: str) -> None:
-    """Refuses a machine on which every call would fail, once and before anything is replaced.
+    """Raises DropinError if every call would fail here, before anything is replaced.
 
-    `nvcc`: the CUDA version that the library at `path` was built with, or "" where it is unknown.
+    `nvcc`: the CUDA version that the library at `path` was built with; "" if unknown.
     """
     version = getattr(sys.modules.get("torch"), "version", None)
-    for name, build in OTHER_BUILDS.items():  # bitsandbytes' libraries have the same C names there
+    for name, build in OTHER_BUILDS.items():  # their bitsandbytes has the same C names
         if getattr(version, name, None):
             raise DropinError(f"PyTorch is built for {build} here; {path} needs an NVIDIA GPU")
     driver = driver_version()
-    # Within a major version older drivers run programs that newer toolkits have built.
+    # A driver runs programs of newer toolkits with the same major version.
     if nvcc and driver and driver // 1000 < int(nvcc.partition(".")[0]):
         supported = f"{driver // 1000}.{driver % 1000 // 10}"
         raise DropinError(
@@ -38,7 +38,7 @@ def driver_version() -> int:
 
 
 def no_gpu() -> str:
-    """Why bitsandbytes has no CUDA library, where PyTorch knows; else ""."""
+    """Why bitsandbytes has no CUDA library, if PyTorch knows; otherwise ""."""
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     is_visible = cuda is None or cuda.is_available()
     return "" if is_visible else "no NVIDIA GPU is visible to PyTorch"

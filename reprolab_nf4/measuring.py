@@ -1,6 +1,6 @@
-"""Times of a model's quantized products, with the bitsandbytes that is installed, with each kernel
-under it, and in each way that choices.py knows: advice.py adds them up, tune() writes them to a
-table. Needs torch and bitsandbytes.
+"""Times of a model's quantized matmuls: with the installed bitsandbytes, with each kernel under it,
+and in each way of timing_table.py. advice.py adds them up, tune() writes them to a table. Needs
+torch and bitsandbytes.
 """
 
 import copy
@@ -17,7 +17,7 @@ import torch
 from bitsandbytes import functional
 
 import reprolab_nf4
-from reprolab_nf4 import bounds, choices, multiplying
+from reprolab_nf4 import bounds, matmul, timing_table
 from reprolab_nf4.advice import (
     BY_TABLE,
     FASTEST,
@@ -34,8 +34,8 @@ from reprolab_nf4.quantized import linear
 
 SAMPLES = 7
 SEED = 1  # of their order
-CACHES = 3  # as large as so many are the codes in turn, so that a product finds its own in none
-MOST_COPIES = 1024  # of a layer so small that more would take longer than they are worth
+CACHES = 3  # L2 caches that the copies of a layer's codes fill, so that each is read cold
+MOST_COPIES = 1024  # of a small layer, to limit the time
 SHORTEST_US = 2000  # of a sample
 PROMPT_TOKENS = 50  # the median of GSM8K's questions
 ROWS = tuple(2**i for i in range(10))  # of a table
@@ -44,8 +44,8 @@ NO_TIMES = (
     "reprolab_nf4.tune(model, file), measures them, for install(table=file)."
 )
 CALLS_UNTIL_PLANNED = 3  # of a layer: docs/drop-in-cases.md
-SIMPLE_ROWS = 8  # at which `simple` is the slowest by far
-VERIFIED_ROWS = 8  # fewer take no other code
+SIMPLE_ROWS = 8  # above, `simple` is by far the slowest
+VERIFIED_ROWS = 8  # fewer run the same code
 
 SCALE = 0.02  # of random weights, as transformers initializes them
 
@@ -53,7 +53,7 @@ Weights = Sequence[tuple[torch.Tensor, Any]]  # codes and bitsandbytes' quantiza
 
 
 class Gpu:
-    """The current one, and what only a GPU can do."""
+    """The current GPU: its properties, timing and capture."""
 
     kind, device = "cuda", torch.device("cuda")
 
@@ -64,12 +64,12 @@ class Gpu:
         return torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
 
     def forget(self) -> None:
-        """Gives memory back that nothing holds any more."""
+        """Frees cached memory that nothing uses."""
         gc.collect()
         torch.cuda.empty_cache()
 
     def time_us(self, run: Callable[[], None], times: int) -> float:
-        """Of so many runs one behind the other, between two events."""
+        """The time of `times` runs in a row, between two events."""
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
         for _ in range(times):
@@ -79,22 +79,22 @@ class Gpu:
         return 1e3 * begin.elapsed_time(end)
 
     def new_pool(self) -> Any:
-        """Memory for graphs that never run beside each other, nor read what another left."""
+        """Memory for graphs that never run at the same time, nor read each other's results."""
         return torch.cuda.graph_pool_handle()
 
     def capture(
         self, step: Callable[[], None], pool: Any, before: Callable[[], None] = lambda: None
     ) -> Callable[[], None]:
-        """The step in a CUDA graph; `before` puts everything at the state that a step begins in."""
+        """The step in a CUDA graph; `before` restores the state that a step starts from."""
         before()
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            step()  # what is made at first use cannot be made while a graph is captured
+            step()  # a capture allows no initialization
         torch.cuda.current_stream().wait_stream(stream)
         before()
         graph, collects = torch.cuda.CUDAGraph(), gc.isenabled()
-        gc.disable()  # an older graph that was destroyed while this one is captured would end that
+        gc.disable()  # destroying an older graph would end the capture
         try:
             with torch.cuda.graph(graph, pool=pool):
                 step()
@@ -105,7 +105,7 @@ class Gpu:
         def replay() -> None:
             graph.replay()
 
-        replay.reads = step  # whose memory the graph reads, so it must live as long
+        replay.reads = step  # keeps the memory alive that the graph reads
         return replay
 
 
@@ -117,7 +117,7 @@ def advise(gpu: Any, model: torch.nn.Module, batch: int, kernels: list[str]) -> 
 
 
 def layers_of(gpu: Any, model: torch.nn.Module) -> dict[Shape, Weights]:
-    """All products by weights in NF4; a layer that PEFT has wrapped is one."""
+    """The layers in NF4 by shape, including those that PEFT has wrapped."""
     if not isinstance(model, torch.nn.Module):
         wanted = "give a loaded model, a torch.nn.Module"
         raise reprolab_nf4.DropinError(f"model: {wanted}, not {shown(model)}")
@@ -141,7 +141,7 @@ def name_of(dtype: torch.dtype) -> str:
 
 
 def weights_in(gpu: Any, shape: Shape, layers: Weights) -> Weights:
-    """Of one GPU, and as many as are needed."""
+    """As many weights as copies_needed(), on one GPU."""
     device = layers[0][0].device
     own = [(codes, state) for codes, state in layers if codes.device == device]
     count = copies_needed(gpu, shape)
@@ -150,7 +150,7 @@ def weights_in(gpu: Any, shape: Shape, layers: Weights) -> Weights:
 
 
 def copies_needed(gpu: Any, shape: Shape) -> int:
-    """So many that a copy has left the cache before it is used again, where that ends."""
+    """Copies of a layer that together exceed the L2 cache, so that each is read cold."""
     count = 1 + CACHES * gpu.l2_bytes() // max(1, shape.rows * shape.columns // 2)
     return min(max(2, count), MOST_COPIES)
 
@@ -164,7 +164,7 @@ def advice(
     kernels: list[str],
     begin: Callable[[int, Shape], None] = lambda done, shape: None,
 ) -> str:
-    """`begin` is called with each shape and the number of those that are done."""
+    """`begin` is called with the number of finished shapes and the next shape."""
     sizes = {
         f"one step at batch {batch}": batch,
         f"the prompts, of {PROMPT_TOKENS} tokens each": batch * PROMPT_TOKENS,
@@ -187,24 +187,24 @@ def advice(
             del weights
             gpu.forget()
     own = f"bitsandbytes {bitsandbytes.__version__}"
-    fuses = multiplying.knows_fused_products()
+    fuses = matmul.knows_fused_products()
     said = text(name, own, phases, eager, kernels, refused, fuses)
-    is_known = choices.recorded(gpu.name(), multiplying.capability(device)) is not None
+    is_known = timing_table.recorded(gpu.name(), matmul.capability(device)) is not None
     return said if is_known else f"{said}\n\n{NO_TIMES}"
 
 
 def variants(kernels: list[str]) -> list[Variant]:
-    """What is compared with bitsandbytes as it is installed."""
+    """The variants that are compared with the installed bitsandbytes."""
     return [*map(Variant, kernels), *(v for v in BY_TABLE if v.kernel in kernels)]
 
 
 def difference(kernel: str, codes: torch.Tensor, state: Any) -> str:
-    """Empty where the kernel's output is bitsandbytes' own, bit for bit."""
+    """How the kernel's output differs from bitsandbytes'; empty if it is the same, bit for bit."""
     expected = functional.dequantize_4bit(codes, state)
     try:
         with reprolab_nf4.install(kernel=kernel, products="bitsandbytes"):
             found = functional.dequantize_4bit(codes, state)
-    except torch.OutOfMemoryError:  # is not the kernel's fault
+    except torch.OutOfMemoryError:  # not a fault of the kernel
         raise
     except (RuntimeError, ValueError) as error:
         return str(error).partition("\n")[0]
@@ -213,7 +213,7 @@ def difference(kernel: str, codes: torch.Tensor, state: Any) -> str:
 
 
 def times(gpu: Any, shape: Shape, weights: Weights, size: int, compared: list[Variant]) -> Times:
-    """Of one product, in us; all variants in turn, so often."""
+    """Samples of one matmul in a CUDA graph, in us, by variant."""
     replays: dict[Variant, Callable[[], None]] = {}
     pool = gpu.new_pool()
     for variant in (OWN, *compared):
@@ -227,9 +227,7 @@ def times(gpu: Any, shape: Shape, weights: Weights, size: int, compared: list[Va
 def eager_times(
     gpu: Any, shape: Shape, weights: Weights, size: int, compared: list[Variant]
 ) -> Times:
-    """Of one layer that is called in Python, in us: the host's time or the GPU's, whichever is
-    longer.
-    """
+    """Samples of one layer called in Python, in us: the longer of the host's and the GPU's time."""
     dtype = computed_in(shape, weights[0][1])
     layers = [linear(codes, state, dtype).eval() for codes, state in weights]
     x = torch.ones((size, shape.columns), dtype=dtype, device=weights[0][0].device)
@@ -242,10 +240,10 @@ def eager_times(
     @contextmanager
     def planned(variant: Variant):
         with variant.in_place():
-            gpu.time_us(step, CALLS_UNTIL_PLANNED)  # which waits: no launch of it is left to run
+            gpu.time_us(step, CALLS_UNTIL_PLANNED)  # waits for its launches
             yield
 
-    step()  # what is made at first use
+    step()  # initializes what a first call does
     steps = dict.fromkeys((OWN, *compared), step)
     found = in_turn(gpu, steps, len(weights), under=planned)
     return {(variant, shape): samples for variant, samples in found.items()}
@@ -276,8 +274,8 @@ def in_turn(
     after: Callable[[Any], None] = lambda name: None,
     under: Callable[[Any], Any] = lambda name: nullcontext(),
 ) -> dict[Any, list[float]]:
-    """Samples of one of so many products, in us, in shuffled rounds. A sample is as long as the
-    first needs, and is taken inside of the context `under(name)`. `after` is called right after
+    """Samples in us of one of the `products` matmuls of a replay, in shuffled rounds, each inside
+    the context `under(name)`. All samples repeat a replay equally often. `after` is called after
     each.
     """
     found: dict[Any, list[float]] = {name: [] for name in replays}
@@ -290,7 +288,7 @@ def in_turn(
 
 
 def shuffled(names: Iterable[Any], rounds: int, seed: Any = SEED) -> Iterator[Any]:
-    """All names in each round, in a new order, so that a drift affects all of them alike."""
+    """All names in each round, in a new order, so that a drift affects all equally."""
     order, every = random.Random(seed), list(names)
     for _ in range(rounds):
         yield from order.sample(every, len(every))
@@ -301,13 +299,13 @@ def tune(
     shapes: Sequence[Shape],
     weights_of: Callable[[Shape], Weights],
     begin: Callable[[int, Shape], None] = lambda done, shape: None,
-) -> choices.Table:
-    """Times of each way in a CUDA graph, at ROWS; the table's source says which kernels were left
-    out, because outputs are wrong here. `begin` is called as advice()'s is.
+) -> timing_table.Table:
+    """Times of each way in a CUDA graph, at ROWS. The table's source names the kernels that are
+    left out because their outputs are wrong on this GPU. `begin`: as in advice().
     """
     layers, gpus = [], set()
     refused: dict[str, str] = {}
-    types = {name_of(dtype): name for dtype, name in multiplying.TYPES.items()}
+    types = {name_of(dtype): name for dtype, name in matmul.TYPES.items()}
     type_of = {shape: types.get(shape.compute or shape.output) for shape in shapes}
     shapes = [shape for shape in shapes if type_of[shape]]
     if not shapes:
@@ -319,7 +317,7 @@ def tune(
             weights = weights_of(shape)
             device, type = weights[0][0].device, type_of[shape]
             with torch.cuda.device_of(weights[0][0]):
-                gpus.add((gpu.name(), multiplying.capability(device)))
+                gpus.add((gpu.name(), matmul.capability(device)))
                 if len(gpus) > 1:
                     kinds = ", ".join(sorted(name for name, _ in gpus))
                     raise reprolab_nf4.DropinError(f"model: is on several kinds of GPU: {kinds}")
@@ -327,23 +325,25 @@ def tune(
                 kernels = [k for k in installed.library.products() if k not in refused]
                 of = (gpu, shape, weights, installed.library, kernels)
                 us = {rows: ways(*of, rows) for rows in ROWS}
-            layers.append(choices.Layer(shape.rows, shape.columns, type, bool(shape.nested), us))
+            layers.append(
+                timing_table.Layer(shape.rows, shape.columns, type, bool(shape.nested), us)
+            )
             del weights
             gpu.forget()
     source = f"make tune, bitsandbytes {bitsandbytes.__version__}, torch {torch.__version__}"
-    for layer in layers:  # those before the one at which a kernel was seen to be wrong, too
+    for layer in layers:  # also those measured before the kernel was found wrong
         for us in layer.us.values():
             for kernel in refused:
                 us.pop(kernel, None)
     left_out = "".join(f"; left out: {kernel}: {why}" for kernel, why in refused.items())
-    return choices.Table(*gpus.pop(), source + left_out, tuple(layers))
+    return timing_table.Table(*gpus.pop(), source + left_out, tuple(layers))
 
 
 @torch.no_grad()
 def wrong_kernels(
     shape: Shape, weights: tuple[torch.Tensor, Any], library: reprolab_nf4.Library
 ) -> dict[str, str]:
-    """Of the library's, those with outputs outside of their interval here, and what is wrong."""
+    """The library's kernels with outputs outside their interval on this GPU, and the fault."""
     codes, state = weights
     exact = copy.copy(state)
     exact.dtype = torch.float32  # by a kernel of bitsandbytes
@@ -369,8 +369,8 @@ def wrong_kernels(
 
 def always(library: reprolab_nf4.Library, way: str) -> Callable[..., torch.Tensor]:
     """bitsandbytes' matmul_4bit, computed in that way."""
-    ways_of = multiplying.Always(library, way)
-    return multiplying.replacement(bitsandbytes.matmul_4bit, ways_of)
+    ways_of = matmul.Always(library, way)
+    return matmul.replacement(bitsandbytes.matmul_4bit, ways_of)
 
 
 def takes(
@@ -378,7 +378,7 @@ def takes(
 ) -> bool:
     sizes = (shape.rows, shape.columns, shape.block_size)
     is_slow = kernel == "simple" and rows > SIMPLE_ROWS
-    return not is_slow and multiplying.runs(library, device, kernel, rows, *sizes)
+    return not is_slow and matmul.runs(library, device, kernel, rows, *sizes)
 
 
 def ways(
@@ -393,7 +393,7 @@ def ways(
     device = weights[0][0].device
     kernels = [k for k in kernels if takes(library, device, shape, k, rows)]
     pool, replays = gpu.new_pool(), {}
-    for way in (choices.OWN, choices.DEQUANTIZE, *kernels):
+    for way in (timing_table.OWN, timing_table.DEQUANTIZE, *kernels):
         products = all_products(shape, weights, rows, always(library, way))
         replays[way] = gpu.capture(products, pool)
     found = in_turn(gpu, replays, len(weights))

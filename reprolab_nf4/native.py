@@ -1,4 +1,6 @@
-"""bitsandbytes' CUDA library, as its modules reach it. Needs nothing but the standard library."""
+"""Finds the object by which bitsandbytes calls its CUDA library. Needs nothing but the standard
+library.
+"""
 
 import ctypes
 import importlib
@@ -10,8 +12,8 @@ from reprolab_nf4.c_functions import REPLACED, DropinError
 def native_library():
     """The object through which all of bitsandbytes' modules call its CUDA library.
 
-    Up to 0.43.0 that is a ctypes.CDLL, since then one of bitsandbytes' own that looks a function up
-    in a CDLL. Either takes an attribute of its own first.
+    Up to 0.43.0 it is a ctypes.CDLL, later a class of bitsandbytes that looks functions up in a
+    CDLL. Both prefer an attribute of their own.
     """
     try:
         importlib.import_module("bitsandbytes")  # complete, where another thread is importing it
@@ -30,7 +32,7 @@ def native_library():
 
 
 def own_function(native, name: str):
-    """bitsandbytes', whatever attribute somebody has put in its place."""
+    """bitsandbytes' function, even if an attribute replaces it."""
     if isinstance(native, ctypes.CDLL):
         return native[name]
     return type(native).__getattr__(native, name)

@@ -1,4 +1,4 @@
-"""Weights and layers in NF4, made by bitsandbytes. Needs torch and bitsandbytes."""
+"""Makes weights and layers in NF4 by bitsandbytes. Needs torch and bitsandbytes."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def nf4(weight: torch.Tensor, block_size: int, nested: bool = False) -> tuple[to
 
 
 def linear(codes: torch.Tensor, state: Any, compute: torch.dtype) -> torch.nn.Module:
-    """bitsandbytes' own layer with weights that are quantized already."""
+    """bitsandbytes' layer for quantized weights."""
     n, k = state.shape
     how = {"compress_statistics": state.nested, "quant_type": "nf4"}
     found = bitsandbytes.nn.Linear4bit(

@@ -1,4 +1,4 @@
-"""Which weights later products need not wait for. Needs torch."""
+"""Weights that later matmuls need not wait for. Needs torch."""
 
 import weakref
 
@@ -6,18 +6,19 @@ import torch
 
 
 class SettledWeights:
-    """Codes and scales that a product of ours was enqueued with, of the same sizes, in the memory
-    that they still have and with no write since that PyTorch counts (Tensor._version).
+    """Codes and scales of an earlier matmul with the same sizes, still in the same memory and
+    without a later write that PyTorch counts (Tensor._version).
 
-    That product waited for all before it, and so for what wrote them, so that later products on its
-    stream need not; on another stream, such as a capture's, what makes the first use there wait for
-    them still does. (Not behind a writer there that lets the next launch begin before it has
-    written; PyTorch's kernels do not.) A write that PyTorch does not count, such as one to `.data`,
-    by address or by the replay of a graph, must be synchronized with before the next product.
+    That matmul waited for all earlier work on its stream, including the writes of these arrays, so
+    later ones on the stream need not. On another stream, such as a capture's, the synchronization
+    that orders the first use there still does. (Except after a writer there that starts the next
+    launch before it has written; PyTorch's kernels do not.) After a write that PyTorch does not
+    count, such as to `.data`, by address or by the replay of a graph, the caller synchronizes
+    before the next matmul.
     """
 
     def __init__(self):
-        # By the address of the codes, and the sizes: of the matrix and of its blocks.
+        # By the address of the codes, and the sizes of the matrix and of its blocks.
         self._known: dict[tuple[int, ...], list] = {}
 
     def has(self, sizes: tuple[int, ...], weights: list[torch.Tensor]) -> bool:
@@ -35,7 +36,7 @@ class SettledWeights:
             return
         known, key = self._known, (weights[0].data_ptr(), *sizes)
 
-        def forget(_):  # with the first memory that is freed, or entries would add up
+        def forget(_):  # when the first memory is freed; otherwise entries would accumulate
             known.pop(key, None)
 
         known[key] = [

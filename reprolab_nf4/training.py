@@ -1,12 +1,12 @@
-"""Which products are those of a layer in training mode. Needs nothing but the standard library."""
+"""Marks the matmuls of layers in training mode. Needs nothing but the standard library."""
 
 import threading
 from collections.abc import Callable
 
 
 class Training(threading.local):
-    """Whether this thread is inside of a layer in training mode. Reentrant checkpoints run such
-    layers without gradients at first, where their activations look like those of inference.
+    """Whether this thread is inside a layer in training mode. Reentrant checkpoints first run such
+    layers without gradients, where their activations look like those of inference.
     """
 
     is_on = False
@@ -16,20 +16,20 @@ training = Training()
 
 
 _layer: type  # Linear4bit
-_own: Callable | None = None  # its own __call__, where somebody gave it one
+_own: Callable | None = None  # a __call__ of its own, if it has one
 
 
 def marking_training(layer: type) -> Callable:
-    """Linear4bit's __call__, and not its forward, which hooks of accelerate may have kept."""
+    """A __call__ for Linear4bit. Not a forward: hooks of accelerate may have kept the old one."""
     global _layer, _own
-    if layer.__call__ is not call:  # already, by another install
+    if layer.__call__ is not call:  # unless an earlier install did
         _layer, _own = layer, vars(layer).get("__call__")
     return call
 
 
 def call(self, *given, **by_name):
-    """Without a closure: torch.compile guards one where it finds the function on the class, which
-    is not where it is if layers are called in C.
+    """No closure: torch.compile would guard it on the class, where the function is not if layers
+    are called in C.
     """
     # Module.__call__ is looked up each time, because torch.fx replaces it while it traces.
     if _own is None:

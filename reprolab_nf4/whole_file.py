@@ -1,6 +1,6 @@
-"""Files that are put in place whole: harness/whole_file.cpp is the same in C++.
+"""Writes files atomically: harness/whole_file.cpp is the same in C++. Raises OSError.
 
-Needs nothing but the standard library; what goes wrong is an OSError.
+Needs nothing but the standard library.
 """
 
 import errno
@@ -15,8 +15,8 @@ NAME_MAX = 255
 
 
 def target_of(path: Path) -> Path:
-    """The file that a path names, through links, which stay: a regular file, or one that is not
-    there. Nothing else is replaced: of a device or a pipe, a file would take the place.
+    """The file that a path names, with links followed: a regular file, or one that does not exist.
+    Raises for anything else, because a file would replace a device or a pipe.
     """
     if any(len(os.fsencode(name)) > NAME_MAX for name in path.parts):
         raise failure(errno.ENAMETOOLONG)
@@ -33,7 +33,7 @@ def target_of(path: Path) -> Path:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether it is the file that a standard stream was redirected to: its lines would be lost."""
+    """Whether a standard stream was redirected to this file: its lines would be lost."""
     for stream in range(3):
         with suppress(OSError):
             if os.path.samestat(path.stat(), os.fstat(stream)):
@@ -42,7 +42,7 @@ def is_stream(path: Path) -> bool:
 
 
 def check_place(path: Path) -> None:
-    """OSError where no file could be put there; before what is to be written takes long."""
+    """Raises OSError if no file can be written there; called before a long measurement."""
     folder = next(p for p in target_of(path).parents if os.path.lexists(p))
     if not folder.is_dir():
         raise failure(errno.ENOTDIR)
@@ -55,8 +55,8 @@ def failure(number: int) -> OSError:
 
 
 class TemporaryFile:
-    """A file beside the one that is written. Its writer holds a lock on it, so that whoever writes
-    in the folder next knows whether it is still being written.
+    """A file beside the one that is written. Its writer holds a lock on it, by which later writers
+    in the folder know whether it is still in use.
     """
 
     def __init__(self, folder: Path):
@@ -64,7 +64,7 @@ class TemporaryFile:
         while True:
             self.path = folder / f"{PREFIX}{secrets.token_hex(8)}"
             self.file = os.open(self.path, flags, 0o666)
-            with suppress(OSError):  # a file system without locks has no file removed either
+            with suppress(OSError):  # without locks no file is removed either
                 fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(self.file).st_nlink:
                 return
@@ -74,7 +74,7 @@ class TemporaryFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Removes it, unless it is in place."""
+        """Removes the file, unless it was renamed."""
         self.path.unlink(missing_ok=True)
         os.close(self.file)
 
@@ -97,14 +97,14 @@ def write(path: Path, content: bytes) -> None:
 
 
 def remove_left_files(folder: Path) -> None:
-    """Removes our temporary files in the folder whose writers were killed."""
+    """Removes the temporary files of killed writers from the folder."""
     for left in folder.glob(f"{PREFIX}*"):
         with suppress(OSError):
             remove_if_left(left)
 
 
 def remove_if_left(path: Path) -> None:
-    """OSError where its writer still holds its lock, or it is a link or somebody else's."""
+    """Raises OSError if a writer holds its lock, or it is a link; keeps another user's file."""
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -16,12 +16,12 @@ from typing import Any
 import reprolab_nf4
 from experiments.end_to_end.protocol import INSTALLED
 from records.errors import InputError
-from reprolab_nf4 import BUILT, choices
+from reprolab_nf4 import BUILT, timing_table
 
 # Rows in which products are computed as reprolab_nf4.install(products=...) says, by the times that
 # are recorded for the GPU. The second is of checkpoints, whose tokens mean something.
 PRODUCTS, DEQUANTIZES = "kernels/nf4_product/", "kernels/nf4/streaming.cu"
-PACKAGE = "reprolab_nf4/"  # all of it decides how fused rows compute: calls, choices, plans
+PACKAGE = "reprolab_nf4/"  # all of it decides how fused rows compute: calls, tables, plans
 FUSED = {"fused": "fastest", "fused_exact": "exact"}
 OTHER_SUMS = "multiply right from the codes, which sums in another order: tokens may differ"
 DEVIATIONS = {
@@ -70,13 +70,13 @@ class Row:
         return reprolab_nf4.install(**given, products="dequantize")  # as the paper's bitsandbytes
 
     def may_fuse(self) -> bool:
-        from reprolab_nf4.multiplying import knows_fused_products
+        from reprolab_nf4.matmul import knows_fused_products
 
         return self.kind == "fused" or (self.kind == "installed" and knows_fused_products())
 
     def require(self, gpu: Facts) -> None:
         """InputError where the row cannot be run on such a GPU."""
-        if self.kind == "fused" and not choices.recorded(*model_of(gpu)):
+        if self.kind == "fused" and not timing_table.recorded(*model_of(gpu)):
             what = f"compute capability {gpu['compute_capability']}"
             raise InputError(f"no times of products are recorded for {what}")
 
@@ -130,7 +130,7 @@ def code_of(row: Row, gpu: Facts) -> dict[str, Any] | None:
         known = machine_code(BUILT)
         products = sorted({source for source, _ in known if source.startswith(PRODUCTS)})
         code = chosen_code(known, [DEQUANTIZES, *products], architecture)
-        table = {file.name: sha256(file) for file in choices.files(*model_of(gpu))}
+        table = {file.name: sha256(file) for file in timing_table.files(*model_of(gpu))}
         return code and code | {"sha256": code["sha256"] | table}
     if row.kind == "peer":
         file = Path(row.library)

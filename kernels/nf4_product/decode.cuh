@@ -25,6 +25,15 @@ inline constexpr int table_begin = barriers_begin + 1024;
 inline constexpr int map_begin = table_begin + table_rows * row_bytes;
 inline constexpr int stages_begin = map_begin + 1024;
 
+/// A table of half the size has two entries in a row: that of a byte, and that of the byte with its
+/// upper bit set. What follows it begins earlier.
+inline constexpr int small_table_saves = table_rows / 2 * row_bytes;
+template <class Decode>
+inline constexpr int map_begin_of = map_begin - (Decode::has_small_table ? small_table_saves : 0);
+template <class Decode>
+inline constexpr int stages_begin_of = stages_begin -
+                                       (Decode::has_small_table ? small_table_saves : 0);
+
 /// Address 0 of shared memory. Layouts hold addresses of shared memory.
 __device__ inline unsigned char* shared_origin(unsigned char* dynamic) {
   const std::uint32_t begin = shared_address(dynamic);
@@ -37,7 +46,7 @@ __device__ inline unsigned char* shared_origin(unsigned char* dynamic) {
 /// where it equals the error of a weight that was rounded once.
 template <class Out>
 struct ScaledSums {
-  static constexpr bool scales_sums = true;
+  static constexpr bool scales_sums = true, has_small_table = false;
   using Entry = std::uint32_t;
   using Scale = float;
 
@@ -52,7 +61,7 @@ struct ScaledSums {
 /// or two units in the last place from one that was rounded once.
 template <class Out>
 struct RoundedProducts {
-  static constexpr bool scales_sums = false;
+  static constexpr bool scales_sums = false, has_small_table = false;
   using Entry = std::uint32_t;
   using Scale = std::uint32_t;  ///< Twice.
 
@@ -68,7 +77,7 @@ struct RoundedProducts {
 /// Multiplies by exactly the 16-bit weights that dequantization writes.
 template <class Out>
 struct DequantizedWeights {
-  static constexpr bool scales_sums = false;
+  static constexpr bool scales_sums = false, has_small_table = false;
   using Entry = float2;
   using Scale = float;
 
@@ -77,6 +86,14 @@ struct DequantizedWeights {
   __device__ static std::uint32_t weights(Entry entry, Scale scale) {
     return nf4::packed<Out>(nf4::scaled(entry.x, scale), nf4::scaled(entry.y, scale));
   }
+};
+
+/// The same weights by a table of half the size, whose addresses take half an instruction more for
+/// each byte. A column serves one lane or, if an entry has 8 bytes, two: half a warp at a time
+/// loads 8 bytes per lane, so there are no bank conflicts.
+template <class Decode>
+struct SmallTable : Decode {
+  static constexpr bool has_small_table = true;
 };
 
 /// The arrays of all scales.
@@ -97,7 +114,9 @@ struct ScalesOf {
 template <class Decode>
 __device__ void fill_table(unsigned char* table, const nf4::Table& values) {
   using Entry = typename Decode::Entry;
-  constexpr int per_store = 16 / sizeof(Entry), stores = lanes / per_store;
+  constexpr bool is_small = Decode::has_small_table;
+  constexpr int per_store = 16 / sizeof(Entry);
+  constexpr int stores = is_small ? row_bytes / 2 / 16 : lanes / per_store;
   const float own = values.entry[threadIdx.x % 16];
   // Without the shuffle, entries of two floats would be read from the parameters again before each
   // store, which serializes a warp's different addresses. Smaller entries would not be, and need
@@ -114,7 +133,9 @@ __device__ void fill_table(unsigned char* table, const nf4::Table& values) {
     for (int i = 0; i < per_store; ++i) copies.entries[i] = entry;
     for (int i = 0; i < stores; ++i) {
       const int column = (i + byte) % stores;  // neighbouring threads write different banks
-      *reinterpret_cast<uint4*>(table + byte * row_bytes + column * 16) = copies.bits;
+      const int place =
+          is_small ? byte % 128 * row_bytes + byte / 128 * (row_bytes / 2) : byte * row_bytes;
+      *reinterpret_cast<uint4*>(table + place + column * 16) = copies.bits;
     }
   }
 }
@@ -145,7 +166,7 @@ class LaneTable {
   using Scale = typename Decode::Scale;
 
  public:
-  __device__ explicit LaneTable(int lane) : first_(lane * sizeof(Entry)) { keep(first_); }
+  __device__ explicit LaneTable(int lane) : first_(first_of(lane)) { keep(first_); }
 
   /// The same for the byte of the lane's position in its quad.
   __device__ unsigned row_of_own_byte() const { return row_of_byte(first_ / sizeof(Entry) % 4); }
@@ -160,6 +181,13 @@ class LaneTable {
   template <int FirstByte>
   __device__ void decode(std::uint32_t (&weights_of)[4], std::uint32_t upper, std::uint32_t lower,
                          Scale upper_scale, Scale lower_scale) const {
+    if constexpr (Decode::has_small_table) {
+      weights_of[0] = Decode::weights(small_entry<FirstByte>(upper), upper_scale);
+      weights_of[1] = Decode::weights(small_entry<FirstByte>(lower), lower_scale);
+      weights_of[2] = Decode::weights(small_entry<FirstByte + 1>(upper), upper_scale);
+      weights_of[3] = Decode::weights(small_entry<FirstByte + 1>(lower), lower_scale);
+      return;
+    }
     weights_of[0] = weights(upper, row_of_byte(FirstByte), upper_scale);
     weights_of[1] = weights(lower, row_of_byte(FirstByte), lower_scale);
     weights_of[2] = weights(upper, row_of_byte(FirstByte + 1), upper_scale);
@@ -175,6 +203,21 @@ class LaneTable {
   }
 
  private:
+  /// The offset of the lane's column in a row; in a small table four times, in bytes below 128.
+  __device__ static std::uint32_t first_of(int lane) {
+    if constexpr (!Decode::has_small_table) return lane * sizeof(Entry);
+    constexpr int columns = row_bytes / 2 / sizeof(Entry);
+    return lane % columns * static_cast<int>(sizeof(Entry)) * 0x01010101u;
+  }
+  /// The entry of byte `Byte` of a word of codes, in a small table. Its lower seven bits select the
+  /// row, its upper bit one of the row's two entries.
+  template <int Byte>
+  __device__ Entry small_entry(std::uint32_t word) const {
+    const std::uint32_t rows = word & 0x7f7f7f7f, in_row = (word & 0x80808080) | first_;
+    // `rows` has no byte with an upper bit, so its replicated sign is 0.
+    return read_table<Entry>(permute_signed<0x8800 | Byte << 4 | (4 + Byte)>(rows, in_row));
+  }
+
   std::uint32_t first_;
 };
 
@@ -231,10 +274,11 @@ class RegisterTable {
 /// The map of nested scales in shared memory. If the table's entries leave half of each row free,
 /// the map is stored there with a column for every lane; otherwise as one copy, with bank
 /// conflicts.
-template <class Entry>
+template <class Decode>
 class SharedMap {
-  static constexpr int columns_begin = lanes * sizeof(Entry);
-  static constexpr bool has_columns = columns_begin * 2 <= row_bytes;
+  static constexpr int columns_begin = lanes * sizeof(typename Decode::Entry);
+  static constexpr bool has_columns = !Decode::has_small_table && columns_begin * 2 <= row_bytes;
+  static constexpr int begin = map_begin_of<Decode>;
 
  public:
   __device__ explicit SharedMap(int lane) : column_(columns_begin + lane * 4) {}
@@ -255,7 +299,7 @@ class SharedMap {
       const int row = thread + i * Threads;
       if ((i + 1) * Threads > table_rows && row >= table_rows) break;
       const float entry = __uint_as_float(entries[i]);
-      if constexpr (!has_columns) store_shared(map_begin + row * 4, entry);
+      if constexpr (!has_columns) store_shared(begin + row * 4, entry);
 #pragma unroll
       for (int j = 0; has_columns && j < stores; ++j) {
         const int column = (j + row) % stores;  // neighbouring threads write different banks
@@ -273,7 +317,7 @@ class SharedMap {
                    : "r"(__byte_perm(word, column_, row_of_byte(byte))), "n"(table_begin));
       return entry;
     }
-    return load_shared<float>(map_begin + (word >> byte * 8 & 0xff) * 4);
+    return load_shared<float>(begin + (word >> byte * 8 & 0xff) * 4);
   }
 
  private:

@@ -20,7 +20,7 @@ const Register<Problem> registered{{
                             rounded_entries, true},
     .supports = supports_few_rows<ScaledSums>,
     .launch = launch_few_rows<ScaledSums>,
-    .workspace_bytes = few_rows_workspace,
+    .workspace_bytes = few_rows_workspace<ScaledSums<__half>>,
     .plan = plan_few_rows<ScaledSums>,
 }};
 

@@ -17,7 +17,7 @@ const Register<Problem> registered{{
                             dequantized_weights, true},
     .supports = supports_few_rows<DequantizedWeights>,
     .launch = launch_few_rows<DequantizedWeights>,
-    .workspace_bytes = few_rows_workspace,
+    .workspace_bytes = few_rows_workspace<DequantizedWeights<__half>>,
     .plan = plan_few_rows<DequantizedWeights>,
 }};
 

@@ -3,6 +3,8 @@
 // each block of weights is scaled in fp32. many_rows/kernel.cuh has the kernel, its tiling and its
 // pipeline.
 //
+// GPUs:   9.0 with wgmma; 10.0, 10.3 and 11.0 with mma. Others lack TMA or 227 KiB of shared memory
+//         for a block: few_rows_99kib multiplies there, 16 rows at a time.
 // Source: ours.
 // Bound:  loads from shared memory; from M = 128 on tensor cores.
 // Alone:  make bench KERNEL=many_rows

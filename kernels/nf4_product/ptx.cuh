@@ -48,6 +48,14 @@ __device__ inline void store_shared(std::uint32_t address, float4 value) {
                : "memory");
 }
 
+/// As __byte_perm(), which ignores bit 3 of a selector: with it, the byte's sign, eight times.
+template <std::uint32_t Selectors>
+__device__ std::uint32_t permute_signed(std::uint32_t low, std::uint32_t high) {
+  std::uint32_t permuted;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(permuted) : "r"(low), "r"(high), "n"(Selectors));
+  return permuted;
+}
+
 /// This thread's lane in its warp, read again at each call, so that it occupies no register.
 __device__ inline unsigned this_lane() {
   unsigned lane;

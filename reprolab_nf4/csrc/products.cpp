@@ -29,10 +29,12 @@ namespace {
 
 using namespace dropin;
 
-/// Those that need nothing but this library; the first three in the order in which bitsandbytes'
-/// names ask them.
-constexpr std::array kernel_names = {"few_rows",       "many_rows",       "simple",
-                                     "few_rows_exact", "many_rows_exact", "many_rows_rounded"};
+/// The kernels that need no other library. bitsandbytes' calls run the first of the first four that
+/// supports the problem.
+constexpr std::array kernel_names = {
+    "few_rows",       "many_rows",       "few_rows_99kib",    "simple",
+    "few_rows_exact", "many_rows_exact", "many_rows_rounded", "few_rows_exact_99kib"};
+constexpr std::size_t kernels_of_bitsandbytes_calls = 4;
 
 /// `absmax_codes`: null where scales are plain; the three after it are ignored then.
 Problem problem_of(nf4::OutputType type, const void* input, const std::uint8_t* codes,
@@ -253,8 +255,8 @@ int bitsandbytes_multiply(const char* function, Problem problem, const float* of
   }
 
   const Kernel<Problem>* kernel = nullptr;
-  for (const char* name : {kernel_names[0], kernel_names[1], kernel_names[2]}) {
-    kernel = &kernel_named<Problem>(name);
+  for (std::size_t i = 0; i < kernels_of_bitsandbytes_calls; ++i) {
+    kernel = &kernel_named<Problem>(kernel_names[i]);
     if (kernel->supports(problem).ok) break;
   }
   if (const int error = support_for(call, *kernel, problem); error != cudaSuccess) return error;

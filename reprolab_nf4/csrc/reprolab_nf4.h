@@ -75,7 +75,9 @@ const char* reprolab_nf4_kernels(void);
 //   kernel        one of reprolab_nf4_products()
 //   A, bias, out  [m][k], [n] and [m][n] fp16 or bf16, 2-byte aligned; bias may be null. few_rows
 //                 and many_rows, in all their forms, need A and B aligned to 16 bytes, and k to be a
-//                 multiple of 64; few_rows takes up to 16 rows, many_rows no blocks of 32
+//                 multiple of 64; few_rows and few_rows_exact support up to 16 rows, many_rows no
+//                 blocks of 32. Names with _99kib: forms of few_rows for GPUs of 8.6, 8.9 and 12.0,
+//                 for any number of rows
 //   B             [ceil(n * k / 2)] bytes of two codes each
 //   absmax        [ceil(n * k / blocksize)] fp32, or, with double quantization, absmax2 above
 //   absmax_codes  null without double quantization; then code2, offset and blocksize2 are ignored.
@@ -132,7 +134,8 @@ int reprolab_nf4_run(const struct reprolab_nf4_plan* plan, const void* A, void* 
 int reprolab_nf4_forget(struct reprolab_nf4_plan* plan);
 
 // The same products as bitsandbytes 0.50 calls its own. The first of few_rows (up to 16 rows),
-// many_rows and simple that can do it does it, in memory that is allocated in the stream's order.
+// many_rows, few_rows_99kib and simple that supports it runs, in memory that is allocated in the
+// stream's order.
 //   absmax_8bit, absmax_code, absmax_offset  null without double quantization; else absmax_codes,
 //                 code2, and the address of the offset; blocksize2 is 256. The scales then have a
 //                 launch of their own, which reprolab_nf4_multiply_* does without

@@ -14,11 +14,11 @@ import bitsandbytes
 import torch
 
 import reprolab_nf4
-from reprolab_nf4 import choices, layers, multiplying
+from reprolab_nf4 import layers, matmul, timing_table
 
 ROOT = Path(__file__).resolve().parents[2]
 N, K = 64, 128
-WAYS = {8: {"few_rows": 1.0}, 16: {"many_rows": 1.0}, 32: {choices.OWN: 1.0}}
+WAYS = {8: {"few_rows": 1.0}, 16: {"many_rows": 1.0}, 32: {timing_table.OWN: 1.0}}
 
 
 def compile_extension(folder: Path) -> Path:
@@ -49,16 +49,16 @@ def put_cpu_in_place_of_gpu(put, extension: Path) -> None:
     native = Native()
     put(layers, "EXTENSION", extension)
     put(reprolab_nf4, "native_library", lambda: native)
-    put(multiplying, "capability", lambda device: "9.0")
-    put(multiplying, "runs", lambda *given: True)
-    put(multiplying, "stream_of", lambda tensor: 0)
-    for module in (multiplying, layers):
+    put(matmul, "capability", lambda device: "9.0")
+    put(matmul, "runs", lambda *given: True)
+    put(matmul, "stream_of", lambda tensor: 0)
+    for module in (matmul, layers):
         put(module, "on_device_of", lambda tensor: contextlib.nullcontext())
 
 
 def table(path: Path, ways=WAYS, n: int = N, k: int = K) -> Path:
-    layer = choices.Layer(n, k, "fp16", False, ways)
-    choices.write(path, choices.Table("a GPU", "9.0", "made up", (layer,)))
+    layer = timing_table.Layer(n, k, "fp16", False, ways)
+    timing_table.write(path, timing_table.Table("a GPU", "9.0", "made up", (layer,)))
     return path
 
 

@@ -7,7 +7,7 @@ import stand_in_product
 from needs_torch import bitsandbytes, torch
 
 from reprolab_nf4 import generate
-from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
+from reprolab_nf4.timing_table import DEQUANTIZE, OWN, Layer, Table
 
 OWN_PRODUCT = bitsandbytes.matmul_4bit
 N, K = 64, 128
@@ -24,11 +24,11 @@ needs_whole_graphs = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(name="multiplying")
+@pytest.fixture(name="matmul")
 def put_multiplying():
-    from reprolab_nf4 import multiplying
+    from reprolab_nf4 import matmul
 
-    return multiplying
+    return matmul
 
 
 @pytest.fixture(name="settled")
@@ -38,7 +38,7 @@ def put_settled():
 
 
 @pytest.fixture(name="called")
-def put_called(monkeypatch, multiplying, settled):
+def put_called(monkeypatch, matmul, settled):
     """The operator's calls, once bitsandbytes' product is replaced. The CPU is the GPU here."""
     from reprolab_nf4 import layers
 
@@ -51,18 +51,18 @@ def put_called(monkeypatch, multiplying, settled):
         weight = stand_in_product.weights(A, B, n, absmax, blocksize, *more[:4])
         return torch.nn.functional.linear(A, weight, bias)
 
-    monkeypatch.setattr(multiplying, "multiply", multiply)
-    monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
-    monkeypatch.setattr(multiplying, "runs", lambda *given: True)
+    monkeypatch.setattr(matmul, "multiply", multiply)
+    monkeypatch.setattr(matmul, "capability", lambda device: "9.0")
+    monkeypatch.setattr(matmul, "runs", lambda *given: True)
     monkeypatch.setattr(layers, "EXTENSION", Path("none"))  # no call is planned
-    replace(monkeypatch, multiplying)
+    replace(monkeypatch, matmul)
     torch.compiler.reset()
     return calls
 
 
-def replace(monkeypatch, multiplying, times=TIMES, products="fastest"):
+def replace(monkeypatch, matmul, times=TIMES, products="fastest"):
     table = Table("a GPU", "9.0", "made up", (Layer(N, K, "fp16", False, times),))
-    ways = multiplying.Ways(None, products, table)
+    ways = matmul.Ways(None, products, table)
     monkeypatch.setattr(bitsandbytes, "matmul_4bit", OWN_PRODUCT)
     for owner, name, ours in ways.replaced(bitsandbytes):
         monkeypatch.setattr(owner, name, ours)

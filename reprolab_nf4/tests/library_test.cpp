@@ -246,13 +246,15 @@ TEST(DropinKernels, ThatCannotBeChosenLeaveTheChoiceAsItWas) {
 
 TEST(DropinProducts, AreListedAndOthersAreRefused) {
   EXPECT_STREQ(reprolab_nf4_products(),
-               "few_rows\nmany_rows\nsimple\nfew_rows_exact\nmany_rows_exact\nmany_rows_rounded");
-  EXPECT_STREQ(reprolab_nf4_exact_products(), "simple\nfew_rows_exact\nmany_rows_exact");
+               "few_rows\nmany_rows\nfew_rows_99kib\nsimple\nfew_rows_exact\nmany_rows_exact\n"
+               "many_rows_rounded\nfew_rows_exact_99kib");
+  EXPECT_STREQ(reprolab_nf4_exact_products(),
+               "simple\nfew_rows_exact\nmany_rows_exact\nfew_rows_exact_99kib");
   std::uint64_t bytes = 7;
   for (const char* name : {"streaming_then_cublas", "", static_cast<const char*>(nullptr)}) {
     const std::string why = fmt::format(
-        "there is no kernel '{}'; give one of few_rows, many_rows, simple, "
-        "few_rows_exact, many_rows_exact, many_rows_rounded",
+        "there is no kernel '{}'; give one of few_rows, many_rows, few_rows_99kib, simple, "
+        "few_rows_exact, many_rows_exact, many_rows_rounded, few_rows_exact_99kib",
         name == nullptr ? "" : name);
     EXPECT_EQ(reprolab_nf4_workspace(name, 1, 64, 128, 64, &bytes), cudaErrorInvalidValue);
     EXPECT_EQ(reprolab_nf4_error(), "reprolab_nf4_workspace: " + why);

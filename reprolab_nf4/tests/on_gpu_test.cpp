@@ -291,6 +291,8 @@ class Product {
 constexpr std::pair<const char*, const char*> products[] = {
     {"few_rows", "rounded_entries"},
     {"few_rows_exact", "dequantized_weights"},
+    {"few_rows_99kib", "rounded_entries"},
+    {"few_rows_exact_99kib", "dequantized_weights"},
     {"many_rows", "rounded_entries"},
     {"many_rows_rounded", "rounded_products"},
     {"many_rows_exact", "dequantized_weights"},

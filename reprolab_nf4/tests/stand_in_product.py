@@ -1,4 +1,4 @@
-"""What the library's products multiply by, from what multiplying.multiply() is given, by
+"""What the library's products multiply by, from what matmul.multiply() is given, by
 bitsandbytes on a CPU.
 """
 

@@ -45,7 +45,11 @@ def test_layers_that_compute_in_fp32_are_counted():
     found = {(variant, shape): [1.0] * 7 for variant in (OWN, Variant()) for shape in shapes}
     phases = tuple(advice.Phase(what, found, shapes) for what in (STEP, PROMPT))
     said = advice.text("mine", "bitsandbytes", phases, phases[0], [], {}, False)
-    assert "3 of them" in said and "bnb_4bit_compute_dtype" in said
+    assert "WARNING: 3 of them" in said and "bnb_4bit_compute_dtype" in said
+    in_bf16 = {replace(shape, compute=""): n for shape, n in shapes.items()}
+    times = {(v, s): [1.0] * 7 for v in (OWN, Variant()) for s in in_bf16}
+    phases = tuple(advice.Phase(what, times, in_bf16) for what in (STEP, PROMPT))
+    assert "WARNING" not in advice.text("mine", "bitsandbytes", phases, phases[0], [], {}, False)
 
 
 def test_a_gain_and_how_to_have_it():

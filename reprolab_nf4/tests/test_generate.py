@@ -9,8 +9,8 @@ from needs_torch import bitsandbytes, torch, transformers
 from torch._dynamo.backends.debugging import aot_eager
 from transformers.generation.configuration_utils import CompileConfig
 
-from reprolab_nf4 import generate, layers, multiplying
-from reprolab_nf4.choices import Layer, Table
+from reprolab_nf4 import generate, layers, matmul
+from reprolab_nf4.timing_table import Layer, Table
 
 SIZES = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "vocab_size": 64}
 SIZES |= {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32}
@@ -47,12 +47,12 @@ def called(monkeypatch):
         weight = stand_in_product.weights(A, B, n, absmax, blocksize, *more[:4])
         return torch.nn.functional.linear(A, weight, bias)
 
-    monkeypatch.setattr(multiplying, "multiply", multiply)
-    monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
-    monkeypatch.setattr(multiplying, "runs", lambda *given: True)
+    monkeypatch.setattr(matmul, "multiply", multiply)
+    monkeypatch.setattr(matmul, "capability", lambda device: "9.0")
+    monkeypatch.setattr(matmul, "runs", lambda *given: True)
     monkeypatch.setattr(layers, "EXTENSION", Path("none"))  # no call is planned
     table = Table("a GPU", "9.0", "made up", (Layer(64, 64, "fp16", False, TIMES),))
-    ways = multiplying.Ways(None, "fastest", table)
+    ways = matmul.Ways(None, "fastest", table)
     for owner, name, ours in ways.replaced(bitsandbytes):
         monkeypatch.setattr(owner, name, ours)
     torch.compiler.reset()

@@ -11,8 +11,8 @@ import pytest
 from test_install import chosen, native
 
 import reprolab_nf4
-from reprolab_nf4 import c_functions, choices
-from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
+from reprolab_nf4 import c_functions, timing_table
+from reprolab_nf4.timing_table import DEQUANTIZE, OWN, Layer, Table
 
 torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
 from torch.torch_version import TorchVersion  # noqa: E402
@@ -20,7 +20,7 @@ from torch.torch_version import TorchVersion  # noqa: E402
 # Imported once, under the real bitsandbytes where there is one that works with this PyTorch: of
 # several modules, PyTorch's operator would be the last one's.
 with contextlib.suppress(ImportError):
-    import reprolab_nf4.layers  # and multiplying
+    import reprolab_nf4.layers  # and matmul
 
 N, K = 64, 128
 TIMES = {
@@ -36,7 +36,7 @@ ABSMAX, ABSMAX2, CODE2 = (torch.ones(size) for size in (N * K // 64, 1, 256))
 
 def write(path, times):
     layer = Layer(N, K, "fp16", False, times)
-    choices.write(path, Table("a GPU", "9.0", "made up", (layer,)))
+    timing_table.write(path, Table("a GPU", "9.0", "made up", (layer,)))
     return path
 
 
@@ -50,7 +50,7 @@ def products(put_bitsandbytes, monkeypatch, tmp_path):
     import bitsandbytes.functional
 
     bitsandbytes.functional.dequantize_4bit = lambda codes, state: WEIGHTS.to(state.dtype)
-    from reprolab_nf4 import multiplying
+    from reprolab_nf4 import matmul
 
     def own(A, B, quant_state, out=None, bias=None):
         return "own", out, bias
@@ -58,12 +58,12 @@ def products(put_bitsandbytes, monkeypatch, tmp_path):
     bitsandbytes.matmul_4bit = own
     bitsandbytes.nn = types.SimpleNamespace(Linear4bit=type("Linear4bit", (torch.nn.Linear,), {}))
     write(tmp_path / "sm_90.json", TIMES)
-    monkeypatch.setattr(choices, "RECORDED", tmp_path)
-    monkeypatch.setattr(multiplying, "functional", bitsandbytes.functional)
-    monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
+    monkeypatch.setattr(timing_table, "RECORDED", tmp_path)
+    monkeypatch.setattr(matmul, "functional", bitsandbytes.functional)
+    monkeypatch.setattr(matmul, "capability", lambda device: "9.0")
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     monkeypatch.setattr(torch.cuda, "device", lambda device: warnings.catch_warnings())
-    monkeypatch.setattr(multiplying, "multiply", lambda library, *given: ("ours", *given))
+    monkeypatch.setattr(matmul, "multiply", lambda library, *given: ("ours", *given))
     return bitsandbytes
 
 
@@ -137,14 +137,14 @@ def test_kernels_get_the_scales_as_they_are(install, products):
 
 
 def test_without_times_for_the_gpu_bitsandbytes_chooses(install, way, monkeypatch, tmp_path):
-    multiplying, table = reprolab_nf4.multiplying, tmp_path / "sm_90.json"
+    matmul, table = reprolab_nf4.matmul, tmp_path / "sm_90.json"
     for capability in ("8.0", ""):
-        monkeypatch.setattr(multiplying, "capability", lambda device, found=capability: found)
+        monkeypatch.setattr(matmul, "capability", lambda device, found=capability: found)
         for given, wanted in (({}, "own"), ({"products": "exact"}, "dequantize")):
             with install(**given):
                 assert way() == wanted
-    monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
-    monkeypatch.setattr(choices, "RECORDED", tmp_path / "none")
+    monkeypatch.setattr(matmul, "capability", lambda device: "9.0")
+    monkeypatch.setattr(timing_table, "RECORDED", tmp_path / "none")
     with install(table=table):
         assert way() == "few_rows"
 
@@ -153,7 +153,7 @@ def test_without_times_for_the_gpu_bitsandbytes_chooses(install, way, monkeypatc
 def test_a_table_of_another_architecture_is_not_taken_which_is_said(
     recorded, taken, install, way, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(reprolab_nf4.multiplying, "capability", lambda _: recorded)
+    monkeypatch.setattr(reprolab_nf4.matmul, "capability", lambda _: recorded)
     text = (tmp_path / "sm_90.json").read_text()
     (tmp_path / "other.json").write_text(text.replace("9.0", "8.0").replace("few_rows", "simple"))
     said = (

@@ -17,7 +17,7 @@ import reprolab_nf4
 from experiments.end_to_end import build
 from experiments.end_to_end.rows import Row
 from reprolab_nf4 import __main__ as products
-from reprolab_nf4 import checkpoint, choices, measuring, multiplying
+from reprolab_nf4 import checkpoint, matmul, measuring, timing_table
 from reprolab_nf4.advice import Shape
 
 
@@ -228,7 +228,7 @@ def test_nothing_is_collected_while_a_graph_is_captured(collects, monkeypatch):
 
 def test_a_gpu_without_recorded_times_is_told_how_to_have_some(model, asked, monkeypatch):
     assert measuring.NO_TIMES not in measuring.advise(on_cpu.Cpu(), model, 1, ["streaming"])
-    monkeypatch.setattr(choices, "recorded", lambda *gpu: None)
+    monkeypatch.setattr(timing_table, "recorded", lambda *gpu: None)
     assert measuring.advise(on_cpu.Cpu(), model, 1, ["streaming"]).endswith(measuring.NO_TIMES)
 
 
@@ -239,9 +239,9 @@ def command(monkeypatch, asked):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(measuring, "ROWS", (1, 16))
     monkeypatch.setattr(measuring, "SAMPLES", 2)
-    monkeypatch.setattr(multiplying, "capability", lambda device: "9.0")
+    monkeypatch.setattr(matmul, "capability", lambda device: "9.0")
     # Of the library's kernels the CPU has none.
-    monkeypatch.setattr(multiplying, "runs", lambda *given: False)
+    monkeypatch.setattr(matmul, "runs", lambda *given: False)
     return lambda *given: products.main(list(map(str, given)))
 
 
@@ -263,7 +263,7 @@ def folder(tmp_path):
 def test_a_checkpoint_is_tuned_or_what_is_recorded(command, folder, tmp_path, capsys, monkeypatch):
     output = f"--output={tmp_path}/table.json"
     assert command("tune", output, f"--model={folder}") == 0
-    table = choices.read(tmp_path / "table.json")
+    table = timing_table.read(tmp_path / "table.json")
     assert (table.gpu, table.compute_capability) == ("a CPU", "9.0")
     layers = {(x.n, x.k) for x in table.layers}
     assert layers == {(x.rows, x.columns) for x in checkpoint.read(folder)}
@@ -273,15 +273,15 @@ def test_a_checkpoint_is_tuned_or_what_is_recorded(command, folder, tmp_path, ca
         assert all(time > 0 for us in layer.us.values() for time in us.values())
     assert f"install(table='{tmp_path}/table.json')" in capsys.readouterr().out
     # Without a checkpoint, what the tables have that come with the package, each once.
-    monkeypatch.setattr(choices, "RECORDED", tmp_path / "tables")
+    monkeypatch.setattr(timing_table, "RECORDED", tmp_path / "tables")
     formats = [(type, nested) for type in ("fp16", "bf16") for nested in (False, True)]
-    recorded = [choices.Layer(64, 128, *how, {1: {"simple": 1.0}}) for how in formats]
-    larger = choices.Layer(128, 128, "fp16", False, {1: {"simple": 1.0}})
+    recorded = [timing_table.Layer(64, 128, *how, {1: {"simple": 1.0}}) for how in formats]
+    larger = timing_table.Layer(128, 128, "fp16", False, {1: {"simple": 1.0}})
     for name, layers in (("a", recorded), ("b", [*recorded[:2], larger])):
-        table = choices.Table(name, "9.0", "made up", tuple(layers))
-        choices.write(tmp_path / f"tables/{name}.json", table)
+        table = timing_table.Table(name, "9.0", "made up", tuple(layers))
+        timing_table.write(tmp_path / f"tables/{name}.json", table)
     assert command("tune", output) == 0
-    tuned = choices.read(tmp_path / "table.json").layers
+    tuned = timing_table.read(tmp_path / "table.json").layers
     assert (tuned[0].n, tuned[0].k) == (128, 128)
     assert [(x.n, x.k) for x in tuned[1:]] == [(64, 128)] * 4
     assert {(x.type, x.nested) for x in tuned[1:]} == set(formats)
@@ -292,14 +292,14 @@ def kernel(monkeypatch):
     """Gives the library one kernel, of which `change` changes the weights that it multiplies by."""
 
     def put(change):
-        monkeypatch.setattr(multiplying, "runs", lambda *given: True)
+        monkeypatch.setattr(matmul, "runs", lambda *given: True)
         monkeypatch.setattr(on_cpu.LIBRARY, "products", lambda: ["few_rows"])
 
         def multiply(library, kernel, A, B, n, absmax, blocksize, bias, *more):
             weight = stand_in_product.weights(A, B, n, absmax, blocksize, *more[:4])
             return torch.nn.functional.linear(A, change(weight), bias)
 
-        monkeypatch.setattr(multiplying, "multiply", multiply)
+        monkeypatch.setattr(matmul, "multiply", multiply)
 
     return put
 
@@ -320,7 +320,7 @@ def test_a_right_kernel_is_tuned(command, kernel):
 
 def test_a_program_that_was_exported_takes_no_way_that_tune_tried(command, kernel, monkeypatch):
     kernel(lambda weight: weight)
-    monkeypatch.setattr(multiplying, "_dispatch", None)
+    monkeypatch.setattr(matmul, "_dispatch", None)
     measuring.tune(on_cpu.Cpu(), SHAPES[:1], lambda shape: products.copies(on_cpu.Cpu(), shape))
     codes, state = products.copies(on_cpu.Cpu(), SHAPES[0])[0]
     given = (torch.ones(1, 512).half(), codes, 128, state.absmax, state.code, 64, torch.float16)

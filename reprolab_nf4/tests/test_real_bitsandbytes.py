@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import reprolab_nf4
-from reprolab_nf4 import choices
+from reprolab_nf4 import timing_table
 
 torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
 bitsandbytes = pytest.importorskip("bitsandbytes", reason="NOT TESTED, no bitsandbytes")
@@ -99,14 +99,14 @@ def layer_of(nested=False, bias=False, dtype=torch.float16, n=512, k=4096):
 
 @pytest.fixture
 def only(built_library, tmp_path):
-    """Installs with one way of multiplying as the fastest for all up to 512 rows."""
+    """Installs with one way of a matmul as the fastest for all up to 512 rows."""
 
     def install(way, products="fastest"):
         capability = ".".join(map(str, torch.cuda.get_device_capability()))
         times = {rows: {way: 1.0} for rows in (16, 512)}
-        layer = choices.Layer(512, 4096, "fp16", False, times)
-        table = choices.Table("this GPU", capability, "made up", (layer,))
-        choices.write(tmp_path / "table.json", table)
+        layer = timing_table.Layer(512, 4096, "fp16", False, times)
+        table = timing_table.Table("this GPU", capability, "made up", (layer,))
+        timing_table.write(tmp_path / "table.json", table)
         path = tmp_path / "table.json"
         return reprolab_nf4.install(built_library, products=products, table=path)
 
@@ -130,6 +130,7 @@ def max_rows(built_library):
 
 KERNELS = (
     *("few_rows", "few_rows_exact", "many_rows", "many_rows_rounded", "many_rows_exact"),
+    *("few_rows_99kib", "few_rows_exact_99kib"),
     "simple",
 )
 
@@ -245,7 +246,9 @@ def test_a_capture_cannot_begin_with_nested_scales(only, max_rows):
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 @pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize("way", ["few_rows", "many_rows", choices.DEQUANTIZE, choices.OWN])
+@pytest.mark.parametrize(
+    "way", ["few_rows", "many_rows", timing_table.DEQUANTIZE, timing_table.OWN]
+)
 def test_compiled_models_are_whole_graphs(only, max_rows, way, nested, mode):
     if way in KERNELS:
         max_rows(way)
@@ -269,7 +272,7 @@ def test_a_tuned_table_is_taken(built_library, tmp_path, monkeypatch):
     monkeypatch.setattr(measuring, "ROWS", (1, 64))
     model = torch.nn.Sequential(layer_of(), layer_of(nested=True))
     reprolab_nf4.tune(model, tmp_path / "table.json")
-    table = choices.read(tmp_path / "table.json")
+    table = timing_table.read(tmp_path / "table.json")
     assert [(x.n, x.k, x.nested) for x in table.layers] == [(512, 4096, False), (512, 4096, True)]
     with torch.no_grad(), reprolab_nf4.install(table=tmp_path / "table.json"):
         assert torch.isfinite(model[0](torch.ones((64, 4096), device="cuda").half())).all()
@@ -282,7 +285,7 @@ def test_training_is_bitsandbytes_own(only):
     own = layer(x)
     own.sum().backward()
     grad, x.grad = x.grad, None
-    for way in ("few_rows", choices.DEQUANTIZE):
+    for way in ("few_rows", timing_table.DEQUANTIZE):
         for products in ("fastest", "exact", "dequantize"):
             with only(way, products):
                 found = layer(x)

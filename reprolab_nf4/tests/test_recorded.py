@@ -25,7 +25,7 @@ from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import reprolab_nf4
-from reprolab_nf4.choices import DEQUANTIZE, OWN
+from reprolab_nf4.timing_table import DEQUANTIZE, OWN
 
 
 @needs_whole_graphs
@@ -99,12 +99,12 @@ STRICT = pytest.mark.parametrize("strict", [False, pytest.param(True, marks=need
 @pytest.mark.parametrize("way", ["few_rows", DEQUANTIZE, OWN])
 @pytest.mark.parametrize("products", ["fastest", "dequantize"])
 def test_an_exported_layer_keeps_its_weights(
-    products, way, nested, strict, called, monkeypatch, multiplying
+    products, way, nested, strict, called, monkeypatch, matmul
 ):
     if products == "dequantize" and nested and torch.__version__ < (2, 7):
         what = "it exports no nested scales as bitsandbytes decodes them"
         pytest.skip(f"NOT TESTED, torch {torch.__version__}: {what}")
-    replace(monkeypatch, multiplying, {8: {way: 1.0}}, products)
+    replace(monkeypatch, matmul, {8: {way: 1.0}}, products)
     eager, x = layer(nested), torch.randn(4, K).half()
     expected = eager(x)
     for program in exported(eager if strict else ByCodes(eager), strict):
@@ -139,11 +139,11 @@ def test_a_graph_that_varies_in_rows_is_compiled_once(called):
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_the_operator_checks_its_arrays_when_it_runs(nested, called, multiplying, monkeypatch):
+def test_the_operator_checks_its_arrays_when_it_runs(nested, called, matmul, monkeypatch):
     """What a recorded program is given later is not what was checked when it was recorded."""
     monkeypatch.setattr(layers_on_cpu, "OWN_PRODUCT", lambda *a, **k: torch.zeros(0))
     for ways in (TIMES, {8: {DEQUANTIZE: 1.0}}):
-        replace(monkeypatch, multiplying, ways)
+        replace(monkeypatch, matmul, ways)
         weight = layer(nested).weight
         state = weight.quant_state
         second = state.state2 if nested else types.SimpleNamespace(absmax=None, code=None)
@@ -161,8 +161,8 @@ def test_the_operator_checks_its_arrays_when_it_runs(nested, called, multiplying
     assert [way for way, _ in called] == ["few_rows"]
 
 
-def test_a_program_that_runs_before_an_install_says_so(multiplying, monkeypatch):
-    monkeypatch.setattr(multiplying, "_dispatch", None)
+def test_a_program_that_runs_before_an_install_says_so(matmul, monkeypatch):
+    monkeypatch.setattr(matmul, "_dispatch", None)
     weight = layer().weight
     state = weight.quant_state
     given = (X, weight.data, N, state.absmax, state.code, 64, torch.float16)
@@ -194,11 +194,11 @@ def test_compiled_products_settle_nothing(called, settled):
 @needs_whole_graphs
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_compiled_layers_take_the_ways_of_what_is_installed_now(
-    dynamic, called, monkeypatch, multiplying
+    dynamic, called, monkeypatch, matmul
 ):
     compiled = torch.compile(layer(), fullgraph=True, backend="aot_eager", dynamic=dynamic)
     for way in ("few_rows", "simple", "few_rows"):
-        replace(monkeypatch, multiplying, {8: {way: 1.0}})
+        replace(monkeypatch, matmul, {8: {way: 1.0}})
         compiled(X)
     assert called == [("few_rows", 3), ("simple", 3), ("few_rows", 3)]
     monkeypatch.setattr(bitsandbytes, "matmul_4bit", OWN_PRODUCT)
@@ -230,12 +230,12 @@ def test_tensors_of_other_classes_are_not_asked_for_memory(called):
     assert called == [("few_rows", 3)] * 2
 
 
-def test_what_the_compiler_knows_of_the_operator(called, multiplying):
+def test_what_the_compiler_knows_of_the_operator(called, matmul):
     weight = layer().weight
     state = weight.quant_state
     x = torch.randn(2, 3, K, dtype=torch.float16)
     given = (x, weight.data, N, state.absmax, state.code, 64, torch.float16)
-    torch.library.opcheck(multiplying.operator, given)
+    torch.library.opcheck(matmul.operator, given)
     meta = [t.to("meta") if isinstance(t, torch.Tensor) else t for t in given]
     found = torch.ops.reprolab_nf4.matmul_4bit(*meta)
     assert found.shape == (2, 3, N) and found.dtype == torch.float16

@@ -15,7 +15,7 @@ from needs_torch import bitsandbytes, functional, torch
 from torch.torch_version import TorchVersion
 
 import reprolab_nf4
-from reprolab_nf4 import choices, engines, layers
+from reprolab_nf4 import engines, layers, timing_table
 
 OWN_PRODUCT = bitsandbytes.matmul_4bit
 
@@ -37,9 +37,9 @@ def library(tmp_path_factory):
 def counts(library, tmp_path, monkeypatch):
     """What our library was asked for, once an engine has installed it by its entry point."""
     cpu_as_gpu.put_cpu_in_place_of_gpu(monkeypatch.setattr, Path("none"))
-    table = choices.read(cpu_as_gpu.table(tmp_path / "table.json"))
-    monkeypatch.setattr(choices, "recorded", lambda *gpu: table)
-    monkeypatch.setattr("reprolab_nf4.multiplying.recorded", lambda *gpu: table)
+    table = timing_table.read(cpu_as_gpu.table(tmp_path / "table.json"))
+    monkeypatch.setattr(timing_table, "recorded", lambda *gpu: table)
+    monkeypatch.setattr("reprolab_nf4.matmul.recorded", lambda *gpu: table)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     monkeypatch.setattr(reprolab_nf4, "BUILT", library)
     monkeypatch.delenv(engines.VARIABLE, raising=False)

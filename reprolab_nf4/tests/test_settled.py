@@ -69,8 +69,8 @@ def test_new_weights_at_the_address_of_others_are_not_settled(called, settled):
 
 
 @pytest.mark.parametrize("freed", [0, 1])
-def test_weights_that_are_freed_are_forgotten(freed, multiplying):
-    settled, kept = multiplying.SettledWeights(), []
+def test_weights_that_are_freed_are_forgotten(freed, matmul):
+    settled, kept = matmul.SettledWeights(), []
     for _ in range(100):
         weights = [torch.zeros(64, dtype=torch.uint8), torch.zeros(2)]
         settled.add((2, 64, 64), weights)
@@ -81,9 +81,9 @@ def test_weights_that_are_freed_are_forgotten(freed, multiplying):
     assert len(settled._known) == 0
 
 
-def test_weights_are_settled_for_their_own_sizes(called, settled, multiplying, monkeypatch):
+def test_weights_are_settled_for_their_own_sizes(called, settled, matmul, monkeypatch):
     monkeypatch.setattr(layers_on_cpu, "OWN_PRODUCT", lambda *a, **k: "own")
-    replace(monkeypatch, multiplying)
+    replace(monkeypatch, matmul)
     codes, product = layer().weight, bitsandbytes.matmul_4bit
     for _ in range(2):
         product(X, codes.t(), codes.quant_state)
@@ -100,9 +100,7 @@ def test_weights_whose_writes_are_not_counted_are_never_settled(called, settled)
     assert settled == [False, False]
 
 
-def test_a_product_that_is_captured_or_fails_settles_nothing(
-    called, settled, multiplying, monkeypatch
-):
+def test_a_product_that_is_captured_or_fails_settles_nothing(called, settled, matmul, monkeypatch):
     before, within = layer(), layer()
     before(X)
     with monkeypatch.context() as capturing:
@@ -114,7 +112,7 @@ def test_a_product_that_is_captured_or_fails_settles_nothing(
         raise reprolab_nf4.DropinError("no memory")
 
     with monkeypatch.context() as failing, pytest.raises(reprolab_nf4.DropinError):
-        failing.setattr(multiplying, "multiply", fail)
+        failing.setattr(matmul, "multiply", fail)
         within(X)
     within(X), within(X)
     assert settled[4:] == [False, True]

@@ -16,7 +16,7 @@ from profiling.ncu import agreement
 from records import code, run_to_run
 from records.json_files import ROOT, Schema
 from records.results import load
-from reprolab_nf4 import choices
+from reprolab_nf4 import timing_table
 
 
 def with_file(monkeypatch, module, name, function):
@@ -49,7 +49,7 @@ def reader(monkeypatch, tmp_path):
         "models/protocol.json": with_file(monkeypatch, sizes, "FOLDER", sizes.protocol),
         "models/*.json": with_file(monkeypatch, sizes, "FOLDER", sizes.known),
         "published/*.json": load_source,
-        "products/*.json": choices.read,
+        "products/*.json": timing_table.read,
         "recorded/*/counters/ncu.json": lambda file: agreement.SCHEMA.read(file),
         "recorded/*.json": load,
     }

@@ -21,7 +21,7 @@ from experiments import end_to_end
 from experiments.end_to_end import build, host, rows, sizes
 from experiments.end_to_end.host import Host
 from experiments.end_to_end.protocol import Launch
-from reprolab_nf4 import choices, multiplying
+from reprolab_nf4 import matmul, timing_table
 
 CPU = torch.device("cpu")
 TINY = {"hidden": 128, "intermediate": 256, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32}
@@ -152,8 +152,11 @@ KERNELS = {
 LIBRARY = types.SimpleNamespace(
     built=lambda: ("13.0.88", "90"), products=lambda: ["few_rows"], exact_products=lambda: []
 )
-TABLE = choices.Table(
-    "a GPU", "9.0", "made up", (choices.Layer(128, 128, "fp16", False, {512: {"few_rows": 1.0}}),)
+TABLE = timing_table.Table(
+    "a GPU",
+    "9.0",
+    "made up",
+    (timing_table.Layer(128, 128, "fp16", False, {512: {"few_rows": 1.0}}),),
 )
 
 
@@ -168,9 +171,9 @@ def drop_in(kernels=KERNELS):
         change = kernels[kernel or "branch_tree"]
         functional.dequantize_4bit = lambda *a, **k: change(own(*a, **k))
         if products != "bitsandbytes":
-            ways = multiplying.Ways(LIBRARY, products, None)
-            bitsandbytes.matmul_4bit = multiplying.replacement(multiply, ways)
-            multiplying._dispatch = multiply, ways  # of compiled steps
+            ways = matmul.Ways(LIBRARY, products, None)
+            bitsandbytes.matmul_4bit = matmul.replacement(multiply, ways)
+            matmul._dispatch = multiply, ways  # of compiled steps
         try:
             yield types.SimpleNamespace(kernels=lambda: list(kernels), library=LIBRARY)
         finally:
@@ -189,7 +192,7 @@ def stand_ins(monkeypatch):
     for name, stand_in in drop_in().items():
         monkeypatch.setattr(reprolab_nf4, name, stand_in)
     # Products in the fastest way are in the CPU's only way.
-    monkeypatch.setattr(choices, "recorded", lambda *gpu: TABLE)
+    monkeypatch.setattr(timing_table, "recorded", lambda *gpu: TABLE)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a CPU")
     code = {"target": "sm_90", "sha256": {"library.so": "0" * 64}}
     monkeypatch.setattr(rows, "code_of", lambda row, gpu: code)

@@ -20,7 +20,7 @@ from experiments.end_to_end.rows import DEVIATIONS, FUSED, Row
 from records.errors import InputError
 from records.results import load
 from records.sources import Sources
-from reprolab_nf4 import checkpoint, choices, multiplying
+from reprolab_nf4 import checkpoint, matmul, timing_table
 
 MODEL, MATRICES = "qwen3-32b", 14
 TOKENS, SHORT = 10, 8
@@ -94,7 +94,7 @@ def test_every_dequantization_and_product_is_in_the_profile(run):
     assert "kernel_time" not in graph.metrics
     assert row.bytes_moved == TOKENS * row.problem["weights"] * 2.5625
     own = found[INSTALLED, "eager"]
-    if multiplying.knows_fused_products():
+    if matmul.knows_fused_products():
         assert own.metrics["kernel_time"].missing == "nothing was dequantized"
         assert "product_time" not in own.metrics
 
@@ -204,7 +204,7 @@ def test_memory_that_runs_out_costs_its_row_unless_an_output_was_wrong(
 def test_bitsandbytes_own_products_may_differ(run, monkeypatch):
     own = bitsandbytes.matmul_4bit
     monkeypatch.setattr(bitsandbytes, "matmul_4bit", lambda *a, **k: own(*a, **k) * -1)
-    monkeypatch.setattr(multiplying, "knows_fused_products", lambda: True)
+    monkeypatch.setattr(matmul, "knows_fused_products", lambda: True)
     found = run()
     for mode in ("eager", "graph"):
         row = found[INSTALLED, mode]
@@ -215,7 +215,7 @@ def test_bitsandbytes_own_products_may_differ(run, monkeypatch):
         expected, instead, here, chosen = map(float, said.groups())
         assert expected > instead and chosen > here
     assert "logits" not in run(pass_name="profile")[INSTALLED, "eager"].reason
-    monkeypatch.setattr(multiplying, "knows_fused_products", lambda: False)
+    monkeypatch.setattr(matmul, "knows_fused_products", lambda: False)
     assert run()[INSTALLED, "eager"].outcome == "mismatch"
 
 
@@ -233,7 +233,7 @@ def test_products_by_a_table_may_differ_and_need_one(run, monkeypatch):
     monkeypatch.setattr(Row, "in_place", wrong)
     row = run()["fused", "eager"]
     assert (row.outcome, row.deviation) == ("deviation_as_declared", DEVIATIONS["fused"])
-    monkeypatch.setattr(choices, "recorded", lambda *gpu: None)
+    monkeypatch.setattr(timing_table, "recorded", lambda *gpu: None)
     row = run()["fused", "graph"]
     assert row.outcome == "unsupported"
     assert row.reason == "no times of products are recorded for compute capability 9.0"

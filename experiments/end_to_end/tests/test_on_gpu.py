@@ -27,7 +27,7 @@ from experiments.product import layers, peers, training  # noqa: E402
 from records.results import load  # noqa: E402
 from records.sources import Sources  # noqa: E402
 from reprolab_nf4 import __main__ as products  # noqa: E402
-from reprolab_nf4 import choices, measuring  # noqa: E402
+from reprolab_nf4 import measuring, timing_table  # noqa: E402
 from reprolab_nf4.advice import Shape  # noqa: E402
 
 SMALL = {"hidden": 1024, "intermediate": 4096, "layers": 4, "heads": 8, "kv_heads": 4}
@@ -62,16 +62,16 @@ def run(folder, gpu, model, pass_name, **given):
 @pytest.mark.parametrize("pass_name", ["timing", "profile"])
 def test_products_by_a_table_are_rows_like_the_others(tmp_path, gpu, monkeypatch, pass_name):
     """By a table in which kernels of products are the fastest, where this GPU has them."""
-    runs = {choices.DEQUANTIZE: 2.0}
+    runs = {timing_table.DEQUANTIZE: 2.0}
     with suppress(reprolab_nf4.DropinError):
         reprolab_nf4.Library().workspace("few_rows", 8, 1024, 1024, 64)
         runs["few_rows"] = 1.0
-    times = {8: runs, 512: {choices.DEQUANTIZE: 1.0}}
-    layer = choices.Layer(1024, 1024, "fp16", False, times)
+    times = {8: runs, 512: {timing_table.DEQUANTIZE: 1.0}}
+    layer = timing_table.Layer(1024, 1024, "fp16", False, times)
     capability = gpu.facts()["compute_capability"]
-    monkeypatch.setattr(choices, "RECORDED", tmp_path)
+    monkeypatch.setattr(timing_table, "RECORDED", tmp_path)
     table = tmp_path / f"sm_{capability.replace('.', '')}.json"
-    choices.write(table, choices.Table("this GPU", capability, "made up", (layer,)))
+    timing_table.write(table, timing_table.Table("this GPU", capability, "made up", (layer,)))
     _, found = run(tmp_path, gpu, "qwen3-32b", pass_name)
     for mode in ("eager", "graph"):
         row = found["fused", mode]

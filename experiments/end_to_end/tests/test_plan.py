@@ -177,11 +177,11 @@ def test_the_code_of_products_is_all_that_may_be_chosen_and_what_chooses(monkeyp
     table = tmp_path / "sm_90.json"
     table.write_text("{}")
     of = lambda capability: {"name": "a GPU", "compute_capability": capability}  # noqa: E731
-    monkeypatch.setattr(rows.choices, "files", lambda *gpu: [table])
+    monkeypatch.setattr(rows.timing_table, "files", lambda *gpu: [table])
     found = rows.code_of(plan.Row("fused", "fused"), of("9.0"))
     digests = {s: s for s in sources[1:]} | {"sm_90.json": rows.sha256(table)}
     assert found == {"target": "sm_90", "sha256": digests}
     assert rows.code_of(plan.Row("fused", "fused"), of("12.0")) is None
     source = plan.Row("fused", "fused").described(of("9.0"))["source_file"]
-    for name in ("multiplying", "settled", "training", "layers", "choices"):
+    for name in ("matmul", "settled", "training", "layers", "timing_table"):
         assert (ROOT / source / f"{name}.py").is_file(), name

@@ -2,6 +2,7 @@
 in the golden files.
 """
 
+import json
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ from edited import Edited, edited  # noqa: F401, a fixture
 
 from experiments.product import views as product
 from experiments.product.views.host import host_table
+from experiments.product.views.shared_memory import PAIRS, shared_memory_table
 from plots.experiments import load_run
 from records.errors import InputError
 from records.json_files import ROOT
@@ -59,6 +61,26 @@ def test_a_step_of_training_is_beside_bitsandbytes_own():
     assert [r.kernel for r in rows] == ["bitsandbytes_0.50.2", "streaming"]
     (said,) = (line for line in product.highlights(run) if "QLoRA" in line)
     assert said.endswith(" times as fast as bitsandbytes as it is installed.")
+
+
+def test_a_table_has_the_time_in_99_kib_over_the_time_in_more(run):
+    """Made from the pass of all layers, with a copy of each row that takes a tenth longer."""
+    layers = run.files["layers"]
+    rows = [r for r in layers["records"] if r["kernel"] in PAIRS and r["problem"]["batch"] <= 16]
+    small = [json.loads(json.dumps(r)) for r in rows]
+    for row in small:
+        row["kernel"] += "_99kib"
+        row["key"] += "_99kib"
+        for metric in row["metrics"]:
+            metric["samples"] = [1.1 * us for us in metric["samples"]]
+    provenance = json.loads(json.dumps(layers["provenance"])) | {"commit": "f" * 40}
+    assert shared_memory_table(run.run()) is None
+    own = {"pass": "shared_memory", "provenance": provenance, "records": rows + small}
+    run.files["shared_memory"] = layers | own
+    table = shared_memory_table(run.run())
+    shown = [row["over_few_rows_99kib"].text for row in table.rows]
+    assert shown and all(text.startswith("1.10 (") for text in shown)
+    assert {row["batch"] for row in table.rows} >= {1, 8}
 
 
 def test_host_times_are_a_table_where_they_were_measured(run, tmp_path):

@@ -13,7 +13,7 @@ from on_cpu import CPU, stand_ins  # noqa: F401
 from experiments.product import layers, peers
 from records.results import load
 from records.sources import Sources
-from reprolab_nf4 import choices, measuring
+from reprolab_nf4 import measuring, timing_table
 from reprolab_nf4.bounds import Wrong, activations, interval
 
 N, K = 96, 256
@@ -158,7 +158,7 @@ def test_weights_that_are_none_of_the_layers_are_wrong(run, monkeypatch):
 
 
 def test_without_recorded_times_ours_has_no_fastest_way(run, monkeypatch):
-    monkeypatch.setattr(choices, "recorded", lambda *gpu: None)
+    monkeypatch.setattr(timing_table, "recorded", lambda *gpu: None)
     status, found = run()
     assert status == 0
     for row in outcomes(found, *OURS[1:]):

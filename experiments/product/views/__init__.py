@@ -5,6 +5,7 @@ from matplotlib.figure import Figure
 
 from experiments.product.views import tables
 from experiments.product.views.host import host_table
+from experiments.product.views.shared_memory import shared_memory_table
 from experiments.product.views.tables import MODEL, OURS, Cell, cells, of_model, others
 from plots import figures as draw
 from plots.bandwidth import Measured, compared
@@ -178,6 +179,7 @@ TABLES = (
     tables.formats_table,
     tables.weights_table,
     counters_table,
+    shared_memory_table,
     host_table,
 )
 SUMMARY = summary

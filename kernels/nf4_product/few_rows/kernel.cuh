@@ -109,13 +109,12 @@ __global__ void __launch_bounds__(threads, 1)
     }
   } else if (scales.are_decoded()) {
     // Each decoder warp has every third stage. Below 9.0 it also copies codes and activations.
-    using Entry = typename Decode::Entry;
     const int first = warp - math_warps - 1;
-    ScaleDecoder<Entry, ScalesPerStep, Nested> decoder(args, range, lane);
+    ScaleDecoder<Decode, ScalesPerStep, Nested> decoder(args, range, lane);
     decoder.read(first);
     if constexpr (Nested) {
-      SharedMap<Entry>::template fill<decoder_warps * 32>(args.scales.nested.map,
-                                                          first * 32 + lane);
+      SharedMap<Decode>::template fill<decoder_warps * 32>(args.scales.nested.map,
+                                                           first * 32 + lane);
       sync_named_barrier<decoder_warps>(2);
     }
     PipelineState state;
@@ -176,7 +175,8 @@ __global__ void __launch_bounds__(threads, 1)
   // The sums of the warps that have the same N tiles, in shared memory:
   // [tile][register][warp][lane].
   const int sharers = team_warps * stage_k_tiles, sharer = stage_k_tile * team_warps + tile_step;
-  const unsigned lane_sums = stages_begin + (team_tile * (MTiles * 4) * sharers * 32 + lane) * 4;
+  const unsigned lane_sums =
+      stages_begin_of<Decode> + (team_tile * (MTiles * 4) * sharers * 32 + lane) * 4;
   __syncthreads();
 #pragma unroll
   for (int t = 0; t < max_team_tiles; ++t) {

@@ -112,8 +112,11 @@ class FewRowsPlan {
   static constexpr int tile_m = MTiles * 8;
 
   FewRowsPlan(const Problem& problem, const Device& device)
-      : FewRowsPlan(problem, device, few_rows_tiling(problem, device)) {}
-  FewRowsPlan(const Problem& problem, const Device& device, const FewRowsTiling& tiling)
+      : FewRowsPlan(problem, device, stage_memory<Decode>(device)) {}
+  FewRowsPlan(const Problem& problem, const Device& device, const StageMemory& memory)
+      : FewRowsPlan(problem, device, memory, few_rows_tiling(problem, device, memory)) {}
+  FewRowsPlan(const Problem& problem, const Device& device, const StageMemory& memory,
+              const FewRowsTiling& tiling)
       : args_{.codes_map = {},
               .activations_map = {},
               .scales_map = {},
@@ -130,8 +133,7 @@ class FewRowsPlan {
               .boxes = Boxes(tiling),
               .n_split = {static_cast<int>(blocks_over(problem.n, tile_n)), tiling.n_blocks},
               .k_split = {static_cast<int>(stages_over(problem.k, tiling)), tiling.split_k},
-              .layout = FewRowsLayout(tiling, tile_m, tile_scales(problem.block_size),
-                                      device.shared_bytes),
+              .layout = FewRowsLayout(tiling, tile_m, tile_scales(problem.block_size), memory),
               .scale_rows = scale_rows(problem, tiling),
               .scales = ScalesOf<Nested>(problem),
               .table = table_of(problem)},
@@ -171,19 +173,64 @@ Launcher<Problem> plan_few_rows(const Problem& problem) {
                                     [](const auto& plan) { return Launcher<Problem>(plan); });
 }
 
+/// The rows from `first` on, as many as one launch multiplies.
+inline Problem slice_of_m(const Problem& problem, std::int64_t first) {
+  Problem slice = problem;
+  slice.m = std::min<std::int64_t>(max_m, problem.m - first);
+  // The launch before that of a later slice does not write weights.
+  slice.weights_ready = problem.weights_ready || first > 0;
+  slice.input = static_cast<const std::uint16_t*>(problem.input) + first * problem.k;
+  slice.output = static_cast<std::uint16_t*>(problem.output) + first * problem.n;
+  return slice;
+}
+
+/// One launch after the other for slices of 16 rows, in the same workspace.
 template <template <class> class Decode>
-Support supports_few_rows(const Problem& problem) {
+Launcher<Problem> plan_few_rows_in_slices(const Problem& problem) {
+  const std::int64_t last = (problem.m - 1) / max_m * max_m;
+  return [last, first_plan = plan_few_rows<Decode>(slice_of_m(problem, 0)),
+          last_plan = plan_few_rows<Decode>(slice_of_m(problem, last))](const Problem& launched,
+                                                                        cudaStream_t stream) {
+    for (std::int64_t first = 0; first < last; first += max_m) {
+      const auto error = first_plan(slice_of_m(launched, first), stream);
+      if (error != cudaSuccess) return error;
+    }
+    return last_plan(slice_of_m(launched, last), stream);
+  };
+}
+
+template <template <class> class Decode>
+cudaError_t launch_few_rows_in_slices(const Problem& problem, cudaStream_t stream) {
+  if (problem.m == 0 || problem.n == 0) return cudaSuccess;
+  return plan_few_rows_in_slices<Decode>(problem)(problem, stream);
+}
+
+template <class Decode>
+std::uint64_t few_rows_workspace_in_slices(const Problem& problem) {
+  return few_rows_workspace<Decode>(slice_of_m(problem, 0));
+}
+
+template <template <class> class Decode>
+Support supports_few_rows_in_slices(const Problem& problem) {
   const Device device = current_device();
-  if (problem.m > max_m) return Support::no("supports M <= 16; many_rows supports more");
   if (const Support support = supports_matrix_operands(problem, device); !support.ok)
     return support;
   if (device.capability >= 90 && tensor_map_encoder() == nullptr) {
     return Support::no("needs a driver of CUDA 12.0 or newer");
   }
-  if (!has_room({.n_tiles = 1}, problem, device)) {
-    return Support::no("needs 147 KiB of shared memory in a block");
+  if (max_block_tiles(problem, stage_memory<Decode<__half>>(device)) == 0) {
+    return Support::no(
+        Decode<__half>::has_small_table
+            ? "needs 90 KiB of shared memory in a block"
+            : "needs 122 KiB of shared memory in a block; few_rows_99kib needs less");
   }
   return is_compiled(few_rows<__half, Decode<__half>, 1, 1, false>, 80);
+}
+
+template <template <class> class Decode>
+Support supports_few_rows(const Problem& problem) {
+  if (problem.m > max_m) return Support::no("supports M <= 16; many_rows supports more");
+  return supports_few_rows_in_slices<Decode>(problem);
 }
 
 }  // namespace reprolab::nf4_product

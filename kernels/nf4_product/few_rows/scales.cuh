@@ -56,7 +56,7 @@ class PerGroups {
 };
 
 /// A decoder warp, which writes the scales of a stage for each column in each K tile.
-template <class Entry, int ScalesPerStep, bool Nested>
+template <class Decode, int ScalesPerStep, bool Nested>
 class ScaleDecoder {
   using Number = std::conditional_t<Nested, std::uint8_t, float>;
   static constexpr int count = StageScales<ScalesPerStep, Nested>::count;
@@ -233,7 +233,7 @@ class ScaleDecoder {
   const ScalesOf<Nested>& of_;
   StageScales<ScalesPerStep, Nested> scales_;
   const TileRange& range_;
-  SharedMap<Entry> map_;
+  SharedMap<Decode> map_;
   PerGroups<Number> numbers_;
   PerGroups<float> seconds_;
   int lane_, block_n_, shift_;

@@ -49,6 +49,23 @@ struct Boxes {
   int n() const { return count * n_tiles * tile_n; }
 };
 
+/// The addresses in a block's shared memory that stages may have.
+struct StageMemory {
+  int begin = 0, end = 0;
+  int wave_cycles = 0;  ///< The estimated time between two waves of blocks.
+};
+
+/// The maximum of a block on compute capability 8.6, 8.9 and 12.0.
+inline constexpr int small_shared_bytes = 99 * 1024;
+
+/// With a small table, at most `small_shared_bytes` on every GPU.
+template <class Decode>
+StageMemory stage_memory(const Device& device) {
+  if (!Decode::has_small_table) return {stages_begin_of<Decode>, device.shared_bytes};
+  // Smaller blocks need more waves.
+  return {stages_begin_of<Decode>, std::min(device.shared_bytes, small_shared_bytes), 2500};
+}
+
 /// The stages in shared memory: all codes, then all activations, then all scales.
 struct FewRowsLayout {
   int block_n = 0;                                   ///< Columns in a block's boxes.
@@ -58,23 +75,24 @@ struct FewRowsLayout {
   int end = 0;                                       ///< The bytes to request.
 
   /// `tile_m`: 8 or 16. `tile_scales`: scales of a column in a K tile.
-  FewRowsLayout(const FewRowsTiling& tiling, int tile_m, int tile_scales, int shared_bytes)
+  FewRowsLayout(const FewRowsTiling& tiling, int tile_m, int tile_scales, const StageMemory& memory)
       : block_n(Boxes(tiling).n()),
         codes_bytes(tiling.stage_k_tiles() * block_n * tile_k_bytes),
         activations_bytes(tiling.stage_k_tiles() * tile_steps * tile_m * step_bytes),
         scales_bytes(tiling.stage_k_tiles() * block_n * tile_scales * 4) {
     // A warp prefetches one N tile past its last.
     const int read_past = tile_n * tile_scales * 4;
-    stages = std::clamp((shared_bytes - stages_begin - read_past) /
-                            (codes_bytes + activations_bytes + scales_bytes),
-                        0, max_stages);
-    codes = stages_begin;
+    stages = std::clamp(
+        (memory.end - memory.begin - read_past) / (codes_bytes + activations_bytes + scales_bytes),
+        0, max_stages);
+    codes = memory.begin;
     activations = codes + stages * codes_bytes;
     scales = activations + stages * activations_bytes;
     // After the main loop the warps' sums take the place of the stages.
-    const int sums_bytes = math_warps * max_team_tiles * tile_m * tile_n * 4;
-    end = std::max(scales + stages * scales_bytes + read_past, stages_begin + sums_bytes);
-    if (end > shared_bytes) stages = 0;
+    const int sums_bytes =
+        (tiling.n_tiles << tiling.stage_shift) * team_warps * tile_m * tile_n * 4;
+    end = std::max(scales + stages * scales_bytes + read_past, memory.begin + sums_bytes);
+    if (end > memory.end) stages = 0;
   }
 };
 
@@ -82,16 +100,23 @@ struct FewRowsLayout {
 constexpr int tile_scales(int block_size) { return tile_k / std::min(block_size, step_k); }
 
 /// Whether there are at least as many stages as decoder warps: each decodes every third stage.
-inline bool has_room(const FewRowsTiling& tiling, const Problem& problem, const Device& device) {
-  return FewRowsLayout(tiling, max_m, tile_scales(problem.block_size), device.shared_bytes)
-             .stages >= decoder_warps;
+inline bool has_room(const FewRowsTiling& tiling, const Problem& problem, const StageMemory& memory,
+                     int tile_m = max_m) {
+  return FewRowsLayout(tiling, tile_m, tile_scales(problem.block_size), memory).stages >=
+         decoder_warps;
+}
+/// The N tiles of a block, at most; 0 if there is no room for one of each team.
+inline int max_block_tiles(const Problem& problem, const StageMemory& memory, int tile_m = max_m) {
+  int tiles = teams * max_team_tiles;
+  while (tiles >= teams && !has_room({.n_tiles = tiles}, problem, memory, tile_m)) --tiles;
+  return tiles < teams ? 0 : tiles;
 }
 
 /// A model of a product's time in cycles, fitted to an H200: the largest of the times of shared
 /// memory, of latency, of device memory, and of the L2 cache, from which each block reads its
 /// activations; plus the time of the split-K reduction.
 inline double estimated_cycles(const FewRowsTiling& tiling, const Problem& problem,
-                               int multiprocessors) {
+                               int multiprocessors, int wave_cycles) {
   constexpr int tile_cycles = 108, stage_overhead = 150, stage_latency = 400;
   constexpr int memory_bytes = 2210, cache_bytes = 4000;  // per cycle
   constexpr int reduction = 5000, reduction_per_slice = 100;
@@ -108,39 +133,49 @@ inline double estimated_cycles(const FewRowsTiling& tiling, const Problem& probl
                                        stages * stage_overhead),
                    static_cast<double>(stages * stage_latency), weight_bytes / memory_bytes,
                    (weight_bytes + activation_bytes) / cache_bytes}) +
+         static_cast<double>((waves - 1) * wave_cycles) +
          (tiling.split_k > 1 ? reduction + reduction_per_slice * tiling.split_k : 0);
 }
 
-/// The tiling with the least estimated time; `split_k` is 0 where none fits.
-inline FewRowsTiling few_rows_tiling(const Problem& problem, const Device& device) {
-  const std::int64_t k_tiles = blocks_over(problem.k, tile_k);
+/// Blocks of up to `block_tiles` N tiles in whole waves.
+inline FewRowsTiling split_n(const Problem& problem, int multiprocessors, int split_k,
+                             int block_tiles) {
   const std::int64_t n_tiles = blocks_over(problem.n, tile_n);
+  const std::int64_t wave = std::max(1, multiprocessors / split_k);
+  const std::int64_t n_blocks =
+      std::min(n_tiles, wave * blocks_over(blocks_over(n_tiles, block_tiles), wave));
+  return {.split_k = split_k,
+          .n_blocks = static_cast<int>(n_blocks),
+          .n_tiles = static_cast<int>(blocks_over(n_tiles, n_blocks))};
+}
+
+/// The tiling with the least estimated time; `split_k` is 0 where none fits.
+inline FewRowsTiling few_rows_tiling(const Problem& problem, const Device& device,
+                                     const StageMemory& memory) {
+  const std::int64_t k_tiles = blocks_over(problem.k, tile_k);
   const int multiprocessors = std::max(1, device.multiprocessors);
-  int block_tiles = teams * max_team_tiles;  // N tiles of a block, at most
-  while (block_tiles > 0 && !has_room({.n_tiles = block_tiles}, problem, device)) --block_tiles;
+  const int block_tiles = max_block_tiles(problem, memory);
   if (block_tiles == 0) return {};
   FewRowsTiling best;
   double least = 0;
   for (int split_k = 1; split_k <= std::min<std::int64_t>(k_tiles, 16); ++split_k) {
-    // The number of whole waves of blocks.
-    const std::int64_t wave = std::max(1, multiprocessors / split_k);
-    const std::int64_t n_blocks =
-        std::min(n_tiles, wave * blocks_over(blocks_over(n_tiles, block_tiles), wave));
-    FewRowsTiling tiling{.split_k = split_k,
-                         .n_blocks = static_cast<int>(n_blocks),
-                         .n_tiles = static_cast<int>(blocks_over(n_tiles, n_blocks))};
+    FewRowsTiling tiling = split_n(problem, multiprocessors, split_k, block_tiles);
     // One copy loads several K tiles per stage, if K is a multiple of the tile.
     while (tiling.stage_shift < 2 && problem.k % tile_k == 0 &&
            2 * tiling.stage_k_tiles() * split_k <= k_tiles &&
            2 * tiling.stage_k_tiles() * tiling.n_tiles <= teams * max_team_tiles) {
       ++tiling.stage_shift;
     }
-    while (tiling.stage_shift > 0 && !has_room(tiling, problem, device)) --tiling.stage_shift;
-    const double cycles = estimated_cycles(tiling, problem, multiprocessors);
+    while (tiling.stage_shift > 0 && !has_room(tiling, problem, memory)) --tiling.stage_shift;
+    const double cycles = estimated_cycles(tiling, problem, multiprocessors, memory.wave_cycles);
     if (best.split_k == 0 || cycles < least) {
       best = tiling;
       least = cycles;
     }
+  }
+  // An M tile of 8 leaves room for more N tiles, which do not change the order of a sum.
+  if (problem.m <= 8 && best.stage_shift == 0) {
+    return split_n(problem, multiprocessors, best.split_k, max_block_tiles(problem, memory, 8));
   }
   return best;
 }
@@ -149,8 +184,10 @@ inline FewRowsTiling few_rows_tiling(const Problem& problem, const Device& devic
 inline std::int64_t arrivals_bytes(const FewRowsTiling& tiling) {
   return blocks_over(tiling.n_blocks, 2) * 16;
 }
-inline std::uint64_t few_rows_workspace(const Problem& problem) {
-  const FewRowsTiling tiling = few_rows_tiling(problem, current_device());
+template <class Decode>
+std::uint64_t few_rows_workspace(const Problem& problem) {
+  const Device device = current_device();
+  const FewRowsTiling tiling = few_rows_tiling(problem, device, stage_memory<Decode>(device));
   if (tiling.split_k <= 1) return 0;
   return static_cast<std::uint64_t>(arrivals_bytes(tiling) +
                                     PartialSums::bytes(tiling.split_k, problem.m, problem.n));

@@ -48,7 +48,8 @@ BYTE_WALKS = {
 # For kernels that hold registers, the blocks that fit by registers on multiprocessors of 64 warps.
 HOLDING = {"packed_512_registers": (512, 3), "packed_1024_registers": (1024, 1)}
 # One block fills a multiprocessor, and leaves a thread 96 registers.
-FULL_BLOCKS = ["few_rows", "few_rows_exact"]
+FULL_BLOCKS = ["few_rows", "few_rows_exact", "few_rows_99kib", "few_rows_exact_99kib"]
+SMALL_SHARED_MEMORY = ("sm_86", "sm_89", "sm_120")
 # Kernels of the streaming walk, with the weights that a thread decodes.
 STREAMS = {
     "wide_store": 8,
@@ -119,6 +120,17 @@ def test_nothing_is_spilled_but_a_few_words_where_a_block_limits_registers(compi
             assert found["stack_bytes"] <= 32
         else:
             unspilled(facts.code)
+
+
+@pytest.mark.parametrize("arch", SMALL_SHARED_MEMORY)
+def test_a_block_fits_where_shared_memory_is_small(arch):
+    if arch not in cubin.known_architectures():
+        pytest.skip(f"NOT TESTED, this nvcc does not compile for {arch}")
+    code = measured_code(kernels.named("few_rows_99kib"), arch)
+    threads = 640
+    assert -(-code.resources.registers // 8) * 8 * threads <= 65536
+    assert code.resources.stack_bytes <= 32 and code.resources.static_shared_bytes == 0
+    assert "HMMA" in {i.name for i in code.function.instructions}
 
 
 @pytest.mark.parametrize("name", LUT)

@@ -1,7 +1,8 @@
-"""Which way of multiplying is the fastest for a layer and a number of rows, by measured times.
+"""Tables of measured times, by which the fastest way of a matmul is chosen for a layer and a number
+of rows.
 
-A table is of one GPU: measured by `make tune`, or recorded in tables/, for others of its
-architecture too. Needs nothing but the standard library.
+A table has the times of one GPU: measured by `make tune`, or recorded in tables/, also for other
+GPUs of its architecture. Needs nothing but the standard library.
 """
 
 import functools
@@ -22,14 +23,14 @@ RECORDED = Path(__file__).resolve().with_name("tables")
 TYPES = ("fp16", "bf16")
 BLOCK_SIZE = 64  # of the recorded layers
 MAX_SIZE = 1 << 40  # of a layer, and of a number of rows
-OWN = "bitsandbytes"  # which chooses by itself
-# With the installed kernel, then PyTorch's product. All other ways are the library's products().
+OWN = "bitsandbytes"  # as bitsandbytes chooses
+# By the installed kernel, then PyTorch's matmul. All other ways are the library's products().
 DEQUANTIZE = "dequantize"
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Times of products with n x k weights. `type`: fp16 or bf16; `us`: by rows, then by way."""
+    """Times of matmuls with n x k weights. `type`: fp16 or bf16; `us`: by rows, then by way."""
 
     n: int
     k: int
@@ -48,12 +49,12 @@ class Table:
     def ways(
         self, n: int, k: int, type: str, nested: bool, can: Callable[[str, int], bool], usual: str
     ) -> list[tuple[int, str]]:
-        """Up to which number of rows which way is the fastest, of those that `can` at so many; the
-        usual one where none can.
+        """The fastest way for each range of rows: the most rows of the range, and the way, of those
+        that `can` run with so many rows; `usual` if none can.
 
-        By the measured layer of the nearest sizes, and of the same type and scales where several
-        have these; for more rows than that has, by the next one. A number of rows between two
-        measured ones is taken for the larger: kernels work in whole tiles.
+        The times are those of the nearest measured layer, preferably of the same type and scales;
+        for more rows than it has, of the next nearest. Between two measured numbers of rows those
+        of the larger: kernels compute whole tiles.
         """
 
         def distance(layer: Layer) -> tuple[float, int]:
@@ -74,12 +75,12 @@ class Table:
 
 
 def recorded(gpu: str, compute_capability: str) -> Table | None:
-    """Of that GPU by its name, or else of its architecture; None where neither was measured."""
+    """The recorded table of the GPU of this name, or else of its architecture; None without any."""
     return next(map(_read_once, files(gpu, compute_capability)), None)
 
 
 def files(gpu: str, compute_capability: str) -> list[Path]:
-    """The file of what is recorded, if there is any."""
+    """The file of the recorded table, if there is one."""
     architecture = f"sm_{compute_capability.replace('.', '')}"
     own = [p for p in sorted(RECORDED.glob(f"{architecture}_*.json")) if _read_once(p).gpu == gpu]
     usual = RECORDED / f"{architecture}.json"
@@ -88,7 +89,7 @@ def files(gpu: str, compute_capability: str) -> list[Path]:
 
 @functools.cache
 def _read_once(path: Path) -> Table:
-    """A recorded file: reading takes milliseconds, and it stays as it is while a process runs."""
+    """Reads a recorded table once: it takes milliseconds, and the file does not change."""
     return read(path)
 
 
@@ -139,7 +140,7 @@ def _layer(found: dict) -> Layer:
 
 
 def writable(path: str | PathLike) -> Path:
-    """The path of a file that can be written, before what goes into it is measured."""
+    """The path, if a file can be written there; called before the measurement."""
     if not isinstance(path, (str, PathLike)):
         raise DropinError(f"table: give a file's path, not {shown(path)}")
     with named(path):
@@ -148,14 +149,14 @@ def writable(path: str | PathLike) -> Path:
 
 
 def write(path: Path, table: Table) -> None:
-    """In one step: where that fails, what was there before is left."""
+    """Writes atomically: if it fails, the old file stays."""
     with named(path):
         whole_file.write(path, text(table).encode())
 
 
 @contextmanager
 def named(path: str | PathLike) -> Iterator[None]:
-    """The error of a file that cannot be written becomes one that names it."""
+    """Turns errors of writing into a DropinError with the path."""
     try:
         yield
     except OSError as error:
@@ -165,7 +166,7 @@ def named(path: str | PathLike) -> Iterator[None]:
 
 
 def text(table: Table) -> str:
-    """A line for each layer and number of rows."""
+    """JSON with one line for each layer and number of rows."""
     lines = [f'  "{name}": {json.dumps(getattr(table, name))},\n' for name in HEAD]
     layers = ",\n".join(_text(layer) for layer in table.layers)
     return "{\n" + "".join(lines) + f'  "layers": [\n{layers}\n  ]\n}}\n'

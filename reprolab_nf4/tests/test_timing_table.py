@@ -1,4 +1,4 @@
-"""Tables of measured times, and which way of multiplying they choose. Needs no torch."""
+"""Tables of measured times, and the way of a matmul that they choose. Needs no torch."""
 
 import json
 import os
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reprolab_nf4 import DropinError, choices, whole_file
-from reprolab_nf4.choices import DEQUANTIZE, OWN, Layer, Table
+from reprolab_nf4 import DropinError, timing_table, whole_file
+from reprolab_nf4.timing_table import DEQUANTIZE, OWN, Layer, Table
 
 SMALL = {1: {"few_rows": 5.0, OWN: 12.0}, 64: {"many_rows": 13.0, DEQUANTIZE: 18.0, OWN: 19.0}}
 LARGE = {
@@ -61,30 +61,30 @@ def test_what_is_written_is_read(tmp_path, monkeypatch):
     path = tmp_path / "new" / "sm_90.json"
     path.parent.mkdir()
     (path.parent / f"{whole_file.PREFIX}0").write_text("half of a table")  # of a killed process
-    choices.write(path, TABLE)
-    assert choices.read(path) == TABLE
+    timing_table.write(path, TABLE)
+    assert timing_table.read(path) == TABLE
     assert list(path.parent.iterdir()) == [path]
     # A line for each layer and number of rows, so that changes can be read.
     lines = path.read_text().splitlines()
     assert len(lines) == 7 + sum(1 + len(x.us) for x in TABLE.layers)
     assert json.loads(path.read_text())["gpu"] == "NVIDIA H200"
     # What is recorded is found by its GPU, or else by its architecture.
-    monkeypatch.setattr(choices, "RECORDED", path.parent)
+    monkeypatch.setattr(timing_table, "RECORDED", path.parent)
     other = replace(TABLE, gpu="NVIDIA H100 PCIe")
-    choices.write(path.with_name("sm_90_h100.json"), other)
+    timing_table.write(path.with_name("sm_90_h100.json"), other)
     for gpu, table in (("NVIDIA H100 PCIe", other), ("NVIDIA H100", TABLE), (TABLE.gpu, TABLE)):
-        assert choices.recorded(gpu, "9.0") == table
-    assert choices.recorded(TABLE.gpu, "8.0") is None
+        assert timing_table.recorded(gpu, "9.0") == table
+    assert timing_table.recorded(TABLE.gpu, "8.0") is None
 
 
 def test_what_is_recorded_is_read_once_in_a_process(tmp_path, monkeypatch):
     read = []
-    monkeypatch.setattr(choices, "RECORDED", tmp_path)
-    monkeypatch.setattr(choices, "read", lambda path: read.append(path.name) or TABLE)
+    monkeypatch.setattr(timing_table, "RECORDED", tmp_path)
+    monkeypatch.setattr(timing_table, "read", lambda path: read.append(path.name) or TABLE)
     for name in ("sm_90.json", "sm_90_h100.json"):
         (tmp_path / name).touch()
     for gpu in (TABLE.gpu, "another", "another"):
-        assert choices.recorded(gpu, "9.0") is TABLE
+        assert timing_table.recorded(gpu, "9.0") is TABLE
     assert sorted(read) == ["sm_90.json", "sm_90_h100.json"]
 
 
@@ -117,18 +117,18 @@ def test_what_is_no_table_is_one_line(text, tmp_path):
     path = tmp_path / "table.json"
     path.write_text(text)
     with pytest.raises(DropinError, match=r"table.json: is no table that make tune wrote: "):
-        choices.read(path)
+        timing_table.read(path)
 
 
 def test_the_good_table_of_these_tests_is_one(tmp_path):
     (tmp_path / "table.json").write_text(NO_TIMES.format(LAYER.format(TIMES)))
-    assert choices.read(tmp_path / "table.json").layers[0].us == {1: {"few_rows": 1.5}}
+    assert timing_table.read(tmp_path / "table.json").layers[0].us == {1: {"few_rows": 1.5}}
 
 
 def test_where_a_table_is_to_be_written_is_known_before_it_is_measured(tmp_path, refused):
     (tmp_path / "file").touch()
     for good in (tmp_path / "a/b.json", tmp_path / "file"):
-        assert choices.writable(good) == good
+        assert timing_table.writable(good) == good
     (tmp_path / "loop").symlink_to("loop")
     os.mkfifo(tmp_path / "pipe")
     for wrong, why in (
@@ -139,18 +139,20 @@ def test_where_a_table_is_to_be_written_is_known_before_it_is_measured(tmp_path,
         ("/dev/null", "Not a regular file"),
         ("x" * 256, "File name too long"),
     ):
-        assert refused(choices.writable, wrong) == f"{wrong}: cannot be written: {why}"
-        assert refused(choices.write, Path(wrong), TABLE).startswith(f"{wrong}: cannot be written")
+        assert refused(timing_table.writable, wrong) == f"{wrong}: cannot be written: {why}"
+        assert refused(timing_table.write, Path(wrong), TABLE).startswith(
+            f"{wrong}: cannot be written"
+        )
     assert Path("/dev/null").is_char_device()
     for wrong in (None, 5, b"table.json"):
-        for function in (choices.writable, choices.read):
+        for function in (timing_table.writable, timing_table.read):
             assert refused(function, wrong) == f"table: give a file's path, not {wrong!r}"
 
 
 @pytest.mark.parametrize("name", ["none.json", "."])
 def test_what_is_no_file_is_one_line(name, tmp_path):
     with pytest.raises(DropinError, match=r": no such file; give a table that make tune wrote$"):
-        choices.read(tmp_path / name)
+        timing_table.read(tmp_path / name)
 
 
 def test_a_table_that_cannot_be_written_leaves_what_was_there(tmp_path, monkeypatch):
@@ -162,13 +164,13 @@ def test_a_table_that_cannot_be_written_leaves_what_was_there(tmp_path, monkeypa
 
     monkeypatch.setattr(whole_file.TemporaryFile, "write", full)
     with pytest.raises(DropinError, match=r"table.json: cannot be written: No space left"):
-        choices.write(path, TABLE)
+        timing_table.write(path, TABLE)
     assert path.read_text() == "what was there"
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_every_recorded_table_is_of_the_architecture_that_its_name_says():
-    for path in choices.RECORDED.glob("*.json"):
-        table = choices.read(path)
+    for path in timing_table.RECORDED.glob("*.json"):
+        table = timing_table.read(path)
         assert path.stem.split("_")[:2] == ["sm", table.compute_capability.replace(".", "")]
-        assert choices.recorded(table.gpu, table.compute_capability) == table
+        assert timing_table.recorded(table.gpu, table.compute_capability) == table

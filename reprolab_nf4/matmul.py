@@ -1,5 +1,5 @@
-"""bitsandbytes' products with NF4 weights, each computed in the way that a table of measured times
-has as the fastest. Needs torch and bitsandbytes.
+"""bitsandbytes' matmul_4bit with NF4 weights, in the fastest way by a table of measured times.
+Needs torch and bitsandbytes.
 """
 
 import contextlib
@@ -12,15 +12,15 @@ from bitsandbytes import functional
 
 from reprolab_nf4 import Library, give_up
 from reprolab_nf4.c_functions import DropinError, NoCodeError
-from reprolab_nf4.choices import DEQUANTIZE, OWN, Table, recorded
 from reprolab_nf4.settled import SettledWeights, is_capturing
+from reprolab_nf4.timing_table import DEQUANTIZE, OWN, Table, recorded
 from reprolab_nf4.training import marking_training, training
 
 TYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 NO_CHANGE = contextlib.nullcontext()
 
-# bitsandbytes' own matmul_4bit and the ways of the last install(): the operator calls these, also
-# in an exported program.
+# bitsandbytes' matmul_4bit and the ways of the last install(), for the operator, which exported
+# programs call too.
 _dispatch: tuple[Callable, "Ways"] | None = None
 
 
@@ -39,12 +39,12 @@ def multiply(
     blocksize2: int = 0,
     weights_are_settled: bool = False,
 ) -> torch.Tensor:
-    """A [..., k] times the transposed n x k weights, by that kernel: reprolab_nf4.h.
+    """A [..., k] times the transposed n x k weights, by `kernel`: reprolab_nf4.h.
 
-    Workspace is PyTorch's, so that a captured call has memory of its graph.
+    PyTorch allocates the workspace, so a captured call uses memory of its graph.
     """
     A, codes = aligned(A.contiguous()), aligned(B)
-    settled = weights_are_settled and codes is B  # and not just copied
+    settled = weights_are_settled and codes is B  # not a new copy
     bias = None if bias is None else bias.contiguous()
     k = A.shape[-1]
     m = A.numel() // k
@@ -75,11 +75,11 @@ def operator(
     offset: torch.Tensor | None = None,
     blocksize2: int = 0,
 ) -> torch.Tensor:
-    """bitsandbytes' matmul_4bit with its dispatch, for what records or transforms operators, such
-    as torch.compile and torch.export; elsewhere it would cost the host time.
+    """bitsandbytes' matmul_4bit with its dispatch, for tools that record or transform operators,
+    such as torch.compile and torch.export; elsewhere it would take host time.
 
-    It may run later, with another number of rows, other weights, or after another install(). So it
-    chooses the way, checks the arrays and decodes nested scales each time that it runs.
+    It may run later, with another number of rows, other weights, or after another install(). So
+    each run chooses the way, checks the arrays and decodes nested scales.
     """
     if _dispatch is None:
         raise DropinError("reprolab_nf4 is not installed: call install() before the program runs")
@@ -109,7 +109,7 @@ def _(A, B, n, *_, **__):
 
 
 def recorded_product(A, B, state, bias) -> torch.Tensor:
-    """All tensors of the quantization state are the operator's inputs, none a constant in it."""
+    """Passes all tensors of the quantization state as inputs, so that none becomes a constant."""
     given = (state.absmax, state.code, state.blocksize, state.dtype, bias)
     if state.nested:
         second = state.state2
@@ -118,14 +118,14 @@ def recorded_product(A, B, state, bias) -> torch.Tensor:
 
 
 def dequantized(A, codes, state, bias) -> torch.Tensor:
-    """`codes`: a column, for which bitsandbytes gives the matrix itself and not its transpose."""
+    """`codes`: a column, for which bitsandbytes returns the matrix, not its transpose."""
     weight = functional.dequantize_4bit(codes, state)
     return torch.nn.functional.linear(A, weight.to(A.dtype), bias)
 
 
 def is_recorded(A: torch.Tensor) -> bool:
-    """Whether a call's operators are recorded or transformed, so that it must be one; what is a
-    tensor of a class of its own, such as a collective's that has not ended, does so as well.
+    """Whether operators are recorded or transformed, so that the matmul must be one. Also for
+    tensors of other classes, such as the pending result of a collective.
     """
     return (
         torch.compiler.is_compiling()
@@ -137,18 +137,18 @@ def is_recorded(A: torch.Tensor) -> bool:
 
 
 def aligned(tensor: torch.Tensor) -> torch.Tensor:
-    """Itself, but for a view that begins where kernels cannot read 16 bytes at once."""
+    """The tensor, or a copy if it is not aligned to the 16 bytes that kernels load at once."""
     return tensor if tensor.data_ptr() % 16 == 0 else tensor.clone()
 
 
 def on_device_of(tensor: torch.Tensor):
-    """As torch.cuda.device_of, which costs the host more where nothing is to change."""
+    """torch.cuda.device_of, in less host time if the device is current."""
     is_current = tensor.get_device() == torch.cuda.current_device()
     return NO_CHANGE if is_current else torch.cuda.device_of(tensor)
 
 
 def stream_of(tensor: torch.Tensor) -> int:
-    """The current one of its device, asked as Triton asks: no object is made of it."""
+    """The handle of the current stream of its device, without an object for it."""
     return torch._C._cuda_getCurrentRawStream(tensor.get_device())
 
 
@@ -163,18 +163,18 @@ def workspace_bytes(library, device, *product) -> int:
 
 
 class Ways:
-    """Which way multiplies by a layer's weights: in install()'s words, those of `products`."""
+    """Chooses the way of a matmul by a layer's weights. `products`: as in install()."""
 
     def __init__(self, library: Library, products: str, table: Table | None):
         self.usual = OWN if products == "fastest" else DEQUANTIZE
         self.library, self._products, self._table = library, products, table
         self._known: dict = {}
         self._has_warned, self._calls = False, None
-        # If not, all are in the usual way, of which bitsandbytes' own operators are recorded.
+        # Otherwise all take the usual way, and bitsandbytes' operators are recorded.
         self.vary = products != DEQUANTIZE
 
     def replaced(self, bitsandbytes) -> list[tuple]:
-        """What products are computed by in bitsandbytes: owner, name, replacement."""
+        """The replaced functions of bitsandbytes: owner, name, replacement."""
         from reprolab_nf4 import layers  # which imports this module
 
         global _dispatch
@@ -198,15 +198,15 @@ class Ways:
             warnings.warn(f"{what}: {then}", stacklevel=3)
 
     def end(self) -> None:
-        """From now on bitsandbytes computes them, for who still calls what was installed, too."""
+        """Makes bitsandbytes compute again, also for callers that kept the replacements."""
         self.usual = self._products = OWN
         self._known = {}
         if self._calls is not None:
             self._calls.close()
 
     def way(self, A: torch.Tensor, state) -> str:
-        """Of the product of these activations."""
-        # A product by exact weights is one by weights that were not rounded to another type first.
+        """The way of the matmul with these activations."""
+        # Exact weights were not rounded to another type first.
         if self.usual != OWN and state.dtype != A.dtype:
             return self.usual
         n, k = state.shape
@@ -217,9 +217,9 @@ class Ways:
         return self.usual
 
     def of(self, *layer) -> tuple[tuple[int, str], ...]:
-        """Up to which number of rows which way, as in Table.ways; for more, the usual one.
+        """The ways by number of rows, as Table.ways(); for more rows the usual one.
 
-        `layer`: its device, n, k, block size and type, and whether its scales are nested.
+        `layer`: device, n, k, block size, type, and whether scales are nested.
         """
         if layer not in self._known:
             self._known[layer] = tuple(self._measured(*layer))
@@ -251,7 +251,7 @@ class Ways:
 
 
 class Always(Ways):
-    """One way for every product."""
+    """One way for every matmul."""
 
     def __init__(self, library: Library, way: str):
         super().__init__(library, way, None)
@@ -262,7 +262,7 @@ class Always(Ways):
 
 
 def capability(device: torch.device) -> str:
-    """Such as 9.0; empty for what is no GPU."""
+    """The compute capability, such as 9.0; empty for other devices."""
     found = torch.cuda.get_device_capability(device) if device.type == "cuda" else ()
     return ".".join(map(str, found))
 
@@ -274,14 +274,14 @@ def runs(library: Library, device: torch.device, *product) -> bool:
         return True
     except NoCodeError as error:
         give_up(error)
-    except DropinError:  # a shape that the kernel cannot do
+    except DropinError:  # the kernel does not support the shape
         pass
     return False
 
 
 def read_offset(offset: torch.Tensor) -> float:
-    """Of nested scales, which are few; kernels take it from the host. Read once, because that waits
-    for the GPU, and again when it has changed.
+    """The offset of nested scales, which kernels get from the host. Read once, because reading
+    waits for the GPU, and again after it has changed.
     """
     state = (offset.data_ptr(), None if offset.is_inference() else offset._version)
     known, value = getattr(offset, "reprolab_nf4_value", (None, None))
@@ -294,13 +294,13 @@ def read_offset(offset: torch.Tensor) -> float:
 
 
 def replacement(own, ways: Ways):
-    """bitsandbytes' matmul_4bit, but that `ways` decides how products are computed.
+    """bitsandbytes' matmul_4bit, in the way that `ways` chooses.
 
-    Training, layers in training mode, FP4, fp32, codes in its layout for CPUs, and what is amiss
-    stay `own`.
+    Training, layers in training mode, FP4, fp32, codes in the layout for CPUs, and malformed inputs
+    go to `own`.
     """
     settled = SettledWeights()
-    # Without it, square weights are transposed only where the codes are given as a row.
+    # Older versions transpose square weights only if the codes are a row.
     always_transposes = knows_fused_products()
 
     def matmul_4bit(A, B, quant_state, out=None, bias=None):
@@ -318,7 +318,7 @@ def replacement(own, ways: Ways):
             return own(A, B, quant_state, bias=bias)
         if way == DEQUANTIZE:
             return dequantized(A, B.view(-1, 1), quant_state, bias)
-        with torch._C.DisableTorchFunctionSubclass():  # that of bitsandbytes' parameters is slow
+        with torch._C.DisableTorchFunctionSubclass():  # bitsandbytes' is slow
             codes = B.detach()
         arrays, more = arrays_of(codes, quant_state), (None, None, 0.0, 0)
         if quant_state.nested:
@@ -341,7 +341,7 @@ def replacement(own, ways: Ways):
 
 
 def knows_fused_products() -> bool:
-    """Whether the installed bitsandbytes multiplies by codes, which it does from 0.50 on."""
+    """Whether the installed bitsandbytes multiplies by codes, as 0.50 and later do."""
     return hasattr(torch.ops.bitsandbytes, "gemm_4bit")
 
 
@@ -354,32 +354,32 @@ def is_ours(A, state, bias) -> bool:
         return False
     if torch.is_grad_enabled() and (A.requires_grad or (bias is not None and bias.requires_grad)):
         return False
-    kind = "cuda" if A.is_cuda else A.device.type  # which makes a device
+    kind = "cuda" if A.is_cuda else A.device.type  # makes an object
     if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) != A.dtype:
         return False
     n, k = state.shape
     if bias is not None and (tuple(bias.shape) != (n,) or bias.device != A.device):
         return False
-    # Weights that were quantized as k x n are a case of bitsandbytes' own.
+    # bitsandbytes handles weights that were quantized as k x n.
     return A.numel() > 0 and n > 0 and A.shape[-1] == k
 
 
 def scales_of(state) -> torch.Tensor:
-    """In fp32; nested ones are decoded as bitsandbytes does before it dequantizes."""
+    """The scales in fp32; nested ones are decoded as bitsandbytes does before it dequantizes."""
     if not state.nested:
         return state.absmax
     return functional.dequantize_blockwise(state.absmax, state.state2) + state.offset
 
 
 def arrays_of(codes, state) -> list[torch.Tensor]:
-    """What kernels read: codes and scales, and of nested scales the codes and their map."""
+    """The arrays that kernels read: codes, scales, and the codes and map of nested scales."""
     if not state.nested:
         return [codes, state.absmax]
     return [codes, state.state2.absmax, state.absmax, state.state2.code]
 
 
 def fits(device, state, codes, scales, scale_codes=None, map=None) -> bool:
-    """Whether the arrays are what kernels read by address: there, dense, and long enough."""
+    """Whether kernels can read the arrays by address: on the device, contiguous, long enough."""
     arrays = [array for array in (codes, scales, scale_codes, map) if array is not None]
     if not all(array.device == device and array.is_contiguous() for array in arrays):
         return False

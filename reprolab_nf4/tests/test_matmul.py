@@ -99,9 +99,9 @@ def shorter_map(state):
     state.state2.code = state.state2.code[:255]
 
 
-def test_what_is_amiss_stays_bitsandbytes_own(called, monkeypatch, multiplying):
+def test_what_is_amiss_stays_bitsandbytes_own(called, monkeypatch, matmul):
     monkeypatch.setattr(layers_on_cpu, "OWN_PRODUCT", lambda *a, **k: "own")
-    replace(monkeypatch, multiplying)
+    replace(monkeypatch, matmul)
     good, product = layer(), bitsandbytes.matmul_4bit
     codes, state = good.weight, good.weight.quant_state
     elsewhere = torch.zeros(N, device="meta")
@@ -130,62 +130,60 @@ def test_what_is_amiss_stays_bitsandbytes_own(called, monkeypatch, multiplying):
     assert len(called) == 1
     # Nor are weights that another GPU's product has read.
     monkeypatch.setattr(torch.Tensor, "get_device", lambda self: int(self is X))
-    monkeypatch.setattr(multiplying, "fits", lambda device, *given: False)
+    monkeypatch.setattr(matmul, "fits", lambda device, *given: False)
     assert product(X, codes.t(), state) == "own"
 
 
-def test_square_weights_are_transposed_where_bitsandbytes_does(called, monkeypatch, multiplying):
+def test_square_weights_are_transposed_where_bitsandbytes_does(called, monkeypatch, matmul):
     monkeypatch.setattr(layers_on_cpu, "OWN_PRODUCT", lambda *a, **k: "own")
     found = layer(n=K).weight
     for always in (True, False):
-        monkeypatch.setattr(multiplying, "knows_fused_products", lambda found=always: found)
-        replace(monkeypatch, multiplying)
+        monkeypatch.setattr(matmul, "knows_fused_products", lambda found=always: found)
+        replace(monkeypatch, matmul)
         as_row, as_column = (
             bitsandbytes.matmul_4bit(X, codes, found.quant_state) for codes in (found.t(), found)
         )
         assert as_row is not "own" and (as_column is "own") != always  # noqa: F632
 
 
-def test_a_gpu_that_a_product_has_no_code_for_gets_bitsandbytes_own(
-    called, multiplying, monkeypatch
-):
+def test_a_gpu_that_a_product_has_no_code_for_gets_bitsandbytes_own(called, matmul, monkeypatch):
     def refuse(*given):
         raise reprolab_nf4.NoCodeError("no kernel image")
 
     given_up = []
-    monkeypatch.setattr(multiplying, "multiply", refuse)
-    monkeypatch.setattr(multiplying, "give_up", given_up.append)
+    monkeypatch.setattr(matmul, "multiply", refuse)
+    monkeypatch.setattr(matmul, "give_up", given_up.append)
     found = layer()
     expected = OWN_PRODUCT(X, found.weight.t(), found.weight.quant_state, bias=found.bias)
     assert torch.equal(found(X), expected) and len(given_up) == 1
 
 
-def test_the_offset_of_nested_scales_is_read_once_and_when_it_changed(multiplying, monkeypatch):
+def test_the_offset_of_nested_scales_is_read_once_and_when_it_changed(matmul, monkeypatch):
     found, reads, item = torch.tensor(0.25), [], torch.Tensor.item
     monkeypatch.setattr(torch.Tensor, "item", lambda self: reads.append(self) or item(self))
-    assert [multiplying.read_offset(found) for _ in range(3)] == [0.25] * 3
+    assert [matmul.read_offset(found) for _ in range(3)] == [0.25] * 3
     assert len(reads) == 1
     found.copy_(torch.tensor(0.5))
-    assert [multiplying.read_offset(found) for _ in range(3)] == [0.5] * 3
+    assert [matmul.read_offset(found) for _ in range(3)] == [0.5] * 3
     found.data = torch.tensor(0.75)
-    assert [multiplying.read_offset(found) for _ in range(3)] == [0.75] * 3
+    assert [matmul.read_offset(found) for _ in range(3)] == [0.75] * 3
     assert len(reads) == 3
 
 
-def test_the_device_is_changed_only_where_another_is_current(multiplying, monkeypatch):
+def test_the_device_is_changed_only_where_another_is_current(matmul, monkeypatch):
     tensor = torch.zeros(1)
     for current, changed in ((1, False), (0, True)):
         with monkeypatch.context() as two_gpus:
             two_gpus.setattr(torch.Tensor, "get_device", lambda self: 1)
             two_gpus.setattr(torch.cuda, "current_device", lambda found=current: found)
-            found = multiplying.on_device_of(tensor)
+            found = matmul.on_device_of(tensor)
         assert isinstance(found, torch.cuda.device_of) == changed
 
 
 @pytest.mark.parametrize(
     ("settled", "nested", "size"), [(False, False, 0), (True, True, 0), (True, False, 100)]
 )
-def test_the_library_gets_what_its_header_says(settled, nested, size, multiplying, monkeypatch):
+def test_the_library_gets_what_its_header_says(settled, nested, size, matmul, monkeypatch):
     calls = []
 
     def function(*given):
@@ -197,15 +195,15 @@ def test_the_library_gets_what_its_header_says(settled, nested, size, multiplyin
 
     facts = {"workspace": lambda self, *product: size, "multiply": {"bf16": function}}
     library = type("Library", (), facts)()
-    monkeypatch.setattr(multiplying, "on_device_of", lambda tensor: contextlib.nullcontext())
-    monkeypatch.setattr(multiplying, "stream_of", lambda tensor: 77)
+    monkeypatch.setattr(matmul, "on_device_of", lambda tensor: contextlib.nullcontext())
+    monkeypatch.setattr(matmul, "stream_of", lambda tensor: 77)
     codes, absmax = torch.zeros(N * K // 2, 1, dtype=torch.uint8), torch.ones(N * K // 64)
     bias = torch.ones(N, dtype=torch.bfloat16)
     second = (torch.zeros(N * K // 64, dtype=torch.uint8), torch.ones(256), 0.5, 256)
     x = torch.randn(3 * K + 1).bfloat16()[1:].view(1, 3, K)  # where 16 bytes cannot be read at once
     more = second if nested else (None, None, 0.0, 0)
     rest = (N, absmax, 64, bias, *more, settled)
-    out = multiplying.multiply(library, "many_rows", x, codes, *rest)
+    out = matmul.multiply(library, "many_rows", x, codes, *rest)
     assert out.shape == (1, 3, N) and out.dtype == torch.bfloat16
     (given,) = calls
     assert given.pop("A") == (0, x.contiguous().view(torch.uint8).numpy().tobytes())
@@ -219,7 +217,7 @@ def test_the_library_gets_what_its_header_says(settled, nested, size, multiplyin
     }
     # Codes that have to be copied first are not settled.
     moved = torch.zeros(N * K // 2 + 1, dtype=torch.uint8)[1:].view(-1, 1)
-    multiplying.multiply(library, "many_rows", x, moved, *rest)
+    matmul.multiply(library, "many_rows", x, moved, *rest)
     assert calls[1]["B"] % 16 == 0 and calls[1]["weights_are_settled"] == 0
 
 
