@@ -1,6 +1,7 @@
 """Models on the GPU: with random weights, never whole in fp16, or from a checkpoint."""
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,15 @@ def quiet() -> None:
     transformers.utils.logging.disable_progress_bar()
 
 
-def from_sizes(model: Model, device: torch.device, dtype=torch.float16) -> nn.Module:
-    """Random weights, quantized layer by layer; the embedding and the head are in `dtype`."""
+def from_sizes(
+    model: Model,
+    device: torch.device,
+    dtype: torch.dtype = torch.float16,
+    make: Callable[[nn.Linear, torch.device, torch.dtype], nn.Module] | None = None,
+) -> nn.Module:
+    """Random weights, made layer by layer, by default quantized(); the embedding and the head are
+    in `dtype`.
+    """
     found, config_class = (getattr(transformers, name) for name in model.classes)
     config = config_class(**model.config)
     torch.manual_seed(SEED)
@@ -40,7 +48,7 @@ def from_sizes(model: Model, device: torch.device, dtype=torch.float16) -> nn.Mo
     for name, layer in list(built.named_modules()):
         if isinstance(layer, LINEAR) and layer.weight.is_meta:
             parent, _, own = name.rpartition(".")
-            setattr(built.get_submodule(parent), own, quantized(layer, device, dtype))
+            setattr(built.get_submodule(parent), own, (make or quantized)(layer, device, dtype))
     return built.eval()
 
 
@@ -55,10 +63,21 @@ def hollow_class(vocab: int) -> type[nn.Linear]:
     return Hollow
 
 
-def quantized(layer: nn.Linear, device: torch.device, dtype: torch.dtype) -> nn.Module:
-    """bitsandbytes' own layer with random weights; the 16-bit ones are gone when it is there."""
-    weight = torch.empty(layer.weight.shape, dtype=dtype, device=device).normal_(0, SCALE)
-    return linear(*nf4(weight, BLOCK_SIZE), dtype)
+def quantized(
+    layer: nn.Linear, device: torch.device, dtype: torch.dtype, nested: bool = False
+) -> nn.Module:
+    """bitsandbytes' own layer with random weights; its 16-bit weights are freed on return."""
+    return linear(*nf4(random_weight(layer, device, dtype), BLOCK_SIZE, nested), dtype)
+
+
+def in_16_bits(layer: nn.Linear, device: torch.device, dtype: torch.dtype) -> nn.Module:
+    """The layer itself with random weights."""
+    layer.weight = nn.Parameter(random_weight(layer, device, dtype), requires_grad=False)
+    return layer
+
+
+def random_weight(layer: nn.Linear, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty(layer.weight.shape, dtype=dtype, device=device).normal_(0, SCALE)
 
 
 def from_checkpoint(name: str, device: torch.device) -> tuple[nn.Module, Any]:

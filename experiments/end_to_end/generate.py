@@ -5,7 +5,7 @@ each with a row's kernel in place.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import bitsandbytes
 import torch
@@ -152,6 +152,7 @@ class Eager(Mode):
 
     name = EAGER
     is_captured = False
+    options: ClassVar[dict[str, Any]] = {"disable_compile": True}  # of transformers' generate
 
     def run(self, row: Row, tokens: int) -> Generated:
         with row.in_place():
@@ -167,13 +168,16 @@ class Eager(Mode):
         return found.tokens, launches
 
     @torch.no_grad()
-    def generate(self, tokens: int, marks: bool = False) -> Generated:
+    def generate(
+        self, tokens: int, marks: bool = False, processors: Sequence[Any] = ()
+    ) -> Generated:
+        """`processors`: transformers' LogitsProcessor objects, which see the logits of each step."""
         how = transformers.GenerationConfig(
             max_new_tokens=tokens,
             min_new_tokens=tokens,
             do_sample=False,
             pad_token_id=0,
-            disable_compile=True,
+            **self.options,
         )
         steps = Steps(self.gpu, tokens, marks)
         self.gpu.synchronize()
@@ -182,6 +186,7 @@ class Eager(Mode):
             input_ids=self.batch.ids,
             attention_mask=self.batch.mask,
             generation_config=how,
+            logits_processor=transformers.LogitsProcessorList(processors),
             stopping_criteria=transformers.StoppingCriteriaList([steps]),
         )
         self.gpu.synchronize()
