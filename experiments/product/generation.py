@@ -21,7 +21,8 @@ from experiments.product.ways import DENSE, OWN, PLANNED, PYTHON, WAYS, installe
 from records.errors import InputError
 from reprolab_nf4.measuring import shuffled
 
-NEW_TOKENS, PROMPT = 64, 32
+PROMPT = 32  # tokens
+SHORT = 8  # new tokens of a generation after which layers are planned, or that is profiled
 DTYPE = torch.bfloat16
 DENSE_BYTES = 2.0  # of a weight
 COPIED_BYTES, COPIES = 1 << 30, 20  # of the copy whose bandwidth bounds a step
@@ -30,7 +31,6 @@ COPIED_BYTES, COPIES = 1 << 30, 20  # of the copy whose bandwidth bounds a step
 class Dynamic(Eager):
     """With the cache that generate() takes by default. The ways are in turn, in shuffled rounds."""
 
-    short = 8  # new tokens after which layers are planned, and those that are profiled
     ways = WAYS
 
 
@@ -40,7 +40,6 @@ class Static(Eager):
     """
 
     options: ClassVar[dict[str, Any]] = {"cache_implementation": "static"}
-    short = NEW_TOKENS  # with fewer the cache would be another one, and the step compiled again
     ways = (DENSE, OWN, PLANNED)
 
 
@@ -67,9 +66,9 @@ class Logit(transformers.LogitsProcessor):
 class Models:
     """The model of each way; `missing`: the reason of each way that does not fit the GPU."""
 
-    def __init__(self, gpu: Any, sizes: Model, nested: bool, batch: int):
+    def __init__(self, gpu: Any, sizes: Model, nested: bool, batch: int, tokens: int):
         self.missing: dict[str, str] = {}
-        if why := lacks_memory(gpu, sizes, batch, NF4_BYTES):
+        if why := lacks_memory(gpu, sizes, batch, tokens, NF4_BYTES):
             raise InputError(f"{sizes.id}: {why}")
         quantized = partial(build.quantized, nested=nested)
         packed = build.from_sizes(sizes, gpu.device, DTYPE, quantized)
@@ -77,15 +76,15 @@ class Models:
         config = transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")
         packed.hf_quantizer = Bnb4BitHfQuantizer(config)
         self.by_way = dict.fromkeys((OWN, PYTHON, PLANNED), packed)
-        if why := lacks_memory(gpu, sizes, batch, DENSE_BYTES):
+        if why := lacks_memory(gpu, sizes, batch, tokens, DENSE_BYTES):
             self.missing[DENSE] = why
         else:
             self.by_way[DENSE] = build.from_sizes(sizes, gpu.device, DTYPE, build.in_16_bits)
 
 
-def lacks_memory(gpu: Any, sizes: Model, batch: int, weight_bytes: float) -> str:
+def lacks_memory(gpu: Any, sizes: Model, batch: int, tokens: int, weight_bytes: float) -> str:
     """Empty where so many sequences fit."""
-    needed = sizes.bytes_needed(batch, PROMPT, NEW_TOKENS, weight_bytes)
+    needed = sizes.bytes_needed(batch, PROMPT, tokens, weight_bytes)
     free = gpu.free_bytes()
     return f"{needed / 1e9:.0f} GB are needed, {free / 1e9:.0f} are free" * (needed > free)
 
@@ -108,16 +107,22 @@ def bytes_of_step(model: Any) -> int:
 
 
 class Generations:
-    """Of so many sequences with one cache, by way. `install`: arguments of ways.installed()."""
+    """Of so many sequences, each of so many new tokens, with one cache, by way. `install`:
+    arguments of ways.installed().
+    """
 
-    def __init__(self, gpu: Any, models: Models, cache: str, batch: int, **install: Any):
+    def __init__(
+        self, gpu: Any, models: Models, cache: str, batch: int, tokens: int, **install: Any
+    ):
         self.gpu, self.models, self.install = gpu, models, install
-        self.kind = CACHES[cache]
+        self.kind, self.new_tokens = CACHES[cache], tokens
+        # With another number of tokens a static cache is another one, and the step compiled again.
+        self.short = tokens if self.kind is Static else min(SHORT, tokens)
         self.ways = [way for way in self.kind.ways if way in models.by_way]
         vocab = models.by_way[OWN].config.get_text_config().vocab_size
         some = torch.Generator().manual_seed(SEED)
         prompts = torch.randint(0, vocab, (batch, PROMPT), generator=some).tolist()
-        self.batch = batch_of(prompts, NEW_TOKENS, gpu.device)
+        self.batch = batch_of(prompts, tokens, gpu.device)
         self.tokens_per_s: dict[str, list[float]] = {way: [] for way in self.ways}
         self.step_us: dict[str, list[float]] = {way: [] for way in self.ways}
         self.tokens: dict[str, Tokens] = {}
@@ -159,10 +164,10 @@ class Generations:
     def generate(self, way: str, count: int) -> None:
         """`count` measured generations after a warm-up, then a profile if there is none yet."""
         mode = self.mode(way, self.kind)
-        mode.generate(self.kind.short)
+        mode.generate(self.short)
         for _ in range(count):
-            found = mode.generate(NEW_TOKENS)
-            total = len(found.tokens) * NEW_TOKENS
+            found = mode.generate(self.new_tokens)
+            total = len(found.tokens) * self.new_tokens
             self.tokens_per_s[way].append(1e6 * total / found.wall_us)
             self.step_us[way].append(found.step_us)
         self.tokens[way] = found.tokens
@@ -171,11 +176,10 @@ class Generations:
 
     def profile(self, mode: Eager) -> dict[str, float]:
         """Launches and busy time of a decoding step; empty where CUPTI has lost records."""
-        short = self.kind.short
-        _, launches = self.gpu.records(lambda: mode.generate(short, marks=True))
+        _, launches = self.gpu.records(lambda: mode.generate(self.short, marks=True))
         passes = split(launches, self.gpu.mark_name())
-        if len(passes) != short:
-            print(f"no busy time: CUPTI recorded {len(passes)} of {short} forward passes")
+        if len(passes) != self.short:
+            print(f"no busy time: CUPTI recorded {len(passes)} of {self.short} forward passes")
             return {}
         steps = passes[1:]  # without the prompt
         return {"launches": fmean(map(len, steps)), "busy_us": fmean(map(busy_ns, steps)) / 1e3}
@@ -186,7 +190,7 @@ class Generations:
         decides where two tokens are nearly tied.
         """
         dynamic = self.mode(PLANNED, Dynamic)
-        expected, found = dynamic.generate(NEW_TOKENS).tokens, self.tokens[PLANNED]
+        expected, found = dynamic.generate(self.new_tokens).tokens, self.tokens[PLANNED]
         if not (places := different(found, expected)):
             return None
         sequence, place = min(places, key=lambda at: at[1])
@@ -195,6 +199,6 @@ class Generations:
         cell["sequences"] = len({i for i, _ in places})
         for cache, kind in CACHES.items():
             logit = Logit(sequence, place, both)
-            self.mode(PLANNED, kind).generate(NEW_TOKENS, processors=[logit])
+            self.mode(PLANNED, kind).generate(self.new_tokens, processors=[logit])
             cell[cache] = logit.found
         return cell

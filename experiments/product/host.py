@@ -36,7 +36,7 @@ from records.sources import git
 
 ROUNDS = 15
 LAYERS, SIZE = 64, 1024  # launches that a stream takes without waiting; N and K of each
-GENERATIONS = 5
+GENERATIONS, TOKENS = 5, 64
 LISTS = ("rows", "sequences")  # of cells, by the option that asks for them
 
 
@@ -50,6 +50,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--layers", type=int, help="of the model, if not all")
     p.add_argument("--cache", choices=("dynamic", "static"), default="dynamic")
     p.add_argument("--generations", type=int, default=GENERATIONS, help="of each way")
+    p.add_argument("--tokens", type=int, default=TOKENS, help="new ones of each sequence")
     p.add_argument("--output", type=Path, required=True, help="a JSON file")
     p.set_defaults(run=reproduce)
     return p
@@ -59,9 +60,11 @@ def reproduce(args: argparse.Namespace) -> int:
     batches = {name: numbers(f"--{name}", getattr(args, name), "1,4,16") for name in LISTS}
     if args.cpu == any(batches.values()):
         raise InputError("give --rows, --sequences or both, or --cpu alone")
-    for name in ("layers", "generations"):
-        if (given := getattr(args, name)) is not None and given < 1:
-            raise InputError(f"--{name}: give 1 at least, not {given}")
+    if any(0 in given for given in batches.values()):
+        raise InputError("--rows and --sequences: give 1 at least")
+    for name, least in (("layers", 1), ("generations", 1), ("tokens", 2)):
+        if (given := getattr(args, name)) is not None and given < least:
+            raise InputError(f"--{name}: give {least} at least, not {given}")
     if args.model not in known():
         raise InputError(f"--model: give one of {', '.join(known())}, not '{args.model}'")
     import torch
@@ -207,17 +210,18 @@ def speeds(
     sizes = known()[args.model]
     sizes = replace(sizes, layers=args.layers or sizes.layers)
     key = {"model": sizes.id, "layers": sizes.layers, "nested": args.nested, "cache": args.cache}
+    key |= {"tokens": args.tokens}
     todo = [batch for batch in batches if not file.has("sequences", sequences=batch, **key)]
     if not todo:
         return
     build.quiet()
     gpu = Gpu()
     file.content.setdefault("copy_gb_s", copy_gb_s(gpu))
-    models = Models(gpu, sizes, args.nested, max(todo))
+    models = Models(gpu, sizes, args.nested, max(todo), args.tokens)
     for way, why in models.missing.items():
         print(f"{way}: not measured: {why}", flush=True)
     for batch in todo:
-        cell = Generations(gpu, models, args.cache, batch).measure(args.generations)
+        cell = Generations(gpu, models, args.cache, batch, args.tokens).measure(args.generations)
         title = f"{sizes.id}, {batch} sequences, {scales(args.nested)}, {args.cache} cache"
         print(shown(f"{title}, tokens/s", cell["tokens_per_s"]), flush=True)
         print(f"  {agreement(cell)}", flush=True)

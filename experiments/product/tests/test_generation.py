@@ -4,12 +4,16 @@ library that multiplies on the CPU.
 
 from dataclasses import replace
 
-import cpu_as_gpu
 import pytest
 from layers_on_cpu import needs_whole_graphs
 from needs_torch import bitsandbytes, torch
 from on_cpu import SMALL, Cpu
-from planned_on_cpu import put_built  # noqa: F401, a fixture
+from planned_on_cpu import (
+    Counts,
+    put_built,  # noqa: F401, a fixture
+    put_cpu_in_place_of_gpu,
+    table,
+)
 from torch._dynamo.backends.debugging import aot_eager
 from transformers.generation.configuration_utils import CompileConfig
 
@@ -21,17 +25,17 @@ from experiments.product.ways import DENSE, OWN, PLANNED, PYTHON, WAYS
 from records.errors import InputError
 from reprolab_nf4 import layers
 
-TINY = replace(SMALL["llama-3.3-70b"], hidden=64, intermediate=128, head_dim=16, vocab=96)
+TINY = replace(SMALL["llama-3.3-70b"], hidden=64, intermediate=128, head_dim=16, vocab=96, layers=1)
 PROJECTIONS = 7 * TINY.layers
+PROMPT, TOKENS = 4, 10
 TIMES = {2: {"few_rows": 1.0}, 512: {"many_rows": 1.0}}
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     build.quiet()
-    monkeypatch.setattr(generation, "NEW_TOKENS", 10)
-    monkeypatch.setattr(generation, "PROMPT", 6)
-    monkeypatch.setattr(Static, "short", 10)
+    torch.set_num_threads(1)
+    monkeypatch.setattr(generation, "PROMPT", PROMPT)
     monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
 
 
@@ -41,22 +45,21 @@ def cpu(built, monkeypatch, tmp_path):
     if not layers.has_c_exchange():
         pytest.skip(f"NOT TESTED, torch {torch.__version__}: planned calls need 2.10")
     extension, library = built
-    cpu_as_gpu.put_cpu_in_place_of_gpu(monkeypatch.setattr, extension)
-    return {"library": library, "table": cpu_as_gpu.table(tmp_path / "t.json", TIMES, 64, 64)}
+    put_cpu_in_place_of_gpu(monkeypatch.setattr, extension)
+    return {"library": library, "table": table(tmp_path / "t.json", TIMES, 64, 64)}
 
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_ways_differ_in_speed_alone_where_products_are_the_same(cpu, nested):
-    models = Models(Cpu(), TINY, nested, 2)
-    counts = cpu_as_gpu.Counts(cpu["library"])
-    cell = Generations(Cpu(), models, "dynamic", 2, **cpu).measure(3)
-    assert {way: len(values) for way, values in cell["tokens_per_s"].items()} == dict.fromkeys(
-        WAYS, 3
-    )
+    models = Models(Cpu(), TINY, nested, 2, TOKENS)
+    counts = Counts(cpu["library"])
+    cell = Generations(Cpu(), models, "dynamic", 2, TOKENS, **cpu).measure(2)
+    counted = {way: len(values) for way, values in cell["tokens_per_s"].items()}
+    assert counted == dict.fromkeys(WAYS, 2)
     assert cell["same"] is True and cell["missing"] == {}
     called = counts.look()
-    assert called["times_run"] > 3 * 9 * PROJECTIONS  # planned
-    assert called["times_multiplied"] > 3 * 9 * PROJECTIONS  # in Python
+    assert called["times_run"] > 2 * (TOKENS - 1) * PROJECTIONS  # planned
+    assert called["times_multiplied"] > 2 * (TOKENS - 1) * PROJECTIONS  # in Python
     weights = TINY.nf4_weights
     others = 2 * (TINY.vocab * TINY.hidden + (2 * TINY.layers + 1) * TINY.hidden)  # head, norms
     assert cell["bytes"][DENSE] == 2 * weights + others
@@ -75,8 +78,8 @@ def test_ways_differ_in_speed_alone_where_products_are_the_same(cpu, nested):
 
 
 def test_other_tokens_of_the_same_products_are_seen(cpu, monkeypatch):
-    models = Models(Cpu(), TINY, False, 1)
-    found = Generations(Cpu(), models, "dynamic", 1, **cpu)
+    models = Models(Cpu(), TINY, False, 1, TOKENS)
+    found = Generations(Cpu(), models, "dynamic", 1, TOKENS, **cpu)
     own = found.generate
 
     def generate(way, count):
@@ -89,16 +92,16 @@ def test_other_tokens_of_the_same_products_are_seen(cpu, monkeypatch):
 
 
 def test_a_static_cache_gives_the_tokens_of_a_dynamic_one(cpu):
-    models = Models(Cpu(), TINY, False, 2)
-    cell = Generations(Cpu(), models, "static", 2, **cpu).measure(3)
+    models = Models(Cpu(), TINY, False, 2, TOKENS)
+    cell = Generations(Cpu(), models, "static", 2, TOKENS, **cpu).measure(1)
     assert [*cell["tokens_per_s"]] == [DENSE, OWN, PLANNED] and "same" not in cell
     assert cell["difference"] is None
     assert cell["graphs"] == dict.fromkeys((DENSE, OWN, PLANNED), 0)  # not on a CPU
 
 
 def test_the_first_token_that_differs_has_the_logits_of_both(cpu, monkeypatch):
-    models = Models(Cpu(), TINY, False, 2)
-    found = Generations(Cpu(), models, "static", 2, **cpu)
+    models = Models(Cpu(), TINY, False, 2, TOKENS)
+    found = Generations(Cpu(), models, "static", 2, TOKENS, **cpu)
     own = found.generate
 
     def generate(way, count):
@@ -125,28 +128,28 @@ def test_a_static_cache_is_compiled_by_generate_but_not_for_bitsandbytes(cpu, mo
     how._compile_all_devices = True
     monkeypatch.setattr(Static, "options", Static.options | {"compile_config": how})
     torch.compiler.reset()
-    models = Models(Cpu(), TINY, False, 2)
-    cell = Generations(Cpu(), models, "static", 2, **cpu).measure(1)
+    models = Models(Cpu(), TINY, False, 2, TOKENS)
+    cell = Generations(Cpu(), models, "static", 2, TOKENS, **cpu).measure(1)
     assert cell["graphs"][OWN] == 0
     assert cell["graphs"][PLANNED] >= 1 and cell["graphs"][DENSE] >= 1
     assert cell["difference"] is None
 
 
 def test_a_model_in_16_bits_is_left_out_where_it_does_not_fit(cpu):
-    needed = TINY.bytes_needed(2, 6, 10)
-    models = Models(Cpu(needed), TINY, False, 2)
+    needed = TINY.bytes_needed(2, PROMPT, TOKENS)
+    models = Models(Cpu(needed), TINY, False, 2, TOKENS)
     assert "GB" in models.missing[DENSE]
-    cell = Generations(Cpu(), models, "dynamic", 2, **cpu).measure(1)
+    cell = Generations(Cpu(), models, "dynamic", 2, TOKENS, **cpu).measure(1)
     assert set(cell["tokens_per_s"]) == {OWN, PYTHON, PLANNED} and cell["missing"] == models.missing
     with pytest.raises(InputError, match=TINY.id):
-        Models(Cpu(needed - 1), TINY, False, 2)
+        Models(Cpu(needed - 1), TINY, False, 2, TOKENS)
 
 
 def test_the_largest_model_fits_80_gb_in_4_bits_alone():
     largest = known()["llama-3.3-70b"]
     free = Cpu(79 << 30)
-    assert generation.lacks_memory(free, largest, 2, generation.NF4_BYTES) == ""
-    assert generation.lacks_memory(free, largest, 2, generation.DENSE_BYTES)
+    assert generation.lacks_memory(free, largest, 2, 64, generation.NF4_BYTES) == ""
+    assert generation.lacks_memory(free, largest, 2, 64, generation.DENSE_BYTES)
 
 
 def test_no_weights_of_a_quantized_model_are_whole_in_16_bits(cpu, monkeypatch):
@@ -159,7 +162,7 @@ def test_no_weights_of_a_quantized_model_are_whole_in_16_bits(cpu, monkeypatch):
 
     own = build.quantized
     monkeypatch.setattr(build, "quantized", quantized)
-    Models(Cpu(TINY.bytes_needed(2, 6, 10)), TINY, True, 2)
+    Models(Cpu(TINY.bytes_needed(2, PROMPT, TOKENS)), TINY, True, 2, TOKENS)
     assert len(layers_seen) == PROJECTIONS
 
 

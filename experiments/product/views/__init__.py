@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.product.views import tables
-from experiments.product.views.host import host_table
+from experiments.product.views.host import host_table, steps_table
 from experiments.product.views.tables import MODEL, OURS, Cell, cells, of_model, others
 from plots import figures as draw
 from plots.bandwidth import Measured, compared
@@ -179,6 +179,7 @@ TABLES = (
     tables.weights_table,
     counters_table,
     host_table,
+    steps_table,
 )
 SUMMARY = summary
 QUESTION = "How much faster than the installed bitsandbytes is a product with 4-bit weights?"
