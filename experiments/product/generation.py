@@ -89,12 +89,12 @@ def lacks_memory(gpu: Any, sizes: Model, batch: int, tokens: int, weight_bytes: 
     return f"{needed / 1e9:.0f} GB are needed, {free / 1e9:.0f} are free" * (needed > free)
 
 
-def copy_gb_s(gpu: Any, size: int = COPIED_BYTES) -> float:
+def copy_gb_s(gpu: Any) -> float:
     """Bytes read and written per time by PyTorch's copy."""
-    source = torch.zeros(size, dtype=torch.uint8, device=gpu.device)
+    source = torch.zeros(COPIED_BYTES, dtype=torch.uint8, device=gpu.device)
     target = torch.empty_like(source)
     gpu.time_us(lambda: target.copy_(source), 2)
-    return 2 * size * COPIES / gpu.time_us(lambda: target.copy_(source), COPIES) / 1e3
+    return 2 * COPIED_BYTES * COPIES / gpu.time_us(lambda: target.copy_(source), COPIES) / 1e3
 
 
 def bytes_of_step(model: Any) -> int:

@@ -2,12 +2,14 @@
 library that multiplies on the CPU.
 """
 
+import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from layers_on_cpu import needs_whole_graphs
 from needs_torch import bitsandbytes, torch
-from on_cpu import SMALL, Cpu
+from on_cpu import SMALL, Cpu, put_gpu
 from planned_on_cpu import (
     Counts,
     put_built,  # noqa: F401, a fixture
@@ -19,9 +21,9 @@ from transformers.generation.configuration_utils import CompileConfig
 
 from experiments.end_to_end import build
 from experiments.end_to_end.sizes import known
-from experiments.product import generation
+from experiments.product import generation, host
 from experiments.product.generation import Generations, Models, Static
-from experiments.product.ways import DENSE, OWN, PLANNED, PYTHON, WAYS
+from experiments.product.ways import DENSE, OWN, PLANNED, PYTHON, WAYS, installed
 from records.errors import InputError
 from reprolab_nf4 import layers
 
@@ -145,6 +147,34 @@ def test_a_model_in_16_bits_is_left_out_where_it_does_not_fit(cpu):
         Models(Cpu(needed - 1), TINY, False, 2, TOKENS)
 
 
+def test_a_run_measures_the_cells_that_its_file_lacks(cpu, monkeypatch, tmp_path, capsys):
+    put_gpu(monkeypatch)
+    monkeypatch.setattr(generation, "COPIED_BYTES", 1000)
+    monkeypatch.setattr(generation, "installed", partial(installed, **cpu))
+    monkeypatch.setattr(host, "known", lambda: {TINY.id: replace(TINY, layers=3)})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *given: "a GPU")
+    path = tmp_path / "host.json"
+
+    def measured(*options):
+        given = ["--model", TINY.id, "--layers", "1", "--tokens", "4", "--generations", "1"]
+        given += ["--output", str(path), *options]
+        assert host.reproduce(host.parser().parse_args(given)) == 0
+        return json.loads(path.read_text()), capsys.readouterr().out
+
+    content, said = measured("--sequences", "1")
+    assert content["gpu"] == "a GPU" and content["copy_gb_s"] > 0
+    assert "1 sequences" in said and "same tokens" in said
+    content, said = measured("--sequences", "1,2")
+    assert "1 sequences" not in said and "2 sequences" in said
+    content, _ = measured("--sequences", "2", "--cache", "static", "--nested")
+    found = [(x["sequences"], x["cache"], x["nested"]) for x in content["sequences"]]
+    assert found == [(1, "dynamic", False), (2, "dynamic", False), (2, "static", True)]
+    assert {(x["model"], x["layers"], x["tokens"]) for x in content["sequences"]} == {
+        (TINY.id, 1, 4)
+    }
+
+
 def test_the_largest_model_fits_80_gb_in_4_bits_alone():
     largest = known()["llama-3.3-70b"]
     free = Cpu(79 << 30)
@@ -166,10 +196,12 @@ def test_no_weights_of_a_quantized_model_are_whole_in_16_bits(cpu, monkeypatch):
     assert len(layers_seen) == PROJECTIONS
 
 
-def test_bandwidth_counts_bytes_read_and_written():
+def test_bandwidth_counts_bytes_read_and_written(monkeypatch):
+    monkeypatch.setattr(generation, "COPIED_BYTES", 50_000)
+
     class Slow(Cpu):
         def time_us(self, run, times):
             run()
             return 100.0 * times
 
-    assert generation.copy_gb_s(Slow(), 50_000) == pytest.approx(1.0)
+    assert generation.copy_gb_s(Slow()) == pytest.approx(1.0)
