@@ -136,7 +136,7 @@ class Mode:
         dequantize = frozenset(name for names in own.values() for name in names)
         product = frozenset(name for names in found[len(layers) :] for name in names) - dequantize
         count = sum(len(own[tuple(x.weight.quant_state.shape)]) for x in every)
-        return Learned(dequantize, product, None if row.may_fuse() else count)
+        return Learned(dequantize, product, None if row.may_fuse(len(self.batch.ids)) else count)
 
     def profiled(self, row: Row, tokens: int, learned: Learned) -> tuple[Tokens, dict[str, float]]:
         """So many new tokens under the profiler, and times in us: of a whole generation where the
@@ -308,15 +308,16 @@ class Graph(Mode):
 
     def require_written(self, steps: int) -> None:
         """Every step has a place of its own in the cache; a graph may keep that of its capture.
-        The key of a single sequence may be zero, as its token's embedding may.
+        The first layer's key of a single sequence may be zero, as its token's embedding may.
         """
         first = self.batch.longest
-        for layer in self.cache.layers:
-            if not layer.keys[:, :, first : first + steps].any(-1).any(1).any(0).all():
-                raise InputError(
-                    "a replay does not write to the cache where its step would: transformers "
-                    f"{transformers.__version__} cannot be captured so"
-                )
+        places = slice(first, first + steps)
+        written = [layer.keys[:, :, places].any(-1).any(1).any(0) for layer in self.cache.layers]
+        if not torch.stack(written).any(0).all():
+            raise InputError(
+                "a replay does not write to the cache where its step would: transformers "
+                f"{transformers.__version__} cannot be captured so"
+            )
 
 
 MODES = {mode.name: mode for mode in (Eager, Graph)}

@@ -130,7 +130,7 @@ class Bench:
         on_hosts_clock = cell.pass_name == TIMING and mode == EAGER
         more = {"disturbed": asdict(found.disturbed)} if on_hosts_clock else {}
         # Where bitsandbytes chooses, nothing says how often it dequantized.
-        if "kernel_time" in found.samples and not found.failed and not row.may_fuse():
+        if "kernel_time" in found.samples and not found.failed and not row.may_fuse(cell.batch):
             read, written = facts["quantized_bytes"], 2 * facts["weights"]
             more["bytes"] = {"read": choices.tokens * read, "written": choices.tokens * written}
         described = row.described(self.gpu.facts())

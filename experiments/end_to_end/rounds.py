@@ -102,7 +102,8 @@ class Rounds:
             return
         outputs = {row: found for row, found in self.outputs.items() if found}
         again = lambda: self.mode.run(self.baseline, self.tokens).tokens  # noqa: E731
-        for row, judged in judge(outputs, self.baseline, Row.may_fuse, again).items():
+        may_fuse = lambda row: row.may_fuse(self.cell.batch)  # noqa: E731
+        for row, judged in judge(outputs, self.baseline, may_fuse, again).items():
             found = self.found[row]
             if not found.failed or judged[0] == "mismatch":
                 found.end(*judged)

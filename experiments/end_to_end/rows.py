@@ -69,10 +69,14 @@ class Row:
         given = {"kernel": self.kernel} if self.kind == "kernel" else {"library": self.library}
         return reprolab_nf4.install(**given, products="dequantize")  # as the paper's bitsandbytes
 
-    def may_fuse(self) -> bool:
+    def may_fuse(self, batch: int) -> bool:
+        """Whether products of so many sequences may be computed without dequantizing: bitsandbytes
+        has always done so for one row of activations.
+        """
         from reprolab_nf4.multiplying import knows_fused_products
 
-        return self.kind == "fused" or (self.kind == "installed" and knows_fused_products())
+        is_installed = self.kind == "installed" and (batch == 1 or knows_fused_products())
+        return self.kind == "fused" or is_installed
 
     def require(self, gpu: Facts) -> None:
         """InputError where the row cannot be run on such a GPU."""
