@@ -15,7 +15,7 @@ from edited import Edited, edited  # noqa: F401, a fixture
 
 from experiments.product import views as product
 from experiments.product.host import File
-from experiments.product.views.host import host_table, steps_table
+from experiments.product.views.host import generation_table, host_table, steps_table
 from plots.experiments import load_run
 from records.errors import InputError
 from records.json_files import ROOT
@@ -65,20 +65,18 @@ def test_a_step_of_training_is_beside_bitsandbytes_own():
 
 def test_host_times_are_a_table_where_they_were_measured(run, tmp_path):
     folder = ROOT / "data/recorded/h100/product"
-    table = host_table(load_run("product", folder))
-    medians = {(row["_under"].split()[0], row["batch"]): row for row in table.rows}
-    assert [*medians] == [
-        ("host", 1),
-        ("host", 4),
-        ("host", 16),
-        ("tokens/s", 1),
-        ("tokens/s", 4),
-        ("tokens/s", 16),
-    ]
-    assert medians["host", 1]["planned"].startswith("7.7")
-    assert "nn.Linear" not in medians["tokens/s", 16]
-    assert steps_table(load_run("product", folder)) is None  # of a run before they were measured
-    assert "host" not in run.tables()
+    found = load_run("product", folder)
+    table = host_table(found)
+    assert [row["batch"] for row in table.rows] == [1, 4, 16]
+    assert table.rows[0]["planned"].startswith("7.7")
+    table = generation_table(found)
+    assert [row["batch"] for row in table.rows] == [1, 4, 16]
+    assert table.rows[0]["dynamic x"] == pytest.approx(44.76 / 23.82, abs=0.01)
+    assert steps_table(found) is None  # of a run before they were measured
+    (said,) = (line for line in product.highlights(found) if "generate()" in line)
+    assert "1.88, 2.04, 1.89 times" in said
+    assert not run.tables().keys() & {"host", "generation", "steps"}
+    assert not any("generate()" in line for line in product.highlights(run.run()))
 
 
 def static_cell(**more):
@@ -94,7 +92,7 @@ def static_cell(**more):
 
 @pytest.fixture
 def with_host(tmp_path):
-    """The H100's run with another file of host times: its two tables."""
+    """The H100's run with other generations: their two tables."""
     for file in (ROOT / "data/recorded/h100/product").glob("*.json"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
 
@@ -103,15 +101,15 @@ def with_host(tmp_path):
         content |= {"copy_gb_s": 2500.0, "sequences": cells}
         (tmp_path / "host.json").write_text(json.dumps(content))
         found = load_run("product", tmp_path)
-        return host_table(found), steps_table(found)
+        return generation_table(found), steps_table(found)
 
     return call
 
 
 def test_the_floor_reads_the_weights_once_and_gaps_are_what_is_not_busy(with_host):
     speeds, steps = with_host(static_cell())
-    (row,) = (row for row in speeds.rows if "floor" in row)
-    assert "static cache" in row["_under"] and "nested" in row["_under"]
+    (row,) = speeds.rows
+    assert "nested" in row["_under"] and row["static x"] == 4
     assert row["floor"] == pytest.approx(5000)  # 0.2 ms for each token
     own, ours = steps.rows
     assert (own["wall"], own["floor"], "gaps" in own) == (9, pytest.approx(0.2), False)
@@ -132,13 +130,16 @@ def test_a_way_that_does_not_fit_is_told(with_host):
     assert any("150 GB" in note for note in speeds.notes)
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", '{"rows": [{"rows": 1}]}', '{"rows": [1]}'])
+@pytest.mark.parametrize(
+    "text", ['{"sequences": [{}]}', "[]", '{"rows": [{"rows": 1}]}', '{"rows": [1]}']
+)
 def test_a_damaged_file_of_host_times_is_named(tmp_path, text):
     for file in (ROOT / "data/recorded/h100/product").glob("*.json"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "host.json").write_text(text)
     with pytest.raises(InputError, match=r"host\.json"):
-        host_table(load_run("product", tmp_path))
+        every = load_run("product", tmp_path)
+        (host_table(every), generation_table(every))
 
 
 ORIGIN = {"commit": "a" * 40, "gpu": "a GPU", "versions": {"torch": "2.11"}}
