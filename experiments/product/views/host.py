@@ -78,6 +78,7 @@ def generation(found: Found) -> Table | None:
             Column("16 bits", f"{cache} {DENSE}", wrap=1),
         ]
     columns.append(Column("floor, 4 bits", "floor", show=rounded))
+    columns = [column for column in columns if any(column.of in row for row in rows.values())]
     notes = [
         "Medians with their intervals, of transformers' generate() with its usual cache, and with "
         "a static one, for which it compiles the decoding step of models that may be compiled. x: "
