@@ -171,7 +171,7 @@ class Eager(Mode):
     def generate(
         self, tokens: int, marks: bool = False, processors: Sequence[Any] = ()
     ) -> Generated:
-        """`processors`: transformers' LogitsProcessor objects, which see the logits of each step."""
+        """`processors`: transformers' LogitsProcessor objects, called with the logits of a step."""
         how = transformers.GenerationConfig(
             max_new_tokens=tokens,
             min_new_tokens=tokens,

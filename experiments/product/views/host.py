@@ -14,6 +14,7 @@ from records.tables import Column, Table, Values, rounded
 NAME = "host.json"
 DENSE, OWN, OURS = "nn.Linear", "bitsandbytes", "planned"
 WAYS = {DENSE: "nn.Linear, 16 bits", OWN: "bitsandbytes", "python": "ours, in Python", OURS: "ours"}
+CACHES = {"dynamic": "usual cache", "static": "static cache"}
 COPY = "each weight is read once per step, at the bandwidth of a copy"
 
 Found = dict[str, Any]  # the file's content
@@ -70,9 +71,9 @@ def generation(found: Found) -> Table | None:
         if ms := floor_ms(cell, OURS, found):
             row["floor"] = 1e3 * cell["sequences"] / ms
     columns = [Column("sequences", "batch")]
-    for cache, prefix in (("dynamic", ""), ("static", "static cache: ")):
+    for cache, name in CACHES.items():
         columns += [
-            Column(prefix + "bitsandbytes", f"{cache} {OWN}", wrap=1),
+            Column(f"{name}: bitsandbytes", f"{cache} {OWN}", wrap=1),
             Column("ours", f"{cache} {OURS}", wrap=1),
             Column("x", f"{cache} x", show=rounded),
             Column("16 bits", f"{cache} {DENSE}", wrap=1),
@@ -109,7 +110,7 @@ def gain_sentences(run: Run) -> list[str]:
 def gains(found: Found) -> list[str]:
     lines: dict[str, list[Cell]] = {}
     for cell in generations(found):
-        what = f"generate() of {model_of(cell)}, {cell['cache']} cache"
+        what = f"generate() of {model_of(cell)}, {CACHES[cell['cache']]}"
         lines.setdefault(what, []).append(cell)
     return [
         f"{what}: ours is {', '.join(rounded(gain(c).value) for c in cells)} times as fast as "
@@ -143,7 +144,7 @@ def steps(found: Found) -> Table | None:
 def step(cell: Cell, way: str, found: Found) -> Values:
     us = cell["steps"][way]
     wall, busy = us["wall_us"], us.get("busy_us")
-    under = f"{model_of(cell)}, {cell['cache']} cache"
+    under = f"{model_of(cell)}, {CACHES[cell['cache']]}"
     values = {"_under": under, "batch": cell["sequences"], "way": WAYS[way]}
     values |= {"wall": wall / 1e3, "floor": floor_ms(cell, way, found)}
     if busy is not None:
