@@ -53,7 +53,7 @@ def from_sizes(
 
 
 def hollow_class(vocab: int) -> type[nn.Linear]:
-    """torch.nn.Linear without memory, but for the head: its weights are to come quantized."""
+    """torch.nn.Linear without memory, except the head: quantized weights replace it."""
 
     class Hollow(LINEAR):
         def __init__(self, columns: int, rows: int, bias: bool = True, **where: Any) -> None:
@@ -81,9 +81,9 @@ def random_weight(layer: nn.Linear, device: torch.device, dtype: torch.dtype) ->
 
 
 def from_checkpoint(name: str, device: torch.device) -> tuple[nn.Module, Any]:
-    """The model, and its tokenizer or None; what is no folder is downloaded from the hub."""
+    """The model, and its tokenizer or None. If there is no such folder, the hub's is downloaded."""
     folder = Path(name) if Path(name).is_dir() else downloaded(name)
-    of_checkpoint(folder)  # says in one line what would be a long story
+    of_checkpoint(folder)  # reports in one line what transformers reports in many
     try:
         model = transformers.AutoModelForCausalLM.from_pretrained(folder, device_map={"": device})
     except torch.OutOfMemoryError:
@@ -121,7 +121,7 @@ def first_line(error: BaseException) -> str:
 
 @torch.no_grad()
 def check(model: nn.Module, name: str) -> None:
-    """InputError where the model computes no numbers: its tokens would show nothing."""
+    """InputError where the logits are not finite: the tokens would show nothing."""
     ids = torch.arange(16, device=model.device)[None]
     if not torch.isfinite(model(input_ids=ids).logits).all():
         raise InputError(f"{name}: its logits are not finite, so that its tokens show nothing")
@@ -129,7 +129,7 @@ def check(model: nn.Module, name: str) -> None:
 
 @torch.no_grad()
 def layers(model: nn.Module) -> list[nn.Module]:
-    """The 4-bit layers that a text goes through; a model may have others, for images."""
+    """The 4-bit layers that process text; a model may have others, for images."""
     called: set[nn.Module] = set()
     every = [m for m in model.modules() if isinstance(m, bitsandbytes.nn.Linear4bit)]
     hooks = [m.register_forward_hook(lambda layer, *_: called.add(layer)) for m in every]
@@ -163,7 +163,7 @@ def facts(model: nn.Module, name: str) -> dict[str, Any]:
 
 
 def kinds(model: nn.Module) -> list[Any]:
-    """One quantized weight of each shape and format that a text goes through."""
+    """One quantized weight of each shape and format in the layers that process text."""
     found: dict[Any, Any] = {}
     for layer in layers(model):
         state = layer.weight.quant_state

@@ -1,4 +1,4 @@
-"""The rows of a cell: what lies under bitsandbytes in each, and what a result file says of it.
+"""The rows of a cell: the library under bitsandbytes in each, and its fields in a result file.
 
 torch is imported where a row is put in place, and not before.
 """
@@ -61,7 +61,7 @@ class Row:
         return texts.get(self.kind, INSTALLED)
 
     def in_place(self) -> AbstractContextManager[Any]:
-        """While it lasts, bitsandbytes computes as the row says."""
+        """In this context bitsandbytes computes as the row describes."""
         if self.kind == "installed":
             return nullcontext()
         if self.kind == "fused":

@@ -99,7 +99,7 @@ class Model:
 
 
 def of_checkpoint(folder: Path) -> list[Shape]:
-    """Sizes of every quantized layer; InputError says what is wrong with the folder."""
+    """Sizes of every quantized layer; InputError names the fault of the folder."""
     try:
         return checkpoint.read(folder)
     except DropinError as error:

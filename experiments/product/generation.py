@@ -29,7 +29,7 @@ COPIED_BYTES, COPIES = 1 << 30, 20  # of the copy whose bandwidth bounds a step
 
 
 class Dynamic(Eager):
-    """With the cache that generate() takes by default. The ways are in turn, in shuffled rounds."""
+    """With the cache that generate() takes by default; all ways in shuffled rounds."""
 
     ways = WAYS
 
@@ -107,7 +107,7 @@ def bytes_of_step(model: Any) -> int:
 
 
 class Generations:
-    """Of so many sequences, each of so many new tokens, with one cache, by way. `install`:
+    """Generations of `batch` sequences with `tokens` new tokens and one cache, by way. `install`:
     arguments of ways.installed().
     """
 
@@ -129,7 +129,7 @@ class Generations:
         self.busy: dict[str, dict[str, float]] = {}
 
     def measure(self, count: int) -> dict[str, Any]:
-        """So many generations of each way, as a cell of the result file has them."""
+        """A cell of the result file, with `count` generations of each way."""
         models = [self.models.by_way[way] for way in self.ways]
         found = {"tokens_per_s": self.tokens_per_s}
         found |= {"bytes": dict(zip(self.ways, map(bytes_of_step, models), strict=True))}
@@ -185,9 +185,9 @@ class Generations:
         return {"launches": fmean(map(len, steps)), "busy_us": fmean(map(busy_ns, steps)) / 1e3}
 
     def difference(self) -> dict[str, Any] | None:
-        """The first token that a dynamic cache has otherwise with the same products, and the logits
-        of both tokens by both caches: other kernels around the products round in another way, which
-        decides where two tokens are nearly tied.
+        """The first token that differs from a dynamic cache's with the same products, and the
+        logits of both tokens with both caches: other kernels around the products round otherwise,
+        which decides where two tokens are nearly tied.
         """
         dynamic = self.mode(PLANNED, Dynamic)
         expected, found = dynamic.generate(self.new_tokens).tokens, self.tokens[PLANNED]

@@ -102,10 +102,10 @@ def test_choices_are_taken_as_given(tmp_path):
         ({"tokens": "8,16"}, "TOKENS: give one number, not '8,16'"),
         ({"tokens": "३२"}, "TOKENS: give one number, not '३२'"),
         ({"tokens": "1"}, "TOKENS: 2 at least: the first comes with the prompt"),
-        ({"kernels": "a/b"}, "KERNELS: 'a/b' is no name of a row"),
+        ({"kernels": "a/b"}, "KERNELS: 'a/b' cannot be the name of a row"),
         ({"kernels": ","}, "KERNELS: give names such as shared_lut,streaming, not ','"),
-        ({"kernels": "fused"}, "KERNELS: 'fused' is no kernel; it is a row of its own"),
-        ({"peers": ["a b=LICENSE"]}, "PEER: 'a b' is no name of a row"),
+        ({"kernels": "fused"}, "KERNELS: 'fused' is not a kernel"),
+        ({"peers": ["a b=LICENSE"]}, "PEER: 'a b' cannot be the name of a row"),
         ({"peers": ["gone.so"]}, "peer gone.so: no such file; give the path of libbitsandbytes"),
         (
             {"peers": ["made=LICENSE"] * 2},
