@@ -97,7 +97,7 @@ class Rounds:
         return self.found
 
     def judge(self) -> None:
-        """Compares the tokens of all rows that ran; a wrong output outranks a missing measurement."""
+        """Compares the tokens of all rows that ran; a wrong output outranks a missing time."""
         if not self.outputs[self.baseline]:
             return
         outputs = {row: found for row, found in self.outputs.items() if found}
