@@ -15,7 +15,7 @@ from plots.figures import WIDTHS
 from records import declared
 from records.command_line import Parser, run
 
-WITH_BLOCKS = [Path("README.md"), Path("docs/upstream.md")]
+WITH_BLOCKS = [Path("README.md"), Path("docs/drop-in.md"), Path("docs/upstream.md")]
 
 
 def late(name: str, function: str = "run") -> Callable[[argparse.Namespace], int]:

@@ -37,9 +37,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--tokens", default="", help="new tokens for each prompt")
     p.add_argument("--prompts", default="", help="a file with one JSON object per line")
     p.add_argument("--gpus", default="0", help="such as 0,1: one process for each")
-    p.add_argument("--clocks", default="", help="is refused: clocks are observed")
+    p.add_argument("--clocks", default="", help="not supported: clocks are observed")
     p.add_argument("--quick", action="store_true", help="fewer batches, tokens and samples")
-    p.add_argument("--dry-run", action="store_true", help="say what would run, and how long")
+    p.add_argument("--dry-run", action="store_true", help="print what would run, and how long")
     p.add_argument("--output", type=Path, default=None, help="the pass's result file")
     p.set_defaults(run=measure)
     return p
@@ -95,7 +95,7 @@ def measure(args: argparse.Namespace) -> int:
 
 
 def measure_cells(todo: Sequence[Job], gpus: Sequence[str], output: Path) -> tuple[list[str], int]:
-    """Errors beside the rows, and the exit status for them."""
+    """Errors that are not of a row, and the exit status for them."""
     python = PYTHON.read_text().strip() if PYTHON.exists() else ""
     if not python:
         raise InputError(f"{PYTHON}: is missing; run make reproduce-table1, which makes it")
@@ -104,12 +104,12 @@ def measure_cells(todo: Sequence[Job], gpus: Sequence[str], output: Path) -> tup
     line = Line(plan.total_seconds([job.cell for job in todo], len(gpus)))
     scheduler = schedule.Scheduler(todo, lambda gpu: schedule.Process(command, gpu, log), line)
     scheduler.run(gpus)
-    faults = [f"{fault} (log: {log})" for fault in scheduler.said()]
+    faults = [f"{fault} (log: {log})" for fault in scheduler.fault_lines()]
     return faults, (NOT_MEASURED if scheduler.broke else USAGE) if faults else 0
 
 
 def check(choices: Choices) -> None:
-    """InputError where something chosen cannot be measured, as far as that shows without torch."""
+    """InputError where a choice cannot be measured, as far as that can be checked without torch."""
     for model in choices.models:
         if known := sizes.known().get(model):
             drawn = min(max(choices.batches), len(choices.prompts.items))

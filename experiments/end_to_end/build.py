@@ -1,6 +1,7 @@
 """Models on the GPU: with random weights, never whole in fp16, or from a checkpoint."""
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,15 @@ def quiet() -> None:
     transformers.utils.logging.disable_progress_bar()
 
 
-def from_sizes(model: Model, device: torch.device, dtype=torch.float16) -> nn.Module:
-    """Random weights, quantized layer by layer; the embedding and the head are in `dtype`."""
+def from_sizes(
+    model: Model,
+    device: torch.device,
+    dtype: torch.dtype = torch.float16,
+    make: Callable[[nn.Linear, torch.device, torch.dtype], nn.Module] | None = None,
+) -> nn.Module:
+    """Random weights, made layer by layer, by default quantized(); the embedding and the head are
+    in `dtype`.
+    """
     found, config_class = (getattr(transformers, name) for name in model.classes)
     config = config_class(**model.config)
     torch.manual_seed(SEED)
@@ -40,12 +48,12 @@ def from_sizes(model: Model, device: torch.device, dtype=torch.float16) -> nn.Mo
     for name, layer in list(built.named_modules()):
         if isinstance(layer, LINEAR) and layer.weight.is_meta:
             parent, _, own = name.rpartition(".")
-            setattr(built.get_submodule(parent), own, quantized(layer, device, dtype))
+            setattr(built.get_submodule(parent), own, (make or quantized)(layer, device, dtype))
     return built.eval()
 
 
 def hollow_class(vocab: int) -> type[nn.Linear]:
-    """torch.nn.Linear without memory, but for the head: its weights are to come quantized."""
+    """torch.nn.Linear without memory, except the head: quantized weights replace it."""
 
     class Hollow(LINEAR):
         def __init__(self, columns: int, rows: int, bias: bool = True, **where: Any) -> None:
@@ -55,16 +63,27 @@ def hollow_class(vocab: int) -> type[nn.Linear]:
     return Hollow
 
 
-def quantized(layer: nn.Linear, device: torch.device, dtype: torch.dtype) -> nn.Module:
-    """bitsandbytes' own layer with random weights; the 16-bit ones are gone when it is there."""
-    weight = torch.empty(layer.weight.shape, dtype=dtype, device=device).normal_(0, SCALE)
-    return linear(*nf4(weight, BLOCK_SIZE), dtype)
+def quantized(
+    layer: nn.Linear, device: torch.device, dtype: torch.dtype, nested: bool = False
+) -> nn.Module:
+    """bitsandbytes' own layer with random weights; its 16-bit weights are freed on return."""
+    return linear(*nf4(random_weight(layer, device, dtype), BLOCK_SIZE, nested), dtype)
+
+
+def in_16_bits(layer: nn.Linear, device: torch.device, dtype: torch.dtype) -> nn.Module:
+    """The layer itself with random weights."""
+    layer.weight = nn.Parameter(random_weight(layer, device, dtype), requires_grad=False)
+    return layer
+
+
+def random_weight(layer: nn.Linear, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty(layer.weight.shape, dtype=dtype, device=device).normal_(0, SCALE)
 
 
 def from_checkpoint(name: str, device: torch.device) -> tuple[nn.Module, Any]:
-    """The model, and its tokenizer or None; what is no folder is downloaded from the hub."""
+    """The model, and its tokenizer or None. If there is no such folder, the hub's is downloaded."""
     folder = Path(name) if Path(name).is_dir() else downloaded(name)
-    of_checkpoint(folder)  # says in one line what would be a long story
+    of_checkpoint(folder)  # reports in one line what transformers reports in many
     try:
         model = transformers.AutoModelForCausalLM.from_pretrained(folder, device_map={"": device})
     except torch.OutOfMemoryError:
@@ -102,7 +121,7 @@ def first_line(error: BaseException) -> str:
 
 @torch.no_grad()
 def check(model: nn.Module, name: str) -> None:
-    """InputError where the model computes no numbers: its tokens would show nothing."""
+    """InputError where the logits are not finite: the tokens would show nothing."""
     ids = torch.arange(16, device=model.device)[None]
     if not torch.isfinite(model(input_ids=ids).logits).all():
         raise InputError(f"{name}: its logits are not finite, so that its tokens show nothing")
@@ -110,7 +129,7 @@ def check(model: nn.Module, name: str) -> None:
 
 @torch.no_grad()
 def layers(model: nn.Module) -> list[nn.Module]:
-    """The 4-bit layers that a text goes through; a model may have others, for images."""
+    """The 4-bit layers that process text; a model may have others, for images."""
     called: set[nn.Module] = set()
     every = [m for m in model.modules() if isinstance(m, bitsandbytes.nn.Linear4bit)]
     hooks = [m.register_forward_hook(lambda layer, *_: called.add(layer)) for m in every]
@@ -144,7 +163,7 @@ def facts(model: nn.Module, name: str) -> dict[str, Any]:
 
 
 def kinds(model: nn.Module) -> list[Any]:
-    """One quantized weight of each shape and format that a text goes through."""
+    """One quantized weight of each shape and format in the layers that process text."""
     found: dict[Any, Any] = {}
     for layer in layers(model):
         state = layer.weight.quant_state

@@ -5,7 +5,7 @@ each with a row's kernel in place.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import bitsandbytes
 import torch
@@ -136,7 +136,7 @@ class Mode:
         dequantize = frozenset(name for names in own.values() for name in names)
         product = frozenset(name for names in found[len(layers) :] for name in names) - dequantize
         count = sum(len(own[tuple(x.weight.quant_state.shape)]) for x in every)
-        return Learned(dequantize, product, None if row.may_fuse() else count)
+        return Learned(dequantize, product, None if row.may_fuse(len(self.batch.ids)) else count)
 
     def profiled(self, row: Row, tokens: int, learned: Learned) -> tuple[Tokens, dict[str, float]]:
         """So many new tokens under the profiler, and times in us: of a whole generation where the
@@ -152,6 +152,7 @@ class Eager(Mode):
 
     name = EAGER
     is_captured = False
+    options: ClassVar[dict[str, Any]] = {"disable_compile": True}  # of transformers' generate
 
     def run(self, row: Row, tokens: int) -> Generated:
         with row.in_place():
@@ -167,13 +168,16 @@ class Eager(Mode):
         return found.tokens, launches
 
     @torch.no_grad()
-    def generate(self, tokens: int, marks: bool = False) -> Generated:
+    def generate(
+        self, tokens: int, marks: bool = False, processors: Sequence[Any] = ()
+    ) -> Generated:
+        """`processors`: transformers' LogitsProcessor objects, called with the logits of a step."""
         how = transformers.GenerationConfig(
             max_new_tokens=tokens,
             min_new_tokens=tokens,
             do_sample=False,
             pad_token_id=0,
-            disable_compile=True,
+            **self.options,
         )
         steps = Steps(self.gpu, tokens, marks)
         self.gpu.synchronize()
@@ -182,6 +186,7 @@ class Eager(Mode):
             input_ids=self.batch.ids,
             attention_mask=self.batch.mask,
             generation_config=how,
+            logits_processor=transformers.LogitsProcessorList(processors),
             stopping_criteria=transformers.StoppingCriteriaList([steps]),
         )
         self.gpu.synchronize()
@@ -303,15 +308,16 @@ class Graph(Mode):
 
     def require_written(self, steps: int) -> None:
         """Every step has a place of its own in the cache; a graph may keep that of its capture.
-        The key of a single sequence may be zero, as its token's embedding may.
+        The first layer's key of a single sequence may be zero, as its token's embedding may.
         """
         first = self.batch.longest
-        for layer in self.cache.layers:
-            if not layer.keys[:, :, first : first + steps].any(-1).any(1).any(0).all():
-                raise InputError(
-                    "a replay does not write to the cache where its step would: transformers "
-                    f"{transformers.__version__} cannot be captured so"
-                )
+        places = slice(first, first + steps)
+        written = [layer.keys[:, :, places].any(-1).any(1).any(0) for layer in self.cache.layers]
+        if not torch.stack(written).any(0).all():
+            raise InputError(
+                "a replay does not write to the cache where its step would: transformers "
+                f"{transformers.__version__} cannot be captured so"
+            )
 
 
 MODES = {mode.name: mode for mode in (Eager, Graph)}

@@ -34,7 +34,7 @@ class Sensors:
         self.readings: dict[str, list[float]] = {}
         self.reasons: int | None = None
         self.sm_mhz: float | None = None  # when it was last read
-        with suppress(Exception):  # without it, the file says null
+        with suppress(Exception):  # without it, the file has null
             import pynvml
 
             pynvml.nvmlInit()
@@ -42,7 +42,7 @@ class Sensors:
             self.nvml = pynvml
 
     def ask(self, function: str, *arguments: Any) -> Any:
-        """None where NVML, or this GPU, does not say."""
+        """None where NVML, or this GPU, does not report it."""
         with suppress(Exception):
             return getattr(self.nvml, function)(self.handle, *arguments)
         return None
@@ -112,7 +112,7 @@ class Gpu(measuring.Gpu):
         }
 
     def free_bytes(self) -> int:
-        """Memory that other processes and this one's tensors leave."""
+        """Memory that neither other processes nor this one's tensors use."""
         free, _ = torch.cuda.mem_get_info(0)
         return free + torch.cuda.memory_reserved(0) - torch.cuda.memory_allocated(0)
 
@@ -146,7 +146,7 @@ class Gpu(measuring.Gpu):
 
 
 def span(values: Sequence[float]) -> dict[str, float] | None:
-    """Least, middle and greatest of what a sensor said; None where it said nothing."""
+    """Minimum, median and maximum of a sensor's readings; None without any."""
     found = sorted(values)
     if not found:
         return None
@@ -154,7 +154,7 @@ def span(values: Sequence[float]) -> dict[str, float] | None:
 
 
 def cuda_driver() -> str:
-    """The CUDA version that the driver speaks."""
+    """The CUDA version that the driver supports."""
     number = ctypes.c_int(0)
     ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number))
     return f"{number.value // 1000}.{number.value % 1000 // 10}"

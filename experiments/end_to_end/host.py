@@ -1,9 +1,9 @@
 """Whether the host is steady while it is timed.
 
 An eager generation waits for the host in every step, and a machine that others use is slow in
-spells: for seconds, by up to 1.7 times. A generation in such a spell says nothing of a kernel. The
-spell is known by what does not depend on the kernel: a fixed piece of work right before and after
-the generation, and how often the system took the CPU away meanwhile.
+spells: for seconds, by up to 1.7 times. A generation in such a spell says nothing about a kernel. A
+spell is detected independently of the kernel: by a fixed piece of work right before and after the
+generation, and by how often the system took the CPU away meanwhile.
 """
 
 import resource

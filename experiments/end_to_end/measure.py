@@ -1,5 +1,5 @@
 """The process that measures, one for each GPU: `measure FD`. Jobs come in through the pipe of that
-number, and through it goes out what it does; schedule.py is at the other end.
+number, and reports of progress go out through it; schedule.py has the other end.
 """
 
 import sys
@@ -39,7 +39,7 @@ INSTRUMENTS = {TIMING: "events", PROFILE: "activity"}
 
 
 class Bench:
-    """The GPU of this process, and the model that lies on it."""
+    """The GPU of this process, and the model that is loaded on it."""
 
     def __init__(self, gpu: Any, host: Host):
         self.gpu, self.host, self.name = gpu, host, ""
@@ -129,13 +129,13 @@ class Bench:
         problem |= {"generated": cell.generated(mode), "prompts": choices.prompts.text}
         on_hosts_clock = cell.pass_name == TIMING and mode == EAGER
         more = {"disturbed": asdict(found.disturbed)} if on_hosts_clock else {}
-        # Where bitsandbytes chooses, nothing says how often it dequantized.
-        if "kernel_time" in found.samples and not found.failed and not row.may_fuse():
+        # Where bitsandbytes chooses, the number of dequantizations is unknown.
+        if "kernel_time" in found.samples and not found.failed and not row.may_fuse(cell.batch):
             read, written = facts["quantized_bytes"], 2 * facts["weights"]
             more["bytes"] = {"read": choices.tokens * read, "written": choices.tokens * written}
         described = row.described(self.gpu.facts())
         described |= {"deviation": found.deviation}
-        return result_file.record(described, problem, **found.told(), **more)
+        return result_file.record(described, problem, **found.fields(), **more)
 
 
 def origin(

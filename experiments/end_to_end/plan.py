@@ -68,7 +68,7 @@ class Cell:
 
     @property
     def size(self) -> Model | None:
-        """None for a checkpoint, which says its own when it is loaded."""
+        """None for a checkpoint, whose sizes are known when it is loaded."""
         return sizes.known().get(self.model)
 
     @property
@@ -114,8 +114,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Job:
-    """A cell to measure, and what its result file is to say of the run. `failed`: rows that brought
-    an earlier process down, and how.
+    """A cell to measure, and the facts of the run for its result file. `failed`: rows at which an
+    earlier process died, and how.
     """
 
     cell: Cell
@@ -148,7 +148,7 @@ def choose(
     prompts_file: str = "",
     quick: bool = False,
 ) -> Choices:
-    """From what the user gave to make; InputError where something of it cannot be."""
+    """From the variables given to make; InputError where one of them is wrong."""
     ours = sizes.protocol()["models"].values()
     models = [model] if model else [m for found in ours for m in (found[:1] if quick else found)]
     is_hub = re.fullmatch(r"\w[\w.-]*/\w[\w.-]*(@\w[\w.-]*)?", model)
@@ -172,8 +172,8 @@ def choose(
         found = replace(found, tokens=number("TOKENS", tokens))
     if found.tokens < 2:
         raise InputError("TOKENS: 2 at least: the first comes with the prompt")
-    if min(found.batches) < 2:
-        raise InputError("BATCHES: 2 at least: at one row bitsandbytes does not dequantize")
+    if min(found.batches) < 1:
+        raise InputError("BATCHES: give 1 at least")
     return found
 
 
@@ -196,9 +196,9 @@ def rows_of(kernels: str, peers: Sequence[str], is_checkpoint: bool) -> tuple[Ro
     for variable, some in (("KERNELS", rows), ("PEER", others)):
         for name in (row.kernel for row in some):
             if not re.fullmatch(r"[\w.-]{1,80}", name):
-                raise InputError(f"{variable}: '{name}' is no name of a row")
+                raise InputError(f"{variable}: '{name}' cannot be the name of a row")
     for name in FUSED.keys() & set(named):
-        raise InputError(f"KERNELS: '{name}' is no kernel; it is a row of its own")
+        raise InputError(f"KERNELS: '{name}' is not a kernel but a row of its own")
     rows += others
     require_distinct([row.kernel for row in rows])
     return (*rows, Row(INSTALLED, "installed"))

@@ -39,7 +39,7 @@ class Learned:
 
 
 class RecordsLost(Exception):
-    """CUPTI did not record all that was launched; the text says how much."""
+    """CUPTI did not record all launches; the text has the counts."""
 
 
 def busy_ns(launches: Iterable[Launch]) -> int:
@@ -142,8 +142,8 @@ def judge(
     Other tokens are wrong, except where bitsandbytes sums in another order.
 
     cuBLAS may choose another kernel for the same product, which sums in another order. So where
-    tokens differ, the baseline runs `again`, against itself: if its own vary, nothing says what
-    made the difference.
+    tokens differ, the baseline runs `again`, against itself: if its own tokens vary, the
+    cause of the difference is unknown.
     """
     first, *others = outputs[baseline]
     found = {row: other_than(first, of_row) for row, of_row in outputs.items()}

@@ -51,13 +51,13 @@ class Measured:
     def end(self, outcome: str, reason: str, mismatches: int | None = None) -> None:
         self.outcome, self.reason, self.mismatches = outcome, reason, mismatches
 
-    def told(self) -> dict[str, Any]:
-        """As a result file has it."""
+    def fields(self) -> dict[str, Any]:
+        """The row's fields in a result file."""
         metrics = []
         for name, values in {} if self.failed else self.samples.items():
             samples = {"samples": [round(value, 3) for value in values]}
-            told = samples if all(values) else {"missing": NOTHING}
-            metrics.append({"name": name, "unit": "us", **told})
+            content = samples if all(values) else {"missing": NOTHING}
+            metrics.append({"name": name, "unit": "us", **content})
         mhz = self.sm_mhz
         ends = (mhz[0], sorted(mhz)[len(mhz) // 2], mhz[-1]) if mhz else (None, None, None)
         names = ("sm_mhz_before", "sm_mhz_during", "sm_mhz_after")
@@ -90,19 +90,20 @@ class Rounds:
         # As many repeated samples as one more round has.
         self.bench.host.allow(len(self.rows), WAIT_S)
         for done, (row, step) in enumerate(steps):
-            self.say(row.kernel, done / len(steps))
+            self.show(row.kernel, done / len(steps))
             self.attempt(row, step)
-        self.say("", 1)  # what follows is no row's
+        self.show("", 1)  # the rest belongs to no row
         self.judge()
         return self.found
 
     def judge(self) -> None:
-        """The tokens of all that ran; a wrong output outranks what was not measured."""
+        """Compares the tokens of all rows that ran; a wrong output outranks a missing time."""
         if not self.outputs[self.baseline]:
             return
         outputs = {row: found for row, found in self.outputs.items() if found}
         again = lambda: self.mode.run(self.baseline, self.tokens).tokens  # noqa: E731
-        for row, judged in judge(outputs, self.baseline, Row.may_fuse, again).items():
+        may_fuse = lambda row: row.may_fuse(self.cell.batch)  # noqa: E731
+        for row, judged in judge(outputs, self.baseline, may_fuse, again).items():
             found = self.found[row]
             if not found.failed or judged[0] == "mismatch":
                 found.end(*judged)
@@ -117,10 +118,10 @@ class Rounds:
         (i, j), *_ = different(other, first)
         tokens = first[i][j], other[i][j]
         theirs, ours = (self.mode.logits(x, i, j, tokens) for x in (self.baseline, row))
-        told = "{:.5g} and {:.5g} by {}, {:.5g} and {:.5g} here"
-        return "their logits: " + told.format(*theirs, self.baseline.kernel, *ours)
+        text = "their logits: {:.5g} and {:.5g} by {}, {:.5g} and {:.5g} here"
+        return text.format(*theirs, self.baseline.kernel, *ours)
 
-    def say(self, kernel: str, done: float) -> None:
+    def show(self, kernel: str, done: float) -> None:
         share = (list(MODES).index(self.mode.name) + min(done, 0.99)) / len(MODES)
         self.report({"row": kernel, "mode": self.mode.name, "share": share})
 

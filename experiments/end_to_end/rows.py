@@ -1,4 +1,4 @@
-"""The rows of a cell: what lies under bitsandbytes in each, and what a result file says of it.
+"""The rows of a cell: the library under bitsandbytes in each, and its fields in a result file.
 
 torch is imported where a row is put in place, and not before.
 """
@@ -61,7 +61,7 @@ class Row:
         return texts.get(self.kind, INSTALLED)
 
     def in_place(self) -> AbstractContextManager[Any]:
-        """While it lasts, bitsandbytes computes as the row says."""
+        """In this context bitsandbytes computes as the row describes."""
         if self.kind == "installed":
             return nullcontext()
         if self.kind == "fused":
@@ -69,10 +69,19 @@ class Row:
         given = {"kernel": self.kernel} if self.kind == "kernel" else {"library": self.library}
         return reprolab_nf4.install(**given, products="dequantize")  # as the paper's bitsandbytes
 
+<<<<<<< HEAD
     def may_fuse(self) -> bool:
         from reprolab_nf4.matmul import knows_fused_products
+=======
+    def may_fuse(self, batch: int) -> bool:
+        """Whether products of so many sequences may be computed without dequantizing: bitsandbytes
+        has always done so for one row of activations.
+        """
+        from reprolab_nf4.multiplying import knows_fused_products
+>>>>>>> wt-host
 
-        return self.kind == "fused" or (self.kind == "installed" and knows_fused_products())
+        is_installed = self.kind == "installed" and (batch == 1 or knows_fused_products())
+        return self.kind == "fused" or is_installed
 
     def require(self, gpu: Facts) -> None:
         """InputError where the row cannot be run on such a GPU."""

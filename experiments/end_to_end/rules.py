@@ -296,6 +296,7 @@ def size_in_memory(case: Case, *, kernel: str, of: str = "all") -> Ours:
     """
     problems, at = case.results().problems(), {"model": case.cell.at["model"]}
     batches = [problem["batch"] for problem in problems if at.items() <= problem.items()]
+    batches = [batch for batch in batches if batch in case.source.every("batch")]
     problem = case.verified(kernel, at | ({"batch": min(batches)} if batches else {})).problem
     fp16, nf4 = 2 * problem["parameters"], problem["memory_bytes"]
     if of == "codes":
@@ -326,7 +327,9 @@ def unless_tokens_differ(rows: Sequence[Record], reason: str, short: str = "") -
 @rule("the layers that bitsandbytes quantized were dequantized by {kernel}, and no token changed")
 def ran_unconverted(case: Case, *, kernel: str) -> Finding:
     """On the models that ran, only the kernel was exchanged under transformers."""
+    batches = case.source.every("batch")
     found = [r for r in case.results().records if r.kernel == kernel]
+    found = [r for r in found if r.problem["batch"] in batches]
     if not found:
         raise NotTested(f"{kernel} did not run")
     rows = [r for r in found if r.outcome not in ("unsupported", "not_measured")]

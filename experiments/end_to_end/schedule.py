@@ -1,8 +1,8 @@
-"""Gives the cells to the GPUs, one measuring process on each, and shows how far they are.
+"""Assigns the cells to the GPUs, one measuring process on each, and shows the progress.
 
-A process keeps the model that it has loaded: it is given that model's cells first. If it dies, the
-row that it was at has failed, and a new process measures the cell again without that row. A GPU on
-which the first process never says a word is given no cell.
+A process keeps the model that it has loaded, and gets that model's cells first. If it dies, the row
+that was being measured has failed, and a new process measures the cell again without that row. A
+GPU on which the first process never sends a message gets no cell.
 """
 
 import contextlib
@@ -20,11 +20,11 @@ from experiments.gpus import environment, share
 from records.json_files import ROOT
 from records.progress import Line
 
-SILENT_S = 1800  # without a word, a process is taken for hung; a download says none
+TIMEOUT_S = 1800  # without a message; a download sends none
 
 
 class Died(Exception):
-    """The process ended, or said nothing for too long; the text says which."""
+    """The process ended, or sent no message for too long; the text has which."""
 
 
 class Process:
@@ -35,35 +35,35 @@ class Process:
     def __init__(self, command: Sequence[str], gpu: str, log: Path):
         log.parent.mkdir(parents=True, exist_ok=True)
         self.pipe, theirs = multiprocessing.Pipe()
-        with log.open("a", encoding="utf-8") as said, theirs:
+        with log.open("a", encoding="utf-8") as output, theirs:
             self.process = subprocess.Popen(
                 [*command, str(theirs.fileno())],
                 cwd=ROOT,
                 env=environment(gpu),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
             )
 
-        self.heard()  # it has the GPU
+        self.receive()  # it has the GPU
 
     def do(self, job: Job) -> Iterator[dict[str, Any]]:
-        """The process's messages on the job, until one with `ended`."""
+        """Yields the process's messages on the job, up to one with `ended`."""
         with contextlib.suppress(OSError):  # it may be dead already, which shows at once
             self.pipe.send(job)
-        while "ended" not in (found := self.heard()):
-            yield found
-        yield found
+        while "ended" not in (message := self.receive()):
+            yield message
+        yield message
 
-    def heard(self) -> dict[str, Any]:
+    def receive(self) -> dict[str, Any]:
         try:
-            if self.pipe.poll(SILENT_S):
+            if self.pipe.poll(TIMEOUT_S):
                 return self.pipe.recv()
         except (EOFError, OSError):
             raise Died(ending(self.process.wait())) from None
         self.end()
-        raise Died(f"said nothing for {SILENT_S} s")
+        raise Died(f"no message for {TIMEOUT_S} s")
 
     def end(self) -> None:
         self.process.kill()
@@ -77,8 +77,8 @@ def ending(status: int) -> str:
 
 
 class Scheduler:
-    """Has every cell measured; `faults` are the reasons why some could not be, with those cells.
-    `broke`: one of them is of the run, not of what was given to it.
+    """Measures every cell. `faults`: the reasons for which some could not be, with those cells.
+    `broke`: one of them is a fault of the run, not of its input.
     """
 
     def __init__(self, todo: Sequence[Job], start: Callable[[str], Process], line: Line):
@@ -94,17 +94,17 @@ class Scheduler:
         for job in share(gpus, self.todo, self.work, self.choose):
             self.close(job.cell, "no GPU is left", broke=True)
 
-    def said(self) -> list[str]:
-        """Each fault once, with the first of the cells that have it."""
-        found = []
+    def fault_lines(self) -> list[str]:
+        """Each fault once, with the first of its cells."""
+        lines = []
         for fault, (first, *others) in self.faults.items():
             more = f" and {len(others)} other{'s' * (len(others) > 1)}" if others else ""
-            found.append(f"{first}{more}: {fault}")
-        return found
+            lines.append(f"{first}{more}: {fault}")
+        return lines
 
     def choose(self, gpu: str, left: Sequence[Job]) -> Job:
-        """A cell of the model that the GPU has, or of that of which most is left to do: one that no
-        other GPU has, as long as there is one.
+        """A cell of the model that is loaded on the GPU, or else of the one with the most work
+        left, if possible one that is on no other GPU.
         """
         left_s: dict[str, float] = {}
         for job in left:
@@ -121,7 +121,7 @@ class Scheduler:
         except (Died, OSError) as why:
             with self.lock:
                 self.broke = True
-                fault = f"{why} without a word; is there such a GPU?"
+                fault = f"{why} without a message; is there such a GPU?"
                 self.faults.setdefault(fault, []).append(f"GPU {gpu}")
             return
         for job in jobs:
@@ -130,22 +130,22 @@ class Scheduler:
             process.end()
 
     def measure(self, job: Job, gpu: str, process: Process | None) -> Process | None:
-        """Returns the process that is there at the end. A row at which one dies is left out."""
+        """Returns the process that is alive at the end. A row at which one dies is omitted."""
         cell, failed = job.cell, {}
         while True:
             at = ""
             try:
                 process = process or self.start(gpu)
-                for said in process.do(replace(job, failed=failed)):
-                    if "row" in said:
-                        at = said["row"]
-                        doing = ", ".join(filter(None, (said["mode"], at)))
-                        self.show(cell, said["share"], doing)
-                self.close(cell, said["ended"])
+                for message in process.do(replace(job, failed=failed)):
+                    if "row" in message:
+                        at = message["row"]
+                        doing = ", ".join(filter(None, (message["mode"], at)))
+                        self.show(cell, message["share"], doing)
+                self.close(cell, message["ended"])
                 return process
             except Died as died:
                 process = None
-                if not at or at in failed:  # without a row to leave out it would go on so
+                if not at or at in failed:  # without a row to omit it would repeat
                     self.close(cell, str(died), broke=True)
                     return None
                 failed[at] = str(died)

@@ -74,10 +74,14 @@ class Model:
         """Dequantizations in one forward pass."""
         return self.layers * len(list(self.matrices()))
 
-    def bytes_needed(self, batch: int, prompt: int, tokens: int) -> int:
-        """About what a run takes on the GPU: weights, cache, activations of the prompt."""
+    def bytes_needed(
+        self, batch: int, prompt: int, tokens: int, weight_bytes: float = NF4_BYTES
+    ) -> int:
+        """About what a run takes on the GPU: weights, cache, activations of the prompt.
+        `weight_bytes`: of one weight of a layer.
+        """
         half = 2  # bytes of fp16
-        weights = NF4_BYTES * self.nf4_weights + half * 2 * self.vocab * self.hidden
+        weights = weight_bytes * self.nf4_weights + half * 2 * self.vocab * self.hidden
         largest = half * max(rows * columns for rows, columns in self.matrices())
         keys_and_values = 2 * half * self.layers * self.kv_heads * self.head_dim
         cache_bytes = 2 * keys_and_values * batch * (prompt + tokens)  # one grows, one is static
@@ -95,7 +99,7 @@ class Model:
 
 
 def of_checkpoint(folder: Path) -> list[Shape]:
-    """Sizes of every quantized layer; InputError says what is wrong with the folder."""
+    """Sizes of every quantized layer; InputError names the fault of the folder."""
     try:
         return checkpoint.read(folder)
     except DropinError as error:

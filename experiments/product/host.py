@@ -1,12 +1,14 @@
-"""Host time of one 4-bit layer in eager PyTorch: what the CPU takes to launch its product, by
-library; and tokens per second of an eager generate(), which that time bounds where rows are few.
+"""Host time of one 4-bit layer in eager PyTorch: what the CPU takes to launch its matmul, by
+library; and tokens per second of generate(), which that time bounds where sequences are few.
 
     python -m experiments.product.host --rows 1,4,16 --sequences 1,4,16 --output results/host.json
+    python -m experiments.product.host --sequences 1,4 --cache static --output results/host.json
     python -m experiments.product.host --cpu --output results/cpu.json
 
-All ways are measured in one process, in turn, in rounds that are shuffled from a seed. Ours is
-measured twice: as it is installed, and with every call in Python, as before PyTorch 2.10.
---cpu needs no GPU: it takes the CPU time of the thread, around products that do nothing.
+All ways are measured in one process. Ours is measured twice: as it is installed, and with every
+call in Python, as before PyTorch 2.10. Each cell is written as soon as it is measured. If the file
+exists, the cells that it lacks are added.
+--cpu needs no GPU: it takes the CPU time of the thread, around matmuls that do nothing.
 
 Exit status: 0; 1 where tokens or outputs of the two differ; 2 for wrong usage.
 """
@@ -14,91 +16,109 @@ Exit status: 0; 1 where tokens or outputs of the two differ; 2 for wrong usage.
 import argparse
 import datetime
 import json
-import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from experiments.end_to_end.sizes import known
+from experiments.product.ways import DENSE, OWN, PLANNED, PYTHON, WAYS, installed, shown
 from records.command_line import Parser, numbers, run
 from records.errors import InputError
-from records.output import write_files
+from records.json_files import read_json
+from records.output import check_place, write_files
 from records.sources import git
 
 ROUNDS = 15
-LAYERS, SIZE = 64, 1024  # launches that a stream takes without waiting; inputs and outputs of each
-NEW_TOKENS, PROMPT = 64, 32
-NAMES = ("nn.Linear", "bitsandbytes", "python", "planned")
+LAYERS, SIZE = 64, 1024  # launches that a stream takes without waiting; N and K of each
+GENERATIONS, TOKENS = 5, 64
+LISTS = ("rows", "sequences")  # of cells, by the option that asks for them
 
 
 def parser() -> argparse.ArgumentParser:
     p = Parser(prog="python -m experiments.product.host", description=__doc__)
-    p.add_argument("--rows", help="of activations: 1,4,16; host time per layer")
-    p.add_argument("--sequences", help="1,4,16; tokens per second of a Llama of 8B shapes")
-    p.add_argument("--cpu", action="store_true", help="host time around products that do nothing")
-    p.add_argument("--layers", type=int, default=32, help="of the model")
+    p.add_argument("--rows", default="", help="of activations: 1,4,16; host time per layer")
+    p.add_argument("--sequences", default="", help="1,4,16; tokens per second of a model")
+    p.add_argument("--cpu", action="store_true", help="host time around matmuls that do nothing")
+    p.add_argument("--nested", action="store_true", help="double-quantized scales")
+    p.add_argument("--model", default="llama-3.1-8b", help="of data/models, with random weights")
+    p.add_argument("--layers", type=int, help="of the model, if not all")
+    p.add_argument("--cache", choices=("dynamic", "static"), default="dynamic")
+    p.add_argument("--generations", type=int, default=GENERATIONS, help="of each way")
+    p.add_argument("--tokens", type=int, default=TOKENS, help="new ones of each sequence")
     p.add_argument("--output", type=Path, required=True, help="a JSON file")
     p.set_defaults(run=reproduce)
     return p
 
 
 def reproduce(args: argparse.Namespace) -> int:
-    batches = {
-        name: numbers(f"--{name}", given, "1,4,16")
-        for name in ("rows", "sequences")
-        if (given := getattr(args, name)) is not None
-    }
-    if args.cpu == bool(batches):
+    batches = {name: numbers(f"--{name}", getattr(args, name), "1,4,16") for name in LISTS}
+    if args.cpu == any(batches.values()):
         raise InputError("give --rows, --sequences or both, or --cpu alone")
+    if any(0 in given for given in batches.values()):
+        raise InputError("--rows and --sequences: give 1 at least")
+    for name, least in (("layers", 1), ("generations", 1), ("tokens", 2)):
+        if (given := getattr(args, name)) is not None and given < least:
+            raise InputError(f"--{name}: give {least} at least, not {given}")
+    if args.model not in known():
+        raise InputError(f"--model: give one of {', '.join(known())}, not '{args.model}'")
     import torch
 
-    if batches and not torch.cuda.is_available():
+    if not args.cpu and not torch.cuda.is_available():
         raise InputError("no GPU is visible to PyTorch")
-    found = origin("a CPU" if args.cpu else torch.cuda.get_device_name())
+    check_place(args.output)
+    file = File(args.output, origin("a CPU" if args.cpu else torch.cuda.get_device_name()))
     with torch.no_grad():
         if args.cpu:
-            found |= {"layers": LAYERS, "cpu": cpu_times()}
-        if "rows" in batches:
-            found |= {"layers": LAYERS, "size": SIZE, "rows": host_times(batches["rows"])}
-        if "sequences" in batches:
-            found["sequences"] = speeds(batches["sequences"], args.layers)
-    write_files({args.output: (json.dumps(found, indent=1) + "\n").encode()})
-    cells = found.get("rows", []) + found.get("sequences", [])
-    return 0 if all(cell["same"] for cell in cells) else 1
+            file.add("cpu", cpu_times(file))
+        if batches["rows"]:
+            file.add("rows", host_times(file, batches["rows"], args.nested))
+        if batches["sequences"]:
+            file.add("sequences", speeds(file, batches["sequences"], args))
+    cells = file.content.get("rows", []) + file.content.get("sequences", [])
+    return 0 if all(cell.get("same", True) for cell in cells) else 1
+
+
+class File:
+    """The result file: it is written after each cell, and continues one of the same origin."""
+
+    def __init__(self, path: Path, content: dict[str, Any]):
+        self.path, self.content = path, content
+        if not path.exists():
+            return
+        there = read_json(path)
+        for name in ("commit", "gpu", "versions"):
+            if not isinstance(there, dict) or there.get(name) != content[name]:
+                raise InputError(f"{path}: is of another {name}; remove it or give another file")
+        self.content = there
+
+    def has(self, kind: str, **cell: Any) -> bool:
+        return any(cell.items() <= there.items() for there in self.content.get(kind, []))
+
+    def add(self, kind: str, cells: Iterable[dict[str, Any]]) -> None:
+        for cell in cells:
+            self.content.setdefault(kind, []).append(cell)
+            write_files({self.path: (json.dumps(self.content, indent=1) + "\n").encode()})
 
 
 def origin(gpu: str) -> dict[str, Any]:
     import bitsandbytes
     import torch
+    import transformers
 
     now = datetime.datetime.now(datetime.UTC)
-    names = {"torch": torch.__version__, "bitsandbytes": bitsandbytes.__version__}
+    packages = (torch, bitsandbytes, transformers)
+    versions = {package.__name__: package.__version__ for package in packages}
     commit = git("rev-parse", "HEAD", say_why=True).strip()
-    return {"date": f"{now:%Y-%m-%d}", "commit": commit, "gpu": gpu, "versions": names}
+    return {"date": f"{now:%Y-%m-%d}", "commit": commit, "gpu": gpu, "versions": versions}
 
 
-@contextmanager
-def installed(name: str, library: Path | None = None, table: Path | None = None) -> Iterator[None]:
-    """The way is in place; "python": with no call in C."""
-    import reprolab_nf4
-    from reprolab_nf4 import layers
-
-    without = mock.patch.object(layers, "EXTENSION", Path("none"))
-    with without if name == "python" else nullcontext():
-        if name == "planned" and layers.extension() is None:
-            raise InputError("_layers.abi3.so cannot be used here: make dropin; PyTorch 2.10")
-        is_ours = name in ("python", "planned")
-        with reprolab_nf4.install(library, table=table) if is_ours else nullcontext():
-            yield
-
-
-def host_times(batches: Sequence[int]) -> list[dict[str, Any]]:
+def host_times(file: File, batches: Sequence[int], nested: bool) -> Iterator[dict[str, Any]]:
     import torch
 
     from experiments.end_to_end import build
@@ -106,35 +126,35 @@ def host_times(batches: Sequence[int]) -> list[dict[str, Any]]:
 
     made = {"bias": False, "device": "cuda", "dtype": torch.bfloat16}
     dense = [torch.nn.Linear(SIZE, SIZE, **made).eval() for _ in range(LAYERS)]
-    packed = [build.quantized(layer, "cuda", torch.bfloat16).eval() for layer in dense]
-    cells = []
+    packed = [build.quantized(layer, "cuda", torch.bfloat16, nested).eval() for layer in dense]
     for batch in batches:
+        key = {"rows": batch, "nested": nested, "layers": LAYERS, "size": SIZE}
+        if file.has("rows", **key):
+            continue
         x = torch.randn(batch, 1, SIZE, device="cuda", dtype=torch.bfloat16)
-        samples: dict[str, list[float]] = {name: [] for name in NAMES}
+        samples: dict[str, list[float]] = {way: [] for way in WAYS}
         outputs = {}
-        for name in shuffled(NAMES, ROUNDS):
-            layers = dense if name == "nn.Linear" else packed
-            with installed(name):
+        for way in shuffled(WAYS, ROUNDS):
+            layers = dense if way == DENSE else packed
+            with installed(way):
                 for _ in range(4):  # after which calls are planned
-                    outputs[name] = [layer(x) for layer in layers]
+                    outputs[way] = [layer(x) for layer in layers]
                 torch.cuda.synchronize()  # so that no launch waits
-                samples[name].append(us_per_layer(layers, x, time.perf_counter))
+                samples[way].append(us_per_layer(layers, x, time.perf_counter))
                 torch.cuda.synchronize()
-        pairs = zip(outputs["python"], outputs["planned"], strict=True)
+        pairs = zip(outputs[PYTHON], outputs[PLANNED], strict=True)
         same = all(torch.equal(a, b) for a, b in pairs)
-        cells.append({"rows": batch, "host_us": samples, "same": same})
-        print(shown(f"{batch} rows, host us per layer", samples), flush=True)
-    return cells
+        print(shown(f"{batch} rows, {scales(nested)}, host us per layer", samples), flush=True)
+        yield key | {"host_us": samples, "same": same}
 
 
-def cpu_times() -> list[dict[str, Any]]:
+def cpu_times(file: File) -> Iterator[dict[str, Any]]:
     """Around products that do nothing, in the library of the tests; nn.Linear's is of 8 x 8."""
     import torch
 
     from reprolab_nf4.measuring import shuffled
     from reprolab_nf4.tests import cpu_as_gpu
 
-    cells = []
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         cpu_as_gpu.put_cpu_in_place_of_gpu(setattr, cpu_as_gpu.compile_extension(folder))
@@ -144,29 +164,30 @@ def cpu_times() -> list[dict[str, Any]]:
         dense = [torch.nn.Linear(8, 8, bias=False).eval() for _ in range(LAYERS)]
         x = torch.randn(1, 1, cpu_as_gpu.K, dtype=torch.bfloat16)
         for nested in (False, True):
+            key = {"nested": nested, "layers": LAYERS}
+            if file.has("cpu", **key):
+                continue
             packed = [cpu_as_gpu.layer(nested) for _ in range(LAYERS)]
-            samples: dict[str, list[float]] = {name: [] for name in NAMES}
-            for name in shuffled(NAMES, ROUNDS):
-                given = (dense, x[..., :8].float()) if name == "nn.Linear" else (packed, x)
-                with without_product(name), installed(name, library, table):
+            samples: dict[str, list[float]] = {way: [] for way in WAYS}
+            for way in shuffled(WAYS, ROUNDS):
+                given = (dense, x[..., :8].float()) if way == DENSE else (packed, x)
+                with without_product(way), installed(way, library, table):
                     us_per_layer(*given, time.thread_time, 4)  # after which calls are planned
                     counts.library.do_nothing(1)
-                    samples[name].append(us_per_layer(*given, time.thread_time, 4))
+                    samples[way].append(us_per_layer(*given, time.thread_time, 4))
                     counts.library.do_nothing(0)
-            cells.append({"nested": nested, "cpu_us": samples})
-            scales = "nested" if nested else "plain"
-            print(shown(f"{scales} scales, CPU us per layer", samples), flush=True)
-    return cells
+            print(shown(f"{scales(nested)}, CPU us per layer", samples), flush=True)
+            yield key | {"cpu_us": samples}
 
 
-def without_product(name: str):
+def without_product(way: str):
     """bitsandbytes' forward, around an empty output; for others, nothing changes."""
     import bitsandbytes
 
     def empty(A, B, quant_state, bias=None):
         return A.new_empty((*A.shape[:-1], quant_state.shape[0]))
 
-    is_own = name == "bitsandbytes"
+    is_own = way == OWN
     return mock.patch.object(bitsandbytes, "matmul_4bit", empty) if is_own else nullcontext()
 
 
@@ -178,38 +199,43 @@ def us_per_layer(layers, x, clock: Callable[[], float], times: int = 1) -> float
     return 1e6 * (clock() - started) / (times * len(layers))
 
 
-def speeds(batches: Sequence[int], count: int) -> list[dict[str, Any]]:
-    """Tokens per second of Llama-3.1-8B with random weights and so many layers."""
-    import torch
-
+def speeds(
+    file: File, batches: Sequence[int], args: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
+    """Tokens per second of a model with random weights."""
     from experiments.end_to_end import build
-    from experiments.end_to_end.generate import Eager, batch_of
     from experiments.end_to_end.gpu import Gpu
-    from reprolab_nf4.measuring import shuffled
+    from experiments.product.generation import Generations, Models, copy_gb_s
 
-    gpu, llama = Gpu(), replace(known()["llama-3.1-8b"], layers=count)
-    model = build.from_sizes(llama, gpu.device, torch.bfloat16)
-    names, cells = NAMES[1:], []  # without nn.Linear
-    for batch in batches:
-        prompts = torch.randint(0, 128000, (batch, PROMPT)).tolist()
-        mode = Eager(model, batch_of(prompts, NEW_TOKENS, gpu.device), gpu)
-        samples: dict[str, list[float]] = {name: [] for name in names}
-        tokens = {}
-        for name in shuffled(names, 3):
-            with installed(name):
-                mode.generate(NEW_TOKENS)
-                found = mode.generate(NEW_TOKENS)
-            tokens[name] = found.tokens
-            samples[name].append(1e6 * batch * NEW_TOKENS / found.wall_us)
-        same = tokens["python"] == tokens["planned"]
-        cells.append({"sequences": batch, "tokens_per_s": samples, "same": same})
-        print(shown(f"{batch} sequences, tokens/s", samples), "same tokens:", same, flush=True)
-    return cells
+    sizes = known()[args.model]
+    sizes = replace(sizes, layers=args.layers or sizes.layers)
+    key = {"model": sizes.id, "layers": sizes.layers, "nested": args.nested, "cache": args.cache}
+    key |= {"tokens": args.tokens}
+    todo = [batch for batch in batches if not file.has("sequences", sequences=batch, **key)]
+    if not todo:
+        return
+    build.quiet()
+    gpu = Gpu()
+    file.content.setdefault("copy_gb_s", copy_gb_s(gpu))
+    models = Models(gpu, sizes, args.nested, max(todo), args.tokens)
+    for way, why in models.missing.items():
+        print(f"{way}: not measured: {why}", flush=True)
+    for batch in todo:
+        cell = Generations(gpu, models, args.cache, batch, args.tokens).measure(args.generations)
+        title = f"{sizes.id}, {batch} sequences, {scales(args.nested)}, {args.cache} cache"
+        print(shown(f"{title}, tokens/s", cell["tokens_per_s"]), flush=True)
+        print(f"  {agreement(cell)}", flush=True)
+        yield {"sequences": batch} | key | cell
 
 
-def shown(what: str, samples: dict[str, list[float]]) -> str:
-    medians = (f"{name} {statistics.median(values):.1f}" for name, values in samples.items())
-    return f"{what}: {', '.join(medians)}"
+def agreement(cell: dict[str, Any]) -> str:
+    if "same" in cell:
+        return "the same tokens with calls in Python" if cell["same"] else "other tokens"
+    return f"first difference from a dynamic cache: {cell['difference'] or 'none'}"
+
+
+def scales(nested: bool) -> str:
+    return "nested scales" if nested else "plain scales"
 
 
 if __name__ == "__main__":

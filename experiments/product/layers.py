@@ -163,8 +163,8 @@ def check_int4(held: torch.Tensor, weight: torch.Tensor, group: int) -> None:
 
 @dataclass(frozen=True)
 class Way:
-    """`described`: what a result file says of the row; `hold` prepares the layer for it; `package`:
-    that it takes beside torch and bitsandbytes.
+    """`described`: the row's fields in a result file; `hold`: prepares the layer for it; `package`:
+    that it needs beside torch and bitsandbytes.
     """
 
     described: dict[str, Any]
@@ -196,12 +196,12 @@ def ways(gpu: Facts) -> list[Way]:
         lineage = f"int4 in groups of {group}, repacked once: not NF4"
         name = f"{hold.__name__}_int4_g{group}"
         judged = f"{JUDGED}the int4 weights that it holds, each within a step of the layer's"
-        told = peer(name, f"{package} {installed(package)}", lineage, judged)
-        found.append(Way(told, partial(hold, group), package=package))
+        described = peer(name, f"{package} {installed(package)}", lineage, judged)
+        found.append(Way(described, partial(hold, group), package=package))
     torch_version = f"PyTorch {torch.__version__}"
     judged = f"{JUDGED}the 16-bit weights"
-    told = peer("torch_16bit", torch_version, "cuBLAS on 16-bit weights: not 4-bit", judged)
-    return [*found, Way(told, in_16_bits)]
+    described = peer("torch_16bit", torch_version, "cuBLAS on 16-bit weights: not 4-bit", judged)
+    return [*found, Way(described, in_16_bits)]
 
 
 def peer(name: str, maker: str, lineage: str, bound: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The products that live under torch beside ours, or steps of training: of every layer and number
-of rows each way is verified, captured in a CUDA graph over all copies of the layer, timed in a
-shuffle, and what the graphs wrote is verified too. A run that was stopped goes on with the products
-that it lacks.
+"""Products of libraries under torch and of ours, or steps of training: for every layer and number
+of rows each way is verified, captured in a CUDA graph over all copies of the layer and timed in a
+shuffle, and the outputs of the graphs are verified, too. A run that was stopped continues with the
+products that it lacks.
 
 Exit status: 0; 1 where an output is wrong; 3 where something else was not measured.
 """
@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 class Product(NamedTuple):
-    """So many rows of activations times weights [n, k], or the step of training with it."""
+    """`batch` rows of activations times weights [n, k], or the step of training with it."""
 
     batch: int
     n: int
@@ -138,7 +138,7 @@ def measured(
 
 
 class Bench:
-    """A layer, as all ways that can have it do."""
+    """A layer, prepared for each way that supports it."""
 
     def __init__(self, layer: Layer, compared: list[Way]):
         self.layer, self.gpu, self.ways = layer, layer.gpu, compared
@@ -206,7 +206,7 @@ class Bench:
         if trains:  # the backward pass reads the weights again, and what has the outputs' size
             problem |= {"adapters_rank": training.RANK}
             moved = {"read": inputs + outputs + 2 * weights, "written": inputs + outputs}
-        return result_file.record(way.described, problem, **found.told(), bytes=moved)
+        return result_file.record(way.described, problem, **found.fields(), bytes=moved)
 
 
 def all_products(held: Held, x: torch.Tensor, outputs: list[Any]) -> Callable[[], None]:

@@ -78,8 +78,8 @@ def bits(tensor: torch.Tensor) -> torch.Tensor:
 def ways(gpu: Facts) -> list[Way]:
     """bitsandbytes first, whose bits the others have to give."""
     rows = (Row("", "installed"), Row("streaming"))
-    told = [row.described(gpu) | {"deviation": None, "bound": BOUND} for row in rows]
+    fields = [row.described(gpu) | {"deviation": None, "bound": BOUND} for row in rows]
     return [
         Way(described, steps, row.in_place, *PACKAGES)
-        for row, described in zip(rows, told, strict=True)
+        for row, described in zip(rows, fields, strict=True)
     ]

@@ -58,6 +58,21 @@ def test_what_an_experiment_found_in_sentences_or_nothing_yet(place, tmp_path):
     assert run(place) == 0 and NOTHING in (place / "README.md").read_text()
 
 
+def test_one_table_of_an_experiment(place):
+    (place / "README.md").write_text(MARKERS.format("table-table2-shapes"))
+    assert run(place) == 0
+    _, title, *rest, _ = (place / "README.md").read_text().splitlines()
+    page = (place / "recorded/h200/table2/README.md").read_text()
+    assert title.startswith("**") and title in page
+    rows = [line for line in rest if line.startswith("| ")]
+    assert len(rows) > 2 and all(row in page for row in rows)
+    for name in ("table-product-layers", "table-table2-none"):  # not recorded, and no table
+        (place / "README.md").write_text(MARKERS.format(name))
+        assert run(place) == 0 and NOTHING in (place / "README.md").read_text()
+    (place / "README.md").write_text(MARKERS.format("table-none-none"))
+    assert run(place) == 2
+
+
 def test_a_claim_has_one_verdict_on_every_page(tmp_path):
     """The evidence of the whole machine, because some claims need several experiments' files."""
     folder = tmp_path / "data/recorded/h200"

@@ -67,7 +67,7 @@ TEST_F(MeasuringPrograms, RefuseKernelsPeersAndModelsThatAreNotThere) {
   for (const Measuring& program : {bench, replay}) {
     expect_refused(program, "--models qwen3-32b,gpt",
                    "no model 'gpt'; known: gemma-2-27b, gemma-3-27b, qwen3-32b, llama-3.3-70b, "
-                   "llama-3.1-8b, qwen3-8b");
+                   "llama-3.1-8b, qwen3-8b, mistral-7b, gemma-3-12b");
     expect_refused(program, "--block-size 48",
                    "--block-size: expected a power of two from 32 to 4096; got 48");
   }

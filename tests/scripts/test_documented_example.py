@@ -132,7 +132,7 @@ def test_a_run_is_recorded_by_make(tree):
     (tree / "results/puzzle").mkdir(parents=True)
     (tree / "results/puzzle/mlps.json").write_text(json.dumps(content))
     marked = "<!-- begin generated: experiments -->\n<!-- end generated: experiments -->\n"
-    for name in ("README.md", "docs/upstream.md"):
+    for name in ("README.md", "docs/drop-in.md", "docs/upstream.md"):
         (tree / name).parent.mkdir(exist_ok=True)
         (tree / name).write_text(marked)
     done = make(tree, "record", "GPU=h200")

@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 TINY = {"hidden": 128, "intermediate": 256, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32}
 TINY["vocab"] = 512
 REAL = dict(sizes.known())
-FAMILIES = ("gemma-2-27b", "gemma-3-27b", "qwen3-32b", "llama-3.3-70b")
+FAMILIES = ("gemma-2-27b", "gemma-3-27b", "qwen3-32b", "llama-3.3-70b", "mistral-7b")
 SMALL = {name: replace(REAL[name], **TINY) for name in FAMILIES}
 MARK = "aten.digamma.default"
 # Where there is a GPU, bitsandbytes loads its library for CUDA, whose functions for the CPU round

@@ -294,6 +294,23 @@ def test_nothing_but_the_kernel_was_exchanged(claim, cell, said):
     assert verdict(claim, cell, found).verdict == "not_tested"
 
 
+def test_one_sequence_decides_nothing_of_the_papers():
+    """It has no such batch, at which bitsandbytes does not dequantize."""
+    times = dict.fromkeys(BATCHES, (10e6, 8e6))
+    expected = made.decided(*files("qwen3-32b", times))
+    found, single = files("qwen3-32b", times), files("qwen3-32b", {1: (10e6, 80e6)}, (9e6, 50e6))
+    for record in single[0]["records"]:
+        record["problem"]["parameters"] = 1
+        record |= ONE_OTHER | {"reason": "1 token differs"}
+    for file, more in zip(found, single, strict=True):
+        file["records"] = more["records"] + file["records"]
+    decided = made.decided(*found)
+    assert expected.keys() == decided.keys()
+    for key, verdict in expected.items():
+        assert (decided[key].verdict, decided[key].ours) == (verdict.verdict, verdict.ours), key
+        assert decided[key].evidence == verdict.evidence, key
+
+
 def test_a_model_that_does_not_fit_decides_nothing():
     found = gains(dict.fromkeys(BATCHES, 1.5))
     lost = {"outcome": "unsupported", "reason": "out of memory", "metrics": []}

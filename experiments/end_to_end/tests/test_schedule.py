@@ -225,7 +225,7 @@ def test_what_a_process_refuses_is_said_and_the_others_go_on(tell, fault, jobs, 
     assert "what libraries print goes into the log" in log.read_text()
 
 
-ABSENT = "the process ended with status 1 without a word; is there such a GPU?"
+ABSENT = "the process ended with status 1 without a message; is there such a GPU?"
 
 
 def test_a_dead_gpu_leaves_its_cells_to_the_others(tell, fault, jobs, output):
@@ -272,10 +272,10 @@ def test_kernels_of_a_library_that_is_not_built_are_left_to_the_run(measure, tmp
 
 
 def test_a_process_that_says_nothing_is_ended(tell, fault, monkeypatch):
-    monkeypatch.setattr(schedule, "SILENT_S", 4)  # longer than a busy machine starts a process
+    monkeypatch.setattr(schedule, "TIMEOUT_S", 4)  # longer than a busy machine starts a process
     tell(silent=True)
     said, _ = fault(*QWEN, "--batches", "2", "--kernels", "branch_tree")
-    assert "batch 2: said nothing for 4 s" in said
+    assert "batch 2: no message for 4 s" in said
 
 
 def test_several_gpus_have_a_process_each(measure, jobs, monkeypatch):

@@ -14,8 +14,13 @@ pytest.importorskip("matplotlib", reason="NOT TESTED, no matplotlib")
 from edited import Edited, edited  # noqa: F401, a fixture
 
 from experiments.product import views as product
+<<<<<<< HEAD
 from experiments.product.views.host import host_table
 from experiments.product.views.shared_memory import PAIRS, shared_memory_table
+=======
+from experiments.product.host import File
+from experiments.product.views.host import generation_table, host_table, steps_table
+>>>>>>> wt-host
 from plots.experiments import load_run
 from records.errors import InputError
 from records.json_files import ROOT
@@ -85,31 +90,129 @@ def test_a_table_has_the_time_in_99_kib_over_the_time_in_more(run):
 
 def test_host_times_are_a_table_where_they_were_measured(run, tmp_path):
     folder = ROOT / "data/recorded/h100/product"
-    table = host_table(load_run("product", folder))
-    medians = {(row["_under"].split()[0], row["batch"]): row for row in table.rows}
-    assert [*medians] == [
-        ("host", 1),
-        ("host", 4),
-        ("host", 16),
-        ("tokens/s,", 1),
-        ("tokens/s,", 4),
-        ("tokens/s,", 16),
-    ]
-    assert medians["host", 1]["planned"].startswith("7.7")
-    assert "nn.Linear" not in medians["tokens/s,", 16]
-    assert "host" not in run.tables()
+    found = load_run("product", folder)
+    table = host_table(found)
+    assert [row["batch"] for row in table.rows] == [1, 4, 16]
+    assert table.rows[0]["planned"].startswith("7.7")
+    table = generation_table(found)
+    assert [row["batch"] for row in table.rows] == [1, 4, 16]
+    assert table.rows[0]["dynamic x"] == pytest.approx(44.76 / 23.82, abs=0.01)
+    assert steps_table(found) is None  # of a run before they were measured
+    (said,) = (line for line in product.highlights(found) if "generate()" in line)
+    assert "1.88, 2.04, 1.89 times" in said
+    assert not run.tables().keys() & {"host", "generation", "steps"}
+    assert not any("generate()" in line for line in product.highlights(run.run()))
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", '{"rows": [{"rows": 1}]}', '{"rows": [1]}'])
+def static_cell(**more):
+    """Of one sequence: bitsandbytes' 4-bit weights are 500 MB, 16-bit ones 2 GB."""
+    cell = {"sequences": 1, "model": "a", "layers": 2, "nested": True, "cache": "static"}
+    cell |= {"tokens": 64, "graphs": {}, "difference": None, "missing": {}}
+    cell |= {"tokens_per_s": {"bitsandbytes": [99.0, 100.0, 101.0], "planned": [400.0]}}
+    cell |= {"bytes": {"bitsandbytes": 500_000_000, "planned": 500_000_000}}
+    busy = {"wall_us": 2000.0, "busy_us": 500.0, "launches": 90.0}
+    cell |= {"steps": {"bitsandbytes": {"wall_us": 9000.0}, "planned": busy}}
+    return cell | more
+
+
+@pytest.fixture
+def with_host(tmp_path):
+    """The H100's run with other generations: their two tables."""
+    for file in (ROOT / "data/recorded/h100/product").glob("*.json"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+
+    def call(*cells):
+        content = json.loads((tmp_path / "host.json").read_text())
+        content |= {"copy_gb_s": 2500.0, "sequences": cells}
+        (tmp_path / "host.json").write_text(json.dumps(content))
+        found = load_run("product", tmp_path)
+        return generation_table(found), steps_table(found)
+
+    return call
+
+
+def test_the_floor_reads_the_weights_once_and_gaps_are_what_is_not_busy(with_host):
+    speeds, steps = with_host(static_cell())
+    (row,) = speeds.rows
+    assert "nested" in row["_under"] and row["static x"] == 4
+    assert row["floor"] == pytest.approx(5000)  # 0.2 ms for each token
+    own, ours = steps.rows
+    assert (own["wall"], own["floor"], "gaps" in own) == (9, pytest.approx(0.2), False)
+    assert (ours["busy"], ours["gaps"], ours["launches"]) == (0.5, 75, 90)
+
+
+def test_other_tokens_with_a_static_cache_are_told_with_their_logits(with_host):
+    differs = {"sequence": 0, "token": 7, "tokens": [3, 4], "sequences": 1}
+    differs |= {"dynamic": [2.5, 2.25], "static": [2.25, 2.375]}
+    speeds, _ = with_host(static_cell(), static_cell(sequences=4, difference=differs))
+    told = " ".join(speeds.notes)
+    assert "1 of 2 cells" in told and "at token 7" in told
+    assert "2.5 and 2.25" in told and "2.25 and 2.375" in told
+
+
+def test_a_way_that_does_not_fit_is_told(with_host):
+    speeds, _ = with_host(static_cell(missing={"nn.Linear": "150 GB are needed, 40 are free"}))
+    assert any("150 GB" in note for note in speeds.notes)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"sequences": [{}]}', "[]", '{"rows": [{"rows": 1}]}', '{"rows": [1]}']
+)
 def test_a_damaged_file_of_host_times_is_named(tmp_path, text):
     for file in (ROOT / "data/recorded/h100/product").glob("*.json"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "host.json").write_text(text)
     with pytest.raises(InputError, match=r"host\.json"):
-        host_table(load_run("product", tmp_path))
+        every = load_run("product", tmp_path)
+        (host_table(every), generation_table(every))
 
 
-@pytest.mark.parametrize("options", [[], ["--cpu", "--rows", "1"], ["--rows", "x"]])
+ORIGIN = {"commit": "a" * 40, "gpu": "a GPU", "versions": {"torch": "2.11"}}
+
+
+def test_cells_are_written_one_by_one_and_a_run_goes_on(tmp_path):
+    path = tmp_path / "made/host.json"
+    cells = [{"rows": 1, "nested": False, "same": True}, {"rows": 4, "nested": False}]
+    file = File(path, ORIGIN)
+
+    def killed():
+        yield cells[0]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        file.add("rows", killed())
+    assert json.loads(path.read_text()) == ORIGIN | {"rows": cells[:1]}
+    again = File(path, ORIGIN | {"date": "2026-11-28"})
+    assert again.has("rows", rows=1, nested=False)
+    assert not again.has("rows", rows=1, nested=True) and not again.has("rows", rows=4)
+    again.add("rows", cells[1:])
+    assert json.loads(path.read_text()) == ORIGIN | {"rows": cells}
+
+
+@pytest.mark.parametrize("name", ["commit", "gpu", "versions"])
+def test_a_file_of_another_run_is_not_continued(tmp_path, name, refused):
+    path = tmp_path / "host.json"
+    File(path, ORIGIN).add("rows", [{"rows": 1}])
+    before = path.read_bytes()
+    assert name in refused(File, path, ORIGIN | {name: "another"})
+    path.write_text("[]")
+    assert str(path) in refused(File, path, ORIGIN)
+    assert before != path.read_bytes() == b"[]"
+
+
+NOTHING = [
+    [],
+    ["--cpu", "--rows", "1"],
+    ["--rows", "x"],
+    ["--sequences", "1", "--model", "gpt"],
+    ["--sequences", "1", "--generations", "0"],
+    ["--sequences", "1", "--tokens", "1"],
+    ["--sequences", "1", "--cache", "none"],
+    ["--sequences", "0"],
+]
+
+
+@pytest.mark.parametrize("options", NOTHING)
 def test_host_times_of_nothing_are_refused(tmp_path, options):
     output = tmp_path / "host.json"
     command = [sys.executable, "-m", "experiments.product.host", *options, "--output", output]

@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.product.views import tables
-from experiments.product.views.host import host_table
+from experiments.product.views.host import gain_sentences, generation_table, host_table, steps_table
 from experiments.product.views.shared_memory import shared_memory_table
 from experiments.product.views.tables import MODEL, OURS, Cell, cells, of_model, others
 from plots import figures as draw
@@ -34,7 +34,8 @@ def highlights(run: Run) -> list[str]:
         if count := sum(gain.high < 1 for gain in gains):
             slower.append(f"{name} in {count} of {len(gains)} cells")
     lines += [f"The fastest of ours is slower than {', '.join(slower)}."] * bool(slower)
-    return [line for line in [*lines, under_torch(run), in_training(run)] if line]
+    lines += [under_torch(run), in_training(run), *gain_sentences(run)]
+    return [line for line in lines if line]
 
 
 def at_rows(run: Run, batch: int) -> str:
@@ -181,6 +182,8 @@ TABLES = (
     counters_table,
     shared_memory_table,
     host_table,
+    generation_table,
+    steps_table,
 )
 SUMMARY = summary
 QUESTION = "How much faster than the installed bitsandbytes is a product with 4-bit weights?"

@@ -1,64 +1,227 @@
-"""What a 4-bit layer costs the host in eager PyTorch, by library, and eager generate(): the file of
-experiments/product/host.py, beside those of the passes.
+"""Host time of a 4-bit layer in eager PyTorch, by library, and tokens per second of generate(): the
+file of experiments/product/host.py, in the folder of the passes.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from plots.experiments import Run
 from records.errors import InputError
 from records.json_files import read_json
-from records.stats import significant, summarize
-from records.tables import Column, Table, Values
+from records.stats import Estimate, Summary, ratio, significant, summarize
+from records.tables import Column, Table, Values, rounded
 
 NAME = "host.json"
-WAYS = {
-    "nn.Linear": "nn.Linear, 16 bits",
-    "bitsandbytes": "bitsandbytes",
-    "python": "ours, in Python",
-    "planned": "ours",
-}
-# By the list in the file: what a row is of, and what was measured.
-MEASURED = {
-    "rows": ("host us per layer", "host_us"),
-    "sequences": ("tokens/s, eager generate() of a Llama of 8B shapes", "tokens_per_s"),
-}
+DENSE, OWN, OURS = "nn.Linear", "bitsandbytes", "planned"
+WAYS = {DENSE: "nn.Linear, 16 bits", OWN: "bitsandbytes", "python": "ours, in Python", OURS: "ours"}
+CACHES = {"dynamic": "usual cache", "static": "static cache"}
+COPY = "each weight is read once per step, at the bandwidth of a copy"
+
+Found = dict[str, Any]  # the file's content
+Cell = dict[str, Any]
 
 
-def host_table(run: Run) -> Table | None:
-    """Medians with their intervals; None without the file."""
+def made(run: Run, make: Callable[[Found], Any]) -> Any:
+    """What `make` makes of the file's content; None without the file."""
     file = run.first.file.parent / NAME
     if not file.is_file():
         return None
     found = read_json(file)
     try:
-        rows = [row(kind, cell) for kind in MEASURED for cell in ordered(found, kind)]
-        facts = f"{found['gpu']}, {found['date']}, commit {found['commit'][:10]}"
-        versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+        return make(found)
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{file}: not as experiments.product.host writes it: {error}") from error
-    columns = [Column("rows or sequences", "batch")]
-    columns += [Column(shown, name, wrap=1) for name, shown in WAYS.items()]
-    notes = [
-        "Medians with their intervals. Host time: of launching a layer's product, on an idle GPU; "
-        "in Python: without the extension in C. Tokens: of generate() without CUDA graphs, the "
-        "same in all rows of ours.",
-        f"{facts}; {versions}.",
+        raise InputError(f"{file}: not as experiments.product.host writes it: {error!r}") from error
+
+
+def host_table(run: Run) -> Table | None:
+    return made(run, host)
+
+
+def generation_table(run: Run) -> Table | None:
+    return made(run, generation)
+
+
+def steps_table(run: Run) -> Table | None:
+    return made(run, steps)
+
+
+def host(found: Found) -> Table | None:
+    cells = sorted(found.get("rows", []), key=lambda cell: (cell["nested"], cell["rows"]))
+    rows = [
+        {"_under": scales(cell), "batch": cell["rows"]} | medians(cell["host_us"]) for cell in cells
     ]
-    title = "Host time of one 4-bit layer in eager PyTorch, and eager generation"
-    return Table("host", title, columns, rows, notes)
+    columns = [Column("rows", "batch")]
+    columns += [Column(shown, way, wrap=1) for way, shown in WAYS.items()]
+    notes = [
+        "Medians with their intervals, of launching a layer's matmul on an idle GPU; in Python: "
+        "without the extension in C.",
+        origin(found),
+    ]
+    title = "Host time of one 4-bit layer in eager PyTorch, in us"
+    return Table("host", title, columns, rows, notes) if rows else None
 
 
-def ordered(found: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    return sorted(found.get(kind, []), key=lambda cell: cell[kind])
+def generation(found: Found) -> Table | None:
+    """A row for each number of sequences, with both caches."""
+    rows: dict[tuple[str, int], Values] = {}
+    for cell in generations(found):
+        at = (model_of(cell), cell["sequences"])
+        row = rows.setdefault(at, {"_under": at[0], "batch": at[1]})
+        row |= {f"{cell['cache']} {name}": value for name, value in speeds_of(cell).items()}
+        if ms := floor_ms(cell, OURS, found):
+            row["floor"] = 1e3 * cell["sequences"] / ms
+    columns = [Column("sequences", "batch")]
+    for cache, name in CACHES.items():
+        columns += [
+            Column(f"{name}: bitsandbytes", f"{cache} {OWN}", wrap=1),
+            Column("ours", f"{cache} {OURS}", wrap=1),
+            Column("x", f"{cache} x", show=rounded),
+            Column("16 bits", f"{cache} {DENSE}", wrap=1),
+        ]
+    columns.append(Column("floor, 4 bits", "floor", show=rounded))
+    columns = [column for column in columns if any(column.of in row for row in rows.values())]
+    notes = [
+        "Medians with their intervals, of transformers' generate() with its usual cache, and with "
+        "a static one, for which it compiles the decoding step of models that may be compiled. x: "
+        f"ours over bitsandbytes. Floor: {COPY}.",
+        *agreements(found),
+        *missing(found),
+        origin(found),
+    ]
+    title = "Tokens per second of generate(), models with random weights"
+    return Table("generation", title, columns, [*rows.values()], notes) if rows else None
 
 
-def row(kind: str, cell: dict[str, Any]) -> Values:
-    title, unit = MEASURED[kind]
-    medians = {name: median(samples) for name, samples in cell[unit].items()}
-    return {"_under": title, "batch": cell[kind]} | medians
+def speeds_of(cell: Cell) -> Values:
+    return medians(cell["tokens_per_s"]) | {"x": gain(cell).value}
 
 
-def median(samples: list[float]) -> str:
-    found = summarize(samples)
-    low, high = found.low, found.high
-    return f"{significant(found.median, 3)} ({significant(low, 3)}-{significant(high, 3)})"
+def gain(cell: Cell) -> Estimate:
+    """Ours over bitsandbytes."""
+    ours, own = (summarize(cell["tokens_per_s"][way]) for way in (OURS, OWN))
+    return ratio(ours, own)
+
+
+def gain_sentences(run: Run) -> list[str]:
+    """'Eager generate() of llama-3.1-8b: ours is 1.88, 2.04 times as fast as ... at 1, 4 ...'"""
+    return made(run, gains) or []
+
+
+def gains(found: Found) -> list[str]:
+    lines: dict[str, list[Cell]] = {}
+    for cell in generations(found):
+        what = f"generate() of {model_of(cell)}, {CACHES[cell['cache']]}"
+        lines.setdefault(what, []).append(cell)
+    return [
+        f"{what}: ours is {', '.join(rounded(gain(c).value) for c in cells)} times as fast as "
+        f"bitsandbytes at {', '.join(str(c['sequences']) for c in cells)} sequences."
+        for what, cells in lines.items()
+    ]
+
+
+def steps(found: Found) -> Table | None:
+    """Where the time of a decoding step goes."""
+    cells = [cell for cell in generations(found) if "steps" in cell]
+    rows = [step(cell, way, found) for cell in cells for way in WAYS if way in cell["steps"]]
+    columns = [
+        Column("sequences", "batch"),
+        Column("layers", "way", align="l", wrap=1),
+        Column("step ms", "wall", show=rounded),
+        Column("busy ms", "busy", show=rounded),
+        Column("gaps %", "gaps", show=rounded),
+        Column("launches", "launches", show=rounded),
+        Column("floor ms", "floor", show=rounded),
+    ]
+    notes = [
+        "Busy: a kernel, copy or fill is running, as CUPTI records it in a run of its own; gaps: "
+        f"the share of a step in which none is. Floor: {COPY}.",
+        origin(found),
+    ]
+    title = "Gaps between the kernels of a decoding step"
+    return Table("steps", title, columns, rows, notes) if rows else None
+
+
+def step(cell: Cell, way: str, found: Found) -> Values:
+    us = cell["steps"][way]
+    wall, busy = us["wall_us"], us.get("busy_us")
+    under = f"{model_of(cell)}, {CACHES[cell['cache']]}"
+    values = {"_under": under, "batch": cell["sequences"], "way": WAYS[way]}
+    values |= {"wall": wall / 1e3, "floor": floor_ms(cell, way, found)}
+    if busy is not None:
+        gaps = max(0.0, 100 * (1 - busy / wall))
+        values |= {"busy": busy / 1e3, "gaps": gaps, "launches": us["launches"]}
+    return values
+
+
+def generations(found: Found) -> list[Cell]:
+    def order(cell: Cell) -> tuple:
+        return model_of(cell), cell["cache"], cell["sequences"]
+
+    return sorted(found.get("sequences", []), key=order)
+
+
+def model_of(cell: Cell) -> str:
+    model = f"{cell['model']}, {cell['layers']} layers, {scales(cell)}"
+    return f"{model}, {cell['tokens']} new tokens"
+
+
+def scales(cell: Cell) -> str:
+    return "nested scales" if cell["nested"] else "plain scales"
+
+
+def floor_ms(cell: Cell, way: str, found: Found) -> float | None:
+    size = cell.get("bytes", {}).get(way)
+    return size / found["copy_gb_s"] / 1e6 if size else None
+
+
+def agreements(found: Found) -> list[str]:
+    """How the tokens of the ways of ours, and of both caches, agree."""
+    cells = generations(found)
+    other = [cell for cell in cells if not cell.get("same", True)]
+    lines = [f"{place(cell)}: ours in C has other tokens than in Python." for cell in other]
+    static = [cell for cell in cells if cell["cache"] == "static"]
+    differs = [cell for cell in static if cell["difference"]]
+    if static:
+        same = f"{len(static) - len(differs)} of {len(static)}"
+        lines.append(f"The tokens of ours are the same with both caches in {same} cells.")
+    return [*lines, *map(difference, differs)]
+
+
+def place(cell: Cell) -> str:
+    return f"{model_of(cell)}, {cell['sequences']} sequences"
+
+
+def difference(cell: Cell) -> str:
+    found = cell["difference"]
+    dynamic, static = (
+        " and ".join(f"{logit:.4g}" for logit in found[cache]) for cache in ("dynamic", "static")
+    )
+    return (
+        f"{place(cell)}, static cache: other tokens in {found['sequences']}, first at token "
+        f"{found['token']}; the logits of both tokens there: {dynamic} with the usual cache, "
+        f"{static} with a static one."
+    )
+
+
+def missing(found: Found) -> list[str]:
+    """A line for each way that a model was not measured in."""
+    lines = [
+        f"{cell['model']}, {WAYS[way]}: not measured: {why}."
+        for cell in generations(found)
+        for way, why in cell.get("missing", {}).items()
+    ]
+    return [*dict.fromkeys(lines)]
+
+
+def origin(found: Found) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    return f"{found['gpu']}, {found['date']}, commit {found['commit'][:10]}; {versions}."
+
+
+def medians(samples: dict[str, list[float]]) -> Values:
+    return {way: shown(summarize(values)) for way, values in samples.items()}
+
+
+def shown(found: Summary) -> str:
+    low, high = significant(found.low, 3), significant(found.high, 3)
+    return f"{significant(found.median, 3)} ({low}-{high})"

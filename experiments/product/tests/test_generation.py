@@ -1,0 +1,207 @@
+"""Generations of small models in every way, on the CPU: matmuls of ours are planned calls of a
+library that multiplies on the CPU.
+"""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from layers_on_cpu import needs_whole_graphs
+from needs_torch import bitsandbytes, torch
+from on_cpu import SMALL, Cpu, put_gpu
+from planned_on_cpu import (
+    Counts,
+    put_built,  # noqa: F401, a fixture
+    put_cpu_in_place_of_gpu,
+    table,
+)
+from torch._dynamo.backends.debugging import aot_eager
+from transformers.generation.configuration_utils import CompileConfig
+
+from experiments.end_to_end import build
+from experiments.end_to_end.sizes import known
+from experiments.product import generation, host
+from experiments.product.generation import Generations, Models, Static
+from experiments.product.ways import DENSE, OWN, PLANNED, PYTHON, WAYS, installed
+from records.errors import InputError
+from reprolab_nf4 import layers
+
+TINY = replace(SMALL["llama-3.3-70b"], hidden=64, intermediate=128, head_dim=16, vocab=96, layers=1)
+PROJECTIONS = 7 * TINY.layers
+PROMPT, TOKENS = 4, 10
+TIMES = {2: {"few_rows": 1.0}, 512: {"many_rows": 1.0}}
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    build.quiet()
+    torch.set_num_threads(1)
+    monkeypatch.setattr(generation, "PROMPT", PROMPT)
+    monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
+
+
+@pytest.fixture
+def cpu(built, monkeypatch, tmp_path):
+    """Arguments of Generations() beside the models."""
+    if not layers.has_c_exchange():
+        pytest.skip(f"NOT TESTED, torch {torch.__version__}: planned calls need 2.10")
+    extension, library = built
+    put_cpu_in_place_of_gpu(monkeypatch.setattr, extension)
+    return {"library": library, "table": table(tmp_path / "t.json", TIMES, 64, 64)}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_ways_differ_in_speed_alone_where_products_are_the_same(cpu, nested):
+    models = Models(Cpu(), TINY, nested, 2, TOKENS)
+    counts = Counts(cpu["library"])
+    cell = Generations(Cpu(), models, "dynamic", 2, TOKENS, **cpu).measure(2)
+    counted = {way: len(values) for way, values in cell["tokens_per_s"].items()}
+    assert counted == dict.fromkeys(WAYS, 2)
+    assert cell["same"] is True and cell["missing"] == {}
+    called = counts.look()
+    assert called["times_run"] > 2 * (TOKENS - 1) * PROJECTIONS  # planned
+    assert called["times_multiplied"] > 2 * (TOKENS - 1) * PROJECTIONS  # in Python
+    weights = TINY.nf4_weights
+    others = 2 * (TINY.vocab * TINY.hidden + (2 * TINY.layers + 1) * TINY.hidden)  # head, norms
+    assert cell["bytes"][DENSE] == 2 * weights + others
+    assert cell["bytes"][OWN] == cell["bytes"][PLANNED]
+    scales = 4 * weights // 64
+    if not nested:
+        assert cell["bytes"][OWN] == weights // 2 + scales + others
+    else:
+        assert weights // 2 + others < cell["bytes"][OWN] < weights // 2 + scales + others
+    for way in WAYS:
+        step = cell["steps"][way]
+        assert step["busy_us"] > 0 and step["launches"] > PROJECTIONS, way
+        assert step["busy_us"] == pytest.approx(step["launches"])  # a launch takes 1 us here
+    rates = cell["tokens_per_s"][OWN]
+    assert min(rates) <= 2e6 / cell["steps"][OWN]["wall_us"] * 1.5
+
+
+def test_other_tokens_of_the_same_products_are_seen(cpu, monkeypatch):
+    models = Models(Cpu(), TINY, False, 1, TOKENS)
+    found = Generations(Cpu(), models, "dynamic", 1, TOKENS, **cpu)
+    own = found.generate
+
+    def generate(way, count):
+        own(way, count)
+        if way == PYTHON:
+            found.tokens[way] = [[token ^ 1 for token in row] for row in found.tokens[way]]
+
+    monkeypatch.setattr(found, "generate", generate)
+    assert found.measure(1)["same"] is False
+
+
+def test_a_static_cache_gives_the_tokens_of_a_dynamic_one(cpu):
+    models = Models(Cpu(), TINY, False, 2, TOKENS)
+    cell = Generations(Cpu(), models, "static", 2, TOKENS, **cpu).measure(1)
+    assert [*cell["tokens_per_s"]] == [DENSE, OWN, PLANNED] and "same" not in cell
+    assert cell["difference"] is None
+    assert cell["graphs"] == dict.fromkeys((DENSE, OWN, PLANNED), 0)  # not on a CPU
+
+
+def test_the_first_token_that_differs_has_the_logits_of_both(cpu, monkeypatch):
+    models = Models(Cpu(), TINY, False, 2, TOKENS)
+    found = Generations(Cpu(), models, "static", 2, TOKENS, **cpu)
+    own = found.generate
+
+    def generate(way, count):
+        own(way, count)
+        if way == PLANNED:
+            tokens = [[*row] for row in found.tokens[way]]
+            tokens[1][3] = (tokens[1][3] + 1) % TINY.vocab
+            tokens[0][5] = (tokens[0][5] + 1) % TINY.vocab
+            found.tokens[way] = tokens
+
+    monkeypatch.setattr(found, "generate", generate)
+    cell = found.measure(1)["difference"]
+    assert (cell["sequence"], cell["token"], cell["sequences"]) == (1, 3, 2)
+    expected, other = cell["dynamic"]
+    assert expected > other and cell["static"] == pytest.approx(cell["dynamic"], abs=0.1)
+
+
+@needs_whole_graphs
+def test_a_static_cache_is_compiled_by_generate_but_not_for_bitsandbytes(cpu, monkeypatch):
+    def backend(graph, inputs):
+        return aot_eager(graph, inputs)
+
+    how = CompileConfig(backend=backend, mode="default", fullgraph=True)
+    how._compile_all_devices = True
+    monkeypatch.setattr(Static, "options", Static.options | {"compile_config": how})
+    torch.compiler.reset()
+    models = Models(Cpu(), TINY, False, 2, TOKENS)
+    cell = Generations(Cpu(), models, "static", 2, TOKENS, **cpu).measure(1)
+    assert cell["graphs"][OWN] == 0
+    assert cell["graphs"][PLANNED] >= 1 and cell["graphs"][DENSE] >= 1
+    assert cell["difference"] is None
+
+
+def test_a_model_in_16_bits_is_left_out_where_it_does_not_fit(cpu):
+    needed = TINY.bytes_needed(2, PROMPT, TOKENS)
+    models = Models(Cpu(needed), TINY, False, 2, TOKENS)
+    assert "GB" in models.missing[DENSE]
+    cell = Generations(Cpu(), models, "dynamic", 2, TOKENS, **cpu).measure(1)
+    assert set(cell["tokens_per_s"]) == {OWN, PYTHON, PLANNED} and cell["missing"] == models.missing
+    with pytest.raises(InputError, match=TINY.id):
+        Models(Cpu(needed - 1), TINY, False, 2, TOKENS)
+
+
+def test_a_run_measures_the_cells_that_its_file_lacks(cpu, monkeypatch, tmp_path, capsys):
+    put_gpu(monkeypatch)
+    monkeypatch.setattr(generation, "COPIED_BYTES", 1000)
+    monkeypatch.setattr(generation, "installed", partial(installed, **cpu))
+    monkeypatch.setattr(host, "known", lambda: {TINY.id: replace(TINY, layers=3)})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *given: "a GPU")
+    path = tmp_path / "host.json"
+
+    def measured(*options):
+        given = ["--model", TINY.id, "--layers", "1", "--tokens", "4", "--generations", "1"]
+        given += ["--output", str(path), *options]
+        assert host.reproduce(host.parser().parse_args(given)) == 0
+        return json.loads(path.read_text()), capsys.readouterr().out
+
+    content, said = measured("--sequences", "1")
+    assert content["gpu"] == "a GPU" and content["copy_gb_s"] > 0
+    assert "1 sequences" in said and "same tokens" in said
+    content, said = measured("--sequences", "1,2")
+    assert "1 sequences" not in said and "2 sequences" in said
+    content, _ = measured("--sequences", "2", "--cache", "static", "--nested")
+    found = [(x["sequences"], x["cache"], x["nested"]) for x in content["sequences"]]
+    assert found == [(1, "dynamic", False), (2, "dynamic", False), (2, "static", True)]
+    assert {(x["model"], x["layers"], x["tokens"]) for x in content["sequences"]} == {
+        (TINY.id, 1, 4)
+    }
+
+
+def test_the_largest_model_fits_80_gb_in_4_bits_alone():
+    largest = known()["llama-3.3-70b"]
+    free = Cpu(79 << 30)
+    assert generation.lacks_memory(free, largest, 2, 64, generation.NF4_BYTES) == ""
+    assert generation.lacks_memory(free, largest, 2, 64, generation.DENSE_BYTES)
+
+
+def test_no_weights_of_a_quantized_model_are_whole_in_16_bits(cpu, monkeypatch):
+    layers_seen = []
+
+    def quantized(layer, *given, **more):
+        assert layer.weight.is_meta
+        layers_seen.append(layer)
+        return own(layer, *given, **more)
+
+    own = build.quantized
+    monkeypatch.setattr(build, "quantized", quantized)
+    Models(Cpu(TINY.bytes_needed(2, PROMPT, TOKENS)), TINY, True, 2, TOKENS)
+    assert len(layers_seen) == PROJECTIONS
+
+
+def test_bandwidth_counts_bytes_read_and_written(monkeypatch):
+    monkeypatch.setattr(generation, "COPIED_BYTES", 50_000)
+
+    class Slow(Cpu):
+        def time_us(self, run, times):
+            run()
+            return 100.0 * times
+
+    assert generation.copy_gb_s(Slow()) == pytest.approx(1.0)

@@ -1,0 +1,32 @@
+"""The ways of computing a linear layer that experiments/product/host.py compares."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from statistics import median
+from unittest import mock
+
+from records.errors import InputError
+
+DENSE, OWN, PYTHON, PLANNED = "nn.Linear", "bitsandbytes", "python", "planned"
+WAYS = (DENSE, OWN, PYTHON, PLANNED)
+
+
+@contextmanager
+def installed(way: str, library: Path | None = None, table: Path | None = None) -> Iterator[None]:
+    """Ours in place where the way is ours; "python": without the extension in C."""
+    import reprolab_nf4
+    from reprolab_nf4 import layers
+
+    without = mock.patch.object(layers, "EXTENSION", Path("none"))
+    with without if way == PYTHON else nullcontext():
+        if way == PLANNED and layers.extension() is None:
+            raise InputError("_layers.abi3.so cannot be used here: make dropin; PyTorch 2.10")
+        is_ours = way in (PYTHON, PLANNED)
+        with reprolab_nf4.install(library, table=table) if is_ours else nullcontext():
+            yield
+
+
+def shown(title: str, samples: dict[str, list[float]]) -> str:
+    medians = (f"{way} {median(values):.1f}" for way, values in samples.items())
+    return f"{title}: {', '.join(medians)}"
