@@ -32,7 +32,7 @@ from records.command_line import Parser, numbers, run
 from records.errors import InputError
 from records.json_files import read_json
 from records.output import check_place, write_files
-from records.sources import git
+from records.provenance import checkout
 
 ROUNDS = 15
 LAYERS, SIZE = 64, 1024  # launches that a stream takes without waiting; N and K of each
@@ -114,8 +114,12 @@ def origin(gpu: str) -> dict[str, Any]:
     now = datetime.datetime.now(datetime.UTC)
     packages = (torch, bitsandbytes, transformers)
     versions = {package.__name__: package.__version__ for package in packages}
-    commit = git("rev-parse", "HEAD", say_why=True).strip()
-    return {"date": f"{now:%Y-%m-%d}", "commit": commit, "gpu": gpu, "versions": versions}
+    return {
+        "date": f"{now:%Y-%m-%d}",
+        "commit": checkout().commit,
+        "gpu": gpu,
+        "versions": versions,
+    }
 
 
 def host_times(file: File, batches: Sequence[int], nested: bool) -> Iterator[dict[str, Any]]:
