@@ -25,7 +25,7 @@ from experiments.end_to_end.protocol import (
 from experiments.end_to_end.rows import Row
 from records.errors import InputError
 
-ALIGNED = 8  # tokens: attention kernels want a mask's rows aligned
+ALIGNED = 8  # tokens: attention kernels need aligned rows of the mask
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ class Mode:
         return Learned(dequantize, product, None if row.may_fuse(len(self.batch.ids)) else count)
 
     def profiled(self, row: Row, tokens: int, learned: Learned) -> tuple[Tokens, dict[str, float]]:
-        """So many new tokens under the profiler, and times in us: of a whole generation where the
-        prompt is recorded, and of a step.
+        """Generates `tokens` new tokens under the profiler. The times, in us, are of a whole
+        generation where the prompt is recorded, and of a step.
         """
         generated, launches = self.recorded(row, tokens)
         passes, whole = (tokens - 1, 0) if self.is_captured else (tokens, self.batch.tokens)
@@ -199,8 +199,8 @@ class Eager(Mode):
 
 
 class Graph(Mode):
-    """The decoding step of each row in a CUDA graph, with a cache of fixed size and every buffer in
-    its place; the prompt is computed as ever.
+    """The decoding step of each row in a CUDA graph, with a cache of fixed size and fixed buffers;
+    the prompt is computed without a graph.
     """
 
     name = GRAPH
@@ -231,7 +231,7 @@ class Graph(Mode):
 
     @torch.no_grad()
     def prefill(self) -> None:
-        """Computes the prompt and the first token, and puts everything at the first step."""
+        """Computes the prompt and the first token, and sets all buffers for the first step."""
         self.cache.reset()
         found = self.model(
             input_ids=self.batch.ids,
@@ -248,7 +248,7 @@ class Graph(Mode):
 
     @torch.no_grad()
     def step(self) -> None:
-        """One token for each prompt; nothing here waits for the GPU, or asks it for a value."""
+        """One token for each prompt; no operation waits for the GPU."""
         self.mask.index_fill_(3, self.column, 0)
         found = self.model(
             input_ids=self.token,
@@ -273,8 +273,8 @@ class Graph(Mode):
             raise InputError(why) from None
 
     def run(self, row: Row, tokens: int) -> Generated:
-        """So many new tokens, and the time of a whole generation: every replay is of the same
-        work, attention over all of the cache.
+        """Generates `tokens` new tokens, and extrapolates the time of a whole generation: all
+        replays do the same work, with attention over the whole cache.
         """
         steps = tokens - 1
         with row.in_place():
@@ -288,7 +288,7 @@ class Graph(Mode):
         return Generated(self.tokens[:, :tokens].tolist(), wall * 1e6 + missing_us, step_us)
 
     def decode(self, tokens: int) -> None:
-        """By steps that are not captured, whose sums are the same."""
+        """Computes steps without the graph, with the same sums."""
         self.prefill()
         for _ in range(tokens - 1):
             self.step()

@@ -15,8 +15,8 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 WORDS = 20_000  # of the fixed work, about 5 ms
-TRIES = 3  # of which the fastest counts: a single interrupt is no spell
-SLOWER = 1.3  # than the fastest that this process ever did: a spell; 1.14 is usual
+TRIES = 3  # of which the fastest counts: a single interrupt is not a spell
+SLOWER = 1.3  # times the fastest of this process: a spell; up to 1.14 is usual
 SWITCHES_PER_S = 20  # the thread's CPU was taken away: another process runs on it
 PAUSE_S = 0.2
 
@@ -35,7 +35,7 @@ def preemptions() -> int:
 
 @dataclass
 class Disturbed:
-    """Samples of a row in a slow spell: taken again, or kept since no more could be."""
+    """Samples of a row in a slow spell: repeated, or kept because no repeats were left."""
 
     repeated: int = 0
     kept: int = 0
@@ -59,7 +59,7 @@ class Host:
         return found > SLOWER * self.fastest
 
     def wait(self) -> None:
-        """Until the host is steady, or no more may be waited."""
+        """Waits until the host is steady or the waiting time is spent."""
         while self.wait_s > 0 and self.is_slow():
             time.sleep(PAUSE_S)
             self.wait_s -= PAUSE_S

@@ -16,13 +16,13 @@ from records.sources import Sources
 
 PASSES = (TIMING, PROFILE)  # on the host's clock and events; by CUPTI
 BASELINE = "branch_tree"
-SWEPT = ("shared_lut", "streaming")  # beside it, where no others are chosen
+SWEPT = ("shared_lut", "streaming")  # measured with it by default
 TOKENS, QUICK_TOKENS = 32, 4
 QUICK_PROFILED = 1
-# New tokens of a generation whose decoding steps are alike, so that the first of them show all.
+# New tokens of a generation whose decoding steps are alike, so that the first ones suffice.
 SHORT = {TIMING: 8, PROFILE: 4}
 START_S = 20  # of a process, with its model
-OF_EAGER = 0.9  # a graph's step beside one of the host's
+OF_EAGER = 0.9  # ratio of a step in a graph to an eager one
 RECORDING_S = 0.002  # of one layer in one pass under the profiler, with reading what it recorded
 
 
@@ -77,11 +77,13 @@ class Cell:
 
     @property
     def short(self) -> int:
-        """New tokens of a generation that is not made as a whole."""
+        """New tokens of a generation of which only the first steps are computed."""
         return min(SHORT[self.pass_name], self.choices.tokens)
 
     def generated(self, mode: str) -> int:
-        """New tokens of each measured generation: all, where the host's time is in every step."""
+        """New tokens of each measured generation: all in eager timing, where the host's time is in
+        every step.
+        """
         whole = self.pass_name == TIMING and mode == EAGER
         return self.choices.tokens if whole else self.short
 

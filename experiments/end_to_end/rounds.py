@@ -34,7 +34,7 @@ Report = Callable[[dict[str, Any]], None]
 
 @dataclass
 class Measured:
-    """The state of a row; one that has failed is not run again."""
+    """The state of a row, which is not run again after a failure."""
 
     outcome: str = "bit_exact"
     reason: str = ""

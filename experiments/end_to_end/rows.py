@@ -36,7 +36,7 @@ Facts = Mapping[str, Any]  # of a GPU: Gpu.facts()
 
 @dataclass(frozen=True)
 class Row:
-    """One way of having the products computed. `library`: of a peer, another bitsandbytes' own."""
+    """One way of computing the products. `library`: a peer's, of another bitsandbytes."""
 
     kernel: str
     kind: str = "kernel"  # of the drop-in library; fused; peer; installed: bitsandbytes as it is
@@ -135,7 +135,7 @@ def code_of(row: Row, gpu: Facts) -> dict[str, Any] | None:
     architecture = int(gpu["compute_capability"].replace(".", ""))
     if row.kind == "kernel":
         return chosen_code(machine_code(BUILT), [f"kernels/nf4/{row.kernel}.cu"], architecture)
-    if row.kind == "fused":  # all that may be chosen, and what chooses
+    if row.kind == "fused":  # all kernels that may be chosen, and the tables
         known = machine_code(BUILT)
         products = sorted({source for source, _ in known if source.startswith(PRODUCTS)})
         code = chosen_code(known, [DEQUANTIZES, *products], architecture)

@@ -28,9 +28,9 @@ INT4_STEPS = 7  # from 0 to the largest weight of a group, at least
 
 @dataclass(frozen=True)
 class Held:
-    """A layer as one way has it: what each copy computes of activations, and what that has to be
-    for the rows of Layer.x from one on: Wrong, if it is not. `bytes`: of codes and scales, of one
-    copy.
+    """A layer in one way's format. `products`: the matmul of each copy; `check`: raises Wrong if
+    outputs are not those of the rows of Layer.x from a given one on; `bytes`: codes and scales of
+    one copy.
     """
 
     products: Sequence[Callable[[torch.Tensor], Any]]
@@ -82,7 +82,7 @@ class Layer:
 
 
 def multiply_4bit(codes: torch.Tensor, state: Any, x: torch.Tensor) -> torch.Tensor:
-    """By what is bitsandbytes' product when it is called."""
+    """By bitsandbytes' matmul_4bit as it is at the time of the call."""
     return bitsandbytes.matmul_4bit(x, codes.t(), quant_state=state)
 
 

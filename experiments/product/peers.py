@@ -150,7 +150,7 @@ class Bench:
                 del self.failed[way.name]
 
     def measure(self, product: Product) -> list[Content]:
-        """The records. Its rows of activations are at most the layer's, and divide them."""
+        """The records. The number of rows divides the layer's."""
         batch = product.batch
         found = {way.name: Measured(RIGHT) for way in self.ways} | self.failed
         x, pool = self.layer.x[:batch].clone(), self.gpu.new_pool()

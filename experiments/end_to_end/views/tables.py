@@ -115,7 +115,7 @@ def table1(run: Run) -> Table:
         f"without the profiler. ours s: of all dequantizations of one generation of "
         f"{tokens_text(run)} tokens per prompt. A step: a forward pass after the prompt's. "
         f"{INTERVAL_NOTE}",
-        "The paper does not say of how many passes its seconds are.",
+        "The paper does not report how many passes its seconds cover.",
     ]
     title = f"Dequantization's share of generating text ({baseline}), eager: the paper's Table I"
     return Table("table1", title, columns, rows, notes, provenance(run))
@@ -310,7 +310,7 @@ def qmatmul(run: Run) -> Table:
     notes = [
         f"{papers.text} against the paper's {papers.value:g} %: {said} ({verdict.reason}).",
         "ms: in one forward pass, the mean over a generation, prompt included. products: the "
-        "kernels right behind a dequantization that are of its product. The replay of make "
+        "kernels right after a dequantization that are of its product. The replay of make "
         "reproduce-table2 has products alone; here attention and the rest run in between. "
         f"{INTERVAL_NOTE}",
         *absent(run, *kernels),

@@ -79,18 +79,27 @@ def test_ways_differ_in_speed_alone_where_products_are_the_same(cpu, nested):
     assert min(rates) <= 2e6 / cell["steps"][OWN]["wall_us"] * 1.5
 
 
-def test_other_tokens_of_the_same_products_are_seen(cpu, monkeypatch):
-    models = Models(Cpu(), TINY, False, 1, TOKENS)
-    found = Generations(Cpu(), models, "dynamic", 1, TOKENS, **cpu)
-    own = found.generate
+def with_tokens(monkeypatch, cell, of, change):
+    """Generations whose tokens in one way are changed in place."""
+    own = cell.generate
 
     def generate(way, count):
         own(way, count)
-        if way == PYTHON:
-            found.tokens[way] = [[token ^ 1 for token in row] for row in found.tokens[way]]
+        if way == of:
+            cell.tokens[way] = [[*row] for row in cell.tokens[way]]
+            change(cell.tokens[way])
 
-    monkeypatch.setattr(found, "generate", generate)
-    assert found.measure(1)["same"] is False
+    monkeypatch.setattr(cell, "generate", generate)
+    return cell
+
+
+def test_other_tokens_of_the_same_products_are_seen(cpu, monkeypatch):
+    def change(tokens):
+        tokens[0][-1] ^= 1
+
+    models = Models(Cpu(), TINY, False, 1, TOKENS)
+    cell = Generations(Cpu(), models, "dynamic", 1, TOKENS, **cpu)
+    assert with_tokens(monkeypatch, cell, PYTHON, change).measure(1)["same"] is False
 
 
 def test_a_static_cache_gives_the_tokens_of_a_dynamic_one(cpu):
@@ -102,23 +111,16 @@ def test_a_static_cache_gives_the_tokens_of_a_dynamic_one(cpu):
 
 
 def test_the_first_token_that_differs_has_the_logits_of_both(cpu, monkeypatch):
+    def change(tokens):
+        tokens[1][3] = (tokens[1][3] + 1) % TINY.vocab
+        tokens[0][5] = (tokens[0][5] + 1) % TINY.vocab
+
     models = Models(Cpu(), TINY, False, 2, TOKENS)
-    found = Generations(Cpu(), models, "static", 2, TOKENS, **cpu)
-    own = found.generate
-
-    def generate(way, count):
-        own(way, count)
-        if way == PLANNED:
-            tokens = [[*row] for row in found.tokens[way]]
-            tokens[1][3] = (tokens[1][3] + 1) % TINY.vocab
-            tokens[0][5] = (tokens[0][5] + 1) % TINY.vocab
-            found.tokens[way] = tokens
-
-    monkeypatch.setattr(found, "generate", generate)
-    cell = found.measure(1)["difference"]
-    assert (cell["sequence"], cell["token"], cell["sequences"]) == (1, 3, 2)
-    expected, other = cell["dynamic"]
-    assert expected > other and cell["static"] == pytest.approx(cell["dynamic"], abs=0.1)
+    cell = Generations(Cpu(), models, "static", 2, TOKENS, **cpu)
+    found = with_tokens(monkeypatch, cell, PLANNED, change).measure(1)["difference"]
+    assert (found["sequence"], found["token"], found["sequences"]) == (1, 3, 2)
+    expected, other = found["dynamic"]
+    assert expected > other and found["static"] == pytest.approx(found["dynamic"], abs=0.1)
 
 
 @needs_whole_graphs
