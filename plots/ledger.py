@@ -100,7 +100,7 @@ def plain_text(value: object) -> object:
 def verdict_in_brief(d: Decision) -> str:
     """'not reproduced (3 of 28 cells)'; for a claim that was measured in part, that part."""
     counted = counted_in(d.primary)
-    if all(v.elsewhere and not v.awaits for v in d.primary):
+    if d.is_elsewhere:
         gpus = listed(list(dict.fromkeys(v.cell.gpu for v in d.primary)))
         return f"{spell(d.verdict)} (only on {gpus})"
     measured = [v for v in counted if v.verdict != NOT_TESTED]
