@@ -75,6 +75,11 @@ class Decision:
         """Whether a row decides it; documents and the source's own numbers decide the others."""
         return any(key for v in self.verdicts for _, key in v.evidence)
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether only other GPUs can show the numbers of the primary reading."""
+        return all(v.elsewhere and not v.awaits for v in self.primary)
+
     def of(self, experiment: str) -> list[Verdict]:
         """The rows of one experiment."""
         return [v for v in self.verdicts if v.comparison.experiment == experiment]
@@ -161,6 +166,8 @@ def decide_cell(case: Case, rule: Rule, arguments: dict[str, Any]) -> Verdict:
         found = Finding(rules.NOT_TESTABLE, why_not)
     newest = case.evidence.newest
     elsewhere = bool(case.cell.gpu and newest and not is_on(newest.gpu, case.cell.gpu))
+    if elsewhere and not case.used:  # none of the rows exists, and here none would decide
+        awaits = ""
     if elsewhere and not awaits:
         said = f"a number of the source's {case.cell.gpu}, which only such a GPU can show"
         reason = f"{said}; on this {newest.gpu}: {found.reason}"

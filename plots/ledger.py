@@ -44,6 +44,7 @@ COLUMNS = [
     Column("why", "why", **WORDS),
 ]
 MOST_WORDS = 25  # of a row
+MOST_GPUS = 3  # that a verdict names
 
 
 def claims_table(
@@ -100,9 +101,11 @@ def plain_text(value: object) -> object:
 def verdict_in_brief(d: Decision) -> str:
     """'not reproduced (3 of 28 cells)'; for a claim that was measured in part, that part."""
     counted = counted_in(d.primary)
-    if all(v.elsewhere and not v.awaits for v in d.primary):
-        gpus = listed(list(dict.fromkeys(v.cell.gpu for v in d.primary)))
-        return f"{spell(d.verdict)} (only on {gpus})"
+    if d.is_elsewhere:
+        gpus = list(dict.fromkeys(v.cell.gpu for v in d.primary))
+        if len(gpus) > MOST_GPUS:
+            gpus = [*gpus[: MOST_GPUS - 1], f"{len(gpus) - MOST_GPUS + 1} others"]
+        return f"{spell(d.verdict)} (only on {listed(gpus)})"
     measured = [v for v in counted if v.verdict != NOT_TESTED]
     if d.verdict == NOT_TESTED and measured:
         of = f"{len(measured)} of {len(counted)} cells"

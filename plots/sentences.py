@@ -27,7 +27,8 @@ def count_line(decisions: Sequence[Decision], what: str = "claims") -> str:
     parts = [f"{count} {spell(verdict)}" for verdict, count in counts(decisions).items()]
     if decisions and parts[0].endswith(f" {REPRODUCED}"):
         parts[0] += f" ({every} of them in every reading)"
-    documents = sum(d.verdict != NOT_TESTED and not d.is_measured for d in decisions)
+    decided = [d for d in decisions if d.verdict != NOT_TESTED and not d.is_elsewhere]
+    documents = sum(not d.is_measured for d in decided)
     without = f" {documents} were decided without a measurement." * bool(documents)
     return f"{len(decisions)} {what}: {', '.join(parts)}.{without}"
 

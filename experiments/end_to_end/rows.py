@@ -77,7 +77,7 @@ class Row:
         """Whether products of so many sequences may be computed without dequantizing: bitsandbytes
         has always done so for one row of activations.
         """
-        from reprolab_nf4.multiplying import knows_fused_products
+        from reprolab_nf4.matmul import knows_fused_products
 >>>>>>> wt-host
 
         is_installed = self.kind == "installed" and (batch == 1 or knows_fused_products())

@@ -7,6 +7,7 @@ from edited import few, line, texts_of
 from plots.documents import markdown
 from plots.experiments import all_tables, experiment, load_run
 from plots.figures import figure_style
+from plots.sentences import count_line
 
 DESIGN, RELEASE = "its own design, written anew", "the release with pull request 1746"
 SHAPES = ((1024, 1024), (16384, 8192))
@@ -82,6 +83,16 @@ def test_another_experiments_rows_decide_where_its_own_lack_them():
 )
 def test_a_gpu_that_the_source_names_has_its_own_range(gpu, largest, expected):
     assert of("lut-by-gpu", layers(1.5, largest, gpu=gpu)).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("gpu", "expected"), [("NVIDIA H200", "not_testable"), ("Tesla T4", "not_tested")]
+)
+def test_without_rows_a_gpu_that_is_not_named_cannot_decide(gpu, expected):
+    other = layers(2.0, 2.0, gpu=gpu) | {"experiment": "puzzle", "pass": "mlps"}
+    found = of("lut-by-gpu", other)
+    assert found.verdict == expected
+    assert "without a measurement" not in count_line([found])
 
 
 def products(gains):

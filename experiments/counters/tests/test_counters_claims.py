@@ -71,7 +71,7 @@ AS_ON_AN_H200 = {
     "more-ilp": [MAY_BE],  # fewer waits, but no more warps to choose from
     "single-thread-fill": [NOT_YET, MAY_BE],  # the first is of a replay
     "blocks-3-4": [PREMISE, PREMISE, YES, YES],
-    "packed-stores": [NOT_YET, NOT_YET, NOT_YET, NO, YES],  # the others are of a puzzle
+    "packed-stores": [CANNOT, CANNOT, NOT_YET, NO, YES],  # two of a T4, and one of a puzzle
     "single-kernel": [YES],
     "threads-512": [PREMISE, *[NOT_YET] * 4],
     "triton": [CANNOT, CANNOT],
