@@ -69,16 +69,11 @@ class Row:
         given = {"kernel": self.kernel} if self.kind == "kernel" else {"library": self.library}
         return reprolab_nf4.install(**given, products="dequantize")  # as the paper's bitsandbytes
 
-<<<<<<< HEAD
-    def may_fuse(self) -> bool:
-        from reprolab_nf4.matmul import knows_fused_products
-=======
     def may_fuse(self, batch: int) -> bool:
         """Whether products of so many sequences may be computed without dequantizing: bitsandbytes
         has always done so for one row of activations.
         """
         from reprolab_nf4.matmul import knows_fused_products
->>>>>>> wt-host
 
         is_installed = self.kind == "installed" and (batch == 1 or knows_fused_products())
         return self.kind == "fused" or is_installed
