@@ -14,13 +14,9 @@ pytest.importorskip("matplotlib", reason="NOT TESTED, no matplotlib")
 from edited import Edited, edited  # noqa: F401, a fixture
 
 from experiments.product import views as product
-<<<<<<< HEAD
-from experiments.product.views.host import host_table
-from experiments.product.views.shared_memory import PAIRS, shared_memory_table
-=======
 from experiments.product.host import File
 from experiments.product.views.host import generation_table, host_table, steps_table
->>>>>>> wt-host
+from experiments.product.views.shared_memory import PAIRS, shared_memory_table
 from plots.experiments import load_run
 from records.errors import InputError
 from records.json_files import ROOT
