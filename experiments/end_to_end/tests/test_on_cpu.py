@@ -231,7 +231,7 @@ def test_one_sequence_is_measured_though_bitsandbytes_does_not_dequantize(run, m
     own = profiled[INSTALLED, "graph"].metrics["kernel_time.step"]
     assert own.missing  # it dequantizes nothing
     # Nor does it below 0.50, where it does at two rows.
-    monkeypatch.setattr(multiplying, "knows_fused_products", lambda: False)
+    monkeypatch.setattr(matmul, "knows_fused_products", lambda: False)
     installed = Row("as installed", "installed")
     assert installed.may_fuse(1) and not installed.may_fuse(2)
     assert not Row("streaming").may_fuse(1) and Row("fused", "fused").may_fuse(2)
