@@ -26,12 +26,18 @@ const std::vector<profiling::MachineCode>& own_code() {
   return code;
 }
 
+/// The build names code by its source's path from the root of the project; with -lineinfo nvcc
+/// overrides that by the path on its command line.
+bool is_of(const profiling::MachineCode& code, const std::string& source) {
+  return code.source == source || code.source.ends_with("/" + source);
+}
+
 /// The part of a source's code that the driver selects: the same major version, the newest that is
 /// not newer than the GPU. nullptr if there is none.
 const profiling::MachineCode* chosen(const std::string& source) {
   const profiling::MachineCode* best = nullptr;
   for (const auto& code : own_code()) {
-    if (code.source != source) continue;
+    if (!is_of(code, source)) continue;
     if (code.capability / 10 != target / 10 || code.capability > target) continue;
     if (best == nullptr || code.capability > best->capability) best = &code;
   }
@@ -40,7 +46,7 @@ const profiling::MachineCode* chosen(const std::string& source) {
 
 /// Whether a source has kernels; a source that only calls a library has none.
 bool has_code(const std::string& source) {
-  return std::ranges::find(own_code(), source, &profiling::MachineCode::source) != own_code().end();
+  return std::ranges::any_of(own_code(), [&](const auto& code) { return is_of(code, source); });
 }
 
 /// A file's digest, computed once; "" if it cannot be read.

@@ -14,13 +14,15 @@ CELL = "qwen3-32b, batch 8"  # where the paper says 2.19
 EVERY = "model all, batch all"
 BYTES, WEIGHTS = "tiles of 512 bytes", "tiles of 512 weights"
 TREE, LUT, TILE512 = "branch_tree", "shared_lut", "shared_lut_tile512"
-COOPERATIVE = "shared_lut_cooperative"
+COOPERATIVE, CONTROL = "shared_lut_cooperative", "branch_tree_constant"
+LITERALS = "the baseline's tree with its leaves in constant memory"
 
 
 @pytest.fixture
 def replay():
     """A replay in which every claim holds: the paper's ratios, and 724 to 276 us of products."""
     times = {COOPERATIVE: 1200.0, "global_lut": 1300.0, TILE512: 2100 / 1.83, TREE: 2100.0}
+    times |= {CONTROL: 2000.0}
     records = []
     for model in MODELS:
         for batch in BATCHES:
@@ -152,10 +154,21 @@ def test_a_failed_check_concerns_times_of_its_rows_alone(replay):
     invariant = ("batch-invariant", "qwen3-32b, batch all")
     consistent = {("consistent", EVERY, reading) for reading in (BYTES, WEIGHTS)}
     consistent |= {("varies-by-model", EVERY), ("products-underuse-memory", "qwen3-32b, batch 2")}
+    consistent |= {("immediates-icache", EVERY, LITERALS)}
     assert of_tree == {("qmatmul-72", CELL), invariant} | speedups | consistent
     assert found["token-exact", "model all, batch 2"].verdict == "reproduced"
     assert found["kernel-speedup", "gemma-2-27b, average", BYTES].verdict == "reproduced"
     assert found["single-thread-fill", EVERY].verdict == "not_testable"
+
+
+@pytest.mark.parametrize(
+    ("us", "verdict"),
+    [(2000.0, "reproduced"), (2100.0, "undecided"), (2200.0, "not_reproduced")],
+)
+def test_literals_cost_what_the_same_tree_without_them_saves(replay, us, verdict):
+    for record in made.rows_of(replay, CONTROL):
+        made.set_times(record, [us, us * 0.999, us * 1.001])
+    assert decided(replay, "immediates-icache", EVERY, LITERALS).verdict == verdict
 
 
 @pytest.mark.parametrize(
