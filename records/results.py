@@ -86,6 +86,13 @@ class Record:
         return summary
 
     @property
+    def contract(self) -> str:
+        """What this row's output was held to; a training step holds a bit-exact kernel to a bound."""
+        if self.deviation:
+            return "declared_deviation"
+        return "within_bound" if self.bound else "bit_exact"
+
+    @property
     def is_verified(self) -> bool:
         """Whether the output is right, or wrong exactly as declared."""
         return self.outcome in (*RIGHT, "deviation_as_declared")
