@@ -5,6 +5,7 @@ that a source publishes, next to ours.
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -36,45 +37,110 @@ def anchor(d: Decision) -> str:
     return re.sub(r"[^a-z0-9-]", "", d.claim.id)
 
 
-def page(decisions: Sequence[Decision], seen_from: Path, head: Sequence[str] = ()) -> str:
-    """Links of the evidence are relative to the folder `seen_from`."""
-    lines = ["# Evidence for each claim", "", *head]
-    source = None
-    for d in decisions:
-        if d.source is not source:
-            source = d.source
-            lines += [f"## {markdown_escape(f'{source.author}, {source.reference}')}", ""]
-            for note in source.notes:
-                lines += [markdown_escape(f"Note on {note.about}: {note.text}"), ""]
-        lines += [*section(d, seen_from), ""]
-    return "\n".join(lines).rstrip("\n") + "\n"
+@dataclass(frozen=True)
+class CellEvidence:
+    """`text`: 'qwen3-32b, batch 8: reproduced, 2.19 there, 2.11 here (2.11-2.12): why'; `files`:
+    '2 rows of replay.json', and the file.
+    """
+
+    text: str
+    files: list[tuple[str, Path]]
 
 
-def section(d: Decision, seen_from: Path) -> Iterator[str]:
+@dataclass(frozen=True)
+class ClaimEvidence:
     """Criterion, direction and scope of each comparison, and every cell with its evidence."""
+
+    id: str
+    anchor: str
+    says: str
+    verdict: str
+    remark: str
+    readings: list[str]
+    comparisons: list[tuple[str, list[CellEvidence]]]
+    command: str
+
+
+@dataclass(frozen=True)
+class SourceEvidence:
+    title: str
+    notes: list[str]
+    claims: list[ClaimEvidence]
+
+
+def by_source(decisions: Sequence[Decision]) -> list[SourceEvidence]:
+    return [
+        SourceEvidence(
+            f"{source.author}, {source.reference}",
+            [f"Note on {note.about}: {note.text}" for note in source.notes],
+            list(map(claim_evidence, found)),
+        )
+        for source, found in groupby(decisions, lambda d: d.source)
+    ]
+
+
+def claim_evidence(d: Decision) -> ClaimEvidence:
     sections = d.claim.section
     word = "" if not sections or sections.startswith("abstract") else "section "
     where = f" ({word}{sections})" if sections else ""
-    yield f"### {d.claim.id}"
+    return ClaimEvidence(
+        d.claim.id,
+        anchor(d),
+        f"Says{where}: {d.claim.text}.",
+        d.verdict,
+        f" {d.claim.remark}." if d.claim.remark else "",
+        [f"{told(reading)}." for reading in d.claim.readings if d.claim.readings[0].name],
+        [
+            (compared(verdicts[0]), list(map(cell_evidence, verdicts)))
+            for _, found in groupby(d.verdicts, lambda v: id(v.comparison))
+            if (verdicts := list(found))
+        ],
+        d.command,
+    )
+
+
+TITLE = "Evidence for each claim"
+
+
+def page(decisions: Sequence[Decision], seen_from: Path, head: Sequence[str] = ()) -> str:
+    """In Markdown; links of the evidence are relative to the folder `seen_from`."""
+    lines = [f"# {TITLE}", "", *head]
+    for source in by_source(decisions):
+        lines += [f"## {markdown_escape(source.title)}", ""]
+        for note in source.notes:
+            lines += [markdown_escape(note), ""]
+        for claim in source.claims:
+            lines += [*markdown_claim(claim, seen_from), ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def markdown_claim(claim: ClaimEvidence, seen_from: Path) -> Iterator[str]:
+    yield f"### {claim.id}"
     yield ""
-    yield f"Says{markdown_escape(where)}: {markdown_escape(d.claim.text)}. "
-    remark = f" {markdown_escape(d.claim.remark)}." if d.claim.remark else ""
-    yield f"Verdict: **{d.verdict.replace('_', ' ')}**.{remark}"
+    yield f"{markdown_escape(claim.says)} "
+    yield f"Verdict: **{claim.verdict.replace('_', ' ')}**.{markdown_escape(claim.remark)}"
     yield ""
-    if d.claim.readings[0].name:
-        yield from (f"- {markdown_escape(told(reading))}." for reading in d.claim.readings)
+    yield from (f"- {markdown_escape(reading)}" for reading in claim.readings)
+    if claim.readings:
         yield ""
-    comparison = None
-    for v in d.verdicts:
-        if v.comparison is not comparison:
-            comparison = test = v.comparison
-            reading = f"Read as {test.reading}: reproduced" if test.reading else "Reproduced"
-            scope = "a number only of the named GPU" if test.scope == NAMED_GPU else "of any GPU"
-            kind = DIRECTIONS.get(test.direction, "a statement without a number")
-            yield f"- {markdown_escape(f'{reading} if {v.criterion} ({kind}; {scope})')}"
-        yield f"  - {cell(v, seen_from)}"
+    for test, cells in claim.comparisons:
+        yield f"- {markdown_escape(test)}"
+        for one in cells:
+            links = [
+                markdown_link(markdown_escape(name), relative(file, seen_from))
+                for name, file in one.files
+            ]
+            yield f"  - {markdown_escape(one.text)}" + f". {', '.join(links)}" * bool(links)
     yield ""
-    yield f"Measured by {markdown_code(d.command)}."
+    yield f"Measured by {markdown_code(claim.command)}."
+
+
+def compared(v: Verdict) -> str:
+    test = v.comparison
+    reading = f"Read as {test.reading}: reproduced" if test.reading else "Reproduced"
+    scope = "a number only of the named GPU" if test.scope == NAMED_GPU else "of any GPU"
+    kind = DIRECTIONS.get(test.direction, "a statement without a number")
+    return f"{reading} if {v.criterion} ({kind}; {scope})"
 
 
 def told(reading: Reading) -> str:
@@ -86,11 +152,8 @@ def told(reading: Reading) -> str:
     return said + f" (added on {reading.added}, with a verdict known)" * bool(reading.added)
 
 
-def cell(v: Verdict, seen_from: Path) -> str:
-    """'qwen3-32b, batch 8: reproduced, 2.19 there, 2.11 here (2.11-2.12): why. 2 rows of
-    replay.json', with a link to each file.
-    """
-    parts = [f"{markdown_escape(v.cell.text or 'all')}: {v.verdict.replace('_', ' ')}"]
+def cell_evidence(v: Verdict) -> CellEvidence:
+    parts = [f"{v.cell.text or 'all'}: {v.verdict.replace('_', ' ')}"]
     unit = f" {v.comparison.unit}".rstrip()
     if v.cell.value is not None:
         parts.append(f"{v.cell.value:g}{unit} there")
@@ -100,15 +163,14 @@ def cell(v: Verdict, seen_from: Path) -> str:
         parts.append(f"{shown(v.ours)}{unit} here{ends}")
     if v.predicted:
         parts.append(f"predicted {v.predicted.text}")
-    text = f"{', '.join(parts)}: {markdown_escape(v.reason)}"
+    text = f"{', '.join(parts)}: {v.reason}"
     text += f" ({OLDER_NOTE.rstrip('.')})" * v.of_older_code
-    links = []
+    files = []
     for file in dict.fromkeys(file for file, _ in v.evidence):
         rows = [key for of, key in v.evidence if of == file and key]
         count = f"{len(rows)} row{'s' * (len(rows) > 1)} of " if rows else "provenance of "
-        name = f"{count}{markdown_escape(printable(file.name))}"
-        links.append(markdown_link(name, relative(file, seen_from)))
-    return f"{text}. {', '.join(links)}" if links else text
+        files.append((f"{count}{printable(file.name)}", file))
+    return CellEvidence(text, files)
 
 
 def relative(file: Path, seen_from: Path) -> str:

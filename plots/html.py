@@ -1,8 +1,10 @@
-"""Parts of a page as HTML: tables, from their data, and texts written in Markdown."""
+"""Parts of a page as HTML: tables and the evidence for claims from their data, and files that
+people write in Markdown.
+"""
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +17,7 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from claims.rules import VERDICTS
+from plots.claim_details import TITLE, SourceEvidence
 from plots.sentences import spell
 from records.tables import Noted, Table
 
@@ -64,6 +67,12 @@ def table_html(table: Table, name: str, links: Links, is_open: bool = False) -> 
     facts |= {"rows": sum(len(rows) for _, rows in body), "footnotes": footnotes}
     facts |= {"notes": table.notes_saying("in bold", with_commands=False)}
     return Markup(templates().get_template("table.html").render(facts))
+
+
+def evidence_html(sources: Sequence[SourceEvidence], name: str, links: Links) -> Markup:
+    """`name`: the id of its heading, and the prefix of all others."""
+    facts: dict[str, Any] = {"title": TITLE, "sources": sources, "name": name}
+    return Markup(templates().get_template("evidence.html").render(facts, follow=links.follow))
 
 
 def cell(found: tuple[Noted, str], links: Links) -> Cell:

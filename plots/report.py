@@ -19,7 +19,7 @@ from plots import claim_details, ledger
 from plots.document import Machine, heading, machine_of, tables_by_gpu
 from plots.experiments import Run, all_tables, experiment, sentences
 from plots.figures import figure_style, take_caption
-from plots.html import Links, markdown_html, table_html, templates
+from plots.html import Links, evidence_html, markdown_html, table_html, templates
 from plots.sentences import counts, spell
 from plots.summary import TIMES, claim_figure, deciding, ranges_figure
 from plots.svg import Sheet, dark_theme, inline
@@ -126,7 +126,7 @@ def part(
     name, newest, links = gpu_id(made, machine), machine.evidence.newest, links_of(made, machine)
     table = ledger.machine_table(machine.evidence, "claims", "claims.md", machine.folder)
     numbers = claim_details.numbers_table("numbers", machine.decisions)
-    details = claim_details.page(machine.decisions, machine.folder)
+    evidence = claim_details.by_source(machine.decisions)
     return {
         "id": name,
         "gpu": newest.gpu,
@@ -135,7 +135,7 @@ def part(
         "counts": counts(machine.decisions),
         "ledger": table_html(replace(table, provenance=[]), f"{name}-ledger", links),
         "sections": list(sections(made, machine, names)),
-        "details": markdown_html(details, f"{name}-claims", links),
+        "details": evidence_html(evidence, f"{name}-claims", links),
         "numbers": table_html(numbers, f"{name}-numbers", links),
         "files": files,
     }

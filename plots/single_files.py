@@ -12,6 +12,7 @@ from records import console
 from records.captions import banner
 from records.counter_table import COUNTERS, known
 from records.errors import InputError
+from records.families import CONTRACTS
 from records.folders import recorded_folder, result_files
 from records.results import Results, load
 from records.tables import WORDS, Column, Noted, Table, Values
@@ -74,11 +75,10 @@ def kernel_list(files: list[Results]) -> Table:
     rows: dict[str, Values] = {}
     for results, r in [(f, r) for f in files for r in f.records if not r.is_ceiling]:
         if r.source_file.startswith("kernels/"):
-            contract, text = "bit-exact", results.kernel(r).contract_text or r.deviation
-            if text:
-                contract = "declared deviation" if r.deviation else "within a bound"
-            elif r.outcome == "within_bound":
-                contract = "within a bound"
+            # A user's own library is described in no family.
+            known = results.kernel(r)
+            contract, text = CONTRACTS[known.contract or r.contract], known.contract_text
+            text = text or r.deviation or ""
             found = (r.kernel, r.lineage, Noted(contract, (text,)) if text else contract)
             found = (*found, r.source_file)
             rows.setdefault(r.kernel, dict(zip(names, found, strict=True)))

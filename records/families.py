@@ -25,6 +25,14 @@ PROGRAMS = ("bench", "bench_ceilings", "latency", "puzzle")  # that have all fam
 CUDA = "cuda"
 
 
+# As `bench --list` words them.
+CONTRACTS = {
+    "bit_exact": "bit-exact",
+    "declared_deviation": "declared deviation",
+    "within_bound": "within a bound",
+}
+
+
 @dataclass(frozen=True)
 class Kernel:
     """Unknown kernels have only a name."""

@@ -86,6 +86,13 @@ class Record:
         return summary
 
     @property
+    def contract(self) -> str:
+        """What this row is held to; a step of training, to a bound although its kernel is exact."""
+        if self.deviation:
+            return "declared_deviation"
+        return "within_bound" if self.bound else "bit_exact"
+
+    @property
     def is_verified(self) -> bool:
         """Whether the output is right, or wrong exactly as declared."""
         return self.outcome in (*RIGHT, "deviation_as_declared")

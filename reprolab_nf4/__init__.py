@@ -167,6 +167,10 @@ class Library:
         getattr(self, f"reprolab_nf4_plan_{type}")(*given, ctypes.byref(made), ctypes.byref(size))
         return made.value, size.value
 
+    def row_bounds(self, type: str, *given) -> None:
+        """Writes the error bounds of matmuls in fp16 or bf16, by row of activations."""
+        getattr(self, f"reprolab_nf4_row_bounds_{type}")(*given)
+
     def address(self, name: str) -> int:
         """The address of a function, for callers in C."""
         return ctypes.cast(self._named(name), ctypes.c_void_p).value

@@ -1,19 +1,20 @@
-"""The interval of the outputs of a correct matmul, in any order of sums: `rounded_products` of
-reference/nf4_product/bounds.hpp, which derives it.
+"""The interval of the outputs of a correct matmul, in any order of sums. Its width is that of
+`rounded_products` in reference/nf4_product/bounds.hpp, by libreprolab_nf4.so. Needs torch and
+bitsandbytes.
 
-Each product may be rounded to 16 bits four times (entry, scale, weight, and product or sum), and
-sums are in fp32. With thousands of nonzero inputs that hides a wrong scale; with few it does not.
-So most rows of activations have few, and every column is in one of them. Needs torch.
+With thousands of nonzero inputs it hides a wrong scale; with few it does not. So most rows of
+activations have few, and every column is in one of them.
 """
 
 from dataclasses import dataclass
 
 import torch
 
+import reprolab_nf4
+from reprolab_nf4.matmul import TYPES
+
 SEED = 1
-UNIT = 2.0**-23  # of an addition in fp32, on tensor cores
-# The error of a rounding to 16 bits: relative, and absolute for subnormal numbers.
-ROUNDING = {torch.float16: (2.0**-11, 2.0**-24), torch.bfloat16: (2.0**-8, 2.0**-126)}
+FP32_ROUNDING = 2.0**-24  # of weights that are held in fp32
 INPUTS = 16  # nonzero, of a row with few
 CHUNK = 4096  # outputs; bounds the memory for weights in fp64
 
@@ -50,21 +51,44 @@ def interval(
     """Around the fp64 product of fp16 or bf16 x [m, k] with the transposed fp32 weights [n, k].
     `magnitudes` [n, k]: what the rounding of each weight is relative to; `offset`: nested scales'.
     """
-    inputs, k = x.double(), x.shape[1]
-    rounding, smallest = ROUNDING[x.dtype]
-    terms = (x != 0).sum(1, keepdim=True).double()
-    others = (terms - 1).clamp(min=0)
-    additions = UNIT * (others + others.clamp(max=-(-k // 4)) + 5)  # the weights are held in fp32
-    relative = (1 + rounding) ** 4 * (1 + additions / (1 - additions)) - 1
-    sizes_of_inputs = inputs.abs().sum(1, keepdim=True)
-    small = 4 * smallest * (terms + sizes_of_inputs) + UNIT * abs(offset) * sizes_of_inputs
+    inputs, found = x.double(), RowBounds.of(x, offset)
     ends = []
     for part, sizes in zip(weights.split(CHUNK), magnitudes.split(CHUNK), strict=True):
-        exact = inputs @ part.double().T
-        off = relative * (inputs.abs() @ sizes.double().T) + small + 2 * UNIT * exact.abs()
-        ends.append(((exact - off).to(x.dtype), (exact + off).to(x.dtype)))
+        exact, off = inputs @ part.double().T, found.off(inputs.abs() @ sizes.double().T)
+        ends.append((rounded(exact - off, -torch.inf, x), rounded(exact + off, torch.inf, x)))
     low, high = (torch.cat(parts, dim=1) for parts in zip(*ends, strict=True))
     return Interval(low, high)
+
+
+@dataclass(frozen=True)
+class RowBounds:
+    """Of each row of activations, [m, 1], as reprolab_nf4_row_bounds_fp16 writes them."""
+
+    relative: torch.Tensor
+    absolute: torch.Tensor
+    limit: torch.Tensor  # of the sum of magnitudes, [1]
+
+    @classmethod
+    def of(cls, x: torch.Tensor, offset: float) -> "RowBounds":
+        m, k = x.shape
+        rows = ((x != 0).sum(1).cpu(), x.double().abs().sum(1).cpu())
+        made = [torch.empty(size, dtype=torch.float64) for size in (m, m, 1)]
+        given, written = ([t.data_ptr() for t in tensors] for tensors in (rows, made))
+        reprolab_nf4.Library().row_bounds(TYPES[x.dtype], *given, offset, m, k, *written)
+        relative, absolute, limit = (values[:, None].to(x.device) for values in made)
+        # Their own rounding to fp32, of which a kernel's error is relative to the exact weights.
+        return cls(relative + (1 + relative) * FP32_ROUNDING, absolute, limit)
+
+    def off(self, magnitude: torch.Tensor) -> torch.Tensor:
+        """The largest error of outputs with these sums of magnitudes, [m, n]."""
+        off = self.relative * magnitude + self.absolute
+        return torch.where(magnitude < self.limit, off, torch.inf)
+
+
+def rounded(ends: torch.Tensor, outward: float, like: torch.Tensor) -> torch.Tensor:
+    """An ulp of fp32 further outward, because kernels round to fp32 first."""
+    in_fp32 = ends.float()
+    return in_fp32.nextafter(torch.full_like(in_fp32, outward)).to(like.dtype)
 
 
 def activations(

@@ -42,40 +42,16 @@
 // tests/harness/nf4_product/faults_test.cpp shows which data detect which fault.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
-#include "common/names.hpp"
+#include "reference/nf4_product/error_bound.hpp"
 #include "reference/nf4_product/product.hpp"
 
 namespace reprolab::reference {
 
-/// The weights that a kernel multiplies by, and their roundings.
-enum class Reading { dequantized_weights, rounded_entries, rounded_products };
-
-/// In the order of the enumerators.
-inline constexpr std::array<std::string_view, 3> reading_names = {
-    "dequantized_weights", "rounded_entries", "rounded_products"};
-
-inline Reading reading_named(std::string_view name) {
-  return value_named<Reading>(reading_names, name);
-}
-
 /// The weights whose product the interval is around.
 Weights weights_of(Reading reading);
-
-/// The row of activations that an output belongs to.
-struct RowOfInputs {
-  std::int64_t nonzero = 0;
-  double magnitude = 0;  ///< Sum of |input|.
-};
-
-/// Maximum distance of the fp32 result for one output from the fp64 result; infinity if a step may
-/// overflow. `magnitude` is S without the bias.
-double error_bound(const Nf4Product& product, Reading reading, const RowOfInputs& row,
-                   double magnitude, double bias);
 
 /// The bits of the ends, [m * n] each.
 struct Bounds {

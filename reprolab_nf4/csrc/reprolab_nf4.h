@@ -149,6 +149,20 @@ int cgemm_4bit_bf16(const void* A, const unsigned char* B, const float* absmax,
                     const float* absmax_offset, void* out, const void* bias, int M, int N, int K,
                     int blocksize, int quant_type, struct CUstream_st* stream);
 
+// How far the outputs of a correct product without bias may be from the exact ones before they are
+// rounded to fp16 or bf16, whatever the kernel and the order of its sums: in row i of A at most
+// relative[i] * S + absolute[i], with S = sum over l of |A[i][l] * weight[j][l]|; where S is *limit or
+// more, a step may overflow. All arrays are in host memory.
+//   nonzero, magnitude  [m] of row i of A: how many of its k inputs are not 0, and the sum of |A[i][l]|
+//   offset              of nested scales; 0 for plain ones
+//   relative, absolute  [m]
+int reprolab_nf4_row_bounds_fp16(const int64_t* nonzero, const double* magnitude, float offset,
+                                 int64_t m, int64_t k, double* relative, double* absolute,
+                                 double* limit);
+int reprolab_nf4_row_bounds_bf16(const int64_t* nonzero, const double* magnitude, float offset,
+                                 int64_t m, int64_t k, double* relative, double* absolute,
+                                 double* limit);
+
 // The names of the kernels of products, one per line, and of those that multiply by exactly the
 // weights that dequantization writes. Never freed.
 const char* reprolab_nf4_products(void);

@@ -57,6 +57,8 @@ int reprolab_nf4_plan_fp16() { return 0; }
 int reprolab_nf4_plan_bf16() { return 0; }
 int reprolab_nf4_run() { return 0; }
 int reprolab_nf4_forget() { return 0; }
+int reprolab_nf4_row_bounds_fp16() { return 0; }
+int reprolab_nf4_row_bounds_bf16() { return 0; }
 int cgemm_4bit_fp16() { return 0; }
 int cgemm_4bit_bf16() { return 0; }
 // A row takes a byte; no kernel takes more than 99 rows, and "tree" runs on another GPU.

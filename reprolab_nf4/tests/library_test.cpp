@@ -2,13 +2,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <limits>
+#include <random>
 #include <thread>
 
 #include "kernels/nf4/problem.hpp"
 #include "kernels/registry.hpp"
+#include "reference/nf4_product/error_bound.hpp"
 #include "reprolab_nf4/csrc/reprolab_nf4.h"
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/text.hpp"
@@ -267,6 +271,54 @@ TEST(DropinProducts, AreListedAndOthersAreRefused) {
   EXPECT_EQ(reprolab_nf4_workspace("simple", -3, 5, 7, 64, &bytes), cudaErrorInvalidValue);
   EXPECT_STREQ(reprolab_nf4_error(), "reprolab_nf4_workspace: m is -3; give 0 or more");
   EXPECT_EQ(reprolab_nf4_workspace("simple", 3, 5, 7, 64, nullptr), cudaErrorInvalidValue);
+}
+
+/// The two parts of a row's bound, applied to a sum, are the reference's bound.
+void expect_reference_bounds(const reference::Nf4Product& product,
+                             const reference::RowOfInputs& row) {
+  const bool is_fp16 = product.type == reference::WeightType::fp16;
+  const auto call = is_fp16 ? &reprolab_nf4_row_bounds_fp16 : &reprolab_nf4_row_bounds_bf16;
+  double relative = 0, absolute = 0, limit = 0;
+  ASSERT_EQ(call(&row.nonzero, &row.magnitude, product.nested_offset, 1, product.k, &relative,
+                 &absolute, &limit),
+            cudaSuccess);
+  const auto wanted = [&](double magnitude) {
+    const auto reading = reference::Reading::rounded_products;
+    return reference::error_bound(product, reading, row, magnitude, 0);
+  };
+  for (const double magnitude : {0.0, 0.3, 1e3, limit / 2}) {
+    EXPECT_EQ(relative * magnitude + absolute, wanted(magnitude)) << row.nonzero;
+  }
+  EXPECT_EQ(wanted(limit), std::numeric_limits<double>::infinity());
+}
+
+TEST(DropinRowBounds, AreTheReferencesForAnyMagnitude) {
+  std::mt19937 chance(1);
+  for (const std::int64_t k : {1, 64, 100, 28672}) {
+    std::uniform_int_distribution<std::int64_t> nonzero(0, k);
+    for (int i = 0; i < 50; ++i) {
+      const reference::RowOfInputs row{nonzero(chance), std::ldexp(chance(), -24)};
+      for (const float offset : {0.0f, -0.75f}) {
+        expect_reference_bounds({.k = k, .nested_offset = offset}, row);
+        const auto type = reference::WeightType::bf16;
+        expect_reference_bounds({.k = k, .type = type, .nested_offset = offset}, row);
+      }
+    }
+  }
+}
+
+TEST(DropinRowBounds, RefuseWhatIsNoArray) {
+  std::int64_t nonzero = 1;
+  double magnitude = 1, found = 7;
+  const auto call = [&](const double* inputs, std::int64_t m, double* limit) {
+    return reprolab_nf4_row_bounds_fp16(&nonzero, inputs, 0, m, 64, &found, &found, limit);
+  };
+  EXPECT_EQ(call(nullptr, 1, &found), cudaErrorInvalidValue);
+  EXPECT_STREQ(reprolab_nf4_error(), "reprolab_nf4_row_bounds_fp16: magnitude is null");
+  EXPECT_EQ(call(&magnitude, 1, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(call(&magnitude, -1, &found), cudaErrorInvalidValue);
+  EXPECT_STREQ(reprolab_nf4_error(), "reprolab_nf4_row_bounds_fp16: m is -1; give 0 or more");
+  EXPECT_EQ(found, 7);
 }
 
 TEST(DropinErrors, AreOfTheThreadThatMadeThem) {

@@ -1,43 +1,100 @@
 """The width of the interval that outputs must lie in, against values worked out by hand."""
 
 import pytest
+from cpu_as_gpu import compile_library
+from needs_torch import torch
 
-torch = pytest.importorskip("torch", reason="NOT TESTED, no torch")
-
-from reprolab_nf4 import bounds  # noqa: E402
+import reprolab_nf4
+from reprolab_nf4 import bounds
+from reprolab_nf4.c_functions import DropinError
 
 UNIT = 2.0**-23
 # Relative error of a rounding, and the smallest number that the type tells from 0.
 TYPES = [(torch.float16, 2.0**-11, 2.0**-24), (torch.bfloat16, 2.0**-8, 2.0**-126)]
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    return compile_library(tmp_path_factory.mktemp("bounds"))
+
+
+@pytest.fixture(autouse=True)
+def put_library(compiled, monkeypatch):
+    monkeypatch.setattr(reprolab_nf4, "BUILT", compiled)
+
+
 @pytest.mark.parametrize(("dtype", "rounding", "smallest"), TYPES)
 @pytest.mark.parametrize(
     ("terms", "additions"),
     [
-        (2, 1 + 1 + 5),
+        (2, 1 + 1 + 4),
         # Enough for sums to weigh more than roundings, in the second order too.
-        (65536, 65535 + 16384 + 5),
+        (65536, 65535 + 16384 + 4),
     ],
 )
 def test_it_is_four_roundings_and_the_additions_wide(terms, additions, dtype, rounding, smallest):
     """Inputs of 1 and -1 cancel out, so the interval is around 0 and its ends are its width."""
     x = torch.ones((1, terms), dtype=dtype)
     x[0, ::2] = -1
-    weights = torch.ones((3, terms))
-    weights[1:] = torch.tensor([[0.5], [0.25]])
+    weights = torch.ones((3, terms)) / 8
+    weights[1:] /= torch.tensor([[2.0], [4.0]])
     found = bounds.interval(x, weights, weights)
     relative = (1 + rounding) ** 4 / (1 - additions * UNIT) - 1
-    small = 4 * smallest * 2 * terms
-    for i, weight in enumerate((1, 0.5, 0.25)):
+    small = 2 * smallest * 3 * terms
+    for i, weight in enumerate((1 / 8, 1 / 16, 1 / 32)):
         wanted = relative * terms * weight + small
         assert found.high[0, i].item() == pytest.approx(wanted, rel=rounding)
         assert found.low[0, i].item() == -found.high[0, i].item()
 
 
-def test_nested_scales_and_the_product_itself_widen_it():
+def test_nested_scales_widen_it():
     x, weights = torch.full((1, 1), 2.0**-10).half(), torch.full((1, 1), 2.0**-10)
     without = bounds.interval(x, weights, weights)
     found = bounds.interval(x, weights, weights, offset=2.0**12)
-    wider = UNIT * 2.0**12 * 2.0**-10
+    wider = 2 * UNIT * 2.0**12 * 2.0**-10
     assert found.high.item() - without.high.item() == pytest.approx(wider, rel=2.0**-9)
+
+
+def test_weights_in_fp32_and_the_sum_in_fp64_are_rounded():
+    """One input of 1 has no addition: in bf16 its weight is rounded four times."""
+    found = bounds.RowBounds.of(torch.ones((1, 1)).bfloat16(), 0.0)
+    kernel = (1 + 2.0**-8) ** 4 * (1 + 4 * UNIT / (1 - 4 * UNIT)) - 1 + 2.0**-52
+    assert found.relative.item() == pytest.approx(kernel + (1 + kernel) * 2.0**-24, rel=1e-12)
+
+
+def test_where_a_step_may_overflow_every_number_is_allowed():
+    x, weights = torch.full((1, 2), 2.0**14).half(), torch.tensor([[1.0, -1.0], [0.5, -0.5]])
+    found = bounds.interval(x, weights, weights.abs())
+    assert found.high[0].isinf().tolist() == [True, False]
+    assert found.low[0, 0] == -torch.inf and found.low[0, 1] > -100
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("rounded", ["nothing", "weights", "entry and scale", "products"])
+def test_a_right_product_lies_inside_and_a_wrong_weight_does_not(dtype, rounded):
+    generator = torch.Generator().manual_seed(2)
+    entries = torch.randint(1, 8, (40, 1024), generator=generator) / 7
+    scales = torch.rand((40, 16), generator=generator).repeat_interleave(64, 1) / 16 + 0.01
+    x, weights = bounds.activations(4, 1024, torch.device("cpu"), dtype), entries * scales
+    allowed = bounds.interval(x, weights, weights.abs())
+    used = weights
+    if rounded == "entry and scale":
+        used = entries.to(dtype).float() * scales.to(dtype).float()
+    if rounded != "nothing":
+        used = used.to(dtype).float()
+    if rounded == "products":
+        products = (x[:, None].float() * used).to(dtype).float()
+        right = products.cumsum(2)[..., -1].to(dtype)
+    else:
+        right = (x.float() @ used.T).to(dtype)
+    allowed.check(right, 0)
+    wrong = used.clone()
+    wrong[7, 300] *= 1.25  # one code further, at the least
+    with pytest.raises(bounds.Wrong, match="output 7"):
+        allowed.check((x.float() @ wrong.T).to(dtype), 0)
+
+
+def test_without_the_library_one_line_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setattr(reprolab_nf4, "BUILT", tmp_path / "libreprolab_nf4.so")
+    with pytest.raises(DropinError, match=r"libreprolab_nf4.so: no such file; run make dropin$"):
+        bounds.interval(torch.ones(1, 1).half(), torch.ones(1, 1), torch.ones(1, 1))

@@ -20,7 +20,7 @@ MAY_USE = {
     "profiling": ("common",),
     "harness": ("kernels", "reference", "profiling"),
     "programs": ("harness",),
-    "reprolab_nf4/csrc": ("kernels",),
+    "reprolab_nf4/csrc": ("kernels", "reference"),
     "records": ("reprolab_nf4",),
     "claims": ("records",),
     "compile": ("records",),

@@ -5,13 +5,16 @@ kernel of the drop-in library is a way of changing what bitsandbytes' own gives.
 
 import ctypes
 import sys
+import tempfile
 import time
 import types
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
+from cpu_as_gpu import compile_library
 from made import CLOCKS, GPU
 from needs_torch import bitsandbytes, functional, torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -149,8 +152,18 @@ KERNELS = {
 }
 
 
+@cache
+def library_on_cpu(kind=reprolab_nf4.Library):
+    """What the tests compile in place of libreprolab_nf4.so; on_cpu replaces Library later."""
+    with tempfile.TemporaryDirectory() as made:
+        return kind(compile_library(Path(made)))
+
+
 LIBRARY = types.SimpleNamespace(
-    built=lambda: ("13.0.88", "90"), products=lambda: ["few_rows"], exact_products=lambda: []
+    built=lambda: ("13.0.88", "90"),
+    products=lambda: ["few_rows"],
+    exact_products=lambda: [],
+    row_bounds=lambda *given: library_on_cpu().row_bounds(*given),
 )
 TABLE = timing_table.Table(
     "a GPU",
