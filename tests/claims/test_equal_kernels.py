@@ -139,6 +139,12 @@ def verdicts(gpu, samples_of, kernel):
     }
 
 
+@cache
+def usual_us(gpu, kernel, place):
+    """The mean of all runs."""
+    return np.mean([np.mean(repetitions(gpu)[kernel, run + 1][place]) for run in range(RUNS[gpu])])
+
+
 def in_one_trial(gpu, kernel, random):
     """The samples of each kernel: those of the repeated one, from separate runs."""
     rows, order = repetitions(gpu), random.permutation(RUNS[gpu]) + 1
@@ -148,8 +154,7 @@ def in_one_trial(gpu, kernel, random):
         seen.extend([name] * (name not in seen))
         passes = rows[kernel, order[seen.index(name) % len(order)]]
         at = place % len(passes)
-        usual = np.mean([np.mean(rows[kernel, run + 1][at]) for run in range(RUNS[gpu])])
-        return tuple(float(us * US / usual) for us in passes[at])
+        return tuple(float(us * US / usual_us(gpu, kernel, at)) for us in passes[at])
 
     return verdicts(gpu, samples_of, kernel)
 
