@@ -71,6 +71,13 @@ def with_bounds_of_one(source):
     return replace(source, claims=tuple(claims))
 
 
+def decided_on_h200(machines, sources):
+    """With the recorded evidence of these machines, by folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evidence, "recorded_evidence", lambda folder: machines[folder.parent])
+        return decide(machines[RECORDED / "h200"], sources)
+
+
 @cache
 def recorded():
     """The evidence of both machines, with only the rows that decide a claim about times; and the
@@ -86,7 +93,7 @@ def recorded():
         for x in r.records
         if any(m.unit == "us" and m.samples for m in x.metrics.values())
     }
-    decided = decide(every[RECORDED / "h200"], sources)
+    decided = decided_on_h200(every, sources)
     used = {row for d in decided for v in d.verdicts for row in v.evidence} & timed
     kept = {
         folder: replace(
@@ -129,9 +136,8 @@ def verdicts(gpu, samples_of, kernel):
         for folder, one in every.items()
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evidence, "recorded_evidence", lambda folder: found[folder.parent])
         patch.setattr(uncertainty, "between_runs_percent", lambda g, kind, us, _: own(g, kind, us))
-        decided = decide(found[RECORDED / "h200"], sources)
+        decided = decided_on_h200(found, sources)
     return {
         (d.claim.id, i, v.cell.text): (v.comparison.rule, v.verdict)
         for d in decided
