@@ -171,8 +171,7 @@ def test_a_dry_run_compiles_nothing(checkout, preset):
         ("bench", "nothing to measure: "),
         ("advise MODEL=x", "nothing to measure: "),
         ("tune", "nothing to measure: "),
-        ("clean DRYRUN=1", "DRYRUN: no such variable; did you mean DRY_RUN?"),
-        ("clean resluts=x", "did you mean RESULTS?"),
+        ("clean DRYRUN=1", "DRYRUN: no such variable ("),
         ("clean x'y=1", "xy: no such variable ("),
     ],
 )
