@@ -18,9 +18,7 @@ export $(GIVEN)
 is_unknown = $(filter command,$(firstword $(origin $1)))
 UNKNOWN := $(subst ',,$(firstword $(foreach name,$(.VARIABLES),$(if $(call is_unknown,$(name)),$(name)))))
 ifneq ($(UNKNOWN),)
-  CLOSEST := import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1))
-  NEAREST := $(shell python3 -I -c '$(CLOSEST)' '$(UNKNOWN)' $(GIVEN) 2>/dev/null)
-  $(error $(UNKNOWN): no such variable$(if $(NEAREST),; did you mean $(NEAREST)?,) (make help lists them))
+  $(error $(UNKNOWN): no such variable (make help lists them))
 endif
 ifneq ($(and $(DRY_RUN),$(filter-out help bench profile verify reproduce-%,$(or $(MAKECMDGOALS),help))),)
   $(error DRY_RUN: only bench, profile, verify and reproduce-... support it)
@@ -90,10 +88,10 @@ help: ## List the targets
 deps: build/python ## Find what is needed, install what is missing (root) or name it
 	@scripts/deps build
 
-# Names the Python that claims/ and plots/ run in. Found anew where that one is gone, or lacks packages.
+# Names the Python that claims/ and plots/ run in. Found anew where that one is gone.
 build/python: scripts/deps requirements.lock
 	@scripts/deps python
-ifneq ($(shell "$$(cat build/python 2>/dev/null)" -I scripts/probe/packages.py --quick 2>/dev/null && echo yes),yes)
+ifeq ($(shell command -v "$$(cat build/python 2>/dev/null)"),)
 .PHONY: build/python
 endif
 
@@ -250,7 +248,7 @@ check: build/python ## Check formatting, generated tables, commands and paths; l
 	@failed=(); check() { "$${@:2}" || failed+=("$$1"); }; \
 	check formatting scripts/check_format.sh; \
 	check 'generated pages' scripts/python -m plots document --check; \
-	check documents scripts/python scripts/check_documents.py *.md docs/*.md {experiments,programs}/*/*.md; \
+	check documents scripts/python -m pytest -q tests/scripts/test_documents.py; \
 	check 'recorded code' scripts/python -m sass recorded; \
 	[ -z "$$failed" ] || { printf -v all '%s, ' "$${failed[@]}"; echo "failed: $${all%, }" >&2; exit 1; }
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -170,12 +170,13 @@ def describe(at: Mapping[str, Any]) -> str:
     return ", ".join(texts)
 
 
-def load_sources(folder: Path = FOLDER) -> list[Source]:
-    """Every source, the one with the most claims first."""
+@cache
+def load_sources(folder: Path = FOLDER) -> tuple[Source, ...]:
+    """Every source, the one with the most claims first; the files are read once."""
     found = [load_source(file) for file in sorted(folder.glob("*.json"))]
     if not found:
         raise InputError(f"{folder}: holds no source")
-    return sorted(found, key=lambda source: -len(source.claims))
+    return tuple(sorted(found, key=lambda source: -len(source.claims)))
 
 
 def load_source(file: Path) -> Source:

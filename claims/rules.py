@@ -90,14 +90,19 @@ def rule(
     return register
 
 
-def bind(case: Case) -> tuple[Rule, dict[str, Any]]:
-    """The rule with its arguments; InputError if there is none, or its arguments do not fit."""
-    where, name = f"{case.source.file}: claim '{case.claim.id}'", case.comparison.rule
-    owner = name.rpartition(".")[0]
+def import_rules(owner: str) -> None:
+    """Registers the rules of a module of claims/ or of an experiment, if there is one."""
     if owner in MODULES:
         importlib.import_module(f"claims.{owner}")
     elif owner in declared.names() and (rules := declared.module(owner, "rules")):
         importlib.import_module(rules)
+
+
+def bind(case: Case) -> tuple[Rule, dict[str, Any]]:
+    """The rule with its arguments; InputError if there is none, or its arguments do not fit."""
+    where, name = f"{case.source.file}: claim '{case.claim.id}'", case.comparison.rule
+    if name not in RULES:
+        import_rules(name.rpartition(".")[0])
     if name not in RULES:
         raise InputError(
             f"{where}: there is no rule '{name}'; there are {shortened(', '.join(RULES), 500)}"

@@ -53,7 +53,7 @@ class Time:
 
     @cached_property
     def mean(self) -> float:
-        """The variance of the logarithms."""
+        """Of the logarithms."""
         return float(np.log(self.metric.samples).mean())
 
     @cached_property
@@ -69,6 +69,7 @@ class Time:
 
 
 Times = dict[Key, Time]
+Repetitions = Iterable[tuple[Key, dict[int, Time]]]  # of rows, by the index of the run
 
 
 def times(files: Iterable[Results], kernels: str = "*", by_gpu: bool = False) -> Times:
@@ -107,8 +108,8 @@ def is_chosen(kernel: str, pattern: str) -> bool:
     return any(fnmatchcase(kernel, name) for name in names) != pattern.startswith("!")
 
 
-def repeated(runs: Sequence[Times]) -> Iterator[tuple[Key, dict[int, Time]]]:
-    """Each row that several runs have with the same code: its times by the index of the run."""
+def repeated(runs: Sequence[Times]) -> Repetitions:
+    """Each row that several runs have with the same code."""
     for key in dict.fromkeys(key for run in runs for key in run):
         rows = {i: run[key] for i, run in enumerate(runs) if key in run}
         rows = {i: row for i, row in rows.items() if row.variance is not None}
@@ -117,10 +118,10 @@ def repeated(runs: Sequence[Times]) -> Iterator[tuple[Key, dict[int, Time]]]:
             yield key, rows
 
 
-def spread_of(runs: Sequence[Times]) -> Spread:
+def spread_of(repetitions: Repetitions) -> Spread:
     """The standard deviation of a row's mean between runs, in addition to that within runs."""
     found: dict[tuple[str, float], dict[str, list[tuple[float, int]]]] = {}
-    for key, by_run in repeated(runs):
+    for key, by_run in repetitions:
         rows = list(by_run.values())
         within = np.mean([row.variance for row in rows])
         between = np.var([row.mean for row in rows], ddof=1) - within
@@ -138,16 +139,17 @@ def spread_of(runs: Sequence[Times]) -> Spread:
 
 def budget_of(runs: Sequence[Times]) -> Budget:
     """By how much these runs, all on one kind of GPU, differ."""
-    spread = spread_of(runs)
-    return Budget(spread, shared_of(runs, spread))
+    repetitions = list(repeated(runs))
+    spread = spread_of(repetitions)
+    return Budget(spread, shared_of(repetitions, spread))
 
 
-def shared_of(runs: Sequence[Times], spread: Spread) -> Shared:
+def shared_of(repetitions: Repetitions, spread: Spread) -> Shared:
     """The correlation of a kernel's deviations on two problems, between runs: a run's effect on all
     problems of a kernel also affects their mean.
     """
     groups: dict[tuple[object, ...], list[list[Time]]] = {}
-    for key, by_run in repeated(runs):
+    for key, by_run in repetitions:
         groups.setdefault((kernel_of(key), *by_run), []).append(list(by_run.values()))
     covariances: Counter[str] = Counter()
     products: Counter[str] = Counter()  # of standard deviations

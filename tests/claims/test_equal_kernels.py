@@ -71,6 +71,13 @@ def with_bounds_of_one(source):
     return replace(source, claims=tuple(claims))
 
 
+def decided_on_h200(machines, sources):
+    """With the recorded evidence of these machines, by folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evidence, "recorded_evidence", lambda folder: machines[folder.parent])
+        return decide(machines[RECORDED / "h200"], sources)
+
+
 @cache
 def recorded():
     """The evidence of both machines, with only the rows that decide a claim about times; and the
@@ -86,7 +93,7 @@ def recorded():
         for x in r.records
         if any(m.unit == "us" and m.samples for m in x.metrics.values())
     }
-    decided = decide(every[RECORDED / "h200"], sources)
+    decided = decided_on_h200(every, sources)
     used = {row for d in decided for v in d.verdicts for row in v.evidence} & timed
     kept = {
         folder: replace(
@@ -129,14 +136,19 @@ def verdicts(gpu, samples_of, kernel):
         for folder, one in every.items()
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evidence, "recorded_evidence", lambda folder: found[folder.parent])
         patch.setattr(uncertainty, "between_runs_percent", lambda g, kind, us, _: own(g, kind, us))
-        decided = decide(found[RECORDED / "h200"], sources)
+        decided = decided_on_h200(found, sources)
     return {
         (d.claim.id, i, v.cell.text): (v.comparison.rule, v.verdict)
         for d in decided
         for i, v in enumerate(d.verdicts)
     }
+
+
+@cache
+def usual_us(gpu, kernel, place):
+    """The mean of all runs."""
+    return np.mean([np.mean(repetitions(gpu)[kernel, run + 1][place]) for run in range(RUNS[gpu])])
 
 
 def in_one_trial(gpu, kernel, random):
@@ -148,8 +160,7 @@ def in_one_trial(gpu, kernel, random):
         seen.extend([name] * (name not in seen))
         passes = rows[kernel, order[seen.index(name) % len(order)]]
         at = place % len(passes)
-        usual = np.mean([np.mean(rows[kernel, run + 1][at]) for run in range(RUNS[gpu])])
-        return tuple(float(us * US / usual) for us in passes[at])
+        return tuple(float(us * US / usual_us(gpu, kernel, at)) for us in passes[at])
 
     return verdicts(gpu, samples_of, kernel)
 

@@ -15,6 +15,37 @@ ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the protocol's name for a ref
 OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars")
 
 
+COLUMN = """
+  const table = document.querySelector(arguments[0]);
+  const text = (row) => row.cells[arguments[1]].textContent;
+  const shown = (row) => row.cells.length > 1 && !row.hidden;
+  return [...table.tBodies].map((body) => [...body.rows].filter(shown).map(text));"""
+
+# The contrast of each text and its background, in the first 3000 elements (WCAG 2.2).
+CONTRASTS = """
+  const channel = (v) => v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4;
+  const light = (c) => c.match(/[\\d.]+/g).slice(0, 3).map(Number).map(channel)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0.05);
+  const behind = (e) => {
+    const found = getComputedStyle(e).backgroundColor;
+    return found === "rgba(0, 0, 0, 0)" ? behind(e.parentElement) : found;
+  };
+  const says = (e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+  const pairs = [...document.querySelectorAll("body *")].slice(0, 3000).filter(says)
+    .map((e) => [getComputedStyle(e).color, behind(e)]);
+  return pairs.map(([a, b]) => Math.max(light(a), light(b)) / Math.min(light(a), light(b)));"""
+
+# The number of visible figures of each kind, and whether one is clipped.
+FIGURES_SHOWN = """
+  const found = {};
+  for (const e of document.querySelectorAll("figure div")) {
+    const box = e.querySelector("svg").getBoundingClientRect();
+    if (box.width && (box.left < 0 || box.right > innerWidth)) found.cut = true;
+    if (box.width) found[e.className] = (found[e.className] ?? 0) + 1;
+  }
+  return found;"""
+
+
 class Browser:
     def __init__(self, port: int):
         self.session = f"http://127.0.0.1:{port}/session"
@@ -46,6 +77,14 @@ class Browser:
 
     def type(self, selector: str, keys: str) -> None:
         self.ask("POST", self.find(selector) + "/value", {"text": keys})
+
+    def open_rows(self, name: str) -> None:
+        """Of the table that the heading with this id is above."""
+        self.run("document.getElementById(arguments[0]).closest('details').open = true", name)
+
+    def column(self, table: str, place: int) -> list[list[str]]:
+        """The texts of a table's column, by body."""
+        return self.run(COLUMN, table, place)
 
     def devtools(self, command: str, **parameters: Any) -> Any:
         return self.ask("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})

@@ -23,8 +23,8 @@ from records.comparison import (
     SAME,
     SLOWER,
     UNDECIDED,
+    budget_of,
     compare,
-    spread_of,
     times,
 )
 from records.json_files import ROOT
@@ -186,8 +186,9 @@ def test_bad_input_is_one_line(b, options, said, tmp_path, capsys, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
-def test_two_recorded_runs(edited, capsys, tmp_path):
+def test_two_recorded_runs(capsys, tmp_path, monkeypatch):
     """Between them a mistake in packed_512 was corrected, and the baseline did not change."""
+    monkeypatch.setattr("plots.compare.draw.encode", lambda figure, kind: b"")  # takes seconds
     b = str(RECORDED / "table2")
     assert main(["compare", f"--a={OLDER}", f"--b={b}", f"--output={tmp_path / 'out'}"]) == 0
     text = " ".join(capsys.readouterr().out.split())
@@ -302,7 +303,7 @@ def test_on_made_up_runs_verdicts_are_right_and_intervals_hold(two):
         ]
     assert sum(p.verdict == SLOWER for p in found) > len(found) / 2
     assert all(p.mean.ratio.low < 1.02 < p.mean.ratio.high for p in found if p.verdict == SLOWER)
-    estimated = spread_of(runs)
+    estimated = budget_of(runs).spread
     for kind, classes in budgets[GPU].spread.items():
         for c in estimated[kind]:
             usual = [x.percent for x in classes if x.from_us <= c.from_us][-1]

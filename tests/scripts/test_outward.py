@@ -60,4 +60,6 @@ def test_the_workflow_runs_what_has_to_pass_in_the_dockerfiles_image():
 def test_hooks_run_scripts_that_exist():
     entries = re.findall(r"^ +entry: (.*)$", text(".pre-commit-config.yaml"), re.MULTILINE)
     assert len(entries) == 2
-    assert all((ROOT / word).is_file() for entry in entries for word in entry.split())
+    assert all(
+        (ROOT / word).is_file() for entry in entries for word in entry.split() if "/" in word
+    )

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.end_to_end.protocol import EAGER, GRAPH, STEP_TIME, WALL_TIME
-from experiments.end_to_end.views import tables
+from experiments.end_to_end.views import steps, tables
 from experiments.end_to_end.views.rows import FUSED, OURS, Setting, of_mode
 from experiments.end_to_end.views.tables import (
     OVERHEAD,
@@ -178,9 +178,9 @@ def newest_figure(run: Run) -> Figure:
         for axes, shown in zip(grid[0], by_model(run, mode).values(), strict=True):
             gains = ((p.batch, p.gain(p.installed, kernel, STEP_TIME)) for p in shown)
             draw.whiskers(axes, gains, **curve(kernel, f"{kernel}, {mode}") | FACES[mode])
-    grid[0][0].set_ylabel(f"speed-up of a step over\n{tables.installed_name(run)} (x)")
+    grid[0][0].set_ylabel(f"speed-up of a step over\n{steps.installed_name(run)} (x)")
     ways = f"with {OURS} all products dequantize, with {FUSED} few"
-    lost = tables.absent(run, tables.installed_name(run), OURS, FUSED)
+    lost = tables.absent(run, steps.installed_name(run), OURS, FUSED)
     finish(run, figure, grid, [f"Above 1, ours is the faster: {ways}. {BARS}", *lost])
     return figure
 
@@ -236,8 +236,8 @@ def highlights(run: Run) -> list[str]:
 TABLES = (
     tables.table1,
     tables.figure4,
-    tables.steps,
-    tables.newest,
+    steps.steps,
+    steps.newest,
     tables.amdahl_table,
     tables.left,
     tables.qmatmul,

@@ -1,0 +1,31 @@
+"""Fixtures of tests that measure on the CPU what users measure on a GPU."""
+
+import on_cpu
+import pytest
+from needs_torch import torch
+
+from reprolab_nf4 import __main__ as products
+from reprolab_nf4 import matmul, measuring
+
+
+@pytest.fixture(name="asked")
+def put_asked(monkeypatch):
+    """The weights whose products were timed; caches hold none of a model's layers."""
+    found, own = [], measuring.times
+    monkeypatch.setattr(measuring, "times", lambda *given: found.append(given[2]) or own(*given))
+    monkeypatch.setattr(measuring, "SHORTEST_US", 1)
+    monkeypatch.setattr(measuring, "CACHES", 0)
+    return found
+
+
+@pytest.fixture(name="command")
+def put_command(monkeypatch, asked):
+    """Calls what `make advise` and `make tune` do: its exit status."""
+    monkeypatch.setattr(measuring, "Gpu", on_cpu.Cpu)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(measuring, "ROWS", (1, 16))
+    monkeypatch.setattr(measuring, "SAMPLES", 2)
+    monkeypatch.setattr(matmul, "capability", lambda device: "9.0")
+    # Of the library's kernels the CPU has none.
+    monkeypatch.setattr(matmul, "runs", lambda *given: False)
+    return lambda *given: products.main(list(map(str, given)))

@@ -1,0 +1,108 @@
+"""That every command and path that Markdown files name exists.
+
+Commands are lines of ```sh blocks and `make ...` in backticks; paths are links and backticked words
+with a slash.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from front_door import ROOT
+
+LINK = re.compile(r'(?:\]\(|src=")([^)"\s#]+)')  # without its anchor
+PATH = re.compile(r"`((?!path/)[\w.-]+(?:/[\w.-]+)+/?)`")
+COMMAND = re.compile(r"\bmake ([a-z][a-z0-9_-]*)(?![a-z0-9_<>-])")
+MADE_BY_COMMANDS = ("build/", "dist/", "results/", ".venv/")  # there only after a command has run
+
+
+def make_targets(root: Path) -> set[str]:
+    """The targets that the Makefile spells out, and one for each experiment."""
+    text = (root / "Makefile").read_text()
+    experiments = {f"reproduce-{file.parent.name}" for file in root.glob("experiments/*/*.toml")}
+    return set(re.findall(r"^([a-z0-9][a-z0-9_-]*):", text, re.MULTILINE)) | experiments
+
+
+def is_there(path: str, here: Path, root: Path) -> bool:
+    if "://" in path or path.startswith(MADE_BY_COMMANDS):
+        return True
+    places = [(base / path.rstrip("/")).resolve() for base in (here, root)]
+    return any(place.is_relative_to(root) and place.exists() for place in places)
+
+
+def faults(file: Path, root: Path = ROOT) -> Iterator[str]:
+    fence, targets = "", make_targets(root)
+    for number, line in enumerate(file.read_text().split("\n"), 1):
+        where = f"{file.relative_to(root)}:{number}"
+        if line.startswith("```"):
+            fence = "" if fence else line[3:].strip() or "text"
+            continue
+        commands = [line] if fence == "sh" else re.findall(r"`(make [^`]*)`", line) * (not fence)
+        for target in (name for command in commands for name in COMMAND.findall(command)):
+            if target not in targets:
+                yield f"{where}: the Makefile has no target '{target}'"
+        for path in [] if fence else [*LINK.findall(line), *PATH.findall(line)]:
+            if not is_there(path, file.parent, root):
+                yield f"{where}: there is no '{path}'"
+
+
+FILES = [
+    file
+    for glob in ("*.md", "docs/*.md", "experiments/*/*.md", "programs/*/*.md")
+    for file in sorted(ROOT.glob(glob))
+]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_commands_and_paths_are_there(file):
+    assert list(faults(file)) == []
+
+
+SOUND = """`make test`, `make test-my_own`, `make reproduce-mine`, `docs/map.md`,
+[the map](docs/map.md#top), `build/x/y`, `kernels/*.cu`, [elsewhere](https://example.org/a/b)
+
+```sh
+make test DRY_RUN=1
+```
+
+```text
+make nothing of/this
+```
+"""
+
+
+@pytest.fixture
+def check(tmp_path):
+    """Calls it on a document of a small project."""
+    for folder in ("docs", "experiments/mine"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "Makefile").write_text("test: build ## Run\ntest-my_own: test\n")
+    (tmp_path / "docs/map.md").touch()
+    (tmp_path / "experiments/mine/experiment.toml").touch()
+
+    def run(text):
+        (tmp_path / "README.md").write_text(text)
+        return list(faults(tmp_path / "README.md", tmp_path))
+
+    return run
+
+
+def test_what_is_there_is_no_fault(check):
+    assert check(SOUND) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("`make tset`", "the Makefile has no target 'tset'"),
+        ("`make reproduce-yours`", "the Makefile has no target 'reproduce-yours'"),
+        ("```sh\nmake tset\n```", "the Makefile has no target 'tset'"),
+        ("[the map](docs/mop.md)", "there is no 'docs/mop.md'"),
+        ("`docs/mop.md`", "there is no 'docs/mop.md'"),
+        ('<img src="docs/map.png">', "there is no 'docs/map.png'"),
+    ],
+)
+def test_what_is_not_there_is_named_with_its_line(check, text, fault):
+    line = 2 + text.startswith("```")
+    assert check(f"\n{text}\n") == [f"README.md:{line}: {fault}"]
