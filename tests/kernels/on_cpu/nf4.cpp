@@ -1,0 +1,133 @@
+// NF4 kernels on the CPU: the problems of their tests on a GPU, and the golden file.
+#include "kernels/nf4/problem.hpp"
+
+#include <limits>
+
+#include "harness/nf4/tensor.hpp"
+#include "reference/checkpoint/bnb_checkpoint.hpp"
+#include "reference/mismatch_report.hpp"
+#include "tests/kernels/nf4/problems.hpp"
+#include "tests/kernels/on_cpu/checks.hpp"
+
+namespace reprolab::on_cpu {
+namespace {
+
+using nf4::make_row;
+using nf4::Problem;
+using nf4::Tensor;
+using reference::WeightType;
+
+class Nf4Check {
+ public:
+  explicit Nf4Check(const std::string& kernel) : kernel_(kernel_named<Problem>(kernel)) {}
+
+  const Tally& tally() const { return tally_; }
+
+  /// With arrays that begin `offset` elements past an aligned address.
+  void run(const Tensor& tensor, int offset = 0) {
+    const auto& quantized = tensor.quantized;
+    Placed<std::uint16_t> output(tensor.expected.size(), offset);
+    Problem problem = nf4::host_problem(quantized, output.data());
+    Placed<std::uint8_t> codes(quantized.codes, offset);
+    Placed<float> absmax(quantized.absmax, offset);
+    problem.codes = codes.data();
+    if (!problem.is_nested()) {
+      problem.absmax = absmax.data();
+      return check(tensor, problem, output, offset);
+    }
+    Placed<std::uint8_t> scales(quantized.nested->codes, offset);
+    Placed<float> map(quantized.nested->map, offset);
+    Placed<float> second(quantized.nested->absmax, offset);
+    problem.nested.codes = scales.data();
+    problem.nested.map = map.data();
+    problem.nested.absmax = second.data();
+    check(tensor, problem, output, offset);
+  }
+
+ private:
+  void check(const Tensor& tensor, const Problem& problem, Placed<std::uint16_t>& output,
+             int offset) {
+    const auto expected = expected_of(tensor);
+    const auto describe = [&](const reference::Comparison& found) {
+      const auto at = static_cast<std::size_t>(found.first_mismatch);
+      return reference::describe_mismatch(found, tensor.quantized, expected[at],
+                                          output.values()[at]);
+    };
+    on_cpu::check<Problem, std::uint16_t>(
+        kernel_, problem, output, expected,
+        fmt::format("{}, {} weights, offset {}", tensor.quantized.name, tensor.quantized.n, offset),
+        describe, tally_);
+  }
+
+  std::vector<std::uint16_t> expected_of(const Tensor& tensor) const {
+    const auto* declared = std::get_if<DeclaredDeviation<Problem>>(&kernel_.contract);
+    if (declared == nullptr) return tensor.expected;
+    std::vector<std::uint16_t> output(tensor.expected.size(), 0xffff);
+    declared->expected_output(nf4::host_problem(tensor.quantized, output.data()), 0, tensor.quantized.n);
+    return output;
+  }
+
+  const Kernel<Problem>& kernel_;
+  Tally tally_;
+};
+
+void run_lengths(Nf4Check& check) {
+  for (const int block_size : nf4::block_sizes) {
+    for (const auto type : {WeightType::fp16, WeightType::bf16}) {
+      for (const bool nested : {false, true}) {
+        for (const std::int64_t n : nf4::lengths) {
+          if (n > 100000 && block_size != 64) continue;  // a minute in all
+          check.run(make_row(n, block_size, nested, type));
+        }
+      }
+    }
+  }
+}
+
+void run_offsets(Nf4Check& check) {
+  for (const bool nested : {false, true}) {
+    for (const std::int64_t n : {1, 7, 8, 9, 23, 24, 47, 48, 49, 127, 1025, 40001}) {
+      const Tensor tensor = make_row(n, nested ? 64 : 32, nested, WeightType::bf16);
+      for (int offset = 1; offset < 10; ++offset) check.run(tensor, offset);
+    }
+  }
+}
+
+void run_nested_scales(Nf4Check& check) {
+  for (const float offset : {0.0f, -0.25f, 1e-39f, 3e38f}) {
+    for (const float second :
+         {0.0f, 1e-40f, 2e-38f, 0.1f, 3e38f, std::numeric_limits<float>::infinity()}) {
+      Tensor tensor = make_row(64 * 600 + 5, 64, true);
+      auto& nested = *tensor.quantized.nested;
+      nested.offset = offset;
+      nested.absmax[1] = second;
+      reference::dequantize_scales(nested, tensor.quantized.absmax);
+      tensor.expected = reference::dequantize(tensor.quantized);
+      check.run(tensor);
+    }
+  }
+}
+
+/// What bitsandbytes itself computed.
+void run_golden(Nf4Check& check) {
+  const reference::BnbCheckpoint golden({GOLDEN_FILE});
+  for (const auto& info : golden.tensors()) {
+    check.run({golden.load(info), golden.load_bits(*info.dequantized)});
+  }
+}
+
+}  // namespace
+
+Tally check_nf4(const std::string& kernel) {
+  Nf4Check check(kernel);
+  run_golden(check);
+  run_lengths(check);
+  run_offsets(check);
+  run_nested_scales(check);
+  for (const auto type : {WeightType::fp16, WeightType::bf16}) {
+    check.run(nf4::every_code_under_every_scale(type));
+  }
+  return check.tally();
+}
+
+}  // namespace reprolab::on_cpu
