@@ -23,16 +23,17 @@ inline Tensor make_row(std::int64_t n, int block_size = 64, bool nested = false,
 }
 
 /// Each of the 16 codes, twice, under scales of every kind: all fp16 and bf16 values, with all
-/// exponents of fp32, subnormals, infinities and NaNs, and bit patterns of fp32 all over.
-inline Tensor every_code_under_every_scale(reference::WeightType type) {
+/// exponents of fp32, subnormals, infinities and NaNs, and bit patterns of fp32 all over; or under one
+/// scale in `step`, an odd number.
+inline Tensor every_code_under_every_scale(reference::WeightType type, unsigned step = 1) {
   Tensor tensor;
   reference::QuantizedTensor& quantized = tensor.quantized;
   for (const auto narrow : {reference::WeightType::fp16, reference::WeightType::bf16}) {
-    for (unsigned bits = 0; bits < 65536; ++bits) {
+    for (unsigned bits = 0; bits < 65536; bits += step) {
       quantized.absmax.push_back(reference::widen(narrow, static_cast<std::uint16_t>(bits)));
     }
   }
-  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 65519) {
+  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += std::uint64_t{65519} * step) {
     quantized.absmax.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
   }
   quantized.name = "every code under every scale";

@@ -3,8 +3,8 @@
 #include <cuda_runtime_api.h>
 #include <ucontext.h>
 
-#include <array>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <set>
 #include <utility>
@@ -32,39 +32,44 @@ using State = Thread::State;
 bool descending = false;
 cudaError_t last_error = cudaSuccess;
 
-std::vector<Thread> threads;  ///< The first `count` are the block's.
+std::deque<Thread> threads;  ///< The first `count` are the block's. A context may not move.
 unsigned count = 0, current = 0;
 ucontext_t scheduler;
 const std::function<void()>* kernel = nullptr;
 std::exception_ptr failure;
 std::set<const void*> poisoned;
 
-void run_thread() {
-  try {
-    (*kernel)();
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  threads[current].state = State::ended;
-}
-
-void wait(State barrier) {
+void wait(State reason) {
   Thread& own = threads[current];
-  own.state = barrier;
+  own.state = reason;
   swapcontext(&own.context, &scheduler);
 }
 
+/// A fiber serves one thread of each block. After an exception none can be resumed.
+void run_threads() {
+  for (;;) {
+    try {
+      (*kernel)();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    wait(State::ended);
+  }
+}
+
+void add_fiber() {
+  Thread& thread = threads.emplace_back();
+  getcontext(&thread.context);
+  thread.context.uc_stack.ss_sp = thread.stack.data();
+  thread.context.uc_stack.ss_size = thread.stack.size();
+  makecontext(&thread.context, run_threads, 0);
+}
+
 void start(const dim3& block) {
-  if (threads.size() < count) threads.resize(count);
+  while (threads.size() < count) add_fiber();
   for (unsigned i = 0; i < count; ++i) {
-    Thread& thread = threads[i];
-    thread.index = {i % block.x, i / block.x % block.y, i / block.x / block.y};
-    thread.state = State::ready;
-    getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = thread.stack.data();
-    thread.context.uc_stack.ss_size = thread.stack.size();
-    thread.context.uc_link = &scheduler;
-    makecontext(&thread.context, run_thread, 0);
+    threads[i].index = {i % block.x, i / block.x % block.y, i / block.x / block.y};
+    threads[i].state = State::ready;
   }
 }
 
