@@ -15,6 +15,7 @@ from translate import translated
 ROOT = Path(__file__).resolve().parents[3]
 INCLUDE = Path(__file__).resolve().parent / "include"
 BUILD = ROOT / "build/cpu"
+PROGRAM = BUILD / "bin/kernel_on_cpu"
 COMPILER = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-w"]
 # The device branch of a header is compiled, as for compute capability 7.5.
 PREPROCESS = ["-E", "-x", "c++", "-D__CUDA_ARCH__=750", "-include", "cuda_runtime_api.h"]
@@ -40,7 +41,7 @@ def compiler(*arguments: str, given: str = "") -> str:
 
 
 def library(file: Path) -> Path:
-    output = BUILD / "on_cpu" / f"{file.stem}.so"
+    output = BUILD / "on_cpu" / f"{file.parent.name}.{file.stem}.so"
     output.parent.mkdir(parents=True, exist_ok=True)
     text = compiler(*PREPROCESS, "-I", str(INCLUDE), "-I", str(ROOT), str(file))
     compiler(*COMPILE, "-", "-o", str(output), given=translated(text))
@@ -55,11 +56,13 @@ def files_of(file: Path) -> list[Path]:
 
 def main(file: Path, kernel: str) -> int:
     try:
+        if not file.is_file():
+            raise DoesNotCompile(f"no file {file}; only kernels in CUDA are compiled")
         libraries = [str(library(each)) for each in files_of(file.resolve())]
     except DoesNotCompile as error:
         print(f"{kernel}: cannot be checked on the CPU: {error}", file=sys.stderr)
         return 2
-    done = subprocess.run([BUILD / "bin/kernel_on_cpu", kernel, *libraries], check=False)
+    done = subprocess.run([PROGRAM, kernel, *libraries], check=False)
     return done.returncode if 0 <= done.returncode <= 2 else 1
 
 

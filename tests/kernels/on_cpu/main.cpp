@@ -62,7 +62,7 @@ int report(const std::string& kernel) {
 int main(int count, char** arguments) {
   for (int i = 2; i < count; ++i) {
     if (dlopen(arguments[i], RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-      std::fprintf(stderr, "%s: cannot be loaded: %s\n", arguments[1], dlerror());
+      std::fprintf(stderr, "%s: cannot be checked on the CPU: %s\n", arguments[1], dlerror());
       return 2;
     }
   }
