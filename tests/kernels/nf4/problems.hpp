@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 
 #include "harness/nf4/tensor.hpp"
 #include "reference/float16.hpp"
@@ -23,8 +24,8 @@ inline Tensor make_row(std::int64_t n, int block_size = 64, bool nested = false,
 }
 
 /// Each of the 16 codes, twice, under scales of every kind: all fp16 and bf16 values, with all
-/// exponents of fp32, subnormals, infinities and NaNs, and bit patterns of fp32 all over; or under one
-/// scale in `step`, an odd number.
+/// exponents of fp32, subnormals, infinities and NaNs, and bit patterns of fp32 all over; or under
+/// one scale in `step`, an odd number.
 inline Tensor every_code_under_every_scale(reference::WeightType type, unsigned step = 1) {
   Tensor tensor;
   reference::QuantizedTensor& quantized = tensor.quantized;
@@ -33,7 +34,7 @@ inline Tensor every_code_under_every_scale(reference::WeightType type, unsigned 
       quantized.absmax.push_back(reference::widen(narrow, static_cast<std::uint16_t>(bits)));
     }
   }
-  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += std::uint64_t{65519} * step) {
+  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 65519ull * step) {
     quantized.absmax.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
   }
   quantized.name = "every code under every scale";
@@ -47,6 +48,45 @@ inline Tensor every_code_under_every_scale(reference::WeightType type, unsigned 
   }
   tensor.expected = reference::dequantize(quantized);
   return tensor;
+}
+
+/// Calls `run(block_size, type, nested)` for every format.
+template <class Run>
+void for_each_format(Run run) {
+  for (const int block_size : block_sizes) {
+    for (const auto type : {reference::WeightType::fp16, reference::WeightType::bf16}) {
+      for (const bool nested : {false, true}) run(block_size, type, nested);
+    }
+  }
+}
+
+/// Calls `run(tensor, offset)` for arrays that begin at every place of a 16-byte store's eight
+/// weights, and of a word's four bytes; lengths from none to several tiles.
+template <class Run>
+void for_each_offset(Run run) {
+  for (const bool nested : {false, true}) {
+    for (const std::int64_t n : {1, 7, 8, 9, 23, 24, 47, 48, 49, 127, 1025, 40001}) {
+      const Tensor tensor = make_row(n, nested ? 64 : 32, nested, reference::WeightType::bf16);
+      for (int offset = 1; offset < 10; ++offset) run(tensor, offset);
+    }
+  }
+}
+
+/// Calls `run(tensor)` for nested scales of tiny, huge and negative offsets.
+template <class Run>
+void for_each_nested_scale(Run run) {
+  for (const float offset : {0.0f, -0.25f, 1e-39f, 3e38f}) {
+    for (const float second :
+         {0.0f, 1e-40f, 2e-38f, 0.1f, 3e38f, std::numeric_limits<float>::infinity()}) {
+      Tensor tensor = make_row(64 * 600 + 5, 64, true);
+      auto& nested = *tensor.quantized.nested;
+      nested.offset = offset;
+      nested.absmax[1] = second;
+      reference::dequantize_scales(nested, tensor.quantized.absmax);
+      tensor.expected = reference::dequantize(tensor.quantized);
+      run(tensor);
+    }
+  }
 }
 
 }  // namespace reprolab::nf4

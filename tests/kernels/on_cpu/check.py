@@ -49,7 +49,7 @@ def library(file: Path) -> Path:
 
 
 def files_of(file: Path) -> list[Path]:
-    """The file, and those of the kernels that it launches (`code_files` in kernels/registry.hpp)."""
+    """The file, and those of the kernels that it launches: `code_files` in kernels/registry.hpp."""
     named = re.findall(r'"(kernels/\w+/\w+\.cu)"', file.read_text(encoding="utf-8"))
     return [file, *(ROOT / name for name in named if ROOT / name != file)]
 

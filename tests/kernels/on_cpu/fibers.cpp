@@ -91,7 +91,8 @@ bool run_ready() {
 bool is_complete(unsigned thread) {
   const unsigned first = thread / warp_lanes * warp_lanes;
   for (unsigned i = first; i < count && i < first + warp_lanes; ++i) {
-    if ((threads[thread].lanes >> (i - first) & 1) == 0 || threads[i].state == State::ended) continue;
+    if ((threads[thread].lanes >> (i - first) & 1) == 0 || threads[i].state == State::ended)
+      continue;
     if (threads[i].state != State::at_warp_barrier || threads[i].lanes != threads[thread].lanes) {
       return false;
     }
@@ -162,8 +163,8 @@ std::uint64_t exchange(unsigned lanes, std::uint64_t own, unsigned from) {
   threads[current].given = own;
   wait_for_warp(lanes);
   const unsigned source = current / warp_lanes * warp_lanes + from;
-  const bool takes_part = source < count && (lanes >> from & 1) != 0 &&
-                          threads[source].state != State::ended;
+  const bool takes_part =
+      source < count && (lanes >> from & 1) != 0 && threads[source].state != State::ended;
   const std::uint64_t taken = takes_part ? threads[source].given : ~std::uint64_t{0};
   wait_for_warp(lanes);  // until all have taken theirs
   return taken;

@@ -1,8 +1,6 @@
 // NF4 kernels on the CPU: the problems of their tests on a GPU, and the golden file.
 #include "kernels/nf4/problem.hpp"
 
-#include <limits>
-
 #include "harness/nf4/tensor.hpp"
 #include "reference/checkpoint/bnb_checkpoint.hpp"
 #include "reference/mismatch_report.hpp"
@@ -63,7 +61,8 @@ class Nf4Check {
     const auto* declared = std::get_if<DeclaredDeviation<Problem>>(&kernel_.contract);
     if (declared == nullptr) return tensor.expected;
     std::vector<std::uint16_t> output(tensor.expected.size(), 0xffff);
-    declared->expected_output(nf4::host_problem(tensor.quantized, output.data()), 0, tensor.quantized.n);
+    declared->expected_output(nf4::host_problem(tensor.quantized, output.data()), 0,
+                              tensor.quantized.n);
     return output;
   }
 
@@ -71,42 +70,14 @@ class Nf4Check {
   Tally tally_;
 };
 
+/// Lengths past 100,000 take too long in every format.
 void run_lengths(Nf4Check& check) {
-  for (const int block_size : nf4::block_sizes) {
-    for (const auto type : {WeightType::fp16, WeightType::bf16}) {
-      for (const bool nested : {false, true}) {
-        for (const std::int64_t n : nf4::lengths) {
-          const bool is_long = n > 100000;  // 10 seconds if all were
-          if (is_long && (block_size != 64 || type == WeightType::bf16)) continue;
-          check.run(make_row(n, block_size, nested, type));
-        }
-      }
+  nf4::for_each_format([&](int block_size, WeightType type, bool nested) {
+    const bool is_common = block_size == 64 && type == WeightType::fp16;
+    for (const std::int64_t n : nf4::lengths) {
+      if (is_common || n <= 100000) check.run(make_row(n, block_size, nested, type));
     }
-  }
-}
-
-void run_offsets(Nf4Check& check) {
-  for (const bool nested : {false, true}) {
-    for (const std::int64_t n : {1, 7, 8, 9, 23, 24, 47, 48, 49, 127, 1025, 40001}) {
-      const Tensor tensor = make_row(n, nested ? 64 : 32, nested, WeightType::bf16);
-      for (int offset = 1; offset < 10; ++offset) check.run(tensor, offset);
-    }
-  }
-}
-
-void run_nested_scales(Nf4Check& check) {
-  for (const float offset : {0.0f, -0.25f, 1e-39f, 3e38f}) {
-    for (const float second :
-         {0.0f, 1e-40f, 2e-38f, 0.1f, 3e38f, std::numeric_limits<float>::infinity()}) {
-      Tensor tensor = make_row(64 * 600 + 5, 64, true);
-      auto& nested = *tensor.quantized.nested;
-      nested.offset = offset;
-      nested.absmax[1] = second;
-      reference::dequantize_scales(nested, tensor.quantized.absmax);
-      tensor.expected = reference::dequantize(tensor.quantized);
-      check.run(tensor);
-    }
-  }
+  });
 }
 
 /// What bitsandbytes itself computed.
@@ -123,10 +94,10 @@ Tally check_nf4(const std::string& kernel) {
   Nf4Check check(kernel);
   run_golden(check);
   run_lengths(check);
-  run_offsets(check);
-  run_nested_scales(check);
+  nf4::for_each_offset([&](const Tensor& tensor, int offset) { check.run(tensor, offset); });
+  nf4::for_each_nested_scale([&](const Tensor& tensor) { check.run(tensor); });
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
-    check.run(nf4::every_code_under_every_scale(type, 17));  // the time of the others
+    check.run(nf4::every_code_under_every_scale(type, 17));
   }
   return check.tally();
 }

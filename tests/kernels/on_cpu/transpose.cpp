@@ -37,14 +37,10 @@ constexpr std::int64_t lengths[] = {1,  2,  3,  4,  5,  7,  8,  9,  24, 25,  26,
                                     31, 32, 33, 57, 63, 64, 65, 66, 96, 128, 130};
 constexpr Offsets offsets[] = {{}, {1, 3}, {2, 4}, {3, 7}};
 constexpr MatrixSpec large[] = {
-    {.rows = 420, .columns = 420},
-    {.rows = 423, .columns = 421},
-    {.rows = 1024, .columns = 1028},
-    {.rows = 1021, .columns = 1031},
-    {.rows = 20, .columns = 32768},
-    {.rows = 36, .columns = 32700, .padding = 68},
-    {.rows = 200001, .columns = 3},
-    {.rows = 3, .columns = 200001},
+    {.rows = 420, .columns = 420},   {.rows = 423, .columns = 421},
+    {.rows = 1024, .columns = 1028}, {.rows = 1021, .columns = 1031},
+    {.rows = 20, .columns = 32768},  {.rows = 36, .columns = 32700, .padding = 68},
+    {.rows = 200001, .columns = 3},  {.rows = 3, .columns = 200001},
 };
 
 }  // namespace

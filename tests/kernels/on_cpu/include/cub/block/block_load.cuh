@@ -1,4 +1,5 @@
-// cub::BlockLoad by what it loads: consecutive items for each thread. Its barriers are not emulated.
+// cub::BlockLoad by what it loads: consecutive items for each thread. Its barriers
+// are not emulated.
 #pragma once
 
 #include <cuda_runtime_api.h>

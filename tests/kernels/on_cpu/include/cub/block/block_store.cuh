@@ -1,4 +1,5 @@
-// cub::BlockStore by what it stores: consecutive items of each thread. Its barriers are not emulated.
+// cub::BlockStore by what it stores: consecutive items of each thread. Its barriers
+// are not emulated.
 #pragma once
 
 #include <cuda_runtime_api.h>
