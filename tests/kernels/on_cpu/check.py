@@ -40,11 +40,22 @@ def compiler(*arguments: str, given: str = "") -> str:
     return done.stdout
 
 
+def refuse_cuda_headers(preprocessed: str) -> None:
+    """What an installed CUDA toolkit declares beyond our own headers has no code on the CPU."""
+    for header in map(Path, re.findall(r'^# 1 "([^"]+)"', preprocessed, re.MULTILINE)):
+        if header.parent != INCLUDE and (header.parent / "cuda_runtime_api.h").exists():
+            raise DoesNotCompile(f"{header.name} of the CUDA toolkit is not emulated")
+
+
 def library(file: Path) -> Path:
     output = BUILD / "on_cpu" / f"{file.parent.name}.{file.stem}.so"
     output.parent.mkdir(parents=True, exist_ok=True)
     text = compiler(*PREPROCESS, "-I", str(INCLUDE), "-I", str(ROOT), str(file))
-    compiler(*COMPILE, "-", "-o", str(output), given=translated(text))
+    refuse_cuda_headers(text)
+    try:
+        compiler(*COMPILE, "-", "-o", str(output), given=translated(text))
+    except ValueError as error:
+        raise DoesNotCompile(str(error)) from error
     return output
 
 
@@ -63,6 +74,8 @@ def main(file: Path, kernel: str) -> int:
         print(f"{kernel}: cannot be checked on the CPU: {error}", file=sys.stderr)
         return 2
     done = subprocess.run([PROGRAM, kernel, *libraries], check=False)
+    if done.returncode < 0:
+        print(f"{kernel}: wrong on the CPU: ended by signal {-done.returncode}", file=sys.stderr)
     return done.returncode if 0 <= done.returncode <= 2 else 1
 
 

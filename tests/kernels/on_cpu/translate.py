@@ -57,11 +57,12 @@ def with_calls_for_ptx(text: str) -> str:
 def callee_start(text: str, end: int) -> int:
     """Where the kernel's name, with its template arguments, begins that ends at `end`."""
     end = len(text[:end].rstrip())
-    if text[end - 1] == ">":
-        depth = 0
-        while depth or text[end - 1] == ">":
-            end -= 1
-            depth += {">": 1, "<": -1}.get(text[end], 0)
+    templates = parentheses = 0
+    while end > 0 and (templates or text[end - 1] == ">"):
+        end -= 1
+        parentheses += {")": 1, "(": -1}.get(text[end], 0)
+        if parentheses == 0:
+            templates += {">": 1, "<": -1}.get(text[end], 0)
     name = CALLEE.search(text, max(0, end - 200), end)
     if name is None:
         raise ValueError("a launch does not name its kernel")
