@@ -52,11 +52,12 @@ def library(file: Path) -> Path:
     output.parent.mkdir(parents=True, exist_ok=True)
     text = compiler(*PREPROCESS, "-I", str(INCLUDE), "-I", str(ROOT), str(file))
     refuse_cuda_headers(text)
+    own = output.with_suffix(f".{os.getpid()}")  # another check may load the file meanwhile
     try:
-        compiler(*COMPILE, "-", "-o", str(output), given=translated(text))
+        compiler(*COMPILE, "-", "-o", str(own), given=translated(text))
     except ValueError as error:
         raise DoesNotCompile(str(error)) from error
-    return output
+    return own.replace(output)
 
 
 def files_of(file: Path) -> list[Path]:

@@ -116,7 +116,7 @@ bool release() {
     }
   }
   if (released.empty()) {
-    throw std::runtime_error("the threads of a block wait at different barriers for ever");
+    throw std::runtime_error("the threads of a block wait at different barriers");
   }
   for (const unsigned i : released) threads[i].state = State::ready;
   return false;

@@ -82,6 +82,7 @@ def test_a_fault_in_a_transpose_is_found(faulty, kernel, word):
     assert word in done.stderr
 
 
+BARRIER = "__syncthreads();"
 FILL = """if (threadIdx.x < 16) table[threadIdx.x] = constant_table.entry[threadIdx.x];
   __syncthreads();"""
 BY_ONE_THREAD = """if (threadIdx.x == 0) {
@@ -93,8 +94,9 @@ BY_ONE_THREAD = """if (threadIdx.x == 0) {
 @pytest.mark.parametrize(
     ("old", "new", "word"),
     [
-        ("__syncthreads();", "", "nan"),  # a missing barrier
+        (BARRIER, "", "nan"),
         (FILL, BY_ONE_THREAD, "descending"),  # found in one order alone
+        (BARRIER, f"if (threadIdx.x == 0) __syncwarp(); else {BARRIER}", "different barriers"),
         ("threadIdx.x < 16", "threadIdx.x < 17", "out of bounds"),
         ("if (weight >= n) return;", "if (weight > n) return;", "outside"),
         ("scales.at(weight)", "__shfl_sync(~0u, scales.at(weight), 31)", "differ"),
@@ -131,7 +133,7 @@ def test_a_kernel_that_cannot_be_emulated_is_refused_in_one_line(file, reason):
 def test_ptx_that_is_not_known_is_refused_when_it_runs(tmp_path):
     text = (ROOT / "kernels/nf4/weight_per_thread.cu").read_text()
     file = tmp_path / "weight_per_thread.cu"
-    file.write_text(text.replace("__syncthreads();", 'asm volatile("bar.sync 0;");'))
+    file.write_text(text.replace(BARRIER, 'asm volatile("bar.sync 0;");'))
     done = checked(file)
     assert (done.returncode, done.stdout) == (2, "")
     assert "bar.sync" in done.stderr
