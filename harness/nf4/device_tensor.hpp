@@ -39,7 +39,7 @@ class DeviceTensor {
     std::size_t codes = 0, scales = 0, nested_map = 0, nested_absmax = 0, extra = 0;
   };
 
-  Problem on_host_;
+  Problem on_host_;  ///< `problem` has the arrays of the device in its place.
   Places at_;
   bool nested_ = false;
   profiling::DeviceBuffer memory_;
