@@ -7,7 +7,8 @@
 // Not emulated: time, caches, the memory model, and races. Every problem runs with the threads of a
 // block in ascending order and in descending order, and shared memory is poisoned before each block:
 // a missing barrier is found only if one of the two orders then gives a wrong bit. Nor is a read
-// outside of an array found; CUB is replaced by what it loads and stores. Rounding to 16 bits is that of reference/float16.hpp.
+// outside of an array found; CUB is replaced by what it loads and stores. Rounding to
+// 16 bits is that of reference/float16.hpp.
 //
 // What is missing here does not compile, and PTX that inline_ptx does not know throws NotEmulated:
 // such a kernel is refused.
