@@ -1,14 +1,14 @@
 // CUDA's device code as host code: each thread of a block is a fiber, and blocks run one after
-// another, so that a kernel's bits are checked without a GPU and without nvcc. translate.py rewrites
-// what is not C++: launches, __shared__, inline PTX.
+// another, so that a kernel's bits are checked without a GPU and without nvcc. translate.py
+// rewrites what is not C++: launches, __shared__, inline PTX.
 //
-// The device has compute capability 7.5 (__CUDA_ARCH__ == 750), with few multiprocessors and a small
-// L2, so that small problems reach the branches for large ones. Code for newer ones is not checked.
-// Not emulated: time, caches, the memory model, and races. Every problem runs with the threads of a
-// block in ascending order and in descending order, and shared memory is poisoned before each block:
-// a missing barrier is found only if one of the two orders then gives a wrong bit. Nor is a read
-// outside of an array found; CUB is replaced by what it loads and stores. Rounding to
-// 16 bits is that of reference/float16.hpp.
+// The device has compute capability 7.5 (__CUDA_ARCH__ == 750), with few multiprocessors and a
+// small L2, so that small problems reach the branches for large ones. Code for newer ones is not
+// checked. Not emulated: time, caches, the memory model, and races. Every problem runs with the
+// threads of a block in ascending order and in descending order, and shared memory is poisoned
+// before each block: a missing barrier is found only if one of the two orders then gives a wrong
+// bit. Nor is a read outside of an array found; CUB is replaced by what it loads and stores.
+// Rounding to 16 bits is that of reference/float16.hpp.
 //
 // What is missing here does not compile, and PTX that inline_ptx does not know throws NotEmulated:
 // such a kernel is refused.
@@ -140,8 +140,8 @@ inline void __syncwarp(unsigned lanes = ~0u) { on_cpu::wait_for_warp(lanes); }
 template <class T>
 T __shfl_sync(unsigned lanes, T own, int from) {
   static_assert(sizeof(T) == 4);
-  return std::bit_cast<T>(static_cast<std::uint32_t>(
-      on_cpu::exchange(lanes, std::bit_cast<std::uint32_t>(own), static_cast<unsigned>(from) % 32)));
+  return std::bit_cast<T>(static_cast<std::uint32_t>(on_cpu::exchange(
+      lanes, std::bit_cast<std::uint32_t>(own), static_cast<unsigned>(from) % 32)));
 }
 template <class T>
 T __shfl_xor_sync(unsigned lanes, T own, int mask) {
