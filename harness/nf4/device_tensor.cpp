@@ -7,24 +7,6 @@ namespace {
 
 constexpr auto aligned = profiling::DeviceBuffer::aligned;
 
-/// Converts the reference's weight type to the kernels' output type.
-OutputType output_type(reference::WeightType type) {
-  return type == reference::WeightType::fp16 ? OutputType::fp16 : OutputType::bf16;
-}
-
-Problem without_arrays(const reference::QuantizedTensor& tensor) {
-  Problem problem;
-  problem.table = tensor.table;
-  problem.n = tensor.n;
-  problem.block_size = tensor.block_size;
-  problem.output_type = output_type(tensor.type);
-  if (tensor.nested) {
-    problem.nested.offset = tensor.nested->offset;
-    problem.nested.block_size = tensor.nested->block_size;
-  }
-  return problem;
-}
-
 }  // namespace
 
 DeviceTensor::DeviceTensor(const reference::QuantizedTensor& tensor, int offset,
@@ -56,7 +38,7 @@ DeviceTensor::DeviceTensor(const DeviceTensor& other, cudaStream_t stream)
 }
 
 void DeviceTensor::fill(const reference::QuantizedTensor& tensor) {
-  without_arrays_ = without_arrays(tensor);
+  on_host_ = host_problem(tensor, nullptr);
   const auto upload = [this](std::size_t at, const auto& array) {
     profiling::check(cudaMemcpy(data() + at, std::data(array), std::size(array) * sizeof(array[0]),
                                 cudaMemcpyHostToDevice),
@@ -73,13 +55,13 @@ void DeviceTensor::fill(const reference::QuantizedTensor& tensor) {
 }
 
 void DeviceTensor::fill(const DeviceTensor& other, cudaStream_t stream) {
-  without_arrays_ = other.without_arrays_;
+  on_host_ = other.on_host_;
   profiling::check(cudaMemcpyAsync(data(), other.data(), bytes(), cudaMemcpyDeviceToDevice, stream),
                    "copying a quantized matrix on the GPU");
 }
 
 Problem DeviceTensor::problem(void* output) const {
-  Problem problem = without_arrays_;
+  Problem problem = on_host_;
   const auto floats_at = [this](std::size_t at) {
     return reinterpret_cast<const float*>(data() + at);
   };
@@ -109,20 +91,6 @@ Problem without_memory(const TensorSpec& spec) {
   problem.block_size = spec.block_size;
   problem.output_type = output_type(spec.output);
   if (spec.nested) problem.nested.codes = codes;
-  return problem;
-}
-
-Problem host_problem(const reference::QuantizedTensor& tensor, void* output) {
-  Problem problem = without_arrays(tensor);
-  problem.codes = tensor.codes.data();
-  problem.output = output;
-  if (tensor.nested) {
-    problem.nested.codes = tensor.nested->codes.data();
-    problem.nested.map = tensor.nested->map.data();
-    problem.nested.absmax = tensor.nested->absmax.data();
-  } else {
-    problem.absmax = tensor.absmax.data();
-  }
   return problem;
 }
 

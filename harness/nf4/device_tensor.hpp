@@ -39,7 +39,7 @@ class DeviceTensor {
     std::size_t codes = 0, scales = 0, nested_map = 0, nested_absmax = 0, extra = 0;
   };
 
-  Problem without_arrays_;
+  Problem on_host_;  ///< `problem` has the arrays of the device in its place.
   Places at_;
   bool nested_ = false;
   profiling::DeviceBuffer memory_;
@@ -47,8 +47,5 @@ class DeviceTensor {
 
 /// The problem of such a tensor without the memory, for a kernel's `supports`.
 Problem without_memory(const TensorSpec& spec);
-
-/// The same problem in host memory, to make a kernel's declared output.
-Problem host_problem(const reference::QuantizedTensor& tensor, void* output);
 
 }  // namespace reprolab::nf4

@@ -106,4 +106,28 @@ Tensor make_tensor(const TensorSpec& spec, std::uint64_t seed) {
   return {std::move(quantized), std::move(expected)};
 }
 
+OutputType output_type(reference::WeightType type) {
+  return type == reference::WeightType::fp16 ? OutputType::fp16 : OutputType::bf16;
+}
+
+Problem host_problem(const reference::QuantizedTensor& tensor, void* output) {
+  Problem problem;
+  problem.codes = tensor.codes.data();
+  problem.table = tensor.table;
+  problem.n = tensor.n;
+  problem.block_size = tensor.block_size;
+  problem.output = output;
+  problem.output_type = output_type(tensor.type);
+  if (tensor.nested) {
+    problem.nested = {.codes = tensor.nested->codes.data(),
+                      .map = tensor.nested->map.data(),
+                      .absmax = tensor.nested->absmax.data(),
+                      .offset = tensor.nested->offset,
+                      .block_size = tensor.nested->block_size};
+  } else {
+    problem.absmax = tensor.absmax.data();
+  }
+  return problem;
+}
+
 }  // namespace reprolab::nf4

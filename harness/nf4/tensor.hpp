@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/nf4/problem.hpp"
 #include "reference/nf4/quantized_tensor.hpp"
 
 namespace reprolab::nf4 {
@@ -62,5 +63,11 @@ struct Tensor {
 /// values have the distribution that NF4 is designed for. With other data, the codes are replaced
 /// before the output is computed; the scales stay. Depends only on `spec` and `seed`.
 Tensor make_tensor(const TensorSpec& spec, std::uint64_t seed);
+
+/// The kernels' output type for the reference's weight type.
+OutputType output_type(reference::WeightType type);
+
+/// The problem in host memory that a tensor is, with its output at `output`.
+Problem host_problem(const reference::QuantizedTensor& tensor, void* output);
 
 }  // namespace reprolab::nf4

@@ -122,7 +122,10 @@ def test_one_kernel_is_tested_by_what_bears_its_name(checkout, tools):
         done = run(checkout, "make", "test", "PRESET=gpu", f"KERNEL={kernel}", **path)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("test: KERNEL: ")
-    assert make(checkout, "test", "KERNEL=mine").stderr.startswith("test: KERNEL: ")
+    assert make(checkout, "test", "PRESET=asan", "KERNEL=mine").stderr.startswith("test: KERNEL: ")
+    words = ["tests/kernels/on_cpu/check.py", "kernels/transpose/mine.cu"]
+    done = make(checkout, "test", "KERNEL=mine")
+    assert done.stdout == f"build kernel_on_cpu\n{printed(words)}"
     assert not list(checkout.rglob("injected"))
 
 

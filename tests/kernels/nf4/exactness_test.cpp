@@ -1,7 +1,5 @@
 // Every kernel compared with the reference, on problems of every kind and alignment: it fulfils its
 // contract or refuses, and writes nothing outside of its output.
-#include <limits>
-
 #include "tests/kernels/nf4/testing.hpp"
 
 namespace reprolab::nf4 {
@@ -25,39 +23,28 @@ class OnGpuExactness : public OnGpuEachKernel {
 };
 
 TEST_P(OnGpuExactness, AtEveryBlockSizeTypeKindOfScalesAndLength) {
-  for (const int block_size : block_sizes) {
-    for (const auto type : {WeightType::fp16, WeightType::bf16}) {
-      for (const bool nested : {false, true}) {
-        for (const std::int64_t n : lengths) {
-          const Tensor tensor = make_row(n, block_size, nested, type);
-          expect_promised(tensor, "at aligned places");
-          if (block_size != 64) continue;
-          EXPECT_TRUE(writes_outside(GetParam().name, tensor).empty()) << n << " weights";
-        }
-      }
+  for_each_format([&](int block_size, WeightType type, bool nested) {
+    for (const std::int64_t n : lengths) {
+      const Tensor tensor = make_row(n, block_size, nested, type);
+      expect_promised(tensor, "at aligned places");
+      if (block_size != 64) continue;
+      EXPECT_TRUE(writes_outside(GetParam().name, tensor).empty()) << n << " weights";
     }
-  }
+  });
 }
 
-/// Every place of a 16-byte store's eight weights, and of a word's four bytes; lengths from none to
-/// several tiles.
 TEST_P(OnGpuExactness, WhereverTheArraysBegin) {
   const std::string& kernel = GetParam().name;
-  for (const bool nested : {false, true}) {
-    for (const std::int64_t n : {1, 7, 8, 9, 23, 24, 47, 48, 49, 127, 1025, 40001}) {
-      const Tensor tensor = make_row(n, nested ? 64 : 32, nested, WeightType::bf16);
-      for (int offset = 1; offset < 10; ++offset) {
-        SCOPED_TRACE(tensor.quantized.name + ", " + std::to_string(n) + " weights, offset " +
-                     std::to_string(offset));
-        const Nf4Workload workload(facts_of(tensor), {tensor}, 1, offset);
-        const Outcome expected =
-            workload.supports(kernel).ok ? promised(GetParam(), tensor) : Outcome::unsupported;
-        const Verification found = proof_->verify(GetParam(), workload);
-        EXPECT_EQ(name(found.outcome), name(expected)) << found.reason;
-        EXPECT_TRUE(writes_outside(kernel, tensor, offset).empty());
-      }
-    }
-  }
+  for_each_offset([&](const Tensor& tensor, int offset) {
+    SCOPED_TRACE(tensor.quantized.name + ", " + std::to_string(tensor.quantized.n) +
+                 " weights, offset " + std::to_string(offset));
+    const Nf4Workload workload(facts_of(tensor), {tensor}, 1, offset);
+    const Outcome expected =
+        workload.supports(kernel).ok ? promised(GetParam(), tensor) : Outcome::unsupported;
+    const Verification found = proof_->verify(GetParam(), workload);
+    EXPECT_EQ(name(found.outcome), name(expected)) << found.reason;
+    EXPECT_TRUE(writes_outside(kernel, tensor, offset).empty());
+  });
 }
 
 /// Every launch of many gives the same bits, and leaves its inputs alone.
@@ -84,19 +71,11 @@ TEST_P(OnGpuExactness, OfEveryCodeUnderScalesOfEveryKind) {
 }
 
 TEST_P(OnGpuExactness, OfNestedScalesOfTinyHugeAndNegativeOffsets) {
-  for (const float offset : {0.0f, -0.25f, 1e-39f, 3e38f}) {
-    for (const float second :
-         {0.0f, 1e-40f, 2e-38f, 0.1f, 3e38f, std::numeric_limits<float>::infinity()}) {
-      Tensor tensor = make_row(64 * 600 + 5, 64, true);
-      auto& nested = *tensor.quantized.nested;
-      nested.offset = offset;
-      nested.absmax[1] = second;
-      reference::dequantize_scales(nested, tensor.quantized.absmax);
-      tensor.expected = reference::dequantize(tensor.quantized);
-      expect_promised(tensor,
-                      "absmax2 " + std::to_string(second) + ", offset " + std::to_string(offset));
-    }
-  }
+  for_each_nested_scale([&](const Tensor& tensor) {
+    const auto& nested = *tensor.quantized.nested;
+    expect_promised(tensor, "absmax2 " + std::to_string(nested.absmax[1]) + ", offset " +
+                                std::to_string(nested.offset));
+  });
 }
 
 /// A checkpoint's own table is refused, or used as promised.

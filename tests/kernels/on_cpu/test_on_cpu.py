@@ -1,0 +1,166 @@
+"""Kernels checked on the CPU: right ones, planted faults, and those that cannot be emulated."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from check import PROGRAM, ROOT, library
+from translate import translated
+
+CHECK = Path(__file__).with_name("check.py")
+
+needs_program = pytest.mark.skipif(not PROGRAM.exists(), reason="needs make build PRESET=cpu")
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def checked(file):
+    return run(sys.executable, CHECK, file)
+
+
+@pytest.fixture(scope="module")
+def faulty():
+    """The planted faults by family, compiled once."""
+    return {
+        family: library(ROOT / f"tests/kernels/{family}/faulty_kernels.cu")
+        for family in ("nf4", "transpose")
+    }
+
+
+@needs_program
+@pytest.mark.parametrize(
+    ("file", "outputs"),
+    [("nf4/packed_512_as_published", "deviation_as_declared"), ("transpose/tiled", "bit_exact")],
+)
+def test_a_right_kernel_passes_with_the_number_of_its_outputs(file, outputs):
+    done = checked(ROOT / f"kernels/{file}.cu")
+    assert (done.returncode, done.stderr) == (0, "")
+    words = done.stdout.split()
+    assert words[1] == f"{outputs}:"
+    assert int(words[2]) > 1_000_000
+
+
+@needs_program
+@pytest.mark.parametrize(
+    ("kernel", "word"),
+    [
+        ("test_wrong_entry", "code 5"),
+        ("test_swapped_nibbles", "differ"),
+        ("test_fused_multiply_add", "1 ULP"),
+        ("test_missing_tail", "0xffff"),
+        ("test_writes_behind", "outside"),
+        ("test_too_many_threads", "error 9"),
+        ("test_undeclared_deviation", "0xffff"),
+        ("test_deviates_not", "differ"),
+    ],
+)
+def test_a_fault_in_an_nf4_kernel_is_found(faulty, kernel, word):
+    done = run(PROGRAM, kernel, faulty["nf4"])
+    assert (done.returncode, done.stdout) == (1, "")
+    assert word in done.stderr
+
+
+@needs_program
+@pytest.mark.parametrize(
+    ("kernel", "word"),
+    [
+        ("test_swaps_two", "differ"),
+        ("test_skips_last_column", "differ"),
+        ("test_leaves_out_tile", "differ"),
+        ("test_adds_zero", "-0"),
+        ("test_writes_to_gap", "outside"),
+        ("test_writes_behind", "outside"),
+        ("test_writes_before", "outside"),
+    ],
+)
+def test_a_fault_in_a_transpose_is_found(faulty, kernel, word):
+    done = run(PROGRAM, kernel, faulty["transpose"])
+    assert (done.returncode, done.stdout) == (1, "")
+    assert word in done.stderr
+
+
+BARRIER = "__syncthreads();"
+FILL = """if (threadIdx.x < 16) table[threadIdx.x] = constant_table.entry[threadIdx.x];
+  __syncthreads();"""
+BY_ONE_THREAD = """if (threadIdx.x == 0) {
+    for (int code = 0; code < 16; ++code) table[code] = constant_table.entry[code];
+  }"""
+
+
+@needs_program
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        (BARRIER, "", "nan"),
+        (FILL, BY_ONE_THREAD, "descending"),  # found in one order alone
+        (BARRIER, f"if (threadIdx.x == 0) __syncwarp(); else {BARRIER}", "different barriers"),
+        ("threadIdx.x < 16", "threadIdx.x < 17", "out of bounds"),
+        ("if (weight >= n) return;", "if (weight > n) return;", "outside"),
+        ("scales.at(weight)", "__shfl_sync(~0u, scales.at(weight), 31)", "differ"),
+        ("codes[weight / 2]", "codes[weight / 2 - (1ll << 46)]", "signal 11"),
+    ],
+)
+def test_a_fault_planted_in_a_real_kernel_is_found(tmp_path, old, new, word):
+    text = (ROOT / "kernels/nf4/weight_per_thread.cu").read_text()
+    assert old in text
+    file = tmp_path / "weight_per_thread.cu"
+    file.write_text(text.replace(old, new))
+    done = checked(file)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert word in done.stderr
+
+
+@needs_program
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        ("nf4/packed_512_registers", "__cvta_generic_to_shared"),
+        ("transpose/tma_naive", "cuda.h"),
+        ("transpose/mojo_tma_naive", "no file"),
+    ],
+)
+def test_a_kernel_that_cannot_be_emulated_is_refused_in_one_line(file, reason):
+    done = checked(ROOT / f"kernels/{file}.cu")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert reason in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@needs_program
+def test_ptx_that_is_not_known_is_refused_when_it_runs(tmp_path):
+    text = (ROOT / "kernels/nf4/weight_per_thread.cu").read_text()
+    file = tmp_path / "weight_per_thread.cu"
+    file.write_text(text.replace(BARRIER, 'asm volatile("bar.sync 0;");'))
+    done = checked(file)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "bar.sync" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("cuda", "cpp"),
+    [
+        (
+            "return a::walk<S, (A > 4), B<C>><<<grid(n), dim3(1, 2), 0, s>>>(x, y);",
+            "return ::on_cpu::Launch([&](const auto&... on_cpu) "
+            "{ a::walk<S, (A > 4), B<C>>(on_cpu...); }, grid(n), dim3(1, 2), 0, s)(x, y);",
+        ),
+        (
+            'asm volatile("st.global [%0], {%1};\\n" "b;" ::"l"(a::b(to)), "f"(v[1]) : "memory");',
+            '::on_cpu::inline_ptx("st.global [%0], {%1};\\n" "b;", (a::b(to)), (v[1]));',
+        ),
+        (
+            "__shared__ alignas(16) float table[16];",
+            "alignas(16) static float table[16]; ::on_cpu::poison(&table, sizeof table);",
+        ),
+        (
+            "__shared__ typename A::B storage;",
+            "static typename A::B storage; ::on_cpu::poison(&storage, sizeof storage);",
+        ),
+        ("int plain = a << b >> c;", "int plain = a << b >> c;"),
+    ],
+)
+def test_what_cuda_adds_to_the_grammar_is_rewritten(cuda, cpp):
+    assert translated(cuda) == cpp
