@@ -41,3 +41,19 @@ def test_nested_scales_and_the_product_itself_widen_it():
     found = bounds.interval(x, weights, weights, offset=2.0**12)
     wider = UNIT * 2.0**12 * 2.0**-10
     assert found.high.item() - without.high.item() == pytest.approx(wider, rel=2.0**-9)
+    # Below the middle between two numbers by less than what the product and small numbers add.
+    below = torch.tensor([[1 + 2.0**-11 - 5 * 2.0**-23]])
+    found = bounds.interval(torch.ones((1, 1)).half(), below, torch.zeros((1, 1)))
+    assert found.high.item() == 1 + 2.0**-10
+
+
+def test_the_ends_are_inside_and_what_is_beyond_them_is_counted():
+    low, high = torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[1.5], [2.5], [3.5]])
+    allowed = bounds.Interval(low, high)
+    for found in (low, high):
+        allowed.check(found[1:], 1)
+    for outside in (2.75, 3.75, float("nan")):
+        found = torch.tensor([[2.25], [outside]])
+        with pytest.raises(bounds.Wrong, match="row 2, output 0") as wrong:
+            allowed.check(found, 1)
+        assert wrong.value.count == 1

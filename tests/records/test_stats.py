@@ -1,9 +1,12 @@
 """Statistics compared with values computed by hand."""
 
+import math
+
 import pytest
 
 from records.stats import (
     Estimate,
+    LogMean,
     Summary,
     gb_per_s,
     is_at_least,
@@ -63,6 +66,13 @@ def test_mean_and_pool_by_hand():
     found = [Estimate(1.0, 0.5, 1.5), Estimate(2.0, 1.9, 2.1), Estimate(6.0, 0.6, 9.0)]
     assert mean(found) == Estimate(3.0, 1.0, 4.2)
     assert pool(found) == Estimate(2.0, 0.5, 9.0)
+
+
+def test_the_mean_of_ratios_has_their_mean_error_and_the_least_freedom():
+    few = LogMean(math.log(2), ()).with_part(1, 4)
+    many = LogMean(math.log(4), ()).with_part(3, 9)
+    found = mean([few.ratio, many.ratio]).log
+    assert (found.value, found.error, found.freedom) == pytest.approx((math.log(3), 0.02, 4))
 
 
 def test_shares_and_bandwidths_by_hand():
