@@ -9,6 +9,7 @@ import tarfile
 from dataclasses import replace
 from itertools import combinations
 
+import made
 import numpy as np
 import pytest
 from edited import RECORDED, scale
@@ -219,6 +220,15 @@ def test_a_run_in_a_commit_and_in_an_archive(edited, two, tmp_path, monkeypatch,
     (repository / "runs/replay.json").write_text(json.dumps({"schema": "reprolab-results/1"}))
     subprocess.run(["git", *user, "commit", "-qam", "older"], cwd=repository, check=True)
     assert refused(load_side, "HEAD:runs").startswith("HEAD:runs/replay.json: schema must be ")
+
+
+def test_the_newest_of_several_files_of_a_pass_is_compared(write, tmp_path):
+    newest, older = "2026-11-20T09:00:00Z", "2026-11-20T08:00:00Z"
+    for i, started in enumerate((newest, older)):
+        origin = {"provenance": made.provenance(started=started)}
+        write(f"a/{i}/replay.json", made.replay({"branch_tree": [10.0, 11.0]}) | origin)
+    (found,) = load_side(str(tmp_path / "a")).files
+    assert found.provenance["started"] == newest
 
 
 def test_a_figure_of_many_kernels_fits_a_page(two):

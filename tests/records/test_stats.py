@@ -11,6 +11,7 @@ from records.stats import (
     gb_per_s,
     is_at_least,
     is_within,
+    log_mean,
     mean,
     pool,
     ratio,
@@ -66,6 +67,19 @@ def test_mean_and_pool_by_hand():
     found = [Estimate(1.0, 0.5, 1.5), Estimate(2.0, 1.9, 2.1), Estimate(6.0, 0.6, 9.0)]
     assert mean(found) == Estimate(3.0, 1.0, 4.2)
     assert pool(found) == Estimate(2.0, 0.5, 9.0)
+
+
+def test_the_mean_of_logarithms_by_hand():
+    found = log_mean([1.0, math.e**2])
+    assert found.value == pytest.approx(1)
+    assert found.parts == (pytest.approx((1.0, 1)),)
+    assert log_mean([math.e]).parts == ()
+
+
+def test_one_of_several_cells_is_decided_by_a_wider_interval():
+    ratio = LogMean(0.0, ()).with_part(1).ratio
+    for cells, reach in ((1, 2.5758), (4, 3.0233)):  # quantiles of 0.995 and 0.99875
+        assert ratio.deciding(cells).high == pytest.approx(math.exp(0.01 * reach), rel=1e-6)
 
 
 def test_the_mean_of_ratios_has_their_mean_error_and_the_least_freedom():
