@@ -169,6 +169,14 @@ def test_rows_that_were_not_measured_replace_none(merge, tmp_path, write):
     assert samples == dict(zip(keys(old), [20.0, 20.0, 30.0, 30.0], strict=True))
 
 
+def test_a_row_that_was_not_measured_is_not_lost(merge, tmp_path, write, capsys):
+    files = [unmeasured(replay([2], "07:00")), replay([2], "08:00", kernels=["branch_tree"])]
+    for i, file in enumerate(files):
+        write(f"{i}/replay.json", file)
+    assert merge(tmp_path / "0", tmp_path / "1") == 0
+    assert "left out" not in capsys.readouterr().out
+
+
 def test_of_rows_that_were_never_all_measured_the_most_count(merge, tmp_path, write):
     files = [unmeasured(replay([2], "07:00", us=20.0), 1), unmeasured(replay([2], "08:00"), 2)]
     for i, file in enumerate(files):
