@@ -48,6 +48,7 @@ def keys(found):
 def test_tasks_that_measured_other_problems_become_one_file(merge, tmp_path, write, capsys):
     gpus = [made.GPU | {"unit": unit * 16} for unit in "ab"]
     late, early = ({"gpu": gpu, "argv": [gpu["unit"]]} for gpu in gpus)
+    late["host"] = made.provenance()["host"] | {"cores": 7}
     files = [replay([2], "08:00", **late), replay([4, 8], "07:00", **early)]
     folders = [write(f"{i}/table2/replay.json", file).parents[1] for i, file in enumerate(files)]
     assert merge(*folders) == 0
@@ -56,6 +57,7 @@ def test_tasks_that_measured_other_problems_become_one_file(merge, tmp_path, wri
     assert keys(found) == keys(files[0]) + keys(files[1])
     assert found["provenance"]["started"] == "2026-11-20T07:00:00Z"
     assert found["provenance"]["argv"] == late["argv"]
+    assert found["provenance"]["host"] == late["host"]
     assert set(found["provenance"]["gpu"]["unit"].split()) == {"a" * 16, "b" * 16}
     runtimes = [file["provenance"]["runtime_s"] for file in files]
     assert found["provenance"]["runtime_s"] == round(sum(runtimes), 1) > max(runtimes)
