@@ -52,6 +52,12 @@ def test_layers_that_compute_in_fp32_are_counted():
     assert "WARNING" not in advice.text("mine", "bitsandbytes", phases, phases[0], [], {}, False)
 
 
+def test_the_interval_of_a_gain_is_of_crossed_quartiles():
+    samples = {OWN: [100.0, 200.0, 300.0], INSTALLED: [40.0, 50.0, 60.0]}
+    phase = advice.Phase(STEP, {(v, LARGE): us for v, us in samples.items()}, {LARGE: 2})
+    assert phase.gain(INSTALLED) == pytest.approx((200 / 50, 150 / 55, 250 / 45))
+
+
 def test_a_gain_and_how_to_have_it():
     said = text(times(own=(1000, 200), shared_lut=(900, 150), streaming=(500, 100)))
     assert said.startswith("mine: 12 layers in NF4, 0.00 billion weights\n")

@@ -53,6 +53,10 @@ def test_nested_scales_widen_it():
     found = bounds.interval(x, weights, weights, offset=2.0**12)
     wider = 2 * UNIT * 2.0**12 * 2.0**-10
     assert found.high.item() - without.high.item() == pytest.approx(wider, rel=2.0**-9)
+    # Below the middle between two numbers by less than what small numbers and the last step add.
+    below = torch.tensor([[1 + 2.0**-11 - 3 * 2.0**-23]])
+    found = bounds.interval(torch.ones((1, 1)).half(), below, torch.zeros((1, 1)))
+    assert found.high.item() == 1 + 2.0**-10
 
 
 def test_weights_in_fp32_and_the_sum_in_fp64_are_rounded():
@@ -98,3 +102,15 @@ def test_without_the_library_one_line_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setattr(reprolab_nf4, "BUILT", tmp_path / "libreprolab_nf4.so")
     with pytest.raises(DropinError, match=r"libreprolab_nf4.so: no such file; run make dropin$"):
         bounds.interval(torch.ones(1, 1).half(), torch.ones(1, 1), torch.ones(1, 1))
+
+
+def test_the_ends_are_inside_and_what_is_beyond_them_is_counted():
+    low, high = torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[1.5], [2.5], [3.5]])
+    allowed = bounds.Interval(low, high)
+    for found in (low, high):
+        allowed.check(found[1:], 1)
+    for outside in (2.75, 3.75, float("nan")):
+        found = torch.tensor([[2.25], [outside]])
+        with pytest.raises(bounds.Wrong, match="row 2, output 0") as wrong:
+            allowed.check(found, 1)
+        assert wrong.value.count == 1

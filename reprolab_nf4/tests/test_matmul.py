@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import re
+import types
 from pathlib import Path
 
 import layers_on_cpu
@@ -134,6 +135,18 @@ def test_what_is_amiss_stays_bitsandbytes_own(called, monkeypatch, matmul):
     assert product(X, codes.t(), state) == "own"
 
 
+def test_the_last_block_has_a_scale_too(matmul):
+    """18 weights in blocks of 4: 5 scales, and 2 of those in blocks of 4."""
+    second = types.SimpleNamespace(blocksize=4)
+    state = types.SimpleNamespace(shape=(3, 6), blocksize=4, state2=second)
+    codes, scale_codes = (torch.zeros(size, dtype=torch.uint8) for size in (9, 5))
+    for count, enough in ((5, True), (4, False)):
+        assert matmul.fits(codes.device, state, codes, torch.ones(count)) is enough
+    for count, enough in ((2, True), (1, False)):
+        nested = (torch.ones(count), scale_codes, torch.ones(256))
+        assert matmul.fits(codes.device, state, codes, *nested) is enough
+
+
 def test_square_weights_are_transposed_where_bitsandbytes_does(called, monkeypatch, matmul):
     monkeypatch.setattr(layers_on_cpu, "OWN_PRODUCT", lambda *a, **k: "own")
     found = layer(n=K).weight
@@ -200,7 +213,7 @@ def test_the_library_gets_what_its_header_says(settled, nested, size, matmul, mo
     codes, absmax = torch.zeros(N * K // 2, 1, dtype=torch.uint8), torch.ones(N * K // 64)
     bias = torch.ones(N, dtype=torch.bfloat16)
     second = (torch.zeros(N * K // 64, dtype=torch.uint8), torch.ones(256), 0.5, 256)
-    x = torch.randn(3 * K + 1).bfloat16()[1:].view(1, 3, K)  # where 16 bytes cannot be read at once
+    x = torch.randn(3 * K + 4).bfloat16()[4:].view(1, 3, K)  # where 16 bytes cannot be read at once
     more = second if nested else (None, None, 0.0, 0)
     rest = (N, absmax, 64, bias, *more, settled)
     out = matmul.multiply(library, "many_rows", x, codes, *rest)
@@ -216,7 +229,7 @@ def test_the_library_gets_what_its_header_says(settled, nested, size, matmul, mo
         **{"weights_are_settled": int(settled), "workspace": size or None, "stream": 77},
     }
     # Codes that have to be copied first are not settled.
-    moved = torch.zeros(N * K // 2 + 1, dtype=torch.uint8)[1:].view(-1, 1)
+    moved = torch.zeros(N * K // 2 + 8, dtype=torch.uint8)[8:].view(-1, 1)
     matmul.multiply(library, "many_rows", x, moved, *rest)
     assert calls[1]["B"] % 16 == 0 and calls[1]["weights_are_settled"] == 0
 

@@ -43,6 +43,14 @@ def test_the_fastest_way_of_the_nearest_layer_is_taken(layer, expected):
     assert TABLE.ways(*layer, lambda way, rows: True, OWN) == expected
 
 
+@pytest.mark.parametrize(("nested", "way"), [(False, "few_rows"), (True, "many_rows")])
+def test_the_layer_of_the_same_scales_is_taken(nested, way):
+    kinds = ((True, "many_rows"), (False, "few_rows"))
+    layers = tuple(Layer(64, 64, "fp16", kind, {8: {name: 1.0}}) for kind, name in kinds)
+    table = replace(TABLE, layers=layers)
+    assert table.ways(64, 64, "fp16", nested, lambda way, rows: True, OWN) == [(8, way)]
+
+
 @pytest.mark.parametrize(
     ("can", "expected"),
     [

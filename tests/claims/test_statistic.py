@@ -114,6 +114,12 @@ def test_intervals_cover_as_often_as_the_page_says(n):
     assert f"{100 * found:.0f} %" in row
 
 
+def test_the_time_of_eager_generations_alone_is_the_hosts():
+    found = [("eager", "wall_time"), ("graph", "wall_time"), ("eager", "kernel_time")]
+    of_host = [uncertainty.is_of_host({"way": way}, metric) for way, metric in found]
+    assert of_host == [True, False, False]
+
+
 def test_hosts_differ_as_recorded():
     """Two runs of 18 cells: the gains of models up to 32B differ by far more than Llama's."""
     cells = read_json(uncertainty.HOST_TO_HOST)["cells"]

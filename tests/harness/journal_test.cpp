@@ -28,6 +28,7 @@ Json serve(const Json& request, const Watchdog& watchdog) {
   Json rows = Json::array();
   for (const auto& kernel : request.at("kernels")) {
     watchdog.turn(kernel, [&] {
+      if (kernel == "ends") raise(SIGTERM);
       if (kernel.get<std::string>().starts_with("kills_parent")) {
         kill(getppid(), SIGKILL);
         std::this_thread::sleep_for(1h);
@@ -151,6 +152,13 @@ TEST_F(Journals, GoWithAProcessThatASignalEnds) {
   }
 }
 
+TEST_F(Journals, StayWhereASignalEndsAWorkerAlone) {
+  const Journal journal(output_);
+  Worker worker(serve, limit, &journal);
+  EXPECT_EQ(worker.ask({{"name", "64x64"}}, {"ends"}).crashed.size(), 1u);
+  EXPECT_EQ(folder_.names(), Names{"r.json.part"});
+}
+
 TEST_F(Journals, StayWhereTheResultFileCannotBeWritten) {
   {
     Journal journal(output_);
@@ -198,6 +206,8 @@ TEST_F(Journals, NamesOfAnyLengthFit) {
   EXPECT_EQ(lines("r.json.part").size(), 2u);
   const Journal journal(output_);
   EXPECT_TRUE(contains(journal.remark(), "2 measured rows"));
+  journal.running("a", std::string(5000, 'x'));
+  EXPECT_EQ(lines("r.json.part").at(0).value("running", ""), "a") << "the most important name";
 }
 
 }  // namespace

@@ -67,7 +67,9 @@ TEST(DidYouMean, NamesTheNearestWhereOneIsNear) {
   EXPECT_EQ(did_you_mean("shard_lut", known), " (did you mean shared_lut?)");
   EXPECT_EQ(did_you_mean("branch_treee", known), " (did you mean branch_tree?)");
   EXPECT_EQ(did_you_mean("sharedlut_tile521", known), " (did you mean shared_lut_tile512?)");
-  for (const std::string& name : Names{"lut", "", "transpose", std::string(100'000, 's')}) {
+  EXPECT_EQ(did_you_mean("shaved_cup", known), " (did you mean shared_lut?)") << "3 of 10 letters";
+  for (const std::string& name :
+       Names{"lut", "", "transpose", "spaved_cup", std::string(100'000, 's')}) {
     EXPECT_EQ(did_you_mean(name, known), "") << name.size();
   }
   EXPECT_EQ(did_you_mean("x", {}), "");

@@ -9,6 +9,7 @@ import tarfile
 from dataclasses import replace
 from itertools import combinations
 
+import made
 import numpy as np
 import pytest
 from edited import RECORDED, scale
@@ -151,11 +152,13 @@ def test_without_an_interval_a_row_is_undecided(two, shown):
 
 def test_each_sides_machine_is_named_once_and_a_recorded_run_as_one(edited, shown):
     a, b = edited("table2", "data/recorded/h200/x"), edited("table2")
+    for side in (a, b):
+        side.provenance(started="2026-11-23T01:02:03Z")
     b.provenance(clocks={"policy": "locked", "locked_mhz": 1410.0}, commit="1" * 40, dirty=True)
     b.files["shapes"]["provenance"]["started"] = "2027-01-02T03:04:05Z"
     _, text, _ = shown(a, b)
     assert text.count("clocks not locked") == text.count("SM clock locked at 1410 MHz") == 1
-    assert "2026-11-23 to 2027-01-02; commit 111111111+dirty." in text
+    assert "2026-11-23 to 2027-01-02; commit 111111111+dirty" in text
     assert " A: Recorded run of NVIDIA H200, 2026-11-23. Not measured on this machine. " in text
     a.files["shapes"]["provenance"]["started"] = "2027-01-02T03:04:05Z"
     _, text, _ = shown(a, b)
@@ -220,6 +223,15 @@ def test_a_run_in_a_commit_and_in_an_archive(edited, two, tmp_path, monkeypatch,
     (repository / "runs/replay.json").write_text(json.dumps({"schema": "reprolab-results/1"}))
     subprocess.run(["git", *user, "commit", "-qam", "older"], cwd=repository, check=True)
     assert refused(load_side, "HEAD:runs").startswith("HEAD:runs/replay.json: schema must be ")
+
+
+def test_the_newest_of_several_files_of_a_pass_is_compared(write, tmp_path):
+    newest, older = "2026-11-20T09:00:00Z", "2026-11-20T08:00:00Z"
+    for i, started in enumerate((newest, older)):
+        origin = {"provenance": made.provenance(started=started)}
+        write(f"a/{i}/replay.json", made.replay({"branch_tree": [10.0, 11.0]}) | origin)
+    (found,) = load_side(str(tmp_path / "a")).files
+    assert found.provenance["started"] == newest
 
 
 def test_a_figure_of_many_kernels_fits_a_page(two):
@@ -302,7 +314,8 @@ def test_on_made_up_runs_verdicts_are_right_and_intervals_hold(two):
             p for p in pairs if p.key[1:5:2] == ("replay", KERNEL) and p.a.kind == "kernel_time"
         ]
     assert sum(p.verdict == SLOWER for p in found) > len(found) / 2
-    assert all(p.mean.ratio.low < 1.02 < p.mean.ratio.high for p in found if p.verdict == SLOWER)
+    missed = [p for p in found if not p.mean.ratio.low < 1.02 < p.mean.ratio.high]
+    assert len(missed) <= 0.1 * len(found)
     estimated = budget_of(runs).spread
     for kind, classes in budgets[GPU].spread.items():
         for c in estimated[kind]:

@@ -6,13 +6,16 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from plots import bandwidth
 from plots.documents import csv_text, markdown, markdown_escape
 from plots.latex import latex, latex_escape, number_format, typeset
 from records import console
 from records.console import WIDTH, render
+from records.stats import Estimate
 from records.tables import KERNEL, WORDS, Column, Noted, Origin, Table, in_unit
 
 ORIGINS = [Origin("A GPU"), Origin("From here", "build/bench --all")]
@@ -270,3 +273,18 @@ def test_console_breaks_names_behind_underscores_after_all_else():
 )
 def test_counts_are_shown_without_decimals(value, unit, shown):
     assert in_unit(unit)(value) == shown
+
+
+def test_a_ceiling_reads_and_writes_and_is_passed_beyond_both_intervals():
+    rows = [
+        SimpleNamespace(
+            is_ceiling=True, bandwidth=Estimate(gb_s, 9.5, 10.5), bytes_read=read, bytes_moved=8
+        )
+        for gb_s, read in ((30, 8), (20, 0), (10, 4))
+    ]
+    limit = bandwidth.ceiling(rows)
+    assert limit is rows[2]
+    for low, passed in ((10.4, False), (10.6, True)):
+        row = SimpleNamespace(ranked=True, bandwidth=Estimate(11, low, 12))
+        found = bandwidth.Measured(None, row, None, limit, None, None, False, ())
+        assert found.passes_ceiling is passed

@@ -1,6 +1,7 @@
 """The test and the verdict of a comparison, at known values."""
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,11 +12,15 @@ from records.comparison import (
     SAME,
     SLOWER,
     UNDECIDED,
+    Key,
     NotComparable,
     Pool,
     correlation,
     decide,
     mean_of,
+    parts_of,
+    shared_of,
+    spread_of,
     usual,
 )
 from records.run_to_run import Budget, SpreadClass
@@ -66,7 +71,7 @@ class Time:
 
     def __init__(self, us, gpu="a GPU", kernel="k"):
         self.us = us
-        self.record = SimpleNamespace(gpu=gpu, kernel=kernel)
+        self.record = SimpleNamespace(gpu=gpu, kernel=kernel, code=None)
         self.metric = type("Metric", (), {"samples": (1.0, 2.0, 3.0)})
 
 
@@ -94,3 +99,34 @@ def test_the_deviation_is_that_of_the_gpu_and_of_a_kernel_that_varies_more():
     assert correlation(time, budgets) == 0.5
     time.kind = "wall_time"  # was not repeated on this GPU
     assert (usual(time, budgets), correlation(time, budgets)) == (0.04, 1.0)
+
+
+def repeated(*means, variance=1e-6):
+    """A kernel on two problems, with these means in each run."""
+    keys = [Key("e", "p", name, "k", "kernel_time", 1) for name in ("large", "small")]
+    runs = []
+    for i, mean in enumerate(means):
+        times = (Time(9), Time(9))
+        for time in times:
+            time.mean, time.variance = mean, variance
+            time.results = SimpleNamespace(file=Path(f"{i}.json"))
+        runs.append(dict(zip(keys, times, strict=True)))
+    return runs
+
+
+def test_the_deviation_between_runs_is_without_that_within_them():
+    (found,) = spread_of(repeated(0.0, 0.04, variance=3e-4))["kernel_time"]
+    assert (found.from_us, found.percent) == (5, pytest.approx(100 * math.sqrt(5e-4), abs=5e-4))
+
+
+def test_what_problems_share_is_a_correlation():
+    """Their covariance is 0.05**2, by a standard deviation of 10 %."""
+    spread = {"kernel_time": [SpreadClass(0, 10.0, 9)]}
+    assert shared_of(repeated(0.0, 0.05, 0.1), spread) == {"kernel_time": 0.25}
+
+
+def test_a_mean_has_a_part_of_each_row_and_a_common_one():
+    spread = {"kernel_time": [SpreadClass(0, 2.0, 9)]}
+    budgets = {"a GPU": Budget(spread, {"kernel_time": 0.25})}
+    found = [variance for variance, _ in parts_of([(Time(9), 0.5), (Time(9), 0.5)], budgets)]
+    assert found == pytest.approx([2.5e-7, 0.75e-4, 2.5e-7, 0.75e-4, 1e-4])

@@ -1,8 +1,10 @@
 """Whether a result file reports that the sources differ from their commit."""
 
 import ast
+import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import made
 import pytest
@@ -207,3 +209,8 @@ def test_every_module_that_makes_rows_is_covered():
     names = {str(file.relative_to(ROOT)) for file in found}
     covered = {name for name in names if name.startswith(listed)}
     assert covered and all(name.startswith("plots/") for name in names - covered)
+
+
+def test_the_hosts_memory_is_in_bytes():
+    (kb,) = re.findall(r"^MemTotal: *(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    assert provenance.host()["memory_bytes"] == pytest.approx(1024 * int(kb), rel=0.01)

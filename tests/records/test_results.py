@@ -301,3 +301,9 @@ def test_a_file_that_the_cpp_test_wrote():
                 m["name"] for m in value["metrics"]
             ]
             assert record.bytes_moved == sum(value["bytes"].values())
+
+
+@pytest.mark.parametrize(("kept", "wrong"), [(2, 0), (3, 1)])
+def test_all_samples_may_be_disturbed_and_no_more(kept, wrong):
+    row = {"metrics": [made.metric("kernel_time", [1.0, 2.0])], "disturbed": {"kept": kept}}
+    assert len([*wrong_metrics(row, "events")]) == wrong

@@ -1,13 +1,17 @@
 """Statistics compared with values computed by hand."""
 
+import math
+
 import pytest
 
 from records.stats import (
     Estimate,
+    LogMean,
     Summary,
     gb_per_s,
     is_at_least,
     is_within,
+    log_mean,
     mean,
     pool,
     ratio,
@@ -63,6 +67,26 @@ def test_mean_and_pool_by_hand():
     found = [Estimate(1.0, 0.5, 1.5), Estimate(2.0, 1.9, 2.1), Estimate(6.0, 0.6, 9.0)]
     assert mean(found) == Estimate(3.0, 1.0, 4.2)
     assert pool(found) == Estimate(2.0, 0.5, 9.0)
+
+
+def test_the_mean_of_logarithms_by_hand():
+    found = log_mean([1.0, math.e**2])
+    assert found.value == pytest.approx(1)
+    assert found.parts == (pytest.approx((1.0, 1)),)
+    assert log_mean([math.e]).parts == ()
+
+
+def test_one_of_several_cells_is_decided_by_a_wider_interval():
+    ratio = LogMean(0.0, ()).with_part(1).ratio
+    for cells, reach in ((1, 2.5758), (4, 3.0233)):  # quantiles of 0.995 and 0.99875
+        assert ratio.deciding(cells).high == pytest.approx(math.exp(0.01 * reach), rel=1e-6)
+
+
+def test_the_mean_of_ratios_has_their_mean_error_and_the_least_freedom():
+    few = LogMean(math.log(2), ()).with_part(1, 4)
+    many = LogMean(math.log(4), ()).with_part(3, 9)
+    found = mean([few.ratio, many.ratio]).log
+    assert (found.value, found.error, found.freedom) == pytest.approx((math.log(3), 0.02, 4))
 
 
 def test_shares_and_bandwidths_by_hand():

@@ -79,6 +79,7 @@ TEST(Compare, AnIntervalHasAllNumbersFromItsLowerEndToItsUpper) {
   EXPECT_TRUE(compare_within(low, high, std::vector<std::uint16_t>{0x3c04, 0x0000}).equal());
   const auto found = compare_within(low, high, std::vector<std::uint16_t>{0x3c06, 0x8003});
   EXPECT_EQ(found.mismatches, 2);
+  EXPECT_EQ(found.first_mismatch, 0);
   EXPECT_EQ(found.max_ulps, 2u);
 }
 

@@ -46,15 +46,21 @@ def keys(found):
 
 
 def test_tasks_that_measured_other_problems_become_one_file(merge, tmp_path, write, capsys):
-    units = [{"gpu": made.GPU | {"unit": unit * 16}} for unit in "ab"]
-    files = [replay([2], "08:00", **units[0]), replay([4, 8], "07:00", **units[1])]
+    gpus = [made.GPU | {"unit": unit * 16} for unit in "ab"]
+    late, early = ({"gpu": gpu, "argv": [gpu["unit"]]} for gpu in gpus)
+    late["host"] = made.provenance()["host"] | {"cores": 7}
+    files = [replay([2], "08:00", **late), replay([4, 8], "07:00", **early)]
     folders = [write(f"{i}/table2/replay.json", file).parents[1] for i, file in enumerate(files)]
     assert merge(*folders) == 0
     assert capsys.readouterr().out == f"{tmp_path}/merged: 1 result file\n"
     found = read(tmp_path)
     assert keys(found) == keys(files[0]) + keys(files[1])
     assert found["provenance"]["started"] == "2026-11-20T07:00:00Z"
+    assert found["provenance"]["argv"] == late["argv"]
+    assert found["provenance"]["host"] == late["host"]
     assert set(found["provenance"]["gpu"]["unit"].split()) == {"a" * 16, "b" * 16}
+    runtimes = [file["provenance"]["runtime_s"] for file in files]
+    assert found["provenance"]["runtime_s"] == round(sum(runtimes), 1) > max(runtimes)
     assert found["checks"] == files[0]["checks"] + files[1]["checks"]
 
 
@@ -103,6 +109,7 @@ def test_what_could_not_be_read_is_not_written(merge, tmp_path, write, capsys):
         {"dirty": True},
         {"sources_sha256": "c" * 64},
         {"instrument": "events"},
+        {"gpu": made.GPU | {"driver": "1.2.3"}},
     ],
 )
 def test_what_is_of_other_sources_is_left_out(merge, tmp_path, write, capsys, change):
@@ -162,6 +169,14 @@ def test_rows_that_were_not_measured_replace_none(merge, tmp_path, write):
     found = read(tmp_path)
     samples = {key: made.find(found, key)["metrics"][0]["samples"][0] for key in keys(found)}
     assert samples == dict(zip(keys(old), [20.0, 20.0, 30.0, 30.0], strict=True))
+
+
+def test_a_row_that_was_not_measured_is_not_lost(merge, tmp_path, write, capsys):
+    files = [unmeasured(replay([2], "07:00")), replay([2], "08:00", kernels=["branch_tree"])]
+    for i, file in enumerate(files):
+        write(f"{i}/replay.json", file)
+    assert merge(tmp_path / "0", tmp_path / "1") == 0
+    assert "left out" not in capsys.readouterr().out
 
 
 def test_of_rows_that_were_never_all_measured_the_most_count(merge, tmp_path, write):

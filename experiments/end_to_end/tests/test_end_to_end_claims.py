@@ -239,6 +239,32 @@ def test_larger_models_spend_more_of_it_in_dequantization(shares, expected, way)
     assert (v.verdict, v.reason) == (expected, said)
 
 
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [(0.34, "reproduced"), (0.4, "undecided"), (0.47, "not_reproduced")],  # by 15 % of 0.4
+)
+def test_the_share_at_the_largest_batch_is_less(last, expected):
+    walls = dict.fromkeys(BATCHES, (1000000.0 / 0.4, 1000000.0)) | {64: (1e6 / last, 1e6)}
+    found = files("qwen3-32b", walls, parts=(1e6, 5e5))
+    v = verdict("share-falls", "qwen3-32b, batch all", *found)
+    assert (v.verdict, v.ours) == (expected, pytest.approx(100 * last))
+
+
+@pytest.mark.parametrize(
+    ("product", "expected"), [(30, "reproduced"), (20, "undecided"), (10, "not_reproduced")]
+)
+def test_products_and_other_work_grow_by_40_ms(product, expected):
+    """Dequantization grows too, and is neither."""
+    rows = []
+    for batch, products, others, own in ((2, 50, 100, 90), (64, 50 + product, 140 - product, 110)):
+        ms = {"product_time": products, "busy_time": products + others + own, "kernel_time": own}
+        metrics = [made.metric(f"{name}.step", [1e3 * time]) for name, time in ms.items()]
+        rows.append(made.record(made.generated("qwen3-32b", batch, "graph"), TREE, metrics=metrics))
+    found = made.results("end_to_end", "profile", rows)
+    v = verdict("why-the-share-falls", "qwen3-32b, batch all, graph", found)
+    assert (v.verdict, v.ours) == (expected, pytest.approx(100 * product / 40))
+
+
 def test_the_least_gain_of_all_that_ran():
     cell = "model all, batch all"
     v = verdict("end-to-end", cell, gains({2: 3.0, 16: 1.2, 64: 1.5}))

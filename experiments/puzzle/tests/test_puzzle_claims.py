@@ -1,5 +1,8 @@
 """The claims of Modular's post that the puzzle decides: each possible verdict."""
 
+import copy
+from dataclasses import replace
+
 import made
 import pytest
 
@@ -224,6 +227,26 @@ def test_a_t4s_numbers_are_treated_alike_in_every_claim():
 def test_a_cache_that_holds_5_percent_of_the_bytes_moves_no_order_by_12():
     v = decided("l2-explains-l4", [""], puzzle(row(TILED, 1.0), row(WARPS, 1.0)))
     assert (v.verdict, v.ours) == ("premise_false", pytest.approx(100 / 19, rel=0.01))
+
+
+@pytest.mark.parametrize(
+    ("t4_s", "verdict"),  # by 8 % and by 4.5 %
+    [(4.34, "premise_false"), (4.2, "reproduced")],
+)
+def test_what_fits_is_compared_with_what_the_order_changes_by(t4_s, verdict):
+    (source,) = made.with_claim("l2-explains-l4")
+    tables = copy.deepcopy(source.tables)
+    tables["lineage"]["warp per block, packed stores"]["t4_s"] = t4_s
+    found = puzzle(row(TILED, 1.0), row(WARPS, 1.0))
+    v = made.decided(found, sources=[replace(source, tables=tables)])["l2-explains-l4", ""]
+    assert v.verdict == verdict
+
+
+@pytest.mark.parametrize(("mb", "percent"), [(47.9, 500 / 19), (48.1, 100 / 19)])
+def test_an_mlp_fits_up_to_48_mb(mb, percent):
+    moved = {"bytes": {"read": round(1e6 * mb * 1000 * 19 / 4), "written": 0}}
+    found = puzzle(row(TILED, 1.0, **moved), row(WARPS, 1.0, **moved))
+    assert decided("l2-explains-l4", [""], found).ours == pytest.approx(percent)
 
 
 def test_how_far_two_libraries_are_apart():

@@ -77,6 +77,20 @@ def test_an_average_is_the_mean_of_the_cells_and_of_their_interval_ends(replay):
         assert average.interval[end] == pytest.approx(sum(v.interval[end] for v in cells) / 6)
 
 
+def test_the_bandwidth_of_products_is_of_two_bytes_for_each_weight(replay):
+    found = decided(replay, "products-underuse-memory", "qwen3-32b, batch 2")
+    bytes_moved = 2 * row(replay, TREE, 2)["problem"]["weights"]
+    peak = replay["provenance"]["gpu"]["theoretical_bandwidth_gb_s"]
+    us = 27.6 / 72.4 * 2100
+    assert found.ours == pytest.approx(100 * bytes_moved / us / 1e3 / peak)
+
+
+def test_the_gains_of_models_are_apart_by_their_averages(replay):
+    means = [sum(SPEEDUPS[model, batch] for batch in BATCHES) / 6 for model in MODELS]
+    found = decided(replay, "varies-by-model", EVERY)
+    assert found.ours == pytest.approx(max(means) / min(means)) and found.ours > 1
+
+
 def check(replay, kernel, model, percent):
     """A check for all batches of a kernel and model; 1 % is allowed."""
     keys = [key(model, batch, kernel) for batch in BATCHES]

@@ -69,6 +69,10 @@ TEST(ProductBounds, ThreeTermsByHand) {
               6 * 0x1p-23 * 3.5, 1e-11);
   EXPECT_NEAR(error_bound(small.view(), Reading::rounded_products, {3, 3.5}, 3.5, 0),
               4 * 0x1p-11 * 3.5, 2e-5);
+  Nf4Product in_bf16 = small.view();
+  in_bf16.type = WeightType::bf16;
+  EXPECT_NEAR(error_bound(in_bf16, Reading::rounded_products, {3, 3.5}, 3.5, 0),
+              (std::pow(1 + 0x1p-8, 4) - 1) * 3.5, 1e-5);
   EXPECT_EQ(small.bounds().low[0], round_to_fp16(3.5f))
       << "far from the middle between two numbers";
   EXPECT_EQ(small.bounds().high[0], round_to_fp16(3.5f));
@@ -81,6 +85,13 @@ TEST(ProductBounds, WhereASumIsNearTheMiddleOfTwoNumbersBothAreRight) {
   const auto bounds = small.bounds();
   EXPECT_EQ(bounds.low[0], one);
   EXPECT_EQ(bounds.high[0], one + 1);
+  // 3 * 1025 / 1024 is in the middle, and its error less than a step of fp32.
+  small.absmax = {1 + 0x1p-10f};
+  small.input[0] = round_to_fp16(3.0f);
+  small.input[1] = 0;
+  const auto of_one_term = small.bounds();
+  EXPECT_EQ(of_one_term.low[0], round_to_fp16(3.0f) + 1);
+  EXPECT_EQ(of_one_term.high[0], round_to_fp16(3.0f) + 2);
 }
 
 TEST(ProductBounds, TheBiasIsOneTermMore) {
@@ -104,6 +115,10 @@ TEST(ProductBounds, GrowsWithTheTermsUpToTheLengthOfARow) {
   EXPECT_NEAR(of(2), 2 * 0x1p-23, 1e-12);
   EXPECT_NEAR(of(9), 16 * 0x1p-23, 1e-11);
   EXPECT_NEAR(of(32), (31 + 8) * 0x1p-23, 1e-10);
+  Nf4Product longer = small.view();
+  longer.k = 33;
+  const double last_group = error_bound(longer, Reading::dequantized_weights, {33, 33}, 1, 0);
+  EXPECT_NEAR(last_group, (32 + 9) * 0x1p-23, 1e-10);
 }
 
 /// Many roundings multiply: gamma(a) = a u / (1 - a u), here a fifth above a u.
