@@ -205,7 +205,7 @@ def page(name: str, shown: Run, folder: Path) -> str:
     protocol = relative(ROOT / "experiments" / name / "README.md", folder)
     protocol = link(name, protocol)
     lines = [f"# {name} on {markdown_escape(shown.first.gpu)}", "", GENERATED, ""]
-    lines += markdown_banner(banner(shown.first) if shown.recorded else "")
+    lines += markdown_banner(shown.banner)
     lines += [f"Made from {', '.join(links)}. Comparisons and protocol: {protocol}."]
     lines += ["Every claim on this GPU: [claims](../README.md). The same as CSV, LaTeX and PDF:"]
     lines += [f"`make render{'-recorded' * shown.recorded}`.", ""]
@@ -266,7 +266,7 @@ def sentences(name: str, recorded: list[Machine]) -> str:
     lines = []
     for shown in runs_of(name, recorded).values():
         said = (f"- {markdown_escape(line)}" for line in experiments.sentences(name, shown))
-        lines += [*markdown_banner(banner(shown.first)), *said, ""]
+        lines += [*markdown_banner(shown.banner), *said, ""]
     return "\n".join(lines) or NOTHING
 
 
@@ -334,7 +334,7 @@ def in_short(name: str, runs: dict[str, Run]) -> list[str]:
         table = shown.if_measured(experiment(name).SHORT_TABLE)
         if table is None:
             return []
-        table.title += f". {banner(shown.first)}"
+        table.title += f". {shown.banner}"
         return [markdown(table)]
     return [markdown(table), markdown_escape(said[0].upper() + said[1:])]
 

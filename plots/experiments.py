@@ -78,6 +78,12 @@ class Run:
         return next(iter(self.passes.values()))
 
     @property
+    def banner(self) -> str:
+        """Whose times these are, if they are not this machine's."""
+        measured = [r for r in self.passes.values() if r.gpu]  # code is compiled anywhere
+        return banner(*measured) if self.recorded else ""
+
+    @property
     def source(self) -> Source:
         return self.decisions[0].source
 
@@ -192,8 +198,7 @@ def all_tables(name: str, run: Run, details: str, seen_from: Path) -> list[Table
         claims = claims_table("claims", title, run.decisions, details, seen_from)
         claims.provenance = machine_notes(*run.passes.values())
         tables.append(claims)
-    said = banner(run.first) if run.recorded else ""
-    return [replace(table, experiment=name, banner=said) for table in tables]
+    return [replace(table, experiment=name, banner=run.banner) for table in tables]
 
 
 def figure_files(
@@ -250,7 +255,7 @@ def render_one(args: argparse.Namespace) -> int:
     shown = [table for table in tables if table.name in module.ON_TERMINAL and args.verbose]
     closing = [run.if_measured(module.CLOSING)] if module.CLOSING else []
     closing = [table for table in closing if table]
-    console.show(banner(run.first) if run.recorded else "", shown, lines, closing)
+    console.show(run.banner, shown, lines, closing)
     return 0
 
 
