@@ -48,7 +48,7 @@ def test_what_an_experiment_found_in_sentences_or_nothing_yet(place, tmp_path):
     (place / "README.md").write_text(MARKERS.format("findings-table2"))
     assert run(place) == 0
     _, banner, _, *said, _ = (place / "README.md").read_text().splitlines()
-    assert banner.startswith("> **Recorded run of NVIDIA H200") and said[0].startswith("- ")
+    assert "of NVIDIA H200, 20" in banner and said[0].startswith("- ")
     empty = MARKERS.format("findings-product")  # not recorded
     (place / "README.md").write_text(empty)
     assert run(place) == 0
