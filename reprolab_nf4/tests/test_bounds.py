@@ -1,12 +1,12 @@
 """The width of the interval that outputs must lie in, against values worked out by hand."""
 
 import pytest
-from cpu_as_gpu import compile_library
 from needs_torch import torch
 
 import reprolab_nf4
 from reprolab_nf4 import bounds
 from reprolab_nf4.c_functions import DropinError
+from reprolab_nf4.tests import cpu_as_gpu
 
 UNIT = 2.0**-23
 # Relative error of a rounding, and the smallest number that the type tells from 0.
@@ -15,7 +15,7 @@ TYPES = [(torch.float16, 2.0**-11, 2.0**-24), (torch.bfloat16, 2.0**-8, 2.0**-12
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    return compile_library(tmp_path_factory.mktemp("bounds"))
+    return cpu_as_gpu.compile_library(tmp_path_factory.mktemp("bounds"))
 
 
 @pytest.fixture(autouse=True)

@@ -56,8 +56,9 @@ def test_sources_that_are_not_the_commits_are_said(tmp_path):
         ("a" * 40, "c" * 64, False, "aaaaaaaaa"),  # a commit that is not known here
     ):
         file = few("table2/shapes")
-        file["provenance"] |= {"commit": known, "dirty": dirty}
-        file["provenance"] |= {"sources_sha256": digest} if digest else {}
+        file["provenance"] |= {"commit": known, "dirty": dirty, "sources_sha256": digest}
+        if digest is None:
+            del file["provenance"]["sources_sha256"]
         results = parse(tmp_path / "shapes.json", file)
         assert commit(results) == said
         refused = any("sources" in fault for fault in faults(results))

@@ -80,7 +80,11 @@ REFUSED = [
     ("ladder", problem("cold", "16x*", n=4096 * 8192), "not told from another"),
     ("puzzle", again, "mlps.json: needs one problem, but has 2"),
     ("streaming", first_problem("layers", FORWARD), "but single matrices are needed here"),
-    ("table2", provenance("shapes", "", dirty=True), f"+dirty: {GIVE}"),
+    (
+        "table2",
+        provenance("shapes", "", dirty=True, sources_sha256="c" * 64),
+        f"ccccccccc): {GIVE}",
+    ),
     ("table2", lambda run: run.files.clear(), "cannot be read: No such file or directory"),
     ("transpose", problem("sizes", "1000x*", columns=500), "problem '1000x1000' is not square"),
     ("transpose", dropped("matrix", "data", "random"), "whose data is 'random', but has 0"),

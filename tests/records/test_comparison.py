@@ -110,8 +110,11 @@ def repeated(*means, variance=1e-6):
         for time in times:
             time.mean, time.variance = mean, variance
             time.results = SimpleNamespace(file=Path(f"{i}.json"))
-        runs.append(dict(zip(keys, times, strict=True)))
-    return runs
+        runs.append(times)
+    return [
+        (key, dict(enumerate(rows)))
+        for key, rows in zip(keys, zip(*runs, strict=True), strict=True)
+    ]
 
 
 def test_the_deviation_between_runs_is_without_that_within_them():

@@ -14,7 +14,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from cpu_as_gpu import compile_library
 from made import CLOCKS, GPU
 from needs_torch import bitsandbytes, functional, torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -25,6 +24,7 @@ from experiments.end_to_end import build, host, rows, sizes
 from experiments.end_to_end.host import Host
 from experiments.end_to_end.protocol import Launch
 from reprolab_nf4 import matmul, timing_table
+from reprolab_nf4.tests import cpu_as_gpu
 
 CPU = torch.device("cpu")
 TINY = {"hidden": 128, "intermediate": 256, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32}
@@ -156,7 +156,7 @@ KERNELS = {
 def library_on_cpu(kind=reprolab_nf4.Library):
     """What the tests compile in place of libreprolab_nf4.so; on_cpu replaces Library later."""
     with tempfile.TemporaryDirectory() as made:
-        return kind(compile_library(Path(made)))
+        return kind(cpu_as_gpu.compile_library(Path(made)))
 
 
 LIBRARY = types.SimpleNamespace(
