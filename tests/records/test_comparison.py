@@ -21,7 +21,9 @@ from records.comparison import (
     parts_of,
     shared_of,
     spread_of,
+    times,
     usual,
+    wrong_rows,
 )
 from records.run_to_run import Budget, SpreadClass
 from records.stats import LogMean
@@ -133,3 +135,31 @@ def test_a_mean_has_a_part_of_each_row_and_a_common_one():
     budgets = {"a GPU": Budget(spread, {"kernel_time": 0.25})}
     found = [variance for variance, _ in parts_of([(Time(9), 0.5), (Time(9), 0.5)], budgets)]
     assert found == pytest.approx([2.5e-7, 0.75e-4, 2.5e-7, 0.75e-4, 1e-4])
+
+
+def side(*rows):
+    """A side with one file, whose rows are (kernel, outcome, samples)."""
+    records = [
+        SimpleNamespace(
+            kernel=kernel,
+            outcome=outcome,
+            is_verified=outcome == "bit_exact",
+            is_ceiling=False,
+            problem={"name": "64x64"},
+            bytes_moved=1,
+            metrics={"time": SimpleNamespace(name="time", unit="us", samples=samples)},
+        )
+        for kernel, outcome, samples in rows
+    ]
+    return [SimpleNamespace(experiment="e", pass_name="p", gpu="a GPU", records=records)]
+
+
+def test_a_wrong_row_counts_where_the_other_side_verified_it():
+    a = side(("one", "bit_exact", []), ("two", "not_verified", []))
+    b = side(("one", "mismatch", []), ("two", "mismatch", []))
+    assert [row.kernel for row in wrong_rows(a, b, by_gpu=False)] == ["one"]
+
+
+def test_a_row_with_a_sample_of_no_time_is_not_compared():
+    found = times(side(("one", "bit_exact", [1.0, 2.0]), ("two", "bit_exact", [1.0, 0.0])))
+    assert [key.kernel for key in found] == ["one"]
