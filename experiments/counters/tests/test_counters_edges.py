@@ -93,6 +93,8 @@ EDGES = [
     ("no-divergence", 0, NO, count(LUT, threads_per_instruction=19.6)),
     ("no-divergence", 0, NO, code(LUT, "sm_90", "branches_may_diverge", 1)),
     ("no-divergence", 0, CANNOT, count(TREE, divergent_targets=0)),
+    # A wait of memory decides beside busy units only beyond the margin of waits.
+    ("memory-bound", 0, MAY_BE, count(TREE, stall_long_scoreboard=2.5 * 1.1)),
     ("immediates-icache", 0, NO, count(TREE, stall_no_instruction=0.05)),
     ("immediates-icache", 0, NO, count(LUT, stall_no_instruction=2.0)),
     ("immediates-icache", 0, NO, count(TREE, only=SECOND_LAYER, stall_no_instruction=0.03)),
