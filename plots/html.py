@@ -137,10 +137,8 @@ def set_headings(tokens: list[Token], name: str) -> None:
 
 
 def set_inline(children: list[Token], links: Links) -> None:
-    """Links lead to places within the page, or become plain text; a picture becomes its text; a
-    verdict in bold has its colour.
-    """
-    for child, after in zip(children, [*children[1:], None], strict=False):
+    """Links lead to places within the page, or become plain text; a picture becomes its text."""
+    for child in children:
         if child.type == "link_open":
             path, _, anchor = str(child.attrs["href"]).partition("#")
             if "://" in path:
@@ -151,5 +149,3 @@ def set_inline(children: list[Token], links: Links) -> None:
                 del child.attrs["href"]
         elif child.type == "image":
             child.type, child.tag = "text", ""
-        elif child.type == "strong_open" and after and after.content.lower() in SPELT:
-            child.attrSet("class", f"verdict {SPELT[after.content.lower()]}")

@@ -53,7 +53,7 @@ class Time:
 
     @cached_property
     def mean(self) -> float:
-        """Of the logarithms."""
+        """The mean of the logarithms of the samples."""
         return float(np.log(self.metric.samples).mean())
 
     @cached_property

@@ -87,7 +87,7 @@ class Record:
 
     @property
     def contract(self) -> str:
-        """What this row is held to; a step of training, to a bound although its kernel is exact."""
+        """The contract of this row; a step of training has a bound although its kernel is exact."""
         if self.deviation:
             return "declared_deviation"
         return "within_bound" if self.bound else "bit_exact"

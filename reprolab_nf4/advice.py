@@ -37,7 +37,7 @@ STATIC = 'model.generate(**inputs, cache_implementation="static")'
 
 @dataclass(frozen=True)
 class Shape:
-    """What layers of equal shape and format have in common."""
+    """The shape and format of layers that are alike."""
 
     rows: int
     columns: int

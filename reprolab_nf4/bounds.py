@@ -62,7 +62,7 @@ def interval(
 
 @dataclass(frozen=True)
 class RowBounds:
-    """Of each row of activations, [m, 1], as reprolab_nf4_row_bounds_fp16 writes them."""
+    """The bound of each row of activations, [m, 1], as reprolab_nf4_row_bounds_fp16 writes it."""
 
     relative: torch.Tensor
     absolute: torch.Tensor

@@ -41,7 +41,7 @@ struct RowBound {
   }
 };
 
-/// Of the product only k, type, table and nested_offset count.
+/// Reads only k, type, table and nested_offset of the product.
 RowBound row_bound(const Nf4Product& product, Reading reading, const RowOfInputs& row,
                    bool has_bias);
 

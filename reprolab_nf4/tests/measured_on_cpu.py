@@ -26,6 +26,6 @@ def put_command(monkeypatch, asked):
     monkeypatch.setattr(measuring, "ROWS", (1, 16))
     monkeypatch.setattr(measuring, "SAMPLES", 2)
     monkeypatch.setattr(matmul, "capability", lambda device: "9.0")
-    # Of the library's kernels the CPU has none.
+    # The CPU has none of the library's kernels.
     monkeypatch.setattr(matmul, "runs", lambda *given: False)
     return lambda *given: products.main(list(map(str, given)))

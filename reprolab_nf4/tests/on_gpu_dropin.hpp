@@ -1,6 +1,6 @@
 #pragma once
 
-// What tests of the drop-in library on a GPU share.
+// Shared by the tests of the drop-in library on a GPU.
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -79,7 +79,7 @@ class Browser:
         self.ask("POST", self.find(selector) + "/value", {"text": keys})
 
     def open_rows(self, name: str) -> None:
-        """Of the table that the heading with this id is above."""
+        """The table below the heading with this id."""
         self.run("document.getElementById(arguments[0]).closest('details').open = true", name)
 
     def column(self, table: str, place: int) -> list[list[str]]:

@@ -7,7 +7,7 @@ from records import declared
 
 
 def test_what_a_user_gives_reaches_the_passes(checkout):
-    """Of each what it takes; clocks what measures, and nothing else."""
+    """Each step gets the variables that it takes; what measures gets the clocks, too."""
     names = ("MODEL", "BATCHES", "KERNELS", "TOKENS", "PROMPTS", "METRICS")
     taken = [*names, "QUICK", "DRY_RUN"]
     declare(checkout, takes=taken, check="verify", one="python -m steps", two="bench --x")

@@ -154,7 +154,7 @@ KERNELS = {
 
 @cache
 def library_on_cpu(kind=reprolab_nf4.Library):
-    """What the tests compile in place of libreprolab_nf4.so; on_cpu replaces Library later."""
+    """The library that tests compile in place of libreprolab_nf4.so; stand_ins replace it later."""
     with tempfile.TemporaryDirectory() as made:
         return kind(cpu_as_gpu.compile_library(Path(made)))
 

@@ -102,7 +102,7 @@ def test_host_times_are_a_table_where_they_were_measured(run, tmp_path):
 
 
 def static_cell(**more):
-    """Of one sequence: bitsandbytes' 4-bit weights are 500 MB, 16-bit ones 2 GB."""
+    """One sequence; bitsandbytes' 4-bit weights are 500 MB, 16-bit ones 2 GB."""
     cell = {"sequences": 1, "model": "a", "layers": 2, "nested": True, "cache": "static"}
     cell |= {"tokens": 64, "graphs": {}, "difference": None, "missing": {}}
     cell |= {"tokens_per_s": {"bitsandbytes": [99.0, 100.0, 101.0], "planned": [400.0]}}

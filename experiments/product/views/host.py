@@ -22,7 +22,7 @@ Cell = dict[str, Any]
 
 
 def made(run: Run, make: Callable[[Found], Any]) -> Any:
-    """What `make` makes of the file's content; None without the file."""
+    """The result of `make` for the file's content; None without the file."""
     file = run.first.file.parent / NAME
     if not file.is_file():
         return None

@@ -61,7 +61,7 @@ class Placed {
   std::unique_ptr<std::byte, Free> memory_;
 };
 
-/// What was checked.
+/// The number of problems and outputs that were checked.
 struct Tally {
   std::int64_t problems = 0, outputs = 0, unsupported = 0;
   std::string reason{};  ///< Of the first problem that the kernel does not support.

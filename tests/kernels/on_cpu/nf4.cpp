@@ -80,7 +80,7 @@ void run_lengths(Nf4Check& check) {
   });
 }
 
-/// What bitsandbytes itself computed.
+/// The golden tensors, whose outputs bitsandbytes computed.
 void run_golden(Nf4Check& check) {
   const reference::BnbCheckpoint golden({GOLDEN_FILE});
   for (const auto& info : golden.tensors()) {

@@ -71,7 +71,7 @@ void run(const dim3& grid, const dim3& block, const std::function<void()>& body)
 void set_descending(bool descending);
 void wait_for_block();
 void wait_for_warp(unsigned lanes);
-/// What lane `from` of the warp gave; poison if it is not among `lanes` or has ended.
+/// The value of lane `from` of the warp; poison if that is not among `lanes` or has ended.
 std::uint64_t exchange(unsigned lanes, std::uint64_t own, unsigned from);
 unsigned lane();
 /// Poisons a variable in shared memory, once in each block.
