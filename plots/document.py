@@ -291,11 +291,11 @@ def heading(name: str) -> str:
 
 
 def wrapped(text: str) -> str:
-    """The lines of a page except tables, wrapped to an editor's width."""
+    """The lines of a page except tables and their titles, wrapped to an editor's width."""
     lines = []
     for line in text.split("\n"):
         style = {"break_long_words": False, "break_on_hyphens": False}
-        lines += [line] if line[:1] in ("", "|") else textwrap.wrap(line, WIDTH, **style)
+        lines += [line] if line[:1] in ("", "|", "*") else textwrap.wrap(line, WIDTH, **style)
     return "\n".join(lines)
 
 
@@ -303,12 +303,14 @@ def content(source: Source, recorded: list[Machine], seen_from: Path) -> str:
     """A source's block: its experiments in short, and the verdicts on its claims."""
     if not recorded:
         return NOTHING
-    parts = []
+    tables, said = [], []
     for name in names():
         runs = runs_of(name, recorded, source)
         if runs and experiment(name).SHORT_TABLE:
-            parts += in_short(name, runs)
-    return "\n".join([*parts, how_claims_went(source, recorded, seen_from)])
+            table, sentence = in_short(name, runs)
+            tables.append(table)
+            said += [sentence] * bool(sentence)
+    return "\n".join([*tables, " ".join([*said, how_claims_went(source, recorded, seen_from)])])
 
 
 def runs_of(name: str, recorded: list[Machine], source: Source | None = None) -> dict[str, Run]:
@@ -321,22 +323,27 @@ def runs_of(name: str, recorded: list[Machine], source: Source | None = None) ->
     return {gpu: r for gpu, r in runs.items() if r.decisions and r.source.id == source.id}
 
 
-def in_short(name: str, runs: dict[str, Run]) -> list[str]:
-    """Its few rows; for several GPUs, with the verdict on the claim that they are about."""
-    table = kernels_by_gpu(name, runs)
-    if table:
-        claims = {gpu: run.decision(experiment(name).HEADLINE) for gpu, run in runs.items()}
-        title = f"{table.title}. Recorded runs. Not measured on this machine."
-        table = replace(table, title=title, notes=[])  # the page of all GPUs has them
-        said = headline_by_gpu(claims)
+def in_short(name: str, runs: dict[str, Run]) -> tuple[str, str]:
+    """Its few rows and, for several GPUs, the verdict on the claim that they are about."""
+    view = experiment(name)
+    measured = {gpu: run for gpu, run in runs.items() if run.if_measured(view.SHORT_TABLE)}
+    if view.CLOSING and measured:
+        table = view.CLOSING(*measured.values())
+        said = banner(*(r for run in measured.values() for r in run.passes.values()))
+    elif table := kernels_by_gpu(name, runs):
+        measured, said = runs, "Recorded runs. Not measured on this machine."
+        table = replace(table, notes=[])  # the page of all GPUs has them
+    elif measured:
+        measured = dict([min(measured.items(), key=lambda pair: len(pair[1].missing))])
+        (shown,) = measured.values()
+        table, said = view.SHORT_TABLE(shown), shown.banner
     else:
-        shown = min(runs.values(), key=lambda run: len(run.missing))
-        table = shown.if_measured(experiment(name).SHORT_TABLE)
-        if table is None:
-            return []
-        table.title += f". {shown.banner}"
-        return [markdown(table)]
-    return [markdown(table), markdown_escape(said[0].upper() + said[1:])]
+        return "", ""
+    short = markdown(replace(table, title=f"{table.title}. {said}"))
+    if len(measured) == 1:
+        return short, ""
+    found = headline_by_gpu({gpu: run.decision(view.HEADLINE) for gpu, run in measured.items()})
+    return short, markdown_escape(found[0].upper() + found[1:])
 
 
 def kernels_by_gpu(name: str, runs: dict[str, Run]) -> Table | None:

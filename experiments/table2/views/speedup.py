@@ -83,19 +83,25 @@ def speedup_table(run: Run) -> Table:
     return Table("table2", title, columns, rows, notes, machine_notes(replay))
 
 
-def paper_and_ours(run: Run) -> Table:
-    """Table II itself: models by batches, in the reading that decides."""
-    batches = [*run.source.every("batch"), AVERAGE]
+def paper_and_ours(*runs: Run) -> Table:
+    """Table II itself: models by batches, in the reading that decides; ours of each run in turn."""
+    batches = [*runs[0].source.every("batch"), AVERAGE]
     columns = [Column("model", "model", **WORDS)]
     columns += [Column(str(batch), f"batch {batch}") for batch in batches]
     rows: dict[str, Values] = {}
-    for v in run.decision(MAIN_CLAIM).primary:
-        row = rows.setdefault(v.cell.at["model"], {"model": v.cell.at["model"]})
-        ours = NONE if v.ours is None else PLAIN(v.ours)
-        wrong = "" if v.verdict in (REPRODUCED, NOT_TESTED) else " !"
-        row[f"batch {v.cell.at['batch']}"] = f"{PLAIN(v.cell.value)}|{ours}{wrong}"
-    title = "Table II: paper | ours, by batch, with ! where a cell is not reproduced"
+    for cells in zip(*(run.decision(MAIN_CLAIM).primary for run in runs), strict=True):
+        at = cells[0].cell.at
+        row = rows.setdefault(at["model"], {"model": at["model"]})
+        row[f"batch {at['batch']}"] = "|".join([PLAIN(cells[0].cell.value), *map(ours, cells)])
+    measured = [run.first.gpu.removeprefix("NVIDIA ") for run in runs] if runs[1:] else ["ours"]
+    title = f"Table II: {' | '.join(['paper', *measured])}, by batch, "
+    title += "with ! where a cell is not reproduced"
     return Table("table2-brief", title, columns, list(rows.values()))
+
+
+def ours(v: Verdict) -> str:
+    wrong = "" if v.verdict in (REPRODUCED, NOT_TESTED) else " !"
+    return (NONE if v.ours is None else PLAIN(v.ours)) + wrong
 
 
 def in_ms(us: float) -> str:
