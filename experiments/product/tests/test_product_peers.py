@@ -169,7 +169,7 @@ def test_without_recorded_times_ours_has_no_fastest_way(run, monkeypatch):
 @pytest.fixture
 def train(run):
     pytest.importorskip("peft", reason="NOT TESTED, no peft")
-    return lambda: run("--training", pass_name="training")
+    return lambda: run("--subject=training", pass_name="training")
 
 
 def test_a_step_of_training_is_verified_and_timed(train):
