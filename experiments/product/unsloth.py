@@ -14,6 +14,7 @@ from records.errors import InputError
 from reprolab_nf4.quantized import linear
 
 LINEAGE = "fast_linear_forward: one row by its GEMV, more in the way that it chooses for the GPU"
+OFF = "its own kernels for NF4 are off, or do not compile"
 
 
 def versions() -> dict[str, str]:
@@ -40,7 +41,7 @@ def decoding(version: str, layer: Layer) -> Held:
     def multiply(own: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
         found = kernels.fast_linear_forward(own, x[:, None])[:, 0]
         if not unsloth_peer.own_kernels_run(kernels):
-            raise InputError("its own kernels for NF4 are off, or do not compile")
+            raise InputError(OFF)
         return found
 
     made = [linear(*copy, torch.float16).eval() for copy in layer.quantized]

@@ -2,6 +2,8 @@
 needed may run, and its functions.
 """
 
+import sys
+
 from experiments import unsloth_peer
 
 REFUSED = "raise RuntimeError('this package must not run')\n"
@@ -35,3 +37,8 @@ def put(monkeypatch, folder, *versions):
         for name, text in files.items():
             (own / name).parent.mkdir(parents=True, exist_ok=True)
             (own / name).write_text(text)
+
+
+def forget():
+    for name in [n for n in sys.modules if n.partition(".")[0] in ("unsloth", "unsloth_zoo")]:
+        del sys.modules[name]
