@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import bitsandbytes
@@ -35,6 +36,7 @@ EXPECTED_S = 1  # of one sample
 PUBLISHED_ITERATIONS, WARM_UP, SAMPLES = 1000, 2, 5
 MATRICES = ("up", "gate", "down")
 NESTED_BLOCK = 256  # scales
+OWN_KERNEL = "one Triton kernel of its own"
 POISON = -1  # in all bits: not a number in fp16 and bf16
 
 
@@ -176,12 +178,12 @@ def measured(gpu: Any, iterations: int, versions: Sequence[str]) -> list[Content
     """A record of each version; one that says how to install Unsloth where there is none."""
     puzzle = Puzzle(gpu, iterations)
     found = {version: Measured() for version in versions or [""]}
-    ready: dict[str, Dequantize] = {}
+    ready: dict[str, ModuleType] = {}
     for version in found:
         with attempt(found[version], unsloth_peer.INSTALL):
-            dequantize = unsloth_peer.kernels(version).fast_dequantize
-            puzzle.verify(dequantize)
-            ready[version] = dequantize
+            kernels = unsloth_peer.kernels(version)
+            puzzle.verify(kernels.fast_dequantize)
+            ready[version] = kernels
     puzzle.exchange()
     with Line(EXPECTED_S * SAMPLES * len(ready)) as line:
         for done, version in enumerate(measuring.shuffled(ready, SAMPLES)):
@@ -190,18 +192,21 @@ def measured(gpu: Any, iterations: int, versions: Sequence[str]) -> list[Content
             if found[version].failed:
                 continue
             with attempt(found[version], unsloth_peer.INSTALL):
-                for metric, us in puzzle.sample(ready[version]).items():
+                for metric, us in puzzle.sample(ready[version].fast_dequantize).items():
                     found[version].samples.setdefault(metric, []).append(us)
             gpu.sensors.read()
             found[version].sm_mhz += [clock] if (clock := gpu.sensors.sm_mhz) else []
-    return [record(version, iterations, one) for version, one in found.items()]
+    library = f"bitsandbytes {bitsandbytes.__version__}"
+    made = dict.fromkeys(found, f"two calls of {library}")
+    made |= {v: OWN_KERNEL for v in ready if unsloth_peer.own_kernels_run(ready[v])}
+    return [record(version, iterations, one, made[version]) for version, one in found.items()]
 
 
-def record(version: str, iterations: int, found: Measured) -> Content:
+def record(version: str, iterations: int, found: Measured, kernels: str) -> Content:
+    """`kernels`: what one call launches."""
     row = {"kernel": f"{unsloth_peer.NAME}_{version}".rstrip("_")}
     row |= {"origin": {"kind": "peer", "maker": f"Unsloth {version}".rstrip()}}
-    library = f"bitsandbytes {bitsandbytes.__version__}"
-    row |= {"lineage": f"fast_dequantize, called in Python, with {library}"}
+    row |= {"lineage": f"fast_dequantize, called in Python: {kernels}"}
     row |= {"source_file": "", "deviation": None, "code": None}
     each = [mlp.hidden * mlp.intermediate for mlp in MLPS]
     weights = len(MATRICES) * sum(each)

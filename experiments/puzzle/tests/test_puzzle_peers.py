@@ -43,6 +43,8 @@ def test_each_installed_version_is_verified_and_timed(run, tmp_path):
         assert (row.outcome, row.reason, row.origin) == ("bit_exact", "", "peer")
         whole, *each = (row.summary_of(f"wall_time{part}").median for part in ("", *names(SMALL)))
         assert row.summary_of("wall_time").n == 5 and whole > max(each) > 0
+    assert "bitsandbytes" in found[f"unsloth_{OLD}"].lineage
+    assert found[f"unsloth_{NEW}"].lineage.endswith(peers.OWN_KERNEL)
     origin = load(tmp_path / "peers.json").provenance
     assert origin["build"]["versions"]["unsloth"] == f"{OLD}, {NEW}"
 
@@ -56,7 +58,7 @@ def test_it_is_the_problem_that_was_recorded():
     family = described()["puzzle"]
     assert [part.name for part in family.parts.values()] == [mlp.name for mlp in peers.MLPS]
     recorded = json.loads((ROOT / "data/recorded/h200/puzzle/mlps.json").read_text())["records"][0]
-    own = peers.record(NEW, 1000, peers.Measured())
+    own = peers.record(NEW, 1000, peers.Measured(), "")
     assert own["bytes"] == recorded["bytes"]
     assert own["problem"].items() <= recorded["problem"].items()
 
