@@ -33,7 +33,7 @@ def put(monkeypatch, folder, *versions):
         files = {f"{name.replace('.', '/')}/__init__.py": REFUSED for name in unsloth_peer.AROUND}
         files |= {"unsloth/kernels/utils.py": UTILS, "unsloth/device_type.py": "DEVICE_TYPE='cuda'"}
         files["unsloth_zoo/utils.py"] = f"VERSION = {tuple(map(int, version.split('.')))}"
-        files[f"unsloth-{version}.dist-info/METADATA"] = ""
+        files |= dict.fromkeys((f"unsloth-{version}.dist-info/METADATA", "ready"), "")
         for name, text in files.items():
             (own / name).parent.mkdir(parents=True, exist_ok=True)
             (own / name).write_text(text)

@@ -105,6 +105,12 @@ def test_an_output_of_another_shape_or_type_is_wrong(run, monkeypatch):
         assert status == 1 and {row.outcome for row in found.values()} == {"mismatch"}
 
 
+def test_a_version_that_was_fetched_in_part_is_none(run, tmp_path):
+    (tmp_path / "peers/unsloth-2026.9.9/unsloth-2026.9.9.dist-info").mkdir(parents=True)
+    _, found = run(NEW)
+    assert list(found) == [f"unsloth_{NEW}"]
+
+
 def test_without_unsloth_the_row_says_how_to_install_it(run):
     status, found = run()
     (row,) = found.values()
