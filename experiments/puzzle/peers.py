@@ -178,27 +178,26 @@ def measured(gpu: Any, iterations: int, versions: Sequence[str]) -> list[Content
     """A record of each version; one that says how to install Unsloth where there is none."""
     puzzle = Puzzle(gpu, iterations)
     found = {version: Measured() for version in versions or [""]}
-    ready: dict[str, ModuleType] = {}
+    loaded: dict[str, ModuleType] = {}
     for version in found:
         with attempt(found[version], unsloth_peer.INSTALL):
-            kernels = unsloth_peer.kernels(version)
-            puzzle.verify(kernels.fast_dequantize)
-            ready[version] = kernels
+            loaded[version] = unsloth_peer.kernels(version)
+            puzzle.verify(loaded[version].fast_dequantize)
     puzzle.exchange()
-    with Line(EXPECTED_S * SAMPLES * len(ready)) as line:
-        for done, version in enumerate(measuring.shuffled(ready, SAMPLES)):
-            count = SAMPLES * len(ready)
+    with Line(EXPECTED_S * SAMPLES * len(loaded)) as line:
+        for done, version in enumerate(measuring.shuffled(loaded, SAMPLES)):
+            count = SAMPLES * len(loaded)
             line.show(done / count, f"{done} of {count} samples", version)
             if found[version].failed:
                 continue
             with attempt(found[version], unsloth_peer.INSTALL):
-                for metric, us in puzzle.sample(ready[version].fast_dequantize).items():
+                for metric, us in puzzle.sample(loaded[version].fast_dequantize).items():
                     found[version].samples.setdefault(metric, []).append(us)
             gpu.sensors.read()
             found[version].sm_mhz += [clock] if (clock := gpu.sensors.sm_mhz) else []
     library = f"bitsandbytes {bitsandbytes.__version__}"
     made = dict.fromkeys(found, f"two calls of {library}")
-    made |= {v: OWN_KERNEL for v in ready if unsloth_peer.own_kernels_run(ready[v])}
+    made |= {v: OWN_KERNEL for v in loaded if unsloth_peer.own_kernels_run(loaded[v])}
     return [record(version, iterations, one, made[version]) for version, one in found.items()]
 
 
