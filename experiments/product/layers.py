@@ -23,6 +23,7 @@ from reprolab_nf4.bounds import Wrong, activations, interval
 PACKAGES = ("humming-kernels", "gemlite")
 INSTALL = '"$(cat build/end_to_end/python)" -m pip install'
 JUDGED = "rounds to 16 bits up to four times, adds in fp32; judged by the fp64 product of "
+EXACT = f"{JUDGED}the exact NF4 weights"
 INT4_STEPS = 7  # from 0 to the largest weight of a group, at least
 
 
@@ -163,31 +164,32 @@ def check_int4(held: torch.Tensor, weight: torch.Tensor, group: int) -> None:
 
 @dataclass(frozen=True)
 class Way:
-    """`described`: the row's fields in a result file; `hold`: prepares the layer for it; `package`:
-    that it needs beside torch and bitsandbytes.
+    """`described`: the row's fields in a result file; `hold`: prepares the layer for it; `install`:
+    the command for the package that it needs beside torch and bitsandbytes.
     """
 
     described: dict[str, Any]
     hold: Callable[[Layer], Held]
     in_place: Callable[[], AbstractContextManager] = nullcontext
-    package: str = ""
+    install: str = ""
 
     @property
     def name(self) -> str:
         return self.described["kernel"]
 
 
+def in_own_format(gpu: Facts) -> list[Way]:
+    """The ways that multiply by bitsandbytes' codes."""
+    rows = (Row("", "installed"), Row("fused", "fused"), Row("fused_exact", "fused"))
+    exact = {"bound": EXACT}
+    return [
+        Way(row.described(gpu) | exact, partial(in_nf4, row, gpu), row.in_place) for row in rows
+    ]
+
+
 def ways(gpu: Facts) -> list[Way]:
     """bitsandbytes first: the others are measured for as long as it needs."""
-    exact = {"bound": f"{JUDGED}the exact NF4 weights"}
-    found = [
-        Way(
-            row.described(gpu) | exact,
-            partial(in_nf4, row, gpu),
-            row.in_place,
-        )
-        for row in (Row("", "installed"), Row("fused", "fused"), Row("fused_exact", "fused"))
-    ]
+    found = in_own_format(gpu)
     for package, hold, group in (
         (PACKAGES[0], humming, 64),
         (PACKAGES[0], humming, 128),
@@ -197,7 +199,8 @@ def ways(gpu: Facts) -> list[Way]:
         name = f"{hold.__name__}_int4_g{group}"
         judged = f"{JUDGED}the int4 weights that it holds, each within a step of the layer's"
         described = peer(name, f"{package} {installed(package)}", lineage, judged)
-        found.append(Way(described, partial(hold, group), package=package))
+        how = f"{INSTALL} {package}"
+        found.append(Way(described, partial(hold, group), install=how))
     torch_version = f"PyTorch {torch.__version__}"
     judged = f"{JUDGED}the 16-bit weights"
     described = peer("torch_16bit", torch_version, "cuBLAS on 16-bit weights: not 4-bit", judged)
@@ -208,6 +211,11 @@ def peer(name: str, maker: str, lineage: str, bound: str) -> dict[str, Any]:
     origin = {"kind": "peer", "maker": maker.strip()}
     found = {"kernel": name, "origin": origin, "lineage": lineage, "bound": bound}
     return found | {"source_file": "", "deviation": None, "code": None}
+
+
+def versions(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
+    """Of those that are installed."""
+    return {name: found for name in packages if (found := installed(name))}
 
 
 def installed(package: str) -> str:

@@ -21,7 +21,7 @@ import torch
 from experiments.end_to_end import build, measure
 from experiments.end_to_end.partial_results import digest
 from experiments.end_to_end.rounds import Measured
-from experiments.product import layers, training
+from experiments.product import layers, training, unsloth
 from experiments.product.layers import Held, Layer, Way
 from records import interruption, parts, result_file
 from records.command_line import Parser, numbers, run
@@ -35,6 +35,8 @@ from reprolab_nf4.bounds import Wrong
 
 EXPECTED_S = 20  # of one layer and number of rows, mostly for libraries that compile at first use
 RIGHT = "within_bound"
+# By pass: training is a step of QLoRA, with backward passes.
+SUBJECTS = {"peers": layers, "unsloth": unsloth, "training": training}
 LEFT = "out of memory: free some of this GPU's"
 
 
@@ -42,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     p = Parser(prog="python -m experiments.product.peers", description=__doc__)
     p.add_argument("--shape", action="append", required=True, help="of weights: 28672x8192")
     p.add_argument("--rows", required=True, help="of activations: 1,2,4")
-    p.add_argument("--training", action="store_true", help="steps of QLoRA, with backward passes")
+    p.add_argument("--subject", choices=SUBJECTS, default="peers", help="the pass")
     p.add_argument("--output", type=Path, required=True, help="the pass's result file")
     p.set_defaults(run=reproduce)
     return p
@@ -70,15 +72,14 @@ def reproduce(args: argparse.Namespace) -> int:
     from experiments.end_to_end.gpu import Gpu
 
     shapes, batches = list(map(shape_of, args.shape)), numbers("--rows", args.rows, "1,2,4")
-    products = [Product(batch, n, k, args.training) for n, k in shapes for batch in batches]
-    what, pass_name = (training, "training") if args.training else (layers, "peers")
+    what, pass_name = SUBJECTS[args.subject], args.subject
+    products = [Product(batch, n, k, what is training) for n, k in shapes for batch in batches]
     started, now = time.time(), checkout()
     build.quiet()
     gpu = Gpu()
-    versions = {name: found for name in what.PACKAGES if (found := layers.installed(name))}
 
     def origin(started: float) -> Content:
-        return measure.origin(gpu, started, sys.orig_argv, "events", now, versions)
+        return measure.origin(gpu, started, sys.orig_argv, "events", now, what.versions())
 
     folder, libraries = parts.folder_of(args.output), digest(origin(started)["build"])
     files = {p: folder / f"{pass_name}.{p.text}.{libraries}.json" for p in products}
@@ -145,7 +146,7 @@ class Bench:
         self.held: dict[str, Held] = {}
         self.failed = {way.name: Measured(RIGHT) for way in compared}  # those that hold nothing
         for way in compared:
-            with attempt(way, self.failed[way.name]):
+            with attempt(self.failed[way.name], way.install):
                 self.held[way.name] = way.hold(layer)
                 del self.failed[way.name]
 
@@ -158,7 +159,7 @@ class Bench:
         outputs: dict[str, list[Any]] = {name: [] for name in found}
         for way in self.ways:
             if held := self.held.get(way.name):
-                with attempt(way, found[way.name]), way.in_place():
+                with attempt(found[way.name], way.install), way.in_place():
                     self.verify(held, batch)
                     step = all_products(held, x, outputs[way.name])
                     replays[way.name] = self.gpu.capture(step, pool)
@@ -176,7 +177,7 @@ class Bench:
         x.copy_(self.layer.x[few : few + batch])
         for way in self.ways:
             if way.name in replays:
-                with attempt(way, found[way.name]):
+                with attempt(found[way.name], way.install):
                     for output in outputs[way.name]:
                         for tensor in output if isinstance(output, tuple) else [output]:
                             tensor.fill_(torch.nan)
@@ -217,8 +218,10 @@ def all_products(held: Held, x: torch.Tensor, outputs: list[Any]) -> Callable[[]
 
 
 @contextmanager
-def attempt(way: Way, found: Measured) -> Iterator[None]:
-    """An error in one way ends that way alone. Ways that need a package are optional."""
+def attempt(found: Measured, install: str) -> Iterator[None]:
+    """An error in one row ends that row alone. Rows that need a package are optional; `install` is
+    the command for it.
+    """
     try:
         yield
     except Wrong as wrong:
@@ -228,9 +231,9 @@ def attempt(way: Way, found: Measured) -> Iterator[None]:
     except InputError as why:  # on this GPU
         found.end("unsupported", str(why))
     except Exception as error:
-        missing = isinstance(error, ImportError) and way.package
-        reason = build.first_line(error) + f": {layers.INSTALL} {way.package}" * bool(missing)
-        found.end("unsupported" if way.package else "launch_failed", reason)
+        missing = isinstance(error, ImportError) and install
+        reason = build.first_line(error) + f": {install}" * bool(missing)
+        found.end("unsupported" if install else "launch_failed", reason)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,12 @@ from torch import nn
 
 from experiments.end_to_end import SEED
 from experiments.end_to_end.rows import Facts, Row
-from experiments.product.layers import JUDGED, Held, Layer, Way
+from experiments.product import layers
+from experiments.product.layers import INSTALL, JUDGED, Held, Layer, Way
 from reprolab_nf4.bounds import Wrong, interval
 from reprolab_nf4.quantized import linear
 
-PACKAGES = ("peft",)
+PACKAGE = "peft"
 RANK = 16  # of the adapters, as in PEFT's guide to quantization
 BOUND = (
     f"{JUDGED}the exact NF4 weights, outputs and the activations' gradients; and these and the "
@@ -75,11 +76,15 @@ def bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.view({2: torch.int16, 4: torch.int32}[tensor.element_size()])
 
 
+def versions() -> dict[str, str]:
+    return layers.versions([PACKAGE])
+
+
 def ways(gpu: Facts) -> list[Way]:
     """bitsandbytes first, whose bits the others have to give."""
     rows = (Row("", "installed"), Row("streaming"))
     fields = [row.described(gpu) | {"deviation": None, "bound": BOUND} for row in rows]
     return [
-        Way(described, steps, row.in_place, *PACKAGES)
+        Way(described, steps, row.in_place, f"{INSTALL} {PACKAGE}")
         for row, described in zip(rows, fields, strict=True)
     ]

@@ -20,9 +20,11 @@ COUNTERS = "counters/nf4_counters"  # beside LAUNCHES: the same kernels, each la
 
 
 @rule(f"timed as published, {WITHIN}")
-def gain_as_published(case: Case, *, slow: str, fast: str) -> Ours:
-    """Decided by the host's clock, as in the source."""
-    return Ours(*gain(case, slow, fast))
+def gain_as_published(case: Case, *, slow: str, fast: str, slow_pass: str = "") -> Ours:
+    """Decided by the host's clock, as in the source. `slow_pass`: the pass with the row of `slow`,
+    if it is another.
+    """
+    return Ours(*gain(case, slow, fast, slow_pass=slow_pass))
 
 
 @rule("timed as published, {slow} slower than {fast}, beyond the intervals")
@@ -34,11 +36,14 @@ def faster_as_published(case: Case, *, slow: str, fast: str) -> Finding:
     return Finding(verdict, reason, ours.value, ours.interval, short)
 
 
-def gain(case: Case, slow: str, fast: str, beside: str = "") -> tuple[Estimate, str]:
+def gain(
+    case: Case, slow: str, fast: str, beside: str = "", slow_pass: str = ""
+) -> tuple[Estimate, str]:
     """As published. The reason has both times and, if it ran, the time of another kernel for
     comparison, and the gain without the host if both were captured in graphs.
     """
-    rows = [case.measured(kernel, WALL_TIME) for kernel in (slow, fast)]
+    measured_in = {slow: slow_pass, fast: ""}
+    rows = [case.measured(k, WALL_TIME, pass_name=name) for k, name in measured_in.items()]
     ours = uncertainty.ratio(*rows, WALL_TIME)
     graphs = [m.summary for r in rows if (m := r.metric(KERNEL_TIME)) and m.summary]
     if beside:

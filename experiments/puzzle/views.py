@@ -188,6 +188,35 @@ def mlps_table(run: Run) -> Table:
     return Table("mlps", title, columns, rows, notes, machine_notes(results), data)
 
 
+def peers_table(run: Run) -> Table | None:
+    """Unsloth through Python, beside the post's kernel; nothing of a run without that pass."""
+    results = run.passes.get("peers")
+    if results is None:
+        return None
+    kernel = run.decision(HEADLINE).claim.arguments["fast"]
+    measured = [*measure(results, one_problem(results)).values()]
+    measured += [m for m in puzzle_rows(run).values() if m.record.kernel == kernel]
+    rows: list[Values] = []
+    for m in measured:
+        us, launches = wall(m.record), m.record.problem["launches"]
+        row: Values = {"kernel": m.record.kernel, "_seconds": in_seconds(us)}
+        row |= {"us": rounded(us.median / launches) if us else None}
+        rows.append(row | {"outcome": replace(m.outcome, notes=()) if us else m.outcome})
+    columns = [
+        KERNEL,
+        Column("timed as published s (interval)", "_seconds", wrap=1),
+        Column("of one launch us", "us", wrap=1),
+        Column("outcome", "outcome", **WORDS),
+    ]
+    notes = [
+        "Each launch is called in Python and waited for, so these times are the host's, too. "
+        f"{kernel}, for comparison, is launched in C++, in the pass mlps. {INTERVAL_NOTE}",
+        *(f"{m.record.kernel}: {m.record.lineage}." for m in measured),
+    ]
+    title = "The puzzle with Unsloth, as its Python calls it"
+    return Table("peers", title, columns, rows, notes, machine_notes(results))
+
+
 def short_table(run: Run) -> Table:
     """The post's rows on the last of its GPUs, and our main rows."""
     last = published(run)[-1].gpu
@@ -285,7 +314,7 @@ def draw_row(axes: Axes, row: int, record: Record, coloured: bool) -> None:
         draw.write_right(axes, row, f"{significant(record.summary.median / 1e6)} s")
 
 
-TABLES = (puzzle_table, mlps_table)
+TABLES = (puzzle_table, mlps_table, peers_table)
 ON_TERMINAL = ("puzzle", "claims")
 BRIEF = brief
 SHORT_TABLE = short_table

@@ -95,6 +95,36 @@ def test_the_newest_library_that_nvcc_can_go_with_is_fetched_once(door):
     assert subprocess.run(command, capture_output=True, text=True).stdout == "47\n"
 
 
+@pytest.fixture
+def unsloth(door):
+    """With its packages' wheels, which have more in them than their kernels need."""
+    for name in ("unsloth/unsloth", "unsloth/studio", "unsloth/bin", "unsloth_zoo/unsloth_zoo"):
+        (door / "wheels" / name).mkdir(parents=True)
+        (door / f"wheels/{name}/__init__.py").write_text("raise SystemExit('ran')\n")
+    (door / "wheels/unsloth/unsloth-2026.10.9.dist-info").mkdir()
+    return door
+
+
+def test_unsloth_is_fetched_once_without_its_application(unsloth):
+    folder = unsloth / "build/peers/unsloth-2026.10.9"
+    for is_first in (True, False):
+        done = fetch(unsloth, "unsloth-2026.10.9")
+        assert (done.returncode, bool(done.stderr)) == (0, is_first)
+        assert done.stdout == "make reproduce-puzzle reproduce-product\n"
+    asked = (unsloth / "asked").read_text().split()
+    assert asked == ["unsloth==2026.10.9", "unsloth_zoo==2026.10.9"]
+    kept = {path.name for path in folder.iterdir()}
+    assert kept == {"unsloth", "unsloth_zoo", "unsloth-2026.10.9.dist-info", "ready"}
+
+
+def test_unsloth_without_what_it_needs_is_one_line_and_is_tried_again(unsloth):
+    (unsloth / "wheels/unsloth_zoo").rename(unsloth / "gone")
+    for _ in range(2):
+        done = fetch(unsloth, "unsloth-2026.10.9")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "unsloth 2026.10.9" in done.stderr.splitlines()[1]
+
+
 def test_a_version_whose_hash_is_not_known_is_said(door):
     done = fetch(door, "0.1.2")
     assert done.returncode == 0
@@ -103,7 +133,9 @@ def test_a_version_whose_hash_is_not_known_is_said(door):
     assert (door / "asked").read_text().split()[0] == "bitsandbytes==0.1.2"
 
 
-@pytest.mark.parametrize("version", ["", "0.47", "1.2.3.4", "$(touch injected)"])
+@pytest.mark.parametrize(
+    "version", ["", "0.47", "1.2.3.4", "$(touch injected)", "unsloth-", "peft-0.1.2"]
+)
 def test_a_version_is_numbers_or_refused(door, version):
     done = fetch(door, version)
     if version == "0.47":  # PyPI says whether it is one

@@ -42,6 +42,12 @@ def test_a_run_under_torch_may_be_of_a_later_commit_of_the_same_kernels(run):
         run.run()
 
 
+def test_the_pass_beside_unsloth_has_a_table_of_its_own(run):
+    assert "unsloth" not in run.tables()
+    run.files["unsloth"] = run.files["peers"] | {"pass": "unsloth"}
+    assert {"peers", "unsloth"} <= run.tables().keys()
+
+
 def test_rows_across_gpus_are_of_one_row_on_the_largest_layer(run):
     found = product.brief(run.run())
     assert [m.record.kernel for m in found] == ["few_rows", "bitsandbytes_0.50.2_gemm"]

@@ -7,9 +7,11 @@ import sys
 import on_cpu
 import pytest
 import stand_in_peers
+import stand_in_unsloth
 from needs_torch import bitsandbytes, torch
 from on_cpu import CPU, stand_ins  # noqa: F401
 
+from experiments import unsloth_peer
 from experiments.product import layers, peers
 from records.results import load
 from records.sources import Sources
@@ -167,9 +169,55 @@ def test_without_recorded_times_ours_has_no_fastest_way(run, monkeypatch):
 
 
 @pytest.fixture
+def beside_unsloth(run, tmp_path, monkeypatch):
+    def call(*versions):
+        stand_in_unsloth.put(monkeypatch, tmp_path / "peers", *versions)
+        return run("--subject=unsloth", pass_name="unsloth")
+
+    yield call
+    stand_in_unsloth.forget()
+
+
+def test_the_newest_unsloth_is_verified_and_timed(beside_unsloth, tmp_path):
+    status, found = beside_unsloth("2026.9.14", "2026.10.9")
+    assert status == 0
+    assert list(found) == [(name, rows) for rows in (1, 4) for name in [*OURS, "unsloth"]]
+    outcomes(found)
+    for rows in (1, 4):
+        row, own = found["unsloth", rows], found[OURS[0], rows]
+        assert (row.maker, row.origin) == ("Unsloth 2026.10.9", "peer")
+        assert (row.bytes_read, row.bound) == (own.bytes_read, own.bound)
+    versions = load(tmp_path / "peers.json").provenance["build"]["versions"]
+    assert versions["unsloth"] == "2026.10.9"
+
+
+def test_unsloth_without_its_own_kernels_gets_no_time(beside_unsloth):
+    """As it is with UNSLOTH_BNB_TRITON=0, and before 2026.10."""
+    status, found = beside_unsloth("2026.9.14")
+    said = {(row.outcome, row.reason) for row in outcomes(found, "unsloth")}
+    assert status == 0 and said == {("unsupported", peers.unsloth.OFF)}
+
+
+def test_a_wrong_matmul_of_unsloth_gets_no_time(beside_unsloth, monkeypatch):
+    text = stand_in_unsloth.UTILS.replace("return (X", "return 1.01 * (X")
+    monkeypatch.setattr(stand_in_unsloth, "UTILS", text)
+    status, found = beside_unsloth("2026.10.9")
+    assert status == 1
+    for row in outcomes(found, "unsloth"):
+        assert row.outcome == "mismatch" and row.mismatches and not row.metrics
+
+
+def test_without_unsloth_its_row_says_how_to_install_it(beside_unsloth):
+    status, found = beside_unsloth()
+    for row in outcomes(found, "unsloth"):
+        assert row.outcome == "unsupported" and row.reason.endswith(unsloth_peer.INSTALL)
+    assert status == 0
+
+
+@pytest.fixture
 def train(run):
     pytest.importorskip("peft", reason="NOT TESTED, no peft")
-    return lambda: run("--training", pass_name="training")
+    return lambda: run("--subject=training", pass_name="training")
 
 
 def test_a_step_of_training_is_verified_and_timed(train):

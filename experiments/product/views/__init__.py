@@ -1,5 +1,7 @@
 """Experiment product: what there is to see of it."""
 
+from functools import partial
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -175,6 +177,7 @@ TABLES = (
     tables.layers_table,
     tables.kernels_table,
     tables.peers_table,
+    partial(tables.peers_table, name="unsloth", others="Unsloth's matmuls"),
     tables.training_table,
     tables.crossover_table,
     tables.formats_table,

@@ -253,19 +253,21 @@ def median(cell: Cell, m: Measured | None, of_floor: Callable[[float], str]) -> 
     return Noted(us, m.time_marks, m.best, text=text)
 
 
-def peers_table(run: Run) -> Table | None:
+def peers_table(
+    run: Run, name: str = "peers", others: str = "what else multiplies by 4-bit weights"
+) -> Table | None:
     """Each way under torch, on every layer; nothing of a run without that pass."""
-    results = run.passes.get("peers")
+    results = run.passes.get(name)
     if results is None:
         return None
     plain = {(cell.layer, cell.batch): cell for cell in cells(run)}
     of_row = {r.kernel: r for r in results.records}
     rows, data = [], []
-    for cell in cells(run, "peers"):
+    for cell in cells(run, name):
         base = plain.get((cell.layer, cell.batch))
         beside = base or replace(cell, reading_us=None)  # whose floor it is
         every = cell.rows.items()
-        shown = {name: median(beside, m, lambda share: f"{1 / share:.2f}") for name, m in every}
+        shown = {k: median(beside, m, lambda share: f"{1 / share:.2f}") for k, m in every}
         rows.append({"_under": heading(base) if base else cell.layer, "batch": cell.batch} | shown)
         facts = {"layer": cell.layer, "batch": cell.batch, "floor_us": beside.floor_us}
         data += [facts | values_of(m) | {"bound": m.record.bound} for _, m in every]
@@ -273,11 +275,11 @@ def peers_table(run: Run) -> Table | None:
         "Median us, and times the floor of NF4 weights in brackets, whatever a row holds. The "
         f"fastest of all, and those whose interval overlaps with it, are {bandwidth.BEST}.",
         floor_note(run),
-        *(f"{name}: {r.maker or 'ours'}; {r.lineage}; {r.bound}." for name, r in of_row.items()),
+        *(f"{k}: {r.maker or 'ours'}; {r.lineage}; {r.bound}." for k, r in of_row.items()),
     ]
-    title = "Beside what else multiplies by 4-bit weights under PyTorch, in CUDA graphs"
+    title = f"Beside {others} under PyTorch, in CUDA graphs"
     columns = [BATCH, *kernel_columns(of_row)]
-    return Table("peers", title, columns, rows, notes, machine_notes(results), data)
+    return Table(name, title, columns, rows, notes, machine_notes(results), data)
 
 
 def training_table(run: Run) -> Table | None:

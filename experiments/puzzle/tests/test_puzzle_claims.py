@@ -83,6 +83,34 @@ def test_mojo_over_the_library_is_decided_by_the_smallest_gain(gain, expected):
     assert {key.rpartition("/")[2] for _, key in v.evidence} == {MOJO, PEER}
 
 
+IN_PYTHON = "Unsloth of that month, called in Python"
+
+
+def over_unsloth(*peers):
+    """That reading's verdict, and the whole claim's, whose own is reproduced."""
+    found = [puzzle(row(MOJO, 0.2), peer(0.4))]
+    found += [made.on("NVIDIA H200", made.results("puzzle", "peers", list(peers)))] * bool(peers)
+    (d,) = made.decisions(*found, sources=made.with_claim("mojo-1.07-1.84")).values()
+    (v,) = d.readings[IN_PYTHON]
+    assert d.verdict == "reproduced"
+    return v
+
+
+@pytest.mark.parametrize(
+    ("gain", "expected"), [(5.0, "reproduced"), *made.around(1, guards=made.guards(1, 1))]
+)
+def test_unsloth_in_python_is_a_reading_that_does_not_decide(gain, expected):
+    v = over_unsloth(peer(gain * 0.2, "unsloth_2026.1.4"), peer(9.0, "unsloth_2026.10.9"))
+    assert (v.verdict, v.ours, v.cell.value) == (expected, pytest.approx(gain), 1.07)
+    assert {file.name for file, _ in v.evidence} == {"mlps.json", "peers.json"}
+
+
+def test_without_that_unsloth_the_reading_is_not_tested():
+    assert "puzzle/peers" in over_unsloth().reason
+    for v in (over_unsloth(), over_unsloth(peer(0.3, "unsloth_2026.10.9"))):
+        assert (v.verdict, v.ours) == ("not_tested", None)
+
+
 OWN = {"Tesla T4": 1.07, "NVIDIA L4": 1.25, "NVIDIA A100-PCIE-40GB": 1.84, "NVIDIA H100 PCIe": 1.51}
 
 

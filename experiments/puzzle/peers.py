@@ -1,0 +1,224 @@
+"""The puzzle through Python: Unsloth's `fast_dequantize`, each installed version of it a row, timed
+as published. Every output of a sample is compared with the reference, bit for bit, after it.
+
+Exit status: 0; 1 where an output is wrong; 3 where something else was not measured.
+"""
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import bitsandbytes
+import torch
+
+from experiments import unsloth_peer
+from experiments.end_to_end import SEED, build, measure, reference
+from experiments.end_to_end.rounds import Measured
+from experiments.end_to_end.sizes import BLOCK_SIZE
+from experiments.product.peers import attempt
+from records import interruption, parts, result_file
+from records.command_line import Parser, numbers, run
+from records.errors import InputError
+from records.progress import Line
+from records.provenance import checkout
+from records.result_file import Content
+from reprolab_nf4 import measuring
+from reprolab_nf4.bounds import Wrong
+
+Dequantize = Callable[[torch.Tensor, Any], torch.Tensor]
+WALL_TIME = "wall_time"
+EXPECTED_S = 1  # of one sample
+PUBLISHED_ITERATIONS, WARM_UP, SAMPLES = 1000, 2, 5
+MATRICES = ("up", "gate", "down")
+NESTED_BLOCK = 256  # scales
+OWN_KERNEL = "one Triton kernel of its own"
+POISON = -1  # in all bits: not a number in fp16 and bf16
+
+
+class Mlp(NamedTuple):
+    """As in mlps.hpp."""
+
+    hidden: int
+    intermediate: int
+    output: torch.dtype
+
+    @property
+    def name(self) -> str:
+        return f"{self.hidden}x{self.intermediate}"
+
+
+MLPS = (
+    Mlp(2048, 8192, torch.float16),
+    Mlp(1024, 4096, torch.bfloat16),
+    Mlp(4096, 14336, torch.bfloat16),
+)
+
+
+class Matrix:
+    """Random weights with nested scales, and the bits that dequantization must give."""
+
+    def __init__(self, mlp: Mlp, seed: int, device: torch.device):
+        chance = torch.Generator(device).manual_seed(seed)
+        empty = torch.empty((mlp.intermediate, mlp.hidden), dtype=mlp.output, device=device)
+        weight = empty.normal_(0, build.SCALE, generator=chance)
+        self.codes, self.state = build.nf4(weight, BLOCK_SIZE, nested=True)
+        self.expected = reference.dequantized(self.codes, self.state).to(device)
+
+    def exchange(self, other: "Matrix") -> None:
+        """Takes the other's weights, at the addresses of its own."""
+        own, new = self.state, other.state
+        pairs = [(self.codes, other.codes), (self.expected, other.expected)]
+        pairs += [(own.absmax, new.absmax), (own.state2.absmax, new.state2.absmax)]
+        for tensor, found in [*pairs, (own.offset, new.offset)]:
+            tensor.copy_(found)
+
+    def check(self, output: torch.Tensor, name: str) -> None:
+        if (output.shape, output.dtype) != (self.state.shape, self.state.dtype):
+            said = f"{name}: the output is {output.dtype} of {tuple(output.shape)}"
+            raise Wrong(self.expected.numel(), said)
+        found = output.view(torch.int16).flatten()
+        if count := int((found != self.expected).sum()):
+            raise Wrong(count, f"{name}: {count} of {found.numel()} weights are wrong")
+
+
+class Puzzle:
+    def __init__(self, gpu: Any, iterations: int):
+        self.gpu, self.iterations = gpu, iterations
+        self.matrices = {mlp: self.made(mlp, SEED) for mlp in MLPS}
+
+    def made(self, mlp: Mlp, seed: int) -> list[Matrix]:
+        first = seed * len(MATRICES)
+        return [Matrix(mlp, first + i, self.gpu.device) for i in range(len(MATRICES))]
+
+    def verify(self, dequantize: Dequantize) -> None:
+        for mlp in MLPS:
+            self.check(mlp, self.iterate(mlp, dequantize))
+
+    def exchange(self) -> None:
+        """Other weights for all matrices: an output that was kept from a verification is wrong."""
+        for mlp, matrices in self.matrices.items():
+            for matrix, other in zip(matrices, self.made(mlp, SEED + 1), strict=True):
+                matrix.exchange(other)
+
+    def iterate(self, mlp: Mlp, dequantize: Dequantize) -> list[torch.Tensor]:
+        outputs = []
+        for matrix in self.matrices[mlp]:
+            outputs.append(dequantize(matrix.codes, matrix.state))
+            self.gpu.synchronize()
+        return outputs
+
+    def check(self, mlp: Mlp, outputs: Sequence[torch.Tensor]) -> None:
+        for name, matrix, output in zip(MATRICES, self.matrices[mlp], outputs, strict=True):
+            matrix.check(output, f"{mlp.name}.{name}")
+
+    def sample(self, dequantize: Dequantize) -> dict[str, float]:
+        """Times in us of a whole run, by metric."""
+        found = {f"{WALL_TIME}.{mlp.name}": self.wall_us(mlp, dequantize) for mlp in MLPS}
+        return {WALL_TIME: sum(found.values())} | found
+
+    def wall_us(self, mlp: Mlp, dequantize: Dequantize) -> float:
+        """Compares the outputs of the last iteration and of one at random, which is kept."""
+        for _ in range(WARM_UP):
+            self.iterate(mlp, dequantize)
+        self.poison(mlp)
+        chosen, kept, outputs = random.randrange(self.iterations), [], []
+        started = time.perf_counter()
+        for i in range(self.iterations):
+            outputs = []  # frees those before, as when nobody holds them
+            outputs = self.iterate(mlp, dequantize)
+            if i == chosen:
+                kept = outputs
+        us = 1e6 * (time.perf_counter() - started)
+        self.check(mlp, kept)
+        self.check(mlp, outputs)
+        return us
+
+    def poison(self, mlp: Mlp) -> None:
+        """Fills the freed memory that the allocator gives to the outputs next: those of the kept
+        and of another iteration.
+        """
+        expected = [matrix.expected for matrix in self.matrices[mlp]]
+        filled = [torch.full_like(tensor, POISON) for tensor in 2 * expected]
+        self.gpu.synchronize()
+        del filled
+
+
+def parser() -> argparse.ArgumentParser:
+    p = Parser(prog="python -m experiments.puzzle.peers", description=__doc__)
+    p.add_argument("--iterations", default=str(PUBLISHED_ITERATIONS), help="of each MLP")
+    p.add_argument("--output", type=Path, required=True, help="the pass's result file")
+    p.set_defaults(run=reproduce)
+    return p
+
+
+def reproduce(args: argparse.Namespace) -> int:
+    from experiments.end_to_end.gpu import Gpu
+
+    iterations = numbers("--iterations", args.iterations, str(PUBLISHED_ITERATIONS))
+    if len(iterations) != 1 or not iterations[0]:
+        raise InputError(f"--iterations: give one number from 1 on, not '{args.iterations}'")
+    started, now = time.time(), checkout()
+    build.quiet()
+    gpu = Gpu()
+    versions = unsloth_peer.versions()
+    records = measured(gpu, *iterations, versions)
+    installed = {unsloth_peer.NAME: ", ".join(versions)} if versions else {}
+    origin = measure.origin(gpu, started, sys.orig_argv, "events", now, installed)
+    made = result_file.content("puzzle", "peers", origin, records)
+    result_file.write(args.output, made)
+    return parts.status_of({record["outcome"] for record in records})
+
+
+def measured(gpu: Any, iterations: int, versions: Sequence[str]) -> list[Content]:
+    """A record of each version; one that says how to install Unsloth where there is none."""
+    puzzle = Puzzle(gpu, iterations)
+    found = {version: Measured() for version in versions or [""]}
+    loaded: dict[str, ModuleType] = {}
+    for version in found:
+        with attempt(found[version], unsloth_peer.INSTALL):
+            loaded[version] = unsloth_peer.kernels(version)
+            puzzle.verify(loaded[version].fast_dequantize)
+    puzzle.exchange()
+    with Line(EXPECTED_S * SAMPLES * len(loaded)) as line:
+        for done, version in enumerate(measuring.shuffled(loaded, SAMPLES)):
+            count = SAMPLES * len(loaded)
+            line.show(done / count, f"{done} of {count} samples", version)
+            if found[version].failed:
+                continue
+            with attempt(found[version], unsloth_peer.INSTALL):
+                for metric, us in puzzle.sample(loaded[version].fast_dequantize).items():
+                    found[version].samples.setdefault(metric, []).append(us)
+            gpu.sensors.read()
+            found[version].sm_mhz += [clock] if (clock := gpu.sensors.sm_mhz) else []
+    library = f"bitsandbytes {bitsandbytes.__version__}"
+    made = dict.fromkeys(found, f"two calls of {library}")
+    made |= {v: OWN_KERNEL for v in loaded if unsloth_peer.own_kernels_run(loaded[v])}
+    return [record(version, iterations, one, made[version]) for version, one in found.items()]
+
+
+def record(version: str, iterations: int, found: Measured, kernels: str) -> Content:
+    """`kernels`: what one call launches."""
+    row = {"kernel": f"{unsloth_peer.NAME}_{version}".rstrip("_")}
+    row |= {"origin": {"kind": "peer", "maker": f"Unsloth {version}".rstrip()}}
+    row |= {"lineage": f"fast_dequantize, called in Python: {kernels}"}
+    row |= {"source_file": "", "deviation": None, "code": None}
+    each = [mlp.hidden * mlp.intermediate for mlp in MLPS]
+    weights = len(MATRICES) * sum(each)
+    scales = [n // BLOCK_SIZE for n in each]
+    read = sum(n // 2 + s + 4 * (s // NESTED_BLOCK) for n, s in zip(each, scales, strict=True))
+    times = iterations * len(MATRICES)
+    problem = {"name": f"three MLPs, {iterations} times", "family": "puzzle"}
+    problem |= {"iterations": iterations, "launches": times * len(MLPS), "weights": weights}
+    problem |= {"block_size": BLOCK_SIZE, "nested": True}
+    moved = {"read": times * read, "written": 2 * iterations * weights}
+    return result_file.record(row, problem, **found.fields(), bytes=moved)
+
+
+if __name__ == "__main__":
+    interruption.end_quietly()
+    sys.exit(run(parser()))

@@ -1,0 +1,125 @@
+"""The puzzle through Python on a CPU, with a stand-in for Unsloth."""
+
+import json
+
+import on_cpu
+import pytest
+import stand_in_unsloth
+from needs_torch import functional, torch
+from on_cpu import stand_ins  # noqa: F401
+
+from experiments import unsloth_peer
+from experiments.puzzle import peers
+from records.families import described
+from records.json_files import ROOT
+from records.results import load
+
+OLD, NEW = "2026.1.4", "2026.10.9"
+SMALL = (peers.Mlp(64, 256, torch.float16), peers.Mlp(64, 512, torch.bfloat16))
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Calls the pass's command: its exit status, and the rows by kernel."""
+    monkeypatch.setattr(peers, "MLPS", SMALL)
+    on_cpu.put_gpu(monkeypatch)
+    file = tmp_path / "peers.json"
+
+    def call(*versions, iterations="3"):
+        stand_in_unsloth.put(monkeypatch, tmp_path / "peers", *versions)
+        given = [f"--iterations={iterations}", f"--output={file}"]
+        status = peers.run(peers.parser(), given)
+        records = load(file, "puzzle", "peers").records if file.exists() else []
+        return status, {r.kernel: r for r in records}
+
+    yield call
+    stand_in_unsloth.forget()
+
+
+def test_each_installed_version_is_verified_and_timed(run, tmp_path):
+    status, found = run(NEW, OLD)
+    assert status == 0 and list(found) == [f"unsloth_{OLD}", f"unsloth_{NEW}"]
+    for row in found.values():
+        assert (row.outcome, row.reason, row.origin) == ("bit_exact", "", "peer")
+        whole, *each = (row.summary_of(f"wall_time{part}").median for part in ("", *names(SMALL)))
+        assert row.summary_of("wall_time").n == 5 and whole > max(each) > 0
+    assert "bitsandbytes" in found[f"unsloth_{OLD}"].lineage
+    assert found[f"unsloth_{NEW}"].lineage.endswith(peers.OWN_KERNEL)
+    origin = load(tmp_path / "peers.json").provenance
+    assert origin["build"]["versions"]["unsloth"] == f"{OLD}, {NEW}"
+
+
+def names(mlps):
+    return [f".{mlp.name}" for mlp in mlps]
+
+
+def test_it_is_the_problem_that_was_recorded():
+    """The MLPs, and the bytes that they move, are those of the programs."""
+    family = described()["puzzle"]
+    assert [part.name for part in family.parts.values()] == [mlp.name for mlp in peers.MLPS]
+    recorded = json.loads((ROOT / "data/recorded/h200/puzzle/mlps.json").read_text())["records"][0]
+    own = peers.record(NEW, 1000, peers.Measured(), "")
+    assert own["bytes"] == recorded["bytes"]
+    assert own["problem"].items() <= recorded["problem"].items()
+
+
+def changed(monkeypatch, change):
+    """Each output of fast_dequantize is changed so."""
+    own = functional.dequantize_4bit
+    monkeypatch.setattr(functional, "dequantize_4bit", lambda *given: change(own(*given)))
+
+
+VERIFIED = 3 * len(SMALL)  # calls; then each MLP has so many again for each iteration
+
+
+@pytest.mark.parametrize("call", [1, VERIFIED, VERIFIED + 7, VERIFIED + 18])
+def test_a_wrong_weight_at_any_time_gets_no_time(call, run, monkeypatch):
+    """In the verification, or in an MLP's only timed iteration, which follows two."""
+    calls = iter(range(1, 1000))
+    change = lambda weight: on_cpu.flipped(weight) if next(calls) == call else weight  # noqa: E731
+    changed(monkeypatch, change)
+    status, found = run(NEW, iterations="1")
+    (row,) = found.values()
+    assert (status, row.outcome, row.mismatches) == (1, "mismatch", 1) and not row.metrics
+
+
+def test_outputs_kept_from_the_verification_are_wrong(run, monkeypatch):
+    kept, calls = [], iter(range(1000))
+
+    def keep(weight):
+        if (at := next(calls)) < VERIFIED:
+            kept.append(weight)
+        return kept[at % 3] if at >= VERIFIED else weight
+
+    changed(monkeypatch, keep)
+    status, found = run(NEW)
+    (row,) = found.values()
+    assert (status, row.outcome) == (1, "mismatch") and row.mismatches > 1000
+
+
+def test_an_output_of_another_shape_or_type_is_wrong(run, monkeypatch):
+    for change in (torch.Tensor.float, lambda weight: weight[1:]):
+        with monkeypatch.context() as patch:
+            changed(patch, change)
+            status, found = run(NEW)
+        assert status == 1 and {row.outcome for row in found.values()} == {"mismatch"}
+
+
+def test_a_version_that_was_fetched_in_part_is_none(run, tmp_path):
+    (tmp_path / "peers/unsloth-2026.9.9/unsloth-2026.9.9.dist-info").mkdir(parents=True)
+    _, found = run(NEW)
+    assert list(found) == [f"unsloth_{NEW}"]
+
+
+def test_without_unsloth_the_row_says_how_to_install_it(run):
+    status, found = run()
+    (row,) = found.values()
+    assert (status, row.kernel, row.outcome) == (0, "unsloth", "unsupported")
+    assert row.reason.endswith(unsloth_peer.INSTALL) and not row.metrics
+
+
+@pytest.mark.parametrize("given", ["0", "", "1,2", "-3", "many"])
+def test_a_wrong_number_of_iterations_is_one_line(given, run, capsys):
+    assert run(NEW, iterations=given) == (2, {})
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--iterations" in line
