@@ -1,5 +1,5 @@
-"""vLLM's plugin for bitsandbytes, with as much of vLLM as its linear layers import where vLLM (5 GB)
-is absent.
+"""vLLM's plugin for bitsandbytes, with as much of vLLM as its linear layers import, where vLLM, of
+5 GB, is absent.
 """
 
 import importlib.abc
