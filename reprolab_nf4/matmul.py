@@ -229,7 +229,7 @@ class Ways:
                 return way
         return self.usual
 
-    def multiply(self, way: str, A, B, state, bias, out=None) -> torch.Tensor | None:
+    def by_kernel(self, way: str, A, B, state, bias, out=None) -> torch.Tensor | None:
         """By a kernel of ours, into `out` if given. None if it cannot read the arrays, or the
         library has no code for the GPU.
         """
@@ -340,7 +340,7 @@ def replacement(own, ways: Ways):
             return own(A, B, quant_state, bias=bias)
         if way == DEQUANTIZE:
             return dequantized(A, B.view(-1, 1), quant_state, bias)
-        product = ways.multiply(way, A, B, quant_state, bias)
+        product = ways.by_kernel(way, A, B, quant_state, bias)
         return own(A, B, quant_state, bias=bias) if product is None else product
 
     return matmul_4bit

@@ -41,15 +41,16 @@ class Shards:
     """Replaces the engines' operator, from when they register it until end()."""
 
     def __init__(self, ways: Ways):
-        self._ways, self._libraries = ways, []
+        self._ways, self._libraries, self._is_running = ways, [], False
         for module in ENGINES:
             after_import(module, functools.partial(self._replace, module))
 
     def end(self) -> None:
         for module in ENGINES:
             forget(module)
-        while self._libraries:
-            self._libraries.pop()._destroy()  # after which the engine's own function runs again
+        # Then the engine's own function runs again; a function that runs now calls it.
+        while self._libraries and not self._is_running:
+            self._libraries.pop()._destroy()
 
     def _replace(self, module: str) -> None:
         """Never raises: the engine would not catch it."""
@@ -72,7 +73,12 @@ class Shards:
     def apply(self, own, x, weight, offsets, out) -> None:
         """In place of the engine's function `own`, which multiplies by one shard after another."""
         state = joined(weight, offsets, x)
-        if state is None or not self._multiply(x, weight, state, out):
+        self._is_running = True
+        try:
+            is_done = state is not None and self._multiply(x, weight, state, out)
+        finally:
+            self._is_running = False
+        if not is_done:
             own(x, weight, offsets, out)
 
     def _multiply(self, x, weight, state, out) -> bool:
@@ -84,7 +90,7 @@ class Shards:
         way = self._ways.way(x, state)
         if way in (OWN, DEQUANTIZE):
             return False
-        return self._ways.multiply(way, x, weight, state, None, out) is not None
+        return self._ways.by_kernel(way, x, weight, state, None, out) is not None
 
 
 def joined(weight, offsets, x) -> functional.QuantState | None:

@@ -15,6 +15,7 @@ from torch.torch_version import TorchVersion
 
 import reprolab_nf4
 from reprolab_nf4 import engines, layers, shards, timing_table
+from reprolab_nf4.c_functions import NoCodeError
 from reprolab_nf4.imports import Awaited
 
 OWN_PRODUCT = bitsandbytes.matmul_4bit
@@ -262,6 +263,20 @@ def test_an_operator_that_is_registered_later_is_replaced(plugin, parameter, cou
     awaited._action()
     call(made, x)
     assert counts.look() == {"times_multiplied": 1}
+
+
+@needs_overrides
+def test_on_a_gpu_without_code_the_engines_own_function_goes_on(parameter, counts, monkeypatch):
+    def multiply(*given, **more):
+        raise NoCodeError("no code for this GPU")
+
+    weight, x = Weight(), torch.randn(2, K).bfloat16()
+    made = parameter(weight)
+    monkeypatch.setattr("reprolab_nf4.matmul.multiply", multiply)
+    with pytest.warns(UserWarning, match="no code"):
+        out = call(made, x)
+    assert weight.is_multiplied(x, out) and reprolab_nf4._installed is None
+    assert weight.is_multiplied(x, call(made, x)) and counts.look() == {}
 
 
 def test_an_engine_without_such_an_operator_is_left_with_one_line(counts, monkeypatch, caplog):
