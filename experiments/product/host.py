@@ -4,7 +4,7 @@ time of a layer under vLLM's plugin.
 
     python -m experiments.product.host --rows 1,4,16 --sequences 1,4,16 --output results/host.json
     python -m experiments.product.host --sequences 1,4 --cache static --output results/host.json
-    python -m experiments.product.host --requests 1,8 --output results/host.json
+    python -m experiments.product.host --requests 1,8 --output results/serving.json
     python -m experiments.product.host --cpu --output results/cpu.json
 
 All ways are measured in one process. Ours is measured twice: as it is installed, and with every

@@ -85,7 +85,7 @@ def held_by_vllm(shards: list[tuple[torch.Tensor, Any]]) -> Any:
 def exact_weights(codes: torch.Tensor, state: Any) -> torch.Tensor:
     """In fp32, before they are rounded to 16 bits."""
     pairs = torch.cat([codes >> 4, codes & 15], 1)  # the first weight is in the high half
-    weights = state.code[pairs.int()].view(-1, state.blocksize) * state.absmax[:, None]
+    weights = state.code[pairs.long()].view(-1, state.blocksize) * state.absmax[:, None]
     return weights.view(state.shape)
 
 

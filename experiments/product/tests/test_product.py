@@ -136,18 +136,34 @@ def requests_cell(**more):
     return cell | {"us": us, "wrong": {}} | more
 
 
-def test_layers_under_vllms_plugin_are_a_table(with_host):
+@pytest.fixture
+def with_serving(tmp_path):
+    """The H100's run with these cells of layers under vLLM's plugin."""
+    for file in (ROOT / "data/recorded/h100/product").glob("*.json"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+
+    def call(*cells):
+        content = ORIGIN | {"date": "2026-11-28", "requests": cells}
+        (tmp_path / "serving.json").write_text(json.dumps(content))
+        return load_run("product", tmp_path)
+
+    return call
+
+
+def test_layers_under_vllms_plugin_are_a_table(with_serving, run):
     first, last = requests_cell(), requests_cell(requests=1, part="layer")
     no_time = {"bitsandbytes": [30.0], "shards": [12.0]}
     wrong = requests_cell(requests=64, us=no_time, wrong={"planned": "3 of 9 outputs are wrong"})
-    table = serving_table(with_host(requests=[last, wrong, first]))
+    table = serving_table(with_serving(last, wrong, first))
     assert [(row["requests"], row["gain"]) for row in table.rows[:1]] == [(8, 5)]
     assert table.rows[0]["joined"] == 2 and "q, k and v" in table.rows[0]["_under"]
     assert table.rows[1]["requests"] == 64 and "planned" not in table.rows[1]
     assert "gain" not in table.rows[1] and "layer" in table.rows[2]["_under"]
     told = " ".join(table.notes)
     assert "0.0.3" in told and "without vLLM" in told and "64 requests: wrong" in told
-    assert serving_table(with_host(requests=[])) is None
+    assert serving_table(run.run()) is None
+    with pytest.raises(InputError, match=r"serving\.json"):
+        serving_table(with_serving({"requests": 1}))
 
 
 def static_cell(**more):

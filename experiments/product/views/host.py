@@ -34,9 +34,9 @@ Found = dict[str, Any]  # the file's content
 Cell = dict[str, Any]
 
 
-def made(run: Run, make: Callable[[Found], Any]) -> Any:
+def made(run: Run, make: Callable[[Found], Any], name: str = NAME) -> Any:
     """The result of `make` for the file's content; None without the file."""
-    file = run.first.file.parent / NAME
+    file = run.first.file.parent / name
     if not file.is_file():
         return None
     found = read_json(file)

@@ -1,5 +1,5 @@
-"""The time of a layer under vLLM's plugin for bitsandbytes: `requests` in the file of
-experiments/product/host.py.
+"""The time of a layer under vLLM's plugin for bitsandbytes: `requests` in a file of
+experiments/product/host.py, in the folder of the passes.
 """
 
 from experiments.product.views.host import OURS, OWN, Cell, Found, made, medians, origin
@@ -7,7 +7,7 @@ from plots.experiments import Run
 from records.stats import ratio, summarize
 from records.tables import Column, Table, Values, rounded
 
-SHARDS = "shards"
+NAME, SHARDS = "serving.json", "shards"
 PARTS = {
     "qkv": "q, k and v",
     "gate_up": "gate and up",
@@ -16,7 +16,7 @@ PARTS = {
 
 
 def serving_table(run: Run) -> Table | None:
-    return made(run, serving)
+    return made(run, serving, NAME)
 
 
 def serving(found: Found) -> Table | None:
