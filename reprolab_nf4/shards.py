@@ -9,7 +9,7 @@ import functools
 import logging
 import sys
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from bitsandbytes import functional
@@ -34,7 +34,7 @@ class Joined(NamedTuple):
     """`scales`: those of each shard. `state`: that of the joined matrix; None if there is none."""
 
     scales: list[torch.Tensor]
-    state: functional.QuantState | None
+    state: Any
 
 
 class Shards:
@@ -93,7 +93,7 @@ class Shards:
         return self._ways.by_kernel(way, x, weight, state, None, out) is not None
 
 
-def joined(weight, offsets, x) -> functional.QuantState | None:
+def joined(weight, offsets, x) -> Any:
     """The state of all shards as one matrix; None if they are not."""
     states = [weight.bnb_quant_state[i] for i in range(len(weight.bnb_quant_state))]
     scales = [state.absmax for state in states]
@@ -120,7 +120,7 @@ def fit(weight, offsets, states) -> bool:
     return len(kinds) == 1 and weight.nbytes == ends[-1] and list(map(int, offsets)) == ends
 
 
-def join(states) -> functional.QuantState:
+def join(states) -> Any:
     """Each state keeps a view of the joined scales, so that they are in memory once."""
     if len(states) == 1:
         return states[0]
