@@ -12,12 +12,7 @@ import pytest
 from layers_on_cpu import needs_whole_graphs
 from needs_torch import bitsandbytes, torch, transformers
 from on_cpu import SMALL, Cpu, put_gpu
-from planned_on_cpu import (
-    Counts,
-    put_built,  # noqa: F401, a fixture
-    put_cpu_in_place_of_gpu,
-    table,
-)
+from planned_on_cpu import Counts, put_built, put_cpu  # noqa: F401, fixtures
 from torch._dynamo.backends.debugging import aot_eager
 from transformers.generation.configuration_utils import CompileConfig
 
@@ -27,7 +22,6 @@ from experiments.product import generation, host
 from experiments.product.generation import Generations, Models, Static
 from experiments.product.ways import DENSE, OWN, PLANNED, PYTHON, WAYS, installed
 from records.errors import InputError
-from reprolab_nf4 import layers
 
 # A model of each, and whether its scales are nested.
 FAMILIES = [("llama-3.3-70b", False), ("qwen3-32b", True), ("gemma-3-27b", False)]
@@ -37,7 +31,6 @@ ROUNDINGS = 8  # of bf16: the distance of a logit with another kernel around the
 TINY = replace(SMALL["llama-3.3-70b"], hidden=64, intermediate=128, head_dim=16, vocab=96, layers=1)
 PROJECTIONS = 7 * TINY.layers
 PROMPT, TOKENS = 4, 10
-TIMES = {2: {"few_rows": 1.0}, 512: {"many_rows": 1.0}}
 
 
 @pytest.fixture(autouse=True)
@@ -46,16 +39,6 @@ def short(monkeypatch):
     torch.set_num_threads(1)
     monkeypatch.setattr(generation, "PROMPT", PROMPT)
     monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
-
-
-@pytest.fixture
-def cpu(built, monkeypatch, tmp_path):
-    """Arguments of Generations() beside the models."""
-    if not layers.has_c_exchange():
-        pytest.skip(f"NOT TESTED, torch {torch.__version__}: planned calls need 2.10")
-    extension, library = built
-    put_cpu_in_place_of_gpu(monkeypatch.setattr, extension)
-    return {"library": library, "table": table(tmp_path / "t.json", TIMES, 64, 64)}
 
 
 @pytest.mark.parametrize("nested", [False, True])

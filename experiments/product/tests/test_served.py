@@ -10,12 +10,7 @@ from functools import partial
 import pytest
 from needs_torch import functional, torch
 from on_cpu import SMALL, Cpu, put_gpu
-from planned_on_cpu import (
-    Counts,
-    put_built,  # noqa: F401, a fixture
-    put_cpu_in_place_of_gpu,
-    table,
-)
+from planned_on_cpu import Counts, put_built, put_cpu  # noqa: F401, fixtures
 
 import reprolab_nf4
 from experiments.end_to_end.sizes import known
@@ -23,7 +18,7 @@ from experiments.product import host, serving
 from experiments.product.serving import Linear, Served, exact_weights, shapes_of
 from experiments.product.ways import OWN, PLANNED, SHARDS, installed
 from records.errors import InputError
-from reprolab_nf4 import layers, measuring, shards
+from reprolab_nf4 import measuring, shards
 from reprolab_nf4.quantized import nf4
 from reprolab_nf4.tests import stub_vllm
 
@@ -34,17 +29,12 @@ REQUESTS, COPIES = 2, 2
 
 
 @pytest.fixture
-def counts(built, monkeypatch, tmp_path):
-    """What our library is asked for; it multiplies up to two rows."""
-    if not layers.has_c_exchange():
-        pytest.skip(f"NOT TESTED, torch {torch.__version__}: planned calls need 2.10")
-    extension, library = built
-    put_cpu_in_place_of_gpu(monkeypatch.setattr, extension)
-    monkeypatch.setattr(reprolab_nf4, "BUILT", library)
+def counts(cpu, monkeypatch):
+    """What our library is asked for."""
+    monkeypatch.setattr(reprolab_nf4, "BUILT", cpu["library"])
     monkeypatch.setattr(measuring, "copies_needed", lambda gpu, shape: COPIES)
-    times = table(tmp_path / "t.json", {2: {"few_rows": 1.0}}, 64, 64)
-    monkeypatch.setattr(serving, "installed", partial(installed, library=library, table=times))
-    return Counts(library)
+    monkeypatch.setattr(serving, "installed", partial(installed, **cpu))
+    return Counts(cpu["library"])
 
 
 @pytest.fixture
