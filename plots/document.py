@@ -63,15 +63,15 @@ def run(args: argparse.Namespace) -> int:
     for file in args.readme:
         for name, old, new in blocks(file, recorded):
             stale += [f"{file}: block '{name}' is stale"] * bool(name and old != new)
-    figures = [
-        found.folder / name / f"{figure}.png"
+    stale += [
+        f"{path}: is missing"
         for found in recorded
         for name, run in found.runs.items()
         for figure, (_, draw) in experiment(name).FIGURES.items()
-        if not run.missing or run.if_measured(draw)
+        if not (path := found.folder / name / f"{figure}.png").exists() and run.if_measured(draw)
     ]
-    figures += [args.recorded_dir / "claims.png"] * (len(recorded) > 1)
-    stale += [f"{path}: is missing" for path in figures if not path.exists()]
+    forest_path = args.recorded_dir / "claims.png"
+    stale += [f"{forest_path}: is missing"] * (len(recorded) > 1 and not forest_path.exists())
     readmes = " ".join(map(str, args.readme))
     fix = f"scripts/python -m plots document --recorded-dir {args.recorded_dir} --readme {readmes}"
     stale += [f"fix with: {fix}"] * bool(stale)

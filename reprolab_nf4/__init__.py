@@ -307,6 +307,8 @@ def install(
             replaced += ways.replaced(importlib.import_module("bitsandbytes")) + compiled
         bypass.watch()
         _installed = Installed(loaded, replaced, ways)
+        if ways is not None:
+            ways.begin()
         return _installed
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 
 def after_import(name: str, action: Callable[[], None]) -> None:
-    """Calls `action` after the top-level module is imported, or now if it has been. A second action
-    for the same module is ignored.
+    """Calls `action` after the module is imported, or now if it has been. A second action for the
+    same module is ignored.
     """
     if name in sys.modules:
         action()

@@ -17,18 +17,16 @@ import torch
 from bitsandbytes import functional
 
 from reprolab_nf4 import ABSENT, BUILT
+from reprolab_nf4.arrays import arrays_of, fits, read_offset
 from reprolab_nf4.c_functions import DropinError
 from reprolab_nf4.matmul import (
     TYPES,
     Ways,
     address,
-    arrays_of,
-    fits,
-    is_capturing,
     is_ours,
     on_device_of,
-    read_offset,
 )
+from reprolab_nf4.settled import is_capturing
 from reprolab_nf4.timing_table import DEQUANTIZE, OWN
 
 EXTENSION = BUILT.with_name("_layers.abi3.so")  # which CMake builds from csrc/layers/

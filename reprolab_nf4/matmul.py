@@ -11,8 +11,9 @@ import torch
 from bitsandbytes import functional
 
 from reprolab_nf4 import Library, give_up
+from reprolab_nf4.arrays import arrays_of, fits, read_offset, scales_of
 from reprolab_nf4.c_functions import DropinError, NoCodeError
-from reprolab_nf4.settled import SettledWeights, is_capturing
+from reprolab_nf4.settled import SettledWeights
 from reprolab_nf4.timing_table import DEQUANTIZE, OWN, Table, recorded
 from reprolab_nf4.training import marking_training, training
 
@@ -38,6 +39,7 @@ def multiply(
     offset: float = 0.0,
     blocksize2: int = 0,
     weights_are_settled: bool = False,
+    out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """A [..., k] times the transposed n x k weights, by `kernel`: reprolab_nf4.h.
 
@@ -48,7 +50,8 @@ def multiply(
     bias = None if bias is None else bias.contiguous()
     k = A.shape[-1]
     m = A.numel() // k
-    out = A.new_empty((*A.shape[:-1], n))
+    if out is None:
+        out = A.new_empty((*A.shape[:-1], n))
     call = library.multiply[TYPES[A.dtype]]
     arrays = map(address, (A, codes, absmax, absmax_codes, code2))
     with on_device_of(A):
@@ -169,7 +172,8 @@ class Ways:
         self.usual = OWN if products == "fastest" else DEQUANTIZE
         self.library, self._products, self._table = library, products, table
         self._known: dict = {}
-        self._has_warned, self._calls = False, None
+        self._has_warned, self._calls, self._shards = False, None, None
+        self._settled = SettledWeights()
         # Otherwise all take the usual way, and bitsandbytes' operators are recorded.
         self.vary = products != DEQUANTIZE
 
@@ -189,6 +193,13 @@ class Ways:
             self._calls, methods = planner.calls, planner.replaced(layer, call)
         return [(bitsandbytes, "matmul_4bit", product), *methods]
 
+    def begin(self) -> None:
+        """From when the functions are replaced until end()."""
+        from reprolab_nf4 import shards  # which imports this module
+
+        if self.vary:
+            self._shards = shards.Shards(self)
+
     def warn_of_fp32(self, state) -> None:
         """Once."""
         if not self._has_warned and getattr(state, "quant_type", None) == "nf4":
@@ -203,6 +214,8 @@ class Ways:
         self._known = {}
         if self._calls is not None:
             self._calls.close()
+        if self._shards is not None:
+            self._shards.end()
 
     def way(self, A: torch.Tensor, state) -> str:
         """The way of the matmul with these activations."""
@@ -215,6 +228,30 @@ class Ways:
             if rows <= most:
                 return way
         return self.usual
+
+    def by_kernel(self, way: str, A, B, state, bias, out=None) -> torch.Tensor | None:
+        """By a kernel of ours, into `out` if given. None if it cannot read the arrays, or the
+        library has no code for the GPU.
+        """
+        with torch._C.DisableTorchFunctionSubclass():  # bitsandbytes' is slow
+            codes = B.detach()
+        arrays, more = arrays_of(codes, state), (None, None, 0.0, 0)
+        if state.nested:
+            more = (*arrays[2:], read_offset(state.offset), state.state2.blocksize)
+        (n, k), blocksize = state.shape, state.blocksize
+        sizes = (n, k, blocksize, more[-1])
+        settled = codes.get_device() == A.get_device() and self._settled.has(sizes, arrays)
+        if not settled and not fits(A.device, state, *arrays):
+            return None
+        given = (A, codes, n, arrays[1], blocksize, bias, *more, settled, out)
+        try:
+            product = multiply(self.library, way, *given)
+        except NoCodeError as error:
+            give_up(error)
+            return None
+        if not settled:
+            self._settled.add(sizes, arrays)
+        return product
 
     def of(self, *layer) -> tuple[tuple[int, str], ...]:
         """The ways by number of rows, as Table.ways(); for more rows the usual one.
@@ -279,27 +316,12 @@ def runs(library: Library, device: torch.device, *product) -> bool:
     return False
 
 
-def read_offset(offset: torch.Tensor) -> float:
-    """The offset of nested scales, which kernels get from the host. Read once, because reading
-    waits for the GPU, and again after it has changed.
-    """
-    state = (offset.data_ptr(), None if offset.is_inference() else offset._version)
-    known, value = getattr(offset, "reprolab_nf4_value", (None, None))
-    if known != state:
-        if is_capturing(offset):
-            raise DropinError("a capture cannot read nested scales; run the model once before")
-        value = offset.item()
-        offset.reprolab_nf4_value = state, value
-    return value
-
-
 def replacement(own, ways: Ways):
     """bitsandbytes' matmul_4bit, in the way that `ways` chooses.
 
     Training, layers in training mode, FP4, fp32, codes in the layout for CPUs, and malformed inputs
     go to `own`.
     """
-    settled = SettledWeights()
     # Older versions transpose square weights only if the codes are a row.
     always_transposes = knows_fused_products()
 
@@ -318,24 +340,8 @@ def replacement(own, ways: Ways):
             return own(A, B, quant_state, bias=bias)
         if way == DEQUANTIZE:
             return dequantized(A, B.view(-1, 1), quant_state, bias)
-        with torch._C.DisableTorchFunctionSubclass():  # bitsandbytes' is slow
-            codes = B.detach()
-        arrays, more = arrays_of(codes, quant_state), (None, None, 0.0, 0)
-        if quant_state.nested:
-            more = (*arrays[2:], read_offset(quant_state.offset), quant_state.state2.blocksize)
-        sizes = (n, k, quant_state.blocksize, more[-1])
-        are_settled = codes.get_device() == A.get_device() and settled.has(sizes, arrays)
-        if not are_settled and not fits(A.device, quant_state, *arrays):
-            return own(A, B, quant_state, bias=bias)
-        given = (arrays[1], quant_state.blocksize, bias, *more, are_settled)
-        try:
-            product = multiply(ways.library, way, A, codes, n, *given)
-        except NoCodeError as error:
-            give_up(error)
-            return own(A, B, quant_state, bias=bias)
-        if not are_settled:
-            settled.add(sizes, arrays)
-        return product
+        product = ways.by_kernel(way, A, B, quant_state, bias)
+        return own(A, B, quant_state, bias=bias) if product is None else product
 
     return matmul_4bit
 
@@ -362,35 +368,3 @@ def is_ours(A, state, bias) -> bool:
         return False
     # bitsandbytes handles weights that were quantized as k x n.
     return A.numel() > 0 and n > 0 and A.shape[-1] == k
-
-
-def scales_of(state) -> torch.Tensor:
-    """The scales in fp32; nested ones are decoded as bitsandbytes does before it dequantizes."""
-    if not state.nested:
-        return state.absmax
-    return functional.dequantize_blockwise(state.absmax, state.state2) + state.offset
-
-
-def arrays_of(codes, state) -> list[torch.Tensor]:
-    """The arrays that kernels read: codes, scales, and the codes and map of nested scales."""
-    if not state.nested:
-        return [codes, state.absmax]
-    return [codes, state.state2.absmax, state.absmax, state.state2.code]
-
-
-def fits(device, state, codes, scales, scale_codes=None, map=None) -> bool:
-    """Whether kernels can read the arrays by address: on the device, contiguous, long enough."""
-    arrays = [array for array in (codes, scales, scale_codes, map) if array is not None]
-    if not all(array.device == device and array.is_contiguous() for array in arrays):
-        return False
-    n, k = state.shape
-    count = -(-n * k // state.blocksize)
-    if 2 * codes.nbytes < n * k or scales.dtype != torch.float32:
-        return False
-    if scale_codes is None:
-        return scales.numel() >= count
-    if (scale_codes.dtype, map.dtype) != (torch.uint8, torch.float32):
-        return False
-    seconds = -(-count // state.state2.blocksize)
-    sizes = (scale_codes.numel(), scales.numel(), map.numel())
-    return all(size >= needed for size, needed in zip(sizes, (count, seconds, 256), strict=True))

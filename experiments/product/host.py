@@ -1,8 +1,10 @@
 """Host time of one 4-bit layer in eager PyTorch: what the CPU takes to launch its matmul, by
-library; and tokens per second of generate(), which that time bounds where sequences are few.
+library; tokens per second of generate(), which that time bounds where sequences are few; and the
+time of a layer under vLLM's plugin.
 
     python -m experiments.product.host --rows 1,4,16 --sequences 1,4,16 --output results/host.json
     python -m experiments.product.host --sequences 1,4 --cache static --output results/host.json
+    python -m experiments.product.host --requests 1,8 --output results/serving.json
     python -m experiments.product.host --cpu --output results/cpu.json
 
 All ways are measured in one process. Ours is measured twice: as it is installed, and with every
@@ -10,7 +12,8 @@ call in Python, as before PyTorch 2.10. Each cell is written as soon as it is me
 exists, the cells that it lacks are added.
 --cpu needs no GPU: it takes the CPU time of the thread, around matmuls that do nothing.
 
-Exit status: 0; 1 where tokens or outputs of the two differ; 2 for wrong usage.
+Exit status: 0; 1 where tokens or outputs of the two differ, or outputs are wrong; 2 for wrong
+usage.
 """
 
 import argparse
@@ -37,13 +40,14 @@ from records.provenance import checkout
 ROUNDS = 15
 LAYERS, SIZE = 64, 1024  # launches that a stream takes without waiting; N and K of each
 GENERATIONS, TOKENS = 5, 64
-LISTS = ("rows", "sequences")  # of cells, by the option that asks for them
+LISTS = ("rows", "sequences", "requests")  # of cells, by the option that asks for them
 
 
 def parser() -> argparse.ArgumentParser:
     p = Parser(prog="python -m experiments.product.host", description=__doc__)
     p.add_argument("--rows", default="", help="of activations: 1,4,16; host time per layer")
     p.add_argument("--sequences", default="", help="1,4,16; tokens per second of a model")
+    p.add_argument("--requests", default="", help="1,8,64; a layer's time under vLLM's plugin")
     p.add_argument("--cpu", action="store_true", help="host time around matmuls that do nothing")
     p.add_argument("--nested", action="store_true", help="double-quantized scales")
     p.add_argument("--model", default="llama-3.1-8b", help="of data/models, with random weights")
@@ -59,9 +63,9 @@ def parser() -> argparse.ArgumentParser:
 def reproduce(args: argparse.Namespace) -> int:
     batches = {name: numbers(f"--{name}", getattr(args, name), "1,4,16") for name in LISTS}
     if args.cpu == any(batches.values()):
-        raise InputError("give --rows, --sequences or both, or --cpu alone")
+        raise InputError("give --rows, --sequences, --requests or several, or --cpu alone")
     if any(0 in given for given in batches.values()):
-        raise InputError("--rows and --sequences: give 1 at least")
+        raise InputError("--rows, --sequences and --requests: give 1 at least")
     for name, least in (("layers", 1), ("generations", 1), ("tokens", 2)):
         if (given := getattr(args, name)) is not None and given < least:
             raise InputError(f"--{name}: give {least} at least, not {given}")
@@ -80,8 +84,10 @@ def reproduce(args: argparse.Namespace) -> int:
             file.add("rows", host_times(file, batches["rows"], args.nested))
         if batches["sequences"]:
             file.add("sequences", speeds(file, batches["sequences"], args))
-    cells = file.content.get("rows", []) + file.content.get("sequences", [])
-    return 0 if all(cell.get("same", True) for cell in cells) else 1
+        if batches["requests"]:
+            file.add("requests", served(file, batches["requests"], args.model))
+    cells = [cell for name in LISTS for cell in file.content.get(name, [])]
+    return 0 if all(cell.get("same", True) and not cell.get("wrong") for cell in cells) else 1
 
 
 class File:
@@ -230,6 +236,24 @@ def speeds(
         print(shown(f"{title}, tokens/s", cell["tokens_per_s"]), flush=True)
         print(f"  {agreement(cell)}", flush=True)
         yield {"sequences": batch} | key | cell
+
+
+def served(file: File, batches: Sequence[int], model: str) -> Iterator[dict[str, Any]]:
+    from experiments.end_to_end.gpu import Gpu
+    from experiments.product.serving import Served, plugin
+
+    gpu, sizes = Gpu(), known()[model]
+    with plugin(gpu) as (method, facts):
+        for part in Served.parts:
+            key = {"model": model, "part": part} | facts
+            todo = [batch for batch in batches if not file.has("requests", requests=batch, **key)]
+            layers = Served(gpu, method, sizes, part, max(todo)) if todo else None
+            for batch in todo:
+                cell = layers.measure(batch)
+                print(shown(f"{model}, {part}, {batch} requests, us", cell["us"]), flush=True)
+                yield {"requests": batch} | key | cell
+            del layers
+            gpu.forget()
 
 
 def agreement(cell: dict[str, Any]) -> str:

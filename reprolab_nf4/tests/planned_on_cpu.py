@@ -31,6 +31,17 @@ def put_built(tmp_path_factory):
     return compile_extension(folder), compile_library(folder)
 
 
+@pytest.fixture(name="cpu")
+def put_cpu(built, monkeypatch, tmp_path):
+    """Arguments of install(), for layers of 64 inputs and outputs."""
+    if not layers.has_c_exchange():
+        pytest.skip(f"NOT TESTED, torch {torch.__version__}: planned calls need 2.10")
+    extension, library = built
+    put_cpu_in_place_of_gpu(monkeypatch.setattr, extension)
+    times = {2: {"few_rows": 1.0}, 512: {"many_rows": 1.0}}
+    return {"library": library, "table": table(tmp_path / "t.json", times, 64, 64)}
+
+
 @pytest.fixture(name="installed")
 def put_installed(built, monkeypatch, tmp_path):
     if not layers.has_c_exchange():

@@ -1,10 +1,17 @@
-"""As much of vLLM as vllm-bnb-plugin's linear layers import, where vLLM itself (5 GB) is absent."""
+"""vLLM's plugin for bitsandbytes, with as much of vLLM as its linear layers import, where vLLM, of
+5 GB, is absent.
+"""
 
 import importlib.abc
 import importlib.machinery
+import importlib.util
+import sys
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-from needs_torch import torch
+import torch
 
 
 def register_operator(op_name, op_func, mutates_args, fake_impl, dispatch_key):
@@ -18,6 +25,10 @@ def register_operator(op_name, op_func, mutates_args, fake_impl, dispatch_key):
 
 
 LIBRARIES: list = []
+PLUGIN = Path(__file__).resolve().parents[2] / "build/vllm_plugin"
+LINEAR = "vllm_bnb_plugin.quantization.linear"
+PINNED = Path(__file__).with_name("vllm_plugin.txt")
+INSTALL_IT = f"pip install --no-deps --target {PLUGIN} -r {PINNED}"
 KNOWN = {
     "direct_register_custom_op": register_operator,
     "current_platform": types.SimpleNamespace(dispatch_key="CPU", is_rocm=lambda: False),
@@ -49,3 +60,28 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module):
         pass
+
+
+@contextmanager
+def linear_layers(device: str) -> Iterator[types.ModuleType]:
+    """The plugin's module of linear layers, for a type of device. ImportError where there is no
+    plugin.
+    """
+    path, finder = list(sys.path), Finder()
+    KNOWN["current_platform"].dispatch_key = device.upper()
+    try:
+        if importlib.util.find_spec("vllm_bnb_plugin") is None:
+            sys.path.append(str(PLUGIN))
+        if importlib.util.find_spec("vllm_bnb_plugin") is None:
+            raise ImportError(f"no vllm-bnb-plugin: {INSTALL_IT}")
+        if importlib.util.find_spec("vllm") is None:
+            sys.meta_path.append(finder)
+        yield importlib.import_module(LINEAR)
+    finally:
+        sys.path[:] = path
+        sys.meta_path[:] = [found for found in sys.meta_path if found is not finder]
+        while LIBRARIES:
+            LIBRARIES.pop()._destroy()
+        for name in list(sys.modules):
+            if name.partition(".")[0] in ("vllm", "vllm_bnb_plugin"):
+                del sys.modules[name]

@@ -132,8 +132,8 @@ def test_kernels_get_the_scales_as_they_are(install, products):
         nested = products.matmul_4bit(x, CODES.t(), quant_state=state(nested=True))
     assert plain[1:3] == ("few_rows", x)
     assert plain[3].data_ptr() == CODES.data_ptr()
-    assert plain[4:] == (N, ABSMAX, 64, bias, None, None, 0.0, 0, False)
-    assert nested[4:] == (N, ABSMAX2, 64, None, SCALE_CODES, CODE2, 0.5, 256, False)
+    assert plain[4:] == (N, ABSMAX, 64, bias, None, None, 0.0, 0, False, None)
+    assert nested[4:] == (N, ABSMAX2, 64, None, SCALE_CODES, CODE2, 0.5, 256, False, None)
 
 
 def test_without_times_for_the_gpu_bitsandbytes_chooses(install, way, monkeypatch, tmp_path):

@@ -1,9 +1,8 @@
 """The calls of serving engines on the CPU: an operator that multiplies by the weights of several
-layers (q, k and v), one after the other, into slices of one output.
+layers (q, k and v), one after the other, into slices of one output, or by all of them at once.
 """
 
-import importlib
-import importlib.util
+import inspect
 import sys
 import types
 from pathlib import Path
@@ -15,17 +14,20 @@ from needs_torch import bitsandbytes, functional, torch
 from torch.torch_version import TorchVersion
 
 import reprolab_nf4
-from reprolab_nf4 import engines, layers, timing_table
+from reprolab_nf4 import engines, layers, shards, timing_table
+from reprolab_nf4.c_functions import NoCodeError
+from reprolab_nf4.imports import Awaited
 
 OWN_PRODUCT = bitsandbytes.matmul_4bit
 
 import cpu_as_gpu  # noqa: E402, which needs bitsandbytes
-from cpu_as_gpu import ROOT, K  # noqa: E402
+from cpu_as_gpu import K  # noqa: E402
 
 SHARDS = (128, 64, 64)  # outputs of q, k and v
-PLUGIN = ROOT / "build/vllm_plugin"
-PINNED = Path(__file__).with_name("vllm_plugin.txt")
-INSTALL_IT = f"pip install --no-deps --target {PLUGIN} -r {PINNED}"
+needs_overrides = pytest.mark.skipif(
+    "allow_override" not in inspect.signature(torch.library.Library.impl).parameters,
+    reason=f"NOT TESTED, torch {torch.__version__}: no operator can be replaced",
+)
 
 
 @pytest.fixture(scope="module")
@@ -48,16 +50,17 @@ def counts(library, tmp_path, monkeypatch):
         engines.install_in_engine()
     assert bitsandbytes.matmul_4bit is not OWN_PRODUCT
     yield cpu_as_gpu.Counts(library)
-    reprolab_nf4._installed.undo()
+    if reprolab_nf4._installed is not None:
+        reprolab_nf4._installed.undo()
     assert bitsandbytes.matmul_4bit is OWN_PRODUCT
 
 
 class Weight:
     """Of q, k and v as an engine keeps it: bytes in a column, a state each, where each begins."""
 
-    def __init__(self):
+    def __init__(self, shards=SHARDS):
         torch.manual_seed(1)
-        dense = [torch.randn(n, K).bfloat16() for n in SHARDS]
+        dense = [torch.randn(n, K).bfloat16() for n in shards]
         found = [functional.quantize_4bit(x, quant_type="nf4") for x in dense]
         self.states = [state for _, state in found]
         self.codes = torch.cat([codes for codes, _ in found])
@@ -70,12 +73,14 @@ class Weight:
         return bool(((out - expected).abs() <= 2**-8 * (expected.abs() + sums)).all())
 
 
-# Rows, and how many of the shards our library multiplies by: cpu_as_gpu's table of times.
-CASES = pytest.mark.parametrize(("rows", "ours"), [(1, 3), (8, 3), (16, 3), (20, 0)])
+# Rows, and whether our library multiplies by cpu_as_gpu's table of times.
+CASES = pytest.mark.parametrize(
+    ("rows", "is_ours"), [(1, True), (8, True), (16, True), (20, False)]
+)
 
 
 @CASES
-def test_the_call_of_an_engine_is_multiplied_by_our_kernels(rows, ours, counts):
+def test_the_call_of_an_engine_is_multiplied_by_our_kernels(rows, is_ours, counts):
     weight, x = Weight(), torch.randn(rows, K).bfloat16()
     out, begin = torch.full((rows, sum(SHARDS)), torch.nan).bfloat16(), 0
     counts.look()
@@ -84,7 +89,7 @@ def test_the_call_of_an_engine_is_multiplied_by_our_kernels(rows, ours, counts):
             codes = weight.codes[weight.offsets[i] : weight.offsets[i + 1]]
             out[:, begin : begin + n] = bitsandbytes.matmul_4bit(x, codes.t(), state)
             begin += n
-    assert counts.look().get("times_multiplied", 0) == ours
+    assert counts.look().get("times_multiplied", 0) == is_ours * len(SHARDS)
     assert weight.is_multiplied(x, out)
 
 
@@ -96,35 +101,188 @@ def plugin():
     installed = bitsandbytes.__version__
     if TorchVersion(installed) < (0, 48, 1):
         pytest.skip(f"NOT TESTED, bitsandbytes {installed}: vllm-bnb-plugin needs 0.48.1")
-    path, meta_path = list(sys.path), list(sys.meta_path)
-    if importlib.util.find_spec("vllm_bnb_plugin") is None:
-        sys.path.append(str(PLUGIN))
-    if importlib.util.find_spec("vllm_bnb_plugin") is None:
-        sys.path[:] = path
-        pytest.skip(f"NOT TESTED, no vllm-bnb-plugin: {INSTALL_IT}")
-    if importlib.util.find_spec("vllm") is None:
-        sys.meta_path.append(stub_vllm.Finder())
-    yield importlib.import_module("vllm_bnb_plugin.quantization.linear")
-    sys.path[:], sys.meta_path[:] = path, meta_path
-    for name in list(sys.modules):
-        if name.partition(".")[0] in ("vllm", "vllm_bnb_plugin"):
-            del sys.modules[name]
+    try:
+        with stub_vllm.linear_layers("cpu") as found:
+            yield found
+    except ImportError as error:
+        pytest.skip(f"NOT TESTED, {error}")
 
 
+@pytest.fixture
+def parameter(plugin):
+    """The weight of a layer of vLLM's, of a Weight; and the operator on it."""
+
+    def make(weight):
+        made = torch.nn.Parameter(weight.codes, requires_grad=False)
+        made.bnb_quant_state = dict(enumerate(weight.states))
+        made.bnb_shard_offsets = weight.offsets
+        return made
+
+    return make
+
+
+def call(parameter, x, out=None):
+    """The operator, as vLLM's plugin calls it."""
+    out = x.new_full((len(x), sum(SHARDS)), torch.nan) if out is None else out
+    with torch.no_grad():
+        torch.ops.vllm.apply_bnb_4bit(x, parameter, parameter.bnb_shard_offsets, out)
+    return out
+
+
+@needs_overrides
 @CASES
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_whole_graphs)])
-def test_vllms_plugin_multiplies_by_our_kernels(compiled, rows, ours, plugin, counts):
+def test_vllms_layer_multiplies_by_all_shards_in_one_launch(
+    compiled, rows, is_ours, plugin, parameter, counts
+):
     weight, x = Weight(), torch.randn(rows, K).bfloat16()
-    parameter = torch.nn.Parameter(weight.codes, requires_grad=False)
-    parameter.bnb_quant_state = dict(enumerate(weight.states))
-    parameter.bnb_shard_offsets = weight.offsets
     method = plugin.BitsAndBytesLinearMethod(types.SimpleNamespace(load_in_8bit=False))
-    layer, apply = types.SimpleNamespace(weight=parameter), method.apply
+    layer, apply = types.SimpleNamespace(weight=parameter(weight)), method.apply
     if compiled:
         torch.compiler.reset()
         apply = torch.compile(apply, fullgraph=True, backend="aot_eager")
     counts.look()
-    with torch.no_grad():
+    with torch.inference_mode():
         out = apply(layer, x)
-    assert counts.look().get("times_multiplied", 0) == ours
+    assert counts.look().get("times_multiplied", 0) == is_ours
     assert weight.is_multiplied(x, out)
+    memory = {state.absmax.untyped_storage().data_ptr() for state in weight.states}
+    assert len(memory) == 1  # no scale is kept twice
+
+
+@needs_overrides
+def test_a_layer_of_one_shard_is_written_to_the_output(parameter, counts):
+    weight, x = Weight((128,)), torch.randn(2, K).bfloat16()
+    absmax, out = weight.states[0].absmax, x.new_empty(2, 128)
+    counts.look()
+    call(parameter(weight), x, out)
+    assert counts.look() == {"times_multiplied": 1} and weight.is_multiplied(x, out)
+    assert weight.states[0].absmax is absmax
+
+
+def nested(weight):
+    dense = torch.randn(SHARDS[1], K).bfloat16()
+    _, weight.states[1] = functional.quantize_4bit(
+        dense, quant_type="nf4", compress_statistics=True
+    )
+
+
+def of_another_type(weight):
+    weight.states[2].dtype = torch.float16
+
+
+def in_another_order(weight):
+    weight.states[0], weight.states[1] = weight.states[1], weight.states[0]
+
+
+@needs_overrides
+@pytest.mark.parametrize("change", [nested, of_another_type, in_another_order])
+def test_shards_that_are_not_one_matrix_are_multiplied_one_by_one(change, parameter, counts):
+    weight, x = Weight(), torch.randn(2, K).bfloat16()
+    change(weight)
+    made, before = parameter(weight), [state.absmax for state in weight.states]
+    expected = torch.empty(2, 0).bfloat16()
+    for i, state in enumerate(weight.states):
+        codes = weight.codes[weight.offsets[i] : weight.offsets[i + 1]]
+        if codes.numel() * 2 == state.shape.numel():
+            product = bitsandbytes.matmul_4bit(x, codes.t(), state)
+            expected = torch.cat([expected, product], 1)
+    counts.look()
+    if change is in_another_order:  # which the engine's own function refuses
+        with pytest.raises(RuntimeError):
+            call(made, x)
+    else:
+        assert torch.equal(call(made, x), expected)
+        assert counts.look()["times_multiplied"] == len(SHARDS)
+    assert [id(state.absmax) for state in weight.states] == list(map(id, before))
+
+
+@needs_overrides
+def test_an_output_with_gaps_is_written_shard_by_shard(parameter, counts):
+    weight, x = Weight(), torch.randn(2, K).bfloat16()
+    out = torch.full((2, sum(SHARDS) + 8), 7.0).bfloat16()
+    counts.look()
+    call(parameter(weight), x, out[:, :-8])
+    assert counts.look()["times_multiplied"] == len(SHARDS)
+    assert weight.is_multiplied(x, out[:, :-8]) and (out[:, -8:] == 7).all()
+
+
+@needs_overrides
+def test_scales_that_a_captured_graph_reads_stay(parameter, counts, monkeypatch):
+    weight, x = Weight(), torch.randn(2, K).bfloat16()
+    made, before = parameter(weight), [state.absmax for state in weight.states]
+    with monkeypatch.context() as capturing:
+        capturing.setattr(shards, "is_capturing", lambda tensor: True)
+        call(made, x)
+    assert weight.is_multiplied(x, call(made, x))
+    assert [id(state.absmax) for state in weight.states] == list(map(id, before))
+
+
+@needs_overrides
+def test_weights_that_an_engine_loads_again_are_joined_again(parameter, counts):
+    weight, x = Weight(), torch.randn(2, K).bfloat16()
+    made = parameter(weight)
+    first = call(made, x)
+    for state in weight.states:
+        state.absmax = 2 * state.absmax
+    counts.look()
+    assert torch.equal(call(made, x), 2 * first)
+    for state in weight.states:
+        state.absmax.mul_(0.5)  # in place, where it is
+    assert torch.equal(call(made, x), first)
+    assert counts.look()["times_multiplied"] == 2
+
+
+@needs_overrides
+def test_undo_leaves_the_engines_own_operator(parameter, counts):
+    weight, x = Weight(), torch.randn(2, K).bfloat16()
+    made = parameter(weight)
+    call(made, x)
+    reprolab_nf4._installed.undo()
+    counts.look()
+    assert weight.is_multiplied(x, call(made, x)) and counts.look() == {}
+    assert not any(isinstance(found, Awaited) for found in sys.meta_path)
+    with torch.no_grad():
+        reprolab_nf4.install()
+    assert call(made, x).shape == (2, sum(SHARDS)) and counts.look() == {"times_multiplied": 1}
+
+
+@needs_overrides
+def test_an_operator_that_is_registered_later_is_replaced(plugin, parameter, counts, monkeypatch):
+    monkeypatch.delitem(sys.modules, stub_vllm.LINEAR)
+    reprolab_nf4._installed.undo()
+    reprolab_nf4.install()
+    made, x = parameter(Weight()), torch.randn(2, K).bfloat16()
+    counts.look()
+    call(made, x)
+    assert counts.look() == {"times_multiplied": len(SHARDS)}
+    awaited = next(
+        found for found in sys.meta_path if getattr(found, "name", "") == stub_vllm.LINEAR
+    )
+    monkeypatch.setitem(sys.modules, stub_vllm.LINEAR, plugin)
+    awaited._action()
+    call(made, x)
+    assert counts.look() == {"times_multiplied": 1}
+
+
+@needs_overrides
+def test_on_a_gpu_without_code_the_engines_own_function_goes_on(parameter, counts, monkeypatch):
+    def multiply(*given, **more):
+        raise NoCodeError("no code for this GPU")
+
+    weight, x = Weight(), torch.randn(2, K).bfloat16()
+    made = parameter(weight)
+    monkeypatch.setattr("reprolab_nf4.matmul.multiply", multiply)
+    with pytest.warns(UserWarning, match="no code"):
+        out = call(made, x)
+    assert weight.is_multiplied(x, out) and reprolab_nf4._installed is None
+    assert weight.is_multiplied(x, call(made, x)) and counts.look() == {}
+
+
+def test_an_engine_without_such_an_operator_is_left_with_one_line(counts, monkeypatch, caplog):
+    reprolab_nf4._installed.undo()
+    for module in shards.ENGINES:
+        monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
+    reprolab_nf4.install()
+    said = [line for line in caplog.messages if "_apply_bnb_4bit" in line]
+    assert len(said) == len(shards.ENGINES) and all("\n" not in line for line in said)

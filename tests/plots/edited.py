@@ -147,7 +147,8 @@ class Edited:
         found.pop("claims", None)
         found["in sentences"] = view.highlights(run)
         with figure_style():
-            texts = {f: texts_of(draw(run)) for f, (_, draw) in view.FIGURES.items()}
+            drawn = {f: run.if_measured(draw) for f, (_, draw) in view.FIGURES.items()}
+        texts = {f: texts_of(figure) for f, figure in drawn.items() if figure}
         words = {f: [x for x in of if x.strip("0123456789. \u2212")] for f, of in texts.items()}
         return found | {f"figure {f}": of for f, of in words.items()}
 

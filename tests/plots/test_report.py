@@ -21,6 +21,7 @@ from plots.claim_details import anchor
 from plots.cli import main
 from plots.experiments import experiment
 from records.folders import result_files
+from records.json_files import ROOT
 
 PACKED = "data:application/x-xz;base64,"
 BACKSPACE, ENTER, TAB = "\ue003", "\ue007", "\ue004"
@@ -39,6 +40,8 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report") / "data/recorded/h200"
     for name in recorded_names():
         Edited(name, folder / name).write()
+    host = "product/host.json"  # which is no file of a pass
+    (folder / host).write_bytes((ROOT / "data/recorded/h200" / host).read_bytes())
     return folder
 
 

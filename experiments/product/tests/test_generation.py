@@ -3,19 +3,16 @@ library that multiplies on the CPU.
 """
 
 import json
+import types
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 from layers_on_cpu import needs_whole_graphs
-from needs_torch import bitsandbytes, torch
+from needs_torch import bitsandbytes, torch, transformers
 from on_cpu import SMALL, Cpu, put_gpu
-from planned_on_cpu import (
-    Counts,
-    put_built,  # noqa: F401, a fixture
-    put_cpu_in_place_of_gpu,
-    table,
-)
+from planned_on_cpu import Counts, put_built, put_cpu  # noqa: F401, fixtures
 from torch._dynamo.backends.debugging import aot_eager
 from transformers.generation.configuration_utils import CompileConfig
 
@@ -25,12 +22,15 @@ from experiments.product import generation, host
 from experiments.product.generation import Generations, Models, Static
 from experiments.product.ways import DENSE, OWN, PLANNED, PYTHON, WAYS, installed
 from records.errors import InputError
-from reprolab_nf4 import layers
+
+# A model of each, and whether its scales are nested.
+FAMILIES = [("llama-3.3-70b", False), ("qwen3-32b", True), ("gemma-3-27b", False)]
+FAMILIES.append(("mistral-7b", True))
+ROUNDINGS = 8  # of bf16: the distance of a logit with another kernel around the products, at most
 
 TINY = replace(SMALL["llama-3.3-70b"], hidden=64, intermediate=128, head_dim=16, vocab=96, layers=1)
 PROJECTIONS = 7 * TINY.layers
 PROMPT, TOKENS = 4, 10
-TIMES = {2: {"few_rows": 1.0}, 512: {"many_rows": 1.0}}
 
 
 @pytest.fixture(autouse=True)
@@ -39,16 +39,6 @@ def short(monkeypatch):
     torch.set_num_threads(1)
     monkeypatch.setattr(generation, "PROMPT", PROMPT)
     monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
-
-
-@pytest.fixture
-def cpu(built, monkeypatch, tmp_path):
-    """Arguments of Generations() beside the models."""
-    if not layers.has_c_exchange():
-        pytest.skip(f"NOT TESTED, torch {torch.__version__}: planned calls need 2.10")
-    extension, library = built
-    put_cpu_in_place_of_gpu(monkeypatch.setattr, extension)
-    return {"library": library, "table": table(tmp_path / "t.json", TIMES, 64, 64)}
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -123,8 +113,7 @@ def test_the_first_token_that_differs_has_the_logits_of_both(cpu, monkeypatch):
     assert expected > other and found["static"] == pytest.approx(found["dynamic"], abs=0.1)
 
 
-@needs_whole_graphs
-def test_a_static_cache_is_compiled_by_generate_but_not_for_bitsandbytes(cpu, monkeypatch):
+def compile_on_cpu(monkeypatch):
     def backend(graph, inputs):
         return aot_eager(graph, inputs)
 
@@ -132,6 +121,11 @@ def test_a_static_cache_is_compiled_by_generate_but_not_for_bitsandbytes(cpu, mo
     how._compile_all_devices = True
     monkeypatch.setattr(Static, "options", Static.options | {"compile_config": how})
     torch.compiler.reset()
+
+
+@needs_whole_graphs
+def test_a_static_cache_is_compiled_by_generate_but_not_for_bitsandbytes(cpu, monkeypatch):
+    compile_on_cpu(monkeypatch)
     models = Models(Cpu(), TINY, False, 2, TOKENS)
     cell = Generations(Cpu(), models, "static", 2, TOKENS, **cpu).measure(1)
     assert cell["graphs"][OWN] == 0
@@ -207,3 +201,72 @@ def test_bandwidth_counts_bytes_read_and_written(monkeypatch):
             return 100.0 * times
 
     assert generation.copy_gb_s(Slow()) == pytest.approx(1.0)
+
+
+def loaded(folder: Path, sizes, nested: bool, device: str):
+    """A model with random weights, saved in 4 bits, by from_pretrained."""
+    model, config = (getattr(transformers, name) for name in sizes.classes)
+    torch.manual_seed(1)
+    model(config(**sizes.config)).to(generation.DTYPE).save_pretrained(folder / "16")
+    how = transformers.BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_compute_dtype=generation.DTYPE,
+        bnb_4bit_use_double_quant=nested,
+    )
+    read = partial(
+        transformers.AutoModelForCausalLM.from_pretrained,
+        device_map={"": device},
+        dtype=generation.DTYPE,
+    )
+    read(folder / "16", quantization_config=how).save_pretrained(folder / "4")
+    saved = json.loads((folder / "4/config.json").read_text())["quantization_config"]
+    assert saved["load_in_4bit"] is True and saved["bnb_4bit_use_double_quant"] is nested
+    found = read(folder / "4").eval()
+    states = [layer.weight.quant_state for layer in build.layers(found)]
+    assert [state.nested for state in states] == [nested] * 7 * sizes.layers
+    return types.SimpleNamespace(by_way={OWN: found, PLANNED: found}, missing={})
+
+
+def assert_same_but_for_ties(cell):
+    """A tie: two logits as near as roundings of bf16 bring them, with both caches."""
+    if (found := cell["difference"]) is None:
+        return
+    for first, second in (found["dynamic"], found["static"]):
+        assert abs(first - second) <= ROUNDINGS * 2**-8 * max(abs(first), abs(second)), found
+
+
+@needs_whole_graphs
+@pytest.mark.parametrize(("family", "nested"), FAMILIES)
+def test_checkpoints_give_the_same_tokens_with_a_static_cache(
+    family, nested, cpu, monkeypatch, tmp_path
+):
+    compile_on_cpu(monkeypatch)
+    sizes = replace(SMALL[family], hidden=64, intermediate=128, head_dim=32, heads=2, kv_heads=1)
+    models = loaded(tmp_path, replace(sizes, vocab=96), nested, "cpu")
+    counts = Counts(cpu["library"])
+    cell = Generations(Cpu(), models, "static", 2, TOKENS, **cpu).measure(1)
+    assert cell["graphs"][OWN] == 0 and cell["graphs"][PLANNED] >= 1
+    assert counts.look()["times_multiplied"] >= TOKENS * 7 * sizes.layers
+    assert_same_but_for_ties(cell)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="NOT TESTED, no GPU")
+@pytest.mark.parametrize(("family", "nested"), FAMILIES)
+def test_checkpoints_give_the_same_tokens_on_a_gpu(family, nested, tmp_path):
+    from experiments.end_to_end.gpu import Gpu
+
+    sizes = replace(SMALL[family], hidden=512, intermediate=1024, head_dim=128)
+    models = loaded(tmp_path, sizes, nested, "cuda")
+    cell = Generations(Gpu(), models, "static", 4, 16).measure(1)
+    print(family, nested, cell["graphs"], cell["difference"])
+    assert cell["graphs"][OWN] == 0 and cell["graphs"][PLANNED] >= 1
+    assert_same_but_for_ties(cell)
+
+
+def test_a_difference_of_more_than_a_tie_is_seen():
+    near = {"dynamic": [5.53, 5.5], "static": [5.40, 5.53]}
+    assert_same_but_for_ties({"difference": None})
+    assert_same_but_for_ties({"difference": near})
+    with pytest.raises(AssertionError):
+        assert_same_but_for_ties({"difference": near | {"static": [5.0, 5.5]}})

@@ -5,6 +5,8 @@ in the golden files.
 import json
 import subprocess
 import sys
+from pathlib import Path
+from statistics import median
 
 import made
 import pytest
@@ -16,8 +18,10 @@ from edited import Edited, edited  # noqa: F401, a fixture
 from experiments.product import views as product
 from experiments.product.host import File
 from experiments.product.views.host import generation_table, host_table, steps_table
+from experiments.product.views.serving import serving_table
 from experiments.product.views.shared_memory import PAIRS, shared_memory_table
-from plots.experiments import load_run
+from plots.experiments import NotMeasured, figure_files, load_run
+from plots.figures import figure_style, take_caption
 from records.errors import InputError
 from records.json_files import ROOT
 
@@ -107,6 +111,67 @@ def test_host_times_are_a_table_where_they_were_measured(run, tmp_path):
     assert not any("generate()" in line for line in product.highlights(run.run()))
 
 
+def test_host_times_are_a_figure_where_they_were_measured(run):
+    for gpu, panels in (("h200", ["plain scales", "nested scales"]), ("h100", ["plain scales"])):
+        found = load_run("product", ROOT / "data/recorded" / gpu / "product", recorded=True)
+        cells = json.loads((found.first.file.parent / "host.json").read_text())["rows"]
+        with figure_style():
+            figure = product.host_figure(found)
+        assert [axes.get_title() for axes in figure.axes] == panels
+        for axes, nested in zip(figure.axes, (False, True), strict=False):
+            those = [cell for cell in cells if cell["nested"] is nested]
+            curves = {x.get_gid(): x for x in axes.lines if x.get_linestyle() != "None"}
+            highest = max(max(line.get_ydata()) for line in curves.values())
+            assert axes.get_ylim()[0] == 0 and axes.get_ylim()[1] > highest
+            for way, samples in those[0]["host_us"].items():
+                assert curves[way].get_ydata()[0] == median(samples)
+                assert list(curves[way].get_xdata()) == [cell["rows"] for cell in those]
+        caption = take_caption(figure)
+        assert "1, 4, 16 rows" in caption and "64 layers of 1024x1024" in caption
+        assert found.banner.split(",")[0] in caption
+    without = run.run()
+    with pytest.raises(NotMeasured):
+        product.host_figure(without)
+    names = {path.name for path in figure_files("product", without, Path(), ("png",))}
+    assert "rows.png" in names and "host.png" not in names
+
+
+def requests_cell(**more):
+    cell = {"requests": 8, "model": "a", "part": "qkv", "plugin": "0.0.3", "has_vllm": False}
+    us = {"bitsandbytes": [30.0, 30.0, 31.0], "shards": [12.0], "planned": [6.0]}
+    return cell | {"us": us, "wrong": {}} | more
+
+
+@pytest.fixture
+def with_serving(tmp_path):
+    """The H100's run with these cells of layers under vLLM's plugin."""
+    for file in (ROOT / "data/recorded/h100/product").glob("*.json"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+
+    def call(*cells):
+        content = ORIGIN | {"date": "2026-11-28", "requests": cells}
+        (tmp_path / "serving.json").write_text(json.dumps(content))
+        return load_run("product", tmp_path)
+
+    return call
+
+
+def test_layers_under_vllms_plugin_are_a_table(with_serving, run):
+    first, last = requests_cell(), requests_cell(requests=1, part="layer")
+    no_time = {"bitsandbytes": [30.0], "shards": [12.0]}
+    wrong = requests_cell(requests=64, us=no_time, wrong={"planned": "3 of 9 outputs are wrong"})
+    table = serving_table(with_serving(last, wrong, first))
+    assert [(row["requests"], row["gain"]) for row in table.rows[:1]] == [(8, 5)]
+    assert table.rows[0]["joined"] == 2 and "q, k and v" in table.rows[0]["_under"]
+    assert table.rows[1]["requests"] == 64 and "planned" not in table.rows[1]
+    assert "gain" not in table.rows[1] and "layer" in table.rows[2]["_under"]
+    told = " ".join(table.notes)
+    assert "0.0.3" in told and "without vLLM" in told and "64 requests: wrong" in told
+    assert serving_table(run.run()) is None
+    with pytest.raises(InputError, match=r"serving\.json"):
+        serving_table(with_serving({"requests": 1}))
+
+
 def static_cell(**more):
     """One sequence; bitsandbytes' 4-bit weights are 500 MB, 16-bit ones 2 GB."""
     cell = {"sequences": 1, "model": "a", "layers": 2, "nested": True, "cache": "static"}
@@ -120,22 +185,21 @@ def static_cell(**more):
 
 @pytest.fixture
 def with_host(tmp_path):
-    """The H100's run with other generations: their two tables."""
+    """The H100's run with other cells in its host.json."""
     for file in (ROOT / "data/recorded/h100/product").glob("*.json"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
 
-    def call(*cells):
+    def call(**cells):
         content = json.loads((tmp_path / "host.json").read_text())
-        content |= {"copy_gb_s": 2500.0, "sequences": cells}
-        (tmp_path / "host.json").write_text(json.dumps(content))
-        found = load_run("product", tmp_path)
-        return generation_table(found), steps_table(found)
+        (tmp_path / "host.json").write_text(json.dumps(content | {"copy_gb_s": 2500.0} | cells))
+        return load_run("product", tmp_path)
 
     return call
 
 
 def test_the_floor_reads_the_weights_once_and_gaps_are_what_is_not_busy(with_host):
-    speeds, steps = with_host(static_cell())
+    found = with_host(sequences=[static_cell()])
+    speeds, steps = generation_table(found), steps_table(found)
     (row,) = speeds.rows
     assert "nested" in row["_under"] and row["static x"] == 4
     assert row["floor"] == pytest.approx(5000)  # 0.2 ms for each token
@@ -147,14 +211,16 @@ def test_the_floor_reads_the_weights_once_and_gaps_are_what_is_not_busy(with_hos
 def test_other_tokens_with_a_static_cache_are_told_with_their_logits(with_host):
     differs = {"sequence": 0, "token": 7, "tokens": [3, 4], "sequences": 1}
     differs |= {"dynamic": [2.5, 2.25], "static": [2.25, 2.375]}
-    speeds, _ = with_host(static_cell(), static_cell(sequences=4, difference=differs))
+    cells = [static_cell(), static_cell(sequences=4, difference=differs)]
+    speeds = generation_table(with_host(sequences=cells))
     told = " ".join(speeds.notes)
     assert "1 of 2 cells" in told and "at token 7" in told
     assert "2.5 and 2.25" in told and "2.25 and 2.375" in told
 
 
 def test_a_way_that_does_not_fit_is_told(with_host):
-    speeds, _ = with_host(static_cell(missing={"nn.Linear": "150 GB are needed, 40 are free"}))
+    cell = static_cell(missing={"nn.Linear": "150 GB are needed, 40 are free"})
+    speeds = generation_table(with_host(sequences=[cell]))
     assert any("150 GB" in note for note in speeds.notes)
 
 
@@ -212,6 +278,8 @@ NOTHING = [
     ["--sequences", "1", "--tokens", "1"],
     ["--sequences", "1", "--cache", "none"],
     ["--sequences", "0"],
+    ["--requests", "0"],
+    ["--cpu", "--requests", "1"],
 ]
 
 

@@ -6,7 +6,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.product.views import tables
-from experiments.product.views.host import gain_sentences, generation_table, host_table, steps_table
+from experiments.product.views.host import (
+    gain_sentences,
+    generation_table,
+    host_figure,
+    host_table,
+    steps_table,
+)
+from experiments.product.views.serving import serving_table
 from experiments.product.views.shared_memory import shared_memory_table
 from experiments.product.views.tables import MODEL, OURS, Cell, cells, of_model, others
 from plots import figures as draw
@@ -187,9 +194,13 @@ TABLES = (
     host_table,
     generation_table,
     steps_table,
+    serving_table,
 )
 SUMMARY = summary
 QUESTION = "How much faster than the installed bitsandbytes is a product with 4-bit weights?"
 ON_TERMINAL = ("layers", "peers", "training", "crossover", "formats", "weights")
-FIGURES = {"rows": (f"Time over the number of rows, layers of {MODEL}", rows_figure)}
+FIGURES = {
+    "rows": (f"Time over the number of rows, layers of {MODEL}", rows_figure),
+    "host": ("Host time of one 4-bit layer in eager PyTorch, by library", host_figure),
+}
 BRIEF = brief

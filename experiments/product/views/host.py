@@ -5,25 +5,38 @@ file of experiments/product/host.py, in the folder of the passes.
 from collections.abc import Callable
 from typing import Any
 
-from plots.experiments import Run
+from matplotlib.figure import Figure
+
+from plots import figures as draw
+from plots.experiments import NotMeasured, Run
 from records.errors import InputError
 from records.json_files import read_json
-from records.stats import Estimate, Summary, ratio, significant, summarize
+from records.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant, summarize
 from records.tables import Column, Table, Values, rounded
 
 NAME = "host.json"
 DENSE, OWN, OURS = "nn.Linear", "bitsandbytes", "planned"
 WAYS = {DENSE: "nn.Linear, 16 bits", OWN: "bitsandbytes", "python": "ours, in Python", OURS: "ours"}
+STANDS_FOR = {  # kernels whose looks they have
+    DENSE: "cublas_16bit",
+    OWN: "bitsandbytes_0.50.2",
+    "python": "few_rows_exact",
+    OURS: "few_rows",
+}
 CACHES = {"dynamic": "usual cache", "static": "static cache"}
+IN_HOST = (
+    "Medians with their intervals, of launching a layer's matmul on an idle GPU; in Python: "
+    "without the extension in C."
+)
 COPY = "each weight is read once per step, at the bandwidth of a copy"
 
 Found = dict[str, Any]  # the file's content
 Cell = dict[str, Any]
 
 
-def made(run: Run, make: Callable[[Found], Any]) -> Any:
+def made(run: Run, make: Callable[[Found], Any], name: str = NAME) -> Any:
     """The result of `make` for the file's content; None without the file."""
-    file = run.first.file.parent / NAME
+    file = run.first.file.parent / name
     if not file.is_file():
         return None
     found = read_json(file)
@@ -53,12 +66,54 @@ def host(found: Found) -> Table | None:
     columns = [Column("rows", "batch")]
     columns += [Column(shown, way, wrap=1) for way, shown in WAYS.items()]
     notes = [
-        "Medians with their intervals, of launching a layer's matmul on an idle GPU; in Python: "
-        "without the extension in C.",
+        IN_HOST,
         origin(found),
     ]
     title = "Host time of one 4-bit layer in eager PyTorch, in us"
     return Table("host", title, columns, rows, notes) if rows else None
+
+
+def host_figure(run: Run) -> Figure:
+    """Host time over the number of rows: a panel for each kind of scales."""
+    if (figure := made(run, lambda found: draw_host(found, run.banner))) is None:
+        raise NotMeasured(f"{run.first.file.parent}: {NAME}: has no host times")
+    return figure
+
+
+def draw_host(found: Found, banner: str) -> Figure | None:
+    groups: dict[str, list[Cell]] = {}
+    for cell in sorted(found.get("rows", []), key=lambda cell: (cell["nested"], cell["rows"])):
+        groups.setdefault(scales(cell), []).append(cell)
+    if not groups:
+        return None
+    figure, panels = draw.panels(2.2, len(groups), sharey=True)
+    for axes, (title, cells) in zip(panels, groups.items(), strict=True):
+        for way, name in WAYS.items():
+            points = [(cell["rows"], estimate(cell["host_us"][way])) for cell in cells]
+            look = draw.look(STANDS_FOR[way]) | {"label": name, "capsize": 2}
+            draw.whiskers(axes, points, gid=way, **look)
+        axes.set_title(title)
+        draw.logarithmic(axes.xaxis, [cell["rows"] for cell in cells], "rows of activations")
+    panels[0].set_ylim(bottom=0)  # of all panels
+    panels[0].set_ylabel("host us per layer")
+    draw.legend_above(figure, panels)
+    sizes = {f"{cell['layers']} layers of {cell['size']}x{cell['size']}" for cell in found["rows"]}
+    rows = sorted({cell["rows"] for cell in found["rows"]})
+    draw.write_caption(
+        figure,
+        [
+            f"{IN_HOST} From {NAME}: {' and '.join(sorted(sizes))}, "
+            f"{', '.join(map(str, rows))} rows. Bars: intervals. {INTERVAL_NOTE}",
+            origin(found),
+        ],
+        banner,
+    )
+    return figure
+
+
+def estimate(samples: list[float]) -> Estimate:
+    found = summarize(samples)
+    return Estimate(found.median, found.low, found.high)
 
 
 def generation(found: Found) -> Table | None:
