@@ -69,6 +69,6 @@ def notes_of(cells: list[Cell]) -> list[str]:
         "Medians with their intervals, of the linear layers of vllm-bnb-plugin "
         f"{', '.join(plugins)}{alone}: bf16, plain scales, one GPU. x: bitsandbytes over ours; one "
         "launch x: ours in a launch for each of q, k and v, or gate and up, over ours in one.",
-        "A graph has the linear layers alone: in an engine other kernels are between them, so that "
-        "ours cannot start before the previous one of ours has ended.",
+        "A graph has the linear layers alone, of which ours start before the previous one has "
+        "ended; in an engine other kernels are between them.",
     ]
