@@ -124,13 +124,13 @@ def machine_of(evidence: Evidence, folder: Path) -> Machine:
 
 
 def fullest(recorded: Sequence[Machine]) -> Machine:
-    """The one that lacks the fewest passes of its experiments; of those, the one with the most."""
+    """The one with the fewest claims to be tested; of those, the one with the most passes."""
 
-    def passes(machine: Machine) -> tuple[int, int]:
-        runs = machine.runs.values()
-        return -sum(len(run.missing) for run in runs), sum(len(run.passes) for run in runs)
+    def tested(machine: Machine) -> tuple[int, int]:
+        passes = sum(len(run.passes) for run in machine.runs.values())
+        return -ledger.waiting_in(machine.decisions), passes
 
-    return max(recorded, key=passes)
+    return max(recorded, key=tested)
 
 
 def page_by_gpu(recorded: list[Machine], seen_from: Path) -> str:

@@ -116,7 +116,7 @@ def load_run(
 ) -> Run:
     """The experiment's result files in `folder`, read unless the evidence contains them. Passes may
     be missing, except all; views of a missing pass are left out. All must be of one run, except a
-    separate pass, which may be of a later run of the same kernels, because its rows are only
+    separate pass, which may be of another run and other code, because its rows are only
     compared with each other.
 
     Claims are decided by `evidence`, by default by all files in the machine's folder of
@@ -131,8 +131,8 @@ def load_run(
         file = folder / f"{p}.json"
         passes[p] = known.get(file) or load(file, name, p)
         require(passes[p], steps[p])
-    (_, first), *others = passes.items()
-    for pass_name, other in others:
+    first = min(passes.items(), key=lambda pair: steps[pair[0]].is_separate)[1]
+    for pass_name, other in passes.items():
         if other.gpu is None:  # compiled code has fewer sources that could be changed
             same = [sources]
         else:
@@ -143,7 +143,8 @@ def load_run(
                     f"{first.file} is of {say(first)}, but {other.file} of {say(other)}: "
                     "give two passes of one run"
                 )
-    ran = [(r.file, record) for r in passes.values() if r.gpu for record in r.records]
+    together = [r for p, r in passes.items() if r.gpu and not steps[p].is_separate]
+    ran = [(r.file, record) for r in together for record in r.records]
     if why := differing(ran):
         raise InputError(f"{first.file.parent}: {why}")
     machine = recorded_folder(first.file)

@@ -51,13 +51,14 @@ def older_notes(*files: Results) -> list[str]:
 def differing(rows: Iterable[Place]) -> str:
     """Why combined rows are not of the same code; '' if no difference is known.
 
-    A source of ours has the same code in the rows of every kernel; a library's file may be of
-    another version in another kernel's rows.
+    A source of ours has the same code in the rows of every kernel. A library's file may be another
+    one in another kernel's rows, and in another experiment's: `make peer` writes into it where its
+    CUDA libraries are.
     """
-    seen: dict[tuple[str, str, str], tuple[str, Path]] = {}
+    seen: dict[tuple[object, str, str], tuple[str, Path]] = {}
     for file, row in rows:
         for part, digest in row.code.sha256.items() if row.code else ():
-            owner = "" if part.endswith(".cu") else row.kernel
+            owner = None if part.endswith(".cu") else (file.parent.name, row.kernel)
             first = seen.setdefault((owner, row.code.target, part), (digest, file))
             if first[0] != digest:
                 return (

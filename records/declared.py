@@ -32,7 +32,7 @@ class Step:
     families: tuple[str, ...] = ()  # that its problems must be of; empty: any
     compiled: bool = False
     torch: bool = False  # whether it needs PyTorch, without which it is left out
-    separate: bool = False  # whether it may be missing, or of a later run; PyTorch's are too
+    separate: bool = False  # whether it may be missing, or of another run; PyTorch's are too
 
     @property
     def is_separate(self) -> bool:
