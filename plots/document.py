@@ -328,7 +328,7 @@ def in_short(name: str, runs: dict[str, Run]) -> tuple[str, str]:
     view = experiment(name)
     measured = {gpu: run for gpu, run in runs.items() if run.if_measured(view.SHORT_TABLE)}
     if view.CLOSING and measured:
-        table = view.CLOSING(*measured.values())
+        table = view.CLOSING(measured)
         said = banner(*(r for run in measured.values() for r in run.passes.values()))
     elif table := kernels_by_gpu(name, runs):
         measured, said = runs, "Recorded runs. Not measured on this machine."

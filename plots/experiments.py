@@ -4,8 +4,7 @@ optional views.py or views/ of the experiment.
 It defines, each as a function of a `Run`: TABLES, the functions that make its tables (None for an
 empty one), of which a terminal shows those in ON_TERMINAL; FIGURES, by the file's name a caption
 and the function that draws it; highlights, sentences for the terminal and the page; CLOSING, the
-source's own table with ours beside it, for the runs of one or more GPUs, which a terminal shows
-last; for README CLOSING or else SHORT_TABLE, a few rows, with HEADLINE, the claim that they are
+source's own table with ours beside it, of one or more runs by name, which a terminal shows last; for README CLOSING or else SHORT_TABLE, a few rows, with HEADLINE, the claim that they are
 about; for the first screen of the report the QUESTION that it answers, with SUMMARY, the values of
 a figure by name if no claim has them; BRIEF, the rows of one problem that are compared with other
 GPUs. plots/default_view.py has the defaults.
@@ -255,7 +254,7 @@ def render_one(args: argparse.Namespace) -> int:
     lines += closing_lines(run, args.output)
     lines[-1] += "" if args.verbose else " (VERBOSE=1 shows the tables here)"
     shown = [table for table in tables if table.name in module.ON_TERMINAL and args.verbose]
-    closing = [run.if_measured(module.CLOSING)] if module.CLOSING else []
+    closing = [run.if_measured(lambda r: module.CLOSING({"ours": r}))] if module.CLOSING else []
     closing = [table for table in closing if table]
     console.show(run.banner, shown, lines, closing)
     return 0

@@ -66,8 +66,8 @@ OF_NOTHING = {"instrument": "sass", "gpu": None, "clocks": None}
 FORWARD = made.forward_pass("qwen3-32b", 8)
 REFUSED = [
     ("counters", problem("nf4_counters", "*", family="x"), "is 'x', but 'nf4' is needed here"),
-    ("counters", provenance("nf4_launches", name="NVIDIA A100"), f"of NVIDIA A100: {GIVE}"),
-    ("counters", provenance("nf4_launches", driver="1.2"), f"of driver 1.2: {GIVE}"),
+    ("counters", provenance("nf4_counters", name="NVIDIA A100"), f"of NVIDIA A100: {GIVE}"),
+    ("counters", provenance("nf4_counters", driver="1.2"), f"of driver 1.2: {GIVE}"),
     ("counters", provenance("sass", "", commit="f" * 40), f"of commit fffffffff: {GIVE}"),
     ("counters", provenance("nf4_counters", "", **OF_NOTHING), "counters are needed here"),
     ("counters", problem("divergence", EQUAL, **TINY), FOUR),

@@ -1,5 +1,7 @@
 """The paper's Table II next to ours, as tables and as a figure."""
 
+from collections.abc import Mapping
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter
@@ -83,18 +85,22 @@ def speedup_table(run: Run) -> Table:
     return Table("table2", title, columns, rows, notes, machine_notes(replay))
 
 
-def paper_and_ours(*runs: Run) -> Table:
-    """Table II itself: models by batches, in the reading that decides; ours of each run in turn."""
-    batches = [*runs[0].source.every("batch"), AVERAGE]
+def paper_and_ours(run: Run) -> Table:
+    return paper_and({"ours": run})
+
+
+def paper_and(runs: Mapping[str, Run]) -> Table:
+    """Table II itself, models by batches, in the reading that decides; ours of each run, by name."""
+    (first, *_) = runs.values()
+    batches = [*first.source.every("batch"), AVERAGE]
     columns = [Column("model", "model", **WORDS)]
     columns += [Column(str(batch), f"batch {batch}") for batch in batches]
     rows: dict[str, Values] = {}
-    for cells in zip(*(run.decision(MAIN_CLAIM).primary for run in runs), strict=True):
+    for cells in zip(*(r.decision(MAIN_CLAIM).primary for r in runs.values()), strict=True):
         at = cells[0].cell.at
         row = rows.setdefault(at["model"], {"model": at["model"]})
         row[f"batch {at['batch']}"] = "|".join([PLAIN(cells[0].cell.value), *map(ours, cells)])
-    measured = [run.first.gpu.removeprefix("NVIDIA ") for run in runs] if runs[1:] else ["ours"]
-    title = f"Table II: {' | '.join(['paper', *measured])}, by batch, "
+    title = f"Table II: {' | '.join(['paper', *runs])}, by batch, "
     title += "with ! where a cell is not reproduced"
     return Table("table2-brief", title, columns, list(rows.values()))
 
