@@ -47,9 +47,7 @@ class Code:
         return flow_of(self.function)
 
 
-def measured_code(
-    kernel: Kernel, arch: str, wanted: str = "", lines: bool = False
-) -> Code | None:
+def measured_code(kernel: Kernel, arch: str, wanted: str = "", lines: bool = False) -> Code | None:
     """The code that the measurement launches, or the function that has `wanted` in its name; with
     source lines where they are wanted. None if the file has no code for the GPU, because it calls a
     library, or if another language's compiler was not run for the architecture.

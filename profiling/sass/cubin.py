@@ -125,7 +125,7 @@ def compiled(source: Path, arch: str, lines: bool = False) -> Path:
     """The cubin of a file, with source lines where they are wanted; compiled again only if the
     file, a header or the command changed."""
     folder, command = command_for(source, arch, lines)
-    name = f"{source.parent.name}-{source.stem}{'-lines' * lines}"
+    name = f"{source.parent.name}-{source.stem}{'.lines' * lines}"
     folders = ["common", "kernels"]
     if source.relative_to(ROOT).parts[0] not in folders:
         folders += ["experiments", "profiling"]
@@ -162,7 +162,9 @@ def extracted(made: Path, arch: str, file: Path) -> bool:
     with tempfile.TemporaryDirectory() as place:
         tools.output_of([tools.program("cuobjdump"), "--extract-elf", "all", made], Path(place))
         found = [*Path(place).glob(f"*.{arch}.cubin"), *Path(place).glob(f"*.{arch}a.cubin")]
-        return len(found) == 1 and bool(shutil.copy(found[0], file))
+        if len(found) == 1:
+            shutil.copy(found[0], file)
+    return len(found) == 1
 
 
 def assembled(ptx: Path, arch: str) -> Path:
@@ -190,7 +192,8 @@ def made_by(
         place.parent.mkdir(parents=True, exist_ok=True)
         unfinished = place.with_suffix(f".{os.getpid()}.tmp")
         try:
-            copy(unfinished) or tools.output_of([*command, "-o", str(unfinished)], folder)
+            if not copy(unfinished):
+                tools.output_of([*command, "-o", str(unfinished)], folder)
             with suppress(FileExistsError):  # another process was faster: its names are read now
                 place.hardlink_to(unfinished)
             for older in set(place.parent.glob(f"{name}-*.cubin")) - {place}:
