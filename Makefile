@@ -52,7 +52,6 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
 JOBS := $(shell nproc)
 
-comma := ,
 # First lines of recipes that need a GPU or a variable.
 needs_gpu = @[ -n "$$MEASURE" ] || { echo "$@: nothing to $1: $(NO_GPU_WHY)" >&2; exit 2; }
 needs = @$(foreach name,$1,[ -n "$$$(name)" ] &&) true || { echo "$@: say $2" >&2; exit 2; }
@@ -117,7 +116,7 @@ test-sanitized: ## The tests of the CPU half under AddressSanitizer
 	@ctest --test-dir build/asan -j$(JOBS) --output-on-failure --progress
 
 verify: build/python ## Prove every output of a checkpoint: make verify FILE=<file or folder> [KERNEL=...] [PEER=...]
-	$(call needs,FILE,which: make verify FILE=model.safetensors$(comma) or its folder)
+	$(call needs,FILE,which: make verify FILE=model.safetensors (or its folder))
 	$(call build,verify)
 	@$(call run,KERNEL PEER DRY_RUN) "$$BIN/verify" -- "$$FILE"
 
