@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
 def measured_facts(name: str, arch: str, function: str = "") -> Facts:
     tools.require_all()
     kernel, arch = kernels.named(name), cubin.architecture(arch)
-    code = measured_code(kernel, arch, function)
+    code = measured_code(kernel, arch, function, lines=True)
     if code is None and kernel.maker:
         make = f"make {kernel.language} ARCH={arch}"
         raise InputError(f"{kernel.name} is not compiled for {arch}; {make}")

@@ -47,15 +47,17 @@ class Code:
         return flow_of(self.function)
 
 
-def measured_code(kernel: Kernel, arch: str, wanted: str = "") -> Code | None:
-    """The code that the measurement launches, or the function that has `wanted` in its name. None
-    if the file has no code for the GPU, because it calls a library, or if another language's
-    compiler was not run for the architecture.
+def measured_code(kernel: Kernel, arch: str, wanted: str = "", lines: bool = False) -> Code | None:
+    """The code that the measurement launches, or the function that has `wanted` in its name; with
+    source lines where they are wanted. None if the file has no code for the GPU, because it calls a
+    library, or if another language's compiler was not run for the architecture.
     """
     if kernel.maker and arch not in kernel.ptx:
         return None
-    compile_it = cubin.assembled if kernel.maker else cubin.compiled
-    file = compile_it(kernel.ptx.get(arch, kernel.source), arch)
+    if kernel.maker:
+        file = cubin.assembled(kernel.ptx[arch], arch)
+    else:
+        file = cubin.compiled(kernel.source, arch, lines)
     found = contents_of(file)
     if not found:
         return None

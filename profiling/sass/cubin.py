@@ -1,6 +1,6 @@
-"""Cubins: a kernel's file, compiled by the build's own command for one architecture, with source
-lines; or assembled from the PTX of another language's compiler. And digests of code, by the reader
-of the measuring programs: profiling/machine_code.hpp.
+"""Cubins: a kernel's file, compiled by the build's own command for one architecture; or assembled
+from the PTX of another language's compiler. And digests of code, by the reader of the measuring
+programs: profiling/machine_code.hpp.
 """
 
 import fcntl
@@ -9,8 +9,10 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -21,6 +23,7 @@ from sass import tools
 
 PRESET = "sass"  # its commands are those of every preset, but for the architectures
 FOLDER = ROOT / "build/sass"
+BUILT = "gpu"  # the preset whose object files are used where they are of the same command
 
 
 def known_architectures() -> list[str]:
@@ -44,15 +47,30 @@ def architectures() -> list[str]:
     return [f"sm_{number}" for number in numbers if f"sm_{number}" in known]
 
 
+Command = tuple[Path, list[str]]  # the folder and the words
+
+
 @cache
-def build_commands() -> dict[Path, tuple[Path, list[str]]]:
-    """The folder and the words of the command by which the build compiles each file."""
+def build_commands() -> dict[Path, Command]:
+    """The command by which the build compiles each file."""
     build()
-    entries = json.loads((ROOT / f"build/{PRESET}/compile_commands.json").read_text())
-    return {
-        Path(entry["file"]): (Path(entry["directory"]), shlex.split(entry["command"]))
-        for entry in entries
-    }
+    return commands_of(PRESET)
+
+
+@cache
+def commands_of(preset: str) -> dict[Path, Command]:
+    """Empty if the preset is not configured."""
+    with suppress(FileNotFoundError):
+        entries = json.loads(commands_file(preset).read_text())
+        return {
+            Path(entry["file"]): (Path(entry["directory"]), shlex.split(entry["command"]))
+            for entry in entries
+        }
+    return {}
+
+
+def commands_file(preset: str) -> Path:
+    return ROOT / f"build/{preset}/compile_commands.json"
 
 
 def build(*targets: str) -> None:
@@ -84,11 +102,15 @@ def digest(file: Path) -> str:
     return tools.output_of([digest_program(), file]).split()[1]
 
 
-def command_for(source: Path, arch: str) -> tuple[Path, list[str]]:
-    """The build's command for one architecture, to a cubin, with lines; without its output file."""
+def command_for(source: Path, arch: str, lines: bool = False) -> Command:
+    """The build's command for one architecture, to a cubin; without its output file."""
     if source not in build_commands():
         raise InputError(f"sass: the build does not compile {source.relative_to(ROOT)}")
     folder, words = build_commands()[source]
+    return folder, [*to_cubin(words, arch), *["-lineinfo"] * lines]
+
+
+def to_cubin(words: list[str], arch: str) -> list[str]:
     compiler = next(i for i, word in enumerate(words) if Path(word).name.startswith("nvcc"))
     output = words.index("-o")
     kept = [*words[compiler:output], *words[output + 2 :]]
@@ -96,18 +118,53 @@ def command_for(source: Path, arch: str) -> tuple[Path, list[str]]:
     number = arch.removeprefix("sm_")
     if any(f"compute_{number}a" in word for word in words):  # code for this architecture alone
         number += "a"
-    target = f"--generate-code=arch=compute_{number},code=sm_{number}"
-    return folder, [*kept, target, "-cubin", "-lineinfo"]
+    return [*kept, f"--generate-code=arch=compute_{number},code=sm_{number}", "-cubin"]
 
 
-def compiled(source: Path, arch: str) -> Path:
-    """The cubin of a file; compiled again only if the file, a header or the command changed."""
-    folder, command = command_for(source, arch)
-    name = f"{source.parent.name}-{source.stem}"
+def compiled(source: Path, arch: str, lines: bool = False) -> Path:
+    """The cubin of a file, with source lines where they are wanted; compiled again only if the
+    file, a header or the command changed."""
+    folder, command = command_for(source, arch, lines)
+    name = f"{source.parent.name}-{source.stem}{'.lines' * lines}"
     folders = ["common", "kernels"]
     if source.relative_to(ROOT).parts[0] not in folders:
         folders += ["experiments", "profiling"]
-    return made_by(command, folder, FOLDER / arch, name, [source, *headers(*folders)])
+    sources = [source, *headers(*folders)]
+
+    def copy(file: Path) -> bool:
+        return not lines and copied(source, arch, sources, file)
+
+    return made_by(command, folder, FOLDER / arch, name, sources, copy)
+
+
+def copied(source: Path, arch: str, sources: Sequence[Path], file: Path) -> bool:
+    """Copies the code from the build's object file, unless that is of another command, older than
+    what it is made of, or being written.
+    """
+    folder, words = commands_of(BUILT).get(source, (ROOT, []))
+    if not words or to_cubin(words, arch) != command_for(source, arch)[1]:
+        return False
+    made, nvcc = folder / words[words.index("-o") + 1], tools.program("nvcc")
+    building = os.open(ROOT / "build" / BUILT, os.O_RDONLY)
+    try:
+        fcntl.flock(building, fcntl.LOCK_SH | fcntl.LOCK_NB)  # scripts/build locks it
+        parts = [*sources, commands_file(BUILT)]
+        newest = max(nvcc.stat().st_ctime, *(part.stat().st_mtime for part in parts))
+        return made.stat().st_mtime > newest and extracted(made, arch, file)
+    except (BlockingIOError, FileNotFoundError, InputError):
+        return False
+    finally:
+        os.close(building)
+
+
+def extracted(made: Path, arch: str, file: Path) -> bool:
+    """Whether an object file has code of the architecture, which is written to the file."""
+    with tempfile.TemporaryDirectory() as place:
+        tools.output_of([tools.program("cuobjdump"), "--extract-elf", "all", made], Path(place))
+        found = [*Path(place).glob(f"*.{arch}.cubin"), *Path(place).glob(f"*.{arch}a.cubin")]
+        if len(found) == 1:
+            shutil.copy(found[0], file)
+    return len(found) == 1
 
 
 def assembled(ptx: Path, arch: str) -> Path:
@@ -120,7 +177,12 @@ def assembled(ptx: Path, arch: str) -> Path:
 
 
 def made_by(
-    command: Sequence[str], folder: Path, place: Path, name: str, sources: Sequence[Path]
+    command: Sequence[str],
+    folder: Path,
+    place: Path,
+    name: str,
+    sources: Sequence[Path],
+    copy: Callable[[Path], bool] = lambda file: False,
 ) -> Path:
     content = hashlib.sha256(f"{tools.nvcc_version()}\0{command}\0".encode())
     for file in sources:
@@ -130,7 +192,8 @@ def made_by(
         place.parent.mkdir(parents=True, exist_ok=True)
         unfinished = place.with_suffix(f".{os.getpid()}.tmp")
         try:
-            tools.output_of([*command, "-o", str(unfinished)], folder)
+            if not copy(unfinished):
+                tools.output_of([*command, "-o", str(unfinished)], folder)
             with suppress(FileExistsError):  # another process was faster: its names are read now
                 place.hardlink_to(unfinished)
             for older in set(place.parent.glob(f"{name}-*.cubin")) - {place}:

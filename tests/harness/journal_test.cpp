@@ -22,9 +22,9 @@ using Json = Worker::Json;
 using Names = std::vector<std::string>;
 using Suspects = std::map<std::string, std::string>;
 
-constexpr auto limit = 20s;
+constexpr auto long_limit = 20s;
 
-Json serve(const Json& request, const Watchdog& watchdog) {
+Json answer_rows(const Json& request, const Watchdog& watchdog) {
   Json rows = Json::array();
   for (const auto& kernel : request.at("kernels")) {
     watchdog.turn(kernel, [&] {
@@ -56,7 +56,7 @@ class Journals : public testing::Test {
   /// A run of two problems, the second with a kernel that may kill the program.
   void measure(const std::string& last) const {
     const Journal journal(output_);
-    Worker worker(serve, limit, &journal);
+    Worker worker(answer_rows, long_limit, &journal);
     worker.keep(worker.ask({{"name", "64x64"}}, {"a", "b"}).json.at("records"));
     worker.keep(worker.ask({{"name", "64x65"}}, {"a", last}).json.at("records"));
   }
@@ -103,7 +103,7 @@ TEST_F(Journals, TheNextRunNamesTheKernelAndMeasuresTheOthers) {
     for (const char* named : {"kills_parent on 64x65", "2 measured rows", "r.json.part.old"}) {
       EXPECT_TRUE(contains(journal.remark(), named)) << journal.remark();
     }
-    Worker worker(serve, limit, &journal);
+    Worker worker(answer_rows, long_limit, &journal);
     const auto answer = worker.ask({{"name", "64x65"}}, {"a", "kills_parent", "b"});
     EXPECT_EQ(answer.json.at("records").size(), 2u);
     ASSERT_EQ(answer.crashed.size(), 1u);
@@ -130,7 +130,7 @@ TEST_F(Journals, SeveralKernelsThatKillAreLeftOutOneAfterTheOther) {
 TEST_F(Journals, AKillBetweenKernelsIsNoKernels) {
   run_in_a_process([&] {
     const Journal journal(output_);
-    Worker worker(serve, limit, &journal);
+    Worker worker(answer_rows, long_limit, &journal);
     worker.keep(worker.ask({{"name", "64x64"}}, {"a"}).json.at("records"));
     raise(SIGKILL);
   });
@@ -143,7 +143,7 @@ TEST_F(Journals, GoWithAProcessThatASignalEnds) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const int status = run_in_a_process([&] {
       const Journal journal(output_);
-      Worker worker(serve, limit, &journal);
+      Worker worker(answer_rows, long_limit, &journal);
       worker.keep(worker.ask({{"name", "64x64"}}, {"a"}).json.at("records"));
       raise(signal);
     });
@@ -154,7 +154,7 @@ TEST_F(Journals, GoWithAProcessThatASignalEnds) {
 
 TEST_F(Journals, StayWhereASignalEndsAWorkerAlone) {
   const Journal journal(output_);
-  Worker worker(serve, limit, &journal);
+  Worker worker(answer_rows, long_limit, &journal);
   EXPECT_EQ(worker.ask({{"name", "64x64"}}, {"ends"}).crashed.size(), 1u);
   EXPECT_EQ(folder_.names(), Names{"r.json.part"});
 }

@@ -22,18 +22,18 @@ using NewestKernelRecord = CUpti_ActivityKernel9;
 #endif
 
 template <class Function>
-Function fake_function(const char* symbol) {
+Function cupti_function(const char* symbol) {
   return reinterpret_cast<Function>(dlsym(dlopen(FAKE_CUPTI, RTLD_NOW), symbol));
 }
 
 void launch(const char* name, std::uint64_t start_ns, std::uint64_t end_ns) {
-  fake_function<void (*)(const char*, std::uint64_t, std::uint64_t)>("fake_cupti_launch")(
+  cupti_function<void (*)(const char*, std::uint64_t, std::uint64_t)>("fake_cupti_launch")(
       name, start_ns, end_ns);
 }
 
 template <class Record>
 void deliver(const Record& record) {
-  fake_function<void (*)(const void*, std::size_t)>("fake_cupti_record")(&record, sizeof record);
+  cupti_function<void (*)(const void*, std::size_t)>("fake_cupti_record")(&record, sizeof record);
 }
 
 /// A kernel, a copy or a fill.
@@ -68,7 +68,7 @@ CUpti_ActivityExternalCorrelation tag_record(
 }
 
 std::size_t enabled_kinds() {
-  return fake_function<std::size_t (*)()>("fake_cupti_enabled_kinds")();
+  return cupti_function<std::size_t (*)()>("fake_cupti_enabled_kinds")();
 }
 
 class Activities : public testing::Test {

@@ -13,17 +13,17 @@ namespace {
 using Names = std::vector<std::string>;
 
 template <class Function>
-Function fake_function(const char* symbol) {
+Function counters_function(const char* symbol) {
   return reinterpret_cast<Function>(dlsym(dlopen(FAKE_COUNTERS, RTLD_NOW), symbol));
 }
 
 class CountersFake : public testing::Test {
  protected:
-  void SetUp() override { fake_function<void (*)()>("fake_counters_clear")(); }
+  void SetUp() override { counters_function<void (*)()>("fake_counters_clear")(); }
 
-  static void launch() { fake_function<void (*)()>("fake_counters_launch")(); }
-  static int cupti_calls() { return fake_function<int (*)()>("fake_counters_calls")(); }
-  static bool stays_open() { return fake_function<bool (*)()>("fake_counters_enabled")(); }
+  static void launch() { counters_function<void (*)()>("fake_counters_launch")(); }
+  static int cupti_calls() { return counters_function<int (*)()>("fake_counters_calls")(); }
+  static bool stays_open() { return counters_function<bool (*)()>("fake_counters_enabled")(); }
 
   static Counter counter(const std::string& id, const Names& names) {
     return {.id = id, .unit = "kernels", .meaning = "", .names = names};

@@ -10,7 +10,7 @@ constexpr const char* elsewhere =
     "that it is given";
 
 /// The ending of every hostile kernel that is measured for long enough.
-std::map<std::string, Ending> endings() {
+std::map<std::string, Ending> hostile_endings() {
   const std::string wrong = "[0-9]+ of [0-9]+ weights differ; first at index .*";
   return {
       {"hostile_afterthought",
@@ -44,7 +44,7 @@ std::map<std::string, Ending> endings() {
   };
 }
 
-const std::string sound[] = {"branch_tree", "global_lut", "shared_lut"};
+const std::string sound_kernels[] = {"branch_tree", "global_lut", "shared_lut"};
 constexpr const char* all = "--kernel 'hostile_*|branch_tree|global_lut|shared_lut' --limit-s 4";
 
 class OnGpuHostileKernels : public MeasuredRows {
@@ -54,13 +54,13 @@ class OnGpuHostileKernels : public MeasuredRows {
                             const std::vector<std::string>& problems, std::size_t samples) const {
     const Rows rows = rows_of(program, fmt::format("{} {}", all, arguments), 1);
     for (const auto& problem : problems) {
-      for (const auto& kernel : sound) {
+      for (const auto& kernel : sound_kernels) {
         const json& row = rows.at({problem, kernel});
         EXPECT_EQ(row["outcome"], "bit_exact") << row["key"] << ": " << row["reason"];
         EXPECT_EQ(row["reason"], "") << row["key"];
         EXPECT_EQ(row["metrics"][0]["samples"].size(), samples) << row["key"];
       }
-      for (auto [kernel, ending] : endings()) {
+      for (auto [kernel, ending] : hostile_endings()) {
         if (kernel == "hostile_never_ends" && program == BENCH && problem != problems[0]) {
           ending.reason = "not run: on " + problems[0] + " it did not end within 4 s";
         }

@@ -93,7 +93,8 @@ def test_a_make_that_builds_does_not_expand_what_a_user_gives(checkout):
         ),
         (
             "test-end_to_end PRESET=cpu",
-            "-m pytest -q --ignore-glob=*_claims.py experiments/end_to_end experiments/product "
+            "-m pytest -q --ignore-glob=*_claims.py --ignore-glob=*/test_schedule.py "
+            "--ignore-glob=*/test_product.py experiments/end_to_end experiments/product "
             "reprolab_nf4/tests",
         ),
         ("report RESULTS=-x", "-m plots report --results=./-x"),
