@@ -18,6 +18,7 @@ from claims.published import Cell
 from records import declared, stats
 from records.errors import InputError
 from records.printable import shortened
+from records.results import Outcome
 from records.stats import Estimate, LogMean, significant, span
 
 # The verdict on a whole claim is the first of these that one of its cells has.
@@ -339,7 +340,7 @@ def rounds_per_access(
 def output_equal(case: Case, *, kernel: str) -> Finding:
     """At every place that the cell covers; one wrong output decides."""
     rows = [case.verified(kernel, at) for at in case.cell.places]
-    wrong = [row for row in rows if row.outcome != "bit_exact"]
+    wrong = [row for row in rows if row.outcome != Outcome.BIT_EXACT]
     if wrong:
         return Finding(NOT_REPRODUCED, f"the output is wrong: {wrong[0].reason}")
     outputs = sum(row.problem.get("weights_resident", row.problem.get("n", 0)) for row in rows)

@@ -34,7 +34,7 @@ from records.errors import InputError
 from records.folders import recorded_folder, result_files
 from records.output import write_files
 from records.printable import printable
-from records.results import Results, load
+from records.results import WRONG, Outcome, Results, load
 from records.tables import Table
 
 FINDINGS = 3  # sentences on the terminal
@@ -283,8 +283,8 @@ def closing_lines(run: Run, directory: Path) -> list[str]:
         lines.append(f"INSTRUMENT CHECK FAILED, see the notes of the tables: {', '.join(failed)}.")
     records = [r for results in files for r in results.records]
     for outcomes, what in (
-        (("mismatch", "launch_failed"), "WRONG OUTPUT, hence no time"),
-        (("not_measured",), "NOT MEASURED, not the kernel's fault; run again"),
+        (WRONG, "WRONG OUTPUT, hence no time"),
+        ((Outcome.NOT_MEASURED,), "NOT MEASURED, not the kernel's fault; run again"),
     ):
         if found := Counter(r.kernel for r in records if r.outcome in outcomes):
             parts = [f"{kernel} ({rows} rows)" for kernel, rows in sorted(found.items())]

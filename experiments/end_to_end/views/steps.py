@@ -25,7 +25,7 @@ from experiments.end_to_end.views.tables import (
 from plots.bandwidth import estimate_values, with_interval
 from plots.experiments import Run
 from records.captions import outcome_words
-from records.results import Record
+from records.results import Outcome, Record
 from records.stats import INTERVAL_NOTE, Estimate
 from records.tables import (
     KERNEL,
@@ -117,7 +117,7 @@ def said_of(record: Record) -> str:
     if record.deviates and record.mismatches is not None:
         tokens = record.problem["batch"] * generated(record)
         return f"{record.mismatches} of {tokens} differ"
-    return "the same" if record.outcome == "bit_exact" else outcome_words(record)
+    return "the same" if record.outcome == Outcome.BIT_EXACT else outcome_words(record)
 
 
 def newest(run: Run) -> Table:
