@@ -70,15 +70,15 @@ def test_output_longer_than_a_pipe_holds_may_be_cut():
 def test_a_fault_of_ours_is_a_traceback_and_no_wrong_output():
     done = run(PROGRAM, result="1 / 0")
     assert done.returncode == 3
-    assert done.stderr.startswith("Traceback (most recent call last):\n")
-    assert done.stderr.endswith("ZeroDivisionError: division by zero\n")
+    assert done.stderr.startswith("Traceback ")
+    assert "\nZeroDivisionError: " in done.stderr
 
 
-@pytest.mark.parametrize(("streams", "said"), [("", True), ("2>/dev/full", False)])
-def test_wrong_usage_is_printable_and_one_still_if_nobody_can_read_it(streams, said):
+@pytest.mark.parametrize(("streams", "is_read"), [("", True), ("2>/dev/full", False)])
+def test_wrong_usage_is_printable_and_fails_without_a_reader(streams, is_read):
     done = run(PROGRAM, "--\x1b[2J\u202e", streams=streams)
     assert done.returncode == 2 and done.stdout == ""
-    assert (r"unrecognized arguments: --\x1b[2J\u202e" in done.stderr) is said
+    assert (r" --\x1b[2J\u202e" in done.stderr) is is_read
     assert all(line.isprintable() for line in done.stderr.splitlines())
 
 

@@ -92,7 +92,7 @@ def test_recorded_counters_of_the_same_gpu_are_named_as_such(edited, monkeypatch
     times = load(edited("table2").write() / "shapes.json")
     assert neighbour_notes(times) == []
     edited("counters", "data/recorded/h200/counters").write()
-    assert "recorded on another NVIDIA H200, 20" in neighbour_notes(times)[0]
+    assert "another NVIDIA H200, 20" in neighbour_notes(times)[0]
 
 
 def test_what_make_bench_writes_has_them(edited, tmp_path):
@@ -118,15 +118,16 @@ def test_our_kernel_is_held_to_its_launches_one_by_one(edited):
         return puzzle.highlights(run.run())[1:]
 
     assert puzzle.highlights(run.run())[1:] == []  # nothing to hold it to
-    start = "streaming by graphs takes 0.933 times as long as 9000 launches one by one and cold, "
     (line,) = said()
-    assert line.startswith(f"{start}0.1350 s by streaming/shapes_nested.json")
+    assert all(
+        x in line for x in (" 0.933 ", " 9000 ", " 0.1350 s by streaming/shapes_nested.json")
+    )
     for record in rows:
         record["code"] = None
-    assert said()[1].startswith("Whether rows of one kernel from several files are of the same")
+    assert said()[1].startswith("Whether ")
     for record in rows:
         record["code"] = made.code_of("sm_90", record["kernel"], "edited")
         record["code"]["sha256"] = dict.fromkeys(row["code"]["sha256"], "0" * 64)
-    assert "is not compared with launches one by one: rows" in said()[0]
+    assert " is not compared " in said()[0]
     rows.pop()
     assert said() == []
