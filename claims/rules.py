@@ -102,12 +102,12 @@ def import_rules(owner: str) -> None:
 def bind(case: Case) -> tuple[Rule, dict[str, Any]]:
     """The rule with its arguments; InputError if there is none, or its arguments do not fit."""
     where, name = f"{case.source.file}: claim '{case.claim.id}'", case.comparison.rule
+    owner = name.rpartition(".")[0]
     if name not in RULES:
-        import_rules(name.rpartition(".")[0])
+        import_rules(owner)
     if name not in RULES:
-        raise InputError(
-            f"{where}: there is no rule '{name}'; there are {shortened(', '.join(RULES), 500)}"
-        )
+        others = ", ".join(rule for rule in RULES if rule.rpartition(".")[0] == owner)
+        raise InputError(f"{where}: there is no rule '{name}'; there are {shortened(others, 500)}")
     arguments = {k: v for k, v in case.comparison.arguments.items() if k != "pass"}
     signature = inspect.signature(RULES[name].decide)
     try:

@@ -79,14 +79,14 @@ def test_a_counter_that_the_gpu_lacks(run, metric, claims):
 def test_code_decides_for_its_own_gpu_alone(run):
     of_an_a100, here, *_ = run.verdicts("instructions-71", run.files["sass"])
     assert of_an_a100.verdict == YES
-    assert (here.verdict, here.reason) == (NOT_YET, "nothing ran on a GPU")
+    assert here.verdict == NOT_YET and "nothing ran" in here.reason
     for file in run.files.values():
         if file["provenance"]["gpu"]:
             file["provenance"]["gpu"]["compute_capability"] = "8.6"
     of_an_a100, here, _, _, counted, *_ = run.verdicts("instructions-71")
     assert [of_an_a100.verdict, counted.verdict] == [YES, NO]
-    assert (here.verdict, here.reason) == (NOT_YET, "sass.json has no branch_tree for sm_86")
-    assert run.verdicts("triton")[0].reason.endswith(" for sm_86 (make triton compiles it)")
+    assert here.verdict == NOT_YET and " branch_tree for sm_86" in here.reason
+    assert "make triton" in run.verdicts("triton")[0].reason
 
 
 def test_what_a_compiler_makes_stands_beside_a_judgement(run):

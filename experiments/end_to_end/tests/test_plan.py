@@ -86,6 +86,10 @@ def test_choices_are_taken_as_given(tmp_path):
     lineages += ("products in the fastest way by measured times", "as installed")
     assert tuple(row.lineage for row in found.rows[2:]) == lineages
     assert [row.version for row in found.rows[2:4]] == ["", "0.47.0"]
+    copied = tmp_path / "bitsandbytes-0.48.1/bitsandbytes" / library.name  # without metadata
+    copied.parent.mkdir(parents=True)
+    copied.touch()
+    assert choose(peers=[str(copied)]).rows[-3].name == "bitsandbytes_0.48.1"
     hub = "unsloth/Qwen3-8B-bnb-4bit@v1.0"
     assert choose(model=hub).models == (hub,)
 

@@ -60,7 +60,7 @@ def test_every_way_is_verified_and_timed(run, tmp_path):
     for (name, rows), row in found.items():
         assert row.times.min > 0 and row.sm_mhz == 1980
         assert row.problem["name"] == f"{rows}x{N}x{K}/fp16/b64"
-        assert "judged by the fp64 product of the" in row.bound
+        assert "fp64 product" in row.bound
         assert (row.origin == "project") is name.startswith("fused")
         assert row.bytes_moved == row.bytes_read + 2 * rows * N
         weights = row.bytes_read - 2 * rows * K
@@ -131,7 +131,7 @@ def test_a_wrong_product_gets_no_time(change, once_it_is_timed, run, monkeypatch
     assert status == 1
     for row in outcomes(found, OTHERS[2]):
         assert row.outcome == "mismatch" and not row.metrics and row.mismatches
-        assert " outputs are wrong; first in row " in row.reason
+        assert " outputs are wrong" in row.reason
 
 
 def test_and_ours(run, monkeypatch):
@@ -154,7 +154,7 @@ def test_weights_that_are_none_of_the_layers_are_wrong(run, monkeypatch):
     assert status == 1
     for row in outcomes(found, *OTHERS[:2]):
         assert row.outcome == "mismatch"
-        assert row.reason.endswith("weights are held wrong by more than a step")
+        assert "more than a step" in row.reason
 
 
 def test_without_recorded_times_ours_has_no_fastest_way(run, monkeypatch):
@@ -163,7 +163,7 @@ def test_without_recorded_times_ours_has_no_fastest_way(run, monkeypatch):
     assert status == 0
     for row in outcomes(found, *OURS[1:]):
         assert row.outcome == "unsupported"
-        assert row.reason.startswith("no times of products are recorded for ")
+        assert row.reason.startswith("no times ")
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_a_step_of_training_is_verified_and_timed(train):
     outcomes(found)
     for (_, rows), row in found.items():
         assert row.problem["name"] == f"{rows}x{N}x{K}/fp16/b64/training"
-        assert row.bound.endswith("are the same bits in all rows and times")
+        assert "same bits" in row.bound
 
 
 @pytest.mark.parametrize(

