@@ -142,7 +142,7 @@ class Bench:
     def __init__(self, layer: Layer, compared: list[Way]):
         self.layer, self.gpu, self.ways = layer, layer.gpu, compared
         self.held: dict[str, Held] = {}
-        # Those that hold nothing.
+        # Backends that hold no weights.
         self.failed = {way.name: Measured(Outcome.WITHIN_BOUND) for way in compared}
         for way in compared:
             with attempt(way, self.failed[way.name]):

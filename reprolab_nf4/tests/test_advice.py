@@ -1,4 +1,4 @@
-"""What is said of a checkpoint, from times of its products."""
+"""Advice for a checkpoint, from times of its products."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ STEP, PROMPT = "one step at batch 2", "the prompts"
 
 
 def times(**us):
-    """Of each kernel, for the large and the small shape; `own` is bitsandbytes, `fastest` and
+    """Times of each kernel, for the large and the small shape; `own` is bitsandbytes, `fastest` and
     `exact` are products by the table.
     """
     found = {}
@@ -76,14 +76,14 @@ def test_a_gain_and_how_to_have_it():
             {"own": (1000, 200), "shared_lut": (100, 100), "streaming": (500, 100)},
             'install(kernel="shared_lut", products="bitsandbytes")\n',
         ),
-        # What changes from run to run decides nothing.
+        # A difference as between runs decides nothing.
         ({"own": (1000, 200), "shared_lut": (498, 100), "streaming": (500, 100)}, SAME_BITS),
         ({"own": (502, 100), "shared_lut": (498, 100), "streaming": (500, 100)}, ""),
         ({"own": (502, 100), "streaming": (500, 100), "fastest": (498, 100)}, ""),
         ({"own": (100, 20), "shared_lut": (100, 20), "streaming": (101, 21)}, ""),
     ],
 )
-def test_what_is_advised(us, wanted):
+def test_the_advice(us, wanted):
     said = text(times(**us))
     if wanted:
         assert wanted in said
@@ -102,7 +102,7 @@ def test_a_bitsandbytes_that_fuses_gains_in_the_prompt_alone():
     assert SAME_BITS in said
 
 
-def test_where_the_table_of_times_gains_more_it_is_offered_beside():
+def test_a_table_of_times_that_gains_more_is_offered():
     step = times(own=(100, 20), streaming=(100, 20), fastest=(80, 14), exact=(90, 15))
     prompt = times(own=(1000, 200), streaming=(500, 100), fastest=(400, 100), exact=(400, 100))
     said = text(step, prompt, fuses=True)
@@ -139,7 +139,7 @@ def test_a_static_cache_may_be_the_only_gain():
     step = times(own=(100, 20), streaming=(100, 20), fastest=(100, 20))
     said = text(step, fuses=True, eager=times(own=(150, 30), fastest=(150, 30)))
     assert f"    installed = reprolab_nf4.install()\n    {STATIC}\n" in said
-    # What changes from run to run decides nothing, nor does a graph that gains over one of them.
+    # A difference as between runs decides nothing, nor does a graph that gains over one of them.
     for own, ours in (((101, 20), (101, 20)), ((150, 30), (100, 20))):
         said = text(step, fuses=True, eager=times(own=own, fastest=ours))
         assert STATIC not in said and "Nothing is gained" in said

@@ -1,4 +1,4 @@
-"""What is said of a checkpoint's folder, and of its layers, which the program `verify` reads."""
+"""Checkpoints: errors in a folder, and the layers, which the program `verify` reads."""
 
 import json
 import struct
@@ -110,7 +110,7 @@ def test_damaged_files(folder, monkeypatch):
         ([], "is not quantized by bitsandbytes"),
     ],
 )
-def test_what_is_no_nf4_checkpoint(folder, config, line):
+def test_another_folder_than_an_nf4_checkpoint(folder, config, line):
     (folder / "config.json").write_text(json.dumps(config))
     assert fault(folder).startswith(line)
 

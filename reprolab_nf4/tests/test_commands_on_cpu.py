@@ -151,13 +151,13 @@ def test_advice_for_a_checkpoint(command, folder, capsys):
         (["advise", "--batch=0", "FOLDER"], "BATCH: 1 at least"),
     ],
 )
-def test_what_cannot_be_measured_is_one_line(command, folder, capsys, given, line):
+def test_a_failed_measurement_is_one_line(command, folder, capsys, given, line):
     assert command(*(folder if word == "FOLDER" else word for word in given)) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"error: {line}") and said.count("\n") == 1
 
 
-def test_what_does_not_fit_is_one_line(command, folder, capsys, monkeypatch):
+def test_too_little_memory_is_one_line(command, folder, capsys, monkeypatch):
     def exhaust(*_):
         raise torch.OutOfMemoryError("CUDA out of memory.\nMore of it")
 

@@ -32,7 +32,7 @@ def answers():
 
 @pytest.fixture
 def process(tmp_path, libraries):
-    """What a process with the stand-in prints, and its stderr."""
+    """The output of a process with the stand-in, and its stderr."""
     fake_bitsandbytes.write(tmp_path, "0.50.2", libraries["bitsandbytes"])
 
     def run(code, library="ours", options=(), **variables):
@@ -92,7 +92,7 @@ def test_the_variable_turns_it_off_or_chooses_the_products(process):
 
 
 @pytest.mark.parametrize("options", [(), ("-W", "error")])
-def test_what_fails_is_one_line_and_leaves_bitsandbytes(options, process):
+def test_a_failure_is_one_line_and_leaves_bitsandbytes(options, process):
     code = "install_in_engine(); print(answers())"
     cases = [("text", "1", "cannot be loaded"), ("ours", "offf", "products: give one of")]
     for library, value, why in cases:
@@ -105,7 +105,7 @@ def test_what_fails_is_one_line_and_leaves_bitsandbytes(options, process):
     assert out == ["bitsandbytes"] and len(said.splitlines()) == 1
 
 
-def test_what_is_installed_by_hand_stays(process):
+def test_an_install_by_hand_stays(process):
     code = "installed = reprolab_nf4.install(kernel='tree'); install_in_engine()\n"
     out = process(code + "print(reprolab_nf4._installed is installed)")
     assert out == (["True"], "")

@@ -84,7 +84,7 @@ def test_undo_restores_exactly_what_was_there(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_where_the_library_has_no_code_bitsandbytes_goes_on_after_one_warning(
+def test_without_code_for_the_gpu_bitsandbytes_runs_after_one_warning(
     version, libraries, put_bitsandbytes, called
 ):
     put_bitsandbytes(version)
@@ -136,7 +136,7 @@ def test_reloading_the_package_keeps_what_is_installed(
 
 
 class While:
-    """What it wraps, and inside of the first call of that, the calls of another thread.
+    """The wrapped function; during its first call, another thread makes its calls.
 
     They are waited for as long as they can need if nothing keeps them from running.
     """
@@ -162,7 +162,7 @@ class While:
         self._thread.join()
 
 
-def test_of_two_installs_at_once_one_succeeds(libraries, put_bitsandbytes, called, monkeypatch):
+def test_one_of_two_installs_at_once_succeeds(libraries, put_bitsandbytes, called, monkeypatch):
     put_bitsandbytes("0.50.2")
     import bitsandbytes
 
@@ -212,7 +212,7 @@ def test_undo_leaves_what_others_have_put_in_the_place_of_ours(
         assert installed.undo() is True
     assert len(warned) == 1 and other not in str(warned[0].message)
     assert vars(native())[patched] is theirs
-    # What they call in turn is bitsandbytes' own by now, also where the library has no code.
+    # They then call bitsandbytes' own function, also where the library has no code.
     for n in (1000, 209):
         assert called(bitsandbytes.dequantize, n=n).startswith("bitsandbytes ")
     assert called(bitsandbytes.dequantize, "bf16").startswith("bitsandbytes ")
@@ -220,7 +220,7 @@ def test_undo_leaves_what_others_have_put_in_the_place_of_ours(
     delattr(native(), patched)
 
 
-def test_where_others_call_ours_a_gpu_without_code_gets_bitsandbytes_own(
+def test_others_that_call_ours_get_bitsandbytes_own_without_code(
     libraries, put_bitsandbytes, called
 ):
     put_bitsandbytes("0.50.2")
@@ -285,7 +285,7 @@ def test_kernels_are_chosen_by_name(libraries, put_bitsandbytes):
         assert chosen(libraries["ours"]) == "streaming"
 
 
-def test_what_cannot_be_installed_is_one_line_and_changes_nothing(
+def test_a_failed_install_is_one_line_and_changes_nothing(
     libraries, put_bitsandbytes, called, tmp_path, monkeypatch, refused
 ):
     put_bitsandbytes("0.50.2")

@@ -50,7 +50,7 @@ def test_a_hook_that_kept_the_forward_does_not_hide_training(called):
     assert called == []
 
 
-def test_what_replaces_the_call_of_all_modules_is_called(called, monkeypatch):
+def test_a_replaced_call_of_all_modules_is_called(called, monkeypatch):
     """As torch.fx does while it traces."""
     seen, found, own = [], layer(), torch.nn.Module.__call__
 
@@ -100,7 +100,7 @@ def shorter_map(state):
     state.state2.code = state.state2.code[:255]
 
 
-def test_what_is_amiss_stays_bitsandbytes_own(called, monkeypatch, matmul):
+def test_faulty_arguments_go_to_bitsandbytes(called, monkeypatch, matmul):
     monkeypatch.setattr(layers_on_cpu, "OWN_PRODUCT", lambda *a, **k: "own")
     replace(monkeypatch, matmul)
     good, product = layer(), bitsandbytes.matmul_4bit

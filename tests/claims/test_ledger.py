@@ -151,7 +151,7 @@ def test_a_damaged_file_is_an_error_that_names_it(tmp_path, text, noun, refused)
         ("premise_false", ["premise_false", "reproduced", "reproduced"]),
     ],
 )
-def test_what_cells_and_readings_make_of_a_claim(whole, readings):
+def test_a_claims_verdict_from_cells_and_readings(whole, readings):
     source = made.all_sources()[0]
     comparison = source.claims[0].comparisons[0]
     claim = replace(source.claims[0], readings=readings_named(len(readings)))
@@ -181,7 +181,7 @@ def readings_named(count):
     [
         (["reproduced", "reproduced"], False, True),
         (["reproduced", "not_reproduced"], False, False),
-        (["reproduced", "not_reproduced"], True, True),  # a measurement of our own is no reading
+        (["reproduced", "not_reproduced"], True, True),  # a measurement of our own does not count as a reading
         (["undecided", "reproduced"], False, False),
     ],
 )

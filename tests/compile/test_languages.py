@@ -66,7 +66,7 @@ def test_facts_are_read_from_the_ptx(kernel):
         (".entry nf4(", ".func nf4(", "the PTX has 0 kernels"),
     ],
 )
-def test_what_must_not_be_run_is_refused(kernel, old, new, why):
+def test_unsafe_compiled_code_is_refused(kernel, old, new, why):
     with pytest.raises(LanguageError, match=why):
         variant_facts(kernel, "fp16", Ptx(TEXT.replace(old, new), 0))
 
@@ -262,7 +262,7 @@ WIDTHS = {"mojo": ([16, 32],), "triton": ([128],)}  # Mojo's 16 bits: the end of
 
 
 @pytest.mark.parametrize("language", languages.LANGUAGES)
-def test_what_was_built_stores_and_rounds_as_its_source_says(language, tmp_path):
+def test_built_code_stores_and_rounds_like_its_source(language, tmp_path):
     for facts, ptx in built(language, "nf4"):
         text = ptx.read_text()
         assert set(facts["variants"]) == set(NF4.variants)

@@ -89,7 +89,7 @@ STEPS = {
 }
 
 
-def test_what_was_built_goes_by_the_accelerator_in_the_right_order():
+def test_built_code_uses_the_tma_in_the_right_order():
     for facts, ptx in built("mojo", "transpose"):
         text = ptx.read_text()
         places = {step: [m.start() for m in re.finditer(p, text)] for step, p in STEPS.items()}
@@ -110,7 +110,7 @@ def test_what_was_built_goes_by_the_accelerator_in_the_right_order():
 WITHOUT_STACK = ("sm_90", "sm_100", "sm_103")
 
 
-def test_what_was_built_needs_no_stack_and_its_tiles_of_shared_memory(tmp_path):
+def test_built_code_needs_no_stack(tmp_path):
     for _, ptx in built("mojo", "transpose"):
         own = re.search(r"\.target (\w+)", ptx.read_text())[1]
         for arch in {own, *(WITHOUT_STACK if own == "sm_90" else ())}:

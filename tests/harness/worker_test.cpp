@@ -129,7 +129,7 @@ TEST(Worker, ManyCrashOneAfterTheOther) {
       << "one that crashed is tried on the next problem";
 }
 
-TEST(Worker, WhichRanOverTheLimitIsNotAskedForAgain) {
+TEST(Worker, KernelsOverTheLimitAreNotRunAgain) {
   Worker worker(serve, limit);
   EXPECT_EQ(worker.ask({{"name", "64x64"}}, {"sleeps"}).crashed.size(), 1u);
   const auto answer = worker.ask({{"name", "64x65"}}, {"sleeps", "a"});
@@ -151,7 +151,7 @@ TEST(Worker, TheLimitIsOfATurnAndNotOfAnAnswer) {
 }
 
 /// No kernel is at fault: all are not_measured, except those that crashed in their own turns.
-TEST(Worker, WhereItIsNobodysTurnNoKernelIsMeasured) {
+TEST(Worker, FaultsBetweenKernelsBlameNone) {
   const std::vector<std::pair<std::string, std::function<void()>>> faults = {
       {"ended the process: exit status 4", [] { std::exit(4); }},
       {"no such model", [] { throw std::runtime_error("no such model"); }},

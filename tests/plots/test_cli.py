@@ -62,7 +62,7 @@ def test_a_verdict_stays_where_nobody_reads_the_words():
 
 
 def test_output_longer_than_a_pipe_holds_may_be_cut():
-    """`make list | head -n 1` is no error, whatever was not read."""
+    """`make list | head -n 1` is not an error, although the rest is not read."""
     done = run(PROGRAM, lines=100_000, streams="| head -n 1")
     assert (done.returncode, done.stdout, done.stderr) == (0, "x" * 99 + "\n", "")
 

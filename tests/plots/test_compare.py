@@ -108,7 +108,7 @@ def test_different_gpus_are_compared_over_their_copies(two, shown):
     assert "no copy was measured" in text
 
 
-def test_what_one_side_lacks_is_counted(two, shown):
+def test_rows_that_one_side_lacks_are_counted(two, shown):
     a, b = two
     b.drop(lambda row: row["kernel"] in (KERNEL, "streaming"))
     row = b.row("replay", "branch_tree", PROBLEM)
@@ -265,7 +265,7 @@ def test_the_interval_is_welchs_where_runs_do_not_differ(two):
         assert p.mean.ratio.interval == pytest.approx(np.exp(welch))
 
 
-def test_what_is_enough_alone_is_not_among_many(two):
+def test_a_verdict_needs_more_among_many_rows(two):
     """A verdict needs a larger difference if more rows are compared."""
     scale(two[1].rows("replay", "branch_tree", PROBLEM), 1.0168)
     a, b = times_of(two)

@@ -44,7 +44,7 @@ def test_write_then_check(place, capsys, message):
     assert before == {path: path.read_bytes() for path in place.rglob("*.md")}
 
 
-def test_what_an_experiment_found_in_sentences_or_nothing_yet(place, tmp_path):
+def test_an_experiments_sentences(place, tmp_path):
     (place / "README.md").write_text(MARKERS.format("findings-table2"))
     assert run(place) == 0
     _, banner, _, *said, _ = (place / "README.md").read_text().splitlines()

@@ -147,7 +147,7 @@ def test_a_signal_waits_until_the_files_are_in_place(files, tmp_path):
     assert contents(tmp_path) == {"shapes.json": b"{}"} | {path.name: NEW for path in files}
 
 
-def test_what_a_killed_process_left_goes_with_the_next(files, tmp_path):
+def test_temporary_files_of_a_killed_process_are_removed(files, tmp_path):
     """But not files that another process is still writing."""
     assert write_with_signal(signal.SIGKILL, tmp_path).returncode == -signal.SIGKILL
     assert all(path.read_bytes() == OLD for path in files)
@@ -167,7 +167,7 @@ def test_one_folder_with_two_names_is_locked_once(tmp_path):
     assert contents(tmp_path) == {"a": NEW, "b": NEW}
 
 
-def test_what_lies_in_the_way_is_not_followed_nor_removed(tmp_path):
+def test_links_and_folders_in_the_way_are_kept(tmp_path):
     """A link of the name that a file has before it is in place, and a file of somebody's own."""
     (tmp_path / "theirs").write_bytes(OLD)
     (tmp_path / ".reprolab-tmp-a").symlink_to(tmp_path / "theirs")

@@ -95,7 +95,7 @@ def test_recorded_counters_of_the_same_gpu_are_named_as_such(edited, monkeypatch
     assert "another NVIDIA H200, 20" in neighbour_notes(times)[0]
 
 
-def test_what_make_bench_writes_has_them(edited, tmp_path):
+def test_files_of_make_bench_have_them(edited, tmp_path):
     edited("counters", "results/counters").write()
     edited("table2", "results").write()
     assert neighbour_notes(load(tmp_path / "results/shapes.json"))

@@ -56,11 +56,11 @@ def test_equal_runs_and_one_with_a_slow_kernel(runs, repetitions):
     for row in runs[2].rows("*", "shared_lut"):
         row["code"]["sha256"] = dict.fromkeys(row["code"]["sha256"], "0" * 64)
     _, text, _ = repetitions(runs)
-    assert counts(text, "kernel_time", "rows") == "0 of 544"  # other code is no repetition
+    assert counts(text, "kernel_time", "rows") == "0 of 544"  # rows of other code are not repetitions
     assert text.split()[-4] == "26"  # nor does it say what runs differ by: of 28 products
 
 
-def test_what_it_writes_is_what_compare_reads(runs, repetitions, tmp_path, monkeypatch):
+def test_compare_reads_the_written_spread(runs, repetitions, tmp_path, monkeypatch):
     file = tmp_path / "run_to_run.json"
     assert repetitions(runs, "--write", str(file))[0] == 0
     monkeypatch.setattr(run_to_run, "RUN_TO_RUN", file)

@@ -155,7 +155,7 @@ def test_landmarks_headings_and_tables(recorded):
     )
 
 
-def test_what_result_files_say_is_no_html(edited, tmp_path):
+def test_texts_of_result_files_are_escaped(edited, tmp_path):
     run = edited("transpose", "h200")
     run.provenance(gpu={"name": HOSTILE}, argv=[HOSTILE])
     for row in run.rows(kernel="tiled"):

@@ -188,7 +188,7 @@ TEST_F(CountersFake, AFaultOfTheWorkGoesThroughAndProfilingEnds) {
   EXPECT_EQ(values(instrument->measure(work(1), nullptr)).at("kernels"), 1);
 }
 
-TEST_F(CountersFake, WhatCannotBeCountedIsMissing) {
+TEST_F(CountersFake, UncountableMetricsAreMissing) {
   const auto reason = [&](const Counter& counter, int kernels) {
     return reasons(make({counter})->measure(work(kernels), nullptr)).at(counter.id);
   };

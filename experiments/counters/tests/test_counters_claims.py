@@ -19,7 +19,7 @@ from counters_run import (  # noqa: F401, a fixture
 from experiments.counters.rules.occupancy import MULTIPROCESSORS
 
 
-def test_what_an_h200_counts_decides_every_claim(run):
+def test_counters_of_an_h200_decide_every_claim(run):
     assert run.every_word() == AS_ON_AN_H200
 
 
@@ -89,7 +89,7 @@ def test_code_decides_for_its_own_gpu_alone(run):
     assert "make triton" in run.verdicts("triton")[0].reason
 
 
-def test_what_a_compiler_makes_stands_beside_a_judgement(run):
+def test_compiled_code_is_shown_beside_a_judgement(run):
     assert [v.ours for v in run.verdicts("triton")] == [16 / 2, 8]
 
 
@@ -128,7 +128,7 @@ def test_the_sources_own_library_decides_where_it_ran(run):
         ("sm_75", 32, 16, 4097, 15),  # 256 bytes more
     ],
 )
-def test_what_fits_on_a_multiprocessor(arch, threads, registers, shared_bytes, blocks):
+def test_blocks_per_multiprocessor(arch, threads, registers, shared_bytes, blocks):
     """As cuda_occupancy.h has it."""
     assert MULTIPROCESSORS[arch].blocks_that_fit(threads, registers, shared_bytes) == blocks
 

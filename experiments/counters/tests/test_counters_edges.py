@@ -85,7 +85,7 @@ EDGES = [
     # 290 cycles over 23, a tenth less allowed, of a table that lies in L1.
     ("table-latency", 1, YES, cycles(global_l1=28.8 * 290 / 23 * 0.9 / 0.979)),
     ("table-latency", 1, MAY_BE, cycles(global_l1=28.8 * 290 / 23 * 0.9 / 0.981)),
-    ("latency-15", 0, PREMISE, cycles(shared_store=697 * 19 / 290)),  # a store is no latency
+    ("latency-15", 0, PREMISE, cycles(shared_store=697 * 19 / 290)),  # a store has no latency
     # Only the fill may diverge, once a block.
     ("no-divergence", 0, YES, count(LUT, divergent_targets=0)),
     ("no-divergence", 0, NO, count(LUT, divergent_targets=1.01)),
@@ -177,7 +177,7 @@ EDGES = [
     ("claim", "cell", "verdict", "changes"),
     [(claim, cell, verdict, changes) for claim, cell, verdict, *changes in EDGES],
 )
-def test_where_a_verdict_turns(run, claim, cell, verdict, changes):
+def test_the_threshold_of_each_verdict(run, claim, cell, verdict, changes):
     for change in changes:
         change(run)
     assert run.words(claim)[cell] == verdict

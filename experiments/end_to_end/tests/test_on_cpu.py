@@ -1,5 +1,5 @@
 """The whole protocol on tiny models, really run: transformers and bitsandbytes on a CPU, with what
-`on_cpu.py` says in the place of the GPU and the drop-in library. Skipped where there is no torch.
+`on_cpu.py` says in the place of the GPU and the drop-in library. Needs torch.
 """
 
 import json
@@ -119,7 +119,7 @@ def test_a_kernel_with_a_wrong_bit_has_no_time(run, monkeypatch):
     assert {(row.outcome, row.mismatches) for row in run().values()} == {("mismatch", 169)}
 
 
-def test_where_the_baseline_varies_no_difference_is_bit_exact(run, wrong_later, monkeypatch):
+def test_a_varying_baseline_verifies_no_difference(run, wrong_later, monkeypatch):
     """As one for which cuBLAS chooses another kernel from its second generation on."""
     own, left = generate.Eager.run, iter([True])
 
@@ -291,7 +291,7 @@ def test_a_row_that_ended_a_process_is_left_out(run):
         ),
     ],
 )
-def test_what_cannot_be_captured_has_no_graph(run, monkeypatch, fault, reason):
+def test_a_row_that_cannot_be_captured_has_no_graph(run, monkeypatch, fault, reason):
     def refuse(self, step, pool, before):
         raise fault
 
@@ -322,7 +322,7 @@ def test_a_checkpoint_that_does_not_fit(run, tmp_path, monkeypatch):
     assert "not testable" in error and " 44.4 GB" in error and " 150 GB" in error
 
 
-def test_what_cannot_be_measured_is_one_line(run, tmp_path, monkeypatch):
+def test_a_failed_measurement_is_one_line(run, tmp_path, monkeypatch):
     assert run(kernels="nix").startswith("nix: ")
     monkeypatch.setattr(build, "SCALE", 1e9)
     assert "logits" in run()

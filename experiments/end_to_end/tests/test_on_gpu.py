@@ -1,5 +1,5 @@
 """The same protocol with CUDA graphs, CUPTI and the drop-in library itself, on small models.
-Skipped where there is no GPU, no torch, or no library (make dropin).
+Needs a GPU, torch and the library (make dropin).
 """
 
 from contextlib import suppress

@@ -160,7 +160,7 @@ def test_other_choices_are_another_run(tmp_path):
     assert len(set(runs)) == len(runs) == 8
 
 
-def test_what_is_of_other_sources_is_measured_again(measure, jobs, output, monkeypatch):
+def test_rows_of_other_sources_are_measured_again(measure, jobs, output, monkeypatch):
     measure(*QWEN)
     monkeypatch.setenv("REPROLAB_COMMIT", "b" * 40)
     measure(*QWEN, "--batches", "2")

@@ -136,7 +136,7 @@ def kernels_table(run: Run) -> Table:
 
 
 def median(cell: Cell, m: Measured | None, of_floor: Callable[[float], str]) -> Noted | None:
-    """'41.4 (78)': with what is made of the floor's share; a footnote where there is no time."""
+    """'41.4 (78)': the time and the floor's share; a footnote instead of a missing time."""
     if m is None or not m.record.ranked:
         return m and replace(m.no_number, text=NONE)
     us, share = m.record.times.median, cell.of_floor(m)

@@ -228,7 +228,7 @@ def test_a_cache_that_holds_5_percent_of_the_bytes_moves_no_order_by_12():
     ("t4_s", "verdict"),  # by 8 % and by 4.5 %
     [(4.34, "premise_false"), (4.2, "reproduced")],
 )
-def test_what_fits_is_compared_with_what_the_order_changes_by(t4_s, verdict):
+def test_the_order_decides_if_it_changes_more(t4_s, verdict):
     (source,) = made.with_claim("l2-explains-l4")
     tables = copy.deepcopy(source.tables)
     tables["lineage"]["warp per block, packed stores"]["t4_s"] = t4_s

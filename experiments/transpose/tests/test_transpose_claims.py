@@ -150,7 +150,7 @@ def test_the_posts_speeds_are_those_of_its_gpu_and_language(matrix):
     assert {v.verdict for v in there.verdicts} == {there.verdict} == {"not_testable"}
 
 
-def test_where_the_kernel_is_right_the_same_task_needs_mojo_itself(matrix):
+def test_the_same_task_needs_mojo_itself(matrix):
     row(matrix, PUBLISHED).update(RIGHT)
     set_speed(matrix, PUBLISHED, 3000)
     set_speed(matrix, BATCHED, 2000)
@@ -194,7 +194,7 @@ def test_one_kernel_in_mojo_of_the_two_of_a_gain_decides_nothing(matrix, kernel)
     assert (found.ours, found.reason) == (in_cuda.ours, in_cuda.reason)
 
 
-def test_where_mojo_ran_it_decides_and_cuda_stands_beside(matrix):
+def test_mojo_decides_and_cuda_is_shown(matrix):
     """As fast as the post says in CUDA, and in Mojo at other speeds."""
     add_mojo(matrix, RIGHT_IN_MOJO, 2775.49)
     add_mojo(matrix, PUBLISHED_IN_MOJO, 3000, **WRONG)
@@ -229,7 +229,7 @@ def test_counters_say_how_much_is_under_way(matrix, language):
 
 
 @pytest.mark.parametrize("random", [RIGHT, WRONG])
-def test_where_the_posts_own_check_fails_it_is_not_correct(matrix, random):
+def test_a_kernel_that_fails_the_posts_check_is_not_correct(matrix, random):
     row(matrix, PUBLISHED).update(random)
     constant = WRONG | {"reason": "1 of 8 elements differ"}
     row(matrix, PUBLISHED, "constant").update(constant)

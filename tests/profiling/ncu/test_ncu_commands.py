@@ -136,7 +136,7 @@ def test_a_pass_that_names_no_family_may_be_of_any(tools, ncu, tmp_path, monkeyp
         assert f"--family={family}" in tools.calls()[-3]
 
 
-def test_what_bench_refuses_is_said_in_its_words(tools, ncu):
+def test_a_refusal_of_bench_is_shown(tools, ncu):
     tools.set(complaint="bench: --kernel 'x' selects nothing; there are: a, b\n")
     assert fails(profile(ncu, "table2", "x"), tools.behaviour["complaint"].strip())
     assert [call[0] for call in tools.calls()] == ["bench"]

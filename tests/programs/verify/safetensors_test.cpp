@@ -100,7 +100,7 @@ TEST(Safetensors, AWeightWithoutElementsIsDequantizedToNothing) {
 }
 
 /// A FIFO would block, and /dev/zero would never end.
-TEST(Safetensors, WhatIsNoRegularFileIsRefusedAtOnce) {
+TEST(Safetensors, AnotherFileThanARegularOneIsRefusedAtOnce) {
   const OwnFolder folder;
   const auto fifo = folder.path() / "fifo.safetensors";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
