@@ -277,10 +277,10 @@ def least(run: Run, name: str) -> list[str]:
         if known:
             where = min(known, key=known.get)
             shares = {"of_copy": "cudaMemcpy", "of_ceiling": "the fastest ceiling"}
-            said = f"{known[where]:.2f} times as fast as {what}"
+            sentence = f"{known[where]:.2f} times as fast as {what}"
             if what in shares:
-                said = f"{100 * known[where]:.1f} % of {shares[what]}"
-            parts.append(f"{said} ({where})")
+                sentence = f"{100 * known[where]:.1f} % of {shares[what]}"
+            parts.append(f"{sentence} ({where})")
     return parts
 
 

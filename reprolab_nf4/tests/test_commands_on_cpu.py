@@ -21,9 +21,9 @@ from reprolab_nf4.advice import Shape
 )
 def test_wrong_usage_is_one_line(command, words, capsys):
     assert command(*words) == 2
-    said = capsys.readouterr()
-    (line,) = said.err.splitlines()
-    assert line.startswith("error: reprolab-nf4") and line.isprintable() and not said.out
+    text = capsys.readouterr()
+    (line,) = text.err.splitlines()
+    assert line.startswith("error: reprolab-nf4") and line.isprintable() and not text.out
 
 
 @pytest.fixture
@@ -135,10 +135,10 @@ def test_a_wrong_kernel_is_left_out(shape, change, command, kernel):
 
 def test_advice_for_a_checkpoint(command, folder, capsys):
     assert command("advise", "--batch=3", "--", folder) == 0
-    said = capsys.readouterr()
-    assert said.out.startswith(f"{folder.name}: 14 layers in NF4, ")
-    assert "one step at batch 3: " in said.out
-    assert said.err.startswith("0 of 4 shapes, ")
+    text = capsys.readouterr()
+    assert text.out.startswith(f"{folder.name}: 14 layers in NF4, ")
+    assert "one step at batch 3: " in text.out
+    assert text.err.startswith("0 of 4 shapes, ")
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_advice_for_a_checkpoint(command, folder, capsys):
 )
 def test_a_failed_measurement_is_one_line(command, folder, capsys, given, line):
     assert command(*(folder if word == "FOLDER" else word for word in given)) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"error: {line}") and said.count("\n") == 1
+    text = capsys.readouterr().err
+    assert text.startswith(f"error: {line}") and text.count("\n") == 1
 
 
 def test_too_little_memory_is_one_line(command, folder, capsys, monkeypatch):

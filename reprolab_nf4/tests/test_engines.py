@@ -96,13 +96,13 @@ def test_a_failure_is_one_line_and_leaves_bitsandbytes(options, process):
     code = "install_in_engine(); print(answers())"
     cases = [("text", "1", "cannot be loaded"), ("ours", "offf", "products: give one of")]
     for library, value, why in cases:
-        out, said = process(code, library, options, REPROLAB_NF4=value)
+        out, err = process(code, library, options, REPROLAB_NF4=value)
         assert out == ["bitsandbytes"]
-        (line,) = said.splitlines()
+        (line,) = err.splitlines()
         assert f"REPROLAB_NF4={value}: " in line and why in line
     code = "def fail(*a, **k): raise KeyError('a\\nb')\nreprolab_nf4.Library = fail\n" + code
-    out, said = process(code, "ours", options)
-    assert out == ["bitsandbytes"] and len(said.splitlines()) == 1
+    out, err = process(code, "ours", options)
+    assert out == ["bitsandbytes"] and len(err.splitlines()) == 1
 
 
 def test_an_install_by_hand_stays(process):

@@ -294,9 +294,9 @@ def test_a_failed_install_is_one_line_and_changes_nothing(
     before = dict(vars(native()))
 
     def why_not(*arguments, **options):
-        said = refused(reprolab_nf4.install, *arguments, **options)
+        error = refused(reprolab_nf4.install, *arguments, **options)
         assert vars(native()) == before
-        return said
+        return error
 
     assert "TMP/none.so: " in why_not(tmp_path / "none.so")
     assert "/text.so: " in why_not(libraries["text"])
@@ -326,7 +326,7 @@ NO_CUDA += (fake_bitsandbytes.WRAPPED_CPU_LIBRARY,)
 
 
 @pytest.mark.parametrize(
-    ("cextension", "said"),
+    ("cextension", "noun"),
     [
         *((text, "runs without its CUDA library here: ") for text in NO_CUDA),
         ("import absent", "cannot be imported: No module named 'absent'"),
@@ -336,10 +336,10 @@ NO_CUDA += (fake_bitsandbytes.WRAPPED_CPU_LIBRARY,)
     ],
 )
 def test_without_bitsandbytes_or_its_cuda_library_there_is_nothing_to_replace(
-    cextension, said, libraries, put_bitsandbytes, refused
+    cextension, noun, libraries, put_bitsandbytes, refused
 ):
     put_bitsandbytes("0.50.2", cextension + "\n")
-    assert refused(reprolab_nf4.install, libraries["ours"]).startswith(f"bitsandbytes {said}")
+    assert refused(reprolab_nf4.install, libraries["ours"]).startswith(f"bitsandbytes {noun}")
 
 
 def test_importing_it_imports_the_standard_library_alone(tmp_path):

@@ -72,13 +72,13 @@ def test_a_layer_that_fails_in_training_leaves_others_alone(called):
 
 def test_a_layer_that_computes_in_fp32_is_named_once(called, recwarn):
     found = layer()
-    said = lambda: [w for w in recwarn if "bnb_4bit_compute_dtype" in str(w.message)]  # noqa: E731
+    warned = lambda: [w for w in recwarn if "bnb_4bit_compute_dtype" in str(w.message)]  # noqa: E731
     found(X)
-    assert said() == []
+    assert warned() == []
     found.compute_dtype = torch.float32
     for _ in range(2):
         found(X)
-    assert len(said()) == 1
+    assert len(warned()) == 1
 
 
 def changed(**attributes):

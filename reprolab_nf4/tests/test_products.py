@@ -156,10 +156,10 @@ def test_a_table_of_another_architecture_is_not_taken_which_is_said(
     monkeypatch.setattr(reprolab_nf4.matmul, "capability", lambda _: recorded)
     text = (tmp_path / "sm_90.json").read_text()
     (tmp_path / "other.json").write_text(text.replace("9.0", "8.0").replace("few_rows", "simple"))
-    said = (
+    output = (
         f"is of compute capability 8.0, this GPU of {recorded}: {taken} times are taken; make tune"
     )
-    with install(table=tmp_path / "other.json"), pytest.warns(UserWarning, match=said) as seen:
+    with install(table=tmp_path / "other.json"), pytest.warns(UserWarning, match=output) as seen:
         assert [way() for _ in range(2)] == ["few_rows" if taken == "recorded" else "own"] * 2
     assert len(seen) == 1
 

@@ -52,12 +52,12 @@ def test_layers_of_one_shape_count_together_the_largest_first(tmp_path, monkeypa
 
 
 def test_a_loaded_model_is_measured_with_its_own_layers(model, asked):
-    said = measuring.advise(on_cpu.Cpu(), model, 3, ["streaming", "one_wrong", "nix"])
-    assert said.startswith(f"{type(model).__name__}: 14 layers in NF4, ")
-    assert "one_wrong: left out: 1 of " in said
-    assert "nix: left out: " in said
-    assert "one step at batch 3: " in said and "50 tokens each: " in said
-    assert said.count("waiting for the host") == 2
+    text = measuring.advise(on_cpu.Cpu(), model, 3, ["streaming", "one_wrong", "nix"])
+    assert text.startswith(f"{type(model).__name__}: 14 layers in NF4, ")
+    assert "one_wrong: left out: 1 of " in text
+    assert "nix: left out: " in text
+    assert "one step at batch 3: " in text and "50 tokens each: " in text
+    assert text.count("waiting for the host") == 2
     layers = {layer.weight.data_ptr() for layer in build.layers(model)}
     assert {codes.data_ptr() for weights in asked for codes, _ in weights} <= layers
     assert all(len({id(codes) for codes, _ in weights}) >= 2 for weights in asked)
@@ -73,8 +73,8 @@ def test_products_are_timed_in_the_type_that_layers_compute_in(model, asked, mon
         return own(A, *given, **more)
 
     monkeypatch.setattr(bitsandbytes, "matmul_4bit", product)
-    said = measuring.advise(on_cpu.Cpu(), model, 1, ["streaming"])
-    assert "3 of them" in said
+    text = measuring.advise(on_cpu.Cpu(), model, 1, ["streaming"])
+    assert "3 of them" in text
     assert torch.float32 in seen and len(seen) == 2
     for layer in build.layers(model):
         layer.compute_dtype = torch.float32

@@ -40,8 +40,8 @@ def test_a_changed_tolerance_decides_old_recordings_anew(evidence, write, tolera
     in_weights = decision.readings["tiles of 512 weights"]
     average = next(v for v in in_weights if v.cell.text == "qwen3-32b, average")
     assert average.verdict == verdict
-    said = f"ours is more than 1 and at least the source's value, {tolerance:g} % allowed"
-    assert average.criterion == said
+    criterion = f"ours is more than 1 and at least the source's value, {tolerance:g} % allowed"
+    assert average.criterion == criterion
 
 
 def test_the_newest_of_several_files_counts(write, tmp_path):
@@ -181,7 +181,7 @@ def readings_named(count):
     [
         (["reproduced", "reproduced"], False, True),
         (["reproduced", "not_reproduced"], False, False),
-        (["reproduced", "not_reproduced"], True, True),  # a measurement of our own does not count as a reading
+        (["reproduced", "not_reproduced"], True, True),  # our own measurement is not a reading
         (["undecided", "reproduced"], False, False),
     ],
 )

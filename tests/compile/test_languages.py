@@ -208,12 +208,12 @@ def says(tmp_path, script):
 
 
 def test_a_compiler_that_refuses_is_one_line(kernel, tmp_path, monkeypatch, refused):
-    for said, why in [
+    for printed, why in [
         ("x.mojo:1:2: error: no such name", "x.mojo:1:2: error: no such name"),
         ("LLVM ERROR: PTX version 8.1 is too old", "LLVM ERROR: PTX version 8.1 is too old"),
         ("what", "no reason"),
     ]:
-        script = f"echo note >&2; echo '{said}' >&2; exit 1"
+        script = f"echo note >&2; echo '{printed}' >&2; exit 1"
         monkeypatch.setattr(mojo, "command", says(tmp_path, script))
         refusal = refused(mojo.compile_variant, kernel, "fp16", 90)
         assert refusal.startswith("kernels/nf4/toy.py") and refusal.endswith(f": {why}")

@@ -114,8 +114,8 @@ def test_built_code_needs_no_stack(tmp_path):
     for _, ptx in built("mojo", "transpose"):
         own = re.search(r"\.target (\w+)", ptx.read_text())[1]
         for arch in {own, *(WITHOUT_STACK if own == "sm_90" else ())}:
-            said = assembled(ptx, tmp_path / "a.cubin", arch)
-            assert "0 bytes spill stores" in said
+            log = assembled(ptx, tmp_path / "a.cubin", arch)
+            assert "0 bytes spill stores" in log
             # Two tiles and a barrier; a struct in CUDA rounds that up to a multiple of 1024.
-            assert f"{2 * 4 * ELEMENTS + 8} bytes smem" in said
-            assert "0 bytes stack frame" in said or arch not in WITHOUT_STACK
+            assert f"{2 * 4 * ELEMENTS + 8} bytes smem" in log
+            assert "0 bytes stack frame" in log or arch not in WITHOUT_STACK

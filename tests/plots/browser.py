@@ -118,8 +118,8 @@ def browser() -> Iterator[Browser]:
     command = ["chromedriver", "--port=0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
         try:
-            said = next(line for line in driver.stdout if "successfully on port" in line)
-            found = Browser(int(said.split()[-1].strip(".")))
+            line = next(line for line in driver.stdout if "successfully on port" in line)
+            found = Browser(int(line.split()[-1].strip(".")))
             yield found
             found.ask("DELETE", "")
         finally:

@@ -189,9 +189,9 @@ def test_a_row_is_one_line_of_25_words_and_says_why_a_premise_is_false(all_recor
 def test_captions_are_of_the_rows_that_decide(all_recorded):
     """Only files that decide something, and only the clocks of those rows."""
     evidence, decisions = all_recorded
-    said = " ".join(origin.text for origin in origins(used_by(evidence, decisions)))
-    assert "ladder/" not in said and "ceilings/" not in said
-    assert "table2/replay" in said and "sw_power_cap" in said
+    sentence = " ".join(origin.text for origin in origins(used_by(evidence, decisions)))
+    assert "ladder/" not in sentence and "ceilings/" not in sentence
+    assert "table2/replay" in sentence and "sw_power_cap" in sentence
     table = machine_table(evidence, "claims", "claims.md", RECORDED)
     newest = max(r.provenance["started"] for r, _ in used_by(evidence, decisions))
     assert f"to {newest[:10]}" in table.banner

@@ -40,7 +40,7 @@ def run(program, *arguments, streams="", lines=1, result=0):
 
 
 @pytest.mark.parametrize(
-    ("streams", "status", "said"),
+    ("streams", "status", "sentence"),
     [
         (">/dev/full", 2, FULL),
         (">&-", 2, "error: standard output is closed\n"),
@@ -49,9 +49,9 @@ def run(program, *arguments, streams="", lines=1, result=0):
         (">&- 2>&-", 2, ""),
     ],
 )
-def test_output_that_is_lost_is_an_error(streams, status, said):
+def test_output_that_is_lost_is_an_error(streams, status, sentence):
     done = run(PROGRAM, streams=streams)
-    assert (done.returncode, done.stderr) == (status, said)
+    assert (done.returncode, done.stderr) == (status, sentence)
 
 
 def test_a_verdict_stays_where_nobody_reads_the_words():

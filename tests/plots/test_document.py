@@ -47,8 +47,8 @@ def test_write_then_check(place, capsys, message):
 def test_an_experiments_sentences(place, tmp_path):
     (place / "README.md").write_text(MARKERS.format("findings-table2"))
     assert run(place) == 0
-    _, banner, _, *said, _ = (place / "README.md").read_text().splitlines()
-    assert "of NVIDIA H200, 20" in banner and said[0].startswith("- ")
+    _, banner, _, *output, _ = (place / "README.md").read_text().splitlines()
+    assert "of NVIDIA H200, 20" in banner and output[0].startswith("- ")
     empty = MARKERS.format("findings-product")  # not recorded
     (place / "README.md").write_text(empty)
     assert run(place) == 0

@@ -56,7 +56,7 @@ def test_equal_runs_and_one_with_a_slow_kernel(runs, repetitions):
     for row in runs[2].rows("*", "shared_lut"):
         row["code"]["sha256"] = dict.fromkeys(row["code"]["sha256"], "0" * 64)
     _, text, _ = repetitions(runs)
-    assert counts(text, "kernel_time", "rows") == "0 of 544"  # rows of other code are not repetitions
+    assert counts(text, "kernel_time", "rows") == "0 of 544"  # without rows of other code
     assert text.split()[-4] == "26"  # nor does it say what runs differ by: of 28 products
 
 

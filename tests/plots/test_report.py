@@ -121,8 +121,8 @@ def test_the_first_screen_asks_and_answers(recorded, evidence):
         if claim := experiment(name).HEADLINE:
             (card,) = [c for c in cards if f'id="card-{name}"' in c]
             assert by_claim[claim].claim.text in unescape(card)
-            said = f'"><span class="verdict {by_claim[claim].verdict}"'
-            assert f"#gpu1-claims-{anchor(by_claim[claim])}{said}" in card
+            sentence = f'"><span class="verdict {by_claim[claim].verdict}"'
+            assert f"#gpu1-claims-{anchor(by_claim[claim])}{sentence}" in card
 
 
 def test_experiments_stand_below_the_source_that_they_are_about(recorded):

@@ -134,13 +134,13 @@ def test_blocks_per_multiprocessor(arch, threads, registers, shared_bytes, block
 
 
 @pytest.mark.parametrize(
-    ("claim", "number", "said", "documented"),
+    ("claim", "number", "text", "documented"),
     [
         ("constant-cache", "constant_cache_kb", 64, 8),
     ],
 )
-def test_documentation_decides_what_no_program_measures(write, claim, number, said, documented):
-    for value, verdict in ((said, PREMISE), (documented, YES)):
+def test_documentation_decides_what_no_program_measures(write, claim, number, text, documented):
+    for value, verdict in ((text, PREMISE), (documented, YES)):
         source = made.paper(write, lambda paper, v=value: paper["tables"].update({number: v}))
         (found,) = made.decisions(sources=[source])[claim].verdicts
         assert (found.verdict, found.ours) == (verdict, documented)

@@ -30,23 +30,23 @@ TWO = r"(-?[\d.]+) and (-?[\d.]+)"
 
 @pytest.fixture
 def run(tmp_path):
-    """Measures a cell: the result file's rows by kernel and mode, or what was said of the job."""
+    """Measures a cell: the result file's rows by kernel and mode, or the error of the job."""
     short = tmp_path / "short.jsonl"
     short.write_text('{"tokens": [5, 6, 7]}\n{"tokens": [8, 9, 10, 11, 12]}\n{"tokens": [13]}\n')
 
     def call(model=MODEL, pass_name="timing", gpu=None, host=None, failed=None, batch=3, **given):
         given = {"prompts_file": str(short)} | given
         chosen = choose(model=model, batches=str(batch), tokens=str(TOKENS), **given)
-        file, said = tmp_path / "cell.json", []
+        file, reports = tmp_path / "cell.json", []
         file.unlink(missing_ok=True)
         cell = Cell(chosen, pass_name, model, batch)
         job = Job(cell, file, ["python"], Sources("a" * 40, False, "c" * 64), failed or {})
-        measure.serve([job], said.append, gpu or on_cpu.Cpu(), host or on_cpu.SteadyHost())
-        assert said[-1].keys() == {"ended"}
-        if said[-1]["ended"]:
+        measure.serve([job], reports.append, gpu or on_cpu.Cpu(), host or on_cpu.SteadyHost())
+        assert reports[-1].keys() == {"ended"}
+        if reports[-1]["ended"]:
             assert not file.exists()
-            return said[-1]["ended"]
-        shares = [x["share"] for x in said[:-1]]
+            return reports[-1]["ended"]
+        shares = [x["share"] for x in reports[:-1]]
         assert shares == sorted(shares) and max(shares, default=0) < 1
         return {
             (r.kernel, r.problem["way"]): r for r in load(file, "end_to_end", pass_name).records
@@ -211,8 +211,8 @@ def test_bitsandbytes_own_products_may_differ(run, monkeypatch):
         assert (row.outcome, row.deviation) == ("deviation_as_declared", DEVIATIONS["installed"])
         assert row.metrics and row.mismatches > 0
         # The largest logit there is each one's own choice.
-        said = re.search(rf"; their logits: {TWO} by branch_tree, {TWO} here$", row.reason)
-        expected, instead, here, chosen = map(float, said.groups())
+        logits = re.search(rf"; their logits: {TWO} by branch_tree, {TWO} here$", row.reason)
+        expected, instead, here, chosen = map(float, logits.groups())
         assert expected > instead and chosen > here
     assert "logits" not in run(pass_name="profile")[INSTALLED, "eager"].reason
     monkeypatch.setattr(matmul, "knows_fused_products", lambda: False)
@@ -330,12 +330,12 @@ def test_a_failed_measurement_is_one_line(run, tmp_path, monkeypatch):
     file, config = folder / "model.safetensors", folder / "config.json"
     content, text = file.read_bytes(), config.read_text()
     file.write_bytes(content[:-100])
-    said = run(str(folder))
-    assert said.startswith(f"{file}: tensor ") and "was cut short" in said
+    error = run(str(folder))
+    assert error.startswith(f"{file}: tensor ") and "was cut short" in error
     file.write_bytes(content)
     config.write_text(text.replace('"qwen3"', '"no_such_model"'))
-    said = run(str(folder))
-    assert said.startswith(f"{folder}: cannot be loaded: ") and "\n" not in said
+    error = run(str(folder))
+    assert error.startswith(f"{folder}: cannot be loaded: ") and "\n" not in error
     config.write_text(text)
     (folder / "tokenizer.json").write_text("{")
     assert run(str(folder)).startswith(f"{folder}: its tokenizer: ")

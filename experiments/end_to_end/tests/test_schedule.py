@@ -206,12 +206,12 @@ def test_a_row_that_was_not_measured_is_status_3_unless_an_output_is_wrong(
 
 def test_a_process_that_dies_between_rows_blames_none(tell, fault, jobs):
     tell(die_after=True)
-    said, status = fault(*QWEN, "--batches", "2")
-    assert f"batch 2: {ABORTED}" in said and status == 3
+    error, status = fault(*QWEN, "--batches", "2")
+    assert f"batch 2: {ABORTED}" in error and status == 3
     assert [job.failed for job in jobs()] == [{}]
     tell(die_after=64, wrong=["shared_lut"])
-    said, status = fault(*QWEN)
-    assert f"batch 64: {ABORTED}" in said and status == 1  # a wrong output outranks it
+    error, status = fault(*QWEN)
+    assert f"batch 64: {ABORTED}" in error and status == 1  # a wrong output outranks it
 
 
 def test_a_refusal_of_a_process_is_reported_and_others_go_on(tell, fault, jobs, output, message):

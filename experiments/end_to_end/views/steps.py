@@ -102,10 +102,10 @@ def times(gain: Estimate) -> str:
 def tokens_of(modes: Sequence[Setting], kernel: str) -> Noted:
     """The outcome of a kernel's tokens, by mode where that differs, and why."""
     ran = [p for p in modes if kernel in p.timing]
-    said = {p.mode: said_of(p.timing[kernel]) for p in ran}
-    text = ", ".join(f"{mode}: {words}" for mode, words in said.items())
-    if len(set(said.values())) == 1:
-        text = said[ran[0].mode]
+    words_of = {p.mode: said_of(p.timing[kernel]) for p in ran}
+    text = ", ".join(f"{mode}: {words}" for mode, words in words_of.items())
+    if len(set(words_of.values())) == 1:
+        text = words_of[ran[0].mode]
     rows = [p.timing[kernel] for p in ran]
     notes = [f"{kernel}: {r.deviation}" for r in rows if r.deviates]
     notes += [why for p in ran for why in p.why_not(kernel, WALL_TIME, BUSY_TIME)]

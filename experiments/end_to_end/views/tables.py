@@ -280,7 +280,7 @@ def qmatmul(run: Run) -> Table:
     """Dequantization's share of quantized products, in everything that a generation holds."""
     kernels = baseline, _ = run.compared
     (verdict,) = run.decision(QMATMUL).of("end_to_end")
-    papers, said = verdict.cell, sentences.spell(verdict.verdict)
+    papers, spelt = verdict.cell, sentences.spell(verdict.verdict)
     found: Headed = []
     for setting in of_mode(run, EAGER):
         found.append((setting.model, of := {}))
@@ -303,7 +303,7 @@ def qmatmul(run: Run) -> Table:
         Column("% (interval)", "_percent", partial(with_interval, show=TENTHS)),
     )
     notes = [
-        f"{papers.text} against the paper's {papers.value:g} %: {said} ({verdict.reason}).",
+        f"{papers.text} against the paper's {papers.value:g} %: {spelt} ({verdict.reason}).",
         "ms: in one forward pass, the mean over a generation, prompt included. products: the "
         "kernels right after a dequantization that are of its product. The replay of make "
         "reproduce-table2 has products alone; here attention and the rest run in between. "

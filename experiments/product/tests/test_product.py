@@ -60,8 +60,8 @@ def test_a_step_of_training_is_beside_bitsandbytes_own():
     base, ours = (r.times.median for r in rows)
     assert found["28672x8192", 512]["_streaming"].text.startswith(f"{base / ours:.2f} (")
     assert [r.kernel for r in rows] == ["bitsandbytes_0.50.2", "streaming"]
-    (said,) = (line for line in product.highlights(run) if "QLoRA" in line)
-    assert said.endswith(" times as fast as bitsandbytes as it is installed.")
+    (sentence,) = (line for line in product.highlights(run) if "QLoRA" in line)
+    assert sentence.endswith(" times as fast as bitsandbytes as it is installed.")
 
 
 def test_a_table_has_the_time_in_99_kib_over_the_time_in_more(run):
@@ -95,8 +95,8 @@ def test_host_times_are_a_table_where_they_were_measured(run, tmp_path):
     assert [row["batch"] for row in table.rows] == [1, 4, 16]
     assert table.rows[0]["dynamic x"] == pytest.approx(44.76 / 23.82, abs=0.01)
     assert steps_table(found) is None  # of a run before they were measured
-    (said,) = (line for line in product.highlights(found) if "generate()" in line)
-    assert "1.88, 2.04, 1.89 times" in said
+    (sentence,) = (line for line in product.highlights(found) if "generate()" in line)
+    assert "1.88, 2.04, 1.89 times" in sentence
     assert not run.tables().keys() & {"host", "generation", "steps"}
     assert not any("generate()" in line for line in product.highlights(run.run()))
 

@@ -95,8 +95,8 @@ def test_a_library_that_cannot_do_a_layer_costs_its_own_rows(run, monkeypatch):
 
     monkeypatch.setattr(GEMLITE, "forward", refuse)
     status, found = run()
-    said = [(row.outcome, row.reason) for row in outcomes(found, OTHERS[2])]
-    assert status == 0 and said == [("unsupported", f"no kernel for {m} rows") for m in (1, 4)]
+    reasons = [(row.outcome, row.reason) for row in outcomes(found, OTHERS[2])]
+    assert status == 0 and reasons == [("unsupported", f"no kernel for {m} rows") for m in (1, 4)]
 
 
 def one_step(weights):
@@ -183,18 +183,18 @@ def test_a_step_of_training_is_verified_and_timed(train):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "text"),
     [
         (on_cpu.flipped, " outputs are wrong; first in row "),
         (on_cpu.last_bit, " outputs or gradients are other bits"),
     ],
 )
-def test_a_wrong_step_of_training_gets_no_time(change, said, train, monkeypatch):
+def test_a_wrong_step_of_training_gets_no_time(change, text, train, monkeypatch):
     monkeypatch.setitem(on_cpu.KERNELS, "streaming", change)
     status, found = train()
     assert status == 1
     for row in outcomes(found, "streaming"):
-        assert row.outcome == "mismatch" and said in row.reason and not row.metrics
+        assert row.outcome == "mismatch" and text in row.reason and not row.metrics
 
 
 def test_and_one_that_is_wrong_in_its_backward_pass_alone(train, monkeypatch):

@@ -73,8 +73,8 @@ def in_training(run: Run) -> str:
             if m.record.origin == "project" and (gain := compared(tables.installed(cell), m)):
                 gains.setdefault(name, []).append(gain.value)
     parts = [f"{name} is {span(found)}" for name, found in gains.items()]
-    said = "times as fast as bitsandbytes as it is installed"
-    return f"A step of QLoRA's training in a layer: {'; '.join(parts)} {said}." if parts else ""
+    text = "times as fast as bitsandbytes as it is installed"
+    return f"A step of QLoRA's training in a layer: {'; '.join(parts)} {text}." if parts else ""
 
 
 def summary(run: Run) -> dict[str, list[float]]:

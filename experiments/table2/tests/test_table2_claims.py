@@ -258,8 +258,8 @@ def test_slower_in_every_comparison(replay, us, of_qwen, verdict, counts):
 def test_one_sample_is_beyond_no_interval(replay):
     made.set_times(made.rows_of(replay, LUT)[-1], [1100.0])
     v = decided(replay, "single-thread-fill", EVERY)
-    said = f"a single sample of {LUT} has no interval"
-    assert (v.verdict, v.reason) == ("not_testable", said)
+    text = f"a single sample of {LUT} has no interval"
+    assert (v.verdict, v.reason) == ("not_testable", text)
 
 
 def test_one_wrong_output_decides_wherever_it_is(replay):

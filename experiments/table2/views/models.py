@@ -91,8 +91,8 @@ def kernels_table(run: Run) -> Table:
     ]
     for p in [p for p in replay_problems(run) if p["batch"] == shown_batch(run)]:
         layers, resident = p["layers"], p.get("layers_resident", p["layers"])
-        said = f"{p['model']}: {resident} of {layers} layers resident, reused cyclically."
-        notes += [said] * (resident < layers)
+        remark = f"{p['model']}: {resident} of {layers} layers resident, reused cyclically."
+        notes += [remark] * (resident < layers)
     columns = [KERNEL]
     columns += [Column(m, f"of {m}", wrap=len("99.99 (9.99x)")) for m in passes]
     columns += [Column("B/cycle", "per_cycle"), Column("outcome", "outcome", **WORDS)]
@@ -236,6 +236,6 @@ def share_lines(run: Run) -> list[str]:
         rows = [run["replay"].find(p["name"], kernel) for p in replay_problems(run)]
         if found := [s.median for row in rows if (s := share(row))]:
             parts.append(f"{span(found)} % with {kernel}")
-    said = f"the paper's, {paper.model} at batch {paper.at['batch']}: {paper.value:g} %"
+    remark = f"the paper's, {paper.model} at batch {paper.at['batch']}: {paper.value:g} %"
     what = "Dequantization's share of dequantize and multiply, all models and batches"
-    return [f"{what}: {', '.join(parts)} ({said})."] * bool(parts)
+    return [f"{what}: {', '.join(parts)} ({remark})."] * bool(parts)

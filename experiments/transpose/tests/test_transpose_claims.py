@@ -130,8 +130,8 @@ def test_the_share_of_the_peak_is_of_the_posts_gpu(matrix):
     assert (v.verdict, v.elsewhere, v.ours) == ("not_testable", True, pytest.approx(84.1056 * 1.05))
     matrix["provenance"]["gpu"]["theoretical_bandwidth_gb_s"] = None
     v = decided(matrix)["speeds"]
-    said = "this GPU does not say its theoretical bandwidth"
-    assert (v.verdict, v.reason) == ("not_testable", NO_MOJO + said)
+    text = "this GPU does not say its theoretical bandwidth"
+    assert (v.verdict, v.reason) == ("not_testable", NO_MOJO + text)
 
 
 def test_the_posts_speeds_are_those_of_its_gpu_and_language(matrix):
@@ -224,8 +224,8 @@ def test_counters_say_how_much_is_under_way(matrix, language):
         add_mojo(matrix, kernel, 1000)
     v = made.decided(matrix, made.results("counters", "transpose_counters", counters))
     tiles = f"tiles of {' and '.join(kernels)} under way on a multiprocessor at once"
-    said = f"; {tiles}: 15.0 (61.4 kB) and 15.0 (61.4 kB)"
-    assert v["batched", "random"].reason.endswith(said)
+    text = f"; {tiles}: 15.0 (61.4 kB) and 15.0 (61.4 kB)"
+    assert v["batched", "random"].reason.endswith(text)
 
 
 @pytest.mark.parametrize("random", [RIGHT, WRONG])
