@@ -35,8 +35,8 @@ MESSAGES = ROOT / "tests/messages.json"  # by test: its messages, in their order
 
 @pytest.fixture
 def message(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], str]]:
-    """Compares a text with the test's next one in tests/messages.json; returns it without folders.
-    UPDATE_GOLDEN=1 writes the file, under a lock.
+    """Compares a text, without its folders, with the test's next one in tests/messages.json, and
+    returns it. UPDATE_GOLDEN=1 writes the file, under a lock.
     """
     seen: list[str] = []
     is_update = bool(os.environ.get("UPDATE_GOLDEN"))
@@ -44,11 +44,12 @@ def message(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable
     golden = texts.get(node := request.node.nodeid, [])
 
     def compare(text: str) -> str:
+        plain = text
         for folder, name in ((tmp_path, "TMP"), (tmp_path.parent, "TMPS"), (ROOT, "ROOT")):
-            text = text.replace(str(folder), name)
+            plain = plain.replace(str(folder), name)
         expected = golden[len(seen) : len(seen) + 1]
-        assert is_update or [text] == expected, "if meant, UPDATE_GOLDEN=1"
-        seen.append(text)
+        assert is_update or [plain] == expected, "if meant, UPDATE_GOLDEN=1"
+        seen.append(plain)
         return text
 
     yield compare
@@ -65,7 +66,7 @@ def message(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable
 
 @pytest.fixture
 def refused(message: Callable[[str], str]) -> Callable[..., str]:
-    """The one line that says why a call cannot be done with what is given, as in `message`."""
+    """The one line of a call's InputError, which is also compared as a `message`."""
 
     def call(function: Callable[..., Any], *given: Any, **options: Any) -> str:
         with pytest.raises((InputError, DropinError, LanguageError)) as error:

@@ -132,7 +132,7 @@ CASES = {
 def test_a_wrong_source_is_one_line_that_names_the_file(write, spoil, refused):
     """The golden message of each names the claim or the number."""
     error = refused(lambda: decide(Evidence({}), [made.paper(write, spoil)]))
-    assert error.startswith("TMP/paper.json: ")
+    assert "/paper.json: " in error
 
 
 def test_a_folder_without_sources(tmp_path, refused):

@@ -170,10 +170,10 @@ def test_wrong_markers(tmp_path, capsys, text, block, message):
     path = tmp_path / "README.md"
     path.write_text(text)
     assert run(tmp_path) == 2
-    assert "TMP/recorded: " in message(capsys.readouterr().err)
+    assert "/recorded: " in message(capsys.readouterr().err)
     (tmp_path / "recorded").mkdir()
     assert run(tmp_path) == 2
-    assert f"TMP/README.md: block '{block}'" in message(capsys.readouterr().err)
+    assert f"/README.md: block '{block}'" in message(capsys.readouterr().err)
     assert path.read_text() == text
 
 

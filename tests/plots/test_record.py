@@ -256,7 +256,7 @@ def test_other_gpus_and_empty_folders_are_refused(edited, project, capsys, messa
     assert "'A 100'" in refused("A 100", results)
     assert "NVIDIA A100-SXM4-80GB" in refused("h200", results)
     (project / "empty").mkdir()
-    assert "TMP/empty" in refused("a100", project / "empty")
+    assert "/empty" in refused("a100", project / "empty")
     (project / "data/recorded/README.md").mkdir()  # where the page of both would be
     assert "README.md" in refused("a100", results)
 

@@ -207,7 +207,7 @@ def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch, no_
 
 def test_bad_input_is_one_line_and_leaves_the_old_report(edited, tmp_path, capsys, message):
     output, folder = tmp_path / "out/report.html", tmp_path / "mine"
-    assert report(output, folder) == 2 and "TMP/mine: " in message(capsys.readouterr().err)
+    assert report(output, folder) == 2 and "/mine: " in message(capsys.readouterr().err)
     folder.mkdir()
     assert report(output, folder) == 2
     assert "data/recorded/h200" in message(capsys.readouterr().err)

