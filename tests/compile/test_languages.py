@@ -270,7 +270,7 @@ def test_built_code_stores_and_rounds_like_its_source(language, tmp_path):
             assert variant["store_bits"] in WIDTHS[language], facts["kernel"]
         assert "0 bytes spill stores" in assembled(ptx, tmp_path / "a.cubin")
         assert "mul.rn.ftz.f32" in text
-        # This instruction turns every NaN into 0x7fff (PTX ISA, cvt).
+        # This instruction converts every NaN to 0x7fff (PTX ISA, cvt).
         assert f"cvt.rn.{'bf16' if '.bf16' in ptx.name else 'f16'}x2.f32" in text
         assert ".local" not in text and "fma." not in text
 

@@ -32,7 +32,7 @@ NO_NVML = "driver not known, CUDA 13.0; clocks not locked, SM clock not known (n
     ],
 )
 def test_clocks_and_throttling(tmp_path, clocks, gpu, seen, text):
-    """`seen`: the clocks of the rows, in turn."""
+    """`seen`: the clocks of the rows, in their order."""
     file = few("table2/shapes")
     file["provenance"]["clocks"] |= {"throttle_reasons": []} | clocks
     file["provenance"]["gpu"] |= gpu

@@ -173,7 +173,7 @@ def test_links_and_folders_in_the_way_are_kept(tmp_path):
     (tmp_path / ".reprolab-tmp-a").symlink_to(tmp_path / "theirs")
     (tmp_path / ".tmp-notes").write_bytes(OLD)
     write_files({tmp_path / "a": NEW})
-    (tmp_path / ".reprolab-tmp-a").unlink()  # a link is nobody's temporary file
+    (tmp_path / ".reprolab-tmp-a").unlink()  # a link is not a temporary file
     assert contents(tmp_path) == {"a": NEW, "theirs": OLD, ".tmp-notes": OLD}
 
 

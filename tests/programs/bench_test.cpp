@@ -141,7 +141,7 @@ TEST_F(BenchProgram, PlansTheMemoryOfEachProblem) {
   EXPECT_TRUE(has_match(plan("--matrix 32768x32768 --data constant"),
                         "\n32768x32768/constant +[0-9]+ +16\\.00 GiB "))
       << "verified in one copy";
-  // Copies of 0.56 GiB each, beside two expected outputs and a declared one of 0.44 GiB.
+  // Copies of 0.56 GiB each, and two expected outputs and a declared one of 0.44 GiB.
   const std::string large = "--shape 28672x8192 --kernel streaming";
   EXPECT_TRUE(has_match(plan(large), "\n28672x8192/fp16/b64 +1 +2\\.99 GiB "));
   EXPECT_TRUE(has_match(plan(large + " --warm"), "\n28672x8192/fp16/b64/warm +1 +2\\.43 GiB "));

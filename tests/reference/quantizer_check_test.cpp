@@ -35,7 +35,7 @@ TEST_F(QuantizerCheckTest, AWrongCodeOrScaleIsUnexplained) {
             "1 unexplained; 1 scales differ");
 }
 
-/// With that subnormal as its scale, another quantizer turns a zero into 0, not NaN.
+/// With that subnormal as its scale, another quantizer maps a zero to 0, not NaN.
 TEST_F(QuantizerCheckTest, ACodeForASubnormalOrAZeroBesideOneIsExplained) {
   source_[7] = 0x0001;
   quantize(source_, tensor_.type, 64, tensor_.codes, tensor_.absmax);

@@ -29,7 +29,7 @@ def files(model, walls, parts=(4e6, 2e6), way="eager"):
 
 
 def gains(by_batch, spread=0.0, way="eager", model="qwen3-32b"):
-    """The baseline takes so many times as long, and so long that the host matters little."""
+    """The baseline takes `by_batch` times as long; the host matters little in such long runs."""
     times = {batch: (6e6 * gain, 6e6) for batch, gain in by_batch.items()}
     return measured("timing", "wall_time", times, way, model, spread)
 

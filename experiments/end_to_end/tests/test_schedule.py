@@ -39,7 +39,7 @@ def tell(tmp_path, monkeypatch):
     monkeypatch.setenv("REPROLAB_DIRTY", "0")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     python = tmp_path / "python"
-    # The program that is told to run measure.py runs the stand-in.
+    # Instead of measure.py the stand-in runs.
     program(python, f'#!/bin/sh\nexec {sys.executable} -m stand_in "$3"\n')
     named = tmp_path / "names_python"
     named.write_text(f"{python}\n")

@@ -33,7 +33,7 @@ FACES: dict[str, dict[str, Any]] = {
 
 
 def by_model(run: Run, mode: str = EAGER) -> dict[str, list[Setting]]:
-    """In the models' order, with the batches ascending; without settings where there are none."""
+    """In the models' order, with the batches ascending; empty lists if a mode has none."""
     found: dict[str, list[Setting]] = {p.model: [] for p in of_mode(run, EAGER)}
     for setting in of_mode(run, mode):
         found[setting.model].append(setting)

@@ -62,7 +62,7 @@ def verdicts_of(run: Run, claims: Sequence[str]) -> list[Verdict]:
 def beside_papers(
     v: Verdict | None, ours: Estimate | None, why_not: Iterable[str], older: tuple[str, ...]
 ) -> Values:
-    """Ours or why there is none, the difference from the paper's, and the verdict."""
+    """Ours or the reason why it is missing, the difference from the paper's, and the verdict."""
     found: Values = {"_ours": Noted(ours, older if ours else tuple(why_not))}
     if v is None or v.cell.value is None:
         return found
@@ -156,8 +156,8 @@ def figure4(run: Run) -> Table:
         f"The paper's own, on its {run.source.gpu}: {'; '.join(papers_figure4(run))}.",
         *absent(run, *kernels),
     ]
-    what = f"Latency and throughput with {subject} in the place of {baseline}, eager"
-    title = f"{what}: the paper's Figure 4"
+    measured = f"Latency and throughput with {subject} in the place of {baseline}, eager"
+    title = f"{measured}: the paper's Figure 4"
     return Table("figure4", title, columns, rows, notes, provenance(run))
 
 

@@ -43,7 +43,7 @@ def short(monkeypatch):
 
 @pytest.fixture
 def cpu(built, monkeypatch, tmp_path):
-    """Arguments of Generations() beside the models."""
+    """Arguments of Generations() except the models."""
     if not layers.has_c_exchange():
         pytest.skip(f"NOT TESTED, torch {torch.__version__}: planned calls need 2.10")
     extension, library = built

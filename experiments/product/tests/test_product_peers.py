@@ -1,4 +1,4 @@
-"""The products beside ours under torch, really computed on a CPU, with what `on_cpu.py` and
+"""Products of other libraries and ours under torch, computed on a CPU, with what `on_cpu.py` and
 `stand_in_peers.py` say in the place of the GPU and of libraries that need one.
 """
 

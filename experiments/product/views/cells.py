@@ -28,7 +28,7 @@ class Cell:
     problem: Problem
     rows: Rows
     reading_us: float | None  # codes and scales once
-    multiplying_us: float  # at the measured peak; 0 where there is none
+    multiplying_us: float  # at the measured peak; 0 if unknown
 
     @property
     def batch(self) -> int:

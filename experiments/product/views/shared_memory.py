@@ -1,4 +1,4 @@
-"""few_rows in 99 KiB of shared memory, beside itself in as much as the GPU has."""
+"""few_rows in 99 KiB of shared memory, compared with all that the GPU has."""
 
 from dataclasses import replace
 

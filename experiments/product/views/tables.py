@@ -238,7 +238,7 @@ def crossover_table(run: Run) -> Table:
 
 
 def formats_table(run: Run) -> Table:
-    """The fastest of ours on other formats, beside plain scales, fp16 and block size 64."""
+    """The fastest of ours on other formats, compared with plain scales, fp16 and block size 64."""
     plain = {(cell.layer, cell.batch): cell.ours for cell in cells(run)}
     columns = [BATCH, Column("format", "format", **WORDS), *FASTEST]
     columns.append(Column("of plain x", "of_plain", bandwidth.times_text))

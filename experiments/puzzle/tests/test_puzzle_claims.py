@@ -122,7 +122,7 @@ def test_without_a_library_nothing_is_decided():
     [
         (0.5, "reproduced"),
         (0.4, "undecided"),
-        (0.408, "undecided"),  # by no more than runs differ by
+        (0.408, "undecided"),  # within what runs differ by
         ([0.39, 0.395, 0.41, 0.42, 0.43], "undecided"),  # within the interval
         (0.3, "not_reproduced"),
     ],

@@ -77,8 +77,8 @@ def speedup_table(run: Run) -> Table:
         f"rows and of their interval ends. {INTERVAL_NOTE}",
         f"Paper: {source.gpu} at {source.fact('sm_clock_mhz')} MHz. {decision.claim.remark}.",
     ]
-    what = f"Speed-up over {baseline} in dequantization, per forward pass"
-    title = f"{what}: the paper's Table II"
+    measured = f"Speed-up over {baseline} in dequantization, per forward pass"
+    title = f"{measured}: the paper's Table II"
     notes += check_notes(replay)
     return Table("table2", title, columns, rows, notes, machine_notes(replay))
 

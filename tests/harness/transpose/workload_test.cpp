@@ -61,7 +61,7 @@ Bits to_host(const void* device, std::size_t elements) {
   return bits;
 }
 
-/// Two matrices in turn, the second from the next seed.
+/// Two matrices, the second from the next seed.
 TEST_F(OnGpuTranspose, AWorkloadHasMemoryOfItsOwnInEveryBufferSetAndTwoMatricesInTurns) {
   for (const MatrixSpec& spec : specs) {
     const Matrix matrices[] = {make_matrix(spec, 5), make_matrix(spec, 6)};

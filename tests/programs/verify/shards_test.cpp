@@ -137,7 +137,7 @@ TEST_F(Shards, AnIndexLongerThanAnyIsRefusedUnread) {
   EXPECT_TRUE(contains(refusal({index()}), "100000001 bytes"));
 }
 
-/// Given in full, or with files of other kinds beside it.
+/// Given in full, or in a folder with files of other kinds.
 TEST_F(Shards, ATensorThatNoFileCompletesIsNamed) {
   Tensors tensors = small_model();
   remove_tensor(tensors, "layers.1.weight.nested_absmax");
