@@ -167,7 +167,7 @@ def test_one_folder_with_two_names_is_locked_once(tmp_path):
     assert contents(tmp_path) == {"a": NEW, "b": NEW}
 
 
-def test_links_and_folders_in_the_way_are_kept(tmp_path):
+def test_links_and_files_in_the_way_are_kept(tmp_path):
     """A link of the name that a file has before it is in place, and a file of somebody's own."""
     (tmp_path / "theirs").write_bytes(OLD)
     (tmp_path / ".reprolab-tmp-a").symlink_to(tmp_path / "theirs")
