@@ -68,7 +68,7 @@ def steps(run: Run) -> Table:
     notes = [
         f"{MODES_NOTE} tok/s: of a generation with its prompt. x: speed-up of a decoding step over "
         f"{baseline}; no diff.: the intervals overlap. idle: of a decoding step, in which the GPU "
-        f"runs nothing; eager, it waits for the host. What runs is timed in a pass of its own"
+        f"runs nothing; eager, it waits for the host. Busy time is measured in a separate pass"
         f"{longer}. tokens: compared with {baseline}'s.",
         "bitsandbytes' own row is as it is installed; in fused rows each product takes the way "
         "that is the fastest by measured times; under every other, all products dequantize. "

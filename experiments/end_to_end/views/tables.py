@@ -315,8 +315,8 @@ def qmatmul(run: Run) -> Table:
 
 
 def absent(run: Run, *kernels: str) -> list[str]:
-    """Says which of them the run has no rows of."""
+    """A note of the kernels without rows in this run."""
     ran = {kernel for modes in settings(run) for p in modes for kernel in p.timing}
     lost = [kernel for kernel in kernels if kernel not in ran]
-    are_no = "is no row" if len(lost) == 1 else "are no rows"
-    return [f"{' and '.join(lost)} {are_no} of this run."] if lost else []
+    have = "has" if len(lost) == 1 else "have"
+    return [f"{' and '.join(lost)} {have} no row in this run."] if lost else []

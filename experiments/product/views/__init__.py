@@ -120,7 +120,7 @@ def rows_figure(run: Run) -> Figure:
     draw.legend_above(figure, panels, columns=3, last=ROOF)
     notes = [
         "Ours: the fastest of our kernels; exact: of those that multiply by the weights that "
-        "dequantization writes. Of bitsandbytes: gemm where it has one, else gemv.",
+        "dequantization writes. bitsandbytes: gemm where it has one, else gemv.",
         f"Layers of {MODEL}, fp16, plain scales. Medians; intervals: the tables. Reading: codes "
         "and scales once, at the bandwidth of read_only on the largest layer.",
     ]

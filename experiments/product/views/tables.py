@@ -41,7 +41,7 @@ FLOOR_NOTE = (
 PEER_NOTE = (
     "bitsandbytes: its own product with 4-bit weights, gemm where the library has one, else gemv. "
     "Its Python takes gemm up to 4 rows, and for more where its table by GPU and layer says so; "
-    "elsewhere it dequantizes with a kernel of its own, which is no row here."
+    "elsewhere it dequantizes with a kernel of its own, which has no row here."
 )
 DETOUR_NOTE = (
     f"Dequantizing: the faster of {' and '.join(DETOURS)}, which write 16-bit weights "
