@@ -210,8 +210,9 @@ def readings_of(claim: dict[str, Any], where: str) -> tuple[Reading, ...]:
             raise InputError(f"{where}: readings: one of the source's must be primary")
     declared = [reading.name for reading in found]
     compared = dict.fromkeys(c.get("reading", "") for c in claim["comparisons"])
-    if wrong := [*(compared.keys() ^ declared), *(n for n in declared if declared.count(n) > 1)]:
-        name = shortened(wrong[0])
+    twice = {name for name in declared if declared.count(name) > 1}
+    if wrong := (compared.keys() ^ declared) | twice:
+        name = shortened(min(wrong))
         raise InputError(f"{where}: readings and comparisons do not agree on the reading '{name}'")
     return found
 

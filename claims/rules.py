@@ -18,6 +18,7 @@ from claims.published import Cell
 from records import declared, stats
 from records.errors import InputError
 from records.printable import shortened
+from records.results import Outcome
 from records.stats import Estimate, LogMean, significant, span
 
 # The verdict on a whole claim is the first of these that one of its cells has.
@@ -101,12 +102,12 @@ def import_rules(owner: str) -> None:
 def bind(case: Case) -> tuple[Rule, dict[str, Any]]:
     """The rule with its arguments; InputError if there is none, or its arguments do not fit."""
     where, name = f"{case.source.file}: claim '{case.claim.id}'", case.comparison.rule
+    owner = name.rpartition(".")[0]
     if name not in RULES:
-        import_rules(name.rpartition(".")[0])
+        import_rules(owner)
     if name not in RULES:
-        raise InputError(
-            f"{where}: there is no rule '{name}'; there are {shortened(', '.join(RULES), 500)}"
-        )
+        others = ", ".join(rule for rule in RULES if rule.rpartition(".")[0] == owner)
+        raise InputError(f"{where}: there is no rule '{name}'; there are {shortened(others, 500)}")
     arguments = {k: v for k, v in case.comparison.arguments.items() if k != "pass"}
     signature = inspect.signature(RULES[name].decide)
     try:
@@ -339,7 +340,7 @@ def rounds_per_access(
 def output_equal(case: Case, *, kernel: str) -> Finding:
     """At every place that the cell covers; one wrong output decides."""
     rows = [case.verified(kernel, at) for at in case.cell.places]
-    wrong = [row for row in rows if row.outcome != "bit_exact"]
+    wrong = [row for row in rows if row.outcome != Outcome.BIT_EXACT]
     if wrong:
         return Finding(NOT_REPRODUCED, f"the output is wrong: {wrong[0].reason}")
     outputs = sum(row.problem.get("weights_resident", row.problem.get("n", 0)) for row in rows)

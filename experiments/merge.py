@@ -25,10 +25,8 @@ from records.json_files import read_json
 from records.output import write_files
 from records.printable import printable
 from records.result_file import Content, as_json
-from records.results import SCHEMA, Results, parse
+from records.results import SCHEMA, Outcome, Results, parse
 from records.sources import Sources
-
-NOT_MEASURED = "not_measured"  # an outcome
 
 
 def parser() -> argparse.ArgumentParser:
@@ -106,18 +104,18 @@ def count_lost(taken: Results, other: Results, problem: str) -> int:
     """How many measured rows on the problem are of kernels that the file taken has no row of."""
     kernels = {row.kernel for row in taken.rows_on(problem)}
     rows = [row for row in other.rows_on(problem) if row.kernel not in kernels]
-    return sum(row.outcome != NOT_MEASURED for row in rows)
+    return sum(row.outcome != Outcome.NOT_MEASURED for row in rows)
 
 
 def measured_any(results: Results) -> bool:
-    return any(row.outcome != NOT_MEASURED for row in results.records)
+    return any(row.outcome != Outcome.NOT_MEASURED for row in results.records)
 
 
 def rank(results: Results, problem: str) -> tuple[bool, int]:
     """Whether all rows on the problem were measured; if not, how many."""
     outcomes = [row.outcome for row in results.rows_on(problem)]
-    is_whole = NOT_MEASURED not in outcomes
-    return is_whole, 0 if is_whole else len(outcomes) - outcomes.count(NOT_MEASURED)
+    is_whole = Outcome.NOT_MEASURED not in outcomes
+    return is_whole, 0 if is_whole else len(outcomes) - outcomes.count(Outcome.NOT_MEASURED)
 
 
 def part_of(results: Results, problems: set[str]) -> Content:

@@ -18,9 +18,6 @@ std::vector<Family*>& registered() {
   return all;
 }
 
-/// In the order of the enumerators.
-constexpr std::string_view contract_names[] = {"bit_exact", "declared_deviation", "within_bound"};
-
 ordered_json describe(const FamilyFacts& facts) {
   ordered_json types = ordered_json::array(), parts = ordered_json::array();
   for (const auto& [name, bytes] : facts.types) types.push_back({{"name", name}, {"bytes", bytes}});

@@ -1,7 +1,9 @@
 // The contract of a kernel about its output, for kernels of any family.
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
 
 namespace reprolab {
 
@@ -17,5 +19,9 @@ struct Promise {
 
   bool deviates() const { return kind == Kind::declared_deviation; }
 };
+
+/// Names in descriptions, in the order of Promise::Kind.
+inline constexpr std::array<std::string_view, 3> contract_names = {
+    "bit_exact", "declared_deviation", "within_bound"};
 
 }  // namespace reprolab

@@ -198,7 +198,7 @@ def full_table(
 def kernel_of(results: Results, c: Counted) -> Noted:
     """The kernel, with a footnote if its output is not bit-exact."""
     r = c.record
-    if r.outcome == "deviation_as_declared":
+    if r.deviates:
         notes = (f"{r.kernel}: its output deviates as declared: {r.deviation}",)
     else:
         notes = () if r.outcome in RIGHT else outcome_notes(results, r)

@@ -4,9 +4,10 @@ optional views.py or views/ of the experiment.
 It defines, each as a function of a `Run`: TABLES, the functions that make its tables (None for an
 empty one), of which a terminal shows those in ON_TERMINAL; FIGURES, by the file's name a caption
 and the function that draws it; highlights, sentences for the terminal and the page; CLOSING, the
-source's own table with ours beside it, of one or more runs by name, which a terminal shows last; for README CLOSING or else SHORT_TABLE, a few rows, with HEADLINE, the claim that they are
-about; for the first screen of the report the QUESTION that it answers, with SUMMARY, the values of
-a figure by name if no claim has them; BRIEF, the rows of one problem that are compared with other
+source's own table with ours beside it, of one or more runs by name, which a terminal shows last;
+for README CLOSING or else SHORT_TABLE, a few rows, with HEADLINE, the claim that they are about;
+for the first screen of the report the QUESTION that it answers, with SUMMARY, the values of a
+figure by name if no claim has them; BRIEF, the rows of one problem that are compared with other
 GPUs. plots/default_view.py has the defaults.
 """
 
@@ -34,7 +35,7 @@ from records.errors import InputError
 from records.folders import recorded_folder, result_files
 from records.output import write_files
 from records.printable import printable
-from records.results import Results, load
+from records.results import WRONG, Outcome, Results, load
 from records.tables import Table
 
 FINDINGS = 3  # sentences on the terminal
@@ -284,8 +285,8 @@ def closing_lines(run: Run, directory: Path) -> list[str]:
         lines.append(f"INSTRUMENT CHECK FAILED, see the notes of the tables: {', '.join(failed)}.")
     records = [r for results in files for r in results.records]
     for outcomes, what in (
-        (("mismatch", "launch_failed"), "WRONG OUTPUT, hence no time"),
-        (("not_measured",), "NOT MEASURED, not the kernel's fault; run again"),
+        (WRONG, "WRONG OUTPUT, hence no time"),
+        ((Outcome.NOT_MEASURED,), "NOT MEASURED, not the kernel's fault; run again"),
     ):
         if found := Counter(r.kernel for r in records if r.outcome in outcomes):
             parts = [f"{kernel} ({rows} rows)" for kernel, rows in sorted(found.items())]

@@ -22,7 +22,7 @@ from records.errors import InputError
 from records.folders import recorded_folder, result_files
 from records.output import lock, named, write_files
 from records.printable import printable
-from records.results import Results, load
+from records.results import Outcome, Results, load
 from records.sources import is_of_other_sources
 
 
@@ -133,7 +133,7 @@ def faults(found: Results) -> Iterator[str]:
         if clocks[name] is None:
             yield f"provenance.clocks.{name} is null: NVML has to say it"
     for r in found.records:
-        if not (r.is_verified or r.is_ceiling or r.outcome == "unsupported"):
+        if not (r.is_verified or r.is_ceiling or r.outcome == Outcome.UNSUPPORTED):
             why = f" ({r.reason})" if r.reason else ""
             yield f"{r.place}: {outcome_words(r)}{why}"
 

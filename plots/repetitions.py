@@ -40,8 +40,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("these runs have no row in common that has times")
     count = len(runs) * (len(runs) - 1) // 2
     for kind in sorted(rows, key=lambda kind: kind[1]):
-        share, (of, what) = 100 * wrong[kind] / rows[kind], kind
-        print(f"{of}: {wrong[kind]} of {rows[kind]} {what} ({share:.2f} %) slower or faster")
+        share, (time, counted) = 100 * wrong[kind] / rows[kind], kind
+        print(f"{time}: {wrong[kind]} of {rows[kind]} {counted} ({share:.2f} %) slower or faster")
     compared = f"{affected} of {count} comparisons of {len(runs)} runs"
     print(f"In {compared}, threshold {comparison.THRESHOLD_PERCENT:g} %.")
     source = f"{len(sides)} runs on {gpu}, {dates(files)}"

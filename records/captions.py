@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from records.results import RIGHT, Check, Record, Results
+from records.results import RIGHT, Check, Outcome, Record, Results
 from records.sources import Sources, is_of_other_sources
 from records.stats import is_within, significant
 from records.tables import Origin
@@ -157,8 +157,8 @@ def describe_check(c: Check) -> str:
 
 
 def outcome_words(record: Record) -> str:
-    words = {"bit_exact": "bit-exact", "within_bound": "within its bound"}
-    words |= {"deviation_as_declared": "declared deviation"}
+    words = {Outcome.BIT_EXACT: "bit-exact", Outcome.WITHIN_BOUND: "within its bound"}
+    words |= {Outcome.DEVIATION_AS_DECLARED: "declared deviation"}
     plain = words.get(record.outcome, record.outcome.replace("_", " "))
     return "ceiling" if record.is_ceiling else plain
 
@@ -168,7 +168,7 @@ def outcome_notes(results: Results, record: Record | None) -> tuple[str, ...]:
     if record is None:
         return ()
     text = record.reason
-    if record.timed and record.outcome == "deviation_as_declared":
+    if record.timed and record.deviates:
         text = f"left out of rankings: {record.deviation}{at_worst(results, record.kernel)}"
     elif not record.timed and not text:
         text = "no samples were taken" if record.outcome in RIGHT else "no reason given"

@@ -6,7 +6,7 @@ from pathlib import Path
 from records import result_file
 from records.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
 from records.result_file import Content
-from records.results import SCHEMA, WRONG
+from records.results import SCHEMA, WRONG, Outcome
 from records.sources import Sources
 
 RETRIED = "out of memory"  # the next time there may be room
@@ -37,7 +37,7 @@ def is_done(partial: Content | None, now: Sources, gpu: str) -> bool:
         return False
     records = partial["records"]
     return not any(
-        r["outcome"] == "not_measured" or r["reason"].startswith(RETRIED) for r in records
+        r["outcome"] == Outcome.NOT_MEASURED or r["reason"].startswith(RETRIED) for r in records
     )
 
 
@@ -45,7 +45,7 @@ def status_of(outcomes: Collection[str]) -> int:
     """The exit status of a program that measured rows with these outcomes."""
     if not set(WRONG).isdisjoint(outcomes):
         return WRONG_OUTPUT
-    return NOT_MEASURED if "not_measured" in outcomes else 0
+    return NOT_MEASURED if Outcome.NOT_MEASURED in outcomes else 0
 
 
 def join(partials: Sequence[Content]) -> Content:

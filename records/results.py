@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,12 @@ SCHEMA = Schema("results.schema.json")
 KERNEL_TIME, PRODUCT_TIME = "kernel_time", "product_time"
 CLOCKS = ("events", "activity")  # the instruments that time
 UNITS = {"latency": "cycles"}  # of what is no counter and no time
-RIGHT = ("bit_exact", "within_bound")  # outcomes
-WRONG = ("mismatch", "launch_failed")
+# Named by harness/outcome.hpp, with which a C++ test compares the schema.
+OUTCOMES = SCHEMA.definition["definitions"]["record"]["properties"]["outcome"]["enum"]
+Outcome = StrEnum("Outcome", [name.upper() for name in OUTCOMES])
+RIGHT = (Outcome.BIT_EXACT, Outcome.WITHIN_BOUND)
+VERIFIED = (*RIGHT, Outcome.DEVIATION_AS_DECLARED)
+WRONG = (Outcome.MISMATCH, Outcome.LAUNCH_FAILED)
 COPY = "copy"  # the ceiling's name: cudaMemcpy, device to device
 
 
@@ -95,12 +100,12 @@ class Record:
     @property
     def is_verified(self) -> bool:
         """Whether the output is right, or wrong exactly as declared."""
-        return self.outcome in (*RIGHT, "deviation_as_declared")
+        return self.outcome in VERIFIED
 
     @property
     def deviates(self) -> bool:
         """Whether this output deviates; the same kernel may be exact on other problems."""
-        return self.outcome == "deviation_as_declared"
+        return self.outcome == Outcome.DEVIATION_AS_DECLARED
 
     @property
     def is_warm(self) -> bool:

@@ -15,7 +15,7 @@
 
 namespace reprolab {
 
-/// Runs beside the test, in a process group of its own.
+/// Runs while the test does, in a process group of its own.
 class StartedProgram {
  public:
   explicit StartedProgram(const std::vector<std::string>& command) {

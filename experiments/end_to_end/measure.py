@@ -33,6 +33,7 @@ from experiments.end_to_end.rows import Row
 from experiments.end_to_end.sizes import BLOCK_SIZE
 from records import provenance, result_file
 from records.errors import InputError
+from records.results import Outcome
 from records.sources import Sources
 
 INSTRUMENTS = {TIMING: "events", PROFILE: "activity"}
@@ -77,7 +78,7 @@ class Bench:
                 try:
                     mode = mode_class(self.model, batch, self.gpu)
                 except InputError as why:  # the other mode may do
-                    found[name] = dict.fromkeys(chosen, Measured("unsupported", str(why)))
+                    found[name] = dict.fromkeys(chosen, Measured(Outcome.UNSUPPORTED, str(why)))
                     continue
                 found[name] = Rounds(self, mode, job, report).run()
                 del mode
@@ -87,7 +88,7 @@ class Bench:
             if self.name != cell.model and cell.size is None:
                 raise InputError(f"not testable on this GPU: {why}") from None
             for name in MODES:
-                found.setdefault(name, dict.fromkeys(chosen, Measured("unsupported", why)))
+                found.setdefault(name, dict.fromkeys(chosen, Measured(Outcome.UNSUPPORTED, why)))
         every = ((name, row, m) for name, by_row in found.items() for row, m in by_row.items())
         return [self.record(cell, *measured) for measured in every]
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from records.results import Outcome
+
 if TYPE_CHECKING:
     from experiments.end_to_end.rows import Row
 
@@ -162,7 +164,7 @@ def verdict(
     if other is None:
         tokens = [token for row in outputs[-1] for token in row]
         same = f"{len(tokens)} tokens compared each time, {len(set(tokens))} distinct"
-        return "bit_exact", same + f"; {VARIES}" * varies, None
+        return Outcome.BIT_EXACT, same + f"; {VARIES}" * varies, None
     (i, j), *more = different(other, first)
     count = 1 + len(more)
     why = (
@@ -170,7 +172,7 @@ def verdict(
         f"expected {first[i][j]}, actual {other[i][j]}"
     )
     if may_differ:
-        return "deviation_as_declared", why, count
+        return Outcome.DEVIATION_AS_DECLARED, why, count
     if varies:
-        return "not_verified", f"{why}; {VARIES}", count
-    return "mismatch", f"{why}; {REPEATS}", count
+        return Outcome.NOT_VERIFIED, f"{why}; {VARIES}", count
+    return Outcome.MISMATCH, f"{why}; {REPEATS}", count

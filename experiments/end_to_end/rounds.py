@@ -25,7 +25,7 @@ from experiments.end_to_end.protocol import (
 )
 from experiments.end_to_end.rows import DEVIATIONS, Row
 from records.errors import InputError
-from records.results import RIGHT
+from records.results import VERIFIED, Outcome
 from reprolab_nf4.measuring import shuffled
 
 WAIT_S = 10  # for a steady host, in all of a cell's samples in one mode
@@ -36,7 +36,7 @@ Report = Callable[[dict[str, Any]], None]
 class Measured:
     """The state of a row, which is not run again after a failure."""
 
-    outcome: str = "bit_exact"
+    outcome: str = Outcome.BIT_EXACT
     reason: str = ""
     mismatches: int | None = None
     deviation: str | None = None
@@ -46,7 +46,7 @@ class Measured:
 
     @property
     def failed(self) -> bool:
-        return self.outcome not in (*RIGHT, "deviation_as_declared")
+        return self.outcome not in VERIFIED
 
     def end(self, outcome: str, reason: str, mismatches: int | None = None) -> None:
         self.outcome, self.reason, self.mismatches = outcome, reason, mismatches
@@ -105,9 +105,9 @@ class Rounds:
         may_fuse = lambda row: row.may_fuse(self.cell.batch)  # noqa: E731
         for row, judged in judge(outputs, self.baseline, may_fuse, again).items():
             found = self.found[row]
-            if not found.failed or judged[0] == "mismatch":
+            if not found.failed or judged[0] == Outcome.MISMATCH:
                 found.end(*judged)
-                if found.outcome == "deviation_as_declared":
+                if found.outcome == Outcome.DEVIATION_AS_DECLARED:
                     found.deviation = DEVIATIONS[row.kind]
                     found.reason += "" if self.profiles else f"; {self.logits(row)}"
 
@@ -130,30 +130,30 @@ class Rounds:
         found, baseline = self.found[row], self.found[self.baseline]
         has_tokens = not baseline.failed or self.outputs[self.baseline]
         if step != self.prepare and not found.failed and not has_tokens:  # to compare with
-            lost = baseline.outcome == "not_measured"
-            outcome = "not_measured" if lost else "unsupported"
+            lost = baseline.outcome == Outcome.NOT_MEASURED
+            outcome = Outcome.NOT_MEASURED if lost else Outcome.UNSUPPORTED
             found.end(outcome, f"{self.baseline.kernel}: {baseline.reason}")
         if found.failed:
             return
         try:
             step(row)
         except InputError as why:
-            found.end("unsupported", str(why))
+            found.end(Outcome.UNSUPPORTED, str(why))
         except RecordsLost as lost:
-            found.end("not_measured", str(lost))
+            found.end(Outcome.NOT_MEASURED, str(lost))
         except torch.OutOfMemoryError:
             if row == self.baseline and not self.outputs[row]:  # nothing fits at all
                 raise
-            found.end("not_measured", self.bench.too_little(self.cell))
+            found.end(Outcome.NOT_MEASURED, self.bench.too_little(self.cell))
             self.bench.gpu.forget()
 
     def prepare(self, row: Row) -> None:
         if row.kernel in self.failed:
-            self.found[row].end("launch_failed", self.failed[row.kernel])
+            self.found[row].end(Outcome.LAUNCH_FAILED, self.failed[row.kernel])
             return
         row.require(self.bench.gpu.facts())
         if wrong := self.bench.wrong_weights(row):
-            self.found[row].end("mismatch", *wrong)
+            self.found[row].end(Outcome.MISMATCH, *wrong)
             return
         self.mode.prepare(row)
         if self.profiles:

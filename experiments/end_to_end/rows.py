@@ -101,9 +101,13 @@ class Row:
 
 
 def version_of(library: Path) -> str:
-    """The version of the wheel that the library is in, unpacked or installed; else empty."""
-    found = sorted(library.resolve().parent.parent.glob("bitsandbytes-*.dist-info"))
-    return found[0].name.removeprefix("bitsandbytes-").removesuffix(".dist-info") if found else ""
+    """The version of the wheel with the library: from its metadata, or else from the name of the
+    folder that `make peer` made; empty if neither has it. As kernels/bitsandbytes_library.cpp.
+    """
+    site, prefix, suffix = library.resolve().parent.parent, "bitsandbytes-", ".dist-info"
+    names = [path.name for path in sorted(site.glob(f"{prefix}*{suffix}"))]
+    names += [site.name] if site.name.startswith(prefix) else []
+    return names[0].removeprefix(prefix).removesuffix(suffix) if names else ""
 
 
 def check(chosen: Sequence[Row]) -> None:

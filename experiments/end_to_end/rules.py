@@ -15,7 +15,7 @@ from claims.rules import WITHIN, Finding, Ours, rule
 from experiments.counters.rules.occupancy import issue_ns_per_weight
 from experiments.end_to_end.protocol import EAGER, PROFILE, STEP_TIME, WALL_TIME
 from records import stats
-from records.results import KERNEL_TIME, Record
+from records.results import KERNEL_TIME, Outcome, Record
 from records.stats import Estimate, Summary
 
 COUNTERS = "counters/nf4_counters"  # the pass in which instructions are counted
@@ -318,7 +318,7 @@ def tokens_equal(case: Case, *, kernel: str) -> Finding:
 
 
 def unless_tokens_differ(rows: Sequence[Record], reason: str, short: str = "") -> Finding:
-    wrong = [f"{row.place}: {row.reason}" for row in rows if row.outcome != "bit_exact"]
+    wrong = [f"{row.place}: {row.reason}" for row in rows if row.outcome != Outcome.BIT_EXACT]
     if wrong:
         return Finding(rules.NOT_REPRODUCED, wrong[0])
     return Finding(rules.REPRODUCED, reason, short=short)
@@ -332,7 +332,7 @@ def ran_unconverted(case: Case, *, kernel: str) -> Finding:
     found = [r for r in found if r.problem["batch"] in batches]
     if not found:
         raise NotTested(f"{kernel} did not run")
-    rows = [r for r in found if r.outcome not in ("unsupported", "not_measured")]
+    rows = [r for r in found if r.outcome not in (Outcome.UNSUPPORTED, Outcome.NOT_MEASURED)]
     for row in rows or found[:1]:
         case.used[case.results().file, row.key] = row
         case.require_verified(row)

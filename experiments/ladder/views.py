@@ -226,7 +226,9 @@ def sizes_table(run: Run) -> Table:
     columns = [Column("output", "output_mib", size_text)]
     columns += [Column(name, name, bandwidth.gb_text, wrap=1) for name in kernels]
     columns += [Column(f"{COPY} (cudaMemcpy)", COPY, bandwidth.gb_text, wrap=1)]
-    by_size = [(cache, size, rows) for cache, of in found.items() for size, rows in of.items()]
+    by_size = [
+        (cache, size, rows) for cache, sizes in found.items() for size, rows in sizes.items()
+    ]
     rows = [
         {"_under": HEADS[cache], "output_mib": size}
         | {name: speed_or_outcome(m) for name, m in of_size.items()}

@@ -29,12 +29,11 @@ from records.errors import InputError
 from records.progress import Line
 from records.provenance import checkout
 from records.result_file import Content
-from records.results import SCHEMA
+from records.results import SCHEMA, Outcome
 from reprolab_nf4 import measuring
 from reprolab_nf4.bounds import Wrong
 
 EXPECTED_S = 20  # of one layer and number of rows, mostly for libraries that compile at first use
-RIGHT = "within_bound"
 # By pass: training is a step of QLoRA, with backward passes.
 SUBJECTS = {"peers": layers, "unsloth": unsloth, "training": training}
 LEFT = "out of memory: free some of this GPU's"
@@ -144,7 +143,8 @@ class Bench:
     def __init__(self, layer: Layer, compared: list[Way]):
         self.layer, self.gpu, self.ways = layer, layer.gpu, compared
         self.held: dict[str, Held] = {}
-        self.failed = {way.name: Measured(RIGHT) for way in compared}  # those that hold nothing
+        # Backends that hold no weights.
+        self.failed = {way.name: Measured(Outcome.WITHIN_BOUND) for way in compared}
         for way in compared:
             with attempt(self.failed[way.name], way.install):
                 self.held[way.name] = way.hold(layer)
@@ -153,7 +153,7 @@ class Bench:
     def measure(self, product: Product) -> list[Content]:
         """The records. The number of rows divides the layer's."""
         batch = product.batch
-        found = {way.name: Measured(RIGHT) for way in self.ways} | self.failed
+        found = {way.name: Measured(Outcome.WITHIN_BOUND) for way in self.ways} | self.failed
         x, pool = self.layer.x[:batch].clone(), self.gpu.new_pool()
         replays: dict[str, Callable[[], None]] = {}
         outputs: dict[str, list[Any]] = {name: [] for name in found}
@@ -225,15 +225,15 @@ def attempt(found: Measured, install: str) -> Iterator[None]:
     try:
         yield
     except Wrong as wrong:
-        found.end("mismatch", str(wrong), wrong.count)
+        found.end(Outcome.MISMATCH, str(wrong), wrong.count)
     except torch.OutOfMemoryError:
-        found.end("not_measured", LEFT)
+        found.end(Outcome.NOT_MEASURED, LEFT)
     except InputError as why:  # on this GPU
-        found.end("unsupported", str(why))
+        found.end(Outcome.UNSUPPORTED, str(why))
     except Exception as error:
         missing = isinstance(error, ImportError) and install
         reason = build.first_line(error) + f": {install}" * bool(missing)
-        found.end("unsupported" if install else "launch_failed", reason)
+        found.end(Outcome.UNSUPPORTED if install else Outcome.LAUNCH_FAILED, reason)
 
 
 if __name__ == "__main__":

@@ -48,8 +48,8 @@ def matrices(results: Results, *facts: str) -> dict[Key, Rows]:
     """The rows by shape and by these facts, the smallest matrices first."""
     for p in results.problems():
         if "model" in p:
-            what = "is a forward pass, but single matrices are needed here"
-            raise InputError(f"{results.file}: problem '{p['name']}' {what}")
+            why = "is a forward pass, but single matrices are needed here"
+            raise InputError(f"{results.file}: problem '{p['name']}' {why}")
     names = ("n", "rows", "columns", *facts)
     return rows_by(results, lambda p: tuple(p.get(name, 0) for name in names))
 
@@ -156,11 +156,11 @@ def formats_table(run: Run) -> Table:
     columns.append(Column("bf16 against fp16 %", "types", signed))
     rows = []
     for key in dict.fromkeys(key[:4] for key in found):
-        of = {output: found.get((*key, output)) for output in TYPES}
+        by_type = {output: found.get((*key, output)) for output in TYPES}
         bases = {output: found.get((*key[:3], BLOCK_SIZE, output)) for output in TYPES}
-        cells = {t: time_and_speed(m) | {"change": change(m, bases[t])} for t, m in of.items()}
+        cells = {t: time_and_speed(m) | {"change": change(m, bases[t])} for t, m in by_type.items()}
         row = {"_under": text_of(key[:3]), "block_size": key[3]} | side_by_side(cells)
-        rows.append(row | {"types": change(of["bf16"], of["fp16"])})
+        rows.append(row | {"types": change(by_type["bf16"], by_type["fp16"])})
     data = [described(m, "block_size", "output") for m in found.values()]
     notes = [bandwidth.GB_NOTE, "Against: difference in GB/s. Fewer scales are fewer bytes."]
     title = f"{OURS} by block size and output type"
@@ -177,15 +177,15 @@ def alignments_table(run: Run) -> Table:
     found = alignments(run)
     columns = [Column("offset", "offset"), *beside(found, "against aligned %")]
     rows: list[Values] = []
-    for key in sorted({key for of in found.values() for key in of}):
+    for key in sorted({key for cells in found.values() for key in cells}):
         base, cells = aligned(key), {}
-        for scales, of in found.items():
-            m = of.get(key)
-            cells[scales] = time_and_speed(m) | {"change": change(m, of.get(base))}
+        for scales, rows_of in found.items():
+            m = rows_of.get(key)
+            cells[scales] = time_and_speed(m) | {"change": change(m, rows_of.get(base))}
         against = f", against {text_of(base)} at offset 0" if base[:3] != key[:3] else ""
         row = {"_under": text_of(key[:3]) + against, "offset": key[3]}
         rows.append(row | side_by_side(cells))
-    every = [(scales, m) for scales, of in found.items() for m in of.values()]
+    every = [(scales, m) for scales, cells in found.items() for m in cells.values()]
     data = [{"scales": scales} | described(m, "offset") for scales, m in every]
     provenance = machine_notes(*(run[f"places{end}"] for end in SCALES))
     title = f"{OURS} wherever its arrays begin, and on odd sizes"
@@ -232,10 +232,10 @@ def shapes_table(run: Run) -> Table:
 def highlights(run: Run) -> list[str]:
     """The minimum of the large layers, the worst alignment, and rows without a time."""
     lines = []
-    for name, what in {"layers": "Layers", "layers_nested": "Nested scales, layers"}.items():
+    for name, title in {"layers": "Layers", "layers_nested": "Nested scales, layers"}.items():
         if parts := least(run, name):
             large = f"{LARGE[name]} million weights and more"
-            lines.append(f"{what} of {large}, at least: {', '.join(parts)}.")
+            lines.append(f"{title} of {large}, at least: {', '.join(parts)}.")
     apart = {}
     for scales, found in alignments(run).items():
         for key, m in found.items():
@@ -266,21 +266,21 @@ def least(run: Run, name: str) -> list[str]:
     layers = {text: r for text, r in layers.items() if OURS in r and r[OURS].record.ranked}
     found: dict[str, dict[str, float | None]] = {}
     if name == "layers":
-        for what in ("of_copy", "of_ceiling"):
-            found[what] = {text: getattr(r[OURS], what) for text, r in layers.items()}
+        for share in ("of_copy", "of_ceiling"):
+            found[share] = {text: getattr(r[OURS], share) for text, r in layers.items()}
     for kernel in (*BASES[name], *peers(run[name])):
         gains = {text: compared(r.get(kernel), r[OURS]) for text, r in layers.items()}
         found[kernel] = {text: gain and gain.value for text, gain in gains.items()}
     parts = []
-    for what, values in found.items():
+    for base, values in found.items():
         known = {text: value for text, value in values.items() if value is not None}
         if known:
             where = min(known, key=known.get)
             shares = {"of_copy": "cudaMemcpy", "of_ceiling": "the fastest ceiling"}
-            said = f"{known[where]:.2f} times as fast as {what}"
-            if what in shares:
-                said = f"{100 * known[where]:.1f} % of {shares[what]}"
-            parts.append(f"{said} ({where})")
+            ratio = f"{known[where]:.2f} times as fast as {base}"
+            if base in shares:
+                ratio = f"{100 * known[where]:.1f} % of {shares[base]}"
+            parts.append(f"{ratio} ({where})")
     return parts
 
 

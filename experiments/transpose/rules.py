@@ -10,7 +10,7 @@ from claims import rules, uncertainty
 from claims.evidence import Case, NotTestable, NotTested
 from claims.rules import WITHIN, Decide, Finding, Ours, judge, rule
 from records.families import in_cuda
-from records.results import COPY, KERNEL_TIME, Record
+from records.results import COPY, KERNEL_TIME, Outcome, Record
 from records.stats import Estimate, significant
 
 TILE_BYTES = 4 * 32 * 32  # that a block of the post's kernels loads
@@ -84,9 +84,9 @@ def same_task(case: Case, *, published: str) -> Finding:
 def own_check(case: Case, *, kernel: str) -> Finding:
     """The source checks a constant matrix, which is its own transpose in any case."""
     random, constant = (case.verified(kernel, {"data": d}) for d in ("random", "constant"))
-    if constant.outcome != "bit_exact":
+    if constant.outcome != Outcome.BIT_EXACT:
         return Finding(rules.NOT_REPRODUCED, f"the source's check fails here: {constant.reason}")
-    if random.outcome == "bit_exact":
+    if random.outcome == Outcome.BIT_EXACT:
         reason = "the source's check passes, and on random data the output is right"
         return Finding(rules.REPRODUCED, reason)
     reason = (

@@ -19,7 +19,7 @@ from records.command_line import Parser, numbers, peers, run
 from records.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
 from records.json_files import ROOT
 from records.printable import printable
-from records.results import Results, load
+from records.results import Outcome, Results, load
 
 # The kernels that `make profile-check` compares without KERNEL: a tree of branches, a table, the
 # fastest transpose, and a transpose that waits for its copies in a loop.
@@ -120,10 +120,10 @@ def check(args: argparse.Namespace) -> int:
         record = ours.find(problem, of.kernel)
         if record is None:
             raise InputError(f"bench: counted no {of.kernel} on {problem}")
-        if record.outcome == "unsupported":
+        if record.outcome == Outcome.UNSUPPORTED:
             raise InputError(f"{record.place}: {record.reason}")
         if not record.is_verified:
-            return NOT_MEASURED if record.outcome == "not_measured" else WRONG_OUTPUT
+            return NOT_MEASURED if record.outcome == Outcome.NOT_MEASURED else WRONG_OUTPUT
         file, status = profiled(of, problem, folder, Pages())
         if status != 0:
             return status

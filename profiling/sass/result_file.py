@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from records import provenance, result_file
+from records.results import Outcome
 from sass import tools
 from sass.facts import Facts
 from sass.measures import measures
@@ -42,5 +43,5 @@ def record(facts: Facts) -> dict[str, Any]:
         | ({"missing": m.missing} if m.value is None else {"samples": [m.value]})
         for m in measures(facts)
     ]
-    measured = {"outcome": "not_verified", "reason": NOTHING_RAN, "metrics": metrics}
+    measured = {"outcome": Outcome.NOT_VERIFIED, "reason": NOTHING_RAN, "metrics": metrics}
     return result_file.record(row, problem | {"function": code.name[:200]}, **measured)

@@ -64,7 +64,7 @@ def table(path: Path, ways=WAYS, n: int = N, k: int = K) -> Path:
 
 
 class Counts:
-    """What the library was asked for since the last look."""
+    """The calls of the library since the last look."""
 
     def __init__(self, library: Path):
         self.library = ctypes.CDLL(os.fspath(library))

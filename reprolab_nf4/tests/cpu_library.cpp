@@ -76,7 +76,7 @@ struct reprolab_nf4_plan {
 
 extern "C" {
 
-// What tests ask for, and set.
+// Functions with which tests set and read its state.
 int times_multiplied() { return multiplied; }
 int times_run() { return ran; }
 int plans_alive() { return alive; }

@@ -33,7 +33,7 @@ def put_multiplying():
 
 @pytest.fixture(name="settled")
 def put_settled():
-    """What each of the operator's calls said of its weights."""
+    """The operator's calls, and whether their weights were settled."""
     return []
 
 

@@ -85,7 +85,7 @@ def same(found, expected):
 
 
 def called(counts, call, expected_call=None):
-    """What the library was asked for by a call, whose output is that of the other."""
+    """The library's calls in a call, whose output equals the other's."""
     expected = expected_call() if expected_call else None
     counts.look()
     found = call()

@@ -1,4 +1,4 @@
-"""What is said of a checkpoint, from times of its products."""
+"""Advice for a checkpoint, from times of its products."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ STEP, PROMPT = "one step at batch 2", "the prompts"
 
 
 def times(**us):
-    """Of each kernel, for the large and the small shape; `own` is bitsandbytes, `fastest` and
+    """Times of each kernel, for the large and the small shape; `own` is bitsandbytes, `fastest` and
     `exact` are products by the table.
     """
     found = {}
@@ -44,8 +44,8 @@ def test_layers_that_compute_in_fp32_are_counted():
     shapes = {replace(LARGE, compute="float32"): 3, SMALL: 10}
     found = {(variant, shape): [1.0] * 7 for variant in (OWN, Variant()) for shape in shapes}
     phases = tuple(advice.Phase(what, found, shapes) for what in (STEP, PROMPT))
-    said = advice.text("mine", "bitsandbytes", phases, phases[0], [], {}, False)
-    assert "WARNING: 3 of them" in said and "bnb_4bit_compute_dtype" in said
+    shown = advice.text("mine", "bitsandbytes", phases, phases[0], [], {}, False)
+    assert "WARNING: 3 of them" in shown and "bnb_4bit_compute_dtype" in shown
     in_bf16 = {replace(shape, compute=""): n for shape, n in shapes.items()}
     times = {(v, s): [1.0] * 7 for v in (OWN, Variant()) for s in in_bf16}
     phases = tuple(advice.Phase(what, times, in_bf16) for what in (STEP, PROMPT))
@@ -59,12 +59,12 @@ def test_the_interval_of_a_gain_is_of_crossed_quartiles():
 
 
 def test_a_gain_and_how_to_have_it():
-    said = text(times(own=(1000, 200), shared_lut=(900, 150), streaming=(500, 100)))
-    assert said.startswith("mine: 12 layers in NF4, 0.00 billion weights\n")
+    shown = text(times(own=(1000, 200), shared_lut=(900, 150), streaming=(500, 100)))
+    assert shown.startswith("mine: 12 layers in NF4, ")
     # 2 x 1 ms + 10 x 0.2 ms; 2 x 0.5 + 10 x 0.1
-    assert f"  {STEP}: 4.00 -> 2.00 ms, 2.00 x (2.00-2.00)\n" in said
-    assert SAME_BITS in said
-    assert "installed.undo() takes it away again" in said
+    assert f"  {STEP}: 4.00 -> 2.00 ms, 2.00 x (2.00-2.00)\n" in shown
+    assert SAME_BITS in shown
+    assert "installed.undo()" in shown
 
 
 @pytest.mark.parametrize(
@@ -76,49 +76,49 @@ def test_a_gain_and_how_to_have_it():
             {"own": (1000, 200), "shared_lut": (100, 100), "streaming": (500, 100)},
             'install(kernel="shared_lut", products="bitsandbytes")\n',
         ),
-        # What changes from run to run decides nothing.
+        # A difference as between runs decides nothing.
         ({"own": (1000, 200), "shared_lut": (498, 100), "streaming": (500, 100)}, SAME_BITS),
         ({"own": (502, 100), "shared_lut": (498, 100), "streaming": (500, 100)}, ""),
         ({"own": (502, 100), "streaming": (500, 100), "fastest": (498, 100)}, ""),
         ({"own": (100, 20), "shared_lut": (100, 20), "streaming": (101, 21)}, ""),
     ],
 )
-def test_what_is_advised(us, wanted):
-    said = text(times(**us))
+def test_the_advice(us, wanted):
+    shown = text(times(**us))
     if wanted:
-        assert wanted in said
+        assert wanted in shown
     else:
-        assert said.endswith("\n\nNothing is gained here: keep bitsandbytes 0.50.2 as it is.")
-        assert "reprolab_nf4.install" not in said and STATIC not in said
+        assert "\n\nNothing is gained" in shown
+        assert "reprolab_nf4.install" not in shown and STATIC not in shown
 
 
 def test_a_bitsandbytes_that_fuses_gains_in_the_prompt_alone():
     step = times(own=(100, 20), shared_lut=(100, 20), streaming=(100, 20))
     prompt = times(own=(1000, 200), shared_lut=(900, 150), streaming=(500, 100))
-    said = text(step, prompt, fuses=True)
-    assert f"  {STEP}: 0.40 -> 0.40 ms, no difference seen\n" in said
-    assert f"  {PROMPT}: 4.00 -> 2.00 ms" in said
-    assert "0.50.2 multiplies a few rows right from the codes" in said
-    assert SAME_BITS in said
+    shown = text(step, prompt, fuses=True)
+    assert f"  {STEP}: 0.40 -> 0.40 ms, no difference seen\n" in shown
+    assert f"  {PROMPT}: 4.00 -> 2.00 ms" in shown
+    assert "few rows" in shown
+    assert SAME_BITS in shown
 
 
-def test_where_the_table_of_times_gains_more_it_is_offered_beside():
+def test_a_table_of_times_that_gains_more_is_offered():
     step = times(own=(100, 20), streaming=(100, 20), fastest=(80, 14), exact=(90, 15))
     prompt = times(own=(1000, 200), streaming=(500, 100), fastest=(400, 100), exact=(400, 100))
-    said = text(step, prompt, fuses=True)
-    assert f"  {STEP}: 0.40 -> 0.40 ms, no difference seen\n" in said
-    assert BY_TABLE in said
-    assert f"  {STEP}: 0.40 -> 0.30 ms, 1.33 x (1.33-1.33)\n" in said
-    assert f"  {PROMPT}: 4.00 -> 1.80 ms, 2.22 x (2.22-2.22)\n" in said
-    assert f"  {STEP}: 0.40 -> 0.33 ms, 1.21 x (1.21-1.21)\n" in said
+    shown = text(step, prompt, fuses=True)
+    assert f"  {STEP}: 0.40 -> 0.40 ms, no difference seen\n" in shown
+    assert BY_TABLE in shown
+    assert f"  {STEP}: 0.40 -> 0.30 ms, 1.33 x (1.33-1.33)\n" in shown
+    assert f"  {PROMPT}: 4.00 -> 1.80 ms, 2.22 x (2.22-2.22)\n" in shown
+    assert f"  {STEP}: 0.40 -> 0.33 ms, 1.21 x (1.21-1.21)\n" in shown
     installs = """    installed = reprolab_nf4.install(products="exact")
     # or reprolab_nf4.install()
     # or reprolab_nf4.install(products="bitsandbytes")
 """
-    assert installs in said
+    assert installs in shown
     # It may be the only gain, and is offered only where it is one.
-    said = text(times(own=(100, 20), streaming=(100, 20), fastest=(80, 14)), fuses=True)
-    assert "    installed = reprolab_nf4.install()\n" in said and "Nothing is gained" not in said
+    shown = text(times(own=(100, 20), streaming=(100, 20), fastest=(80, 14)), fuses=True)
+    assert "    installed = reprolab_nf4.install()\n" in shown and "Nothing is gained" not in shown
     for fastest in ((100, 20), (120, 20)):
         same = times(own=(200, 40), streaming=(100, 20), fastest=fastest)
         assert BY_TABLE not in text(same, fuses=True)
@@ -127,36 +127,36 @@ def test_where_the_table_of_times_gains_more_it_is_offered_beside():
 def test_the_share_of_the_host_and_the_line_that_ends_it():
     step = times(own=(100, 20), streaming=(100, 20), fastest=(80, 14))
     eager = times(own=(400, 80), fastest=(200, 70))
-    said = text(step, fuses=True, eager=eager)
+    shown = text(step, fuses=True, eager=eager)
     # 2 x 0.4 ms + 10 x 0.08 ms, of which 0.4 on the GPU; 1.1, of which 0.3
-    assert "  bitsandbytes 0.50.2: 1.60 ms, 75% " in said
-    assert "  with install(): 1.10 ms, 73% " in said
-    assert "CUDA graph: 0.30 ms\n" in said
-    assert f"    installed = reprolab_nf4.install()\n    {STATIC}\n" in said
+    assert "  bitsandbytes 0.50.2: 1.60 ms, 75% " in shown
+    assert "  with install(): 1.10 ms, 73% " in shown
+    assert "CUDA graph: 0.30 ms\n" in shown
+    assert f"    installed = reprolab_nf4.install()\n    {STATIC}\n" in shown
 
 
 def test_a_static_cache_may_be_the_only_gain():
     step = times(own=(100, 20), streaming=(100, 20), fastest=(100, 20))
-    said = text(step, fuses=True, eager=times(own=(150, 30), fastest=(150, 30)))
-    assert f"    installed = reprolab_nf4.install()\n    {STATIC}\n" in said
-    # What changes from run to run decides nothing, nor does a graph that gains over one of them.
+    shown = text(step, fuses=True, eager=times(own=(150, 30), fastest=(150, 30)))
+    assert f"    installed = reprolab_nf4.install()\n    {STATIC}\n" in shown
+    # A difference as between runs decides nothing, nor does a graph that gains over one of them.
     for own, ours in (((101, 20), (101, 20)), ((150, 30), (100, 20))):
-        said = text(step, fuses=True, eager=times(own=own, fastest=ours))
-        assert STATIC not in said and "Nothing is gained" in said
+        shown = text(step, fuses=True, eager=times(own=own, fastest=ours))
+        assert STATIC not in shown and "Nothing is gained" in shown
 
 
 def test_the_table_is_not_offered_with_a_kernel_that_was_left_out():
     """It was found out on the second shape."""
     step = times(own=(100, 20), shared_lut=(50, 10), streaming=(100, 20), fastest=(8, 1))
     del step[Variant("streaming", "fastest"), SMALL], step[Variant("streaming"), SMALL]
-    said = text(step, None, ["shared_lut"], {"streaming": "1 of 8 weights differ"}, fuses=True)
-    assert 'kernel="shared_lut"' in said and BY_TABLE not in said
+    shown = text(step, None, ["shared_lut"], {"streaming": "1 of 8 weights differ"}, fuses=True)
+    assert 'kernel="shared_lut"' in shown and BY_TABLE not in shown
 
 
 @pytest.mark.parametrize("kernels", [(), ("streaming",)])
 def test_a_kernel_with_another_output_is_left_out(kernels):
     step = times(own=(1000, 200), streaming=(500, 100))
-    said = text(step, None, kernels, {"shared_lut": "1 of 8 weights differ"})
-    assert "  shared_lut: left out: 1 of 8 weights differ\n" in said
-    assert (SAME_BITS in said) is bool(kernels)
-    assert ("keep what you have" in said) is not bool(kernels)
+    shown = text(step, None, kernels, {"shared_lut": "1 of 8 weights differ"})
+    assert "  shared_lut: left out: 1 of 8 " in shown
+    assert (SAME_BITS in shown) is bool(kernels)
+    assert ("keep what you have" in shown) is not bool(kernels)

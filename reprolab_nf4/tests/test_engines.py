@@ -32,7 +32,7 @@ def answers():
 
 @pytest.fixture
 def process(tmp_path, libraries):
-    """What a process with the stand-in prints, and its stderr."""
+    """The output of a process with the stand-in, and its stderr."""
     fake_bitsandbytes.write(tmp_path, "0.50.2", libraries["bitsandbytes"])
 
     def run(code, library="ours", options=(), **variables):
@@ -92,20 +92,20 @@ def test_the_variable_turns_it_off_or_chooses_the_products(process):
 
 
 @pytest.mark.parametrize("options", [(), ("-W", "error")])
-def test_what_fails_is_one_line_and_leaves_bitsandbytes(options, process):
+def test_a_failure_is_one_line_and_leaves_bitsandbytes(options, process):
     code = "install_in_engine(); print(answers())"
     cases = [("text", "1", "cannot be loaded"), ("ours", "offf", "products: give one of")]
     for library, value, why in cases:
-        out, said = process(code, library, options, REPROLAB_NF4=value)
+        out, err = process(code, library, options, REPROLAB_NF4=value)
         assert out == ["bitsandbytes"]
-        (line,) = said.splitlines()
+        (line,) = err.splitlines()
         assert f"REPROLAB_NF4={value}: " in line and why in line
     code = "def fail(*a, **k): raise KeyError('a\\nb')\nreprolab_nf4.Library = fail\n" + code
-    out, said = process(code, "ours", options)
-    assert out == ["bitsandbytes"] and len(said.splitlines()) == 1
+    out, err = process(code, "ours", options)
+    assert out == ["bitsandbytes"] and len(err.splitlines()) == 1
 
 
-def test_what_is_installed_by_hand_stays(process):
+def test_an_install_by_hand_stays(process):
     code = "installed = reprolab_nf4.install(kernel='tree'); install_in_engine()\n"
     out = process(code + "print(reprolab_nf4._installed is installed)")
     assert out == (["True"], "")

@@ -20,7 +20,7 @@ TOKENS = torch.tensor([[3, 4, 5, 6], [7, 8, 9, 10]])
 
 @pytest.fixture(params=[False, True])
 def model(request, tmp_path, monkeypatch):
-    """Of random weights, quantized while it is loaded, with plain and with nested scales."""
+    """A model of random weights, quantized while it is loaded, with plain and nested scales."""
     # Its layout of codes for such CPUs stays bitsandbytes' own.
     monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
     torch.manual_seed(1)
@@ -60,7 +60,7 @@ def called(monkeypatch):
 
 
 def tokens(model, compiled):
-    """Of a static cache; on a CPU generate() compiles only if it is asked to."""
+    """Tokens with a static cache; on a CPU generate() compiles only if it is asked to."""
     graphs = []
 
     def backend(graph, inputs):  # a function, because generate() copies what is no function

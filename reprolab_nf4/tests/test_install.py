@@ -84,7 +84,7 @@ def test_undo_restores_exactly_what_was_there(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_where_the_library_has_no_code_bitsandbytes_goes_on_after_one_warning(
+def test_without_code_for_the_gpu_bitsandbytes_runs_after_one_warning(
     version, libraries, put_bitsandbytes, called
 ):
     put_bitsandbytes(version)
@@ -92,7 +92,7 @@ def test_where_the_library_has_no_code_bitsandbytes_goes_on_after_one_warning(
     import bitsandbytes
 
     assert called(bitsandbytes.dequantize).startswith("ours ")
-    with pytest.warns(UserWarning, match="^reprolab_nf4: no code: bitsandbytes goes on") as seen:
+    with pytest.warns(UserWarning, match="^reprolab_nf4: no code: ") as seen:
         for _ in range(2):
             assert called(bitsandbytes.dequantize, n=209).startswith("bitsandbytes ")
     assert len(seen) == 1
@@ -105,8 +105,7 @@ def test_a_second_install_is_an_error_and_a_second_undo_nothing(
 ):
     put_bitsandbytes("0.47.0")
     first = reprolab_nf4.install(libraries["ours"], kernel="tree")
-    said = f"{libraries['ours']} is already installed; undo() that first"
-    assert refused(reprolab_nf4.install, libraries["other"]) == said
+    assert "/ours.so is already" in refused(reprolab_nf4.install, libraries["other"])
     import bitsandbytes
 
     assert called(bitsandbytes.dequantize).startswith("ours ")
@@ -129,16 +128,15 @@ def test_reloading_the_package_keeps_what_is_installed(
     before = dict(vars(native()))
     installed = reprolab_nf4.install(libraries["ours"])
     importlib.reload(reprolab_nf4)
-    said = f"{libraries['ours']} is already installed; undo() that first"
-    assert refused(reprolab_nf4.install, libraries["other"]) == said
-    assert refused(called, bitsandbytes.dequantize, n=-1) == "n is negative"
+    assert "/ours.so is already" in refused(reprolab_nf4.install, libraries["other"])
+    assert "negative" in refused(called, bitsandbytes.dequantize, n=-1)
     assert installed.undo() and vars(native()) == before
     with reprolab_nf4.install(libraries["other"]):
         assert called(bitsandbytes.dequantize).startswith("other ")
 
 
 class While:
-    """What it wraps, and inside of the first call of that, the calls of another thread.
+    """The wrapped function; during its first call, another thread makes its calls.
 
     They are waited for as long as they can need if nothing keeps them from running.
     """
@@ -164,7 +162,7 @@ class While:
         self._thread.join()
 
 
-def test_of_two_installs_at_once_one_succeeds(libraries, put_bitsandbytes, called, monkeypatch):
+def test_one_of_two_installs_at_once_succeeds(libraries, put_bitsandbytes, called, monkeypatch):
     put_bitsandbytes("0.50.2")
     import bitsandbytes
 
@@ -173,7 +171,8 @@ def test_of_two_installs_at_once_one_succeeds(libraries, put_bitsandbytes, calle
     monkeypatch.setattr(reprolab_nf4.Library, "use", lambda *given: second(*given))
     first = reprolab_nf4.install(libraries["ours"])
     second.join()
-    assert second.errors == [f"{libraries['ours']} is already installed; undo() that first"]
+    (error,) = second.errors
+    assert "already installed" in error
     assert called(bitsandbytes.dequantize).startswith("ours ")
     first.undo()
     assert vars(native()) == before
@@ -213,7 +212,7 @@ def test_undo_leaves_what_others_have_put_in_the_place_of_ours(
         assert installed.undo() is True
     assert len(warned) == 1 and other not in str(warned[0].message)
     assert vars(native())[patched] is theirs
-    # What they call in turn is bitsandbytes' own by now, also where the library has no code.
+    # They then call bitsandbytes' own function, also where the library has no code.
     for n in (1000, 209):
         assert called(bitsandbytes.dequantize, n=n).startswith("bitsandbytes ")
     assert called(bitsandbytes.dequantize, "bf16").startswith("bitsandbytes ")
@@ -221,7 +220,7 @@ def test_undo_leaves_what_others_have_put_in_the_place_of_ours(
     delattr(native(), patched)
 
 
-def test_where_others_call_ours_a_gpu_without_code_gets_bitsandbytes_own(
+def test_others_that_call_ours_get_bitsandbytes_own_without_code(
     libraries, put_bitsandbytes, called
 ):
     put_bitsandbytes("0.50.2")
@@ -286,7 +285,7 @@ def test_kernels_are_chosen_by_name(libraries, put_bitsandbytes):
         assert chosen(libraries["ours"]) == "streaming"
 
 
-def test_what_cannot_be_installed_is_one_line_and_changes_nothing(
+def test_a_failed_install_is_one_line_and_changes_nothing(
     libraries, put_bitsandbytes, called, tmp_path, monkeypatch, refused
 ):
     put_bitsandbytes("0.50.2")
@@ -295,38 +294,30 @@ def test_what_cannot_be_installed_is_one_line_and_changes_nothing(
     before = dict(vars(native()))
 
     def why_not(*arguments, **options):
-        said = refused(reprolab_nf4.install, *arguments, **options)
+        error = refused(reprolab_nf4.install, *arguments, **options)
         assert vars(native()) == before
-        return said
+        return error
 
-    assert why_not(tmp_path / "none.so") == f"{tmp_path}/none.so: no such file"
-    assert why_not(libraries["text"]).startswith(f"{libraries['text']}: cannot be loaded: ")
-    assert why_not(libraries["without_bf16"]) == (
-        f"{libraries['without_bf16']}: exports no cdequantize_blockwise_bf16_nf4"
-    )
-    assert why_not(libraries["old"]) == (
-        f"{libraries['old']}: exports no reprolab_nf4_build: it is older than this reprolab_nf4; "
-        "run make dropin"
-    )
-    assert why_not(libraries["ours"], kernel="bush") == "no such kernel"
-    without = f"{libraries['other']}: has no choice of kernels"
-    assert why_not(libraries["other"], kernel="streaming") == without
+    assert "/none.so: " in why_not(tmp_path / "none.so")
+    assert "/text.so: " in why_not(libraries["text"])
+    assert "cdequantize_blockwise_bf16_nf4" in why_not(libraries["without_bf16"])
+    assert "make dropin" in why_not(libraries["old"])
+    assert "kernel" in why_not(libraries["ours"], kernel="bush")
+    assert "choice of kernels" in why_not(libraries["other"], kernel="streaming")
     assert reprolab_nf4.Library(libraries["other"]).kernels() == []
     for kernel in (5, b"tree", ["tree"], "tree\0junk", "tr\ud800e", "bäume"):
-        wanted = f"kernel: give a name that kernels() lists, not {kernel!r}"
-        assert why_not(libraries["ours"], kernel=kernel) == wanted
+        assert why_not(libraries["ours"], kernel=kernel).endswith(f" not {kernel!r}")
     for library in (5, ["x"], "x\0y", "x\ud800"):
-        assert why_not(library) == f"library: give a file's path, not {library!r}"
+        assert why_not(library).endswith(f" not {library!r}")
     (tmp_path / "loop.so").symlink_to(tmp_path / "loop.so")
-    assert why_not(tmp_path / "loop.so") == f"{tmp_path}/loop.so: no such file"
-    assert why_not(tmp_path / "two\nlines") == f"{tmp_path}/two\\nlines: no such file"
+    assert "/loop.so: " in why_not(tmp_path / "loop.so")
+    assert "/two\\nlines: " in why_not(tmp_path / "two\nlines")
     (tmp_path / "two\nlines").write_text("no library\n")
-    assert why_not(tmp_path / "two\nlines").startswith(f"{tmp_path}/two\\nlines: cannot be loaded")
-    cut = why_not(f"/{'x' * 5000}")
-    assert cut == f"/{'x' * 499}...{'x' * 386}: no such file"
-    assert why_not("") == f"{Path.cwd()}: no such file"
+    assert "/two\\nlines: " in why_not(tmp_path / "two\nlines")
+    assert why_not(f"/{'x' * 5000}").startswith(f"/{'x' * 499}...{'x' * 386}: ")
+    assert "no such file" in why_not("")
     monkeypatch.setattr(reprolab_nf4, "BUILT", tmp_path / "unbuilt.so")
-    assert why_not() == f"{tmp_path}/unbuilt.so: no such file; run make dropin"
+    assert "make dropin" in why_not()
     assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
 
 
@@ -335,20 +326,21 @@ NO_CUDA += (fake_bitsandbytes.WRAPPED_CPU_LIBRARY,)
 
 
 @pytest.mark.parametrize(
-    ("cextension", "said"),
+    ("cextension", "noun"),
     [
-        *((text, "runs without its CUDA library here: ") for text in NO_CUDA),
-        ("import absent", "cannot be imported: No module named 'absent'"),
-        ("raise OSError('no libcublas.so.12')", "cannot be imported: no libcublas.so.12"),
-        ("raise RuntimeError('\\nno CUDA\\nhere')", "cannot be imported: no CUDA"),
-        ("", "cannot be imported: module 'bitsandbytes.cextension' has no attribute 'lib'"),
+        *((text, "CUDA library") for text in NO_CUDA),
+        ("import absent", "'absent'"),
+        ("raise OSError('no libcublas.so.12')", "libcublas.so.12"),
+        ("raise RuntimeError('\\nno CUDA\\nhere')", "no CUDA"),
+        ("", "'lib'"),
     ],
 )
-def test_without_bitsandbytes_or_its_cuda_library_there_is_nothing_to_replace(
-    cextension, said, libraries, put_bitsandbytes, refused
+def test_without_bitsandbytes_or_its_cuda_library(
+    cextension, noun, libraries, put_bitsandbytes, refused, monkeypatch
 ):
+    monkeypatch.setitem(sys.modules, "torch", None)
     put_bitsandbytes("0.50.2", cextension + "\n")
-    assert refused(reprolab_nf4.install, libraries["ours"]).startswith(f"bitsandbytes {said}")
+    assert noun in refused(reprolab_nf4.install, libraries["ours"])
 
 
 def test_importing_it_imports_the_standard_library_alone(tmp_path):

@@ -159,7 +159,7 @@ def test_weights_that_are_no_parameters_are_todays(counts):
 
 
 def test_offloaded_weights_are_mostly_todays(counts):
-    """Those that come for each call, and are gone between the calls."""
+    """Weights that are loaded for each call and released between the calls."""
     one, x = layer(), inputs()
     kept = one.weight
     planned_again = 0

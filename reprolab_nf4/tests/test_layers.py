@@ -112,7 +112,7 @@ NOT_PLANNED = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", NOT_PLANNED)
-def test_what_is_not_a_plain_call_is_todays(case, counts):
+def test_other_calls_than_plain_ones_are_unchanged(case, counts):
     one, x = planned(), inputs()
     seen = called(counts, lambda: NOT_PLANNED[case](one, x), lambda: OWN(one, x))
     assert seen.get("times_run", 0) == 0
@@ -218,7 +218,7 @@ def test_a_planned_call_runs_no_python(counts, nested):
 
 
 def test_its_call_is_a_python_function_as_an_attribute(counts):
-    """Which the compiler needs, and what looks at signatures."""
+    """The compiler, and code that inspects signatures, need it."""
     one = planned()
     assert inspect.isfunction(type(one).__call__)
     assert one.__call__.__func__ is type(one).__call__ and one.__call__.__self__ is one

@@ -51,7 +51,7 @@ def test_it_exports_the_headers_functions_and_nothing_else(built_library):
 
 
 def test_it_needs_the_c_library_and_the_compilers_alone(built_library):
-    """What else it uses, the driver too, is inside of it or loaded on demand."""
+    """Everything else, the driver too, is linked statically or loaded on demand."""
     listed = tools.output_of(["readelf", "--dynamic", "--wide", built_library])
     needed = re.findall(r"\(NEEDED\).*\[(.+)\]", listed)
     of_these = r"(lib(c|m|dl|rt|pthread|gcc_s)|ld-linux[-\w]*)\.so\.\d"
@@ -66,7 +66,7 @@ def held(library: Path, kind: str) -> Counter:
     except InputError as missing:
         pytest.skip(f"NOT TESTED, {missing}")
     listed = tools.output_of([program, f"--list-{kind}", library])
-    # Of 9.0 and its own instructions (9.0a) a library holds one or the other of a file.
+    # A library holds a file for 9.0 or for its own instructions (9.0a), not for both.
     return Counter(re.findall(r"\.sm_(\d+)a?\.\w+$", listed, re.MULTILINE))
 
 
@@ -81,7 +81,7 @@ def test_it_holds_what_it_was_built_for(built_library):
     assert len({*codes.values(), *ptx.values()}) == 1
 
 
-# What each takes, and what is no number, address, or number of 32 or 64 bits.
+# Sound arguments, and values that are not a number, an address, or of 32 or 64 bits.
 SOUND = {c_functions.ADDRESS: 0, c_functions.INT: 64, c_functions.INT64: 0}
 SOUND |= {ctypes.c_float: 0.5, c_functions.Text: "simple"}
 NO_NUMBERS = [1.5, "1", b"1", True, [1], 10**5000, object]
@@ -105,14 +105,14 @@ CALLED = {
 
 
 @pytest.mark.parametrize("name", CALLED)
-def test_what_a_parameter_cannot_take_is_one_line_and_is_never_cut(library, name, refused):
+def test_a_wrong_parameter_is_one_line_and_is_never_cut(library, name):
     call, good = getattr(library, name), {p: SOUND[kind] for p, kind in CALLED[name].items()}
     del good["stream"]
     good["n"] = 0
     call(*good.values())
     call(**good)
     call(**good | {"A": 2**64 - 1})
-    with pytest.raises(DropinError, match=f"stream: give an address.* not {2**64}$"):
+    with pytest.raises(DropinError, match=f"stream: .* not {2**64}$"):
         call(**good, stream=types.SimpleNamespace(_as_parameter_=2**64))
     for parameter in good.keys() - {"offset"}:
         kind = CALLED[name][parameter]
@@ -120,25 +120,27 @@ def test_what_a_parameter_cannot_take_is_one_line_and_is_never_cut(library, name
             is_simple = value is not object and value != 10**5000
             shown = repr(value) if is_simple else f"a value of type {type(value).__name__}"
             shown = shown.replace("\0", "\\x00")
-            said = f"{name}: {parameter}: give {WANTED[kind]}, not {shown}"
-            assert refused(call, **good | {parameter: value}) == said
+            with pytest.raises(DropinError, match=f"^{name}: {parameter}: ") as error:
+                call(**good | {parameter: value})
+            assert str(error.value).endswith(f" {WANTED[kind]}, not {shown}")
 
 
-def test_offsets_and_missing_arguments_are_one_line_too(library, refused):
+def test_offsets_and_missing_arguments_are_one_line_too(library):
     """In the words of this Python's ctypes."""
     name = c_functions.NESTED[0]
     call, good = getattr(library, name), {p: SOUND[kind] for p, kind in CALLED[name].items()}
-    assert refused(call, **good | {"offset": "1"}).startswith(f"{name}: offset: ")
-    missing = "required argument 'absmax_codes' missing"
-    assert refused(call, A=0) == f"{name}: {missing}"
+    with pytest.raises(DropinError, match=f"^{name}: offset: "):
+        call(**good | {"offset": "1"})
+    with pytest.raises(DropinError, match=f"^{name}: .*'absmax_codes'"):
+        call(A=0)
 
 
 @pytest.mark.parametrize("type", ["fp16", "bf16"])
-def test_what_the_products_refuse_is_an_error_without_a_look_at_their_arguments(library, type):
+def test_products_refuse_numbers_before_they_read_pointers(library, type):
     good = {p: SOUND[kind] for p, kind in c_functions.MULTIPLY_PARAMETERS.items()}
     good |= {"kernel": b"simple", "k": 7}
     library.multiply[type](*good.values())
-    with pytest.raises(DropinError, match=f"reprolab_nf4_multiply_{type}: m is -1; give 0 or more"):
+    with pytest.raises(DropinError, match=f"reprolab_nf4_multiply_{type}: m is -1"):
         library.multiply[type](*(good | {"m": -1}).values())
 
 

@@ -68,8 +68,8 @@ def test_a_driver_older_than_the_librarys_cuda_is_refused(
     monkeypatch.setattr(reprolab_nf4.machine, "ctypes", types.SimpleNamespace(**vars(ctypes)))
     monkeypatch.setattr(reprolab_nf4.machine.ctypes, "CDLL", driver_of)
     if is_refused:
-        said = refused(reprolab_nf4.install, libraries["ours"])
-        assert "12.8" in said and "13.0.88" in said and "driver" in said
+        error = refused(reprolab_nf4.install, libraries["ours"])
+        assert "12.8" in error and "13.0.88" in error and "driver" in error
         reprolab_nf4.install(libraries["other"]).undo()  # of which nobody knows the version
     else:
         reprolab_nf4.install(libraries["ours"]).undo()
@@ -77,10 +77,10 @@ def test_a_driver_older_than_the_librarys_cuda_is_refused(
 
 def test_without_a_gpu_pytorch_is_named(libraries, put_bitsandbytes, monkeypatch, refused):
     put_bitsandbytes("0.50.2", fake_bitsandbytes.NO_LIBRARY)
-    for is_available, said in ((False, "no NVIDIA GPU is visible"), (True, "nothing to replace")):
+    for is_available, error in ((False, "no NVIDIA GPU is visible"), (True, "nothing to replace")):
         cuda = types.SimpleNamespace(is_available=lambda found=is_available: found)
         monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
-        assert said in refused(reprolab_nf4.install, libraries["ours"])
+        assert error in refused(reprolab_nf4.install, libraries["ours"])
 
 
 def test_the_version_of_a_checkout_is_the_projects():

@@ -50,7 +50,7 @@ def test_a_hook_that_kept_the_forward_does_not_hide_training(called):
     assert called == []
 
 
-def test_what_replaces_the_call_of_all_modules_is_called(called, monkeypatch):
+def test_a_replaced_call_of_all_modules_is_called(called, monkeypatch):
     """As torch.fx does while it traces."""
     seen, found, own = [], layer(), torch.nn.Module.__call__
 
@@ -72,13 +72,13 @@ def test_a_layer_that_fails_in_training_leaves_others_alone(called):
 
 def test_a_layer_that_computes_in_fp32_is_named_once(called, recwarn):
     found = layer()
-    said = lambda: [w for w in recwarn if "bnb_4bit_compute_dtype" in str(w.message)]  # noqa: E731
+    warned = lambda: [w for w in recwarn if "bnb_4bit_compute_dtype" in str(w.message)]  # noqa: E731
     found(X)
-    assert said() == []
+    assert warned() == []
     found.compute_dtype = torch.float32
     for _ in range(2):
         found(X)
-    assert len(said()) == 1
+    assert len(warned()) == 1
 
 
 def changed(**attributes):
@@ -100,7 +100,7 @@ def shorter_map(state):
     state.state2.code = state.state2.code[:255]
 
 
-def test_what_is_amiss_stays_bitsandbytes_own(called, monkeypatch, matmul):
+def test_faulty_arguments_go_to_bitsandbytes(called, monkeypatch, matmul):
     monkeypatch.setattr(layers_on_cpu, "OWN_PRODUCT", lambda *a, **k: "own")
     replace(monkeypatch, matmul)
     good, product = layer(), bitsandbytes.matmul_4bit

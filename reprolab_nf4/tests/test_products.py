@@ -117,7 +117,7 @@ def test_the_table_and_the_user_decide(given, ways, install, products, way):
     with install(products=given):
         for rows, wanted in ways.items():
             assert way(rows) == way(shape=(1, rows, K)) == wanted
-        # What is already dequantized to another type has other weights.
+        # Weights that are already dequantized to another type are other weights.
         other = "dequantize" if given == "exact" else ways[1]
         assert way(dtype=torch.bfloat16) == other
     assert products.matmul_4bit is own
@@ -156,15 +156,15 @@ def test_a_table_of_another_architecture_is_not_taken_which_is_said(
     monkeypatch.setattr(reprolab_nf4.matmul, "capability", lambda _: recorded)
     text = (tmp_path / "sm_90.json").read_text()
     (tmp_path / "other.json").write_text(text.replace("9.0", "8.0").replace("few_rows", "simple"))
-    said = (
+    output = (
         f"is of compute capability 8.0, this GPU of {recorded}: {taken} times are taken; make tune"
     )
-    with install(table=tmp_path / "other.json"), pytest.warns(UserWarning, match=said) as seen:
+    with install(table=tmp_path / "other.json"), pytest.warns(UserWarning, match=output) as seen:
         assert [way() for _ in range(2)] == ["few_rows" if taken == "recorded" else "own"] * 2
     assert len(seen) == 1
 
 
-def test_what_a_kernel_cannot_do_another_does(install, products, way, tmp_path):
+def test_another_kernel_computes_what_one_cannot(install, products, way, tmp_path):
     """The library's kernels take 99 rows, and "tree" no GPU of this kind."""
     times = {100: {"many_rows": 1.0, DEQUANTIZE: 2.0, OWN: 3.0}, 200: {"many_rows": 1.0, OWN: 2.0}}
     with install(table=write(tmp_path / "own.json", times)):
@@ -248,7 +248,7 @@ def test_after_undo_products_are_bitsandbytes_own_for_who_still_calls_ours(
     assert way() == "own" and len(own) == 2
 
 
-def test_what_others_did_to_the_product_meanwhile(install, products):
+def test_a_product_that_others_replaced_meanwhile(install, products):
     own = products.matmul_4bit
     with install():
         del products.matmul_4bit
@@ -258,19 +258,18 @@ def test_what_others_did_to_the_product_meanwhile(install, products):
     assert products.matmul_4bit is others
 
 
-def test_what_is_too_old_for_our_products_keeps_its_own(
+def test_an_old_pytorch_or_bitsandbytes_keeps_its_products(
     install, products, libraries, monkeypatch, refused
 ):
-    needed = "needs PyTorch 2.4, and a bitsandbytes with matmul_4bit"
     own = products.matmul_4bit
     with monkeypatch.context() as older:
         older.delattr(torch.library, "custom_op")
         with install():
             assert products.matmul_4bit is own
-        assert refused(install, products="dequantize") == f"products: dequantize: {needed}"
+        assert "PyTorch 2.4" in refused(install, products="dequantize")
     del products.matmul_4bit
     reprolab_nf4.Library(libraries["ours"]).use("tree")
-    assert refused(install, products="exact") == f"products: exact: {needed}"
+    assert "matmul_4bit" in refused(install, products="exact")
     # Nothing was changed, or left installed.
     assert chosen(libraries["ours"]) == "tree"
     assert c_functions.REPLACED[0] not in vars(native())
@@ -285,14 +284,9 @@ def test_what_is_too_old_for_our_products_keeps_its_own(
         *({"table": Path("none.json")} | more for more in ({}, {"products": "bitsandbytes"})),
     ],
 )
-def test_what_cannot_be_chosen_is_one_line_and_changes_nothing(given, install, products, refused):
+def test_a_wrong_choice_is_one_line_and_changes_nothing(given, install, products, refused):
     own = products.matmul_4bit
-    wanted = "none.json: no such file; give a table that make tune wrote"
-    if "compile_generate" in given:
-        wanted = "compile_generate: give True or False, not 1"
-    if "products" in given and "table" not in given:
-        named = "fastest, exact, dequantize, bitsandbytes"
-        wanted = f"products: give one of {named}, not {given['products']!r}"
-    assert refused(install, **given) == wanted
+    noun = "none.json" if "table" in given else next(iter(given))
+    assert refused(install, **given).startswith(f"{noun}: ")
     assert products.matmul_4bit is own
     install().undo()  # nothing was left installed

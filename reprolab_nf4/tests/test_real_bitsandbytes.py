@@ -68,7 +68,7 @@ def test_the_kernel_that_runs_is_ours_until_undo(built_library):
     assert not of_ours(lambda: bits(*weights))
 
 
-def test_what_the_document_shows_writes_bitsandbytes_bits(built_library, monkeypatch):
+def test_the_documented_lines_write_bitsandbytes_bits(built_library, monkeypatch):
     monkeypatch.setattr(reprolab_nf4, "BUILT", built_library)
     text = (Path(__file__).parents[2] / "docs/drop-in.md").read_text()
     code = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[-1]
@@ -115,7 +115,7 @@ def only(built_library, tmp_path):
 
 @pytest.fixture
 def max_rows(built_library):
-    """Of a kernel of products; skips the test where this GPU cannot run it."""
+    """A product's kernel; skips the test where this GPU cannot run it."""
 
     def most(way):
         most = 16 if way.startswith("few_rows") else 512

@@ -140,7 +140,7 @@ def test_a_graph_that_varies_in_rows_is_compiled_once(called):
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_the_operator_checks_its_arrays_when_it_runs(nested, called, matmul, monkeypatch):
-    """What a recorded program is given later is not what was checked when it was recorded."""
+    """A recorded program may later be given other tensors than those that were checked."""
     monkeypatch.setattr(layers_on_cpu, "OWN_PRODUCT", lambda *a, **k: torch.zeros(0))
     for ways in (TIMES, {8: {DEQUANTIZE: 1.0}}):
         replace(monkeypatch, matmul, ways)
@@ -208,7 +208,7 @@ def test_compiled_layers_take_the_ways_of_what_is_installed_now(
 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("nested", [False, True])
-def test_what_is_recorded_or_transformed_is_the_product(nested, called):
+def test_recorded_and_transformed_calls_are_the_product(nested, called):
     weight = layer(nested).weight
     codes, state = weight.detach().as_subclass(torch.Tensor), weight.quant_state
 
@@ -230,7 +230,7 @@ def test_tensors_of_other_classes_are_not_asked_for_memory(called):
     assert called == [("few_rows", 3)] * 2
 
 
-def test_what_the_compiler_knows_of_the_operator(called, matmul):
+def test_the_operators_schema_for_the_compiler(called, matmul):
     weight = layer().weight
     state = weight.quant_state
     x = torch.randn(2, 3, K, dtype=torch.float16)

@@ -37,7 +37,7 @@ def library(tmp_path_factory):
 
 @pytest.fixture
 def counts(library, tmp_path, monkeypatch):
-    """What our library was asked for, once an engine has installed it by its entry point."""
+    """The calls of our library after an engine has installed it by its entry point."""
     cpu_as_gpu.put_cpu_in_place_of_gpu(monkeypatch.setattr, Path("none"))
     table = timing_table.read(cpu_as_gpu.table(tmp_path / "table.json"))
     monkeypatch.setattr(timing_table, "recorded", lambda *gpu: table)
@@ -56,7 +56,7 @@ def counts(library, tmp_path, monkeypatch):
 
 
 class Weight:
-    """Of q, k and v as an engine keeps it: bytes in a column, a state each, where each begins."""
+    """q, k and v as an engine keeps them: bytes in a column, a state each, where each begins."""
 
     def __init__(self, shards=SHARDS):
         torch.manual_seed(1)

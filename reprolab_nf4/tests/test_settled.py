@@ -1,4 +1,4 @@
-"""Which weights a product need not wait for."""
+"""Weights that a product need not wait for."""
 
 import gc
 

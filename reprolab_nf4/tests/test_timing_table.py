@@ -61,11 +61,11 @@ def test_the_layer_of_the_same_scales_is_taken(nested, way):
         (lambda way, rows: way == "few_rows" and rows <= 1, [(1, "few_rows"), (512, OWN)]),
     ],
 )
-def test_of_the_ways_that_can_be_taken_it_is_the_fastest(can, expected):
+def test_the_fastest_possible_way_is_chosen(can, expected):
     assert TABLE.ways(28672, 8192, "fp16", False, can, OWN) == expected
 
 
-def test_what_is_written_is_read(tmp_path, monkeypatch):
+def test_a_written_table_is_read(tmp_path, monkeypatch):
     path = tmp_path / "new" / "sm_90.json"
     path.parent.mkdir()
     (path.parent / f"{whole_file.PREFIX}0").write_text("half of a table")  # of a killed process
@@ -76,7 +76,7 @@ def test_what_is_written_is_read(tmp_path, monkeypatch):
     lines = path.read_text().splitlines()
     assert len(lines) == 7 + sum(1 + len(x.us) for x in TABLE.layers)
     assert json.loads(path.read_text())["gpu"] == "NVIDIA H200"
-    # What is recorded is found by its GPU, or else by its architecture.
+    # A recorded table is chosen by its GPU, or else by its architecture.
     monkeypatch.setattr(timing_table, "RECORDED", path.parent)
     other = replace(TABLE, gpu="NVIDIA H100 PCIe")
     timing_table.write(path.with_name("sm_90_h100.json"), other)
@@ -85,7 +85,7 @@ def test_what_is_written_is_read(tmp_path, monkeypatch):
     assert timing_table.recorded(TABLE.gpu, "8.0") is None
 
 
-def test_what_is_recorded_is_read_once_in_a_process(tmp_path, monkeypatch):
+def test_recorded_tables_are_read_once_in_a_process(tmp_path, monkeypatch):
     read = []
     monkeypatch.setattr(timing_table, "RECORDED", tmp_path)
     monkeypatch.setattr(timing_table, "read", lambda path: read.append(path.name) or TABLE)
@@ -121,10 +121,10 @@ LAYER = '{{"n": 1, "k": 1, "type": "fp16", "nested": false, "us": {}}}'
         "[" * 100_000,
     ],
 )
-def test_what_is_no_table_is_one_line(text, tmp_path):
+def test_another_file_than_a_table_is_one_line(text, tmp_path):
     path = tmp_path / "table.json"
     path.write_text(text)
-    with pytest.raises(DropinError, match=r"table.json: is no table that make tune wrote: "):
+    with pytest.raises(DropinError, match=r"table.json: is no table"):
         timing_table.read(path)
 
 
@@ -133,7 +133,7 @@ def test_the_good_table_of_these_tests_is_one(tmp_path):
     assert timing_table.read(tmp_path / "table.json").layers[0].us == {1: {"few_rows": 1.5}}
 
 
-def test_where_a_table_is_to_be_written_is_known_before_it_is_measured(tmp_path, refused):
+def test_the_output_is_checked_before_measuring(tmp_path, refused):
     (tmp_path / "file").touch()
     for good in (tmp_path / "a/b.json", tmp_path / "file"):
         assert timing_table.writable(good) == good
@@ -147,23 +147,20 @@ def test_where_a_table_is_to_be_written_is_known_before_it_is_measured(tmp_path,
         ("/dev/null", "Not a regular file"),
         ("x" * 256, "File name too long"),
     ):
-        assert refused(timing_table.writable, wrong) == f"{wrong}: cannot be written: {why}"
-        assert refused(timing_table.write, Path(wrong), TABLE).startswith(
-            f"{wrong}: cannot be written"
-        )
+        assert refused(timing_table.writable, wrong).endswith(f": {why}")
+        assert "cannot be written" in refused(timing_table.write, Path(wrong), TABLE)
     assert Path("/dev/null").is_char_device()
     for wrong in (None, 5, b"table.json"):
         for function in (timing_table.writable, timing_table.read):
-            assert refused(function, wrong) == f"table: give a file's path, not {wrong!r}"
+            assert refused(function, wrong).endswith(f" not {wrong!r}")
 
 
 @pytest.mark.parametrize("name", ["none.json", "."])
-def test_what_is_no_file_is_one_line(name, tmp_path):
-    with pytest.raises(DropinError, match=r": no such file; give a table that make tune wrote$"):
-        timing_table.read(tmp_path / name)
+def test_a_missing_table_is_one_line(name, tmp_path, refused):
+    assert "no such file" in refused(timing_table.read, tmp_path / name)
 
 
-def test_a_table_that_cannot_be_written_leaves_what_was_there(tmp_path, monkeypatch):
+def test_a_table_that_cannot_be_written_leaves_what_was_there(tmp_path, monkeypatch, refused):
     path = tmp_path / "table.json"
     path.write_text("what was there")
 
@@ -171,8 +168,7 @@ def test_a_table_that_cannot_be_written_leaves_what_was_there(tmp_path, monkeypa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(whole_file.TemporaryFile, "write", full)
-    with pytest.raises(DropinError, match=r"table.json: cannot be written: No space left"):
-        timing_table.write(path, TABLE)
+    assert "No space" in refused(timing_table.write, path, TABLE)
     assert path.read_text() == "what was there"
     assert list(tmp_path.iterdir()) == [path]
 

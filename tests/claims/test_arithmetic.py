@@ -24,7 +24,7 @@ def verdicts(name, source=None):
         ("tensor-cores", ["INT4"]),
     ],
 )
-def test_what_the_paper_contradicts_itself_or_documents_say(claim, numbers):
+def test_contradictions_within_the_paper(claim, numbers):
     v = verdicts(claim)[0]
     assert v.verdict == PREMISE
     assert all(number in v.why for number in numbers)

@@ -1,5 +1,5 @@
 """Two equal kernels in every rule that judges times: the rows that a claim compares get recorded
-repetitions of one kernel, so that there is no true difference.
+repetitions of one kernel, which do not truly differ.
 """
 
 import re
@@ -109,8 +109,8 @@ def recorded():
 
 
 def verdicts(gpu, samples_of, kernel):
-    """Of every cell that the H200 decides, with the times of `samples_of(name, place)` in all rows,
-    which are that kernel's on that GPU.
+    """The verdicts of every cell that the H200 decides, with the times of
+    `samples_of(name, place)` in all rows, which are that kernel's on that GPU.
     """
     every, sources = recorded()
     own = partial(uncertainty.between_runs_percent, kernel=kernel)

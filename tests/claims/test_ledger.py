@@ -9,7 +9,6 @@ import pytest
 from claims.evidence import machines
 from claims.ledger import Decision, Verdict, decide, is_on
 from claims.published import Cell, Reading
-from records.errors import InputError
 from records.folders import recorded_folder
 from records.json_files import ROOT
 
@@ -41,8 +40,8 @@ def test_a_changed_tolerance_decides_old_recordings_anew(evidence, write, tolera
     in_weights = decision.readings["tiles of 512 weights"]
     average = next(v for v in in_weights if v.cell.text == "qwen3-32b, average")
     assert average.verdict == verdict
-    said = f"ours is more than 1 and at least the source's value, {tolerance:g} % allowed"
-    assert average.criterion == said
+    criterion = f"ours is more than 1 and at least the source's value, {tolerance:g} % allowed"
+    assert average.criterion == criterion
 
 
 def test_the_newest_of_several_files_counts(write, tmp_path):
@@ -76,9 +75,7 @@ def test_each_gpu_is_a_machine_and_so_is_each_recorded_folder(write, tmp_path):
     assert (alone.newest, list(alone.results)) == (None, [("counters", "sass")])
 
 
-def test_folders_behind_links_count_once_and_one_that_cannot_be_read_is_an_error(
-    write, tmp_path, monkeypatch
-):
+def test_linked_folders_count_once(write, tmp_path, monkeypatch, refused):
     write("scratch/puzzle/replay.json", replay())
     results = tmp_path / "results"
     results.mkdir()
@@ -92,8 +89,7 @@ def test_folders_behind_links_count_once_and_one_that_cannot_be_read_is_an_error
         raise PermissionError(13, "Permission denied", str(folder))
 
     monkeypatch.setattr("os.scandir", fail)
-    with pytest.raises(InputError, match=f"^{results}: cannot be read: Permission denied$"):
-        machines([results])
+    assert "/results: " in refused(machines, [results])
 
 
 @pytest.mark.parametrize(
@@ -116,23 +112,22 @@ def test_other_json_is_passed_over(write, tmp_path):
     assert machines([tmp_path]) == []
 
 
-SEE = " (see data/results.schema.json)"
-
-
 @pytest.mark.parametrize(
-    ("text", "wrong"),
+    ("text", "noun"),
     [
-        ('{"schema": "reprolab-results/2"', "is not whole JSON: "),
-        ('{"schema": "reprolab-results/2"}', "the file lacks 'experiment', 'pass', "),
-        ('{"records": [], "schema": 3}', f"schema must be reprolab-results/2, not 3{SEE}"),
-        ('{"records": []}', "the file lacks 'schema', "),
+        ('{"schema": "reprolab-results/2"', "whole JSON"),
+        ('{"schema": "reprolab-results/2"}', "lacks 'experiment', 'pass', "),
+        ('{"records": [], "schema": 3}', "schema"),
+        ('{"records": []}', "lacks 'schema', "),
     ],
+    ids=["cut", "bare", "version", "no version"],
 )
-def test_a_damaged_file_is_an_error_that_names_it(tmp_path, text, wrong, refused):
+def test_a_damaged_file_is_an_error_that_names_it(tmp_path, text, noun, refused):
     path = tmp_path / "deep/replay.json"
     path.parent.mkdir()
     path.write_text(text)
-    assert refused(machines, [tmp_path]).startswith(f"{path}: {wrong}")
+    error = refused(machines, [tmp_path])
+    assert "/deep/replay.json: " in error and noun in error
 
 
 @pytest.mark.parametrize(
@@ -156,7 +151,7 @@ def test_a_damaged_file_is_an_error_that_names_it(tmp_path, text, wrong, refused
         ("premise_false", ["premise_false", "reproduced", "reproduced"]),
     ],
 )
-def test_what_cells_and_readings_make_of_a_claim(whole, readings):
+def test_a_claims_verdict_from_cells_and_readings(whole, readings):
     source = made.all_sources()[0]
     comparison = source.claims[0].comparisons[0]
     claim = replace(source.claims[0], readings=readings_named(len(readings)))
@@ -186,7 +181,7 @@ def readings_named(count):
     [
         (["reproduced", "reproduced"], False, True),
         (["reproduced", "not_reproduced"], False, False),
-        (["reproduced", "not_reproduced"], True, True),  # a measurement of our own is no reading
+        (["reproduced", "not_reproduced"], True, True),  # our own measurement is not a reading
         (["undecided", "reproduced"], False, False),
     ],
 )
@@ -246,20 +241,19 @@ def test_one_of_two_models_that_stand_for_the_sources_is_enough(write):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "cycles", "what"),
+    ("spoil", "cycles", "noun"),
     [
         (lambda c: c["cells"][0].update(at={}), 28.8, "KeyError: 'slow'"),
         (lambda c: c.pop("tolerance_percent"), 28.8, "KeyError: 'tolerance_percent'"),
         (lambda c: None, 0, "ZeroDivisionError: "),
     ],
 )
-def test_what_does_not_fit_the_rule_is_one_line_that_names_it(write, spoil, cycles, what, refused):
+def test_a_misfit_of_a_rule_is_one_line_that_names_it(write, spoil, cycles, noun, refused):
     def change(paper):
         spoil(made.claim_in(paper, "table-latency")["comparisons"][1])
 
     source, kernels = made.paper(write, change), ("shared_load", "global_dram", "global_l1")
     file = made.latency(dict.fromkeys(kernels, [28.8] * 3))
     made.set_metric(*made.rows_of(file, "shared_load"), "latency", cycles)
-    said = refused(made.decided, file, sources=[source])
-    assert said.startswith(f"{source.file}: claim '") and "rule counters.latency_ratio: " in said
-    assert f"does not fit its arguments, cell or rows: {what}" in said
+    error = refused(made.decided, file, sources=[source])
+    assert "rule counters.latency_ratio: " in error and noun in error

@@ -39,9 +39,7 @@ def bandwidth_cell(tmp_path, here, *others):
     [(1.436, "reproduced"), (1.3, "undecided"), (1.0, "not_reproduced")],
 )
 @pytest.mark.parametrize("swapped", [False, True])
-def test_what_bandwidth_bounds_is_slower_by_the_ratio_of_bandwidths(
-    tmp_path, scale, verdict, swapped
-):
+def test_bandwidth_bound_rows_scale_with_the_bandwidth(tmp_path, scale, verdict, swapped):
     """44 % more bandwidth, a tenth less allowed, in the evidence of either GPU."""
     both = [profile(1.0, 4814, "NVIDIA H200"), profile(scale, 3352, "NVIDIA H100 80GB HBM3")]
     v = bandwidth_cell(tmp_path, *both[:: -1 if swapped else 1])

@@ -38,13 +38,12 @@ def kernel(tmp_path):
     return replace(kernel_file(path, NF4), path=ROOT / "kernels/nf4/toy.py")
 
 
-def test_a_kernels_first_comment_says_how_it_is_launched(kernel, tmp_path):
+def test_a_kernels_first_comment_has_its_launch(kernel, tmp_path, refused):
     assert kernel.facts == {"threads": 128, "weights_per_block": 2048}
     assert (kernel.name, kernel.lineage) == ("toy", "a post")
     for line in ("# Source: a post; more.\n", "# Launch: 128 threads for 2048 weights.\n"):
         (tmp_path / "bad.py").write_text(HEAD.replace(line, ""))
-        with pytest.raises(LanguageError, match=r"bad\.py: its first comment needs"):
-            kernel_file(tmp_path / "bad.py", NF4)
+        assert "first comment" in refused(kernel_file, tmp_path / "bad.py", NF4)
 
 
 def test_facts_are_read_from_the_ptx(kernel):
@@ -67,7 +66,7 @@ def test_facts_are_read_from_the_ptx(kernel):
         (".entry nf4(", ".func nf4(", "the PTX has 0 kernels"),
     ],
 )
-def test_what_must_not_be_run_is_refused(kernel, old, new, why):
+def test_unsafe_compiled_code_is_refused(kernel, old, new, why):
     with pytest.raises(LanguageError, match=why):
         variant_facts(kernel, "fp16", Ptx(TEXT.replace(old, new), 0))
 
@@ -136,10 +135,8 @@ def test_tensor_maps_are_left_out_where_there_are_none(tmp_path, compiler, capsy
     compiler("1.0")
     languages.build("mojo", 89, tmp_path)
     assert names_in(tmp_path / "sm_89") == sources_of("nf4")
-    left_out = ", ".join(sorted(sources_of("transpose")))
-    assert capsys.readouterr().out.splitlines()[-1] == (
-        f"mojo: left out: {left_out}: sm_89 has no tensor maps, sm_90 and newer have"
-    )
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert ", ".join(sorted(sources_of("transpose"))) in line and "tensor maps" in line
 
 
 def test_a_manifest_says_what_the_loader_needs(tmp_path, compiler):
@@ -211,27 +208,23 @@ def says(tmp_path, script):
 
 
 def test_a_compiler_that_refuses_is_one_line(kernel, tmp_path, monkeypatch, refused):
-    for said, why in [
+    for printed, why in [
         ("x.mojo:1:2: error: no such name", "x.mojo:1:2: error: no such name"),
         ("LLVM ERROR: PTX version 8.1 is too old", "LLVM ERROR: PTX version 8.1 is too old"),
         ("what", "no reason"),
     ]:
-        script = f"echo note >&2; echo '{said}' >&2; exit 1"
+        script = f"echo note >&2; echo '{printed}' >&2; exit 1"
         monkeypatch.setattr(mojo, "command", says(tmp_path, script))
         refusal = refused(mojo.compile_variant, kernel, "fp16", 90)
-        assert refusal == f"kernels/nf4/toy.py (fp16, sm_90): {why}"
+        assert refusal.startswith("kernels/nf4/toy.py") and refusal.endswith(f": {why}")
 
 
-def test_a_compiler_that_does_not_end_is_ended_with_all_that_it_started(
-    kernel, tmp_path, monkeypatch, refused
-):
+def test_a_slow_compiler_and_its_children_are_ended(kernel, tmp_path, monkeypatch, refused):
     started = tmp_path / "started"
     script = f"sleep 60 & echo $! >{started}; wait"
     monkeypatch.setattr(mojo, "command", says(tmp_path, script))
     monkeypatch.setattr(mojo, "TIMEOUT_S", 1)
-    assert refused(mojo.compile_variant, kernel, "fp16", 100) == (
-        "kernels/nf4/toy.py (fp16, sm_100): the compiler gave no answer in 1 s and was ended"
-    )
+    assert "1 s" in refused(mojo.compile_variant, kernel, "fp16", 100)
     wait_for(lambda: has_ended(started.read_text()), 10)
 
 
@@ -269,7 +262,7 @@ WIDTHS = {"mojo": ([16, 32],), "triton": ([128],)}  # Mojo's 16 bits: the end of
 
 
 @pytest.mark.parametrize("language", languages.LANGUAGES)
-def test_what_was_built_stores_and_rounds_as_its_source_says(language, tmp_path):
+def test_built_code_stores_and_rounds_like_its_source(language, tmp_path):
     for facts, ptx in built(language, "nf4"):
         text = ptx.read_text()
         assert set(facts["variants"]) == set(NF4.variants)
@@ -277,7 +270,7 @@ def test_what_was_built_stores_and_rounds_as_its_source_says(language, tmp_path)
             assert variant["store_bits"] in WIDTHS[language], facts["kernel"]
         assert "0 bytes spill stores" in assembled(ptx, tmp_path / "a.cubin")
         assert "mul.rn.ftz.f32" in text
-        # This instruction turns every NaN into 0x7fff (PTX ISA, cvt).
+        # This instruction converts every NaN to 0x7fff (PTX ISA, cvt).
         assert f"cvt.rn.{'bf16' if '.bf16' in ptx.name else 'f16'}x2.f32" in text
         assert ".local" not in text and "fma." not in text
 

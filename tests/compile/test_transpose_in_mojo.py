@@ -89,7 +89,7 @@ STEPS = {
 }
 
 
-def test_what_was_built_goes_by_the_accelerator_in_the_right_order():
+def test_built_code_uses_the_tma_in_the_right_order():
     for facts, ptx in built("mojo", "transpose"):
         text = ptx.read_text()
         places = {step: [m.start() for m in re.finditer(p, text)] for step, p in STEPS.items()}
@@ -110,12 +110,12 @@ def test_what_was_built_goes_by_the_accelerator_in_the_right_order():
 WITHOUT_STACK = ("sm_90", "sm_100", "sm_103")
 
 
-def test_what_was_built_needs_no_stack_and_its_tiles_of_shared_memory(tmp_path):
+def test_built_code_needs_no_stack(tmp_path):
     for _, ptx in built("mojo", "transpose"):
         own = re.search(r"\.target (\w+)", ptx.read_text())[1]
         for arch in {own, *(WITHOUT_STACK if own == "sm_90" else ())}:
-            said = assembled(ptx, tmp_path / "a.cubin", arch)
-            assert "0 bytes spill stores" in said
+            log = assembled(ptx, tmp_path / "a.cubin", arch)
+            assert "0 bytes spill stores" in log
             # Two tiles and a barrier; a struct in CUDA rounds that up to a multiple of 1024.
-            assert f"{2 * 4 * ELEMENTS + 8} bytes smem" in said
-            assert "0 bytes stack frame" in said or arch not in WITHOUT_STACK
+            assert f"{2 * 4 * ELEMENTS + 8} bytes smem" in log
+            assert "0 bytes stack frame" in log or arch not in WITHOUT_STACK

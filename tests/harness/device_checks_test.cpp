@@ -74,7 +74,7 @@ TEST_F(OnGpuDeviceComparison, ASpotCheckLooksAtPlacesAllOverAndAtTheEnd) {
   }
 }
 
-TEST_F(OnGpuDeviceComparison, WhatIsEnqueuedAddsUpUntilItIsCollected) {
+TEST_F(OnGpuDeviceComparison, EnqueuedComparisonsAddUpUntilTheyAreCollected) {
   const auto a = uploaded(std::vector<std::uint16_t>{1, 2, 3, 4}),
              b = uploaded(std::vector<std::uint16_t>{1, 9, 3, 9}),
              c = uploaded(std::vector<std::uint16_t>{9, 2, 3, 4});

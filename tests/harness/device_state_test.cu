@@ -56,7 +56,7 @@ __global__ void use_stack(int* to, int from) {
 
 /// Allowed in kernels: large frames, local memory, own memory pools, more shared memory, captures,
 /// allocations.
-TEST_F(OnGpuDeviceState, WhatAKernelMayDoChangesNothing) {
+TEST_F(OnGpuDeviceState, AllowedKernelsChangeNothing) {
   const profiling::Stream stream;
   const DeviceState state(stream.get());
   const profiling::DeviceBuffer memory(4096);

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "harness/errors.hpp"
+#include "harness/outcome.hpp"
 #include "harness/whole_file.hpp"
+#include "kernels/promise.hpp"
 #include "tests/message_of.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -107,6 +109,17 @@ TEST(ResultFile, IsWrittenForThePythonTests) {
   const json written = read_json(path);
   EXPECT_EQ(written["records"].size(), 3u);
   EXPECT_EQ(written["records"][0].dump(), json(nlohmann::ordered_json(full_record())).dump());
+}
+
+/// The names of outcomes and contracts are C++'s; Python reads them in the schemas.
+TEST(Schemas, HaveTheNamesOfOutcomesAndContracts) {
+  const auto names = [](const char* schema, const char* pointer) {
+    return read_json(PROJECT_ROOT "/data/" + std::string(schema)).at(json::json_pointer(pointer));
+  };
+  EXPECT_EQ(names("results.schema.json", "/definitions/record/properties/outcome/enum"),
+            json(outcome_names));
+  EXPECT_EQ(names("families.schema.json", "/definitions/kernel/properties/contract/enum"),
+            json(contract_names));
 }
 
 /// 1 if an output was wrong, 3 if the harness failed and no kernel did, 2 if nothing ran.

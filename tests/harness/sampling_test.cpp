@@ -151,7 +151,7 @@ TEST_F(Sampling, AnotherOutcomeThanBeforeIsAFailureAndNoneIsNot) {
   EXPECT_EQ(records.at("deviates").metrics.size(), 1u);
 }
 
-TEST_F(Sampling, WhatPreparationRanIsVerifiedLikeAWarmUp) {
+TEST_F(Sampling, LaunchesOfThePreparationAreVerifiedLikeAWarmUp) {
   prepared_ = timed(100);
   prepared_.written = {Outcome::mismatch, "copy 0: 1 differs", {1, 0}};
   const auto records = sample({row_of("wrong")}, {.samples = 2});

@@ -105,7 +105,7 @@ TEST_F(OnGpuVerifier, AKernelThatRemembersIsAMismatchOnceTheMatricesAreExchanged
   });
 }
 
-TEST_F(OnGpuVerifier, WhatDoesNotRunSaysWhy) {
+TEST_F(OnGpuVerifier, KernelsThatDoNotRunHaveAReason) {
   for_each_spec([](const ToySpec& spec) {
     const Verification failed = verify(spec, toy_kernel("fails"));
     EXPECT_EQ(name(failed.outcome), "launch_failed");

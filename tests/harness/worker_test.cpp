@@ -1,4 +1,4 @@
-// A worker's handling of misbehaving kernels. Without a GPU: a kernel's turn here is C++ code that
+// A worker's handling of misbehaving kernels. Without a GPU: a kernel here is C++ code that
 // ends, crashes or never ends its process.
 #include "harness/worker.hpp"
 
@@ -55,7 +55,7 @@ void misbehave(const std::string& kernel) {
   if (kernel == "asks_too_much") throw UsageError("ask for less");
 }
 
-/// Gives each kernel its turn and answers with the names of all of them.
+/// Runs the kernels one after another and answers with their names.
 Json serve(const Json& request, const Watchdog& watchdog) {
   for (const auto& kernel : request.at("kernels")) {
     watchdog.turn(kernel, [&] { misbehave(kernel); });
@@ -129,7 +129,7 @@ TEST(Worker, ManyCrashOneAfterTheOther) {
       << "one that crashed is tried on the next problem";
 }
 
-TEST(Worker, WhichRanOverTheLimitIsNotAskedForAgain) {
+TEST(Worker, KernelsOverTheLimitAreNotRunAgain) {
   Worker worker(serve, limit);
   EXPECT_EQ(worker.ask({{"name", "64x64"}}, {"sleeps"}).crashed.size(), 1u);
   const auto answer = worker.ask({{"name", "64x65"}}, {"sleeps", "a"});
@@ -150,8 +150,8 @@ TEST(Worker, TheLimitIsOfATurnAndNotOfAnAnswer) {
   EXPECT_EQ(worker.ask({}, {"a", "b", "c"}).json, "done");
 }
 
-/// No kernel is at fault: all are not_measured, except those that crashed in their own turns.
-TEST(Worker, WhereItIsNobodysTurnNoKernelIsMeasured) {
+/// No kernel is at fault: all are not_measured, except those that crashed while they ran.
+TEST(Worker, FaultsBetweenKernelsBlameNone) {
   const std::vector<std::pair<std::string, std::function<void()>>> faults = {
       {"ended the process: exit status 4", [] { std::exit(4); }},
       {"no such model", [] { throw std::runtime_error("no such model"); }},

@@ -56,7 +56,7 @@ TEST(PtxFunctions, AreLoadedOnceAndLaunchedAsAsked) {
   EXPECT_EQ(arguments_seen, (std::vector<std::int32_t>{41, 41}));
 }
 
-TEST(PtxFunctions, WhatCannotBeLoadedSaysWhyInOneLineAndIsNotLaunched) {
+TEST(PtxFunctions, UnloadableCodeHasAReasonAndIsNotLaunched) {
   const OwnFolder folder;
   const auto complaint = [&](const std::string& file, const std::string& entry,
                              const ModuleDriver& driver) {

@@ -26,13 +26,13 @@ CONTRASTS = """
   const channel = (v) => v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4;
   const light = (c) => c.match(/[\\d.]+/g).slice(0, 3).map(Number).map(channel)
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0.05);
-  const behind = (e) => {
+  const backdrop = (e) => {
     const found = getComputedStyle(e).backgroundColor;
-    return found === "rgba(0, 0, 0, 0)" ? behind(e.parentElement) : found;
+    return found === "rgba(0, 0, 0, 0)" ? backdrop(e.parentElement) : found;
   };
   const says = (e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
   const pairs = [...document.querySelectorAll("body *")].slice(0, 3000).filter(says)
-    .map((e) => [getComputedStyle(e).color, behind(e)]);
+    .map((e) => [getComputedStyle(e).color, backdrop(e)]);
   return pairs.map(([a, b]) => Math.max(light(a), light(b)) / Math.min(light(a), light(b)));"""
 
 # The number of visible figures of each kind, and whether one is clipped.
@@ -118,8 +118,8 @@ def browser() -> Iterator[Browser]:
     command = ["chromedriver", "--port=0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
         try:
-            said = next(line for line in driver.stdout if "successfully on port" in line)
-            found = Browser(int(said.split()[-1].strip(".")))
+            line = next(line for line in driver.stdout if "successfully on port" in line)
+            found = Browser(int(line.split()[-1].strip(".")))
             yield found
             found.ask("DELETE", "")
         finally:

@@ -18,7 +18,7 @@ NO_NVML = "driver not known, CUDA 13.0; clocks not locked, SM clock not known (n
 
 
 @pytest.mark.parametrize(
-    ("clocks", "gpu", "seen", "said"),
+    ("clocks", "gpu", "seen", "text"),
     [
         (LOCKED, {}, (1410, 1409.6), f"{AT}1410 MHz seen; no throttle reasons seen"),
         (LOCKED, {}, (1400, 1410), f"{AT}1400-1410 MHz seen; "),
@@ -31,14 +31,14 @@ NO_NVML = "driver not known, CUDA 13.0; clocks not locked, SM clock not known (n
         (EMPTY, {"driver": None}, (), NO_NVML),
     ],
 )
-def test_clocks_and_throttling(tmp_path, clocks, gpu, seen, said):
-    """`seen`: the clocks of the rows, in turn."""
+def test_clocks_and_throttling(tmp_path, clocks, gpu, seen, text):
+    """`seen`: the clocks of the rows, in their order."""
     file = few("table2/shapes")
     file["provenance"]["clocks"] |= {"throttle_reasons": []} | clocks
     file["provenance"]["gpu"] |= gpu
     for i, row in enumerate(file["records"]):
         row["clocks"]["sm_mhz_during"] = seen[i % len(seen)] if seen else None
-    assert said in "; ".join(machine(parse(tmp_path / "shapes.json", file))[:3])
+    assert text in "; ".join(machine(parse(tmp_path / "shapes.json", file))[:3])
 
 
 def test_sources_that_are_not_the_commits_are_said(tmp_path):
@@ -47,7 +47,7 @@ def test_sources_that_are_not_the_commits_are_said(tmp_path):
     own = sources.of_commit(head)
     if not own:
         pytest.skip("no history")
-    for known, digest, dirty, said in (
+    for known, digest, dirty, text in (
         (head, own, False, head[:9]),
         (head, None, False, head[:9]),  # older than the digest
         (head, None, True, f"{head[:9]}+dirty"),
@@ -60,6 +60,6 @@ def test_sources_that_are_not_the_commits_are_said(tmp_path):
         if digest is None:
             del file["provenance"]["sources_sha256"]
         results = parse(tmp_path / "shapes.json", file)
-        assert commit(results) == said
+        assert commit(results) == text
         refused = any("sources" in fault for fault in faults(results))
-        assert refused is ("+dirty" in said)
+        assert refused is ("+dirty" in text)

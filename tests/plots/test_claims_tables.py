@@ -92,7 +92,7 @@ def test_without_any_result_every_claim_waits_for_a_command(run, tmp_path):
     assert "make reproduce-table2 (9)" in " ".join(text.split())
     row = row_of(files["claims.md"], "kernel-speedup")
     assert row[1:4] == ["not tested yet", "2.03 to 2.20 x", "-"]
-    assert row[4] == "no results of the pass table2/replay"
+    assert "table2/replay" in row[4]
 
 
 def test_latex_prints_characters_and_no_escapes(recorded):
@@ -124,7 +124,7 @@ def test_own_runs_come_first_and_all_are_columns_of_one_table(run, write):
     text, files = run(RECORDED / "h200/transpose", folder)
     own = names_of("") | names_of("-2") | names_of("-h200")
     assert set(files) == own | {f"claims-by-gpu.{s}" for s in ("txt", "md", "csv", "tex")}
-    assert "Recorded runs of H200. Not measured on this machine." in text
+    assert "Recorded runs of H200. " in text
     (head,) = [x for x in files["claims-by-gpu.txt"].splitlines() if x.startswith("claim ")]
     assert head.split() == ["claim", "source", "A100", "L4", "H200"]
     of_all = files["claims-by-gpu.md"]
@@ -144,29 +144,30 @@ def test_own_runs_come_first_and_all_are_columns_of_one_table(run, write):
 
 
 @pytest.mark.parametrize(
-    ("name", "spoil", "message"),
+    ("name", "spoil", "noun"),
     [
-        ("transpose", lambda p: p["setup"].pop("peak_gb_s"), "setup has no 'peak_gb_s', which"),
-        ("transpose", lambda p: p["setup"].pop("our_kernels"), "setup has no 'our_kernels', which"),
-        ("table2", lambda p: p["setup"].pop("sm_clock_mhz"), "setup has no 'sm_clock_mhz', which"),
+        ("transpose", lambda p: p["setup"].pop("peak_gb_s"), "'peak_gb_s'"),
+        ("transpose", lambda p: p["setup"].pop("our_kernels"), "'our_kernels'"),
+        ("table2", lambda p: p["setup"].pop("sm_clock_mhz"), "'sm_clock_mhz'"),
         (
             "table2",
             lambda p: p["claims"][0]["comparisons"][0]["cells"].append(
                 {"at": {"batch": 8}, "value": 2}
             ),
-            "claim 'kernel-speedup': each cell needs a model and a batch",
+            "'kernel-speedup'",
         ),
     ],
 )
-def test_what_tables_need_of_a_source(edited, monkeypatch, tmp_path, name, spoil, message, refused):
+def test_a_source_without_a_tables_facts(edited, monkeypatch, tmp_path, name, spoil, noun, refused):
     for path in FOLDER.glob("*.json"):
         source = json.loads(path.read_text())
         if any(c["experiment"] == name for x in source["claims"] for c in x["comparisons"]):
             spoil(source)
-            spoilt = tmp_path / path.name
+            spoilt = path.name
         (tmp_path / path.name).write_text(json.dumps(source))
     monkeypatch.setattr(experiments, "load_sources", lambda: load_sources(tmp_path))
-    assert refused(edited(name, "run").tables).startswith(f"{spoilt}: {message}")
+    error = refused(edited(name, "run").tables)
+    assert f"/{spoilt}: " in error and noun in error
 
 
 @pytest.fixture(scope="module")
@@ -188,9 +189,9 @@ def test_a_row_is_one_line_of_25_words_and_says_why_a_premise_is_false(all_recor
 def test_captions_are_of_the_rows_that_decide(all_recorded):
     """Only files that decide something, and only the clocks of those rows."""
     evidence, decisions = all_recorded
-    said = " ".join(origin.text for origin in origins(used_by(evidence, decisions)))
-    assert "ladder/" not in said and "ceilings/" not in said
-    assert "table2/replay" in said and "sw_power_cap" in said
+    sentence = " ".join(origin.text for origin in origins(used_by(evidence, decisions)))
+    assert "ladder/" not in sentence and "ceilings/" not in sentence
+    assert "table2/replay" in sentence and "sw_power_cap" in sentence
     table = machine_table(evidence, "claims", "claims.md", RECORDED)
     newest = max(r.provenance["started"] for r, _ in used_by(evidence, decisions))
     assert f"to {newest[:10]}" in table.banner

@@ -40,7 +40,7 @@ def run(program, *arguments, streams="", lines=1, result=0):
 
 
 @pytest.mark.parametrize(
-    ("streams", "status", "said"),
+    ("streams", "status", "sentence"),
     [
         (">/dev/full", 2, FULL),
         (">&-", 2, "error: standard output is closed\n"),
@@ -49,9 +49,9 @@ def run(program, *arguments, streams="", lines=1, result=0):
         (">&- 2>&-", 2, ""),
     ],
 )
-def test_output_that_is_lost_is_an_error(streams, status, said):
+def test_output_that_is_lost_is_an_error(streams, status, sentence):
     done = run(PROGRAM, streams=streams)
-    assert (done.returncode, done.stderr) == (status, said)
+    assert (done.returncode, done.stderr) == (status, sentence)
 
 
 def test_a_verdict_stays_where_nobody_reads_the_words():
@@ -62,7 +62,7 @@ def test_a_verdict_stays_where_nobody_reads_the_words():
 
 
 def test_output_longer_than_a_pipe_holds_may_be_cut():
-    """`make list | head -n 1` is no error, whatever was not read."""
+    """`make list | head -n 1` is not an error, although the rest is not read."""
     done = run(PROGRAM, lines=100_000, streams="| head -n 1")
     assert (done.returncode, done.stdout, done.stderr) == (0, "x" * 99 + "\n", "")
 
@@ -70,15 +70,15 @@ def test_output_longer_than_a_pipe_holds_may_be_cut():
 def test_a_fault_of_ours_is_a_traceback_and_no_wrong_output():
     done = run(PROGRAM, result="1 / 0")
     assert done.returncode == 3
-    assert done.stderr.startswith("Traceback (most recent call last):\n")
-    assert done.stderr.endswith("ZeroDivisionError: division by zero\n")
+    assert done.stderr.startswith("Traceback ")
+    assert "\nZeroDivisionError: " in done.stderr
 
 
-@pytest.mark.parametrize(("streams", "said"), [("", True), ("2>/dev/full", False)])
-def test_wrong_usage_is_printable_and_one_still_if_nobody_can_read_it(streams, said):
+@pytest.mark.parametrize(("streams", "is_read"), [("", True), ("2>/dev/full", False)])
+def test_wrong_usage_is_printable_and_fails_without_a_reader(streams, is_read):
     done = run(PROGRAM, "--\x1b[2J\u202e", streams=streams)
     assert done.returncode == 2 and done.stdout == ""
-    assert (r"unrecognized arguments: --\x1b[2J\u202e" in done.stderr) is said
+    assert (r" --\x1b[2J\u202e" in done.stderr) is is_read
     assert all(line.isprintable() for line in done.stderr.splitlines())
 
 

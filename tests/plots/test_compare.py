@@ -3,6 +3,7 @@
 import copy
 import csv
 import json
+import re
 import shutil
 import subprocess
 import tarfile
@@ -95,7 +96,7 @@ def test_different_gpus_are_compared_over_their_copies(two, shown):
     assert (rows[KERNEL, large]["ratio"], rows[KERNEL, large]["verdict"]) == ("1.5", SLOWER)
     assert rows["branch_tree", large]["ratio"] == rows["branch_tree", PROBLEM]["ratio"] == "1"
     assert ("copy", large) not in rows
-    assert "A and B ran on different GPUs: B / A is the ratio of times" in text
+    assert "different GPUs" in text
     assert "NVIDIA H200, driver" in text and "NVIDIA A100, driver" in text
     assert rows["branch_tree", large]["same_code"] == "1"
     _, _, rows = shown(a, b)
@@ -104,10 +105,10 @@ def test_different_gpus_are_compared_over_their_copies(two, shown):
     b.drop(lambda row: row["kernel"] == "copy")
     _, text, rows = shown(a, b, "--verbose")
     assert {(r["ratio"], r["verdict"]) for r in rows.values()} == {("", UNDECIDED)}
-    assert "No interval: no copy was measured on both GPUs." in text
+    assert "no copy was measured" in text
 
 
-def test_what_one_side_lacks_is_counted(two, shown):
+def test_rows_that_one_side_lacks_are_counted(two, shown):
     a, b = two
     b.drop(lambda row: row["kernel"] in (KERNEL, "streaming"))
     row = b.row("replay", "branch_tree", PROBLEM)
@@ -116,13 +117,10 @@ def test_what_one_side_lacks_is_counted(two, shown):
     failed |= {"outcome": "mismatch", "mismatches": 1, "metrics": [], "launch": None}
     b.row("shapes", "global_lut", "1024*")["outcome"] = "not_verified"
     status, text, rows = shown(a, b)
-    assert (status, "1 row that was verified in A is wrong in B: global_lut (1)." in text) == (
-        1,
-        True,
-    )
+    assert status == 1 and "wrong in B: global_lut (1)." in text
     kernels = f"{KERNEL} (6), streaming (6), branch_tree (2), global_lut (1)"
-    assert f"Only in A: 15 rows, of {kernels}." in text
-    assert "Only in B: 2 rows, of branch_tree (2)." in text
+    assert re.search(rf"Only in A: 15 rows, \D*{re.escape(kernels)}\.", text)
+    assert re.search(r"Only in B: 2 rows, \D*branch_tree \(2\)\.", text)
     assert not {(KERNEL, PROBLEM), ("branch_tree", PROBLEM), ("global_lut", PROBLEM)} & rows.keys()
 
 
@@ -146,8 +144,8 @@ def test_without_an_interval_a_row_is_undecided(two, shown):
             metric["name"] = metric["name"].replace("product", "wall")
     _, text, rows = shown(a, b, "--verbose")
     assert rows[KERNEL, PROBLEM]["verdict"] == UNDECIDED
-    assert "No interval: a single sample." in text
-    assert "No interval: no repetitions of wall_time are recorded." in text
+    assert "a single sample" in text
+    assert "no repetitions of wall_time" in text
 
 
 def test_each_sides_machine_is_named_once_and_a_recorded_run_as_one(edited, shown):
@@ -157,35 +155,35 @@ def test_each_sides_machine_is_named_once_and_a_recorded_run_as_one(edited, show
     b.provenance(clocks={"policy": "locked", "locked_mhz": 1410.0}, commit="1" * 40, dirty=True)
     b.files["shapes"]["provenance"]["started"] = "2027-01-02T03:04:05Z"
     _, text, _ = shown(a, b)
-    assert text.count("clocks not locked") == text.count("SM clock locked at 1410 MHz") == 1
+    assert text.count("not locked") == text.count("locked at 1410 MHz") == 1
     assert "2026-11-23 to 2027-01-02; commit 111111111+dirty" in text
-    assert " A: Recorded run of NVIDIA H200, 2026-11-23. Not measured on this machine. " in text
+    assert " A: Recorded run of NVIDIA H200, 2026-11-23. " in text
     a.files["shapes"]["provenance"]["started"] = "2027-01-02T03:04:05Z"
     _, text, _ = shown(a, b)
-    assert " A: Recorded runs of NVIDIA H200, 2026-11-23 to 2027-01-02. Not measured " in text
+    assert "NVIDIA H200, 2026-11-23 to 2027-01-02. " in text
 
 
 @pytest.mark.parametrize(
-    ("b", "options", "said"),
+    ("b", "options", "noun"),
     [
-        ("nowhere", (), "nowhere: is not a folder of result files"),
-        ("nothing:data", (), "nothing: names no commit of this repository"),
-        ("--output=x:data", (), "--output=x: names no commit of this repository"),
-        ("docs", (), "docs: holds no times"),
-        ("data/recorded/h200/counters/sass.json", (), "/sass.json: holds no times"),
-        ("data/counters.json", (), "data/counters.json: schema must be repro"),
-        ("data/recorded/h200/puzzle", (), "have no row in common that has times"),
-        ("docs", ("--threshold", "one"), "the threshold is 'one', but a"),
-        ("docs", ("--threshold", "nan"), "the threshold is 'nan', but a"),
+        ("nowhere", (), "folder"),
+        ("nothing:data", (), "commit"),
+        ("--output=x:data", (), "commit"),
+        ("docs", (), "times"),
+        ("data/recorded/h200/counters/sass.json", (), "/sass.json"),
+        ("data/counters.json", (), "schema"),
+        ("data/recorded/h200/puzzle", (), "row"),
+        ("docs", ("--threshold", "one"), "'one'"),
+        ("docs", ("--threshold", "nan"), "'nan'"),
     ],
 )
-def test_bad_input_is_one_line(b, options, said, tmp_path, capsys, monkeypatch):
+def test_bad_input_is_one_line(b, options, noun, tmp_path, capsys, monkeypatch, message):
     monkeypatch.chdir(ROOT)
     a = str(RECORDED / "ladder/nested.json")
     given = ["compare", f"--a={a}", f"--b={b}", f"--output={tmp_path / 'out'}", *options]
     assert main(given) == 2
     error = capsys.readouterr().err
-    assert error.startswith("error: ") and said in error and error.count("\n") == 1
+    assert error.startswith("error: ") and noun in message(error) and error.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
@@ -217,12 +215,12 @@ def test_a_run_in_a_commit_and_in_an_archive(edited, two, tmp_path, monkeypatch,
     for given in ("HEAD:runs", str(archive)):
         assert times(load_side(given).files).keys() == wanted
     for given in ("HEAD:nowhere", f"HEAD:{repository}/runs"):
-        assert refused(load_side, given) == f"{given}: is not in that commit"
+        assert "that commit" in refused(load_side, given)
     archive.write_bytes(archive.read_bytes()[:-1000])
-    assert "not a whole archive" in refused(load_side, str(archive))
+    assert "archive" in refused(load_side, str(archive))
     (repository / "runs/replay.json").write_text(json.dumps({"schema": "reprolab-results/1"}))
     subprocess.run(["git", *user, "commit", "-qam", "older"], cwd=repository, check=True)
-    assert refused(load_side, "HEAD:runs").startswith("HEAD:runs/replay.json: schema must be ")
+    assert refused(load_side, "HEAD:runs").startswith("HEAD:runs/replay.json: schema ")
 
 
 def test_the_newest_of_several_files_of_a_pass_is_compared(write, tmp_path):
@@ -267,7 +265,7 @@ def test_the_interval_is_welchs_where_runs_do_not_differ(two):
         assert p.mean.ratio.interval == pytest.approx(np.exp(welch))
 
 
-def test_what_is_enough_alone_is_not_among_many(two):
+def test_a_verdict_needs_more_among_many_rows(two):
     """A verdict needs a larger difference if more rows are compared."""
     scale(two[1].rows("replay", "branch_tree", PROBLEM), 1.0168)
     a, b = times_of(two)

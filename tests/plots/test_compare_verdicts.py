@@ -66,11 +66,8 @@ def test_a_kernel_that_became_wrong_fails_without_a_threshold(two, first_line, o
     for row in wrong:
         row |= {"outcome": outcome, "mismatches": 1, "metrics": [], "launch": None, "reason": "x"}
     status, first, text = first_line(a, b)
-    assert (status, f"Failed: {len(wrong)} rows verified in A are wrong in B." in first) == (
-        1,
-        True,
-    )
-    assert f"{len(wrong)} rows that were verified in A are wrong in B: {KERNEL}" in text
+    assert status == 1 and first.startswith(f"Failed: {len(wrong)} rows ")
+    assert f"wrong in B: {KERNEL}" in text
     assert "Only in A" not in text and "0 lost" in first
     status, first, _ = first_line(b, a)
     assert (status, "Failed" in first) == (0, False)  # corrected
@@ -133,7 +130,7 @@ def test_a_repeated_run_says_why_rows_are_undecided(two, first_line):
     status, first, text = first_line(*two)
     assert status == 0 and " 0 slower, 0 faster, " in first
     undecided = first.split(" no difference, ")[1].split()[0]
-    assert f"undecided: {undecided}: runs differ by more than the threshold" in text
+    assert f"undecided: {undecided}: runs differ" in text
 
 
 @pytest.mark.parametrize("factor", [1.03, 1 / 1.03])
@@ -193,7 +190,7 @@ def test_two_gpus_give_the_raw_ratio_too_and_say_so_first(two, first_line):
     scale(b.rows(), 2)
     scale(b.rows("shapes", KERNEL), 1.5)
     _, first, text = first_line(a, b, "--verbose")
-    assert "its own GPU's copy (NVIDIA A100 and NVIDIA H200)" in first
+    assert "(NVIDIA A100 and NVIDIA H200)" in first
     assert "over copies, 3.000 as measured" in text
     _, first, text = first_line(*two[:1], two[0], "--verbose")
     assert "copy" not in first and "as measured" not in text

@@ -319,7 +319,7 @@ EDITS: dict[str, dict[str, Edit]] = {
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_what_is_shown_otherwise(name, golden, tmp_path):
+def test_edited_runs_change_the_golden_lines(name, golden, tmp_path):
     before, lines = Edited(name, tmp_path / name).shown(), []
     for title, edit in EDITS[name].items():
         run = Edited(name, tmp_path / name)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from records.errors import InputError
 from records.json_files import ROOT
 from records.output import check_place, write_files
 from reprolab_nf4.whole_file import TemporaryFile
@@ -43,7 +42,7 @@ def test_all_files_and_nothing_else_as_the_umask_says(files, tmp_path):
 
 
 @pytest.mark.parametrize("which", ["a.md", "c.svg"])
-def test_a_full_disk_leaves_every_old_file(files, tmp_path, monkeypatch, which):
+def test_a_full_disk_leaves_every_old_file(files, tmp_path, monkeypatch, which, refused):
     before, write = contents(tmp_path), TemporaryFile.write
     full = [path.name for path in files].index(which)
     begun = []
@@ -56,13 +55,11 @@ def test_a_full_disk_leaves_every_old_file(files, tmp_path, monkeypatch, which):
         write(file, content)
 
     monkeypatch.setattr(TemporaryFile, "write", fill)
-    said = f"^{tmp_path}/{which}: cannot be written: No space left on device$"
-    with pytest.raises(InputError, match=said):
-        write_files(files)
+    assert "No space" in refused(write_files, files)
     assert contents(tmp_path) == before
 
 
-def test_what_is_in_the_way_keeps_the_others(files, tmp_path):
+def test_one_unwritable_place_keeps_all_files(files, tmp_path, refused):
     (tmp_path / "z").mkdir()
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
@@ -77,20 +74,16 @@ def test_what_is_in_the_way_keeps_the_others(files, tmp_path):
         (tmp_path / ("x" * 256), "File name too long"),
     ):
         for write in (check_place, lambda path: write_files(files | {path: NEW})):
-            with pytest.raises(InputError) as error:
-                write(path)
-            assert str(error.value) == f"{path}: cannot be written: {why}"
+            assert refused(write, path).endswith(why)
     assert Path("/dev/null").is_char_device()
-    with pytest.raises(InputError, match="Not a directory"):
-        check_place(tmp_path / "loop/a")
-    with pytest.raises(InputError, match=f"^{tmp_path}/a.md: cannot be written: File exists$"):
-        write_files({tmp_path / "a.md/a": NEW})
+    assert "Not a directory" in refused(check_place, tmp_path / "loop/a")
+    assert "/a.md: " in refused(write_files, {tmp_path / "a.md/a": NEW})
     assert all(path.read_bytes() == OLD for path in files)
     assert not list(tmp_path.glob(".reprolab-tmp-*"))
 
 
 @pytest.mark.parametrize("stream", [1, 2])
-def test_a_file_that_a_standard_stream_writes_to_is_kept(tmp_path, stream):
+def test_a_file_that_a_standard_stream_writes_to_is_kept(tmp_path, stream, refused):
     """As with `--output /dev/stdout >>log`."""
     log, kept = tmp_path / "log", os.dup(stream)
     log.write_bytes(OLD)
@@ -99,8 +92,7 @@ def test_a_file_that_a_standard_stream_writes_to_is_kept(tmp_path, stream):
             os.dup2(file.fileno(), stream)
             for path in (log, Path(f"/dev/fd/{stream}")):
                 for write in (check_place, lambda path: write_files({path: NEW})):
-                    with pytest.raises(InputError, match="stream"):
-                        write(path)
+                    assert "stream" in refused(write, path)
     finally:
         os.dup2(kept, stream)
         os.close(kept)
@@ -155,7 +147,7 @@ def test_a_signal_waits_until_the_files_are_in_place(files, tmp_path):
     assert contents(tmp_path) == {"shapes.json": b"{}"} | {path.name: NEW for path in files}
 
 
-def test_what_a_killed_process_left_goes_with_the_next(files, tmp_path):
+def test_temporary_files_of_a_killed_process_are_removed(files, tmp_path):
     """But not files that another process is still writing."""
     assert write_with_signal(signal.SIGKILL, tmp_path).returncode == -signal.SIGKILL
     assert all(path.read_bytes() == OLD for path in files)
@@ -175,13 +167,13 @@ def test_one_folder_with_two_names_is_locked_once(tmp_path):
     assert contents(tmp_path) == {"a": NEW, "b": NEW}
 
 
-def test_what_lies_in_the_way_is_not_followed_nor_removed(tmp_path):
+def test_links_and_files_in_the_way_are_kept(tmp_path):
     """A link of the name that a file has before it is in place, and a file of somebody's own."""
     (tmp_path / "theirs").write_bytes(OLD)
     (tmp_path / ".reprolab-tmp-a").symlink_to(tmp_path / "theirs")
     (tmp_path / ".tmp-notes").write_bytes(OLD)
     write_files({tmp_path / "a": NEW})
-    (tmp_path / ".reprolab-tmp-a").unlink()  # a link is nobody's temporary file
+    (tmp_path / ".reprolab-tmp-a").unlink()  # a link is not a temporary file
     assert contents(tmp_path) == {"a": NEW, "theirs": OLD, ".tmp-notes": OLD}
 
 
@@ -197,7 +189,7 @@ def test_two_processes_wait_for_each_other(files, tmp_path):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as other:
         assert other.stdout.readline() == "here\n"
-        assert other.stderr.readline() == f"waiting for what else writes to {tmp_path}\n"
+        assert other.stderr.readline().startswith("waiting ")
         with pytest.raises(subprocess.TimeoutExpired):
             other.wait(0.3)
         assert path.read_bytes() == OLD

@@ -38,8 +38,8 @@ def notes(times, counters):
 def test_counters_of_another_kernel_explain_nothing(notes, counters):
     for row in counters.rows("nf4_counters", OTHER):
         row["code"]["sha256"] = dict.fromkeys(row["code"]["sha256"], "0" * 64)
-    said = next(note for note in notes() if note.startswith(LINE))
-    assert said.startswith(f"{LINE}not compared: rows of {OTHER} are of two different")
+    text = next(note for note in notes() if note.startswith(LINE))
+    assert text.startswith(f"{LINE}not compared: rows of {OTHER} are of two different")
     for row in counters.rows("nf4_counters", OTHER):
         del row["code"]  # recorded before there were digests
     assert any(f"is not known of {OTHER}: recorded before" in note for note in notes())
@@ -92,10 +92,10 @@ def test_recorded_counters_of_the_same_gpu_are_named_as_such(edited, monkeypatch
     times = load(edited("table2").write() / "shapes.json")
     assert neighbour_notes(times) == []
     edited("counters", "data/recorded/h200/counters").write()
-    assert "recorded on another NVIDIA H200, 20" in neighbour_notes(times)[0]
+    assert "another NVIDIA H200, 20" in neighbour_notes(times)[0]
 
 
-def test_what_make_bench_writes_has_them(edited, tmp_path):
+def test_files_of_make_bench_have_them(edited, tmp_path):
     edited("counters", "results/counters").write()
     edited("table2", "results").write()
     assert neighbour_notes(load(tmp_path / "results/shapes.json"))
@@ -113,20 +113,21 @@ def test_our_kernel_is_held_to_its_launches_one_by_one(edited):
         problem = layer | {"name": f"{shape}/fp16/b64-nested", "rows": m, "columns": n, "n": m * n}
         rows.append(made.record(problem, "streaming", [us] * 5, code=row["code"]))
 
-    def said():
+    def text():
         alone.write()
         return puzzle.highlights(run.run())[1:]
 
     assert puzzle.highlights(run.run())[1:] == []  # nothing to hold it to
-    start = "streaming by graphs takes 0.933 times as long as 9000 launches one by one and cold, "
-    (line,) = said()
-    assert line.startswith(f"{start}0.1350 s by streaming/shapes_nested.json")
+    (line,) = text()
+    assert all(
+        x in line for x in (" 0.933 ", " 9000 ", " 0.1350 s by streaming/shapes_nested.json")
+    )
     for record in rows:
         record["code"] = None
-    assert said()[1].startswith("Whether rows of one kernel from several files are of the same")
+    assert text()[1].startswith("Whether ")
     for record in rows:
         record["code"] = made.code_of("sm_90", record["kernel"], "edited")
         record["code"]["sha256"] = dict.fromkeys(row["code"]["sha256"], "0" * 64)
-    assert "is not compared with launches one by one: rows" in said()[0]
+    assert " is not compared " in text()[0]
     rows.pop()
-    assert said() == []
+    assert text() == []

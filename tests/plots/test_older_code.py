@@ -62,5 +62,5 @@ def test_a_caption_names_the_kernels_of_older_code(older):
     with figure_style():
         drawn, _ = panels(3.0)
         add_caption(drawn, results)
-    said = take_caption(drawn)
-    assert f"older kernels than this checkout's: {OLD}." in said
+    output = take_caption(drawn)
+    assert f"older kernels than this checkout's: {OLD}." in output

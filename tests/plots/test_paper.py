@@ -115,8 +115,8 @@ def test_a_failing_latex_is_one_line_with_the_log(tmp_path, monkeypatch, capsys)
     monkeypatch.setattr(shutil, "which", lambda name: name)
     monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: failed)
     assert main(["paper", "--recorded-dir", str(RECORDED), "--output", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
-    assert "paper.log" in said and "Undefined control sequence" in said
+    sentence = capsys.readouterr().err
+    assert "paper.log" in sentence and "Undefined control sequence" in sentence
     assert (tmp_path / "paper.log").read_bytes() == failed.stdout
 
 

@@ -125,28 +125,26 @@ def test_a_pass_that_a_run_need_not_have_is_on_its_page(edited, project):
     assert run(project, "document", "--check") == 0
 
 
-def test_a_unit_is_told_apart_and_an_old_run_is_replaced(project, capsys):
+def test_an_old_run_of_another_unit_is_replaced(project, capsys, message):
     assert record(project, "a100", make_up("a100", project / "mine", ["puzzle", "table2"])) == 0
     capsys.readouterr()
     again = make_up("a100", project / "again", ["table2"])
     edit(again / "table2/replay.json", lambda f: f["provenance"]["gpu"].update(unit="0" * 16))
     assert record(project, "a100", again) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said[0].endswith(
-        "/a100: NVIDIA A100-SXM4-80GB, unit 0000000000000000 and 842f9e0295896e68"
-    )
-    assert said[1].startswith("recorded: table2; ")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("unit 0000000000000000 and 842f9e0295896e68")
+    assert lines[1].startswith("recorded: table2; ")
     assert (project / "data/recorded/a100/puzzle/mlps.json").exists()
     # A folder of a recorded run is not for a second GPU.
     assert record(project, "x2", project / "data/recorded/a100") == 2
-    assert "is recorded already, and no other GPU's" in capsys.readouterr().err
+    assert "recorded already" in message(capsys.readouterr().err)
     # Two of one kind are distinguished by their names.
     assert record(project, "a100-b", again) == 0
     both = "A100-SXM4-80GB, recorded as a100 \\| A100-SXM4-80GB, recorded as a100-b"
     assert both in (project / "README.md").read_text()
 
 
-def test_a_check_that_failed_is_said(project, capsys):
+def test_a_failed_check_is_reported(project, capsys):
     results = make_up("a100", project / "mine", ["table2"])
 
     def fail(content):
@@ -156,11 +154,10 @@ def test_a_check_that_failed_is_said(project, capsys):
 
     edit(results / "table2/replay.json", fail)
     assert record(project, "a100", results) == 0
-    line = "\nevents: 2.0 % apart, 1 % allowed: times of its 3 rows decide nothing\n"
-    assert line in capsys.readouterr().out
+    assert re.search(r"^events: 2\.0 % .*1 % .* 3 rows", capsys.readouterr().out, re.MULTILINE)
 
 
-def test_a_file_that_changes_meanwhile_is_not_recorded(project, capsys, monkeypatch):
+def test_a_file_that_changes_meanwhile_is_not_recorded(project, capsys, monkeypatch, message):
     results, own = make_up("a100", project / "mine", ["table2"]), record_module.files
     file, before = results / "table2/replay.json", snapshot(project)
 
@@ -170,8 +167,7 @@ def test_a_file_that_changes_meanwhile_is_not_recorded(project, capsys, monkeypa
 
     monkeypatch.setattr(record_module, "files", while_it_works)
     assert record(project, "a100", results) == 2
-    wanted = f"error: {file}: was changed while it was read; record it again\n"
-    assert capsys.readouterr().err == wanted and snapshot(project) == before
+    assert "changed" in message(capsys.readouterr().err) and snapshot(project) == before
 
 
 def test_a_run_that_is_recorded_meanwhile_is_on_the_pages(project):
@@ -202,9 +198,7 @@ def first_row(content):
     return next(row for row in content["records"] if row["kernel"] == "streaming")
 
 
-AGAIN = "; measure it again: make reproduce-table2"
 FAILED = {"metrics": [], "launch": None}
-NO_NVML = "is null: NVML has to say it"
 
 
 def failed(outcome, reason):
@@ -226,47 +220,28 @@ def other_code(content):
 
 
 @pytest.mark.parametrize(
-    ("name", "damage", "message"),
+    ("name", "damage", "noun"),
     [
-        ("replay", failed("mismatch", "12 differ"), r"streaming on \S+: mismatch \(12 differ\)"),
-        ("shapes", failed("not_verified", ""), r"streaming on \S+: not verified"),
-        (
-            "replay",
-            lambda content: content["provenance"]["gpu"].pop("unit"),
-            "provenance.gpu lacks 'unit', which tells two GPUs of one kind apart",
-        ),
-        ("replay", with_origin("clocks", sm_mhz=None), f"provenance.clocks.sm_mhz {NO_NVML}"),
-        (
-            "replay",
-            with_origin("clocks", throttle_reasons=None),
-            f"provenance.clocks.throttle_reasons {NO_NVML}",
-        ),
-        (
-            "replay",
-            with_origin(started="2999-01-01T00:00:00Z"),
-            "provenance.started: 2999-01-01T00:00:00Z is still to come: set the clock",
-        ),
-        (
-            "replay",
-            with_origin(dirty=True),
-            "provenance.commit: the sources were not those of a commit: commit them",
-        ),
-        ("shapes", other_code, ""),
+        ("replay", failed("mismatch", "12 differ"), "mismatch (12 differ)"),
+        ("shapes", failed("not_verified", ""), "not verified"),
+        ("replay", lambda content: content["provenance"]["gpu"].pop("unit"), "gpu lacks 'unit'"),
+        ("replay", with_origin("clocks", sm_mhz=None), "clocks.sm_mhz"),
+        ("replay", with_origin("clocks", throttle_reasons=None), "clocks.throttle_reasons"),
+        ("replay", with_origin(started="2999-01-01T00:00:00Z"), "provenance.started"),
+        ("replay", with_origin(dirty=True), "provenance.commit"),
+        ("shapes", other_code, "two different kernels"),
     ],
 )
-def test_what_others_could_not_rely_on_is_refused(project, capsys, name, damage, message):
+def test_unreliable_results_are_not_recorded(project, capsys, name, damage, noun, message):
     results = make_up("a100", project / "mine", ["table2"])
     edit(results / f"table2/{name}.json", damage)
     before = snapshot(project)
     assert record(project, "a100", results) == 2
-    said = f"/{name}.json: {message}{AGAIN}"
-    if damage is other_code:
-        said = ": rows of streaming are of two different kernels: .*; measure both again"
-    assert re.fullmatch(rf"error: {results}/table2{said}\n", capsys.readouterr().err)
+    assert noun in message(capsys.readouterr().err)
     assert snapshot(project) == before
 
 
-def test_a_pass_that_is_missing_and_other_gpus_are_refused(edited, project, capsys):
+def test_other_gpus_and_empty_folders_are_refused(edited, project, capsys, message):
     edited("puzzle", "data/recorded/h200/puzzle").write()
     results = make_up("a100", project / "mine", ["table2"])
     before = snapshot(project)
@@ -275,22 +250,16 @@ def test_a_pass_that_is_missing_and_other_gpus_are_refused(edited, project, caps
         capsys.readouterr()
         assert record(project, name, folder) == 2
         assert snapshot(project) == before
-        error = capsys.readouterr().err
+        error = message(capsys.readouterr().err)
         assert error.count("\n") == 1
-        return error.removeprefix("error: ").removesuffix("\n").replace(str(project), "")
+        return error
 
-    assert refused("A 100", results).startswith(
-        "GPU: 'A 100' is not a valid folder name; give one such"
-    )
-    h200 = (
-        "/data/recorded/h200/puzzle/mlps.json is of NVIDIA H200, but /mine/table2/replay.json of "
-    )
-    assert refused("h200", results).startswith(f"{h200}NVIDIA A100-SXM4-80GB: give each kind")
+    assert "'A 100'" in refused("A 100", results)
+    assert "NVIDIA A100-SXM4-80GB" in refused("h200", results)
     (project / "empty").mkdir()
-    nothing = "/empty: holds no experiment's results; make reproduce-table2 makes some"
-    assert refused("a100", project / "empty") == nothing
+    assert "/empty" in refused("a100", project / "empty")
     (project / "data/recorded/README.md").mkdir()  # where the page of both would be
-    assert refused("a100", results).endswith("README.md: cannot be written: Is a directory")
+    assert "README.md" in refused("a100", results)
 
 
 @pytest.mark.parametrize("left_out", ["shapes", "replay"])
@@ -314,7 +283,7 @@ def test_a_run_that_lacks_a_pass_is_recorded_with_what_it_has(project, capsys, l
     assert "Not measured:" not in page and all(title in page for title in titles.values())
 
 
-def test_an_older_run_replaces_a_newer_one_only_if_asked_to(project, capsys):
+def test_an_older_run_replaces_a_newer_one_only_if_asked_to(project, capsys, message):
     def started(time):
         for file in (project / "mine/t4").rglob("*.json"):
             root = json.loads(file.read_text())
@@ -328,8 +297,8 @@ def test_an_older_run_replaces_a_newer_one_only_if_asked_to(project, capsys):
     started("2026-11-20T09:59:59Z")
     capsys.readouterr()
     assert record(project, "t4", project / "mine/t4") == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "OLDER=1" in error and "data/recorded/t4/" in error
+    error = message(capsys.readouterr().err)
+    assert error.count("\n") == 1 and "OLDER=1" in error
     assert snapshot(project) == before
     options = ("--results", str(project / "mine/t4"), "--gpu", "t4", "--older")
     assert run(project, "record", *options) == 0

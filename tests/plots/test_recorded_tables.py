@@ -54,8 +54,8 @@ def test_render(name, recorded_runs, golden, monkeypatch, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert re.match(r"\| Recorded runs? of NVIDIA H200, 20", lines[1])
     assert max(map(len, lines[:-1])) <= 100
-    said = " ".join(" ".join(lines).split())
-    assert (f" {len(run.decisions)} claims: " in said) is bool(run.decisions)
+    sentence = " ".join(" ".join(lines).split())
+    assert (f" {len(run.decisions)} claims: " in sentence) is bool(run.decisions)
     texts = {path.name: content.decode() for path, content in files.items()}
     tables = {file.removesuffix(".csv"): text for file, text in texts.items() if ".csv" in file}
     rows = {table: rows_of(text) for table, text in tables.items()}

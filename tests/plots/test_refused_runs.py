@@ -6,7 +6,6 @@ from edited import Edited
 
 from plots.cli import main
 
-GIVE = "give two passes of one run"
 LAYER = "28672x8192/fp16/b64"
 
 
@@ -60,39 +59,34 @@ def dropped(passes, fact, value):
     return lambda run: run.drop(lambda row: row["problem"][fact] == value, passes)
 
 
-FOUR = "needs one shape, once on each of equal, sorted, normal, uniform"
 EQUAL, TINY = f"{LAYER}/equal", {"rows": 64, "n": 64 * 8192}
 OF_NOTHING = {"instrument": "sass", "gpu": None, "clocks": None}
 FORWARD = made.forward_pass("qwen3-32b", 8)
 REFUSED = [
-    ("counters", problem("nf4_counters", "*", family="x"), "is 'x', but 'nf4' is needed here"),
-    ("counters", provenance("nf4_counters", name="NVIDIA A100"), f"of NVIDIA A100: {GIVE}"),
-    ("counters", provenance("nf4_counters", driver="1.2"), f"of driver 1.2: {GIVE}"),
-    ("counters", provenance("sass", "", commit="f" * 40), f"of commit fffffffff: {GIVE}"),
-    ("counters", provenance("nf4_counters", "", **OF_NOTHING), "counters are needed here"),
-    ("counters", problem("divergence", EQUAL, **TINY), FOUR),
-    ("counters", problem("divergence", EQUAL, data="constant"), FOUR),
-    ("end_to_end", dropped("timing", "way", "eager"), "no rows with way eager, which are compared"),
-    ("ladder", swapped("cold", "warm"), "is warm, but cold rows are needed here"),
-    ("ladder", swapped("warm", "cold"), "is cold, but warm rows are needed here"),
-    ("ladder", twice, "plain_counters.json: needs one problem, but has 2"),
-    ("ladder", problem("plain_counters", "*", name="x"), f"is of x, but plain.json of {LAYER}"),
-    ("ladder", problem("cold", "16x*", n=4096 * 8192), "not told from another"),
-    ("puzzle", again, "mlps.json: needs one problem, but has 2"),
-    ("streaming", first_problem("layers", FORWARD), "but single matrices are needed here"),
-    (
-        "table2",
-        provenance("shapes", "", dirty=True, sources_sha256="c" * 64),
-        f"ccccccccc): {GIVE}",
-    ),
-    ("table2", lambda run: run.files.clear(), "cannot be read: No such file or directory"),
-    ("transpose", problem("sizes", "1000x*", columns=500), "problem '1000x1000' is not square"),
-    ("transpose", dropped("matrix", "data", "random"), "whose data is 'random', but has 0"),
+    ("counters", problem("nf4_counters", "*", family="x"), "'x'"),
+    ("counters", provenance("nf4_counters", name="NVIDIA A100"), "NVIDIA A100"),
+    ("counters", provenance("nf4_counters", driver="1.2"), "driver 1.2"),
+    ("counters", provenance("sass", "", commit="f" * 40), "fffffffff"),
+    ("counters", provenance("nf4_counters", "", **OF_NOTHING), "counters"),
+    ("counters", problem("divergence", EQUAL, **TINY), "uniform"),
+    ("counters", problem("divergence", EQUAL, data="constant"), "uniform"),
+    ("end_to_end", dropped("timing", "way", "eager"), "way eager"),
+    ("ladder", swapped("cold", "warm"), "cold rows"),
+    ("ladder", swapped("warm", "cold"), "warm rows"),
+    ("ladder", twice, "one problem"),
+    ("ladder", problem("plain_counters", "*", name="x"), "plain.json"),
+    ("ladder", problem("cold", "16x*", n=4096 * 8192), "not told"),
+    ("puzzle", again, "mlps.json"),
+    ("streaming", first_problem("layers", FORWARD), "single matrices"),
+    ("table2", provenance("shapes", "", dirty=True, sources_sha256="c" * 64), "ccccccccc"),
+    ("table2", lambda run: run.files.clear(), "No such file"),
+    ("transpose", problem("sizes", "1000x*", columns=500), "not square"),
+    ("transpose", dropped("matrix", "data", "random"), "'random'"),
 ]
 
 
-@pytest.mark.parametrize(("name", "spoil", "message"), REFUSED)
-def test_what_is_refused_and_nothing_is_written(name, spoil, message, tmp_path, capsys):
+@pytest.mark.parametrize(("name", "spoil", "noun"), REFUSED)
+def test_a_refused_run_writes_nothing(name, spoil, noun, tmp_path, capsys, message):
     run = Edited(name, tmp_path / "run")
     spoil(run)
     folders = ["--results", str(run.write()), "--output", str(tmp_path / "out")]
@@ -100,7 +94,7 @@ def test_what_is_refused_and_nothing_is_written(name, spoil, message, tmp_path, 
     captured = capsys.readouterr()
     assert captured.out == "" and not (tmp_path / "out").exists()
     assert captured.err.startswith(f"error: {run.folder}") and captured.err.count("\n") == 1
-    assert captured.err.endswith(f"{message}\n")
+    assert noun in message(captured.err)
 
 
 def test_changed_sources_of_compiled_code_are_no_matter(tmp_path):

@@ -44,23 +44,23 @@ def test_equal_runs_and_one_with_a_slow_kernel(runs, repetitions):
     status, text, _ = repetitions(runs)
     assert status == 0 and counts(text, "kernel_time", "rows") == "0 of 560"
     assert counts(text, "kernel_time", "kernels") == "0 of 280"
-    assert "\nIn 0 of 10 comparisons of 5 runs, threshold 1 %.\n" in text
-    assert "5 runs on NVIDIA H200, 2027-01-01 to 2027-01-05\n" in text
+    assert "\nIn 0 of 10 comparisons " in text
+    assert "NVIDIA H200, 2027-01-01 to 2027-01-05\n" in text
     scale(runs[2].rows("*", "shared_lut"), 1.05, "kernel_time")
     _, text, _ = repetitions(runs)
     assert counts(text, "kernel_time", "rows") == "16 of 560"
     assert counts(text, "kernel_time", "kernels") == "8 of 280"
-    assert "\nIn 4 of 10 comparisons of 5 runs, " in text  # each with that run
+    assert "\nIn 4 of 10 comparisons " in text  # each with that run
     _, text, _ = repetitions(runs, "--kernel", "!shared_lut|streaming")
     assert counts(text, "kernel_time", "rows") == "0 of 480"
     for row in runs[2].rows("*", "shared_lut"):
         row["code"]["sha256"] = dict.fromkeys(row["code"]["sha256"], "0" * 64)
     _, text, _ = repetitions(runs)
-    assert counts(text, "kernel_time", "rows") == "0 of 544"  # other code is no repetition
+    assert counts(text, "kernel_time", "rows") == "0 of 544"  # without rows of other code
     assert text.split()[-4] == "26"  # nor does it say what runs differ by: of 28 products
 
 
-def test_what_it_writes_is_what_compare_reads(runs, repetitions, tmp_path, monkeypatch):
+def test_compare_reads_the_written_spread(runs, repetitions, tmp_path, monkeypatch):
     file = tmp_path / "run_to_run.json"
     assert repetitions(runs, "--write", str(file))[0] == 0
     monkeypatch.setattr(run_to_run, "RUN_TO_RUN", file)
@@ -68,7 +68,7 @@ def test_what_it_writes_is_what_compare_reads(runs, repetitions, tmp_path, monke
     assert spread.keys() == {"kernel_time", "ceiling_kernel_time", "product_time"}
     assert all(0.07 < c.percent < 0.13 for found in spread.values() for c in found[-1:])
     written = json.loads(file.read_text())["gpus"]["NVIDIA H200"]
-    assert written["source"] == "5 runs on NVIDIA H200, 2027-01-01 to 2027-01-05"
+    assert written["source"].endswith("NVIDIA H200, 2027-01-01 to 2027-01-05")
     for run in runs:
         run.provenance(gpu={"name": "NVIDIA A100"})
     assert repetitions(runs, "--write", str(file))[0] == 0
@@ -76,21 +76,20 @@ def test_what_it_writes_is_what_compare_reads(runs, repetitions, tmp_path, monke
     assert list(both) == ["NVIDIA H200", "NVIDIA A100"] and both["NVIDIA H200"] == written
 
 
-def test_what_are_no_repetitions_is_one_line(runs, repetitions):
-    status, _, error = repetitions(runs[:3])
-    assert (status, error) == (2, "error: give 4 runs or more, not 3\n")
+def test_other_runs_than_repetitions_are_refused(runs, repetitions, message):
+    def refused(*given):
+        status, _, error = repetitions(*given)
+        assert status == 2 and error.count("\n") == 1
+        return message(error)
+
+    assert "not 3" in refused(runs[:3])
     runs[4].provenance(gpu={"name": "NVIDIA A100"})
-    said = "error: the runs are of 2 kinds of GPU: NVIDIA A100, NVIDIA H200\n"
-    assert repetitions(runs)[::2] == (2, said)
+    assert "NVIDIA A100, NVIDIA H200" in refused(runs)
     runs[4].provenance(gpu={"name": "NVIDIA H200"}, started="2027-01-01T00:00:00Z")
-    status, _, error = repetitions(runs)
-    assert status == 2 and error.endswith("/4 hold the same measurement of replay.json\n")
+    assert "replay.json" in refused(runs)
     runs[4].provenance(gpu={"unit": "0123456789abcdef"})
     assert repetitions(runs)[0] == 0
-    assert repetitions(runs[:4], "--kernel", "none")[::2] == (
-        2,
-        "error: these runs have no row in common that has times\n",
-    )
+    assert "row" in refused(runs[:4], "--kernel", "none")
 
 
 @pytest.mark.parametrize("gpu", read_json(RUN_TO_RUN)["gpus"])

@@ -24,6 +24,7 @@ from records.folders import result_files
 from records.json_files import ROOT
 
 PACKED = "data:application/x-xz;base64,"
+ELSEWHERE = "Not measured on this machine."
 BACKSPACE, ENTER, TAB = "\ue003", "\ue007", "\ue004"
 TABLE = "table[aria-labelledby=gpu1-transpose-sizes_summary]"
 LEDGER = "table[aria-labelledby=gpu1-ledger]"
@@ -104,7 +105,7 @@ def test_every_figure_is_there_in_two_widths_with_its_caption(recorded):
     assert all(root.findall(".//text") for _, root in roots)
     found = re.findall("<figcaption><strong>(.*?)\\.</strong> (.*?)</figcaption>", recorded.text)
     assert sorted(unescape(caption) for caption, _ in found) == sorted(captions)
-    assert all("Not measured on this machine." in note for _, note in found)
+    assert all(ELSEWHERE in note for _, note in found)
     assert 'class="narrow"' not in recorded.text.partition('id="gpu1"')[0], (
         "the summary's are small"
     )
@@ -123,8 +124,8 @@ def test_the_first_screen_asks_and_answers(recorded, evidence):
         if claim := experiment(name).HEADLINE:
             (card,) = [c for c in cards if f'id="card-{name}"' in c]
             assert by_claim[claim].claim.text in unescape(card)
-            said = f'"><span class="verdict {by_claim[claim].verdict}"'
-            assert f"#gpu1-claims-{anchor(by_claim[claim])}{said}" in card
+            sentence = f'"><span class="verdict {by_claim[claim].verdict}"'
+            assert f"#gpu1-claims-{anchor(by_claim[claim])}{sentence}" in card
 
 
 def test_experiments_stand_below_the_source_that_they_are_about(recorded):
@@ -157,7 +158,7 @@ def test_landmarks_headings_and_tables(recorded):
     )
 
 
-def test_what_result_files_say_is_no_html(edited, tmp_path):
+def test_texts_of_result_files_are_escaped(edited, tmp_path):
     run = edited("transpose", "h200")
     run.provenance(gpu={"name": HOSTILE}, argv=[HOSTILE])
     for row in run.rows(kernel="tiled"):
@@ -194,8 +195,8 @@ def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch, no_
     assert {link[1:] for link in found.all("a", "href") if link[0] == "#"} <= set(found.ids)
     assert {"gpu1-table2", "gpu1-transpose", "gpu2-transpose"} <= set(found.ids)
     assert re.findall('class="banner">(.+)</p>', found.text) == [
-        "Recorded runs of A100. Not measured on this machine.",
-        "Recorded run of NVIDIA A100, 2026-01-02. Not measured on this machine.",
+        f"Recorded runs of A100. {ELSEWHERE}",
+        f"Recorded run of NVIDIA A100, 2026-01-02. {ELSEWHERE}",
     ]
     assert len(found.ids) == len(set(found.ids))
     first = output.read_bytes()
@@ -207,14 +208,12 @@ def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch, no_
     assert 'class="banner"' not in output.read_text()
 
 
-def test_bad_input_is_one_line_and_leaves_the_old_report(edited, tmp_path, capsys):
+def test_bad_input_is_one_line_and_leaves_the_old_report(edited, tmp_path, capsys, message):
     output, folder = tmp_path / "out/report.html", tmp_path / "mine"
-    missing = f"error: {folder}: is not a folder of result files\n"
-    assert report(output, folder) == 2 and capsys.readouterr().err.endswith(missing)
+    assert report(output, folder) == 2 and "/mine: " in message(capsys.readouterr().err)
     folder.mkdir()
     assert report(output, folder) == 2
-    *_, line = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"error: {folder}: no results") and "data/recorded/h200" in line
+    assert "data/recorded/h200" in message(capsys.readouterr().err)
     assert not output.parent.exists()
     output.parent.mkdir()
     output.write_text("old")

@@ -29,8 +29,8 @@ def by_gpu():
 def test_a_cards_axis_has_the_sources_value_and_ours(by_gpu, claim):
     with figure_style():
         (axes,) = claim_figure({gpu: found[claim] for gpu, found in by_gpu.items()}).axes
-    said = [text.get_text() for text in axes.texts]
-    assert len(said) == 1 + len(by_gpu) and all(any(map(str.isdigit, text)) for text in said)
+    output = [text.get_text() for text in axes.texts]
+    assert len(output) == 1 + len(by_gpu) and all(any(map(str.isdigit, text)) for text in output)
 
 
 def test_a_reading_that_does_not_decide_is_named(by_gpu):

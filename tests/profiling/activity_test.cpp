@@ -10,6 +10,7 @@
 
 #include "common/not_measured.hpp"
 #include "tests/profiling/testing.hpp"
+#include "tests/text.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -184,15 +185,11 @@ TEST_F(Activities, ThatAreLostOrHaveNoTimesAreAnErrorUnlessTheyAreDiscarded) {
     launch("without times", 0, 0);
   };
   lose();
-  EXPECT_EQ(message_of<NotMeasured>([&] { recorder.flush(); }),
-            "CUPTI gave no times for 2 of 3 kernels: they had not finished, or its device memory "
-            "for times ran out. Synchronize the device before the flush, or flush more often.");
+  EXPECT_TRUE(contains(message_of<NotMeasured>([&] { recorder.flush(); }), "2 of 3 kernels"));
   EXPECT_TRUE(recorder.flush().empty());
   {
     const ScopedVariable dropped("FAKE_CUPTI_DROPPED", "3");
-    EXPECT_EQ(message_of<NotMeasured>([&] { recorder.flush(); }),
-              "activity recording: CUPTI dropped 3 records for lack of memory. Flush more often, "
-              "or free host memory.");
+    EXPECT_TRUE(contains(message_of<NotMeasured>([&] { recorder.flush(); }), "dropped 3 records"));
     lose();
     EXPECT_NO_THROW(recorder.discard());
   }
@@ -206,7 +203,6 @@ TEST_F(Activities, OfAProcessThatAnotherProfilerHoldsAreRefused) {
   const auto refusal = [] {
     return message_of<std::runtime_error>([] { ActivityRecorder recorder; });
   };
-  const std::string remedy = " Run with --instrument=none under the profiler, or outside of it.";
   const std::string busy = "CUPTI_ERROR_HARDWARE_BUSY (26)",
                     second = "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED (39)";
   for (const auto& [function, code, error] :
@@ -214,39 +210,23 @@ TEST_F(Activities, OfAProcessThatAnotherProfilerHoldsAreRefused) {
         {"cuptiActivityEnable", "39", second},
         {"cuptiActivityEnable", "26", busy}}) {
     const ScopedVariable fail("FAKE_CUPTI_FAIL", std::string(function) + "=" + code);
-    EXPECT_EQ(refusal(), std::string("activity recording: ") + function + " failed: " + error +
-                             ". Another profiler holds the GPU or this process." + remedy);
+    EXPECT_TRUE(contains(refusal(), std::string(function) + " failed: " + error));
     EXPECT_EQ(enabled_kinds(), 0u);
   }
   for (const char* variable : {"NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "NSYS_PROFILING_SESSION_ID",
                                "CUDA_INJECTION64_PATH"}) {
     const ScopedVariable profiler(variable, "1");
-    EXPECT_EQ(refusal(),
-              std::string("activity recording: a profiler already holds this process (") +
-                  variable + " is set), and CUPTI serves one at a time." + remedy);
+    EXPECT_TRUE(contains(refusal(), variable));
   }
   const ActivityRecorder first;
-  EXPECT_EQ(message_of<std::logic_error>([] { ActivityRecorder second; }),
-            "activity recording: a second ActivityRecorder; CUPTI supports only one");
+  EXPECT_THROW(ActivityRecorder(), std::logic_error);
 }
 
 TEST(ActivityRecorder, NeedsCuptiOrSaysWhatIsMissing) {
-  for (const auto& [library, line] :
-       {std::pair<const char*, const char*>{
-            "/nonexistent/libcupti.so",
-            "CUPTI cannot be loaded (/nonexistent/libcupti.so: cannot open shared object file: No "
-            "such file or directory). Install the toolkit's CUPTI package (cuda-cupti), or name "
-            "the library in REPROLAB_CUPTI; --instrument=none needs no CUPTI, but measures no "
-            "times."},
-        {FAKE_NVML,
-         "the CUPTI library lacks cuptiGetResultString, cuptiActivityRegisterCallbacks, "
-         "cuptiActivityEnable, cuptiActivityDisable, cuptiActivityFlushAll, "
-         "cuptiActivityGetNextRecord, cuptiActivityGetNumDroppedRecords, "
-         "cuptiActivityPushExternalCorrelationId, cuptiActivityPopExternalCorrelationId. Use the "
-         "CUPTI of CUDA 12.4 or newer."}}) {
+  for (const auto& [library, part] :
+       {std::pair{"/nonexistent/libcupti.so", "REPROLAB_CUPTI"}, {FAKE_NVML, "CUDA 12.4"}}) {
     const ScopedVariable used("REPROLAB_CUPTI", library);
-    EXPECT_EQ(message_of<std::runtime_error>([] { ActivityRecorder recorder; }),
-              std::string("activity recording: ") + line);
+    EXPECT_TRUE(contains(message_of<std::runtime_error>([] { ActivityRecorder recorder; }), part));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "tests/profiling/lock_log.hpp"
 #include "tests/profiling/testing.hpp"
 #include "tests/started_program.hpp"
+#include "tests/text.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -43,9 +44,7 @@ TEST(ClockPolicies, AreReadFromText) {
   EXPECT_TRUE(parse_clock_policy("max").locks());
   EXPECT_EQ(parse_clock_policy("1410").mhz, 1410u);
   for (const char* text : {"", "Max", "0", "-1", "1410MHz", " 1410", "1.4", "99999999999"}) {
-    EXPECT_EQ(message_of<std::invalid_argument>([&] { parse_clock_policy(text); }),
-              "give observe, max, or the SM clock in MHz, such as 1410")
-        << text;
+    EXPECT_THROW(parse_clock_policy(text), std::invalid_argument) << text;
   }
 }
 
@@ -76,12 +75,9 @@ TEST_F(ClockLocks, MayBeAtTheHighestClockHoweverLongTheList) {
 }
 
 TEST_F(ClockLocks, OfAClockThatTheGpuLacksNameTheNearest) {
-  for (const auto& [wanted, line] :
-       {std::pair{1400u, "this GPU has no SM clock of 1400 MHz; the nearest is 1395"},
-        {1405u, "this GPU has no SM clock of 1405 MHz; the nearest is 1410"},
-        {5000u, "this GPU has no SM clock of 5000 MHz; the nearest is 1980"},
-        {1u, "this GPU has no SM clock of 1 MHz; the nearest is 210"}}) {
-    EXPECT_EQ(refusal(at(wanted)), line + std::string(" (210 to 1980 MHz)"));
+  for (const auto& [wanted, nearest] :
+       {std::pair{1400u, " 1395 "}, {1405u, " 1410 "}, {5000u, " 1980 "}, {1u, " 210 "}}) {
+    EXPECT_TRUE(contains(refusal(at(wanted)), nearest + std::string("(210 to 1980 MHz)")));
   }
   EXPECT_EQ(message_of<std::runtime_error>([&] { clock_to_lock(gpu_, at(1)); }), refusal(at(1)));
   EXPECT_EQ(clock_to_lock(gpu_, parse_clock_policy("max")), 1980u);
@@ -91,23 +87,17 @@ TEST_F(ClockLocks, OfAClockThatTheGpuLacksNameTheNearest) {
 /// They are then not reset either, which would end another program's lock.
 TEST_F(ClockLocks, NeedPermissionAGpuThatCanAndADriver) {
   struct Lacking {
-    const char *fails, *error, *library, *line;
+    const char *fails, *error, *library, *part;
   };
-  for (const auto& [fails, error, library, line] :
-       {Lacking{"nvmlDeviceSetGpuLockedClocks", "4", FAKE_NVML,
-                "NVML does not lock the SM clock: Insufficient Permissions; it takes root with "
-                "CAP_SYS_ADMIN"},
-        {"nvmlDeviceSetGpuLockedClocks", "3", FAKE_NVML,
-         "NVML does not lock the SM clock: Not Supported"},
-        {"nvmlDeviceGetSupportedMemoryClocks", "3", FAKE_NVML,
-         "NVML names no SM clocks that this GPU offers"},
-        {"", "", FAKE_NVML_OF_OLD_DRIVER, "NVML names no SM clocks that this GPU offers"},
-        {"", "", "/nonexistent.so",
-         "NVML, which comes with the NVIDIA driver, cannot be loaded (/nonexistent.so: cannot open "
-         "shared object file: No such file or directory)"}}) {
+  for (const auto& [fails, error, library, part] :
+       {Lacking{"nvmlDeviceSetGpuLockedClocks", "4", FAKE_NVML, "CAP_SYS_ADMIN"},
+        {"nvmlDeviceSetGpuLockedClocks", "3", FAKE_NVML, "Not Supported"},
+        {"nvmlDeviceGetSupportedMemoryClocks", "3", FAKE_NVML, "no SM clocks"},
+        {"", "", FAKE_NVML_OF_OLD_DRIVER, "no SM clocks"},
+        {"", "", "/nonexistent.so", "(/nonexistent.so: "}}) {
     const ScopedVariable failing("FAKE_NVML_FAIL", fails), with("FAKE_NVML_ERROR", error),
         nvml("REPROLAB_NVML", library);
-    EXPECT_EQ(refusal(at(1410)), line);
+    EXPECT_TRUE(contains(refusal(at(1410)), part));
   }
   EXPECT_EQ(log(), Lines{});
 }
@@ -122,7 +112,7 @@ TEST_F(ClockLocks, NeedTheirAnnouncement) {
 TEST_F(ClockLocks, AreOfOneProgramAtATime) {
   StartedProgram first({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410"});
   log_.wait_for("locked");
-  EXPECT_EQ(refusal(at(1395)), "another run has locked this GPU's clocks: wait until it ends");
+  EXPECT_TRUE(contains(refusal(at(1395)), "another run"));
   { const ClockLock other_gpu({gpu_.pci_bus_id + "-other", ""}, at(1395), ignore); }
   first.release();
   EXPECT_EQ(first.errors(), "");
@@ -138,7 +128,7 @@ TEST_F(ClockLocks, AreNotEndedByAForkedProcess) {
     _exit(0);
   }
   waitpid(forked, nullptr, 0);
-  EXPECT_EQ(refusal(at(1410)), "another run has locked this GPU's clocks: wait until it ends");
+  EXPECT_TRUE(contains(refusal(at(1410)), "another run"));
   EXPECT_EQ(log(), (Lines{"locking 1410-1410", "locked"}));
   lock.reset();
   EXPECT_EQ(log(), whole_life);
@@ -213,37 +203,31 @@ TEST_F(ClockLocks, SurviveSignalsToTheGuardian) {
   StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410"});
   log_.wait_for("locked");
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) kill(log_.guardian(), signal);
-  EXPECT_EQ(refusal(at(1410)), "another run has locked this GPU's clocks: wait until it ends");
+  EXPECT_TRUE(contains(refusal(at(1410)), "another run"));
   program.release();
   EXPECT_EQ(program.wait(), 0);
   EXPECT_EQ(program.errors(), "");
   EXPECT_EQ(log(), whole_life);
 }
 
-TEST_F(ClockLocks, ThatCannotBeResetSayWhatDoesIt) {
+TEST_F(ClockLocks, ThatCannotBeResetNameTheCommand) {
   const ScopedVariable fail("FAKE_NVML_FAIL", "nvmlDeviceResetGpuLockedClocks");
-  const std::string line =
-      "clocks: the SM clock may still be locked at 1410 MHz: NVML does not reset it: Not "
-      "Supported; this resets it: nvidia-smi -i " +
-      gpu_.pci_bus_id + " -rgc\n";
+  const std::string command = ": nvidia-smi -i " + gpu_.pci_bus_id + " -rgc\n";
   for (const bool killed : {false, true}) {
     log_.clear();
     StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410"});
     log_.wait_for("locked");
     killed ? program.send(SIGKILL) : program.release();
-    EXPECT_EQ(program.errors(), line);
+    EXPECT_TRUE(ends(program.errors(), command));
   }
 }
 
-TEST_F(ClockLocks, WhoseGuardianIsKilledSayWhatResetsThem) {
+TEST_F(ClockLocks, WhoseGuardianIsKilledNameTheCommand) {
   StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410"});
   log_.wait_for("locked");
   kill(log_.guardian(), SIGKILL);
   program.release();
-  EXPECT_EQ(program.errors(),
-            "clocks: the SM clock may still be locked at 1410 MHz: its guardian was ended by a "
-            "signal (Killed); this resets it: nvidia-smi -i " +
-                gpu_.pci_bus_id + " -rgc\n");
+  EXPECT_TRUE(ends(program.errors(), ": nvidia-smi -i " + gpu_.pci_bus_id + " -rgc\n"));
 }
 
 }  // namespace

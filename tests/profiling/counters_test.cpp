@@ -6,6 +6,7 @@
 #include <map>
 
 #include "tests/profiling/testing.hpp"
+#include "tests/text.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -187,7 +188,7 @@ TEST_F(CountersFake, AFaultOfTheWorkGoesThroughAndProfilingEnds) {
   EXPECT_EQ(values(instrument->measure(work(1), nullptr)).at("kernels"), 1);
 }
 
-TEST_F(CountersFake, WhatCannotBeCountedIsMissing) {
+TEST_F(CountersFake, UncountableMetricsAreMissing) {
   const auto reason = [&](const Counter& counter, int kernels) {
     return reasons(make({counter})->measure(work(kernels), nullptr)).at(counter.id);
   };
@@ -202,25 +203,18 @@ TEST_F(CountersFake, WhatCannotBeCountedIsMissing) {
 TEST_F(CountersFake, SeveralCallsAtOnceAreAMistake) {
   Work two = work(1);
   two.calls = 2;
-  EXPECT_EQ(message_of<std::logic_error>([&] { make()->measure(two, nullptr); }),
-            "a_kernel: counters are read of one call at a time");
+  EXPECT_THROW(make()->measure(two, nullptr), std::logic_error);
 }
 
 TEST_F(CountersFake, UnderAProfilerOrWithoutCuptiTheWorkIsDone) {
-  for (const auto& [variable, value, reason] :
-       {std::tuple{"NSYS_PROFILING_SESSION_ID", "1",
-                   "counters: a profiler already holds this process (NSYS_PROFILING_SESSION_ID is "
-                   "set), and CUPTI serves one at a time. Run with --instrument=none under the "
-                   "profiler, or outside of it."},
-        {"REPROLAB_CUPTI", "/nonexistent/libcupti.so",
-         "counters: CUPTI cannot be loaded (/nonexistent/libcupti.so: cannot open shared object "
-         "file: No such file or directory). Install the toolkit's CUPTI package (cuda-cupti), or "
-         "name the library in REPROLAB_CUPTI."}}) {
+  for (const auto& [variable, value] : {std::pair{"NSYS_PROFILING_SESSION_ID", "1"},
+                                        {"REPROLAB_CUPTI", "/nonexistent/libcupti.so"}}) {
     const ScopedVariable changed(variable, value);
     warnings_.clear(), calls_ = 0;
     const auto instrument = make();
-    EXPECT_EQ(warnings_, Names{reason});
-    EXPECT_EQ(reasons(instrument->measure(work(1), nullptr)).at("kernels"), reason);
+    ASSERT_EQ(warnings_.size(), 1u);
+    EXPECT_TRUE(contains(warnings_[0], variable));
+    EXPECT_EQ(reasons(instrument->measure(work(1), nullptr)).at("kernels"), warnings_[0]);
     EXPECT_EQ(cupti_calls(), 0);
     EXPECT_EQ(calls_, 1);
   }
@@ -230,9 +224,8 @@ TEST_F(CountersFake, ACuptiWithoutTheRangeProfilerIsTooOld) {
   const ScopedVariable library("REPROLAB_CUPTI", FAKE_CUPTI);
   make();
   ASSERT_EQ(warnings_.size(), 1u);
-  EXPECT_TRUE(
-      warnings_[0].starts_with("counters: the CUPTI library lacks cuptiProfilerHostInitialize, "));
-  EXPECT_TRUE(warnings_[0].ends_with(". Use the CUPTI of CUDA 12.6 update 2 or newer."));
+  EXPECT_TRUE(contains(warnings_[0], "cuptiProfilerHostInitialize"));
+  EXPECT_TRUE(contains(warnings_[0], "CUDA 12.6 update 2"));
 }
 
 }  // namespace

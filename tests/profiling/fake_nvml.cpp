@@ -1,10 +1,10 @@
 // A fake NVML that needs no driver. Each value comes from an environment variable with one number,
-// or several separated by commas, which are used in turn. FAKE_NVML_FAIL names a function that
-// returns FAKE_NVML_ERROR, or else "Not Supported". FAKE_NVML_SM_CLOCKS are the clocks that can be
-// locked; FAKE_NVML_LOG names a file that records locks and resets, each when it begins and when it
-// is done, FAKE_NVML_SLOW_MS later. With FAKE_NVML_ANY_GPU, it knows every GPU. If compiled with
-// FAKE_NVML_SMALL, it lacks the temperature and the locks, and has the clock event reasons only
-// under their older name, like an old driver.
+// or several separated by commas, which are used one after another. FAKE_NVML_FAIL names a function
+// that returns FAKE_NVML_ERROR, or else "Not Supported". FAKE_NVML_SM_CLOCKS are the clocks that
+// can be locked; FAKE_NVML_LOG names a file that records locks and resets, each when it begins and
+// when it is done, FAKE_NVML_SLOW_MS later. With FAKE_NVML_ANY_GPU, it knows every GPU. If compiled
+// with FAKE_NVML_SMALL, it lacks the temperature and the locks, and has the clock event reasons
+// only under their older name, like an old driver.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -146,7 +146,7 @@ int nvmlDeviceGetSupportedMemoryClocks(void*, unsigned* count, unsigned* mhz) {
   return give_list({3201, 2619, 345}, count, mhz);
 }
 
-/// Another list beside each memory clock: FAKE_NVML_SM_CLOCKS beside the highest one.
+/// Another list for each memory clock: FAKE_NVML_SM_CLOCKS for the highest one.
 int nvmlDeviceGetSupportedGraphicsClocks(void*, unsigned memory_mhz, unsigned* count,
                                          unsigned* mhz) {
   if (memory_mhz != 3201) return give_list({memory_mhz}, count, mhz);

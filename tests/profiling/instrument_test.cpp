@@ -28,7 +28,7 @@ TEST(ReadActivity, SumsTheCallsAndLeavesTheHarnessOut) {
   EXPECT_EQ(sample.lost, "");
 }
 
-TEST(ReadActivity, WhatNoCallLaunchedIsForeignBetweenTheCalls) {
+TEST(ReadActivity, WorkThatNoCallLaunchedIsForeign) {
   const Sample sample = read({activity({}, 1, 9), activity(1, 10, 14), activity({}, 15, 16),
                               activity(3, 20, 26), activity({}, 30, 31)});
   EXPECT_EQ(sample.foreign, 1);

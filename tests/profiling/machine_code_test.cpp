@@ -67,7 +67,7 @@ TEST(FileDigest, IsOfAllBytesAndOfPtxOfItsCode) {
   EXPECT_EQ(file_digest(folder.write("a.ptx", ptx)), ptx_digest(ptx));
 }
 
-TEST(MachineCode, WhatIsNoProgramIsRefusedByItsName) {
+TEST(MachineCode, AnotherFileThanAProgramIsRefusedByItsName) {
   const OwnFolder folder;
   const auto refused = [](const std::filesystem::path& file) {
     return message_of<std::runtime_error>([&] { machine_code_in(file); });

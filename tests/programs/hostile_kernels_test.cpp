@@ -49,7 +49,7 @@ constexpr const char* all = "--kernel 'hostile_*|branch_tree|global_lut|shared_l
 
 class OnGpuHostileKernels : public MeasuredRows {
  protected:
-  /// Runs all of them beside sound ones; each loses its rows, and no sound one does.
+  /// Runs them together with sound kernels; each hostile one loses its rows, and no sound one does.
   Rows expect_own_rows_lost(const std::string& program, const std::string& arguments,
                             const std::vector<std::string>& problems, std::size_t samples) const {
     const Rows rows = rows_of(program, fmt::format("{} {}", all, arguments), 1);

@@ -49,18 +49,11 @@ TEST_F(MetricsProgram, KnowsAProductsChip) {
 }
 
 TEST_F(MetricsProgram, RefusesInOneLineThatSaysWhatItKnows) {
-  expect_refusal_like(METRICS, "",
-                      "metrics: there is no GPU here; name a chip with --chip \\(make: CHIP\\): "
-                      "AD102, [^\n]*");
-  expect_refusal_like(
-      METRICS, "--chip GA10O",
-      "metrics: --chip: CUPTI does not know 'GA10O' \\(did you mean GA100\\?\\); it "
-      "knows: AD102, [^\n]*");
-  expect_refusal_like(METRICS, "--nosuch", "metrics: [^\n]*; see metrics --help");
-  expect_refusal(METRICS, "--chip GA100 --metrics nosuch",
-                 "metrics: --metrics 'nosuch' selects none of GA100's metrics");
-  expect_refusal(METRICS, "--chip GA100 --metrics sm__nosuch.sum",
-                 "metrics: --metrics: GA100 has no metric sm__nosuch.sum");
+  expect_refusal(METRICS, "", "--chip (make: CHIP): AD102, ");
+  expect_refusal(METRICS, "--chip GA10O", "(did you mean GA100?)");
+  expect_refusal(METRICS, "--nosuch", "; see metrics --help");
+  expect_refusal(METRICS, "--chip GA100 --metrics nosuch", "'nosuch'");
+  expect_refusal(METRICS, "--chip GA100 --metrics sm__nosuch.sum", "no metric sm__nosuch.sum");
 }
 
 }  // namespace

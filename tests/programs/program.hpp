@@ -37,16 +37,17 @@ class Programs : public testing::Test {
     return start("CUDA_VISIBLE_DEVICES= ", program, arguments);
   }
 
-  /// Fails the test unless the program refuses with exactly this line.
+  /// Fails the test unless the program exits with 2 and one line, "PROGRAM: ...", that has `part`.
   void expect_refusal(const std::string& program, const std::string& arguments,
-                      const std::string& line) const {
-    EXPECT_EQ(refusal(program, arguments), line + "\n") << arguments;
-  }
-
-  /// Fails the test unless the program refuses with one line of this form.
-  void expect_refusal_like(const std::string& program, const std::string& arguments,
-                           const std::string& pattern) const {
-    EXPECT_TRUE(matches(refusal(program, arguments), pattern + "\n")) << arguments;
+                      const std::string& part) const {
+    const Finished found = run_without_gpu(program, arguments);
+    EXPECT_EQ(found.status, 2) << arguments;
+    EXPECT_EQ(found.out, "") << arguments;
+    const std::string name = std::filesystem::path(program).filename();
+    EXPECT_TRUE(begins(found.err, name + ": ")) << arguments;
+    EXPECT_TRUE(contains(found.err, part)) << arguments;
+    EXPECT_EQ(std::ranges::count(found.err, '\n'), 1) << arguments;
+    expect_no_files();
   }
 
   /// The output of the program, without a GPU and without an error.
@@ -63,14 +64,6 @@ class Programs : public testing::Test {
   OwnFolder folder_;
 
  private:
-  std::string refusal(const std::string& program, const std::string& arguments) const {
-    const Finished found = run_without_gpu(program, arguments);
-    EXPECT_EQ(found.status, 2) << arguments;
-    EXPECT_EQ(found.out, "") << arguments;
-    expect_no_files();
-    return found.err;
-  }
-
   Finished start(const std::string& environment, const std::string& program,
                  const std::string& arguments) const {
     const OwnFolder streams;

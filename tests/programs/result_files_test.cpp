@@ -307,13 +307,10 @@ TEST_F(VerifyKernels, WithoutADeviceTheReferenceIsStillProvenAndKernelsAreRefuse
   const std::string report = output_of(VERIFY, GOLDEN_FILE);
   EXPECT_TRUE(has_match(report, "\nkernels: none run \\(no device: [^\n]*\\)\n"));
   EXPECT_TRUE(has_match(report, "\n  reference  bit_exact 86\n"));
-  expect_refusal_like(VERIFY, GOLDEN_FILE " --kernel 'shared*'",
-                      "verify: --kernel and --peer need a GPU: no device: [^\n]*");
-  expect_refusal(VERIFY, GOLDEN_FILE " --kernel nothing",
-                 "verify: " + no_such_kernel("nothing", {"nf4"}));
+  expect_refusal(VERIFY, GOLDEN_FILE " --kernel 'shared*'", ": no device: ");
+  expect_refusal(VERIFY, GOLDEN_FILE " --kernel nothing", no_such_kernel("nothing", {"nf4"}));
   expect_refusal(VERIFY, GOLDEN_FILE " --peer /nonexistent/a.so",
-                 "verify: peer /nonexistent/a.so: no such file; give the path of "
-                 "libbitsandbytes_cuda*.so");
+                 "/nonexistent/a.so: no such file");
 }
 
 class OnGpuVerifyKernels : public NeedsGpu<Programs> {};

@@ -60,7 +60,7 @@ REACH = norm.ppf(0.975)
         (0.02, 0.02, UNDECIDED),
     ],
 )
-def test_where_a_verdict_turns(value, error, verdict):
+def test_the_threshold_of_each_verdict(value, error, verdict):
     one = Pool(("e", "p", "", "k", "kernel_time"), [], mean(value, error))
     decide([one], 100 * math.expm1(0.01))
     assert one.verdict == verdict
@@ -124,7 +124,7 @@ def test_the_deviation_between_runs_is_without_that_within_them():
     assert (found.from_us, found.percent) == (5, pytest.approx(100 * math.sqrt(5e-4), abs=5e-4))
 
 
-def test_what_problems_share_is_a_correlation():
+def test_a_shared_difference_is_a_correlation():
     """Their covariance is 0.05**2, by a standard deviation of 10 %."""
     spread = {"kernel_time": [SpreadClass(0, 10.0, 9)]}
     assert shared_of(repeated(0.0, 0.05, 0.1), spread) == {"kernel_time": 0.25}

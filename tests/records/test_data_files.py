@@ -14,6 +14,7 @@ from claims.published import load_source
 from experiments.end_to_end import sizes
 from profiling.ncu import agreement
 from records import code, run_to_run
+from records.errors import InputError
 from records.json_files import ROOT, Schema
 from records.results import load
 from reprolab_nf4 import timing_table
@@ -87,13 +88,13 @@ def test_a_damaged_file_of_data_is_one_line(name, damage, reader, tmp_path, refu
     file.write_text(json.dumps(root))
     read(file)
     file.write_text(json.dumps(DAMAGES[damage](root)))
-    assert refused(read, file).startswith(str(file))
+    assert file.name in refused(read, file)
 
 
 @pytest.mark.parametrize(
     ("name", "part"), [("counters.json", "counters"), ("families.json", "families")]
 )
-def test_what_stands_twice_is_refused(name, part, reader, tmp_path, refused):
+def test_a_second_entry_of_one_name_is_refused(name, part, reader, tmp_path, refused):
     root, file = json.loads((ROOT / "data" / name).read_text()), tmp_path / name
     root[part].append(root[part][0])
     file.write_text(json.dumps(root))
@@ -120,9 +121,9 @@ def test_a_protocol_of_unknown_models_is_refused(left_out, reader, tmp_path, ref
             known["models"] = [m for m in known["models"] if m["id"] != models[0]]
         (tmp_path / left_out.split("/")[1]).write_text(json.dumps(known))
     sizes.known.cache_clear()
-    said = refused(reader("models/protocol.json"), file)
+    error = refused(reader("models/protocol.json"), file)
     sizes.known.cache_clear()
-    assert f"'{models[0]}'" in said and "models.json" in said
+    assert f"'{models[0]}'" in error and "models.json" in error
 
 
 def test_lengths_of_time_are_sorted(reader, tmp_path, refused):
@@ -145,7 +146,7 @@ SCHEMAS = sorted(file.name for file in (ROOT / "data").glob("*.schema.json"))
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_a_schema_with_a_misspelt_keyword_is_one_line(name, write, tmp_path, monkeypatch, refused):
+def test_a_schema_with_a_misspelt_keyword_is_one_line(name, write, tmp_path, monkeypatch):
     """A validator ignores an unknown keyword, and allows everything."""
     monkeypatch.setattr(records.json_files, "ROOT", tmp_path)
     for file in ("schema.schema.json", "results.schema.json", name):
@@ -163,7 +164,8 @@ def test_a_schema_with_a_misspelt_keyword_is_one_line(name, write, tmp_path, mon
             own = [keyword[: -1 if i == j else None] for j in range(len(parts))]
             words = (f'"{word}":{part}' for word, part in zip(own, parts, strict=True))
             place.write_text(before + "".join(words))
-            assert str(tmp_path / "data") in refused(check)
+            with pytest.raises(InputError, match=f"{tmp_path}/data"):
+                check()
 
 
 @pytest.mark.parametrize(("argument", "value"), [("why", -1), ("kernel", 7), ("most", "much")])

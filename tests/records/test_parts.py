@@ -65,7 +65,7 @@ def test_a_verdict_is_kept(outcome):
     ("outcome", "reason"),
     [("not_measured", "the GPU was lost"), ("unsupported", "out of memory: 80 GB")],
 )
-def test_what_may_succeed_the_next_time_is_measured_again(outcome, reason):
+def test_lost_rows_are_measured_again(outcome, reason):
     found = partial() | {"records": [{"outcome": outcome, "reason": reason}]}
     assert not parts.is_done(found, NOW, "")
     assert not parts.is_done(None, NOW, "")

@@ -58,7 +58,7 @@ def head(folder):
     return git(folder, "rev-parse", "HEAD").stdout.strip()
 
 
-def test_what_rows_depend_on_makes_a_checkout_dirty(committed):
+def test_an_edited_source_of_rows_makes_a_checkout_dirty(committed):
     clean = provenance.checkout()
     assert clean == Sources(head(committed), False, sources.of_commit(head(committed)))
     own = made.provenance(**clean.told())
@@ -82,7 +82,7 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize("words", HIDDEN.values(), ids=HIDDEN.keys())
-def test_what_git_is_told_to_overlook_makes_it_dirty_as_well(committed, words):
+def test_a_change_that_git_overlooks_makes_it_dirty(committed, words):
     git(committed, *words)
     clean = provenance.checkout()
     assert clean.dirty is False
@@ -94,7 +94,7 @@ def test_what_git_is_told_to_overlook_makes_it_dirty_as_well(committed, words):
 
 
 @pytest.mark.parametrize("where", [".git/info/exclude", ".gitignore"])
-def test_what_git_ignores_is_compiled_and_counts(committed, where):
+def test_an_ignored_file_is_compiled_and_counts(committed, where):
     with (committed / where).open("a") as file:
         file.write("new*\n")
     assert provenance.checkout().dirty is False
@@ -106,7 +106,7 @@ def test_what_git_ignores_is_compiled_and_counts(committed, where):
     assert provenance.checkout().dirty is True
 
 
-def test_what_python_leaves_does_not_count(committed):
+def test_python_caches_do_not_count(committed):
     (committed / "records/__pycache__").mkdir()
     (committed / "records/__pycache__/sources.cpython-312.pyc").touch()
     assert provenance.checkout().dirty is False
@@ -148,7 +148,7 @@ def test_documents_results_and_what_reads_them_do_not(committed):
     assert provenance.checkout().dirty is False
 
 
-def test_what_is_no_checkout_may_say_its_commit(committed, monkeypatch, capfd):
+def test_the_commit_of_an_archive_may_be_given(committed, monkeypatch, capfd):
     shutil.rmtree(committed / ".git")
     found = provenance.checkout()
     assert (found.commit, found.dirty) == ("unknown", True)

@@ -8,11 +8,11 @@ import made
 import pytest
 
 from records import result_file
-from records.errors import InputError
 from records.json_files import ROOT
 from records.results import load, wrong_metrics
 
 SEE = "(see data/results.schema.json)"
+NO_BYTES = {"bytes": {"read": 0, "written": 0}}
 
 
 @pytest.fixture
@@ -31,82 +31,28 @@ def first(file):
 
 
 CASES = [
-    (lambda r: r.update(schema=3), "schema must be reprolab-results/2, not 3"),
-    (lambda r: r.update(verdicts=[], more=1), "the file has 'more', 'verdicts', which it must not"),
+    (lambda r: r.update(schema=3), "schema"),
+    (lambda r: r.update(verdicts=[], more=1), "'more', 'verdicts'"),
     (lambda r: first(r).pop("outcome"), "records[0] lacks 'outcome'"),
-    (
-        lambda r: first(r).update(outcome="fine"),
-        "records[0].outcome must be one of bit_exact, within_bound, deviation_as_declared, "
-        'mismatch, launch_failed, unsupported, not_measured, not_verified, not "fine"',
-    ),
-    (
-        lambda r: first(r)["metrics"][0]["samples"].__setitem__(2, 0),
-        "records[0].metrics[0].samples[2] must be bigger than or equal to 1e-06, not 0",
-    ),
-    (
-        lambda r: first(r)["metrics"][0].update(missing="no clock"),
-        "records[0].metrics[0] has 'samples', which it must not have",
-    ),
-    (
-        lambda r: first(r).update(outcome="mismatch"),
-        "records[0].metrics must contain less than or equal to 0 items",
-    ),
-    (
-        lambda r: first(r).update(outcome="deviation_as_declared"),
-        "records[0].deviation must be string, not null",
-    ),
-    (
-        lambda r: first(r)["metrics"][0].update(name="kernel_time.step", unit="s"),
-        'records[0].metrics[0].unit must be us, not "s"',
-    ),
+    (lambda r: first(r).update(outcome="fine"), "records[0].outcome"),
+    (lambda r: first(r)["metrics"][0]["samples"].__setitem__(2, 0), "metrics[0].samples[2]"),
+    (lambda r: first(r)["metrics"][0].update(missing="no clock"), "metrics[0] has 'samples'"),
+    (lambda r: first(r).update(outcome="mismatch"), "records[0].metrics"),
+    (lambda r: first(r).update(outcome="deviation_as_declared"), "records[0].deviation"),
+    (lambda r: first(r)["metrics"][0].update(name="kernel_time.step", unit="s"), "metrics[0].unit"),
     # Errors that the schema cannot find.
-    (
-        lambda r: r["provenance"].update(started="2026-02-30T08:00:00Z"),
-        "provenance.started is not a date: '2026-02-30T08:00:00Z'",
-    ),
-    (
-        lambda r: r["provenance"].update(instrument="counters"),
-        "records[0].metrics names 'kernel_time', which instrument 'counters' does not measure",
-    ),
-    (
-        lambda r: counters(r, "ratio"),
-        "records[0].metrics has 'dram_utilisation' in 'ratio', not in '%'",
-    ),
-    (
-        lambda r: r["provenance"].update(instrument="none"),
-        "records[0].metrics names 'kernel_time', which instrument 'none' does not measure",
-    ),
-    (
-        lambda r: r["records"].append(first(r)),
-        "records[2].key comes a second time: 'qwen3-32b/batch2/fp16/b64/branch_tree'",
-    ),
-    (
-        lambda r: r["records"].append(first(r) | {"key": "another"}),
-        "records[2] is a second row of 'branch_tree' on 'qwen3-32b/batch2/fp16/b64'",
-    ),
-    (
-        lambda r: first(r)["metrics"][1]["samples"].pop(),
-        "records[0].metrics must all have equally many samples, not 2 and 3",
-    ),
-    (
-        lambda r: first(r).update(disturbed={"repeated": 0, "kept": 4}),
-        "records[0].metrics have 3 samples, fewer than the 4 of disturbed.kept",
-    ),
-    *(
-        (
-            lambda r, row=row: first(r).update(bytes={"read": 0, "written": 0}, **row),
-            "records[0].bytes are all 0, but a problem of family 'nf4' moves data: measure it anew",
-        )
-        for row in ({}, {"outcome": "unsupported", "metrics": []})
-    ),
-    (
-        lambda r: first(r)["metrics"].append(first(r)["metrics"][0]),
-        "records[0].metrics names 'kernel_time' twice",
-    ),
-    (
-        lambda r: r["checks"][0]["keys"].append("nobody"),
-        "checks[0].keys names 'nobody', which no record has",
-    ),
+    (lambda r: r["provenance"].update(started="2026-02-30T08:00:00Z"), "provenance.started"),
+    (lambda r: r["provenance"].update(instrument="counters"), "instrument 'counters'"),
+    (lambda r: counters(r, "ratio"), "'ratio'"),
+    (lambda r: r["provenance"].update(instrument="none"), "instrument 'none'"),
+    (lambda r: r["records"].append(first(r)), "records[2].key"),
+    (lambda r: r["records"].append(first(r) | {"key": "another"}), "second row"),
+    (lambda r: first(r)["metrics"][1]["samples"].pop(), "samples, not 2 and 3"),
+    (lambda r: first(r).update(disturbed={"repeated": 0, "kept": 4}), "disturbed.kept"),
+    (lambda r: first(r).update(NO_BYTES), "records[0].bytes"),
+    (lambda r: first(r).update(NO_BYTES, outcome="unsupported", metrics=[]), "records[0].bytes"),
+    (lambda r: first(r)["metrics"].append(first(r)["metrics"][0]), "'kernel_time' twice"),
+    (lambda r: r["checks"][0]["keys"].append("nobody"), "checks[0].keys"),
 ]
 
 
@@ -124,18 +70,18 @@ def test_a_counter_has_its_unit(file):
 
 def test_a_latency_is_in_cycles():
     record = {"metrics": [made.metric("latency", [1.0], "ns")]}
-    assert [*wrong_metrics(record, "events")] == ["has 'latency' in 'ns', not in 'cycles'"]
+    (error,) = wrong_metrics(record, "events")
+    assert "not in 'cycles'" in error
 
 
-@pytest.mark.parametrize(("spoil", "message"), CASES, ids=[text[:40] for _, text in CASES])
-def test_a_wrong_file_is_one_line_that_names_file_and_field(file, write, spoil, message, refused):
+@pytest.mark.parametrize(("spoil", "field"), CASES)
+def test_an_error_names_the_file_and_the_field(file, write, spoil, field, refused):
     spoil(file)
-    path = write("replay.json", file)
-    said = refused(load, path)
-    assert said.startswith(f"{path}: {message}") and said.endswith(f" {SEE}")
+    error = refused(load, write("replay.json", file))
+    assert "/replay.json: " in error and field in error and error.endswith(SEE)
 
 
-def test_a_file_describes_families_that_this_checkout_does_not_have(write):
+def test_a_file_describes_families_that_this_checkout_does_not_have(write, refused):
     """The file's families override data/families.json, which is the default."""
     problem = {"name": "64", "family": "product", "n": 64}
     kernel = {"name": "mojo_a", "language": "mojo", "counterpart": "a", "lineage": "ours"}
@@ -150,11 +96,10 @@ def test_a_file_describes_families_that_this_checkout_does_not_have(write):
     assert found.kernel(found.records[0]).counterpart == "a"
     assert found.families["nf4"].baseline == "branch_tree"
     file["records"][0]["bytes"] = {"read": 0, "written": 0}
-    with pytest.raises(InputError, match="are all 0, but a problem of family 'product' moves"):
-        load(write("file.json", file | {"families": [family]}))
+    assert "'product'" in refused(load, write("file.json", file | {"families": [family]}))
     family.pop("moves")
-    with pytest.raises(InputError, match=r"families\[0\] lacks 'moves' .*families.schema.json"):
-        load(write("file.json", file | {"families": [family]}))
+    error = refused(load, write("file.json", file | {"families": [family]}))
+    assert "families[0] lacks 'moves'" in error and "families.schema.json" in error
 
 
 def test_a_product_may_have_findings():
@@ -167,25 +112,27 @@ def test_a_product_may_have_findings():
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "noun"),
     [
-        (b'{"schema": ', "is not whole JSON: Expecting value: line 1 column 12 (char 11)"),
-        (b'{"schema": NaN}', "is not whole JSON: NaN is not a finite number"),
-        (b'{"schema": 1e999}', "is not whole JSON: 1e999 is not a finite number"),
-        (b"1" * 400, f"is not whole JSON: {'1' * 20} is not a finite number"),
-        (b"\xff\xfe{}", "is not text in UTF-8"),
-        (b'{"a": 1, "a": 1}', "is not whole JSON: 'a' comes twice in one object"),
-        (b'{"schema": "\\ud800\\n"}', r'schema must be reprolab-results/2, not "\\ud800\\n"'),
-        (b'{"schema": ["deep"]}', "schema must be reprolab-results/2, not a list"),
-        (b"[" * 100_000, "is nested too deeply"),
-        (b"[1]", f"the file must be object {SEE}"),
-        (b"7", f"the file must be object, not 7 {SEE}"),
+        (b'{"schema": ', "column 12"),
+        (b'{"schema": NaN}', "NaN"),
+        (b'{"schema": 1e999}', "1e999"),
+        (b"1" * 400, f" {'1' * 20} "),
+        (b"\xff\xfe{}", "UTF-8"),
+        (b'{"a": 1, "a": 1}', "'a' comes twice"),
+        (b'{"schema": "\\ud800\\n"}', r'not "\\ud800\\n"'),
+        (b'{"schema": ["deep"]}', "not a list"),
+        (b"[" * 100_000, "nested"),
+        (b"[1]", "object"),
+        (b"7", "not 7"),
     ],
+    ids=lambda given: repr(given[:20]) if isinstance(given, bytes) else given.strip(),
 )
-def test_what_is_no_json_object_of_finite_numbers(tmp_path, content, message, refused):
+def test_only_a_json_object_of_finite_numbers_is_read(tmp_path, content, noun, refused):
     path = tmp_path / "replay.json"
     path.write_bytes(content)
-    assert refused(load, path).startswith(f"{path}: {message}")
+    error = refused(load, path)
+    assert "/replay.json: " in error and noun in error
 
 
 @pytest.mark.parametrize(
@@ -198,10 +145,10 @@ def test_a_field_of_any_length_makes_a_short_line(file, write, spoil, refused):
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
-def test_what_is_no_regular_file_is_not_waited_for(tmp_path, make, refused):
+def test_a_folder_or_a_pipe_is_refused_at_once(tmp_path, make, refused):
     path = tmp_path / "replay.json"
     make(path)
-    assert refused(load, path) == f"{path}: cannot be read: it is not a regular file"
+    assert "regular file" in refused(load, path)
 
 
 def test_texts_are_printable_as_soon_as_they_are_read(file, write):
@@ -221,30 +168,25 @@ def test_texts_that_are_in_the_file_without_escapes_are_printable_too(file, writ
 
 
 def test_an_error_is_one_line_whatever_the_file_is_called(tmp_path, refused):
-    assert refused(load, tmp_path / "a\nerror: forged\x1b[2J\udcff.json") == (
-        f"{tmp_path}/a\\nerror: forged\\x1b[2J\\udcff.json: cannot be read: "
-        "No such file or directory"
-    )
+    error = refused(load, tmp_path / "a\nforged\x1b[2J\udcff.json")
+    assert "/a\\nforged\\x1b[2J\\udcff.json: " in error
 
 
-def test_what_is_not_as_the_schema_says_is_not_written(file, tmp_path):
+def test_a_file_that_violates_the_schema_is_not_written(file, tmp_path, refused):
     path = tmp_path / "replay.json"
     result_file.write(path, file)
     assert load(path).records == made.read(file).records
     path.unlink()
-    with pytest.raises(InputError, match=r"the file lacks 'checks'"):
-        result_file.write(path, {k: v for k, v in file.items() if k != "checks"})
+    file.pop("checks")
+    assert "'checks'" in refused(result_file.write, path, file)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_another_pass_than_the_one_needed(file, write, refused):
     path = write("r.json", file)
     assert load(path, "table2", "replay").pass_name == "replay"
-    for wanted, message in (
-        (("puzzle", "replay"), "experiment is 'table2', but 'puzzle' is needed here"),
-        (("table2", "shapes"), "pass is 'replay', but 'shapes' is needed here"),
-    ):
-        assert refused(load, path, *wanted) == f"{path}: {message}"
+    assert "'puzzle'" in refused(load, path, "puzzle", "replay")
+    assert "'shapes'" in refused(load, path, "table2", "shapes")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ TEST(Printable, PlainTextOfAnyScriptStaysAsItIs) {
 }
 
 /// Controls, characters that reorder, hide or break a line, and bytes that are not UTF-8.
-TEST(Printable, WhatMovesATerminalIsEscapedOnce) {
+TEST(Printable, ControlCharactersAreEscapedOnce) {
   for (const auto& [text, shown] : std::map<std::string, std::string>{
            {std::string("a\0b", 3), "a\\x00b"},
            {"a\nb\tc\rd\x1b[31m\x7f", "a\\x0ab\\x09c\\x0dd\\x1b[31m\\x7f"},

@@ -35,7 +35,7 @@ TEST_F(QuantizerCheckTest, AWrongCodeOrScaleIsUnexplained) {
             "1 unexplained; 1 scales differ");
 }
 
-/// With that subnormal as its scale, another quantizer turns a zero into 0, not NaN.
+/// With that subnormal as its scale, another quantizer maps a zero to 0, not NaN.
 TEST_F(QuantizerCheckTest, ACodeForASubnormalOrAZeroBesideOneIsExplained) {
   source_[7] = 0x0001;
   quantize(source_, tensor_.type, 64, tensor_.codes, tensor_.absmax);
@@ -72,8 +72,8 @@ TEST_F(QuantizerCheckTest, WrongNestedScalesAreCounted) {
 }
 
 /// The one fp16 weight and scale whose code depends on the last bit of the reciprocal: 1 with the
-/// exact one, 2 with the next smaller one. There is no such bf16 weight and scale.
-TEST_F(QuantizerCheckTest, ACodeThatTurnsOnTheReciprocalIsExplained) {
+/// exact one, 2 with the next smaller one. No bf16 weight and scale have such a quotient.
+TEST_F(QuantizerCheckTest, ACodeThatDependsOnTheReciprocalIsExplained) {
   tensor_.type = WeightType::fp16;
   std::fill_n(source_.begin(), 64, 0);
   source_[0] = 0x3fb7;

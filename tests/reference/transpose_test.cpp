@@ -16,7 +16,7 @@ namespace {
 using Bits = std::vector<std::uint32_t>;
 
 constexpr std::uint32_t in_gap = 0xdeadbeefu, untouched = 0xcdcdcdcdu;
-constexpr std::int64_t behind = 3;  ///< Elements of an output after the end of its matrix.
+constexpr std::int64_t tail = 3;  ///< Elements of an output after the end of its matrix.
 
 /// A matrix in which every element has its own value, with `in_gap` between its rows.
 Bits make_input(const MatrixShape& shape) {
@@ -31,7 +31,7 @@ Bits make_input(const MatrixShape& shape) {
 
 std::size_t output_size(const MatrixShape& shape, std::int64_t out_stride) {
   return static_cast<std::size_t>(MatrixShape{shape.columns, shape.rows, out_stride}.elements() +
-                                  behind);
+                                  tail);
 }
 
 /// The definition, one element at a time.

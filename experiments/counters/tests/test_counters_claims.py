@@ -19,7 +19,7 @@ from counters_run import (  # noqa: F401, a fixture
 from experiments.counters.rules.occupancy import MULTIPROCESSORS
 
 
-def test_what_an_h200_counts_decides_every_claim(run):
+def test_counters_of_an_h200_decide_every_claim(run):
     assert run.every_word() == AS_ON_AN_H200
 
 
@@ -79,17 +79,17 @@ def test_a_counter_that_the_gpu_lacks(run, metric, claims):
 def test_code_decides_for_its_own_gpu_alone(run):
     of_an_a100, here, *_ = run.verdicts("instructions-71", run.files["sass"])
     assert of_an_a100.verdict == YES
-    assert (here.verdict, here.reason) == (NOT_YET, "nothing ran on a GPU")
+    assert here.verdict == NOT_YET and "nothing ran" in here.reason
     for file in run.files.values():
         if file["provenance"]["gpu"]:
             file["provenance"]["gpu"]["compute_capability"] = "8.6"
     of_an_a100, here, _, _, counted, *_ = run.verdicts("instructions-71")
     assert [of_an_a100.verdict, counted.verdict] == [YES, NO]
-    assert (here.verdict, here.reason) == (NOT_YET, "sass.json has no branch_tree for sm_86")
-    assert run.verdicts("triton")[0].reason.endswith(" for sm_86 (make triton compiles it)")
+    assert here.verdict == NOT_YET and " branch_tree for sm_86" in here.reason
+    assert "make triton" in run.verdicts("triton")[0].reason
 
 
-def test_what_a_compiler_makes_stands_beside_a_judgement(run):
+def test_compiled_code_is_shown_beside_a_judgement(run):
     assert [v.ours for v in run.verdicts("triton")] == [16 / 2, 8]
 
 
@@ -128,19 +128,19 @@ def test_the_sources_own_library_decides_where_it_ran(run):
         ("sm_75", 32, 16, 4097, 15),  # 256 bytes more
     ],
 )
-def test_what_fits_on_a_multiprocessor(arch, threads, registers, shared_bytes, blocks):
+def test_blocks_per_multiprocessor(arch, threads, registers, shared_bytes, blocks):
     """As cuda_occupancy.h has it."""
     assert MULTIPROCESSORS[arch].blocks_that_fit(threads, registers, shared_bytes) == blocks
 
 
 @pytest.mark.parametrize(
-    ("claim", "number", "said", "documented"),
+    ("claim", "number", "text", "documented"),
     [
         ("constant-cache", "constant_cache_kb", 64, 8),
     ],
 )
-def test_documentation_decides_what_no_program_measures(write, claim, number, said, documented):
-    for value, verdict in ((said, PREMISE), (documented, YES)):
+def test_documentation_decides_what_no_program_measures(write, claim, number, text, documented):
+    for value, verdict in ((text, PREMISE), (documented, YES)):
         source = made.paper(write, lambda paper, v=value: paper["tables"].update({number: v}))
         (found,) = made.decisions(sources=[source])[claim].verdicts
         assert (found.verdict, found.ours) == (verdict, documented)

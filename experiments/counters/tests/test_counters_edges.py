@@ -85,7 +85,7 @@ EDGES = [
     # 290 cycles over 23, a tenth less allowed, of a table that lies in L1.
     ("table-latency", 1, YES, cycles(global_l1=28.8 * 290 / 23 * 0.9 / 0.979)),
     ("table-latency", 1, MAY_BE, cycles(global_l1=28.8 * 290 / 23 * 0.9 / 0.981)),
-    ("latency-15", 0, PREMISE, cycles(shared_store=697 * 19 / 290)),  # a store is no latency
+    ("latency-15", 0, PREMISE, cycles(shared_store=697 * 19 / 290)),  # a store has no latency
     # Only the fill may diverge, once a block.
     ("no-divergence", 0, YES, count(LUT, divergent_targets=0)),
     ("no-divergence", 0, NO, count(LUT, divergent_targets=1.01)),
@@ -93,7 +93,7 @@ EDGES = [
     ("no-divergence", 0, NO, count(LUT, threads_per_instruction=19.6)),
     ("no-divergence", 0, NO, code(LUT, "sm_90", "branches_may_diverge", 1)),
     ("no-divergence", 0, CANNOT, count(TREE, divergent_targets=0)),
-    # A wait of memory decides beside busy units only beyond the margin of waits.
+    # With busy units, waits for memory decide only beyond the margin of waits.
     ("memory-bound", 0, MAY_BE, count(TREE, stall_long_scoreboard=2.5 * 1.1)),
     ("immediates-icache", 0, NO, count(TREE, stall_no_instruction=0.05)),
     ("immediates-icache", 0, NO, count(LUT, stall_no_instruction=2.0)),
@@ -163,7 +163,7 @@ EDGES = [
     ("single-thread-fill", 1, YES, times(LUT, 247.3 * 1.015)),
     ("single-thread-fill", 1, MAY_BE, times(LUT, 247.3 * 1.023)),
     ("single-thread-fill", 1, NO, times(LUT, 247.3 * 1.032)),
-    # Two or three blocks, where shared memory leaves room for no more.
+    # Two or three blocks, limited by shared memory.
     ("occupancy-2-3", 0, CANNOT, code(LUT, "sm_80", "registers", 0)),
     ("occupancy-2-3", 0, YES, code(LUT, "sm_80", "static_shared_bytes", 80 << 10)),
     ("occupancy-2-3", 0, YES, code(LUT, "sm_80", "static_shared_bytes", 50 << 10)),
@@ -177,7 +177,7 @@ EDGES = [
     ("claim", "cell", "verdict", "changes"),
     [(claim, cell, verdict, changes) for claim, cell, verdict, *changes in EDGES],
 )
-def test_where_a_verdict_turns(run, claim, cell, verdict, changes):
+def test_the_threshold_of_each_verdict(run, claim, cell, verdict, changes):
     for change in changes:
         change(run)
     assert run.words(claim)[cell] == verdict

@@ -111,8 +111,8 @@ def divergence_reading(run: Run) -> list[str]:
         f"{gain[EQUAL]:.2f}x."
     ]
     counted = [counts(run, found[data][baseline].record) for data in (NORMAL, EQUAL)]
-    values = [[of.get(name) for name in SHOWN] for of in counted]
-    if all(v and v.number is not None for those in values for v in those):
+    values = [[row.get(name) for name in SHOWN] for row in counted]
+    if all(v and v.number is not None for shown in values for v in shown):
         normal, equal = (
             f"{instructions.shown} instructions per weight with {threads.shown} of {WARP} threads "
             f"active and {targets.shown} divergent targets"

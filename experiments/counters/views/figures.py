@@ -206,8 +206,8 @@ def roofline(axes: Axes, passes: Sequence[Results]) -> list[str]:
     roof = copies[0][1].bandwidth.value if copies else launches.peak_gb_s
     if roof and not copies:
         label = "theoretical bandwidth"
-        said = f"its roof is the theoretical {roof:.0f} GB/s."
-        notes = [f"No pass of this run copies {problem}: {said}"]
+        remark = f"its roof is the theoretical {roof:.0f} GB/s."
+        notes = [f"No pass of this run copies {problem}: {remark}"]
     top = 1.15 * max(*(y for _, y, _ in points.values()), roof or 0)
     right = 1.12 * max(x for x, _, _ in points.values())
     if roof:

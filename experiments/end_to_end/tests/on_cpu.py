@@ -47,7 +47,7 @@ class Recorder(TorchDispatchMode):
         self.launches = []
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        if not any(x.alias_info for x in function._schema.returns):  # a view is no work
+        if not any(x.alias_info for x in function._schema.returns):  # a view runs nothing
             begin = 1000 * len(self.launches)
             self.launches.append(Launch(str(function), begin, begin + 1000))
         return function(*args, **(kwargs or {}))

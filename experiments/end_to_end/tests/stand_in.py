@@ -1,7 +1,7 @@
 """Stands in for measure.py: says what it says and writes what it writes, but measures nothing.
 
 The file named by STAND_IN says what goes wrong: {"dead": GPUs}, {"die_at": kernel},
-{"die_behind": true or a batch}, {"refuse": text}, or {"silent": true}; and each job is added to the
+{"die_after": true or a batch}, {"refuse": text}, or {"silent": true}; and each job is added to the
 file `jobs` beside it.
 """
 
@@ -42,7 +42,7 @@ def content(job, wrong=(), lost=()):
 def main():
     plan, pipe = Path(os.environ["STAND_IN"]), Connection(int(sys.argv[1]))
     gpu = os.environ["CUDA_VISIBLE_DEVICES"]
-    print("what libraries print goes into the log")
+    print("from a library")
     told = json.loads(plan.read_text())
     if gpu in told.get("dead", ()):
         sys.exit(1)
@@ -59,7 +59,7 @@ def main():
             if kernel == told.get("die_at") and kernel not in job.failed:
                 os.abort()
         pipe.send({"row": "", "mode": "eager", "share": 0.99})
-        if told.get("die_behind") in (True, job.cell.batch):
+        if told.get("die_after") in (True, job.cell.batch):
             os.abort()
         if told.get("silent"):
             time.sleep(60)

@@ -29,7 +29,7 @@ def files(model, walls, parts=(4e6, 2e6), way="eager"):
 
 
 def gains(by_batch, spread=0.0, way="eager", model="qwen3-32b"):
-    """The baseline takes so many times as long, and so long that the host matters little."""
+    """The baseline takes `by_batch` times as long; the host matters little in such long runs."""
     times = {batch: (6e6 * gain, 6e6) for batch, gain in by_batch.items()}
     return measured("timing", "wall_time", times, way, model, spread)
 
@@ -49,8 +49,7 @@ def test_most_samples_on_a_slow_host_decide_nothing(kept, expected):
     found["records"][0]["disturbed"] = {"repeated": 3, "kept": kept}
     v = verdict("end-to-end-llama", "llama-3.3-70b, batch 2", found)
     assert v.verdict == expected
-    slow = "the host was slow in 2 of 3 samples: measure again while nothing else runs"
-    assert v.reason.endswith(f"/eager: {slow}") == (kept == 2)
+    assert ("slow in 2 of 3 samples" in v.reason) == (kept == 2)
 
 
 def test_shares_of_table_1_are_those_of_an_a100():
@@ -65,19 +64,16 @@ def test_shares_of_table_1_are_those_of_an_a100():
     assert (v.verdict, v.elsewhere, v.ours) == ("not_testable", True, pytest.approx(37.4))
     v = verdict("kernel-latency", cell, *here)
     assert (v.verdict, v.elsewhere, v.ours) == ("not_testable", False, pytest.approx(13021))
-    assert v.why == "it does not say of how many forward passes; here they are 32"
+    assert v.why.endswith(" 32")
 
 
-def test_a_share_is_of_one_kernel():
+def test_a_share_is_of_one_kernel(message):
     found = files("qwen3-32b", {8: (10e6, 9e6)}, (37.4e5, 1e5))
     for record in found[1]["records"]:
         record["code"] = made.code_of("sm_90", record["kernel"], "edited")
     v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *found)
     assert (v.verdict, v.ours) == ("not_testable", None)
-    assert v.reason.endswith(
-        "rows of branch_tree are of two different kernels: branch_tree.cu was other code in "
-        "timing.json than in profile.json (sm_90); measure both again"
-    )
+    assert "branch_tree.cu" in message(v.reason)
     for record in found[1]["records"]:
         del record["code"]  # recorded before there were digests
     v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *found)
@@ -91,7 +87,7 @@ def test_a_share_is_of_one_kind_of_run(other):
         record["problem"] |= other
     v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *found)
     assert v.verdict == "not_tested"
-    assert v.reason.startswith("branch_tree did not run on qwen3-32b, batch 8")
+    assert "branch_tree" in v.reason
 
 
 def in_runs(gains, way, share=0.4, model="qwen3-32b"):
@@ -113,7 +109,7 @@ def test_as_much_is_gained_as_amdahls_law_makes_of_the_share(gain, expected, way
     v = verdict("amdahl", f"qwen3-32b, batch all, {way}", *found, reading=READINGS[way])
     mean = (5 * 1.25 + gain) / 6
     assert (v.verdict, v.ours) == (expected, pytest.approx(mean))
-    assert v.why == f"1.25 x is predicted and {mean:.2f} x was measured"
+    assert "1.25 x " in v.why and f" {mean:.2f} x " in v.why
     assert f", 16: 1.25 and {gain:.2f}, 32: 1.25 and 1.25" in v.reason
 
 
@@ -135,11 +131,9 @@ def test_its_tables_allow_so_much(write, cell, theirs, expected):
     v = verdict("tables-agree", f"qwen3-32b, {cell}", source=made.paper(write, change))
     assert v.verdict == expected
     allowed = "1.19" if cell == "batch 32" else "1.23"
-    assert v.why == f"its tables allow {allowed} x, its figure has {theirs:g} x"
-    by_batch = "2: 1.28, 4: 1.27, 8: 1.26, 16: 1.23, 32: 1.19, 64: 1.13 (mean 1.23)"
-    assert v.reason.startswith(f"{v.why}; by batch {by_batch}")
-    needed = v.reason.endswith("; with its share it needs a kernel 4.2 times as fast")
-    assert needed is (theirs == 1.29)
+    assert f" {allowed} x" in v.why and f" {theirs:g} x" in v.why
+    assert "2: 1.28, 4: 1.27, 8: 1.26, 16: 1.23, 32: 1.19, 64: 1.13 (mean 1.23)" in v.reason
+    assert (" 4.2 times" in v.reason) is (theirs == 1.29)
 
 
 FALLS = {batch: 2 - i / 10 for i, batch in enumerate(BATCHES)}
@@ -160,10 +154,9 @@ def test_smaller_batches_gain_more_or_larger_ones(smallest, spread, expected, of
     cell = f"qwen3-32b, batch all, {way}"
     v = verdict("small-batches-gain-more", cell, found, reading=reading)
     assert (v.verdict, v.ours) == (expected, pytest.approx(smallest))
-    assert v.why == f"{smallest:.2f} x at batch 2, 1.50 x at 64"
-    assert v.reason.startswith(f"speed-up by batch: 2: {smallest:.2f}, 4: 1.90, ")
-    not_seen = v.reason.endswith("; no difference seen between 2 and 64")
-    assert not_seen is (expected == "undecided")
+    assert v.why.startswith(f"{smallest:.2f} x ") and " 1.50 x " in v.why
+    assert f" 2: {smallest:.2f}, 4: 1.90, " in v.reason
+    assert ("no difference" in v.reason) is (expected == "undecided")
     found = gains(FALLS | {2: smallest}, spread, model="gemma-2-27b", way=way)
     v = verdict("gemma-rises", f"gemma-2-27b, batch all, {way}", found, reading=reading)
     assert (v.verdict, v.ours) == (of_gemma, pytest.approx(1.5))
@@ -235,8 +228,8 @@ def test_larger_models_spend_more_of_it_in_dequantization(shares, expected, way)
         for parts in zip(*every, strict=True)
     )
     (_, v), _ = larger_models(way, timing, profile)
-    said = ", ".join(f"{m} {100 * s:.0f} %" for m, s in zip(MODELS, shares, strict=True))
-    assert (v.verdict, v.reason) == (expected, said)
+    percents = ", ".join(f"{m} {100 * s:.0f} %" for m, s in zip(MODELS, shares, strict=True))
+    assert (v.verdict, v.reason) == (expected, percents)
 
 
 @pytest.mark.parametrize(
@@ -269,53 +262,45 @@ def test_the_least_gain_of_all_that_ran():
     cell = "model all, batch all"
     v = verdict("end-to-end", cell, gains({2: 3.0, 16: 1.2, 64: 1.5}))
     assert (v.verdict, v.ours, v.cell.value) == ("reproduced", pytest.approx(1.2), 1.07)
-    assert v.why == "the smallest of 3 is 1.20 x, qwen3-32b at batch 16"
+    assert " 1.20 x" in v.why and "batch 16" in v.why
     v = verdict("end-to-end", cell, gains({2: 0.9}))
     assert v.verdict == "not_reproduced"  # a tenth less than 1.07 x would be allowed, but no loss
     nothing = gains({2: 3.0})
     nothing["records"].pop()
     v = verdict("end-to-end", cell, nothing)
-    assert (v.verdict, v.reason) == ("not_tested", "shared_lut did not run")
+    assert v.verdict == "not_tested" and "shared_lut" in v.reason
 
 
 @pytest.mark.parametrize(
-    ("lowest", "expected", "said"),
-    [
-        (21.4, "premise_false", "its own table has 21.4 % at batch 64"),
-        (26.9, "premise_false", "its own table has 26.9 % at batch 64"),
-        (27.1, "reproduced", "its table has 27.1 to 39.8 %"),
-    ],
+    ("lowest", "expected"),
+    [(21.4, "premise_false"), (26.9, "premise_false"), (27.1, "reproduced")],
 )
-def test_thirty_to_forty_is_held_against_its_own_table(write, lowest, expected, said):
+def test_thirty_to_forty_is_compared_with_its_own_table(write, lowest, expected):
     def lower(paper):
         paper["tables"]["table1_qwen3_32b"]["64"]["overhead_percent"] = lowest
 
     v = verdict("thirty-to-forty", "qwen3-32b", source=made.paper(write, lower))
-    assert (v.verdict, v.reason) == (expected, said)
+    assert v.verdict == expected and f" {lowest} " in v.reason
 
 
 ONE_OTHER = {"outcome": "deviation_as_declared", "deviation": "sums in another order"}
 
 
 @pytest.mark.parametrize(
-    ("claim", "cell", "said"),
+    ("claim", "cell", "count"),
     [
-        ("plug-and-play", "", "shared_lut ran under quantized layers of 1 model, with the same"),
-        (
-            *("token-exact", "qwen3-32b, batch all"),
-            f"the same {32 * sum(BATCHES)} tokens in every generation, 6 batches",
-        ),
+        ("plug-and-play", "", "1 model"),
+        ("token-exact", "qwen3-32b, batch all", f"{32 * sum(BATCHES)} tokens"),
     ],
 )
-def test_nothing_but_the_kernel_was_exchanged(claim, cell, said):
+def test_nothing_but_the_kernel_was_exchanged(claim, cell, count):
     found = gains(dict.fromkeys(BATCHES, 1.5))
     v = verdict(claim, cell, found)
     assert (v.verdict, len(v.evidence)) == ("reproduced", 6)
-    assert v.why.startswith(said)
+    assert f" {count}" in v.why
     found["records"][-1] |= ONE_OTHER | {"reason": "1 token differs"}
     v = verdict(claim, cell, found)
-    assert v.verdict == "not_reproduced"
-    assert v.reason == "shared_lut on qwen3-32b/batch64/eager: 1 token differs"
+    assert v.verdict == "not_reproduced" and "qwen3-32b/batch64/eager" in v.reason
     found["records"] = made.rows_of(found, TREE)
     assert verdict(claim, cell, found).verdict == "not_tested"
 
@@ -385,19 +370,19 @@ def test_the_size_of_the_codes_alone():
 
 
 @pytest.mark.parametrize(
-    ("versions", "expected", "said"),
+    ("versions", "expected"),
     [
-        (("2.1.2+cu121", "0.47.0"), "reproduced", "here torch 2.1.2+cu121 and bitsandbytes 0.47.0"),
-        (("2.10.0", "0.47.0"), "not_testable", "here torch 2.10.0 and bitsandbytes 0.47.0 ran"),
-        (("2.1.2", "0.47.1"), "not_testable", "here torch 2.1.2 and bitsandbytes 0.47.1 ran"),
-        ((), "not_testable", "its file lists no versions, only what it was made with: "),
+        (("2.1.2+cu121", "0.47.0"), "reproduced"),
+        (("2.10.0", "0.47.0"), "not_testable"),
+        (("2.1.2", "0.47.1"), "not_testable"),
+        ((), "not_testable"),
     ],
 )
-def test_the_versions_that_ran(versions, expected, said):
+def test_the_versions_that_ran(versions, expected):
     timing = gains({2: 1.5})
     if versions:
         found = dict(zip(("torch", "bitsandbytes"), versions, strict=True))
         timing["provenance"]["build"]["versions"] = found
     v = verdict("environment", "", timing)
-    assert v.verdict == expected and v.reason.startswith(said)
+    assert v.verdict == expected and all(version in v.reason for version in versions)
     assert [key for _, key in v.evidence] == [""]  # the file's provenance, no row

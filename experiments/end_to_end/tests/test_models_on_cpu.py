@@ -1,5 +1,5 @@
 """Models that are built from their sizes, on a CPU: shapes, types of weights, and tokens of a step
-with a static cache. Skipped where there is no torch.
+with a static cache. Needs torch.
 """
 
 import on_cpu

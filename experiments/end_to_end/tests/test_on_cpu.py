@@ -1,5 +1,5 @@
 """The whole protocol on tiny models, really run: transformers and bitsandbytes on a CPU, with what
-`on_cpu.py` says in the place of the GPU and the drop-in library. Skipped where there is no torch.
+`on_cpu.py` says in the place of the GPU and the drop-in library. Needs torch.
 """
 
 import json
@@ -30,23 +30,23 @@ TWO = r"(-?[\d.]+) and (-?[\d.]+)"
 
 @pytest.fixture
 def run(tmp_path):
-    """Measures a cell: the result file's rows by kernel and mode, or what was said of the job."""
+    """Measures a cell: the result file's rows by kernel and mode, or the error of the job."""
     short = tmp_path / "short.jsonl"
     short.write_text('{"tokens": [5, 6, 7]}\n{"tokens": [8, 9, 10, 11, 12]}\n{"tokens": [13]}\n')
 
     def call(model=MODEL, pass_name="timing", gpu=None, host=None, failed=None, batch=3, **given):
         given = {"prompts_file": str(short)} | given
         chosen = choose(model=model, batches=str(batch), tokens=str(TOKENS), **given)
-        file, said = tmp_path / "cell.json", []
+        file, reports = tmp_path / "cell.json", []
         file.unlink(missing_ok=True)
         cell = Cell(chosen, pass_name, model, batch)
         job = Job(cell, file, ["python"], Sources("a" * 40, False, "c" * 64), failed or {})
-        measure.serve([job], said.append, gpu or on_cpu.Cpu(), host or on_cpu.SteadyHost())
-        assert said[-1].keys() == {"ended"}
-        if said[-1]["ended"]:
+        measure.serve([job], reports.append, gpu or on_cpu.Cpu(), host or on_cpu.SteadyHost())
+        assert reports[-1].keys() == {"ended"}
+        if reports[-1]["ended"]:
             assert not file.exists()
-            return said[-1]["ended"]
-        shares = [x["share"] for x in said[:-1]]
+            return reports[-1]["ended"]
+        shares = [x["share"] for x in reports[:-1]]
         assert shares == sorted(shares) and max(shares, default=0) < 1
         return {
             (r.kernel, r.problem["way"]): r for r in load(file, "end_to_end", pass_name).records
@@ -106,7 +106,7 @@ def test_a_kernel_with_a_wrong_bit_has_no_time(run, monkeypatch):
         if count_wrong := wrong.get(kernel):
             assert (row.outcome, row.metrics) == ("mismatch", {})
             assert row.mismatches == count_wrong
-            assert row.reason == f"{count_wrong} weights of 128 x 128 are not the reference's"
+            assert row.reason.startswith(f"{count_wrong} weights of 128 x 128 ")
         else:
             assert row.outcome == "bit_exact"
     # Also where all rows have it.
@@ -119,7 +119,7 @@ def test_a_kernel_with_a_wrong_bit_has_no_time(run, monkeypatch):
     assert {(row.outcome, row.mismatches) for row in run().values()} == {("mismatch", 169)}
 
 
-def test_where_the_baseline_varies_no_difference_is_bit_exact(run, wrong_later, monkeypatch):
+def test_a_varying_baseline_verifies_no_difference(run, wrong_later, monkeypatch):
     """As one for which cuBLAS chooses another kernel from its second generation on."""
     own, left = generate.Eager.run, iter([True])
 
@@ -131,11 +131,11 @@ def test_where_the_baseline_varies_no_difference_is_bit_exact(run, wrong_later, 
 
     monkeypatch.setattr(generate.Eager, "run", varies)
     found = run(kernels="wrong_later,streaming")
-    remark = "the baseline's own tokens differ from run to run"
+    remark = "differ from run to run"
     for kernel in ("branch_tree", "wrong_later"):
         row = found[kernel, "eager"]
         assert (row.outcome, row.metrics, row.ranked) == ("not_verified", {}, False)
-        assert "tokens differ; first in sequence" in row.reason and row.reason.endswith(remark)
+        assert "tokens differ" in row.reason and row.reason.endswith(remark)
     row = found["streaming", "eager"]  # which gave the first tokens each time
     assert row.outcome == "bit_exact" and len(row.metrics["wall_time"].samples) == 3
     assert row.reason.endswith(remark)
@@ -191,11 +191,11 @@ def test_memory_that_runs_out_costs_its_row_unless_an_output_was_wrong(
     found = run(kernels="shared_lut,wrong_later")
     row = found.pop(("shared_lut", "eager"))
     assert row.outcome == "not_measured"
-    assert row.reason.startswith("out of memory: about 3 GB are needed")
+    assert row.reason.startswith("out of memory: ")
     row = found.pop(("wrong_later", "eager"))
     assert (row.outcome, row.metrics) == ("mismatch", {}) and row.mismatches > 0
-    assert "tokens differ; first in sequence" in row.reason
-    assert row.reason.endswith("run against itself, the baseline does not differ")
+    assert "tokens differ" in row.reason
+    assert row.reason.endswith("the baseline does not differ")
     assert {r.outcome for (kernel, _), r in found.items() if kernel != "wrong_later"} == {
         "bit_exact"
     }
@@ -211,8 +211,8 @@ def test_bitsandbytes_own_products_may_differ(run, monkeypatch):
         assert (row.outcome, row.deviation) == ("deviation_as_declared", DEVIATIONS["installed"])
         assert row.metrics and row.mismatches > 0
         # The largest logit there is each one's own choice.
-        said = re.search(rf"; their logits: {TWO} by branch_tree, {TWO} here$", row.reason)
-        expected, instead, here, chosen = map(float, said.groups())
+        logits = re.search(rf"; their logits: {TWO} by branch_tree, {TWO} here$", row.reason)
+        expected, instead, here, chosen = map(float, logits.groups())
         assert expected > instead and chosen > here
     assert "logits" not in run(pass_name="profile")[INSTALLED, "eager"].reason
     monkeypatch.setattr(matmul, "knows_fused_products", lambda: False)
@@ -267,13 +267,13 @@ def test_products_by_a_table_may_differ_and_need_one(run, monkeypatch):
     monkeypatch.setattr(timing_table, "recorded", lambda *gpu: None)
     row = run()["fused", "graph"]
     assert row.outcome == "unsupported"
-    assert row.reason == "no times of products are recorded for compute capability 9.0"
+    assert "no times" in row.reason and "9.0" in row.reason
 
 
 def test_a_row_that_ended_a_process_is_left_out(run):
-    found = run(failed={"streaming": "the process ended by SIGABRT"})
+    found = run(failed={"streaming": "ended by SIGABRT"})
     row = found["streaming", "graph"]
-    assert (row.outcome, row.reason) == ("launch_failed", "the process ended by SIGABRT")
+    assert (row.outcome, row.reason) == ("launch_failed", "ended by SIGABRT")
     assert found["shared_lut", "graph"].outcome == "bit_exact"
     assert run(failed={"branch_tree": "gone"})["shared_lut", "eager"].reason == "branch_tree: gone"
 
@@ -291,7 +291,7 @@ def test_a_row_that_ended_a_process_is_left_out(run):
         ),
     ],
 )
-def test_what_cannot_be_captured_has_no_graph(run, monkeypatch, fault, reason):
+def test_a_row_that_cannot_be_captured_has_no_graph(run, monkeypatch, fault, reason):
     def refuse(self, step, pool, before):
         raise fault
 
@@ -306,7 +306,7 @@ def test_a_model_that_does_not_fit_says_what_it_needs(run):
     found = run(gpu=on_cpu.Cpu(free_bytes=1 << 30))
     assert {r.outcome for r in found.values()} == {"unsupported"}
     row = found["shared_lut", "eager"]
-    assert row.reason == "out of memory: about 3 GB are needed, the GPU has 150 GB"
+    assert "out of memory" in row.reason and " 150 GB" in row.reason
     assert (row.problem["layers"], row.problem["launches"]) == (2, MATRICES)
 
 
@@ -318,26 +318,24 @@ def test_a_checkpoint_that_does_not_fit(run, tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     with (tmp_path / "mine/model.safetensors").open("wb") as weights:
         weights.truncate(44_400_000_000)  # a sparse file
-    needs = "its weights alone take 44.4 GB"
-    assert run(str(tmp_path / "mine")) == (
-        f"not testable on this GPU: out of memory: {needs}, the GPU has 150 GB"
-    )
+    error = run(str(tmp_path / "mine"))
+    assert "not testable" in error and " 44.4 GB" in error and " 150 GB" in error
 
 
-def test_what_cannot_be_measured_is_one_line(run, tmp_path, monkeypatch):
-    assert run(kernels="nix") == "nix: there is no kernel 'nix'"
+def test_a_failed_measurement_is_one_line(run, tmp_path, monkeypatch):
+    assert run(kernels="nix").startswith("nix: ")
     monkeypatch.setattr(build, "SCALE", 1e9)
-    assert run() == f"{MODEL}: its logits are not finite, so that its tokens show nothing"
+    assert "logits" in run()
     folder = checkpoints.make(tmp_path, SMALL[MODEL])
     file, config = folder / "model.safetensors", folder / "config.json"
     content, text = file.read_bytes(), config.read_text()
     file.write_bytes(content[:-100])
-    said = run(str(folder))
-    assert said.startswith(f"{file}: tensor ") and "was cut short" in said
+    error = run(str(folder))
+    assert error.startswith(f"{file}: tensor ") and "was cut short" in error
     file.write_bytes(content)
     config.write_text(text.replace('"qwen3"', '"no_such_model"'))
-    said = run(str(folder))
-    assert said.startswith(f"{folder}: cannot be loaded: ") and "\n" not in said
+    error = run(str(folder))
+    assert error.startswith(f"{folder}: cannot be loaded: ") and "\n" not in error
     config.write_text(text)
     (folder / "tokenizer.json").write_text("{")
     assert run(str(folder)).startswith(f"{folder}: its tokenizer: ")
@@ -385,4 +383,4 @@ def test_a_replay_that_keeps_its_place_in_the_cache_has_no_time(run, monkeypatch
     assert {row.outcome for (_, mode), row in found.items() if mode == "eager"} == {"bit_exact"}
     graphs = [row for (_, mode), row in found.items() if mode == "graph"]
     assert {row.outcome for row in graphs} == {"unsupported"}
-    assert "a replay does not write to the cache where its step would" in graphs[0].reason
+    assert "write to the cache" in graphs[0].reason

@@ -1,5 +1,5 @@
 """The same protocol with CUDA graphs, CUPTI and the drop-in library itself, on small models.
-Skipped where there is no GPU, no torch, or no library (make dropin).
+Needs a GPU, torch and the library (make dropin).
 """
 
 from contextlib import suppress
@@ -51,10 +51,10 @@ def small(monkeypatch):
 
 def run(folder, gpu, model, pass_name, **given):
     chosen = choose(model=model, batches="3", tokens=str(TOKENS), **given)
-    cell, file, said = Cell(chosen, pass_name, model, 3), folder / "cell.json", []
+    cell, file, reports = Cell(chosen, pass_name, model, 3), folder / "cell.json", []
     job = Job(cell, file, ["python"], Sources("a" * 40, False, "c" * 64))
-    measure.serve([job], said.append, gpu, Host())
-    assert said[-1] == {"ended": ""}
+    measure.serve([job], reports.append, gpu, Host())
+    assert reports[-1] == {"ended": ""}
     found = load(file, "end_to_end", pass_name)
     return found, {(r.kernel, r.problem["way"]): r for r in found.records}
 
@@ -164,7 +164,7 @@ def test_advice(gpu):
         Shape(1024, 4096, 64, False, "float16"): 2,
     }
     weights_of = lambda shape: products.copies(gpu, shape)  # noqa: E731
-    said = measuring.advice(gpu, "mine", counts, weights_of, 2, ["branch_tree", "streaming"])
-    assert "mine: 5 layers in NF4" in said
-    assert "left out" not in said
-    assert "one step at batch 2: " in said
+    text = measuring.advice(gpu, "mine", counts, weights_of, 2, ["branch_tree", "streaming"])
+    assert "mine: 5 layers in NF4" in text
+    assert "left out" not in text
+    assert "one step at batch 2: " in text

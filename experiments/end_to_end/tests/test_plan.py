@@ -86,37 +86,41 @@ def test_choices_are_taken_as_given(tmp_path):
     lineages += ("products in the fastest way by measured times", "as installed")
     assert tuple(row.lineage for row in found.rows[2:]) == lineages
     assert [row.version for row in found.rows[2:4]] == ["", "0.47.0"]
+    copied = tmp_path / "bitsandbytes-0.48.1/bitsandbytes" / library.name  # without metadata
+    copied.parent.mkdir(parents=True)
+    copied.touch()
+    assert choose(peers=[str(copied)]).rows[-3].name == "bitsandbytes_0.48.1"
     hub = "unsloth/Qwen3-8B-bnb-4bit@v1.0"
     assert choose(model=hub).models == (hub,)
 
 
 @pytest.mark.parametrize(
-    ("given", "line"),
+    "given",
     [
-        ({"model": "nothing"}, "MODEL: there is no folder 'nothing'; give a checkpoint's"),
-        ({"model": "../typo"}, "MODEL: there is no folder '../typo'; give a checkpoint's"),
-        ({"model": "a/b@"}, "MODEL: there is no folder 'a/b@'; give a checkpoint's"),
-        ({"model": ".a/b"}, "MODEL: there is no folder '.a/b'; give a checkpoint's"),
-        ({"batches": "2,x"}, "BATCHES: give numbers such as 2,8,64, not '2,x'"),
-        ({"batches": "2,0"}, "BATCHES: give 1 at least"),
-        ({"tokens": "8,16"}, "TOKENS: give one number, not '8,16'"),
-        ({"tokens": "३२"}, "TOKENS: give one number, not '३२'"),
-        ({"tokens": "1"}, "TOKENS: 2 at least: the first comes with the prompt"),
-        ({"kernels": "a/b"}, "KERNELS: 'a/b' cannot be the name of a row"),
-        ({"kernels": ","}, "KERNELS: give names such as shared_lut,streaming, not ','"),
-        ({"kernels": "fused"}, "KERNELS: 'fused' is not a kernel"),
-        ({"peers": ["a b=LICENSE"]}, "PEER: 'a b' cannot be the name of a row"),
-        ({"peers": ["gone.so"]}, "peer gone.so: no such file; give the path of libbitsandbytes"),
-        (
-            {"peers": ["made=LICENSE"] * 2},
-            "PEER: there are two rows 'made'; name one: PEER=other=path",
-        ),
-        ({"prompts_file": "gone.jsonl"}, "gone.jsonl: cannot be read"),
+        {"model": "nothing"},
+        {"model": "../typo"},
+        {"model": "a/b@"},
+        {"model": ".a/b"},
+        {"batches": "2,x"},
+        {"batches": "2,0"},
+        {"tokens": "8,16"},
+        {"tokens": "३२"},
+        {"tokens": "1"},
+        {"kernels": "a/b"},
+        {"kernels": ","},
+        {"kernels": "fused"},
+        {"peers": ["a b=LICENSE"]},
+        {"peers": ["gone.so"]},
+        {"peers": ["made=LICENSE"] * 2},
+        {"prompts_file": "gone"},
     ],
+    ids=lambda given: " ".join(f"{name}={value}" for name, value in given.items()),
 )
-def test_what_cannot_be_is_one_line(given, line, monkeypatch, refused):
+def test_a_faulty_option_is_one_line(given, monkeypatch, refused):
     monkeypatch.chdir(ROOT)
-    assert refused(choose, **given).startswith(line)
+    (name, value), *_ = given.items()
+    error = refused(choose, **given)
+    assert error.lower().startswith((name.rstrip("s"), str(value)))
 
 
 @pytest.mark.parametrize("name", sizes.known())

@@ -96,13 +96,13 @@ def test_a_difference_lets_the_baseline_run_against_itself(ours):
     assert judged([A, A, C], *ours) == (unknown, "not_verified", 0)
 
 
-def test_where_the_baseline_varies_equal_tokens_say_so():
+def test_equal_tokens_of_a_varying_baseline_have_a_remark():
     (outcome, reason, _), *others = judged([A, B], A)
     assert (outcome, *others) == ("bit_exact", "not_verified", 0)
     assert reason.endswith(f"; {protocol.VARIES}")
 
 
-def test_where_a_difference_is_allowed_nothing_is_run_again():
+def test_an_allowed_difference_is_not_run_again():
     (outcome, reason, count), *others = judged([A], A, B, row=INSTALLED)
     assert (outcome, count, *others) == ("deviation_as_declared", 1, "bit_exact", 0)
     assert reason.endswith("token 1: expected 4, actual 5")

@@ -1,5 +1,5 @@
 """The recipes of docs/drop-in.md on a CPU, with what `on_cpu.py` says in the place of the library.
-Skipped where there is no torch.
+Needs torch.
 """
 
 import re

@@ -33,7 +33,7 @@ FACES: dict[str, dict[str, Any]] = {
 
 
 def by_model(run: Run, mode: str = EAGER) -> dict[str, list[Setting]]:
-    """In the models' order, with the batches ascending; without settings where there are none."""
+    """In the models' order, with the batches ascending; empty lists if a mode has none."""
     found: dict[str, list[Setting]] = {p.model: [] for p in of_mode(run, EAGER)}
     for setting in of_mode(run, mode):
         found[setting.model].append(setting)
@@ -226,10 +226,10 @@ def highlights(run: Run) -> list[str]:
     smallest = {model: shown[0].batch for model, shown in by_model(run).items()}
     for p in of_mode(run, GRAPH):
         found = {way: p.gain(baseline, way, STEP_TIME) for way in (OURS, p.installed, FUSED)}
-        said = [f"{way} {gain.value:.2f}x" for way, gain in found.items() if gain]
-        if said and p.batch == smallest[p.model]:
+        gains = [f"{way} {gain.value:.2f}x" for way, gain in found.items() if gain]
+        if gains and p.batch == smallest[p.model]:
             where = f"{p.model} at batch {p.batch}, a decoding step in a CUDA graph"
-            lines.append(f"{where}, over {baseline}: {', '.join(said)}.")
+            lines.append(f"{where}, over {baseline}: {', '.join(gains)}.")
     return lines
 
 

@@ -52,7 +52,7 @@ class Setting:
         return record.shown(metric) if record else None
 
     def scaled(self, kernel: str | None, metric: str, us: float) -> float | None:
-        """The median in units of so many microseconds."""
+        """The median in units of `us` microseconds."""
         found = self.time(kernel, metric)
         return found and found.median / us
 

@@ -25,7 +25,7 @@ from experiments.end_to_end.views.tables import (
 from plots.bandwidth import estimate_values, with_interval
 from plots.experiments import Run
 from records.captions import outcome_words
-from records.results import Record
+from records.results import Outcome, Record
 from records.stats import INTERVAL_NOTE, Estimate
 from records.tables import (
     KERNEL,
@@ -68,7 +68,7 @@ def steps(run: Run) -> Table:
     notes = [
         f"{MODES_NOTE} tok/s: of a generation with its prompt. x: speed-up of a decoding step over "
         f"{baseline}; no diff.: the intervals overlap. idle: of a decoding step, in which the GPU "
-        f"runs nothing; eager, it waits for the host. What runs is timed in a pass of its own"
+        f"runs nothing; eager, it waits for the host. Busy time is measured in a separate pass"
         f"{longer}. tokens: compared with {baseline}'s.",
         "bitsandbytes' own row is as it is installed; in fused rows each product takes the way "
         "that is the fastest by measured times; under every other, all products dequantize. "
@@ -102,10 +102,10 @@ def times(gain: Estimate) -> str:
 def tokens_of(modes: Sequence[Setting], kernel: str) -> Noted:
     """The outcome of a kernel's tokens, by mode where that differs, and why."""
     ran = [p for p in modes if kernel in p.timing]
-    said = {p.mode: said_of(p.timing[kernel]) for p in ran}
-    text = ", ".join(f"{mode}: {words}" for mode, words in said.items())
-    if len(set(said.values())) == 1:
-        text = said[ran[0].mode]
+    words_of = {p.mode: said_of(p.timing[kernel]) for p in ran}
+    text = ", ".join(f"{mode}: {words}" for mode, words in words_of.items())
+    if len(set(words_of.values())) == 1:
+        text = words_of[ran[0].mode]
     rows = [p.timing[kernel] for p in ran]
     notes = [f"{kernel}: {r.deviation}" for r in rows if r.deviates]
     notes += [why for p in ran for why in p.why_not(kernel, WALL_TIME, BUSY_TIME)]
@@ -117,7 +117,7 @@ def said_of(record: Record) -> str:
     if record.deviates and record.mismatches is not None:
         tokens = record.problem["batch"] * generated(record)
         return f"{record.mismatches} of {tokens} differ"
-    return "the same" if record.outcome == "bit_exact" else outcome_words(record)
+    return "the same" if record.outcome == Outcome.BIT_EXACT else outcome_words(record)
 
 
 def newest(run: Run) -> Table:

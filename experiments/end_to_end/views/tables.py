@@ -62,7 +62,7 @@ def verdicts_of(run: Run, claims: Sequence[str]) -> list[Verdict]:
 def beside_papers(
     v: Verdict | None, ours: Estimate | None, why_not: Iterable[str], older: tuple[str, ...]
 ) -> Values:
-    """Ours or why there is none, the difference from the paper's, and the verdict."""
+    """Ours or the reason why it is missing, the difference from the paper's, and the verdict."""
     found: Values = {"_ours": Noted(ours, older if ours else tuple(why_not))}
     if v is None or v.cell.value is None:
         return found
@@ -156,8 +156,8 @@ def figure4(run: Run) -> Table:
         f"The paper's own, on its {run.source.gpu}: {'; '.join(papers_figure4(run))}.",
         *absent(run, *kernels),
     ]
-    what = f"Latency and throughput with {subject} in the place of {baseline}, eager"
-    title = f"{what}: the paper's Figure 4"
+    measured = f"Latency and throughput with {subject} in the place of {baseline}, eager"
+    title = f"{measured}: the paper's Figure 4"
     return Table("figure4", title, columns, rows, notes, provenance(run))
 
 
@@ -280,7 +280,7 @@ def qmatmul(run: Run) -> Table:
     """Dequantization's share of quantized products, in everything that a generation holds."""
     kernels = baseline, _ = run.compared
     (verdict,) = run.decision(QMATMUL).of("end_to_end")
-    papers, said = verdict.cell, sentences.spell(verdict.verdict)
+    papers, spelt = verdict.cell, sentences.spell(verdict.verdict)
     found: Headed = []
     for setting in of_mode(run, EAGER):
         found.append((setting.model, of := {}))
@@ -303,7 +303,7 @@ def qmatmul(run: Run) -> Table:
         Column("% (interval)", "_percent", partial(with_interval, show=TENTHS)),
     )
     notes = [
-        f"{papers.text} against the paper's {papers.value:g} %: {said} ({verdict.reason}).",
+        f"{papers.text} against the paper's {papers.value:g} %: {spelt} ({verdict.reason}).",
         "ms: in one forward pass, the mean over a generation, prompt included. products: the "
         "kernels right after a dequantization that are of its product. The replay of make "
         "reproduce-table2 has products alone; here attention and the rest run in between. "
@@ -315,8 +315,8 @@ def qmatmul(run: Run) -> Table:
 
 
 def absent(run: Run, *kernels: str) -> list[str]:
-    """Says which of them the run has no rows of."""
+    """A note of the kernels without rows in this run."""
     ran = {kernel for modes in settings(run) for p in modes for kernel in p.timing}
     lost = [kernel for kernel in kernels if kernel not in ran]
-    are_no = "is no row" if len(lost) == 1 else "are no rows"
-    return [f"{' and '.join(lost)} {are_no} of this run."] if lost else []
+    have = "has" if len(lost) == 1 else "have"
+    return [f"{' and '.join(lost)} {have} no row in this run."] if lost else []

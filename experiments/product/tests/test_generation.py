@@ -158,11 +158,11 @@ def test_a_run_measures_the_cells_that_its_file_lacks(cpu, monkeypatch, tmp_path
         assert host.reproduce(host.parser().parse_args(given)) == 0
         return json.loads(path.read_text()), capsys.readouterr().out
 
-    content, said = measured("--sequences", "1")
+    content, text = measured("--sequences", "1")
     assert content["gpu"] == "a GPU" and content["copy_gb_s"] > 0
-    assert "1 sequences" in said and "same tokens" in said
-    content, said = measured("--sequences", "1,2")
-    assert "1 sequences" not in said and "2 sequences" in said
+    assert "1 sequences" in text and "same tokens" in text
+    content, text = measured("--sequences", "1,2")
+    assert "1 sequences" not in text and "2 sequences" in text
     content, _ = measured("--sequences", "2", "--cache", "static", "--nested")
     found = [(x["sequences"], x["cache"], x["nested"]) for x in content["sequences"]]
     assert found == [(1, "dynamic", False), (2, "dynamic", False), (2, "static", True)]

@@ -42,7 +42,7 @@ def test_a_run_under_torch_may_be_of_another_commit_and_other_code(run):
     layers = run.files["layers"]["records"]
     changed = next(r for r in layers if r["kernel"] == "few_rows")
     changed["code"], own = code, changed["code"]
-    with pytest.raises(InputError, match="few_rows.cu was other code"):
+    with pytest.raises(InputError, match="other code"):
         run.run()
     changed["code"] = own
     peers["provenance"]["gpu"]["name"] = "NVIDIA H100"
@@ -74,8 +74,8 @@ def test_a_step_of_training_is_beside_bitsandbytes_own():
     base, ours = (r.times.median for r in rows)
     assert found["28672x8192", 512]["_streaming"].text.startswith(f"{base / ours:.2f} (")
     assert [r.kernel for r in rows] == ["bitsandbytes_0.50.2", "streaming"]
-    (said,) = (line for line in product.highlights(run) if "QLoRA" in line)
-    assert said.endswith(" times as fast as bitsandbytes as it is installed.")
+    (sentence,) = (line for line in product.highlights(run) if "QLoRA" in line)
+    assert sentence.endswith(" times as fast as bitsandbytes as it is installed.")
 
 
 def test_a_table_has_the_time_in_99_kib_over_the_time_in_more(run):
@@ -109,8 +109,8 @@ def test_host_times_are_a_table_where_they_were_measured(run, tmp_path):
     assert [row["batch"] for row in table.rows] == [1, 4, 16]
     assert table.rows[0]["dynamic x"] == pytest.approx(40.9 / 28.0, abs=0.01)
     assert {row["batch"] for row in steps_table(found).rows} == {1, 4, 16}
-    (said,) = (line for line in product.highlights(found) if "generate()" in line)
-    assert "1.46, 1.42, 1.79 times" in said
+    (sentence,) = (line for line in product.highlights(found) if "generate()" in line)
+    assert "1.46, 1.42, 1.79 times" in sentence
     assert not run.tables().keys() & {"host", "generation", "steps"}
     assert not any("generate()" in line for line in product.highlights(run.run()))
 
@@ -269,7 +269,7 @@ def test_a_file_of_another_run_is_not_continued(tmp_path, name, refused):
     before = path.read_bytes()
     assert name in refused(File, path, ORIGIN | {name: "another"})
     path.write_text("[]")
-    assert str(path) in refused(File, path, ORIGIN)
+    assert "/host.json" in refused(File, path, ORIGIN)
     assert before != path.read_bytes() == b"[]"
 
 

@@ -1,4 +1,4 @@
-"""The products beside ours under torch, really computed on a CPU, with what `on_cpu.py` and
+"""Products of other libraries and ours under torch, computed on a CPU, with what `on_cpu.py` and
 `stand_in_peers.py` say in the place of the GPU and of libraries that need one.
 """
 
@@ -62,7 +62,7 @@ def test_every_way_is_verified_and_timed(run, tmp_path):
     for (name, rows), row in found.items():
         assert row.times.min > 0 and row.sm_mhz == 1980
         assert row.problem["name"] == f"{rows}x{N}x{K}/fp16/b64"
-        assert "judged by the fp64 product of the" in row.bound
+        assert "fp64 product" in row.bound
         assert (row.origin == "project") is name.startswith("fused")
         assert row.bytes_moved == row.bytes_read + 2 * rows * N
         weights = row.bytes_read - 2 * rows * K
@@ -97,8 +97,8 @@ def test_a_library_that_cannot_do_a_layer_costs_its_own_rows(run, monkeypatch):
 
     monkeypatch.setattr(GEMLITE, "forward", refuse)
     status, found = run()
-    said = [(row.outcome, row.reason) for row in outcomes(found, OTHERS[2])]
-    assert status == 0 and said == [("unsupported", f"no kernel for {m} rows") for m in (1, 4)]
+    reasons = [(row.outcome, row.reason) for row in outcomes(found, OTHERS[2])]
+    assert status == 0 and reasons == [("unsupported", f"no kernel for {m} rows") for m in (1, 4)]
 
 
 def one_step(weights):
@@ -133,7 +133,7 @@ def test_a_wrong_product_gets_no_time(change, once_it_is_timed, run, monkeypatch
     assert status == 1
     for row in outcomes(found, OTHERS[2]):
         assert row.outcome == "mismatch" and not row.metrics and row.mismatches
-        assert " outputs are wrong; first in row " in row.reason
+        assert " outputs are wrong" in row.reason
 
 
 def test_and_ours(run, monkeypatch):
@@ -156,7 +156,7 @@ def test_weights_that_are_none_of_the_layers_are_wrong(run, monkeypatch):
     assert status == 1
     for row in outcomes(found, *OTHERS[:2]):
         assert row.outcome == "mismatch"
-        assert row.reason.endswith("weights are held wrong by more than a step")
+        assert "more than a step" in row.reason
 
 
 def test_without_recorded_times_ours_has_no_fastest_way(run, monkeypatch):
@@ -165,7 +165,7 @@ def test_without_recorded_times_ours_has_no_fastest_way(run, monkeypatch):
     assert status == 0
     for row in outcomes(found, *OURS[1:]):
         assert row.outcome == "unsupported"
-        assert row.reason.startswith("no times of products are recorded for ")
+        assert row.reason.startswith("no times ")
 
 
 @pytest.fixture
@@ -227,22 +227,22 @@ def test_a_step_of_training_is_verified_and_timed(train):
     outcomes(found)
     for (_, rows), row in found.items():
         assert row.problem["name"] == f"{rows}x{N}x{K}/fp16/b64/training"
-        assert row.bound.endswith("are the same bits in all rows and times")
+        assert "same bits" in row.bound
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "text"),
     [
         (on_cpu.flipped, " outputs are wrong; first in row "),
         (on_cpu.last_bit, " outputs or gradients are other bits"),
     ],
 )
-def test_a_wrong_step_of_training_gets_no_time(change, said, train, monkeypatch):
+def test_a_wrong_step_of_training_gets_no_time(change, text, train, monkeypatch):
     monkeypatch.setitem(on_cpu.KERNELS, "streaming", change)
     status, found = train()
     assert status == 1
     for row in outcomes(found, "streaming"):
-        assert row.outcome == "mismatch" and said in row.reason and not row.metrics
+        assert row.outcome == "mismatch" and text in row.reason and not row.metrics
 
 
 def test_and_one_that_is_wrong_in_its_backward_pass_alone(train, monkeypatch):

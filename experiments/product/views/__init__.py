@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.product.views import tables
+from experiments.product.views.cells import MODEL, OURS, Cell, cells, of_model, others, peers
 from experiments.product.views.host import (
     gain_sentences,
     generation_table,
@@ -15,7 +16,6 @@ from experiments.product.views.host import (
 )
 from experiments.product.views.serving import serving_table
 from experiments.product.views.shared_memory import shared_memory_table
-from experiments.product.views.tables import MODEL, OURS, Cell, cells, of_model, others
 from plots import figures as draw
 from plots.bandwidth import Measured, compared
 from plots.counter_tables import short_table
@@ -82,8 +82,8 @@ def in_training(run: Run) -> str:
             if m.record.origin == "project" and (gain := compared(tables.installed(cell), m)):
                 gains.setdefault(name, []).append(gain.value)
     parts = [f"{name} is {span(found)}" for name, found in gains.items()]
-    said = "times as fast as bitsandbytes as it is installed"
-    return f"A step of QLoRA's training in a layer: {'; '.join(parts)} {said}." if parts else ""
+    text = "times as fast as bitsandbytes as it is installed"
+    return f"A step of QLoRA's training in a layer: {'; '.join(parts)} {text}." if parts else ""
 
 
 def summary(run: Run) -> dict[str, list[float]]:
@@ -91,7 +91,7 @@ def summary(run: Run) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for cell in cells(run):
         if cell.batch in SUMMARY_ROWS:
-            for name in tables.peers(run["layers"].records):
+            for name in peers(run["layers"].records):
                 if gain := cell.gain(name, OURS):
                     rows = f"{cell.batch} row{'s' * (cell.batch > 1)}"
                     found.setdefault(rows, []).append(gain.value)
@@ -101,7 +101,7 @@ def summary(run: Run) -> dict[str, list[float]]:
 def brief(run: Run) -> list[Measured]:
     """On the largest layer with one row, what reads the weights in 4 bits."""
     *_, one = [None, *(cell for cell in cells(run) if cell.batch == 1)]
-    found = [one.chosen.get(n) for n in (OURS, *tables.peers(run["layers"].records))] if one else []
+    found = [one.chosen.get(n) for n in (OURS, *peers(run["layers"].records))] if one else []
     return [m for m in found if m and m.gb_s]
 
 
@@ -129,7 +129,7 @@ def rows_figure(run: Run) -> Figure:
     draw.legend_above(figure, panels, columns=3, last=ROOF)
     notes = [
         "Ours: the fastest of our kernels; exact: of those that multiply by the weights that "
-        "dequantization writes. Of bitsandbytes: gemm where it has one, else gemv.",
+        "dequantization writes. bitsandbytes: gemm where it has one, else gemv.",
         f"Layers of {MODEL}, fp16, plain scales. Medians; intervals: the tables. Reading: codes "
         "and scales once, at the bandwidth of read_only on the largest layer.",
     ]
@@ -146,7 +146,7 @@ def rows_figure(run: Run) -> Figure:
 def shown_of(cell: Cell) -> dict[str, Measured | None]:
     """The fastest of ours, and of those that are exact; and what they are compared with."""
     exact = cell.fastest(name for name in cell.rows if name.endswith(EXACT))
-    libraries = {name: cell.chosen.get(name) for name in tables.peers(rows_of(cell))}
+    libraries = {name: cell.chosen.get(name) for name in peers(rows_of(cell))}
     others = {name: cell.rows.get(name) for name in (tables.CUBLAS, *tables.DETOURS)}
     return {OURS: cell.ours, "ours_exact": exact, **libraries, **others}
 

@@ -165,12 +165,12 @@ def gain_sentences(run: Run) -> list[str]:
 def gains(found: Found) -> list[str]:
     lines: dict[str, list[Cell]] = {}
     for cell in generations(found):
-        what = f"generate() of {model_of(cell)}, {CACHES[cell['cache']]}"
-        lines.setdefault(what, []).append(cell)
+        run = f"generate() of {model_of(cell)}, {CACHES[cell['cache']]}"
+        lines.setdefault(run, []).append(cell)
     return [
-        f"{what}: ours is {', '.join(rounded(gain(c).value) for c in cells)} times as fast as "
+        f"{run}: ours is {', '.join(rounded(gain(c).value) for c in cells)} times as fast as "
         f"bitsandbytes at {', '.join(str(c['sequences']) for c in cells)} sequences."
-        for what, cells in lines.items()
+        for run, cells in lines.items()
     ]
 
 

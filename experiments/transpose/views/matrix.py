@@ -16,12 +16,13 @@ from plots.neighbours import neighbour_notes
 from plots.sample_figures import BANDWIDTH_LABEL
 from records.captions import check_notes, machine_notes
 from records.families import in_cuda
-from records.results import COPY, Record, Results
+from records.results import COPY, Outcome, Record, Results
 from records.stats import INTERVAL_NOTE, Estimate, ratio
 from records.tables import CODE, KERNEL, NONE, WORDS, Column, Noted, Table, Values, columns_of
 
 RANDOM, CONSTANT = "random", "constant"  # what the matrix is filled with
 SHIFTS = (-0.17, 0.17)  # off the row, of the post's values in CUDA and in Mojo
+DIFFERS = (Outcome.MISMATCH, Outcome.DEVIATION_AS_DECLARED)
 
 
 def random_matrix(run: Run) -> dict[str, Any]:
@@ -121,7 +122,7 @@ def standing(m: Measured, constant: Measured | None) -> str:
     if m.record.ranked:
         return "Bit-exact on random data: ranked by bandwidth"
     if m.record.timed:
-        passes = constant is not None and constant.record.outcome == "bit_exact"
+        passes = constant is not None and constant.record.outcome == Outcome.BIT_EXACT
         verdict = "Passes the post's check, fails ours" if passes else "Fails our check"
         return f"{verdict}: left out of the ranking"
     return f"No time: {m.outcome.text}"
@@ -142,16 +143,16 @@ def posts_check(constant: Measured | None) -> Noted:
     data, whose row has the reason."""
     if constant is None:
         return Noted(None, text="not run")
-    texts = {"bit_exact": "passes", "mismatch": "fails", "deviation_as_declared": "fails"}
+    texts = {Outcome.BIT_EXACT: "passes"} | dict.fromkeys(DIFFERS, "fails")
     outcome = constant.record.outcome
-    if outcome in ("bit_exact", "unsupported"):
+    if outcome in (Outcome.BIT_EXACT, Outcome.UNSUPPORTED):
         return Noted(outcome, text=texts.get(outcome, NONE))
     return Noted(outcome, constant.outcome.notes, text=texts.get(outcome, constant.outcome.text))
 
 
 def our_check(m: Measured) -> Noted:
     wrong, elements = m.record.mismatches, m.record.problem["n"]
-    if m.record.outcome not in ("mismatch", "deviation_as_declared"):
+    if m.record.outcome not in DIFFERS:
         return replace(m.outcome, value=wrong)
     text = "differs" if wrong is None else f"{wrong:,} of {elements:,} wrong"
     return Noted(wrong, m.outcome.notes, text=text)

@@ -13,7 +13,7 @@ from plots.figures import MOJO, add_caption
 from plots.figures import left_out_note as draw_left_out
 from records.captions import check_notes, machine_notes
 from records.errors import InputError
-from records.results import COPY, Record, Results
+from records.results import COPY, WRONG, Outcome, Record, Results
 from records.tables import KERNEL, Column, Noted, Table, Values, rounded
 
 # A tile has 32 or 64 rows; TMA and 16-byte accesses need rows of a multiple of four fp32.
@@ -74,7 +74,7 @@ def sizes_table(run: Run) -> Table:
 def did_not_fit(by_kernel: dict[str, Measured]) -> tuple[str, ...]:
     """A footnote with the reasons if nothing could run at this size."""
     records = [m.record for m in by_kernel.values()]
-    if any(r.outcome != "unsupported" for r in records):
+    if any(r.outcome != Outcome.UNSUPPORTED for r in records):
         return ()
     reasons = dict.fromkeys(r.reason or "no reason given" for r in records)
     return (f"{records[0].problem['name']}: {'; '.join(reasons)}",)
@@ -82,7 +82,7 @@ def did_not_fit(by_kernel: dict[str, Measured]) -> tuple[str, ...]:
 
 def speed(m: Measured) -> Noted | None:
     """GB/s, or the outcome; unsupported rows are left out."""
-    if m.gb_s is None and m.record.outcome == "unsupported":
+    if m.gb_s is None and m.record.outcome == Outcome.UNSUPPORTED:
         return None
     return bandwidth.speed_or_outcome(m)
 
@@ -140,7 +140,7 @@ def share(m: Measured) -> Noted | None:
 def share_range(found: Sequence[Measured]) -> Noted | None:
     """'81.2 (70.4-90.1)', in percent; preceded by an output that is wrong at one size."""
     for m in found:
-        if m.record.outcome in ("mismatch", "launch_failed"):
+        if m.record.outcome in WRONG:
             return bandwidth.speed_or_outcome(m)
     shares = [100 * m.of_copy for m in found if m.of_copy is not None]
     if not shares:

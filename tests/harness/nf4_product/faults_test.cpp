@@ -1,4 +1,4 @@
-// Which data detect which fault: simulated kernels that sum in other orders are within their bound,
+// Data that detect each fault: simulated kernels that sum in other orders are within their bound,
 // and each planted fault is outside of it on the data that are meant to detect it.
 #include <gtest/gtest.h>
 

@@ -61,7 +61,7 @@ Bits to_host(const void* device, std::size_t elements) {
   return bits;
 }
 
-/// Two matrices in turn, the second from the next seed.
+/// Two matrices, the second from the next seed.
 TEST_F(OnGpuTranspose, AWorkloadHasMemoryOfItsOwnInEveryBufferSetAndTwoMatricesInTurns) {
   for (const MatrixSpec& spec : specs) {
     const Matrix matrices[] = {make_matrix(spec, 5), make_matrix(spec, 6)};
@@ -91,7 +91,7 @@ TEST_F(OnGpuTranspose, AWorkloadHasMemoryOfItsOwnInEveryBufferSetAndTwoMatricesI
 }
 
 /// 46352 x 46352 elements: more than 2^31, in 26 GB with the output and the expected output.
-TEST_F(OnGpuTranspose, WhatIsTooLargeForTheHostIsJudgedOnTheDevice) {
+TEST_F(OnGpuTranspose, LargeMatricesAreVerifiedOnTheDevice) {
   const MatrixSpec spec{.rows = 46352, .columns = 46352};
   ASSERT_GT(spec.elements(), max_on_host);
   const std::string why = lacks_memory(std::uint64_t{27} << 30);

@@ -36,7 +36,7 @@ std::vector<std::uint16_t> with_scales(const reference::QuantizedTensor& tensor,
   return reference::dequantize(other);
 }
 
-/// What Algorithm 1 as printed computes: the weights of each tile of 512 take the scale whose index
+/// Algorithm 1 as printed: the weights of each tile of 512 take the scale whose index
 /// is the tile's. For block sizes up to 512.
 TEST(Algorithm1Declared, IsTheReferenceWithOneScaleATileInWhateverPieces) {
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {

@@ -46,7 +46,7 @@ const Kernel<Problem>& add(const std::string& argument, const std::string& expec
   return kernel_named<Problem>(expected_name);
 }
 
-TEST(PeerErrors, WhatIsNoLibraryOfBitsandbytesIsOneLine) {
+TEST(PeerErrors, AnotherFileThanBitsandbytesIsOneLine) {
   const OwnFolder folder;
   const std::string text = folder.write("libbitsandbytes_cuda1.so", "not ELF").string();
   const std::string no_file = ": no such file; give the path of libbitsandbytes_cuda*.so";
@@ -114,7 +114,7 @@ TEST(PeerNames, HaveTheVersionOfMakePeersFolderIfACopyLacksTheMetadata) {
             "bitsandbytes 0.48.1, libbitsandbytes_cuda999.so");
 }
 
-TEST(PeerSupports, WhatTheLibraryExportsAndAnIntCanCountWithATileToSpare) {
+TEST(PeerSupports, ExportedTypesAndLengthsThatAnIntCounts) {
   const auto& peer = add("peer_without_nested=" CRASHING_PEER, "peer_without_nested");
   constexpr std::int64_t longest = (std::int64_t{1} << 31) - 2048;
   Problem problem;

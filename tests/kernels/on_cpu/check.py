@@ -41,7 +41,7 @@ def compiler(*arguments: str, given: str = "") -> str:
 
 
 def refuse_cuda_headers(preprocessed: str) -> None:
-    """What an installed CUDA toolkit declares beyond our own headers has no code on the CPU."""
+    """Functions of an installed CUDA toolkit beyond our own headers have no code on the CPU."""
     for header in map(Path, re.findall(r'^# 1 "([^"]+)"', preprocessed, re.MULTILINE)):
         if header.parent != INCLUDE and (header.parent / "cuda_runtime_api.h").exists():
             raise DoesNotCompile(f"{header.name} of the CUDA toolkit is not emulated")

@@ -100,7 +100,7 @@ bool is_complete(unsigned thread) {
   return true;
 }
 
-/// Lets the threads go on whose barrier is complete. Returns whether all threads have ended.
+/// Resumes the threads whose barrier is complete. Returns whether all threads have ended.
 bool release() {
   std::vector<unsigned> released;
   unsigned ended = 0, at_block_barrier = 0;

@@ -162,5 +162,5 @@ def test_ptx_that_is_not_known_is_refused_when_it_runs(tmp_path):
         ("int plain = a << b >> c;", "int plain = a << b >> c;"),
     ],
 )
-def test_what_cuda_adds_to_the_grammar_is_rewritten(cuda, cpp):
+def test_cuda_syntax_is_rewritten(cuda, cpp):
     assert translated(cuda) == cpp

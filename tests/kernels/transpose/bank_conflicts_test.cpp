@@ -57,7 +57,7 @@ int ways_of_float4s(int first_thread, Index index) {
 TEST(Ways, CountsTheWordsOfTheFullestBank) {
   EXPECT_EQ(ways(of_warp(0, [](int lane) { return 32 * lane; })), 32);
   EXPECT_EQ(ways(of_warp(0, [](int lane) { return lane % 2 * 32; })), 2)
-      << "one word for all is no conflict";
+      << "one word for all threads does not conflict";
   EXPECT_EQ(ways_of_float4s(0, [](int lane) { return lane % 8 + lane / 8 * 64; }), 1);
   EXPECT_EQ(ways_of_float4s(0, [](int lane) { return lane == 31 ? 0 : lane; }), 2)
       << "the last quarter counts";

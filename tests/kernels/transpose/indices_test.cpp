@@ -130,7 +130,7 @@ std::vector<Place> walk(std::uint32_t rows, std::uint32_t columns) {
   return places;
 }
 
-/// First `at_once` evenly spaced columns, one tile of each in turn; then their neighbours to the
+/// First `at_once` evenly spaced columns, one tile of each; then their neighbours to the
 /// right; then the remaining columns, one by one.
 template <std::uint32_t at_once>
 void expect_down_columns(std::uint32_t rows, std::uint32_t columns) {

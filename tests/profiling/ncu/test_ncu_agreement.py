@@ -74,7 +74,7 @@ def test_nothing_that_is_held_is_no_agreement():
         compare(record({"stall_wait": ("warps/issue", [1.0] * 6)}), launches(stand_ins.page()))
 
 
-def test_what_is_recorded_is_as_the_schema_says(tmp_path):
+def test_recorded_agreement_fits_the_schema(tmp_path):
     file = ROOT / "data/recorded/h200/counters/ncu.json"
     recorded = read_json(file)
     agreement.SCHEMA.check(file, recorded)

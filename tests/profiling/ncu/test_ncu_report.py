@@ -30,7 +30,7 @@ def test_a_number_has_the_base_unit_and_its_rounding(text, unit, value, rounding
 
 
 @pytest.mark.parametrize("text", ["", "n/a", "nan", "inf", "(2, 1, 1)", "1.5 (2; 3)", "1e999", "x"])
-def test_what_is_no_number_is_none(text):
+def test_a_value_that_is_not_a_number_is_none(text):
     assert number(text, "inst") is None
 
 

@@ -82,7 +82,7 @@ def test_blocks():
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "line"),
     [
         ("BRX R2 -0x10\nEXIT", "sass: kernel, 0x0000: BRX leads where this cannot follow"),
         ("CALL.ABS R2\nEXIT", "sass: kernel, 0x0000: CALL.ABS leads where this cannot follow"),
@@ -94,8 +94,8 @@ def test_blocks():
         ("top: NOP\nBRA top", "sass: the kernel never ends"),
     ],
 )
-def test_what_cannot_be_followed_is_one_line(text, message, refused):
-    assert refused(lambda: longest(flow(text), flow(text).everything)) == message
+def test_what_cannot_be_followed_is_one_line(text, line, refused):
+    assert refused(lambda: longest(flow(text), flow(text).everything)) == line
 
 
 def longest(found, region, sign=1):

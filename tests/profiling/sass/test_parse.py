@@ -51,13 +51,13 @@ def test_the_named_kernel_is_found_among_others():
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "line"),
     [
         ("", "sass: nvdisasm printed no instruction of kernel"),
         ("NOP\nEXIT", "sass: kernel, 0x0020: an instruction is missing before this one"),
         ("?!", "sass: nvdisasm printed an invalid instruction: /*0000*/                   ?! ;"),
     ],
 )
-def test_what_is_not_understood_is_one_line(text, message, refused):
+def test_what_is_not_understood_is_one_line(text, line, refused):
     listing = written.printed(text).replace("/*0010*/", "/*0020*/")
-    assert refused(parse, listing, "kernel") == message
+    assert refused(parse, listing, "kernel") == line

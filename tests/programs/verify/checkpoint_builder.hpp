@@ -108,13 +108,13 @@ inline BuilderTensor& tensor_named(std::vector<BuilderTensor>& tensors, const st
 }
 
 inline void remove_tensor(std::vector<BuilderTensor>& tensors, const std::string& name) {
-  tensor_named(tensors, name);  // throws if there is none
+  tensor_named(tensors, name);  // throws if it is absent
   std::erase_if(tensors, [&](const auto& tensor) { return tensor.name == name; });
 }
 
 /// Writes `tensors` as Hugging Face's splitter does: in their order, a new file whenever the next
-/// tensor would make the last file's data longer than `shard_bytes`; and the index beside them.
-/// Returns the paths of the files; the index is `folder`/model.safetensors.index.json.
+/// tensor would make the last file's data longer than `shard_bytes`; and the index in the same
+/// folder. Returns the paths of the files; the index is `folder`/model.safetensors.index.json.
 inline std::vector<std::filesystem::path> write_shards(const OwnFolder& folder,
                                                        const std::vector<BuilderTensor>& tensors,
                                                        std::size_t shard_bytes) {

@@ -185,19 +185,14 @@ TEST_F(VerifyProgram, APathMayHoldAnyCharacters) {
 }
 
 TEST_F(VerifyProgram, RefusesWrongUsageInOneLine) {
-  expect_refusal(VERIFY_PROGRAM, "/nonexistent/a",
-                 "verify: /nonexistent/a: cannot be opened: No such file or directory; give a "
-                 "checkpoint's .safetensors file, its index or their folder");
+  expect_refusal(VERIFY_PROGRAM, "/nonexistent/a", "/nonexistent/a: cannot be opened");
   const OwnFolder folder;
   const std::string config = folder.write("config.json", "{}").string();
-  expect_refusal(VERIFY_PROGRAM, config,
-                 "verify: " + config +
-                     ": is not the index of a checkpoint; give "
-                     "model.safetensors.index.json, a .safetensors file or their folder");
+  expect_refusal(VERIFY_PROGRAM, config, config + ": is not the index of a checkpoint");
   // These texts come from CLI11 and differ between its versions.
   for (const char* arguments :
        {"", "a --colour", "a --dump", "a --threads 0", "a --threads 4097", "a --threads x"}) {
-    expect_refusal_like(VERIFY_PROGRAM, arguments, "verify: [^\n]*; see verify --help");
+    expect_refusal(VERIFY_PROGRAM, arguments, "; see verify --help");
   }
 }
 

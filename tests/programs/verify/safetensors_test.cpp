@@ -79,7 +79,7 @@ TEST(Safetensors, CodesAreReadFromEveryDtype) {
   EXPECT_EQ(checkpoint.tensors().size(), 1u);
 }
 
-/// Scales with LLM.int8()'s names do not turn NF4 codes stored as I8 into int8 weights.
+/// Scales with LLM.int8()'s names do not make int8 weights of NF4 codes stored as I8.
 TEST(Safetensors, Nf4CodesAsInt8AreCountedOnce) {
   auto tensors = valid_tensors({.dequantized = false});
   tensor_named(tensors, "layer.weight").dtype = "I8";
@@ -100,7 +100,7 @@ TEST(Safetensors, AWeightWithoutElementsIsDequantizedToNothing) {
 }
 
 /// A FIFO would block, and /dev/zero would never end.
-TEST(Safetensors, WhatIsNoRegularFileIsRefusedAtOnce) {
+TEST(Safetensors, AnotherFileThanARegularOneIsRefusedAtOnce) {
   const OwnFolder folder;
   const auto fifo = folder.path() / "fifo.safetensors";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);

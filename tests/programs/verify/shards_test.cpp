@@ -114,26 +114,18 @@ TEST_F(Shards, MoreFilesThanAProcessMayOpenAreNoHindrance) {
 
 TEST_F(Shards, OneFileOfASetIsSaidToLackTheOthers) {
   write_shards(folder_, valid_tensors({.dequantized = false}), 101);
-  const std::string give_folder =
-      "; if the rest is in other files of the checkpoint, give their folder: " +
-      folder_.path().string();
+  const std::string give_folder = " give their folder: " + folder_.path().string();
   const auto of = [&](int part) { return fmt::format("model-{:05}-of-00003.safetensors", part); };
-  EXPECT_EQ(
-      refusal({file(of(1))}),
-      at(of(1)) +
-          "holds no NF4 weight of bitsandbytes with fp16 or bf16 outputs, but 1 tensor of U8" +
-          give_folder);
-  EXPECT_EQ(refusal({file(of(2))}),
-            at(of(2)) +
-                "tensor 'layer.weight' has 'absmax' but lacks its codes and "
-                "'quant_state.bitsandbytes__nf4'" +
-                give_folder);
-  EXPECT_EQ(
-      refusal({file(of(3))}),
-      at(of(3)) + "tensor 'layer.weight' has a quant_state but lacks its codes" + give_folder);
-  EXPECT_EQ(
-      refusal({file(of(3)), file(of(1))}),
-      at(of(3)) + "tensor 'layer.weight' has a quant_state but lacks 'quant_map'" + give_folder);
+  const auto expect_lacking = [&](const std::vector<fs::path>& files, int part, const char* noun) {
+    const std::string line = refusal(files);
+    EXPECT_TRUE(begins(line, at(of(part)))) << noun;
+    EXPECT_TRUE(contains(line, noun)) << noun;
+    EXPECT_TRUE(ends(line, give_folder)) << noun;
+  };
+  expect_lacking({file(of(1))}, 1, "1 tensor of U8");
+  expect_lacking({file(of(2))}, 2, "'quant_state.bitsandbytes__nf4'");
+  expect_lacking({file(of(3))}, 3, "lacks its codes");
+  expect_lacking({file(of(3)), file(of(1))}, 3, "lacks 'quant_map'");
   fs::remove(file(of(1)));
   fs::remove(file(of(2)));
   EXPECT_TRUE(refusal({file(of(3))}).ends_with(give_folder)) << "its name says that it is a part";
@@ -142,21 +134,17 @@ TEST_F(Shards, OneFileOfASetIsSaidToLackTheOthers) {
 TEST_F(Shards, AnIndexLongerThanAnyIsRefusedUnread) {
   folder_.write("model.safetensors.index.json", "{}");
   fs::resize_file(index(), 100'000'001);
-  EXPECT_EQ(refusal({index()}), at("model.safetensors.index.json") +
-                                    "has 100000001 bytes, more than the 100000000 of the greatest "
-                                    "index; give a .safetensors file or its folder");
+  EXPECT_TRUE(contains(refusal({index()}), "100000001 bytes"));
 }
 
-/// Given in full, or with files of other kinds beside it.
+/// Given in full, or in a folder with files of other kinds.
 TEST_F(Shards, ATensorThatNoFileCompletesIsNamed) {
   Tensors tensors = small_model();
   remove_tensor(tensors, "layers.1.weight.nested_absmax");
-  const std::string line =
-      "tensor 'layers.1.weight' has a quant_state but lacks 'nested_absmax'; save the checkpoint "
-      "again with bitsandbytes";
+  const std::string line = "'layers.1.weight' has a quant_state but lacks 'nested_absmax'";
   folder_.write("notes.txt", "not a tensor");
-  EXPECT_EQ(refusal({folder_.write("a.safetensors", safetensors_bytes(tensors))}),
-            at("a.safetensors") + line);
+  EXPECT_TRUE(
+      contains(refusal({folder_.write("a.safetensors", safetensors_bytes(tensors))}), line));
   fs::remove(file("a.safetensors"));
   write_shards(folder_, tensors, 500);
   EXPECT_TRUE(contains(refusal({folder_.path()}), line));
@@ -176,8 +164,7 @@ TEST_F(Shards, AFileThatChangesAfterItsHeaderWasReadIsRefused) {
       std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << ' ';
       fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
     }
-    EXPECT_EQ(message_of<InvalidFile>(read),
-              at("a.safetensors") + "was changed while it was read; verify it again");
+    EXPECT_TRUE(begins(message_of<InvalidFile>(read), at("a.safetensors") + "was changed"));
   }
 }
 

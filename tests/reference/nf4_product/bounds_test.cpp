@@ -78,7 +78,7 @@ TEST(ProductBounds, ThreeTermsByHand) {
   EXPECT_EQ(small.bounds().high[0], round_to_fp16(3.5f));
 }
 
-TEST(ProductBounds, WhereASumIsNearTheMiddleOfTwoNumbersBothAreRight) {
+TEST(ProductBounds, BothNeighboursOfATieAreRight) {
   Small small;
   small.input[0] = one;
   small.input[1] = 0x1000;  // 2^-11: half an ulp of 1
