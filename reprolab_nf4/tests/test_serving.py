@@ -8,7 +8,6 @@ import types
 from pathlib import Path
 
 import pytest
-import stub_vllm
 from layers_on_cpu import needs_whole_graphs
 from needs_torch import bitsandbytes, functional, torch
 from torch.torch_version import TorchVersion
@@ -17,6 +16,7 @@ import reprolab_nf4
 from reprolab_nf4 import engines, layers, shards, timing_table
 from reprolab_nf4.c_functions import NoCodeError
 from reprolab_nf4.imports import Awaited
+from reprolab_nf4.tests import stub_vllm
 
 OWN_PRODUCT = bitsandbytes.matmul_4bit
 
