@@ -2,11 +2,10 @@
 this package, in front end, engine and workers. Needs nothing but the standard library.
 """
 
-import logging
 import os
 
 import reprolab_nf4
-from reprolab_nf4.imports import after_import
+from reprolab_nf4.imports import after_import, log
 
 # "0": not installed; otherwise one of PRODUCTS. Engines have no option for it.
 VARIABLE = "REPROLAB_NF4"
@@ -29,7 +28,4 @@ def _install() -> None:
             chosen = "fastest" if products == "1" else products
             reprolab_nf4.install(products=chosen, compile_generate=False)
     except Exception as error:  # the engine would not catch it
-        why = " ".join(str(error).split())
-        logging.getLogger("reprolab_nf4").warning(
-            "reprolab_nf4 is not installed, %s=%s: %s", VARIABLE, products, why
-        )
+        log(f" is not installed, {VARIABLE}={products}", error)

@@ -1,6 +1,7 @@
 """Calls back once a module has been imported. Needs nothing but the standard library."""
 
 import importlib.abc
+import logging
 import sys
 from collections.abc import Callable
 
@@ -13,6 +14,12 @@ def after_import(name: str, action: Callable[[], None]) -> None:
         action()
     elif awaited(name) is None:
         sys.meta_path.insert(0, Awaited(name, action))
+
+
+def log(what: str, error: Exception) -> None:
+    """One line on an error that whoever imports the module would not catch."""
+    why = " ".join(str(error).split())
+    logging.getLogger("reprolab_nf4").warning("reprolab_nf4%s: %s", what, why)
 
 
 def forget(name: str) -> None:

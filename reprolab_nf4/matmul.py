@@ -172,7 +172,7 @@ class Ways:
         self.usual = OWN if products == "fastest" else DEQUANTIZE
         self.library, self._products, self._table = library, products, table
         self._known: dict = {}
-        self._has_warned, self._calls, self._shards = False, None, None
+        self._has_warned, self._calls, self._engines = False, None, []
         self._settled = SettledWeights()
         # Otherwise all take the usual way, and bitsandbytes' operators are recorded.
         self.vary = products != DEQUANTIZE
@@ -195,10 +195,11 @@ class Ways:
 
     def begin(self) -> None:
         """From when the functions are replaced until end()."""
-        from reprolab_nf4 import shards  # which imports this module
+        from reprolab_nf4 import shards, tensor_parallel  # the former imports this module
 
+        self._engines.append(tensor_parallel.Loader())
         if self.vary:
-            self._shards = shards.Shards(self)
+            self._engines.append(shards.Shards(self))
 
     def warn_of_fp32(self, state) -> None:
         """Once."""
@@ -214,8 +215,8 @@ class Ways:
         self._known = {}
         if self._calls is not None:
             self._calls.close()
-        if self._shards is not None:
-            self._shards.end()
+        while self._engines:
+            self._engines.pop().end()
 
     def way(self, A: torch.Tensor, state) -> str:
         """The way of the matmul with these activations."""

@@ -6,7 +6,6 @@ matrix, which a single matmul writes to the output. Needs torch and bitsandbytes
 """
 
 import functools
-import logging
 import sys
 import warnings
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from bitsandbytes import functional
 
-from reprolab_nf4.imports import after_import, forget
+from reprolab_nf4.imports import after_import, forget, log
 from reprolab_nf4.matmul import Ways, is_ours
 from reprolab_nf4.settled import is_capturing
 from reprolab_nf4.timing_table import DEQUANTIZE, OWN
@@ -66,9 +65,7 @@ class Shards:
                         ours = functools.partial(self.apply, own)
                         library.impl(OPERATOR, ours, key, allow_override=True)
         except Exception as error:
-            why = " ".join(str(error).split())
-            what = "reprolab_nf4: %s multiplies by one shard after another: %s"
-            logging.getLogger("reprolab_nf4").warning(what, module, why)
+            log(f": {module} multiplies by one shard after another", error)
 
     def apply(self, own, x, weight, offsets, out) -> None:
         """In place of the engine's function `own`, which multiplies by one shard after another."""

@@ -73,3 +73,15 @@ def called():
         return out.value.decode()
 
     return call
+
+
+@pytest.fixture(scope="module")
+def plugin():
+    """vllm-bnb-plugin's module of linear layers, under vLLM, or what stands in for it."""
+    from reprolab_nf4.tests import stub_vllm  # which needs torch
+
+    try:
+        with stub_vllm.linear_layers("cpu") as found:
+            yield found
+    except ImportError as error:
+        pytest.skip(f"NOT TESTED, {error}")

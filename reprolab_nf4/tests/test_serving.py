@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from layers_on_cpu import needs_whole_graphs
 from needs_torch import bitsandbytes, functional, torch
-from torch.torch_version import TorchVersion
 
 import reprolab_nf4
 from reprolab_nf4 import engines, layers, shards, timing_table
@@ -91,21 +90,6 @@ def test_the_call_of_an_engine_is_multiplied_by_our_kernels(rows, is_ours, count
             begin += n
     assert counts.look().get("times_multiplied", 0) == is_ours * len(SHARDS)
     assert weight.is_multiplied(x, out)
-
-
-@pytest.fixture(scope="module")
-def plugin():
-    """vllm-bnb-plugin's module of linear layers, under vLLM, or what stands in for it."""
-    if not hasattr(torch.library, "infer_schema"):
-        pytest.skip(f"NOT TESTED, torch {torch.__version__}: vLLM's operators need 2.5")
-    installed = bitsandbytes.__version__
-    if TorchVersion(installed) < (0, 48, 1):
-        pytest.skip(f"NOT TESTED, bitsandbytes {installed}: vllm-bnb-plugin needs 0.48.1")
-    try:
-        with stub_vllm.linear_layers("cpu") as found:
-            yield found
-    except ImportError as error:
-        pytest.skip(f"NOT TESTED, {error}")
 
 
 @pytest.fixture
