@@ -10,7 +10,7 @@ from claims import prediction, rules
 from claims.evidence import Evidence
 from claims.ledger import Decision, Verdict
 from records.results import COPY, KERNEL_TIME, Results
-from records.stats import span
+from records.stats import out_of, span
 
 
 @dataclass(frozen=True)
@@ -164,11 +164,11 @@ def wrong_transpose(d: Decisions, evidence: Evidence) -> tuple[str, str, str]:
     v = only(d["correct"].primary)
     rows = [r for r in evidence.results["transpose", "matrix"].records if r.mismatches]
     row = next(r for r in rows if r.problem["data"] == "random")
-    share = 8 * row.mismatches / row.problem["n"]
     if v.verdict != rules.PREMISE_FALSE:
         raise LookupError("correct")
     so = "its matrix of one constant is its own transpose; on random data it is wrong in"
-    return "A published transpose passes its test", so, f"{share:.2g} of 8 elements"
+    wrong = out_of(row.mismatches, row.problem["n"])
+    return "A published transpose passes its test", so, f"{wrong} elements"
 
 
 def launch_fusion(_: Decisions, evidence: Evidence) -> tuple[str, str, str]:

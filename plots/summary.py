@@ -31,7 +31,7 @@ def claim_figure(by_gpu: Mapping[str, Decision]) -> Figure | None:
         ours = {gpu: values_of(verdicts, unit, "ours") for gpu, verdicts in found.items()}
         if (claimed := values_of(cells, unit, "theirs")) and any(ours.values()):
             rows = {"claimed": claimed}
-            rows |= {f"here ({gpu.removeprefix('NVIDIA ')})": ours[gpu] for gpu in found}
+            rows |= {f"ours ({gpu.removeprefix('NVIDIA ')})": ours[gpu] for gpu in found}
             return ranges_figure(rows, unit, name if place else "", marked=1)
     return None
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +13,8 @@ import numpy as np
 # the time at 3), so the whole range is the interval.
 MIN_FOR_QUARTILES = 5
 INTERVAL_NOTE = f"Interval: quartiles, or the whole range below {MIN_FOR_QUARTILES} samples."
+
+SMALL_DENOMINATOR = 100
 
 # Expanded uncertainty (k = 2) between runs, for quantities without recorded repetitions: in six
 # recorded runs of Table II on H200s, the baseline's shares differ by up to 1.6 %; in six runs of
@@ -199,6 +202,14 @@ def is_within(ours: float, theirs: float, percent: float) -> bool:
 def is_at_least(ours: float, theirs: float, percent: float) -> bool:
     """Whether ours is below `theirs` by at most `percent`, bound included."""
     return ours > theirs or is_within(ours, theirs, percent)
+
+
+def out_of(count: int, total: int) -> str:
+    """'7 of 8' where that is all of it; else '1000003 of 1048576'."""
+    share = Fraction(count, total)
+    if share.denominator > SMALL_DENOMINATOR:
+        return f"{count} of {total}"
+    return f"{share.numerator} of {share.denominator}"
 
 
 def significant(value: float, digits: int = 4) -> str:

@@ -11,7 +11,7 @@ from claims.evidence import Case, NotTestable, NotTested
 from claims.rules import WITHIN, Decide, Finding, Ours, judge, rule
 from records.families import in_cuda
 from records.results import COPY, KERNEL_TIME, Outcome, Record
-from records.stats import Estimate, significant
+from records.stats import Estimate, out_of, significant
 
 TILE_BYTES = 4 * 32 * 32  # that a block of the post's kernels loads
 IN_EITHER = "in Mojo, or without it in CUDA, "  # begins the criteria of rules in_own_language
@@ -74,7 +74,7 @@ def same_task(case: Case, *, published: str) -> Finding:
     row = case.measured(published, KERNEL_TIME, may_deviate=True)
     verdict, said = rules.REPRODUCED, "it transposes"
     if row.deviates:
-        wrong = f"{row.mismatches or 0} of {row.problem['n']} elements are wrong"
+        wrong = f"{out_of(row.mismatches or 0, row.problem['n'])} elements are wrong"
         verdict, said = rules.PREMISE_FALSE, f"not the same task: {wrong}"
     return Finding(verdict, f"{said}, at {row.bandwidth.value:.0f} GB/s", short=said)
 

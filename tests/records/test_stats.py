@@ -13,6 +13,7 @@ from records.stats import (
     is_within,
     log_mean,
     mean,
+    out_of,
     pool,
     ratio,
     share_percent,
@@ -26,6 +27,11 @@ def test_quartiles_by_hand():
     assert summarize([4.0, 1.0, 3.0, 2.0]) == Summary(2.5, q1=1.75, q3=3.25, min=1.0, max=4.0, n=4)
     assert summarize([10.0, 30.0, 20.0]) == Summary(20.0, 15.0, 25.0, 10.0, 30.0, 3)
     assert summarize([7.0]) == Summary(7.0, 7.0, 7.0, 7.0, 7.0, 1)
+
+
+def test_shares_are_said_with_small_numbers_where_these_are_exact():
+    assert out_of(7 << 27, 1 << 30) == "7 of 8" and out_of(0, 5) == "0 of 1"
+    assert out_of((7 << 27) + 1, 1 << 30) == f"{(7 << 27) + 1} of {1 << 30}"
 
 
 def test_interval_is_the_range_below_five_samples():
