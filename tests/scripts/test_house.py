@@ -4,13 +4,13 @@ the names of tests may be.
 
 import ast
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 import pytest
 
 from records.json_files import ROOT
+from records.sources import files_in
 
 # Each may use those below it that it names, and what those use.
 MAY_USE = {
@@ -37,6 +37,8 @@ MAY_USE = {
 INCLUDE = re.compile(r'^ *#include "([^"]+)"', re.MULTILINE)
 CPP_TEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", re.MULTILINE)
 PYTHON_TEST = re.compile(r"^ *def (test_\w+)\(", re.MULTILINE)
+WRITTEN = ("build", "dist", "results")  # folders of what commands write
+CODE = (".py", ".cpp", ".hpp", ".cu", ".cuh")
 TOO_LONG = 80  # letters of a test's name
 
 
@@ -74,9 +76,10 @@ def reachable(folder: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def every_file():
-    named = ("*.py", "*.cpp", "*.hpp", "*.cu", "*.cuh")
-    done = subprocess.run(["git", "ls-files", *named], cwd=ROOT, check=True, capture_output=True)
-    return [file for file in done.stdout.decode().splitlines() if (ROOT / file).is_file()]
+    """Also of a tarball, without git."""
+    places = [p for p in ROOT.iterdir() if p.name not in WRITTEN and not p.name.startswith(".")]
+    files = [file for place in places for file in files_in(place)]
+    return sorted(str(f.relative_to(ROOT)) for f in files if f.suffix in CODE)
 
 
 @pytest.fixture(scope="module")
