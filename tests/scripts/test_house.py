@@ -4,6 +4,7 @@ the names of tests may be.
 
 import ast
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
@@ -132,3 +133,13 @@ def test_names_of_tests_are_short(every_file):
         names += PYTHON_TEST.findall(text) if is_python else map(".".join, CPP_TEST.findall(text))
     assert len(names) > 1000
     assert [name for name in names if len(name) >= TOO_LONG] == []
+
+
+def test_a_tarballs_check_reads_nothing_that_commands_write():
+    ruff = ROOT / "build/check-tools/bin/ruff"
+    if not ruff.exists():
+        pytest.skip("NOT TESTED, no ruff before make check")
+    command = [ruff, "check", "--show-files", "--no-respect-gitignore", "."]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    read = {Path(line).relative_to(ROOT).parts[0] for line in done.stdout.splitlines()}
+    assert "records" in read and read.isdisjoint(WRITTEN)
