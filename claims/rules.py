@@ -107,7 +107,7 @@ def bind(case: Case) -> tuple[Rule, dict[str, Any]]:
         import_rules(owner)
     if name not in RULES:
         others = ", ".join(rule for rule in RULES if rule.rpartition(".")[0] == owner)
-        raise InputError(f"{where}: there is no rule '{name}'; there are {shortened(others, 500)}")
+        raise InputError(f"{where}: no rule is named '{name}'; known are {shortened(others, 500)}")
     arguments = {k: v for k, v in case.comparison.arguments.items() if k != "pass"}
     signature = inspect.signature(RULES[name].decide)
     try:

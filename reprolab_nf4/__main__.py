@@ -124,7 +124,7 @@ def shapes_of(model: str) -> dict[Shape, int]:
     """How many layers of the checkpoint have each shape, the largest first."""
     if not Path(model).is_dir():
         what = "give a checkpoint's, downloaded before"
-        raise reprolab_nf4.DropinError(f"MODEL: there is no folder '{model}'; {what}")
+        raise reprolab_nf4.DropinError(f"MODEL: folder '{model}' does not exist; {what}")
     found = Counter(checkpoint.read(Path(model)))
     return dict(sorted(found.items(), key=lambda item: -item[0].rows * item[0].columns))
 

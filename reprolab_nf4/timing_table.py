@@ -111,7 +111,7 @@ def read(path: str | PathLike) -> Table:
     except OSError as error:
         raise DropinError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise DropinError(f"{path}: is no table that make tune wrote: {error!r}") from None
+        raise DropinError(f"{path}: is not a table that make tune wrote: {error!r}") from None
 
 
 def _each_once(pairs: list[tuple[str, object]]) -> dict:

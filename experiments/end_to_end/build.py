@@ -81,7 +81,7 @@ def random_weight(layer: nn.Linear, device: torch.device, dtype: torch.dtype) ->
 
 
 def from_checkpoint(name: str, device: torch.device) -> tuple[nn.Module, Any]:
-    """The model, and its tokenizer or None; downloaded from the hub if there is no such folder."""
+    """The model and its tokenizer (or None), from the folder or, if it does not exist, the hub."""
     folder = Path(name) if Path(name).is_dir() else downloaded(name)
     of_checkpoint(folder)  # reports in one line what transformers reports in many
     try:

@@ -158,7 +158,7 @@ def choose(
     if is_checkpoint and not Path(model).is_dir() and not is_hub:
         listed = ", ".join(sizes.known())
         raise InputError(
-            f"MODEL: there is no folder '{model}'; give a checkpoint's, owner/name or "
+            f"MODEL: folder '{model}' does not exist; give a checkpoint's, owner/name or "
             f"owner/name@revision of one on the hub, or one of {listed}"
         )
     every = sizes.protocol()["batches"]

@@ -214,7 +214,7 @@ def peer(name: str, maker: str, lineage: str, bound: str) -> dict[str, Any]:
 
 
 def versions(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
-    """Of those that are installed."""
+    """Versions of the installed packages."""
     return {name: found for name in packages if (found := installed(name))}
 
 

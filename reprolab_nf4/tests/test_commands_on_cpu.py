@@ -144,8 +144,11 @@ def test_advice_for_a_checkpoint(command, folder, capsys):
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        (["tune", "--output=x", "--model=none"], "MODEL: there is no folder 'none'; give a "),
-        (["advise", "none"], "MODEL: there is no folder 'none'; give a checkpoint's, downloaded "),
+        (["tune", "--output=x", "--model=none"], "MODEL: folder 'none' does not exist; give a "),
+        (
+            ["advise", "none"],
+            "MODEL: folder 'none' does not exist; give a checkpoint's, downloaded ",
+        ),
         (["advise", "--batch=x", "FOLDER"], "BATCH: give one number, not 'x'"),
         (["advise", "--batch=-1", "FOLDER"], "BATCH: give one number, not '-1'"),
         (["advise", "--batch=0", "FOLDER"], "BATCH: 1 at least"),

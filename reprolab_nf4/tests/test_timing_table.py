@@ -124,7 +124,7 @@ LAYER = '{{"n": 1, "k": 1, "type": "fp16", "nested": false, "us": {}}}'
 def test_another_file_than_a_table_is_one_line(text, tmp_path):
     path = tmp_path / "table.json"
     path.write_text(text)
-    with pytest.raises(DropinError, match=r"table.json: is no table"):
+    with pytest.raises(DropinError, match=r"table\.json: is not a table"):
         timing_table.read(path)
 
 

@@ -114,7 +114,7 @@ def test_pip_installs_it_and_leaves_nothing_behind(wheel, libraries, tmp_path):
     for command in ((environment / "bin/reprolab-nf4",), (python, "-m", "reprolab_nf4")):
         done = run(*command, "tune", "--model=none", "--output=x", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith("error: MODEL: there is no folder 'none'")
+        assert done.stderr.startswith("error: MODEL: folder 'none' does not exist")
 
     fake_bitsandbytes.write(tmp_path, "0.50.2", Path(), fake_bitsandbytes.NO_LIBRARY)
     done = run(python, "-c", INSTALL, **with_stand_in)

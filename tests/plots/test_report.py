@@ -41,7 +41,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report") / "data/recorded/h200"
     for name in recorded_names():
         Edited(name, folder / name).write()
-    host = "product/host.json"  # which is no file of a pass
+    host = "product/host.json"  # not written by a pass
     (folder / host).write_bytes((ROOT / "data/recorded/h200" / host).read_bytes())
     return folder
 

@@ -30,7 +30,7 @@ REQUESTS, COPIES = 2, 2
 
 @pytest.fixture
 def counts(cpu, monkeypatch):
-    """What our library is asked for."""
+    """The calls of our library."""
     monkeypatch.setattr(reprolab_nf4, "BUILT", cpu["library"])
     monkeypatch.setattr(measuring, "copies_needed", lambda gpu, shape: COPIES)
     monkeypatch.setattr(serving, "installed", partial(installed, **cpu))

@@ -10,7 +10,7 @@
 // bit. Nor is a read outside of an array found; CUB is replaced by what it loads and stores.
 // Rounding to 16 bits is that of reference/float16.hpp.
 //
-// What is missing here does not compile, and PTX that inline_ptx does not know throws NotEmulated:
+// A function that is missing here does not compile; PTX that inline_ptx does not know throws NotEmulated:
 // such a kernel is refused.
 #pragma once
 
