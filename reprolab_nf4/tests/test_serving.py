@@ -144,11 +144,16 @@ def test_a_layer_of_one_shard_is_written_to_the_output(parameter, counts):
     assert weight.states[0].absmax is absmax
 
 
-def nested(weight):
-    dense = torch.randn(SHARDS[1], K).bfloat16()
-    _, weight.states[1] = functional.quantize_4bit(
+def nested(weight, i=1):
+    dense = torch.randn(SHARDS[i], K).bfloat16()
+    _, weight.states[i] = functional.quantize_4bit(
         dense, quant_type="nf4", compress_statistics=True
     )
+
+
+def all_nested(weight):
+    for i in range(len(SHARDS)):
+        nested(weight, i)
 
 
 def of_another_type(weight):
@@ -160,7 +165,7 @@ def in_another_order(weight):
 
 
 @needs_overrides
-@pytest.mark.parametrize("change", [nested, of_another_type, in_another_order])
+@pytest.mark.parametrize("change", [nested, all_nested, of_another_type, in_another_order])
 def test_shards_that_are_not_one_matrix_are_multiplied_one_by_one(change, parameter, counts):
     weight, x = Weight(), torch.randn(2, K).bfloat16()
     change(weight)

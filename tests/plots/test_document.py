@@ -2,13 +2,14 @@
 
 import re
 import shutil
+from types import SimpleNamespace
 
 import made
 import pytest
 from edited import RECORDED
 
 from plots.cli import main
-from plots.document import NOTHING
+from plots.document import NOTHING, fullest
 from plots.experiments import load_run
 from records.json_files import ROOT
 
@@ -155,6 +156,18 @@ def test_a_gpu_on_which_nothing_decides_a_claim(place, edited):
     assert readme.read_text() == before
     every = (place / "recorded/README.md").read_text()
     assert "[A100](a100/README.md): [ceilings]" in every and "| claim | source | H200 |" in every
+
+
+def test_findings_are_of_the_gpu_with_the_fewest_claims_to_be_tested():
+    def machine(passes, *verdicts):
+        decisions = [SimpleNamespace(verdict=verdict) for verdict in verdicts]
+        return SimpleNamespace(
+            runs={"a": SimpleNamespace(passes=range(passes))}, decisions=decisions
+        )
+
+    decided, waiting = machine(1, "reproduced"), machine(9, "not_tested")
+    more = machine(2, "undecided")
+    assert fullest([waiting, decided]) is decided and fullest([decided, more]) is more
 
 
 @pytest.mark.parametrize(

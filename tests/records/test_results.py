@@ -206,6 +206,7 @@ def test_only_verified_rows_and_ceilings_have_a_time(file, changes, timed, ranke
     first(file).update(changes)
     record = made.read(file).records[0]
     assert (record.timed, record.ranked) == (timed, ranked)
+    assert record.is_verified is (record.outcome not in ("not_verified", "mismatch"))
     assert (record.bandwidth is None) is not timed
     if timed:  # 2562500000 bytes in 20 us, of 1980 cycles each
         assert record.bytes_per_cycle == pytest.approx(2562500000 / 20 / 1980)
