@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 # User input is data: make does not expand it, and recipes read it from the environment.
 is_given = $(filter-out undefined,$(origin $1))
 GIVEN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
-  MODEL BATCH BATCHES KERNELS TOKENS PROMPTS GPU GPUS QUICK RESUME VERBOSE VERSION A B THRESHOLD ALLOW OUT OLDER \
+  MODEL BATCH BATCHES KERNELS TOKENS GENERATIONS PROMPTS GPU GPUS QUICK RESUME VERBOSE VERSION A B THRESHOLD ALLOW OUT OLDER \
   SET SECTION LAUNCHES \
   $(if $(call is_given,CUDA_VISIBLE_DEVICES),CUDA_VISIBLE_DEVICES)
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
@@ -79,7 +79,7 @@ help: ## List the targets
 #=            write results)  CUDA_VISIBLE_DEVICES=1 (the GPU, of all that run kernels)
 #= of reproduce-...: GPUS=0,1 (divides its passes among them)  RESUME=1 (goes on with a run that was cut off)
 #= of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=shared_lut,global_lut
-#=            TOKENS=32  PROMPTS=file.jsonl
+#=            TOKENS=32  GENERATIONS=9  PROMPTS=file.jsonl
 #= of profile: SET=full  SECTION=SourceCounters,...  LAUNCHES=4  PROBLEM=28672x8192
 #= of compare: THRESHOLD=1 (percent; fails if B is slower by more)  ALLOW=undecided,lost  OUT=folder
 #= of record: OLDER=1 (replaces newer recorded results)

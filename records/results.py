@@ -75,6 +75,7 @@ class Record:
     code: Code | None  # None: not known
     findings: dict[str, int]  # of the kernel's verification, by name
     disturbed: int  # samples that were kept although the host was seen to be slow
+    process: str  # a number of the process that measured it; '' where that is not known
     gpu: str  # '' where nothing ran
 
     def metric(self, name: str) -> Metric | None:
@@ -339,5 +340,6 @@ def read_record(value: dict[str, Any], gpu: str) -> Record:
         code=Code(**value["code"]) if value.get("code") else None,
         findings=value.get("findings", {}),
         disturbed=value.get("disturbed", {}).get("kept", 0),
+        process=value.get("process", ""),
         gpu=gpu,
     )

@@ -35,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--kernels", default="", help="such as shared_lut,streaming")
     p.add_argument("--peer", action="append", default=[], help="another bitsandbytes' library")
     p.add_argument("--tokens", default="", help="new tokens for each prompt")
+    p.add_argument("--generations", default="", help="eager ones of each row, 3 by default")
     p.add_argument("--prompts", default="", help="a file with one JSON object per line")
     p.add_argument("--gpus", default="0", help="such as 0,1: one process for each")
     p.add_argument("--clocks", default="", help="not supported: clocks are observed")
@@ -57,6 +58,7 @@ def measure(args: argparse.Namespace) -> int:
         kernels=args.kernels,
         peers=args.peer,
         tokens=args.tokens,
+        generations=args.generations,
         prompts_file=args.prompts,
         quick=args.quick,
     )
@@ -140,7 +142,7 @@ def describe(every: Sequence[Cell], todo: Sequence[Cell], gpus: int) -> str:
         f"{', '.join(map(str, choices.batches))}; {choices.tokens} new tokens, of which "
         f"{first.generated(EAGER)} are generated eager and {first.generated(GRAPH)} in a graph",
         f"  rows: {rows}; {plan.warm_up()} generation of each to warm up, "
-        f"{first.samples} measured; prompts: {choices.prompts.text}",
+        f"{first.samples(EAGER)} measured eager, {first.samples(GRAPH)} in a graph; prompts: {choices.prompts.text}",
         f"  {len(every) - len(todo)} of {len(every)} cells are there; "
         + (f"the others: about {minutes} min on {where}{memory}" if todo else "nothing to measure"),
     ]

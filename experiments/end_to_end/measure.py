@@ -2,6 +2,7 @@
 number, and reports of progress go out through it; schedule.py has the other end.
 """
 
+import secrets
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,6 +45,7 @@ class Bench:
 
     def __init__(self, gpu: Any, host: Host):
         self.gpu, self.host, self.name = gpu, host, ""
+        self.process = secrets.token_hex(8)
         self.model, self.tokenizer = None, None
         self.facts: dict[str, Any] = {}
         self.kinds: list[tuple[Any, torch.Tensor]] = []  # a weight of each, and what is expected
@@ -129,7 +131,8 @@ class Bench:
         problem |= facts | {"batch": cell.batch, "way": mode, "tokens": choices.tokens}
         problem |= {"generated": cell.generated(mode), "prompts": choices.prompts.text}
         on_hosts_clock = cell.pass_name == TIMING and mode == EAGER
-        more = {"disturbed": asdict(found.disturbed)} if on_hosts_clock else {}
+        more: dict[str, Any] = {"process": self.process}
+        more |= {"disturbed": asdict(found.disturbed)} if on_hosts_clock else {}
         # Where bitsandbytes chooses, the number of dequantizations is unknown.
         if "kernel_time" in found.samples and not found.failed and not row.may_fuse(cell.batch):
             read, written = facts["quantized_bytes"], 2 * facts["weights"]

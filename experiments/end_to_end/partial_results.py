@@ -36,7 +36,9 @@ def run_of(choices: Choices, installed: str) -> str:
     libraries = {x.library: rows.sha256(Path(x.library)) for x in choices.rows if x.library}
     named = sorted((x.kernel, x.kind, libraries.get(x.library, "")) for x in choices.rows)
     prompts = (choices.prompts.text, choices.prompts.items)
-    return digest(named, prompts, choices.tokens, choices.timed, choices.profiled, SEED, installed)
+    return digest(
+        named, prompts, choices.tokens, choices.generations, choices.profiled, SEED, installed
+    )
 
 
 def file_of(output: Path, cell: Cell, run: str) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from experiments.end_to_end import prompts, sizes
 from experiments.end_to_end.prompts import Prompts
-from experiments.end_to_end.protocol import EAGER, INSTALLED, PROFILE, TIMING
+from experiments.end_to_end.protocol import EAGER, GRAPH, INSTALLED, PROFILE, TIMING
 from experiments.end_to_end.rows import FUSED, Row, require_distinct, version_of
 from experiments.end_to_end.sizes import Model
 from records.command_line import numbers
@@ -17,6 +17,8 @@ from records.sources import Sources
 PASSES = (TIMING, PROFILE)  # on the host's clock and events; by CUPTI
 BASELINE = "branch_tree"
 SWEPT = ("shared_lut", "streaming")  # measured with it by default
+AS_INSTALLED = "installed"  # bitsandbytes, as KERNELS names it
+KINDS = ("kernel", "peer", "fused", "installed")  # of rows, in their order
 TOKENS, QUICK_TOKENS = 32, 4
 QUICK_PROFILED = 1
 # New tokens of a generation whose decoding steps are alike, so that the first ones suffice.
@@ -38,14 +40,16 @@ def warm_up() -> int:
 
 @dataclass(frozen=True)
 class Choices:
-    """The user's choices; `models`: built from their sizes, or one checkpoint."""
+    """The user's choices; `models`: built from their sizes, or one checkpoint; `generations`: of each
+    row in eager timing, where the host's time is in every sample; elsewhere samples() suffice.
+    """
 
     models: tuple[str, ...]
     batches: tuple[int, ...]
     rows: tuple[Row, ...]
     prompts: Prompts
     tokens: int = TOKENS
-    timed: int = field(default_factory=samples)
+    generations: int = field(default_factory=samples)
     profiled: int = field(default_factory=samples)
 
 
@@ -71,9 +75,11 @@ class Cell:
         """None for a checkpoint, whose sizes are known when it is loaded."""
         return sizes.known().get(self.model)
 
-    @property
-    def samples(self) -> int:
-        return self.choices.timed if self.pass_name == TIMING else self.choices.profiled
+    def samples(self, mode: str) -> int:
+        """Measured generations of a row."""
+        if self.pass_name == PROFILE:
+            return self.choices.profiled
+        return self.choices.generations if mode == EAGER else samples()
 
     @property
     def short(self) -> int:
@@ -92,17 +98,18 @@ class Cell:
         """About how long it takes on an H200, without its process's start and without samples that
         are repeated.
         """
-        model, rows, samples = self.size, len(self.choices.rows), self.samples
+        model, rows = self.size, len(self.choices.rows)
+        in_eager, in_graph = self.samples(EAGER), self.samples(GRAPH)
         step, prompt = 0.1, 0.3
         if model:
             step, prompt = model.step_s(self.batch), model.prompt_s(self.batch)
         short, eager = self.short - 1, self.generated(EAGER) - 1  # steps
         # The baseline warms up with a whole generation; a graph when it is captured.
-        steps = eager + short * (rows - 1) + samples * rows * eager
-        steps += OF_EAGER * rows * (2 + samples * short)
-        found = prompt * rows * (warm_up() + samples + 2 + samples) + step * steps
+        steps = eager + short * (rows - 1) + in_eager * rows * eager
+        steps += OF_EAGER * rows * (2 + in_graph * short)
+        found = prompt * rows * (warm_up() + in_eager + 2 + in_graph) + step * steps
         if self.pass_name == PROFILE:
-            recorded = rows * samples * (1 + 2 * short)
+            recorded = rows * in_eager * (1 + 2 * short)
             found += recorded * RECORDING_S * (model.layers if model else 64)
         return found
 
@@ -147,6 +154,7 @@ def choose(
     kernels: str = "",
     peers: Sequence[str] = (),
     tokens: str = "",
+    generations: str = "",
     prompts_file: str = "",
     quick: bool = False,
 ) -> Choices:
@@ -172,10 +180,14 @@ def choose(
         found = replace(found, tokens=QUICK_TOKENS, profiled=QUICK_PROFILED)
     if tokens:
         found = replace(found, tokens=number("TOKENS", tokens))
+    if generations:
+        found = replace(found, generations=number("GENERATIONS", generations))
     if found.tokens < 2:
         raise InputError("TOKENS: 2 at least: the first comes with the prompt")
     if min(found.batches) < 1:
         raise InputError("BATCHES: give 1 at least")
+    if found.generations < 1:
+        raise InputError("GENERATIONS: give 1 at least")
     return found
 
 
@@ -186,24 +198,26 @@ def number(name: str, text: str) -> int:
 
 
 def rows_of(kernels: str, peers: Sequence[str], is_checkpoint: bool) -> tuple[Row, ...]:
-    """The baseline, `kernels` or those that are swept, the peers, products by measured times, and
-    bitsandbytes as it is installed.
+    """The baseline, the rows that `kernels` names, and the peers. Without names: the kernels that are
+    swept, products by measured times, and bitsandbytes as it is installed.
     """
     named = [*filter(None, re.split(r"[,|\s]+", kernels))]
     if kernels and not named:
         raise InputError(f"KERNELS: give names such as {','.join(SWEPT)}, not '{kernels}'")
-    rows = [Row(kernel) for kernel in dict.fromkeys([BASELINE, *(named or SWEPT)])]
+    rows = {name: Row(name, "fused") for name in FUSED} | {
+        AS_INSTALLED: Row(INSTALLED, "installed")
+    }
+    by_default = [*SWEPT, *list(FUSED)[: 1 + is_checkpoint], AS_INSTALLED]
+    names = dict.fromkeys([BASELINE, *(named or by_default)])
+    ours = [rows.get(name, Row(name)) for name in names]
     others = [peer_row(peer) for peer in peers]
-    others += [Row(name, "fused") for name in list(FUSED)[: 1 + is_checkpoint]]
-    for variable, some in (("KERNELS", rows), ("PEER", others)):
-        for name in (row.kernel for row in some):
+    for variable, some in (("KERNELS", names), ("PEER", [row.kernel for row in others])):
+        for name in some:
             if not re.fullmatch(r"[\w.-]{1,80}", name):
                 raise InputError(f"{variable}: '{name}' cannot be the name of a row")
-    for name in FUSED.keys() & set(named):
-        raise InputError(f"KERNELS: '{name}' is not a kernel but a row of its own")
-    rows += others
-    require_distinct([row.kernel for row in rows])
-    return (*rows, Row(INSTALLED, "installed"))
+    kernels_first = sorted([*ours, *others], key=lambda row: KINDS.index(row.kind))
+    require_distinct([row.kernel for row in kernels_first])
+    return tuple(kernels_first)
 
 
 def peer_row(argument: str) -> Row:

@@ -86,7 +86,10 @@ class Rounds:
         warmed_up = [self.baseline] if self.mode.is_captured else self.rows
         steps += [(row, self.warm_up) for _ in range(warm_up()) for row in warmed_up]
         seed = f"{SEED}/{self.cell.name}/{self.mode.name}"
-        steps += [(row, self.measure) for row in shuffled(self.rows, self.cell.samples, seed)]
+        steps += [
+            (row, self.measure)
+            for row in shuffled(self.rows, self.cell.samples(self.mode.name), seed)
+        ]
         # As many repeated samples as one more round has.
         self.bench.host.allow(len(self.rows), WAIT_S)
         for done, (row, step) in enumerate(steps):

@@ -30,7 +30,7 @@ def test_by_default_it_is_the_papers_experiment():
     assert found.batches == (2, 4, 8, 16, 32, 64)
     kernels = ["branch_tree", "shared_lut", "streaming", "fused", "as installed"]
     assert [row.kernel for row in found.rows] == kernels
-    assert (found.tokens, found.timed, found.profiled, plan.warm_up()) == (32, 3, 3, 1)
+    assert (found.tokens, found.generations, found.profiled, plan.warm_up()) == (32, 3, 3, 1)
     paper = load_source(FOLDER / "paper.json")
     wanted = {k: v for k, v in sizes.protocol().items() if k != "comment"}
     assert {k: paper.setup[k] for k in wanted} == wanted
@@ -69,12 +69,21 @@ def test_choices_are_taken_as_given(tmp_path):
     found = choose(
         model="llama-3.1-8b",
         batches="8, 2 8",
-        kernels="global_lut|streaming,",
+        kernels="installed,global_lut|streaming,fused",
         peers=[str(library), f"mine={library}"],
         tokens="4",
+        generations="9",
         quick=True,
     )
     assert (found.models, found.batches, found.tokens) == (("llama-3.1-8b",), (8, 2), 4)
+    timing, profile = (plan.cells(found, name)[0] for name in plan.PASSES)
+    assert [c.samples(mode) for c in (timing, profile) for mode in ("eager", "graph")] == [
+        9,
+        3,
+        1,
+        1,
+    ]
+    assert timing.seconds > 1.5 * replace(timing, choices=replace(found, generations=3)).seconds
     assert found.rows == (
         *map(Row, ("branch_tree", "global_lut", "streaming")),
         Row("bitsandbytes_0.47.0", "peer", str(library)),
@@ -86,6 +95,8 @@ def test_choices_are_taken_as_given(tmp_path):
     lineages += ("products in the fastest way by measured times", "as installed")
     assert tuple(row.lineage for row in found.rows[2:]) == lineages
     assert [row.version for row in found.rows[2:4]] == ["", "0.47.0"]
+    two = choose(kernels="shared_lut")  # no other row
+    assert two.rows == (Row("branch_tree"), Row("shared_lut"))
     copied = tmp_path / "bitsandbytes-0.48.1/bitsandbytes" / library.name  # without metadata
     copied.parent.mkdir(parents=True)
     copied.touch()
@@ -108,7 +119,7 @@ def test_choices_are_taken_as_given(tmp_path):
         {"tokens": "1"},
         {"kernels": "a/b"},
         {"kernels": ","},
-        {"kernels": "fused"},
+        {"generations": "0"},
         {"peers": ["a b=LICENSE"]},
         {"peers": ["gone.so"]},
         {"peers": ["made=LICENSE"] * 2},
