@@ -142,7 +142,8 @@ def describe(every: Sequence[Cell], todo: Sequence[Cell], gpus: int) -> str:
         f"{', '.join(map(str, choices.batches))}; {choices.tokens} new tokens, of which "
         f"{first.generated(EAGER)} are generated eager and {first.generated(GRAPH)} in a graph",
         f"  rows: {rows}; {plan.warm_up()} generation of each to warm up, "
-        f"{first.samples(EAGER)} measured eager, {first.samples(GRAPH)} in a graph; prompts: {choices.prompts.text}",
+        f"{first.samples(EAGER)} measured eager, {first.samples(GRAPH)} in a graph; "
+        f"prompts: {choices.prompts.text}",
         f"  {len(every) - len(todo)} of {len(every)} cells are there; "
         + (f"the others: about {minutes} min on {where}{memory}" if todo else "nothing to measure"),
     ]

@@ -40,8 +40,8 @@ def warm_up() -> int:
 
 @dataclass(frozen=True)
 class Choices:
-    """The user's choices; `models`: built from their sizes, or one checkpoint; `generations`: of each
-    row in eager timing, where the host's time is in every sample; elsewhere samples() suffice.
+    """The user's choices; `models`: built from their sizes, or one checkpoint; `generations`: of
+    each row in eager timing, where the host's time is in every sample; elsewhere samples() suffice.
     """
 
     models: tuple[str, ...]
@@ -198,8 +198,8 @@ def number(name: str, text: str) -> int:
 
 
 def rows_of(kernels: str, peers: Sequence[str], is_checkpoint: bool) -> tuple[Row, ...]:
-    """The baseline, the rows that `kernels` names, and the peers. Without names: the kernels that are
-    swept, products by measured times, and bitsandbytes as it is installed.
+    """The baseline, the rows that `kernels` names, and the peers. Without names: the kernels that
+    are swept, products by measured times, and bitsandbytes as it is installed.
     """
     named = [*filter(None, re.split(r"[,|\s]+", kernels))]
     if kernels and not named:
