@@ -66,7 +66,7 @@ class HostSpread(NamedTuple):
     from_us: float  # that the baseline's generation takes
     baseline_percent: float
     gain_percent: float
-    freedom: int  # cells that were measured on two hosts
+    freedom: int  # degrees of freedom: of each cell, one less than its hosts
 
 
 @cache
@@ -75,13 +75,16 @@ def host_classes() -> tuple[HostSpread, ...]:
     edges = [*root["classes_us"], math.inf]
     for low, high in pairwise(edges):
         cells = [cell for cell in root["cells"] if low <= max(cell["baseline_us"]) < high]
-        times = np.log([(cell["baseline_us"], cell["subject_us"]) for cell in cells])
-        baseline, subject = (times[:, i, 0] - times[:, i, 1] for i in (0, 1))
-        percents = (
-            100 * math.sqrt(float((apart**2).mean()) / 2)
-            for apart in (baseline, baseline - subject)
+        baseline, subject = (
+            [np.log(c[name]) for c in cells] for name in ("baseline_us", "subject_us")
         )
-        found.append(HostSpread(low, *percents, len(cells)))
+        gains = [b - s for b, s in zip(baseline, subject, strict=True)]
+        freedom = sum(len(hosts) - 1 for hosts in gains)
+        percents = (
+            100 * math.sqrt(sum(len(x) * x.var() for x in values) / freedom)
+            for values in (baseline, gains)
+        )
+        found.append(HostSpread(low, *percents, freedom))
     return tuple(found)
 
 

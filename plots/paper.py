@@ -239,7 +239,7 @@ def uncertain() -> dict[str, Any]:
         "between_runs": f"{min(every):.1f} to {max(every):.1f} %",
         "runs": sum(len(found["runs"]) for found in run_to_run.recorded().values()),
         "hosts": [f"{h.gain_percent:.1f} %" for h in hosts],
-        "host_cells": sum(h.freedom for h in hosts),
+        "host_freedom": [h.freedom for h in hosts],
         "host_split": f"{hosts[-1].from_us / 1e6:g} s",
         "off": {kind.replace("_", " "): f"{abs(p):.1f} %" for kind, p in off.items()},
     }

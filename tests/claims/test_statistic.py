@@ -121,9 +121,9 @@ def test_the_time_of_eager_generations_alone_is_the_hosts():
 
 
 def test_hosts_differ_as_recorded():
-    """Two runs of 18 cells: the gains of models up to 32B differ by far more than Llama's."""
+    """Of 22 cells: the gains of models up to 32B differ by far more than Llama's."""
     cells = read_json(uncertainty.HOST_TO_HOST)["cells"]
     small, large = uncertainty.host_classes()
-    assert (small.freedom, large.freedom) == (12, 6) and len(cells) == 18
+    assert (small.freedom, large.freedom) == (17, 6) and len(cells) == 22
     assert 10 < small.gain_percent < 15 and 0.5 < large.gain_percent < 2
-    assert max(small.baseline_percent, large.baseline_percent) < 2  # the GPU's own work
+    assert max(small.baseline_percent, large.baseline_percent) < 3  # the GPU's own work

@@ -1,0 +1,94 @@
+"""Eager generations of one model on three hosts: data/repetitions/eager."""
+
+from functools import cache
+from statistics import median
+
+import pytest
+
+from claims import evidence, uncertainty
+from claims.ledger import decide
+from claims.published import load_sources
+from claims.rules import NOT_TESTABLE, UNDECIDED
+from plots.sides import load_side
+from records.json_files import ROOT, read_json
+
+HOSTS = (1, 2, 3)
+GAINS = ("end-to-end", "small-batches-gain-more", "gemma-rises")
+BASELINE, SUBJECT = "branch_tree", "shared_lut"
+
+
+@cache
+def measured(host):
+    return load_side(str(ROOT / f"data/repetitions/eager/{host}.tar.xz")).files
+
+
+def eager_rows(host):
+    """By batch and kernel."""
+    (found,) = measured(host)
+    rows = [r for r in found.records if r.problem["way"] == "eager"]
+    return {(r.problem["batch"], r.kernel): r for r in rows}
+
+
+def is_steady(row):
+    return 2 * row.disturbed <= len(row.metrics["wall_time"].samples)
+
+
+def median_us(row):
+    return round(median(row.metrics["wall_time"].samples))
+
+
+def test_each_host_is_another_one():
+    units = [measured(host)[0].provenance["gpu"]["unit"] for host in HOSTS]
+    assert len(set(units)) == len(HOSTS)
+    processes = [{row.process for row in eager_rows(host).values()} for host in HOSTS]
+    assert [len(p) for p in processes] == [1, 2, 1] and len(set().union(*processes)) == 4
+
+
+def test_what_hosts_differ_by_is_computed_from_them():
+    recorded = read_json(uncertainty.HOST_TO_HOST)["cells"]
+    found = []
+    for batch in (2, 4, 8, 16, 32, 64):
+        pairs = [[eager_rows(h).get((batch, k)) for k in (BASELINE, SUBJECT)] for h in HOSTS]
+        pairs = [pair for pair in pairs if None not in pair and all(map(is_steady, pair))]
+        cell = {"gpu": "NVIDIA H100 80GB HBM3", "model": "gemma-2-27b", "batch": batch}
+        for i, name in enumerate(("baseline_us", "subject_us")):
+            cell[name] = [median_us(pair[i]) for pair in pairs]
+        found += [cell] * (len(pairs) > 1)
+    assert found == [cell for cell in recorded if "H100" in cell["gpu"]]
+
+
+def verdicts(host):
+    """Of every cell of a claim on gains, as the source measures them."""
+    found = {}
+    for decision in decide(evidence.collect(measured(host)), load_sources()):
+        for v in decision.verdicts:
+            if decision.claim.id in GAINS and v.evidence and v.cell.at.get("way") != "graph":
+                found[decision.claim.id, *v.cell.at.items()] = v
+    return found
+
+
+def test_verdicts_on_two_hosts_are_the_same():
+    first, _, third = map(verdicts, HOSTS)
+    assert first.keys() > third.keys() and len(third) >= 2
+    assert {v.verdict for v in (*first.values(), *third.values())} == {UNDECIDED}
+
+
+def test_a_host_that_was_slow_decides_nothing():
+    found = verdicts(2)
+    assert found.keys() >= verdicts(1).keys()
+    assert {v.verdict for v in found.values()} == {NOT_TESTABLE}
+    assert all("host was slow" in v.reason for v in found.values())
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_page_has_the_gains_of_each_host(host):
+    rows, cells = eager_rows(host), []
+    for batch in (2, 8, 16, 64):
+        pair = [rows.get((batch, kernel)) for kernel in (BASELINE, SUBJECT)]
+        if None in pair:
+            cells.append("")
+            continue
+        ratio = uncertainty.ratio(*pair, "wall_time").value
+        cells.append(f"{ratio:.2f}" if all(map(is_steady, pair)) else f"({ratio:.2f})")
+    line = f"| {host} | " + " | ".join(cells) + " |"
+    assert line in (ROOT / "docs/verdicts.md").read_text()
