@@ -148,7 +148,7 @@ def reads_no_table(d: Decisions, _: Evidence) -> tuple[str, str, str]:
     if claim.verdict != rules.PREMISE_FALSE:
         raise LookupError(claim.claim.id)
     branches = only(measured(d["no-divergence"]))
-    so = "it reads none: it is a tree of branches, and what goes is their divergence"
+    so = "it reads none: it is a tree of branches, the paper's kernel removes their divergence"
     return "The baseline reads its table 64x too often", so, f"{branches.ours:.0f} % less"
 
 
@@ -175,7 +175,7 @@ def launch_fusion(_: Decisions, evidence: Evidence) -> tuple[str, str, str]:
     results = evidence.results["puzzle", "mlps"]
     seconds = {r.kernel: r.summary_of("wall_time").median / 1e6 for r in results.records if r.timed}
     library = newest_library(results)
-    so = "one launch in place of two does it: the library's own table, launched once, takes"
+    so = "one launch instead of two is enough: the library's own table, launched once, takes"
     others = {"a Triton kernel": "triton_lut", "the Mojo kernel": "mojo_packed_512"}
     others["the library"] = library
     number = f"{seconds['global_lut']:.3f} s"
