@@ -73,11 +73,12 @@ TEST_F(OnGpuCompiledNf4, AreBitExactAtEverySizeThatTheySupport) {
           for (const std::int64_t n : sizes) {
             if (n > 1000003 && block_size != 64) continue;
             const Tensor tensor = make_row(n, block_size, nested, type);
-            const Verification found = proof.verify(row, tensor);
-            if (found.outcome == Outcome::unsupported && n % kernel.weights_multiple != 0) continue;
-            EXPECT_EQ(name(found.outcome), name(Outcome::bit_exact))
+            const Verification verdict = proof.verify(row, tensor);
+            if (verdict.outcome == Outcome::unsupported && n % kernel.weights_multiple != 0)
+              continue;
+            EXPECT_EQ(name(verdict.outcome), name(Outcome::bit_exact))
                 << kernel.name << ", " << n << " weights, " << tensor.quantized.name << ": "
-                << found.reason;
+                << verdict.reason;
             EXPECT_TRUE(writes_outside(kernel.name, tensor).empty()) << kernel.name << ", " << n;
             ++ran;
           }
