@@ -16,16 +16,16 @@
 namespace reprolab::nf4 {
 
 std::vector<TensorSpec> Formats::combinations() const {
-  std::vector<TensorSpec> found;
+  std::vector<TensorSpec> specs;
   for (const int block_size : block_sizes) {
     for (const auto output : outputs) {
       for (const int offset : offsets) {
-        found.push_back(
+        specs.push_back(
             {.block_size = block_size, .nested = nested, .output = output, .offset = offset});
       }
     }
   }
-  return found;
+  return specs;
 }
 
 TensorSpec Formats::only() const {

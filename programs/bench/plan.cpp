@@ -55,11 +55,11 @@ void refuse_duplicates(const std::vector<Group>& groups) {
 std::vector<std::string> data_of(const Family& family, const std::vector<std::string>& asked) {
   const auto known = family.data();
   if (asked.empty()) return {known.front()};
-  std::vector<std::string> found;
-  std::ranges::copy_if(asked, std::back_inserter(found), [&](const std::string& name) {
+  std::vector<std::string> selected;
+  std::ranges::copy_if(asked, std::back_inserter(selected), [&](const std::string& name) {
     return std::ranges::find(known, name) != known.end();
   });
-  return found;
+  return selected;
 }
 
 /// The families that `selection` names and that have some of its data.

@@ -21,8 +21,8 @@ namespace reprolab::verify {
 struct KernelResult {
   std::string kernel;
   Outcome outcome = Outcome::not_verified;
-  std::string reason;           ///< One line; empty when bit_exact.
-  reference::Comparison found;  ///< Against the reference's output; set for a mismatch.
+  std::string reason;                ///< One line; empty when bit_exact.
+  reference::Comparison comparison;  ///< Against the reference's output; set for a mismatch.
   /// [n] bits that the kernel wrote; set for a mismatch, valid until the report returns.
   std::span<const std::uint16_t> actual;
 };

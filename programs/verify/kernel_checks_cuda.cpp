@@ -40,7 +40,7 @@ void run_kernels(Device& device, const std::vector<VariantInfo>& kernels,
     report({.kernel = kernel.name,
             .outcome = verdict.outcome,
             .reason = verdict.reason,
-            .found = verdict.found,
+            .comparison = verdict.comparison,
             .actual = {reinterpret_cast<const std::uint16_t*>(actual.data()),
                        actual.size() / sizeof(std::uint16_t)}});
   }

@@ -50,7 +50,7 @@ TEST(CompiledKernels, AKernelHasEveryVariantForEachArchitecture) {
   EXPECT_EQ(read.null_pointers, 2);
 }
 
-TEST(CompiledKernels, AManifestThatIsWrongIsOneLineThatSaysWhatToDo) {
+TEST(CompiledKernels, AnInvalidManifestIsOneLineWithARemedy) {
   const std::string remedy = "; make mojo or make triton writes it anew";
   const auto says = [&](const std::string& text, const std::string& why) {
     EXPECT_EQ(CompiledFiles().add("sm_90/toy.json", text).complaint(read_toys),

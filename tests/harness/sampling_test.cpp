@@ -118,7 +118,7 @@ TEST_F(Sampling, AnySampleThatIsBadWithdrawsAllOfItsRow) {
       EXPECT_EQ(name(record.outcome), name(verdict.outcome));
       const std::string when = bad == 0 ? "the warm-up" : "sample " + std::to_string(bad);
       EXPECT_EQ(record.reason, "in " + when + ": " + verdict.reason);
-      EXPECT_EQ(record.mismatches.value_or(0), verdict.found.mismatches);
+      EXPECT_EQ(record.mismatches.value_or(0), verdict.comparison.mismatches);
       EXPECT_TRUE(record.metrics.empty());
       EXPECT_TRUE(record.launch.is_null());
       EXPECT_EQ(count_["bad"], bad + 1) << "and it takes no further part";

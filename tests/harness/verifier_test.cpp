@@ -73,8 +73,8 @@ TEST_F(OnGpuVerifier, AWrongElementIsAMismatchWithItsBitsAndItsCopy) {
       spec.fault = fault;
       const Verification found = verify(spec, toy_kernel("wrong"));
       EXPECT_EQ(name(found.outcome), "mismatch");
-      EXPECT_EQ(found.found.mismatches, 1);
-      EXPECT_EQ(found.found.first_mismatch, fault);
+      EXPECT_EQ(found.comparison.mismatches, 1);
+      EXPECT_EQ(found.comparison.first_mismatch, fault);
       EXPECT_TRUE(ends(found.reason, told(1, ToyWorkload::spoilt_bits)));
     }
     spec.fault = 17;
@@ -83,7 +83,7 @@ TEST_F(OnGpuVerifier, AWrongElementIsAMismatchWithItsBitsAndItsCopy) {
     EXPECT_EQ(name(verify(spec, toy_kernel("wrong_in_buffer_set_2"), 2).outcome), "bit_exact");
     spec.fault = 0;
     const Verification silent = verify(spec, toy_kernel("silent"));
-    EXPECT_EQ(silent.found.mismatches, elements);
+    EXPECT_EQ(silent.comparison.mismatches, elements);
     EXPECT_TRUE(ends(silent.reason, told(elements, 0xffffffffu)));
   });
 }
@@ -119,7 +119,7 @@ TEST_F(OnGpuVerifier, KernelsThatDoNotRunHaveAReason) {
 /// The output of 5003 elements of 2 bytes ends inside a word.
 TEST_F(OnGpuVerifier, AKernelThatWritesAnythingButItsOutputCrashes) {
   for_each_spec([](const ToySpec& spec) {
-    for (const char* kernel : {"changes_input", "writes_behind"}) {
+    for (const char* kernel : {"changes_input", "writes_past_end"}) {
       try {
         verify(spec, toy_kernel(kernel), 3);
         FAIL() << "nobody noticed";
@@ -143,10 +143,10 @@ TEST_F(OnGpuVerifier, ADeviationIsJudgedWhereTheHostHasTheReferenceAlone) {
       return;
     }
     EXPECT_EQ(name(deviates.outcome), "deviation_as_declared");
-    EXPECT_EQ(deviates.found.mismatches, 1);
+    EXPECT_EQ(deviates.comparison.mismatches, 1);
     EXPECT_TRUE(begins(deviates.reason, "1 differ in matrix 0, first at 0: "));
     EXPECT_EQ(name(right.outcome), "mismatch");
-    EXPECT_TRUE(right.found.equal());
+    EXPECT_TRUE(right.comparison.equal());
     EXPECT_EQ(
         right.reason,
         fmt::format("does not deviate as declared: 1 differ in matrix 0, first at 0: "
@@ -165,8 +165,8 @@ TEST_F(OnGpuVerifier, ABoundHoldsUpToItsEndsAndNotBeyondThem) {
       }
       const Verification beyond = verify(spec, bounded_toy("beyond_bound"));
       EXPECT_EQ(name(beyond.outcome), "mismatch");
-      EXPECT_EQ(beyond.found.first_mismatch, fault);
-      EXPECT_EQ(beyond.found.max_ulps, 1u);
+      EXPECT_EQ(beyond.comparison.first_mismatch, fault);
+      EXPECT_EQ(beyond.comparison.max_ulps, 1u);
     }
     for (const char* kernel : {"wrong", "silent", "right_once"}) {
       EXPECT_EQ(name(verify(spec, bounded_toy(kernel)).outcome), "mismatch") << kernel;
