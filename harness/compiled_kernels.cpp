@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* remedy = "; make mojo or make triton writes it anew";
+constexpr const char* remedy = "; make mojo or make triton writes it again";
 
 /// 90 for a folder sm_90, 0 for any other name.
 int capability_of(const fs::path& folder) {

@@ -112,10 +112,10 @@ class ToyWorkload : public Workload {
     std::memset(output.data() + spec_.fault * spec_.element_bytes, spoilt_byte,
                 static_cast<std::size_t>(spec_.element_bytes));
   }
-  std::string describe(int matrix, const reference::Comparison& found, std::uint32_t expected,
+  std::string describe(int matrix, const reference::Comparison& comparison, std::uint32_t expected,
                        std::uint32_t actual) const override {
     return fmt::format("{} differ in matrix {}, first at {}: expected {:#x}, actual {:#x}",
-                       found.mismatches, matrix, found.first_mismatch, expected, actual);
+                       comparison.mismatches, matrix, comparison.first_mismatch, expected, actual);
   }
 
  private:

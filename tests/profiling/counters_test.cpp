@@ -50,14 +50,14 @@ class CountersFake : public testing::Test {
   }
 
   static std::map<std::string, double> values(const Sample& sample) {
-    std::map<std::string, double> found;
-    for (const Reading& reading : sample.readings) found[reading.name] = reading.value;
-    return found;
+    std::map<std::string, double> values;
+    for (const Reading& reading : sample.readings) values[reading.name] = reading.value;
+    return values;
   }
   static std::map<std::string, std::string> reasons(const Sample& sample) {
-    std::map<std::string, std::string> found;
-    for (const Missing& missing : sample.missing) found[missing.name] = missing.why;
-    return found;
+    std::map<std::string, std::string> reasons;
+    for (const Missing& missing : sample.missing) reasons[missing.name] = missing.why;
+    return reasons;
   }
 
   int ordinal_ = 0, calls_ = 0, waits_ = 0;

@@ -25,7 +25,7 @@ TEST(CompiledNf4, AKernelHasItsFacts) {
   EXPECT_EQ(
       CompiledFiles().add("sm_90/toy.json", with(sound, "/weights_per_block", 0)).complaint(read),
       "sm_90/toy.json: weights_per_block: expected a whole number from 1 to 1048576; make "
-      "mojo or make triton writes it anew");
+      "mojo or make triton writes it again");
 }
 
 TEST(CompiledNf4, ARowSaysItsCompilerAndWhatItCannotRun) {

@@ -1,6 +1,7 @@
 """Rewrites preprocessed CUDA C++ as C++: python3 translate.py < kernel.ii > kernel.cpp.ii.
 
-Rewrites only CUDA's additions to the grammar: launches, __shared__ variables and inline PTX. include/cuda_runtime_api.h has the functions that are called instead.
+Rewrites only CUDA's additions to the grammar: launches, __shared__ variables and inline PTX.
+include/cuda_runtime_api.h has the functions that are called instead.
 """
 
 import re

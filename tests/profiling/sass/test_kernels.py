@@ -14,14 +14,14 @@ TILES = {"a": "vector_tile<DownColumns<1u>, X>", "b": "vector_tile<DownColumns<2
 
 
 def test_a_kernel_is_a_file_that_registers_its_own_name():
-    found = kernels.registered()
+    registered = kernels.registered()
     files = {file.stem for file in (ROOT / "kernels").glob("*/*.cu")}
-    assert files - set(found) == {"bitsandbytes_peer"}  # registers what a user names
-    assert all(kernel.lineage for kernel in found.values())
-    assert found["tiled"].source_file == "kernels/transpose/tiled.cu"
-    assert [k.name for k in found.values() if k.deviation and k.family.name == "transpose"] == [
-        "tma_batched_as_published"
-    ]
+    assert files - set(registered) == {"bitsandbytes_peer"}  # registers what a user names
+    assert all(kernel.lineage for kernel in registered.values())
+    assert registered["tiled"].source_file == "kernels/transpose/tiled.cu"
+    assert [
+        k.name for k in registered.values() if k.deviation and k.family.name == "transpose"
+    ] == ["tma_batched_as_published"]
 
 
 def test_a_kernel_that_is_not_described_yet_is_shown_by_its_file(monkeypatch):
@@ -156,8 +156,8 @@ def test_a_pass_of_compiled_code_asks_for_the_families_that_it_may_have():
     assert compiled
     for step in compiled:
         args = parser().parse_args([*step.arguments, "--output", "x"])
-        found = kernels.of_families(args.family)
-        assert {kernel.family.name for kernel in found} == set(step.families)
+        selected = kernels.of_families(args.family)
+        assert {kernel.family.name for kernel in selected} == set(step.families)
 
 
 def test_a_family_without_compiled_kernels_is_one_line():
