@@ -144,11 +144,11 @@ std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::s
 
 std::vector<VariantInfo> asked_kernels(const Worker::Json& request,
                                        const std::vector<VariantInfo>& kernels) {
-  std::vector<VariantInfo> asked;
+  std::vector<VariantInfo> selected;
   for (const auto& name : request.at("kernels")) {
-    asked.push_back(kernel_named(kernels, name.get<std::string>()));
+    selected.push_back(kernel_named(kernels, name.get<std::string>()));
   }
-  return asked;
+  return selected;
 }
 
 MeasuredRows measure_in(Worker& worker, const Worker::Json& request,

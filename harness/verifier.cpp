@@ -246,7 +246,7 @@ Verification Verifier::judge_on_host(const VariantInfo& variant) {
   const auto compare = [&](const Bounds& bounds) {
     return compare_on_host(bounds, actual_, facts_.element_bytes);
   };
-  const auto told = [&](const reference::Comparison& comparison, const Bounds& bounds) {
+  const auto described = [&](const reference::Comparison& comparison, const Bounds& bounds) {
     return describe(0, comparison, {bounds.low.data(), bounds.high.data()}, actual_.data(),
                     cudaMemcpyHostToHost);
   };
@@ -254,15 +254,16 @@ Verification Verifier::judge_on_host(const VariantInfo& variant) {
   const auto from_wanted = compare(wanted_here);
   if (!variant.promise.deviates()) {
     if (from_wanted.equal()) return {kept(variant.promise)};
-    return {Outcome::mismatch, told(from_wanted, wanted_here), from_wanted};
+    return {Outcome::mismatch, described(from_wanted, wanted_here), from_wanted};
   }
   if (!from_wanted.equal()) {
-    return {Outcome::mismatch, "does not deviate as declared: " + told(from_wanted, wanted_here)};
+    return {Outcome::mismatch,
+            "does not deviate as declared: " + described(from_wanted, wanted_here)};
   }
   const Bounds reference = workload_.bounds(0, "");
   const auto from_reference = compare(reference);
   if (from_reference.equal()) return {Outcome::bit_exact};
-  return {Outcome::deviation_as_declared, told(from_reference, reference), from_reference};
+  return {Outcome::deviation_as_declared, described(from_reference, reference), from_reference};
 }
 
 /// Compares all outputs at once, and one by one if any is wrong.

@@ -246,9 +246,9 @@ Worker::Answer Worker::ask(const Json& request, std::vector<std::string> kernels
     return true;
   });
   for (;;) {
-    Json asked = request;
-    asked["kernels"] = kernels;
-    Attempt attempt = ask_once(asked);
+    Json remaining = request;
+    remaining["kernels"] = kernels;
+    Attempt attempt = ask_once(remaining);
     if (!attempt.crash) {
       answer.json = std::move(attempt.json);
       return answer;

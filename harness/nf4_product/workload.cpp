@@ -122,10 +122,10 @@ ProductWorkload::ProductWorkload(ProblemFacts facts, const ProductSpec& spec, st
 
 void ProductWorkload::make_workspaces() {
   for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
-    const Problem asked = problem(name, 0);
-    const auto [support, given_weights] = offer(kernel, asked, weights(0));
+    const Problem of_kernel = problem(name, 0);
+    const auto [support, given_weights] = offer(kernel, of_kernel, weights(0));
     if (!support.ok) continue;
-    const std::uint64_t bytes = kernel.workspace_bytes ? kernel.workspace_bytes(asked) : 0;
+    const std::uint64_t bytes = kernel.workspace_bytes ? kernel.workspace_bytes(of_kernel) : 0;
     Workspace& workspace = workspaces_[name];
     workspace.given_weights = given_weights;
     workspace.memory = profiling::DeviceBuffer(bytes + guard_bytes);

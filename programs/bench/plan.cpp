@@ -52,11 +52,11 @@ void refuse_duplicates(const std::vector<Group>& groups) {
 }
 
 /// The data for a family's problems; none if it has none of the requested data.
-std::vector<std::string> data_of(const Family& family, const std::vector<std::string>& asked) {
+std::vector<std::string> data_of(const Family& family, const std::vector<std::string>& requested) {
   const auto known = family.data();
-  if (asked.empty()) return {known.front()};
+  if (requested.empty()) return {known.front()};
   std::vector<std::string> selected;
-  std::ranges::copy_if(asked, std::back_inserter(selected), [&](const std::string& name) {
+  std::ranges::copy_if(requested, std::back_inserter(selected), [&](const std::string& name) {
     return std::ranges::find(known, name) != known.end();
   });
   return selected;

@@ -160,9 +160,9 @@ class Run {
     const auto output = reference::dequantize(tensor, options_.threads);
     compare_with_stored(info, tensor, output);
     check_source(info, tensor);
-    const auto asked = request.at("kernels").get<std::vector<std::string>>();
-    if (!asked.empty()) {
-      kernels_.run(tensor, output, asked, watchdog,
+    const auto selected = request.at("kernels").get<std::vector<std::string>>();
+    if (!selected.empty()) {
+      kernels_.run(tensor, output, selected, watchdog,
                    [&](const KernelResult& result) { note_kernel(result, tensor, output); });
     }
     Worker::Json answer = {

@@ -8,18 +8,18 @@ from reprolab_nf4 import __main__ as products
 from reprolab_nf4 import matmul, measuring
 
 
-@pytest.fixture(name="asked")
-def put_asked(monkeypatch):
+@pytest.fixture(name="timed_weights")
+def put_timed_weights(monkeypatch):
     """The weights whose products were timed, with a cache that holds no layer."""
-    variants, own = [], measuring.times
-    monkeypatch.setattr(measuring, "times", lambda *given: variants.append(given[2]) or own(*given))
+    timed, own = [], measuring.times
+    monkeypatch.setattr(measuring, "times", lambda *given: timed.append(given[2]) or own(*given))
     monkeypatch.setattr(measuring, "SHORTEST_US", 1)
     monkeypatch.setattr(measuring, "CACHES", 0)
-    return variants
+    return timed
 
 
 @pytest.fixture(name="command")
-def put_command(monkeypatch, asked):
+def put_command(monkeypatch, timed_weights):
     """Runs the command of `make advise` or `make tune` and returns its exit status."""
     monkeypatch.setattr(measuring, "Gpu", on_cpu.Cpu)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

@@ -6,7 +6,7 @@ import checkpoints
 import on_cpu
 import pytest
 import stand_in_product
-from measured_on_cpu import put_asked, put_command  # noqa: F401
+from measured_on_cpu import put_command, put_timed_weights  # noqa: F401
 from needs_torch import torch
 from on_cpu import SMALL, stand_ins  # noqa: F401
 

@@ -363,7 +363,7 @@ def a_thousand_random_operations(counts) -> collections.Counter:
     generator = random.Random(1)
     torch.manual_seed(1)
     ones = [layer(nested, bias) for nested in (False, True) for bias in (False, True)]
-    asked = collections.Counter()
+    calls = collections.Counter()
     for _ in range(1000):
         i = generator.randrange(len(ones))
         x = inputs(generator.choice([1, 1, 1, 4, 16, 20]))
@@ -378,9 +378,9 @@ def a_thousand_random_operations(counts) -> collections.Counter:
             with torch.enable_grad():
                 trained = x.clone().requires_grad_()
                 assert same(ones[i](trained), OWN(ones[i], trained))
-        asked += taken(counts, ones[i], x)
+        calls += taken(counts, ones[i], x)
         assert is_near_bitsandbytes(ones[i], x)
-    return asked
+    return calls
 
 
 def is_near_bitsandbytes(one, x) -> bool:

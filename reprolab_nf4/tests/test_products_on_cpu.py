@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import on_cpu
 import pytest
-from measured_on_cpu import put_asked  # noqa: F401
+from measured_on_cpu import put_timed_weights  # noqa: F401
 from needs_torch import bitsandbytes, torch
 from on_cpu import CPU, SMALL, stand_ins  # noqa: F401
 
@@ -51,7 +51,7 @@ def test_layers_of_one_shape_count_together_the_largest_first(tmp_path, monkeypa
     assert next(iter(counts)).rows == 512
 
 
-def test_a_loaded_model_is_measured_with_its_own_layers(model, asked):
+def test_a_loaded_model_is_measured_with_its_own_layers(model, timed_weights):
     text = measuring.advise(on_cpu.Cpu(), model, 3, ["streaming", "one_wrong", "nix"])
     assert text.startswith(f"{type(model).__name__}: 14 layers in NF4, ")
     assert "one_wrong: left out: 1 of " in text
@@ -59,11 +59,11 @@ def test_a_loaded_model_is_measured_with_its_own_layers(model, asked):
     assert "one step at batch 3: " in text and "50 tokens each: " in text
     assert text.count("waiting for the host") == 2
     layers = {layer.weight.data_ptr() for layer in build.layers(model)}
-    assert {codes.data_ptr() for weights in asked for codes, _ in weights} <= layers
-    assert all(len({id(codes) for codes, _ in weights}) >= 2 for weights in asked)
+    assert {codes.data_ptr() for weights in timed_weights for codes, _ in weights} <= layers
+    assert all(len({id(codes) for codes, _ in weights}) >= 2 for weights in timed_weights)
 
 
-def test_products_are_timed_in_the_type_that_layers_compute_in(model, asked, monkeypatch):
+def test_products_are_timed_in_the_type_that_layers_compute_in(model, timed_weights, monkeypatch):
     seen, own = set(), bitsandbytes.matmul_4bit
     for layer in build.layers(model)[:3]:
         layer.compute_dtype = torch.float32
@@ -80,7 +80,7 @@ def test_products_are_timed_in_the_type_that_layers_compute_in(model, asked, mon
         layer.compute_dtype = torch.float32
     layers = list(measuring.layers_of(on_cpu.Cpu(), model))
     with pytest.raises(reprolab_nf4.DropinError, match="bnb_4bit_compute_dtype"):
-        measuring.tune(on_cpu.Cpu(), layers, lambda shape: asked)
+        measuring.tune(on_cpu.Cpu(), layers, lambda shape: timed_weights)
 
 
 def test_a_small_head_is_not_copied_until_caches_are_full():
@@ -116,12 +116,12 @@ def test_a_value_that_is_not_a_model_is_one_line(wrong, refused):
     assert error.startswith("model: ") and error.endswith(f" not {wrong!r}")
 
 
-def test_a_cache_that_holds_all_layers_is_outgrown_by_copies(model, asked, monkeypatch):
+def test_a_cache_that_holds_all_layers_is_outgrown_by_copies(model, timed_weights, monkeypatch):
     monkeypatch.setattr(measuring, "CACHES", 3)
     gpu = on_cpu.Cpu()
     gpu.l2_bytes = lambda: 30000
     measuring.advise(gpu, model, 1, ["streaming"])
-    for weights in asked:
+    for weights in timed_weights:
         assert len({codes.data_ptr() for codes, _ in weights}) == len(weights)
         assert sum(codes.numel() for codes, _ in weights) > 3 * gpu.l2_bytes()
 
@@ -133,7 +133,7 @@ def test_a_wrong_batch_or_model_is_one_line(batch, refused):
     assert refused(reprolab_nf4.advise, torch.nn.Linear(2, 2)).startswith("model: ")
 
 
-def test_advice_compares_with_products_by_the_table(model, asked, monkeypatch):
+def test_advice_compares_with_products_by_the_table(model, timed_weights, monkeypatch):
     layer, used, own = build.layers(model)[0], [], reprolab_nf4.install
     monkeypatch.setattr(reprolab_nf4, "install", lambda **k: used.append(k) or own(**k))
     weights = [(layer.weight.data, layer.weight.quant_state)] * 2
@@ -150,7 +150,7 @@ def test_advice_compares_with_products_by_the_table(model, asked, monkeypatch):
     assert measuring.variants(["branch_tree"]) == [measuring.Variant("branch_tree")]
 
 
-def test_eager_times_are_those_of_layers_under_what_is_compared(model, asked, monkeypatch):
+def test_eager_times_are_those_of_layers_under_what_is_compared(model, timed_weights, monkeypatch):
     """Before each sample, layers are called until they are planned, and the calls complete."""
     layer, events, gpu = build.layers(model)[0], [], on_cpu.Cpu()
     weights = [(layer.weight.data, layer.weight.quant_state)] * 2
@@ -216,7 +216,7 @@ def test_nothing_is_collected_while_a_graph_is_captured(collects, monkeypatch):
     assert True not in destroyed and len(destroyed) >= 50 * collects
 
 
-def test_advice_without_recorded_times_says_how_to_measure_them(model, asked, monkeypatch):
+def test_advice_without_recorded_times_says_how_to_measure_them(model, timed_weights, monkeypatch):
     assert measuring.NO_TIMES not in measuring.advise(on_cpu.Cpu(), model, 1, ["streaming"])
     monkeypatch.setattr(timing_table, "recorded", lambda *gpu: None)
     assert measuring.advise(on_cpu.Cpu(), model, 1, ["streaming"]).endswith(measuring.NO_TIMES)

@@ -131,7 +131,7 @@ TEST_F(CountersFake, WithoutPermissionTheWorkIsDoneAndCuptiIsLeftAlone) {
   const ScopedVariable fail("FAKE_CUPTI_FAIL", "Enable=35");
   const auto instrument =
       make({counter("kernels", {"sm__kernels.sum"}), counter("twice", {"sm__twice.sum"})});
-  int asked = 0;
+  int calls = 0;
   for (int i = 1; i <= 2; ++i) {
     const Sample sample = instrument->measure(work(1), nullptr);
     EXPECT_TRUE(sample.readings.empty());
@@ -139,8 +139,8 @@ TEST_F(CountersFake, WithoutPermissionTheWorkIsDoneAndCuptiIsLeftAlone) {
               (std::map<std::string, std::string>{{"kernels", reason}, {"twice", reason}}));
     EXPECT_EQ(calls_, i);
     EXPECT_EQ(waits_, i);
-    if (i == 1) asked = cupti_calls();
-    EXPECT_EQ(cupti_calls(), asked) << "asked again";
+    if (i == 1) calls = cupti_calls();
+    EXPECT_EQ(cupti_calls(), calls) << "CUPTI was called again";
   }
   EXPECT_EQ(warnings_, Names{reason});
 }
