@@ -12,8 +12,8 @@ namespace reprolab {
 
 /// The path of the loaded library or program that holds a function; "" if none does.
 inline std::string file_of(const void* function) {
-  Dl_info found{};
-  return dladdr(function, &found) != 0 && found.dli_fname != nullptr ? found.dli_fname : "";
+  Dl_info info{};
+  return dladdr(function, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
 /// Never closes the library: threads and exit handlers of the driver's libraries remain.

@@ -32,15 +32,15 @@ def architecture(given: str) -> int:
     if not given:
         try:
             asked = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
-            said = subprocess.run(asked, capture_output=True, text=True).stdout
+            capability = subprocess.run(asked, capture_output=True, text=True).stdout
         except OSError:
-            said = ""
-        found = re.match(r"(\d+)\.(\d)\b", said)
-        return int(found[1] + found[2]) if found else 90
-    found = re.fullmatch(r"(?:sm_)?(\d{2,3})", given)
-    if not found:
+            capability = ""
+        match = re.match(r"(\d+)\.(\d)\b", capability)
+        return int(match[1] + match[2]) if match else 90
+    match = re.fullmatch(r"(?:sm_)?(\d{2,3})", given)
+    if not match:
         raise LanguageError(f"ARCH: expected one architecture, such as 90; got '{given}'")
-    return int(found[1])
+    return int(match[1])
 
 
 def remove_outdated(folder: Path, language: str, compiler: str, names: set[str]) -> None:

@@ -74,28 +74,28 @@ class KernelFile:
 def kernel_file(path: Path, family: Family) -> KernelFile:
     head = re.match(r"(?:#.*\n)*", path.read_text())[0]
     lines = [rf"^# {key}: +{form}$" for key, form in family.head.items()]
-    found = [re.search(line, head, re.MULTILINE) for line in lines]
+    matches = [re.search(line, head, re.MULTILINE) for line in lines]
     source = re.search(r"^# Source: ([^;\n]+)", head, re.MULTILINE)
     counterpart = re.search(r"^# Counterpart: (?P<counterpart>\w+)$", head, re.MULTILINE)
     if counterpart or family.needs_counterpart:
-        found.append(counterpart)
-    if not source or not all(found):
+        matches.append(counterpart)
+    if not source or not all(matches):
         raise LanguageError(
             f"{path}: its first comment needs '# Source: <where from>' and {family.as_written}"
         )
-    facts = {k: v or "0" for line in found for k, v in line.groupdict().items()}
+    facts = {k: v or "0" for line in matches for k, v in line.groupdict().items()}
     facts = {k: int(v) if v.isdecimal() else v for k, v in facts.items()}
     return KernelFile(path, family, source[1].strip(), facts)
 
 
 def fingerprints(sources: Iterable[str]) -> dict[str, str]:
     """By path from the project's root, the 64-bit FNV-1a of the file."""
-    found = {}
+    hashes = {}
     for source in sources:
-        found[source] = 0xCBF29CE484222325
+        hashes[source] = 0xCBF29CE484222325
         for byte in (ROOT / source).read_bytes():
-            found[source] = (found[source] ^ byte) * 0x100000001B3 % 2**64
-    return {source: f"{value:016x}" for source, value in found.items()}
+            hashes[source] = (hashes[source] ^ byte) * 0x100000001B3 % 2**64
+    return {source: f"{value:016x}" for source, value in hashes.items()}
 
 
 @dataclass(frozen=True)
@@ -103,34 +103,34 @@ class Ptx:
     """One compiled variant of a kernel."""
 
     text: str
-    shared_bytes: int  # that the launch must give; static shared memory is not counted
+    shared_bytes: int  # dynamic shared memory of the launch
 
     @property
     def entry(self) -> str:
-        found = re.findall(r"\.entry\s+([\w$]+)\s*\(", self.text)
-        if len(found) != 1:
-            raise LanguageError(f"the PTX has {len(found)} kernels; it must have one")
-        return found[0]
+        names = re.findall(r"\.entry\s+([\w$]+)\s*\(", self.text)
+        if len(names) != 1:
+            raise LanguageError(f"the PTX has {len(names)} kernels; it must have one")
+        return names[0]
 
     @property
     def parameters(self) -> tuple[int, ...]:
-        """The size of each, in bytes."""
+        """The size of each parameter, in bytes."""
         declared = re.search(r"\.entry[^(]*\(([^)]*)\)", self.text)[1]
         # .param .u64 .ptr .global .align 1 name, or .param .align 64 .b8 name[128]
         one = r"\.param\b[^,]*?\.[bfsu](\d+)\b[^,\[]*(?:\[(\d+)\])?"
-        found = re.findall(one, declared)
-        return tuple(int(bits) // 8 * int(count or 1) for bits, count in found)
+        sizes = re.findall(one, declared)
+        return tuple(int(bits) // 8 * int(count or 1) for bits, count in sizes)
 
     @property
     def threads(self) -> int:
-        found = re.search(r"^\.(?:maxntid|reqntid)\s+(\d+)", self.text, re.MULTILINE)
-        return int(found[1]) if found else 0
+        match = re.search(r"^\.(?:maxntid|reqntid)\s+(\d+)", self.text, re.MULTILINE)
+        return int(match[1]) if match else 0
 
     @property
     def store_bits(self) -> list[int]:
         """Widths of the threads' stores to global memory, narrowest first."""
-        found = re.findall(r"\bst\.global(?:\.[\w:]+)*?(?:\.v(\d))?\.[bfsu](\d+)\b", self.text)
-        return sorted({int(lanes or 1) * int(bits) for lanes, bits in found})
+        stores = re.findall(r"\bst\.global(?:\.[\w:]+)*?(?:\.v(\d))?\.[bfsu](\d+)\b", self.text)
+        return sorted({int(lanes or 1) * int(bits) for lanes, bits in stores})
 
     @property
     def widest_store(self) -> str:

@@ -29,14 +29,14 @@ def chosen(given: str) -> list[str]:
     """The GPUs of '0,1', as the driver names them; the first where nothing is given. InputError
     where there is no such, or their names differ: tables are of GPUs of one name.
     """
-    found = visible(numbers("GPUS", given, "0,1") or (0,))
-    names = {gpu: name for gpu in found if (name := gpu_name(gpu))}
-    if names and (missing := [gpu for gpu in found if gpu not in names]):
+    gpus = visible(numbers("GPUS", given, "0,1") or (0,))
+    names = {gpu: name for gpu in gpus if (name := gpu_name(gpu))}
+    if names and (missing := [gpu for gpu in gpus if gpu not in names]):
         raise InputError(f"GPUS: there is no GPU {', '.join(missing)} here")
     if len(set(names.values())) > 1:
         said = ", but ".join(f"{gpu} is {name}" for gpu, name in names.items())
         raise InputError(f"GPUS: {said}; a run is of GPUs of one name")
-    return found
+    return gpus
 
 
 def visible(wanted: Sequence[int]) -> list[str]:
@@ -107,8 +107,8 @@ def minor_number(bus: str) -> str:
         text = (DRIVER / system_bus(bus) / "information").read_text(encoding="utf-8")
     except OSError:
         return ""
-    found = re.search(r"^Device Minor:\s*([0-9]+)$", text, re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(r"^Device Minor:\s*([0-9]+)$", text, re.MULTILINE)
+    return match[1] if match else ""
 
 
 def share(
@@ -174,8 +174,8 @@ def own_cpus() -> dict[str, set[int]]:
     """
     fields = (line.split(", ") for line in asked("index,uuid,pci.bus_id"))
     gpus = [tuple(words) for words in fields if len(words) == 3]
-    found = divided({bus: near(bus) for _, _, bus in gpus}, whole_cores())
-    return {name: found[bus] for *names, bus in gpus for name in names if bus in found}
+    cpus = divided({bus: near(bus) for _, _, bus in gpus}, whole_cores())
+    return {name: cpus[bus] for *names, bus in gpus for name in names if bus in cpus}
 
 
 def divided(near_gpus: Mapping[str, set[int]], cores: list[frozenset[int]]) -> dict[str, set[int]]:
@@ -184,12 +184,12 @@ def divided(near_gpus: Mapping[str, set[int]], cores: list[frozenset[int]]) -> d
     unequal = (set(a) & set(b) for a in choices.values() for b in choices.values() if a != b)
     if any(unequal):
         choices = dict.fromkeys(near_gpus, cores)
-    found = {}
+    by_gpu = {}
     for gpu, those in choices.items():
         sharing = [other for other in choices if choices[other] == those]
         size, place = len(those) // len(sharing), sharing.index(gpu)
-        found[gpu] = {cpu for core in those[place * size : (place + 1) * size] for cpu in core}
-    return found if all(found.values()) else {}
+        by_gpu[gpu] = {cpu for core in those[place * size : (place + 1) * size] for cpu in core}
+    return by_gpu if all(by_gpu.values()) else {}
 
 
 def whole_cores() -> list[frozenset[int]]:
@@ -197,8 +197,8 @@ def whole_cores() -> list[frozenset[int]]:
     usable = os.sched_getaffinity(0)
     topology = "devices/system/cpu/cpu{}/topology/thread_siblings_list"
     siblings = {cpu: listed(SYSTEM / topology.format(cpu)) or {cpu} for cpu in usable}
-    found = {frozenset(siblings[cpu] & usable) for cpu in usable}
-    return sorted(found, key=min)
+    cores = {frozenset(siblings[cpu] & usable) for cpu in usable}
+    return sorted(cores, key=min)
 
 
 def near(bus: str) -> set[int]:

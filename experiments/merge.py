@@ -40,17 +40,17 @@ def parser() -> argparse.ArgumentParser:
 def merge(args: argparse.Namespace) -> int:
     files: dict[Path, bytes] = {}
     damaged: list[InputError] = []
-    for (recorded, gpu), found in by_machine(args.folders, damaged):
+    for (recorded, gpu), of_machine in by_machine(args.folders, damaged):
         if recorded:
             raise InputError(f"{recorded}: is a recorded run, which stays as it is")
         folder = args.output / (re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-") or "compiled")
         passes: dict[tuple[str, str], list[Results]] = {}
-        for results in found:
+        for results in of_machine:
             passes.setdefault((results.experiment, results.pass_name), []).append(results)
         for names, of_pass in passes.items():
             if strange := [name for name in names if not re.fullmatch(r"\w[\w.-]*", name, re.A)]:
                 where, said = printable(str(of_pass[0].file)), printable(strange[0])
-                raise InputError(f"{where}: '{said}' is no name of an experiment or pass")
+                raise InputError(f"{where}: '{said}' is not the name of an experiment or pass")
             path = folder / names[0] / f"{names[1]}.json"
             if path in files:
                 raise InputError(f"{folder}: two GPUs would have this folder; merge one at a time")
@@ -88,16 +88,16 @@ def chosen(newest_first: Sequence[Results]) -> dict[Path, set[str]]:
             continue
         for problem in results.problems():
             having.setdefault(problem["name"], []).append(results)
-    found: dict[Path, set[str]] = {}
+    problems: dict[Path, set[str]] = {}
     lost: Counter[str] = Counter()
     for problem, files in having.items():
         taken = max(files, key=lambda results: rank(results, problem))  # the first of equals
-        found.setdefault(taken.file, set()).add(problem)
+        problems.setdefault(taken.file, set()).add(problem)
         for results in files:
             lost[printable(str(results.file))] += count_lost(taken, results, problem)
     for file, count in sorted((+lost).items()):
         print(f"left out: rows of {file}: {count}, whose kernels the file taken lacks")
-    return found
+    return problems
 
 
 def count_lost(taken: Results, other: Results, problem: str) -> int:

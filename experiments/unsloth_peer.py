@@ -22,8 +22,8 @@ INSTALL = f"make peer VERSION={NAME}-2026.10.9"
 def versions() -> list[str]:
     """The completely installed ones, by their metadata, the oldest first."""
     whole = (file.parent for file in PEERS.glob(f"{NAME}-*/ready"))
-    found = [file for folder in whole for file in folder.glob(f"{NAME}-*.dist-info")]
-    known = {file.name.removeprefix(f"{NAME}-").removesuffix(".dist-info") for file in found}
+    files = [file for folder in whole for file in folder.glob(f"{NAME}-*.dist-info")]
+    known = {file.name.removeprefix(f"{NAME}-").removesuffix(".dist-info") for file in files}
     return sorted(known, key=lambda version: [int(n) for n in version.split(".")])
 
 

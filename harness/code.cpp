@@ -52,15 +52,15 @@ bool has_code(const std::string& source) {
 /// A file's digest, computed once; "" if it cannot be read.
 const std::string& digest_of_file(const std::string& path) {
   static std::map<std::string, std::string> known;
-  const auto [found, is_new] = known.try_emplace(path);
+  const auto [entry, is_new] = known.try_emplace(path);
   if (is_new) {
     try {
-      found->second = profiling::file_digest(path);
+      entry->second = profiling::file_digest(path);
     } catch (const std::runtime_error& error) {
       complain("code", error.what());
     }
   }
-  return found->second;
+  return entry->second;
 }
 
 }  // namespace
@@ -80,10 +80,10 @@ nlohmann::ordered_json code_of(const VariantInfo& variant) {
   for (const std::filesystem::path file : files) {
     if (file.extension() == ".cu") {
       if (!own_code().empty() && !has_code(file.string())) continue;
-      const auto* found = chosen(file.string());
-      if (found == nullptr) return nullptr;
-      capability = found->capability;
-      sha256[file.string()] = found->sha256;
+      const auto* code = chosen(file.string());
+      if (code == nullptr) return nullptr;
+      capability = code->capability;
+      sha256[file.string()] = code->sha256;
     } else {
       const std::string& digest = digest_of_file(file.string());
       if (digest.empty()) return nullptr;

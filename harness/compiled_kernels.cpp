@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* remedy = "; make mojo or make triton writes it anew";
+constexpr const char* remedy = "; make mojo or make triton writes it again";
 
 /// 90 for a folder sm_90, 0 for any other name.
 int capability_of(const fs::path& folder) {
@@ -31,10 +31,10 @@ int capability_of(const fs::path& folder) {
 
 std::vector<fs::path> sorted_entries(const fs::path& folder) {
   std::error_code ignored;
-  std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) found.push_back(entry.path());
-  std::ranges::sort(found);
-  return found;
+  std::vector<fs::path> entries;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) entries.push_back(entry.path());
+  std::ranges::sort(entries);
+  return entries;
 }
 
 /// Refuses PTX whose sources have changed since: it would be measured under the wrong name.
@@ -51,20 +51,20 @@ void refuse_changed_sources(const Manifest& manifest, const fs::path& root) {
 
 /// The part of a kernel that is the same for every family, without variants.
 PtxKernel kernel_of(const Manifest& manifest) {
-  PtxKernel found;
-  found.name = manifest.plain_name("kernel");
-  if (found.name != manifest.path().stem()) {
+  PtxKernel kernel;
+  kernel.name = manifest.plain_name("kernel");
+  if (kernel.name != manifest.path().stem()) {
     manifest.refuse("kernel: differs from the file's name");
   }
-  found.lineage = manifest.text("lineage");
-  found.source_file = manifest.text("source_file");
-  found.compiler = manifest.text("compiler");
-  found.language = manifest.plain_name("language");
+  kernel.lineage = manifest.text("lineage");
+  kernel.source_file = manifest.text("source_file");
+  kernel.compiler = manifest.text("compiler");
+  kernel.language = manifest.plain_name("language");
   if (manifest.json().contains("counterpart")) {
-    found.counterpart = manifest.plain_name("counterpart");
+    kernel.counterpart = manifest.plain_name("counterpart");
   }
-  found.threads = static_cast<unsigned>(manifest.number("threads", 1, 1024));
-  return found;
+  kernel.threads = static_cast<unsigned>(manifest.number("threads", 1, 1024));
+  return kernel;
 }
 
 PtxVariant variant_of(const Manifest& manifest, const std::string& name) {
@@ -95,23 +95,23 @@ const Manifest::Json& Manifest::at(const std::string& key) const {
 }
 
 std::string Manifest::plain_name(const std::string& key) const {
-  const std::string found = text(key);
-  if (!is_plain_name(found)) refuse(fmt::format("{}: expected a plain name", key));
-  return found;
+  const std::string name = text(key);
+  if (!is_plain_name(name)) refuse(fmt::format("{}: expected a plain name", key));
+  return name;
 }
 
 std::string Manifest::text(const std::string& key) const {
-  const Json& found = at(key);
-  if (!found.is_string() || found.get_ref<const std::string&>().empty()) {
+  const Json& value = at(key);
+  if (!value.is_string() || value.get_ref<const std::string&>().empty()) {
     refuse(fmt::format("{}: expected a text", key));
   }
-  return printable(found.get_ref<const std::string&>());
+  return printable(value.get_ref<const std::string&>());
 }
 
 int Manifest::number(const std::string& key, int least, int most) const {
-  const Json& found = at(key);
+  const Json& json = at(key);
   // As a double, because it may be too large for any integer.
-  const double value = found.is_number_integer() ? found.get<double>() : least - 1.0;
+  const double value = json.is_number_integer() ? json.get<double>() : least - 1.0;
   if (value < least || value > most) {
     refuse(fmt::format("{}: expected a whole number from {} to {}", key, least, most));
   }
@@ -145,9 +145,9 @@ std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
       }
     }
   }
-  std::vector<CompiledKernel> found;
-  for (auto& [name, kernel] : kernels) found.push_back(std::move(kernel));
-  return found;
+  std::vector<CompiledKernel> compiled;
+  for (auto& [name, kernel] : kernels) compiled.push_back(std::move(kernel));
+  return compiled;
 }
 
 }  // namespace reprolab

@@ -72,11 +72,11 @@ struct CompiledFamily {
 
   std::vector<FamilysKernel> read(const std::filesystem::path& folder,
                                   const std::filesystem::path& root) const {
-    std::vector<FamilysKernel> found;
+    std::vector<FamilysKernel> kernels;
     for (const auto& [kernel, manifest] : read_compiled_kernels(name, variants, folder, root)) {
-      found.push_back(with_facts(kernel, manifest));
+      kernels.push_back(with_facts(kernel, manifest));
     }
-    return found;
+    return kernels;
   }
 
   /// Registers the kernels in compiled_folder(), once. Throws UsageError, also if the family

@@ -20,14 +20,16 @@ constexpr int group_bytes = 16;  // one load of a thread, if both arrays are ali
 /// Compares elements [begin, end) one by one; without `low`, every bit must be set (poison).
 template <class Bits>
 __device__ void compare_elements(const Bits* low, const Bits* high, const Bits* actual,
-                                 std::int64_t begin, std::int64_t end, FoundMismatches& found) {
+                                 std::int64_t begin, std::int64_t end,
+                                 FoundMismatches& mismatches) {
   constexpr auto poison = static_cast<Bits>(~Bits{0});
   for (std::int64_t i = begin; i < end; ++i) {
     const Bits from = low == nullptr ? poison : low[i], to = low == nullptr ? poison : high[i];
     if (reference::is_within(from, to, actual[i])) continue;
-    ++found.count;
-    found.first = min(found.first, static_cast<unsigned long long>(i));
-    found.max_ulps = max(found.max_ulps, reference::distance_outside(from, to, actual[i]));
+    ++mismatches.count;
+    mismatches.first = min(mismatches.first, static_cast<unsigned long long>(i));
+    mismatches.max_ulps =
+        max(mismatches.max_ulps, reference::distance_outside(from, to, actual[i]));
   }
 }
 
@@ -41,7 +43,7 @@ __global__ void __launch_bounds__(threads)
   const std::int64_t groups = (elements + per_group - 1) / per_group;
   const std::int64_t step = stride * gridDim.x * threads;
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
-  FoundMismatches found;
+  FoundMismatches mine;
   for (std::int64_t group = (groups - 1) % stride + stride * thread; group < groups;
        group += step) {
     const std::int64_t begin = group * per_group;
@@ -52,12 +54,12 @@ __global__ void __launch_bounds__(threads)
                                      : reinterpret_cast<const uint4*>(low)[group];
       if (((a.x ^ b.x) | (a.y ^ b.y) | (a.z ^ b.z) | (a.w ^ b.w)) == 0) continue;
     }
-    compare_elements(low, high, actual, begin, end, found);
+    compare_elements(low, high, actual, begin, end, mine);
   }
-  if (found.count == 0) return;
-  atomicAdd(&all->count, found.count);
-  atomicMin(&all->first, found.first);
-  atomicMax(&all->max_ulps, found.max_ulps);
+  if (mine.count == 0) return;
+  atomicAdd(&all->count, mine.count);
+  atomicMin(&all->first, mine.first);
+  atomicMax(&all->max_ulps, mine.max_ulps);
 }
 
 bool is_aligned(const void* pointer) {
@@ -121,9 +123,9 @@ reference::Comparison DeviceComparison::collect() const {
                    "reading a comparison");
   reset();
   profiling::check(cudaStreamSynchronize(stream_), "comparing outputs on the GPU");
-  const FoundMismatches found = *result_.data();
-  return {static_cast<std::int64_t>(found.count),
-          found.count == 0 ? -1 : static_cast<std::int64_t>(found.first), found.max_ulps};
+  const FoundMismatches all = *result_.data();
+  return {static_cast<std::int64_t>(all.count),
+          all.count == 0 ? -1 : static_cast<std::int64_t>(all.first), all.max_ulps};
 }
 
 template <class Bits>
@@ -142,14 +144,15 @@ void DeviceComparison::self_test(Bits nan, Bits negative_zero) const {
   const auto plant = [&](std::int64_t at, Bits element) { upload(actual, {&element, 1}, at); };
   const auto must_find = [&](const std::string& what, ExpectedOutput wanted,
                              std::int64_t mismatches, std::int64_t first, std::uint32_t ulps) {
-    const auto found = compare(wanted, actual.data(), n, bytes);
-    if (found.mismatches == mismatches && found.first_mismatch == first && found.max_ulps == ulps) {
+    const auto result = compare(wanted, actual.data(), n, bytes);
+    if (result.mismatches == mismatches && result.first_mismatch == first &&
+        result.max_ulps == ulps) {
       return;
     }
     throw std::logic_error("self-test: the device comparison misjudges " + what + ": finds " +
-                           std::to_string(found.mismatches) + " mismatches from element " +
-                           std::to_string(found.first_mismatch) + " on, up to " +
-                           std::to_string(found.max_ulps) + " ULPs away");
+                           std::to_string(result.mismatches) + " mismatches from element " +
+                           std::to_string(result.first_mismatch) + " on, up to " +
+                           std::to_string(result.max_ulps) + " ULPs away");
   };
   std::vector<Bits> sound(n);
   for (std::int64_t i = 0; i < n; ++i) sound[i] = static_cast<Bits>(i % 0x7c00);

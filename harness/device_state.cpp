@@ -126,9 +126,9 @@ void add_thread(std::vector<DeviceSetting>& settings) {
   settings.push_back({"the mode of captures", "", [] {
                         auto mode = cudaStreamCaptureModeRelaxed;
                         const cudaError_t error = cudaThreadExchangeStreamCaptureMode(&mode);
-                        const auto found = mode;
+                        const auto own_mode = mode;
                         if (error == cudaSuccess) cudaThreadExchangeStreamCaptureMode(&mode);
-                        return if_read(error, found);
+                        return if_read(error, own_mode);
                       }});
   settings.push_back({"the host's rounding mode", "",
                       []() -> Value { return static_cast<std::uint64_t>(std::fegetround()); }});

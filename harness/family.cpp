@@ -49,9 +49,9 @@ ordered_json describe(const VariantInfo& kernel) {
 }  // namespace
 
 std::vector<Family*> families() {
-  std::vector<Family*> found = registered();
-  std::ranges::sort(found, {}, [](const Family* family) { return family->name(); });
-  return found;
+  std::vector<Family*> all = registered();
+  std::ranges::sort(all, {}, [](const Family* family) { return family->name(); });
+  return all;
 }
 
 Family::Family(FamilyFacts facts) : facts_(std::move(facts)) { registered().push_back(this); }

@@ -49,12 +49,12 @@ std::string line_of(const Json& json) {
 int open_locked(const std::filesystem::path& file, int more_flags, std::string& why) {
   constexpr int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   const int descriptor = open(file.c_str(), flags | more_flags, 0666);
-  struct stat found {};
+  struct stat status {};
   struct flock own {};  // of this process, not of its workers
   own.l_type = F_WRLCK;
   if (descriptor < 0) {
     why = std::strerror(errno);
-  } else if (fstat(descriptor, &found) != 0 || !S_ISREG(found.st_mode)) {
+  } else if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     why = "Not a regular file";
   } else if (fcntl(descriptor, F_SETLK, &own) != 0 && (errno == EAGAIN || errno == EACCES)) {
     why = "another run writes it";
@@ -108,14 +108,17 @@ void Journal::take_up_left() {
   for (std::string line; std::getline(lines, line);) {
     const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) continue;
-    if (const auto found = json.find("records"); found != json.end()) rows += found->size();
+    if (const auto records = json.find("records"); records != json.end()) {
+      rows += records->size();
+    }
     const auto text = [&](const char* name) {
-      const auto found = json.find(name);
-      return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+      const auto value = json.find(name);
+      return value != json.end() && value->is_string() ? value->get<std::string>() : "";
     };
     if (last_kernel.empty()) last_kernel = text("running"), last_problem = text("problem");
-    if (const auto found = json.find("suspects"); found != json.end() && found->is_object()) {
-      for (const auto& [kernel, problem] : found->items()) {
+    if (const auto suspects = json.find("suspects");
+        suspects != json.end() && suspects->is_object()) {
+      for (const auto& [kernel, problem] : suspects->items()) {
         if (problem.is_string()) suspects_[kernel] = problem;
       }
     }

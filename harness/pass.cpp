@@ -144,25 +144,25 @@ std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::s
 
 std::vector<VariantInfo> asked_kernels(const Worker::Json& request,
                                        const std::vector<VariantInfo>& kernels) {
-  std::vector<VariantInfo> asked;
+  std::vector<VariantInfo> selected;
   for (const auto& name : request.at("kernels")) {
-    asked.push_back(kernel_named(kernels, name.get<std::string>()));
+    selected.push_back(kernel_named(kernels, name.get<std::string>()));
   }
-  return asked;
+  return selected;
 }
 
 MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
                         const std::vector<VariantInfo>& kernels, const RowsOf& rows_of) {
-  MeasuredRows found{{}, worker.ask(request, names_of(kernels))};
-  if (const auto& json = found.answer.json; !json.is_null()) {
-    found.records = json.at("records").get<std::vector<Record>>();
+  MeasuredRows rows{{}, worker.ask(request, names_of(kernels))};
+  if (const auto& json = rows.answer.json; !json.is_null()) {
+    rows.records = json.at("records").get<std::vector<Record>>();
   }
-  for (const auto& [kernel, reason, outcome] : found.answer.crashed) {
+  for (const auto& [kernel, reason, outcome] : rows.answer.crashed) {
     std::ranges::move(rows_of(kernel_named(kernels, kernel), {outcome, reason}),
-                      std::back_inserter(found.records));
+                      std::back_inserter(rows.records));
   }
-  worker.keep(found.records);
-  return found;
+  worker.keep(rows.records);
+  return rows;
 }
 
 namespace {

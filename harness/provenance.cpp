@@ -65,7 +65,7 @@ nlohmann::json observe(const std::vector<std::string>& argv, profiling::Instrume
   nlohmann::json clocks = observer.summary();
   clocks["policy"] = locked_mhz ? "locked" : "observed";
   clocks["locked_mhz"] = locked_mhz ? nlohmann::json(*locked_mhz) : nullptr;
-  nlohmann::json found = {
+  nlohmann::json provenance = {
       {"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
                               fmt::gmtime(std::chrono::system_clock::to_time_t(started)))},
       {"runtime_s", runtime.count()},
@@ -76,8 +76,8 @@ nlohmann::json observe(const std::vector<std::string>& argv, profiling::Instrume
       {"host", profiling::describe_host()},
       {"gpu", machine.gpu},
       {"clocks", clocks}};
-  found.update(sources);
-  return found;
+  provenance.update(sources);
+  return provenance;
 }
 
 }  // namespace reprolab

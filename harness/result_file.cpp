@@ -109,8 +109,8 @@ void from_json(const ordered_json& json, Record& record) {
 }
 
 const Metric* Record::metric(std::string_view name) const {
-  const auto found = std::ranges::find(metrics, name, &Metric::name);
-  return found == metrics.end() ? nullptr : &*found;
+  const auto entry = std::ranges::find(metrics, name, &Metric::name);
+  return entry == metrics.end() ? nullptr : &*entry;
 }
 
 std::string describe_ending(const Record& record) {

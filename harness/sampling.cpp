@@ -117,7 +117,7 @@ void withdraw(Record& record, const std::string& when, const Verification& why) 
   record.outcome = why.outcome;
   record.reason = when + ": " + why.reason;
   record.mismatches.reset();
-  if (!why.found.equal()) record.mismatches = why.found.mismatches;
+  if (!why.comparison.equal()) record.mismatches = why.comparison.mismatches;
   record.metrics.clear();
   record.launch = nullptr;
 }
@@ -132,7 +132,7 @@ Row start_row(const ProblemFacts& problem, const VariantInfo& variant,
                      .bytes_written = problem.bytes_written}};
   row.record.outcome = verified.outcome;
   row.record.reason = verified.reason;
-  if (!verified.found.equal()) row.record.mismatches = verified.found.mismatches;
+  if (!verified.comparison.equal()) row.record.mismatches = verified.comparison.mismatches;
   row.record.findings = verified.findings;
   return row;
 }

@@ -29,15 +29,15 @@ nlohmann::json find_sources(const std::filesystem::path& root, const std::string
   const auto program = root / "records/sources.py";
   setenv("REPROLAB_SOURCES", program.c_str(), 1);  // no part of the shell's text
   setenv("REPROLAB_COMPILED", compiled.c_str(), 1);
-  auto found = nlohmann::json::parse(
+  auto sources = nlohmann::json::parse(
       output_of("python3 -I \"$REPROLAB_SOURCES\" found \"$REPROLAB_COMPILED\""), nullptr,
       /*allow_exceptions=*/false);
-  if (!found.is_object()) {
+  if (!sources.is_object()) {
     complain("the commit is not known", ("python3 cannot run " + program.string()).c_str());
     return {{"commit", "unknown"}, {"dirty", true}};
   }
-  if (found.contains("wrong")) throw UsageError(found.at("wrong").get<std::string>());
-  return found;
+  if (sources.contains("wrong")) throw UsageError(sources.at("wrong").get<std::string>());
+  return sources;
 }
 
 }  // namespace reprolab

@@ -56,7 +56,7 @@ Verification run_or_fail(const VariantInfo& variant, const DeviceState& state,
   try {
     launches();
     const cudaError_t left = cudaGetLastError();
-    if (left != cudaSuccess) verdict = failed("left an error behind: " + describe(left));
+    if (left != cudaSuccess) verdict = failed("left an error: " + describe(left));
   } catch (const profiling::CudaError& error) {
     cudaGetLastError();  // otherwise the next row would report it
     const bool in_launch = dynamic_cast<const LaunchError*>(&error) != nullptr;

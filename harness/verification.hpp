@@ -18,7 +18,7 @@ struct Verification {
   std::string reason{};
   /// Comparison with the reference, for a mismatch and for a declared deviation; equal for a kernel
   /// that does not deviate as declared.
-  reference::Comparison found{};
+  reference::Comparison comparison{};
   std::map<std::string, std::int64_t> findings{};  ///< As in Findings.
 
   /// Whether an output was judged and is wrong, or could not be made.

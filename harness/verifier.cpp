@@ -224,17 +224,17 @@ Verification Verifier::verify(const VariantInfo& variant, profiling::Instrument&
 }
 
 void Verifier::inspect(const VariantInfo& variant, Verification& judged) {
-  Findings found;
+  Findings inspection;
   const Verification ran = run_or_fail(variant, comparisons_.state, [&] {
-    found = workload_.inspect(variant, comparisons_.in_order, stream_);
+    inspection = workload_.inspect(variant, comparisons_.in_order, stream_);
   });
   require_untouched(variant);
   if (ran.is_bad()) {
     judged = ran;
-  } else if (!found.broken.empty()) {
-    judged = {Outcome::mismatch, found.broken};
+  } else if (!inspection.broken.empty()) {
+    judged = {Outcome::mismatch, inspection.broken};
   }
-  judged.findings = std::move(found.numbers);
+  judged.findings = std::move(inspection.numbers);
 }
 
 Verification Verifier::judge_on_host(const VariantInfo& variant) {
@@ -246,23 +246,24 @@ Verification Verifier::judge_on_host(const VariantInfo& variant) {
   const auto compare = [&](const Bounds& bounds) {
     return compare_on_host(bounds, actual_, facts_.element_bytes);
   };
-  const auto told = [&](const reference::Comparison& found, const Bounds& bounds) {
-    return describe(0, found, {bounds.low.data(), bounds.high.data()}, actual_.data(),
+  const auto described = [&](const reference::Comparison& comparison, const Bounds& bounds) {
+    return describe(0, comparison, {bounds.low.data(), bounds.high.data()}, actual_.data(),
                     cudaMemcpyHostToHost);
   };
   const Bounds wanted_here = wanted(variant);
   const auto from_wanted = compare(wanted_here);
   if (!variant.promise.deviates()) {
     if (from_wanted.equal()) return {kept(variant.promise)};
-    return {Outcome::mismatch, told(from_wanted, wanted_here), from_wanted};
+    return {Outcome::mismatch, described(from_wanted, wanted_here), from_wanted};
   }
   if (!from_wanted.equal()) {
-    return {Outcome::mismatch, "does not deviate as declared: " + told(from_wanted, wanted_here)};
+    return {Outcome::mismatch,
+            "does not deviate as declared: " + described(from_wanted, wanted_here)};
   }
   const Bounds reference = workload_.bounds(0, "");
   const auto from_reference = compare(reference);
   if (from_reference.equal()) return {Outcome::bit_exact};
-  return {Outcome::deviation_as_declared, told(from_reference, reference), from_reference};
+  return {Outcome::deviation_as_declared, described(from_reference, reference), from_reference};
 }
 
 /// Compares all outputs at once, and one by one if any is wrong.
@@ -289,11 +290,11 @@ Verification Verifier::judge_buffer_sets(const VariantInfo& variant, Launches la
 
 Verification Verifier::judge(const VariantInfo& variant, int matrix, const void* output) {
   const ExpectedOutput wanted = wanted_on_device(variant, matrix);
-  const auto found =
+  const auto comparison =
       comparisons_.in_order.compare(wanted, output, facts_.elements, facts_.element_bytes);
-  if (found.equal()) return {kept(variant.promise)};
-  return {Outcome::mismatch, describe(matrix, found, wanted, output, cudaMemcpyDeviceToHost),
-          variant.promise.deviates() ? reference::Comparison{} : found};
+  if (comparison.equal()) return {kept(variant.promise)};
+  return {Outcome::mismatch, describe(matrix, comparison, wanted, output, cudaMemcpyDeviceToHost),
+          variant.promise.deviates() ? reference::Comparison{} : comparison};
 }
 
 Verification Verifier::judge_repeat(const VariantInfo& variant, const RepeatCheck& repeat) {
@@ -318,13 +319,13 @@ Outcome Verifier::kept(const Promise& promise) const {
 }
 
 /// The workload's line about the first mismatch, in arrays that the host reads by `to_host`.
-std::string Verifier::describe(int matrix, const reference::Comparison& found,
+std::string Verifier::describe(int matrix, const reference::Comparison& comparison,
                                ExpectedOutput expected, const void* actual,
                                cudaMemcpyKind to_host) const {
   const auto bits = [&](const void* array) {
     std::uint32_t element = 0;  // one of 2 bytes is in the low half
     const auto bytes = static_cast<std::size_t>(facts_.element_bytes);
-    const auto* const at = static_cast<const std::byte*>(array) + found.first_mismatch * bytes;
+    const auto* const at = static_cast<const std::byte*>(array) + comparison.first_mismatch * bytes;
     profiling::check(cudaMemcpy(&element, at, bytes, to_host), "bringing an element back");
     return element;
   };
@@ -335,7 +336,7 @@ std::string Verifier::describe(int matrix, const reference::Comparison& found,
   };
   const std::uint32_t wanted_bits =
       facts_.element_bytes == 2 ? nearer(std::uint16_t{}) : nearer(std::uint32_t{});
-  return workload_.describe(matrix, found, wanted_bits, found_bits);
+  return workload_.describe(matrix, comparison, wanted_bits, found_bits);
 }
 
 ExpectedOutput Verifier::reference_output(const std::string& reading, int matrix) const {

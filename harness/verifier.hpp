@@ -97,7 +97,7 @@ class Verifier {
   ExpectedOutput wanted_on_device(const VariantInfo& variant, int matrix);
   Bounds wanted(const VariantInfo& variant);
   Outcome kept(const Promise& promise) const;
-  std::string describe(int matrix, const reference::Comparison& found, ExpectedOutput expected,
+  std::string describe(int matrix, const reference::Comparison& comparison, ExpectedOutput expected,
                        const void* actual, cudaMemcpyKind to_host) const;
 
   const Workload& workload_;

@@ -47,12 +47,12 @@ struct CannotWrite {
 
 /// Whether a standard stream was redirected to this file: its lines would be lost.
 bool is_stream(const fs::path& path) {
-  struct stat found {};
+  struct stat status {};
   struct stat own {};
-  if (stat(path.c_str(), &found) != 0) return false;
+  if (stat(path.c_str(), &status) != 0) return false;
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     const bool is_open = fstat(stream, &own) == 0;
-    if (is_open && own.st_dev == found.st_dev && own.st_ino == found.st_ino) return true;
+    if (is_open && own.st_dev == status.st_dev && own.st_ino == status.st_ino) return true;
   }
   return false;
 }
@@ -95,8 +95,8 @@ class TemporaryFile {
       file_ = open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
       if (file_ < 0) fail_with_errno();
       flock(file_, LOCK_EX | LOCK_NB);  // on a file system without locks, no file is removed
-      struct stat found {};
-      if (fstat(file_, &found) == 0 && found.st_nlink > 0) return;
+      struct stat status {};
+      if (fstat(file_, &status) == 0 && status.st_nlink > 0) return;
       close(file_);  // removed by another process before it was locked
     }
   }
@@ -137,8 +137,8 @@ void remove_left_files(const fs::path& folder) {
     if (!entry.path().filename().native().starts_with(temporary_prefix)) continue;
     const int file = open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (file < 0) continue;
-    struct stat found {};
-    if (fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid() &&
+    struct stat status {};
+    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
         flock(file, LOCK_EX | LOCK_NB) == 0) {
       unlink(entry.path().c_str());
     }

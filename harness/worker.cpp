@@ -240,15 +240,15 @@ Worker::Answer Worker::ask(const Json& request, std::vector<std::string> kernels
   Answer answer;
   if (!limit_) return {serve_here(request, kernels)};
   std::erase_if(kernels, [&](const std::string& kernel) {
-    const auto found = given_up_.find(kernel);
-    if (found == given_up_.end()) return false;
-    answer.crashed.push_back(found->second);
+    const auto entry = given_up_.find(kernel);
+    if (entry == given_up_.end()) return false;
+    answer.crashed.push_back(entry->second);
     return true;
   });
   for (;;) {
-    Json asked = request;
-    asked["kernels"] = kernels;
-    Attempt attempt = ask_once(asked);
+    Json remaining = request;
+    remaining["kernels"] = kernels;
+    Attempt attempt = ask_once(remaining);
     if (!attempt.crash) {
       answer.json = std::move(attempt.json);
       return answer;

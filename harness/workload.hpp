@@ -75,12 +75,12 @@ class Workload {
   /// Memory that no launch may access, after the memory that it may write; by default the guards of
   /// outputs.
   virtual std::vector<std::span<std::byte>> guards() const {
-    std::vector<std::span<std::byte>> found;
+    std::vector<std::span<std::byte>> guards;
     for (int buffer_set = 0; buffer_set < buffer_sets(); ++buffer_set) {
       auto* const begin = static_cast<std::byte*>(output(buffer_set));
-      found.push_back({begin + facts_.output_bytes(), guard_bytes});
+      guards.push_back({begin + facts_.output_bytes(), guard_bytes});
     }
-    return found;
+    return guards;
   }
 
   /// The reference's bounds of a matrix's output, by a reading of the problem
@@ -104,7 +104,7 @@ class Workload {
   virtual void write_declared(const std::string& kernel, std::span<std::byte> output) const = 0;
   /// One line about a comparison that found a mismatch. The bits are those of the first mismatch
   /// and, for an interval, of its nearer end.
-  virtual std::string describe(int matrix, const reference::Comparison& found,
+  virtual std::string describe(int matrix, const reference::Comparison& comparison,
                                std::uint32_t expected, std::uint32_t actual) const = 0;
 
  protected:

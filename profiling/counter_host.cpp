@@ -36,11 +36,11 @@ std::string chip_of(const CuptiProfiling& cupti, int device) {
 }
 
 std::vector<const char*> CounterPlan::names() const {
-  std::vector<const char*> found;
+  std::vector<const char*> pointers;
   for (const Entry& entry : entries) {
-    if (entry.missing.empty()) found.push_back(entry.name.c_str());
+    if (entry.missing.empty()) pointers.push_back(entry.name.c_str());
   }
-  return found;
+  return pointers;
 }
 
 /// CUPTI's object for a chip. Each configuration needs a new one: metrics cannot be removed.
@@ -156,9 +156,9 @@ std::size_t ChipCounters::passes(std::vector<std::uint8_t> config) const {
 std::string ChipCounters::why_missing(const std::vector<std::string>& names) const {
   const Object object(*this);
   for (const std::string& name : names) {
-    BaseMetric found;
+    BaseMetric metric;
     try {
-      found = properties(object, name);
+      metric = properties(object, name);
     } catch (const CuptiError&) {
       continue;  // no such metric
     }
@@ -166,7 +166,7 @@ std::string ChipCounters::why_missing(const std::vector<std::string>& names) con
       return fmt::format("{} has {}, but cannot collect it around a kernel", chip_, name);
     }
     return fmt::format("{} has {}, but it is read with an ending, such as {}{}", chip_, name, name,
-                       rollups(found).at(0));
+                       rollups(metric).at(0));
   }
   return fmt::format("{} has no metric {}", chip_, fmt::join(names, " or "));
 }

@@ -87,7 +87,7 @@ __device__ std::uint32_t constant_base() {
   return static_cast<std::uint32_t>(__cvta_generic_to_constant(constant_memory));
 }
 
-__global__ void find_constant_base(Walked* found) { found->end = constant_base(); }
+__global__ void find_constant_base(Walked* walked) { walked->end = constant_base(); }
 
 __global__ void walk_constant(std::uint32_t start, Walked* walked) {
   std::uint32_t at = constant_base() + start + threadIdx.x;
@@ -169,9 +169,9 @@ DeviceBuffer with_addresses(std::span<const Link> links, std::uint32_t bytes) {
 /// For memory that is filled with 4-byte words: at each node `base` and the offset of the next.
 std::vector<std::uint32_t> words(std::span<const Link> links, std::uint32_t bytes,
                                  std::uint32_t base) {
-  std::vector<std::uint32_t> found(bytes / sizeof(std::uint32_t), base);
-  for (const Link& link : links) found[link.at / sizeof(std::uint32_t)] = base + link.to;
-  return found;
+  std::vector<std::uint32_t> memory(bytes / sizeof(std::uint32_t), base);
+  for (const Link& link : links) memory[link.at / sizeof(std::uint32_t)] = base + link.to;
+  return memory;
 }
 
 }  // namespace

@@ -141,7 +141,7 @@ struct Entry {
   std::uint32_t compressed_bytes, unused, version_of_code, capability, name_offset, name_bytes;
 };
 
-void add_container(std::string_view entries, std::vector<MachineCode>& found) {
+void add_container(std::string_view entries, std::vector<MachineCode>& codes) {
   while (!entries.empty()) {
     const auto entry = read<Entry>(entries, 0);
     if (entry.header_bytes < sizeof(Entry)) refuse("is damaged");
@@ -152,7 +152,7 @@ void add_container(std::string_view entries, std::vector<MachineCode>& found) {
       const std::string digest = digest_of(Elf(content));
       const auto name = part(header, entry.name_offset, entry.name_bytes);
       if (!digest.empty()) {
-        found.push_back({static_cast<int>(entry.capability), std::string(name), digest});
+        codes.push_back({static_cast<int>(entry.capability), std::string(name), digest});
       }
     }
     entries.remove_prefix(header.size() + content.size());
@@ -182,7 +182,7 @@ auto of_file(const std::filesystem::path& file, Use use) {
 std::vector<MachineCode> machine_code_of(std::string_view bytes) {
   const Elf elf(bytes);
   if (elf.machine() == cuda_machine) return {{.sha256 = digest_of(elf)}};
-  std::vector<MachineCode> found;
+  std::vector<MachineCode> codes;
   for (const auto& section : elf.sections()) {
     if (elf.name(section) != ".nv_fatbin") continue;
     // Between the containers of several objects there are zeros.
@@ -193,11 +193,11 @@ std::vector<MachineCode> machine_code_of(std::string_view bytes) {
         continue;
       }
       if (container.header_bytes < sizeof(Container)) refuse("is damaged");
-      add_container(part(rest, container.header_bytes, container.bytes), found);
+      add_container(part(rest, container.header_bytes, container.bytes), codes);
       rest.remove_prefix(container.header_bytes + container.bytes);
     }
   }
-  return found;
+  return codes;
 }
 
 }  // namespace

@@ -26,10 +26,10 @@ struct Array {
   }
   template <class Map>
   Map map() const {
-    Map found{};
-    if (of<float>().size() != found.size()) throw std::invalid_argument("a map has another size");
-    std::ranges::copy(of<float>(), found.begin());
-    return found;
+    Map map{};
+    if (of<float>().size() != map.size()) throw std::invalid_argument("a map has another size");
+    std::ranges::copy(of<float>(), map.begin());
+    return map;
   }
 };
 

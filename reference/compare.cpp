@@ -30,10 +30,10 @@ Comparison compare_chunk(const Element* low, const Element* high, const Element*
   if (low == high && std::memcmp(low + first, actual + first, bytes) == 0) return result;
   for (std::int64_t i = first; i < last; ++i) {
     const auto from = std::bit_cast<Bits>(low[i]), to = std::bit_cast<Bits>(high[i]);
-    const auto found = std::bit_cast<Bits>(actual[i]);
-    if (is_within(from, to, found)) continue;
+    const auto bits = std::bit_cast<Bits>(actual[i]);
+    if (is_within(from, to, bits)) continue;
     if (result.mismatches++ == 0) result.first_mismatch = i;
-    result.max_ulps = std::max(result.max_ulps, distance_outside(from, to, found));
+    result.max_ulps = std::max(result.max_ulps, distance_outside(from, to, bits));
   }
   return result;
 }
@@ -68,13 +68,14 @@ template <class Bits>
 void require_found(const std::vector<Bits>& expected, std::vector<Bits> actual, std::int64_t index,
                    std::string_view fault, Bits planted, std::uint32_t ulps, int threads) {
   actual[index] = planted;
-  const Comparison found = compare_bits(std::span<const Bits>(expected), actual, threads);
-  if (found.mismatches != 1 || found.first_mismatch != index || found.max_ulps != ulps) {
+  const Comparison comparison = compare_bits(std::span<const Bits>(expected), actual, threads);
+  if (comparison.mismatches != 1 || comparison.first_mismatch != index ||
+      comparison.max_ulps != ulps) {
     throw std::logic_error(fmt::format(
         "the comparison is broken: {} planted at element {} of {}, {} ULPs away, gave {} "
         "mismatches, first {}, at most {} ULPs away; no result of this build can be believed",
-        fault, index, expected.size(), ulps, found.mismatches, found.first_mismatch,
-        found.max_ulps));
+        fault, index, expected.size(), ulps, comparison.mismatches, comparison.first_mismatch,
+        comparison.max_ulps));
   }
 }
 
@@ -89,8 +90,8 @@ void self_test_interval(const std::vector<Bits>& middle, std::int64_t index, Bit
   high[index] = static_cast<Bits>(element + 2u);
   const auto check = [&](Bits planted, bool within) {
     actual[index] = planted;
-    const Comparison found = compare_within(std::span<const Bits>(low), high, actual, threads);
-    if (found.equal() != within || (!within && found.first_mismatch != index)) {
+    const Comparison comparison = compare_within(std::span<const Bits>(low), high, actual, threads);
+    if (comparison.equal() != within || (!within && comparison.first_mismatch != index)) {
       throw std::logic_error(fmt::format(
           "the comparison is broken: {:#x} is {}seen from {:#x} to {:#x}; no result of this build "
           "can be believed",

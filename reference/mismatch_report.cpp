@@ -19,32 +19,32 @@ std::string ulps(std::uint32_t count) {
 
 std::string distance(WeightType type, std::uint16_t expected, std::uint16_t actual) {
   const std::uint16_t infinity = type == WeightType::fp16 ? 0x7c00 : 0x7f80;
-  const std::uint32_t found = distance_in_ulps(expected, actual, infinity);
-  if (found == no_distance) return "not comparable in ULPs (NaN)";
-  return fmt::format("{} apart{}", ulps(found), found == 0 ? " (zeros of different sign)" : "");
+  const std::uint32_t apart = distance_in_ulps(expected, actual, infinity);
+  if (apart == no_distance) return "not comparable in ULPs (NaN)";
+  return fmt::format("{} apart{}", ulps(apart), apart == 0 ? " (zeros of different sign)" : "");
 }
 
 }  // namespace
 
-std::string describe_extent(const Comparison& found, std::int64_t n, WeightType type) {
+std::string describe_extent(const Comparison& comparison, std::int64_t n, WeightType type) {
   const std::uint32_t factor_of_two = type == WeightType::fp16 ? 1u << 10 : 1u << 7;
-  std::string differ = fmt::format("{} of {} weights differ", found.mismatches, n);
-  if (found.equal() || found.max_ulps >= factor_of_two) return differ;
-  if (found.max_ulps == 0) return differ + ", in the sign of zeros alone";
-  return fmt::format("{}, by at most {}", differ, ulps(found.max_ulps));
+  std::string differ = fmt::format("{} of {} weights differ", comparison.mismatches, n);
+  if (comparison.equal() || comparison.max_ulps >= factor_of_two) return differ;
+  if (comparison.max_ulps == 0) return differ + ", in the sign of zeros alone";
+  return fmt::format("{}, by at most {}", differ, ulps(comparison.max_ulps));
 }
 
-std::string describe_mismatch(const Comparison& found, const QuantizedTensor& tensor,
+std::string describe_mismatch(const Comparison& comparison, const QuantizedTensor& tensor,
                               std::uint16_t expected, std::uint16_t actual) {
-  const std::int64_t index = found.first_mismatch;
+  const std::int64_t index = comparison.first_mismatch;
   const std::int64_t block = index / tensor.block_size;
   const int code = code_at(tensor.codes, index);
   return fmt::format(
       "{}; first at {}: block {}, code {} ({:.9g}), scale {:.9g}, "
       "expected {:#06x} ({:.6g}), actual {:#06x} ({:.6g}), {}",
-      describe_extent(found, tensor.n, tensor.type), position(index, tensor.shape), block, code,
-      tensor.table[code], tensor.absmax[block], expected, widen(tensor.type, expected), actual,
-      widen(tensor.type, actual), distance(tensor.type, expected, actual));
+      describe_extent(comparison, tensor.n, tensor.type), position(index, tensor.shape), block,
+      code, tensor.table[code], tensor.absmax[block], expected, widen(tensor.type, expected),
+      actual, widen(tensor.type, actual), distance(tensor.type, expected, actual));
 }
 
 }  // namespace reprolab::reference

@@ -50,9 +50,9 @@ def __getattr__(name: str) -> str:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     sources = Path(__file__).resolve().parents[1] / "CMakeLists.txt"
     if sources.is_file():
-        found = re.search(r"project\(reprolab VERSION ([0-9.]+)", sources.read_text())
-        if found:
-            return found[1]
+        version = re.search(r"project\(reprolab VERSION ([0-9.]+)", sources.read_text())
+        if version:
+            return version[1]
     return importlib.import_module("importlib.metadata").version("reprolab-nf4")
 
 
@@ -75,8 +75,8 @@ class Library:
         except OSError:  # too long a name
             is_file = False
         if not is_file:
-            what_to_do = "; run make dropin" if path is None else ""
-            raise DropinError(f"{self.path}: no such file{what_to_do}")
+            advice = "; run make dropin" if path is None else ""
+            raise DropinError(f"{self.path}: no such file{advice}")
         try:
             self._library = ctypes.CDLL(str(self.path))
         except OSError as error:
@@ -155,9 +155,9 @@ class Library:
 
     def workspace(self, kernel: str, m: int, n: int, k: int, blocksize: int) -> int:
         """Bytes of workspace of a matmul on the current GPU; DropinError if it is not supported."""
-        found = ctypes.c_uint64()
-        getattr(self, WORKSPACE)(kernel, m, n, k, blocksize, ctypes.byref(found))
-        return found.value
+        size = ctypes.c_uint64()
+        getattr(self, WORKSPACE)(kernel, m, n, k, blocksize, ctypes.byref(size))
+        return size.value
 
     def plan(self, type: str, *given) -> tuple[int, int]:
         """A plan of matmuls in fp16 or bf16 on the current GPU, to be freed by reprolab_nf4_forget,
@@ -233,12 +233,12 @@ class Installed:
 
 def back(owner, name: str, ours, own) -> bool:
     """Restores `own` in place of `ours`; False if other code has replaced `ours`."""
-    found = vars(owner).get(name, ABSENT)
-    if found is not ours and found is not ABSENT:
+    current = vars(owner).get(name, ABSENT)
+    if current is not ours and current is not ABSENT:
         return False
     if own is not ABSENT:
         setattr(owner, name, own)
-    elif found is ours:
+    elif current is ours:
         delattr(owner, name)
     return True
 

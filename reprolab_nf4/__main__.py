@@ -1,5 +1,5 @@
 """Measures matmuls of layers with random weights. `advise`: the gain of the drop-in library for a
-4-bit checkpoint on this GPU, as reprolab_nf4.advise has it for a loaded model. `tune`: the times of
+4-bit checkpoint on this GPU, as reprolab_nf4.advise for a loaded model. `tune`: the times of
 each way of a matmul, for the layers of a checkpoint or all of tables/, written as a table for
 reprolab_nf4.install(table=...).
 """
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     top = parser()
     try:
         if any(word.startswith("--") and word.endswith("=--") for word in given):
-            top.error("'--' is no value")  # argparse fails on it
+            top.error("'--' is not a value")  # argparse crashes on it
         args = top.parse_args(given)
         args.run(args)
     except reprolab_nf4.DropinError as error:
@@ -88,10 +88,8 @@ def tune(args: argparse.Namespace) -> None:
     print(f"written for reprolab_nf4.install(table={str(place.resolve())!r})")
 
 
-def on_gpu(
-    measure: Callable[[Any, Begin], Any], shapes: int, seconds: float, what_to_do: str
-) -> Any:
-    """Calls `measure`, with progress on stderr. `what_to_do`: advice if memory runs out."""
+def on_gpu(measure: Callable[[Any, Begin], Any], shapes: int, seconds: float, advice: str) -> Any:
+    """Calls `measure`, with progress on stderr. `advice`: for when memory runs out."""
     import torch
 
     from reprolab_nf4 import measuring
@@ -99,7 +97,7 @@ def on_gpu(
     if not torch.cuda.is_available():
         raise reprolab_nf4.DropinError("PyTorch finds no GPU here")
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
-    warnings.simplefilter("ignore")  # remarks of libraries do not concern the user
+    warnings.simplefilter("ignore")  # those of libraries do not concern the user
 
     def begin(done: int, shape: Shape) -> None:
         left = max(1, round(seconds * (shapes - done) / 60))
@@ -109,7 +107,7 @@ def on_gpu(
     try:
         return measure(measuring.Gpu(), begin)
     except torch.OutOfMemoryError:
-        raise reprolab_nf4.DropinError(f"out of memory: {what_to_do}") from None
+        raise reprolab_nf4.DropinError(f"out of memory: {advice}") from None
 
 
 def number(name: str, text: str) -> int:
@@ -125,8 +123,8 @@ def shapes_of(model: str) -> dict[Shape, int]:
     if not Path(model).is_dir():
         what = "give a checkpoint's, downloaded before"
         raise reprolab_nf4.DropinError(f"MODEL: folder '{model}' does not exist; {what}")
-    found = Counter(checkpoint.read(Path(model)))
-    return dict(sorted(found.items(), key=lambda item: -item[0].rows * item[0].columns))
+    counts = Counter(checkpoint.read(Path(model)))
+    return dict(sorted(counts.items(), key=lambda item: -item[0].rows * item[0].columns))
 
 
 def recorded_shapes() -> list[Shape]:
@@ -135,11 +133,11 @@ def recorded_shapes() -> list[Shape]:
     layers = [
         x for file in timing_table.RECORDED.glob("*.json") for x in timing_table.read(file).layers
     ]
-    found = {
+    sizes = {
         Shape(x.n, x.k, timing_table.BLOCK_SIZE, x.nested, outputs[x.type]): x.n * x.k
         for x in layers
     }
-    return sorted(found, key=found.get, reverse=True)
+    return sorted(sizes, key=sizes.get, reverse=True)
 
 
 def copies(gpu: Any, shape: Shape) -> Sequence[tuple[Any, Any]]:

@@ -82,23 +82,23 @@ class Phase:
         """The variant with the default kernel, unless another kernel is faster; bitsandbytes
         chooses how a matmul is computed.
         """
-        found = min(map(Variant, kernels), key=lambda variant: self.total(variant)[1])
+        best = min(map(Variant, kernels), key=lambda variant: self.total(variant)[1])
         usual = Variant(FASTEST)
-        return found if FASTEST not in kernels or self.gains(found, usual) else usual
+        return best if FASTEST not in kernels or self.gains(best, usual) else usual
 
     def gained_by_table(self, kernels: Sequence[str]) -> list[Variant]:
         """The variants that are faster than bitsandbytes and than any that keeps its bits."""
-        found = [v for v in BY_TABLE if v.kernel in kernels]
-        found = [v for v in found if any(v == measured for measured, _ in self.times)]
-        return [v for v in found if all(self.gains(v, x) for x in (OWN, self.fastest(kernels)))]
+        variants = [v for v in BY_TABLE if v.kernel in kernels]
+        variants = [v for v in variants if any(v == measured for measured, _ in self.times)]
+        return [v for v in variants if all(self.gains(v, x) for x in (OWN, self.fastest(kernels)))]
 
     def line(self, variant: Variant) -> str:
         """'one step at batch 2: 41.2 -> 20.9 ms, 1.97 x (1.96-1.98)'"""
         own, ours = (self.total(each)[1] for each in (OWN, variant))
         gain, low, high = self.gain(variant)
         differs = low > 1 or high < 1
-        said = f"{gain:.2f} x ({low:.2f}-{high:.2f})" if differs else "no difference seen"
-        return f"  {self.what}: {own:.2f} -> {ours:.2f} ms, {said}"
+        speedup = f"{gain:.2f} x ({low:.2f}-{high:.2f})" if differs else "no difference seen"
+        return f"  {self.what}: {own:.2f} -> {ours:.2f} ms, {speedup}"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from reprolab_nf4.matmul import TYPES
 
 SEED = 1
 FP32_ROUNDING = 2.0**-24  # of weights that are held in fp32
-INPUTS = 16  # nonzero, of a row with few
+INPUTS = 16  # nonzero inputs of a sparse row
 CHUNK = 4096  # outputs; bounds the memory for weights in fp64
 
 
@@ -34,28 +34,33 @@ class Interval:
     low: torch.Tensor
     high: torch.Tensor
 
-    def check(self, found: torch.Tensor, first: int) -> None:
+    def check(self, outputs: torch.Tensor, first: int) -> None:
         """Raises Wrong if outputs of the rows from `first` on lie outside."""
-        low, high = (end[first : first + len(found)] for end in (self.low, self.high))
-        outside = ~((found >= low) & (found <= high))  # NaN is outside
+        low, high = (end[first : first + len(outputs)] for end in (self.low, self.high))
+        outside = ~((outputs >= low) & (outputs <= high))  # NaN is outside
         if count := int(outside.sum()):
             i, j = outside.nonzero()[0].tolist()
             ends = f"{low[i, j].item():.6g} to {high[i, j].item():.6g}"
-            said = f"first in row {first + i}, output {j}: {found[i, j].item():.6g}, not {ends}"
-            raise Wrong(count, f"{count} of {found.numel()} outputs are wrong; {said}")
+            where = f"first in row {first + i}, output {j}"
+            example = f"{where}: {outputs[i, j].item():.6g}, not {ends}"
+            raise Wrong(count, f"{count} of {outputs.numel()} outputs are wrong; {example}")
 
 
 def interval(
     x: torch.Tensor, weights: torch.Tensor, magnitudes: torch.Tensor, offset: float = 0.0
 ) -> Interval:
     """Around the fp64 product of fp16 or bf16 x [m, k] with the transposed fp32 weights [n, k].
-    `magnitudes` [n, k]: what the rounding of each weight is relative to; `offset`: nested scales'.
+    `magnitudes` [n, k]: the rounding error of each weight is relative to them. `offset`: that of
+    nested scales.
     """
-    inputs, found = x.double(), RowBounds.of(x, offset)
+    inputs, bounds = x.double(), RowBounds.of(x, offset)
     ends = []
     for part, sizes in zip(weights.split(CHUNK), magnitudes.split(CHUNK), strict=True):
-        exact, off = inputs @ part.double().T, found.off(inputs.abs() @ sizes.double().T)
-        ends.append((rounded(exact - off, -torch.inf, x), rounded(exact + off, torch.inf, x)))
+        exact, error = (
+            inputs @ part.double().T,
+            bounds.largest_error(inputs.abs() @ sizes.double().T),
+        )
+        ends.append((rounded(exact - error, -torch.inf, x), rounded(exact + error, torch.inf, x)))
     low, high = (torch.cat(parts, dim=1) for parts in zip(*ends, strict=True))
     return Interval(low, high)
 
@@ -76,17 +81,17 @@ class RowBounds:
         given, written = ([t.data_ptr() for t in tensors] for tensors in (rows, made))
         reprolab_nf4.Library().row_bounds(TYPES[x.dtype], *given, offset, m, k, *written)
         relative, absolute, limit = (values[:, None].to(x.device) for values in made)
-        # Their own rounding to fp32, of which a kernel's error is relative to the exact weights.
+        # The fp32 weights are rounded themselves; a kernel's error is relative to the exact ones.
         return cls(relative + (1 + relative) * FP32_ROUNDING, absolute, limit)
 
-    def off(self, magnitude: torch.Tensor) -> torch.Tensor:
+    def largest_error(self, magnitude: torch.Tensor) -> torch.Tensor:
         """The largest error of outputs with these sums of magnitudes, [m, n]."""
-        off = self.relative * magnitude + self.absolute
-        return torch.where(magnitude < self.limit, off, torch.inf)
+        error = self.relative * magnitude + self.absolute
+        return torch.where(magnitude < self.limit, error, torch.inf)
 
 
 def rounded(ends: torch.Tensor, outward: float, like: torch.Tensor) -> torch.Tensor:
-    """An ulp of fp32 further outward, because kernels round to fp32 first."""
+    """The ends, one fp32 ulp further outward, because kernels round to fp32 first."""
     in_fp32 = ends.float()
     return in_fp32.nextafter(torch.full_like(in_fp32, outward)).to(like.dtype)
 
@@ -94,7 +99,7 @@ def rounded(ends: torch.Tensor, outward: float, like: torch.Tensor) -> torch.Ten
 def activations(
     m: int, k: int, device: torch.device, dtype: torch.dtype = torch.float16
 ) -> torch.Tensor:
-    """m rows of normal values, then at least m rows with few, and every column is in one."""
+    """m rows of normal values, then m or more rows with INPUTS nonzeros that cover all columns."""
     chance = torch.Generator(device).manual_seed(SEED)
     full = torch.randn((m, k), generator=chance, device=device)
     count = max(m, -(-k // INPUTS))

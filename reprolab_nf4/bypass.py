@@ -1,4 +1,4 @@
-"""Warns of other packages that replace bitsandbytes' 4-bit matmuls. Needs nothing but the standard
+"""Warns about other packages that replace bitsandbytes' 4-bit matmuls. Needs only the standard
 library.
 """
 

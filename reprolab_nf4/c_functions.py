@@ -124,7 +124,7 @@ MULTIPLY_PARAMETERS = {
     "offset": ctypes.c_float,
     **dict.fromkeys(("bias", "out"), ADDRESS),
     **dict.fromkeys(("m", "n", "k"), INT64),
-    **dict.fromkeys(("blocksize", "blocksize2", "weights_are_settled"), INT),
+    **dict.fromkeys(("blocksize", "blocksize2", "weights_ready"), INT),
     **dict.fromkeys(("workspace", "stream"), ADDRESS),
 }
 PLAN_PARAMETERS = {
@@ -137,7 +137,7 @@ PLAN_PARAMETERS = {
 }
 RUN_PARAMETERS = {
     **dict.fromkeys(("plan", "A", "out"), ADDRESS),
-    "weights_are_settled": INT,
+    "weights_ready": INT,
     **dict.fromkeys(("workspace", "stream"), ADDRESS),
 }
 WORKSPACE_PARAMETERS = {

@@ -19,7 +19,7 @@ def read(folder: Path) -> list[Shape]:
     file and its fault. Codes and scales are not read.
     """
     if not (folder / "config.json").is_file():
-        raise DropinError(f"{folder}: is no checkpoint: it has no config.json")
+        raise DropinError(f"{folder}: is not a checkpoint: it has no config.json")
     config = read_json(folder / "config.json")
     how = config.get("quantization_config") if isinstance(config, dict) else None
     if not isinstance(how, dict) or how.get("quant_method") != "bitsandbytes":
@@ -34,20 +34,20 @@ def read(folder: Path) -> list[Shape]:
     if given is None:
         raise DropinError(f"{folder}: lacks {names[0]}; was it downloaded whole?")
     try:
-        done = subprocess.run([VERIFY, "--list", "--", given], capture_output=True, text=True)
+        process = subprocess.run([VERIFY, "--list", "--", given], capture_output=True, text=True)
     except OSError as error:
         what = "run make build in a checkout of the project"
         raise DropinError(f"{VERIFY}: {error.strerror}; {what}") from None
-    if done.returncode != 0:
-        raise DropinError(done.stderr.strip().removeprefix("verify: "))
+    if process.returncode != 0:
+        raise DropinError(process.stderr.strip().removeprefix("verify: "))
     layers = []
-    for found in json.loads(done.stdout):
-        name, shape = found.pop("name"), found.pop("shape")
+    for layer in json.loads(process.stdout):
+        name, shape = layer.pop("name"), layer.pop("shape")
         if len(shape) != 2:
-            raise DropinError(f"{given}: {name}: is no matrix, and no layer of a model")
+            raise DropinError(f"{given}: {name}: is not a matrix, so not a layer of a model")
         compute = how.get("bnb_4bit_compute_dtype") or "float32"  # as transformers takes it
-        compute = "" if compute == found["output"] else compute
-        layers.append(Shape(*shape, **found, compute=compute))
+        compute = "" if compute == layer["output"] else compute
+        layers.append(Shape(*shape, **layer, compute=compute))
     return layers
 
 

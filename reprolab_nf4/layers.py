@@ -226,25 +226,25 @@ class Kept(NamedTuple):
 
     def facts(self) -> list[tuple]:
         """Values that a matmul depends on: holder, name, value."""
-        found = [(MODULE, vars(self.layer), ("training", "compute_dtype", "compute_type_is_set"))]
+        holders = [(MODULE, vars(self.layer), ("training", "compute_dtype", "compute_type_is_set"))]
         names = ("shape", "blocksize", "quant_type", "dtype", "nested")
-        found += [(STATE, vars(self.state), names)]
+        holders += [(STATE, vars(self.state), names)]
         if self.state.nested:
-            found += [(STATE2, vars(self.state.state2), ("blocksize",))]
-        facts = [(holder, n, of[n]) for holder, of, names in found for n in names if n in of]
+            holders += [(STATE2, vars(self.state.state2), ("blocksize",))]
+        facts = [(holder, n, of[n]) for holder, of, names in holders for n in names if n in of]
         return facts + [(PARAMETERS, "bias", None)] * (self.bias is None)
 
     def arrays(self) -> list[tuple]:
         """Tensors that a matmul reads: holder, name, tensor, memory, whether writes to it are
         counted, whether it may need a gradient, and whether plans contain its value.
         """
-        found = [(PARAMETERS, "weight", self.weight), (STATE, "absmax", self.state.absmax)]
+        tensors = [(PARAMETERS, "weight", self.weight), (STATE, "absmax", self.state.absmax)]
         if self.state.nested:
             second = self.state.state2
-            found += [(STATE2, "absmax", second.absmax), (STATE2, "code", second.code)]
-            found += [(STATE, "offset", self.state.offset)]
+            tensors += [(STATE2, "absmax", second.absmax), (STATE2, "code", second.code)]
+            tensors += [(STATE, "offset", self.state.offset)]
         if self.bias is not None:
-            found += [(PARAMETERS, "bias", self.bias)]
+            tensors += [(PARAMETERS, "bias", self.bias)]
         return [
             (
                 holder,
@@ -255,7 +255,7 @@ class Kept(NamedTuple):
                 name == "bias",
                 name == "offset",
             )
-            for holder, name, tensor in found
+            for holder, name, tensor in tensors
         ]
 
     def weights(self) -> list[torch.Tensor]:

@@ -38,7 +38,7 @@ def multiply(
     code2: torch.Tensor | None = None,
     offset: float = 0.0,
     blocksize2: int = 0,
-    weights_are_settled: bool = False,
+    weights_ready: bool = False,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """A [..., k] times the transposed n x k weights, by `kernel`: reprolab_nf4.h.
@@ -46,7 +46,7 @@ def multiply(
     PyTorch allocates the workspace, so a captured call uses memory of its graph.
     """
     A, codes = aligned(A.contiguous()), aligned(B)
-    settled = weights_are_settled and codes is B  # not a new copy
+    ready = weights_ready and codes is B  # not a new copy
     bias = None if bias is None else bias.contiguous()
     k = A.shape[-1]
     m = A.numel() // k
@@ -57,7 +57,7 @@ def multiply(
     with on_device_of(A):
         size = workspace_bytes(library, A.device, kernel, m, n, k, blocksize)
         workspace = A.new_empty(size, dtype=torch.uint8) if size else None
-        sizes = (m, n, k, blocksize, blocksize2, settled)
+        sizes = (m, n, k, blocksize, blocksize2, ready)
         last = (address(workspace), stream_of(A))
         call(kernel.encode(), *arrays, offset, address(bias), address(out), *sizes, *last)
     return out
@@ -241,16 +241,16 @@ class Ways:
             more = (*arrays[2:], read_offset(state.offset), state.state2.blocksize)
         (n, k), blocksize = state.shape, state.blocksize
         sizes = (n, k, blocksize, more[-1])
-        settled = codes.get_device() == A.get_device() and self._settled.has(sizes, arrays)
-        if not settled and not fits(A.device, state, *arrays):
+        ready = codes.get_device() == A.get_device() and self._settled.has(sizes, arrays)
+        if not ready and not fits(A.device, state, *arrays):
             return None
-        given = (A, codes, n, arrays[1], blocksize, bias, *more, settled, out)
+        given = (A, codes, n, arrays[1], blocksize, bias, *more, ready, out)
         try:
             product = multiply(self.library, way, *given)
         except NoCodeError as error:
             give_up(error)
             return None
-        if not settled:
+        if not ready:
             self._settled.add(sizes, arrays)
         return product
 
@@ -264,16 +264,16 @@ class Ways:
         return self._known[layer]
 
     def _measured(self, device, n, k, blocksize, type, nested) -> list[tuple[int, str]]:
-        found = capability(device) if self._products in ("fastest", "exact") else None
+        current = capability(device) if self._products in ("fastest", "exact") else None
         table = self._table
-        if found and (table is None or table.compute_capability != found):
-            table = recorded(torch.cuda.get_device_name(device), found)
+        if current and (table is None or table.compute_capability != current):
+            table = recorded(torch.cuda.get_device_name(device), current)
             if self._table is not None:
                 given, taken = self._table.compute_capability, "recorded" if table else "no"
-                what = f"is of compute capability {given}, this GPU of {found}"
+                what = f"is of compute capability {given}, this GPU of {current}"
                 then = f"{taken} times are taken; make tune measures this GPU's"
                 warnings.warn(f"reprolab_nf4: table: {what}: {then}", stacklevel=1)
-        if not found or table is None:
+        if not current or table is None:
             return []
 
         is_exact = self._products == "exact"
@@ -301,8 +301,8 @@ class Always(Ways):
 
 def capability(device: torch.device) -> str:
     """The compute capability, such as 9.0; empty for other devices."""
-    found = torch.cuda.get_device_capability(device) if device.type == "cuda" else ()
-    return ".".join(map(str, found))
+    version = torch.cuda.get_device_capability(device) if device.type == "cuda" else ()
+    return ".".join(map(str, version))
 
 
 def runs(library: Library, device: torch.device, *product) -> bool:

@@ -111,7 +111,7 @@ class Gpu:
 
 def advise(gpu: Any, model: torch.nn.Module, batch: int, kernels: list[str]) -> str:
     layers = layers_of(gpu, model)
-    counts = {shape: len(found) for shape, found in layers.items()}
+    counts = {shape: len(weights) for shape, weights in layers.items()}
     weights_of = lambda shape: weights_in(gpu, shape, layers[shape])  # noqa: E731
     return advice(gpu, type(model).__name__, counts, weights_of, batch, kernels)
 
@@ -121,7 +121,7 @@ def layers_of(gpu: Any, model: torch.nn.Module) -> dict[Shape, Weights]:
     if not isinstance(model, torch.nn.Module):
         wanted = "give a loaded model, a torch.nn.Module"
         raise reprolab_nf4.DropinError(f"model: {wanted}, not {shown(model)}")
-    found: dict[Shape, list[tuple[torch.Tensor, Any]]] = {}
+    layers: dict[Shape, list[tuple[torch.Tensor, Any]]] = {}
     for layer in model.modules():
         if not isinstance(layer, bitsandbytes.nn.Linear4bit):
             continue
@@ -130,10 +130,10 @@ def layers_of(gpu: Any, model: torch.nn.Module) -> dict[Shape, Weights]:
             output, compute = name_of(state.dtype), name_of(layer.compute_dtype or state.dtype)
             compute = "" if compute == output else compute
             shape = Shape(*state.shape, state.blocksize, state.nested, output, compute)
-            found.setdefault(shape, []).append((layer.weight.data, state))
-    if not found:
+            layers.setdefault(shape, []).append((layer.weight.data, state))
+    if not layers:
         raise reprolab_nf4.DropinError("model: has no layers in NF4 on a GPU; load it there first")
-    return found
+    return layers
 
 
 def name_of(dtype: torch.dtype) -> str:
@@ -180,17 +180,17 @@ def advice(
             refused |= {k: why for k in kernels if (why := difference(k, *weights[0]))}
             kernels = [k for k in kernels if k not in refused]
             for phase in phases:
-                found = times(gpu, shape, weights, sizes[phase.what], variants(kernels))
-                phase.times.update(found)
+                samples = times(gpu, shape, weights, sizes[phase.what], variants(kernels))
+                phase.times.update(samples)
             by_host = [INSTALLED] if FASTEST in kernels else []
             eager.times.update(eager_times(gpu, shape, weights, batch, by_host))
             del weights
             gpu.forget()
     own = f"bitsandbytes {bitsandbytes.__version__}"
     fuses = matmul.knows_fused_products()
-    said = text(name, own, phases, eager, kernels, refused, fuses)
+    report = text(name, own, phases, eager, kernels, refused, fuses)
     is_known = timing_table.recorded(gpu.name(), matmul.capability(device)) is not None
-    return said if is_known else f"{said}\n\n{NO_TIMES}"
+    return report if is_known else f"{report}\n\n{NO_TIMES}"
 
 
 def variants(kernels: list[str]) -> list[Variant]:
@@ -203,12 +203,12 @@ def difference(kernel: str, codes: torch.Tensor, state: Any) -> str:
     expected = functional.dequantize_4bit(codes, state)
     try:
         with reprolab_nf4.install(kernel=kernel, products="bitsandbytes"):
-            found = functional.dequantize_4bit(codes, state)
+            weights = functional.dequantize_4bit(codes, state)
     except torch.OutOfMemoryError:  # not a fault of the kernel
         raise
     except (RuntimeError, ValueError) as error:
         return str(error).partition("\n")[0]
-    wrong = int((found.view(torch.int16) != expected.view(torch.int16)).sum())
+    wrong = int((weights.view(torch.int16) != expected.view(torch.int16)).sum())
     return f"{wrong} of {state.shape.numel()} weights differ" if wrong else ""
 
 
@@ -220,8 +220,8 @@ def times(gpu: Any, shape: Shape, weights: Weights, size: int, compared: list[Va
         with variant.in_place():
             products = all_products(shape, weights, size, bitsandbytes.matmul_4bit)
             replays[variant] = gpu.capture(products, pool)
-    found = in_turn(gpu, replays, len(weights))
-    return {(variant, shape): samples for variant, samples in found.items()}
+    sampled = in_turn(gpu, replays, len(weights))
+    return {(variant, shape): samples for variant, samples in sampled.items()}
 
 
 def eager_times(
@@ -245,8 +245,8 @@ def eager_times(
 
     step()  # initializes what a first call does
     steps = dict.fromkeys((OWN, *compared), step)
-    found = in_turn(gpu, steps, len(weights), under=planned)
-    return {(variant, shape): samples for variant, samples in found.items()}
+    sampled = in_turn(gpu, steps, len(weights), under=planned)
+    return {(variant, shape): samples for variant, samples in sampled.items()}
 
 
 def all_products(
@@ -275,16 +275,15 @@ def in_turn(
     under: Callable[[Any], Any] = lambda name: nullcontext(),
 ) -> dict[Any, list[float]]:
     """Samples in us of one of the `products` matmuls of a replay, in shuffled rounds, each inside
-    the context `under(name)`. All samples repeat a replay equally often. `after` is called after
-    each.
+    the context `under(name)`, then `after(name)`. All samples repeat a replay equally often.
     """
-    found: dict[Any, list[float]] = {name: [] for name in replays}
+    samples: dict[Any, list[float]] = {name: [] for name in replays}
     often = 1 + int(SHORTEST_US / max(1.0, gpu.time_us(next(iter(replays.values())), 1)))
     for name in shuffled(replays, SAMPLES):
         with under(name):
-            found[name].append(gpu.time_us(replays[name], often) / often / products)
+            samples[name].append(gpu.time_us(replays[name], often) / often / products)
         after(name)
-    return found
+    return samples
 
 
 def shuffled(names: Iterable[Any], rounds: int, seed: Any = SEED) -> Iterator[Any]:
@@ -360,8 +359,8 @@ def wrong_kernels(
                     continue
                 for first in (0, *range(ROWS[-1], len(x), rows)):
                     begin = min(first, len(x) - rows)
-                    found = multiply(x[begin : begin + rows], codes.t(), quant_state=state)
-                    allowed.check(found, begin)
+                    outputs = multiply(x[begin : begin + rows], codes.t(), quant_state=state)
+                    allowed.check(outputs, begin)
         except bounds.Wrong as wrong:
             refused[kernel] = f"{shape.text} weights: {wrong}"
     return refused
@@ -396,5 +395,5 @@ def ways(
     for way in (timing_table.OWN, timing_table.DEQUANTIZE, *kernels):
         products = all_products(shape, weights, rows, always(library, way))
         replays[way] = gpu.capture(products, pool)
-    found = in_turn(gpu, replays, len(weights))
-    return {way: round(median(samples), 3) for way, samples in found.items()}
+    sampled = in_turn(gpu, replays, len(weights))
+    return {way: round(median(samples), 3) for way, samples in sampled.items()}

@@ -17,10 +17,10 @@ def linear(codes: torch.Tensor, state: Any, compute: torch.dtype) -> torch.nn.Mo
     """bitsandbytes' layer for quantized weights."""
     n, k = state.shape
     how = {"compress_statistics": state.nested, "quant_type": "nf4"}
-    found = bitsandbytes.nn.Linear4bit(
+    layer = bitsandbytes.nn.Linear4bit(
         k, n, bias=False, compute_dtype=compute, device="meta", **how
     )
     how |= {"quant_state": state, "blocksize": state.blocksize, "bnb_quantized": True}
-    found.weight = bitsandbytes.nn.Params4bit(codes, requires_grad=False, module=found, **how)
-    found.quant_state = state
-    return found
+    layer.weight = bitsandbytes.nn.Params4bit(codes, requires_grad=False, module=layer, **how)
+    layer.quant_state = state
+    return layer

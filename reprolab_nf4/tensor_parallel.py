@@ -75,9 +75,9 @@ def generating(own, ranks, rank):
             return own(loader, files, use_safetensors, states)
         if loader.expert_params_mapping:
             refuse(loader, "the model has experts (MoE)")
-        found = {}
-        weights = own(loader, files, use_safetensors, found)
-        return sliced(weights, found, states, loader, ranks(), rank())
+        own_states = {}
+        weights = own(loader, files, use_safetensors, own_states)
+        return sliced(weights, own_states, states, loader, ranks(), rank())
 
     return generate
 
@@ -87,12 +87,14 @@ def refuse(loader, why: str) -> None:
     raise ValueError(f"{getattr(loader, REFUSAL)} reprolab_nf4: {why}") from None
 
 
-def sliced(weights, found: dict, states: dict, loader, ranks: int, rank: int) -> Iterator[tuple]:
+def sliced(
+    weights, own_states: dict, states: dict, loader, ranks: int, rank: int
+) -> Iterator[tuple]:
     """The rank's names and codes. Before the plugin yields a weight in 4 bits, it puts the state
-    into `found`; that of the slice is put into `states`.
+    into `own_states`; that of the slice is put into `states`.
     """
     for name, codes in weights:
-        for key, state in found.items():
+        for key, state in own_states.items():
             parts = parts_of(loader, key, state)
             if parts is not None:
                 loader._dequantize_dq(state)  # nested scales
@@ -102,7 +104,7 @@ def sliced(weights, found: dict, states: dict, loader, ranks: int, rank: int) ->
                     refuse(loader, f"{key}, {n} x {k} in blocks of {state.blocksize}: {why}")
                 codes = cut(codes, state, *parts, ranks, rank)
             states[key] = state
-        found.clear()
+        own_states.clear()
         yield name, codes
 
 

@@ -65,13 +65,13 @@ class Table:
         for layer in sorted(self.layers, key=distance):
             most = max(us, default=0)
             us |= {rows: times for rows, times in layer.us.items() if rows > most}
-        found: list[tuple[int, str]] = []
+        ranges: list[tuple[int, str]] = []
         for rows, times in sorted(us.items()):
             way = next((way for way in sorted(times, key=times.get) if can(way, rows)), usual)
-            if found and found[-1][1] == way:
-                found.pop()
-            found.append((rows, way))
-        return found
+            if ranges and ranges[-1][1] == way:
+                ranges.pop()
+            ranges.append((rows, way))
+        return ranges
 
 
 def recorded(gpu: str, compute_capability: str) -> Table | None:
@@ -104,7 +104,7 @@ def read(path: str | PathLike) -> Table:
         layers = tuple(map(_layer, content.pop("layers")))
         table = Table(**content, layers=layers)
         if not layers or not all(isinstance(content[name], str) for name in HEAD):
-            raise ValueError("no layers, or a head that is no text")
+            raise ValueError("no layers, or a head that is not text")
         if not re.fullmatch(r"\d+\.\d", table.compute_capability, re.ASCII):
             raise ValueError("a compute capability is given as 9.0")
         return table
@@ -115,17 +115,17 @@ def read(path: str | PathLike) -> Table:
 
 
 def _each_once(pairs: list[tuple[str, object]]) -> dict:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name is there twice")
-    return found
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return values
 
 
-def _layer(found: dict) -> Layer:
-    times = {int(rows): us for rows, us in found["us"].items()}
-    if [str(rows) for rows in times] != [*found.pop("us")]:
+def _layer(fields: dict) -> Layer:
+    times = {int(rows): us for rows, us in fields["us"].items()}
+    if [str(rows) for rows in times] != [*fields.pop("us")]:
         raise ValueError("numbers of rows are plain decimal numbers")
-    layer = Layer(**found, us=times)
+    layer = Layer(**fields, us=times)
     sizes = (layer.n, layer.k, *times)
     if not all(type(size) is int and 0 < size < MAX_SIZE for size in sizes) or not times:
         raise ValueError("sizes and numbers of rows are whole numbers from 1 on")
@@ -135,7 +135,7 @@ def _layer(found: dict) -> Layer:
     if not all(times.values()) or not all(
         type(us) in (int, float) and 0 < us < MAX_SIZE for us in every
     ):
-        raise ValueError("times are numbers above 0, one at least for each number of rows")
+        raise ValueError("times are numbers above 0, at least one for each number of rows")
     return layer
 
 

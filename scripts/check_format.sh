@@ -20,7 +20,7 @@ failed=
 if git rev-parse --git-dir >/dev/null 2>&1; then
   "$tools/bin/reuse" lint --quiet || { "$tools/bin/reuse" lint --lines >&2; failed=yes; }
 else # it would take what is installed in build/ for ours
-  echo "format: licences are not checked: this is no git checkout" >&2
+  echo "format: licences are not checked: this is not a git checkout" >&2
 fi
 # The documents' example kernel is C++ too: what a newcomer copies must pass.
 example() { awk '/^```$/ { on = 0 } on; /^```cuda$/ { on = 1 }' docs/adding-a-kernel.md; }

@@ -1,4 +1,4 @@
-// Kernels of other languages as `make mojo` would leave them: manifests, with a source and PTX.
+// Kernels of other languages as `make mojo` writes them: manifests, with a source and PTX.
 #pragma once
 
 #include <string>
@@ -13,23 +13,23 @@ namespace reprolab {
 
 using Json = Manifest::Json;
 
-/// A sound manifest of a kernel named toy, with `facts` of its family.
+/// A valid manifest of a kernel named toy, with `facts` of its family.
 inline Json toy_manifest(const std::string& family, const std::vector<std::string>& variants,
                          const Json& facts) {
-  Json found = {{"kernel", "toy"},
-                {"family", family},
-                {"language", "mojo"},
-                {"compiler", "Mojo (max-core 1.2.3)"},
-                {"lineage", "a toy"},
-                {"source_file", "toy.mojo"},
-                {"sources", {{"toy.mojo", fingerprint("")}}},
-                {"threads", 128}};
-  found.update(facts);
+  Json manifest = {{"kernel", "toy"},
+                   {"family", family},
+                   {"language", "mojo"},
+                   {"compiler", "Mojo (max-core 1.2.3)"},
+                   {"lineage", "a toy"},
+                   {"source_file", "toy.mojo"},
+                   {"sources", {{"toy.mojo", fingerprint("")}}},
+                   {"threads", 128}};
+  manifest.update(facts);
   for (const auto& name : variants) {
-    found["variants"][name] = {
+    manifest["variants"][name] = {
         {"file", "toy.ptx"}, {"entry", "toy_entry"}, {"shared_bytes", 64}, {"null_pointers", 2}};
   }
-  return found;
+  return manifest;
 }
 
 /// The manifest's text with another value at `pointer`.

@@ -1,4 +1,4 @@
-// A program that a test ends, or waits for.
+// A program that a test starts, and signals or waits for.
 #pragma once
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 namespace reprolab {
 
-/// Runs while the test does, in a process group of its own.
+/// Runs in its own process group until the end of the test.
 class StartedProgram {
  public:
   explicit StartedProgram(const std::vector<std::string>& command) {
@@ -55,13 +55,13 @@ class StartedProgram {
     for (char c = 0; read(out_, &c, 1) == 1 && c != '\n';) line += c;
     return line;
   }
-  /// Waits until it has ended, and returns how.
+  /// Waits for its end, and returns its wait status.
   int wait() const {
     int status = 0;
     waitpid(process_, &status, 0);
     return status;
   }
-  /// Waits until nothing that it started holds its stderr any more, and returns what came there.
+  /// Waits until no process holds its stderr, and returns the text written there.
   std::string errors() const {
     std::string text;
     std::array<char, 4096> chunk;

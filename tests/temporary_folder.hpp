@@ -34,12 +34,12 @@ class OwnFolder {
 
   /// Names of the entries directly in it, sorted.
   std::vector<std::string> names() const {
-    std::vector<std::string> found;
+    std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-      found.push_back(entry.path().filename().string());
+      names.push_back(entry.path().filename().string());
     }
-    std::ranges::sort(found);
-    return found;
+    std::ranges::sort(names);
+    return names;
   }
 
  private:

@@ -18,11 +18,11 @@ void add_copy() {
 
 Support supports_bulk_copies(const Copy&) {
   int device = 0, major = 0;
-  const bool found =
+  const bool known =
       cudaGetDevice(&device) == cudaSuccess &&
       cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess;
   cudaFuncAttributes compiled{};
-  if (found && major >= 9 &&
+  if (known && major >= 9 &&
       cudaFuncGetAttributes(&compiled, bulk_copying<BulkForm<4096, false, false>>) == cudaSuccess &&
       compiled.ptxVersion >= 90) {
     return Support::yes();

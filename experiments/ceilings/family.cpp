@@ -62,11 +62,12 @@ class TrafficWorkload : public FamilyWorkload<Problem> {
         cudaMemcpyAsync(to, content(0, matrix), bytes, cudaMemcpyDeviceToDevice, stream),
         "writing the expected output");
   }
-  std::string describe(int matrix, const reference::Comparison& found, std::uint32_t expected,
+  std::string describe(int matrix, const reference::Comparison& comparison, std::uint32_t expected,
                        std::uint32_t actual) const override {
     return fmt::format(
         "{} of {} words differ in input {}; first at index {}: expected {:#010x}, actual {:#010x}",
-        found.mismatches, this->facts().elements, matrix, found.first_mismatch, expected, actual);
+        comparison.mismatches, this->facts().elements, matrix, comparison.first_mismatch, expected,
+        actual);
   }
 
  private:

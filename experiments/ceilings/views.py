@@ -16,19 +16,19 @@ SHOWN_FORMS = 12
 
 def by_size(results: Results, family: str) -> dict[int, Rows]:
     """Every row of a family's problems, by MiB of output, ascending."""
-    found = [r for r in by_family(results) if r.records[0].problem["family"] == family]
-    return bandwidth.rows_by(found[0], lambda p: p["n"] * 4 >> 20) if found else {}
+    of_family = [r for r in by_family(results) if r.records[0].problem["family"] == family]
+    return bandwidth.rows_by(of_family[0], lambda p: p["n"] * 4 >> 20) if of_family else {}
 
 
 def winners_table(run: Run) -> Table:
     """One row per family and size: the fastest form, next to the current ceiling."""
     rows, data = [], []
     for of in map(run[PASS].families.get, FAMILIES):
-        for mib, found in by_size(run[PASS], of.name).items():
+        for mib, by_form in by_size(run[PASS], of.name).items():
             row = {"_under": f"{of.moves}; the ceiling is {of.baseline}", "mib": mib}
-            now = found.get(of.baseline)
-            rows.append(row | winner_values([m for m in found.values() if m.best], now))
-            data += [{"output_mib": mib} | bandwidth.values_of(m) for m in found.values()]
+            now = by_form.get(of.baseline)
+            rows.append(row | winner_values([m for m in by_form.values() if m.best], now))
+            data += [{"output_mib": mib} | bandwidth.values_of(m) for m in by_form.values()]
     notes = [
         winner_note("the ceiling with the constants that are in profiling/ceilings.cu"),
         bandwidth.COPY_NOTE,
@@ -44,13 +44,13 @@ def winners_table(run: Run) -> Table:
 def forms_table(run: Run) -> Table:
     """The forms that are nearest to the fastest over all sizes, with copy % at each size."""
     swept = {family: by_size(run[PASS], family) for family in FAMILIES}
-    sizes = sorted({mib for found in swept.values() for mib in found})
+    sizes = sorted({mib for by_mib in swept.values() for mib in by_mib})
     columns = [KERNEL, Column("of fastest %", "mean_of_fastest", bandwidth.percent)]
     columns += [Column(f"{mib} MiB", f"_{mib}", bandwidth.percent, wrap=1) for mib in sizes]
     rows, data = [], []
     for family, by_mib in swept.items():
         heading = {"_under": run[PASS].families[family].moves}
-        found = [
+        forms = [
             heading
             | {"kernel": kernel, "mean_of_fastest": mean}
             | {
@@ -60,8 +60,8 @@ def forms_table(run: Run) -> Table:
             }
             for kernel, mean in ranking(by_mib).items()
         ]
-        data += found
-        rows += found[:SHOWN_FORMS] or [heading] * bool(by_mib)
+        data += forms
+        rows += forms[:SHOWN_FORMS] or [heading] * bool(by_mib)
     notes = [
         f"The {SHOWN_FORMS} forms of each kind with the highest mean; the rest: the CSV file. 'Of "
         "fastest %' is the bandwidth over that of the fastest form of a size, mean of the sizes.",
@@ -73,13 +73,13 @@ def forms_table(run: Run) -> Table:
 
 def ranking(sizes: dict[int, Rows]) -> dict[str, float]:
     """By form, its mean share of the fastest form's bandwidth, for forms timed at every size."""
-    found: dict[str, list[float]] = {}
+    shares: dict[str, list[float]] = {}
     for rows in sizes.values():
         ranked = [m for m in rows.values() if m.record.ranked]
         fastest = max((m.gb_s or 0 for m in ranked), default=0)
         for m in ranked:
-            found.setdefault(m.record.kernel, []).append((m.gb_s or 0) / fastest)
-    means = {k: sum(s) / len(s) for k, s in found.items() if len(s) == len(sizes)}
+            shares.setdefault(m.record.kernel, []).append((m.gb_s or 0) / fastest)
+    means = {k: sum(s) / len(s) for k, s in shares.items() if len(s) == len(sizes)}
     return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 

@@ -107,7 +107,7 @@ Steps = dict[str, list[Step]]  # by ladder
 
 def steps_of(run: Run) -> Steps:
     """The steps in order; InputError if the passes of a ladder are of different problems."""
-    found: Steps = {}
+    by_ladder: Steps = {}
     for ladder, changes in LADDERS.items():
         times, counters, launches = (
             run[f"{ladder}{end}"] for end in ("", "_counters", "_launches")
@@ -119,7 +119,7 @@ def steps_of(run: Run) -> Steps:
                     f"{other.file}: is of {one_problem(other)}, but {times.name} of {problem}"
                 )
         by_kernel = measure(times, problem)
-        steps = found.setdefault(ladder, [])
+        steps = by_ladder.setdefault(ladder, [])
         for kernel, text in changes:
             this, launched = by_kernel.get(kernel), launches.find(problem, kernel)
             counted = counters.find(problem, kernel)
@@ -130,21 +130,21 @@ def steps_of(run: Run) -> Steps:
             seen = launched.launch if launched else ()
             facts = (values.get(INSTRUCTIONS), before, seen, over_before, over_first)
             steps.append(Step(kernel, text, this, *facts))
-    return found
+    return by_ladder
 
 
 def steps_table(run: Run) -> Table:
     """One row per step, with its change and effect."""
-    found = steps_of(run)
+    by_ladder = steps_of(run)
     rows = [
         {"_under": f"{one_problem(run[ladder])}: {ladder} scales", "ladder": ladder}
         | values_of(step, ladder)
-        for ladder, steps in found.items()
+        for ladder, steps in by_ladder.items()
         for step in steps
     ]
-    notes = [STEP_NOTE, shape_note(run, found), INSTRUCTIONS_NOTE]
+    notes = [STEP_NOTE, shape_note(run, by_ladder), INSTRUCTIONS_NOTE]
     notes += [bandwidth.GB_NOTE, bandwidth.COPY_NOTE]
-    for ladder, steps in found.items():
+    for ladder, steps in by_ladder.items():
         # The fastest ceiling for as many bytes, and the last step's share of its bandwidth.
         m = steps[-1].measured
         if m is not None and m.ceiling is not None and m.of_ceiling is not None:
@@ -163,7 +163,7 @@ def steps_table(run: Run) -> Table:
         "Instructions and registers come from runs without times of their own: "
         f"{', '.join(names)}. Two numbers of registers: two kernels in one call.",
     ]
-    first, *_, last = found["plain"]
+    first, *_, last = by_ladder["plain"]
     title = f"From {first.kernel} to {last.kernel}, one change at a time"
     provenance = machine_notes(*(run[ladder] for ladder in LADDERS))
     return Table("ladder", title, COLUMNS, rows, notes, provenance)
@@ -171,17 +171,17 @@ def steps_table(run: Run) -> Table:
 
 def values_of(step: Step, ladder: str) -> Values:
     registers = " + ".join(str(kernel["registers"]) for kernel in step.launches)
-    found: Values = {"kernel": step.kernel, "change": step.change}
-    found |= {"instructions_per_weight": instructions(step), "registers": registers or NONE}
-    found |= bandwidth.estimate_values("step_speedup", step.over_before)
-    found |= bandwidth.estimate_values("over_first_speedup", step.over_first)
+    values: Values = {"kernel": step.kernel, "change": step.change}
+    values |= {"instructions_per_weight": instructions(step), "registers": registers or NONE}
+    values |= bandwidth.estimate_values("step_speedup", step.over_before)
+    values |= bandwidth.estimate_values("over_first_speedup", step.over_first)
     row = bandwidth.values_of(step.measured) if step.measured else {}
-    found |= {name: row.get(name) for name in TIMED}
+    values |= {name: row.get(name) for name in TIMED}
     if step.measured is None or step.measured.record.summary is None:
         not_run = Noted(None, text="not run")
-        return found | {"median_us": step.measured.no_number if step.measured else not_run}
+        return values | {"median_us": step.measured.no_number if step.measured else not_run}
     total = step.over_first if ladder == "plain" else None
-    return found | {"_step": step.over_before, "_total": total}
+    return values | {"_step": step.over_before, "_total": total}
 
 
 def instructions(step: Step) -> Noted | None:
@@ -193,10 +193,10 @@ def instructions(step: Step) -> Noted | None:
     return Noted(value.number, text=rounded(value.number) + f" ({changed})" * bool(changed))
 
 
-def shape_note(run: Run, found: Steps) -> str:
+def shape_note(run: Run, by_ladder: Steps) -> str:
     """Other changes of the last step: streaming's launch shape."""
     parts = []
-    for ladder, steps in found.items():
+    for ladder, steps in by_ladder.items():
         (problem,) = run[f"{ladder}_launches"].problems()
         for kernel in steps[-1].launches:
             threads = prod(kernel["block"])
@@ -219,15 +219,15 @@ def size_text(mib: float) -> str:
 
 def sizes_table(run: Run) -> Table:
     """One row per size and one column per kernel; the CSV has every row in full."""
-    found = {cache: rows_by(run[cache], output_mib) for cache in HEADS}
+    by_cache = {cache: rows_by(run[cache], output_mib) for cache in HEADS}
     # The fastest on the largest output first.
-    every = [m.record for rows in reversed(found["cold"].values()) for m in rows.values()]
+    every = [m.record for rows in reversed(by_cache["cold"].values()) for m in rows.values()]
     kernels = list(dict.fromkeys(r.kernel for r in every if not r.is_ceiling))
     columns = [Column("output", "output_mib", size_text)]
     columns += [Column(name, name, bandwidth.gb_text, wrap=1) for name in kernels]
     columns += [Column(f"{COPY} (cudaMemcpy)", COPY, bandwidth.gb_text, wrap=1)]
     by_size = [
-        (cache, size, rows) for cache, sizes in found.items() for size, rows in sizes.items()
+        (cache, size, rows) for cache, sizes in by_cache.items() for size, rows in sizes.items()
     ]
     rows = [
         {"_under": HEADS[cache], "output_mib": size}
@@ -266,15 +266,15 @@ def steps_figure(run: Run) -> Figure:
     """A waterfall of factors on a logarithmic axis, so that equal factors have equal lengths; next
     to it, if there is room, the instructions per weight. The nested step has its own axis below.
     """
-    found = steps_of(run)
-    heights = [len(steps) + 0.6 for steps in found.values()]
+    by_ladder = steps_of(run)
+    heights = [len(steps) + 0.6 for steps in by_ladder.values()]
     width = draw.width_of_figures()
     figure = draw.new_figure(1.3 + 0.42 * sum(heights), width)
     ratios = {"height_ratios": heights, "width_ratios": (2.1, 1)[: 1 + (width > draw.WIDTHS[1])]}
-    shape = (len(found), len(ratios["width_ratios"]))
+    shape = (len(by_ladder), len(ratios["width_ratios"]))
     panels = figure.subplots(*shape, gridspec_kw=ratios, sharex="col", squeeze=False)
     ends = [1.0, 1.2]
-    for (factors, *beside), (ladder, steps) in zip(panels, found.items(), strict=True):
+    for (factors, *beside), (ladder, steps) in zip(panels, by_ladder.items(), strict=True):
         ends += draw_factors(factors, steps)
         draw.kernel_rows(factors, [f"{step.change}\n{step.kernel}" for step in steps])
         for label in factors.get_yticklabels():

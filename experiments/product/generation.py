@@ -35,8 +35,8 @@ class Dynamic(Eager):
 
 
 class Static(Eager):
-    """With a static cache: transformers compiles the decoding step where it may. All generations
-    of a way follow each other, because another install() would compile the step again.
+    """With a static cache: transformers compiles the decoding step if it may. The generations of a
+    way run consecutively, because another install() would compile the step again.
     """
 
     options: ClassVar[dict[str, Any]] = {"cache_implementation": "static"}
@@ -54,11 +54,11 @@ class Logit(transformers.LogitsProcessor):
     place: int
     tokens: Sequence[int]
     calls: int = 0
-    found: list[float] = field(default_factory=list)
+    logits: list[float] = field(default_factory=list)
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         if self.calls == self.place:
-            self.found = scores[self.sequence, list(self.tokens)].tolist()
+            self.logits = scores[self.sequence, list(self.tokens)].tolist()
         self.calls += 1
         return scores
 
@@ -83,7 +83,7 @@ class Models:
 
 
 def lacks_memory(gpu: Any, sizes: Model, batch: int, tokens: int, weight_bytes: float) -> str:
-    """Empty where so many sequences fit."""
+    """Empty if the sequences fit."""
     needed = sizes.bytes_needed(batch, PROMPT, tokens, weight_bytes)
     free = gpu.free_bytes()
     return f"{needed / 1e9:.0f} GB are needed, {free / 1e9:.0f} are free" * (needed > free)
@@ -116,7 +116,7 @@ class Generations:
     ):
         self.gpu, self.models, self.install = gpu, models, install
         self.kind, self.new_tokens = CACHES[cache], tokens
-        # With another number of tokens a static cache is another one, and the step compiled again.
+        # The step is compiled again for a static cache of another size.
         self.short = tokens if self.kind is Static else min(SHORT, tokens)
         self.ways = [way for way in self.kind.ways if way in models.by_way]
         vocab = models.by_way[OWN].config.get_text_config().vocab_size
@@ -131,12 +131,12 @@ class Generations:
     def measure(self, count: int) -> dict[str, Any]:
         """A cell of the result file, with `count` generations of each way."""
         models = [self.models.by_way[way] for way in self.ways]
-        found = {"tokens_per_s": self.tokens_per_s}
-        found |= {"bytes": dict(zip(self.ways, map(bytes_of_step, models), strict=True))}
-        found |= self.in_blocks(count) if self.kind is Static else self.in_rounds(count)
+        cell = {"tokens_per_s": self.tokens_per_s}
+        cell |= {"bytes": dict(zip(self.ways, map(bytes_of_step, models), strict=True))}
+        cell |= self.in_blocks(count) if self.kind is Static else self.in_rounds(count)
         steps = {way: {"wall_us": median(us)} for way, us in self.step_us.items()}
-        found["steps"] = {way: us | self.busy.get(way, {}) for way, us in steps.items()}
-        return found | {"missing": self.models.missing}
+        cell["steps"] = {way: us | self.busy.get(way, {}) for way, us in steps.items()}
+        return cell | {"missing": self.models.missing}
 
     def in_rounds(self, count: int) -> dict[str, Any]:
         for way in shuffled(self.ways, count):
@@ -162,15 +162,15 @@ class Generations:
         return kind(self.models.by_way[way], self.batch, self.gpu)
 
     def generate(self, way: str, count: int) -> None:
-        """`count` measured generations after a warm-up, then a profile if there is none yet."""
+        """Measures `count` generations after a warm-up, then profiles the way if it was not yet."""
         mode = self.mode(way, self.kind)
         mode.generate(self.short)
         for _ in range(count):
-            found = mode.generate(self.new_tokens)
-            total = len(found.tokens) * self.new_tokens
-            self.tokens_per_s[way].append(1e6 * total / found.wall_us)
-            self.step_us[way].append(found.step_us)
-        self.tokens[way] = found.tokens
+            generation = mode.generate(self.new_tokens)
+            total = len(generation.tokens) * self.new_tokens
+            self.tokens_per_s[way].append(1e6 * total / generation.wall_us)
+            self.step_us[way].append(generation.step_us)
+        self.tokens[way] = generation.tokens
         if way not in self.busy:
             self.busy[way] = self.profile(mode)
 
@@ -186,19 +186,19 @@ class Generations:
 
     def difference(self) -> dict[str, Any] | None:
         """The first token that differs from a dynamic cache's with the same products, and the
-        logits of both tokens with both caches: other kernels around the products round otherwise,
-        which decides where two tokens are nearly tied.
+        logits of both tokens with both caches: other kernels around the products round differently,
+        which decides between nearly tied tokens.
         """
         dynamic = self.mode(PLANNED, Dynamic)
-        expected, found = dynamic.generate(self.new_tokens).tokens, self.tokens[PLANNED]
-        if not (places := different(found, expected)):
+        expected, tokens = dynamic.generate(self.new_tokens).tokens, self.tokens[PLANNED]
+        if not (places := different(tokens, expected)):
             return None
         sequence, place = min(places, key=lambda at: at[1])
-        both = expected[sequence][place], found[sequence][place]
+        both = expected[sequence][place], tokens[sequence][place]
         cell = {"sequence": sequence, "token": place, "tokens": both}
         cell["sequences"] = len({i for i, _ in places})
         for cache, kind in CACHES.items():
             logit = Logit(sequence, place, both)
             self.mode(PLANNED, kind).generate(self.new_tokens, processors=[logit])
-            cell[cache] = logit.found
+            cell[cache] = logit.logits
         return cell

@@ -1,19 +1,19 @@
 """Host time of one 4-bit layer in eager PyTorch: what the CPU takes to launch its matmul, by
-library; tokens per second of generate(), which that time bounds where sequences are few; and the
-time of a layer under vLLM's plugin.
+library; tokens per second of generate(), which that time bounds for few sequences; and the time
+of a layer under vLLM's plugin.
 
     python -m experiments.product.host --rows 1,4,16 --sequences 1,4,16 --output results/host.json
     python -m experiments.product.host --sequences 1,4 --cache static --output results/host.json
     python -m experiments.product.host --requests 1,8 --output results/serving.json
     python -m experiments.product.host --cpu --output results/cpu.json
 
-All ways are measured in one process. Ours is measured twice: as it is installed, and with every
-call in Python, as before PyTorch 2.10. Each cell is written as soon as it is measured. If the file
-exists, the cells that it lacks are added.
+All ways are measured in one process. Ours is measured twice: as installed, and with every call in
+Python, as before PyTorch 2.10. Each cell is written as soon as it is measured. If the file exists,
+missing cells are added.
 --cpu needs no GPU: it takes the CPU time of the thread, around matmuls that do nothing.
 
-Exit status: 0; 1 where tokens or outputs of the two differ, or outputs are wrong; 2 for wrong
-usage.
+Exit status: 0; 1 if tokens or outputs of both measurements of ours differ, or outputs are wrong; 2
+for wrong usage.
 """
 
 import argparse
@@ -40,7 +40,7 @@ from records.provenance import checkout
 ROUNDS = 15
 LAYERS, SIZE = 64, 1024  # launches that a stream takes without waiting; N and K of each
 GENERATIONS, TOKENS = 5, 64
-LISTS = ("rows", "sequences", "requests")  # of cells, by the option that asks for them
+LISTS = ("rows", "sequences", "requests")  # of cells, by option
 
 
 def parser() -> argparse.ArgumentParser:
@@ -91,7 +91,7 @@ def reproduce(args: argparse.Namespace) -> int:
 
 
 class File:
-    """The result file: it is written after each cell, and continues one of the same origin."""
+    """The result file, which is written after each cell. Continues a file of the same origin."""
 
     def __init__(self, path: Path, content: dict[str, Any]):
         self.path, self.content = path, content
@@ -147,7 +147,7 @@ def host_times(file: File, batches: Sequence[int], nested: bool) -> Iterator[dic
         for way in shuffled(WAYS, ROUNDS):
             layers = dense if way == DENSE else packed
             with installed(way):
-                for _ in range(4):  # after which calls are planned
+                for _ in range(4):  # until calls are planned
                     outputs[way] = [layer(x) for layer in layers]
                 torch.cuda.synchronize()  # so that no launch waits
                 samples[way].append(us_per_layer(layers, x, time.perf_counter))
@@ -159,7 +159,7 @@ def host_times(file: File, batches: Sequence[int], nested: bool) -> Iterator[dic
 
 
 def cpu_times(file: File) -> Iterator[dict[str, Any]]:
-    """Around products that do nothing, in the library of the tests; nn.Linear's is of 8 x 8."""
+    """Around products that do nothing, in the library of the tests; nn.Linear has 8 x 8 weights."""
     import torch
 
     from reprolab_nf4.measuring import shuffled
@@ -182,7 +182,7 @@ def cpu_times(file: File) -> Iterator[dict[str, Any]]:
             for way in shuffled(WAYS, ROUNDS):
                 given = (dense, x[..., :8].float()) if way == DENSE else (packed, x)
                 with without_product(way), installed(way, library, table):
-                    us_per_layer(*given, time.thread_time, 4)  # after which calls are planned
+                    us_per_layer(*given, time.thread_time, 4)  # until calls are planned
                     counts.library.do_nothing(1)
                     samples[way].append(us_per_layer(*given, time.thread_time, 4))
                     counts.library.do_nothing(0)
@@ -191,7 +191,7 @@ def cpu_times(file: File) -> Iterator[dict[str, Any]]:
 
 
 def without_product(way: str):
-    """bitsandbytes' forward, around an empty output; for others, nothing changes."""
+    """Replaces the product of bitsandbytes by an empty output; changes nothing for other ways."""
     import bitsandbytes
 
     def empty(A, B, quant_state, bias=None):

@@ -1,6 +1,5 @@
 """Subjects of the measurement under torch: a layer, and the ways that multiply by it, each with
-the weights in its own format. Needs torch and bitsandbytes; the other libraries are used
-where they are installed.
+the weights in its own format. Needs torch and bitsandbytes; other libraries are optional.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +29,7 @@ INT4_STEPS = 7  # from 0 to the largest weight of a group, at least
 @dataclass(frozen=True)
 class Held:
     """A layer in one way's format. `products`: the matmul of each copy; `check`: raises Wrong if
-    outputs are not those of the rows of Layer.x from a given one on; `bytes`: codes and scales of
+    outputs are not those of the rows of Layer.x from a given row on; `bytes`: codes and scales of
     one copy.
     """
 
@@ -41,13 +40,13 @@ class Held:
 
 @dataclass(frozen=True)
 class Layer:
-    """Random fp16 weights, in so many copies that each has left the cache when it is used again."""
+    """Random fp16 weights, in enough copies that each has left the cache before its next use."""
 
     gpu: Any
     n: int
     k: int
     max_rows: int
-    seen: dict[Any, Any] = field(default_factory=dict)  # what ways have to agree on
+    seen: dict[Any, Any] = field(default_factory=dict)  # values that ways have to agree on
 
     @cached_property
     def x(self) -> torch.Tensor:
@@ -83,7 +82,7 @@ class Layer:
 
 
 def multiply_4bit(codes: torch.Tensor, state: Any, x: torch.Tensor) -> torch.Tensor:
-    """By bitsandbytes' matmul_4bit as it is at the time of the call."""
+    """By bitsandbytes' matmul_4bit at the time of the call."""
     return bitsandbytes.matmul_4bit(x, codes.t(), quant_state=state)
 
 
@@ -129,7 +128,7 @@ def gemlite(group: int, layer: Layer) -> Held:
         own = GemLiteLinear(4, group_size=group, **sizes, **types)
         own.pack(codes, scales, zeros, bias=None)
         made.append(own)
-    # It adds two numbers, each rounded: code * scale and zero * scale.
+    # gemlite adds two numbers, each rounded: code * scale and zero * scale.
     added, taken = codes.float().view(layer.n, -1, group), zeros[..., None].float()
     weights, magnitudes = (
         ((added + sign * taken) * scales[..., None].float()).view(layer.n, layer.k)
@@ -153,9 +152,7 @@ def int4(weight: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tensor, 
 
 
 def check_int4(held: torch.Tensor, weight: torch.Tensor, group: int) -> None:
-    """Each weight may be off by a step: a library may have no code for the end of a group, but none
-    for a weight in between.
-    """
+    """Each weight may be off by one step: a library may have no code for the extreme of a group."""
     groups = weight.float().view(-1, group)
     step = groups.abs().amax(1, keepdim=True) / INT4_STEPS
     if count := int((~((held.view(-1, group) - groups).abs() <= step)).sum()):
@@ -189,7 +186,7 @@ def in_own_format(gpu: Facts) -> list[Way]:
 
 def ways(gpu: Facts) -> list[Way]:
     """bitsandbytes first: the others are measured for as long as it needs."""
-    found = in_own_format(gpu)
+    compared = in_own_format(gpu)
     for package, hold, group in (
         (PACKAGES[0], humming, 64),
         (PACKAGES[0], humming, 128),
@@ -200,26 +197,26 @@ def ways(gpu: Facts) -> list[Way]:
         judged = f"{JUDGED}the int4 weights that it holds, each within a step of the layer's"
         described = peer(name, f"{package} {installed(package)}", lineage, judged)
         how = f"{INSTALL} {package}"
-        found.append(Way(described, partial(hold, group), install=how))
+        compared.append(Way(described, partial(hold, group), install=how))
     torch_version = f"PyTorch {torch.__version__}"
     judged = f"{JUDGED}the 16-bit weights"
     described = peer("torch_16bit", torch_version, "cuBLAS on 16-bit weights: not 4-bit", judged)
-    return [*found, Way(described, in_16_bits)]
+    return [*compared, Way(described, in_16_bits)]
 
 
 def peer(name: str, maker: str, lineage: str, bound: str) -> dict[str, Any]:
     origin = {"kind": "peer", "maker": maker.strip()}
-    found = {"kernel": name, "origin": origin, "lineage": lineage, "bound": bound}
-    return found | {"source_file": "", "deviation": None, "code": None}
+    row = {"kernel": name, "origin": origin, "lineage": lineage, "bound": bound}
+    return row | {"source_file": "", "deviation": None, "code": None}
 
 
 def versions(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
     """Versions of the installed packages."""
-    return {name: found for name in packages if (found := installed(name))}
+    return {name: number for name in packages if (number := installed(name))}
 
 
 def installed(package: str) -> str:
-    """Its version; empty where there is none."""
+    """The package's version; empty if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

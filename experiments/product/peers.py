@@ -1,9 +1,9 @@
 """Products of libraries under torch and of ours, or steps of training: for every layer and number
 of rows each way is verified, captured in a CUDA graph over all copies of the layer and timed in a
-shuffle, and the outputs of the graphs are verified, too. A run that was stopped continues with the
-products that it lacks.
+shuffle, and the outputs of the graphs are verified, too. An interrupted run continues with the
+missing products.
 
-Exit status: 0; 1 where an output is wrong; 3 where something else was not measured.
+Exit status: 0; 1 if an output is wrong; 3 if a row was not measured for another reason.
 """
 
 import argparse
@@ -105,9 +105,9 @@ def reproduce(args: argparse.Namespace) -> int:
 
 
 def shape_of(text: str) -> tuple[int, int]:
-    """'28672x8192'; groups of 128 are the largest that a way has."""
-    found = re.fullmatch(r"([1-9][0-9]{0,5})x([1-9][0-9]{0,5})", text)
-    n, k = map(int, found.groups()) if found else (0, 1)
+    """'28672x8192'; 128 divides the columns, the largest group size of a way."""
+    match = re.fullmatch(r"([1-9][0-9]{0,5})x([1-9][0-9]{0,5})", text)
+    n, k = map(int, match.groups()) if match else (0, 1)
     if k % 128:
         wanted = "rows x columns such as 28672x8192, columns a multiple of 128"
         raise InputError(f"--shape: give {wanted}, not '{text}'")
@@ -121,12 +121,12 @@ def measured(
     products: Sequence[Product],
     begin: Callable[[int, str], None] = lambda done, doing: None,
 ) -> Iterator[list[Content]]:
-    """The rows of a result file, of one product after the other; those of a layer follow each
-    other. `begin` is called with the number of products that are done and what is next.
+    """The rows of a result file for each product; those of one layer must be consecutive. `begin`
+    is called with the number of finished products and the next one.
     """
     done = 0
-    for (n, k), found in groupby(products, key=lambda product: (product.n, product.k)):
-        of_layer = list(found)
+    for (n, k), group in groupby(products, key=lambda product: (product.n, product.k)):
+        of_layer = list(group)
         begin(done, f"{n}x{k}")
         bench = Bench(Layer(gpu, n, k, max(product.batch for product in of_layer)), compared)
         for product in of_layer:
@@ -153,13 +153,13 @@ class Bench:
     def measure(self, product: Product) -> list[Content]:
         """The records. The number of rows divides the layer's."""
         batch = product.batch
-        found = {way.name: Measured(Outcome.WITHIN_BOUND) for way in self.ways} | self.failed
+        rows = {way.name: Measured(Outcome.WITHIN_BOUND) for way in self.ways} | self.failed
         x, pool = self.layer.x[:batch].clone(), self.gpu.new_pool()
         replays: dict[str, Callable[[], None]] = {}
-        outputs: dict[str, list[Any]] = {name: [] for name in found}
+        outputs: dict[str, list[Any]] = {name: [] for name in rows}
         for way in self.ways:
             if held := self.held.get(way.name):
-                with attempt(found[way.name], way.install), way.in_place():
+                with attempt(rows[way.name], way.install), way.in_place():
                     self.verify(held, batch)
                     step = all_products(held, x, outputs[way.name])
                     replays[way.name] = self.gpu.capture(step, pool)
@@ -167,28 +167,28 @@ class Bench:
         def read_clock(name: str) -> None:
             self.gpu.sensors.read()
             clock = self.gpu.sensors.sm_mhz
-            found[name].sm_mhz += [clock] if clock else []
+            rows[name].sm_mhz += [clock] if clock else []
 
         if replays:
             samples = measuring.in_turn(self.gpu, replays, self.layer.copies, read_clock)
             for name, us in samples.items():
-                found[name].samples["kernel_time"] = us
+                rows[name].samples["kernel_time"] = us
         few = self.layer.max_rows  # the first such row
         x.copy_(self.layer.x[few : few + batch])
         for way in self.ways:
             if way.name in replays:
-                with attempt(found[way.name], way.install):
+                with attempt(rows[way.name], way.install):
                     for output in outputs[way.name]:
                         for tensor in output if isinstance(output, tuple) else [output]:
                             tensor.fill_(torch.nan)
                     replays[way.name]()
                     for output in outputs[way.name]:
                         self.held[way.name].check(output, few)
-        return [self.record(product, way, found[way.name]) for way in self.ways]
+        return [self.record(product, way, rows[way.name]) for way in self.ways]
 
     def verify(self, held: Held, batch: int) -> None:
-        """All rows of activations, so many at a time; those with few inputs by the first copy, the
-        others by all.
+        """Checks the first rows of activations with all copies, and those with few inputs with the
+        first copy, `batch` at a time.
         """
         x, few = self.layer.x, self.layer.max_rows
         for product in held.products:
@@ -197,17 +197,17 @@ class Bench:
             begin = min(begin, len(x) - batch)
             held.check(held.products[0](x[begin : begin + batch]), begin)
 
-    def record(self, product: Product, way: Way, found: Measured) -> Content:
+    def record(self, product: Product, way: Way, row: Measured) -> Content:
         (batch, n, k, trains), held = product, self.held.get(way.name)
         problem = {"name": product.name, "family": "nf4_product"}
         problem |= {"batch": batch, "rows": n, "columns": k, "n": batch * n, "output": "fp16"}
         problem |= {"block_size": layers.BLOCK_SIZE, "nested": False, "bias": False}
         weights, inputs, outputs = held.bytes if held else 0, 2 * batch * k, 2 * batch * n
         moved = {"read": inputs + weights, "written": outputs}
-        if trains:  # the backward pass reads the weights again, and what has the outputs' size
+        if trains:  # the backward pass reads the weights again, and the outputs' gradients
             problem |= {"adapters_rank": training.RANK}
             moved = {"read": inputs + outputs + 2 * weights, "written": inputs + outputs}
-        return result_file.record(way.described, problem, **found.fields(), bytes=moved)
+        return result_file.record(way.described, problem, **row.fields(), bytes=moved)
 
 
 def all_products(held: Held, x: torch.Tensor, outputs: list[Any]) -> Callable[[], None]:
@@ -218,22 +218,22 @@ def all_products(held: Held, x: torch.Tensor, outputs: list[Any]) -> Callable[[]
 
 
 @contextmanager
-def attempt(found: Measured, install: str) -> Iterator[None]:
-    """An error in one row ends that row alone. Rows that need a package are optional; `install` is
-    the command for it.
+def attempt(row: Measured, install: str) -> Iterator[None]:
+    """Turns an error into the outcome of one row. Rows that need a package are optional; `install`
+    is the command for it.
     """
     try:
         yield
     except Wrong as wrong:
-        found.end(Outcome.MISMATCH, str(wrong), wrong.count)
+        row.end(Outcome.MISMATCH, str(wrong), wrong.count)
     except torch.OutOfMemoryError:
-        found.end(Outcome.NOT_MEASURED, LEFT)
+        row.end(Outcome.NOT_MEASURED, LEFT)
     except InputError as why:  # on this GPU
-        found.end(Outcome.UNSUPPORTED, str(why))
+        row.end(Outcome.UNSUPPORTED, str(why))
     except Exception as error:
         missing = isinstance(error, ImportError) and install
         reason = build.first_line(error) + f": {install}" * bool(missing)
-        found.end(Outcome.UNSUPPORTED if install else Outcome.LAUNCH_FAILED, reason)
+        row.end(Outcome.UNSUPPORTED if install else Outcome.LAUNCH_FAILED, reason)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """The time of a layer as vLLM runs it: the linear layers of its plugin for bitsandbytes, in a CUDA
-graph. vLLM itself is not needed; without it reprolab_nf4/tests/stub_vllm.py has what the plugin
-imports of it.
+graph. Without vLLM, reprolab_nf4/tests/stub_vllm.py provides what the plugin imports.
 """
 
 import importlib.util
@@ -43,7 +42,7 @@ def plugin(gpu: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear layer of vLLM's: `held` has its weight; `x`: all rows of its inputs."""
+    """A linear layer of vLLM. `held`: the object with its weight; `x`: all rows of its inputs."""
 
     held: Any
     x: torch.Tensor
@@ -90,7 +89,7 @@ def exact_weights(codes: torch.Tensor, state: Any) -> torch.Tensor:
 
 
 class Served:
-    """A part of a decoder layer, in so many copies that each has left the cache when it is used
+    """A part of a decoder layer, in enough copies that each has left the cache before it is used
     again.
     """
 
@@ -110,16 +109,16 @@ class Served:
         self.copies = [[linear.held for linear in self.linears], *copies]
 
     def measure(self, requests: int) -> dict[str, Any]:
-        """A cell of the result file: samples by way, and what is wrong with the others."""
+        """A cell of the result file: samples by way, and the faults of the other ways."""
         pool, wrong = self.gpu.new_pool(), {}
         replays: dict[str, Callable[[], None]] = {}
         outputs: dict[str, list[list[torch.Tensor]]] = {}
         for way in WAYS:
             with installed(way):
-                # The last rows have few inputs, which shows a wrong scale.
-                found, first = self.step(self.rows, requests), self.rows
+                # The last rows have few nonzero inputs, so that a wrong scale shows.
+                outputs_now, first = self.step(self.rows, requests), self.rows
                 replays[way] = self.gpu.capture(self.keeping(way, requests, outputs), pool)
-            self.check(way, found, first, wrong)
+            self.check(way, outputs_now, first, wrong)
             self.replayed(way, replays, outputs, wrong)
         timed = {way: replays[way] for way in replays if way not in wrong}
         samples = measuring.in_turn(self.gpu, timed, len(self.copies)) if timed else {}
@@ -141,7 +140,7 @@ class Served:
         return step
 
     def replayed(self, way: str, replays: dict, outputs: dict, wrong: dict[str, str]) -> None:
-        """Checks what a replay writes."""
+        """Checks the outputs of a replay."""
         for copy in outputs[way]:
             for output in copy:
                 output.fill_(torch.nan)
@@ -151,7 +150,7 @@ class Served:
     def check(
         self, way: str, outputs: list[list[torch.Tensor]], first: int, wrong: dict[str, str]
     ) -> None:
-        """Keeps the first fault of the way."""
+        """Stores the first fault of the way in `wrong`."""
         for copy in outputs:
             for linear, output in zip(self.linears, copy, strict=True):
                 try:

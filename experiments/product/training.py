@@ -26,7 +26,7 @@ BOUND = (
 
 @dataclass(frozen=True)
 class Step:
-    """`layer`: PEFT's; `arriving`: the gradients of its outputs, for the first rows."""
+    """`layer`: one of PEFT; `arriving`: the gradients of its outputs, for the first rows."""
 
     layer: nn.Module
     arriving: torch.Tensor
@@ -42,7 +42,7 @@ class Step:
 
 
 def steps(layer: Layer) -> Held:
-    """With new adapters, whose product is 0 until they have learnt."""
+    """With new adapters, whose product is 0 before training."""
     chance = torch.Generator(layer.gpu.device).manual_seed(SEED)
     size = (layer.max_rows, layer.n)
     arriving = torch.randn(size, generator=chance, device=layer.gpu.device).half()
@@ -50,11 +50,12 @@ def steps(layer: Layer) -> Held:
     weights = layer.exact.T
     backward = interval(arriving, weights, weights.abs())
 
-    def check(found: Sequence[torch.Tensor], first: int) -> None:
-        layer.nf4.check(found[0], first)
-        backward.check(found[1], 0)
-        seen = layer.seen.setdefault((first, len(found[0])), [tensor.clone() for tensor in found])
-        for tensor, other in zip(found, seen, strict=True):
+    def check(tensors: Sequence[torch.Tensor], first: int) -> None:
+        layer.nf4.check(tensors[0], first)
+        backward.check(tensors[1], 0)
+        key = (first, len(tensors[0]))
+        seen = layer.seen.setdefault(key, [tensor.clone() for tensor in tensors])
+        for tensor, other in zip(tensors, seen, strict=True):
             if count := int((bits(tensor) != bits(other)).sum()):
                 numbers = " x ".join(map(str, tensor.shape))
                 raise Wrong(count, f"{count} of {numbers} outputs or gradients are other bits")
@@ -81,7 +82,7 @@ def versions() -> dict[str, str]:
 
 
 def ways(gpu: Facts) -> list[Way]:
-    """bitsandbytes first, whose bits the others have to give."""
+    """bitsandbytes first: the others must give its bits."""
     rows = (Row("", "installed"), Row("streaming"))
     fields = [row.described(gpu) | {"deviation": None, "bound": BOUND} for row in rows]
     return [

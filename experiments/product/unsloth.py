@@ -1,5 +1,5 @@
-"""Unsloth's matmuls, beside bitsandbytes' and ours, all with bitsandbytes' codes: of the newest
-version that is installed.
+"""The matmuls of the newest installed Unsloth, beside bitsandbytes' and ours, all with
+bitsandbytes' codes.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ def versions() -> dict[str, str]:
 
 
 def newest() -> str:
-    """Empty where none is installed."""
+    """Empty if none is installed."""
     return (unsloth_peer.versions() or [""])[-1]
 
 
@@ -39,10 +39,10 @@ def decoding(version: str, layer: Layer) -> Held:
     kernels = unsloth_peer.kernels(version)
 
     def multiply(own: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
-        found = kernels.fast_linear_forward(own, x[:, None])[:, 0]
+        product = kernels.fast_linear_forward(own, x[:, None])[:, 0]
         if not unsloth_peer.own_kernels_run(kernels):
             raise InputError(OFF)
-        return found
+        return product
 
     made = [linear(*copy, torch.float16).eval() for copy in layer.quantized]
     return replace(layer.nf4, products=[partial(multiply, own) for own in made])

@@ -15,7 +15,7 @@ SHARDS = "shards"  # ours, in a launch for each shard of a serving engine's laye
 
 @contextmanager
 def installed(way: str, library: Path | None = None, table: Path | None = None) -> Iterator[None]:
-    """Ours in place where the way is ours; "python": without the extension in C."""
+    """Installs ours if the way is ours; "python": without the extension in C."""
     import reprolab_nf4
     from reprolab_nf4 import layers, shards
 

@@ -48,12 +48,12 @@ double gb(std::uint64_t bytes) { return 1e-9 * static_cast<double>(bytes); }
 /// The ceilings that both read and write, like a dequantization.
 std::vector<VariantInfo> ceilings() {
   const ProblemFacts facts = nf4::describe_problem(mlps.front().name(), mlps.front().matrix(), {});
-  auto found = ceiling_variants();
-  std::erase_if(found, [&](const VariantInfo& variant) {
+  auto variants = ceiling_variants();
+  std::erase_if(variants, [&](const VariantInfo& variant) {
     const Ceiling& ceiling = ceiling_named(variant.name);
     return ceiling.bytes_read(facts) == 0 || ceiling.bytes_written(facts) == 0;
   });
-  return found;
+  return variants;
 }
 
 /// Assumes a third of the theoretical bandwidth, as for a slow kernel on an H200, and 10 us of host
@@ -120,21 +120,21 @@ void print(const Record& record) {
 NotCapturable try_captures(const Options& options, const std::vector<VariantInfo>& kernels,
                            const Journal& journal) {
   const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
-    NotCapturable found;
+    NotCapturable not_capturable;
     for (const auto& kernel : asked_kernels(request, kernels)) {
       const auto why = watchdog.turn(kernel.name, [&] { return why_not_capturable(kernel); });
-      if (!why.empty()) found[kernel.name] = why;
+      if (!why.empty()) not_capturable[kernel.name] = why;
     }
-    return found;
+    return not_capturable;
   };
   Worker worker(serve, options.pass.limit(), &journal);
   const auto answer = worker.ask({{"name", "a trial capture"}}, names_of(kernels));
-  NotCapturable found;
-  if (!answer.json.is_null()) found = answer.json.get<NotCapturable>();
+  NotCapturable not_capturable;
+  if (!answer.json.is_null()) not_capturable = answer.json.get<NotCapturable>();
   for (const auto& [kernel, reason, outcome] : answer.crashed) {
-    if (is_failure(outcome)) found[kernel] = reason;
+    if (is_failure(outcome)) not_capturable[kernel] = reason;
   }
-  return found;
+  return not_capturable;
 }
 
 /// Measures in a worker process, which a kernel may crash.

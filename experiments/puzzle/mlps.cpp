@@ -19,12 +19,14 @@ nf4::TensorSpec Mlp::matrix() const {
   return {.rows = intermediate, .columns = hidden, .nested = true, .output = output};
 }
 
-std::string describe_differences(const std::array<reference::Comparison, mlps.size()>& found) {
+std::string describe_differences(
+    const std::array<reference::Comparison, mlps.size()>& comparisons) {
   std::string text;
   for (std::size_t i = 0; i < mlps.size(); ++i) {
     const nf4::TensorSpec matrix = mlps[i].matrix();
-    text += fmt::format("{}{} {}: {}", i == 0 ? "" : "; ", mlps[i].name(), name(matrix.output),
-                        reference::describe_extent(found[i], matrix.weights(), matrix.output));
+    text +=
+        fmt::format("{}{} {}: {}", i == 0 ? "" : "; ", mlps[i].name(), name(matrix.output),
+                    reference::describe_extent(comparisons[i], matrix.weights(), matrix.output));
   }
   return text;
 }

@@ -39,8 +39,8 @@ inline constexpr std::array<Mlp, 3> mlps = {{
 }};
 
 /// "2048x8192 fp16: 215 of 16777216 weights differ, by at most 1 ULP; 1024x4096 bf16: 0 of ...".
-/// `found`: how a matrix of each MLP differs from the reference.
-std::string describe_differences(const std::array<reference::Comparison, mlps.size()>& found);
+/// `comparisons`: a matrix of each MLP with the reference.
+std::string describe_differences(const std::array<reference::Comparison, mlps.size()>& comparisons);
 
 /// Calls of a kernel in `iterations` of every MLP's matrices, which are one sample of a row.
 constexpr std::int64_t launches_of(int iterations) {

@@ -1,7 +1,7 @@
 """The puzzle through Python: Unsloth's `fast_dequantize`, each installed version of it a row, timed
 as published. Every output of a sample is compared with the reference, bit for bit, after it.
 
-Exit status: 0; 1 where an output is wrong; 3 where something else was not measured.
+Exit status: 0; 1 if an output is wrong; 3 if a row was not measured for another reason.
 """
 
 import argparse
@@ -74,24 +74,24 @@ class Matrix:
         own, new = self.state, other.state
         pairs = [(self.codes, other.codes), (self.expected, other.expected)]
         pairs += [(own.absmax, new.absmax), (own.state2.absmax, new.state2.absmax)]
-        for tensor, found in [*pairs, (own.offset, new.offset)]:
-            tensor.copy_(found)
+        for tensor, values in [*pairs, (own.offset, new.offset)]:
+            tensor.copy_(values)
 
     def check(self, output: torch.Tensor, name: str) -> None:
         if (output.shape, output.dtype) != (self.state.shape, self.state.dtype):
-            said = f"{name}: the output is {output.dtype} of {tuple(output.shape)}"
-            raise Wrong(self.expected.numel(), said)
-        found = output.view(torch.int16).flatten()
-        if count := int((found != self.expected).sum()):
-            raise Wrong(count, f"{name}: {count} of {found.numel()} weights are wrong")
+            fault = f"{name}: the output is {output.dtype} of {tuple(output.shape)}"
+            raise Wrong(self.expected.numel(), fault)
+        bits = output.view(torch.int16).flatten()
+        if count := int((bits != self.expected).sum()):
+            raise Wrong(count, f"{name}: {count} of {bits.numel()} weights are wrong")
 
 
 class Puzzle:
     def __init__(self, gpu: Any, iterations: int):
         self.gpu, self.iterations = gpu, iterations
-        self.matrices = {mlp: self.made(mlp, SEED) for mlp in MLPS}
+        self.matrices = {mlp: self.make(mlp, SEED) for mlp in MLPS}
 
-    def made(self, mlp: Mlp, seed: int) -> list[Matrix]:
+    def make(self, mlp: Mlp, seed: int) -> list[Matrix]:
         first = seed * len(MATRICES)
         return [Matrix(mlp, first + i, self.gpu.device) for i in range(len(MATRICES))]
 
@@ -100,9 +100,9 @@ class Puzzle:
             self.check(mlp, self.iterate(mlp, dequantize))
 
     def exchange(self) -> None:
-        """Other weights for all matrices: an output that was kept from a verification is wrong."""
+        """Gives all matrices other weights: outputs kept from the verification are then wrong."""
         for mlp, matrices in self.matrices.items():
-            for matrix, other in zip(matrices, self.made(mlp, SEED + 1), strict=True):
+            for matrix, other in zip(matrices, self.make(mlp, SEED + 1), strict=True):
                 matrix.exchange(other)
 
     def iterate(self, mlp: Mlp, dequantize: Dequantize) -> list[torch.Tensor]:
@@ -118,8 +118,8 @@ class Puzzle:
 
     def sample(self, dequantize: Dequantize) -> dict[str, float]:
         """Times in us of a whole run, by metric."""
-        found = {f"{WALL_TIME}.{mlp.name}": self.wall_us(mlp, dequantize) for mlp in MLPS}
-        return {WALL_TIME: sum(found.values())} | found
+        times = {f"{WALL_TIME}.{mlp.name}": self.wall_us(mlp, dequantize) for mlp in MLPS}
+        return {WALL_TIME: sum(times.values())} | times
 
     def wall_us(self, mlp: Mlp, dequantize: Dequantize) -> float:
         """Compares the outputs of the last iteration and of one at random, which is kept."""
@@ -129,7 +129,7 @@ class Puzzle:
         chosen, kept, outputs = random.randrange(self.iterations), [], []
         started = time.perf_counter()
         for i in range(self.iterations):
-            outputs = []  # frees those before, as when nobody holds them
+            outputs = []  # frees the previous ones, as in use without references to them
             outputs = self.iterate(mlp, dequantize)
             if i == chosen:
                 kept = outputs
@@ -139,8 +139,8 @@ class Puzzle:
         return us
 
     def poison(self, mlp: Mlp) -> None:
-        """Fills the freed memory that the allocator gives to the outputs next: those of the kept
-        and of another iteration.
+        """Fills the freed memory that the allocator will reuse for outputs: those of the kept
+        iteration and of another one.
         """
         expected = [matrix.expected for matrix in self.matrices[mlp]]
         filled = [torch.full_like(tensor, POISON) for tensor in 2 * expected]
@@ -175,12 +175,12 @@ def reproduce(args: argparse.Namespace) -> int:
 
 
 def measured(gpu: Any, iterations: int, versions: Sequence[str]) -> list[Content]:
-    """A record of each version; one that says how to install Unsloth where there is none."""
+    """A record of each version, or, without Unsloth, one that says how to install it."""
     puzzle = Puzzle(gpu, iterations)
-    found = {version: Measured() for version in versions or [""]}
+    rows = {version: Measured() for version in versions or [""]}
     loaded: dict[str, ModuleType] = {}
-    for version in found:
-        with attempt(found[version], unsloth_peer.INSTALL):
+    for version in rows:
+        with attempt(rows[version], unsloth_peer.INSTALL):
             loaded[version] = unsloth_peer.kernels(version)
             puzzle.verify(loaded[version].fast_dequantize)
     puzzle.exchange()
@@ -188,20 +188,20 @@ def measured(gpu: Any, iterations: int, versions: Sequence[str]) -> list[Content
         for done, version in enumerate(measuring.shuffled(loaded, SAMPLES)):
             count = SAMPLES * len(loaded)
             line.show(done / count, f"{done} of {count} samples", version)
-            if found[version].failed:
+            if rows[version].failed:
                 continue
-            with attempt(found[version], unsloth_peer.INSTALL):
+            with attempt(rows[version], unsloth_peer.INSTALL):
                 for metric, us in puzzle.sample(loaded[version].fast_dequantize).items():
-                    found[version].samples.setdefault(metric, []).append(us)
+                    rows[version].samples.setdefault(metric, []).append(us)
             gpu.sensors.read()
-            found[version].sm_mhz += [clock] if (clock := gpu.sensors.sm_mhz) else []
+            rows[version].sm_mhz += [clock] if (clock := gpu.sensors.sm_mhz) else []
     library = f"bitsandbytes {bitsandbytes.__version__}"
-    made = dict.fromkeys(found, f"two calls of {library}")
+    made = dict.fromkeys(rows, f"two calls of {library}")
     made |= {v: OWN_KERNEL for v in loaded if unsloth_peer.own_kernels_run(loaded[v])}
-    return [record(version, iterations, one, made[version]) for version, one in found.items()]
+    return [record(version, iterations, one, made[version]) for version, one in rows.items()]
 
 
-def record(version: str, iterations: int, found: Measured, kernels: str) -> Content:
+def record(version: str, iterations: int, timed: Measured, kernels: str) -> Content:
     """`kernels`: what one call launches."""
     row = {"kernel": f"{unsloth_peer.NAME}_{version}".rstrip("_")}
     row |= {"origin": {"kind": "peer", "maker": f"Unsloth {version}".rstrip()}}
@@ -216,7 +216,7 @@ def record(version: str, iterations: int, found: Measured, kernels: str) -> Cont
     problem |= {"iterations": iterations, "launches": times * len(MLPS), "weights": weights}
     problem |= {"block_size": BLOCK_SIZE, "nested": True}
     moved = {"read": times * read, "written": 2 * iterations * weights}
-    return result_file.record(row, problem, **found.fields(), bytes=moved)
+    return result_file.record(row, problem, **timed.fields(), bytes=moved)
 
 
 if __name__ == "__main__":

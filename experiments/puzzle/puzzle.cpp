@@ -43,7 +43,7 @@ std::string why_not_capturable(const VariantInfo& kernel) {
   if (!registered.supports(problem).ok) return "";
   const auto launch = [&] { require_launched(registered.launch(problem, stream.get())); };
   const auto run = [&] {
-    launch();  // loads its module, which cannot be captured
+    launch();  // loads its module, which a capture does not allow
     stream.synchronize();
     const profiling::Graph graph(stream.get(), launch);
     graph.launch(stream.get());
@@ -64,18 +64,18 @@ Puzzle::Puzzle(int iterations, std::uint64_t seed, const std::string& experiment
 
 Verification Puzzle::verify(const VariantInfo& kernel, profiling::Instrument& instrument) {
   Verification all{Outcome::bit_exact};
-  std::array<reference::Comparison, mlps.size()> found;
+  std::array<reference::Comparison, mlps.size()> comparisons;
   for (std::size_t i = 0; i < mlps.size(); ++i) {
     Verification one = parts_[i].verifier.verify(kernel, instrument);
     if (!may_be_timed(one.outcome)) {
       if (!one.reason.empty()) one.reason = fmt::format("{}: {}", mlps[i].name(), one.reason);
       return one;
     }
-    found[i] = one.found;
-    all.found.mismatches += one.found.mismatches;
+    comparisons[i] = one.comparison;
+    all.comparison.mismatches += one.comparison.mismatches;
     all.outcome = worse(all.outcome, one.outcome);
   }
-  if (all.outcome == Outcome::deviation_as_declared) all.reason = describe_differences(found);
+  if (all.outcome == Outcome::deviation_as_declared) all.reason = describe_differences(comparisons);
   return all;
 }
 

@@ -42,7 +42,7 @@ class Puzzle {
          NotCapturable not_capturable);
 
   /// Verifies a kernel on every matrix, on the host and on the device. For a declared deviation,
-  /// the reason covers every MLP, and `found` only counts all mismatches.
+  /// the reason covers every MLP, and `comparison` only counts all mismatches.
   Verification verify(const VariantInfo& kernel, profiling::Instrument& instrument);
   /// Copies other weights to every matrix, so that a kernel that has cached its result for a
   /// pointer is wrong from then on. Must be called after all calls of verify().
@@ -52,7 +52,7 @@ class Puzzle {
 
   /// Launches a ceiling once; verification has launched the kernels.
   void prepare(const VariantInfo& variant);
-  /// One run as published and one through graphs, each of whose outputs are compared in full.
+  /// One run as published and one through graphs, with all outputs of each compared.
   Sampled sample(const VariantInfo& variant);
   std::optional<double> sm_mhz() { return probe_.mhz(stream_.get()); }
 

@@ -49,10 +49,10 @@ def gain(
     if beside:
         with suppress(NotTested, NotTestable):
             rows.append(case.measured(beside, WALL_TIME))
-    said = ", ".join(map(in_seconds, rows))
+    times_text = ", ".join(map(in_seconds, rows))
     if len(graphs) == 2:
-        said += f"; without the host between launches {stats.ratio(*graphs).value:.2f} x"
-    return ours, said
+        times_text += f"; without the host between launches {stats.ratio(*graphs).value:.2f} x"
+    return ours, times_text
 
 
 def in_seconds(row: Record) -> str:
@@ -82,9 +82,9 @@ def library(case: Case) -> str:
 def gain_over_peer(case: Case, *, fast: str) -> Ours:
     """Over Unsloth's calls of one bitsandbytes of the user's; with the same kernel in CUDA for
     comparison."""
-    case.measured(fast, WALL_TIME)  # what lacks it lacks more than a library
-    ours, said = gain(case, library(case), fast, in_cuda(fast))
-    return Ours(ours, said, f"{ours.value:.2f} x over {library(case)}")
+    case.measured(fast, WALL_TIME)  # without this row, a library would not help
+    ours, times_text = gain(case, library(case), fast, in_cuda(fast))
+    return Ours(ours, times_text, f"{ours.value:.2f} x over {library(case)}")
 
 
 @rule(f"timed as published, the slowest library over the fastest, {WITHIN}")
@@ -94,8 +94,8 @@ def between_libraries(case: Case) -> Ours:
     if len(rows) < 2:
         raise NotTested("one bitsandbytes ran, of two: PEER=old.so:new.so")
     slow, fast = (pick(rows, key=lambda r: r.summary_of(WALL_TIME).median) for pick in (max, min))
-    said = f"{in_seconds(slow)}, {in_seconds(fast)}"
-    return Ours(uncertainty.ratio(slow, fast, WALL_TIME), said, said)
+    times_text = f"{in_seconds(slow)}, {in_seconds(fast)}"
+    return Ours(uncertainty.ratio(slow, fast, WALL_TIME), times_text, times_text)
 
 
 @rule("what fits into the larger cache is at least the part of all bytes that the flip changes")
@@ -164,14 +164,14 @@ def faster_by_occupancy(case: Case, *, slow: str, fast: str, most: float) -> Fin
 
 
 def warps_that_fit(case: Case, kernel: str) -> list[int]:
-    found = []
+    counts = []
     for at in case.cell.places:
         launch = launch_of(case.verified(kernel, at, LAUNCHES))
         if launch["blocks_per_multiprocessor"] is None:
             raise NotTestable("the occupancy calculator does not know this GPU")
         warps = -(-math.prod(launch["block"]) // WARP)
-        found.append(launch["blocks_per_multiprocessor"] * warps)
-    return found
+        counts.append(launch["blocks_per_multiprocessor"] * warps)
+    return counts
 
 
 @rule(
@@ -187,10 +187,10 @@ def turned_by_the_cache(case: Case, *, over: str, under: str) -> Finding:
     row = case.measured(over, WALL_TIME)
     for name, share in mlps(results).items():
         size = share * row.bytes_moved / row.problem["iterations"]  # moved again in each
-        (found,) = case.ratios(over, under, f"{WALL_TIME}.{name}")
-        (cached if size <= cache_bytes else others).append(found)
+        (ratio,) = case.ratios(over, under, f"{WALL_TIME}.{name}")
+        (cached if size <= cache_bytes else others).append(ratio)
         fits = f" (fits into {cache_bytes / 1e6:.0f} MB of L2)" * (size <= cache_bytes)
-        shown.append(f"{name} {significant(found.value, 3)}{fits}")
+        shown.append(f"{name} {significant(ratio.value, 3)}{fits}")
     reason = f"time of {over} over {under}: {significant(ours.value, 3)}; {', '.join(shown)}"
     slower, faster = ours.low > 1, ours.high < 1
     verdict = reproduced_if(slower, faster) if case.value > 1 else reproduced_if(faster, slower)

@@ -58,8 +58,8 @@ def published(run: Run) -> list[Published]:
     """On each of the post's GPUs."""
     results = run.source.table("results")
     return [
-        Published(what, gpu, found[f"{name}_s"], found[f"{name}_gb_s"])
-        for gpu, found in results.items()
+        Published(what, gpu, columns[f"{name}_s"], columns[f"{name}_gb_s"])
+        for gpu, columns in results.items()
         for name, what in MAKERS.items()
     ]
 
@@ -108,7 +108,7 @@ def puzzle_table(run: Run) -> Table:
 
 
 def values_of(m: Measured) -> Values:
-    us, found, graphs = wall(m.record), bandwidth.values_of(m), m.record.metric(KERNEL_TIME)
+    us, values, graphs = wall(m.record), bandwidth.values_of(m), m.record.metric(KERNEL_TIME)
     why = graphs.missing if graphs and us else ""  # it was timed as published alone
     notes = (f"{m.record.kernel}: no time by graphs: {why}",) if why else m.outcome.notes
     gpu = m.results.gpu
@@ -121,18 +121,18 @@ def values_of(m: Measured) -> Values:
     else:
         alone = "Timed as published alone: left out of the ranking"
         under = alone if why else f"No time: {m.outcome.text}"
-    found |= {"_under": under, "outcome": replace(m.outcome, notes=notes), "no_graph": why}
-    found |= {"gb_per_s": Noted(m.gb_s)} | bandwidth.time_values(us, "as_published_")
+    values |= {"_under": under, "outcome": replace(m.outcome, notes=notes), "no_graph": why}
+    values |= {"gb_per_s": Noted(m.gb_s)} | bandwidth.time_values(us, "as_published_")
     gb_s = gb_per_s(m.record.bytes_moved, us).value if us else None
     seconds = Noted(None, m.marks, m.best, text=in_seconds(m.record.summary))
-    return found | {"as_published_gb_per_s": gb_s, "_seconds": in_seconds(us), "_graphs": seconds}
+    return values | {"as_published_gb_per_s": gb_s, "_seconds": in_seconds(us), "_graphs": seconds}
 
 
 def notes_of(run: Run) -> list[str]:
     rows = puzzle_rows(run).values()
     best = bandwidth.ceiling([m.record for m in rows])
     counts = sorted({us.n for m in rows if (us := wall(m.record))})
-    found = [
+    notes = [
         "As published: the host's clock over launches that are each waited for. By graphs: the "
         "same launches in CUDA graphs, between two events, with no wait of the GPU for the host. "
         f"Samples per row: {', '.join(map(str, counts)) or NONE}. {INTERVAL_NOTE}",
@@ -142,7 +142,7 @@ def notes_of(run: Run) -> list[str]:
         WARM_NOTE,
     ]
     if best is not None:
-        found.append(
+        notes.append(
             f"Ceiling %: share of the bandwidth by graphs of {best.kernel}, the fastest of "
             "the ceilings measured in this run, in the same buffers."
         )
@@ -151,13 +151,13 @@ def notes_of(run: Run) -> list[str]:
         p = peers[0].problem
         extra = p["iterations"] * p["weights"] // p["block_size"] * PEERS_BYTES_PER_BLOCK
         whole = (peers[0].bytes_moved + extra) / 1e9
-        found.append(
+        notes.append(
             f"{', '.join(r.kernel for r in peers)}: two calls of the library, and the offset added "
             f"in between. The fp32 scales are written and read twice, so {whole:.2f} GB really "
             f"move, {extra / 1e9:.2f} GB of them for that, mostly in the L2 cache. GB/s counts "
             "the bytes that a single kernel needs, as for all rows."
         )
-    return found
+    return notes
 
 
 def mlps_table(run: Run) -> Table:
@@ -176,8 +176,8 @@ def mlps_table(run: Run) -> Table:
             gb_s = share * record.bytes_moved / launches / graphs / 1e3 if graphs else None
             text = f"{rounded(graphs)} ({gb_s:.0f})" if graphs else None
             row |= {f"{name} us": us, f"{name} graphs": text}
-            found = {"kernel": record.kernel, "mlp": name, "as_published_us": us}
-            data.append(found | {"by_graphs_us": graphs, "by_graphs_gb_per_s": gb_s})
+            entry = {"kernel": record.kernel, "mlp": name, "as_published_us": us}
+            data.append(entry | {"by_graphs_us": graphs, "by_graphs_gb_per_s": gb_s})
         rows.append(row)
     notes = [
         "One launch: the median of a run over its launches in that MLP. GB/s: bytes read and "
@@ -189,7 +189,7 @@ def mlps_table(run: Run) -> Table:
 
 
 def peers_table(run: Run) -> Table | None:
-    """Unsloth through Python, beside the post's kernel; nothing of a run without that pass."""
+    """Unsloth through Python, beside the post's kernel; None for a run without that pass."""
     results = run.passes.get("peers")
     if results is None:
         return None
@@ -225,9 +225,9 @@ def short_table(run: Run) -> Table:
         for p in published(run)
         if p.gpu == last
     ]
-    told = [m for m in brief(run) if m.record.origin == "peer" or m.record.kernel in BESIDE]
-    for found in map(values_of, told):
-        rows.append(found | {"_under": "", "outcome": replace(found["outcome"], notes=())})
+    main_rows = [m for m in brief(run) if m.record.origin == "peer" or m.record.kernel in BESIDE]
+    for values in map(values_of, main_rows):
+        rows.append(values | {"_under": "", "outcome": replace(values["outcome"], notes=())})
     columns = [column for column in COLUMNS if column.name != "GB/s"]
     return Table("short", puzzle_table(run).title, columns, rows)
 
@@ -275,8 +275,8 @@ def seconds_figure(chosen: Callable[[Run], Iterable[Measured]], run: Run) -> Fig
     gpus = list(dict.fromkeys(p.gpu for p in published(run)))
     figure, (axes,) = draw.panels(1.5 + 0.24 * max(3, len(gpus) + len(shown)))
     for which, what in enumerate(MAKERS.values()):
-        found = [(p.seconds, gpus.index(p.gpu)) for p in published(run) if p.what == what]
-        draw.mark(axes, found, which, label=f"published: {what}", gid=what)
+        points = [(p.seconds, gpus.index(p.gpu)) for p in published(run) if p.what == what]
+        draw.mark(axes, points, which, label=f"published: {what}", gid=what)
     few = len(shown) <= draw.MANY_ROWS
     coloured = draw.chosen(
         (m.record.kernel for m in shown), len(shown) if few else draw.MOST_SERIES

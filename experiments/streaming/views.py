@@ -117,16 +117,16 @@ def layers_table(name: str, run: Run) -> Table:
     columns += [Column("used by", "users", detail=True, **WORDS)]
     limit = f"{LARGE[name]} million weights"
     rows, data = [], []
-    by_shape = sorted(matrices(results).items(), key=lambda found: not is_large(found[0], name))
-    for key, found in by_shape:
-        m = found.get(OURS)
-        users = next(iter(found.values())).record.problem.get("models", [])
+    by_shape = sorted(matrices(results).items(), key=lambda item: not is_large(item[0], name))
+    for key, by_kernel in by_shape:
+        m = by_kernel.get(OURS)
+        users = next(iter(by_kernel.values())).record.problem.get("models", [])
         under = f"{limit} and more" if is_large(key, name) else f"less than {limit}"
         row = {"_under": under, "layer": text_of(key), "weights": key[0]}
         row |= {"users": ", ".join(users) or None, "of_plain": compared(m, plain.get(key))}
-        beside = {kernel: over(found.get(kernel), m) for kernel in (*BASES[name], *libraries)}
+        beside = {kernel: over(by_kernel.get(kernel), m) for kernel in (*BASES[name], *libraries)}
         rows.append(row | time_and_speed(m) | beside)
-        for other in found.values():
+        for other in by_kernel.values():
             faster = bandwidth.estimate_values(f"{OURS}_speedup", compared(other, m))
             data.append({"layer": text_of(key)} | values_of(other) | faster)
     notes = [bandwidth.GB_NOTE, bandwidth.COPY_NOTE, bandwidth.CEILING_NOTE]
@@ -145,23 +145,23 @@ def beside(names: Iterable[str], against: str) -> list[Column]:
 def described(m: Measured, *facts: str) -> Values:
     """For a CSV: the matrix, these facts of its problem, and everything else."""
     p = m.record.problem
-    found = {"rows": p["rows"], "columns": p["columns"]} | {fact: p.get(fact, 0) for fact in facts}
-    return found | values_of(m)
+    matrix = {"rows": p["rows"], "columns": p["columns"]} | {fact: p.get(fact, 0) for fact in facts}
+    return matrix | values_of(m)
 
 
 def formats_table(run: Run) -> Table:
     """One row per shape and block size."""
-    found = ours(run["formats"], "block_size", "output")
+    by_format = ours(run["formats"], "block_size", "output")
     columns = [Column("block size", "block_size"), *beside(TYPES, f"against {BLOCK_SIZE} %")]
     columns.append(Column("bf16 against fp16 %", "types", signed))
     rows = []
-    for key in dict.fromkeys(key[:4] for key in found):
-        by_type = {output: found.get((*key, output)) for output in TYPES}
-        bases = {output: found.get((*key[:3], BLOCK_SIZE, output)) for output in TYPES}
+    for key in dict.fromkeys(key[:4] for key in by_format):
+        by_type = {output: by_format.get((*key, output)) for output in TYPES}
+        bases = {output: by_format.get((*key[:3], BLOCK_SIZE, output)) for output in TYPES}
         cells = {t: time_and_speed(m) | {"change": change(m, bases[t])} for t, m in by_type.items()}
         row = {"_under": text_of(key[:3]), "block_size": key[3]} | side_by_side(cells)
         rows.append(row | {"types": change(by_type["bf16"], by_type["fp16"])})
-    data = [described(m, "block_size", "output") for m in found.values()]
+    data = [described(m, "block_size", "output") for m in by_format.values()]
     notes = [bandwidth.GB_NOTE, "Against: difference in GB/s. Fewer scales are fewer bytes."]
     title = f"{OURS} by block size and output type"
     return Table("formats", title, columns, rows, notes, machine_notes(run["formats"]), data)
@@ -174,18 +174,18 @@ def alignments(run: Run) -> dict[str, dict[Key, Measured]]:
 
 def alignments_table(run: Run) -> Table:
     """One row per shape and offset."""
-    found = alignments(run)
-    columns = [Column("offset", "offset"), *beside(found, "against aligned %")]
+    by_scales = alignments(run)
+    columns = [Column("offset", "offset"), *beside(by_scales, "against aligned %")]
     rows: list[Values] = []
-    for key in sorted({key for cells in found.values() for key in cells}):
+    for key in sorted({key for cells in by_scales.values() for key in cells}):
         base, cells = aligned(key), {}
-        for scales, rows_of in found.items():
+        for scales, rows_of in by_scales.items():
             m = rows_of.get(key)
             cells[scales] = time_and_speed(m) | {"change": change(m, rows_of.get(base))}
         against = f", against {text_of(base)} at offset 0" if base[:3] != key[:3] else ""
         row = {"_under": text_of(key[:3]) + against, "offset": key[3]}
         rows.append(row | side_by_side(cells))
-    every = [(scales, m) for scales, cells in found.items() for m in cells.values()]
+    every = [(scales, m) for scales, cells in by_scales.items() for m in cells.values()]
     data = [{"scales": scales} | described(m, "offset") for scales, m in every]
     provenance = machine_notes(*(run[f"places{end}"] for end in SCALES))
     title = f"{OURS} wherever its arrays begin, and on odd sizes"
@@ -205,20 +205,18 @@ def shapes_table(run: Run) -> Table:
     rows, data = [], []
     for end, scales in SCALES.items():
         # Aligned matrices first.
-        swept = sorted(
-            matrices(run[f"shapes{end}"], "offset").items(), key=lambda found: found[0][3]
-        )
-        for key, found in swept:
+        swept = sorted(matrices(run[f"shapes{end}"], "offset").items(), key=lambda item: item[0][3])
+        for key, by_kernel in swept:
             # The swept shapes without the kernel's row: the fastest, and those not distinguished
             # from it.
-            forms = [m for m in found.values() if m.record.ranked and m.record.kernel != OURS]
+            forms = [m for m in by_kernel.values() if m.record.ranked and m.record.kernel != OURS]
             times = [m.record.times for m in forms]
             pairs = zip(forms, times, strict=True)
             best = [m for m, us in pairs if not ratio(us, times[0]).differs_from_one]
             row = {"_under": f"{scales} scales", "matrix": text_of(key), "weights": key[0]}
-            rows.append(row | winner_values(best, found.get(OURS)))
+            rows.append(row | winner_values(best, by_kernel.get(OURS)))
             where = {"scales": scales, "matrix": text_of(key[:3]), "offset": key[3]}
-            data += [where | values_of(m) for m in found.values()]
+            data += [where | values_of(m) for m in by_kernel.values()]
     notes = [
         winner_note(f"{OURS}, with the shape that kernels/nf4/streaming.cu chooses for the size"),
         bandwidth.COPY_NOTE,
@@ -237,9 +235,9 @@ def highlights(run: Run) -> list[str]:
             large = f"{LARGE[name]} million weights and more"
             lines.append(f"{title} of {large}, at least: {', '.join(parts)}.")
     apart = {}
-    for scales, found in alignments(run).items():
-        for key, m in found.items():
-            percent = change(m, found.get(aligned(key)))
+    for scales, by_place in alignments(run).items():
+        for key, m in by_place.items():
+            percent = change(m, by_place.get(aligned(key)))
             if key != aligned(key) and percent is not None:
                 apart[f"{text_of(key)}, {scales}"] = percent
     if apart:
@@ -264,15 +262,15 @@ def least(run: Run, name: str) -> list[str]:
     """'3.51 times as fast as branch_tree (36864x4608)', for the large layers if there is one."""
     layers = {text_of(key): r for key, r in matrices(run[name]).items() if is_large(key, name)}
     layers = {text: r for text, r in layers.items() if OURS in r and r[OURS].record.ranked}
-    found: dict[str, dict[str, float | None]] = {}
+    by_base: dict[str, dict[str, float | None]] = {}
     if name == "layers":
         for share in ("of_copy", "of_ceiling"):
-            found[share] = {text: getattr(r[OURS], share) for text, r in layers.items()}
+            by_base[share] = {text: getattr(r[OURS], share) for text, r in layers.items()}
     for kernel in (*BASES[name], *peers(run[name])):
         gains = {text: compared(r.get(kernel), r[OURS]) for text, r in layers.items()}
-        found[kernel] = {text: gain and gain.value for text, gain in gains.items()}
+        by_base[kernel] = {text: gain and gain.value for text, gain in gains.items()}
     parts = []
-    for base, values in found.items():
+    for base, values in by_base.items():
         known = {text: value for text, value in values.items() if value is not None}
         if known:
             where = min(known, key=known.get)

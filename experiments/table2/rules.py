@@ -28,11 +28,11 @@ def products_underuse_memory(case: Case, *, kernel: str, least: float) -> Findin
 @rule(f"of models' average gains, the greatest over the smallest, {WITHIN}")
 def gains_apart(case: Case, *, metric: str, baseline: str, subject: str) -> Ours:
     """The source's order of the models does not matter."""
-    found: dict[str, list[Estimate]] = {}
+    by_model: dict[str, list[Estimate]] = {}
     for at in case.cell.places:
         (gain,) = case.at(at).ratios(baseline, subject, metric)
-        found.setdefault(at["model"], []).append(gain)
-    means = {model: stats.mean(gains) for model, gains in found.items()}
+        by_model.setdefault(at["model"], []).append(gain)
+    means = {model: stats.mean(gains) for model, gains in by_model.items()}
     low, high = (pick(means, key=lambda m: means[m].value) for pick in (min, max))
     ours = means[high].log.over(means[low].log).ratio
     said = f"{low} {significant(means[low].value)} x, {high} {significant(means[high].value)} x"

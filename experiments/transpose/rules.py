@@ -36,15 +36,15 @@ def in_own_language(*names: str) -> Callable[[Decide], Decide]:
             mojo = {name: arguments[name] for name in names}
             cuda = arguments | {name: in_cuda(kernel) for name, kernel in mojo.items()}
             if not ran(case, *mojo.values()):
-                found = judge(case, function(case, **cuda))
-                reason = f"Mojo itself was not run; in CUDA: {found.reason}"
-                return replace(found, reason=reason)
-            found = judge(case, function(case, **arguments))
+                finding = judge(case, function(case, **cuda))
+                reason = f"Mojo itself was not run; in CUDA: {finding.reason}"
+                return replace(finding, reason=reason)
+            finding = judge(case, function(case, **arguments))
             with suppress(NotTested, NotTestable):
                 if (ours := judge(case, function(case, **cuda)).ours) is not None:
                     beside = f"in CUDA {significant(ours, 3)} {case.comparison.unit}"
-                    found = replace(found, reason=f"{found.reason}; {beside}")
-            return found
+                    finding = replace(finding, reason=f"{finding.reason}; {beside}")
+            return finding
 
         return decide
 
@@ -106,16 +106,16 @@ def share_of_peak(case: Case, *, kernel: str) -> Finding:
         return Finding(rules.NOT_TESTABLE, "this GPU does not say its theoretical bandwidth")
     ends = (row.bandwidth.value, *row.bandwidth.interval)
     ours = Estimate(*(100 * end / results.peak_gb_s for end in ends))
-    found = judge(case, Ours(ours))
+    finding = judge(case, Ours(ours))
     reason = (
-        f"{found.reason}; {row.bandwidth.value:.0f} of {results.peak_gb_s:.0f} GB/s in theory, "
+        f"{finding.reason}; {row.bandwidth.value:.0f} of {results.peak_gb_s:.0f} GB/s in theory, "
         f"where the source takes {case.source.fact('peak_gb_s')} GB/s for its {case.source.gpu}"
     )
     copy = results.find(row.problem["name"], COPY)
     if copy is not None and copy.bandwidth is not None:
         of_copy = 100 * row.bandwidth.value / copy.bandwidth.value
         reason += f"; of what a copy reaches here it is {of_copy:.1f} %"
-    return replace(found, reason=reason)
+    return replace(finding, reason=reason)
 
 
 STORES = {"accesses": "shared_stores", "rounds": "shared_store_wavefronts"}
@@ -141,9 +141,9 @@ def fewer_rounds(case: Case, *, swizzled: str, plain: str) -> Finding:
 @rule(IN_EITHER + WITHIN)
 def gain(case: Case, *, slow: str, fast: str, counters: str = "") -> Finding:
     """Decided by times; a pass of `counters`, if any, adds the amount of data in flight."""
-    found = gain_alone(case, slow=slow, fast=fast)
+    finding = gain_alone(case, slow=slow, fast=fast)
     if not counters:
-        return found
+        return finding
     decided = [slow, fast] if ran(case, slow, fast) else [in_cuda(slow), in_cuda(fast)]
     with suppress(NotTested, NotTestable):
         tiles = [tiles_under_way(case, counters, kernel) for kernel in decided]
@@ -151,8 +151,8 @@ def gain(case: Case, *, slow: str, fast: str, counters: str = "") -> Finding:
             f"{significant(n, 3)} ({significant(n * TILE_BYTES / 1e3, 3)} kB)" for n in tiles
         )
         tiles_of = f"tiles of {' and '.join(decided)} under way on a multiprocessor at once"
-        found = replace(found, reason=f"{found.reason}; {tiles_of}: {both}")
-    return found
+        finding = replace(finding, reason=f"{finding.reason}; {tiles_of}: {both}")
+    return finding
 
 
 @in_own_language("slow", "fast")

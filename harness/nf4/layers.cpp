@@ -62,13 +62,13 @@ std::vector<Model> select_models(const std::vector<Model>& models,
     if (std::ranges::find(selected, id, &Model::id) != selected.end()) {
       throw UsageError(fmt::format("model '{}' is named twice", id));
     }
-    const auto found = std::ranges::find(models, id, &Model::id);
-    if (found == models.end()) {
+    const auto entry = std::ranges::find(models, id, &Model::id);
+    if (entry == models.end()) {
       std::string known;
       for (const auto& model : models) known += (known.empty() ? "" : ", ") + model.id;
       throw UsageError(fmt::format("no model '{}'; known: {}", id, known));
     }
-    selected.push_back(*found);
+    selected.push_back(*entry);
   }
   return selected;
 }

@@ -16,16 +16,16 @@
 namespace reprolab::nf4 {
 
 std::vector<TensorSpec> Formats::combinations() const {
-  std::vector<TensorSpec> found;
+  std::vector<TensorSpec> specs;
   for (const int block_size : block_sizes) {
     for (const auto output : outputs) {
       for (const int offset : offsets) {
-        found.push_back(
+        specs.push_back(
             {.block_size = block_size, .nested = nested, .output = output, .offset = offset});
       }
     }
   }
-  return found;
+  return specs;
 }
 
 TensorSpec Formats::only() const {
@@ -122,18 +122,18 @@ void add_matrix_options(CLI::App& app) {
 }
 
 std::vector<MatrixOptions::Matrix> MatrixOptions::wanted() const {
-  std::vector<Shape> asked;
+  std::vector<Shape> selected;
   for (const auto& text : shapes) {
     const Extent extent = parse_extent("--shape", text);
-    asked.push_back({extent.rows, extent.columns, {"asked for"}});
+    selected.push_back({extent.rows, extent.columns, {"asked for"}});
   }
-  if (asked.empty()) {
+  if (selected.empty()) {
     const auto known = read_models(project_root() / "data/models/models.json");
-    asked =
+    selected =
         distinct_shapes(select_models(known, models.empty() ? papers_protocol().models : models));
   }
   std::vector<Matrix> matrices;
-  for (const auto& [rows, columns, used_by] : asked) {
+  for (const auto& [rows, columns, used_by] : selected) {
     for (TensorSpec spec : formats.combinations()) {
       spec.rows = rows;
       spec.columns = columns;

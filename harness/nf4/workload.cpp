@@ -49,10 +49,10 @@ Bounds Nf4Workload::bounds(int matrix, const std::string&) const {
   return {bytes, bytes};
 }
 
-std::string Nf4Workload::describe(int matrix, const reference::Comparison& found,
+std::string Nf4Workload::describe(int matrix, const reference::Comparison& comparison,
                                   std::uint32_t expected, std::uint32_t actual) const {
   const auto& quantized = tensors_.at(static_cast<std::size_t>(matrix)).quantized;
-  return reference::describe_mismatch(found, quantized, static_cast<std::uint16_t>(expected),
+  return reference::describe_mismatch(comparison, quantized, static_cast<std::uint16_t>(expected),
                                       static_cast<std::uint16_t>(actual));
 }
 

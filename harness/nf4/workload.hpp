@@ -63,7 +63,7 @@ class Nf4Workload : public MatrixWorkload<Problem> {
     return tensor(buffer_set).problem(output(buffer_set));
   }
   Bounds bounds(int matrix, const std::string&) const override;
-  std::string describe(int matrix, const reference::Comparison& found, std::uint32_t expected,
+  std::string describe(int matrix, const reference::Comparison& comparison, std::uint32_t expected,
                        std::uint32_t actual) const override;
 
  private:

@@ -30,15 +30,15 @@ struct Found {
 /// A thread per output: row i of the output is column first + i of the weights.
 __global__ void compare_columns(const std::uint16_t* output, const std::uint16_t* weights,
                                 std::int64_t columns, std::int64_t n, std::int64_t k,
-                                std::int64_t first, std::uint16_t infinity, Found* found) {
+                                std::int64_t first, std::uint16_t infinity, Found* differences) {
   const std::int64_t at = std::int64_t{blockIdx.x} * threads + threadIdx.x;
   if (at >= columns * n) return;
   const std::int64_t column = at % columns, row = at / columns;  // neighbours read one row
   const std::uint32_t ulps = reference::distance_in_ulps<std::uint16_t>(
       output[column * n + row], weights[row * k + first + column], infinity);
   if (ulps == 0) return;
-  atomicAdd(&found->weights, 1ull);
-  atomicMax(&found->max_ulps, ulps);
+  atomicAdd(&differences->weights, 1ull);
+  atomicMax(&differences->max_ulps, ulps);
 }
 
 std::uint64_t bytes_of(std::int64_t elements) { return 2 * static_cast<std::uint64_t>(elements); }
@@ -102,12 +102,12 @@ class Inspection {
     const auto [m, n, k] = std::array{problem_.m, problem_.n, problem_.k};
     const bool is_fp16 = problem_.type == nf4::OutputType::fp16;
     const std::uint16_t one = is_fp16 ? 0x3c00 : 0x3f80, infinity = is_fp16 ? 0x7c00 : 0x7f80;
-    const DeviceBuffer input(bytes_of(m * k)), output(first_.bytes()), found(sizeof(Found));
+    const DeviceBuffer input(bytes_of(m * k)), output(first_.bytes()), differences(sizeof(Found));
     Problem problem = problem_;
     problem.input = input.data();
     problem.output = output.data();
     problem.bias = nullptr;
-    check(cudaMemsetAsync(found.data(), 0, sizeof(Found), stream_));
+    check(cudaMemsetAsync(differences.data(), 0, sizeof(Found), stream_));
     check(cudaMemsetAsync(input.data(), 0, input.bytes(), stream_));
     for (std::int64_t first = 0; first < k; first += m) {
       move_ones<<<grid_of(blocks_over(m, threads)), threads, 0, stream_>>>(
@@ -116,11 +116,12 @@ class Inspection {
       const std::int64_t columns = std::min(m, k - first);
       compare_columns<<<grid_of(blocks_over(columns * n, threads)), threads, 0, stream_>>>(
           output.as<std::uint16_t>(), static_cast<const std::uint16_t*>(weights), columns, n, k,
-          first, infinity, found.as<Found>());
+          first, infinity, differences.as<Found>());
       check(cudaGetLastError());
     }
     Found result;
-    check(cudaMemcpyAsync(&result, found.data(), sizeof(Found), cudaMemcpyDeviceToHost, stream_));
+    check(cudaMemcpyAsync(&result, differences.data(), sizeof(Found), cudaMemcpyDeviceToHost,
+                          stream_));
     check(cudaStreamSynchronize(stream_));
     return result;
   }
@@ -153,29 +154,30 @@ Findings inspect_product(const VariantInfo& kernel, const Problem& problem, cons
                          const DeviceComparison& comparison, cudaStream_t stream) {
   const auto text = [](std::int64_t number) { return std::to_string(number); };
   Inspection inspection(kernel, problem, comparison, stream);
-  Findings found;
+  Findings findings;
   if (const int run = inspection.run_that_differs(); run != 0) {
-    found.broken = "run " + text(run) + " of " + text(runs_that_repeat) +
-                   " on the same data wrote other bits than the first: a sum has to repeat";
-    return found;
+    findings.broken = "run " + text(run) + " of " + text(runs_that_repeat) +
+                      " on the same data wrote other bits than the first: a sum has to repeat";
+    return findings;
   }
   const std::int64_t rows = problem.m > 1 ? inspection.rows_different_alone() : -1;
-  if (rows >= 0) found.numbers["rows_different_alone"] = rows;
+  if (rows >= 0) findings.numbers["rows_different_alone"] = rows;
   if (rows > 0 && kernel.promise.independent_of_batch) {
-    found.broken = text(rows) + " of " + text(problem.m) +
-                   " rows differ from the same row alone, but it is declared independent of the "
-                   "batch";
+    findings.broken = text(rows) + " of " + text(problem.m) +
+                      " rows differ from the same row alone, but it is declared independent of the "
+                      "batch";
   }
-  if (weights == nullptr) return found;
+  if (weights == nullptr) return findings;
   const auto [different, max_ulps] = inspection.weights_that_differ(weights);
-  found.numbers["weights_different"] = static_cast<std::int64_t>(different);
-  found.numbers["weights_max_ulps"] = max_ulps;
+  findings.numbers["weights_different"] = static_cast<std::int64_t>(different);
+  findings.numbers["weights_max_ulps"] = max_ulps;
   if (different > 0 && kernel.promise.reading == dequantized_weights) {
-    found.broken = std::to_string(different) + " of " + text(problem.n * problem.k) +
-                   " weights are not those that dequantization writes, by which it is declared to "
-                   "multiply";
+    findings.broken =
+        std::to_string(different) + " of " + text(problem.n * problem.k) +
+        " weights are not those that dequantization writes, by which it is declared to "
+        "multiply";
   }
-  return found;
+  return findings;
 }
 
 }  // namespace reprolab::nf4_product

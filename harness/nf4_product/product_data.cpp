@@ -99,7 +99,7 @@ reference::Nf4Product ProductData::view() const {
           .bias = bias};
 }
 
-std::string describe_outside(const ProductSpec& spec, const reference::Comparison& found,
+std::string describe_outside(const ProductSpec& spec, const reference::Comparison& comparison,
                              std::uint16_t end, std::uint16_t actual) {
   const auto value = [&](std::uint16_t bits) {
     return fmt::format("{:#06x} ({:.8g})", bits, reference::widen(spec.weights.output, bits));
@@ -108,8 +108,8 @@ std::string describe_outside(const ProductSpec& spec, const reference::Compariso
   return fmt::format(
       "{} of {} outputs lie outside their bound; first at row {}, output {}: expected {} or {}, "
       "actual {}",
-      found.mismatches, spec.elements(), found.first_mismatch / spec.n(),
-      found.first_mismatch % spec.n(), value(end), below ? "more" : "less", value(actual));
+      comparison.mismatches, spec.elements(), comparison.first_mismatch / spec.n(),
+      comparison.first_mismatch % spec.n(), value(end), below ? "more" : "less", value(actual));
 }
 
 }  // namespace reprolab::nf4_product

@@ -64,7 +64,7 @@ ProductData make_product(const ProductSpec& spec, std::uint64_t seed);
 /// One line about a comparison with intervals: "3 of 64 outputs lie outside their bound; first at
 /// row 1, output 2: expected 0x3c00 (1) or more, actual 0x3b00 (0.875)". `end` is the nearer end of
 /// the interval at the first one.
-std::string describe_outside(const ProductSpec& spec, const reference::Comparison& found,
+std::string describe_outside(const ProductSpec& spec, const reference::Comparison& comparison,
                              std::uint16_t end, std::uint16_t actual);
 
 }  // namespace reprolab::nf4_product

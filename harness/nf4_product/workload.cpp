@@ -122,10 +122,10 @@ ProductWorkload::ProductWorkload(ProblemFacts facts, const ProductSpec& spec, st
 
 void ProductWorkload::make_workspaces() {
   for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
-    const Problem asked = problem(name, 0);
-    const auto [support, given_weights] = offer(kernel, asked, weights(0));
+    const Problem of_kernel = problem(name, 0);
+    const auto [support, given_weights] = offer(kernel, of_kernel, weights(0));
     if (!support.ok) continue;
-    const std::uint64_t bytes = kernel.workspace_bytes ? kernel.workspace_bytes(asked) : 0;
+    const std::uint64_t bytes = kernel.workspace_bytes ? kernel.workspace_bytes(of_kernel) : 0;
     Workspace& workspace = workspaces_[name];
     workspace.given_weights = given_weights;
     workspace.memory = profiling::DeviceBuffer(bytes + guard_bytes);
@@ -151,9 +151,9 @@ Problem ProductWorkload::problem(const std::string& kernel, int buffer_set) cons
   Problem problem = problem_of(spec_, tensor(buffer_set).problem(output(buffer_set)),
                                extra + input_at_, extra + bias_at_);
   problem.weights_ready = true;  // fill_inputs() has waited for them
-  if (const auto found = workspaces_.find(kernel); found != workspaces_.end()) {
-    problem.workspace = found->second.memory.data();
-    if (found->second.given_weights) problem.weights = weights(buffer_set);
+  if (const auto workspace = workspaces_.find(kernel); workspace != workspaces_.end()) {
+    problem.workspace = workspace->second.memory.data();
+    if (workspace->second.given_weights) problem.weights = weights(buffer_set);
   }
   return problem;
 }
@@ -163,26 +163,26 @@ Support ProductWorkload::supports(const std::string& kernel) const {
 }
 
 std::vector<std::span<std::byte>> ProductWorkload::guards() const {
-  auto found = Workload::guards();
+  auto all = Workload::guards();
   for (const auto& [name, workspace] : workspaces_) {
     const std::uint64_t end = workspace.memory.bytes() - guard_bytes;
-    found.push_back({workspace.memory.as<std::byte>() + end, guard_bytes});
+    all.push_back({workspace.memory.as<std::byte>() + end, guard_bytes});
   }
-  return found;
+  return all;
 }
 
 Bounds ProductWorkload::bounds(int matrix, const std::string& name) const {
   const auto reading = reference::reading_named(name);
-  const auto [found, is_new] = bounds_.try_emplace({matrix, reading});
+  const auto [entry, is_new] = bounds_.try_emplace({matrix, reading});
   if (is_new) {
     const auto product = products_.at(static_cast<std::size_t>(matrix)).view();
     const auto weights = reference::weights_of(reading);
     const auto [sums, unknown] = sums_.try_emplace({matrix, weights});
     if (unknown) sums->second = reference::product_sums(product, weights);
-    found->second = reference::product_bounds(product, reading, sums->second);
+    entry->second = reference::product_bounds(product, reading, sums->second);
   }
-  return {std::as_bytes(std::span(found->second.low)),
-          std::as_bytes(std::span(found->second.high))};
+  return {std::as_bytes(std::span(entry->second.low)),
+          std::as_bytes(std::span(entry->second.high))};
 }
 
 Findings ProductWorkload::inspect(const VariantInfo& kernel, const DeviceComparison& comparison,

@@ -42,9 +42,9 @@ class ProductWorkload : public nf4::MatrixWorkload<Problem> {
   Bounds bounds(int matrix, const std::string& reading) const override;
   Findings inspect(const VariantInfo& kernel, const DeviceComparison& comparison,
                    cudaStream_t stream) const override;
-  std::string describe(int, const reference::Comparison& found, std::uint32_t expected,
+  std::string describe(int, const reference::Comparison& comparison, std::uint32_t expected,
                        std::uint32_t actual) const override {
-    return describe_outside(spec_, found, static_cast<std::uint16_t>(expected),
+    return describe_outside(spec_, comparison, static_cast<std::uint16_t>(expected),
                             static_cast<std::uint16_t>(actual));
   }
 

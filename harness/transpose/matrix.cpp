@@ -32,15 +32,15 @@ Matrix make_matrix(const MatrixSpec& spec, std::uint64_t seed) {
   return matrix;
 }
 
-std::string describe_mismatch(const reference::Comparison& found, const MatrixSpec& spec,
+std::string describe_mismatch(const reference::Comparison& comparison, const MatrixSpec& spec,
                               std::uint32_t expected, std::uint32_t actual) {
   const auto output = spec.output();
-  const std::int64_t row = found.first_mismatch / output.stride;
-  const std::int64_t column = found.first_mismatch % output.stride;
+  const std::int64_t row = comparison.first_mismatch / output.stride;
+  const std::int64_t column = comparison.first_mismatch % output.stride;
   return fmt::format(
       "{} of {} elements differ; first at row {}, column {} of the output{}: expected {:#010x} "
       "({:.6g}), actual {:#010x} ({:.6g})",
-      found.mismatches, spec.elements(), row, column,
+      comparison.mismatches, spec.elements(), row, column,
       column < output.columns ? "" : ", between two rows", expected, std::bit_cast<float>(expected),
       actual, std::bit_cast<float>(actual));
 }

@@ -50,8 +50,8 @@ struct Matrix {
 Matrix make_matrix(const MatrixSpec& spec, std::uint64_t seed);
 
 /// One line: "3 of 16 elements differ; first at row 1, column 2 of the output: expected 0x3f800000
-/// (1), actual 0xffffffff (-nan)". `found` (over output and gaps) has a mismatch.
-std::string describe_mismatch(const reference::Comparison& found, const MatrixSpec& spec,
+/// (1), actual 0xffffffff (-nan)". `comparison` (over output and gaps) has a mismatch.
+std::string describe_mismatch(const reference::Comparison& comparison, const MatrixSpec& spec,
                               std::uint32_t expected, std::uint32_t actual);
 
 }  // namespace reprolab::transpose

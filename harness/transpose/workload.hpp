@@ -20,9 +20,9 @@ class TransposeWorkload : public FamilyWorkload<Problem> {
   std::span<const std::byte> input(int buffer_set) const override;
   Bounds bounds(int matrix, const std::string&) const override;
   void write_expected(int matrix, void* to, cudaStream_t stream) const override;
-  std::string describe(int, const reference::Comparison& found, std::uint32_t expected,
+  std::string describe(int, const reference::Comparison& comparison, std::uint32_t expected,
                        std::uint32_t actual) const override {
-    return describe_mismatch(found, spec_, expected, actual);
+    return describe_mismatch(comparison, spec_, expected, actual);
   }
 
  private:

@@ -16,7 +16,7 @@ namespace reprolab::nf4_product {
 /// quantizes the flattened matrix. Arrays are aligned to their elements; a kernel that needs more
 /// checks it in its `supports`.
 /// Launches of one plan (Kernel::plan) may differ in `input`, `output`, `workspace` and
-/// `weights_are_settled`.
+/// `weights_ready`.
 struct Problem {
   static constexpr const char* family = "nf4_product";  ///< Its folder.
 

@@ -36,12 +36,16 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--kernel", required=True)
     p.add_argument("--set", default="", help="of ncu's sections, such as full, instead of ours")
     p.add_argument("--section", default="", help="ncu's sections by name, instead of ours")
-    p.add_argument("--launches", default="", help="profile the first so many; else the second")
+    p.add_argument(
+        "--launches",
+        default="",
+        help="profile this many launches; default: only the second",
+    )
     p.add_argument("--dry-run", action="store_true", help="print the command, and run nothing")
     p.set_defaults(run=profile)
     c = commands.add_parser("check", help="compare ncu with --instrument counters")
     c.add_argument("--experiment", default="counters")
-    c.add_argument("--kernel", default="", help=f"this one alone; else {', '.join(CHECKED)}")
+    c.add_argument("--kernel", default="", help=f"only this one; default: {', '.join(CHECKED)}")
     c.set_defaults(run=check)
     for command in (p, c):
         command.add_argument("--problem", default="", metavar="ROWSxCOLUMNS")
@@ -84,7 +88,7 @@ def planned(of: Subject, args: argparse.Namespace, pages: Pages) -> int:
     words = ["ncu", file, of.nvtx_range(problem), pages, of.bench("--instrument=none")]
     print(shlex.join(tool.command(*words)))
     if not known:
-        print(f"{of.size}: here the problem's whole name stands, which make build lets bench say")
+        print(f"{of.size}: make build lets bench print the problem's whole name here")
     return 0
 
 
@@ -97,11 +101,11 @@ def profile(args: argparse.Namespace) -> int:
     file, status = profiled(of, problem, args.results.resolve(), pages)
     if status != 0:
         return status
-    found = report.launches(tool.raw_page(file))
-    title = f"{of.kernel} on {problem}: {', '.join(launch.kernel for launch in found)}"
+    launches = report.launches(tool.raw_page(file))
+    title = f"{of.kernel} on {problem}: {', '.join(launch.kernel for launch in launches)}"
     note = "No time: replaying a kernel for its counters disturbs clocks and caches."
     if not (args.set or args.section):
-        console.show([], [report.table(printable(title), found, [note])])
+        console.show([], [report.table(printable(title), launches, [note])])
     place = shlex.quote(printable(str(file)))
     print(f"To open the report, on any machine: ncu-ui {place}")
     print(f"As text: ncu --import {place} --page details --print-details all")
@@ -110,11 +114,11 @@ def profile(args: argparse.Namespace) -> int:
 
 def check(args: argparse.Namespace) -> int:
     if args.problem and not args.kernel:
-        raise InputError("PROBLEM: say of which KERNEL")
+        raise InputError("PROBLEM: give its KERNEL, too")
     subjects = [subject_of(args, kernel) for kernel in ([args.kernel] if args.kernel else CHECKED)]
     tool.ncu()
     problems = [problem_of(of) for of in subjects]
-    folder, found = args.results.resolve(), []
+    folder, rows = args.results.resolve(), []
     for of, problem in zip(subjects, problems, strict=True):
         ours = counted(of)
         record = ours.find(problem, of.kernel)
@@ -127,13 +131,13 @@ def check(args: argparse.Namespace) -> int:
         file, status = profiled(of, problem, folder, Pages())
         if status != 0:
             return status
-        found += agreement.compare(record, report.launches(tool.raw_page(file)))
+        rows += agreement.compare(record, report.launches(tool.raw_page(file)))
     version = tool.version()
-    table = agreement.table(found, agreement.origin(ours, version))
+    table = agreement.table(rows, agreement.origin(ours, version))
     console.show([], [table])
-    files = agreement.write(folder, table, agreement.content(found, ours, version))
+    files = agreement.write(folder, table, agreement.content(rows, ours, version))
     print(f"Written: {', '.join(printable(str(file)) for file in files)}")
-    return int(any(row["verdict"] == agreement.DIFFERS for row in found))
+    return int(any(row["verdict"] == agreement.DIFFERS for row in rows))
 
 
 def counted(of: Subject) -> Results:

@@ -50,16 +50,16 @@ def judge(counter: Counter, ours: Sequence[float], ncu: Value) -> str:
     return WITHIN if low <= ncu.value <= high else DIFFERS
 
 
-def compare(record: Record, found: Sequence[Launch]) -> list[Row]:
+def compare(record: Record, launches: Sequence[Launch]) -> list[Row]:
     """A row for each counter that both have. InputError if there is nothing to compare."""
-    if len(found) != 1:
+    if len(launches) != 1:
         raise InputError(
-            f"{record.place}: a call launches {len(found)} kernels, which ncu counts one by one "
+            f"{record.place}: a call launches {len(launches)} kernels, which ncu counts one by one "
             "and we as a whole"
         )
     rows, missing = [], ""
     for counter in known().values():
-        metric, ncu = record.metric(counter.id), found[0].values.get(counter.id)
+        metric, ncu = record.metric(counter.id), launches[0].values.get(counter.id)
         if metric is None or ncu is None:
             continue
         missing = missing or metric.missing

@@ -17,7 +17,7 @@ PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "K": 1e3, "M": 1e6, "G": 1
 
 @dataclass(frozen=True)
 class Value:
-    """A number in the column's unit, and by how much ncu may have rounded what it printed."""
+    """A number in the column's unit, and the largest rounding error of ncu's text."""
 
     value: float
     rounding: float = 0.0
@@ -26,18 +26,18 @@ class Value:
 @dataclass(frozen=True)
 class Launch:
     kernel: str
-    values: dict[str, Value]  # by column; none where ncu has no number
+    values: dict[str, Value]  # by column; without those for which ncu has no number
 
 
 def launches(page: str) -> list[Launch]:
-    """Reads ncu's raw page. InputError if it is no raw page, or has none of our counters."""
+    """Reads ncu's raw page. InputError if it is not a raw page, or has none of our counters."""
     lines = page.splitlines()
     start = next((i for i, x in enumerate(lines) if x.startswith(f'"{FIRST_COLUMN}",')), len(lines))
     rows = list(csv.reader(lines[start:]))
     if len(rows) < 3 or KERNEL_NAME not in rows[0] or len({len(row) for row in rows}) != 1:
         raise InputError("ncu: its raw page is not a table of names, units and kernels")
     names, units = rows[0], dict(zip(rows[0], rows[1], strict=True))
-    found = []
+    all_launches = []
     for row in rows[2:]:
         texts = dict(zip(names, row, strict=True))
         values = {
@@ -46,10 +46,10 @@ def launches(page: str) -> list[Launch]:
             for metric in counter.metrics
             if (value := number(texts.get(metric, ""), units.get(metric, "")))
         }
-        found.append(Launch(texts[KERNEL_NAME], values))
-    if not all(launch.values for launch in found):
+        all_launches.append(Launch(texts[KERNEL_NAME], values))
+    if not all(launch.values for launch in all_launches):
         raise InputError("ncu: its report has none of the counters of data/counters.json")
-    return found
+    return all_launches
 
 
 def number(text: str, unit: str) -> Value | None:
@@ -78,12 +78,12 @@ def shown(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) or value >= 1000 else significant(value)
 
 
-def table(title: str, found: Sequence[Launch], notes: Sequence[str]) -> Table:
+def table(title: str, launched: Sequence[Launch], notes: Sequence[str]) -> Table:
     """One row per counter that the report has, one column per launch."""
-    heads = ["value"] if len(found) == 1 else [f"launch {i + 1}" for i in range(len(found))]
+    heads = ["value"] if len(launched) == 1 else [f"launch {i + 1}" for i in range(len(launched))]
     rows: list[Values] = []
     for counter in known().values():
-        values = [launch.values.get(counter.id) for launch in found]
+        values = [launch.values.get(counter.id) for launch in launched]
         if any(values):
             row = {"counter": counter.title, "unit": counter.unit, "meaning": counter.meaning}
             row |= {head: v.value for head, v in zip(heads, values, strict=True) if v}

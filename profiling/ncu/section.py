@@ -24,7 +24,9 @@ def text() -> str:
         if place := counter.ncu.get("place"):
             groups.setdefault(place if place == "header" else counter.group, []).append(counter)
     header = block("Header", metrics(groups.pop("header")))
-    items = [line for name, found in groups.items() for line in block("Items", item(name, found))]
+    items = [
+        line for name, counters in groups.items() for line in block("Items", item(name, counters))
+    ]
     return "\n".join([HEAD, *header, *block("Body", items)]) + "\n"
 
 
@@ -32,18 +34,18 @@ def block(name: str, lines: Iterable[str]) -> list[str]:
     return [f"{name} {{", *(f"  {line}" for line in lines), "}"]
 
 
-def item(group: str, found: Sequence[Counter]) -> list[str]:
-    label, rows = f'Label: "{group}"', -(-len(found) // 2)
+def item(group: str, counters: Sequence[Counter]) -> list[str]:
+    label, rows = f'Label: "{group}"', -(-len(counters) // 2)
     if group not in BARS:
         head = [label, "Columns: 2", "Order: ColumnMajor", f"Rows: {rows}"]
-        return block("Table", [*head, *metrics(found)])
-    values = block("ValueAxis", [f'Label: "{found[0].unit}"'])
+        return block("Table", [*head, *metrics(counters)])
+    values = block("ValueAxis", [f'Label: "{counters[0].unit}"'])
     head = [label, "SortKey: ByValue", "SortDirection: Descending"]
-    return block("BarChart", [*head, *block("CategoryAxis", [label]), *values, *metrics(found)])
+    return block("BarChart", [*head, *block("CategoryAxis", [label]), *values, *metrics(counters)])
 
 
-def metrics(found: Iterable[Counter]) -> list[str]:
-    return [line for counter in found for line in block("Metrics", metric(counter))]
+def metrics(counters: Iterable[Counter]) -> list[str]:
+    return [line for counter in counters for line in block("Metrics", metric(counter))]
 
 
 def metric(counter: Counter) -> list[str]:

@@ -48,13 +48,13 @@ def subject(
     experiment: str, kernel: str, size: str, programs: Path, peers: Sequence[str] = ()
 ) -> Subject:
     """InputError for an unknown experiment; bench checks the rest."""
-    found = {name: families(name) for name in declared.names()}
-    if not found.get(experiment):
-        known = ", ".join(name for name in found if found[name])
+    by_experiment = {name: families(name) for name in declared.names()}
+    if not by_experiment.get(experiment):
+        known = ", ".join(name for name in by_experiment if by_experiment[name])
         raise InputError(f"EXPERIMENT: '{experiment}' cannot be profiled; there are {known}")
     if any(mark in kernel for mark in "*?|"):
         raise InputError(f"KERNEL: '{kernel}' is a pattern; give one kernel's whole name")
-    known = [described()[name] for name in found[experiment]]
+    known = [described()[name] for name in by_experiment[experiment]]
     of = next((f for f in described().values() if kernel in f.kernels), known[0])
     if of not in known:
         raise InputError(f"KERNEL: '{kernel}' is of family {of.name}, not of {experiment}")
@@ -69,8 +69,8 @@ def families(experiment: str) -> list[str]:
 
 
 def problem_of(subject: Subject, is_planned: bool = False) -> str:
-    """The problem's name, from bench's own plan. InputError in bench's words for an unknown kernel
-    or problem and, unless this is only a plan, if this machine or GPU cannot run it.
+    """The problem's name, from bench's own plan. InputError with bench's message for an unknown
+    kernel or problem and, unless this is only a plan, if this machine or GPU cannot run it.
     """
     command = subject.bench("--instrument=none", "--dry-run", "--json")
     try:

@@ -17,7 +17,7 @@ from records.output import named
 
 NO_PERMISSION = "ERR_NVGPUCTRPERM"
 RETURNED = "The application returned an error code"
-WRONG_OUTPUT = f"{RETURNED} (1)"  # what status 1 means with our programs
+WRONG_OUTPUT = f"{RETURNED} (1)"  # status 1 of our programs
 NOTHING_PROFILED = "No kernels were profiled"
 # With bench --instrument none a kernel has two ranges: its first launch, which loads its code, and
 # one like the launches that our own counters are read for.
@@ -30,7 +30,7 @@ class Pages:
 
     set: str = ""  # a name of `ncu --list-sets`
     sections: tuple[str, ...] = ()  # names of `ncu --list-sections`
-    launches: int = 0  # the first so many; 0: one, the second
+    launches: int = 0  # the number from the first on; 0: only the second
 
     def options(self) -> list[str]:
         own = [f"--section-folder={section.FOLDER}", f"--section={section.IDENTIFIER}"]
@@ -41,13 +41,13 @@ class Pages:
 
 
 def ncu() -> str:
-    found = shutil.which("ncu")
-    if not found:
+    path = shutil.which("ncu")
+    if not path:
         raise InputError(
-            "there is no ncu in PATH: it is Nsight Compute's command, and comes with the CUDA "
-            "toolkit or as NVIDIA's package of its own"
+            "there is no ncu in PATH: install Nsight Compute, which comes with the CUDA toolkit or "
+            "as a package of NVIDIA"
         )
-    return found
+    return path
 
 
 def command(
@@ -81,7 +81,7 @@ def run(words: Sequence[str]) -> CompletedProcess[str]:
 
 
 def profile(report: Path, nvtx_range: str, pages: Pages, bench: Sequence[str]) -> int:
-    """Writes `report` and returns 0, or prints it and returns 1 if the program found a wrong
+    """Writes `report` and returns 0, or prints it and returns 1 if the program detected a wrong
     output. InputError if there is no report for another reason.
     """
     words = command(ncu(), report, nvtx_range, pages, bench)
@@ -106,8 +106,8 @@ def make_room(report: Path) -> None:
 
 def errors(text: str) -> list[str]:
     """ncu's errors, except the one about the program's exit."""
-    found = [line for line in text.splitlines() if line.startswith("==ERROR== ")]
-    return [line.removeprefix("==ERROR== ").strip() for line in found if RETURNED not in line]
+    lines = [line for line in text.splitlines() if line.startswith("==ERROR== ")]
+    return [line.removeprefix("==ERROR== ").strip() for line in lines if RETURNED not in line]
 
 
 def why_not(done: CompletedProcess[str], nvtx_range: str) -> str:
@@ -124,7 +124,7 @@ def why_not(done: CompletedProcess[str], nvtx_range: str) -> str:
         return f"ncu: the program failed: {of_program[-1]}"
     if done.returncode == 0 or NOTHING_PROFILED in done.stdout:
         return f"ncu: the range {nvtx_range} matched no kernel"
-    return f"ncu: ended with status {done.returncode}: {[*said, 'it said nothing'][-1]}"
+    return f"ncu: ended with status {done.returncode}: {[*said, 'without output'][-1]}"
 
 
 def raw_page(report: Path) -> str:
@@ -137,5 +137,7 @@ def raw_page(report: Path) -> str:
 
 def version() -> str:
     """'2025.3.1.0 (build 36398880)'"""
-    _, found, rest = run([ncu(), "--version"]).stdout.partition("Version ")
-    return rest.splitlines()[0].removesuffix(" (public-release)").strip() if found else "not known"
+    _, separator, rest = run([ncu(), "--version"]).stdout.partition("Version ")
+    return (
+        rest.splitlines()[0].removesuffix(" (public-release)").strip() if separator else "not known"
+    )

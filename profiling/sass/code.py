@@ -16,7 +16,7 @@ from sass.flow import Flow, flow_of
 from sass.kernels import Kernel
 from sass.parse import SECTION, Function, parse
 
-# From compute capability 9.0 on, cuobjdump counts what CUDA keeps for itself in each block.
+# From compute capability 9.0 on, cuobjdump includes the memory that CUDA reserves in each block.
 SYSTEM_SHARED, SYSTEM_SHARED_BYTES = b".nv.shared.reserved.0", 1024
 NAMESPACES = re.compile(r"reprolab::(?:\w+::|\(anonymous namespace\)::)*")
 
@@ -48,7 +48,7 @@ class Code:
 
 
 def measured_code(kernel: Kernel, arch: str, wanted: str = "", lines: bool = False) -> Code | None:
-    """The code that the measurement launches, or the function that has `wanted` in its name; with
+    """The code that the measurement launches, or the function with `wanted` in its name; with
     source lines where they are wanted. None if the file has no code for the GPU, because it calls a
     library, or if another language's compiler was not run for the architecture.
     """
@@ -58,11 +58,11 @@ def measured_code(kernel: Kernel, arch: str, wanted: str = "", lines: bool = Fal
         file = cubin.assembled(kernel.ptx[arch], arch)
     else:
         file = cubin.compiled(kernel.source, arch, lines)
-    found = contents_of(file)
-    if not found:
+    contents = contents_of(file)
+    if not contents:
         return None
-    symbol = choose(kernel, {symbol: content.name for symbol, content in found.items()}, wanted)
-    name, usage, listing = found[symbol]
+    symbol = choose(kernel, {symbol: content.name for symbol, content in contents.items()}, wanted)
+    name, usage, listing = contents[symbol]
     # PTX has its own digest: the driver makes the code that runs.
     part = kernel.ptx[arch].name if kernel.maker else kernel.source_file
     files = {part: kernel.ptx[arch] if kernel.maker else file}
@@ -85,9 +85,9 @@ def contents_of(file: Path) -> dict[str, Content]:
         return {}
     disassemble = [tools.program("nvdisasm"), "--print-code", "--print-line-info-inline", file]
     text = tools.output_of(disassemble)
-    found = list(re.finditer(SECTION, text))
-    ends = [*(section.start() for section in found[1:]), len(text)]
-    listings = {s[1]: text[s.start() : end] for s, end in zip(found, ends, strict=True)}
+    sections = list(re.finditer(SECTION, text))
+    ends = [*(section.start() for section in sections[1:]), len(text)]
+    listings = {s[1]: text[s.start() : end] for s, end in zip(sections, ends, strict=True)}
     names = map(plain, tools.output_of(["c++filt", *usage]).splitlines())
     of_each = zip(usage.items(), names, strict=True)
     return {symbol: Content(name, has, listings[symbol]) for (symbol, has), name in of_each}
@@ -98,13 +98,13 @@ def measured_codes(kernels: Iterable[Kernel], archs: Iterable[str]) -> list[Code
     wanted = [(kernel, arch) for arch in archs for kernel in kernels]
     cubin.prepare()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = [code for code in pool.map(lambda one: measured_code(*one), wanted) if code]
-        list(pool.map(lambda code: code.sha256, found))  # each is another process
-    return found
+        codes = [code for code in pool.map(lambda one: measured_code(*one), wanted) if code]
+        list(pool.map(lambda code: code.sha256, codes))  # each is another process
+    return codes
 
 
 def choose(kernel: Kernel, names: dict[str, str], wanted: str) -> str:
-    """One of the symbols, by what they are called in C++."""
+    """One of the symbols, by their C++ names."""
     chosen = list(names)
     for part in [wanted] if wanted else kernel.family.measured_code:
         having = [symbol for symbol in chosen if part in names[symbol]]
@@ -113,7 +113,7 @@ def choose(kernel: Kernel, names: dict[str, str], wanted: str) -> str:
         candidates = "; ".join(names[symbol] for symbol in chosen or names)
         raise InputError(
             f"FUNCTION: '{wanted}' is in the names of {len(chosen)} of the {len(names)} that "
-            f"{kernel.name} has; give a part of one alone: {candidates}"
+            f"{kernel.name} has; give a part of only one: {candidates}"
         )
     return chosen[0]
 
@@ -132,10 +132,10 @@ def plain(name: str) -> str:
 def resources_of(file: Path) -> dict[str, Resources]:
     """By the mangled name. A block's shared memory without the part that the system reserves."""
     reserved = SYSTEM_SHARED_BYTES if SYSTEM_SHARED in file.read_bytes() else 0
-    found = {}
+    resources = {}
     text = tools.output_of([tools.program("cuobjdump"), "-res-usage", file])
     for name, usage in re.findall(r"Function (\S+):\n(.*)", text):
         value = {key: int(number) for key, number in re.findall(r"(\w+):(\d+)", usage)}
         shared = max(0, value["SHARED"] - reserved)
-        found[name] = Resources(value["REG"], value["STACK"], shared)
-    return found
+        resources[name] = Resources(value["REG"], value["STACK"], shared)
+    return resources

@@ -29,9 +29,9 @@ def registers(text: str, count: int = 1) -> list[str]:
     ]
 
 
-def uses_and_results(found: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def uses_and_results(instruction: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The registers and predicates that an instruction reads, and those it writes."""
-    return of_text(found.opcode, found.operands, found.guard)
+    return of_text(instruction.opcode, instruction.operands, instruction.guard)
 
 
 @cache
@@ -74,7 +74,7 @@ class Dataflow:
         """For each instruction, the instructions of the region whose results it may use; all by
         address. A result of one iteration may be used in the next.
         """
-        found: dict[int, frozenset[int]] = {}
+        used: dict[int, frozenset[int]] = {}
         after: dict[int, dict[str, frozenset[int]]] = {b.number: {} for b in self.blocks}
         changed = True
         while changed:
@@ -84,7 +84,7 @@ class Dataflow:
                 for instruction in block.instructions:
                     uses, results = uses_and_results(instruction)
                     own = frozenset({instruction.address})
-                    found[instruction.address] = frozenset().union(
+                    used[instruction.address] = frozenset().union(
                         *(state.get(name, frozenset()) for name in uses)
                     )
                     for name in results:  # under a guard, the former result may remain
@@ -92,20 +92,20 @@ class Dataflow:
                         state[name] = own | kept
                 changed |= state != after[block.number]
                 after[block.number] = state
-        return found
+        return used
 
     @cached_property
     def deciders(self) -> dict[int, frozenset[int]]:
         """For each block, the blocks whose last jump decides whether an iteration reaches it."""
-        behind = self.postdominators
-        found: dict[int, set[int]] = defaultdict(set)
+        after = self.postdominators
+        deciding: dict[int, set[int]] = defaultdict(set)
         for block in self.blocks:
-            ways = [behind.get(s, frozenset()) for s in self.onward(block)]
+            ways = [after.get(s, frozenset()) for s in self.onward(block)]
             if len(block.successors) > 1:
                 sometimes = frozenset().union(*ways) - frozenset.intersection(*ways)
                 for number in sometimes:
-                    found[number].add(block.number)
-        return {number: frozenset(found[number]) for number in self.region.blocks}
+                    deciding[number].add(block.number)
+        return {number: frozenset(deciding[number]) for number in self.region.blocks}
 
     def onward(self, block: Block) -> list[int]:
         """Successors in the same iteration; -1 for its end."""
@@ -128,12 +128,12 @@ class Dataflow:
     def causes(self) -> dict[int, frozenset[int]]:
         """As `sources`, plus the jumps that decide whether the instruction is run."""
         return {
-            address: found
+            address: sources
             | {
                 self.flow.blocks[number].last.address
                 for number in self.deciders[self.block_of[address].number]
             }
-            for address, found in self.sources.items()
+            for address, sources in self.sources.items()
         }
 
     def leading_to(self, wanted: Collection[int]) -> set[int]:
@@ -143,15 +143,15 @@ class Dataflow:
     def following_from(self, wanted: Collection[int]) -> set[int]:
         """Addresses that depend on the instructions at these addresses, directly or not."""
         effects: dict[int, set[int]] = defaultdict(set)
-        for address, found in self.causes.items():
-            for cause in found:
+        for address, causes in self.causes.items():
+            for cause in causes:
                 effects[cause].add(address)
         return closure(wanted, effects)
 
 
 def merged(states: Iterable[dict[str, frozenset[int]]]) -> dict[str, frozenset[int]]:
-    found: dict[str, frozenset[int]] = {}
+    union: dict[str, frozenset[int]] = {}
     for state in states:
         for name, results in state.items():
-            found[name] = found.get(name, frozenset()) | results
-    return found
+            union[name] = union.get(name, frozenset()) | results
+    return union

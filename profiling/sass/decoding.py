@@ -19,7 +19,7 @@ PRODUCTS = ("FMUL", "FMUL2")
 
 
 def decoding_of(flow: Flow, region: Region) -> frozenset[int]:
-    """By address; none where no two products share a scale."""
+    """By address; empty if no two products share a scale."""
     dataflow, code = Dataflow(flow, region), list(flow.instructions(region.blocks))
     multiplications = {i.address for i in code if i.name in PRODUCTS}
     products = multiplications - dataflow.leading_to(multiplications)
@@ -34,23 +34,23 @@ def decoding_of(flow: Flow, region: Region) -> frozenset[int]:
 
 def jumps_of(dataflow: Dataflow, decoding: set[int]) -> set[int]:
     """The rest of a tree: jumps from its leaves, and barriers where its branches reconverge."""
-    found = set()
+    addresses = set()
     branches = {b.number for b in dataflow.blocks if b.last.address in decoding}
     for block in dataflow.blocks:
         within = bool(dataflow.deciders[block.number] & branches)
         if within and is_jump(block.last):
-            found.add(block.last.address)
+            addresses.add(block.last.address)
         before = dataflow.flow.predecessors[block.number]
         met = any(dataflow.deciders.get(p, frozenset()) & branches for p in before)
         for instruction in block.instructions:
             parts = met if instruction.name == "BSYNC" else block.number in branches
             if instruction.name in CONVERGENCE and (within or parts):
-                found.add(instruction.address)
-    return found
+                addresses.add(instruction.address)
+    return addresses
 
 
-def is_load(found: Instruction) -> bool:
+def is_load(instruction: Instruction) -> bool:
     """Whether it loads data: a constant at a fixed address counts as an immediate."""
-    if found.name in ("LDC", "ULDC", "LDCU"):
-        return bool(re.search(r"\]\[U?R\d", found.operands))
-    return found.name in ("LDG", "LD", "LDS", "LDL")
+    if instruction.name in ("LDC", "ULDC", "LDCU"):
+        return bool(re.search(r"\]\[U?R\d", instruction.operands))
+    return instruction.name in ("LDG", "LD", "LDS", "LDL")

@@ -78,11 +78,11 @@ class Facts:
         """
         total = 0
         open_guards: dict[str, dict[str, int]] = {}  # predicate -> guard -> bytes
-        for found in block.instructions:
-            if found.name in self.output_stores:
-                sums = open_guards.setdefault(found.guard.removeprefix("!"), {})
-                sums[found.guard] = sums.get(found.guard, 0) + found.width_bytes
-            for written in uses_and_results(found)[1]:
+        for one in block.instructions:
+            if one.name in self.output_stores:
+                sums = open_guards.setdefault(one.guard.removeprefix("!"), {})
+                sums[one.guard] = sums.get(one.guard, 0) + one.width_bytes
+            for written in uses_and_results(one)[1]:
                 total += max(open_guards.pop(written, {}).values(), default=0)
         last = block.last
         if last.guard and (len(block.successors) > 1 or last.name in ENDS):
@@ -113,14 +113,14 @@ class Facts:
 
     @cached_property
     def decoding(self) -> frozenset[int]:
-        """Their addresses; the other decoding instructions are the index computation."""
+        """Addresses of the instructions that decode: table look-ups and the index computation."""
         return decoding_of(self.code.flow, self.region)
 
-    def is_index(self, found: Instruction) -> bool:
-        return found.address in self.decoding and found.name not in LOOK_UPS
+    def is_index(self, instruction: Instruction) -> bool:
+        return instruction.address in self.decoding and instruction.name not in LOOK_UPS
 
-    def is_look_up(self, found: Instruction) -> bool:
-        return found.address in self.decoding and found.name in LOOK_UPS
+    def is_look_up(self, instruction: Instruction) -> bool:
+        return instruction.address in self.decoding and instruction.name in LOOK_UPS
 
     @cached_property
     def branches(self) -> list[Block]:
@@ -129,8 +129,8 @@ class Facts:
         return [b for b in self.conditional(self.region.blocks) if set(b.successors) <= onward]
 
     def conditional(self, blocks: Iterable[int]) -> list[Block]:
-        found = (self.code.flow.blocks[number] for number in sorted(blocks))
-        return [block for block in found if is_jump(block.last) and len(block.successors) > 1]
+        candidates = (self.code.flow.blocks[number] for number in sorted(blocks))
+        return [block for block in candidates if is_jump(block.last) and len(block.successors) > 1]
 
     @property
     def code_bytes(self) -> int:
@@ -143,7 +143,7 @@ def opposite(guard: str) -> str:
 
 
 def of(instructions: Iterable[Instruction], names: tuple[str, ...]) -> list[Instruction]:
-    return [found for found in instructions if found.name in names]
+    return [instruction for instruction in instructions if instruction.name in names]
 
 
 def is_uniform(block: Block) -> bool:
@@ -154,8 +154,8 @@ def is_uniform(block: Block) -> bool:
     predicate = jump.guard.removeprefix("!")
     if "U" in jump.modifiers or jump.name.startswith("U") or predicate.startswith("U"):
         return True
-    for found in reversed(block.instructions[:-1]):
-        uses, results = uses_and_results(found)
+    for instruction in reversed(block.instructions[:-1]):
+        uses, results = uses_and_results(instruction)
         if predicate in results:
             return bool(uses) and all(name.startswith("U") for name in uses)
     return False

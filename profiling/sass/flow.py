@@ -63,11 +63,11 @@ class Flow:
 
     @cached_property
     def predecessors(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {number: [] for number in self.blocks}
+        edges: dict[int, list[int]] = {number: [] for number in self.blocks}
         for block in self.blocks.values():
             for successor in block.successors:
-                found[successor].append(block.number)
-        return found
+                edges[successor].append(block.number)
+        return edges
 
     @cached_property
     def back_edges(self) -> frozenset[tuple[int, int]]:
@@ -76,9 +76,9 @@ class Flow:
         place = {number: i for i, number in enumerate(self.order)}
         edges = [(b.number, s) for b in self.blocks.values() for s in b.successors]
         back = [(a, b) for a, b in edges if place[b] <= place[a]]
-        found = dominators(self.order, self.predecessors)
+        dominating = dominators(self.order, self.predecessors)
         for a, b in back:
-            if b not in found[a]:
+            if b not in dominating[a]:
                 where = f"{self.blocks[b].instructions[0].address:#06x}"
                 raise InputError(f"sass: the loop at {where} is entered at several places")
         return frozenset(back)
@@ -90,8 +90,8 @@ class Flow:
         for end, header in self.back_edges:
             before = self.predecessors | {header: []}
             bodies.setdefault(header, {header}).update({end}, closure([end], before))
-        found = [Region(header, frozenset(body)) for header, body in bodies.items()]
-        return sorted(found, key=lambda loop: (len(loop.blocks), loop.header))
+        regions = [Region(header, frozenset(body)) for header, body in bodies.items()]
+        return sorted(regions, key=lambda loop: (len(loop.blocks), loop.header))
 
     @property
     def everything(self) -> Region:
@@ -104,8 +104,8 @@ class Flow:
     def best_way(
         self, region: Region, value: Callable[[Block, int], tuple[int, ...]]
     ) -> tuple[int, ...]:
-        """The greatest sum of values on a path through the region, from its first block on. `value`
-        is of a block and of its successor on the path, or -1. A path through a loop ends where it
+        """The greatest sum of values on a path through the region, from its first block on.
+        `value(block, successor)`: -1 is the end. A path through a loop ends where it
         jumps back to the header, a path through a kernel where the kernel ends; inner loops are
         traversed once. Tuples are compared from the left, as in Python.
         """
@@ -136,34 +136,34 @@ def dominators(
     `order`. `before` has the predecessors of a node.
     """
     start, *others = order
-    found = dict.fromkeys(order, frozenset(order)) | {start: frozenset({start})}
+    dominating = dict.fromkeys(order, frozenset(order)) | {start: frozenset({start})}
     changed = True
     while changed:
         changed = False
         for node in others:
-            now = frozenset.intersection(*(found[other] for other in before[node])) | {node}
-            changed |= now != found[node]
-            found[node] = now
-    return found
+            now = frozenset.intersection(*(dominating[other] for other in before[node])) | {node}
+            changed |= now != dominating[node]
+            dominating[node] = now
+    return dominating
 
 
 def closure(start: Collection[int], edges: Mapping[int, Collection[int]]) -> set[int]:
     """All nodes that can be reached from `start`, which is included only if an edge leads back to
     it."""
-    found: set[int] = set()
+    reached: set[int] = set()
     waiting = list(start)
     while waiting:
         for node in edges.get(waiting.pop(), ()):
-            if node not in found:
-                found.add(node)
+            if node not in reached:
+                reached.add(node)
                 waiting.append(node)
-    return found
+    return reached
 
 
 def flow_of(function: Function) -> Flow:
     """The kernel's blocks; InputError if the target of a jump is unknown."""
     code = function.instructions
-    jumps = [i for i, found in enumerate(code) if ends_block(function, found)]
+    jumps = [i for i, instruction in enumerate(code) if ends_block(function, instruction)]
     starts = {0, *(i + 1 for i in jumps)}
     starts |= {target(function, label) for i in jumps for label in code[i].targets}
     bounds = sorted(start for start in starts if start < len(code))
@@ -171,32 +171,37 @@ def flow_of(function: Function) -> Flow:
     blocks = {}
     for number, start in enumerate(bounds):
         end = bounds[number + 1] if number + 1 < len(bounds) else len(code)
-        last, found = code[end - 1], []  # where the code may go on
+        last, following = code[end - 1], []  # the instructions that may run next
         if is_jump(last):
-            found = [target(function, label) for label in last.targets]
+            following = [target(function, label) for label in last.targets]
         if not (is_jump(last) or last.name in ENDS) or is_conditional(last):
-            found.append(end)
-        known = tuple(numbers[i] for i in dict.fromkeys(found) if i in numbers)
+            following.append(end)
+        known = tuple(numbers[i] for i in dict.fromkeys(following) if i in numbers)
         blocks[number] = Block(number, tuple(code[start:end]), known)
     # Without unreachable code, such as the padding after its end.
     kept = {0} | closure([0], {number: block.successors for number, block in blocks.items()})
     return Flow({number: blocks[number] for number in sorted(kept)})
 
 
-def is_jump(found: Instruction) -> bool:
-    return found.name in JUMPS or found.opcode == CALL_AS_JUMP
+def is_jump(instruction: Instruction) -> bool:
+    return instruction.name in JUMPS or instruction.opcode == CALL_AS_JUMP
 
 
-def is_conditional(found: Instruction) -> bool:
+def is_conditional(instruction: Instruction) -> bool:
     """Whether a jump may fall through: it has a guard, or (BRA.U, BRA.DIV) tests an operand."""
-    return bool(found.guard and found.guard not in ("PT", "UPT")) or "," in found.operands
+    return (
+        bool(instruction.guard and instruction.guard not in ("PT", "UPT"))
+        or "," in instruction.operands
+    )
 
 
-def ends_block(function: Function, found: Instruction) -> bool:
-    if found.name in INDIRECT or (found.name == "CALL" and found.opcode != CALL_AS_JUMP):
-        place = f"{function.name}, {found.address:#06x}"
-        raise InputError(f"sass: {place}: {found.opcode} leads where this cannot follow")
-    return is_jump(found) or found.name in ENDS
+def ends_block(function: Function, instruction: Instruction) -> bool:
+    if instruction.name in INDIRECT or (
+        instruction.name == "CALL" and instruction.opcode != CALL_AS_JUMP
+    ):
+        place = f"{function.name}, {instruction.address:#06x}"
+        raise InputError(f"sass: {place}: {instruction.opcode} jumps to an unknown address")
+    return is_jump(instruction) or instruction.name in ENDS
 
 
 def target(function: Function, label: str) -> int:

@@ -12,14 +12,14 @@ from records.errors import InputError
 from records.families import CUDA, described
 from records.json_files import ROOT, read_json
 
-OTHER_LANGUAGES = ROOT / "build/ptx"  # compile/__main__.py says what is there
+OTHER_LANGUAGES = ROOT / "build/ptx"  # as compile/__main__.py writes it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel(families.Kernel):
     family: families.Family
     maker: str = ""  # another language's compiler
-    ptx: Mapping[str, Path] = field(default_factory=dict)  # what that made, by architecture
+    ptx: Mapping[str, Path] = field(default_factory=dict)  # its output, by architecture
 
     @property
     def source(self) -> Path:
@@ -38,7 +38,7 @@ def registered() -> dict[str, Kernel]:
 
 def in_other_languages(folder: Path = OTHER_LANGUAGES) -> dict[str, Kernel]:
     """Kernels that `make mojo` and `make triton` have compiled, for any architecture."""
-    cuda, found = registered(), {}
+    cuda, kernels = registered(), {}
     for manifest in sorted(folder.glob("sm_*/*.json")):
         name, place = manifest.stem, manifest.parent
         try:
@@ -53,15 +53,15 @@ def in_other_languages(folder: Path = OTHER_LANGUAGES) -> dict[str, Kernel]:
             same |= {"contract": of.contract, "contract_text": of.contract_text}
             same |= {"family": described()[facts["family"]], "maker": facts["compiler"]}
         except (KeyError, TypeError, AttributeError, OSError, StopIteration):
-            raise InputError(f"{manifest}: is not as it was written; {AGAIN}") from None
+            raise InputError(f"{manifest}: is damaged; {AGAIN}") from None
         if outdated:
             raise InputError(f"{manifest}: {outdated[0]} has changed; {AGAIN}")
-        earlier = found[name].ptx if name in found else {}
-        found[name] = Kernel(name=name, ptx={**earlier, place.name: file}, **same)
-    return found
+        earlier = kernels[name].ptx if name in kernels else {}
+        kernels[name] = Kernel(name=name, ptx={**earlier, place.name: file}, **same)
+    return kernels
 
 
-AGAIN = "make mojo or make triton writes it anew"
+AGAIN = "make mojo or make triton writes it again"
 
 
 def known() -> dict[str, Kernel]:
@@ -69,7 +69,7 @@ def known() -> dict[str, Kernel]:
 
 
 def of_families(names: Collection[str]) -> list[Kernel]:
-    """All kernels where no family is named."""
+    """All kernels if no family is named."""
     every = list(known().values())
     if missing := set(names) - {kernel.family.name for kernel in every}:
         raise InputError(f"--family: there are no compiled kernels of '{min(missing)}'")

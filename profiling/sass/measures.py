@@ -75,13 +75,13 @@ def measures(facts: Facts) -> Iterator[Measure]:
         ("shared_stores", SHARED_STORES),
         ("constant_loads", CONSTANT_LOADS),
     ):
-        found = of(inside, names)
-        yield instructions(name, within, len(found))
+        matching = of(inside, names)
+        yield instructions(name, within, len(matching))
         if names in (GLOBAL_LOADS, GLOBAL_STORES):
             text = "by one thread with the widest of them"
-            widest = max((i.width_bytes for i in found), default=0)
+            widest = max((i.width_bytes for i in matching), default=0)
             yield Measure(f"widest_{name[:-1]}_bytes", "bytes", text, widest)
-    wide = sum(found.width_bytes >= 16 for found in of(inside, GLOBAL_STORES))
+    wide = sum(matching.width_bytes >= 16 for matching in of(inside, GLOBAL_STORES))
     yield instructions("wide_global_stores", "of 16 bytes or more", wide)
 
 

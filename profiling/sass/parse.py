@@ -73,7 +73,7 @@ class Function:
 
 
 def parse(text: str, name: str) -> Function:
-    """The named kernel in what `nvdisasm --print-code --print-line-info-inline` prints."""
+    """The named kernel in the output of `nvdisasm --print-code --print-line-info-inline`."""
     function = Function(name)
     frames: tuple[Frame, ...] = ()
     chain: list[Frame] = []  # of the lines that name frames, until an instruction follows
@@ -86,8 +86,8 @@ def parse(text: str, name: str) -> Function:
         if not here or not stripped:
             continue
         if stripped.startswith("//##"):
-            if found := FRAME.search(stripped):
-                chain.append(Frame(os.path.normpath(found[1]), int(found[2])))
+            if frame := FRAME.search(stripped):
+                chain.append(Frame(os.path.normpath(frame[1]), int(frame[2])))
         elif stripped.startswith("/*"):
             frames, chain = tuple(chain) or frames, []
             function.instructions.append(instruction(stripped, frames))
@@ -98,20 +98,20 @@ def parse(text: str, name: str) -> Function:
 
 
 def instruction(text: str, frames: tuple[Frame, ...]) -> Instruction:
-    found = INSTRUCTION.match(text)
-    if not found:
+    match = INSTRUCTION.match(text)
+    if not match:
         raise InputError(f"sass: nvdisasm printed an invalid instruction: {text}")
-    operands = " ".join((found["operands"] or "").split())
+    operands = " ".join((match["operands"] or "").split())
     return Instruction(
-        int(found["address"], 16), found["opcode"], operands, found["guard"] or "", frames
+        int(match["address"], 16), match["opcode"], operands, match["guard"] or "", frames
     )
 
 
 def check(function: Function) -> None:
-    """InputError unless the instructions are there, and follow one another without a gap."""
+    """InputError unless there are instructions, without a gap between them."""
     if not function.instructions:
         raise InputError(f"sass: nvdisasm printed no instruction of {function.name}")
-    for i, found in enumerate(function.instructions):
-        if found.address != i * INSTRUCTION_BYTES:
-            place = f"{function.name}, {found.address:#06x}"
+    for i, instruction in enumerate(function.instructions):
+        if instruction.address != i * INSTRUCTION_BYTES:
+            place = f"{function.name}, {instruction.address:#06x}"
             raise InputError(f"sass: {place}: an instruction is missing before this one")

@@ -19,11 +19,11 @@ NOTHING_RAN = "nothing was run: these are facts of the compiled code"
 
 
 def write(file: Path, facts: Sequence[Facts], argv: Sequence[str], started: float) -> None:
-    archs = dict.fromkeys(found.code.arch.removeprefix("sm_") for found in facts)
+    archs = dict.fromkeys(one.code.arch.removeprefix("sm_") for one in facts)
     build = {"compiler": "nvcc", "nvcc": tools.nvcc_version(), "type": "Release"}
     build["architectures"] = ";".join(archs)
     origin = provenance.of_run(started, argv, "sass", build)
-    records = [record(found) for found in facts]
+    records = [record(one) for one in facts]
     result_file.write(file, result_file.content(EXPERIMENT, PASS, origin, records))
 
 

@@ -14,16 +14,16 @@ WHERE_FROM = {
     "nvcc": "install the CUDA toolkit, 12.4 or newer; no GPU is needed",
     "nvdisasm": "run make deps",
     "cuobjdump": "run make deps",
-    "ptxas": "install the CUDA toolkit, of which nvcc needs it too",
+    "ptxas": "install the CUDA toolkit, whose nvcc needs it too",
 }
 
 
 def program(name: str) -> Path:
-    """InputError where it is missing."""
-    found = shutil.which(name) or packaged(name)
-    if not found:
+    """InputError if it is missing."""
+    path = shutil.which(name) or packaged(name)
+    if not path:
         raise InputError(f"sass: there is no {name} on this machine: {WHERE_FROM[name]}")
-    return Path(found)
+    return Path(path)
 
 
 def require_all() -> None:
@@ -33,7 +33,7 @@ def require_all() -> None:
 
 
 def packaged(name: str) -> str:
-    """The program in NVIDIA's package for this Python; empty where that is not installed."""
+    """The program in NVIDIA's package for this Python; empty if that is not installed."""
     try:
         files = importlib.metadata.files(f"nvidia-cuda-{name}") or []
     except importlib.metadata.PackageNotFoundError:

@@ -41,7 +41,7 @@ def tables(facts: Facts) -> list[Table]:
 def values(facts: Facts) -> dict[str, str]:
     """Each fact as text, by its name."""
     ways = groupby(measures(facts), lambda m: m.name.partition(".")[0])
-    return {base.replace("_", " "): values_text(list(found)) for base, found in ways}
+    return {base.replace("_", " "): values_text(list(sizes)) for base, sizes in ways}
 
 
 def differing_facts(a: Facts, b: Facts) -> Table:
@@ -85,9 +85,9 @@ def region_name(facts: Facts) -> str:
 def lines_table(facts: Facts) -> Table:
     """One row per line of the kernel itself, including calls that were inlined there."""
     of_line = defaultdict(list)
-    for found in facts.inside:
-        if found.frames:
-            of_line[found.frames[-1]].append(found)
+    for instruction in facts.inside:
+        if instruction.frames:
+            of_line[instruction.frames[-1]].append(instruction)
     rows = []
     for frame, here in sorted(of_line.items(), key=lambda each: (each[0].file, each[0].line)):
         row = {"line": place(frame), "count": len(here)}
@@ -115,12 +115,18 @@ def listing(facts: Facts) -> Iterator[str]:
     before: tuple[Frame, ...] = ()
     for block in blocks:
         yield heading(facts, block)
-        for found in block.instructions:
-            mark = "i" if facts.is_index(found) else "t" if facts.is_look_up(found) else " "
-            text = f"  {found.address:04x} {mark} {spelled(facts, found)}"
-            lines = source_text(found.frames) if found.frames != before else ""
+        for instruction in block.instructions:
+            mark = (
+                "i"
+                if facts.is_index(instruction)
+                else "t"
+                if facts.is_look_up(instruction)
+                else " "
+            )
+            text = f"  {instruction.address:04x} {mark} {spelled(facts, instruction)}"
+            lines = source_text(instruction.frames) if instruction.frames != before else ""
             yield printable(f"{text:<{INSTRUCTION_WIDTH}}  {lines}".rstrip())
-            before = found.frames
+            before = instruction.frames
 
 
 def heading(facts: Facts, block: Block) -> str:
@@ -130,17 +136,19 @@ def heading(facts: Facts, block: Block) -> str:
     return f"{block.instructions[0].address:04x}:  {does}"
 
 
-def spelled(facts: Facts, found: Instruction) -> str:
+def spelled(facts: Facts, instruction: Instruction) -> str:
     """The instruction with addresses for labels."""
     labels = facts.code.function.labels
-    text = TARGET.sub(lambda m: f"{labels[m[1]]:04x}" if m[1] in labels else m[1], found.operands)
-    guard = f"@{found.guard}" if found.guard else ""
-    return f"{guard:>5} {found.opcode} {text}".rstrip()
+    text = TARGET.sub(
+        lambda m: f"{labels[m[1]]:04x}" if m[1] in labels else m[1], instruction.operands
+    )
+    guard = f"@{instruction.guard}" if instruction.guard else ""
+    return f"{guard:>5} {instruction.opcode} {text}".rstrip()
 
 
 def source_text(frames: tuple[Frame, ...]) -> str:
-    """'tile_walk.cuh:77 weights[2 * j] = ... < format.hpp:49': the kernel's line, then where in
-    the calls inlined there."""
+    """'tile_walk.cuh:77 weights[2 * j] = ... < format.hpp:49': the kernel's line, then the place
+    in the calls inlined there."""
     if not frames:
         return ""
     text = f"{place(frames[-1])}  {source_line(frames[-1])}"
@@ -154,5 +162,5 @@ def place(frame: Frame) -> str:
 
 
 def source_line(frame: Frame) -> str:
-    """Empty where the file cannot be read."""
+    """Empty if the file cannot be read."""
     return " ".join(getline(frame.file, frame.line).split())

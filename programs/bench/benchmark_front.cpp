@@ -38,11 +38,11 @@ class Listing : public benchmark::BenchmarkReporter {
 
   /// The listed rows, by our names.
   std::vector<std::string> names() {
-    std::vector<std::string> found;
+    std::vector<std::string> names;
     for (std::string line; std::getline(names_, line);) {
-      found.push_back(line.substr(0, line.rfind("/iterations:")));
+      names.push_back(line.substr(0, line.rfind("/iterations:")));
     }
-    return found;
+    return names;
   }
 
  private:

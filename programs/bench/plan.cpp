@@ -52,14 +52,14 @@ void refuse_duplicates(const std::vector<Group>& groups) {
 }
 
 /// The data for a family's problems; none if it has none of the requested data.
-std::vector<std::string> data_of(const Family& family, const std::vector<std::string>& asked) {
+std::vector<std::string> data_of(const Family& family, const std::vector<std::string>& requested) {
   const auto known = family.data();
-  if (asked.empty()) return {known.front()};
-  std::vector<std::string> found;
-  std::ranges::copy_if(asked, std::back_inserter(found), [&](const std::string& name) {
+  if (requested.empty()) return {known.front()};
+  std::vector<std::string> selected;
+  std::ranges::copy_if(requested, std::back_inserter(selected), [&](const std::string& name) {
     return std::ranges::find(known, name) != known.end();
   });
-  return found;
+  return selected;
 }
 
 /// The families that `selection` names and that have some of its data.

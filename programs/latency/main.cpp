@@ -26,14 +26,14 @@ struct Options {
 Family family({.name = "latency", .element = "step", .types = {}});
 
 std::vector<VariantInfo> variants(const std::vector<Space>& spaces) {
-  std::vector<VariantInfo> found;
+  std::vector<VariantInfo> all;
   for (const Space& space : spaces) {
-    VariantInfo& variant = found.emplace_back();
+    VariantInfo& variant = all.emplace_back();
     variant.name = space.name;
     variant.lineage = "ours, for the latencies of the paper's section III-B";
     variant.source_file = "profiling/latency.cu";
   }
-  return found;
+  return all;
 }
 
 const Space& space_named(const std::vector<Space>& spaces, const std::string& name) {

@@ -35,11 +35,11 @@ Space one_group(std::string name, std::string what, Step step, std::uint32_t nod
 }  // namespace
 
 std::vector<profiling::latency::Link> Space::links(const Next& next) const {
-  std::vector<profiling::latency::Link> found(next.size());
+  std::vector<profiling::latency::Link> all(next.size());
   for (std::uint32_t node = 0; node < next.size(); ++node) {
-    found[node] = {offset(node), offset(next[node])};
+    all[node] = {offset(node), offset(next[node])};
   }
-  return found;
+  return all;
 }
 
 std::string Space::chain() const {
@@ -111,11 +111,11 @@ void Walks::enqueue(Walk& walk, cudaStream_t stream) {
 /// Whether the last walk ended at the node that the host computes; the stream must have been
 /// synchronized.
 Verification Walks::judge(const Walk& walk) {
-  const std::uint32_t found = walk.chain.walked().end, expected = walk.space.offset(walk.end);
-  if (found == expected) return {Outcome::bit_exact};
+  const std::uint32_t last = walk.chain.walked().end, expected = walk.space.offset(walk.end);
+  if (last == expected) return {Outcome::bit_exact};
   return {Outcome::mismatch,
           fmt::format("1 of 1 ends differ; the walk from offset {} ended at {} instead of {}",
-                      walk.space.offset(walk.start), found, expected),
+                      walk.space.offset(walk.start), last, expected),
           {1, 0}};
 }
 

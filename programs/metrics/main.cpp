@@ -116,26 +116,26 @@ void print_matches(const ChipCounters& chip, const std::vector<Counter>& table,
   std::vector<Counter> columns;
   std::ranges::copy_if(table, std::back_inserter(columns),
                        [&](const Counter& counter) { return selects(pattern, counter.id); });
-  bool found = !columns.empty();
+  bool has_match = !columns.empty();
   for (const auto& entry : chip.plan(columns).entries) {
     print_counter(entry);
     fmt::print("    {}\n", entry.counter.meaning);
   }
   for (const BaseMetric& metric : all) {
     if (!selects(pattern, metric.name)) continue;
-    found = true;
+    has_match = true;
     printed.emplace(metric.type, metric);
     fmt::print("{} ({}{}{})\n    {}\n", metric.name, name(metric.type),
                metric.unit.empty() ? "" : ", ", metric.unit, metric.description);
   }
-  if (!found && pattern.find("__") != pattern.npos) {
+  if (!has_match && pattern.find("__") != pattern.npos) {
     const CounterPlan plan =
         chip.plan({{.id = pattern, .unit = "", .meaning = "", .names = {pattern}}});
     if (!plan.entries[0].missing.empty()) throw UsageError("--metrics: " + plan.entries[0].missing);
     print_counter(plan.entries[0]);
-    found = true;
+    has_match = true;
   }
-  if (!found) {
+  if (!has_match) {
     throw UsageError(
         fmt::format("--metrics '{}' selects none of {}'s metrics", pattern, chip.chip()));
   }

@@ -248,15 +248,15 @@ Sampled Replay::pass(const VariantInfo& kernel, int batch, profiling::Instrument
              }},
         stream_);
   });
-  const auto found = comparisons_.in_order.collect();
+  const auto comparison = comparisons_.in_order.collect();
   require_untouched(kernel);
   if (sampled.written.is_bad()) return sampled;
   // verify()'s verdict applies to the pass, unless an output of the pass itself is wrong.
-  if (!found.equal()) {
+  if (!comparison.equal()) {
     sampled.written = {Outcome::mismatch,
                        fmt::format("{} weights differ in the {} outputs that were compared",
-                                   found.mismatches, compared.size()),
-                       found};
+                                   comparison.mismatches, compared.size()),
+                       comparison};
   }
   sampled.written = with_records(sampled.written, sampled.sample);
   return sampled;

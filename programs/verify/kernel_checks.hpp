@@ -21,8 +21,8 @@ namespace reprolab::verify {
 struct KernelResult {
   std::string kernel;
   Outcome outcome = Outcome::not_verified;
-  std::string reason;           ///< One line; empty when bit_exact.
-  reference::Comparison found;  ///< Against the reference's output; set for a mismatch.
+  std::string reason;                ///< One line; empty when bit_exact.
+  reference::Comparison comparison;  ///< Against the reference's output; set for a mismatch.
   /// [n] bits that the kernel wrote; set for a mismatch, valid until the report returns.
   std::span<const std::uint16_t> actual;
 };
@@ -33,12 +33,12 @@ struct KernelChecks {
 
   std::string unavailable{};         ///< Why no kernel can run here; empty when they can.
   std::vector<std::string> names{};  ///< Selected kernels; none when `unavailable`.
-  /// Runs the kernels named in `asked` on `tensor`, each within its own time limit, and reports
+  /// Runs the kernels named in `selected` on `tensor`, each within its own time limit, and reports
   /// each once. `expected` [tensor.n]: the reference's output. From its first call on, the calling
   /// process is the one that uses the GPU.
-  std::function<void(const reference::QuantizedTensor& tensor,
-                     std::span<const std::uint16_t> expected, const std::vector<std::string>& asked,
-                     const Watchdog& watchdog, const Report& report)>
+  std::function<void(
+      const reference::QuantizedTensor& tensor, std::span<const std::uint16_t> expected,
+      const std::vector<std::string>& selected, const Watchdog& watchdog, const Report& report)>
       run{};
 };
 

@@ -20,7 +20,7 @@ struct Device {
 
 void run_kernels(Device& device, const std::vector<VariantInfo>& kernels,
                  const reference::QuantizedTensor& tensor, std::span<const std::uint16_t> expected,
-                 const std::vector<std::string>& asked, const Watchdog& watchdog,
+                 const std::vector<std::string>& selected, const Watchdog& watchdog,
                  const KernelChecks::Report& report) {
   const auto blocks = static_cast<std::uint64_t>(tensor.absmax.size());
   const ProblemFacts facts{.name = tensor.name,
@@ -33,14 +33,14 @@ void run_kernels(Device& device, const std::vector<VariantInfo>& kernels,
   Verifier verifier(workload, device.comparisons, device.stream.get(), "verify");
   const auto instrument = profiling::make_instrument(profiling::InstrumentKind::none);
   for (const auto& kernel : kernels) {
-    if (std::ranges::find(asked, kernel.name) == asked.end()) continue;
+    if (std::ranges::find(selected, kernel.name) == selected.end()) continue;
     const Verification verdict =
         watchdog.turn(kernel.name, [&] { return verifier.verify(kernel, *instrument); });
     const auto actual = verifier.actual();
     report({.kernel = kernel.name,
             .outcome = verdict.outcome,
             .reason = verdict.reason,
-            .found = verdict.found,
+            .comparison = verdict.comparison,
             .actual = {reinterpret_cast<const std::uint16_t*>(actual.data()),
                        actual.size() / sizeof(std::uint16_t)}});
   }

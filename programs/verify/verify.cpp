@@ -160,9 +160,9 @@ class Run {
     const auto output = reference::dequantize(tensor, options_.threads);
     compare_with_stored(info, tensor, output);
     check_source(info, tensor);
-    const auto asked = request.at("kernels").get<std::vector<std::string>>();
-    if (!asked.empty()) {
-      kernels_.run(tensor, output, asked, watchdog,
+    const auto selected = request.at("kernels").get<std::vector<std::string>>();
+    if (!selected.empty()) {
+      kernels_.run(tensor, output, selected, watchdog,
                    [&](const KernelResult& result) { note_kernel(result, tensor, output); });
     }
     Worker::Json answer = {
@@ -185,11 +185,11 @@ class Run {
       return;
     }
     const auto stored = checkpoint_.load_bits(*info.dequantized);
-    const auto found = reference::compare_bits(stored, output, options_.threads);
-    if (found.equal()) {
+    const auto comparison = reference::compare_bits(stored, output, options_.threads);
+    if (comparison.equal()) {
       note(reference_subject, Outcome::bit_exact, "");
     } else {
-      note_mismatch(reference_subject, tensor, found, stored, output);
+      note_mismatch(reference_subject, tensor, comparison, stored, output);
     }
   }
 
@@ -206,8 +206,8 @@ class Run {
 
   void note_kernel(const KernelResult& result, const reference::QuantizedTensor& tensor,
                    Bits expected) {
-    if (result.outcome == Outcome::mismatch && !result.found.equal()) {
-      note_mismatch(result.kernel, tensor, result.found, expected, result.actual);
+    if (result.outcome == Outcome::mismatch && !result.comparison.equal()) {
+      note_mismatch(result.kernel, tensor, result.comparison, expected, result.actual);
     } else {
       note(result.kernel, result.outcome, result.reason);
     }
@@ -218,10 +218,11 @@ class Run {
   }
 
   void note_mismatch(std::string_view subject, const reference::QuantizedTensor& tensor,
-                     const reference::Comparison& found, Bits expected, Bits actual) {
+                     const reference::Comparison& comparison, Bits expected, Bits actual) {
     note(subject, Outcome::mismatch,
-         describe_mismatch(found, tensor, expected[static_cast<std::size_t>(found.first_mismatch)],
-                           actual[static_cast<std::size_t>(found.first_mismatch)]));
+         describe_mismatch(comparison, tensor,
+                           expected[static_cast<std::size_t>(comparison.first_mismatch)],
+                           actual[static_cast<std::size_t>(comparison.first_mismatch)]));
     if (!options_.dump_directory) return;
     try {
       dump_mismatch(*options_.dump_directory, tensor, std::string(subject), expected, actual);
@@ -243,16 +244,16 @@ class Run {
 /// Prints the tensors for reprolab_nf4/checkpoint.py, with PyTorch's names of types.
 ExitStatus list(const Options& options) {
   const reference::BnbCheckpoint checkpoint(options.files);
-  auto found = nlohmann::json::array();
+  auto tensors = nlohmann::json::array();
   for (const auto& info : checkpoint.tensors()) {
     const bool fp16 = info.state.type == reference::WeightType::fp16;
-    found.push_back({{"name", printable(info.name)},
-                     {"shape", info.state.shape},
-                     {"block_size", info.state.block_size},
-                     {"nested", info.state.nested},
-                     {"output", fp16 ? "float16" : "bfloat16"}});
+    tensors.push_back({{"name", printable(info.name)},
+                       {"shape", info.state.shape},
+                       {"block_size", info.state.block_size},
+                       {"nested", info.state.nested},
+                       {"output", fp16 ? "float16" : "bfloat16"}});
   }
-  fmt::print("{}\n", found.dump());
+  fmt::print("{}\n", tensors.dump());
   return exit_verified;
 }
 

@@ -140,9 +140,9 @@ class BnbCheckpoint::Sorter {
   /// Codes of any dtype: with bnb_4bit_quant_storage, bitsandbytes stores the bytes as one of
   /// PyTorch's.
   void require_codes(const StoredTensor& state, const std::string& weight, std::int64_t bytes) {
-    const StoredTensor* found = find(weight, "");
-    if (found != nullptr && found->size_bytes == static_cast<std::uint64_t>(bytes)) {
-      claim(found);
+    const StoredTensor* tensor = find(weight, "");
+    if (tensor != nullptr && tensor->size_bytes == static_cast<std::uint64_t>(bytes)) {
+      claim(tensor);
     } else {
       require(state, weight, "", "U8", bytes);
     }
@@ -151,19 +151,19 @@ class BnbCheckpoint::Sorter {
   const StoredTensor& require(const StoredTensor& state, const std::string& weight,
                               std::string_view suffix, std::string_view dtype,
                               std::int64_t elements) {
-    const StoredTensor* found = find(weight, suffix);
+    const StoredTensor* tensor = find(weight, suffix);
     const std::string what = suffix.empty() ? "its codes" : quote_name(suffix.substr(1));
-    if (found == nullptr) {
+    if (tensor == nullptr) {
       reject(state, weight,
              fmt::format("has a quant_state but lacks {}; {}", what, shards_.advice(save_again)));
     }
-    if (found->dtype != dtype || found->elements != elements) {
-      reject(*found, weight,
+    if (tensor->dtype != dtype || tensor->elements != elements) {
+      reject(*tensor, weight,
              fmt::format("has {} of {} {}, but its quant_state calls for {} {}; {}", what,
-                         found->elements, found->dtype, elements, dtype, save_again));
+                         tensor->elements, tensor->dtype, elements, dtype, save_again));
     }
-    claim(found);
-    return *found;
+    claim(tensor);
+    return *tensor;
   }
 
   /// bitsandbytes dequantizes with the values of NF4 regardless of the map, but multiplies vectors
@@ -187,21 +187,21 @@ class BnbCheckpoint::Sorter {
   }
 
   const StoredTensor* companion(const QuantizedTensorInfo& info, std::string_view suffix) {
-    const StoredTensor* found = find(info.name, suffix);
+    const StoredTensor* tensor = find(info.name, suffix);
     if (const std::string stem = without_suffix(info.name, weight_suffix);
-        !found && !stem.empty()) {
-      found = find(stem, suffix);
+        !tensor && !stem.empty()) {
+      tensor = find(stem, suffix);
     }
     const std::string_view dtype = !info.state.type                       ? "F32"
                                    : *info.state.type == WeightType::fp16 ? "F16"
                                                                           : "BF16";
-    if (found && (found->dtype != dtype || found->elements != info.state.elements)) {
-      reject(*found, found->name,
-             fmt::format("has {} {}, but {} is {} {}; {}", found->elements, found->dtype,
+    if (tensor && (tensor->dtype != dtype || tensor->elements != info.state.elements)) {
+      reject(*tensor, tensor->name,
+             fmt::format("has {} {}, but {} is {} {}; {}", tensor->elements, tensor->dtype,
                          quote_name(info.name), info.state.elements, dtype, save_again));
     }
-    claim(found);
-    return found;
+    claim(tensor);
+    return tensor;
   }
 
   void claim_fp4(const std::string& weight, const StoredTensor& state_tensor) {

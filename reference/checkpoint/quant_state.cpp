@@ -42,9 +42,9 @@ std::string with_numbers_for_words(std::string_view text) {
 }
 
 const json& member(const json& state, const char* key) {
-  const auto found = state.find(key);
-  if (found == state.end()) throw InvalidJson(fmt::format("has no '{}'", key));
-  return *found;
+  const auto entry = state.find(key);
+  if (entry == state.end()) throw InvalidJson(fmt::format("has no '{}'", key));
+  return *entry;
 }
 
 std::string text_member(const json& state, const char* key) {

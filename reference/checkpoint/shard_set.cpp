@@ -82,12 +82,12 @@ class Collector {
 
   void add_folder(const fs::path& folder) {
     std::error_code error;
-    const auto found = files_in(folder, error);
+    const auto contents = files_in(folder, error);
     if (error) reject_file(folder, "cannot be read: " + error.message());
-    if (found.empty()) {
+    if (contents.empty()) {
       reject_file(folder, "holds no .safetensors file; give the folder of a checkpoint");
     }
-    for (const fs::path& file : found) add_file(file);
+    for (const fs::path& file : contents) add_file(file);
   }
 
   void add_index(const fs::path& path) {
@@ -162,11 +162,11 @@ fs::path folder_of(const fs::path& file) {
 }  // namespace
 
 ShardSet::ShardSet(const std::vector<fs::path>& given) : given_(given) {
-  Collector found;
-  for (const fs::path& path : given) found.add(path);
-  for (const fs::path& file : found.files) files_.emplace_back(file);
+  Collector collector;
+  for (const fs::path& path : given) collector.add(path);
+  for (const fs::path& file : collector.files) files_.emplace_back(file);
   add_names();
-  for (const auto& [index, file_of] : found.indexes) {
+  for (const auto& [index, file_of] : collector.indexes) {
     for (const auto& [tensor, number] : file_of) {
       const StoredTensor* held = find(tensor);
       if (held != nullptr && held->file == &files_[number]) continue;
@@ -198,8 +198,8 @@ std::uint64_t ShardSet::size_bytes() const {
 }
 
 const StoredTensor* ShardSet::find(std::string_view name) const {
-  const auto found = by_name_.find(name);
-  return found == by_name_.end() ? nullptr : found->second;
+  const auto entry = by_name_.find(name);
+  return entry == by_name_.end() ? nullptr : entry->second;
 }
 
 std::string ShardSet::advice(std::string_view otherwise) const {

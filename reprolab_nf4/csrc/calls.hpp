@@ -1,4 +1,4 @@
-// What the functions of the library share: checks of arguments, and the message of an error.
+// Argument checks and error messages that all functions of the library share.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,7 +14,7 @@
 
 namespace reprolab::dropin {
 
-/// Of this thread's latest call; empty if nothing was wrong.
+/// The error of this thread's latest call; empty if it succeeded.
 inline thread_local std::array<char, 1024> error_message{};
 
 inline int succeed() {
@@ -22,20 +22,20 @@ inline int succeed() {
   return cudaSuccess;
 }
 
-/// A call of a function, whose name begins its error messages.
+/// One call of a library function; error messages begin with the function's name.
 class Call {
  public:
   explicit Call(const char* function) : function_(function) {}
 
-  /// For what CUDA says.
+  /// For errors that CUDA returned.
   int fail(cudaError_t error, const std::string& why) const {
-    cudaGetLastError();  // or a later call, of whoever asks, would find it again
-    return tell(error, why);
+    cudaGetLastError();  // clears it: the caller's next CUDA call would return it again
+    return set_error(error, why);
   }
-  /// For what is wrong whatever the machine is: CUDA is not asked.
-  int refuse(const std::string& why) const { return tell(cudaErrorInvalidValue, why); }
+  /// For invalid arguments; CUDA is not called.
+  int refuse(const std::string& why) const { return set_error(cudaErrorInvalidValue, why); }
 
-  /// What a launch of the kernel returned, as the call's result.
+  /// The call's result for the error that a launch returned.
   int launched(const std::string& kernel, cudaError_t error) const {
     if (error == cudaSuccess) return succeed();
     return fail(error, "launching " + kernel + " failed: " + cudaGetErrorString(error) +
@@ -47,7 +47,7 @@ class Call {
   }
 
  private:
-  int tell(cudaError_t error, const std::string& why) const {
+  int set_error(cudaError_t error, const std::string& why) const {
     std::snprintf(error_message.data(), error_message.size(), "%s: %s", function_, why.c_str());
     return error;
   }
@@ -55,19 +55,19 @@ class Call {
   const char* function_;
 };
 
-/// A parameter, by its name in the header.
+/// A pointer argument, with its name in the header.
 struct Pointer {
   const char* name;
   const void* address;
   std::size_t alignment;
 };
 
-/// What is wrong with the first of them that something is wrong with, or "".
+/// The fault of the first invalid pointer, or "".
 inline std::string fault_of(std::initializer_list<Pointer> pointers) {
   for (const auto& [name, address, alignment] : pointers) {
     if (address == nullptr) return std::string(name) + " is null";
     if (reinterpret_cast<std::uintptr_t>(address) % alignment != 0) {
-      return std::string(name) + " is no multiple of " + std::to_string(alignment) + " bytes";
+      return std::string(name) + " is not a multiple of " + std::to_string(alignment) + " bytes";
     }
   }
   return "";
@@ -84,7 +84,7 @@ inline std::string fault_of_count(const char* name, std::int64_t count) {
   return std::string(name) + " is " + std::to_string(count) + "; give 0 or more";
 }
 
-/// The first that is not empty.
+/// The first fault that is not empty.
 inline std::string first_of(std::initializer_list<std::string> faults) {
   for (const std::string& fault : faults) {
     if (!fault.empty()) return fault;

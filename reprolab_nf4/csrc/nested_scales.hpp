@@ -1,4 +1,4 @@
-// Nested scales as bitsandbytes' products are given them: with the offset in device memory.
+// Nested scales as in calls of bitsandbytes' products: the offset is in device memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,14 +7,15 @@
 
 namespace reprolab::dropin {
 
-inline constexpr int scales_per_second = 256;  ///< Of bitsandbytes' products.
+inline constexpr int scales_per_second =
+    256;  ///< The block size of second-level scales in bitsandbytes.
 
 /// Writes `count` fp32 scales: round(map[codes[i]] * absmax[i / scales_per_second]) + *offset.
 cudaError_t decode_nested_scales(const std::uint8_t* codes, const float* map, const float* absmax,
                                  const float* offset, float* scales, std::int64_t count,
                                  cudaStream_t stream);
 
-/// Success where the library has code for the current device, otherwise why not.
+/// Success if the library has code for the current device, otherwise CUDA's error.
 cudaError_t has_code();
 
 }  // namespace reprolab::dropin

@@ -1,4 +1,4 @@
-// The products of the drop-in library: checks arguments and hands them to the registered kernels.
+// The products of the drop-in library: checks arguments and launches the registered kernels.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -29,14 +29,14 @@ namespace {
 
 using namespace dropin;
 
-/// The kernels that need no other library. bitsandbytes' calls run the first of the first four that
-/// supports the problem.
+/// The kernels that need no other library. Calls of bitsandbytes run the first that supports the
+/// problem, among the first four.
 constexpr std::array kernel_names = {
     "few_rows",       "many_rows",       "few_rows_99kib",    "simple",
     "few_rows_exact", "many_rows_exact", "many_rows_rounded", "few_rows_exact_99kib"};
 constexpr std::size_t kernels_of_bitsandbytes_calls = 4;
 
-/// `absmax_codes`: null where scales are plain; the three after it are ignored then.
+/// `absmax_codes`: null for plain scales, whose next three parameters are ignored.
 Problem problem_of(nf4::OutputType type, const void* input, const std::uint8_t* codes,
                    const float* absmax, const std::uint8_t* absmax_codes, const float* map,
                    float offset, int second_block_size, const void* bias, void* output,
@@ -60,11 +60,11 @@ Problem problem_of(nf4::OutputType type, const void* input, const std::uint8_t* 
   return problem;
 }
 
-std::string names(const char* separator, bool exact_alone = false) {
+std::string names(const char* separator, bool only_exact = false) {
   std::string all;
   for (const char* name : kernel_names) {
     const Promise promise = promise_of(kernel_named<Problem>(name).contract);
-    if (exact_alone && promise.reading != dequantized_weights) continue;
+    if (only_exact && promise.reading != dequantized_weights) continue;
     all += (all.empty() ? "" : separator) + std::string(name);
   }
   return all;
@@ -80,7 +80,7 @@ std::string fault_of_activations(const Problem& problem, std::size_t alignment) 
   return fault_of({{"A", problem.input, alignment}, {"out", problem.output, 2}});
 }
 
-/// Those of scales and the bias too.
+/// Checks scales and bias, too.
 std::string fault_of_weights(const Problem& problem) {
   const auto& nested = problem.nested;
   return first_of(
@@ -99,7 +99,7 @@ std::uint64_t workspace_bytes(const Kernel<Problem>& kernel, const Problem& prob
   return kernel.workspace_bytes ? kernel.workspace_bytes(problem) : 0;
 }
 
-/// Null if there is none of that name, which is the call's error then.
+/// Null, with an error, if no kernel has that name.
 const Kernel<Problem>* kernel_for(const Call& call, const char* name) {
   const std::string wanted = name == nullptr ? "" : name;
   if (std::ranges::find(kernel_names, wanted) != kernel_names.end()) {
@@ -109,7 +109,7 @@ const Kernel<Problem>* kernel_for(const Call& call, const char* name) {
   return nullptr;
 }
 
-/// 0 where the kernel can do it.
+/// 0 if the kernel supports the problem.
 int support_for(const Call& call, const Kernel<Problem>& kernel, const Problem& problem) {
   const Support support = kernel.supports(problem);
   if (support.ok) return cudaSuccess;
@@ -118,8 +118,8 @@ int support_for(const Call& call, const Kernel<Problem>& kernel, const Problem& 
   return call.fail(cudaErrorNotSupported, kernel.name + ": " + support.reason);
 }
 
-int multiply(const char* function, const char* kernel_name, Problem problem,
-             int weights_are_settled, void* workspace, cudaStream_t stream) {
+int multiply(const char* function, const char* kernel_name, Problem problem, int weights_ready,
+             void* workspace, cudaStream_t stream) {
   const Call call(function);
   const Kernel<Problem>* const kernel = kernel_for(call, kernel_name);
   if (kernel == nullptr) return cudaErrorInvalidValue;
@@ -127,7 +127,7 @@ int multiply(const char* function, const char* kernel_name, Problem problem,
   if (problem.m == 0 || problem.n == 0) return succeed();
   if (const auto fault = fault_of_pointers(problem); !fault.empty()) return call.refuse(fault);
   if (const int error = support_for(call, *kernel, problem); error != cudaSuccess) return error;
-  problem.weights_ready = weights_are_settled != 0;
+  problem.weights_ready = weights_ready != 0;
   problem.workspace = workspace;
   const auto fault = fault_of({{"workspace", workspace, 16}});
   if (!fault.empty() && workspace_bytes(*kernel, problem) > 0) return call.refuse(fault);
@@ -156,7 +156,7 @@ int plan(const char* function, const char* kernel_name, const Problem& problem,
   return succeed();
 }
 
-/// Another device is current until the end, if it has to be.
+/// Makes a device current until the end of the scope.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int device) : error_(cudaGetDevice(&before_)), device_(device) {
@@ -176,12 +176,12 @@ class CurrentDevice {
 };
 
 int run(const char* function, const reprolab_nf4_plan& plan, const void* input, void* output,
-        int weights_are_settled, void* workspace, cudaStream_t stream) {
+        int weights_ready, void* workspace, cudaStream_t stream) {
   const Call call(function);
   Problem problem = plan.problem;
   problem.input = input;
   problem.output = output;
-  problem.weights_ready = weights_are_settled != 0;
+  problem.weights_ready = weights_ready != 0;
   problem.workspace = workspace;
   const auto fault =
       first_of({fault_of_activations(problem, 16),
@@ -198,10 +198,10 @@ int run(const char* function, const reprolab_nf4_plan& plan, const void* input, 
   return call.launched(plan.kernel, error);
 }
 
-/// Device memory in the order of a stream: freed when what was enqueued before has run.
-/// bitsandbytes' calls bring no workspace. Each has to have its own, because calls on two streams
-/// may run at once, and so may the replays of two graphs that were captured on one stream. In a
-/// capture, allocating and freeing become nodes of its graph.
+/// Stream-ordered device memory, freed after the work that was enqueued before.
+/// Calls of bitsandbytes pass no workspace. Each allocates its own, because calls on two streams
+/// may run at once, and so may replays of two graphs that were captured on one stream. In a
+/// capture, allocation and free become nodes of the graph.
 class StreamMemory {
  public:
   explicit StreamMemory(cudaStream_t stream) : stream_(stream) {}
@@ -219,7 +219,8 @@ class StreamMemory {
   void* memory_ = nullptr;
 };
 
-/// `offset`: of nested scales, in device memory. That weights are settled no caller promises here.
+/// `offset`: that of nested scales, in device memory. weights_ready stays false: bitsandbytes'
+/// callers do not promise it.
 int bitsandbytes_multiply(const char* function, Problem problem, const float* offset,
                           int quantization, cudaStream_t stream) {
   const Call call(function);
@@ -273,17 +274,17 @@ int bitsandbytes_multiply(const char* function, Problem problem, const float* of
 using namespace reprolab::nf4_product;
 using reprolab::nf4::OutputType;
 
-// The functions of one type of activations and outputs.
+// The functions for one type of activations and outputs.
 #define REPROLAB_PRODUCTS(type, multiply_name, plan_name, gemm_name)                               \
   int multiply_name(const char* kernel, const void* A, const unsigned char* B,                     \
                     const float* absmax, const unsigned char* absmax_codes, const float* code2,    \
                     float offset, const void* bias, void* out, std::int64_t m, std::int64_t n,     \
-                    std::int64_t k, int blocksize, int blocksize2, int weights_are_settled,        \
+                    std::int64_t k, int blocksize, int blocksize2, int weights_ready,              \
                     void* workspace, cudaStream_t stream) {                                        \
     return multiply(__func__, kernel,                                                              \
                     problem_of(OutputType::type, A, B, absmax, absmax_codes, code2, offset,        \
                                blocksize2, bias, out, m, n, k, blocksize),                         \
-                    weights_are_settled, workspace, stream);                                       \
+                    weights_ready, workspace, stream);                                             \
   }                                                                                                \
   int plan_name(const char* kernel, const unsigned char* B, const float* absmax,                   \
                 const unsigned char* absmax_codes, const float* code2, float offset,               \
@@ -308,9 +309,9 @@ using reprolab::nf4::OutputType;
 REPROLAB_PRODUCTS(fp16, reprolab_nf4_multiply_fp16, reprolab_nf4_plan_fp16, cgemm_4bit_fp16)
 REPROLAB_PRODUCTS(bf16, reprolab_nf4_multiply_bf16, reprolab_nf4_plan_bf16, cgemm_4bit_bf16)
 
-int reprolab_nf4_run(const reprolab_nf4_plan* plan, const void* A, void* out,
-                     int weights_are_settled, void* workspace, cudaStream_t stream) {
-  return run(__func__, *plan, A, out, weights_are_settled, workspace, stream);
+int reprolab_nf4_run(const reprolab_nf4_plan* plan, const void* A, void* out, int weights_ready,
+                     void* workspace, cudaStream_t stream) {
+  return run(__func__, *plan, A, out, weights_ready, workspace, stream);
 }
 
 int reprolab_nf4_forget(reprolab_nf4_plan* plan) {
@@ -321,13 +322,13 @@ int reprolab_nf4_forget(reprolab_nf4_plan* plan) {
 int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t n, std::int64_t k,
                            int blocksize, std::uint64_t* bytes) {
   const Call call(__func__);
-  const reprolab::Kernel<Problem>* const found = kernel_for(call, kernel);
-  if (found == nullptr) return cudaErrorInvalidValue;
+  const reprolab::Kernel<Problem>* const registered = kernel_for(call, kernel);
+  if (registered == nullptr) return cudaErrorInvalidValue;
   const Problem problem{.nested = {}, .block_size = blocksize, .m = m, .n = n, .k = k};
   if (const auto fault = fault_of_sizes(problem); !fault.empty()) return call.refuse(fault);
   if (bytes == nullptr) return call.refuse("bytes is null");
-  if (const int error = support_for(call, *found, problem); error != cudaSuccess) return error;
-  *bytes = workspace_bytes(*found, problem);
+  if (const int error = support_for(call, *registered, problem); error != cudaSuccess) return error;
+  *bytes = workspace_bytes(*registered, problem);
   return succeed();
 }
 

@@ -1,4 +1,4 @@
-// The drop-in library: checks arguments and hands dequantizations to the registered kernels.
+// The dequantizations of the drop-in library: checks arguments and launches the registered kernels.
 #include "reprolab_nf4/csrc/reprolab_nf4.h"
 
 #include <cuda_runtime_api.h>
@@ -28,8 +28,7 @@ const Kernel<Problem>& default_kernel() {
 
 std::atomic<const Kernel<Problem>*> chosen_kernel = nullptr;  ///< Null: the default.
 
-/// Hands a dequantization to the kernel that was chosen. `nested`: of a call with nested scales;
-/// `absmax`: of one with plain scales.
+/// Launches the chosen kernel. `nested`: null for plain scales, which are `absmax`.
 int dequantize(const char* function, OutputType type, const unsigned char* codes,
                const float* absmax, const NestedScales* nested, void* out, int block_size,
                std::int64_t n, cudaStream_t stream) {
@@ -78,7 +77,7 @@ std::string choices(const char* separator) {
 
 using namespace reprolab::nf4;
 
-// The functions of one type of outputs.
+// The functions for one type of outputs.
 #define REPROLAB_DEQUANTIZATIONS(type, plain_name, nested_name)                                    \
   int plain_name(const float*, const unsigned char* A, const float* absmax, void* out,             \
                  int blocksize, int n, cudaStream_t stream) {                                      \
@@ -95,14 +94,14 @@ REPROLAB_DEQUANTIZATIONS(bf16, cdequantize_blockwise_bf16_nf4, reprolab_nf4_dequ
 
 int reprolab_nf4_use(const char* kernel) {
   const auto& kernels = reprolab::Registry<Problem>::instance().kernels();
-  const auto found = kernel == nullptr ? kernels.end() : kernels.find(kernel);
-  if (kernel != nullptr && (found == kernels.end() || !is_bit_exact(found->second))) {
-    const char* why = found == kernels.end() ? "there is none of that name" : "it is not bit-exact";
+  const auto entry = kernel == nullptr ? kernels.end() : kernels.find(kernel);
+  if (kernel != nullptr && (entry == kernels.end() || !is_bit_exact(entry->second))) {
+    const char* why = entry == kernels.end() ? "no kernel has that name" : "it is not bit-exact";
     const std::string name = reprolab::printable(kernel);
     return reprolab::dropin::Call(__func__).refuse("'" + name + "': " + why + "; choose one of " +
                                                    choices(", "));
   }
-  chosen_kernel = kernel == nullptr ? nullptr : &found->second;
+  chosen_kernel = kernel == nullptr ? nullptr : &entry->second;
   return succeed();
 }
 

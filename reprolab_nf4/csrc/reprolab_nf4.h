@@ -1,26 +1,27 @@
-// libreprolab_nf4.so: this project's NF4 dequantization and NF4 products under bitsandbytes' own C
-// names, and with all that its kernels can. Built by `make dropin`; docs/drop-in.md shows it from
-// Python. For C and C++.
+// libreprolab_nf4.so: this project's NF4 dequantization and NF4 products, under the names of
+// bitsandbytes' C functions and under names of their own. Built by `make dropin`; docs/drop-in.md
+// shows its use from Python. For C and C++.
 //
-// Pointers are to device memory. Block sizes count values that share a scale.
+// Pointers are to device memory. A block size is the number of values that share a scale.
 //
 // Every function that returns an int returns 0, or an error with CUDA's number (cudaError_t):
-//   1 (cudaErrorInvalidValue)  an argument is wrong and nothing was launched: a null pointer, one
-//                              that is no multiple of its element's size, a block size that is no
-//                              power of two from 32 to 4096, a negative count, or the name of a
-//                              kernel that there is not
-//   801 (cudaErrorNotSupported)  more than 2^39 - 256 weights to dequantize, which is what a grid
-//                              has blocks for, or a product that the kernel cannot do here
-//   any other                  the launch failed: 35 without a driver or with one that is too old,
+//   1 (cudaErrorInvalidValue)  an argument is invalid and nothing was launched: a pointer that is
+//   null
+//                              or not aligned to its element, a block size that is not a power of
+//                              two from 32 to 4096, a negative count, or an unknown kernel
+//   801 (cudaErrorNotSupported)  more weights to dequantize than a grid has blocks for, 2^39 - 256,
+//   or a
+//                              product that the kernel does not support on this device
+//   any other                  the launch failed, such as 35 without a driver or with an old one,
 //                              100 without a GPU, 209 for a GPU that the library was not built for
-// reprolab_nf4_error() has the message. Where there is nothing to write, pointers are not looked at
-// and nothing is done.
+// reprolab_nf4_error() returns the message. Without outputs, a call does nothing and does not check
+// pointers.
 //
-// A call enqueues its work on `stream` and returns, without waiting for the GPU. `stream` is one of
-// the calling thread's current device; null is the legacy default stream, as in bitsandbytes. Calls
-// from several threads at once are fine. It can be captured in a CUDA graph once the same function
-// was called outside of a capture. What only the GPU finds wrong, such as an address that is not its
-// own, shows later, as for every kernel.
+// A call enqueues its work on `stream` and returns, without waiting for the GPU. `stream`
+// belongs to the calling thread's current device; null is the legacy default stream, as in
+// bitsandbytes. Several threads may call at once. A call can be captured in a CUDA graph after the
+// same function was called outside a capture. Errors that only the GPU detects, such as an invalid
+// address, appear later, as for every kernel.
 #pragma once
 
 #include <stdint.h>
@@ -58,12 +59,12 @@ int reprolab_nf4_dequantize_nested_bf16(const unsigned char* A, const unsigned c
                                         void* out, int blocksize, int blocksize2, int64_t n,
                                         struct CUstream_st* stream);
 
-// Chooses the kernel that answers all dequantizations of this process from now on; null is the
-// default, "streaming". An error leaves the choice as it was. Where the chosen kernel does not support a
-// call, for example because it needs 16-byte alignment, streaming answers that call.
+// Sets the kernel for all later dequantizations of this process; null is the default, "streaming".
+// An error does not change the choice. A call that the chosen kernel does not support, for example
+// because it needs 16-byte alignment, runs streaming.
 int reprolab_nf4_use(const char* kernel);
 
-// The names that can be chosen, which are those of the bit-exact kernels, one per line. Never freed.
+// The kernels that can be chosen: the bit-exact ones, one per line. Never freed.
 const char* reprolab_nf4_kernels(void);
 
 // Products: out[i][j] = round(sum over l of A[i][l] * weight[j][l], + bias[j]), summed in fp32.
@@ -74,45 +75,44 @@ const char* reprolab_nf4_kernels(void);
 // call on one kind of GPU, bit for bit.
 //   kernel        one of reprolab_nf4_products()
 //   A, bias, out  [m][k], [n] and [m][n] fp16 or bf16, 2-byte aligned; bias may be null. few_rows
-//                 and many_rows, in all their forms, need A and B aligned to 16 bytes, and k to be a
-//                 multiple of 64; few_rows and few_rows_exact support up to 16 rows, many_rows no
+//                 and many_rows, in all their forms, need A and B aligned to 16 bytes, and k to be
+//                 a multiple of 64; few_rows and few_rows_exact support up to 16 rows, many_rows no
 //                 blocks of 32. Names with _99kib: forms of few_rows for GPUs of 8.6, 8.9 and 12.0,
 //                 for any number of rows
 //   B             [ceil(n * k / 2)] bytes of two codes each
 //   absmax        [ceil(n * k / blocksize)] fp32, or, with double quantization, absmax2 above
 //   absmax_codes  null without double quantization; then code2, offset and blocksize2 are ignored.
 //                 With it, these five are those of dequantization
-//   weights_are_settled  not 0 promises that B and the scales (absmax; absmax_codes and code2 where
-//                 given) were complete before the kernel that precedes the call in `stream` began, as
-//                 those of a loaded model are. From sm_90 on, all kernels but simple then begin to read
-//                 them while that kernel may still run. If it is untrue, for example because that
-//                 kernel writes them, the product may be of what was there before. 0 is always right
-//   workspace     as many bytes as reprolab_nf4_workspace says, 16-byte aligned, of no other call
-//                 that may run at the same time. What it holds does not matter. May be null where it
-//                 is 0 bytes
+//   weights_ready  not 0: B and the scales (absmax; absmax_codes and code2 if given) were complete
+//                 before the previous kernel in `stream` began, as those of a loaded model are.
+//                 From sm_90 on, all kernels but simple then begin to read them while that kernel
+//                 may still run. If that kernel does write them, the product may be of the old
+//                 values. 0 is always correct
+//   workspace     of the size that reprolab_nf4_workspace returns, 16-byte aligned, not shared with
+//   a
+//                 call that may run at the same time. Its contents do not matter. May be null if
+//                 the size is 0
 int reprolab_nf4_multiply_fp16(const char* kernel, const void* A, const unsigned char* B,
                                const float* absmax, const unsigned char* absmax_codes,
                                const float* code2, float offset, const void* bias, void* out,
                                int64_t m, int64_t n, int64_t k, int blocksize, int blocksize2,
-                               int weights_are_settled, void* workspace,
-                               struct CUstream_st* stream);
+                               int weights_ready, void* workspace, struct CUstream_st* stream);
 int reprolab_nf4_multiply_bf16(const char* kernel, const void* A, const unsigned char* B,
                                const float* absmax, const unsigned char* absmax_codes,
                                const float* code2, float offset, const void* bias, void* out,
                                int64_t m, int64_t n, int64_t k, int blocksize, int blocksize2,
-                               int weights_are_settled, void* workspace,
-                               struct CUstream_st* stream);
+                               int weights_ready, void* workspace, struct CUstream_st* stream);
 
-// Whether the kernel can do such a product on the current device, and then in `*bytes`, which is
-// host memory, the size of its workspace.
+// Whether the kernel supports such a product on the current device. `*bytes`, in host memory: the
+// size of its workspace.
 int reprolab_nf4_workspace(const char* kernel, int64_t m, int64_t n, int64_t k, int blocksize,
                            uint64_t* bytes);
 
-// What the products of a layer with a number of rows have in common, made once: the checks above, how
-// the kernel splits the product on the current device, and its descriptions of the weights. For callers
-// that multiply by the same weights again and again. The parameters are those of
-// reprolab_nf4_multiply_*, m and n not 0; the arrays must stay where they are as long as the plan is
-// used. What they hold may change. `*bytes`: the size of a run's workspace.
+// A plan for all products of one layer and one number of rows: the checks above, the kernel's
+// tiling on the current device, and its tensor maps of the weights. For callers that multiply by
+// the same weights many times. The parameters are those of reprolab_nf4_multiply_*, m and n not 0.
+// The arrays must keep their addresses while the plan is used; their contents may change. `*bytes`:
+// the size of a run's workspace.
 struct reprolab_nf4_plan;
 int reprolab_nf4_plan_fp16(const char* kernel, const unsigned char* B, const float* absmax,
                            const unsigned char* absmax_codes, const float* code2, float offset,
@@ -123,23 +123,23 @@ int reprolab_nf4_plan_bf16(const char* kernel, const unsigned char* B, const flo
                            const void* bias, int64_t m, int64_t n, int64_t k, int blocksize,
                            int blocksize2, struct reprolab_nf4_plan** plan, uint64_t* bytes);
 
-// The same product as reprolab_nf4_multiply_* of the plan's parameters, on the plan's device, whichever
-// is current. A is aligned to 16 bytes whatever the kernel. Several threads may run one plan at once. In a
-// capture it is refused with error 900 (cudaErrorStreamCaptureUnsupported): a caller's workspace for
-// all runs on a stream is not that of a graph, which is replayed on any.
+// The same product as reprolab_nf4_multiply_* of the plan's parameters, on the plan's device,
+// whichever is current. A must be aligned to 16 bytes for all kernels. Several threads may run one
+// plan at once. A run in a capture fails with error 900 (cudaErrorStreamCaptureUnsupported): the
+// caller's workspace is for the runs of one stream, but a graph may be replayed on any stream.
 int reprolab_nf4_run(const struct reprolab_nf4_plan* plan, const void* A, void* out,
-                     int weights_are_settled, void* workspace, struct CUstream_st* stream);
+                     int weights_ready, void* workspace, struct CUstream_st* stream);
 
-// Frees a plan that no call uses, or null. Enqueued runs go on.
+// Frees a plan that no call is using, or null. Enqueued runs complete.
 int reprolab_nf4_forget(struct reprolab_nf4_plan* plan);
 
-// The same products as bitsandbytes 0.50 calls its own. The first of few_rows (up to 16 rows),
-// many_rows, few_rows_99kib and simple that supports it runs, in memory that is allocated in the
-// stream's order.
+// The same products with the signature of bitsandbytes 0.50. Runs the first of few_rows (up to 16
+// rows), many_rows, few_rows_99kib and simple that supports the product, with stream-ordered
+// memory.
 //   absmax_8bit, absmax_code, absmax_offset  null without double quantization; else absmax_codes,
-//                 code2, and the address of the offset; blocksize2 is 256. The scales then have a
-//                 launch of their own, which reprolab_nf4_multiply_* does without
-//   quant_type    2, which is NF4. Of all else, and of fp32, bitsandbytes' own library has products
+//                 code2, and the address of the offset; blocksize2 is 256. A launch of its own then
+//                 decodes the scales, which reprolab_nf4_multiply_* do not need
+//   quant_type    2, which is NF4. For all others, and for fp32, use bitsandbytes' own library
 int cgemm_4bit_fp16(const void* A, const unsigned char* B, const float* absmax,
                     const unsigned char* absmax_8bit, const float* absmax_code,
                     const float* absmax_offset, void* out, const void* bias, int M, int N, int K,
@@ -149,12 +149,12 @@ int cgemm_4bit_bf16(const void* A, const unsigned char* B, const float* absmax,
                     const float* absmax_offset, void* out, const void* bias, int M, int N, int K,
                     int blocksize, int quant_type, struct CUstream_st* stream);
 
-// How far the outputs of a correct product without bias may be from the exact ones before they are
-// rounded to fp16 or bf16, whatever the kernel and the order of its sums: in row i of A at most
-// relative[i] * S + absolute[i], with S = sum over l of |A[i][l] * weight[j][l]|; where S is *limit or
-// more, a step may overflow. All arrays are in host memory.
-//   nonzero, magnitude  [m] of row i of A: how many of its k inputs are not 0, and the sum of |A[i][l]|
-//   offset              of nested scales; 0 for plain ones
+// The error bound of a correct product without bias before its outputs are rounded to fp16 or bf16,
+// for any kernel and order of summation: in row i of A at most relative[i] * S + absolute[i], with
+// S = sum over l of |A[i][l] * weight[j][l]|. If S is *limit or more, a step may overflow. All
+// arrays are in host memory.
+//   nonzero, magnitude  [m] the number of nonzero inputs in row i of A, and the sum of |A[i][l]|
+//   offset              that of nested scales; 0 for plain scales
 //   relative, absolute  [m]
 int reprolab_nf4_row_bounds_fp16(const int64_t* nonzero, const double* magnitude, float offset,
                                  int64_t m, int64_t k, double* relative, double* absolute,
@@ -163,17 +163,18 @@ int reprolab_nf4_row_bounds_bf16(const int64_t* nonzero, const double* magnitude
                                  int64_t m, int64_t k, double* relative, double* absolute,
                                  double* limit);
 
-// The names of the kernels of products, one per line, and of those that multiply by exactly the
-// weights that dequantization writes. Never freed.
+// The kernels for products, one per line, and those that multiply by exactly the weights that
+// dequantization writes. Never freed.
 const char* reprolab_nf4_products(void);
 const char* reprolab_nf4_exact_products(void);
 
-// What the library was built with, one per line: nvcc's version, and the architectures as CMake names
-// them (90-real is machine code alone, 121 machine code and PTX), with commas between. Never freed.
+// nvcc's version and, on a second line, the architectures that the library was built for, as CMake
+// names them (90-real is machine code, 121 machine code and PTX), separated by commas. Never freed.
 const char* reprolab_nf4_build(void);
 
-// What was wrong in this thread's latest call of a function above that returns an int, in one line;
-// "" if nothing was. Valid until this thread's next such call.
+// The error message of this thread's latest call of a function above that returns an int, in one
+// line;
+// "" after success. Valid until this thread's next such call.
 const char* reprolab_nf4_error(void);
 
 #ifdef __cplusplus

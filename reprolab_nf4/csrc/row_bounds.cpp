@@ -1,4 +1,4 @@
-// The error bounds of the drop-in library: checks arguments and asks the reference.
+// The error bounds of the drop-in library: checks arguments and calls the reference.
 #include "reprolab_nf4/csrc/row_bounds.hpp"
 
 #include "reprolab_nf4/csrc/calls.hpp"

@@ -1,5 +1,5 @@
-// The reference's error bound of each row of activations. Needs no CUDA: the library that stands in
-// for this one on a CPU has it, too.
+// The reference's error bound of each row of activations. Needs no CUDA: the CPU tests' substitute
+// for the library has it, too.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace reprolab::dropin {
 
-/// For weights that may be rounded in any way that a reading allows.
+/// The bounds hold for weights that are rounded in any way that a contract allows.
 inline void write_row_bounds(reference::WeightType type, std::span<const std::int64_t> nonzero,
                              const double* magnitude, float offset, std::int64_t k,
                              double* relative, double* absolute, double* limit) {

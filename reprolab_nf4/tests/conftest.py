@@ -1,4 +1,4 @@
-"""Libraries to install, and bitsandbytes' stand-in to install them under."""
+"""Libraries to install, and a substitute of bitsandbytes to install them under."""
 
 import ctypes
 import os
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def libraries(tmp_path_factory):
-    """Shared libraries by name: bitsandbytes' own, two to install, three that cannot be."""
+    """Shared libraries by name: bitsandbytes' own, two to install, three that cannot."""
     folder = tmp_path_factory.mktemp("libraries")
     kinds = {
         "bitsandbytes": [],
@@ -35,7 +35,7 @@ def libraries(tmp_path_factory):
 
 @pytest.fixture
 def put_bitsandbytes(tmp_path, monkeypatch, libraries):
-    """Call it with a version: from then on `import bitsandbytes` finds the stand-in."""
+    """Call it with a version: `import bitsandbytes` then imports the substitute."""
 
     def imported():
         return [name for name in sys.modules if name.split(".")[0] == "bitsandbytes"]
@@ -44,7 +44,7 @@ def put_bitsandbytes(tmp_path, monkeypatch, libraries):
         fake_bitsandbytes.write(tmp_path, version, libraries["bitsandbytes"], cextension)
         monkeypatch.syspath_prepend(str(tmp_path))
 
-    for name in imported():  # a real one, which comes back after the test
+    for name in imported():  # a real one is restored after the test
         monkeypatch.delitem(sys.modules, name)
     yield put
     if reprolab_nf4._installed:
@@ -55,7 +55,7 @@ def put_bitsandbytes(tmp_path, monkeypatch, libraries):
 
 @pytest.fixture(scope="session")
 def built_library():
-    """libreprolab_nf4.so of the build that is tested, or of make dropin."""
+    """libreprolab_nf4.so of the tested build, or of `make dropin`."""
     build = Path(os.environ.get("BIN", "build/dropin/bin")).parent
     for folder in (ROOT / build, reprolab_nf4.BUILT.parent):
         if (folder / reprolab_nf4.BUILT.name).is_file():
@@ -65,7 +65,7 @@ def built_library():
 
 @pytest.fixture
 def called():
-    """Calls a dequantize() and returns what the library that answered wrote."""
+    """Calls a dequantize() and returns the text that the called library wrote."""
 
     def call(dequantize, kind="fp16", n=1000):
         out = ctypes.create_string_buffer(300)
@@ -77,11 +77,11 @@ def called():
 
 @pytest.fixture(scope="module")
 def plugin():
-    """vllm-bnb-plugin's module of linear layers, under vLLM, or what stands in for it."""
+    """vllm-bnb-plugin's module of linear layers, under vLLM or its stub."""
     from reprolab_nf4.tests import stub_vllm  # which needs torch
 
     try:
-        with stub_vllm.linear_layers("cpu") as found:
-            yield found
+        with stub_vllm.linear_layers("cpu") as module:
+            yield module
     except ImportError as error:
         pytest.skip(f"NOT TESTED, {error}")

@@ -23,7 +23,7 @@ WAYS = {8: {"few_rows": 1.0}, 16: {"many_rows": 1.0}, 32: {timing_table.OWN: 1.0
 
 
 def compile_extension(folder: Path) -> Path:
-    """As CMakeLists.txt does, which needs nvcc for what is beside it."""
+    """Compiles the extension as CMakeLists.txt does, but without nvcc."""
     made = folder / layers.EXTENSION.name
     headers = sysconfig.get_paths()["include"]
     options = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
@@ -64,7 +64,7 @@ def table(path: Path, ways=WAYS, n: int = N, k: int = K) -> Path:
 
 
 class Counts:
-    """The calls of the library since the last look."""
+    """The calls of the library since the last look()."""
 
     def __init__(self, library: Path):
         self.library = ctypes.CDLL(os.fspath(library))
@@ -76,19 +76,19 @@ class Counts:
 
     def look(self) -> dict[str, int]:
         now = self._all()
-        found = {name: now[name] - before for name, before in self._before.items()}
+        counts = {name: now[name] - before for name, before in self._before.items()}
         self._before = now
-        return {name: count for name, count in found.items() if count}
+        return {name: count for name, count in counts.items() if count}
 
     def alive(self) -> int:
         return self.library.plans_alive()
 
 
 def layer(nested=False, bias=False, dtype=torch.bfloat16, n=N, k=K, kind="nf4", **more):
-    found = bitsandbytes.nn.Linear4bit(
+    linear = bitsandbytes.nn.Linear4bit(
         k, n, bias=bias, compute_dtype=dtype, quant_type=kind, compress_statistics=nested, **more
     )
-    found.support_avx512bf16_for_cpu = False  # whose codes are laid out in another way
+    linear.support_avx512bf16_for_cpu = False  # it has another layout of codes
     with torch.no_grad():
-        found.to(dtype).weight = found.weight.to("cpu")  # which quantizes
-    return found.requires_grad_(False).eval()
+        linear.to(dtype).weight = linear.weight.to("cpu")  # quantizes
+    return linear.requires_grad_(False).eval()

@@ -1,5 +1,5 @@
-// Stands in for libreprolab_nf4.so where there is no GPU: its products are computed on the CPU, one
-// thread, in the order of the inputs, so that all calls give the same bits. Counts what was called.
+// A substitute for libreprolab_nf4.so without a GPU. It computes products on the CPU, in one thread
+// and in the order of the inputs, so that all calls give the same bits, and counts calls.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -54,9 +54,9 @@ void compute(const Weights& w, const void* input, void* output) {
     for (std::int64_t j = 0; j < w.n; ++j) {
       float sum = w.bias == nullptr ? 0.0f : static_cast<const T*>(w.bias)[j];
       for (std::int64_t l = 0; l < w.k; ++l) {
-        const std::int64_t at = j * w.k + l;
-        const int code = w.codes[at / 2] >> (at % 2 == 0 ? 4 : 0) & 15;
-        sum += reprolab::reference::standard_table[code] * scale_of(w, at / w.block_size) *
+        const std::int64_t index = j * w.k + l;
+        const int code = w.codes[index / 2] >> (index % 2 == 0 ? 4 : 0) & 15;
+        sum += reprolab::reference::standard_table[code] * scale_of(w, index / w.block_size) *
                x[i * w.k + l];
       }
       static_cast<T*>(output)[i * w.n + j] = T::of(sum);
@@ -76,7 +76,7 @@ struct reprolab_nf4_plan {
 
 extern "C" {
 
-// Functions with which tests set and read its state.
+// Functions by which tests set and read the library's state.
 int times_multiplied() { return multiplied; }
 int times_run() { return ran; }
 int plans_alive() { return alive; }
@@ -133,11 +133,11 @@ MULTIPLY(reprolab_nf4_multiply_bf16, Bf16)
 PLAN(reprolab_nf4_plan_fp16, false)
 PLAN(reprolab_nf4_plan_bf16, true)
 
-int reprolab_nf4_run(const reprolab_nf4_plan* plan, const void* A, void* out, int are_settled,
+int reprolab_nf4_run(const reprolab_nf4_plan* plan, const void* A, void* out, int weights_ready,
                      void* workspace, void*) {
   if (does_nothing) return 0;
   if (const int error = next_error.exchange(0)) return error;
-  ++ran, settled += are_settled, workspaces += workspace != nullptr;
+  ++ran, settled += weights_ready, workspaces += workspace != nullptr;
   if (workspace != nullptr) std::memset(workspace, 0xff, 4 * plan->weights.m * plan->weights.n);
   plan->is_bf16 ? compute<Bf16>(plan->weights, A, out) : compute<Fp16>(plan->weights, A, out);
   return 0;

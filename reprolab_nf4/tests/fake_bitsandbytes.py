@@ -10,7 +10,7 @@ RAW_LIBRARY = """
 import ctypes as ct
 lib = ct.CDLL({library!r})
 """
-# From 0.43.1: an object that looks functions up, from 0.46 on with a memory.
+# From 0.43.1: an object that looks functions up; from 0.46 on, with a cache.
 WRAPPED_LIBRARY = """
 import ctypes as ct
 import functools
@@ -21,9 +21,9 @@ class BNBNativeLibrary:
 
     @functools.cache
     def __getattr__(self, name):
-        found = getattr(self._lib, name, None)
-        if found is not None:
-            return found
+        function = getattr(self._lib, name, None)
+        if function is not None:
+            return function
 
         def throw_on_call(*args):
             raise RuntimeError(name)
@@ -75,7 +75,7 @@ IN_BACKEND = {
     "backends/cuda/__init__.py": "",
     "backends/cuda/ops.py": "{caller}",
 }
-# By version: cextension.py, what the calling code gives, and the files that hold it.
+# By version: cextension.py, the arguments that the calling code passes, and its files.
 LAYOUTS = {
     "0.43.0": (RAW_LIBRARY, OBJECTS, IN_FUNCTIONAL),
     "0.43.3": (WRAPPED_LIBRARY, OBJECTS, IN_FUNCTIONAL),

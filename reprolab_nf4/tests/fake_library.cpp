@@ -1,14 +1,14 @@
-// Stands in for libbitsandbytes_cuda*.so, and, with OURS, for libreprolab_nf4.so: writes each
-// call's arguments into `out`, which is host memory here. What a void function leaves behind is no
-// error.
+// A substitute for libbitsandbytes_cuda*.so or, with OURS, libreprolab_nf4.so: writes each call's
+// arguments to `out`, which is host memory here. The value that bitsandbytes' void functions return
+// must be ignored.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 
 namespace {
-// Keeps the calls of one function apart from those of another, and of another library.
-int answer(const char* function, const void* code, const void* a, const void* absmax, void* out,
-           int block_size, int n, const void* stream) {
+// The text differs by function and library.
+int write_call(const char* function, const void* code, const void* a, const void* absmax, void* out,
+               int block_size, int n, const void* stream) {
   std::sprintf(static_cast<char*>(out), "%s %s %p %p %p %d %d %p", LIBRARY, function, code, a,
                absmax, block_size, n, stream);
   return 77;
@@ -41,12 +41,12 @@ int cdequantize_blockwise_fp16_nf4(const void* code, const void* a, const void* 
                                    int block_size, int n, const void* stream) {
   if (n == 209) return std::sprintf(message, "no code"), 209;
   std::sprintf(message, "%s", n < 0 ? "n is negative" : "");
-  if (n >= 0) answer("fp16", code, a, absmax, out, block_size, n, stream);
+  if (n >= 0) write_call("fp16", code, a, absmax, out, block_size, n, stream);
   return n < 0 ? 1 : 0;
 }
 int cdequantize_blockwise_bf16_nf4(const void* code, const void* a, const void* absmax, void* out,
                                    int block_size, int n, const void* stream) {
-  answer("bf16", code, a, absmax, out, block_size, n, stream);
+  write_call("bf16", code, a, absmax, out, block_size, n, stream);
   return 0;
 }
 int reprolab_nf4_dequantize_nested_fp16() { return 0; }
@@ -61,7 +61,7 @@ int reprolab_nf4_row_bounds_fp16() { return 0; }
 int reprolab_nf4_row_bounds_bf16() { return 0; }
 int cgemm_4bit_fp16() { return 0; }
 int cgemm_4bit_bf16() { return 0; }
-// A row takes a byte; no kernel takes more than 99 rows, and "tree" runs on another GPU.
+// One byte per row; kernels support up to 99 rows, and "tree" only another GPU.
 int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t, std::int64_t, int,
                            std::uint64_t* bytes) {
   std::sprintf(message, "%s: cannot", kernel);
@@ -74,7 +74,7 @@ int get_context() { return 5; }  // bitsandbytes' sign of a CUDA library
 #define DEQUANTIZATION(function, type)                                                         \
   int function(const void* code, const void* a, const void* absmax, void* out, int block_size, \
                int n, const void* stream) {                                                    \
-    return answer(type, code, a, absmax, out, block_size, n, stream);                          \
+    return write_call(type, code, a, absmax, out, block_size, n, stream);                      \
   }
 DEQUANTIZATION(cdequantize_blockwise_fp16_nf4, "fp16")
 #ifndef WITHOUT_BF16

@@ -1,4 +1,4 @@
-"""bitsandbytes' layers on the CPU, which is the GPU here, with products that a table chooses."""
+"""bitsandbytes' layers on the CPU in place of a GPU, with products that a table chooses."""
 
 from pathlib import Path
 
@@ -39,13 +39,13 @@ def put_settled():
 
 @pytest.fixture(name="called")
 def put_called(monkeypatch, matmul, settled):
-    """The operator's calls, once bitsandbytes' product is replaced. The CPU is the GPU here."""
+    """The operator's calls after bitsandbytes' product is replaced; the CPU replaces the GPU."""
     from reprolab_nf4 import layers
 
     calls = []
 
     def multiply(library, kernel, A, B, n, absmax, blocksize, bias, *more):
-        assert type(A) is torch.Tensor  # others have no memory of their own
+        assert type(A) is torch.Tensor  # subclasses may have no memory
         calls.append((kernel, A.shape[0]))
         settled.append(more[4:5] == (True,))
         weight = stand_in_product.weights(A, B, n, absmax, blocksize, *more[:4])
@@ -69,14 +69,14 @@ def replace(monkeypatch, matmul, times=TIMES, products="fastest"):
 
 
 def layer(nested=False, scale=1.0, n=N):
-    found = bitsandbytes.nn.Linear4bit(
+    linear = bitsandbytes.nn.Linear4bit(
         K, n, compute_dtype=torch.float16, quant_type="nf4", compress_statistics=nested
     )
     with torch.no_grad():
-        found.weight.mul_(scale)
-    found.half().weight = found.weight.to("cpu")  # which quantizes
-    found.support_avx512bf16_for_cpu = False  # whose layout of codes stays bitsandbytes' own
-    return found.requires_grad_(False).eval()
+        linear.weight.mul_(scale)
+    linear.half().weight = linear.weight.to("cpu")  # quantizes
+    linear.support_avx512bf16_for_cpu = False  # its layout of codes is left to bitsandbytes
+    return linear.requires_grad_(False).eval()
 
 
 X = torch.randn(3, K).half()

@@ -1,4 +1,4 @@
-// What the drop-in library answers to bad calls. Needs no GPU.
+// Errors of the drop-in library for invalid calls. Needs no GPU.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,13 +20,13 @@
 namespace reprolab::nf4 {
 namespace {
 
-/// An address `off` bytes behind a multiple of 256; never read.
+/// An address `off` bytes after a multiple of 256; never read.
 template <class T = void>
 T* address(std::uintptr_t off = 0) {
   return reinterpret_cast<T*>((std::uintptr_t{1} << 40) + off);
 }
 
-/// Arguments of any of the functions; by default good ones.
+/// Arguments of any of the functions; valid by default.
 struct Call {
   std::string name;
   const unsigned char* codes = address<const unsigned char>();
@@ -36,7 +36,7 @@ struct Call {
   void* out = address();
   int block_size = 64, nested_block_size = 256;
   std::int64_t n = 1000;
-  // What products alone take.
+  // Only for products.
   const char* kernel = "simple";
   const void *input = address(), *bias = nullptr;
   std::int64_t m = 2, k = 128;
@@ -78,78 +78,72 @@ class DropinCalls : public testing::TestWithParam<const char*> {
     return call;
   }
 
-  /// Fails the test unless the call, changed by `change`, is refused for `why`.
-  static void expect_refused(const std::string& why, const std::function<void(Call&)>& change) {
+  /// Fails the test unless the call is invalid after `change`, and the error names the parameter.
+  static void expect_refused(const std::string& parameter,
+                             const std::function<void(Call&)>& change) {
     Call call = good();
     change(call);
-    EXPECT_EQ(call(), cudaErrorInvalidValue) << why;
-    EXPECT_EQ(reprolab_nf4_error(), GetParam() + (": " + why));
+    EXPECT_EQ(call(), cudaErrorInvalidValue) << parameter;
+    EXPECT_TRUE(begins(reprolab_nf4_error(), GetParam() + (": " + parameter + " is ")));
   }
 };
 
-TEST_P(DropinCalls, PointersThatAreMissingOrNoMultipleOfAnElementAreRefused) {
+TEST_P(DropinCalls, RefuseNullAndMisalignedPointers) {
   const Call call = good();
   const std::string absmax = call.is_nested() ? "absmax2" : "absmax";
-  expect_refused(call.is_product() ? "B is null" : "A is null",
-                 [](Call& call) { call.codes = nullptr; });
-  expect_refused(absmax + " is null", [](Call& call) { call.absmax = nullptr; });
-  expect_refused(absmax + " is no multiple of 4 bytes",
-                 [](Call& call) { call.absmax = address<const float>(2); });
-  expect_refused("out is null", [](Call& call) { call.out = nullptr; });
-  expect_refused("out is no multiple of 2 bytes", [](Call& call) { call.out = address(1); });
+  expect_refused(call.is_product() ? "B" : "A", [](Call& call) { call.codes = nullptr; });
+  expect_refused(absmax, [](Call& call) { call.absmax = nullptr; });
+  expect_refused(absmax, [](Call& call) { call.absmax = address<const float>(2); });
+  expect_refused("out", [](Call& call) { call.out = nullptr; });
+  expect_refused("out", [](Call& call) { call.out = address(1); });
   if (call.is_nested()) {
-    expect_refused("absmax_codes is null", [](Call& call) { call.scale_codes = nullptr; });
+    expect_refused("absmax_codes", [](Call& call) { call.scale_codes = nullptr; });
   }
   if (call.is_nested() || call.is_product()) {
     for (const float* map : {static_cast<const float*>(nullptr), address<const float>(3)}) {
-      expect_refused(map == nullptr ? "code2 is null" : "code2 is no multiple of 4 bytes",
-                     [&](Call& call) {
-                       call.scale_codes = address<const unsigned char>();
-                       call.map = map;
-                     });
+      expect_refused("code2", [&](Call& call) {
+        call.scale_codes = address<const unsigned char>();
+        call.map = map;
+      });
     }
   }
   if (!call.is_product()) return;
-  expect_refused("A is null", [](Call& call) { call.input = nullptr; });
-  expect_refused("A is no multiple of 2 bytes", [](Call& call) { call.input = address(1); });
-  expect_refused("bias is no multiple of 2 bytes", [](Call& call) { call.bias = address(1); });
+  expect_refused("A", [](Call& call) { call.input = nullptr; });
+  expect_refused("A", [](Call& call) { call.input = address(1); });
+  expect_refused("bias", [](Call& call) { call.bias = address(1); });
   if (!call.is_bitsandbytes_product()) return;
-  expect_refused("absmax_offset is null", [](Call& call) {
+  expect_refused("absmax_offset", [](Call& call) {
     call.scale_codes = address<const unsigned char>();
     call.offset = nullptr;
   });
-  expect_refused("quant_type is 1; give 2, which is NF4",
-                 [](Call& call) { call.quantization = 1; });
+  expect_refused("quant_type", [](Call& call) { call.quantization = 1; });
 }
 
-TEST_P(DropinCalls, WrongSizesAreRefused) {
+TEST_P(DropinCalls, RefuseWrongSizes) {
   for (const int size : {INT32_MIN, 0, 1, 16, 33, 4095, 8192, INT32_MAX}) {
-    const std::string why = fmt::format("is {}; give a power of two from 32 to 4096", size);
-    expect_refused("blocksize " + why, [&](Call& call) { call.block_size = size; });
+    expect_refused("blocksize", [&](Call& call) { call.block_size = size; });
     if (!good().is_nested()) continue;
-    expect_refused("blocksize2 " + why, [&](Call& call) { call.nested_block_size = size; });
+    expect_refused("blocksize2", [&](Call& call) { call.nested_block_size = size; });
   }
   for (const int n : {-1, INT32_MIN}) {
-    expect_refused(fmt::format("n is {}; give 0 or more", n), [&](Call& call) { call.n = n; });
+    expect_refused("n", [&](Call& call) { call.n = n; });
   }
   if (!good().is_product()) return;
-  expect_refused("m is -1; give 0 or more", [](Call& call) { call.m = -1; });
-  expect_refused("k is -1; give 0 or more", [](Call& call) { call.k = -1; });
+  expect_refused("m", [](Call& call) { call.m = -1; });
+  expect_refused("k", [](Call& call) { call.k = -1; });
 }
 
-TEST_P(DropinCalls, MoreWeightsThanAGridCoversAreRefused) {
+TEST_P(DropinCalls, RefuseMoreWeightsThanAGridCovers) {
   if (!good().is_nested()) return;  // an int counts fewer
   for (const std::int64_t n : {std::int64_t{1} << 39, std::int64_t{1} << 62, INT64_MAX}) {
     Call call = good();
     call.n = n;
     EXPECT_EQ(call(), cudaErrorNotSupported);
-    EXPECT_EQ(
-        reprolab_nf4_error(),
-        GetParam() + std::string(": streaming: a grid has blocks for 2^39 - 256 weights at most"));
+    EXPECT_TRUE(begins(reprolab_nf4_error(), GetParam() + std::string(": streaming: ")));
   }
 }
 
-TEST_P(DropinCalls, NothingToWriteIsNoErrorWhateverThePointers) {
+TEST_P(DropinCalls, WithoutOutputsSucceedForAnyPointers) {
   Call nothing{.name = GetParam()};
   nothing.out = nullptr;
   nothing();
@@ -164,15 +158,15 @@ TEST_P(DropinCalls, NothingToWriteIsNoErrorWhateverThePointers) {
   EXPECT_EQ(nothing(), cudaSuccess);
 }
 
-/// What the call's error is on a machine whose GPUs cannot be seen; ends the process. `kernel`
-/// answers dequantizations.
+/// Prints the call's error without visible GPUs and exits. `kernel`: the choice for
+/// dequantizations.
 void call_without_gpu(const Call& call, const char* kernel = nullptr) {
   setenv("CUDA_VISIBLE_DEVICES", "", 1);
   if (reprolab_nf4_use(kernel) != 0) std::exit(2);
   std::exit(call() != 0 && std::fputs(reprolab_nf4_error(), stderr) >= 0 ? 1 : 0);
 }
 
-/// In a process of its own, because CUDA looks for GPUs once.
+/// Calls in a new process, because CUDA looks for GPUs once.
 void expect_error(const Call& call, const std::string& error, const char* kernel = nullptr) {
   EXPECT_EXIT(call_without_gpu(call, kernel), testing::ExitedWithCode(1),
               fmt::format("^{}: {}$", call.name, error));
@@ -182,7 +176,7 @@ std::string failure_of(const std::string& kernel) {
   return fmt::format("launching {} failed: .+ \\(CUDA error [0-9]+\\)", kernel);
 }
 
-TEST_P(DropinCalls, WithoutAGpuALaunchIsAnErrorAndNoFault) {
+TEST_P(DropinCalls, ReportAFailedLaunchWithoutAGpu) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   Call call = good();
   expect_error(call, failure_of(call.is_product() ? "simple" : "streaming"));
@@ -202,7 +196,7 @@ INSTANTIATE_TEST_SUITE_P(Functions, DropinCalls,
                                          "cgemm_4bit_fp16", "cgemm_4bit_bf16"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(DropinKernels, AreTheBitExactOnesWhichAnswerWhereTheySupportTheCall) {
+TEST(DropinKernels, AreTheBitExactOnesAndRunTheCallsThatTheySupport) {
   EXPECT_EQ(reprolab_nf4_kernels(), fmt::format("{}", fmt::join(exact_kernels(), "\n")));
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   Call shifted{.name = "cdequantize_blockwise_fp16_nf4"};
@@ -231,16 +225,16 @@ void choose_and_call(const char* good, const char* bad) {
   call_without_gpu({.name = "cdequantize_blockwise_fp16_nf4"}, good);
 }
 
-TEST(DropinKernels, ThatCannotBeChosenLeaveTheChoiceAsItWas) {
+TEST(DropinKernels, ThatAreUnknownOrInexactDoNotChangeTheChoice) {
   const std::string choices = fmt::format("{}", fmt::join(exact_kernels(), ", "));
-  const auto expect_refused = [&](const char* name, const std::string& why) {
+  const auto expect_refused = [&](const char* name, const std::string& shown) {
     EXPECT_EQ(reprolab_nf4_use(name), cudaErrorInvalidValue);
-    EXPECT_EQ(reprolab_nf4_error(),
-              fmt::format("reprolab_nf4_use: {}; choose one of {}", why, choices));
+    EXPECT_TRUE(begins(reprolab_nf4_error(), "reprolab_nf4_use: '" + shown + "'"));
+    EXPECT_TRUE(ends(reprolab_nf4_error(), choices));
   };
-  expect_refused("", "'': there is none of that name");
-  expect_refused("a\nb", "'a\\x0ab': there is none of that name");
-  expect_refused("packed_512_as_published", "'packed_512_as_published': it is not bit-exact");
+  expect_refused("", "");
+  expect_refused("a\nb", "a\\x0ab");
+  expect_refused("packed_512_as_published", "packed_512_as_published");
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(choose_and_call("shared_lut", "nothing"), testing::ExitedWithCode(1),
               "launching shared_lut failed");
@@ -248,7 +242,7 @@ TEST(DropinKernels, ThatCannotBeChosenLeaveTheChoiceAsItWas) {
               "launching streaming failed");
 }
 
-TEST(DropinProducts, AreListedAndOthersAreRefused) {
+TEST(DropinProducts, AreListedAndUnknownNamesAreRefused) {
   EXPECT_STREQ(reprolab_nf4_products(),
                "few_rows\nmany_rows\nfew_rows_99kib\nsimple\nfew_rows_exact\nmany_rows_exact\n"
                "many_rows_rounded\nfew_rows_exact_99kib");
@@ -256,24 +250,21 @@ TEST(DropinProducts, AreListedAndOthersAreRefused) {
                "simple\nfew_rows_exact\nmany_rows_exact\nfew_rows_exact_99kib");
   std::uint64_t bytes = 7;
   for (const char* name : {"streaming_then_cublas", "", static_cast<const char*>(nullptr)}) {
-    const std::string why = fmt::format(
-        "there is no kernel '{}'; give one of few_rows, many_rows, few_rows_99kib, simple, "
-        "few_rows_exact, many_rows_exact, many_rows_rounded, few_rows_exact_99kib",
-        name == nullptr ? "" : name);
+    const std::string why = fmt::format("there is no kernel '{}'", name == nullptr ? "" : name);
     EXPECT_EQ(reprolab_nf4_workspace(name, 1, 64, 128, 64, &bytes), cudaErrorInvalidValue);
-    EXPECT_EQ(reprolab_nf4_error(), "reprolab_nf4_workspace: " + why);
+    EXPECT_TRUE(begins(reprolab_nf4_error(), "reprolab_nf4_workspace: " + why));
     EXPECT_NE((Call{.name = "reprolab_nf4_multiply_fp16", .kernel = name}()), 0);
-    EXPECT_EQ(reprolab_nf4_error(), "reprolab_nf4_multiply_fp16: " + why);
+    EXPECT_TRUE(begins(reprolab_nf4_error(), "reprolab_nf4_multiply_fp16: " + why));
   }
   EXPECT_EQ(bytes, 7u);
   EXPECT_EQ(reprolab_nf4_workspace("simple", 3, 5, 7, 64, &bytes), cudaSuccess);
   EXPECT_EQ(bytes, 0u);
   EXPECT_EQ(reprolab_nf4_workspace("simple", -3, 5, 7, 64, &bytes), cudaErrorInvalidValue);
-  EXPECT_STREQ(reprolab_nf4_error(), "reprolab_nf4_workspace: m is -3; give 0 or more");
+  EXPECT_TRUE(begins(reprolab_nf4_error(), "reprolab_nf4_workspace: m is -3"));
   EXPECT_EQ(reprolab_nf4_workspace("simple", 3, 5, 7, 64, nullptr), cudaErrorInvalidValue);
 }
 
-/// The two parts of a row's bound, applied to a sum, are the reference's bound.
+/// Expects relative * magnitude + absolute to be the reference's bound.
 void expect_reference_bounds(const reference::Nf4Product& product,
                              const reference::RowOfInputs& row) {
   const bool is_fp16 = product.type == reference::WeightType::fp16;
@@ -292,7 +283,7 @@ void expect_reference_bounds(const reference::Nf4Product& product,
   EXPECT_EQ(wanted(limit), std::numeric_limits<double>::infinity());
 }
 
-TEST(DropinRowBounds, AreTheReferencesForAnyMagnitude) {
+TEST(DropinRowBounds, EqualTheReferencesForAnyMagnitude) {
   std::mt19937 chance(1);
   for (const std::int64_t k : {1, 64, 100, 28672}) {
     std::uniform_int_distribution<std::int64_t> nonzero(0, k);
@@ -307,21 +298,21 @@ TEST(DropinRowBounds, AreTheReferencesForAnyMagnitude) {
   }
 }
 
-TEST(DropinRowBounds, RefuseWhatIsNoArray) {
+TEST(DropinRowBounds, RefuseNullAndNegativeCounts) {
   std::int64_t nonzero = 1;
-  double magnitude = 1, found = 7;
+  double magnitude = 1, bound = 7;
   const auto call = [&](const double* inputs, std::int64_t m, double* limit) {
-    return reprolab_nf4_row_bounds_fp16(&nonzero, inputs, 0, m, 64, &found, &found, limit);
+    return reprolab_nf4_row_bounds_fp16(&nonzero, inputs, 0, m, 64, &bound, &bound, limit);
   };
-  EXPECT_EQ(call(nullptr, 1, &found), cudaErrorInvalidValue);
+  EXPECT_EQ(call(nullptr, 1, &bound), cudaErrorInvalidValue);
   EXPECT_STREQ(reprolab_nf4_error(), "reprolab_nf4_row_bounds_fp16: magnitude is null");
   EXPECT_EQ(call(&magnitude, 1, nullptr), cudaErrorInvalidValue);
-  EXPECT_EQ(call(&magnitude, -1, &found), cudaErrorInvalidValue);
-  EXPECT_STREQ(reprolab_nf4_error(), "reprolab_nf4_row_bounds_fp16: m is -1; give 0 or more");
-  EXPECT_EQ(found, 7);
+  EXPECT_EQ(call(&magnitude, -1, &bound), cudaErrorInvalidValue);
+  EXPECT_TRUE(begins(reprolab_nf4_error(), "reprolab_nf4_row_bounds_fp16: m is -1"));
+  EXPECT_EQ(bound, 7);
 }
 
-TEST(DropinErrors, AreOfTheThreadThatMadeThem) {
+TEST(DropinErrors, BelongToTheThreadThatCalled) {
   const Call bad{.name = "cdequantize_blockwise_fp16_nf4", .n = -1};
   EXPECT_NE(bad(), 0);
   const std::string here = reprolab_nf4_error();

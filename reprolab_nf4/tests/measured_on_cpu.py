@@ -1,4 +1,4 @@
-"""Fixtures of tests that measure on the CPU what users measure on a GPU."""
+"""Fixtures of tests that run the measurements on the CPU."""
 
 import on_cpu
 import pytest
@@ -8,19 +8,19 @@ from reprolab_nf4 import __main__ as products
 from reprolab_nf4 import matmul, measuring
 
 
-@pytest.fixture(name="asked")
-def put_asked(monkeypatch):
-    """The weights whose products were timed; caches hold none of a model's layers."""
-    found, own = [], measuring.times
-    monkeypatch.setattr(measuring, "times", lambda *given: found.append(given[2]) or own(*given))
+@pytest.fixture(name="timed_weights")
+def put_timed_weights(monkeypatch):
+    """The weights whose products were timed, with a cache that holds no layer."""
+    timed, own = [], measuring.times
+    monkeypatch.setattr(measuring, "times", lambda *given: timed.append(given[2]) or own(*given))
     monkeypatch.setattr(measuring, "SHORTEST_US", 1)
     monkeypatch.setattr(measuring, "CACHES", 0)
-    return found
+    return timed
 
 
 @pytest.fixture(name="command")
-def put_command(monkeypatch, asked):
-    """Calls what `make advise` and `make tune` do: its exit status."""
+def put_command(monkeypatch, timed_weights):
+    """Runs the command of `make advise` or `make tune` and returns its exit status."""
     monkeypatch.setattr(measuring, "Gpu", on_cpu.Cpu)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(measuring, "ROWS", (1, 16))

@@ -16,7 +16,7 @@ namespace reprolab {
 using profiling::check;
 using profiling::Stream;
 
-/// Calls at once, from threads of their own.
+/// Runs all calls at once, each in its own thread.
 inline void run_at_once(const std::vector<std::function<void()>>& calls) {
   std::vector<std::thread> threads;
   for (const auto& call : calls) threads.emplace_back(call);
@@ -24,11 +24,11 @@ inline void run_at_once(const std::vector<std::function<void()>>& calls) {
 }
 
 inline std::vector<std::uint16_t> read(const void* output, std::size_t count, cudaStream_t stream) {
-  std::vector<std::uint16_t> found(count);
-  check(cudaMemcpyAsync(found.data(), output, 2 * count, cudaMemcpyDeviceToHost, stream),
+  std::vector<std::uint16_t> values(count);
+  check(cudaMemcpyAsync(values.data(), output, 2 * count, cudaMemcpyDeviceToHost, stream),
         "reading");
   check(cudaStreamSynchronize(stream), "reading");
-  return found;
+  return values;
 }
 
 inline void overwrite(void* output, std::size_t count) {
@@ -36,12 +36,12 @@ inline void overwrite(void* output, std::size_t count) {
   check(cudaDeviceSynchronize(), "overwriting");
 }
 
-/// The library's choice is the process's; it ends with the test.
+/// Resets the library's choice of a kernel, which is the process's, after each test.
 class OnGpuDropin : public OnGpuTest {
  protected:
   void TearDown() override { reprolab_nf4_use(nullptr); }
 
-  /// Runs `test` with each device as the current one, the first one last.
+  /// Runs `test` with each device as the current one; device 0 last.
   void on_each_device(const std::function<void(cudaStream_t)>& test) const {
     int devices = 0;
     check(cudaGetDeviceCount(&devices), "counting");

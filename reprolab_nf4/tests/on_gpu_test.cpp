@@ -13,7 +13,7 @@ namespace {
 using nf4::make_row;
 using reference::WeightType;
 
-/// A tensor whose arrays all start `off` elements behind an aligned place, and its output.
+/// A tensor whose arrays all start `off` elements after an aligned address, and its output.
 class Dequantization {
  public:
   explicit Dequantization(const nf4::Tensor& tensor, int off = 0)
@@ -21,7 +21,7 @@ class Dequantization {
         input_(tensor.quantized, off),
         output_(2 * expected_.size(), 2 * static_cast<std::uint64_t>(off)),
         problem_(input_.problem(output_.data())) {
-    check(cudaDeviceSynchronize(), "placing");  // on the default stream; no call's stream waits
+    check(cudaDeviceSynchronize(), "copying");  // streams of calls do not wait for the default one
   }
 
   void clear() const { overwrite(problem_.output, expected_.size()); }
@@ -38,7 +38,7 @@ class Dequantization {
         nullptr, p.codes, p.absmax, p.output, p.block_size, static_cast<int>(p.n), stream);
   }
 
-  /// Whether the output has the reference's bits, and nothing beside it was written. Waits for
+  /// Whether the output has the reference's bits and nothing outside it was written. Waits for
   /// `stream`.
   bool is_right(cudaStream_t stream) const {
     return read(problem_.output, expected_.size(), stream) == expected_ &&
@@ -56,10 +56,10 @@ void expect_right(const nf4::Tensor& tensor, int off, cudaStream_t stream) {
   const Dequantization on_device(tensor, off);
   ASSERT_EQ(on_device.call(stream), 0) << reprolab_nf4_error();
   EXPECT_TRUE(on_device.is_right(stream)) << tensor.quantized.name << ", " << tensor.quantized.n
-                                          << " weights, placed " << off << " elements off";
+                                          << " weights, " << off << " elements after alignment";
 }
 
-TEST_F(OnGpuDropin, WritesTheReferencesBitsByEveryKernelThatCanBeChosenAtAnyPlace) {
+TEST_F(OnGpuDropin, EveryKernelWritesTheReferencesBitsAtAnyAlignment) {
   const std::vector<std::string> kernels = nf4::exact_kernels();
   for (const int block_size : {32, 64, 4096}) {
     for (const auto type : {WeightType::fp16, WeightType::bf16}) {
@@ -77,12 +77,12 @@ TEST_F(OnGpuDropin, WritesTheReferencesBitsByEveryKernelThatCanBeChosenAtAnyPlac
   }
 }
 
-/// A capture records what comes to its stream, and fails if the host waits or allocates.
-TEST_F(OnGpuDropin, ACallIsOneKernelOnTheStreamGivenAndAGraphRepeatsIt) {
+/// A capture records the work on its stream, and fails if the host synchronizes or allocates.
+TEST_F(OnGpuDropin, ACallIsOneKernelOnTheGivenStreamAndAGraphRepeatsIt) {
   for (const bool nested : {false, true}) {
     const Dequantization on_device(make_row(100003, 64, nested));
     ASSERT_EQ(on_device.call(nullptr), 0) << reprolab_nf4_error();
-    EXPECT_TRUE(on_device.is_right(nullptr)) << "on the default stream, where none is given";
+    EXPECT_TRUE(on_device.is_right(nullptr)) << "on the default stream";
     check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeGlobal), "capturing");
     EXPECT_EQ(on_device.call(stream()), 0) << reprolab_nf4_error();
     cudaGraph_t captured = nullptr;
@@ -109,7 +109,7 @@ TEST_F(OnGpuDropin, ACallIsOneKernelOnTheStreamGivenAndAGraphRepeatsIt) {
 }
 
 /// While a stream is captured, nothing can be launched on the default stream.
-TEST_F(OnGpuDropin, AFailedLaunchIsAnErrorAndTheNextCallWorks) {
+TEST_F(OnGpuDropin, AFailedLaunchIsAnErrorAndTheNextCallSucceeds) {
   const Dequantization on_device(make_row(1000));
   ASSERT_EQ(on_device.call(stream()), 0) << reprolab_nf4_error();
   const Stream captured;
@@ -127,7 +127,7 @@ TEST_F(OnGpuDropin, AFailedLaunchIsAnErrorAndTheNextCallWorks) {
   EXPECT_TRUE(on_device.is_right(nullptr));
 }
 
-TEST_F(OnGpuDropin, ThreadsCallItAtOnceWhileTheKernelChanges) {
+TEST_F(OnGpuDropin, ThreadsMayCallWhileTheKernelChanges) {
   std::vector<std::function<void()>> calls;
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     calls.emplace_back([seed] {
@@ -152,9 +152,9 @@ TEST_F(OnGpuDropin, ThreadsCallItAtOnceWhileTheKernelChanges) {
   run_at_once(calls);
 }
 
-/// The library has a CUDA runtime of its own; the device is the thread's all the same.
+/// The library has its own CUDA runtime, and yet uses the calling thread's device.
 TEST_F(OnGpuDropin, RunsOnTheCallersDevice) {
-  for (const char* kernel : {"streaming", "two_launches"}) {  // the second has memory of its own
+  for (const char* kernel : {"streaming", "two_launches"}) {  // the second allocates memory
     ASSERT_EQ(reprolab_nf4_use(kernel), 0) << reprolab_nf4_error();
     on_each_device([](cudaStream_t stream) {
       const Dequantization on_device(make_row(100003, 64, true));

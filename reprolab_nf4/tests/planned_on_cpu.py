@@ -22,7 +22,7 @@ from cpu_as_gpu import (  # noqa: E402
 )
 
 __all__ = ["K", "N", "put_cpu_in_place_of_gpu"]
-PLANNED, TODAY = {"times_run": 1, "runs_of_settled_weights": 1}, {"times_multiplied": 1}
+PLANNED, UNPLANNED = {"times_run": 1, "runs_of_settled_weights": 1}, {"times_multiplied": 1}
 
 
 @pytest.fixture(name="built", scope="session")
@@ -50,8 +50,8 @@ def put_installed(built, monkeypatch, tmp_path):
     extension, library = built
     put_cpu_in_place_of_gpu(monkeypatch.setattr, extension)
     path = table(tmp_path / "table.json")
-    with reprolab_nf4.install(library, table=path) as found, torch.no_grad():
-        yield found
+    with reprolab_nf4.install(library, table=path) as installation, torch.no_grad():
+        yield installation
     assert Counts(library).alive() == 0
 
 
@@ -66,31 +66,31 @@ def inputs(rows=3, dtype=torch.bfloat16, k=K):
 
 def planned(*given, x=None, **more):
     """A layer whose product with x is planned."""
-    found = layer(*given, **more)
+    linear = layer(*given, **more)
     for _ in range(3):
-        found(inputs() if x is None else x)
-    return found
+        linear(inputs() if x is None else x)
+    return linear
 
 
 def bits(tensor):
     return tensor.detach().view(torch.int16)
 
 
-def same(found, expected):
-    assert type(found) is type(expected) and found.requires_grad == expected.requires_grad
-    assert (found.shape, found.dtype, found.stride()) == (
+def same(output, expected):
+    assert type(output) is type(expected) and output.requires_grad == expected.requires_grad
+    assert (output.shape, output.dtype, output.stride()) == (
         *(expected.shape, expected.dtype, expected.stride()),
     )
-    return torch.equal(bits(found), bits(expected))
+    return torch.equal(bits(output), bits(expected))
 
 
 def called(counts, call, expected_call=None):
-    """The library's calls in a call, whose output equals the other's."""
+    """The library's calls during `call`, whose output must equal that of `expected_call`."""
     expected = expected_call() if expected_call else None
     counts.look()
-    found = call()
+    output = call()
     seen = counts.look()
-    assert expected is None or same(found, expected)
+    assert expected is None or same(output, expected)
     return seen
 
 
@@ -99,7 +99,7 @@ def taken(counts, one, x):
 
 
 def functions_of(call) -> list[str]:
-    """In Python, that a call runs."""
+    """The functions in Python that a call runs."""
     seen = []
 
     def note(frame, event, _):

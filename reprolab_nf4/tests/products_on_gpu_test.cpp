@@ -27,7 +27,7 @@ class Product {
         problem_(workload_.problem("", 0)),
         offset_(sizeof(float)) {
     check(cudaMemcpy(offset_.data(), &problem_.nested.offset, sizeof(float), cudaMemcpyDefault),
-          "placing");
+          "copying");
   }
 
   void clear() const { overwrite(problem_.output, elements()); }
@@ -35,7 +35,7 @@ class Product {
   std::uint8_t* codes() const { return const_cast<std::uint8_t*>(problem_.codes); }
   std::size_t code_bytes() const { return static_cast<std::size_t>(problem_.n * problem_.k / 2); }
 
-  /// Lets dequantization write `to`, whose bits are as good as any.
+  /// Writes `to` by dequantization, as arbitrary data.
   void dequantize(void* to, cudaStream_t stream) const {
     EXPECT_EQ(cdequantize_blockwise_fp16_nf4(nullptr, problem_.codes, problem_.absmax, to,
                                              problem_.block_size,
@@ -44,12 +44,12 @@ class Product {
         << reprolab_nf4_error();
   }
 
-  int multiply(const char* kernel, const DeviceBuffer& workspace, bool weights_are_settled,
+  int multiply(const char* kernel, const DeviceBuffer& workspace, bool weights_ready,
                cudaStream_t stream) const {
     const auto& p = problem_;
     return (is_fp16() ? reprolab_nf4_multiply_fp16 : reprolab_nf4_multiply_bf16)(
         kernel, p.input, p.codes, absmax(), p.nested.codes, p.nested.map, p.nested.offset, p.bias,
-        p.output, p.m, p.n, p.k, p.block_size, p.nested.block_size, weights_are_settled ? 1 : 0,
+        p.output, p.m, p.n, p.k, p.block_size, p.nested.block_size, weights_ready ? 1 : 0,
         workspace.data(), stream);
   }
 
@@ -87,7 +87,7 @@ class Product {
   DeviceBuffer offset_;
 };
 
-/// Kernels, each with the reading of a problem by which it computes.
+/// Kernels, each with the contract that it computes by.
 constexpr std::pair<const char*, const char*> products[] = {
     {"few_rows", "rounded_entries"},
     {"few_rows_exact", "dequantized_weights"},
@@ -106,7 +106,7 @@ ProductSpec spec_of(std::int64_t m, std::int64_t n, std::int64_t k, bool nested 
           .data = InputData::sparse};
 }
 
-/// Memory that the kernel asks for; none where it cannot do the product.
+/// The kernel's workspace; none if it does not support the product.
 std::optional<DeviceBuffer> workspace_for(const char* kernel, const ProductSpec& spec) {
   std::uint64_t bytes = 0;
   if (reprolab_nf4_workspace(kernel, spec.m, spec.n(), spec.k(), spec.weights.block_size, &bytes) !=
@@ -118,7 +118,7 @@ std::optional<DeviceBuffer> workspace_for(const char* kernel, const ProductSpec&
 
 class OnGpuDropinProducts : public OnGpuDropin {};
 
-TEST_F(OnGpuDropinProducts, EveryKernelIsWithinItsBoundWhateverItsWorkspaceHolds) {
+TEST_F(OnGpuDropinProducts, EveryKernelIsWithinItsBoundForAnyWorkspaceContents) {
   for (const auto& [kernel, reading] : products) {
     for (const bool nested : {false, true}) {
       for (const auto type : {WeightType::fp16, WeightType::bf16}) {
@@ -129,9 +129,9 @@ TEST_F(OnGpuDropinProducts, EveryKernelIsWithinItsBoundWhateverItsWorkspaceHolds
           const Product product(spec);
           for (const int content : {0xff, 0x5a, 0}) {
             check(cudaMemset(workspace->data(), content, workspace->bytes()), "filling");
-            for (const bool are_settled : {false, true}) {  // the second finds the first's
+            for (const bool weights_ready : {false, true}) {
               product.clear();
-              ASSERT_EQ(product.multiply(kernel, *workspace, are_settled, stream()), 0)
+              ASSERT_EQ(product.multiply(kernel, *workspace, weights_ready, stream()), 0)
                   << reprolab_nf4_error();
               EXPECT_TRUE(product.is_right(reading, stream())) << kernel << " on " << spec.name();
             }
@@ -142,7 +142,7 @@ TEST_F(OnGpuDropinProducts, EveryKernelIsWithinItsBoundWhateverItsWorkspaceHolds
   }
 }
 
-TEST_F(OnGpuDropinProducts, WeightsThatAreNotSettledMayBeOfTheCallBefore) {
+TEST_F(OnGpuDropinProducts, WithoutWeightsReadyThePreviousCallMayWriteTheWeights) {
   const Product writes(spec_of(1, 512, 2048));  // as many 16-bit values as a product has codes
   for (const auto& [kernel, reading] : products) {
     const ProductSpec spec = spec_of(4, 512, 8192);
@@ -170,13 +170,13 @@ TEST_F(OnGpuDropinProducts, WeightsThatAreNotSettledMayBeOfTheCallBefore) {
   }
 }
 
-/// Whichever kernel answers: the wider of the two bounds. Of a captured call memory is allocated
-/// and freed in every replay.
+/// The output is within the wider of both bounds, since any kernel may run. Every replay of a
+/// captured call allocates and frees memory.
 TEST_F(OnGpuDropinProducts, BitsandbytesNamesNeedNoWorkspaceAndAGraphRepeatsThem) {
   for (const bool nested : {false, true}) {
     for (const auto type : {WeightType::fp16, WeightType::bf16}) {
       for (const std::int64_t m : {1, 8, 9, 100}) {
-        for (const std::int64_t k : {4096, 96}) {  // simple answers the second
+        for (const std::int64_t k : {4096, 96}) {  // simple runs the second
           const Product product(spec_of(m, 272, k, nested, type, true));
           product.clear();
           ASSERT_EQ(product.bitsandbytes_multiply(stream()), 0) << reprolab_nf4_error();
@@ -198,7 +198,7 @@ TEST_F(OnGpuDropinProducts, BitsandbytesNamesNeedNoWorkspaceAndAGraphRepeatsThem
   }
 }
 
-TEST_F(OnGpuDropinProducts, AFailedLaunchIsAnErrorAndTheNextCallWorks) {
+TEST_F(OnGpuDropinProducts, AFailedLaunchIsAnErrorAndTheNextCallSucceeds) {
   const Product product(spec_of(1, 512, 8192));
   const DeviceBuffer weights(512 * 8192 * 2);
   for (const auto& [kernel, reading] : products) {
@@ -216,8 +216,8 @@ TEST_F(OnGpuDropinProducts, AFailedLaunchIsAnErrorAndTheNextCallWorks) {
   }
 }
 
-/// The first two by one kernel, which needs more shared memory for one of them.
-TEST_F(OnGpuDropinProducts, ThreadsMultiplyAtOnceOnStreamsOfTheirOwn) {
+/// The first two run one kernel, with different amounts of shared memory.
+TEST_F(OnGpuDropinProducts, ThreadsMultiplyAtOnceOnTheirOwnStreams) {
   struct Shape {
     std::int64_t m, n, k;
   };
@@ -233,9 +233,9 @@ TEST_F(OnGpuDropinProducts, ThreadsMultiplyAtOnceOnStreamsOfTheirOwn) {
         for (int j = 0; j < 4; ++j) {
           EXPECT_EQ(product.bitsandbytes_multiply(stream.get()), 0) << reprolab_nf4_error();
         }
-        const auto found = product.output(stream.get());
-        if (i == 0) first = found;
-        EXPECT_EQ(found, first);
+        const auto output_bits = product.output(stream.get());
+        if (i == 0) first = output_bits;
+        EXPECT_EQ(output_bits, first);
       }
     });
   }

@@ -25,7 +25,7 @@ def register_operator(op_name, op_func, mutates_args, fake_impl, dispatch_key):
     library.define(op_name + schema)
     library.impl(op_name, op_func, dispatch_key)
     library._register_fake(op_name, fake_impl)
-    LIBRARIES.append(library)  # an operator ends with its library
+    LIBRARIES.append(library)  # an operator is unregistered with its library
 
 
 def set_attributes(weight, attributes):
@@ -40,7 +40,7 @@ def weights_of(files, use_tqdm):
 
 
 class LinearBase(torch.nn.Module):
-    """A rank's layer. `outputs`: those of each of its parts, on all ranks."""
+    """A rank's layer. `outputs`: the number for each part, over all ranks."""
 
     is_split, disable_tp, quant_method = True, False, types.SimpleNamespace(quant_config=None)
 
@@ -142,7 +142,7 @@ def linear_layers(device: str) -> Iterator[types.ModuleType]:
         yield importlib.import_module(LINEAR)
     finally:
         sys.path[:] = path
-        sys.meta_path[:] = [found for found in sys.meta_path if found is not finder]
+        sys.meta_path[:] = [other for other in sys.meta_path if other is not finder]
         while LIBRARIES:
             LIBRARIES.pop()._destroy()
         for name in list(sys.modules):

@@ -18,22 +18,22 @@ def times(**us):
     """Times of each kernel, for the large and the small shape; `own` is bitsandbytes, `fastest` and
     `exact` are products by the table.
     """
-    found = {}
+    samples = {}
     for kernel, (large, small) in us.items():
         variant = OWN if kernel == "own" else Variant(kernel)
         if kernel in ("fastest", "exact"):
             variant = Variant(advice.FASTEST, kernel)
-        found |= {(variant, LARGE): [large] * 7, (variant, SMALL): [small] * 7}
-    return found
+        samples |= {(variant, LARGE): [large] * 7, (variant, SMALL): [small] * 7}
+    return samples
 
 
 def text(
     step, prompt=None, kernels=("shared_lut", "streaming"), refused=(), fuses=False, eager=None
 ):
-    """`eager`: without it, no time is the host's."""
+    """Without `eager`, the host takes no time."""
     step = {(INSTALLED, shape): us for (v, shape), us in step.items() if v == OWN} | step
     times_of = {STEP: step, PROMPT: prompt or step}
-    phases = tuple(advice.Phase(what, found, COUNTS) for what, found in times_of.items())
+    phases = tuple(advice.Phase(what, samples, COUNTS) for what, samples in times_of.items())
     kernels = [k for k in kernels if (Variant(k), LARGE) in step]
     eager = advice.Phase(STEP, eager or step, COUNTS)
     given = (phases, eager, kernels, dict(refused), fuses)
@@ -42,8 +42,8 @@ def text(
 
 def test_layers_that_compute_in_fp32_are_counted():
     shapes = {replace(LARGE, compute="float32"): 3, SMALL: 10}
-    found = {(variant, shape): [1.0] * 7 for variant in (OWN, Variant()) for shape in shapes}
-    phases = tuple(advice.Phase(what, found, shapes) for what in (STEP, PROMPT))
+    samples = {(variant, shape): [1.0] * 7 for variant in (OWN, Variant()) for shape in shapes}
+    phases = tuple(advice.Phase(what, samples, shapes) for what in (STEP, PROMPT))
     shown = advice.text("mine", "bitsandbytes", phases, phases[0], [], {}, False)
     assert "WARNING: 3 of them" in shown and "bnb_4bit_compute_dtype" in shown
     in_bf16 = {replace(shape, compute=""): n for shape, n in shapes.items()}
@@ -58,7 +58,7 @@ def test_the_interval_of_a_gain_is_of_crossed_quartiles():
     assert phase.gain(INSTALLED) == pytest.approx((200 / 50, 150 / 55, 250 / 45))
 
 
-def test_a_gain_and_how_to_have_it():
+def test_a_gain_and_the_calls_that_give_it():
     shown = text(times(own=(1000, 200), shared_lut=(900, 150), streaming=(500, 100)))
     assert shown.startswith("mine: 12 layers in NF4, ")
     # 2 x 1 ms + 10 x 0.2 ms; 2 x 0.5 + 10 x 0.1
@@ -76,7 +76,7 @@ def test_a_gain_and_how_to_have_it():
             {"own": (1000, 200), "shared_lut": (100, 100), "streaming": (500, 100)},
             'install(kernel="shared_lut", products="bitsandbytes")\n',
         ),
-        # A difference as between runs decides nothing.
+        # A difference within the spread between runs is ignored.
         ({"own": (1000, 200), "shared_lut": (498, 100), "streaming": (500, 100)}, SAME_BITS),
         ({"own": (502, 100), "shared_lut": (498, 100), "streaming": (500, 100)}, ""),
         ({"own": (502, 100), "streaming": (500, 100), "fastest": (498, 100)}, ""),
@@ -92,7 +92,7 @@ def test_the_advice(us, wanted):
         assert "reprolab_nf4.install" not in shown and STATIC not in shown
 
 
-def test_a_bitsandbytes_that_fuses_gains_in_the_prompt_alone():
+def test_a_bitsandbytes_that_fuses_gains_only_in_the_prompt():
     step = times(own=(100, 20), shared_lut=(100, 20), streaming=(100, 20))
     prompt = times(own=(1000, 200), shared_lut=(900, 150), streaming=(500, 100))
     shown = text(step, prompt, fuses=True)
@@ -116,7 +116,7 @@ def test_a_table_of_times_that_gains_more_is_offered():
     # or reprolab_nf4.install(products="bitsandbytes")
 """
     assert installs in shown
-    # It may be the only gain, and is offered only where it is one.
+    # It may be the only gain, and is offered only if there is a gain.
     shown = text(times(own=(100, 20), streaming=(100, 20), fastest=(80, 14)), fuses=True)
     assert "    installed = reprolab_nf4.install()\n" in shown and "Nothing is gained" not in shown
     for fastest in ((100, 20), (120, 20)):
@@ -139,14 +139,14 @@ def test_a_static_cache_may_be_the_only_gain():
     step = times(own=(100, 20), streaming=(100, 20), fastest=(100, 20))
     shown = text(step, fuses=True, eager=times(own=(150, 30), fastest=(150, 30)))
     assert f"    installed = reprolab_nf4.install()\n    {STATIC}\n" in shown
-    # A difference as between runs decides nothing, nor does a graph that gains over one of them.
+    # Ignored: a difference within the spread between runs, and a gain over only one of both.
     for own, ours in (((101, 20), (101, 20)), ((150, 30), (100, 20))):
         shown = text(step, fuses=True, eager=times(own=own, fastest=ours))
         assert STATIC not in shown and "Nothing is gained" in shown
 
 
 def test_the_table_is_not_offered_with_a_kernel_that_was_left_out():
-    """It was found out on the second shape."""
+    """The kernel fails on the second shape."""
     step = times(own=(100, 20), shared_lut=(50, 10), streaming=(100, 20), fastest=(8, 1))
     del step[Variant("streaming", "fastest"), SMALL], step[Variant("streaming"), SMALL]
     shown = text(step, None, ["shared_lut"], {"streaming": "1 of 8 weights differ"}, fuses=True)

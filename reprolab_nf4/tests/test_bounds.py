@@ -1,4 +1,4 @@
-"""The width of the interval that outputs must lie in, against values worked out by hand."""
+"""The width of the interval of correct outputs, against values that were computed by hand."""
 
 import pytest
 from needs_torch import torch
@@ -9,7 +9,7 @@ from reprolab_nf4.c_functions import DropinError
 from reprolab_nf4.tests import cpu_as_gpu
 
 UNIT = 2.0**-23
-# Relative error of a rounding, and the smallest number that the type tells from 0.
+# Relative error of a rounding, and the type's smallest positive number.
 TYPES = [(torch.float16, 2.0**-11, 2.0**-24), (torch.bfloat16, 2.0**-8, 2.0**-126)]
 
 
@@ -28,49 +28,49 @@ def put_library(compiled, monkeypatch):
     ("terms", "additions"),
     [
         (2, 1 + 1 + 4),
-        # Enough for sums to weigh more than roundings, in the second order too.
+        # Enough terms for sums to dominate roundings, also in the second order.
         (65536, 65535 + 16384 + 4),
     ],
 )
-def test_it_is_four_roundings_and_the_additions_wide(terms, additions, dtype, rounding, smallest):
+def test_its_width_is_four_roundings_and_the_additions(terms, additions, dtype, rounding, smallest):
     """Inputs of 1 and -1 cancel out, so the interval is around 0 and its ends are its width."""
     x = torch.ones((1, terms), dtype=dtype)
     x[0, ::2] = -1
     weights = torch.ones((3, terms)) / 8
     weights[1:] /= torch.tensor([[2.0], [4.0]])
-    found = bounds.interval(x, weights, weights)
+    interval = bounds.interval(x, weights, weights)
     relative = (1 + rounding) ** 4 / (1 - additions * UNIT) - 1
     small = 2 * smallest * 3 * terms
     for i, weight in enumerate((1 / 8, 1 / 16, 1 / 32)):
         wanted = relative * terms * weight + small
-        assert found.high[0, i].item() == pytest.approx(wanted, rel=rounding)
-        assert found.low[0, i].item() == -found.high[0, i].item()
+        assert interval.high[0, i].item() == pytest.approx(wanted, rel=rounding)
+        assert interval.low[0, i].item() == -interval.high[0, i].item()
 
 
 def test_nested_scales_widen_it():
     x, weights = torch.full((1, 1), 2.0**-10).half(), torch.full((1, 1), 2.0**-10)
     without = bounds.interval(x, weights, weights)
-    found = bounds.interval(x, weights, weights, offset=2.0**12)
+    interval = bounds.interval(x, weights, weights, offset=2.0**12)
     wider = 2 * UNIT * 2.0**12 * 2.0**-10
-    assert found.high.item() - without.high.item() == pytest.approx(wider, rel=2.0**-9)
-    # Below the middle between two numbers by less than what small numbers and the last step add.
+    assert interval.high.item() - without.high.item() == pytest.approx(wider, rel=2.0**-9)
+    # Below the midpoint of two numbers by less than the errors of small numbers and the last step.
     below = torch.tensor([[1 + 2.0**-11 - 3 * 2.0**-23]])
-    found = bounds.interval(torch.ones((1, 1)).half(), below, torch.zeros((1, 1)))
-    assert found.high.item() == 1 + 2.0**-10
+    interval = bounds.interval(torch.ones((1, 1)).half(), below, torch.zeros((1, 1)))
+    assert interval.high.item() == 1 + 2.0**-10
 
 
 def test_weights_in_fp32_and_the_sum_in_fp64_are_rounded():
     """One input of 1 has no addition: in bf16 its weight is rounded four times."""
-    found = bounds.RowBounds.of(torch.ones((1, 1)).bfloat16(), 0.0)
+    row = bounds.RowBounds.of(torch.ones((1, 1)).bfloat16(), 0.0)
     kernel = (1 + 2.0**-8) ** 4 * (1 + 4 * UNIT / (1 - 4 * UNIT)) - 1 + 2.0**-52
-    assert found.relative.item() == pytest.approx(kernel + (1 + kernel) * 2.0**-24, rel=1e-12)
+    assert row.relative.item() == pytest.approx(kernel + (1 + kernel) * 2.0**-24, rel=1e-12)
 
 
 def test_every_number_is_allowed_after_an_overflow():
     x, weights = torch.full((1, 2), 2.0**14).half(), torch.tensor([[1.0, -1.0], [0.5, -0.5]])
-    found = bounds.interval(x, weights, weights.abs())
-    assert found.high[0].isinf().tolist() == [True, False]
-    assert found.low[0, 0] == -torch.inf and found.low[0, 1] > -100
+    interval = bounds.interval(x, weights, weights.abs())
+    assert interval.high[0].isinf().tolist() == [True, False]
+    assert interval.low[0, 0] == -torch.inf and interval.low[0, 1] > -100
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -104,13 +104,13 @@ def test_without_the_library_one_line_says_what_to_do(monkeypatch, tmp_path):
         bounds.interval(torch.ones(1, 1).half(), torch.ones(1, 1), torch.ones(1, 1))
 
 
-def test_the_ends_are_inside_and_what_is_beyond_them_is_counted():
+def test_the_ends_are_inside_and_outputs_beyond_them_are_counted():
     low, high = torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[1.5], [2.5], [3.5]])
     allowed = bounds.Interval(low, high)
-    for found in (low, high):
-        allowed.check(found[1:], 1)
+    for outputs in (low, high):
+        allowed.check(outputs[1:], 1)
     for outside in (2.75, 3.75, float("nan")):
-        found = torch.tensor([[2.25], [outside]])
+        outputs = torch.tensor([[2.25], [outside]])
         with pytest.raises(bounds.Wrong, match="row 2, output 0") as wrong:
-            allowed.check(found, 1)
+            allowed.check(outputs, 1)
         assert wrong.value.count == 1

@@ -28,7 +28,7 @@ def content_of(data):
 
 
 def safetensors(tensors):
-    """[dtype, shape, data] by name, as the table has them, one behind the other."""
+    """[dtype, shape, data] by name, as in the header, one after the other."""
     header, behind = {}, b""
     for name, (dtype, shape, data) in tensors.items():
         content = content_of(data)
@@ -71,7 +71,7 @@ def test_the_type_that_layers_compute_in(given, compute, folder):
 @needs_verify
 def test_layers(folder):
     assert checkpoint.read(folder) == [PLAIN]
-    # transformers reads model.safetensors alone, and where there is none what the index names.
+    # transformers reads model.safetensors, or, if there is none, the files of the index.
     (folder / "consolidated.safetensors").write_text("version https://git-lfs.github.com")
     index = folder / "model.safetensors.index.json"
     index.write_text('{"weight_map": {"t": "gone"}}')
@@ -110,12 +110,12 @@ def test_damaged_files(folder, monkeypatch):
         ([], "is not quantized by bitsandbytes"),
     ],
 )
-def test_another_folder_than_an_nf4_checkpoint(folder, config, line):
+def test_a_folder_that_is_not_an_nf4_checkpoint(folder, config, line):
     (folder / "config.json").write_text(json.dumps(config))
     assert fault(folder).startswith(line)
 
 
-def test_a_folder_that_lacks_something(folder):
+def test_a_folder_that_lacks_a_file(folder):
     (folder / "model.safetensors").unlink()
     assert "model.safetensors" in fault(folder)
     (folder / "config.json").write_text("{")

@@ -6,7 +6,7 @@ import checkpoints
 import on_cpu
 import pytest
 import stand_in_product
-from measured_on_cpu import put_asked, put_command  # noqa: F401
+from measured_on_cpu import put_command, put_timed_weights  # noqa: F401
 from needs_torch import torch
 from on_cpu import SMALL, stand_ins  # noqa: F401
 
@@ -31,7 +31,9 @@ def folder(tmp_path):
     return checkpoints.make(tmp_path, SMALL["llama-3.3-70b"])
 
 
-def test_a_checkpoint_is_tuned_or_what_is_recorded(command, folder, tmp_path, capsys, monkeypatch):
+def test_tune_measures_a_checkpoint_or_recorded_shapes(
+    command, folder, tmp_path, capsys, monkeypatch
+):
     output = f"--output={tmp_path}/table.json"
     assert command("tune", output, f"--model={folder}") == 0
     table = timing_table.read(tmp_path / "table.json")
@@ -43,7 +45,7 @@ def test_a_checkpoint_is_tuned_or_what_is_recorded(command, folder, tmp_path, ca
         assert all([*us] == ["bitsandbytes", "dequantize"] for us in layer.us.values())
         assert all(time > 0 for us in layer.us.values() for time in us.values())
     assert f"install(table='{tmp_path}/table.json')" in capsys.readouterr().out
-    # Without a checkpoint, what the tables have that come with the package, each once.
+    # Without a checkpoint: each shape of the package's tables, once.
     monkeypatch.setattr(timing_table, "RECORDED", tmp_path / "tables")
     formats = [(type, nested) for type in ("fp16", "bf16") for nested in (False, True)]
     recorded = [timing_table.Layer(64, 128, *how, {1: {"simple": 1.0}}) for how in formats]
@@ -60,7 +62,7 @@ def test_a_checkpoint_is_tuned_or_what_is_recorded(command, folder, tmp_path, ca
 
 @pytest.fixture
 def kernel(monkeypatch):
-    """Gives the library one kernel, of which `change` changes the weights that it multiplies by."""
+    """Gives the library one kernel, whose weights `change` modifies."""
 
     def put(change):
         monkeypatch.setattr(matmul, "runs", lambda *given: True)
@@ -89,7 +91,7 @@ def test_a_right_kernel_is_tuned(command, kernel):
     assert all("few_rows" in us for layer in table.layers for us in layer.us.values())
 
 
-def test_a_program_that_was_exported_takes_no_way_that_tune_tried(command, kernel, monkeypatch):
+def test_an_exported_program_does_not_use_ways_that_tune_tried(command, kernel, monkeypatch):
     kernel(lambda weight: weight)
     monkeypatch.setattr(matmul, "_dispatch", None)
     measuring.tune(on_cpu.Cpu(), SHAPES[:1], lambda shape: products.copies(on_cpu.Cpu(), shape))

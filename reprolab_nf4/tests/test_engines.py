@@ -51,8 +51,8 @@ def test_the_engines_entry_points_are_the_packages_function():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for group in GROUPS:
         for name, value in project["entry-points"][group].items():
-            found = importlib.metadata.EntryPoint(name, value, group).load()
-            assert found is engines.install_in_engine
+            function = importlib.metadata.EntryPoint(name, value, group).load()
+            assert function is engines.install_in_engine
 
 
 def test_a_front_end_that_does_not_compute_imports_nothing(process):
@@ -130,7 +130,7 @@ def test_a_failed_import_can_be_made_again(tmp_path, monkeypatch):
 
 @pytest.fixture
 def unsloth(tmp_path, libraries, put_bitsandbytes, monkeypatch):
-    """Installs a stand-in of that version, and takes away what was imported of it."""
+    """Installs a substitute of that version, and removes its imported modules afterwards."""
     put_bitsandbytes("0.50.2")
     (tmp_path / "unsloth.py").write_text("")
 
@@ -155,7 +155,7 @@ def imports_unsloth_and_installs(libraries, order):
 
 
 @pytest.mark.parametrize("order", [("import", "install"), ("install", "import")])
-def test_a_bypass_by_unsloth_is_said_in_either_order(order, unsloth, libraries, recwarn):
+def test_a_bypass_by_unsloth_warns_in_either_order(order, unsloth, libraries, recwarn):
     unsloth("2026.10.1")
     imports_unsloth_and_installs(libraries, order)
     (warned,) = recwarn
@@ -166,7 +166,7 @@ def test_a_bypass_by_unsloth_is_said_in_either_order(order, unsloth, libraries, 
 @pytest.mark.parametrize(
     ("version", "switch"), [("2026.9.4", None), ("2025.12", None), ("2026.10.1", "0")]
 )
-def test_without_a_bypass_nothing_is_said(
+def test_without_a_bypass_there_is_no_warning(
     version, switch, unsloth, libraries, recwarn, monkeypatch
 ):
     if switch is not None:
@@ -176,7 +176,7 @@ def test_without_a_bypass_nothing_is_said(
     assert not list(recwarn)
 
 
-def test_undo_awaits_no_import_any_more(unsloth, libraries, recwarn):
+def test_undo_removes_the_import_hooks(unsloth, libraries, recwarn):
     unsloth("2026.10.1")
     before = list(sys.meta_path)
     reprolab_nf4.install(libraries["ours"]).undo()

@@ -21,7 +21,7 @@ TOKENS = torch.tensor([[3, 4, 5, 6], [7, 8, 9, 10]])
 @pytest.fixture(params=[False, True])
 def model(request, tmp_path, monkeypatch):
     """A model of random weights, quantized while it is loaded, with plain and nested scales."""
-    # Its layout of codes for such CPUs stays bitsandbytes' own.
+    # The layout of codes for such CPUs is left to bitsandbytes.
     monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
     torch.manual_seed(1)
     config = transformers.LlamaConfig(**SIZES)
@@ -39,7 +39,7 @@ def model(request, tmp_path, monkeypatch):
 
 @pytest.fixture
 def called(monkeypatch):
-    """The rows of products by few_rows and many_rows, which are an operation of PyTorch here."""
+    """The rows of products by few_rows and many_rows, which PyTorch computes here."""
     calls = []
 
     def multiply(library, kernel, A, B, n, absmax, blocksize, bias, *more):
@@ -60,10 +60,10 @@ def called(monkeypatch):
 
 
 def tokens(model, compiled):
-    """Tokens with a static cache; on a CPU generate() compiles only if it is asked to."""
+    """Tokens with a static cache; on a CPU, generate() compiles only on request."""
     graphs = []
 
-    def backend(graph, inputs):  # a function, because generate() copies what is no function
+    def backend(graph, inputs):  # a function: generate() deep-copies other objects
         graphs.append(graph)
         return aot_eager(graph, inputs)
 
@@ -79,11 +79,11 @@ def test_a_step_is_one_graph_with_the_same_tokens(model, called, monkeypatch):
     expected, _ = tokens(model, compiled=False)
     in_steps = [way for way in called if way == ("few_rows", 2)]
     assert in_steps and ("many_rows", 8) in called
-    assert tokens(model, compiled=True)[1] == 0  # as transformers has it
+    assert tokens(model, compiled=True)[1] == 0  # as transformers without install()
     for owner, name, ours in generate.replaced():
         monkeypatch.setattr(owner, name, ours)
     called.clear()
-    found, graphs = tokens(model, compiled=True)
+    generated, graphs = tokens(model, compiled=True)
     assert graphs >= 1
-    assert torch.equal(found, expected)
+    assert torch.equal(generated, expected)
     assert [way for way in called if way == ("few_rows", 2)] == in_steps

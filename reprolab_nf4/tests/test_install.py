@@ -1,4 +1,4 @@
-"""install() under stand-ins for bitsandbytes, and undo()."""
+"""install() and undo() under substitutes of bitsandbytes."""
 
 import ctypes
 import importlib
@@ -44,15 +44,15 @@ def test_bitsandbytes_calls_what_is_installed(
 
     for kind in ("fp16", "bf16"):
         assert called(bitsandbytes.dequantize, kind) == written(library, kind, version)
-    # All other functions stay bitsandbytes' own.
+    # All other functions remain those of bitsandbytes.
     assert called(bitsandbytes.dequantize, "fp4").startswith("bitsandbytes fp4 ")
     assert native().get_context() == 5
-    if library == "ours":  # whose errors are exceptions
+    if library == "ours":  # its errors are exceptions
         with pytest.raises(reprolab_nf4.DropinError, match=r"^n is negative$"):
             called(bitsandbytes.dequantize, n=-1)
         assert called(bitsandbytes.dequantize).startswith("ours ")
     installed.undo()
-    # A stream that bitsandbytes does not give is whatever lies where it would be.
+    # If bitsandbytes passes no stream, the argument is undefined.
     for kind in ("fp16", "bf16"):
         got = called(bitsandbytes.dequantize, kind).split()
         assert got[:7] == written("bitsandbytes", kind, version).split()[:7]
@@ -76,7 +76,7 @@ def test_undo_restores_exactly_what_was_there(
         assert native() is own
         assert vars(native()) == before
         assert all(vars(native())[name] is value for name, value in before.items())
-    for name in c_functions.REPLACED:  # also what somebody else deleted meanwhile
+    for name in c_functions.REPLACED:  # also one that other code deleted meanwhile
         with reprolab_nf4.install(libraries["ours"]):
             delattr(native(), name)
         assert vars(native()) == before
@@ -100,7 +100,7 @@ def test_without_code_for_the_gpu_bitsandbytes_runs_after_one_warning(
     assert installed.undo() is False
 
 
-def test_a_second_install_is_an_error_and_a_second_undo_nothing(
+def test_a_second_install_fails_and_a_second_undo_does_nothing(
     libraries, put_bitsandbytes, called, refused
 ):
     put_bitsandbytes("0.47.0")
@@ -112,7 +112,7 @@ def test_a_second_install_is_an_error_and_a_second_undo_nothing(
     assert chosen(libraries["ours"]) == "tree"
     first.undo()
     second = reprolab_nf4.install(libraries["other"])
-    first.undo()  # which is not what is installed now
+    first.undo()  # not the current installation
     assert called(bitsandbytes.dequantize).startswith("other ")
     second.undo()
     second.undo()
@@ -196,9 +196,7 @@ def test_an_undo_during_another_leaves_the_next_install_alone(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_undo_leaves_what_others_have_put_in_the_place_of_ours(
-    version, libraries, put_bitsandbytes, called
-):
+def test_undo_keeps_functions_that_others_replaced(version, libraries, put_bitsandbytes, called):
     put_bitsandbytes(version)
     import bitsandbytes
 
@@ -212,7 +210,7 @@ def test_undo_leaves_what_others_have_put_in_the_place_of_ours(
         assert installed.undo() is True
     assert len(warned) == 1 and other not in str(warned[0].message)
     assert vars(native())[patched] is theirs
-    # They then call bitsandbytes' own function, also where the library has no code.
+    # They then call bitsandbytes' own function, also if the library has no code for the GPU.
     for n in (1000, 209):
         assert called(bitsandbytes.dequantize, n=n).startswith("bitsandbytes ")
     assert called(bitsandbytes.dequantize, "bf16").startswith("bitsandbytes ")
@@ -220,7 +218,7 @@ def test_undo_leaves_what_others_have_put_in_the_place_of_ours(
     delattr(native(), patched)
 
 
-def test_others_that_call_ours_get_bitsandbytes_own_without_code(
+def test_kept_functions_call_bitsandbytes_without_code_for_the_gpu(
     libraries, put_bitsandbytes, called
 ):
     put_bitsandbytes("0.50.2")
@@ -252,7 +250,7 @@ def test_a_fork_during_an_install_leaves_a_child_that_can_install(
     child = os.fork()
     if child == 0:
         try:
-            reprolab_nf4._installed.undo()  # what was complete before the fork
+            reprolab_nf4._installed.undo()  # the installation from before the fork
             reprolab_nf4.install(libraries["other"])
             os._exit(0)
         finally:
@@ -343,7 +341,7 @@ def test_without_bitsandbytes_or_its_cuda_library(
     assert noun in refused(reprolab_nf4.install, libraries["ours"])
 
 
-def test_importing_it_imports_the_standard_library_alone(tmp_path):
+def test_importing_it_imports_only_the_standard_library(tmp_path):
     place = Path(reprolab_nf4.__file__).parents[1]
     code = (
         f"import sys; sys.path.append({str(place)!r}); import reprolab_nf4;"

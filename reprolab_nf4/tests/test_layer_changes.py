@@ -1,4 +1,4 @@
-"""Layers whose calls are planned, and what happens to them: other weights, copies, threads."""
+"""Changes of planned layers: other weights, copies, threads."""
 
 import collections
 import copy
@@ -15,7 +15,7 @@ from planned_on_cpu import (  # noqa: F401
     OWN,
     OWN_PRODUCT,
     PLANNED,
-    TODAY,
+    UNPLANNED,
     K,
     N,
     called,
@@ -122,8 +122,8 @@ def test_changed_nested_scales_are_planned_again(name, counts):
     assert taken(counts, one, x) == PLANNED
 
 
-def test_an_offset_with_the_address_of_another_is_seen(counts):
-    """Over the same memory, with as many writes: the plan has its value."""
+def test_a_new_offset_at_the_address_of_the_old_is_noticed(counts):
+    """At the same address and with as many writes: the plan holds the value itself."""
     one, x = planned(nested=True), inputs()
     state = one.weight.quant_state
     memory, place, others = state.offset.data, id(state.offset), []
@@ -138,8 +138,8 @@ def test_an_offset_with_the_address_of_another_is_seen(counts):
     assert taken(counts, one, x).get("times_run", 0) == 0
 
 
-def test_weights_that_are_no_parameters_are_todays(counts):
-    """Sharded, parametrized, or of a dictionary that fetches them."""
+def test_weights_that_are_not_parameters_are_unplanned(counts):
+    """Sharded, parametrized, or in a dictionary that computes its items."""
     x = inputs()
     sharded = planned()
     weight = sharded.weight
@@ -158,7 +158,7 @@ def test_weights_that_are_no_parameters_are_todays(counts):
             assert taken(counts, one, x).get("times_run", 0) == 0
 
 
-def test_offloaded_weights_are_mostly_todays(counts):
+def test_offloaded_weights_are_mostly_unplanned(counts):
     """Weights that are loaded for each call and released between the calls."""
     one, x = layer(), inputs()
     kept = one.weight
@@ -196,14 +196,14 @@ def test_undo_leaves_no_trace(built, installed, counts, tmp_path):
     assert "__call__" not in vars(bitsandbytes.nn.Linear4bit)
     assert vars(one) == facts
     counts.look()
-    ours(x), call(one, x)  # kept by somebody, as accelerate's hooks do
+    ours(x), call(one, x)  # as accelerate's hooks keep them
     assert counts.look() == {}
     with reprolab_nf4.install(built[1], table=tmp_path / "table.json"):
         one(x), one(x)
         assert taken(counts, one, x) == PLANNED
 
 
-def test_layers_and_weights_that_end_are_not_kept(counts):
+def test_deleted_layers_and_weights_are_freed(counts):
     one, x = planned(nested=True), inputs()
     storage = weakref.ref(one.weight.untyped_storage())
     assert counts.alive() == 1
@@ -243,10 +243,10 @@ def test_inference_mode_is_planned(counts):
         assert taken(counts, made, y) == {"times_run": 1}
 
 
-def test_a_failed_run_is_todays(counts):
+def test_a_failed_run_is_unplanned(counts):
     one, x = planned(), inputs()
     counts.library.fail_next_run(2)
-    assert called(counts, lambda: one(x)) == TODAY
+    assert called(counts, lambda: one(x)) == UNPLANNED
     assert taken(counts, one, x) == PLANNED
 
 
@@ -255,10 +255,10 @@ def test_a_plan_with_other_bits_is_not_kept(counts):
     one(x)
     counts.library.do_nothing(1)
     try:
-        one(x)  # neither product is written: what memory held differs, or is not a number
+        one(x)  # neither product is written, so the old contents differ, or are NaN
     finally:
         counts.library.do_nothing(0)
-    assert taken(counts, one, x) in (TODAY, PLANNED)
+    assert taken(counts, one, x) in (UNPLANNED, PLANNED)
 
 
 def test_a_capture_makes_no_plan(counts, monkeypatch):
@@ -266,21 +266,21 @@ def test_a_capture_makes_no_plan(counts, monkeypatch):
     with monkeypatch.context() as capturing:
         capturing.setattr(layers, "is_capturing", lambda tensor: True)
         for _ in range(4):
-            assert taken(counts, one, x) == TODAY
+            assert taken(counts, one, x) == UNPLANNED
     one(x)
     assert taken(counts, one, x) == PLANNED
 
 
 def test_outputs_are_pytorchs_own_memory(counts):
     one, x = planned(), inputs()
-    found = one(x)
-    assert found.untyped_storage().resizable() and found._version == 0 and found.is_leaf
-    first = found.clone()
+    output = one(x)
+    assert output.untyped_storage().resizable() and output._version == 0 and output.is_leaf
+    first = output.clone()
     one(inputs())
-    assert torch.equal(found, first)
+    assert torch.equal(output, first)
 
 
-def test_threads_have_the_outputs_of_their_inputs(counts):
+def test_threads_get_the_outputs_of_their_inputs(counts):
     ones = [planned(nested=nested, bias=True) for nested in (False, True)]
     xs = [inputs(rows) for rows in (1, 2, 12, 16)]
     expected = [[OWN(one, x) for one in ones] for x in xs]
@@ -302,7 +302,7 @@ def test_threads_have_the_outputs_of_their_inputs(counts):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_process_goes_on(counts):
+def test_a_forked_process_continues(counts):
     one, x = planned(), inputs()
     expected = one(x)
     child = os.fork()
@@ -313,13 +313,13 @@ def test_a_forked_process_goes_on(counts):
 
 @pytest.fixture
 def tuned():
-    """A layer with an adapter of PEFT's, and that layer."""
+    """A model with an adapter of PEFT, and its layer."""
     peft = pytest.importorskip("peft", reason="NOT TESTED, no peft")
     config = peft.LoraConfig(target_modules=["0"], r=4, init_lora_weights=False)
     model = torch.nn.Sequential(layer())
     model.is_loaded_in_4bit = True
-    found = peft.get_peft_model(model, config).eval()
-    return found, found.base_model.model[0]
+    peft_model = peft.get_peft_model(model, config).eval()
+    return peft_model, peft_model.base_model.model[0]
 
 
 def test_lora_around_a_layer_is_planned(counts, tuned):
@@ -332,14 +332,14 @@ def test_lora_around_a_layer_is_planned(counts, tuned):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_lora_merges_are_seen(counts, tuned):
+def test_lora_merges_are_noticed(counts, tuned):
     adapter = tuned[1]
     base, x = adapter.base_layer, inputs()
     base(x), base(x), base(x)
     for change in (adapter.merge, adapter.unmerge):
         before = base(x)
         change()
-        assert taken(counts, base, x) == TODAY
+        assert taken(counts, base, x) == UNPLANNED
         assert not torch.equal(base(x), before)
         for _ in range(5):
             base(x)
@@ -359,11 +359,11 @@ def test_a_thousand_random_operations_have_the_bits_of_bitsandbytes_forward(coun
 
 
 def a_thousand_random_operations(counts) -> collections.Counter:
-    """Each compared with bitsandbytes' own. Returns what our library was asked for."""
+    """Compares each with bitsandbytes' own. Returns the calls of our library."""
     generator = random.Random(1)
     torch.manual_seed(1)
     ones = [layer(nested, bias) for nested in (False, True) for bias in (False, True)]
-    asked = collections.Counter()
+    calls = collections.Counter()
     for _ in range(1000):
         i = generator.randrange(len(ones))
         x = inputs(generator.choice([1, 1, 1, 4, 16, 20]))
@@ -378,13 +378,13 @@ def a_thousand_random_operations(counts) -> collections.Counter:
             with torch.enable_grad():
                 trained = x.clone().requires_grad_()
                 assert same(ones[i](trained), OWN(ones[i], trained))
-        asked += taken(counts, ones[i], x)
+        calls += taken(counts, ones[i], x)
         assert is_near_bitsandbytes(ones[i], x)
-    return asked
+    return calls
 
 
 def is_near_bitsandbytes(one, x) -> bool:
-    """Both products may round each weight to bf16, and they round the output."""
+    """Both products may round weights to bf16, and do round the output."""
     state = one.weight.quant_state
     own = OWN_PRODUCT(x, one.weight.t(), state, bias=one.bias).float()
     exact = bitsandbytes.functional.dequantize_4bit(one.weight.data, state).float()

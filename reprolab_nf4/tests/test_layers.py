@@ -12,7 +12,7 @@ from layers_on_cpu import needs_whole_graphs
 from planned_on_cpu import (  # noqa: F401
     OWN,
     PLANNED,
-    TODAY,
+    UNPLANNED,
     K,
     N,
     called,
@@ -48,21 +48,21 @@ def test_a_layer_that_is_called_again_is_planned(counts, nested, bias, dtype):
         assert taken(counts, one, x) == expected
 
 
-def test_the_first_two_calls_are_todays(counts):
+def test_the_first_two_calls_are_unplanned(counts):
     one, x = layer(), inputs()
-    assert taken(counts, one, x) == TODAY
+    assert taken(counts, one, x) == UNPLANNED
     counts.look()
-    one(x)  # which is planned, and compared with its plan
-    assert counts.look() == PLANNED | TODAY
+    one(x)  # makes the plan and compares its output
+    assert counts.look() == PLANNED | UNPLANNED
     assert taken(counts, one, x) == PLANNED
 
 
-def test_a_way_that_is_no_kernel_of_ours_is_todays(counts):
+def test_ways_other_than_our_kernels_are_unplanned(counts):
     one, x = planned(x=inputs(20)), inputs(20)
     assert taken(counts, one, x) == {}
 
 
-def test_more_rows_than_a_table_has_are_todays(counts, installed):
+def test_more_rows_than_a_table_has_are_unplanned(counts, installed):
     one, x = planned(x=inputs(513)), inputs(513)
     assert taken(counts, one, x) == {}
 
@@ -120,34 +120,34 @@ def test_other_calls_than_plain_ones_are_unchanged(case, counts):
 
 
 @needs_whole_graphs
-def test_compiled_layers_are_whole_graphs_of_todays_path(counts):
+def test_compiled_layers_are_whole_graphs_and_unplanned(counts):
     torch.compiler.reset()
     one, x = planned(bias=True), inputs()
     compiled = torch.compile(one, fullgraph=True, backend="aot_eager")
-    assert called(counts, lambda: compiled(x), lambda: OWN(one, x)) == TODAY
+    assert called(counts, lambda: compiled(x), lambda: OWN(one, x)) == UNPLANNED
 
 
 @needs_whole_graphs
 def test_compiled_models_are_whole_graphs(counts):
-    """Inside of a model the compiler guards what the class' __call__ refers to."""
+    """Inside a model, the compiler guards objects that the class' __call__ refers to."""
     torch.compiler.reset()
     one, x = planned(bias=True), inputs()
     model = torch.nn.Sequential(one, torch.nn.Identity())
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    assert called(counts, lambda: compiled(x), lambda: OWN(one, x)) == TODAY
+    assert called(counts, lambda: compiled(x), lambda: OWN(one, x)) == UNPLANNED
 
 
-def test_gradients_are_todays(counts):
+def test_gradients_are_unplanned(counts):
     one, biased = planned(), planned(bias=True)
     x = inputs()
     with torch.enable_grad():
         assert taken(counts, one, x) == PLANNED
         trained = inputs().requires_grad_()
         expected = OWN(one, trained)
-        found = one(trained)
-        assert same(found, expected)
+        output = one(trained)
+        assert same(output, expected)
         counts.look()
-        found.sum().backward()
+        output.sum().backward()
         assert trained.grad is not None and counts.look() == {}
         biased.bias.requires_grad_()
         counts.look()
@@ -156,7 +156,7 @@ def test_gradients_are_todays(counts):
     assert taken(counts, one, trained.detach()) == PLANNED
 
 
-def test_training_mode_is_todays(counts):
+def test_training_mode_is_unplanned(counts):
     one, x = planned(), inputs()
     one.train()
     for _ in range(3):
@@ -167,7 +167,7 @@ def test_training_mode_is_todays(counts):
     assert taken(counts, one, x) == PLANNED
 
 
-def test_other_types_are_todays(counts):
+def test_other_types_are_unplanned(counts):
     one = planned()
     single = inputs(dtype=torch.float32)
     for _ in range(3):
@@ -181,7 +181,7 @@ def test_other_types_are_todays(counts):
         assert taken(counts, any_type, x) == PLANNED
 
 
-def test_empty_and_wrong_inputs_are_todays(counts):
+def test_empty_and_wrong_inputs_are_unplanned(counts):
     one = planned()
     assert one(inputs(0)).shape == (0, N)
     for _ in range(3):
@@ -194,7 +194,7 @@ def test_empty_and_wrong_inputs_are_todays(counts):
     assert taken(counts, one, inputs()) == PLANNED
 
 
-def test_fp4_is_todays(counts):
+def test_fp4_is_unplanned(counts):
     one = planned(kind="fp4")
     assert taken(counts, one, inputs()) == {}
 
@@ -203,8 +203,8 @@ def test_hooks_run_around_the_planned_call(counts):
     one, x, seen = planned(), inputs(), []
     before = one.register_forward_pre_hook(lambda module, given: (given[0] * 2,))
     after = one.register_forward_hook(lambda module, given, output: seen.append(output) or -output)
-    found = one(x)
-    assert same(found, -OWN(one, x * 2)) and same(seen[0], -found)
+    product = one(x)
+    assert same(product, -OWN(one, x * 2)) and same(seen[0], -product)
     before.remove(), after.remove()
     assert taken(counts, one, x) == PLANNED
 
@@ -284,7 +284,7 @@ def test_a_compiled_call_of_the_layers_own_is_called(counts):
         return counted(lambda _, *given: graph(*given), seen).__get__(one)
 
     one.compile(backend=backend)
-    assert taken(counts, one, x) == TODAY and seen == [one]
+    assert taken(counts, one, x) == UNPLANNED and seen == [one]
 
 
 def test_a_call_of_a_subclass_is_called(counts):
@@ -295,12 +295,12 @@ def test_a_call_of_a_subclass_is_called(counts):
     one, x = planned(), inputs()
     one.__class__ = Counted
     counts.look()
-    found = one(x)
-    assert counts.look() == PLANNED and same(found, OWN(one, x) * 2)
+    output = one(x)
+    assert counts.look() == PLANNED and same(output, OWN(one, x) * 2)
 
 
 def test_a_forward_of_the_layers_own_is_called(counts):
-    """As accelerate's hooks put one."""
+    """As by accelerate's hooks."""
     one, x = planned(), inputs()
     old = one.forward
     one.forward = lambda x: old(x) + 1
@@ -318,8 +318,8 @@ def test_subclasses_that_call_it_are_planned(counts):
     one.__class__ = Scaled
     one(x), one(x)
     counts.look()
-    found = one(x)
-    assert counts.look() == PLANNED and same(found, OWN(one, x) * 2)
+    output = one(x)
+    assert counts.look() == PLANNED and same(output, OWN(one, x) * 2)
 
 
 def test_every_case_of_the_document_has_its_test():

@@ -6,7 +6,7 @@ import planned_on_cpu
 import pytest
 from planned_on_cpu import (  # noqa: F401
     OWN,
-    TODAY,
+    UNPLANNED,
     functions_of,
     inputs,
     layer,
@@ -27,7 +27,7 @@ EXCHANGE = "__dlpack_c_exchange_api__"
 
 
 def remove_c_exchange(monkeypatch):
-    """As in PyTorch before 2.10, where torch-c-dlpack-ext is not installed."""
+    """As in PyTorch before 2.10 without torch-c-dlpack-ext."""
     monkeypatch.delattr(torch.Tensor, EXCHANGE, raising=False)
     monkeypatch.setitem(sys.modules, "torch_c_dlpack_ext", None)
 
@@ -46,14 +46,14 @@ def without_extension(request, built, monkeypatch, tmp_path):
     assert bitsandbytes.nn.Linear4bit.forward is OWN
 
 
-def test_without_the_extension_all_is_todays(without_extension):
+def test_without_the_extension_all_is_unplanned(without_extension):
     one, x = planned(bias=True), inputs()
-    assert taken(without_extension, one, x) == TODAY
+    assert taken(without_extension, one, x) == UNPLANNED
     assert len(functions_of(lambda: one(x))) > 1
 
 
-def test_an_exchange_of_another_package_is_found(installed, monkeypatch, tmp_path):
-    """As PyTorch before 2.10 gets it."""
+def test_the_exchange_of_another_package_is_used(installed, monkeypatch, tmp_path):
+    """As in PyTorch before 2.10 with torch-c-dlpack-ext."""
     monkeypatch.setattr(torch, "kept_exchange", getattr(torch.Tensor, EXCHANGE), raising=False)
     remove_c_exchange(monkeypatch)
     assert not layers.has_c_exchange()
@@ -101,7 +101,7 @@ def test_the_shorter_forward_does_what_bitsandbytes_forward_does(without_extensi
         return one
 
     for dtype in (torch.bfloat16, torch.float16, torch.float32):
-        found, expected, x = changed(), changed(), inputs(dtype=dtype)
-        assert same(found(x), OWN(expected, x))
-        assert found.compute_dtype == expected.compute_dtype
-        assert getattr(found.bias, "dtype", None) == getattr(expected.bias, "dtype", None)
+        linear, expected, x = changed(), changed(), inputs(dtype=dtype)
+        assert same(linear(x), OWN(expected, x))
+        assert linear.compute_dtype == expected.compute_dtype
+        assert getattr(linear.bias, "dtype", None) == getattr(expected.bias, "dtype", None)

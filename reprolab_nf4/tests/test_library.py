@@ -30,18 +30,18 @@ def test_the_header_is_c_and_cpp(language):
     subprocess.run(command, input=f'#include "{HEADER}"\n', text=True, check=True)
 
 
-def test_the_functions_take_what_the_header_says():
+def test_the_functions_have_the_parameters_of_the_header():
     """Names, order and C types of the parameters."""
     types = {"int": c_functions.INT, "int64_t": c_functions.INT64}
     types |= {"float": ctypes.c_float, "const char*": c_functions.Text}
-    found = {}
+    declared = {}
     for name, text in re.findall(r"^int (\w+)\(([^)]+)\);", HEADER.read_text(), re.MULTILINE):
         parameters = [re.fullmatch(r"(.*?)(\w+)", p.strip()).groups() for p in text.split(",")]
         kinds = [(p, types.get(kind.strip(), c_functions.ADDRESS)) for kind, p in parameters]
-        found[name] = kinds
-    del found["reprolab_nf4_use"]
+        declared[name] = kinds
+    del declared["reprolab_nf4_use"]
     wanted = dict.fromkeys(c_functions.REPLACED, c_functions.PLAIN_PARAMETERS) | c_functions.OURS
-    assert found == {name: list(parameters.items()) for name, parameters in wanted.items()}
+    assert declared == {name: list(parameters.items()) for name, parameters in wanted.items()}
 
 
 def test_it_exports_the_headers_functions_and_nothing_else(built_library):
@@ -50,7 +50,7 @@ def test_it_exports_the_headers_functions_and_nothing_else(built_library):
     assert sorted(line.split()[-1] for line in listed.splitlines()) == sorted(declared)
 
 
-def test_it_needs_the_c_library_and_the_compilers_alone(built_library):
+def test_it_needs_only_the_c_library_and_the_compilers(built_library):
     """Everything else, the driver too, is linked statically or loaded on demand."""
     listed = tools.output_of(["readelf", "--dynamic", "--wide", built_library])
     needed = re.findall(r"\(NEEDED\).*\[(.+)\]", listed)
@@ -81,7 +81,7 @@ def test_it_holds_what_it_was_built_for(built_library):
     assert len({*codes.values(), *ptx.values()}) == 1
 
 
-# Sound arguments, and values that are not a number, an address, or of 32 or 64 bits.
+# Valid arguments, and values that are no number, no address, or have more than 32 or 64 bits.
 SOUND = {c_functions.ADDRESS: 0, c_functions.INT: 64, c_functions.INT64: 0}
 SOUND |= {ctypes.c_float: 0.5, c_functions.Text: "simple"}
 NO_NUMBERS = [1.5, "1", b"1", True, [1], 10**5000, object]
@@ -105,7 +105,7 @@ CALLED = {
 
 
 @pytest.mark.parametrize("name", CALLED)
-def test_a_wrong_parameter_is_one_line_and_is_never_cut(library, name):
+def test_a_wrong_parameter_is_one_line_and_is_never_truncated(library, name):
     call, good = getattr(library, name), {p: SOUND[kind] for p, kind in CALLED[name].items()}
     del good["stream"]
     good["n"] = 0
@@ -126,7 +126,7 @@ def test_a_wrong_parameter_is_one_line_and_is_never_cut(library, name):
 
 
 def test_offsets_and_missing_arguments_are_one_line_too(library):
-    """In the words of this Python's ctypes."""
+    """With the message of this Python's ctypes."""
     name = c_functions.NESTED[0]
     call, good = getattr(library, name), {p: SOUND[kind] for p, kind in CALLED[name].items()}
     with pytest.raises(DropinError, match=f"^{name}: offset: "):
@@ -156,19 +156,19 @@ PLAN |= {"offset": 0.0, "bias": None, "m": 1, "n": 64, "k": 64, "blocksize": 64,
         *[("n", -1, "n"), ("blocksize", 33, "blocksize"), ("bias", 1, "bias")],
     ],
 )
-def test_a_plan_of_wrong_arguments_is_refused(type, name, value, wrong, library):
+def test_a_plan_refuses_wrong_arguments(type, name, value, wrong, library):
     given = PLAN | {name: value}
     with pytest.raises(DropinError, match=rf"^reprolab_nf4_plan_{type}: .*\b{wrong}\b"):
         library.plan(type, *given.values())
 
 
 def test_a_plan_without_a_gpu_is_an_error(built_library):
-    """In a process that sees none."""
+    """In a process without visible GPUs."""
     call = f"reprolab_nf4.Library({str(built_library)!r}).plan('fp16', *{[*PLAN.values()]!r})"
     program = f"import os; os.environ['CUDA_VISIBLE_DEVICES'] = ''; import reprolab_nf4; {call}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 1 and "DropinError" in done.stderr.splitlines()[-1]
 
 
-def test_forgetting_no_plan_is_no_error(library):
+def test_forgetting_a_null_plan_succeeds(library):
     library.reprolab_nf4_forget(None)

@@ -35,7 +35,7 @@ def test_bitsandbytes_may_ask_for_more_weights_than_an_int_counts(
 
     out = ctypes.create_string_buffer(2**12)
     with pytest.MonkeyPatch.context() as small, reprolab_nf4.install(libraries["ours"]):
-        small.setattr(c_functions, "MOST_WEIGHTS", 1024)  # or `out` would be 2 GiB
+        small.setattr(c_functions, "MOST_WEIGHTS", 1024)  # otherwise `out` would be 2 GiB
         bitsandbytes.dequantize("fp16", 0x100, 0x200, ctypes.addressof(out), 64, 1500, 0x300)
     second = out.raw[2048:].partition(b"\0")[0].decode()
     assert second == "ours fp16 (nil) 0x300 0x240 64 476 0x300"
@@ -70,7 +70,7 @@ def test_a_driver_older_than_the_librarys_cuda_is_refused(
     if is_refused:
         error = refused(reprolab_nf4.install, libraries["ours"])
         assert "12.8" in error and "13.0.88" in error and "driver" in error
-        reprolab_nf4.install(libraries["other"]).undo()  # of which nobody knows the version
+        reprolab_nf4.install(libraries["other"]).undo()  # of unknown version
     else:
         reprolab_nf4.install(libraries["ours"]).undo()
 
@@ -78,7 +78,7 @@ def test_a_driver_older_than_the_librarys_cuda_is_refused(
 def test_without_a_gpu_pytorch_is_named(libraries, put_bitsandbytes, monkeypatch, refused):
     put_bitsandbytes("0.50.2", fake_bitsandbytes.NO_LIBRARY)
     for is_available, error in ((False, "no NVIDIA GPU is visible"), (True, "nothing to replace")):
-        cuda = types.SimpleNamespace(is_available=lambda found=is_available: found)
+        cuda = types.SimpleNamespace(is_available=lambda answer=is_available: answer)
         monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
         assert error in refused(reprolab_nf4.install, libraries["ours"])
 

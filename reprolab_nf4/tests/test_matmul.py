@@ -1,4 +1,4 @@
-"""Products of bitsandbytes' layers on the CPU, and what the library is called with."""
+"""Products of bitsandbytes' layers on the CPU, and the arguments of the library's calls."""
 
 import contextlib
 import ctypes
@@ -27,40 +27,40 @@ from reprolab_nf4 import c_functions
 
 
 def test_layers_in_training_mode_stay_bitsandbytes_own(called):
-    """Also where they run without gradients, and where their inputs need none."""
-    found, x = layer().train(), X.clone().requires_grad_()
-    expected = OWN_PRODUCT(X, found.weight.t(), found.weight.quant_state, bias=found.bias)
+    """Also if they run without gradients, or their inputs need none."""
+    linear, x = layer().train(), X.clone().requires_grad_()
+    expected = OWN_PRODUCT(X, linear.weight.t(), linear.weight.quant_state, bias=linear.bias)
     for use_reentrant in (True, False):
-        y = checkpoint(found, x, use_reentrant=use_reentrant)
+        y = checkpoint(linear, x, use_reentrant=use_reentrant)
         assert torch.equal(y, expected)
         y.sum().backward()
     with torch.no_grad():
-        assert torch.equal(found(X), expected)
-    assert torch.equal(found(X), expected)
+        assert torch.equal(linear(X), expected)
+    assert torch.equal(linear(X), expected)
     assert called == []
-    found.eval()(X)
+    linear.eval()(X)
     assert called == [("few_rows", 3)]
 
 
 def test_a_hook_that_kept_the_forward_does_not_hide_training(called):
-    found = layer().train()
-    found.forward = found.forward  # as accelerate's hooks keep it, in the layer itself
+    linear = layer().train()
+    linear.forward = linear.forward  # as accelerate's hooks keep it, in the layer itself
     with torch.no_grad():
-        found(X)
+        linear(X)
     assert called == []
 
 
 def test_a_replaced_call_of_all_modules_is_called(called, monkeypatch):
     """As torch.fx does while it traces."""
-    seen, found, own = [], layer(), torch.nn.Module.__call__
+    seen, linear, own = [], layer(), torch.nn.Module.__call__
 
     def call(self, *given):
         seen.append(self)
         return own(self, *given)
 
     monkeypatch.setattr(torch.nn.Module, "__call__", call)
-    found(X)
-    assert seen == [found] and len(called) == 1
+    linear(X)
+    assert seen == [linear] and len(called) == 1
 
 
 def test_a_layer_that_fails_in_training_leaves_others_alone(called):
@@ -71,21 +71,21 @@ def test_a_layer_that_fails_in_training_leaves_others_alone(called):
 
 
 def test_a_layer_that_computes_in_fp32_is_named_once(called, recwarn):
-    found = layer()
+    linear = layer()
     warned = lambda: [w for w in recwarn if "bnb_4bit_compute_dtype" in str(w.message)]  # noqa: E731
-    found(X)
+    linear(X)
     assert warned() == []
-    found.compute_dtype = torch.float32
+    linear.compute_dtype = torch.float32
     for _ in range(2):
-        found(X)
+        linear(X)
     assert len(warned()) == 1
 
 
 def changed(**attributes):
-    found = layer()
+    linear = layer()
     for name, value in attributes.items():
-        setattr(found.weight.quant_state, name, value)
-    return found
+        setattr(linear.weight.quant_state, name, value)
+    return linear
 
 
 def shorter_codes(state):
@@ -129,7 +129,7 @@ def test_faulty_arguments_go_to_bitsandbytes(called, monkeypatch, matmul):
     assert called == []
     product(X, codes.t(), state)
     assert len(called) == 1
-    # Nor are weights that another GPU's product has read.
+    # Weights that a product on another GPU has read are not settled either.
     monkeypatch.setattr(torch.Tensor, "get_device", lambda self: int(self is X))
     monkeypatch.setattr(matmul, "fits", lambda device, *given: False)
     assert product(X, codes.t(), state) == "own"
@@ -149,12 +149,12 @@ def test_the_last_block_has_a_scale_too(matmul):
 
 def test_square_weights_are_transposed_where_bitsandbytes_does(called, monkeypatch, matmul):
     monkeypatch.setattr(layers_on_cpu, "OWN_PRODUCT", lambda *a, **k: "own")
-    found = layer(n=K).weight
+    weight = layer(n=K).weight
     for always in (True, False):
-        monkeypatch.setattr(matmul, "knows_fused_products", lambda found=always: found)
+        monkeypatch.setattr(matmul, "knows_fused_products", lambda answer=always: answer)
         replace(monkeypatch, matmul)
         as_row, as_column = (
-            bitsandbytes.matmul_4bit(X, codes, found.quant_state) for codes in (found.t(), found)
+            bitsandbytes.matmul_4bit(X, codes, weight.quant_state) for codes in (weight.t(), weight)
         )
         assert as_row is not "own" and (as_column is "own") != always  # noqa: F632
 
@@ -166,20 +166,20 @@ def test_a_gpu_that_a_product_has_no_code_for_gets_bitsandbytes_own(called, matm
     given_up = []
     monkeypatch.setattr(matmul, "multiply", refuse)
     monkeypatch.setattr(matmul, "give_up", given_up.append)
-    found = layer()
-    expected = OWN_PRODUCT(X, found.weight.t(), found.weight.quant_state, bias=found.bias)
-    assert torch.equal(found(X), expected) and len(given_up) == 1
+    linear = layer()
+    expected = OWN_PRODUCT(X, linear.weight.t(), linear.weight.quant_state, bias=linear.bias)
+    assert torch.equal(linear(X), expected) and len(given_up) == 1
 
 
 def test_the_offset_of_nested_scales_is_read_once_and_when_it_changed(matmul, monkeypatch):
-    found, reads, item = torch.tensor(0.25), [], torch.Tensor.item
+    offset, reads, item = torch.tensor(0.25), [], torch.Tensor.item
     monkeypatch.setattr(torch.Tensor, "item", lambda self: reads.append(self) or item(self))
-    assert [matmul.read_offset(found) for _ in range(3)] == [0.25] * 3
+    assert [matmul.read_offset(offset) for _ in range(3)] == [0.25] * 3
     assert len(reads) == 1
-    found.copy_(torch.tensor(0.5))
-    assert [matmul.read_offset(found) for _ in range(3)] == [0.5] * 3
-    found.data = torch.tensor(0.75)
-    assert [matmul.read_offset(found) for _ in range(3)] == [0.75] * 3
+    offset.copy_(torch.tensor(0.5))
+    assert [matmul.read_offset(offset) for _ in range(3)] == [0.5] * 3
+    offset.data = torch.tensor(0.75)
+    assert [matmul.read_offset(offset) for _ in range(3)] == [0.75] * 3
     assert len(reads) == 3
 
 
@@ -188,23 +188,23 @@ def test_the_device_is_changed_only_where_another_is_current(matmul, monkeypatch
     for current, changed in ((1, False), (0, True)):
         with monkeypatch.context() as two_gpus:
             two_gpus.setattr(torch.Tensor, "get_device", lambda self: 1)
-            two_gpus.setattr(torch.cuda, "current_device", lambda found=current: found)
-            found = matmul.on_device_of(tensor)
-        assert isinstance(found, torch.cuda.device_of) == changed
+            two_gpus.setattr(torch.cuda, "current_device", lambda answer=current: answer)
+            context = matmul.on_device_of(tensor)
+        assert isinstance(context, torch.cuda.device_of) == changed
 
 
 @pytest.mark.parametrize(
     ("settled", "nested", "size"), [(False, False, 0), (True, True, 0), (True, False, 100)]
 )
-def test_the_library_gets_what_its_header_says(settled, nested, size, matmul, monkeypatch):
+def test_calls_pass_the_parameters_of_the_header(settled, nested, size, matmul, monkeypatch):
     calls = []
 
     def function(*given):
-        found = dict(zip(c_functions.MULTIPLY_PARAMETERS, given, strict=True))
-        if found["workspace"]:  # what it holds does not matter
-            found["workspace"] = len(ctypes.string_at(found["workspace"], size))
-        found["A"] = (found["A"] % 16, ctypes.string_at(found["A"], 2 * 3 * K))
-        calls.append(found)
+        arguments = dict(zip(c_functions.MULTIPLY_PARAMETERS, given, strict=True))
+        if arguments["workspace"]:  # its contents do not matter
+            arguments["workspace"] = len(ctypes.string_at(arguments["workspace"], size))
+        arguments["A"] = (arguments["A"] % 16, ctypes.string_at(arguments["A"], 2 * 3 * K))
+        calls.append(arguments)
 
     facts = {"workspace": lambda self, *product: size, "multiply": {"bf16": function}}
     library = type("Library", (), facts)()
@@ -213,7 +213,7 @@ def test_the_library_gets_what_its_header_says(settled, nested, size, matmul, mo
     codes, absmax = torch.zeros(N * K // 2, 1, dtype=torch.uint8), torch.ones(N * K // 64)
     bias = torch.ones(N, dtype=torch.bfloat16)
     second = (torch.zeros(N * K // 64, dtype=torch.uint8), torch.ones(256), 0.5, 256)
-    x = torch.randn(3 * K + 4).bfloat16()[4:].view(1, 3, K)  # where 16 bytes cannot be read at once
+    x = torch.randn(3 * K + 4).bfloat16()[4:].view(1, 3, K)  # not aligned to 16 bytes
     more = second if nested else (None, None, 0.0, 0)
     rest = (N, absmax, 64, bias, *more, settled)
     out = matmul.multiply(library, "many_rows", x, codes, *rest)
@@ -226,16 +226,16 @@ def test_the_library_gets_what_its_header_says(settled, nested, size, matmul, mo
         "code2": second[1].data_ptr() if nested else None,
         **{"offset": 0.5 if nested else 0.0, "bias": bias.data_ptr(), "out": out.data_ptr()},
         **{"m": 3, "n": N, "k": K, "blocksize": 64, "blocksize2": 256 if nested else 0},
-        **{"weights_are_settled": int(settled), "workspace": size or None, "stream": 77},
+        **{"weights_ready": int(settled), "workspace": size or None, "stream": 77},
     }
-    # Codes that have to be copied first are not settled.
+    # Codes that are copied first are not settled.
     moved = torch.zeros(N * K // 2 + 8, dtype=torch.uint8)[8:].view(-1, 1)
     matmul.multiply(library, "many_rows", x, moved, *rest)
-    assert calls[1]["B"] % 16 == 0 and calls[1]["weights_are_settled"] == 0
+    assert calls[1]["B"] % 16 == 0 and calls[1]["weights_ready"] == 0
 
 
 def test_the_scripts_for_bitsandbytes_maintainers_run(called, capsys, monkeypatch):
-    """On the CPU, where bitsandbytes' own product is right, and so is what replaces it."""
+    """On the CPU, where both bitsandbytes' own product and its replacement are correct."""
     text = (Path(__file__).parents[2] / "docs/upstream.md").read_text()
     scripts = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[-2:]
     for script in scripts:

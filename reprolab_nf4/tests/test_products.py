@@ -75,11 +75,11 @@ def install(libraries, products):
 def state(nested=False, **different):
     facts = {"quant_type": "nf4", "shape": (N, K), "blocksize": 64, "dtype": torch.float16}
     absmax = SCALE_CODES if nested else ABSMAX
-    found = types.SimpleNamespace(**facts | {"absmax": absmax, "nested": nested} | different)
+    quant_state = types.SimpleNamespace(**facts | {"absmax": absmax, "nested": nested} | different)
     if nested:
-        found.offset = torch.tensor(0.5)
-        found.state2 = types.SimpleNamespace(absmax=ABSMAX2, code=CODE2, blocksize=256)
-    return found
+        quant_state.offset = torch.tensor(0.5)
+        quant_state.state2 = types.SimpleNamespace(absmax=ABSMAX2, code=CODE2, blocksize=256)
+    return quant_state
 
 
 def activations(*shape, dtype=torch.float16, **given):
@@ -88,14 +88,14 @@ def activations(*shape, dtype=torch.float16, **given):
 
 @pytest.fixture
 def way(products):
-    """In which way so many rows are multiplied."""
+    """The way in which a number of rows is multiplied."""
 
     def call(rows=1, shape=(), **different):
         x = activations(*(shape or (rows, K)))
-        found = products.matmul_4bit(x, CODES, state(**different))
-        if isinstance(found, torch.Tensor):
+        product = products.matmul_4bit(x, CODES, state(**different))
+        if isinstance(product, torch.Tensor):
             return "dequantize"
-        return found[1 if found[0] == "ours" else 0]
+        return product[1 if product[0] == "ours" else 0]
 
     return call
 
@@ -117,11 +117,11 @@ def test_the_table_and_the_user_decide(given, ways, install, products, way):
     with install(products=given):
         for rows, wanted in ways.items():
             assert way(rows) == way(shape=(1, rows, K)) == wanted
-        # Weights that are already dequantized to another type are other weights.
+        # Weights that were first rounded to another type are other weights.
         other = "dequantize" if given == "exact" else ways[1]
         assert way(dtype=torch.bfloat16) == other
     assert products.matmul_4bit is own
-    with install("other", products=given):  # has no products with codes
+    with install("other", products=given):  # has no products of 4-bit weights
         assert way() == ("own" if given in ("fastest", "bitsandbytes") else "dequantize")
 
 
@@ -139,7 +139,7 @@ def test_kernels_get_the_scales_as_they_are(install, products):
 def test_without_times_for_the_gpu_bitsandbytes_chooses(install, way, monkeypatch, tmp_path):
     matmul, table = reprolab_nf4.matmul, tmp_path / "sm_90.json"
     for capability in ("8.0", ""):
-        monkeypatch.setattr(matmul, "capability", lambda device, found=capability: found)
+        monkeypatch.setattr(matmul, "capability", lambda device, answer=capability: answer)
         for given, wanted in (({}, "own"), ({"products": "exact"}, "dequantize")):
             with install(**given):
                 assert way() == wanted
@@ -150,7 +150,7 @@ def test_without_times_for_the_gpu_bitsandbytes_chooses(install, way, monkeypatc
 
 
 @pytest.mark.parametrize(("recorded", "taken"), [("9.0", "recorded"), ("8.6", "no")])
-def test_a_table_of_another_architecture_is_not_taken_which_is_said(
+def test_a_table_of_another_architecture_is_not_used_and_warns(
     recorded, taken, install, way, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(reprolab_nf4.matmul, "capability", lambda _: recorded)
@@ -164,8 +164,8 @@ def test_a_table_of_another_architecture_is_not_taken_which_is_said(
     assert len(seen) == 1
 
 
-def test_another_kernel_computes_what_one_cannot(install, products, way, tmp_path):
-    """The library's kernels take 99 rows, and "tree" no GPU of this kind."""
+def test_the_next_fastest_kernel_runs_unsupported_shapes(install, products, way, tmp_path):
+    """The library's kernels support up to 99 rows, and "tree" does not support this GPU."""
     times = {100: {"many_rows": 1.0, DEQUANTIZE: 2.0, OWN: 3.0}, 200: {"many_rows": 1.0, OWN: 2.0}}
     with install(table=write(tmp_path / "own.json", times)):
         assert (way(100), way(101)) == ("dequantize", "own")
@@ -198,21 +198,21 @@ def test_other_formats_outputs_and_training_stay_bitsandbytes_own(
     given, x, different, more, install, products, way
 ):
     with install(products=given):
-        found = products.matmul_4bit(x, CODES, state(**different), **more)
-        assert found == ("own", more.get("out"), more.get("bias"))
+        product = products.matmul_4bit(x, CODES, state(**different), **more)
+        assert product == ("own", more.get("out"), more.get("bias"))
         assert products.matmul_4bit(x, CODES, None) == ("own", None, None)
         with torch.no_grad():
             x = activations(1, K, requires_grad=True)
             assert products.matmul_4bit(x, CODES, state())[0] != "own"
 
 
-def test_generate_compiles_models_unless_it_is_told_not_to(install, monkeypatch):
+def test_generate_compiles_models_unless_switched_off(install, monkeypatch):
     transformers = pytest.importorskip("transformers", reason="NOT TESTED, no transformers")
     quantizer = transformers.quantizers.quantizer_bnb_4bit.Bnb4BitHfQuantizer
     monkeypatch.setattr(torch.ops.bitsandbytes, "dequantize_4bit", None, raising=False)
     before = dict(vars(quantizer))
     monkeypatch.setattr(torch, "__version__", TorchVersion("2.7.1"))
-    with install():  # a graph would end at each layer
+    with install():  # a graph would break at each layer
         assert dict(vars(quantizer)) == before
     monkeypatch.setattr(torch, "__version__", TorchVersion("2.8.0"))
     with install():
@@ -221,7 +221,7 @@ def test_generate_compiles_models_unless_it_is_told_not_to(install, monkeypatch)
     for given in ({"compile_generate": False}, {"products": "bitsandbytes"}):
         with install(**given):
             assert dict(vars(quantizer)) == before
-    # A version that decides by itself is left alone.
+    # A version that decides by itself is unchanged.
     monkeypatch.setattr(quantizer, "is_compileable", False)
     with install():
         assert quantizer.is_compileable is False
@@ -236,9 +236,7 @@ def test_layers_have_their_own_call_again_after_undo(install, products):
 
 
 @pytest.mark.parametrize("given", ["fastest", "dequantize"])
-def test_after_undo_products_are_bitsandbytes_own_for_who_still_calls_ours(
-    given, install, products, way
-):
+def test_after_undo_kept_functions_call_bitsandbytes(given, install, products, way):
     installed = install(products=given)
     ours, own = products.matmul_4bit, []
     products.matmul_4bit = lambda *given, **more: own.append(given) or ours(*given, **more)
@@ -248,7 +246,7 @@ def test_after_undo_products_are_bitsandbytes_own_for_who_still_calls_ours(
     assert way() == "own" and len(own) == 2
 
 
-def test_a_product_that_others_replaced_meanwhile(install, products):
+def test_undo_keeps_a_product_that_others_replaced(install, products):
     own = products.matmul_4bit
     with install():
         del products.matmul_4bit

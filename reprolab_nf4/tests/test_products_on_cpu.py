@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import on_cpu
 import pytest
-from measured_on_cpu import put_asked  # noqa: F401
+from measured_on_cpu import put_timed_weights  # noqa: F401
 from needs_torch import bitsandbytes, torch
 from on_cpu import CPU, SMALL, stand_ins  # noqa: F401
 
@@ -46,12 +46,12 @@ def test_layers_of_one_shape_count_together_the_largest_first(tmp_path, monkeypa
     shapes = [Shape(256, 128, 64, nested, "float16") for nested in (False, False, False, True)]
     shapes += [Shape(512, 128, 64, False, "float16")]
     monkeypatch.setattr(checkpoint, "read", lambda folder: shapes)
-    found = products.shapes_of(str(tmp_path))
-    assert list(found.values()) == [1, 3, 1]
-    assert next(iter(found)).rows == 512
+    counts = products.shapes_of(str(tmp_path))
+    assert list(counts.values()) == [1, 3, 1]
+    assert next(iter(counts)).rows == 512
 
 
-def test_a_loaded_model_is_measured_with_its_own_layers(model, asked):
+def test_a_loaded_model_is_measured_with_its_own_layers(model, timed_weights):
     text = measuring.advise(on_cpu.Cpu(), model, 3, ["streaming", "one_wrong", "nix"])
     assert text.startswith(f"{type(model).__name__}: 14 layers in NF4, ")
     assert "one_wrong: left out: 1 of " in text
@@ -59,11 +59,11 @@ def test_a_loaded_model_is_measured_with_its_own_layers(model, asked):
     assert "one step at batch 3: " in text and "50 tokens each: " in text
     assert text.count("waiting for the host") == 2
     layers = {layer.weight.data_ptr() for layer in build.layers(model)}
-    assert {codes.data_ptr() for weights in asked for codes, _ in weights} <= layers
-    assert all(len({id(codes) for codes, _ in weights}) >= 2 for weights in asked)
+    assert {codes.data_ptr() for weights in timed_weights for codes, _ in weights} <= layers
+    assert all(len({id(codes) for codes, _ in weights}) >= 2 for weights in timed_weights)
 
 
-def test_products_are_timed_in_the_type_that_layers_compute_in(model, asked, monkeypatch):
+def test_products_are_timed_in_the_type_that_layers_compute_in(model, timed_weights, monkeypatch):
     seen, own = set(), bitsandbytes.matmul_4bit
     for layer in build.layers(model)[:3]:
         layer.compute_dtype = torch.float32
@@ -80,7 +80,7 @@ def test_products_are_timed_in_the_type_that_layers_compute_in(model, asked, mon
         layer.compute_dtype = torch.float32
     layers = list(measuring.layers_of(on_cpu.Cpu(), model))
     with pytest.raises(reprolab_nf4.DropinError, match="bnb_4bit_compute_dtype"):
-        measuring.tune(on_cpu.Cpu(), layers, lambda shape: asked)
+        measuring.tune(on_cpu.Cpu(), layers, lambda shape: timed_weights)
 
 
 def test_a_small_head_is_not_copied_until_caches_are_full():
@@ -106,22 +106,22 @@ def test_only_layers_that_multiply_count_and_once_in_what_wraps_them(model):
     embedding = torch.nn.Module()
     embedding.weight = first.weight
     wrapped = torch.nn.ModuleList([Wrapper(first), embedding])
-    (found,) = measuring.layers_of(on_cpu.Cpu(), wrapped).values()
-    assert len(found) == 1
+    (layers,) = measuring.layers_of(on_cpu.Cpu(), wrapped).values()
+    assert len(layers) == 1
 
 
 @pytest.mark.parametrize("wrong", ["name", None, 5])
-def test_another_value_than_a_model_is_one_line(wrong, refused):
+def test_a_value_that_is_not_a_model_is_one_line(wrong, refused):
     error = refused(measuring.layers_of, on_cpu.Cpu(), wrong)
     assert error.startswith("model: ") and error.endswith(f" not {wrong!r}")
 
 
-def test_a_cache_that_holds_all_layers_is_outgrown_by_copies(model, asked, monkeypatch):
+def test_a_cache_that_holds_all_layers_is_outgrown_by_copies(model, timed_weights, monkeypatch):
     monkeypatch.setattr(measuring, "CACHES", 3)
     gpu = on_cpu.Cpu()
     gpu.l2_bytes = lambda: 30000
     measuring.advise(gpu, model, 1, ["streaming"])
-    for weights in asked:
+    for weights in timed_weights:
         assert len({codes.data_ptr() for codes, _ in weights}) == len(weights)
         assert sum(codes.numel() for codes, _ in weights) > 3 * gpu.l2_bytes()
 
@@ -133,14 +133,14 @@ def test_a_wrong_batch_or_model_is_one_line(batch, refused):
     assert refused(reprolab_nf4.advise, torch.nn.Linear(2, 2)).startswith("model: ")
 
 
-def test_advice_compares_with_products_by_the_table(model, asked, monkeypatch):
+def test_advice_compares_with_products_by_the_table(model, timed_weights, monkeypatch):
     layer, used, own = build.layers(model)[0], [], reprolab_nf4.install
     monkeypatch.setattr(reprolab_nf4, "install", lambda **k: used.append(k) or own(**k))
     weights = [(layer.weight.data, layer.weight.quant_state)] * 2
     shape, compared = Shape(128, 128, 64, 0, ""), measuring.variants(["branch_tree", "streaming"])
-    found = measuring.times(on_cpu.Cpu(), shape, weights, 3, compared)
-    assert list(found) == [(variant, shape) for variant in (measuring.OWN, *compared)]
-    assert all(len(samples) == measuring.SAMPLES for samples in found.values())
+    sampled = measuring.times(on_cpu.Cpu(), shape, weights, 3, compared)
+    assert list(sampled) == [(variant, shape) for variant in (measuring.OWN, *compared)]
+    assert all(len(samples) == measuring.SAMPLES for samples in sampled.values())
     assert [tuple(given.values()) for given in used] == [
         ("branch_tree", "bitsandbytes"),
         ("streaming", "bitsandbytes"),
@@ -150,8 +150,8 @@ def test_advice_compares_with_products_by_the_table(model, asked, monkeypatch):
     assert measuring.variants(["branch_tree"]) == [measuring.Variant("branch_tree")]
 
 
-def test_eager_times_are_those_of_layers_under_what_is_compared(model, asked, monkeypatch):
-    """Each sample follows the calls after which a layer is planned, and waits for their end."""
+def test_eager_times_are_those_of_layers_under_what_is_compared(model, timed_weights, monkeypatch):
+    """Before each sample, layers are called until they are planned, and the calls complete."""
     layer, events, gpu = build.layers(model)[0], [], on_cpu.Cpu()
     weights = [(layer.weight.data, layer.weight.quant_state)] * 2
     n, k = layer.weight.quant_state.shape
@@ -172,9 +172,11 @@ def test_eager_times_are_those_of_layers_under_what_is_compared(model, asked, mo
     monkeypatch.setattr(bitsandbytes.nn.Linear4bit, "forward", seen)
     gpu.time_us = lambda run, times: events.append("timed") or time_us(run, times)
     shape = Shape(n, k, 64, False, "float16")
-    found = measuring.eager_times(gpu, shape, weights, 3, [measuring.INSTALLED])
-    assert list(found) == [(variant, shape) for variant in (measuring.OWN, measuring.INSTALLED)]
-    assert all(len(samples) == measuring.SAMPLES and min(samples) > 0 for samples in found.values())
+    sampled = measuring.eager_times(gpu, shape, weights, 3, [measuring.INSTALLED])
+    assert list(sampled) == [(variant, shape) for variant in (measuring.OWN, measuring.INSTALLED)]
+    assert all(
+        len(samples) == measuring.SAMPLES and min(samples) > 0 for samples in sampled.values()
+    )
     begins = [i for i, event in enumerate(events) if event == "fastest"]
     assert len(begins) == measuring.SAMPLES == events.count("undo")
     first = ["timed", *[(3, k)] * measuring.CALLS_UNTIL_PLANNED * len(weights), "timed"]
@@ -184,7 +186,7 @@ def test_eager_times_are_those_of_layers_under_what_is_compared(model, asked, mo
 
 @pytest.mark.parametrize("collects", [True, False])
 def test_nothing_is_collected_while_a_graph_is_captured(collects, monkeypatch):
-    """An older graph that the collector destroys then would end the capture."""
+    """If the collector destroyed an older graph then, the capture would end."""
     is_captured, destroyed = [], []
 
     class Older:
@@ -214,7 +216,7 @@ def test_nothing_is_collected_while_a_graph_is_captured(collects, monkeypatch):
     assert True not in destroyed and len(destroyed) >= 50 * collects
 
 
-def test_a_gpu_without_recorded_times_is_told_how_to_have_some(model, asked, monkeypatch):
+def test_advice_without_recorded_times_says_how_to_measure_them(model, timed_weights, monkeypatch):
     assert measuring.NO_TIMES not in measuring.advise(on_cpu.Cpu(), model, 1, ["streaming"])
     monkeypatch.setattr(timing_table, "recorded", lambda *gpu: None)
     assert measuring.advise(on_cpu.Cpu(), model, 1, ["streaming"]).endswith(measuring.NO_TIMES)

@@ -41,21 +41,21 @@ def losses(checkpoint, checkpointing, nested):
     model.train()
     steps = torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=1e-3)
     tokens = torch.randint(0, SIZES["vocab_size"], (2, 8), device="cuda")
-    found = []
+    values = []
     for _ in range(3):
         loss = model(input_ids=tokens, labels=tokens).loss
         loss.backward()
         steps.step()
         steps.zero_grad()
-        found.append(loss.item())
-    return found
+        values.append(loss.item())
+    return values
 
 
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("checkpointing", [True, False])
 def test_losses_are_the_same_to_the_bit(checkpoint, built_library, checkpointing, nested):
     own = losses(checkpoint, checkpointing, nested)
-    assert losses(checkpoint, checkpointing, nested) == own  # bitsandbytes alone repeats its own
+    assert losses(checkpoint, checkpointing, nested) == own  # as reproducible as bitsandbytes
     assert own[2] < own[0]
     for products in ("fastest", "exact", "dequantize"):
         with reprolab_nf4.install(built_library, products=products):

@@ -32,7 +32,7 @@ def bits(codes, state, out=None):
 
 @pytest.fixture(scope="module")
 def cases():
-    """Weights of every type, kind of scales and block size, and what bitsandbytes makes of them."""
+    """Weights of every type, kind of scales and block size, and bitsandbytes' outputs for them."""
     made = []
     for dtype in TYPES:
         for nested in (False, True):
@@ -54,7 +54,7 @@ def test_every_kernel_writes_bitsandbytes_bits(built_library, cases):
 
 
 def of_ours(run):
-    """The kernels of this project that it launches."""
+    """The kernels of this project that a function launches."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         run()
         torch.cuda.synchronize()
@@ -78,7 +78,7 @@ def test_the_documented_lines_write_bitsandbytes_bits(built_library, monkeypatch
 
 
 def test_products_of_views_are_right_as_the_upstream_document_says(only, max_rows, capsys):
-    """Two scripts, one of which ends the use of a GPU with bitsandbytes' own product."""
+    """Runs two scripts; one crashes the GPU context by bitsandbytes' own product."""
     max_rows("few_rows")
     text = (Path(__file__).parents[2] / "docs/upstream.md").read_text()
     scripts = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[-2:]
@@ -115,7 +115,7 @@ def only(built_library, tmp_path):
 
 @pytest.fixture
 def max_rows(built_library):
-    """A product's kernel; skips the test where this GPU cannot run it."""
+    """A product's kernel; skips the test if this GPU does not support it."""
 
     def most(way):
         most = 16 if way.startswith("few_rows") else 512
@@ -149,10 +149,10 @@ def test_products_are_those_of_the_dequantized_weights(only, max_rows, way, nest
         expected = torch.nn.functional.linear(x.double(), weight.double(), layer.bias.double())
         products = "exact" if way in reprolab_nf4.Library().exact_products() else "fastest"
         with torch.no_grad(), only(way, products):
-            found = layer(x)
+            output = layer(x)
             assert any("nf4_product" in name for name in of_ours(lambda x=x: layer(x)))
-            assert torch.equal(found, layer(x))  # repeatable, whatever the workspace was before
-        off = (found.double() - expected).abs().max() / expected.abs().max()
+            assert torch.equal(output, layer(x))  # repeatable for any contents of the workspace
+        off = (output.double() - expected).abs().max() / expected.abs().max()
         assert off < (4e-3 if dtype == torch.float16 else 3e-2), rows
 
 
@@ -164,22 +164,22 @@ def test_products_in_graphs_of_two_streams_at_once(only, max_rows, way, nested):
     xs = [torch.randn((min(most, 64), 4096), device="cuda").half() for _ in range(2)]
     with torch.no_grad(), only(way):
         expected = [[layer(x) for layer in layers] for x in xs]
-        streams, graphs, found = [torch.cuda.Stream() for _ in xs], [], []
+        streams, graphs, outputs = [torch.cuda.Stream() for _ in xs], [], []
         for x, stream in zip(xs, streams, strict=True):
             graph = torch.cuda.CUDAGraph()
             torch.cuda.synchronize()
             with torch.cuda.graph(graph, stream=stream):
-                found.append([layer(x) for layer in layers])
+                outputs.append([layer(x) for layer in layers])
             graphs.append(graph)
     for _ in range(20):
-        for y in (y for of_graph in found for y in of_graph):
+        for y in (y for of_graph in outputs for y in of_graph):
             y.zero_()
         torch.cuda.synchronize()
         for graph, stream in zip(graphs, streams, strict=True):
             with torch.cuda.stream(stream):
                 graph.replay()
         torch.cuda.synchronize()
-        for ours, theirs in zip(found, expected, strict=True):
+        for ours, theirs in zip(outputs, expected, strict=True):
             assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
@@ -199,12 +199,12 @@ def test_planned_layers_on_two_streams_at_once(only, max_rows, way, nested, monk
     with torch.no_grad(), only(way):
         for _ in range(50):
             torch.cuda.synchronize()
-            found = []
+            outputs = []
             for x, stream in zip(xs, streams, strict=True):
                 with torch.cuda.stream(stream):
-                    found.append([layer(x) for layer in model])
+                    outputs.append([layer(x) for layer in model])
             torch.cuda.synchronize()
-            for ours, theirs in zip(found, expected, strict=True):
+            for ours, theirs in zip(outputs, expected, strict=True):
                 assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):  # of planned layers
@@ -216,7 +216,7 @@ def test_planned_layers_on_two_streams_at_once(only, max_rows, way, nested, monk
 
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("way", KERNELS)
-def test_codes_that_the_kernel_before_writes_are_waited_for(only, max_rows, way, nested):
+def test_a_product_waits_for_codes_that_the_previous_kernel_writes(only, max_rows, way, nested):
     max_rows(way)
     layer, x = layer_of(nested), torch.randn((4, 4096), device="cuda").half()
     with torch.no_grad(), only(way):
@@ -259,10 +259,10 @@ def test_compiled_models_are_whole_graphs(only, max_rows, way, nested, mode):
         expected = model(x)
         compiled = torch.compile(model, fullgraph=True, mode=mode)
         for _ in range(4):  # warms up, records, replays
-            found = compiled(x).clone()
-            # The compiler may have other products of 16-bit weights than PyTorch.
-            torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-2)
-            assert way not in KERNELS or torch.equal(found, expected)
+            output = compiled(x).clone()
+            # The compiler may multiply 16-bit weights by other kernels than PyTorch.
+            torch.testing.assert_close(output, expected, rtol=1e-2, atol=1e-2)
+            assert way not in KERNELS or torch.equal(output, expected)
 
 
 def test_a_tuned_table_is_taken(built_library, tmp_path, monkeypatch):
@@ -288,11 +288,11 @@ def test_training_is_bitsandbytes_own(only):
     for way in ("few_rows", timing_table.DEQUANTIZE):
         for products in ("fastest", "exact", "dequantize"):
             with only(way, products):
-                found = layer(x)
-                found.sum().backward()
+                output = layer(x)
+                output.sum().backward()
                 with torch.no_grad():  # as reentrant checkpoints run layers at first
                     in_training_mode = layer.train()(x)
-            assert torch.equal(found, own) and torch.equal(x.grad, grad)
+            assert torch.equal(output, own) and torch.equal(x.grad, grad)
             assert torch.equal(in_training_mode, plain)
             layer.eval()
             x.grad = None
@@ -305,6 +305,6 @@ def test_products_run_where_their_tensors_are(only, max_rows):
     with torch.no_grad(), only("few_rows"):
         for i in (1, 0, 1):
             x = torch.ones((4, 4096), device=f"cuda:{i}").half()
-            found = layers[i](x)
-            assert found.device == x.device
-            assert torch.equal(found.cpu(), layers[0](x.to("cuda:0")).cpu())
+            output = layers[i](x)
+            assert output.device == x.device
+            assert torch.equal(output.cpu(), layers[0](x.to("cuda:0")).cpu())

@@ -34,7 +34,7 @@ from reprolab_nf4.timing_table import DEQUANTIZE, OWN
 def test_compiled_layers_are_whole_graphs_that_take_the_same_ways(nested, rows, called):
     eager = layer(nested)
     compiled = torch.compile(eager, fullgraph=True, backend="aot_eager", dynamic=len(rows) > 1)
-    ways = {3: "few_rows", 40: "many_rows"}  # the others are bitsandbytes' own, or dequantize
+    ways = {3: "few_rows", 40: "many_rows"}  # for others bitsandbytes' own, or dequantize
     for m in rows:
         x = torch.randn(m, K).half()
         called.clear()
@@ -71,14 +71,14 @@ def test_a_layer_may_be_compiled_in_several_graphs(called):
 
 @needs_whole_graphs
 def test_compiled_layers_may_be_in_training_mode(called):
-    found = layer().train()
-    compiled = torch.compile(found, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(X), found(X))
-    torch.testing.assert_close(compiled.eval()(X), found.eval()(X))
+    linear = layer().train()
+    compiled = torch.compile(linear, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(X), linear(X))
+    torch.testing.assert_close(compiled.eval()(X), linear.eval()(X))
 
 
 def exported(module, strict, rows=4):
-    """After torch.export, and as a file has it. Of strict programs the weights are parameters."""
+    """After torch.export, and after saving and loading. Strict programs hold parameters."""
     shapes = ({0: torch.export.Dim("rows", min=1, max=256)},) if rows == "any" else None
     args = (torch.ones(4, K).half(),)
     program = torch.export.export(module, args, dynamic_shapes=shapes, strict=strict)
@@ -108,9 +108,9 @@ def test_an_exported_layer_keeps_its_weights(
     eager, x = layer(nested), torch.randn(4, K).half()
     expected = eager(x)
     for program in exported(eager if strict else ByCodes(eager), strict):
-        found = program.module()(x)
-        assert type(found) is torch.Tensor
-        torch.testing.assert_close(found, expected)
+        output = program.module()(x)
+        assert type(output) is torch.Tensor
+        torch.testing.assert_close(output, expected)
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
@@ -140,7 +140,7 @@ def test_a_graph_that_varies_in_rows_is_compiled_once(called):
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_the_operator_checks_its_arrays_when_it_runs(nested, called, matmul, monkeypatch):
-    """A recorded program may later be given other tensors than those that were checked."""
+    """A recorded program may later run with other tensors than those that were checked."""
     monkeypatch.setattr(layers_on_cpu, "OWN_PRODUCT", lambda *a, **k: torch.zeros(0))
     for ways in (TIMES, {8: {DEQUANTIZE: 1.0}}):
         replace(monkeypatch, matmul, ways)
@@ -161,7 +161,7 @@ def test_the_operator_checks_its_arrays_when_it_runs(nested, called, matmul, mon
     assert [way for way, _ in called] == ["few_rows"]
 
 
-def test_a_program_that_runs_before_an_install_says_so(matmul, monkeypatch):
+def test_a_program_that_runs_before_an_install_fails(matmul, monkeypatch):
     monkeypatch.setattr(matmul, "_dispatch", None)
     weight = layer().weight
     state = weight.quant_state
@@ -182,18 +182,18 @@ def test_layers_that_share_compiled_code_have_nested_scales_of_their_own(called)
 
 
 @needs_whole_graphs
-def test_compiled_products_settle_nothing(called, settled):
-    """In a graph there is no count of writes to the weights."""
-    found = layer()
-    compiled = torch.compile(found, fullgraph=True, backend="aot_eager")
-    for one in (found, found, compiled, compiled, found):
+def test_compiled_products_settle_no_weights(called, settled):
+    """Graphs do not count writes to the weights."""
+    linear = layer()
+    compiled = torch.compile(linear, fullgraph=True, backend="aot_eager")
+    for one in (linear, linear, compiled, compiled, linear):
         one(X)
     assert settled == [False, True, False, False, True]
 
 
 @needs_whole_graphs
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_compiled_layers_take_the_ways_of_what_is_installed_now(
+def test_compiled_layers_use_the_ways_of_the_current_installation(
     dynamic, called, monkeypatch, matmul
 ):
     compiled = torch.compile(layer(), fullgraph=True, backend="aot_eager", dynamic=dynamic)
@@ -217,16 +217,16 @@ def test_recorded_and_transformed_calls_are_the_product(nested, called):
 
     expected = product(X)
     traced, made = torch.jit.trace(product, X), make_fx(product)(X)
-    for found in (traced(X), made(X), torch.vmap(product)(X[:, None])[:, 0]):
-        torch.testing.assert_close(found, expected)
+    for output in (traced(X), made(X), torch.vmap(product)(X[:, None])[:, 0]):
+        torch.testing.assert_close(output, expected)
     with FakeTensorMode(allow_non_fake_inputs=True) as fake:
         assert product(fake.from_tensor(X)).shape == (3, N)
 
 
-def test_tensors_of_other_classes_are_not_asked_for_memory(called):
-    found = layer()
-    expected = found(X)
-    assert torch.equal(found(AsyncCollectiveTensor(X)), expected)
+def test_memory_of_tensor_subclasses_is_not_read(called):
+    linear = layer()
+    expected = linear(X)
+    assert torch.equal(linear(AsyncCollectiveTensor(X)), expected)
     assert called == [("few_rows", 3)] * 2
 
 
@@ -237,5 +237,5 @@ def test_the_operators_schema_for_the_compiler(called, matmul):
     given = (x, weight.data, N, state.absmax, state.code, 64, torch.float16)
     torch.library.opcheck(matmul.operator, given)
     meta = [t.to("meta") if isinstance(t, torch.Tensor) else t for t in given]
-    found = torch.ops.reprolab_nf4.matmul_4bit(*meta)
-    assert found.shape == (2, 3, N) and found.dtype == torch.float16
+    output = torch.ops.reprolab_nf4.matmul_4bit(*meta)
+    assert output.shape == (2, 3, N) and output.dtype == torch.float16

@@ -36,7 +36,7 @@ def library(tmp_path_factory):
 
 @pytest.fixture
 def counts(library, tmp_path, monkeypatch):
-    """The calls of our library after an engine has installed it by its entry point."""
+    """Counts the calls of our library after an engine has installed it by its entry point."""
     cpu_as_gpu.put_cpu_in_place_of_gpu(monkeypatch.setattr, Path("none"))
     table = timing_table.read(cpu_as_gpu.table(tmp_path / "table.json"))
     monkeypatch.setattr(timing_table, "recorded", lambda *gpu: table)
@@ -55,19 +55,19 @@ def counts(library, tmp_path, monkeypatch):
 
 
 class Weight:
-    """q, k and v as an engine keeps them: bytes in a column, a state each, where each begins."""
+    """q, k and v as in an engine: codes in a column, a state for each, and their offsets."""
 
     def __init__(self, shards=SHARDS):
         torch.manual_seed(1)
         dense = [torch.randn(n, K).bfloat16() for n in shards]
-        found = [functional.quantize_4bit(x, quant_type="nf4") for x in dense]
-        self.states = [state for _, state in found]
-        self.codes = torch.cat([codes for codes, _ in found])
-        self.offsets = torch.tensor([0] + [len(codes) for codes, _ in found]).cumsum(0)
-        self.exact = torch.cat([functional.dequantize_4bit(*each).float() for each in found])
+        quantized = [functional.quantize_4bit(x, quant_type="nf4") for x in dense]
+        self.states = [state for _, state in quantized]
+        self.codes = torch.cat([codes for codes, _ in quantized])
+        self.offsets = torch.tensor([0] + [len(codes) for codes, _ in quantized]).cumsum(0)
+        self.exact = torch.cat([functional.dequantize_4bit(*each).float() for each in quantized])
 
     def is_multiplied(self, x, out) -> bool:
-        """The output is rounded to bf16, and so may each weight be."""
+        """The output is rounded to bf16, and each weight may be."""
         expected, sums = x.float() @ self.exact.T, x.float().abs() @ self.exact.T.abs()
         return bool(((out - expected).abs() <= 2**-8 * (expected.abs() + sums)).all())
 
@@ -94,7 +94,7 @@ def test_the_call_of_an_engine_is_multiplied_by_our_kernels(rows, is_ours, count
 
 @pytest.fixture
 def parameter(plugin):
-    """The weight of a layer of vLLM's, of a Weight; and the operator on it."""
+    """The parameter of a layer of vLLM for a Weight, and the operator on it."""
 
     def make(weight):
         made = torch.nn.Parameter(weight.codes, requires_grad=False)
@@ -131,7 +131,7 @@ def test_vllms_layer_multiplies_by_all_shards_in_one_launch(
     assert counts.look().get("times_multiplied", 0) == is_ours
     assert weight.is_multiplied(x, out)
     memory = {state.absmax.untyped_storage().data_ptr() for state in weight.states}
-    assert len(memory) == 1  # no scale is kept twice
+    assert len(memory) == 1  # no scale is stored twice
 
 
 @needs_overrides
@@ -177,7 +177,7 @@ def test_shards_that_are_not_one_matrix_are_multiplied_one_by_one(change, parame
             product = bitsandbytes.matmul_4bit(x, codes.t(), state)
             expected = torch.cat([expected, product], 1)
     counts.look()
-    if change is in_another_order:  # which the engine's own function refuses
+    if change is in_another_order:  # the engine's own function fails on it
         with pytest.raises(RuntimeError):
             call(made, x)
     else:
@@ -217,7 +217,7 @@ def test_weights_that_an_engine_loads_again_are_joined_again(parameter, counts):
     counts.look()
     assert torch.equal(call(made, x), 2 * first)
     for state in weight.states:
-        state.absmax.mul_(0.5)  # in place, where it is
+        state.absmax.mul_(0.5)  # in place
     assert torch.equal(call(made, x), first)
     assert counts.look()["times_multiplied"] == 2
 
@@ -230,7 +230,7 @@ def test_undo_leaves_the_engines_own_operator(parameter, counts):
     reprolab_nf4._installed.undo()
     counts.look()
     assert weight.is_multiplied(x, call(made, x)) and counts.look() == {}
-    assert not any(isinstance(found, Awaited) for found in sys.meta_path)
+    assert not any(isinstance(finder, Awaited) for finder in sys.meta_path)
     with torch.no_grad():
         reprolab_nf4.install()
     assert call(made, x).shape == (2, sum(SHARDS)) and counts.look() == {"times_multiplied": 1}
@@ -246,7 +246,7 @@ def test_an_operator_that_is_registered_later_is_replaced(plugin, parameter, cou
     call(made, x)
     assert counts.look() == {"times_multiplied": len(SHARDS)}
     awaited = next(
-        found for found in sys.meta_path if getattr(found, "name", "") == stub_vllm.LINEAR
+        finder for finder in sys.meta_path if getattr(finder, "name", "") == stub_vllm.LINEAR
     )
     monkeypatch.setitem(sys.modules, stub_vllm.LINEAR, plugin)
     awaited._action()
@@ -255,7 +255,7 @@ def test_an_operator_that_is_registered_later_is_replaced(plugin, parameter, cou
 
 
 @needs_overrides
-def test_on_a_gpu_without_code_the_engines_own_function_goes_on(parameter, counts, monkeypatch):
+def test_on_a_gpu_without_code_the_engines_own_function_runs(parameter, counts, monkeypatch):
     def multiply(*given, **more):
         raise NoCodeError("no code for this GPU")
 
@@ -268,7 +268,7 @@ def test_on_a_gpu_without_code_the_engines_own_function_goes_on(parameter, count
     assert weight.is_multiplied(x, call(made, x)) and counts.look() == {}
 
 
-def test_an_engine_without_such_an_operator_is_left_with_one_line(counts, monkeypatch, caplog):
+def test_an_engine_without_the_operator_is_unchanged_with_one_line(counts, monkeypatch, caplog):
     reprolab_nf4._installed.undo()
     for module in shards.ENGINES:
         monkeypatch.setitem(sys.modules, module, types.ModuleType(module))

@@ -22,7 +22,7 @@ def in_other_memory(of):
 
 
 def in_place_of_others(layer):
-    """New scales elsewhere in the same memory."""
+    """New scales at another offset of the same memory."""
     state = layer.weight.quant_state
     state.absmax = torch.cat([state.absmax, state.absmax]).chunk(2)[1]
 
@@ -54,17 +54,17 @@ def test_weights_are_settled_after_a_product_until_they_change(change, nested, c
 
 
 def test_new_weights_at_the_address_of_others_are_not_settled(called, settled):
-    memory, found = bytearray(N * K // 2), layer()
+    memory, linear = bytearray(N * K // 2), layer()
     for _ in range(2):
-        found.weight.data = torch.frombuffer(memory, dtype=torch.uint8).view(-1, 1)
-        found(X), found(X)
+        linear.weight.data = torch.frombuffer(memory, dtype=torch.uint8).view(-1, 1)
+        linear(X), linear(X)
     assert settled == [False, True] * 2
-    # Nor are other scales in the same memory.
+    # Other scales in the same memory are not settled either.
     settled.clear()
-    state = found.weight.quant_state
+    state = linear.weight.quant_state
     for half in torch.cat([state.absmax, state.absmax]).chunk(2):
         state.absmax = half
-        found(X), found(X)
+        linear(X), linear(X)
     assert settled == [False, True] * 2
 
 
@@ -88,7 +88,7 @@ def test_weights_are_settled_for_their_own_sizes(called, settled, matmul, monkey
     for _ in range(2):
         product(X, codes.t(), codes.quant_state)
     assert settled == [False, True]
-    codes.quant_state.blocksize //= 2  # for which the scales are too few
+    codes.quant_state.blocksize //= 2  # there are too few scales for it
     assert product(X, codes.t(), codes.quant_state) == "own"
 
 
@@ -100,7 +100,7 @@ def test_weights_whose_writes_are_not_counted_are_never_settled(called, settled)
     assert settled == [False, False]
 
 
-def test_a_product_that_is_captured_or_fails_settles_nothing(called, settled, matmul, monkeypatch):
+def test_captured_or_failed_products_settle_no_weights(called, settled, matmul, monkeypatch):
     before, within = layer(), layer()
     before(X)
     with monkeypatch.context() as capturing:

@@ -37,21 +37,21 @@ O_PROJ = {"o_proj": LAYERS["o_proj"]}
 
 @pytest.fixture
 def module(plugin, monkeypatch):
-    """That of the plugin's loader, on rank 0 of 2; in the end its loader has its own methods."""
+    """The plugin's loader module on rank 0 of 2. The test must restore the loader's methods."""
     if not isinstance(importlib.util.find_spec("vllm").loader, stub_vllm.Finder):
         pytest.skip("NOT TESTED, vLLM is installed: its layers need several processes")
-    found = importlib.import_module(tensor_parallel.MODULE)
+    loader_module = importlib.import_module(tensor_parallel.MODULE)
     monkeypatch.setattr(stub_vllm.TENSOR_PARALLEL, "ranks", 2)
     monkeypatch.setattr(stub_vllm.TENSOR_PARALLEL, "rank", 0)
-    before = methods(found)
-    yield found
-    assert methods(found) == before
+    before = methods(loader_module)
+    yield loader_module
+    assert methods(loader_module) == before
     assert not any(isinstance(finder, Awaited) for finder in sys.meta_path)
 
 
 def methods(module):
-    found = getattr(module, tensor_parallel.CLASS)
-    return {name: vars(found).get(name) for name in tensor_parallel.PARAMETERS}
+    loader = getattr(module, tensor_parallel.CLASS)
+    return {name: vars(loader).get(name) for name in tensor_parallel.PARAMETERS}
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def replaced(module):
 
 
 class Model(torch.nn.Module):
-    """A rank's layers. As vLLM's, it takes the codes of the rank alone."""
+    """A rank's layers. As in vLLM, they accept only codes of the rank's size."""
 
     packed_modules_mapping, experts = PACKED, ()
 
@@ -100,7 +100,7 @@ def write(folder, layers, fused=False, kind="nf4", nested=False, lacks=0):
         parts = {layer: sum(outputs)}
         if not fused and layer in PACKED:
             parts = dict(zip(PACKED[layer], outputs, strict=True))
-        found = []
+        weights = []
         for name, n in parts.items():
             weight, dense = f"block.{name}.weight", torch.randn(n, k).bfloat16()
             codes, state = functional.quantize_4bit(
@@ -112,8 +112,8 @@ def write(folder, layers, fused=False, kind="nf4", nested=False, lacks=0):
             if nested:
                 state.absmax = functional.dequantize_blockwise(state.absmax, state.state2)
                 state.absmax += state.offset
-            found.append(exact_weights(codes, state))
-        exact[layer] = torch.cat(found)
+            weights.append(exact_weights(codes, state))
+        exact[layer] = torch.cat(weights)
     save_file(tensors, folder / "model.safetensors")
     return exact
 
@@ -131,7 +131,7 @@ def load(module, folder, layers, rank=0, model=Model, **config):
 def dequantized(weight):
     states, ends = weight.bnb_quant_state, weight.bnb_shard_offsets.tolist()
     scales = [state.absmax for state in states.values()]
-    assert all(x.untyped_storage().nbytes() == x.nbytes for x in scales)  # the whole is freed
+    assert all(x.untyped_storage().nbytes() == x.nbytes for x in scales)  # the rest is freed
     parts = [weight.data[ends[i] : ends[i + 1]] for i in range(len(states))]
     return torch.cat([exact_weights(part, states[i]) for i, part in enumerate(parts)])
 
@@ -154,15 +154,15 @@ def test_the_weights_of_all_ranks_are_those_of_the_checkpoint(fused, nested, rep
     exact = write(tmp_path, LAYERS, fused, nested=nested)
     ranks = [load(replaced, tmp_path, LAYERS, rank) for rank in range(2)]
     for layer, weight in exact.items():
-        assert torch.equal(joined(layer, [found[layer] for found in ranks]), weight), layer
+        assert torch.equal(joined(layer, [slices[layer] for slices in ranks]), weight), layer
 
 
 def test_one_rank_is_loaded_by_the_plugin_alone(replaced, tmp_path, monkeypatch):
     monkeypatch.setattr(stub_vllm.TENSOR_PARALLEL, "ranks", 1)
     monkeypatch.delattr(tensor_parallel, "sliced")
     exact = write(tmp_path, LAYERS, nested=True)
-    found = load(replaced, tmp_path, LAYERS)
-    assert all(torch.equal(found[layer], exact[layer]) for layer in LAYERS)
+    weights = load(replaced, tmp_path, LAYERS)
+    assert all(torch.equal(weights[layer], exact[layer]) for layer in LAYERS)
 
 
 def with_experts(layers):
@@ -172,7 +172,7 @@ def with_experts(layers):
 
 
 def few_heads(layers):
-    """vLLM keeps v_proj's only head, of 64 outputs, on each rank."""
+    """vLLM replicates v_proj's only head, of 64 outputs, on each rank."""
     return Model({"qkv_proj": (QKV, (256, 128, 128), 64)})
 
 
@@ -197,7 +197,7 @@ def refusal(module, *given, **config):
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_has_no_slices_is_refused_as_by_the_plugin(case, module, tmp_path, message):
+def test_weights_without_slices_are_refused_as_by_the_plugin(case, module, tmp_path, message):
     layers, how, given = REFUSED[case]
     write(tmp_path, layers, **how)
     plugins = refusal(module, tmp_path, layers, **given)
@@ -209,7 +209,7 @@ def test_what_has_no_slices_is_refused_as_by_the_plugin(case, module, tmp_path, 
     assert refusal(module, tmp_path, layers, **given) == plugins
 
 
-def test_other_faults_of_a_checkpoint_are_the_plugins(replaced, tmp_path):
+def test_other_faults_of_a_checkpoint_raise_the_plugins_error(replaced, tmp_path):
     write(tmp_path, O_PROJ)
     assert "gptq" in refusal(replaced, tmp_path, O_PROJ, quant_method="gptq")
 
@@ -232,15 +232,17 @@ def test_install_replaces_the_loader_until_undo(is_imported, module, monkeypatch
     if not is_imported:
         monkeypatch.delitem(sys.modules, module.__name__)
     ways.begin()
-    found = importlib.import_module(module.__name__)
-    assert (found is module) is is_imported
-    assert {method.__module__ for method in methods(found).values()} == {tensor_parallel.__name__}
+    imported = importlib.import_module(module.__name__)
+    assert (imported is module) is is_imported
+    assert {method.__module__ for method in methods(imported).values()} == {
+        tensor_parallel.__name__
+    }
     ways.end()
-    assert {method.__module__ for method in methods(found).values()} == {module.__name__}
+    assert {method.__module__ for method in methods(imported).values()} == {module.__name__}
 
 
 @pytest.mark.parametrize("name", tensor_parallel.PARAMETERS)
-def test_a_loader_with_other_methods_is_left_with_one_line(name, module, monkeypatch, caplog):
+def test_a_loader_with_other_methods_is_unchanged_with_one_line(name, module, monkeypatch, caplog):
     loader = getattr(module, tensor_parallel.CLASS)
     for change in ("setattr", "delattr"):
         with monkeypatch.context() as changed:

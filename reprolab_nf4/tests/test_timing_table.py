@@ -23,7 +23,7 @@ LAYERS = (
     Layer(28672, 8192, "bf16", True, {8: {OWN: 1.0, "few_rows": 2.0}}),
 )
 TABLE = Table("NVIDIA H200", "9.0", "made up", LAYERS)
-OF_SMALL = [(1, "few_rows"), (64, "many_rows"), (512, DEQUANTIZE)]  # the last of the large
+OF_SMALL = [(1, "few_rows"), (64, "many_rows"), (512, DEQUANTIZE)]  # the last from the large layer
 OF_LARGE = [(8, "few_rows"), (16, "many_rows"), (512, DEQUANTIZE)]
 
 
@@ -32,7 +32,7 @@ OF_LARGE = [(8, "few_rows"), (16, "many_rows"), (512, DEQUANTIZE)]
     [
         ((28672, 8192, "fp16", False), OF_LARGE),
         ((1024, 8192, "fp16", False), OF_SMALL),
-        # The nearest by the ratio of its sizes, and of those the one of the same type and scales.
+        # The nearest by the ratio of sizes; among equals, that of the same type and scales.
         ((6000, 8192, "fp16", False), OF_LARGE),
         ((5000, 8192, "fp16", False), OF_SMALL),
         ((1024, 64, "bf16", True), OF_SMALL),
@@ -72,7 +72,7 @@ def test_a_written_table_is_read(tmp_path, monkeypatch):
     timing_table.write(path, TABLE)
     assert timing_table.read(path) == TABLE
     assert list(path.parent.iterdir()) == [path]
-    # A line for each layer and number of rows, so that changes can be read.
+    # One line for each layer and number of rows, for readable diffs.
     lines = path.read_text().splitlines()
     assert len(lines) == 7 + sum(1 + len(x.us) for x in TABLE.layers)
     assert json.loads(path.read_text())["gpu"] == "NVIDIA H200"
@@ -121,14 +121,14 @@ LAYER = '{{"n": 1, "k": 1, "type": "fp16", "nested": false, "us": {}}}'
         "[" * 100_000,
     ],
 )
-def test_another_file_than_a_table_is_one_line(text, tmp_path):
+def test_a_file_that_is_not_a_table_is_one_line(text, tmp_path):
     path = tmp_path / "table.json"
     path.write_text(text)
     with pytest.raises(DropinError, match=r"table\.json: is not a table"):
         timing_table.read(path)
 
 
-def test_the_good_table_of_these_tests_is_one(tmp_path):
+def test_the_valid_table_of_these_tests_is_read(tmp_path):
     (tmp_path / "table.json").write_text(NO_TIMES.format(LAYER.format(TIMES)))
     assert timing_table.read(tmp_path / "table.json").layers[0].us == {1: {"few_rows": 1.5}}
 
@@ -160,7 +160,7 @@ def test_a_missing_table_is_one_line(name, tmp_path, refused):
     assert "no such file" in refused(timing_table.read, tmp_path / name)
 
 
-def test_a_table_that_cannot_be_written_leaves_what_was_there(tmp_path, monkeypatch, refused):
+def test_a_table_that_cannot_be_written_keeps_the_old_file(tmp_path, monkeypatch, refused):
     path = tmp_path / "table.json"
     path.write_text("what was there")
 

@@ -1,4 +1,4 @@
-"""The package for pip, of a small library: installed beside bitsandbytes' stand-in, and removed."""
+"""The package for pip with a small library: installed beside a fake bitsandbytes, removed."""
 
 import email
 import os
@@ -31,7 +31,7 @@ def run(*command, **options):
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory, libraries):
-    """As much of the project as the package takes; what would compile the library copies one."""
+    """The part of the project that the package needs; the build script copies a library."""
     for tool in ("hatchling", "auditwheel"):
         pytest.importorskip(tool, reason=f"NOT TESTED, no {tool}")
     folder = tmp_path_factory.mktemp("checkout")
@@ -41,7 +41,7 @@ def checkout(tmp_path_factory, libraries):
         copy(ROOT / name, folder / name)
     (folder / "build/dropin").mkdir(parents=True)
     (folder / "build/python").write_text(sys.executable)
-    # In place of the extension, which no stand-in of torch could load, a library.
+    # A library in place of the extension, which a substitute of torch could not load.
     makes = f"cp {libraries['ours']} build/dropin/libreprolab_nf4.so\n"
     makes += f"cp {libraries['other']} build/dropin/_layers.abi3.so"
     program(folder / "scripts/dropin", f"#!/bin/sh\n{makes}\n")
@@ -81,7 +81,7 @@ def test_it_holds_the_package_the_library_and_the_licence(wheel, libraries):
         metadata = email.message_from_bytes(archive.read(f"{about}/METADATA"))
     for group in ("vllm.general_plugins", "sglang.srt.plugins"):
         assert f"[{group}]" in entry_points
-    # torch and bitsandbytes are the user's: pip must not exchange them.
+    # The user chooses torch and bitsandbytes: pip must not replace them.
     assert "Requires-Dist" not in metadata
     for field in ("Author", "License-Expression", "Summary", "Classifier", "Requires-Python"):
         assert metadata[field]
@@ -90,12 +90,12 @@ def test_it_holds_the_package_the_library_and_the_licence(wheel, libraries):
     assert wheel.name.startswith(f"reprolab_nf4-{version[1]}-py3-none-manylinux")
 
 
-def test_pip_installs_it_and_leaves_nothing_behind(wheel, libraries, tmp_path):
+def test_pip_installs_it_and_removes_all_of_it(wheel, libraries, tmp_path):
     environment = tmp_path / "environment"
     assert run(sys.executable, "-m", "venv", environment).returncode == 0
     python = environment / "bin/python"
     pip = (python, "-m", "pip", "--disable-pip-version-check")
-    assert run(*pip, "--version").returncode == 0  # which compiles what it imports
+    assert run(*pip, "--version").returncode == 0  # compiles its imports
     before = {*environment.rglob("*")}
     done = run(*pip, "install", "--no-index", wheel)
     assert done.returncode == 0, done.stderr

@@ -16,15 +16,15 @@ def built(language: str, family: str) -> list[tuple[dict[str, Any], Path]]:
     """(manifest of the kernel, PTX) of every variant and architecture."""
     manifests = sorted((ROOT / "build/ptx").glob(f"sm_*/{language}_*.json"))
     read = [(json.loads(path.read_text()), path.parent) for path in manifests]
-    found = [
+    pairs = [
         (facts, place / variant["file"])
         for facts, place in read
         if facts["family"] == family
         for variant in facts["variants"].values()
     ]
-    if not found:
+    if not pairs:
         pytest.skip(f"{language}, {family}: not built; make {language}")
-    return found
+    return pairs
 
 
 def assembled(ptx: Path, cubin: Path, arch: str = "") -> str:

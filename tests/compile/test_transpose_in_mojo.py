@@ -28,11 +28,11 @@ def moves(tmp_path_factory):
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    found = {}
+    by_kernel = {}
     for line in done.stdout.splitlines():
         kernel, source, target = line.split()
-        found.setdefault(kernel, []).append((int(source), int(target)))
-    return found
+        by_kernel.setdefault(kernel, []).append((int(source), int(target)))
+    return by_kernel
 
 
 def swizzled(row, column):
@@ -72,9 +72,9 @@ def test_the_published_moves_read_four_rows_and_are_wrong_in_seven_of_eight(move
             target = swizzled(column + j, row) % TILE
             wanted.append((row * TILE + source, column * TILE + target))
     assert moves["published"] == wanted
-    found = outcome(moves["published"], swizzled)
-    assert {came_from[0] for came_from in found.values()} == {0, 1, 2, 3}
-    right = sum(came_from == (column, row) for (row, column), came_from in found.items())
+    origins = outcome(moves["published"], swizzled)
+    assert {came_from[0] for came_from in origins.values()} == {0, 1, 2, 3}
+    right = sum(came_from == (column, row) for (row, column), came_from in origins.items())
     assert right == ELEMENTS // 8
 
 
@@ -93,7 +93,7 @@ def test_built_code_uses_the_tma_in_the_right_order():
     for facts, ptx in built("mojo", "transpose"):
         text = ptx.read_text()
         places = {step: [m.start() for m in re.finditer(p, text)] for step, p in STEPS.items()}
-        counts = {step: len(found) for step, found in places.items()}
+        counts = {step: len(at) for step, at in places.items()}
         each = ELEMENTS // facts["threads"]
         once = {"load": 1, "wait": 1, "store": 1, "done": 1}
         assert counts == once | {"read": each, "write": each, "fence": 2}, ptx

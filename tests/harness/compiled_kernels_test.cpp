@@ -1,4 +1,4 @@
-// Kernels of other languages: their manifests, and the messages for invalid ones.
+// Kernels of other languages: their manifests, and errors for invalid ones.
 #include "harness/compiled_kernels.hpp"
 
 #include "tests/compiled_files.hpp"
@@ -14,7 +14,7 @@ std::vector<CompiledKernel> read_toys(const std::filesystem::path& folder,
   return read_compiled_kernels("toys", variants, folder, root);
 }
 
-TEST(CompiledKernels, NothingBuiltIsNoKernelAndNoError) {
+TEST(CompiledKernels, NothingBuiltMeansNoKernels) {
   const auto read = [](const std::string& name, const std::string& text) {
     return CompiledFiles().add(name, text).read(read_toys).size();
   };
@@ -25,7 +25,7 @@ TEST(CompiledKernels, NothingBuiltIsNoKernelAndNoError) {
   EXPECT_EQ(read("sm_9x/toy.json", "{"), 0u);
 }
 
-TEST(CompiledKernels, AnotherFamilysKernelsAreThatFamilys) {
+TEST(CompiledKernels, KernelsOfOtherFamiliesAreIgnored) {
   CompiledFiles files;
   files.add("sm_90/other.json", R"({"family": "others"})").add("sm_90/toy.json", sound.dump());
   EXPECT_EQ(files.read(read_toys).size(), 1u);
@@ -50,34 +50,34 @@ TEST(CompiledKernels, AKernelHasEveryVariantForEachArchitecture) {
   EXPECT_EQ(read.null_pointers, 2);
 }
 
-TEST(CompiledKernels, AManifestThatIsWrongIsOneLineThatSaysWhatToDo) {
-  const std::string remedy = "; make mojo or make triton writes it anew";
-  const auto says = [&](const std::string& text, const std::string& why) {
-    EXPECT_EQ(CompiledFiles().add("sm_90/toy.json", text).complaint(read_toys),
-              "sm_90/toy.json: " + why);
+TEST(CompiledKernels, AnInvalidManifestIsOneLineWithARemedy) {
+  const auto complaint = [](const std::string& text) {
+    return CompiledFiles().add("sm_90/toy.json", text).complaint(read_toys);
   };
-  const auto wrong = [&](const std::string& pointer, const Json& value, const std::string& why) {
-    says(with(sound, pointer, value), why + remedy);
+  const auto wrong = [&](const std::string& pointer, const Json& value, const std::string& noun) {
+    const std::string line = complaint(with(sound, pointer, value));
+    EXPECT_TRUE(begins(line, "sm_90/toy.json: "));
+    EXPECT_TRUE(contains(line, noun));
+    EXPECT_TRUE(contains(line, "; make mojo"));
   };
-  says("{", "not valid JSON at byte 2");
-  says("[]", "has no 'family'" + remedy);
-  says(R"({"family": "toys"})", "has no 'sources'" + remedy);
-  wrong("/family", "a b", "family: expected a plain name");
-  wrong("/sources", Json::array({"toy.mojo"}), "sources: expected fingerprints by path");
-  wrong("/sources/gone.mojo", fingerprint(""), "its source gone.mojo is not there");
-  wrong("/sources/toy.mojo", fingerprint("\n"), "toy.mojo has changed");
-  wrong("/kernel", "other", "kernel: differs from the file's name");
-  wrong("/kernel", "../x", "kernel: expected a plain name");
-  wrong("/compiler", "", "compiler: expected a text");
-  wrong("/language", 7, "language: expected a text");
+  EXPECT_TRUE(contains(complaint("{"), "byte 2"));
+  EXPECT_TRUE(contains(complaint("[]"), "'family'"));
+  EXPECT_TRUE(contains(complaint(R"({"family": "toys"})"), "'sources'"));
+  wrong("/family", "a b", "family: ");
+  wrong("/sources", Json::array({"toy.mojo"}), "sources: ");
+  wrong("/sources/gone.mojo", fingerprint(""), "gone.mojo");
+  wrong("/sources/toy.mojo", fingerprint("\n"), "toy.mojo");
+  wrong("/kernel", "other", "kernel: ");
+  wrong("/kernel", "../x", "kernel: ");
+  wrong("/compiler", "", "compiler: ");
+  wrong("/language", 7, "language: ");
   for (const Json& no : {Json(0), Json(1025), Json(1.5), Json("128"), Json(1e300), Json(~0ull)}) {
-    wrong("/threads", no, "threads: expected a whole number from 1 to 1024");
+    wrong("/threads", no, "1 to 1024");
   }
-  wrong("/variants/nested/file", "../../x.ptx", "file: expected a plain name");
-  wrong("/variants/nested/shared_bytes", 49153,
-        "shared_bytes: expected a whole number from 0 to 49152");
-  wrong("/variants/nested/null_pointers", 5, "null_pointers: expected a whole number from 0 to 4");
-  wrong("/variants", Json::object(), "has no 'plain'");
+  wrong("/variants/nested/file", "../../x.ptx", "file: ");
+  wrong("/variants/nested/shared_bytes", 49153, "0 to 49152");
+  wrong("/variants/nested/null_pointers", 5, "0 to 4");
+  wrong("/variants", Json::object(), "'plain'");
 }
 
 /// compile/__main__.py writes the same; the values are those of the hash's authors.
@@ -88,12 +88,10 @@ TEST(CompiledKernels, FingerprintsAreFnv1a) {
 }
 
 TEST(CompiledKernels, ArchitecturesMustAgreeOnTheKernel) {
-  EXPECT_EQ(CompiledFiles()
-                .add("sm_80/toy.json", sound.dump())
-                .add("sm_90/toy.json", with(sound, "/compiler", "Mojo (max-core 2)"))
-                .complaint(read_toys),
-            "sm_90/toy.json: differs from what is compiled for another architecture; make mojo or "
-            "make triton writes it anew");
+  CompiledFiles files;
+  files.add("sm_80/toy.json", sound.dump());
+  files.add("sm_90/toy.json", with(sound, "/compiler", "Mojo (max-core 2)"));
+  EXPECT_TRUE(contains(files.complaint(read_toys), "another architecture"));
 }
 
 struct Toy {};
@@ -104,7 +102,7 @@ void register_toy(Kernel<Toy> toy) {
   Registry<Toy>::instance().add(std::move(toy));
 }
 
-TEST(CompiledKernels, EachLanguageWithoutAKernelIsOneLineAndANameIsTakenOnce) {
+TEST(CompiledKernels, EachLanguageWithoutAKernelIsOneLineAndNamesAreUnique) {
   const CompiledFamily<Toy, PtxKernel> toys{
       .name = "toys",
       .variants = variants,
@@ -113,7 +111,7 @@ TEST(CompiledKernels, EachLanguageWithoutAKernelIsOneLineAndANameIsTakenOnce) {
       .add = [](const PtxKernel& kernel) { register_toy(described<Toy>(kernel)); }};
   const auto not_built = [&] { return toys.languages_not_built(); };
   Kernel<Toy> ours;
-  ours.name = "mojo_ours";  // not compiled, whatever its name
+  ours.name = "mojo_ours";  // not compiled, in spite of its name
   register_toy(ours);
   EXPECT_EQ(not_built(), (std::vector<std::string>{"mojo: not built; make mojo",
                                                    "triton: not built; make triton"}));
@@ -123,8 +121,7 @@ TEST(CompiledKernels, EachLanguageWithoutAKernelIsOneLineAndANameIsTakenOnce) {
   kernel.language = "mojo";
   toys.add_all({kernel});
   EXPECT_EQ(not_built(), std::vector<std::string>{"triton: not built; make triton"});
-  EXPECT_EQ(message_of<UsageError>([&] { toys.add_all({kernel}); }),
-            "toy.mojo: there is already a kernel named 'mojo_toy'; rename one");
+  EXPECT_TRUE(contains(message_of<UsageError>([&] { toys.add_all({kernel}); }), "'mojo_toy'"));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ profiling::DeviceBuffer uploaded(const std::vector<Bits>& values) {
 constexpr std::int64_t counts[] = {
     1, 2, 3, 7, 8, 9, 1001, 256 * 8, 256 * 8 + 1, 2048 * 1024, 2048 * 1024 + 3, 2048 * 2048 + 5};
 
-TEST_F(OnGpuDeviceComparison, FindsOneChangedElementWhereverItIsAndTheArraysBegin) {
+TEST_F(OnGpuDeviceComparison, DetectsOneChangedElementAnywhereAtAnyAlignment) {
   for (const std::int64_t count : counts) {
     std::vector<std::uint16_t> values(static_cast<std::size_t>(count) + 8);
     std::iota(values.begin(), values.end(), std::uint16_t{1});
@@ -46,10 +46,11 @@ TEST_F(OnGpuDeviceComparison, FindsOneChangedElementWhereverItIsAndTheArraysBegi
         auto changed = values;
         changed[static_cast<std::size_t>(skipped + at)] ^= 0x20;
         const auto actual = uploaded(changed);
-        const auto found = comparison_->compare(expected.as<std::uint16_t>() + skipped,
-                                                actual.as<std::uint16_t>() + skipped, count, 2);
-        EXPECT_EQ(found.mismatches, at < count) << at << " of " << count << " from " << skipped;
-        EXPECT_EQ(found.first_mismatch, at < count ? at : -1) << at << " of " << count;
+        const auto comparison = comparison_->compare(
+            expected.as<std::uint16_t>() + skipped, actual.as<std::uint16_t>() + skipped, count, 2);
+        EXPECT_EQ(comparison.mismatches, at < count)
+            << at << " of " << count << " from " << skipped;
+        EXPECT_EQ(comparison.first_mismatch, at < count ? at : -1) << at << " of " << count;
       }
     }
   }
@@ -74,17 +75,17 @@ TEST_F(OnGpuDeviceComparison, ASpotCheckLooksAtPlacesAllOverAndAtTheEnd) {
   }
 }
 
-TEST_F(OnGpuDeviceComparison, EnqueuedComparisonsAddUpUntilTheyAreCollected) {
+TEST_F(OnGpuDeviceComparison, EnqueuedComparisonsAddUpUntilCollected) {
   const auto a = uploaded(std::vector<std::uint16_t>{1, 2, 3, 4}),
              b = uploaded(std::vector<std::uint16_t>{1, 9, 3, 9}),
              c = uploaded(std::vector<std::uint16_t>{9, 2, 3, 4});
   comparison_->enqueue(a.data(), b.data(), 4, 2);
   comparison_->enqueue(a.data(), a.data(), 4, 2);
   comparison_->enqueue(a.data(), c.data(), 4, 2);
-  const auto found = comparison_->collect();
-  EXPECT_EQ(found.mismatches, 3);
-  EXPECT_EQ(found.first_mismatch, 0);
-  EXPECT_EQ(found.max_ulps, 8u);
+  const auto comparison = comparison_->collect();
+  EXPECT_EQ(comparison.mismatches, 3);
+  EXPECT_EQ(comparison.first_mismatch, 0);
+  EXPECT_EQ(comparison.max_ulps, 8u);
   EXPECT_TRUE(comparison_->collect().equal());
 }
 
@@ -172,17 +173,17 @@ TEST_F(OnGpuRepeatCheck, TellsWorkFromNone) {
 }
 
 /// Later correct launches do not hide a missing write; each launch is chosen at some time.
-TEST_F(OnGpuRepeatCheck, FindsOneLaunchThatDidNothingWhenItIsChosen) {
+TEST_F(OnGpuRepeatCheck, DetectsAnIdleLaunchIfItIsChosen) {
   RepeatCheck check;
   std::set<int> buffer_sets;
-  bool found = false;
+  bool is_detected = false;
   for (int i = 0; i < 200; ++i) {
     const bool written = seen_as_written(check, 3, 1000, [](int launch) { return launch != 1; });
     buffer_sets.insert(check.buffer_set());
     EXPECT_EQ(written, check.buffer_set() != 1) << "its launches are in buffer sets 0, 1 and 2";
-    found = found || !written;
+    is_detected = is_detected || !written;
   }
-  EXPECT_TRUE(found);
+  EXPECT_TRUE(is_detected);
   EXPECT_EQ(buffer_sets, (std::set<int>{0, 1, 2}));
 }
 

@@ -67,10 +67,10 @@ class Journals : public testing::Test {
   }
 
   std::vector<Json> lines(const char* name) const {
-    std::vector<Json> found;
+    std::vector<Json> all;
     std::ifstream file(folder_.path() / name);
-    for (std::string line; std::getline(file, line);) found.push_back(Json::parse(line));
-    return found;
+    for (std::string line; std::getline(file, line);) all.push_back(Json::parse(line));
+    return all;
   }
 
   const OwnFolder folder_;
@@ -82,14 +82,14 @@ TEST_F(Journals, ARunThatEndsLeavesNothing) {
   EXPECT_EQ(folder_.names(), Names{});
 }
 
-TEST_F(Journals, AKernelThatKillsTheProgramLosesNoRowThatWasMeasured) {
+TEST_F(Journals, AKernelThatKillsTheProgramLosesNoMeasuredRow) {
   expect_killed("kills_parent");
   ASSERT_EQ(folder_.names(), Names{"r.json.part"});
-  const auto found = lines("r.json.part");
-  ASSERT_EQ(found.size(), 2u);
-  EXPECT_EQ(found[0].at("running"), "kills_parent");
-  EXPECT_EQ(found[0].at("problem"), "64x65");
-  EXPECT_EQ(found[1].at("records"), Json::parse(R"([{"kernel": "a", "problem": "64x64"},
+  const auto kept = lines("r.json.part");
+  ASSERT_EQ(kept.size(), 2u);
+  EXPECT_EQ(kept[0].at("running"), "kills_parent");
+  EXPECT_EQ(kept[0].at("problem"), "64x65");
+  EXPECT_EQ(kept[1].at("records"), Json::parse(R"([{"kernel": "a", "problem": "64x64"},
                                                     {"kernel": "b", "problem": "64x64"}])"));
 }
 

@@ -28,16 +28,16 @@ class Toys : public Family {
 
 Toys toys;
 
-TEST(Families, OfRowsAreDescribedWithTheirKernelsAlone) {
+TEST(Families, OfRowsAreDescribedOnlyWithTheirKernels) {
   std::vector<Record> rows(1);
   rows[0].variant.name = "toy";
   rows[0].problem = {{"family", "toys"}};
-  const auto found = describe_families(&rows);
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0]["element"], "toy");
-  ASSERT_EQ(found[0]["kernels"].size(), 1u);
-  EXPECT_EQ(found[0]["kernels"][0]["name"], "toy");
-  EXPECT_EQ(found[0]["kernels"][0]["contract"], "bit_exact");
+  const auto described = describe_families(&rows);
+  ASSERT_EQ(described.size(), 1u);
+  EXPECT_EQ(described[0]["element"], "toy");
+  ASSERT_EQ(described[0]["kernels"].size(), 1u);
+  EXPECT_EQ(described[0]["kernels"][0]["name"], "toy");
+  EXPECT_EQ(described[0]["kernels"][0]["contract"], "bit_exact");
   rows.clear();
   EXPECT_TRUE(describe_families(&rows).empty());
   EXPECT_FALSE(describe_families().empty());

@@ -9,6 +9,7 @@
 #include "harness/errors.hpp"
 #include "harness/sampling.hpp"
 #include "tests/profiling/lock_log.hpp"
+#include "tests/text.hpp"
 
 namespace reprolab {
 namespace {
@@ -44,7 +45,8 @@ TEST(MeasureIn, HasRowsOfEveryKernel) {
   EXPECT_EQ(records[0].key, "a problem/last");
   EXPECT_EQ(describe_ending(records[0]), "bit_exact");
   EXPECT_EQ(records[1].key, "a problem/exits");
-  EXPECT_EQ(describe_ending(records[1]), "launch_failed: ended the process: exit status 3");
+  EXPECT_EQ(name(records[1].outcome), "launch_failed");
+  EXPECT_TRUE(ends(records[1].reason, "exit status 3"));
   EXPECT_EQ(describe_ending(records[2]), "not_measured: no memory");
 }
 
@@ -58,7 +60,7 @@ class PassClocks : public testing::Test {
     testing::internal::CaptureStdout();
     const int status = run_pass(options, {"bench"}, machine_,
                                 [&](ResultFile& results, const Journal&) { measure(results); });
-    said_ = testing::internal::GetCapturedStdout();
+    printed_ = testing::internal::GetCapturedStdout();
     return status;
   }
 
@@ -82,7 +84,7 @@ class PassClocks : public testing::Test {
                          .pci_bus_id = "test-" + std::to_string(getpid()),
                          .uuid = "",
                          .free = {}};
-  mutable std::string said_;
+  mutable std::string printed_;
 };
 
 TEST_F(PassClocks, AreLockedWhileItMeasures) {
@@ -93,9 +95,7 @@ TEST_F(PassClocks, AreLockedWhileItMeasures) {
                 }),
             exit_verified);
   EXPECT_EQ(log_.lines(), profiling::whole_lock(1410));
-  EXPECT_EQ(said_,
-            "locking the SM clock at 1410 MHz; afterwards it is reset to the driver's default, as "
-            "an earlier lock cannot be restored\n");
+  EXPECT_TRUE(begins(printed_, "locking the SM clock at 1410 MHz; "));
   EXPECT_EQ(clocks()["policy"], "locked");
   EXPECT_EQ(clocks()["locked_mhz"], 1410);
   EXPECT_EQ(clocks()["sm_mhz"]["median"], 1410);
@@ -104,13 +104,13 @@ TEST_F(PassClocks, AreLockedWhileItMeasures) {
 TEST_F(PassClocks, AreObservedWithoutALock) {
   EXPECT_EQ(run("observe", add_row), exit_verified);
   EXPECT_EQ(log_.lines(), Lines{});
-  EXPECT_EQ(said_, "");
+  EXPECT_EQ(printed_, "");
   EXPECT_EQ(clocks()["policy"], "observed");
   EXPECT_TRUE(clocks()["locked_mhz"].is_null());
 }
 
-/// After a failure, the rows of a killed run are still nowhere else.
-TEST_F(PassClocks, AreOfAPassThatRemovesWhatAKilledOneLeft) {
+/// After a failure, the file of a killed run is kept, as its rows are nowhere else.
+TEST_F(PassClocks, APassRemovesTheFileOfAKilledPass) {
   using Names = std::vector<std::string>;
   folder_.write("results.json.part.old", "");
   const auto fail = [](ResultFile&) { throw std::runtime_error("the GPU is gone"); };
@@ -121,7 +121,7 @@ TEST_F(PassClocks, AreOfAPassThatRemovesWhatAKilledOneLeft) {
   EXPECT_EQ(folder_.names(), Names{"results.json"});
 }
 
-TEST_F(PassClocks, AreResetWhenItFails) {
+TEST_F(PassClocks, AreResetAfterAFailure) {
   const auto fail = [](ResultFile&) { throw std::runtime_error("the GPU is gone"); };
   EXPECT_EQ(message_of<std::runtime_error>([&] { run("max", fail); }), "the GPU is gone");
   testing::internal::GetCapturedStdout();
@@ -129,26 +129,23 @@ TEST_F(PassClocks, AreResetWhenItFails) {
 }
 
 /// Announced even if only the lock itself reveals that it is impossible.
-TEST_F(PassClocks, ThatCannotBeLockedEndItBeforeItMeasures) {
+TEST_F(PassClocks, ThatCannotBeLockedEndThePassBeforeItMeasures) {
   const auto never = [](ResultFile&) { FAIL() << "measures"; };
-  const auto expect_refused = [&](const std::string& line, bool announced) {
-    EXPECT_EQ(message_of<UsageError>([&] { run("1410", never); }),
-              "--clocks: " + line + "; leave --clocks out to measure without a lock");
-    const std::string said = testing::internal::GetCapturedStdout();
-    EXPECT_EQ(said.starts_with("locking the SM clock at 1410"), announced) << line;
+  const auto expect_refused = [&](const std::string& noun, bool announced) {
+    const auto message = message_of<UsageError>([&] { run("1410", never); });
+    EXPECT_TRUE(begins(message, "--clocks: "));
+    EXPECT_TRUE(contains(message, noun));
+    const std::string printed = testing::internal::GetCapturedStdout();
+    EXPECT_EQ(printed.starts_with("locking the SM clock at 1410"), announced) << noun;
   };
   {
     const ScopedVariable fail("FAKE_NVML_FAIL", "nvmlDeviceSetGpuLockedClocks"),
         error("FAKE_NVML_ERROR", "4");
-    expect_refused(
-        "NVML does not lock the SM clock: Insufficient Permissions; it takes root with "
-        "CAP_SYS_ADMIN",
-        true);
+    expect_refused("Insufficient Permissions", true);
   }
   const ScopedVariable lacking("FAKE_NVML_SM_CLOCKS", "1980,1395");
-  const std::string no_clock =
-      "this GPU has no SM clock of 1410 MHz; the nearest is 1395 (1395 to 1980 MHz)";
-  expect_refused(no_clock, false);
+  const std::string nearest = "1395 (1395 to 1980 MHz)";
+  expect_refused(nearest, false);
 
   profiling::Gpu gpu;
   gpu.pci_bus_id = machine_.pci_bus_id;
@@ -158,8 +155,7 @@ TEST_F(PassClocks, ThatCannotBeLockedEndItBeforeItMeasures) {
       dry_run_notes(options, gpu).find("\nthe SM clock would be locked at 1980 MHz; afterwards"),
       std::string::npos);
   options.clocks = profiling::parse_clock_policy("1410");
-  EXPECT_EQ(message_of<UsageError>([&] { dry_run_notes(options, gpu); }),
-            "--clocks: " + no_clock + "; leave --clocks out to measure without a lock");
+  EXPECT_TRUE(contains(message_of<UsageError>([&] { dry_run_notes(options, gpu); }), nearest));
   EXPECT_EQ(log_.lines(), Lines{});
   EXPECT_TRUE(folder_.names().empty());
 }

@@ -9,6 +9,7 @@
 
 #include "harness/code.hpp"
 #include "profiling/machine_code.hpp"
+#include "tests/text.hpp"
 
 namespace reprolab {
 namespace {
@@ -61,7 +62,7 @@ class Sampling : public testing::Test {
   std::map<std::string, int> count_;
 };
 
-TEST_F(Sampling, KeepsEverySampleInTheOrderTakenNoneOfTheWarmUpAndItsOwnClocks) {
+TEST_F(Sampling, KeepsAllSamplesInOrderWithoutTheWarmUpAndItsClocks) {
   const auto records = sample({row_of("a")}, {.warmups = 1, .samples = 3});
   const Record& record = records.at("a");
   EXPECT_EQ(record.metric(kernel_time)->samples, (Doubles{101, 102, 103}));
@@ -72,7 +73,7 @@ TEST_F(Sampling, KeepsEverySampleInTheOrderTakenNoneOfTheWarmUpAndItsOwnClocks) 
   EXPECT_EQ(record.clocks.sm_mhz_after, 1984);
 }
 
-TEST_F(Sampling, EveryRoundHoldsEachRowOnceInAnOrderOfTheSeedsOwn) {
+TEST_F(Sampling, EveryRoundHasEachRowOnceInTheSeedsOrder) {
   const std::vector<Row> rows{row_of("a"), row_of("b"), row_of("c"), row_of("d"), row_of("e")};
   sample(rows, {.samples = 20, .seed = 7});
   std::set<Kernels> rounds;
@@ -101,7 +102,7 @@ TEST_F(Sampling, ARowThatFailedBeforeIsNotSampled) {
 
 /// If an output is wrong only later, or the harness loses a sample, that row has no time, and no
 /// other row is affected.
-TEST_F(Sampling, AnySampleThatIsBadWithdrawsAllOfItsRow) {
+TEST_F(Sampling, ABadSampleWithdrawsItsRow) {
   const Verification wrong{Outcome::mismatch, "copy 1: 5 of 9 weights differ", {5, 0}},
       lost{Outcome::not_measured, "CUPTI dropped 3 records"};
   for (const Verification& verdict : {wrong, lost}) {
@@ -118,7 +119,7 @@ TEST_F(Sampling, AnySampleThatIsBadWithdrawsAllOfItsRow) {
       EXPECT_EQ(name(record.outcome), name(verdict.outcome));
       const std::string when = bad == 0 ? "the warm-up" : "sample " + std::to_string(bad);
       EXPECT_EQ(record.reason, "in " + when + ": " + verdict.reason);
-      EXPECT_EQ(record.mismatches.value_or(0), verdict.found.mismatches);
+      EXPECT_EQ(record.mismatches.value_or(0), verdict.comparison.mismatches);
       EXPECT_TRUE(record.metrics.empty());
       EXPECT_TRUE(record.launch.is_null());
       EXPECT_EQ(count_["bad"], bad + 1) << "and it takes no further part";
@@ -128,7 +129,7 @@ TEST_F(Sampling, AnySampleThatIsBadWithdrawsAllOfItsRow) {
   }
 }
 
-TEST_F(Sampling, AnotherOutcomeThanBeforeIsAFailureAndNoneIsNot) {
+TEST_F(Sampling, AChangedOutcomeIsAFailureAndAMissingOneIsNot) {
   const auto records = sample({row_of("was_right"), row_of("fails"), row_of("silent"),
                                row_of("deviates", Outcome::deviation_as_declared)},
                               {.samples = 2}, [](const std::string& kernel, int) {
@@ -142,9 +143,8 @@ TEST_F(Sampling, AnotherOutcomeThanBeforeIsAFailureAndNoneIsNot) {
                                 return sampled;
                               });
   EXPECT_EQ(records.at("was_right").outcome, Outcome::mismatch);
-  EXPECT_EQ(records.at("was_right").reason,
-            "in sample 1: its output is deviation_as_declared, and was bit_exact when it was "
-            "verified");
+  EXPECT_TRUE(has_match(records.at("was_right").reason,
+                        "^in sample 1: .*deviation_as_declared.*bit_exact"));
   EXPECT_TRUE(records.at("was_right").metrics.empty());
   EXPECT_EQ(records.at("fails").outcome, Outcome::launch_failed);
   EXPECT_EQ(records.at("silent").outcome, Outcome::bit_exact);
@@ -163,7 +163,7 @@ TEST_F(Sampling, LaunchesOfThePreparationAreVerifiedLikeAWarmUp) {
       << "it leaves no sample";
 }
 
-TEST_F(Sampling, ATimeBelowWhatMemoryAllowsIsAFailedRow) {
+TEST_F(Sampling, ATimeBelowTheMemorysLimitIsAFailedRow) {
   min_us_ = 50;
   Row too_fast = row_of("too_fast");
   too_fast.record.bytes_read = 30'000'000;
@@ -176,9 +176,8 @@ TEST_F(Sampling, ATimeBelowWhatMemoryAllowsIsAFailedRow) {
       {too_fast, ceiling, row_of("fine")}, {.samples = 5}, [](const std::string& kernel, int n) {
         return timed(kernel.starts_with("too_fast") && n == 2 ? 49.9 : 50.1);
       });
-  EXPECT_EQ(records.at("too_fast").reason,
-            "in sample 3: took 49.9 us, but on cold data this GPU's memory needs at least 50 us "
-            "for its 130 MB: its work cannot all be done in that time");
+  EXPECT_TRUE(
+      has_match(records.at("too_fast").reason, "^in sample 3: .*49\\.9 us.* 50 us .*130 MB"));
   for (const char* kernel : {"too_fast", "too_fast_ceiling"}) {
     EXPECT_EQ(records.at(kernel).outcome, Outcome::launch_failed) << kernel;
     EXPECT_TRUE(records.at(kernel).metrics.empty()) << kernel;
@@ -188,14 +187,13 @@ TEST_F(Sampling, ATimeBelowWhatMemoryAllowsIsAFailedRow) {
   EXPECT_EQ(records.at("fine").outcome, Outcome::bit_exact);
 }
 
-TEST_F(Sampling, ATimeOfNothingIsAFailedRowAndACountMayBeZero) {
+TEST_F(Sampling, AZeroTimeIsAFailedRowAndACountMayBeZero) {
   for (const double us : {0.0, -1.0, 1.0}) {
     const auto sampled = [us](const std::string&, int) {
       return Sampled{{.readings = {{"kernel_time", "us", us}, {"branches", "", 0.0}}}, {}};
     };
     const Record record = sample({row_of("a")}, {.samples = 2}, sampled).at("a");
-    EXPECT_EQ(record.reason,
-              us > 0 ? "" : "in sample 1: took no time: the instrument recorded none of its work");
+    EXPECT_TRUE(matches(record.reason, us > 0 ? "" : "in sample 1: took no time.*"));
     EXPECT_EQ(record.outcome, us > 0 ? Outcome::bit_exact : Outcome::launch_failed);
     if (us > 0) {
       EXPECT_EQ(record.metric("branches")->samples, (Doubles{0, 0}));
@@ -269,7 +267,7 @@ TEST(StartRow, NamesTheCodeThatTheKernelRuns) {
   EXPECT_TRUE(code_in({"/missing/library.so"}).is_null());
 }
 
-TEST(WithRecords, WrongOutputsAndForeignWorkOutrankWhatWasLost) {
+TEST(WithRecords, WrongOutputsAndForeignWorkOutrankLostRecords) {
   profiling::Sample lossy{.lost = "CUPTI dropped 3 records"}, foreign = lossy;
   foreign.foreign = 1;
   const Verification right{Outcome::bit_exact}, wrong{Outcome::mismatch, "1 differs", {1, 0}};
@@ -293,7 +291,7 @@ Sampled repeated(const std::function<std::optional<profiling::BatchTime>()>& hel
 }
 
 /// The host may not be scheduled for a while; a kernel that waits does so every time.
-TEST(RepeatIfLate, TakesAnotherSampleTwiceAtMost) {
+TEST(RepeatIfLate, RepeatsASampleAtMostTwice) {
   for (int late = 0; late < 5; ++late) {
     for (const bool host_ahead : {true, false}) {
       int count = 0;
@@ -310,7 +308,7 @@ TEST(RepeatIfLate, TakesAnotherSampleTwiceAtMost) {
 }
 
 /// A batch with these times by its events and by the host's clock.
-TEST(RepeatIfLate, RefusesATimeThatTheHostsClockBelies) {
+TEST(RepeatIfLate, RefusesATimeThatContradictsTheHostsClock) {
   const auto reason = [](double us, double host_us) {
     return repeated([&] {
              return profiling::BatchTime{.us = us, .host_ahead = true, .host_us = host_us};
@@ -319,10 +317,10 @@ TEST(RepeatIfLate, RefusesATimeThatTheHostsClockBelies) {
   };
   EXPECT_EQ(reason(1000, 1340), "") << "the host has other work";
   EXPECT_EQ(reason(100'000, 104'000), "");
-  EXPECT_EQ(reason(100, 1020), "took 100 us between the events, and 1020 us on the host's clock");
+  EXPECT_TRUE(has_match(reason(100, 1020), "100 us .*1020 us on the host's clock"));
 }
 
-TEST(RepeatIfLate, LeavesAWrongOutputAndAStreamThatWasNotHeldAlone) {
+TEST(RepeatIfLate, KeepsWrongOutputsAndStreamsThatWereNotHeld) {
   for (const bool held : {true, false}) {
     int taken = 0;
     const Outcome outcome = held ? Outcome::mismatch : Outcome::bit_exact;

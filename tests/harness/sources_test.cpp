@@ -55,10 +55,10 @@ class FindSources : public testing::Test {
 TEST_F(FindSources, AProgramThatIsCompiledFromTheCommitIsClean) {
   const auto compiled = commit_one_source();
   EXPECT_EQ(compiled.size(), 64u);
-  const auto found = find_sources(root(), compiled);
-  EXPECT_EQ(found.at("commit"), output_of("git rev-parse HEAD"));
-  EXPECT_EQ(found.at("dirty"), false);
-  EXPECT_EQ(found.at("sources_sha256").get<std::string>().size(), 64u);
+  const auto sources = find_sources(root(), compiled);
+  EXPECT_EQ(sources.at("commit"), output_of("git rev-parse HEAD"));
+  EXPECT_EQ(sources.at("dirty"), false);
+  EXPECT_EQ(sources.at("sources_sha256").get<std::string>().size(), 64u);
 }
 
 /// Another commit is checked out after the program was built, or a source is changed back.
@@ -68,9 +68,9 @@ TEST_F(FindSources, AProgramThatIsCompiledFromOtherSourcesIsDirty) {
   const auto compiled = digest();
   folder_.write("kernels/one.cu", "code");
   ASSERT_EQ(output_of("git status --porcelain"), "");
-  const auto found = find_sources(root(), compiled);
-  EXPECT_EQ(found.at("dirty"), true);
-  EXPECT_NE(found.at("sources_sha256"), find_sources(root(), digest()).at("sources_sha256"));
+  const auto sources = find_sources(root(), compiled);
+  EXPECT_EQ(sources.at("dirty"), true);
+  EXPECT_NE(sources.at("sources_sha256"), find_sources(root(), digest()).at("sources_sha256"));
 }
 
 TEST_F(FindSources, AWrongCommitIsAUsageError) {
@@ -83,15 +83,15 @@ TEST_F(FindSources, AWrongCommitIsAUsageError) {
 
 TEST_F(FindSources, WithoutTheScriptNothingIsKnown) {
   testing::internal::CaptureStderr();
-  const auto found = find_sources(root());
+  const auto sources = find_sources(root());
   EXPECT_NE(testing::internal::GetCapturedStderr().find("records/sources.py"), std::string::npos);
-  EXPECT_EQ(found, (nlohmann::json{{"commit", "unknown"}, {"dirty", true}}));
+  EXPECT_EQ(sources, (nlohmann::json{{"commit", "unknown"}, {"dirty", true}}));
 }
 
-/// The build writes the digest anew when a source changes.
+/// The build writes the digest again when a source changes.
 TEST(CompiledSources, AreThoseOfThisCheckout) {
-  const auto found = find_sources(project_root());
-  EXPECT_EQ(found.at("sources_sha256"), find_sources(project_root(), "").at("sources_sha256"));
+  const auto sources = find_sources(project_root());
+  EXPECT_EQ(sources.at("sources_sha256"), find_sources(project_root(), "").at("sources_sha256"));
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ inline ProblemFacts facts_of(const ToySpec& spec) {
 /// there; "at_bound" and "beyond_bound", which change it by as many steps as are allowed and by one
 /// more; "silent", which writes nothing; "fails"; "unsupported"; "remembers", which writes its
 /// cached result for an input's pointer; "right_once", wrong from its third launch on;
-/// "changes_input" and "writes_behind".
+/// "changes_input" and "writes_past_end".
 class ToyWorkload : public Workload {
  public:
   static constexpr int spoilt_byte = 0x5a;
@@ -76,7 +76,7 @@ class ToyWorkload : public Workload {
     if (kernel == "silent") return cudaSuccess;
     if (kernel == "changes_input")
       check(cudaMemsetAsync(input_at(buffer_set), spoilt_byte, 1, stream));
-    if (kernel == "writes_behind") set(buffer_set, spec_.bytes(), spoilt_byte, 1, stream);
+    if (kernel == "writes_past_end") set(buffer_set, spec_.bytes(), spoilt_byte, 1, stream);
     if (kernel == "remembers") {
       const auto [known, is_new] = remembered_.try_emplace(buffer_set, spec_.bytes());
       if (is_new) copy(known->second.data(), input_at(buffer_set), stream);
@@ -112,10 +112,10 @@ class ToyWorkload : public Workload {
     std::memset(output.data() + spec_.fault * spec_.element_bytes, spoilt_byte,
                 static_cast<std::size_t>(spec_.element_bytes));
   }
-  std::string describe(int matrix, const reference::Comparison& found, std::uint32_t expected,
+  std::string describe(int matrix, const reference::Comparison& comparison, std::uint32_t expected,
                        std::uint32_t actual) const override {
     return fmt::format("{} differ in matrix {}, first at {}: expected {:#x}, actual {:#x}",
-                       found.mismatches, matrix, found.first_mismatch, expected, actual);
+                       comparison.mismatches, matrix, comparison.first_mismatch, expected, actual);
   }
 
  private:

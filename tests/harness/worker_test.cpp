@@ -1,5 +1,5 @@
-// A worker's handling of misbehaving kernels. Without a GPU: a kernel here is C++ code that
-// ends, crashes or never ends its process.
+// A worker's handling of misbehaving kernels. Without a GPU: a kernel here is C++ code that ends or
+// crashes its process, or never ends.
 #include "harness/worker.hpp"
 
 #include <gtest/gtest.h>
@@ -16,13 +16,14 @@
 #include "common/not_measured.hpp"
 #include "harness/errors.hpp"
 #include "tests/message_of.hpp"
+#include "tests/text.hpp"
 
 namespace reprolab {
 namespace {
 
 using namespace std::chrono_literals;
 using Json = Worker::Json;
-using Crashes = std::vector<std::pair<std::string, std::string>>;
+using Kernels = std::vector<std::string>;
 
 /// Like a kernel that searches for the descriptor on which results are sent.
 void write_to_sockets(const std::string& text) {
@@ -65,14 +66,14 @@ Json serve(const Json& request, const Watchdog& watchdog) {
 
 constexpr auto limit = 300ms;
 
-/// (kernel, reason) of each kernel that crashed.
-Crashes falls(const Worker::Answer& answer) {
-  Crashes all;
-  for (const auto& crash : answer.crashed) all.emplace_back(crash.kernel, crash.reason);
-  return all;
+/// The kernels that crashed.
+Kernels kernels_of(const Worker::Answer& answer) {
+  Kernels kernels;
+  for (const auto& crash : answer.crashed) kernels.push_back(crash.kernel);
+  return kernels;
 }
 
-TEST(Worker, AnswersFromAProcessOfItsOwnThatLivesOn) {
+TEST(Worker, AnswersFromItsOwnProcessWhichContinues) {
   Worker worker(serve, limit);
   const auto first = worker.ask({}, {"a", "b"}), second = worker.ask({}, {"c"});
   EXPECT_EQ(first.json.at("did"), Json({"a", "b"}));
@@ -91,40 +92,36 @@ struct Misbehaviour {
 class OneCrashes : public testing::TestWithParam<Misbehaviour> {};
 
 /// All other kernels are run again without it.
-TEST_P(OneCrashes, AndCostsNobodyElseAnything) {
+TEST_P(OneCrashes, WithoutAffectingOthers) {
   const auto [kernel, reason, outcome] = GetParam();
   Worker worker(serve, limit);
   const auto answer = worker.ask({{"name", "64x64"}}, {"first", kernel, "last"});
   EXPECT_EQ(answer.json.at("did"), Json({"first", "last"}));
-  EXPECT_EQ(falls(answer), (Crashes{{kernel, reason}}));
-  EXPECT_EQ(name(answer.crashed.at(0).outcome), name(outcome));
+  ASSERT_EQ(answer.crashed.size(), 1u);
+  EXPECT_EQ(answer.crashed[0].kernel, kernel);
+  EXPECT_TRUE(contains(answer.crashed[0].reason, reason));
+  EXPECT_EQ(name(answer.crashed[0].outcome), name(outcome));
   EXPECT_EQ(worker.ask({{"name", "64x65"}}, {"first"}).json.at("did"), Json({"first"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Each, OneCrashes,
-    testing::Values(Misbehaviour{"exits", "ended the process: exit status 3"},
-                    Misbehaviour{"exits_with_0", "ended the process: exit status 0"},
-                    Misbehaviour{"aborts", "ended the process: signal 6 (Aborted)"},
-                    Misbehaviour{"crashes", "ended the process: signal 11 (Segmentation fault)"},
-                    Misbehaviour{"sleeps", "did not end within 0.3 s"},
-                    Misbehaviour{"throws", "something went wrong"},
-                    Misbehaviour{"forges", "wrote to the socket that the worker answers on"},
-                    Misbehaviour{"blames", "wrote to the socket that the worker answers on"},
-                    Misbehaviour{"garbles", "wrote to the socket that the worker answers on"},
-                    Misbehaviour{"hangs_up", "ended the process: signal 9 (Killed)"},
-                    Misbehaviour{"falls", "an illegal memory access"},
-                    Misbehaviour{"meets_a_fault", "CUPTI dropped 3 records", Outcome::not_measured},
-                    Misbehaviour{"lacks_memory", "host memory ran out", Outcome::not_measured}),
+    testing::Values(Misbehaviour{"exits", "exit status 3"},
+                    Misbehaviour{"exits_with_0", "exit status 0"},
+                    Misbehaviour{"aborts", "signal 6"}, Misbehaviour{"crashes", "signal 11"},
+                    Misbehaviour{"sleeps", "within 0.3 s"}, Misbehaviour{"throws", "wrong"},
+                    Misbehaviour{"forges", "socket"}, Misbehaviour{"blames", "socket"},
+                    Misbehaviour{"garbles", "socket"}, Misbehaviour{"hangs_up", "signal 9"},
+                    Misbehaviour{"falls", "memory access"},
+                    Misbehaviour{"meets_a_fault", "3 records", Outcome::not_measured},
+                    Misbehaviour{"lacks_memory", "host memory", Outcome::not_measured}),
     [](const auto& info) { return info.param.kernel; });
 
 TEST(Worker, ManyCrashOneAfterTheOther) {
   Worker worker(serve, limit);
   const auto answer = worker.ask({{"name", "64x64"}}, {"exits", "a", "falls", "throws", "b"});
   EXPECT_EQ(answer.json.at("did"), Json({"a", "b"}));
-  EXPECT_EQ(falls(answer), (Crashes{{"exits", "ended the process: exit status 3"},
-                                    {"falls", "an illegal memory access"},
-                                    {"throws", "something went wrong"}}));
+  EXPECT_EQ(kernels_of(answer), (Kernels{"exits", "falls", "throws"}));
   EXPECT_EQ(worker.ask({{"name", "64x65"}}, {"exits", "a"}).crashed.size(), 1u)
       << "one that crashed is tried on the next problem";
 }
@@ -134,10 +131,11 @@ TEST(Worker, KernelsOverTheLimitAreNotRunAgain) {
   EXPECT_EQ(worker.ask({{"name", "64x64"}}, {"sleeps"}).crashed.size(), 1u);
   const auto answer = worker.ask({{"name", "64x65"}}, {"sleeps", "a"});
   EXPECT_EQ(answer.json.at("did"), Json({"a"}));
-  EXPECT_EQ(falls(answer), (Crashes{{"sleeps", "not run: on 64x64 it did not end within 0.3 s"}}));
+  ASSERT_EQ(kernels_of(answer), Kernels{"sleeps"});
+  EXPECT_TRUE(begins(answer.crashed[0].reason, "not run: on 64x64 "));
 }
 
-TEST(Worker, TheLimitIsOfATurnAndNotOfAnAnswer) {
+TEST(Worker, TheLimitIsForATurnNotForAnAnswer) {
   Worker worker(
       [](const Json& request, const Watchdog& watchdog) {
         for (const auto& kernel : request.at("kernels")) {
@@ -151,7 +149,7 @@ TEST(Worker, TheLimitIsOfATurnAndNotOfAnAnswer) {
 }
 
 /// No kernel is at fault: all are not_measured, except those that crashed while they ran.
-TEST(Worker, FaultsBetweenKernelsBlameNone) {
+TEST(Worker, FaultsBetweenKernelsBlameNoKernel) {
   const std::vector<std::pair<std::string, std::function<void()>>> faults = {
       {"ended the process: exit status 4", [] { std::exit(4); }},
       {"no such model", [] { throw std::runtime_error("no such model"); }},
@@ -168,9 +166,9 @@ TEST(Worker, FaultsBetweenKernelsBlameNone) {
     const auto answer = worker.ask({}, {"a", "falls", "b"});
     EXPECT_TRUE(answer.json.is_null());
     EXPECT_EQ(answer.why_none, reason);
-    EXPECT_EQ(falls(answer),
-              (Crashes{{"falls", "an illegal memory access"}, {"a", reason}, {"b", reason}}));
+    ASSERT_EQ(kernels_of(answer), (Kernels{"falls", "a", "b"}));
     for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(answer.crashed[i].reason == reason, i > 0);
       EXPECT_EQ(name(answer.crashed[i].outcome), i == 0 ? "launch_failed" : "not_measured");
     }
   }
@@ -184,7 +182,7 @@ bool runs(pid_t process) {
 }
 
 /// A process of a kernel would take time from the kernels after it.
-TEST(Worker, EndsTogetherWithWhatItStarted) {
+TEST(Worker, EndsTogetherWithItsProcesses) {
   Worker worker(
       [](const Json&, const Watchdog&) -> Json {
         const pid_t child = fork();
@@ -200,7 +198,7 @@ TEST(Worker, EndsTogetherWithWhatItStarted) {
 }
 
 /// With a limit in a separate process, without one in this process.
-TEST(Worker, AUsageErrorIsOne) {
+TEST(Worker, AUsageErrorRemainsOne) {
   for (const std::optional<std::chrono::milliseconds> allowed :
        {std::optional<std::chrono::milliseconds>(limit), {}}) {
     Worker worker(serve, allowed);
@@ -211,12 +209,10 @@ TEST(Worker, AUsageErrorIsOne) {
 TEST(Worker, WithoutALimitServesInThisProcess) {
   Worker worker(serve, std::nullopt);
   EXPECT_EQ(worker.ask({}, {"a"}).json.at("process"), getpid());
-  for (const auto& [kernel, reason] :
-       Crashes{{"falls", "an illegal memory access"}, {"throws", "something went wrong"}}) {
-    EXPECT_EQ(message_of<KernelCrashed>([&] { worker.ask({}, {kernel}); }),
-              kernel + ": " + reason +
-                  "; the GPU is unusable in this process from now on; leave the kernel out with "
-                  "--kernel");
+  for (const std::string kernel : {"falls", "throws"}) {
+    const auto message = message_of<KernelCrashed>([&] { worker.ask({}, {kernel}); });
+    EXPECT_TRUE(begins(message, kernel + ": "));
+    EXPECT_TRUE(contains(message, "--kernel"));
   }
   EXPECT_EQ(message_of<NotMeasured>([&] { worker.ask({}, {"meets_a_fault"}); }),
             "CUPTI dropped 3 records");

@@ -1,5 +1,5 @@
-// No launch allocates after the first launch of the kernel on the problem, which precedes timing:
-// the memory that a launch needs besides its problem is kept.
+// Only the first launch of a kernel on a problem may allocate; it precedes timing. Later launches
+// reuse its memory.
 #include <functional>
 
 #include "tests/kernels/nf4/testing.hpp"
@@ -29,14 +29,14 @@ class OnGpuAllocation : public OnGpuTest {
     profiling::check(cudaGraphGetNodes(graph, nodes.data(), &count), "listing nodes");
     for (const cudaGraphNode_t node : nodes) {
       cudaGraphNodeType type{};
-      profiling::check(cudaGraphNodeGetType(node, &type), "asking a node's type");
+      profiling::check(cudaGraphNodeGetType(node, &type), "reading a node's type");
       EXPECT_NE(type, cudaGraphNodeTypeMemAlloc) << kernel;
       EXPECT_NE(type, cudaGraphNodeTypeMemFree) << kernel;
     }
     cudaGraphDestroy(graph);
   }
 
-  /// The same of each of a family's kernels.
+  /// The same for each of a family's kernels.
   template <class Problem>
   void expect_none(const FamilyWorkload<Problem>& workload) {
     for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
@@ -46,7 +46,7 @@ class OnGpuAllocation : public OnGpuTest {
   }
 };
 
-TEST_F(OnGpuAllocation, OfNoDequantizationAndOfNoProduct) {
+TEST_F(OnGpuAllocation, NoDequantizationOrProductAllocates) {
   for (const bool nested : {false, true}) {
     const nf4::Tensor tensor = nf4::make_row(64 * 700, 64, nested);
     expect_none(nf4::Nf4Workload(nf4::facts_of(tensor), {tensor}, 1));

@@ -1,4 +1,4 @@
-// Stands in for libbitsandbytes_cuda*.so: its functions report their arguments and do nothing.
+// A substitute for libbitsandbytes_cuda*.so, whose functions report their arguments and do nothing.
 #include "tests/kernels/fake_peer.hpp"
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The grids of problems that are too large for any memory: launches are intercepted and counted.
+// The grids of problems that exceed any memory. Launches are intercepted, and their blocks counted.
 #include "kernels/grid.hpp"
 
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 #include "kernels/nf4/support.hpp"
 #include "kernels/transpose/support.hpp"
 #include "kernels/transpose/tma_launch.hpp"
+#include "tests/text.hpp"
 
 namespace {
 std::vector<unsigned>* counted = nullptr;  ///< The blocks of each launch; null: launches are run.
@@ -53,7 +54,7 @@ void expect_grids_grow(const Kernel<Problem>& kernel, const Problem& small, cons
   }
 }
 
-/// Kernels of this project's, by their files.
+/// This project's kernels.
 template <class Problem>
 std::vector<Kernel<Problem>> kernels() {
   std::vector<Kernel<Problem>> own;
@@ -81,14 +82,14 @@ transpose::Problem matrix(std::int64_t rows, std::int64_t columns, int padding =
 constexpr std::int64_t too_many[] = {nf4::max_weights + 1, std::int64_t{1} << 40,
                                      std::int64_t{1} << 42, INT64_MAX};
 
-TEST(Grid, CountsIn64BitsAndIsNeverCut) {
+TEST(Grid, IsCountedIn64BitsWithoutTruncation) {
   static_assert(blocks_over(0, 64) == 0 && blocks_over(1, 64) == 1 && blocks_over(64, 64) == 1);
   static_assert(blocks_over(65, 64) == 2 && blocks_over(INT64_MAX, 1) == INT64_MAX);
   static_assert(grid_of(1) == 1 && grid_of(max_blocks) == 0x7fffffffu);
   for (const std::int64_t n : too_many) EXPECT_GT(grid_of(n), max_blocks);
 }
 
-TEST(Grid, OfAnNf4KernelCoversTheLongestProblemAndLongerOnesAreRefused) {
+TEST(Grid, OfNf4KernelsCoversTheLongestProblemAndLongerOnesAreRefused) {
   constexpr std::int64_t some = std::int64_t{1} << 33;
   for (const auto& kernel : kernels<nf4::Problem>()) {
     const Support longest = kernel.supports(weights(nf4::max_weights));
@@ -96,14 +97,13 @@ TEST(Grid, OfAnNf4KernelCoversTheLongestProblemAndLongerOnesAreRefused) {
     expect_grids_grow(kernel, weights(some), weights(nf4::max_weights),
                       static_cast<double>(nf4::max_weights) / some);
     for (const std::int64_t n : too_many) {
-      EXPECT_EQ(kernel.supports(weights(n)).reason,
-                "a grid has blocks for 2^39 - 256 weights at most")
+      EXPECT_TRUE(contains(kernel.supports(weights(n)).reason, "2^39 - 256 weights"))
           << kernel.name << ", " << n;
     }
   }
 }
 
-TEST(Grid, OfATransposeCoversTheMostTilesAndMoreAreRefused) {
+TEST(Grid, OfTransposesCoversTheMostTilesAndMoreAreRefused) {
   constexpr std::int64_t some = 32 << 10, most = 32 * 46340;  // 46340^2 is just below 2^31
   constexpr std::int64_t limit = std::int64_t{1} << 31;
   for (const auto& kernel : kernels<transpose::Problem>()) {
@@ -125,12 +125,11 @@ TEST(Grid, OfATransposeCoversTheMostTilesAndMoreAreRefused) {
                                         {limit * 32, 4},
                                         {4, limit * 32},
                                         {1LL << 60, 1LL << 60}}) {
-      EXPECT_EQ(kernel.supports(matrix(rows, columns)).reason,
-                "a grid has blocks for 2^31 - 1 tiles of 32 x 32 at most")
+      EXPECT_TRUE(contains(kernel.supports(matrix(rows, columns)).reason, "2^31 - 1 tiles"))
           << kernel.name << ", " << rows << " x " << columns;
     }
   }
-  EXPECT_TRUE(transpose::supports_tiles(matrix(1 << 30, 0)).ok) << "nothing is not refused";
+  EXPECT_TRUE(transpose::supports_tiles(matrix(1 << 30, 0)).ok) << "an empty matrix is supported";
   EXPECT_EQ(transpose::tma_tiles(matrix(most, most)), std::int64_t{46340} * 46340);
   EXPECT_EQ(transpose::tma_tiles(matrix(1 << 21, 1 << 21)), std::int64_t{1} << 32);
 }

@@ -43,7 +43,8 @@ TEST(KernelNames, AreUniqueInTheProject) {
   for (const Family* family : families()) {
     for (const VariantInfo& kernel : family->kernels()) {
       const auto [named, is_new] = families_by_kernel.emplace(kernel.name, family->name());
-      EXPECT_TRUE(is_new) << kernel.name << " is of " << named->second << " and " << family->name();
+      EXPECT_TRUE(is_new) << kernel.name << " belongs to " << named->second << " and "
+                          << family->name();
     }
   }
 }
@@ -53,18 +54,18 @@ class KernelFiles : public testing::TestWithParam<Family*> {
   std::string path(const std::string& kernel) const {
     return "kernels/" + GetParam()->name() + "/" + kernel + ".cu";
   }
-  /// By the names of the files.
+  /// The names of the kernel files.
   std::set<std::string> files() const {
-    std::set<std::string> found;
+    std::set<std::string> names;
     for (const auto& entry :
          std::filesystem::directory_iterator(project_root() / "kernels" / GetParam()->name())) {
-      if (entry.path().extension() == ".cu") found.insert(entry.path().stem());
+      if (entry.path().extension() == ".cu") names.insert(entry.path().stem());
     }
-    return found;
+    return names;
   }
 };
 
-TEST_P(KernelFiles, EachRegistersOneKernelNamedAfterItselfThatSaysWhereItComesFrom) {
+TEST_P(KernelFiles, EachRegistersOneKernelOfItsNameWithALineage) {
   std::set<std::string> kernels, files = this->files();
   std::erase_if(files, registers_peers);
   for (const VariantInfo& kernel : GetParam()->kernels()) {
@@ -83,7 +84,7 @@ TEST_P(KernelFiles, EachRegistersOneKernelNamedAfterItselfThatSaysWhereItComesFr
                             << ", and one kernel a file";
 }
 
-TEST_P(KernelFiles, EachOpensWithIdeaSourceBoundAndCommandAndCanBeReadAtOneSitting) {
+TEST_P(KernelFiles, EachBeginsWithIdeaSourceBoundAndCommandAndIsShort) {
   for (const std::string& name : files()) {
     const std::string path = this->path(name), text = content_of(project_root() / path);
     const std::string head = head_of(text);
@@ -107,8 +108,8 @@ TEST_P(KernelFiles, EachOpensWithIdeaSourceBoundAndCommandAndCanBeReadAtOneSitti
 INSTANTIATE_TEST_SUITE_P(Families, KernelFiles, testing::ValuesIn(families()),
                          [](const auto& info) { return info.param->name(); });
 
-/// As rows have it.
-TEST(KernelCode, IsOfTheKernelsOwnFileAndOfThoseThatItLaunches) {
+/// As in result files.
+TEST(KernelCode, IsThatOfItsFileAndOfTheKernelsThatItLaunches) {
   // An architecture that this program was built for.
   const auto built = profiling::machine_code_in("/proc/self/exe");
   ASSERT_FALSE(built.empty());
@@ -123,7 +124,7 @@ TEST(KernelCode, IsOfTheKernelsOwnFileAndOfThoseThatItLaunches) {
     codes[kernel.name] = code["sha256"];
     digests.insert(codes[kernel.name].at(kernel.source_file).get<std::string>());
   }
-  EXPECT_EQ(digests.size(), codes.size()) << "no two kernels are the same";
+  EXPECT_EQ(digests.size(), codes.size()) << "two kernels have the same code";
   const std::string streaming = "kernels/nf4/streaming.cu";
   EXPECT_EQ(codes.at("two_launches").at(streaming), codes.at("streaming").at(streaming));
   EXPECT_EQ(codes.at("two_launches").size(), 2u);
@@ -135,7 +136,7 @@ TEST(KernelCode, IsOfTheKernelsOwnFileAndOfThoseThatItLaunches) {
 /// A kernel family only for this test.
 struct Toy {};
 
-TEST(RegistryDeathTest, AnIncompleteKernelOrASecondOneOfTheSameNameAborts) {
+TEST(RegistryDeathTest, IncompleteKernelsAndDuplicateNamesAbort) {
   const auto aborts = [](const Kernel<Toy>& kernel, const std::string& message) {
     Registry<Toy> registry;
     EXPECT_EXIT((registry.add(kernel), registry.add(kernel)), testing::KilledBySignal(SIGABRT),

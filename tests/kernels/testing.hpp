@@ -70,24 +70,24 @@ class GuardedOutput {
 
   explicit GuardedOutput(std::uint64_t bytes, std::uint64_t offset_bytes = 0)
       : begin_(guard + offset_bytes), bytes_(bytes), memory_(begin_ + bytes + guard) {
-    profiling::check(cudaMemset(memory_.data(), pattern, memory_.bytes()), "laying guards");
+    profiling::check(cudaMemset(memory_.data(), pattern, memory_.bytes()), "filling the guards");
   }
 
   void* data() const { return memory_.as<std::byte>() + begin_; }
 
-  /// The place where a guard was changed, in bytes from the output's start; empty if unchanged.
+  /// The changed bytes of the guards, counted from the output's start.
   std::vector<std::int64_t> touched() const {
     std::vector<std::uint8_t> host(memory_.bytes());
     profiling::check(cudaMemcpy(host.data(), memory_.data(), host.size(), cudaMemcpyDeviceToHost),
                      "reading the guards");
-    std::vector<std::int64_t> found;
+    std::vector<std::int64_t> places;
     for (std::uint64_t i = 0; i < host.size(); ++i) {
       const bool inside = i >= begin_ && i < begin_ + bytes_;
       if (!inside && host[i] != pattern) {
-        found.push_back(static_cast<std::int64_t>(i) - static_cast<std::int64_t>(begin_));
+        places.push_back(static_cast<std::int64_t>(i) - static_cast<std::int64_t>(begin_));
       }
     }
-    return found;
+    return places;
   }
 
  private:

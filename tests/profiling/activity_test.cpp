@@ -113,19 +113,19 @@ TEST_F(Activities, HaveTheTagOfTheirCall) {
   deliver(record_of<CUpti_ActivityMemset4>(CUPTI_ACTIVITY_KIND_MEMSET, 4, 900, 990));
   deliver(tag_record(4, 44));
   deliver(record_of<CUpti_ActivityAPI>(CUPTI_ACTIVITY_KIND_RUNTIME, 5, 1, 2));
-  const auto found = recorder.flush();
-  ASSERT_EQ(found.size(), 5u);
-  EXPECT_EQ(found[0].tag, 11u);
-  EXPECT_EQ(found[1].tag, 11u);
-  EXPECT_EQ(found[2].tag, 22u);
-  EXPECT_EQ(found[3].name, "copy");
-  EXPECT_FALSE(found[3].tag);
-  EXPECT_EQ(found[4].name, "fill");
-  EXPECT_EQ(found[4].tag, 44u);
-  EXPECT_EQ(found[4].end_ns - found[4].start_ns, 90u);
-  EXPECT_FALSE(found[3].is_kernel || found[4].is_kernel);
-  for (std::size_t i = 1; i < found.size(); ++i) {
-    EXPECT_GT(found[i].start_ns, found[i - 1].start_ns);
+  const auto activities = recorder.flush();
+  ASSERT_EQ(activities.size(), 5u);
+  EXPECT_EQ(activities[0].tag, 11u);
+  EXPECT_EQ(activities[1].tag, 11u);
+  EXPECT_EQ(activities[2].tag, 22u);
+  EXPECT_EQ(activities[3].name, "copy");
+  EXPECT_FALSE(activities[3].tag);
+  EXPECT_EQ(activities[4].name, "fill");
+  EXPECT_EQ(activities[4].tag, 44u);
+  EXPECT_EQ(activities[4].end_ns - activities[4].start_ns, 90u);
+  EXPECT_FALSE(activities[3].is_kernel || activities[4].is_kernel);
+  for (std::size_t i = 1; i < activities.size(); ++i) {
+    EXPECT_GT(activities[i].start_ns, activities[i - 1].start_ns);
   }
 }
 

@@ -26,7 +26,7 @@ __global__ void add_one(std::uint32_t* to, const std::uint32_t* from) {
 __global__ void diverge(std::uint32_t* to) {
   const std::size_t i = std::size_t{blockIdx.x} * threads + threadIdx.x;
   std::uint32_t x = to[i];
-  for (unsigned watchdog = 0; watchdog < threadIdx.x % 32; ++watchdog) x = x * x + 12345;
+  for (unsigned step = 0; step < threadIdx.x % 32; ++step) x = x * x + 12345;
   to[i] = x;
 }
 
@@ -36,7 +36,7 @@ __global__ void read_shared(std::uint32_t* to, int stride) {
   for (int i = threadIdx.x; i < 32 * 32; i += threads) words[i] = to[i];
   __syncthreads();
   std::uint32_t sum = 0;
-  for (int watchdog = 0; watchdog < 64; ++watchdog) {
+  for (int step = 0; step < 64; ++step) {
     sum += reinterpret_cast<volatile std::uint32_t*>(words)[threadIdx.x % 32 * stride];
   }
   to[std::size_t{blockIdx.x} * threads + threadIdx.x] = sum;
@@ -93,24 +93,24 @@ TEST_F(OnGpuCounters, CountTheWorkOfAKernel) {
   const unsigned blocks = 10000;
   const double warps = 1.0 * blocks * warps_of_block;
   allocate(blocks);
-  auto found = count("add_one", [&](auto stream) { launch(blocks, stream); });
-  EXPECT_EQ(found["blocks_launched"], blocks);
-  EXPECT_EQ(found["warps_launched"], warps);
-  EXPECT_EQ(found["sm__warps_launched.sum"], warps) << "chosen by its name";
-  EXPECT_EQ(found["global_loads"], warps);
-  EXPECT_EQ(found["global_stores"], warps);
-  EXPECT_EQ(found["shared_loads"], 0);
-  EXPECT_EQ(found["divergent_targets"], 0);
-  EXPECT_EQ(found["threads_per_instruction"], 32);
-  EXPECT_DOUBLE_EQ(found["sectors_per_load_request"], 4);
-  EXPECT_GE(found["warp_instructions"], 4 * warps) << "load, add, store, exit";
-  EXPECT_LE(found["warp_instructions"], 40 * warps);
-  EXPECT_GE(found["memory_instructions_32b"], 2 * warps);
-  EXPECT_GT(found["sm_clock"], 1e8);
-  EXPECT_GT(found["achieved_occupancy"], 0);
-  EXPECT_LE(found["achieved_occupancy"], 100);
-  EXPECT_FALSE(found.contains("kernel_time"));
-  EXPECT_FALSE(found.contains("sm__no_such_metric.sum"));
+  auto counted = count("add_one", [&](auto stream) { launch(blocks, stream); });
+  EXPECT_EQ(counted["blocks_launched"], blocks);
+  EXPECT_EQ(counted["warps_launched"], warps);
+  EXPECT_EQ(counted["sm__warps_launched.sum"], warps) << "chosen by its name";
+  EXPECT_EQ(counted["global_loads"], warps);
+  EXPECT_EQ(counted["global_stores"], warps);
+  EXPECT_EQ(counted["shared_loads"], 0);
+  EXPECT_EQ(counted["divergent_targets"], 0);
+  EXPECT_EQ(counted["threads_per_instruction"], 32);
+  EXPECT_DOUBLE_EQ(counted["sectors_per_load_request"], 4);
+  EXPECT_GE(counted["warp_instructions"], 4 * warps) << "load, add, store, exit";
+  EXPECT_LE(counted["warp_instructions"], 40 * warps);
+  EXPECT_GE(counted["memory_instructions_32b"], 2 * warps);
+  EXPECT_GT(counted["sm_clock"], 1e8);
+  EXPECT_GT(counted["achieved_occupancy"], 0);
+  EXPECT_LE(counted["achieved_occupancy"], 100);
+  EXPECT_FALSE(counted.contains("kernel_time"));
+  EXPECT_FALSE(counted.contains("sm__no_such_metric.sum"));
   EXPECT_EQ(sample_.missing.back().name, "sm__no_such_metric.sum");
   EXPECT_TRUE(sample_.missing.back().why.ends_with(" has no metric sm__no_such_metric.sum"));
 }
@@ -120,56 +120,56 @@ TEST_F(OnGpuCounters, CountTheBytesOfDram) {
   const auto blocks =
       static_cast<unsigned>((8 * gpu->l2_bytes + (128 << 20)) / (std::uint64_t{threads} * 4));
   allocate(blocks);
-  auto found = count("add_one", [&](auto stream) { launch(blocks, stream); });
+  auto counted = count("add_one", [&](auto stream) { launch(blocks, stream); });
   const auto bytes = static_cast<double>(data_.bytes());
-  EXPECT_GT(found["dram_bytes_read"], 0.75 * bytes);
-  EXPECT_LT(found["dram_bytes_read"], 1.25 * bytes);
-  EXPECT_GT(found["dram_bytes_written"], 0.75 * bytes);
-  EXPECT_LT(found["dram_bytes_written"], 1.25 * bytes);
-  EXPECT_GT(found["l2_sm_hits"] + found["l2_sm_misses"], 0.95 * 2 * bytes / 32);
-  EXPECT_LT(found["l2_sm_hits"] + found["l2_sm_misses"], 2 * 2 * bytes / 32);
+  EXPECT_GT(counted["dram_bytes_read"], 0.75 * bytes);
+  EXPECT_LT(counted["dram_bytes_read"], 1.25 * bytes);
+  EXPECT_GT(counted["dram_bytes_written"], 0.75 * bytes);
+  EXPECT_LT(counted["dram_bytes_written"], 1.25 * bytes);
+  EXPECT_GT(counted["l2_sm_hits"] + counted["l2_sm_misses"], 0.95 * 2 * bytes / 32);
+  EXPECT_LT(counted["l2_sm_hits"] + counted["l2_sm_misses"], 2 * 2 * bytes / 32);
 }
 
 TEST_F(OnGpuCounters, LeaveTheMemoryAsOneCallDoes) {
   const unsigned blocks = 1000;
   allocate(blocks);
   count("add_one", [&](auto stream) { launch(blocks, stream); });
-  std::vector<std::uint32_t> found(data_.bytes() / 4);
-  check(cudaMemcpy(found.data(), words(), data_.bytes(), cudaMemcpyDeviceToHost), "copying");
-  EXPECT_EQ(found, std::vector<std::uint32_t>(found.size(), 1))
+  std::vector<std::uint32_t> counted(data_.bytes() / 4);
+  check(cudaMemcpy(counted.data(), words(), data_.bytes(), cudaMemcpyDeviceToHost), "copying");
+  EXPECT_EQ(counted, std::vector<std::uint32_t>(counted.size(), 1))
       << "CUPTI puts back what it repeats";
 }
 
 TEST_F(OnGpuCounters, SumTheKernelsOfACallAndAreThoseOfEachSampleAlone) {
   allocate(50);
   for (const unsigned blocks : {30u, 10u, 30u}) {
-    auto found = count("two", [&](auto stream) { launch(blocks, stream), launch(50, stream); });
-    EXPECT_EQ(found["blocks_launched"], blocks + 50);
-    EXPECT_EQ(found["warps_launched"], (blocks + 50) * warps_of_block);
-    EXPECT_EQ(found["global_loads"], (blocks + 50) * warps_of_block);
-    EXPECT_EQ(found["threads_per_instruction"], 32);
-    found = count("add_one", [&](auto stream) { launch(blocks, stream); });
-    EXPECT_EQ(found["blocks_launched"], blocks);
+    auto counted = count("two", [&](auto stream) { launch(blocks, stream), launch(50, stream); });
+    EXPECT_EQ(counted["blocks_launched"], blocks + 50);
+    EXPECT_EQ(counted["warps_launched"], (blocks + 50) * warps_of_block);
+    EXPECT_EQ(counted["global_loads"], (blocks + 50) * warps_of_block);
+    EXPECT_EQ(counted["threads_per_instruction"], 32);
+    counted = count("add_one", [&](auto stream) { launch(blocks, stream); });
+    EXPECT_EQ(counted["blocks_launched"], blocks);
   }
 }
 
 TEST_F(OnGpuCounters, SeeThreadsThatDiverge) {
   allocate(100);
-  auto found =
+  auto counted =
       count("diverge", [&](auto stream) { diverge<<<100, threads, 0, stream>>>(words()); });
-  EXPECT_GT(found["divergent_targets"], 0);
-  EXPECT_LT(found["threads_per_instruction"], 30);
-  EXPECT_GT(found["threads_per_instruction"], 1);
+  EXPECT_GT(counted["divergent_targets"], 0);
+  EXPECT_LT(counted["threads_per_instruction"], 30);
+  EXPECT_GT(counted["threads_per_instruction"], 1);
 }
 
 TEST_F(OnGpuCounters, SeeBankConflicts) {
   allocate(10);
   const auto conflicts = [&](int stride) {
-    auto found = count("read_shared", [&](auto stream) {
+    auto counted = count("read_shared", [&](auto stream) {
       read_shared<<<10, threads, 0, stream>>>(words(), stride);
     });
-    EXPECT_GE(found["shared_loads"], 10 * warps_of_block * 64);
-    return found["shared_load_bank_conflicts"];
+    EXPECT_GE(counted["shared_loads"], 10 * warps_of_block * 64);
+    return counted["shared_load_bank_conflicts"];
   };
   // All but one of the 32 threads wait, 64 times.
   EXPECT_GE(conflicts(32), 10 * warps_of_block * 64 * 31);

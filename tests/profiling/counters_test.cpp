@@ -50,14 +50,14 @@ class CountersFake : public testing::Test {
   }
 
   static std::map<std::string, double> values(const Sample& sample) {
-    std::map<std::string, double> found;
-    for (const Reading& reading : sample.readings) found[reading.name] = reading.value;
-    return found;
+    std::map<std::string, double> values;
+    for (const Reading& reading : sample.readings) values[reading.name] = reading.value;
+    return values;
   }
   static std::map<std::string, std::string> reasons(const Sample& sample) {
-    std::map<std::string, std::string> found;
-    for (const Missing& missing : sample.missing) found[missing.name] = missing.why;
-    return found;
+    std::map<std::string, std::string> reasons;
+    for (const Missing& missing : sample.missing) reasons[missing.name] = missing.why;
+    return reasons;
   }
 
   int ordinal_ = 0, calls_ = 0, waits_ = 0;
@@ -131,7 +131,7 @@ TEST_F(CountersFake, WithoutPermissionTheWorkIsDoneAndCuptiIsLeftAlone) {
   const ScopedVariable fail("FAKE_CUPTI_FAIL", "Enable=35");
   const auto instrument =
       make({counter("kernels", {"sm__kernels.sum"}), counter("twice", {"sm__twice.sum"})});
-  int asked = 0;
+  int calls = 0;
   for (int i = 1; i <= 2; ++i) {
     const Sample sample = instrument->measure(work(1), nullptr);
     EXPECT_TRUE(sample.readings.empty());
@@ -139,8 +139,8 @@ TEST_F(CountersFake, WithoutPermissionTheWorkIsDoneAndCuptiIsLeftAlone) {
               (std::map<std::string, std::string>{{"kernels", reason}, {"twice", reason}}));
     EXPECT_EQ(calls_, i);
     EXPECT_EQ(waits_, i);
-    if (i == 1) asked = cupti_calls();
-    EXPECT_EQ(cupti_calls(), asked) << "asked again";
+    if (i == 1) calls = cupti_calls();
+    EXPECT_EQ(cupti_calls(), calls) << "CUPTI was called again";
   }
   EXPECT_EQ(warnings_, Names{reason});
 }

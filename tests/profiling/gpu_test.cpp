@@ -247,11 +247,11 @@ class OnGpuGraph : public OnGpuTest {
   }
 
   unsigned value() const {
-    unsigned found = 0;
-    check(cudaMemcpyAsync(&found, memory_.data(), 4, cudaMemcpyDeviceToHost, stream_->get()),
+    unsigned value = 0;
+    check(cudaMemcpyAsync(&value, memory_.data(), 4, cudaMemcpyDeviceToHost, stream_->get()),
           "reading");
     stream_->synchronize();
-    return found;
+    return value;
   }
 
   std::optional<Stream> stream_;

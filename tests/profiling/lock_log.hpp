@@ -24,12 +24,12 @@ inline std::vector<std::string> whole_lock(unsigned mhz) {
 class LockLog {
  public:
   std::vector<std::string> lines() const {
-    std::vector<std::string> found;
+    std::vector<std::string> all;
     std::istringstream lines(content_of(file_));
     for (std::string process, what; lines >> process && std::getline(lines >> std::ws, what);) {
-      found.push_back(what);
+      all.push_back(what);
     }
-    return found;
+    return all;
   }
 
   /// The process that set the lock.
@@ -38,7 +38,7 @@ class LockLog {
   /// Waits until that line is there.
   void wait_for(const std::string& line) const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    for (auto found = lines(); std::ranges::find(found, line) == found.end(); found = lines()) {
+    for (auto all = lines(); std::ranges::find(all, line) == all.end(); all = lines()) {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "never " << line;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

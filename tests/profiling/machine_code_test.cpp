@@ -49,7 +49,7 @@ std::string with(std::string text, const std::string& part, const std::string& o
   return text.replace(at, part.size(), other);
 }
 
-TEST(PtxDigest, IsOfTheCodeAlone) {
+TEST(PtxDigest, DependsOnlyOnTheCode) {
   const std::string before = ptx_digest(ptx);
   EXPECT_EQ(ptx_digest(with(ptx, "// a block", "// 64 weights")), before);
   EXPECT_EQ(ptx_digest(with(ptx, "1 12 3", "1 13 3")), before);
@@ -61,13 +61,13 @@ TEST(PtxDigest, IsOfTheCodeAlone) {
   EXPECT_NE(ptx_digest(with(ptx, ".u32 last", ".u64 last")), before);
 }
 
-TEST(FileDigest, IsOfAllBytesAndOfPtxOfItsCode) {
+TEST(FileDigest, CoversAllBytesAndForPtxTheCode) {
   const OwnFolder folder;
   EXPECT_EQ(file_digest(folder.write("library.so", "abc")), sha256("abc"));
   EXPECT_EQ(file_digest(folder.write("a.ptx", ptx)), ptx_digest(ptx));
 }
 
-TEST(MachineCode, AnotherFileThanAProgramIsRefusedByItsName) {
+TEST(MachineCode, AFileThatIsNotAProgramIsRefusedByName) {
   const OwnFolder folder;
   const auto refused = [](const std::filesystem::path& file) {
     return message_of<std::runtime_error>([&] { machine_code_in(file); });

@@ -18,7 +18,7 @@ using nlohmann::json;
 
 constexpr std::uint64_t unbounded = std::numeric_limits<std::uint64_t>::max();
 
-TEST(Machine, LeavesTheMemoryThatTheSystemSays) {
+TEST(Machine, ReadsTheAvailableMemory) {
   const auto available = [](const char* text) {
     std::istringstream file(text);
     return memory_available_bytes(file);
@@ -28,7 +28,7 @@ TEST(Machine, LeavesTheMemoryThatTheSystemSays) {
   EXPECT_EQ(available("MemTotal: 7 kB\nMemFree: 5 kB\n"), unbounded);
 }
 
-TEST(Machine, AControlGroupLeavesItsLimitLessWhatItUses) {
+TEST(Machine, AControlGroupLeavesItsLimitMinusItsUse) {
   const auto left = [](const char* limit, const char* used, const char* of_it = "") {
     std::istringstream max(limit), current(used), stat(of_it);
     return control_group_free_bytes(max, current, stat);
@@ -72,11 +72,10 @@ TEST(CudaCheck, MessageHasStepErrorPlaceAndHint) {
   EXPECT_NO_THROW(check(cudaSuccess, "anything"));
   const auto fail = [] { check(cudaErrorNoDevice, "making a stream"); };
   const int line = __LINE__ - 1;
-  EXPECT_EQ(message_of<CudaError>(fail),
-            "making a stream: cudaErrorNoDevice, no CUDA-capable device is detected "
-            "(machine_test.cpp:" +
-                std::to_string(line) +
-                "). No NVIDIA GPU is visible: look at `nvidia-smi` and CUDA_VISIBLE_DEVICES.");
+  const auto message = message_of<CudaError>(fail);
+  EXPECT_TRUE(begins(message, "making a stream: cudaErrorNoDevice, "));
+  EXPECT_TRUE(contains(message, "(machine_test.cpp:" + std::to_string(line) + ")"));
+  EXPECT_TRUE(contains(message, "CUDA_VISIBLE_DEVICES"));
   for (int code = 1; code < 1000; ++code) {
     const auto error = static_cast<cudaError_t>(code);
     if (error == cudaErrorMemoryAllocation) continue;
@@ -86,13 +85,13 @@ TEST(CudaCheck, MessageHasStepErrorPlaceAndHint) {
 }
 
 /// No kernel's launch goes through check().
-TEST(CudaCheck, MemoryThatRanOutIsAFaultOfTheHarness) {
+TEST(CudaCheck, OutOfMemoryIsAFaultOfTheHarness) {
   const std::string message = message_of<NotMeasured>(
       [] { check(cudaErrorMemoryAllocation, "making a graph executable"); });
   EXPECT_TRUE(message.starts_with("making a graph executable: cudaErrorMemoryAllocation, "));
 }
 
-TEST(Nvtx, NamesHaveNoCharacterThatNcuReadsAndNeedNoProfiler) {
+TEST(Nvtx, NamesHaveNoSpecialCharacterOfNcu) {
   EXPECT_EQ(nvtx_range_name("table2", "shared_lut", "qwen3-32b.gate/fp16/b64"),
             "table2:shared_lut:qwen3-32b.gate_fp16_b64");
   EXPECT_EQ(nvtx_range_name("a", "b@c[d]", "e+f*g,h i\\j"), "a:b_c_d_:e_f_g_h_i_j");

@@ -16,12 +16,12 @@ class BenchProgram : public Programs {
 
 /// The lines of a table, under its heading: those with a size.
 std::vector<std::string> problems_in(const std::string& plan) {
-  std::vector<std::string> found;
+  std::vector<std::string> problems;
   std::istringstream lines(plan);
   for (std::string line; std::getline(lines, line);) {
-    if (line.find(" GiB ") != line.npos) found.push_back(line.substr(0, line.find(' ')));
+    if (line.find(" GiB ") != line.npos) problems.push_back(line.substr(0, line.find(' ')));
   }
-  return found;
+  return problems;
 }
 
 TEST_F(BenchProgram, ListHasEveryKernelWithItsLineageAndFile) {
@@ -42,7 +42,7 @@ TEST_F(BenchProgram, ListHasEveryKernelWithItsLineageAndFile) {
   }
 }
 
-TEST_F(BenchProgram, DryRunSaysWhatWouldRunAndThatThereIsNoGpu) {
+TEST_F(BenchProgram, DryRunListsTheRunAndTheMissingGpu) {
   EXPECT_TRUE(matches(
       plan("--shape 4096x4096 --shape 1x1000003 --kernel '*lut' --nested --samples 5"),
       "problem +kernels +device memory +host memory +about\n"
@@ -60,7 +60,7 @@ TEST_F(BenchProgram, DryRunSaysWhatWouldRunAndThatThereIsNoGpu) {
   EXPECT_TRUE(contains(plan(counted + " --samples 5"), " (5 samples per row, "));
 }
 
-TEST_F(BenchProgram, DryRunForProgramsNamesProblemsAndWhyNoneRuns) {
+TEST_F(BenchProgram, DryRunInJsonNamesProblemsAndTheReason) {
   const auto json = nlohmann::json::parse(plan("--json --shape 64x64 --kernel shared_lut"));
   EXPECT_NE(json.at("why_none"), "");
   EXPECT_EQ(json.at("problems").dump(), R"([{"name":"64x64/fp16/b64","refused":{}}])");
@@ -114,7 +114,7 @@ TEST_F(BenchProgram, SelectsProblemsInOrder) {
   }
 }
 
-TEST_F(BenchProgram, SelectsEveryShapeAndSizeOfTheFamiliesThatHaveTheKernelsAndData) {
+TEST_F(BenchProgram, SelectsAllProblemsOfFamiliesWithTheKernelsAndData) {
   const auto count = [&](const std::string& arguments) {
     return problems_in(plan(arguments)).size();
   };
@@ -150,7 +150,7 @@ TEST_F(BenchProgram, PlansTheMemoryOfEachProblem) {
                         "\n8x28672x8192/fp16/b64 +1 +[1-9]\\.[0-9]+ GiB "));
 }
 
-TEST_F(BenchProgram, DryRunSaysWhichLanguagesAreNotBuiltUnlessKernelsAreNamed) {
+TEST_F(BenchProgram, DryRunNamesLanguagesNotBuiltUnlessKernelsAreNamed) {
   const std::string both = "--shape 64x64 --matrix 64x64";
   std::string wanted;
   for (const std::string& family : all_families()) {
@@ -220,7 +220,7 @@ TEST_F(BenchProgram, HasEveryOptionOnce) {
   for (const auto& [name, count] : options) EXPECT_EQ(count, 1) << name;
 }
 
-TEST_F(BenchProgram, RefusesOptionsThatNobodyKnows) {
+TEST_F(BenchProgram, RefusesUnknownOptions) {
   for (const char* word : {"--colour", "stray", "--kernell=x", "--bench_filter=x"}) {
     // A misspelt option must be reported even if another option ends the program early.
     for (const char* before : {"", "--list ", "--dry-run "}) {
@@ -232,7 +232,7 @@ TEST_F(BenchProgram, RefusesOptionsThatNobodyKnows) {
                  "unknown option '--benchmark_colour=blue'; see bench --help");
 }
 
-TEST_F(BenchProgram, RefusesFlagsOfGoogleBenchmarkThatItsOwnOrderOverrules) {
+TEST_F(BenchProgram, RefusesFlagsOfGoogleBenchmarkWithoutEffect) {
   for (const std::string flag : {"--benchmark_enable_random_interleaving",
                                  "--benchmark_repetitions", "--benchmark_format"}) {
     expect_refused("--shape 64x64 " + flag + "=1", flag + ": not supported");

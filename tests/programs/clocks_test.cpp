@@ -27,9 +27,9 @@ TEST_F(OnGpuClocks, AreLockedForThePassAndThenReset) {
            {BENCH, one + "--instrument none"},
            {REPLAY, "--models llama-3.1-8b --batches 2 --passes 1 --kernel shared_lut"}}) {
     log_.clear();
-    const Finished found = run(program, arguments + " --clocks 1410");
-    EXPECT_EQ(found.status, 0) << found.err;
-    EXPECT_TRUE(found.out.starts_with("locking the SM clock at 1410 MHz; afterwards"));
+    const Finished finished = run(program, arguments + " --clocks 1410");
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    EXPECT_TRUE(finished.out.starts_with("locking the SM clock at 1410 MHz; afterwards"));
     EXPECT_EQ(log_.lines(), profiling::whole_lock(1410)) << arguments;
   }
   const auto seen = read_json(folder_.path() / "results.json")["provenance"]["clocks"];

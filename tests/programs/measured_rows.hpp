@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <regex>
 #include <string>
 #include <utility>
 
@@ -13,24 +12,20 @@ namespace reprolab {
 
 using nlohmann::json;
 
-/// The expected end of a row: the outcome, and a regular expression for the reason.
+/// The expected end of a row: the outcome, and a regular expression for a part of the reason.
 struct Ending {
   std::string outcome, reason;
 };
-
-inline std::string literally(std::string text) {
-  return std::regex_replace(text, std::regex(R"([.()\[\]])"), R"(\$&)");
-}
 
 class MeasuredRows : public NeedsGpu<Programs> {
  protected:
   /// By problem and kernel.
   using Rows = std::map<std::pair<std::string, std::string>, json>;
 
-  /// The rows that a run writes which ends with this status.
+  /// The rows of a run, which must end with this status.
   Rows rows_of(const std::string& program, const std::string& arguments, int status) const {
-    const Finished found = run(program, arguments + " --output results.json");
-    EXPECT_EQ(found.status, status) << found.err;
+    const Finished finished = run(program, arguments + " --output results.json");
+    EXPECT_EQ(finished.status, status) << finished.err;
     Rows rows;
     const json file = read_json(folder_.path() / "results.json");
     for (const json& row : file.at("records")) {
@@ -41,7 +36,7 @@ class MeasuredRows : public NeedsGpu<Programs> {
 
   static void expect_ending(const json& row, const Ending& ending) {
     EXPECT_EQ(row["outcome"], ending.outcome) << row["key"] << ": " << row["reason"];
-    EXPECT_TRUE(matches(row["reason"], ending.reason)) << row["key"];
+    EXPECT_TRUE(has_match(row["reason"], ending.reason)) << row["key"];
     EXPECT_TRUE(row["metrics"].empty()) << row["key"];
   }
 };

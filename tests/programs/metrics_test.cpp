@@ -14,41 +14,37 @@ class MetricsProgram : public Programs {
   }
 };
 
-TEST_F(MetricsProgram, ListsTheTableWithPassesAndWhatIsMissing) {
-  const std::string found = output_of(METRICS, "--chip GA100");
-  EXPECT_TRUE(begins(found, "column                             passes unit           metric\n"));
-  EXPECT_TRUE(has_match(found, "\nwarp_instructions +1 instructions +smsp__inst_executed\\.sum\n"));
-  EXPECT_TRUE(has_match(found, "\nl2_hit_rate +2 % +lts__t_sector_hit_rate\\.pct\n"));
-  EXPECT_TRUE(has_match(found,
-                        "\ntma_loads +- missing: GA100 has no metric "
-                        "smsp__inst_executed_op_tma_ld\\.sum\n"));
+TEST_F(MetricsProgram, ListsTheTableWithPassesAndMissingMetrics) {
+  const std::string listed = output_of(METRICS, "--chip GA100");
+  EXPECT_TRUE(begins(listed, "column                             passes unit           metric\n"));
   EXPECT_TRUE(
-      has_match(found,
-                "\n\nGA100: [0-9]+ of [0-9]+ columns of data/counters.json, together in [0-9]+ "
-                "passes; CUPTI has [0-9]+ metrics for it "));
+      has_match(listed, "\nwarp_instructions +1 instructions +smsp__inst_executed\\.sum\n"));
+  EXPECT_TRUE(has_match(listed, "\nl2_hit_rate +2 % +lts__t_sector_hit_rate\\.pct\n"));
+  EXPECT_TRUE(has_match(listed, "\ntma_loads +- missing: .*smsp__inst_executed_op_tma_ld\\.sum\n"));
+  EXPECT_TRUE(has_match(listed, "\n\nGA100: [0-9]+ of [0-9]+ columns .* [0-9]+ passes"));
 }
 
-TEST_F(MetricsProgram, ListsWhatMatches) {
-  const std::string found =
+TEST_F(MetricsProgram, ListsMatchingMetrics) {
+  const std::string listed =
       output_of(METRICS, "--chip GA100 --metrics 'dram__bytes_*,l1_*,sm__cycles_elapsed.max'");
-  EXPECT_TRUE(begins(found,
+  EXPECT_TRUE(begins(listed,
                      "dram__bytes_read (counter, byte)\n    # of bytes read from DRAM\n"
                      "dram__bytes_write (counter, byte)\n"));
-  EXPECT_TRUE(has_match(found, "\nl1_hit_rate +1 % +l1tex__t_sector_hit_rate\\.pct\n    Share "));
-  EXPECT_TRUE(has_match(found, "\nsm__cycles_elapsed\\.max +1 gpc_cycle +sm__cycles_elapsed"));
+  EXPECT_TRUE(has_match(listed, "\nl1_hit_rate +1 % +l1tex__t_sector_hit_rate\\.pct\n    Share "));
+  EXPECT_TRUE(has_match(listed, "\nsm__cycles_elapsed\\.max +1 gpc_cycle +sm__cycles_elapsed"));
   EXPECT_TRUE(
-      contains(found, "\nA counter is read with an ending, dram__bytes_read.sum: .sum .avg "));
+      contains(listed, "\nA counter is read with an ending, dram__bytes_read.sum: .sum .avg "));
 }
 
-TEST_F(MetricsProgram, KnowsAProductsChip) {
+TEST_F(MetricsProgram, MapsAProductToItsChip) {
   for (const auto& [product, chip] : std::map<std::string, std::string>{
            {"A100", "GA100"}, {"H100", "GH100"}, {"T4", "TU104"}, {"'RTX 4090'", "AD102"}}) {
-    const std::string found = output_of(METRICS, "--chip " + product);
-    EXPECT_TRUE(contains(found, "\n" + chip + ": ")) << product;
+    const std::string listed = output_of(METRICS, "--chip " + product);
+    EXPECT_TRUE(contains(listed, "\n" + chip + ": ")) << product;
   }
 }
 
-TEST_F(MetricsProgram, RefusesInOneLineThatSaysWhatItKnows) {
+TEST_F(MetricsProgram, RefusesInOneLineWithTheKnownNames) {
   expect_refusal(METRICS, "", "--chip (make: CHIP): AD102, ");
   expect_refusal(METRICS, "--chip GA10O", "(did you mean GA100?)");
   expect_refusal(METRICS, "--nosuch", "; see metrics --help");

@@ -40,23 +40,23 @@ class Programs : public testing::Test {
   /// Fails the test unless the program exits with 2 and one line, "PROGRAM: ...", that has `part`.
   void expect_refusal(const std::string& program, const std::string& arguments,
                       const std::string& part) const {
-    const Finished found = run_without_gpu(program, arguments);
-    EXPECT_EQ(found.status, 2) << arguments;
-    EXPECT_EQ(found.out, "") << arguments;
+    const Finished finished = run_without_gpu(program, arguments);
+    EXPECT_EQ(finished.status, 2) << arguments;
+    EXPECT_EQ(finished.out, "") << arguments;
     const std::string name = std::filesystem::path(program).filename();
-    EXPECT_TRUE(begins(found.err, name + ": ")) << arguments;
-    EXPECT_TRUE(contains(found.err, part)) << arguments;
-    EXPECT_EQ(std::ranges::count(found.err, '\n'), 1) << arguments;
+    EXPECT_TRUE(begins(finished.err, name + ": ")) << arguments;
+    EXPECT_TRUE(contains(finished.err, part)) << arguments;
+    EXPECT_EQ(std::ranges::count(finished.err, '\n'), 1) << arguments;
     expect_no_files();
   }
 
   /// The output of the program, without a GPU and without an error.
   std::string output_of(const std::string& program, const std::string& arguments) const {
-    const Finished found = run_without_gpu(program, arguments);
-    EXPECT_EQ(found.status, 0) << arguments;
-    EXPECT_EQ(found.err, "") << arguments;
+    const Finished finished = run_without_gpu(program, arguments);
+    EXPECT_EQ(finished.status, 0) << arguments;
+    EXPECT_EQ(finished.err, "") << arguments;
     expect_no_files();
-    return found.out;
+    return finished.out;
   }
 
   void expect_no_files() const { EXPECT_TRUE(folder_.names().empty()) << folder_.names().front(); }
@@ -76,7 +76,7 @@ class Programs : public testing::Test {
   }
 };
 
-/// The kernels of this checkout, by name.
+/// The families of this checkout.
 inline std::vector<std::string> all_families() {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(project_root() / "kernels")) {
@@ -96,7 +96,7 @@ inline std::set<std::string> kernel_names_in_cuda(const std::string& family) {
   return names;
 }
 
-/// These kernels, and those that were compiled in other languages.
+/// The same with the kernels that were compiled from other languages.
 inline std::set<std::string> kernel_names(const std::string& family) {
   auto names = kernel_names_in_cuda(family);
   const auto compiled = project_root() / "build/ptx";
@@ -108,14 +108,14 @@ inline std::set<std::string> kernel_names(const std::string& family) {
   return names;
 }
 
-/// The programs' lines on languages of which a family has no kernels.
+/// The programs' lines on languages in which a family has no kernels.
 inline std::vector<std::string> lines_not_built(const std::string& family) {
   using Commands = std::map<std::string, std::string>;
   const std::map<std::string, Commands> by_family = {
       {"nf4", {{"mojo", "make mojo"}, {"triton", "make triton"}}},
       {"transpose", {{"mojo", "make mojo, with ARCH=90 or newer"}}}};
-  const auto found = by_family.find(family);
-  const Commands commands = found == by_family.end() ? Commands{} : found->second;
+  const auto entry = by_family.find(family);
+  const Commands commands = entry == by_family.end() ? Commands{} : entry->second;
   const auto names = kernel_names(family);
   std::vector<std::string> lines;
   for (const auto& [language, command] : commands) {

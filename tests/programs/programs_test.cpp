@@ -27,7 +27,7 @@ class MeasuringPrograms : public Programs {
 };
 
 /// The middle of these texts comes from CLI11 and differs between its versions.
-TEST_F(MeasuringPrograms, RefuseWhatTheParserRefusesInOneLine) {
+TEST_F(MeasuringPrograms, RefuseInvalidOptionsInOneLine) {
   for (const auto& [name, path, some] : programs) {
     const std::string help = "; see " + name + " --help";
     for (const std::string arguments :
@@ -48,7 +48,7 @@ TEST_F(MeasuringPrograms, RefuseWhatTheParserRefusesInOneLine) {
   expect_refusal(PUZZLE, "--iterations 0", "; see puzzle --help");
 }
 
-TEST_F(MeasuringPrograms, RefuseKernelsPeersAndModelsThatAreNotThere) {
+TEST_F(MeasuringPrograms, RefuseMissingKernelsPeersAndModels) {
   const auto& [bench, latency, puzzle, replay] = programs;
   for (const Measuring& program : {bench, puzzle, replay}) {
     const bool all = program.name == "bench";
@@ -89,7 +89,7 @@ TEST_F(MeasuringPrograms, WithoutADeviceEndInOneLineAndWriteNoFile) {
   }
 }
 
-TEST_F(MeasuringPrograms, DryRunsSayTheClocksThatTheyDoNotLock) {
+TEST_F(MeasuringPrograms, DryRunsNameTheClocks) {
   for (const auto& [clocks, note] : std::map<std::string, std::string>{
            {"", "clocks are observed"},
            {"--clocks observe", "clocks are observed"},
@@ -108,10 +108,10 @@ TEST_F(MeasuringPrograms, DryRunsSayTheClocksThatTheyDoNotLock) {
 TEST_F(MeasuringPrograms, DryRunsAreTables) {
   const auto expect_lines = [&](const char* program, const char* arguments,
                                 const std::string& lines) {
-    const std::string found = output_of(program, fmt::format("--dry-run {}", arguments));
-    EXPECT_TRUE(matches(found, "([a-z]+: not built; make [a-z]+\n)*" + lines +
-                                   "a kernel whose "
-                                   "turn [^\n]*\n[^\n]*\n[^\n]*\n"))
+    const std::string plan = output_of(program, fmt::format("--dry-run {}", arguments));
+    EXPECT_TRUE(matches(plan, "([a-z]+: not built; make [a-z]+\n)*" + lines +
+                                  "a kernel whose "
+                                  "turn [^\n]*\n[^\n]*\n[^\n]*\n"))
         << program;
   };
   std::string rows = "kernel +nodes +memory +about\nempty_chain +nothing +[0-9.]+ GiB +[0-9.]+ s\n";
@@ -162,7 +162,7 @@ std::pair<Described, Described> described(const nlohmann::json& description) {
   return {families, kernels};
 }
 
-TEST_F(MeasuringPrograms, DescribeWhatTheDataHave) {
+TEST_F(MeasuringPrograms, DescribeTheContentsOfTheData) {
   const char* remedy = "data/families.json is not what the programs say: make describe";
   const auto [families, kernels] = described(read_json(project_root() / "data/families.json"));
   std::set<std::string> all, in_cuda;

@@ -18,10 +18,10 @@ class OnGpuResultFile : public NeedsGpu<Programs> {
 
   /// The result file of a run without an error; its output is in `out_`.
   json written_by(const std::string& program, const std::string& arguments) {
-    const Finished found = run(program, arguments + " --output results.json");
-    EXPECT_EQ(found.status, 0) << found.out << found.err;
-    out_ = found.out, err_ = found.err;
-    return found.status == 0 ? result() : json{{"records", json::array()}};
+    const Finished finished = run(program, arguments + " --output results.json");
+    EXPECT_EQ(finished.status, 0) << finished.out << finished.err;
+    out_ = finished.out, err_ = finished.err;
+    return finished.status == 0 ? result() : json{{"records", json::array()}};
   }
 
   std::string out_, err_;
@@ -95,20 +95,19 @@ TEST_F(OnGpuResultFile, OfCountersHasEachCounterOfEachRowAndNoTimes) {
 
 /// Without permission to count, outputs are still verified, with one line about it and the same
 /// status.
-TEST_F(OnGpuResultFile, WithoutCuptiCountersAreMissingAndTheRunGoesOn) {
+TEST_F(OnGpuResultFile, WithoutCuptiCountersAreMissingAndTheRunContinues) {
   const ScopedVariable nowhere("REPROLAB_CUPTI", "/nonexistent/libcupti.so");
   const json file = written_by(BENCH, "--shape 64x1003 --kernel shared_lut --instrument counters");
   EXPECT_TRUE(begins(out_, "nf4/64x1003/fp16/b64/shared_lut: bit_exact; 0 counters, "));
-  EXPECT_TRUE(matches(err_,
-                      "bench: counters: CUPTI cannot be loaded \\(/nonexistent/[^\n]*\\. The run "
-                      "goes on without them\\.\n"));
+  EXPECT_TRUE(begins(err_, "bench: counters: CUPTI cannot be loaded (/nonexistent/"));
+  EXPECT_EQ(lines_of(err_), 1);
   for (const json& metric : file["records"][0]["metrics"]) {
     EXPECT_TRUE(begins(metric["missing"].get<std::string>(), "counters: CUPTI cannot be loaded"));
   }
 }
 
 /// Small versions of the post's experiment, and of the pass `divergence`.
-TEST_F(OnGpuResultFile, OfAProblemOnEachKindOfDataTimesThoseThatAreTimed) {
+TEST_F(OnGpuResultFile, OfAProblemOnSeveralKindsOfDataHasTheirTimes) {
   for (const auto& [arguments, family, untimed] :
        {std::tuple{"--matrix 256x256 --data random,constant --halve-to-fit", "transpose",
                    "constant"},
@@ -129,15 +128,15 @@ TEST_F(OnGpuResultFile, OfAProblemOnEachKindOfDataTimesThoseThatAreTimed) {
   }
 }
 
-TEST_F(OnGpuResultFile, OfAMatrixThatDoesNotFitIsOfAHalvedOne) {
-  const Finished found =
+TEST_F(OnGpuResultFile, AMatrixThatDoesNotFitIsHalved) {
+  const Finished finished =
       run(BENCH, "--matrix 262144x1024 --matrix 262144x262144 --halve-to-fit --dry-run");
-  ASSERT_EQ(found.status, 0) << found.err;
-  EXPECT_TRUE(contains(found.out, "\n262144x1024 ")) << "rows and columns are at least 1024";
-  EXPECT_FALSE(contains(found.out, "\n262144x262144 "));
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_TRUE(contains(finished.out, "\n262144x1024 ")) << "rows and columns are at least 1024";
+  EXPECT_FALSE(contains(finished.out, "\n262144x262144 "));
 }
 
-TEST_F(OnGpuResultFile, OfAnActivityPassSeesLaunchesAndNoCeilings) {
+TEST_F(OnGpuResultFile, OfAnActivityPassHasLaunchesAndNoCeilings) {
   const json file =
       written_by(BENCH, "--shape 64x64 --kernel shared_lut --instrument activity" + briefly);
   ASSERT_EQ(file["records"].size(), 1u);
@@ -146,36 +145,31 @@ TEST_F(OnGpuResultFile, OfAnActivityPassSeesLaunchesAndNoCeilings) {
 }
 
 TEST_F(OnGpuResultFile, DryRunNamesTheKernelsThatRefuseAProblemAndWhy) {
-  const Finished found = run(BENCH, "--dry-run --matrix 63x65 --shape 64x1024 --block-size 1024");
-  EXPECT_EQ(found.status, 0);
-  EXPECT_TRUE(has_match(found.out,
-                        "\n  refused by [^\n]*tiled, tma_[^\n]*: needs rows and columns "
-                        "in multiples of 4"));
-  EXPECT_TRUE(contains(found.out,
-                       "\n  refused by shared_lut_algorithm1: absmax[blockIdx] reads past the end: "
-                       "fewer scales than tiles of 512\n"));
+  const Finished finished =
+      run(BENCH, "--dry-run --matrix 63x65 --shape 64x1024 --block-size 1024");
+  EXPECT_EQ(finished.status, 0);
+  EXPECT_TRUE(has_match(finished.out, "\n  refused by [^\n]*tiled, tma_[^\n]*multiples of 4"));
+  EXPECT_TRUE(has_match(finished.out, "\n  refused by shared_lut_algorithm1: .*past the end"));
 }
 
 /// A matrix of 4 TiB and its transpose; a block that a kernel refuses.
-TEST_F(OnGpuResultFile, OfWhatCannotRunSaysSoInEveryRowAndTheStatusIs2) {
+TEST_F(OnGpuResultFile, OfUnsupportedProblemsHasReasonsAndStatus2) {
   for (const bool timed : {true, false}) {
     const std::string instrument = timed ? "events" : "none";
     for (const std::string arguments :
          {"--shape 64x1024 --block-size 1024 --kernel shared_lut_algorithm1",
           "--family transpose --matrix 1048576x1048576"}) {
-      const Finished found = run(
+      const Finished finished = run(
           BENCH, arguments + briefly + " --instrument " + instrument + " --output results.json");
-      EXPECT_EQ(found.status, 2);
-      EXPECT_TRUE(ends(found.err, "bench: no selected kernel could run; the reasons are above\n"));
+      EXPECT_EQ(finished.status, 2);
+      EXPECT_TRUE(has_match(finished.err, "bench: no selected kernel"));
     }
     const json file = result();
     EXPECT_EQ(file["records"].size(), kernel_names("transpose").size() + (timed ? 5 : 0));
     for (const json& record : file["records"]) {
       EXPECT_EQ(record["outcome"], "unsupported") << record["key"];
-      EXPECT_TRUE(matches(record["reason"],
-                          fmt::format("needs {} GiB of device memory, [0-9.]+ GiB are free; select "
-                                      "a smaller problem",
-                                      timed ? "32768\\.0" : "12288\\.0")));
+      const std::string size = timed ? "32768.0" : "12288.0";
+      EXPECT_TRUE(begins(record["reason"].get<std::string>(), "needs " + size + " GiB of device"));
     }
   }
 }
@@ -190,13 +184,11 @@ TEST_F(OnGpuResultFile, OfAFilteredRunHasTheRowsOfTheFilterAndTheCeilings) {
 }
 
 /// A path that cannot be written is reported before anything is measured.
-TEST_F(OnGpuResultFile, IsNotWrittenWhereNothingIsMeasured) {
+TEST_F(OnGpuResultFile, IsNotWrittenIfNothingIsMeasured) {
   const Finished nothing =
       run(BENCH, "--shape 64x64 --benchmark_filter=nothing --output results.json");
   EXPECT_EQ(nothing.status, 2);
-  EXPECT_EQ(nothing.err,
-            "bench: --benchmark_filter 'nothing' selects nothing; --benchmark_list_tests lists the "
-            "rows\n");
+  EXPECT_TRUE(begins(nothing.err, "bench: --benchmark_filter 'nothing'"));
   const Finished list = run(BENCH, "--shape 64x64 --benchmark_list_tests --output results.json");
   EXPECT_EQ(list.status, 0);
   EXPECT_TRUE(contains(list.out, "nf4/64x64/fp16/b64/shared_lut"));
@@ -208,7 +200,7 @@ TEST_F(OnGpuResultFile, IsNotWrittenWhereNothingIsMeasured) {
   expect_no_files();
 }
 
-TEST_F(OnGpuResultFile, NamesTheCommitThatItIsGivenAndVouchesForNone) {
+TEST_F(OnGpuResultFile, NamesTheGivenCommit) {
   const std::string hash = "0123456789abcdef0123456789abcdef01234567";
   const ScopedVariable commit("REPROLAB_COMMIT", hash.c_str());
   for (const char* given : {"", "0", "1"}) {
@@ -222,8 +214,7 @@ TEST_F(OnGpuResultFile, NamesTheCommitThatItIsGivenAndVouchesForNone) {
   const ScopedVariable short_one("REPROLAB_COMMIT", "0123abc");
   const Finished refused = run(BENCH, "--family nf4 --shape 64x64 --output refused.json");
   EXPECT_EQ(refused.status, 2);
-  EXPECT_EQ(refused.err,
-            "bench: REPROLAB_COMMIT: give the 40 or 64 hexadecimal digits of a commit\n");
+  EXPECT_TRUE(begins(refused.err, "bench: REPROLAB_COMMIT: "));
 }
 
 TEST_F(OnGpuResultFile, OfLatencyHasEveryRowWithItsSamples) {
@@ -287,7 +278,7 @@ TEST_F(OnGpuResultFile, OfAReplayHasTimesLaunchesAndAgreeingInstruments) {
   }
 }
 
-TEST_F(OnGpuResultFile, WithoutAnInstrumentHasVerdictsAlone) {
+TEST_F(OnGpuResultFile, WithoutAnInstrumentHasOnlyVerdicts) {
   for (const auto& [program, kernels, count] : {std::tuple{LATENCY, "'shared_*'", 3u},
                                                 {PUZZLE, "packed_store", 1u},
                                                 {BENCH, "packed_store --shape 64x1003", 1u}}) {
@@ -303,7 +294,7 @@ TEST_F(OnGpuResultFile, WithoutAnInstrumentHasVerdictsAlone) {
 /// verify, whose other tests are in tests/programs/verify: its kernels, or why none runs.
 class VerifyKernels : public Programs {};
 
-TEST_F(VerifyKernels, WithoutADeviceTheReferenceIsStillProvenAndKernelsAreRefused) {
+TEST_F(VerifyKernels, WithoutADeviceOnlyTheReferenceIsProven) {
   const std::string report = output_of(VERIFY, GOLDEN_FILE);
   EXPECT_TRUE(has_match(report, "\nkernels: none run \\(no device: [^\n]*\\)\n"));
   EXPECT_TRUE(has_match(report, "\n  reference  bit_exact 86\n"));
@@ -317,16 +308,16 @@ class OnGpuVerifyKernels : public NeedsGpu<Programs> {};
 
 /// Compares outputs of bitsandbytes itself with every kernel.
 TEST_F(OnGpuVerifyKernels, EveryKernelIsAsPromisedOnTheGoldenVectors) {
-  const Finished found = run(VERIFY, GOLDEN_FILE);
-  EXPECT_EQ(found.status, 0) << found.out;
-  EXPECT_EQ(found.err, "");
+  const Finished finished = run(VERIFY, GOLDEN_FILE);
+  EXPECT_EQ(finished.status, 0) << finished.out;
+  EXPECT_EQ(finished.err, "");
   for (const auto& kernel : kernel_names_in_cuda("nf4")) {
-    EXPECT_TRUE(has_match(found.out, fmt::format("\n  {} +bit_exact [0-9]+", kernel)));
+    EXPECT_TRUE(has_match(finished.out, fmt::format("\n  {} +bit_exact [0-9]+", kernel)));
   }
   for (const char* kernel : {"branch_tree", "shared_lut", "packed_store", "streaming"}) {
-    EXPECT_TRUE(has_match(found.out, fmt::format("\n  {} +bit_exact 86\n", kernel)));
+    EXPECT_TRUE(has_match(finished.out, fmt::format("\n  {} +bit_exact 86\n", kernel)));
   }
-  EXPECT_TRUE(has_match(found.out, "\n  shared_lut_algorithm1 .*deviation_as_declared "));
+  EXPECT_TRUE(has_match(finished.out, "\n  shared_lut_algorithm1 .*deviation_as_declared "));
 }
 
 }  // namespace

@@ -22,17 +22,17 @@ TEST(Compare, PassesTheTestThatEveryProgramBeginsWith) {
   for (const int threads : {1, 2, 4}) EXPECT_NO_THROW(self_test_comparison(threads));
 }
 
-TEST(Compare, CountsAllNamesTheFirstAndTellsTheLargestDistance) {
+TEST(Compare, CountsMismatchesWithTheFirstAndTheLargestDistance) {
   std::vector<std::uint16_t> expected(n, 0x3c00);
   for (const auto farthest : {std::int64_t{99}, seam, n - 1}) {
     auto actual = expected;
     for (const auto index : {n - 1, seam, seam + 5, std::int64_t{99}}) actual[index] = 0x3c01;
     actual[farthest] = 0x3bfc;
     for (const int threads : {1, 2, 5}) {
-      const Comparison found = compare_bits(expected, actual, threads);
-      EXPECT_EQ(found.mismatches, 4);
-      EXPECT_EQ(found.first_mismatch, 99);
-      EXPECT_EQ(found.max_ulps, 4u) << farthest;
+      const Comparison comparison = compare_bits(expected, actual, threads);
+      EXPECT_EQ(comparison.mismatches, 4);
+      EXPECT_EQ(comparison.first_mismatch, 99);
+      EXPECT_EQ(comparison.max_ulps, 4u) << farthest;
     }
     actual[seam + 5] = 0x7fff;
     EXPECT_EQ(compare_bits(expected, actual).max_ulps, no_distance) << "a NaN is farther";
@@ -72,15 +72,15 @@ void expect_intervals(Bits sign, Bits one, Bits infinity) {
   EXPECT_EQ(distance_outside(one, bits(one + 2), bits(one - 4)), 4u);
 }
 
-TEST(Compare, AnIntervalHasAllNumbersFromItsLowerEndToItsUpper) {
+TEST(Compare, AnIntervalContainsAllNumbersBetweenItsEnds) {
   expect_intervals<std::uint16_t>(0x8000, 0x3c00, fp16_infinity);
   expect_intervals<std::uint32_t>(0x80000000, 0x3f800000, fp32_infinity);
   const std::vector<std::uint16_t> low = {0x3c00, 0x8002}, high = {0x3c04, 0x0001};
   EXPECT_TRUE(compare_within(low, high, std::vector<std::uint16_t>{0x3c04, 0x0000}).equal());
-  const auto found = compare_within(low, high, std::vector<std::uint16_t>{0x3c06, 0x8003});
-  EXPECT_EQ(found.mismatches, 2);
-  EXPECT_EQ(found.first_mismatch, 0);
-  EXPECT_EQ(found.max_ulps, 2u);
+  const auto comparison = compare_within(low, high, std::vector<std::uint16_t>{0x3c06, 0x8003});
+  EXPECT_EQ(comparison.mismatches, 2);
+  EXPECT_EQ(comparison.first_mismatch, 0);
+  EXPECT_EQ(comparison.max_ulps, 2u);
 }
 
 /// The same pairs in the bits of one type, whose smallest normal number is `normal`.

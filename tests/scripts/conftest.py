@@ -36,8 +36,8 @@ def checkout(tmp_path):
     program(folder / "scripts/dropin", "#!/bin/sh\necho built\n")
     program(folder / "scripts/python", PYTHON)
     program(folder / "echo", ECHO)
-    names_it = "mkdir -p build/end_to_end; echo ./echo >build/end_to_end/python"
-    program(folder / "scripts/end_to_end", f"#!/bin/sh\n{names_it}\n")
+    names_python = "mkdir -p build/end_to_end; echo ./echo >build/end_to_end/python"
+    program(folder / "scripts/end_to_end", f"#!/bin/sh\n{names_python}\n")
     (folder / "build/deps.stamp").touch()
     (folder / "build/python").write_text(f"{sys.executable}\n")
     return folder
@@ -45,14 +45,14 @@ def checkout(tmp_path):
 
 @pytest.fixture
 def real(checkout):
-    """Puts a script of ours in the place of its stand-in."""
+    """Replaces a script's substitute by our own script."""
     return lambda name: shutil.copy(ROOT / "scripts" / name, checkout / "scripts")
 
 
 @pytest.fixture
 def tools(checkout):
-    """Puts programs in front of the system's: the PATH that has them; without the system's own of
-    these names. Make can find them, in spite of the checkout's folder's name.
+    """A PATH that begins with these programs, and lacks the folders of programs in `without`.
+    It has no character of the checkout's name that make cannot handle.
     """
 
     def put(without=(), **programs):
@@ -68,7 +68,7 @@ def tools(checkout):
 
 @pytest.fixture
 def lab(checkout):
-    """Three passes of a program that measures nothing, and a driver that knows three GPUs."""
+    """Three passes of a program that measures nothing, and a driver with three GPUs."""
     for file in (ROOT / "data").glob("*.json"):
         shutil.copy(file, checkout / "data")
     declare(checkout, one="bench --x", two="bench --y", three="bench --z")

@@ -1,4 +1,4 @@
-"""Shared by tests of the front door: running it, and stand-ins for the programs."""
+"""Shared by tests of the front door: runs it, with substitutes for the programs."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Prints its arguments, one per line, and writes its result file whole, as our programs do.
+# Prints its arguments, one per line, and writes its result file atomically, as our programs do.
 ECHO = r"""#!/bin/sh
 printf "<%s>\n" "$@"
 for argument; do
@@ -20,7 +20,7 @@ for argument; do
   before=$argument
 done
 """
-# Runs experiments, and prints the arguments of all else.
+# Runs experiments, and prints the arguments of all other commands.
 PYTHON = f"""#!/bin/sh
 case "$2" in experiments*) exec {sys.executable} "$@";; esac
 {ECHO}"""
@@ -43,7 +43,7 @@ def program(path, text):
 
 
 def own_environment():
-    """As if these tests had not been started by a make of this project."""
+    """The environment without the variables of a make that started these tests."""
     of_make = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "HAS_GPU"}
     text = (ROOT / "Makefile").read_text()
     given = set(text.partition("GIVEN := ")[2].partition("$(if")[0].replace("\\", " ").split())
@@ -58,7 +58,7 @@ def given_to(folder, environment):
 
 
 def start(folder, *command, **environment):
-    """In a session of its own, which a signal can be sent to."""
+    """Starts a command in its own session, so that it can be sent a signal."""
     return subprocess.Popen(command, start_new_session=True, **given_to(folder, environment))
 
 
@@ -71,7 +71,7 @@ def make(folder, *arguments, **environment):
 
 
 def printed(words):
-    """ECHO's output of them."""
+    """ECHO's output for the words."""
     return "".join(f"<{word}>\n" for word in words)
 
 
@@ -92,14 +92,14 @@ def declare(folder, name="mine", takes=(), also="", **steps):
 
 
 def reproduce(folder, **given):
-    """The experiment 'mine', as on a machine with a GPU, of which make asks the file system."""
+    """Runs the experiment 'mine' as on a machine with a GPU."""
     where = {"BIN": "build/cpu/bin", "RESULTS": "results", "RECORDED": "none", "MEASURE": "gpu"}
     command = ["scripts/python", "-m", "experiments", "reproduce", "mine"]
     return run(folder, *command, **where | {"PEER": ""} | given)
 
 
 def began(folder):
-    """Pass and GPU of each call of MEASURED since this was asked last."""
+    """Pass and GPU of each call of MEASURED since the last call of this function."""
     file = folder / "began"
     lines = file.read_text().splitlines() if file.exists() else []
     file.unlink(missing_ok=True)
@@ -107,7 +107,7 @@ def began(folder):
 
 
 def has_ended(process):
-    """Which is named by its number."""
+    """`process`: its number, as text."""
     status = Path("/proc", process.strip(), "status")
     return not status.exists() or "(zombie)" in status.read_text()
 

@@ -1,8 +1,9 @@
-"""Stands in for a program that measures: `measured.py PROGRAM ARGUMENTS...` writes the result file
-of that command, made of template.json, with the model in MODEL.
+"""A substitute for a program that measures: `measured.py PROGRAM ARGUMENTS...` writes the command's
+result file from template.json, with the model in MODEL.
 
-Each call is a line of `began` beside the results: pass and GPU. BESIDE: it waits until so many have
-begun; WRONG: the passes with a wrong output. It also waits as long as there is a file hang-PASS.
+Each call adds a line to `began` beside the results: pass and GPU. BESIDE: the number of calls that
+must have begun before it continues; WRONG: the passes with a wrong output. It also waits while a
+file hang-PASS exists.
 """
 
 import json
@@ -22,14 +23,14 @@ while len(began.read_text().splitlines()) < int(os.environ.get("BESIDE", "1")):
 while Path(f"hang-{name}").exists():
     time.sleep(0.01)
 model = os.environ.get("MODEL") or "qwen3-32b"
-found = json.loads(Path("template.json").read_text().replace("qwen3-32b", model))
-found["pass"], found["provenance"]["argv"] = name, argv
+content = json.loads(Path("template.json").read_text().replace("qwen3-32b", model))
+content["pass"], content["provenance"]["argv"] = name, argv
 is_wrong = name in os.environ.get("WRONG", "").split()
 if is_wrong:
-    found["records"][0].update(outcome="mismatch", metrics=[], reason="1 of 8 weights differ")
+    content["records"][0].update(outcome="mismatch", metrics=[], reason="1 of 8 weights differ")
 new = output.with_suffix(".new")
 output.parent.mkdir(exist_ok=True)
-new.write_text(json.dumps(found))
+new.write_text(json.dumps(content))
 new.rename(output)
 print("measured", name, flush=True)
 sys.exit(int(is_wrong))

@@ -1,4 +1,4 @@
-"""One make beside another in a checkout, and how what it runs ends."""
+"""Several makes in one checkout, and the end of the programs that they run."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ for word; do case $word in --id=*) echo "00000000:0${word#--id=}:00.0" ;; esac; 
 
 @pytest.fixture
 def gpus(checkout, tools):
-    """Four GPUs, of which the driver numbers the device files from the last: the PATH with it."""
+    """Four GPUs, whose device files are numbered in reverse order: the PATH with the driver."""
     devices, driver = checkout / "dev", checkout / "driver"
     devices.mkdir()
     for number in range(4):
@@ -35,18 +35,18 @@ GPU = {"PRESET": "gpu", "RESULTS": "other"}
 @pytest.mark.parametrize(
     ("first", "second", "waits_for"),
     [
-        ({}, {}, ""),  # which measure nothing
-        ({"PRESET": "gpu"}, {"RESULTS": "other"}, ""),  # which measures nothing
+        ({}, {}, ""),  # both measure nothing
+        ({"PRESET": "gpu"}, {"RESULTS": "other"}, ""),  # the second measures nothing
         ({"PRESET": "gpu", "CUDA_VISIBLE_DEVICES": "3,1"}, GPU | {"GPUS": "1"}, ""),
         ({"PRESET": "gpu", "CUDA_VISIBLE_DEVICES": "3,1"}, GPU | {"GPUS": "1,3"}, "nvidia0"),
         ({"PRESET": "gpu", "CUDA_VISIBLE_DEVICES": "3"}, GPU, ""),
-        ({"PRESET": "gpu", "CUDA_VISIBLE_DEVICES": "MIG-7"}, GPU, "nvidia3"),  # all, as it seems
+        ({"PRESET": "gpu", "CUDA_VISIBLE_DEVICES": "MIG-7"}, GPU, "nvidia3"),  # possibly all
     ],
 )
 def test_makes_run_beside_each_other_unless_they_share_a_gpu(
     checkout, gpus, first, second, waits_for
 ):
-    """Each runs until it is told that the other has begun, or has to wait."""
+    """Each runs until the other has begun, or waits."""
     for preset in ("cpu", "gpu"):
         text = "touch begun$$; until [ -e go ]; do sleep 0.05; done"
         program(checkout / f"build/{preset}/bin/verify", f"#!/bin/sh\n{text}\n")
@@ -66,13 +66,13 @@ def test_makes_run_beside_each_other_unless_they_share_a_gpu(
 
 
 def test_nothing_is_created_to_lock_a_gpu(checkout, gpus, tmp_path):
-    """In a folder that others write to, a name may be a link of theirs."""
+    """In a folder that other users can write to, a name may be their link."""
     shared = tmp_path / "shared"
     shared.mkdir()
     for name in ("0", "GPU-0"):
         (shared / f"reprolab-{name}").symlink_to(tmp_path / "of another")
-    of_shared = {"XDG_RUNTIME_DIR": str(shared), "TMPDIR": str(shared)}
-    done = make(checkout, "verify", "FILE=x", "PRESET=gpu", **gpus, **of_shared)
+    shared_folders = {"XDG_RUNTIME_DIR": str(shared), "TMPDIR": str(shared)}
+    done = make(checkout, "verify", "FILE=x", "PRESET=gpu", **gpus, **shared_folders)
     assert (done.returncode, done.stderr) == (0, "")
     assert len(list(shared.iterdir())) == 2 and not (tmp_path / "of another").exists()
 
@@ -90,7 +90,7 @@ def test_visible_gpus_that_cuda_refuses_are_one_line(checkout, gpus, given):
     done = make(checkout, *words, "PRESET=gpu", **gpus)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"CUDA_VISIBLE_DEVICES: '{given}'" in done.stderr.splitlines()[0]
-    assert make(checkout, *words, **gpus).returncode == 0  # which measures nothing
+    assert make(checkout, *words, **gpus).returncode == 0  # it measures nothing
 
 
 def test_nothing_is_removed_while_another_make_uses_it(checkout):
@@ -108,7 +108,7 @@ def test_nothing_is_removed_while_another_make_uses_it(checkout):
     assert make(checkout, "clean").returncode == 0 and not (checkout / "build").exists()
 
 
-def test_what_runs_ends_with_the_make_that_runs_it(checkout):
+def test_programs_end_with_their_make(checkout):
     program(checkout / "build/cpu/bin/verify", "#!/bin/sh\necho $$ >started\nexec sleep 60\n")
     started = checkout / "started"
     (checkout / "recorded/mine").mkdir(parents=True)
@@ -119,8 +119,8 @@ def test_what_runs_ends_with_the_make_that_runs_it(checkout):
     wait_for(lambda: has_ended(started.read_text()), 10)
 
 
-def test_a_ctrl_c_waits_for_the_program_and_says_nothing(checkout):
-    """Which has clocks to give back."""
+def test_a_ctrl_c_waits_for_the_program_and_prints_nothing(checkout):
+    """The program has clocks to reset."""
     text = "#!/bin/sh\ntrap 'sleep 0.2; echo gave back; exit 130' INT\ntouch started\n"
     text += "while :; do sleep 0.05; done\n"
     program(checkout / "build/cpu/bin/verify", text)

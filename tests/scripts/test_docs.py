@@ -19,21 +19,21 @@ def words_of(text):
     return re.sub(r"[\W_]+", " ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)).lower()
 
 
-TERMS = [found for line in lines_of("glossary.md") if (found := TERM.fullmatch(line))]
+TERMS = [term for line in lines_of("glossary.md") if (term := TERM.fullmatch(line))]
 
 
 def traces():
     """Steps by title, and how many calls the title says."""
-    found = {}
+    by_title = {}
     for line in lines_of("call-traces.md"):
         if heading := TRACE.fullmatch(line):
             steps = []
-            found[heading["title"]] = (int(heading["calls"]), steps)
+            by_title[heading["title"]] = (int(heading["calls"]), steps)
         elif line[:1].isdigit():
             step = STEP.fullmatch(line)
             assert step, line
             steps.append(step)
-    return found
+    return by_title
 
 
 TRACES = traces()
@@ -47,18 +47,18 @@ def defined(function, text, is_python):
 
 
 def test_the_glossary_has_at_most_60_terms_each_once():
-    terms = [found["term"] for found in TERMS]
+    terms = [term["term"] for term in TERMS]
     table = [line for line in lines_of("glossary.md") if line.startswith("|")]
     assert len(terms) == len(table) - 2  # the table's head
     assert 30 <= len(terms) <= 60
     assert len({words_of(term) for term in terms}) == len(terms)
 
 
-@pytest.mark.parametrize("found", TERMS, ids=[found["term"] for found in TERMS])
-def test_a_term_has_one_sentence_and_is_in_its_file(found):
-    assert re.fullmatch(r"[^.]+(\.[a-z\d][^.]*)*\.", found["meaning"])
-    text = words_of((ROOT / found["file"]).read_text(encoding="utf-8"))
-    assert re.search(rf"\b{words_of(found['term'])}s?\b", text)
+@pytest.mark.parametrize("term", TERMS, ids=[term["term"] for term in TERMS])
+def test_a_term_has_one_sentence_and_is_in_its_file(term):
+    assert re.fullmatch(r"[^.]+(\.[a-z\d][^.]*)*\.", term["meaning"])
+    text = words_of((ROOT / term["file"]).read_text(encoding="utf-8"))
+    assert re.search(rf"\b{words_of(term['term'])}s?\b", text)
 
 
 @pytest.mark.parametrize("title", TRACES)

@@ -43,8 +43,8 @@ def csv_rows(file):
 
 
 def test_it_is_listed_and_says_what_it_would_run(tree):
-    found = run(tree, "make", "help").stdout
-    assert "reproduce-alignment  Whether a matrix that begins off its alignment costs" in found
+    listed = run(tree, "make", "help").stdout
+    assert "reproduce-alignment  Whether a matrix that begins off its alignment costs" in listed
     done = run(tree, "make", "reproduce-alignment", "PRESET=gpu", "DRY_RUN=1", "PEER=old=a.so")
     assert (done.returncode, done.stderr) == (0, "")
     check, *rest = done.stdout.splitlines()
@@ -82,8 +82,8 @@ def test_it_has_a_table_and_a_figure_of_each_pass(tree, write):
     by_offset = csv_rows(tree / "results/alignment/by_offset.csv")
     assert {row["offset"] for row in by_offset} == {"0"} and len(by_offset) > 10
     assert "plain: fastest on 25600x5120/fp16/b64: streaming, " in done.stdout
-    found = {path.name for path in (tree / "results/alignment").iterdir()}
-    assert found == {
+    names = {path.name for path in (tree / "results/alignment").iterdir()}
+    assert names == {
         *(f"{p}.json" for p in PASSES),
         *(f"{t}.{k}" for t in (*PASSES, "by_offset", "claims") for k in TABLE_FILES),
         "claim-details.md",
@@ -118,12 +118,12 @@ def test_its_claim_is_decided_by_its_own_rule(tree, write, us, verdict):
     done = run(tree, "make", "claims")
     assert (done.returncode, done.stderr) == (0, "")
     rows = csv_rows(tree / "results/claims/claims.csv")
-    (found,) = [row for row in rows if row["claim"] == "any-address"]
-    assert (found["verdict"], found["our_value"]) == (verdict, f"{us / 10:g}")
+    (claim,) = [row for row in rows if row["claim"] == "any-address"]
+    assert (claim["verdict"], claim["our_value"]) == (verdict, f"{us / 10:g}")
 
 
 def test_a_run_is_recorded_by_make(tree):
-    for lists in (ROOT / "tests").rglob("CMakeLists.txt"):  # which say what programs there are
+    for lists in (ROOT / "tests").rglob("CMakeLists.txt"):  # they list the programs
         copied = tree / lists.relative_to(ROOT)
         copied.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(lists, copied)

@@ -1,4 +1,4 @@
-"""That every command and path that Markdown files name exists.
+"""Every command and path that Markdown files name must exist.
 
 Commands are lines of ```sh blocks and `make ...` in backticks; paths are links and backticked words
 with a slash.
@@ -14,7 +14,7 @@ from front_door import ROOT
 LINK = re.compile(r'(?:\]\(|src=")([^)"\s#]+)')  # without its anchor
 PATH = re.compile(r"`((?!path/)[\w.-]+(?:/[\w.-]+)+/?)`")
 COMMAND = re.compile(r"\bmake ([a-z][a-z0-9_-]*)(?![a-z0-9_<>-])")
-MADE_BY_COMMANDS = ("build/", "dist/", "results/", ".venv/")  # there only after a command has run
+MADE_BY_COMMANDS = ("build/", "dist/", "results/", ".venv/")  # written by commands
 
 
 def make_targets(root: Path) -> set[str]:
@@ -55,7 +55,7 @@ FILES = [
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_commands_and_paths_are_there(file):
+def test_commands_and_paths_exist(file):
     assert list(faults(file)) == []
 
 
@@ -74,7 +74,7 @@ make nothing of/this
 
 @pytest.fixture
 def check(tmp_path):
-    """Calls it on a document of a small project."""
+    """Checks a document of a small project."""
     for folder in ("docs", "experiments/mine"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "Makefile").write_text("test: build ## Run\ntest-my_own: test\n")
@@ -88,7 +88,7 @@ def check(tmp_path):
     return run
 
 
-def test_what_is_there_is_no_fault(check):
+def test_existing_commands_and_paths_are_no_fault(check):
     assert check(SOUND) == []
 
 
@@ -103,6 +103,6 @@ def test_what_is_there_is_no_fault(check):
         ('<img src="docs/map.png">', "there is no 'docs/map.png'"),
     ],
 )
-def test_what_is_not_there_is_named_with_its_line(check, text, fault):
+def test_missing_commands_and_paths_are_named_with_their_line(check, text, fault):
     line = 2 + text.startswith("```")
     assert check(f"\n{text}\n") == [f"README.md:{line}: {fault}"]

@@ -1,4 +1,4 @@
-"""The Python that has PyTorch: where it is found, what needs it, what is left out without it."""
+"""The Python with PyTorch: its search, the commands that need it, and runs without it."""
 
 import sys
 
@@ -8,7 +8,7 @@ from front_door import declare, make, printed, program, reproduce, run
 NAMES_IT = "build/end_to_end/python"
 
 
-def test_a_pass_that_needs_torch_is_left_out_where_there_is_none(checkout):
+def test_a_pass_that_needs_torch_is_left_out_without_it(checkout):
     declare(checkout, one="python -m beside --x", also="torch = true")
     said = f"one: left out: needs PyTorch and bitsandbytes (5 GB); make {NAMES_IT} installs them\n"
     for dry in ("", "1"):
@@ -21,12 +21,12 @@ def test_a_pass_that_needs_torch_is_left_out_where_there_is_none(checkout):
     assert reproduce(checkout, DRY_RUN="1").stdout == "one: python -m beside --x\n"
 
 
-def test_our_library_is_built_for_what_runs_under_torch(checkout):
+def test_our_library_is_built_for_passes_under_torch(checkout):
     declare(checkout, "product", one="python -m beside", also="torch = true")
     declare(checkout, "end_to_end", timing="python -m timing")
     product = ("make", "reproduce-product", "PRESET=gpu")
     tests = ("make", "test-end_to_end", "PRESET=gpu")
-    assert "built" not in run(checkout, *product).stdout  # has a pass that is left out
+    assert "built" not in run(checkout, *product).stdout  # its pass is left out
     done = run(checkout, "make", "reproduce-table1", "PRESET=gpu", "DRY_RUN=1")
     assert (done.returncode, done.stdout, done.stderr) == (0, "timing: python -m timing\n", "")
     assert not (checkout / NAMES_IT).exists()
@@ -36,14 +36,14 @@ def test_our_library_is_built_for_what_runs_under_torch(checkout):
 
 
 @pytest.mark.parametrize("target", ["advise", "tune"])
-def test_nothing_is_installed_for_a_folder_that_is_not_there(checkout, target):
+def test_nothing_is_installed_for_a_missing_folder(checkout, target):
     done = run(checkout, "make", target, "PRESET=gpu", "MODEL=no folder")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[0].startswith("MODEL: ")
     assert not (checkout / NAMES_IT).exists()
 
 
-def test_it_is_one_that_is_there_or_an_environment_of_its_own(checkout, real, tools):
+def test_an_installed_python_is_used_or_an_environment_is_created(checkout, real, tools):
     real("end_to_end")
     (checkout / "experiments/end_to_end/requirements.txt").write_text("torch==2.11.0\n")
     (checkout / "build/python").write_text("python3\n")
@@ -74,10 +74,10 @@ def test_it_is_one_that_is_there_or_an_environment_of_its_own(checkout, real, to
         ("5.18.0.dev0", True, "gpu", ""),
         ("5.2.1", True, "gpu", "transformers 5.2.1 < 5.17"),
         ("5.17.0", False, "gpu", "torch 5.17.0 finds no GPU"),
-        ("5.17.0", False, "", ""),  # which serves the tests
+        ("5.17.0", False, "", ""),  # sufficient for tests
     ],
 )
-def test_an_installed_python_serves_or_says_why_not(
+def test_an_installed_python_is_used_or_the_reason_is_logged(
     checkout, real, tools, tmp_path, version, gpu, measure, fault
 ):
     real("end_to_end")

@@ -1,5 +1,5 @@
-"""What an experiment does with a pass that fails: it goes on where the pass has a result, and shows
-no older one for it.
+"""After a failed pass, an experiment continues if the pass has a result, and never shows an older
+result.
 """
 
 import pytest
@@ -29,10 +29,8 @@ def older(checkout):
         ("python -m module", "#!/bin/sh\nexit 1\n", 3, False),
     ],
 )
-def test_what_a_failed_pass_wrote_is_shown_with_what_comes_after_it(
-    older, line, text, status, goes_on
-):
-    """Where its file was written; else the program could not run, such as Python with a traceback,
+def test_a_failed_passs_result_is_shown_with_later_passes(older, line, text, status, goes_on):
+    """If the pass wrote its file. Otherwise the program could not run, as Python with a traceback,
     and nothing follows.
     """
     declare(older, one=line, two="verify --y")
@@ -47,7 +45,7 @@ def test_what_a_failed_pass_wrote_is_shown_with_what_comes_after_it(
     assert (failed in done.stderr) is (status == 3 and not goes_on)
 
 
-def test_a_wrong_output_outranks_what_was_not_measured(older):
+def test_a_wrong_output_outranks_rows_that_were_not_measured(older):
     for name, status in (("bench", 1), ("verify", 3)):
         program(older / f"build/cpu/bin/{name}", f"{ECHO}exit {status}\n")
     for one, two in (("bench", "verify"), ("verify", "bench")):
@@ -55,7 +53,7 @@ def test_a_wrong_output_outranks_what_was_not_measured(older):
         assert reproduce(older).returncode == 1
 
 
-def test_a_traceback_in_a_figure_is_no_wrong_output(older):
+def test_a_traceback_in_a_figure_is_not_a_wrong_output(older):
     declare(older, one="bench")
     program(older / "build/cpu/bin/bench", ECHO)
     program(older / "scripts/python", PYTHON.removesuffix(ECHO) + "exit 1\n")
@@ -63,8 +61,8 @@ def test_a_traceback_in_a_figure_is_no_wrong_output(older):
 
 
 @pytest.mark.parametrize("status", [0, 1, 2, 3])
-def test_a_check_has_no_result_but_its_status(checkout, status):
-    """Without a GPU it comes after the recorded run, for which nothing is compiled."""
+def test_a_checks_only_result_is_its_status(checkout, status):
+    """Without a GPU the check runs after the recorded run is shown, which needs no compilation."""
     (checkout / "recorded/mine").mkdir(parents=True)
     program(checkout / "build/cpu/bin/verify", f"#!/bin/sh\nexit {status}\n")
     done = reproduce(checkout)

@@ -39,11 +39,11 @@ HANDED_ON = {
 
 
 @pytest.mark.parametrize("target", HANDED_ON)
-def test_what_a_user_gives_reaches_the_program_as_it_is(checkout, target):
+def test_user_input_reaches_the_program_unchanged(checkout, target):
     given = re.findall(r"\{(\w+)\}", HANDED_ON[target])
     values = dict(zip(given, cycle(HOSTILE), strict=False))
     for value in HOSTILE:
-        (checkout / value).touch()  # a peer is one path, whatever is in it
+        (checkout / value).touch()  # a peer is one path, with any characters
     words = [f"{name}={value}" for name, value in values.items()]
     done = run(checkout, "make", target.split()[0], "PRESET=gpu", *words)
     wanted = printed(word.format(**values) for word in HANDED_ON[target].split())
@@ -52,7 +52,7 @@ def test_what_a_user_gives_reaches_the_program_as_it_is(checkout, target):
     assert not list(checkout.rglob("injected"))
 
 
-def test_a_make_that_builds_does_not_expand_what_a_user_gives(checkout):
+def test_a_make_that_builds_does_not_expand_user_input(checkout):
     program(checkout / "scripts/build", "#!/bin/sh\nprintf 'all:\n\t@true\n' | make -f -\n")
     done = make(checkout, "verify", f"FILE={NASTY}", f"KERNEL={NASTY}")
     assert (done.returncode, done.stderr) == (0, "")
@@ -85,7 +85,7 @@ def test_a_make_that_builds_does_not_expand_what_a_user_gives(checkout):
             "-m ncu profile --programs=build/cpu/bin --results=results/profile "
             "--experiment=x --kernel=y --dry-run",
         ),
-        # The usual folder may be missing before the first run; a wrong name is not passed over.
+        # The default folder may be missing before the first run; a wrong name is an error.
         ("claims", "-m plots claims --results=data/recorded --output=results/claims"),
         (
             "claims RESULTS=typo",
@@ -105,12 +105,12 @@ def test_a_make_that_builds_does_not_expand_what_a_user_gives(checkout):
         ),
     ],
 )
-def test_what_is_left_away_has_a_default(checkout, words, wanted):
+def test_omitted_variables_have_defaults(checkout, words, wanted):
     done = make(checkout, *words.split())
     assert (done.returncode, done.stderr, done.stdout) == (0, "", printed(wanted.split()))
 
 
-def test_one_kernel_is_tested_by_what_bears_its_name(checkout, tools):
+def test_one_kernel_is_tested_by_the_tests_of_its_name(checkout, tools):
     (checkout / "kernels/transpose").mkdir(parents=True)
     (checkout / "kernels/transpose/mine.cu").touch()
     program(checkout / "scripts/build", '#!/bin/sh\necho "build $*"\n')
@@ -130,7 +130,7 @@ def test_one_kernel_is_tested_by_what_bears_its_name(checkout, tools):
     assert not list(checkout.rglob("injected"))
 
 
-def test_a_check_that_fails_hides_no_other(checkout):
+def test_a_failed_check_does_not_hide_others(checkout):
     program(checkout / "scripts/check_format.sh", "#!/bin/sh\necho unformatted\nexit 1\n")
     program(checkout / "scripts/python", f"{ECHO}exit 1\n")
     done = make(checkout, "check")
@@ -185,14 +185,14 @@ def test_wrong_usage_is_one_line(checkout, words, noun):
     assert noun in done.stderr.splitlines()[0]
 
 
-def test_a_preset_is_no_command(checkout):
+def test_a_preset_is_not_run_as_a_command(checkout):
     done = make(checkout, "test", "PRESET=cpu $(touch injected)")
     assert done.returncode == 2 and "PRESET: " in done.stderr
     assert not list(checkout.rglob("injected"))
 
 
 @pytest.mark.parametrize("target", ["render", "claims", "compare", "reproduce-table2"])
-def test_a_recorded_run_stays_as_it_is(checkout, target):
+def test_a_recorded_run_is_not_changed(checkout, target):
     folder = checkout / "data/recorded/h200"
     folder.mkdir(parents=True, exist_ok=True)
     done = make(checkout, target, "RESULTS=data/recorded/h200")
@@ -200,7 +200,7 @@ def test_a_recorded_run_stays_as_it_is(checkout, target):
     assert "RESULTS: data/recorded/h200 is a recorded run, which stays as it is;" in done.stderr
 
 
-def test_nothing_of_the_users_shell_leads_elsewhere(checkout, real, tmp_path):
+def test_the_users_shell_variables_have_no_effect(checkout, real, tmp_path):
     """`cd scripts/..` would go where CDPATH finds a folder scripts first."""
     other = tmp_path / "other"
     (other / "scripts").mkdir(parents=True)
@@ -228,7 +228,7 @@ def test_nothing_of_the_users_shell_leads_elsewhere(checkout, real, tmp_path):
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_a_terminal_is_told_nothing_by_what_is_given(checkout, real, script, given):
+def test_input_cannot_control_the_terminal(checkout, real, script, given):
     real("build")
     declare(checkout, one="bench")
     done = run(checkout, *script, BIN="build/cpu/bin", PEER="", NO_GPU_WHY="why", **given)
@@ -246,7 +246,7 @@ def test_a_terminal_is_told_nothing_by_what_is_given(checkout, real, script, giv
         "plots compare",
     ],
 )
-def test_what_is_no_value_is_one_line(command):
+def test_a_missing_value_is_one_line(command):
     done = run(ROOT, sys.executable, "-m", *command.split())
     (line,) = done.stderr.splitlines()
     assert done.returncode == 2 and "error: " in line

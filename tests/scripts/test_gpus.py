@@ -1,4 +1,4 @@
-"""GPUs and CPUs as the driver and the system describe them."""
+"""GPUs and CPUs, as the driver and the system describe them."""
 
 import os
 
@@ -18,7 +18,7 @@ SMT = cores((0, 8), (1, 9), (2, 10), (3, 11))
 
 @pytest.fixture
 def smi(tmp_path, monkeypatch):
-    """The driver's program, with what it is to say."""
+    """Replaces the driver's program by a script."""
 
     def write(script):
         program(tmp_path / "nvidia-smi", f"#!/bin/sh\n{script}\n")
@@ -27,7 +27,7 @@ def smi(tmp_path, monkeypatch):
     return write
 
 
-def test_a_gpu_that_is_not_there_is_refused(smi, refused):
+def test_a_missing_gpu_is_refused(smi, refused):
     smi('[ "$1" != --id=7 ] && echo "NVIDIA H200"')
     assert gpus.chosen("0,1") == ["0", "1"]
     assert refused(gpus.chosen, "0,7") == "GPUS: there is no GPU 7 here"
@@ -57,7 +57,7 @@ def test_gpus_are_those_that_cuda_sees(smi, monkeypatch, refused, given, gpus_, 
         assert refused(gpus.chosen, gpus_).startswith(visible)
 
 
-def test_what_the_driver_says_of_a_gpu(smi, monkeypatch):
+def test_the_name_and_free_memory_of_a_gpu(smi, monkeypatch):
     smi('case "$2" in *name) echo "NVIDIA $1";; *) echo 1000;; esac')
     assert gpus.gpu_name("GPU-1") == "NVIDIA --id=GPU-1"
     assert gpus.free_bytes("0") == 1000 << 20
@@ -70,7 +70,7 @@ def test_what_the_driver_says_of_a_gpu(smi, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("near", "found"),
+    ("near", "expected"),
     [
         ({"a": set(), "b": set()}, {"a": {0, 8, 1, 9}, "b": {2, 10, 3, 11}}),
         ({"a": {2, 3, 10, 11}, "b": {0, 1}}, {"a": {2, 10, 3, 11}, "b": {0, 8, 1, 9}}),
@@ -79,8 +79,8 @@ def test_what_the_driver_says_of_a_gpu(smi, monkeypatch):
         ({gpu: set() for gpu in "abcde"}, {}),  # fewer cores than GPUs
     ],
 )
-def test_no_two_processes_share_a_core(near, found):
-    assert divided(near, SMT) == found
+def test_no_two_processes_share_a_core(near, expected):
+    assert divided(near, SMT) == expected
 
 
 def test_the_cpus_of_a_gpu_are_found_by_number_and_uuid(tmp_path, smi, monkeypatch):

@@ -83,6 +83,6 @@ def test_what_cannot_be_installed_is_one_line_and_is_tried_again(door, fails):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_compiler_that_is_not_installed_is_one_line(language):
     if run(ROOT, "scripts/python", "-c", f"import {language}").returncode == 0:
-        pytest.skip("the Python that was found has the compiler")
+        pytest.skip("this Python has the compiler")
     done = run(ROOT, "scripts/python", "-m", "compile", language, "--arch=90")
     assert done.stderr.endswith(f" is not installed in this environment; make {language}\n")

@@ -18,7 +18,7 @@ esac
 
 @pytest.fixture(params=["a link", "a [b] * folder"])
 def checkout_at(checkout, request):
-    """Reached by a path that is no plain one."""
+    """A checkout whose path has a link, or characters that the shell expands."""
     program(checkout / "scripts/python", PACKS)
     place = checkout.parent / request.param
     if "link" in request.param:

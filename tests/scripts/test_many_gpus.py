@@ -1,4 +1,4 @@
-"""Passes that are divided among several GPUs, and a run that goes on where it was cut off."""
+"""Passes that are divided among several GPUs, and interrupted runs that continue."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ def measure(lab, **given):
     return reproduce(lab, **{"PATH": path} | COMMIT | given)
 
 
-def test_passes_are_divided_and_lie_in_one_folder(lab):
+def test_passes_are_divided_and_written_to_one_folder(lab):
     """A wrong output is reported, and the others continue."""
     done = measure(lab, GPUS="0,1", BESIDE="2", WRONG="one")
     assert (done.returncode, done.stderr) == (1, "")
@@ -30,7 +30,7 @@ def test_passes_are_divided_and_lie_in_one_folder(lab):
         assert f"{name} on GPU {gpu[name]}: measured {name}\n" in done.stdout
 
 
-def test_gpus_are_those_that_are_left_to_us(lab):
+def test_gpus_are_those_of_cuda_visible_devices(lab):
     assert measure(lab, GPUS="1", CUDA_VISIBLE_DEVICES="7,GPU-5").returncode == 0
     assert began(lab / "results") == [[name, "GPU-5"] for name in ("one", "two", "three")]
     assert measure(lab).returncode == 0
@@ -48,7 +48,7 @@ def test_gpus_are_those_that_are_left_to_us(lab):
         ),
     ],
 )
-def test_gpus_that_cannot_be_are_one_line(lab, given, said):
+def test_invalid_gpus_are_one_line(lab, given, said):
     done = measure(lab, **given)
     assert (done.returncode, done.stderr) == (2, f"error: {said}\n")
     assert began(lab / "results") == []
@@ -60,14 +60,14 @@ def test_a_dry_run_says_that_passes_are_divided(lab):
     assert done.stdout.endswith("GPUs 0, 1: whichever is free takes the next.\n")
 
 
-def test_after_a_program_that_cannot_run_nothing_is_begun(lab):
+def test_no_pass_starts_after_a_program_that_cannot_run(lab):
     program(lab / "build/cpu/bin/bench", "#!/bin/sh\necho x >>began\nexit 2\n")
     assert measure(lab, GPUS="0").returncode == 2
     assert (lab / "began").read_text() == "x\n"
 
 
-def test_a_run_that_was_cut_off_goes_on_where_it_was(lab):
-    """With what the same command measured of the same sources, on a GPU of the same name."""
+def test_an_interrupted_run_continues(lab):
+    """With passes that the same command measured of the same sources, on a GPU of the same name."""
     assert measure(lab, RESUME="1", WRONG="three").returncode == 1
     assert len(began(lab / "results")) == 3
     (lab / "results/mine/one.json").write_text("{")
@@ -75,7 +75,7 @@ def test_a_run_that_was_cut_off_goes_on_where_it_was(lab):
     done = measure(lab, RESUME="1")
     assert [name for name, _ in began(lab / "results")] == ["one", "two"]
     assert "three: was measured before: results/mine/three.json\n" in done.stdout
-    assert done.returncode == 1  # a wrong output that is there is told again
+    assert done.returncode == 1  # an existing wrong output is reported again
     declare(lab, one="bench --x")
     shutil.copytree(lab / "results", lab / "kept")
     others = (
@@ -104,7 +104,7 @@ def test_ctrl_c_ends_the_passes_on_all_gpus(lab):
     assert not list((lab / "results").glob("mine/*.json"))
 
 
-def test_what_is_no_task_of_an_array_is_one_line(lab):
+def test_an_invalid_task_of_an_array_is_one_line(lab):
     usage = "use: sbatch --array=1-N scripts/slurm FOLDER TASK..."
     of_array = {"SLURM_ARRAY_TASK_ID": "1", "SLURM_SUBMIT_DIR": str(lab)}
     for words, given, said in [

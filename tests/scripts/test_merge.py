@@ -14,12 +14,12 @@ H200 = ROOT / "data/recorded/h200"
 
 @pytest.fixture
 def merge(tmp_path):
-    """Merges these folders: the exit status."""
+    """Merges the folders and returns the exit status."""
     return lambda *folders: run(parser(), list(map(str, [tmp_path / "merged", *folders])))
 
 
 def replay(batches, started, us=10.0, kernels=("branch_tree", "shared_lut"), **changes):
-    """With a check that vouches for all rows of a batch."""
+    """A result file with one check for all rows of a batch."""
     rows = {
         batch: [
             made.record(made.forward_pass("qwen3-32b", batch), kernel, [us, us + 1, us + 2])
@@ -29,11 +29,11 @@ def replay(batches, started, us=10.0, kernels=("branch_tree", "shared_lut"), **c
     }
     numbers = {"first": 1.0, "second": 1.0, "unit": "us", "allowed_percent": 1.0}
     checks = [
-        {"name": f"clock {batch}", "keys": [row["key"] for row in found]} | numbers
-        for batch, found in rows.items()
+        {"name": f"clock {batch}", "keys": [row["key"] for row in batch_rows]} | numbers
+        for batch, batch_rows in rows.items()
     ]
     origin = made.provenance(started=f"2026-11-20T{started}:00Z", **changes)
-    records = [row for found in rows.values() for row in found]
+    records = [row for batch_rows in rows.values() for row in batch_rows]
     return made.results("table2", "replay", records, provenance=origin, checks=checks)
 
 
@@ -41,8 +41,8 @@ def read(tmp_path, gpu="nvidia-h200", name="table2/replay"):
     return json.loads((tmp_path / f"merged/{gpu}/{name}.json").read_text())
 
 
-def keys(found):
-    return [row["key"] for row in found["records"]]
+def keys(file):
+    return [row["key"] for row in file["records"]]
 
 
 def test_tasks_that_measured_other_problems_become_one_file(merge, tmp_path, write, capsys):
@@ -53,19 +53,19 @@ def test_tasks_that_measured_other_problems_become_one_file(merge, tmp_path, wri
     folders = [write(f"{i}/table2/replay.json", file).parents[1] for i, file in enumerate(files)]
     assert merge(*folders) == 0
     assert capsys.readouterr().out == f"{tmp_path}/merged: 1 result file\n"
-    found = read(tmp_path)
-    assert keys(found) == keys(files[0]) + keys(files[1])
-    assert found["provenance"]["started"] == "2026-11-20T07:00:00Z"
-    assert found["provenance"]["argv"] == late["argv"]
-    assert found["provenance"]["host"] == late["host"]
-    assert set(found["provenance"]["gpu"]["unit"].split()) == {"a" * 16, "b" * 16}
+    merged = read(tmp_path)
+    assert keys(merged) == keys(files[0]) + keys(files[1])
+    assert merged["provenance"]["started"] == "2026-11-20T07:00:00Z"
+    assert merged["provenance"]["argv"] == late["argv"]
+    assert merged["provenance"]["host"] == late["host"]
+    assert set(merged["provenance"]["gpu"]["unit"].split()) == {"a" * 16, "b" * 16}
     runtimes = [file["provenance"]["runtime_s"] for file in files]
-    assert found["provenance"]["runtime_s"] == round(sum(runtimes), 1) > max(runtimes)
-    assert found["checks"] == files[0]["checks"] + files[1]["checks"]
+    assert merged["provenance"]["runtime_s"] == round(sum(runtimes), 1) > max(runtimes)
+    assert merged["checks"] == files[0]["checks"] + files[1]["checks"]
 
 
-def test_all_rows_of_a_problem_are_of_the_newest_run_of_it(merge, tmp_path, write, capsys):
-    """Never a row beside another that was not sampled in turn with it."""
+def test_all_rows_of_a_problem_are_of_its_newest_run(merge, tmp_path, write, capsys):
+    """Rows of a problem are never mixed with rows that were not sampled in turn with them."""
     new = replay([2], "08:00", kernels=["branch_tree"])
     old = replay([2, 4], "07:00", us=20.0)
     assert (
@@ -73,15 +73,15 @@ def test_all_rows_of_a_problem_are_of_the_newest_run_of_it(merge, tmp_path, writ
     )
     (line,) = capsys.readouterr().out.splitlines()[:-1]
     assert line.startswith(f"left out: rows of {tmp_path}/0/replay.json: 1, ")
-    found = read(tmp_path)
-    assert keys(found) == [*keys(old)[2:], *keys(new)]
-    assert made.find(found, keys(new)[0])["metrics"][0]["samples"][0] == 10.0
-    assert [check["name"] for check in found["checks"]] == ["clock 4", "clock 2"]
-    assert "unit" not in found["provenance"]["gpu"]
-    assert found["checks"][1] == new["checks"][0]
+    merged = read(tmp_path)
+    assert keys(merged) == [*keys(old)[2:], *keys(new)]
+    assert made.find(merged, keys(new)[0])["metrics"][0]["samples"][0] == 10.0
+    assert [check["name"] for check in merged["checks"]] == ["clock 4", "clock 2"]
+    assert "unit" not in merged["provenance"]["gpu"]
+    assert merged["checks"][1] == new["checks"][0]
 
 
-def test_what_could_not_be_read_is_not_written(merge, tmp_path, write, capsys):
+def test_invalid_merged_files_are_not_written(merge, tmp_path, write, capsys):
     def merged(first, second):
         files = enumerate([first, second])
         return merge(*(write(f"{i}/replay.json", file).parent for i, file in files))
@@ -112,7 +112,7 @@ def test_what_could_not_be_read_is_not_written(merge, tmp_path, write, capsys):
         {"gpu": made.GPU | {"driver": "1.2.3"}},
     ],
 )
-def test_what_is_of_other_sources_is_left_out(merge, tmp_path, write, capsys, change):
+def test_files_of_other_sources_are_left_out(merge, tmp_path, write, capsys, change):
     files = [replay([2], "07:00", **change), replay([4], "08:00")]
     one, two = (write(f"{i}/replay.json", file) for i, file in enumerate(files))
     assert merge(one.parent, two.parent) == 0
@@ -132,7 +132,7 @@ def test_every_gpu_has_a_folder_and_every_pass_a_file(merge, tmp_path, write):
             assert len(read(tmp_path, gpu, f"table2/{name}")["records"]) == 2
 
 
-def test_recorded_runs_stay_as_they_are_and_nothing_to_merge_is_no_fault(merge, tmp_path, capsys):
+def test_recorded_runs_are_not_merged_and_empty_folders_are_valid(merge, tmp_path, capsys):
     assert merge(H200 / "ladder") == 2
     assert capsys.readouterr().err.endswith("h200: is a recorded run, which stays as it is\n")
     assert merge(tmp_path / "nothing") == 2
@@ -143,7 +143,7 @@ def test_recorded_runs_stay_as_they_are_and_nothing_to_merge_is_no_fault(merge, 
 
 
 @pytest.mark.parametrize("name", ["../../elsewhere", "/tmp/elsewhere", ""])
-def test_a_name_that_leads_elsewhere_is_refused(merge, tmp_path, write, capsys, name):
+def test_a_name_outside_the_folder_is_refused(merge, tmp_path, write, capsys, name):
     file = write("0/replay.json", replay([2], "08:00") | {"experiment": name})
     assert merge(file.parent) == 2
     assert capsys.readouterr().err.count("\n") == 1
@@ -151,7 +151,7 @@ def test_a_name_that_leads_elsewhere_is_refused(merge, tmp_path, write, capsys, 
 
 
 def unmeasured(file, count=None):
-    """Its first rows as the harness leaves them when the machine failed."""
+    """The file with its first rows as the harness writes them after the machine failed."""
     for row in file["records"][:count]:
         row |= {"outcome": "not_measured", "reason": "the GPU was lost", "metrics": []}
     return file
@@ -166,8 +166,8 @@ def test_rows_that_were_not_measured_replace_none(merge, tmp_path, write):
     partly = unmeasured(replay([2, 4], "09:00", us=30.0), 1)  # all of batch 4
     write("1/replay.json", partly)
     assert merge(tmp_path / "0", tmp_path / "1") == 0
-    found = read(tmp_path)
-    samples = {key: made.find(found, key)["metrics"][0]["samples"][0] for key in keys(found)}
+    merged = read(tmp_path)
+    samples = {key: made.find(merged, key)["metrics"][0]["samples"][0] for key in keys(merged)}
     assert samples == dict(zip(keys(old), [20.0, 20.0, 30.0, 30.0], strict=True))
 
 
@@ -179,7 +179,7 @@ def test_a_row_that_was_not_measured_is_not_lost(merge, tmp_path, write, capsys)
     assert "left out" not in capsys.readouterr().out
 
 
-def test_of_rows_that_were_never_all_measured_the_most_count(merge, tmp_path, write):
+def test_among_partly_measured_runs_the_most_complete_is_used(merge, tmp_path, write):
     files = [unmeasured(replay([2], "07:00", us=20.0), 1), unmeasured(replay([2], "08:00"), 2)]
     for i, file in enumerate(files):
         write(f"{i}/replay.json", file)
@@ -187,7 +187,7 @@ def test_of_rows_that_were_never_all_measured_the_most_count(merge, tmp_path, wr
     assert read(tmp_path) == files[0]
 
 
-def test_a_failed_run_of_other_sources_leaves_out_none_that_measured(merge, tmp_path, write):
+def test_a_failed_run_of_other_sources_replaces_no_measured_run(merge, tmp_path, write):
     old = replay([2], "07:00")
     write("0/replay.json", old)
     write("1/replay.json", unmeasured(replay([2], "08:00", commit="f" * 40)))
@@ -206,8 +206,8 @@ def test_a_damaged_file_is_left_out_and_named(merge, tmp_path, write, capsys):
     assert read(tmp_path) == good
 
 
-def test_every_files_kernels_stay_described(merge, tmp_path, write):
-    """Tables take a kernel's language and counterpart from there."""
+def test_descriptions_of_all_files_kernels_are_kept(merge, tmp_path, write):
+    """Tables read a kernel's language and counterpart from the description."""
     described = json.loads((ROOT / "data/families.json").read_text())["families"]
     (nf4,) = (family for family in described if family["name"] == "nf4")
     files = []

@@ -1,4 +1,4 @@
-"""Facts on the project outside of its code: one version, one licence."""
+"""The project's facts outside its code: one version, one licence."""
 
 import json
 import re
@@ -12,16 +12,16 @@ def text(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def found(pattern, name):
+def value_of(pattern, name):
     (value,) = re.findall(pattern, text(name), re.MULTILINE)
     return value
 
 
-VERSION = found(r"project\(reprolab VERSION ([\d.]+)", "CMakeLists.txt")
+VERSION = value_of(r"project\(reprolab VERSION ([\d.]+)", "CMakeLists.txt")
 
 
 def test_the_version_is_that_of_cmake_everywhere():
-    assert found(r"^version: (.*)$", "CITATION.cff") == VERSION
+    assert value_of(r"^version: (.*)$", "CITATION.cff") == VERSION
     for name in ("codemeta.json", ".zenodo.json"):
         assert json.loads(text(name))["version"] == VERSION
     newest = re.search(r"^## (\S+)", text("CHANGELOG.md"), re.MULTILINE)
@@ -33,27 +33,30 @@ def test_the_version_is_that_of_cmake_everywhere():
 def test_the_licence_is_one():
     assert text("LICENSES/Apache-2.0.txt") == text("LICENSE")
     spdx = tomllib.loads(text("REUSE.toml"))["annotations"][0]["SPDX-License-Identifier"]
-    named = [found(r"^license: (.*)$", "CITATION.cff"), json.loads(text(".zenodo.json"))["license"]]
+    named = [
+        value_of(r"^license: (.*)$", "CITATION.cff"),
+        json.loads(text(".zenodo.json"))["license"],
+    ]
     named.append(json.loads(text("codemeta.json"))["license"].rpartition("/")[2])
     assert {*named, spdx} == {"Apache-2.0"}
 
 
 @pytest.mark.parametrize("name", ["codemeta.json", ".zenodo.json"])
-def test_authors_and_words_are_those_of_the_citation(name):
+def test_authors_and_keywords_are_those_of_the_citation(name):
     described = json.loads(text(name))
-    author = found(r"^authors:\n  - name: \"(.*)\"$", "CITATION.cff")
+    author = value_of(r"^authors:\n  - name: \"(.*)\"$", "CITATION.cff")
     assert [a["name"] for a in described.get("author") or described["creators"]] == [author]
     assert described["keywords"] == json.loads(text("codemeta.json"))["keywords"]
 
 
-def test_the_workflow_runs_what_has_to_pass_in_the_dockerfiles_image():
+def test_the_workflow_runs_ci_in_the_dockerfiles_image():
     workflow = text(".github/workflows/ci.yml")
     assert "- run: .ci/run\n" in workflow
-    image = found(
+    image = value_of(
         r"^ARG IMAGE=(nvidia/cuda:[0-9.]+-devel-ubuntu24.04@sha256:[0-9a-f]{64})$", "Dockerfile"
     )
     assert f"container: {image}\n" in workflow
-    packages = found(r"--no-install-recommends (.*)$", ".github/workflows/ci.yml")
+    packages = value_of(r"--no-install-recommends (.*)$", ".github/workflows/ci.yml")
     assert packages in text("Dockerfile")
 
 

@@ -1,11 +1,11 @@
-"""`make peer`: which library is taken, what is made for it, faults in one line."""
+"""`make peer`: the chosen library, the files that it adds, and errors as one line."""
 
 import subprocess
 
 import pytest
 from front_door import make, program
 
-# Stands in for pip: each package is a folder beside it, or cannot be had.
+# A substitute for pip: each package is a folder beside it, or does not exist.
 PIP = """#!/bin/bash
 case "$*" in
   *probe*) exit ;;
@@ -34,7 +34,7 @@ def compiled(file, text, *options):
 
 @pytest.fixture
 def door(checkout, tmp_path):
-    """With wheels of a bitsandbytes for CUDA 11.8, 12.9 and 13.2, of which one is a library."""
+    """A checkout with wheels of bitsandbytes for CUDA 11.8, 12.9 and 13.2; one is a library."""
     program(checkout / "python3", PIP)
     (checkout / "build/python").write_text(f"{checkout}/python3\n")
     package = checkout / "wheels/bitsandbytes/bitsandbytes"
@@ -68,7 +68,7 @@ def fetch(door, version="0.47.0"):
     return make(door, "peer", f"VERSION={version}", PATH=path)
 
 
-def test_the_newest_library_that_nvcc_can_go_with_is_fetched_once(door):
+def test_the_newest_library_for_this_nvcc_is_fetched_once(door):
     own = "build/peers/bitsandbytes-0.47.0/bitsandbytes/libbitsandbytes_cuda129.so"
     for said in ("peer: fetching bitsandbytes 0.47.0 into build/peers/bitsandbytes-0.47.0\n", ""):
         done = fetch(door)

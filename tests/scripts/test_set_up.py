@@ -106,10 +106,10 @@ def test_packages_of_others_are_not_used(checkout, tools, tmp_path):
 
 def test_the_readers_of_nvccs_code_come_from_the_toolkit_or_the_requirements(deps):
     no_readers = ("nvcc", "nvdisasm", "cuobjdump")
-    found = (0, "deps: all found\n", "")
-    assert deps("python", no_readers, python3=WITHOUT_READERS) == found  # nothing to read
+    all_found = (0, "deps: all found\n", "")
+    assert deps("python", no_readers, python3=WITHOUT_READERS) == all_found  # nothing to read
     assert deps("python", no_readers, nvcc="exit 0")[2].endswith(NO_NETWORK)
-    assert deps("python", no_readers, nvdisasm="exit 0", cuobjdump="exit 0") == found
+    assert deps("python", no_readers, nvdisasm="exit 0", cuobjdump="exit 0") == all_found
 
 
 def test_packages_that_cannot_be_installed_are_one_line(deps):
@@ -123,7 +123,7 @@ def test_packages_that_cannot_be_installed_are_one_line(deps):
     )
 
 
-def test_a_folder_that_will_not_do_is_said(checkout, deps, tmp_path):
+def test_an_unusable_folder_is_one_line(checkout, deps, tmp_path):
     (checkout / "build/deps.log").mkdir()
     said = "deps: cannot write build/deps.log: this folder must be writable\n"
     assert deps("build") == deps("python") == (2, "", said)
@@ -149,7 +149,7 @@ def test_a_lock_has_what_its_list_pins():
 
 
 def test_the_tool_that_writes_locks_is_installed_with_hashes(checkout, tools):
-    """By scripts/pinned, as everything else: no pip is called beside it."""
+    """By scripts/pinned, as all other tools; pip is not called."""
     pinned = """#!/bin/sh
 [ "$1 $2" = "lock scripts/uv.txt" ] && mkdir -p "$3/bin" || exit 1
 printf '#!/bin/sh\\necho uv "$@" >>uv.log\\n' >"$3/bin/uv" && chmod +x "$3/bin/uv"
@@ -183,7 +183,7 @@ def build(checkout, real, tools):
 
 
 def later(file):
-    """As if changed in a while, so that the file's time differs."""
+    """Sets a later time of change."""
     at = time.time() + 2
     os.utime(file, (at, at))
 
@@ -205,7 +205,7 @@ def test_arch_and_a_new_kernel_change_what_is_configured(checkout, build):
     assert done.stderr == "PRESET=gpu: no GPU here; add ARCH=90, or another architecture\n"
 
 
-def test_what_a_build_needs_is_found_once(checkout, build):
+def test_dependencies_of_a_build_are_searched_once(checkout, build):
     program(checkout / "scripts/deps", "#!/bin/sh\necho found $1; touch build/deps.stamp\n")
     later(checkout / "scripts/deps")
     assert "found build\n" in build("true", "one").stdout
@@ -214,8 +214,8 @@ def test_what_a_build_needs_is_found_once(checkout, build):
     assert build("true", "one").stdout == ""
 
 
-def test_what_runs_is_not_built_anew(checkout, build):
-    """`make` beside one that measures: at once where nothing is to be built, else after it."""
+def test_running_programs_are_not_built_again(checkout, build):
+    """Beside a `make` that measures, another starts at once if it builds nothing, else after it."""
     cmake, cpu = 'echo "$1" >>calls', {"PRESET": "cpu"}
     assert build(cmake, "one", **cpu).returncode == 0
     assert (checkout / "calls").read_text().split() == ["--preset", "--build"]
@@ -229,13 +229,13 @@ def test_what_runs_is_not_built_anew(checkout, build):
         done = build(cmake, "one", before=["timeout", "2", *measuring], **cpu, ARCH=arch)
         assert done.returncode == status
     assert len((checkout / "calls").read_text().split()) == 2
-    # A pass that reads code off the compiler builds what it needs.
+    # A pass that reads compiled code builds its targets.
     done = build(cmake, "one", before=["timeout", "60", *measuring], PRESET="sass")
     assert done.returncode == 0
 
 
 @pytest.mark.parametrize("arch", ["9.0", "90,80", "90;;x", "$(id)"])
-def test_an_arch_that_is_none_is_one_line(build, arch):
+def test_an_invalid_arch_is_one_line(build, arch):
     done = build("exit 1", "all", ARCH=arch)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("ARCH: ") and done.stderr.count("\n") == 1
@@ -249,7 +249,7 @@ def test_an_arch_that_nvcc_does_not_know_is_one_line(build, tools):
         assert done.stderr.startswith("ARCH: ") and f" {name}; it has 80 90\n" in done.stderr
 
 
-def test_the_drop_in_is_built_for_all_that_nvcc_has_or_for_what_is_given(checkout, real, tools):
+def test_the_drop_in_is_built_for_all_architectures_or_the_given_ones(checkout, real, tools):
     real("dropin")
     program(checkout / "scripts/build", '#!/bin/sh\necho "$PRESET $ARCH $*"\n')
     path = tools(nvcc="printf '%s\\n' sm_50 sm_75 sm_90 sm_90a sm_100 sm_110 sm_103")

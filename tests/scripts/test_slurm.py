@@ -1,4 +1,4 @@
-"""A job array on a Slurm of the test's own, on this machine: no cluster is asked for anything."""
+"""A job array on the test's own Slurm, on this machine."""
 
 import getpass
 import json
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"no {', '.join(MISSING)} here: apt-get install slurm-wlm munge"
 )
 MODELS = ("gemma-2-27b", "qwen3-32b")
-SECONDS = 120  # in which an array of tasks that do nothing ends on a busy machine
+SECONDS = 120  # for an array of tasks that do nothing, on a busy machine
 CONFIGURATION = """ClusterName=reprolab
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={ports[0]}
@@ -55,7 +55,7 @@ def free_ports(count):
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory):
-    """The environment of its commands; the node has four CPUs, whatever this machine has."""
+    """The environment of Slurm's commands; the node has four CPUs on any machine."""
     folder = tmp_path_factory.mktemp("slurm")
     for name in ("state", "spool"):
         (folder / name).mkdir()
@@ -110,7 +110,7 @@ def call(lab, slurm):
 
 
 def task(number):
-    """On a GPU of its own."""
+    """A task with its own GPU."""
     return f"reproduce-mine PRESET=gpu MODEL={MODELS[number]} CUDA_VISIBLE_DEVICES={number}"
 
 
@@ -118,7 +118,7 @@ def models(file):
     return [row["problem"]["model"] for row in json.loads(file.read_text())["records"]]
 
 
-def test_the_tasks_of_an_array_end_merged_and_one_that_fails_is_told(lab, call):
+def test_the_tasks_of_an_array_are_merged_and_failures_reported(lab, call):
     """Quotes in a task are as in a shell."""
     submit = ["sbatch", "--parsable", "--array=1-5", "scripts/slurm", "a run"]
     job = call(*submit, task(0), "reproduce-nothing", task(1), "help DRY_RUN='1'")
@@ -134,7 +134,7 @@ def test_the_tasks_of_an_array_end_merged_and_one_that_fails_is_told(lab, call):
     assert logs[5] == "slurm: there are 4 tasks, from 1, but --array has 5\n"
 
 
-def test_a_task_that_is_killed_and_requeued_goes_on_where_it_was(lab, call):
+def test_a_killed_and_requeued_task_continues(lab, call):
     (lab / "hang-two").touch()
     submit = ["sbatch", "--parsable", "--array=2", "scripts/slurm", "run"]
     job = call(*submit, task(0), task(1))

@@ -166,9 +166,10 @@ void expect_bit_exact() {
   const auto workload = planned(std::string(Problem::family) + "/8MiB").prepare(3, 1);
   for (const char* inputs : {"first", "exchanged"}) {
     for (const VariantInfo& form : registered_variants<Problem>()) {
-      const Verification found = proof.verify(form, *workload);
-      if (found.outcome == Outcome::unsupported) continue;
-      EXPECT_EQ(name(found.outcome), "bit_exact") << form.name << ": " << inputs << found.reason;
+      const Verification verification = proof.verify(form, *workload);
+      if (verification.outcome == Outcome::unsupported) continue;
+      EXPECT_EQ(name(verification.outcome), "bit_exact")
+          << form.name << ": " << inputs << verification.reason;
     }
     workload->exchange();
   }

@@ -40,9 +40,9 @@ TRAFFIC |= {"sectors to L2": ("l2_written_sectors", "l2_read_sectors")}
 FOR_LAST = "stall_wait"  # for their own last instruction, whose latency is fixed
 
 
-def spans(found: Sequence[Sequence[float]], digits: int = 3) -> str:
+def spans(pairs: Sequence[Sequence[float]], digits: int = 3) -> str:
     """'52.1 to 58.7 and 12.0', of two kernels."""
-    return " and ".join(span(values, digits) for values in found)
+    return " and ".join(span(values, digits) for values in pairs)
 
 
 def percent_fewer(ratios: Sequence[float]) -> list[float]:
@@ -51,12 +51,12 @@ def percent_fewer(ratios: Sequence[float]) -> list[float]:
 
 def waits(case: Case, kernel: str, *needed: str) -> list[dict[str, float]]:
     """The stalls of its warps on each layer, and their number at each issue."""
-    found = []
+    stalls_of_places = []
     for at in case.cell.places:
         row, *_ = [case.measured(kernel, name, at) for name in needed]
         stalls = [n for n, m in row.metrics.items() if n.startswith(STALL) and m.samples]
-        found.append({name: row.summary_of(name).median for name in stalls})
-    return found
+        stalls_of_places.append({name: row.summary_of(name).median for name in stalls})
+    return stalls_of_places
 
 
 @rule(f"of a load over a load, {WITHIN}; a store has no latency")
@@ -104,10 +104,10 @@ def fewer_instructions(case: Case, *, baseline: str, subject: str) -> Finding:
         ends = " against ".join(f"{span([n / 1e6 for n in both])} M" for both in (before, after))
         reason = f"instructions that warps executed, per layer: {ends}"
         short = f"{span(percent_fewer(quotients(after, before)))} % fewer in all"
-    found = percent_fewer(quotients(after, before))
+    percents = percent_fewer(quotients(after, before))
     bound = case.value * (1 - case.tolerance_percent / 100)
-    verdict = side_of_margins([percent_above(ours, bound) for ours in found], COUNTS)
-    return over_places(verdict, f"{span(found)} % fewer; {reason}", found, short)
+    verdict = side_of_margins([percent_above(ours, bound) for ours in percents], COUNTS)
+    return over_places(verdict, f"{span(percents)} % fewer; {reason}", percents, short)
 
 
 @rule("{fast} takes fewer {counted} than {slow}, by {tolerance_percent:g} % at the least")
@@ -119,11 +119,11 @@ def fewer_transactions(case: Case, *, slow: str, fast: str, counted: str) -> Fin
         for k in (slow, fast)
     )
     stores = [span([n / 1e6 for n in case.medians(k, "global_stores")]) for k in (slow, fast)]
-    found, least = quotients(before, after), 1 + case.tolerance_percent / 100
-    short = f"{span(found)} times fewer {counted}"
+    times_fewer, least = quotients(before, after), 1 + case.tolerance_percent / 100
+    short = f"{span(times_fewer)} times fewer {counted}"
     reason = f"{short}, with {stores[0]} M store instructions in {slow} and {stores[1]} M in {fast}"
     return over_places(
-        side_of_margins([percent_above(n, least) for n in found]), reason, found, short
+        side_of_margins([percent_above(n, least) for n in times_fewer]), reason, times_fewer, short
     )
 
 
@@ -163,9 +163,9 @@ def table_traffic(
     with suppress(NotTested):
         per_block(library)
         baseline = library
-    found, times = tables(baseline), tables(reader)
-    if max(found) >= 1:
-        return Ours(stats.summarize(found).estimate)
+    entries, times = tables(baseline), tables(reader)
+    if max(entries) >= 1:
+        return Ours(stats.summarize(entries).estimate)
     kernels = (baseline, subject, reader)
     loads = ", ".join(f"{k} {span(per_block(k))}" for k in kernels)
     read = ", ".join(span(per_block(k, "dram_bytes_read")) for k in kernels)
@@ -198,12 +198,12 @@ def no_divergence(case: Case, *, baseline: str, subject: str) -> Finding:
         f"{span([n / 1e6 for n in after])} M, which are {span(per_block)} a block, where one "
         f"thread fills the table; threads per instruction, of {WARP}: {spans(threads)}"
     )
-    found = percent_fewer(quotients(after, before, may_be_zero=True))
+    percents = percent_fewer(quotients(after, before, may_be_zero=True))
     short = (
         f"{of_tree:g} branches in the loop become {in_loop:g}, {span(threads[0])} of {WARP} active "
     )
-    short += f"threads {span(threads[1])}, and divergent branches {span(found)} % fewer"
-    return over_places(reproduced_if(holds), reason, found, short)
+    short += f"threads {span(threads[1])}, and divergent branches {span(percents)} % fewer"
+    return over_places(reproduced_if(holds), reason, percents, short)
 
 
 @rule(
@@ -223,9 +223,9 @@ def memory_bound(case: Case, *, least: float, baseline: str) -> Finding:
     reasons = [
         {k: v for k, v in w.items() if k not in NO_WAIT} for w in waits(case, baseline, FOR_MEMORY)
     ]
-    if min(sum(found.values()) for found in reasons) <= 0:
+    if min(sum(w.values()) for w in reasons) <= 0:
         raise NotTestable(f"no warps of {baseline} wait for anything")
-    for_it = [found[FOR_MEMORY] for found in reasons]
+    for_it = [w[FOR_MEMORY] for w in reasons]
     waiting = [
         percent_above(w[FOR_MEMORY], max(n for name, n in w.items() if name != FOR_MEMORY))
         for w in reasons
@@ -277,8 +277,8 @@ def code_pressure(case: Case, *, least: float, literals: str, table: str) -> Fin
     """Pressure on the instruction caches appears in the warps' stalls."""
     kernels, shares = (literals, table), []
     for kernel in kernels:
-        found = waits(case, kernel, FOR_CODE)
-        for_code, all_waits = [100 * w[FOR_CODE] for w in found], [sum(w.values()) for w in found]
+        stalls = waits(case, kernel, FOR_CODE)
+        for_code, all_waits = [100 * w[FOR_CODE] for w in stalls], [sum(w.values()) for w in stalls]
         shares.append(quotients(for_code, all_waits, may_be_zero=True))
     caches = ""
     with suppress(NotTested, NotTestable):  # for comparison alone: not every GPU counts it
@@ -307,8 +307,8 @@ def less_dependent(case: Case, *, baseline: str, subject: str) -> Finding:
     """
     kernels = (baseline, subject)
     both = [waits(case, kernel, FOR_LAST, *FOR_LOADS) for kernel in kernels]
-    for_last = [[w[FOR_LAST] for w in found] for found in both]
-    for_loads = [[sum(w[name] for name in FOR_LOADS) for w in found] for found in both]
+    for_last = [[w[FOR_LAST] for w in stalls] for stalls in both]
+    for_loads = [[sum(w[name] for name in FOR_LOADS) for w in stalls] for stalls in both]
     eligible, busy = (
         [case.medians(kernel, name) for kernel in kernels]
         for name in ("eligible_warps", "issue_utilisation")
@@ -322,13 +322,13 @@ def less_dependent(case: Case, *, baseline: str, subject: str) -> Finding:
     short = (
         f"{span(before)} warps wait out their last instruction at each issue, then {span(after)}"
     )
-    found, bound = quotients(after, before), 1 - case.tolerance_percent / 100
-    verdict = side_of_margins([percent_below(ratio, bound) for ratio in found])
+    ratios, bound = quotients(after, before), 1 - case.tolerance_percent / 100
+    verdict = side_of_margins([percent_below(ratio, bound) for ratio in ratios])
     fewer = [percent_above(*pair) for pair in zip(eligible[1], eligible[0], strict=True)]
     if verdict == rules.REPRODUCED and side_of_margins(fewer) != rules.REPRODUCED:
         verdict = rules.UNDECIDED
         short = f"fewer waits, but also fewer eligible warps: {spans(eligible)}"
-    return over_places(verdict, reason, found, short)
+    return over_places(verdict, reason, ratios, short)
 
 
 @rule(
@@ -337,14 +337,15 @@ def less_dependent(case: Case, *, baseline: str, subject: str) -> Finding:
 )
 def fill_is_amortised(case: Case, *, subject: str, other: str) -> Finding:
     """The common cost of both fills cancels, so this is the minimum cost of the fill."""
-    found = [r.value for r in case.ratios(subject, other, "kernel_time", LAUNCHES)]
+    ratios = [r.value for r in case.ratios(subject, other, "kernel_time", LAUNCHES)]
     instructions = quotients(*(case.medians(k, "warp_instructions") for k in (subject, other)))
     barrier = [case.medians(kernel, "stall_barrier") for kernel in (subject, other)]
     reason = (
-        f"time of {subject} over {other}: {span(found, 4)}; instructions: {span(instructions, 4)}; "
+        f"time of {subject} over {other}: {span(ratios, 4)}; "
+        f"instructions: {span(instructions, 4)}; "
         f"warps that wait at a barrier, at each issue: {spans(barrier)}"
     )
-    slower = [100 * (ratio - 1) for ratio in found]
+    slower = [100 * (ratio - 1) for ratio in ratios]
     mean = stats.mean(case.ratios(subject, other, "kernel_time", LAUNCHES))
     ends = " to ".join(dict.fromkeys(f"{end:+.1f}" for end in (min(slower), max(slower))))
     short = f"the time differs by {ends} % from that of {other}"
@@ -362,14 +363,14 @@ def constant_broadcast(case: Case, *, kernel: str) -> Finding:
     equal = case.measured(kernel, "idc_replays")
     layer = {name: equal.problem[name] for name in ("rows", "columns")}
     weights = case.measured(kernel, "idc_replays", layer, "nf4_counters")
-    found, control = per_look_up(equal), per_look_up(weights)
+    repeats, control = per_look_up(equal), per_look_up(weights)
     if control <= 0:  # a counter that never counts shows nothing by its zero
         raise NotTestable("no look-up is repeated on the codes of weights either")
     reason = (
         "where all threads of a warp want one entry, a look-up is repeated "
-        f"{significant(found, 3)} times; on the codes of weights "
+        f"{significant(repeats, 3)} times; on the codes of weights "
         f"{significant(control, 3)} times, once for each further entry that its threads want"
     )
-    short = f"a look-up is repeated {significant(found, 3)} times where all codes are equal, and "
+    short = f"a look-up is repeated {significant(repeats, 3)} times where all codes are equal, and "
     short += f"{significant(control, 3)} times on the codes of weights"
-    return over_places(reproduced_if(found == 0), reason, [found], short)
+    return over_places(reproduced_if(repeats == 0), reason, [repeats], short)

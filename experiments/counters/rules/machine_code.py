@@ -82,13 +82,13 @@ def judgement_of_a_compiler(case: Case, *, kernel: str) -> Finding:
         row = case.compiled(kernel, fact)
     except NotTested as nothing:
         raise NotTested(f"{nothing} (make triton compiles it)") from None
-    found = row.summary_of(f"sass_{fact}").median
-    weights = found / WEIGHT_BYTES if is_store else found
+    counted = row.summary_of(f"sass_{fact}").median
+    weights = counted / WEIGHT_BYTES if is_store else counted
     if weights < 1:
         raise NotTestable(f"{row.place}: {fact} is less than one weight")
     does = f"gives a thread {weights:g} weights to decode without a jump"
     if is_store:
-        does = f"stores up to {found:g} bytes at once from a thread, {weights:g} weights"
+        does = f"stores up to {counted:g} bytes at once from a thread, {weights:g} weights"
     short = f"{row.maker} {does}, unasked"
     reason = f"of the tiles of {kernel}, {short}"
     return Finding(rules.NOT_TESTABLE, reason, weights, short=short)

@@ -74,7 +74,9 @@ def shared_memory(case: Case, *, subject: str, baseline: str = "") -> Finding:
 
     def shared_bytes(kernel: str) -> list[int]:
         launches = [launch_of(case.verified(kernel, at)) for at in case.cell.places]
-        return [found["static_shared_bytes"] + found["dynamic_shared_bytes"] for found in launches]
+        return [
+            launch["static_shared_bytes"] + launch["dynamic_shared_bytes"] for launch in launches
+        ]
 
     after = shared_bytes(subject)
     if not baseline:

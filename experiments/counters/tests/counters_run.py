@@ -121,15 +121,15 @@ class Run:
         return [row for row in rows if arch in (None, row["problem"].get("arch"))]
 
     def verdicts(self, claim, *files):
-        found = made.decisions(*(files or self.files.values()), sources=made.with_claim(claim))
-        return found[claim].verdicts
+        decisions = made.decisions(*(files or self.files.values()), sources=made.with_claim(claim))
+        return decisions[claim].verdicts
 
     def words(self, claim):
         return [v.verdict for v in self.verdicts(claim)]
 
     def every_word(self):
-        found = made.decisions(*self.files.values())
-        return {claim: [v.verdict for v in found[claim].verdicts] for claim in AS_ON_AN_H200}
+        decisions = made.decisions(*self.files.values())
+        return {claim: [v.verdict for v in decisions[claim].verdicts] for claim in AS_ON_AN_H200}
 
 
 @pytest.fixture(name="run")

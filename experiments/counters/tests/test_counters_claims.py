@@ -68,9 +68,9 @@ def test_a_missing_or_failed_row_decides_nothing(run, pass_name, kernel, needed_
 )
 def test_a_counter_that_the_gpu_lacks(run, metric, claims):
     for row in run.files["nf4_counters"]["records"]:
-        for found in [m for m in row["metrics"] if m["name"] == metric]:
-            del found["samples"]
-            found["missing"] = "not on this chip"
+        for counter in [m for m in row["metrics"] if m["name"] == metric]:
+            del counter["samples"]
+            counter["missing"] = "not on this chip"
     words = run.every_word()
     assert {c for c in words if words[c] != AS_ON_AN_H200[c]} == claims
     assert all(CANNOT in words[claim] for claim in claims)
@@ -105,8 +105,8 @@ def test_the_sources_own_library_decides_where_it_ran(run):
     rows, name = run.files["nf4_counters"]["records"], "bitsandbytes_0.47.0"
     for row in made.rows_of(run.files["nf4_counters"], READER):
         rows.append(row | {"kernel": name, "key": row["key"].replace(READER, name)})
-    (found,) = run.verdicts("lut-traffic-64")
-    assert (found.verdict, found.ours) == (YES, pytest.approx(64))
+    (v,) = run.verdicts("lut-traffic-64")
+    assert (v.verdict, v.ours) == (YES, pytest.approx(64))
 
 
 @pytest.mark.parametrize(
@@ -141,6 +141,6 @@ def test_blocks_per_multiprocessor(arch, threads, registers, shared_bytes, block
 )
 def test_documentation_decides_what_no_program_measures(write, claim, number, text, documented):
     for value, verdict in ((text, PREMISE), (documented, YES)):
-        source = made.paper(write, lambda paper, v=value: paper["tables"].update({number: v}))
-        (found,) = made.decisions(sources=[source])[claim].verdicts
-        assert (found.verdict, found.ours) == (verdict, documented)
+        source = made.paper(write, lambda paper, kb=value: paper["tables"].update({number: kb}))
+        (v,) = made.decisions(sources=[source])[claim].verdicts
+        assert (v.verdict, v.ours) == (verdict, documented)

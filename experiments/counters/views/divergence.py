@@ -34,11 +34,11 @@ ByData = dict[str, Rows]
 def by_data(run: Run) -> ByData:
     """The rows of each data set; InputError unless the problems differ only in their data."""
     results = run[PASS]
-    found = rows_by(results, lambda p: p.get("data", NORMAL), run.compared[0])
+    rows = rows_by(results, lambda p: p.get("data", NORMAL), run.compared[0])
     shapes = {tuple(p.get(k) for k in ("rows", "columns")) for p in results.problems()}
-    if len(shapes) > 1 or not found.keys() <= DATA.keys():
+    if len(shapes) > 1 or not rows.keys() <= DATA.keys():
         raise InputError(f"{results.file}: needs one shape, once on each of {', '.join(DATA)}")
-    return {data: found[data] for data in DATA if data in found}
+    return {data: rows[data] for data in DATA if data in rows}
 
 
 def divergence_table(run: Run) -> Table:
@@ -50,12 +50,12 @@ def divergence_table(run: Run) -> Table:
     columns += [Column(f"{baseline} takes", "_gain", wrap=1)]
     heads = ("instr. per weight", "threads per instr.", "divergent targets")
     columns += [Column(h, name, wrap=1) for h, name in zip(heads, SHOWN, strict=True)]
-    found, data = by_data(run), []
-    for name, by_kernel in found.items():
+    by_data_set, data = by_data(run), []
+    for name, by_kernel in by_data_set.items():
         for m in by_kernel.values():
             row = {"_under": f"{name}: {DATA[name]}", "data": name} | bandwidth.values_of(m)
             row |= {"outcome": m.outcome, "gb_per_s": m.gb_s}
-            equal = found.get(EQUAL, {}).get(m.record.kernel) if name != EQUAL else None
+            equal = by_data_set.get(EQUAL, {}).get(m.record.kernel) if name != EQUAL else None
             slower = compared(m, equal)
             row |= bandwidth.estimate_values("over_equal", slower)
             if m.record.summary:
@@ -82,19 +82,19 @@ def divergence_table(run: Run) -> Table:
 def counts(run: Run, record: Record) -> Counts:
     """The counters of a row's kernel on the same codes."""
     counters = run[COUNTERS]
-    found = counters.find(record.problem["name"], record.kernel)
-    return counts_of(counters, found, None) if found else {}
+    row = counters.find(record.problem["name"], record.kernel)
+    return counts_of(counters, row, None) if row else {}
 
 
-def times(found: Estimate) -> str:
-    return f"{found.value:.2f}" if found.differs_from_one else "no difference seen"
+def times(speedup: Estimate) -> str:
+    return f"{speedup.value:.2f}" if speedup.differs_from_one else "no difference seen"
 
 
 def divergence_reading(run: Run) -> list[str]:
     """The share of divergence in the paper's gain; empty if a row is missing."""
-    found, (baseline, subject) = by_data(run), run.compared
+    by_data_set, (baseline, subject) = by_data(run), run.compared
     wanted = [(data, kernel) for data in (NORMAL, EQUAL) for kernel in (baseline, subject)]
-    rows = [found.get(data, {}).get(kernel) for data, kernel in wanted]
+    rows = [by_data_set.get(data, {}).get(kernel) for data, kernel in wanted]
     if not all(m and m.record.ranked for m in rows):
         return []
     us = {w: m.record.times.median for w, m in zip(wanted, rows, strict=True)}
@@ -110,7 +110,7 @@ def divergence_reading(run: Run) -> list[str]:
         f"{share:.0f} % of what is saved is divergence, and without it the gain is "
         f"{gain[EQUAL]:.2f}x."
     ]
-    counted = [counts(run, found[data][baseline].record) for data in (NORMAL, EQUAL)]
+    counted = [counts(run, by_data_set[data][baseline].record) for data in (NORMAL, EQUAL)]
     values = [[row.get(name) for name in SHOWN] for row in counted]
     if all(v and v.number is not None for shown in values for v in shown):
         normal, equal = (
@@ -124,16 +124,18 @@ def divergence_reading(run: Run) -> list[str]:
 
 def divergence_figure(run: Run) -> Figure:
     """A group of bars per data set, one bar per kernel."""
-    found = by_data(run)
+    by_data_set = by_data(run)
     kernels = list(
-        dict.fromkeys(k for rows in found.values() for k, m in rows.items() if m.record.ranked)
+        dict.fromkeys(
+            k for rows in by_data_set.values() for k, m in rows.items() if m.record.ranked
+        )
     )
     kernels = [k for k in run.compared if k in kernels] + sorted(set(kernels) - set(run.compared))
     figure, (axes,) = draw.panels(3.4)
     width = 0.8 / max(1, len(kernels))
     for k, kernel in enumerate(kernels):
         colour = draw.colour(kernel)
-        for place, (data, rows) in enumerate(found.items()):
+        for place, (data, rows) in enumerate(by_data_set.items()):
             m = rows.get(kernel)
             if m is None or not m.record.ranked:
                 continue
@@ -142,7 +144,7 @@ def divergence_figure(run: Run) -> Figure:
             draw.whiskers(axes, [(x, s.estimate)], fmt="none", ecolor=draw.BLACK, capsize=3)
     if not kernels:
         draw.annotate_empty(axes, "no timed row")
-    axes.set_xticks(range(len(found)), list(found))
+    axes.set_xticks(range(len(by_data_set)), list(by_data_set))
     axes.set_xlabel("codes")
     axes.set_ylabel("time (us)")
     axes.grid(axis="x", visible=False)

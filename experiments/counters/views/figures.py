@@ -107,12 +107,12 @@ def bars_figure(run: Run, parts: Callable[[Counted], Parts], label: str, note: s
     """A panel per family, a stacked bar per kernel, one legend for all."""
     every = {title: rows_of(passes) for title, passes in families(run).items()}
     panels = {title: some_of(rows) for title, rows in every.items()}
-    found = {title: [parts(c) for c in rows] for title, rows in panels.items()}
-    colours = part_colours([bar for bars in found.values() for bar in bars])
+    bars_of = {title: [parts(c) for c in rows] for title, rows in panels.items()}
+    colours = part_colours([bar for bars in bars_of.values() for bar in bars])
     longest = max(len(rows) for rows in panels.values())
     figure, all_axes = draw.panels(1.0 + 0.3 * max(3, longest), len(panels))
     for axes, (title, rows) in zip(all_axes, panels.items(), strict=True):
-        stack(axes, rows, found[title], colours)
+        stack(axes, rows, bars_of[title], colours)
         counters = families(run)[title][0]
         axes.set_title(f"{title},\n{largest(counters)['name']}", loc="left")
         axes.set_xlabel(label.format(element=counters.family.element))

@@ -75,19 +75,19 @@ def latency_table(run: Run) -> Table:
 
 def cycles_row(run: Run, record: Record) -> Values:
     s, paper = record.shown(METRIC), published(run).get(record.kernel)
-    found: Values = {"_under": "Cycles per step", "kernel": record.kernel}
-    found |= {"what": record.problem["what"]}
-    found |= {"outcome": record.outcome, "reason": record.reason}
+    row: Values = {"_under": "Cycles per step", "kernel": record.kernel}
+    row |= {"what": record.problem["what"]}
+    row |= {"outcome": record.outcome, "reason": record.reason}
     for name in ("median", "low", "high", "min", "max"):
-        found[f"{name}_cycles"] = getattr(s, name, None)
-    found |= {"n": getattr(s, "n", None), "paper_cycles": paper, "sm_mhz": record.sm_mhz}
-    found |= {name: record.problem.get(name) for name in ("nodes", "memory_bytes", "timed_steps")}
+        row[f"{name}_cycles"] = getattr(s, name, None)
+    row |= {"n": getattr(s, "n", None), "paper_cycles": paper, "sm_mhz": record.sm_mhz}
+    row |= {name: record.problem.get(name) for name in ("nodes", "memory_bytes", "timed_steps")}
     if s is None:
         notes = outcome_notes(run[PASS], record)
-        return found | {"median_cycles": Noted(None, notes, text=outcome_words(record))}
-    found["median_cycles"] = Noted(s.median, text=with_interval(s.estimate, "{:.1f}".format))
-    found["_difference"] = None if paper is None else difference_percent(s.median, paper)
-    return found | {"_ns": 1e3 * s.median / record.sm_mhz if record.sm_mhz else None}
+        return row | {"median_cycles": Noted(None, notes, text=outcome_words(record))}
+    row["median_cycles"] = Noted(s.median, text=with_interval(s.estimate, "{:.1f}".format))
+    row["_difference"] = None if paper is None else difference_percent(s.median, paper)
+    return row | {"_ns": 1e3 * s.median / record.sm_mhz if record.sm_mhz else None}
 
 
 def latency_figure(run: Run) -> Figure:

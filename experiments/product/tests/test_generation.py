@@ -42,7 +42,7 @@ def short(monkeypatch):
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_ways_differ_in_speed_alone_where_products_are_the_same(cpu, nested):
+def test_ways_with_equal_products_differ_only_in_speed(cpu, nested):
     models = Models(Cpu(), TINY, nested, 2, TOKENS)
     counts = Counts(cpu["library"])
     cell = Generations(Cpu(), models, "dynamic", 2, TOKENS, **cpu).measure(2)
@@ -83,7 +83,7 @@ def with_tokens(monkeypatch, cell, of, change):
     return cell
 
 
-def test_other_tokens_of_the_same_products_are_seen(cpu, monkeypatch):
+def test_other_tokens_of_the_same_products_are_detected(cpu, monkeypatch):
     def change(tokens):
         tokens[0][-1] ^= 1
 
@@ -107,10 +107,10 @@ def test_the_first_token_that_differs_has_the_logits_of_both(cpu, monkeypatch):
 
     models = Models(Cpu(), TINY, False, 2, TOKENS)
     cell = Generations(Cpu(), models, "static", 2, TOKENS, **cpu)
-    found = with_tokens(monkeypatch, cell, PLANNED, change).measure(1)["difference"]
-    assert (found["sequence"], found["token"], found["sequences"]) == (1, 3, 2)
-    expected, other = found["dynamic"]
-    assert expected > other and found["static"] == pytest.approx(found["dynamic"], abs=0.1)
+    first = with_tokens(monkeypatch, cell, PLANNED, change).measure(1)["difference"]
+    assert (first["sequence"], first["token"], first["sequences"]) == (1, 3, 2)
+    expected, other = first["dynamic"]
+    assert expected > other and first["static"] == pytest.approx(first["dynamic"], abs=0.1)
 
 
 def compile_on_cpu(monkeypatch):
@@ -133,7 +133,7 @@ def test_a_static_cache_is_compiled_by_generate_but_not_for_bitsandbytes(cpu, mo
     assert cell["difference"] is None
 
 
-def test_a_model_in_16_bits_is_left_out_where_it_does_not_fit(cpu):
+def test_a_16_bit_model_that_does_not_fit_is_not_measured(cpu):
     needed = TINY.bytes_needed(2, PROMPT, TOKENS)
     models = Models(Cpu(needed), TINY, False, 2, TOKENS)
     assert "GB" in models.missing[DENSE]
@@ -164,14 +164,14 @@ def test_a_run_measures_the_cells_that_its_file_lacks(cpu, monkeypatch, tmp_path
     content, text = measured("--sequences", "1,2")
     assert "1 sequences" not in text and "2 sequences" in text
     content, _ = measured("--sequences", "2", "--cache", "static", "--nested")
-    found = [(x["sequences"], x["cache"], x["nested"]) for x in content["sequences"]]
-    assert found == [(1, "dynamic", False), (2, "dynamic", False), (2, "static", True)]
+    measured_cells = [(x["sequences"], x["cache"], x["nested"]) for x in content["sequences"]]
+    assert measured_cells == [(1, "dynamic", False), (2, "dynamic", False), (2, "static", True)]
     assert {(x["model"], x["layers"], x["tokens"]) for x in content["sequences"]} == {
         (TINY.id, 1, 4)
     }
 
 
-def test_the_largest_model_fits_80_gb_in_4_bits_alone():
+def test_the_largest_model_fits_80_gb_only_in_4_bits():
     largest = known()["llama-3.3-70b"]
     free = Cpu(79 << 30)
     assert generation.lacks_memory(free, largest, 2, 64, generation.NF4_BYTES) == ""
@@ -222,18 +222,18 @@ def loaded(folder: Path, sizes, nested: bool, device: str):
     read(folder / "16", quantization_config=how).save_pretrained(folder / "4")
     saved = json.loads((folder / "4/config.json").read_text())["quantization_config"]
     assert saved["load_in_4bit"] is True and saved["bnb_4bit_use_double_quant"] is nested
-    found = read(folder / "4").eval()
-    states = [layer.weight.quant_state for layer in build.layers(found)]
+    quantized = read(folder / "4").eval()
+    states = [layer.weight.quant_state for layer in build.layers(quantized)]
     assert [state.nested for state in states] == [nested] * 7 * sizes.layers
-    return types.SimpleNamespace(by_way={OWN: found, PLANNED: found}, missing={})
+    return types.SimpleNamespace(by_way={OWN: quantized, PLANNED: quantized}, missing={})
 
 
 def assert_same_but_for_ties(cell):
     """A tie: two logits as near as roundings of bf16 bring them, with both caches."""
-    if (found := cell["difference"]) is None:
+    if (difference := cell["difference"]) is None:
         return
-    for first, second in (found["dynamic"], found["static"]):
-        assert abs(first - second) <= ROUNDINGS * 2**-8 * max(abs(first), abs(second)), found
+    for first, second in (difference["dynamic"], difference["static"]):
+        assert abs(first - second) <= ROUNDINGS * 2**-8 * max(abs(first), abs(second)), difference
 
 
 @needs_whole_graphs
@@ -264,7 +264,7 @@ def test_checkpoints_give_the_same_tokens_on_a_gpu(family, nested, tmp_path):
     assert_same_but_for_ties(cell)
 
 
-def test_a_difference_of_more_than_a_tie_is_seen():
+def test_a_difference_of_more_than_a_tie_is_detected():
     near = {"dynamic": [5.53, 5.5], "static": [5.40, 5.53]}
     assert_same_but_for_ties({"difference": None})
     assert_same_but_for_ties({"difference": near})

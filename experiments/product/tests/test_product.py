@@ -1,5 +1,5 @@
-"""Experiment product: a pass under PyTorch, and a run in which all failed. What its tables show is
-in the golden files.
+"""Experiment product: a pass under PyTorch, and a run in which all failed. The golden files have
+the tables.
 """
 
 import json
@@ -57,9 +57,9 @@ def test_the_pass_beside_unsloth_has_a_table_of_its_own(run):
 
 
 def test_rows_across_gpus_are_of_one_row_on_the_largest_layer(run):
-    found = product.brief(run.run())
-    assert [m.record.kernel for m in found] == ["few_rows", "bitsandbytes_0.50.2_gemm"]
-    assert {m.record.problem["name"] for m in found} == {"1x28672x8192/fp16/b64"}
+    rows = product.brief(run.run())
+    assert [m.record.kernel for m in rows] == ["few_rows", "bitsandbytes_0.50.2_gemm"]
+    assert {m.record.problem["name"] for m in rows} == {"1x28672x8192/fp16/b64"}
     for row in run.rows():
         made.fail(row, "launch_failed", "no kernel image")
     assert product.brief(run.run()) == []
@@ -68,11 +68,11 @@ def test_rows_across_gpus_are_of_one_row_on_the_largest_layer(run):
 def test_a_step_of_training_is_beside_bitsandbytes_own():
     run = load_run("product", ROOT / "data/recorded/h100/product")
     table = product.tables.training_table(run)
-    found = {(row["_under"], row["batch"]): row for row in table.rows}
-    assert len(found) == 10
+    by_layer = {(row["_under"], row["batch"]): row for row in table.rows}
+    assert len(by_layer) == 10
     rows = run["training"].rows_on("512x28672x8192/fp16/b64/training")
     base, ours = (r.times.median for r in rows)
-    assert found["28672x8192", 512]["_streaming"].text.startswith(f"{base / ours:.2f} (")
+    assert by_layer["28672x8192", 512]["_streaming"].text.startswith(f"{base / ours:.2f} (")
     assert [r.kernel for r in rows] == ["bitsandbytes_0.50.2", "streaming"]
     (sentence,) = (line for line in product.highlights(run) if "QLoRA" in line)
     assert sentence.endswith(" times as fast as bitsandbytes as it is installed.")
@@ -99,28 +99,28 @@ def test_a_table_has_the_time_in_99_kib_over_the_time_in_more(run):
     assert {row["batch"] for row in table.rows} >= {1, 8}
 
 
-def test_host_times_are_a_table_where_they_were_measured(run, tmp_path):
+def test_measured_host_times_are_a_table(run, tmp_path):
     folder = ROOT / "data/recorded/h100/product"
-    found = load_run("product", folder)
-    table = host_table(found)
+    h100 = load_run("product", folder)
+    table = host_table(h100)
     assert [row["batch"] for row in table.rows] == [1, 4, 16] * 2  # plain, then nested scales
     assert table.rows[0]["planned"].startswith("7.7")
-    table = generation_table(found)
+    table = generation_table(h100)
     assert [row["batch"] for row in table.rows] == [1, 4, 16]
     assert table.rows[0]["dynamic x"] == pytest.approx(40.9 / 28.0, abs=0.01)
-    assert {row["batch"] for row in steps_table(found).rows} == {1, 4, 16}
-    (sentence,) = (line for line in product.highlights(found) if "generate()" in line)
+    assert {row["batch"] for row in steps_table(h100).rows} == {1, 4, 16}
+    (sentence,) = (line for line in product.highlights(h100) if "generate()" in line)
     assert "1.46, 1.42, 1.79 times" in sentence
     assert not run.tables().keys() & {"host", "generation", "steps"}
     assert not any("generate()" in line for line in product.highlights(run.run()))
 
 
-def test_host_times_are_a_figure_where_they_were_measured(run):
+def test_measured_host_times_are_a_figure(run):
     for gpu in ("h100", "h200"):
-        found = load_run("product", ROOT / "data/recorded" / gpu / "product", recorded=True)
-        cells = json.loads((found.first.file.parent / "host.json").read_text())["rows"]
+        recorded_run = load_run("product", ROOT / "data/recorded" / gpu / "product", recorded=True)
+        cells = json.loads((recorded_run.first.file.parent / "host.json").read_text())["rows"]
         with figure_style():
-            figure = product.host_figure(found)
+            figure = product.host_figure(recorded_run)
         assert [axes.get_title() for axes in figure.axes] == ["plain scales", "nested scales"]
         for axes, nested in zip(figure.axes, (False, True), strict=False):
             those = [cell for cell in cells if cell["nested"] is nested]
@@ -132,7 +132,7 @@ def test_host_times_are_a_figure_where_they_were_measured(run):
                 assert list(curves[way].get_xdata()) == [cell["rows"] for cell in those]
         caption = take_caption(figure)
         assert "1, 4, 16 rows" in caption and "64 layers of 1024x1024" in caption
-        assert found.banner.split(",")[0] in caption
+        assert recorded_run.banner.split(",")[0] in caption
     without = run.run()
     with pytest.raises(NotMeasured):
         product.host_figure(without)
@@ -169,8 +169,8 @@ def test_layers_under_vllms_plugin_are_a_table(with_serving, run):
     assert table.rows[0]["joined"] == 2 and "q, k and v" in table.rows[0]["_under"]
     assert table.rows[1]["requests"] == 64 and "planned" not in table.rows[1]
     assert "gain" not in table.rows[1] and "layer" in table.rows[2]["_under"]
-    told = " ".join(table.notes)
-    assert "0.0.3" in told and "without vLLM" in told and "64 requests: wrong" in told
+    notes = " ".join(table.notes)
+    assert "0.0.3" in notes and "without vLLM" in notes and "64 requests: wrong" in notes
     assert serving_table(run.run()) is None
     with pytest.raises(InputError, match=r"serving\.json"):
         serving_table(with_serving({"requests": 1}))
@@ -201,9 +201,9 @@ def with_host(tmp_path):
     return call
 
 
-def test_the_floor_reads_the_weights_once_and_gaps_are_what_is_not_busy(with_host):
-    found = with_host(sequences=[static_cell()])
-    speeds, steps = generation_table(found), steps_table(found)
+def test_the_floor_reads_weights_once_and_gaps_are_idle_time(with_host):
+    h100 = with_host(sequences=[static_cell()])
+    speeds, steps = generation_table(h100), steps_table(h100)
     (row,) = speeds.rows
     assert "nested" in row["_under"] and row["static x"] == 4
     assert row["floor"] == pytest.approx(5000)  # 0.2 ms for each token
@@ -212,17 +212,17 @@ def test_the_floor_reads_the_weights_once_and_gaps_are_what_is_not_busy(with_hos
     assert (ours["busy"], ours["gaps"], ours["launches"]) == (0.5, 75, 90)
 
 
-def test_other_tokens_with_a_static_cache_are_told_with_their_logits(with_host):
+def test_other_tokens_with_a_static_cache_are_shown_with_their_logits(with_host):
     differs = {"sequence": 0, "token": 7, "tokens": [3, 4], "sequences": 1}
     differs |= {"dynamic": [2.5, 2.25], "static": [2.25, 2.375]}
     cells = [static_cell(), static_cell(sequences=4, difference=differs)]
     speeds = generation_table(with_host(sequences=cells))
-    told = " ".join(speeds.notes)
-    assert "1 of 2 cells" in told and "at token 7" in told
-    assert "2.5 and 2.25" in told and "2.25 and 2.375" in told
+    notes = " ".join(speeds.notes)
+    assert "1 of 2 cells" in notes and "at token 7" in notes
+    assert "2.5 and 2.25" in notes and "2.25 and 2.375" in notes
 
 
-def test_a_way_that_does_not_fit_is_told(with_host):
+def test_a_way_that_does_not_fit_is_noted(with_host):
     cell = static_cell(missing={"nn.Linear": "150 GB are needed, 40 are free"})
     speeds = generation_table(with_host(sequences=[cell]))
     assert any("150 GB" in note for note in speeds.notes)
@@ -243,7 +243,7 @@ def test_a_damaged_file_of_host_times_is_named(tmp_path, text):
 ORIGIN = {"commit": "a" * 40, "gpu": "a GPU", "versions": {"torch": "2.11"}}
 
 
-def test_cells_are_written_one_by_one_and_a_run_goes_on(tmp_path):
+def test_cells_are_written_one_by_one_and_a_run_continues(tmp_path):
     path = tmp_path / "made/host.json"
     cells = [{"rows": 1, "nested": False, "same": True}, {"rows": 4, "nested": False}]
     file = File(path, ORIGIN)
@@ -288,8 +288,8 @@ NOTHING = [
 
 
 @pytest.mark.parametrize("options", NOTHING)
-def test_host_times_of_nothing_are_refused(tmp_path, options):
+def test_wrong_options_are_one_line(tmp_path, options):
     output = tmp_path / "host.json"
     command = [sys.executable, "-m", "experiments.product.host", *options, "--output", output]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert found.returncode == 2 and found.stderr.count("\n") == 1 and not output.exists()
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 2 and process.stderr.count("\n") == 1 and not output.exists()

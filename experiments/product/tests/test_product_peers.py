@@ -46,20 +46,20 @@ def run(tmp_path, monkeypatch):
     return call
 
 
-def outcomes(found, *names):
+def outcomes(results, *names):
     """Values of these kernels; asserts that all others are right and timed."""
-    for (name, _), row in found.items():
+    for (name, _), row in results.items():
         if name not in names:
             assert (row.outcome, row.reason) == ("within_bound", "") and row.times.n == 3
-    return [row for (name, _), row in found.items() if name in names]
+    return [row for (name, _), row in results.items() if name in names]
 
 
 def test_every_way_is_verified_and_timed(run, tmp_path):
-    status, found = run()
+    status, results = run()
     assert status == 0
-    assert list(found) == [(name, rows) for rows in (1, 4) for name in NAMES]
-    outcomes(found)
-    for (name, rows), row in found.items():
+    assert list(results) == [(name, rows) for rows in (1, 4) for name in NAMES]
+    outcomes(results)
+    for (name, rows), row in results.items():
         assert row.times.min > 0 and row.sm_mhz == 1980
         assert row.problem["name"] == f"{rows}x{N}x{K}/fp16/b64"
         assert "fp64 product" in row.bound
@@ -74,7 +74,7 @@ def test_every_way_is_verified_and_timed(run, tmp_path):
     versions = origin["build"]["versions"]
     assert {"torch", "bitsandbytes"} <= versions.keys()
     assert versions["humming-kernels"] == versions["gemlite"] == "1.2.3"
-    assert found[OTHERS[2], 1].maker == "gemlite 1.2.3"
+    assert results[OTHERS[2], 1].maker == "gemlite 1.2.3"
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_every_way_is_verified_and_timed(run, tmp_path):
 )
 def test_a_missing_library_says_how_to_install_it(module, package, names, run, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)  # which import refuses
-    status, found = run()
+    status, results = run()
     assert status == 0
-    for row in outcomes(found, *names):
+    for row in outcomes(results, *names):
         assert row.outcome == "unsupported" and not row.metrics and row.bytes_read
         install = f'"$(cat build/end_to_end/python)" -m pip install {package}'
         assert row.reason.endswith(f": {install}") and "\n" not in row.reason
@@ -96,8 +96,8 @@ def test_a_library_that_cannot_do_a_layer_costs_its_own_rows(run, monkeypatch):
         raise RuntimeError(f"no kernel for {len(x)} rows\nand more")
 
     monkeypatch.setattr(GEMLITE, "forward", refuse)
-    status, found = run()
-    reasons = [(row.outcome, row.reason) for row in outcomes(found, OTHERS[2])]
+    status, results = run()
+    reasons = [(row.outcome, row.reason) for row in outcomes(results, OTHERS[2])]
     assert status == 0 and reasons == [("unsupported", f"no kernel for {m} rows") for m in (1, 4)]
 
 
@@ -129,21 +129,21 @@ def test_a_wrong_product_gets_no_time(change, once_it_is_timed, run, monkeypatch
         return (x.float() @ weights.float().T).half()
 
     monkeypatch.setattr(GEMLITE, "forward", forward)
-    status, found = run(rows="4" if once_it_is_timed else "1,4")
+    status, results = run(rows="4" if once_it_is_timed else "1,4")
     assert status == 1
-    for row in outcomes(found, OTHERS[2]):
+    for row in outcomes(results, OTHERS[2]):
         assert row.outcome == "mismatch" and not row.metrics and row.mismatches
         assert " outputs are wrong" in row.reason
 
 
-def test_and_ours(run, monkeypatch):
+def test_a_wrong_kernel_of_ours_gets_no_time(run, monkeypatch):
     monkeypatch.setitem(on_cpu.KERNELS, "branch_tree", on_cpu.flipped)
-    status, found = run()
-    wrong = outcomes(found, "fused_exact")  # which dequantizes
+    status, results = run()
+    wrong = outcomes(results, "fused_exact")  # which dequantizes
     assert status == 1 and {row.outcome for row in wrong} == {"mismatch"}
 
 
-def test_weights_that_are_none_of_the_layers_are_wrong(run, monkeypatch):
+def test_weights_that_differ_from_the_layers_are_wrong(run, monkeypatch):
     """Although the products by them are right."""
     load_weights = HUMMING.load_from_unquantized
 
@@ -152,18 +152,18 @@ def test_weights_that_are_none_of_the_layers_are_wrong(run, monkeypatch):
         layer.weight_scale[3] /= 2
 
     monkeypatch.setattr(HUMMING, "load_from_unquantized", halved)
-    status, found = run()
+    status, results = run()
     assert status == 1
-    for row in outcomes(found, *OTHERS[:2]):
+    for row in outcomes(results, *OTHERS[:2]):
         assert row.outcome == "mismatch"
         assert "more than a step" in row.reason
 
 
 def test_without_recorded_times_ours_has_no_fastest_way(run, monkeypatch):
     monkeypatch.setattr(timing_table, "recorded", lambda *gpu: None)
-    status, found = run()
+    status, results = run()
     assert status == 0
-    for row in outcomes(found, *OURS[1:]):
+    for row in outcomes(results, *OURS[1:]):
         assert row.outcome == "unsupported"
         assert row.reason.startswith("no times ")
 
@@ -179,12 +179,12 @@ def beside_unsloth(run, tmp_path, monkeypatch):
 
 
 def test_the_newest_unsloth_is_verified_and_timed(beside_unsloth, tmp_path):
-    status, found = beside_unsloth("2026.9.14", "2026.10.9")
+    status, results = beside_unsloth("2026.9.14", "2026.10.9")
     assert status == 0
-    assert list(found) == [(name, rows) for rows in (1, 4) for name in [*OURS, "unsloth"]]
-    outcomes(found)
+    assert list(results) == [(name, rows) for rows in (1, 4) for name in [*OURS, "unsloth"]]
+    outcomes(results)
     for rows in (1, 4):
-        row, own = found["unsloth", rows], found[OURS[0], rows]
+        row, own = results["unsloth", rows], results[OURS[0], rows]
         assert (row.maker, row.origin) == ("Unsloth 2026.10.9", "peer")
         assert (row.bytes_read, row.bound) == (own.bytes_read, own.bound)
     versions = load(tmp_path / "peers.json").provenance["build"]["versions"]
@@ -193,23 +193,23 @@ def test_the_newest_unsloth_is_verified_and_timed(beside_unsloth, tmp_path):
 
 def test_unsloth_without_its_own_kernels_gets_no_time(beside_unsloth):
     """As it is with UNSLOTH_BNB_TRITON=0, and before 2026.10."""
-    status, found = beside_unsloth("2026.9.14")
-    said = {(row.outcome, row.reason) for row in outcomes(found, "unsloth")}
-    assert status == 0 and said == {("unsupported", peers.unsloth.OFF)}
+    status, results = beside_unsloth("2026.9.14")
+    reasons = {(row.outcome, row.reason) for row in outcomes(results, "unsloth")}
+    assert status == 0 and reasons == {("unsupported", peers.unsloth.OFF)}
 
 
 def test_a_wrong_matmul_of_unsloth_gets_no_time(beside_unsloth, monkeypatch):
     text = stand_in_unsloth.UTILS.replace("return (X", "return 1.01 * (X")
     monkeypatch.setattr(stand_in_unsloth, "UTILS", text)
-    status, found = beside_unsloth("2026.10.9")
+    status, results = beside_unsloth("2026.10.9")
     assert status == 1
-    for row in outcomes(found, "unsloth"):
+    for row in outcomes(results, "unsloth"):
         assert row.outcome == "mismatch" and row.mismatches and not row.metrics
 
 
 def test_without_unsloth_its_row_says_how_to_install_it(beside_unsloth):
-    status, found = beside_unsloth()
-    for row in outcomes(found, "unsloth"):
+    status, results = beside_unsloth()
+    for row in outcomes(results, "unsloth"):
         assert row.outcome == "unsupported" and row.reason.endswith(unsloth_peer.INSTALL)
     assert status == 0
 
@@ -221,11 +221,11 @@ def train(run):
 
 
 def test_a_step_of_training_is_verified_and_timed(train):
-    status, found = train()
+    status, results = train()
     assert status == 0
-    assert list(found) == [(name, rows) for rows in (1, 4) for name in (OURS[0], "streaming")]
-    outcomes(found)
-    for (_, rows), row in found.items():
+    assert list(results) == [(name, rows) for rows in (1, 4) for name in (OURS[0], "streaming")]
+    outcomes(results)
+    for (_, rows), row in results.items():
         assert row.problem["name"] == f"{rows}x{N}x{K}/fp16/b64/training"
         assert "same bits" in row.bound
 
@@ -239,13 +239,13 @@ def test_a_step_of_training_is_verified_and_timed(train):
 )
 def test_a_wrong_step_of_training_gets_no_time(change, text, train, monkeypatch):
     monkeypatch.setitem(on_cpu.KERNELS, "streaming", change)
-    status, found = train()
+    status, results = train()
     assert status == 1
-    for row in outcomes(found, "streaming"):
+    for row in outcomes(results, "streaming"):
         assert row.outcome == "mismatch" and text in row.reason and not row.metrics
 
 
-def test_and_one_that_is_wrong_in_its_backward_pass_alone(train, monkeypatch):
+def test_a_step_with_a_wrong_backward_pass_gets_no_time(train, monkeypatch):
     calls = []
 
     def later(weight):
@@ -253,33 +253,33 @@ def test_and_one_that_is_wrong_in_its_backward_pass_alone(train, monkeypatch):
         return weight if len(calls) % 2 else on_cpu.flipped(weight)
 
     monkeypatch.setitem(on_cpu.KERNELS, "streaming", later)
-    status, found = train()
-    assert status == 1 and {row.outcome for row in outcomes(found, "streaming")} == {"mismatch"}
+    status, results = train()
+    assert status == 1 and {row.outcome for row in outcomes(results, "streaming")} == {"mismatch"}
 
 
 def test_without_peft_no_step_is_trained(train, monkeypatch):
     monkeypatch.setitem(sys.modules, "peft", None)  # which import refuses
-    status, found = train()
+    status, results = train()
     assert status == 0
-    for row in outcomes(found, OURS[0], "streaming"):
+    for row in outcomes(results, OURS[0], "streaming"):
         assert row.outcome == "unsupported" and row.reason.endswith(" -m pip install peft")
 
 
-def test_too_little_memory_is_no_ways_fault(run, monkeypatch, capsys):
+def test_too_little_memory_is_not_measured(run, monkeypatch, capsys):
     def exhaust(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory.\nMore of it")
 
     with monkeypatch.context() as patch:
         patch.setattr(GEMLITE, "__init__", exhaust)
-        status, found = run(rows="1")
-    (row,) = outcomes(found, OTHERS[2])
+        status, results = run(rows="1")
+    (row,) = outcomes(results, OTHERS[2])
     assert (status, row.outcome, row.reason) == (3, "not_measured", peers.LEFT)
     monkeypatch.setattr(peers, "Bench", exhaust)
     assert run()[0] == 2
     assert capsys.readouterr().err.endswith(f"error: {peers.LEFT}\n")
 
 
-def test_a_run_that_was_stopped_goes_on_with_what_it_lacks(run, tmp_path, monkeypatch):
+def test_an_interrupted_run_continues_with_missing_products(run, tmp_path, monkeypatch):
     folder, own, measured = tmp_path / "parts", peers.Bench.measure, []
 
     def stop_at_four(bench, product):
@@ -298,11 +298,11 @@ def test_a_run_that_was_stopped_goes_on_with_what_it_lacks(run, tmp_path, monkey
     monkeypatch.setattr(peers, "checkout", lambda: Sources("a" * 40, False, "c" * 64))
     assert stopped(1, 2) and stopped() and not (tmp_path / "peers.json").exists()
     before = [r for file in folder.iterdir() for r in load(file, "product", "peers").records]
-    status, found = run(rows="1,2,4")
+    status, results = run(rows="1,2,4")
     assert status == 0 and not [*folder.iterdir()] and len(before) == 2 * len(NAMES)
-    assert list(found) == [(name, rows) for rows in (1, 2, 4) for name in NAMES]
+    assert list(results) == [(name, rows) for rows in (1, 2, 4) for name in NAMES]
     for record in before:  # the samples are those of the first run
-        assert found[record.kernel, record.problem["batch"]].times == record.times
+        assert results[record.kernel, record.problem["batch"]].times == record.times
 
     assert stopped(1, 2), "a finished run is not gone on with"
     monkeypatch.setattr(layers, "version", lambda package: "1.2.4")
@@ -318,7 +318,7 @@ def test_a_wrong_shape_is_one_line(shape, run, capsys):
     assert capsys.readouterr().err == f"error: --shape: give {wanted}, not '{shape}'\n"
 
 
-def test_every_column_is_asked_in_a_row_with_few():
+def test_sparse_rows_cover_every_column():
     for most, k in ((4, K), (64, K), (4, 5120), (1, 40)):
         x = activations(most, k, CPU)
         few = x[most:]
@@ -327,7 +327,7 @@ def test_every_column_is_asked_in_a_row_with_few():
         assert torch.equal(x, activations(most, k, CPU))
 
 
-def test_sums_are_right_in_any_order_and_not_without_a_part():
+def test_the_interval_allows_any_order_of_sums_but_no_missing_part():
     x = activations(4, 8192, CPU)
     weights = 0.02 * torch.randn(64, 8192).half().float()
     allowed = interval(x, weights, weights.abs())

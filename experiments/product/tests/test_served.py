@@ -30,7 +30,7 @@ REQUESTS, COPIES = 2, 2
 
 @pytest.fixture
 def counts(cpu, monkeypatch):
-    """The calls of our library."""
+    """Counts the calls of our library."""
     monkeypatch.setattr(reprolab_nf4, "BUILT", cpu["library"])
     monkeypatch.setattr(measuring, "copies_needed", lambda gpu, shape: COPIES)
     monkeypatch.setattr(serving, "installed", partial(installed, **cpu))
@@ -41,9 +41,9 @@ def counts(cpu, monkeypatch):
 def method(counts):
     if not stub_vllm.PLUGIN.is_dir():
         pytest.skip(f"NOT TESTED, no vllm-bnb-plugin: {stub_vllm.INSTALL_IT}")
-    with serving.plugin(Cpu()) as (found, facts):
+    with serving.plugin(Cpu()) as (plugin_method, facts):
         assert facts["plugin"] and facts["has_vllm"] is False
-        yield found
+        yield plugin_method
 
 
 @pytest.mark.parametrize(("part", "launches"), [("qkv", 3), ("gate_up", 2), ("layer", 7)])
@@ -64,7 +64,7 @@ def test_ways_of_a_layer_differ_in_their_launches(part, launches, method, counts
     )
     steps = 2  # before the first check: one of its own, and that of the capture
     once = {PLANNED: len(Served.parts[part]), SHARDS: launches, OWN: 0}
-    assert {way: found[0] for way, found in seen.items()} == {
+    assert {way: launched[0] for way, launched in seen.items()} == {
         way: steps * COPIES * count for way, count in once.items()
     }
 
@@ -120,10 +120,10 @@ def test_a_run_measures_the_requests_that_its_file_lacks(method, monkeypatch, tm
 
     facts = {"plugin": "0.0.3", "has_vllm": False}
     monkeypatch.setattr(serving, "plugin", lambda gpu: nullcontext((method, facts)))
-    cells, said = measured("1")
-    assert "qkv, 1 requests" in said and len(cells) == len(Served.parts)
-    cells, said = measured("1,2")
-    assert "1 requests" not in said and "layer, 2 requests" in said
+    cells, printed = measured("1")
+    assert "qkv, 1 requests" in printed and len(cells) == len(Served.parts)
+    cells, printed = measured("1,2")
+    assert "1 requests" not in printed and "layer, 2 requests" in printed
     assert [(cell["part"], cell["requests"]) for cell in cells] == [
         (part, requests) for requests in (1, 2) for part in Served.parts
     ]

@@ -1,4 +1,4 @@
-"""Experiment product: what there is to see of it."""
+"""Experiment product: tables, figures and highlights."""
 
 from functools import partial
 
@@ -24,19 +24,19 @@ from records.results import Record
 from records.stats import Estimate, span
 from records.tables import Table, rounded
 
-SAID_ROWS = (1, 8)
+HIGHLIGHTED_ROWS = (1, 8)
 SUMMARY_ROWS = (1, 8, 64, 512)
 FUSED = ("fused", "fused_exact")  # ours under PyTorch
 MARKED_US = (1, 3, 10, 30, 100, 300, 1000, 3000)
 ROOF = "roof: "
 EXACT = "_exact"
 NAMES = {OURS: "ours", "ours_exact": "ours, exact"}
-STANDS_FOR = {OURS: "few_rows", "ours_exact": "few_rows_exact"}  # whose looks they have
+STANDS_FOR = {OURS: "few_rows", "ours_exact": "few_rows_exact"}  # whose colours they get
 
 
 def highlights(run: Run) -> list[str]:
-    """Over all layers, at a few numbers of rows; and where ours is not the faster one."""
-    lines = [at_rows(run, batch) for batch in SAID_ROWS]
+    """Over all layers, at a few numbers of rows; and the cells in which ours is slower."""
+    lines = [at_rows(run, batch) for batch in HIGHLIGHTED_ROWS]
     slower = []
     for name in others(run["layers"]):
         gains = [gain for cell in cells(run) if (gain := cell.gain(name, OURS))]
@@ -67,10 +67,10 @@ def under_torch(run: Run) -> str:
             if name not in FUSED and (gain := compared(m, cell.rows.get(FUSED[0]))):
                 gains.setdefault(name, []).append(gain)
     parts = []
-    for name, found in gains.items():
-        slower = sum(gain.high < 1 for gain in found)
-        counted = f", slower in {slower} of {len(found)} cells" * bool(slower)
-        parts.append(f"{span([g.value for g in found])} times as fast as {name}{counted}")
+    for name, ratios in gains.items():
+        slower = sum(gain.high < 1 for gain in ratios)
+        counted = f", slower in {slower} of {len(ratios)} cells" * bool(slower)
+        parts.append(f"{span([g.value for g in ratios])} times as fast as {name}{counted}")
     return f"Under PyTorch {FUSED[0]} is {'; '.join(parts)}." if parts else ""
 
 
@@ -81,28 +81,28 @@ def in_training(run: Run) -> str:
         for name, m in cell.rows.items():
             if m.record.origin == "project" and (gain := compared(tables.installed(cell), m)):
                 gains.setdefault(name, []).append(gain.value)
-    parts = [f"{name} is {span(found)}" for name, found in gains.items()]
+    parts = [f"{name} is {span(ratios)}" for name, ratios in gains.items()]
     text = "times as fast as bitsandbytes as it is installed"
     return f"A step of QLoRA's training in a layer: {'; '.join(parts)} {text}." if parts else ""
 
 
 def summary(run: Run) -> dict[str, list[float]]:
-    """By the number of rows, how many times as fast as the installed bitsandbytes in each layer."""
-    found: dict[str, list[float]] = {}
+    """The gain over the installed bitsandbytes in each layer, by the number of rows."""
+    gains: dict[str, list[float]] = {}
     for cell in cells(run):
         if cell.batch in SUMMARY_ROWS:
             for name in peers(run["layers"].records):
                 if gain := cell.gain(name, OURS):
                     rows = f"{cell.batch} row{'s' * (cell.batch > 1)}"
-                    found.setdefault(rows, []).append(gain.value)
-    return found
+                    gains.setdefault(rows, []).append(gain.value)
+    return gains
 
 
 def brief(run: Run) -> list[Measured]:
-    """On the largest layer with one row, what reads the weights in 4 bits."""
+    """The rows that read 4-bit weights, on the largest layer with one row."""
     *_, one = [None, *(cell for cell in cells(run) if cell.batch == 1)]
-    found = [one.chosen.get(n) for n in (OURS, *peers(run["layers"].records))] if one else []
-    return [m for m in found if m and m.gb_s]
+    rows = [one.chosen.get(n) for n in (OURS, *peers(run["layers"].records))] if one else []
+    return [m for m in rows if m and m.gb_s]
 
 
 def counters_table(run: Run) -> Table:
@@ -144,7 +144,7 @@ def rows_figure(run: Run) -> Figure:
 
 
 def shown_of(cell: Cell) -> dict[str, Measured | None]:
-    """The fastest of ours, and of those that are exact; and what they are compared with."""
+    """The fastest of ours, our fastest exact kernel, and the rows that they are compared with."""
     exact = cell.fastest(name for name in cell.rows if name.endswith(EXACT))
     libraries = {name: cell.chosen.get(name) for name in peers(rows_of(cell))}
     others = {name: cell.rows.get(name) for name in (tables.CUBLAS, *tables.DETOURS)}
@@ -175,7 +175,7 @@ def draw_layer(axes: Axes, group: list[Cell]) -> None:
     axes.set_title(group[0].layer)
     draw.logarithmic(axes.xaxis, batches, "")
     draw.logarithmic(axes.yaxis, MARKED_US, "")
-    # A little below all that is drawn but the second roof, which begins near nothing.
+    # A little below all curves except the second roof, which begins near 0.
     times = [us for points in curves.values() for _, us in points]
     axes.set_ylim(bottom=0.7 * min([*times, *(us for us in reading if us)], default=1.0))
 

@@ -1,4 +1,4 @@
-"""Products with NF4 weights: all rows on one layer with one number of rows, and their floor."""
+"""Cells: all rows of the products with one layer and one number of rows, and their floor."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from records.stats import Estimate
 
 CUBLAS = "cublas_16bit"
 DETOURS = ("streaming_then_cublas", "shared_lut_then_cublas")  # they write 16-bit weights first
-DEQUANTIZING = "dequantizing"  # with the faster of them
+DEQUANTIZING = "dequantizing"  # by the faster of them
 OURS = "ours"  # the fastest of ours
 SIMPLE = "simple"
 MODEL = "llama-3.3-70b"  # the largest: its layers have every kernel's time, and the figure
@@ -23,7 +23,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Cell:
-    """All rows on one layer with one number of rows."""
+    """All rows for one layer and one number of rows."""
 
     problem: Problem
     rows: Rows
@@ -39,29 +39,29 @@ class Cell:
         return f"{self.problem['rows']}x{self.problem['columns']}"
 
     def fastest(self, kernels: Iterable[str]) -> Measured | None:
-        """The fastest of these kernels; without any that was timed, one that says why."""
-        found = [self.rows[name] for name in kernels if name in self.rows]
-        ranked = [m for m in found if m.record.ranked]
-        return next(iter(sorted(ranked, key=lambda m: m.record.times.median) or found), None)
+        """The fastest of these kernels; if none was timed, one with the reason."""
+        rows = [self.rows[name] for name in kernels if name in self.rows]
+        ranked = [m for m in rows if m.record.ranked]
+        return next(iter(sorted(ranked, key=lambda m: m.record.times.median) or rows), None)
 
     @cached_property
     def chosen(self) -> dict[str, Measured | None]:
-        """The fastest of ours, and what it is compared with: of a library the product for any
-        number of rows, else that for one.
+        """The fastest of ours, and the rows that it is compared with: for a library, its product
+        for any number of rows, else that for one row.
         """
         projects = [k for k, m in self.rows.items() if m.record.origin == "project"]
-        found = {OURS: self.fastest(k for k in projects if k not in (*DETOURS, SIMPLE))}
+        best = {OURS: self.fastest(k for k in projects if k not in (*DETOURS, SIMPLE))}
         for name in peers(m.record for m in self.rows.values()):
             both = [self.rows[k] for end in ("gemm", "gemv") if (k := f"{name}_{end}") in self.rows]
-            found[name] = next((m for m in both if m.record.ranked), both[0] if both else None)
-        return found | {DEQUANTIZING: self.fastest(DETOURS), CUBLAS: self.rows.get(CUBLAS)}
+            best[name] = next((m for m in both if m.record.ranked), both[0] if both else None)
+        return best | {DEQUANTIZING: self.fastest(DETOURS), CUBLAS: self.rows.get(CUBLAS)}
 
     @property
     def ours(self) -> Measured | None:
         return self.chosen[OURS]
 
     def gain(self, one: str, other: str) -> Estimate | None:
-        """How many times as fast the other is as the one."""
+        """The time of `one` over the time of `other`."""
         return compared(self.chosen.get(one), self.chosen.get(other))
 
     @property
@@ -76,12 +76,12 @@ class Cell:
 
 def cells(run: Run, name: str = "layers") -> list[Cell]:
     """Rows of a pass by layer, the smallest first, then by block size, type and number of rows."""
-    found = rows_by(run[name], lambda p: (*shape(p), p["block_size"], p["output"], p["batch"]))
-    # On the largest layer, with the fewest rows on which it was measured.
-    speeds = {key: m.gb_s for key, rows in found.items() if (m := rows.get("read_only")) and m.gb_s}
+    every = rows_by(run[name], lambda p: (*shape(p), p["block_size"], p["output"], p["batch"]))
+    # read_only on the largest layer, with the fewest rows of activations.
+    speeds = {key: m.gb_s for key, rows in every.items() if (m := rows.get("read_only")) and m.gb_s}
     gb_s = speeds.get(max(speeds, key=lambda key: (key[0], -key[-1]), default=None))
     (tflops, _), made = measured_peak(run), []
-    for rows in found.values():
+    for rows in every.values():
         record = next((m.record for m in rows.values() if not m.record.is_ceiling), None)
         if record is None:
             continue
@@ -111,9 +111,9 @@ def measured_peak(run: Run) -> tuple[float, str]:
 
 
 def peers(records: Iterable[Record]) -> list[str]:
-    """The user's libraries; each is two rows."""
-    found = [r.kernel for r in records if r.origin == "peer" and r.kernel != CUBLAS]
-    return list(dict.fromkeys(k.removesuffix("_gemm").removesuffix("_gemv") for k in found))
+    """The user's libraries; each has two rows."""
+    kernels = [r.kernel for r in records if r.origin == "peer" and r.kernel != CUBLAS]
+    return list(dict.fromkeys(k.removesuffix("_gemm").removesuffix("_gemv") for k in kernels))
 
 
 def others(results: Results) -> list[str]:
@@ -121,9 +121,9 @@ def others(results: Results) -> list[str]:
     return [*peers(results.records), DEQUANTIZING, CUBLAS]
 
 
-def by_layer(found: Iterable[Cell]) -> dict[str, list[Cell]]:
+def by_layer(every: Iterable[Cell]) -> dict[str, list[Cell]]:
     groups: dict[str, list[Cell]] = {}
-    for cell in found:
+    for cell in every:
         groups.setdefault(cell.layer, []).append(cell)
     return groups
 

@@ -30,18 +30,18 @@ IN_HOST = (
 )
 COPY = "each weight is read once per step, at the bandwidth of a copy"
 
-Found = dict[str, Any]  # the file's content
+Content = dict[str, Any]  # of the file
 Cell = dict[str, Any]
 
 
-def made(run: Run, make: Callable[[Found], Any], name: str = NAME) -> Any:
+def made(run: Run, make: Callable[[Content], Any], name: str = NAME) -> Any:
     """The result of `make` for the file's content; None without the file."""
     file = run.first.file.parent / name
     if not file.is_file():
         return None
-    found = read_json(file)
+    content = read_json(file)
     try:
-        return make(found)
+        return make(content)
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{file}: not as experiments.product.host writes it: {error!r}") from error
 
@@ -58,8 +58,8 @@ def steps_table(run: Run) -> Table | None:
     return made(run, steps)
 
 
-def host(found: Found) -> Table | None:
-    cells = sorted(found.get("rows", []), key=lambda cell: (cell["nested"], cell["rows"]))
+def host(content: Content) -> Table | None:
+    cells = sorted(content.get("rows", []), key=lambda cell: (cell["nested"], cell["rows"]))
     rows = [
         {"_under": scales(cell), "batch": cell["rows"]} | medians(cell["host_us"]) for cell in cells
     ]
@@ -67,7 +67,7 @@ def host(found: Found) -> Table | None:
     columns += [Column(shown, way, wrap=1) for way, shown in WAYS.items()]
     notes = [
         IN_HOST,
-        origin(found),
+        origin(content),
     ]
     title = "Host time of one 4-bit layer in eager PyTorch, in us"
     return Table("host", title, columns, rows, notes) if rows else None
@@ -75,14 +75,14 @@ def host(found: Found) -> Table | None:
 
 def host_figure(run: Run) -> Figure:
     """Host time over the number of rows: a panel for each kind of scales."""
-    if (figure := made(run, lambda found: draw_host(found, run.banner))) is None:
+    if (figure := made(run, lambda content: draw_host(content, run.banner))) is None:
         raise NotMeasured(f"{run.first.file.parent}: {NAME}: has no host times")
     return figure
 
 
-def draw_host(found: Found, banner: str) -> Figure | None:
+def draw_host(content: Content, banner: str) -> Figure | None:
     groups: dict[str, list[Cell]] = {}
-    for cell in sorted(found.get("rows", []), key=lambda cell: (cell["nested"], cell["rows"])):
+    for cell in sorted(content.get("rows", []), key=lambda cell: (cell["nested"], cell["rows"])):
         groups.setdefault(scales(cell), []).append(cell)
     if not groups:
         return None
@@ -97,14 +97,16 @@ def draw_host(found: Found, banner: str) -> Figure | None:
     panels[0].set_ylim(bottom=0)  # of all panels
     panels[0].set_ylabel("host us per layer")
     draw.legend_above(figure, panels)
-    sizes = {f"{cell['layers']} layers of {cell['size']}x{cell['size']}" for cell in found["rows"]}
-    rows = sorted({cell["rows"] for cell in found["rows"]})
+    sizes = {
+        f"{cell['layers']} layers of {cell['size']}x{cell['size']}" for cell in content["rows"]
+    }
+    rows = sorted({cell["rows"] for cell in content["rows"]})
     draw.write_caption(
         figure,
         [
             f"{IN_HOST} From {NAME}: {' and '.join(sorted(sizes))}, "
             f"{', '.join(map(str, rows))} rows. Bars: intervals. {INTERVAL_NOTE}",
-            origin(found),
+            origin(content),
         ],
         banner,
     )
@@ -112,18 +114,18 @@ def draw_host(found: Found, banner: str) -> Figure | None:
 
 
 def estimate(samples: list[float]) -> Estimate:
-    found = summarize(samples)
-    return Estimate(found.median, found.low, found.high)
+    summary = summarize(samples)
+    return Estimate(summary.median, summary.low, summary.high)
 
 
-def generation(found: Found) -> Table | None:
+def generation(content: Content) -> Table | None:
     """A row for each number of sequences, with both caches."""
     rows: dict[tuple[str, int], Values] = {}
-    for cell in generations(found):
+    for cell in generations(content):
         at = (model_of(cell), cell["sequences"])
         row = rows.setdefault(at, {"_under": at[0], "batch": at[1]})
         row |= {f"{cell['cache']} {name}": value for name, value in speeds_of(cell).items()}
-        if ms := floor_ms(cell, OURS, found):
+        if ms := floor_ms(cell, OURS, content):
             row["floor"] = 1e3 * cell["sequences"] / ms
     columns = [Column("sequences", "batch")]
     for cache, name in CACHES.items():
@@ -139,9 +141,9 @@ def generation(found: Found) -> Table | None:
         "Medians with their intervals, of transformers' generate() with its usual cache, and with "
         "a static one, for which it compiles the decoding step of models that may be compiled. x: "
         f"ours over bitsandbytes. Floor: {COPY}.",
-        *agreements(found),
-        *missing(found),
-        origin(found),
+        *agreements(content),
+        *missing(content),
+        origin(content),
     ]
     title = "Tokens per second of generate(), models with random weights"
     return Table("generation", title, columns, [*rows.values()], notes) if rows else None
@@ -162,9 +164,9 @@ def gain_sentences(run: Run) -> list[str]:
     return made(run, gains) or []
 
 
-def gains(found: Found) -> list[str]:
+def gains(content: Content) -> list[str]:
     lines: dict[str, list[Cell]] = {}
-    for cell in generations(found):
+    for cell in generations(content):
         run = f"generate() of {model_of(cell)}, {CACHES[cell['cache']]}"
         lines.setdefault(run, []).append(cell)
     return [
@@ -174,10 +176,10 @@ def gains(found: Found) -> list[str]:
     ]
 
 
-def steps(found: Found) -> Table | None:
+def steps(content: Content) -> Table | None:
     """Where the time of a decoding step goes."""
-    cells = [cell for cell in generations(found) if "steps" in cell]
-    rows = [step(cell, way, found) for cell in cells for way in WAYS if way in cell["steps"]]
+    cells = [cell for cell in generations(content) if "steps" in cell]
+    rows = [step(cell, way, content) for cell in cells for way in WAYS if way in cell["steps"]]
     columns = [
         Column("sequences", "batch"),
         Column("layers", "way", align="l", wrap=1),
@@ -190,29 +192,29 @@ def steps(found: Found) -> Table | None:
     notes = [
         "Busy: a kernel, copy or fill is running, as CUPTI records it in a run of its own; gaps: "
         f"the share of a step in which none is. Floor: {COPY}.",
-        origin(found),
+        origin(content),
     ]
     title = "Gaps between the kernels of a decoding step"
     return Table("steps", title, columns, rows, notes) if rows else None
 
 
-def step(cell: Cell, way: str, found: Found) -> Values:
+def step(cell: Cell, way: str, content: Content) -> Values:
     us = cell["steps"][way]
     wall, busy = us["wall_us"], us.get("busy_us")
     under = f"{model_of(cell)}, {CACHES[cell['cache']]}"
     values = {"_under": under, "batch": cell["sequences"], "way": WAYS[way]}
-    values |= {"wall": wall / 1e3, "floor": floor_ms(cell, way, found)}
+    values |= {"wall": wall / 1e3, "floor": floor_ms(cell, way, content)}
     if busy is not None:
         gaps = max(0.0, 100 * (1 - busy / wall))
         values |= {"busy": busy / 1e3, "gaps": gaps, "launches": us["launches"]}
     return values
 
 
-def generations(found: Found) -> list[Cell]:
+def generations(content: Content) -> list[Cell]:
     def order(cell: Cell) -> tuple:
         return model_of(cell), cell["cache"], cell["sequences"]
 
-    return sorted(found.get("sequences", []), key=order)
+    return sorted(content.get("sequences", []), key=order)
 
 
 def model_of(cell: Cell) -> str:
@@ -224,14 +226,14 @@ def scales(cell: Cell) -> str:
     return "nested scales" if cell["nested"] else "plain scales"
 
 
-def floor_ms(cell: Cell, way: str, found: Found) -> float | None:
+def floor_ms(cell: Cell, way: str, content: Content) -> float | None:
     size = cell.get("bytes", {}).get(way)
-    return size / found["copy_gb_s"] / 1e6 if size else None
+    return size / content["copy_gb_s"] / 1e6 if size else None
 
 
-def agreements(found: Found) -> list[str]:
+def agreements(content: Content) -> list[str]:
     """How the tokens of the ways of ours, and of both caches, agree."""
-    cells = generations(found)
+    cells = generations(content)
     other = [cell for cell in cells if not cell.get("same", True)]
     lines = [f"{place(cell)}: ours in C has other tokens than in Python." for cell in other]
     static = [cell for cell in cells if cell["cache"] == "static"]
@@ -247,36 +249,36 @@ def place(cell: Cell) -> str:
 
 
 def difference(cell: Cell) -> str:
-    found = cell["difference"]
+    first = cell["difference"]
     dynamic, static = (
-        " and ".join(f"{logit:.4g}" for logit in found[cache]) for cache in ("dynamic", "static")
+        " and ".join(f"{logit:.4g}" for logit in first[cache]) for cache in ("dynamic", "static")
     )
     return (
-        f"{place(cell)}, static cache: other tokens in {found['sequences']}, first at token "
-        f"{found['token']}; the logits of both tokens there: {dynamic} with the usual cache, "
+        f"{place(cell)}, static cache: other tokens in {first['sequences']}, first at token "
+        f"{first['token']}; the logits of both tokens there: {dynamic} with the usual cache, "
         f"{static} with a static one."
     )
 
 
-def missing(found: Found) -> list[str]:
+def missing(content: Content) -> list[str]:
     """A line for each way that a model was not measured in."""
     lines = [
         f"{cell['model']}, {WAYS[way]}: not measured: {why}."
-        for cell in generations(found)
+        for cell in generations(content)
         for way, why in cell.get("missing", {}).items()
     ]
     return [*dict.fromkeys(lines)]
 
 
-def origin(found: Found) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    return f"{found['gpu']}, {found['date']}, commit {found['commit'][:10]}; {versions}."
+def origin(content: Content) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in content["versions"].items())
+    return f"{content['gpu']}, {content['date']}, commit {content['commit'][:10]}; {versions}."
 
 
 def medians(samples: dict[str, list[float]]) -> Values:
     return {way: shown(summarize(values)) for way, values in samples.items()}
 
 
-def shown(found: Summary) -> str:
-    low, high = significant(found.low, 3), significant(found.high, 3)
-    return f"{significant(found.median, 3)} ({low}-{high})"
+def shown(summary: Summary) -> str:
+    low, high = significant(summary.low, 3), significant(summary.high, 3)
+    return f"{significant(summary.median, 3)} ({low}-{high})"

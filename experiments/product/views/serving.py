@@ -2,7 +2,7 @@
 experiments/product/host.py, in the folder of the passes.
 """
 
-from experiments.product.views.host import OURS, OWN, Cell, Found, made, medians, origin
+from experiments.product.views.host import OURS, OWN, Cell, Content, made, medians, origin
 from plots.experiments import Run
 from records.stats import ratio, summarize
 from records.tables import Column, Table, Values, rounded
@@ -19,8 +19,8 @@ def serving_table(run: Run) -> Table | None:
     return made(run, serving, NAME)
 
 
-def serving(found: Found) -> Table | None:
-    cells = sorted(found.get("requests", []), key=place)
+def serving(content: Content) -> Table | None:
+    cells = sorted(content.get("requests", []), key=place)
     columns = [
         Column("requests", "requests"),
         Column("bitsandbytes", OWN, wrap=1),
@@ -33,7 +33,7 @@ def serving(found: Found) -> Table | None:
     notes = [*notes_of(cells), *map(fault, cells)]
     notes = [note for note in notes if note]
     return (
-        Table("serving", title, columns, [*map(row, cells)], [*notes, origin(found)])
+        Table("serving", title, columns, [*map(row, cells)], [*notes, origin(content)])
         if cells
         else None
     )
@@ -45,11 +45,11 @@ def place(cell: Cell) -> tuple:
 
 def row(cell: Cell) -> Values:
     """A way with wrong outputs has no time."""
-    found = {way: summarize(us) for way, us in cell["us"].items()}
+    summaries = {way: summarize(us) for way, us in cell["us"].items()}
     values = {"_under": under(cell), "requests": cell["requests"]} | medians(cell["us"])
     for name, way in (("gain", OWN), ("joined", SHARDS)):
-        if {way, OURS} <= set(found):
-            values[name] = ratio(found[way], found[OURS]).value
+        if {way, OURS} <= set(summaries):
+            values[name] = ratio(summaries[way], summaries[OURS]).value
     return values
 
 

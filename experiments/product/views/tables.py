@@ -1,5 +1,6 @@
-"""Products with NF4 weights: every layer over the number of rows, what each kernel takes, from how
-many rows on another way is faster, other formats, and which weights are multiplied by.
+"""Tables of the products with NF4 weights: every layer over the number of rows, the time of each
+kernel, the number of rows from which on another way is faster, other formats, and the weights that
+kernels multiply by.
 """
 
 from collections.abc import Callable, Iterable
@@ -87,13 +88,13 @@ def time(cell: Cell) -> Values:
 
 def layers_table(run: Run) -> Table:
     """One row per layer and number of rows; the CSV has every kernel in full."""
-    results, found = run["layers"], cells(run)
+    results, every = run["layers"], cells(run)
     columns = [BATCH, *FASTEST, *kernel_columns(others(results), "over ")]
     rows = [
         {"_under": heading(cell), "batch": cell.batch}
         | time(cell)
         | {name: over(cell.chosen.get(name), cell.ours) for name in others(results)}
-        for cell in found
+        for cell in every
     ]
     data = [
         {"layer": cell.layer, "batch": cell.batch, "reading_us": cell.reading_us}
@@ -101,7 +102,7 @@ def layers_table(run: Run) -> Table:
         | values_of(m)
         | {"share_of_floor": cell.of_floor(m)}
         | {"rows_different_alone": m.record.findings.get("rows_different_alone")}
-        for cell in found
+        for cell in every
         for m in cell.rows.values()
     ]
     notes = [floor_note(run), PEER_NOTE, DETOUR_NOTE, OVER_NOTE]
@@ -120,8 +121,8 @@ def kernels_table(run: Run) -> Table:
     simple = {c.layer: replace(c.rows[SIMPLE], best=False) for c in cells(run, SIMPLE)}
     rows = []
     for cell in of_model(run):
-        found = cell.rows | {SIMPLE: simple.get(cell.layer) if cell.batch == 1 else None}
-        shown = {n: median(cell, found.get(n), lambda share: f"{100 * share:.0f}") for n in names}
+        kernels = cell.rows | {SIMPLE: simple.get(cell.layer) if cell.batch == 1 else None}
+        shown = {n: median(cell, kernels.get(n), lambda share: f"{100 * share:.0f}") for n in names}
         rows.append({"_under": heading(cell), "batch": cell.batch} | shown)
     notes = [
         "Median us, and of floor % in brackets. The fastest of all kernels, and those whose "
@@ -147,7 +148,7 @@ def median(cell: Cell, m: Measured | None, of_floor: Callable[[float], str]) -> 
 def peers_table(
     run: Run, name: str = "peers", others: str = "what else multiplies by 4-bit weights"
 ) -> Table | None:
-    """Each way under torch, on every layer; nothing of a run without that pass."""
+    """Each way under torch, on every layer; None for a run without that pass."""
     results = run.passes.get(name)
     if results is None:
         return None
@@ -156,7 +157,7 @@ def peers_table(
     rows, data = [], []
     for cell in cells(run, name):
         base = plain.get((cell.layer, cell.batch))
-        beside = base or replace(cell, reading_us=None)  # whose floor it is
+        beside = base or replace(cell, reading_us=None)  # it has the floor
         every = cell.rows.items()
         shown = {k: median(beside, m, lambda share: f"{1 / share:.2f}") for k, m in every}
         rows.append({"_under": heading(base) if base else cell.layer, "batch": cell.batch} | shown)
@@ -174,7 +175,7 @@ def peers_table(
 
 
 def training_table(run: Run) -> Table | None:
-    """A step of training in each layer; nothing of a run without that pass."""
+    """A step of training in each layer; None for a run without that pass."""
     results = run.passes.get("training")
     if results is None:
         return None
@@ -204,16 +205,16 @@ def installed(cell: Cell) -> Measured | None:
 
 def takes_over(group: list[Cell], one: str, other: str) -> Noted:
     """The number of rows from which on `other` is faster at every one that was measured."""
-    found = None
+    first = None
     gains = [(cell.batch, cell.gain(one, other)) for cell in group]
     for batch, gain in reversed(gains):
         if gain is None or gain.low <= 1:
             break
-        found = batch
+        first = batch
     last = [batch for batch, gain in gains if gain][-1:]
     rows = [m.record for cell in group for name in (one, other) if (m := cell.chosen.get(name))]
-    text = "" if found or not last else f"not up to {last[0]}"
-    return Noted(found, older_mark(*rows), text=text)
+    text = "" if first or not last else f"not up to {last[0]}"
+    return Noted(first, older_mark(*rows), text=text)
 
 
 def crossover_table(run: Run) -> Table:
@@ -264,12 +265,12 @@ def formats_table(run: Run) -> Table:
 
 
 def of_plain(ours: Measured | None, plain: Measured | None) -> Noted:
-    found = compared(ours, plain)
-    return Noted(found, older_mark(plain.record) if found else ())
+    ratio = compared(ours, plain)
+    return Noted(ratio, older_mark(plain.record) if ratio else ())
 
 
 def weights_table(run: Run) -> Table:
-    """One row per kernel: how many weights are not dequantization's, and by how much."""
+    """One row per kernel: the share of weights that are not dequantization's, and by how much."""
     batches = sorted({p["batch"] for name in ONE_HOT for p in run[name].problems()})
     columns = [KERNEL, *(Column(f"{b} row{'s' * (b > 1)} %", f"_{b}") for b in batches)]
     columns += [Column("at most ulp", "ulps")]
@@ -279,8 +280,8 @@ def weights_table(run: Run) -> Table:
     for cell in [cell for name in ONE_HOT for cell in cells(run, name)]:
         p, scales = cell.problem, "nested scales" if cell.problem["nested"] else "plain scales"
         for r in [m.record for _, m in sorted(cell.rows.items()) if not m.record.is_ceiling]:
-            found, ulps = map(r.findings.get, ("weights_different", "weights_max_ulps"))
-            share = None if found is None else found / (p["rows"] * p["columns"])
+            count, ulps = map(r.findings.get, ("weights_different", "weights_max_ulps"))
+            share = None if count is None else count / (p["rows"] * p["columns"])
             text = "" if share is None else rounded(100 * share)
             different = Noted(share, older_mark(r), text=text)
             different = different if r.is_verified else cell.rows[r.kernel].no_number

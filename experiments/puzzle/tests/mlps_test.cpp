@@ -18,7 +18,7 @@ TEST(PuzzleMlps, MoveTheBytesAsPublished) {
   EXPECT_NEAR(1e-9 * static_cast<double>(facts.bytes_read + facts.bytes_written), 601.48, 0.005);
 }
 
-TEST(PuzzleMlps, ARowTellsHowEachMlpDiffersAndWhatItIsOf) {
+TEST(PuzzleMlps, ARowDescribesItsProblemAndHowEachMlpDiffers) {
   EXPECT_EQ(
       describe_differences({{{215, 684502, 1}, {}, {3, 17, 2}}}),
       "2048x8192 fp16: 215 of 16777216 weights differ, by at most 1 ULP; 1024x4096 bf16: 0 of "
@@ -30,7 +30,7 @@ TEST(PuzzleMlps, ARowTellsHowEachMlpDiffersAndWhatItIsOf) {
     "nested": true})"));
 }
 
-TEST(PuzzleMlps, WholeGraphsMakeUpTheIterations) {
+TEST(PuzzleMlps, AWholeNumberOfGraphsMakesUpTheIterations) {
   EXPECT_EQ(iterations_per_graph(1000), 100);
   EXPECT_EQ(iterations_per_graph(101), 1);
   EXPECT_EQ(iterations_per_graph(150), 75);

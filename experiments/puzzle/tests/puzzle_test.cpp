@@ -32,11 +32,11 @@ class OnGpuPuzzle : public OnGpuTest {
 };
 
 double value_of(const profiling::Sample& sample, const std::string& name) {
-  const auto found = std::ranges::find(sample.readings, name, &profiling::Reading::name);
-  return found == sample.readings.end() ? -1 : found->value;
+  const auto reading = std::ranges::find(sample.readings, name, &profiling::Reading::name);
+  return reading == sample.readings.end() ? -1 : reading->value;
 }
 
-TEST_F(OnGpuPuzzle, AWrongKernelIsFoundBeforeAndInASample) {
+TEST_F(OnGpuPuzzle, AWrongKernelIsDetectedBeforeAndInASample) {
   puzzle();
   Row row = verified("test_swapped_nibbles");
   EXPECT_EQ(row.record.outcome, Outcome::mismatch);
@@ -48,7 +48,7 @@ TEST_F(OnGpuPuzzle, AWrongKernelIsFoundBeforeAndInASample) {
   EXPECT_EQ(verified("test_supports_nothing").record.outcome, Outcome::unsupported);
 }
 
-TEST_F(OnGpuPuzzle, UncapturableKernelsAreTimedAsPublishedAlone) {
+TEST_F(OnGpuPuzzle, UncapturableKernelsAreTimedOnlyAsPublished) {
   puzzle({{"packed_store", "it ended the process"}});
   Row row = verified("packed_store");
   const auto sampled = puzzle_->sample(row.record.variant);

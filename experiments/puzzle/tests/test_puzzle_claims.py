@@ -39,13 +39,15 @@ def puzzle(*rows, gpu="NVIDIA H200"):
     return made.on(gpu, made.results("puzzle", "mlps", list(rows)))
 
 
-def decided(claim, cell, *found):
-    return made.decided(*found, sources=made.with_claim(claim))[claim, *cell]
+def decided(claim, cell, *results):
+    return made.decided(*results, sources=made.with_claim(claim))[claim, *cell]
 
 
 def of_packed_stores(*rows):
-    found = made.decisions(puzzle(*rows, gpu="Tesla T4"), sources=made.with_claim("packed-stores"))
-    return found["packed-stores"].verdicts
+    decisions = made.decisions(
+        puzzle(*rows, gpu="Tesla T4"), sources=made.with_claim("packed-stores")
+    )
+    return decisions["packed-stores"].verdicts
 
 
 @pytest.mark.parametrize(
@@ -88,9 +90,9 @@ IN_PYTHON = "Unsloth of that month, called in Python"
 
 def over_unsloth(*peers):
     """That reading's verdict, and the whole claim's, whose own is reproduced."""
-    found = [puzzle(row(MOJO, 0.2), peer(0.4))]
-    found += [made.on("NVIDIA H200", made.results("puzzle", "peers", list(peers)))] * bool(peers)
-    (d,) = made.decisions(*found, sources=made.with_claim("mojo-1.07-1.84")).values()
+    results = [puzzle(row(MOJO, 0.2), peer(0.4))]
+    results += [made.on("NVIDIA H200", made.results("puzzle", "peers", list(peers)))] * bool(peers)
+    (d,) = made.decisions(*results, sources=made.with_claim("mojo-1.07-1.84")).values()
     (v,) = d.readings[IN_PYTHON]
     assert d.verdict == "reproduced"
     return v
@@ -118,8 +120,8 @@ OWN = {"Tesla T4": 1.07, "NVIDIA L4": 1.25, "NVIDIA A100-PCIE-40GB": 1.84, "NVID
 def test_each_gpu_has_its_own_gain(gpu):
     """On a GPU of the post's, its own gain also decides; gains of the other GPUs never do."""
     for gain, expected in ((OWN[gpu] * 1.01, "reproduced"), (OWN[gpu] * 0.8, "not_reproduced")):
-        found = puzzle(row(MOJO, 0.2), peer(gain * 0.2), gpu=gpu)
-        (d,) = made.decisions(found, sources=made.with_claim("mojo-by-gpu")).values()
+        results = puzzle(row(MOJO, 0.2), peer(gain * 0.2), gpu=gpu)
+        (d,) = made.decisions(results, sources=made.with_claim("mojo-by-gpu")).values()
         verdicts = d.readings[FIRST]
         cells = [v.cell.text for v in verdicts]
         assert cells == [f"{g}, {PEER}" for g in ("T4", "L4", "A100-40GB", "H100-PCIe")]
@@ -175,8 +177,8 @@ def occupied(fit=(4, 2), achieved=(90.0, 80.0), holds=64):
     return [made.results("counters", name, rows) for name, rows in passes.items()]
 
 
-def by_occupancy(*found):
-    return decided("threads-512", [LAYER, AS_COMPILED], *found)
+def by_occupancy(*results):
+    return decided("threads-512", [LAYER, AS_COMPILED], *results)
 
 
 @pytest.mark.parametrize(
@@ -260,23 +262,23 @@ def test_the_order_decides_if_it_changes_more(t4_s, verdict):
     (source,) = made.with_claim("l2-explains-l4")
     tables = copy.deepcopy(source.tables)
     tables["lineage"]["warp per block, packed stores"]["t4_s"] = t4_s
-    found = puzzle(row(TILED, 1.0), row(WARPS, 1.0))
-    v = made.decided(found, sources=[replace(source, tables=tables)])["l2-explains-l4", ""]
+    results = puzzle(row(TILED, 1.0), row(WARPS, 1.0))
+    v = made.decided(results, sources=[replace(source, tables=tables)])["l2-explains-l4", ""]
     assert v.verdict == verdict
 
 
 @pytest.mark.parametrize(("mb", "percent"), [(47.9, 500 / 19), (48.1, 100 / 19)])
 def test_an_mlp_fits_up_to_48_mb(mb, percent):
     moved = {"bytes": {"read": round(1e6 * mb * 1000 * 19 / 4), "written": 0}}
-    found = puzzle(row(TILED, 1.0, **moved), row(WARPS, 1.0, **moved))
-    assert decided("l2-explains-l4", [""], found).ours == pytest.approx(percent)
+    results = puzzle(row(TILED, 1.0, **moved), row(WARPS, 1.0, **moved))
+    assert decided("l2-explains-l4", [""], results).ours == pytest.approx(percent)
 
 
-def test_how_far_two_libraries_are_apart():
+def test_the_ratio_between_two_libraries():
     """5.33 s became 3.70 s, a tenth less allowed."""
     for old, verdict in ((0.4, "reproduced"), (0.25, "not_reproduced")):
-        found = puzzle(row(MOJO, 0.2), peer(old), peer(0.2, NEWEST))
-        v = decided("baseline-moved", [""], found)
+        results = puzzle(row(MOJO, 0.2), peer(old), peer(0.2, NEWEST))
+        v = decided("baseline-moved", [""], results)
         assert (v.verdict, v.ours) == (verdict, pytest.approx(old / 0.2))
     assert decided("baseline-moved", [""], puzzle(peer(0.4))).verdict == "not_tested"
 
@@ -309,8 +311,8 @@ OF_2048X8192 = sum(MOVED.values()) // 1000 * 4 // 19  # bytes that it moves
 )
 def test_the_warps_are_faster_where_the_cache_helps(cell, l2_bytes, ratio, parts, verdict):
     """Their time is `ratio` times that of the tiles, divided over the MLPs."""
-    found = puzzle(row(TILED, 1.0), row(WARPS, ratio, parts), gpu=f"NVIDIA {cell}")
-    found["provenance"]["gpu"]["l2_bytes"] = l2_bytes
-    v = decided("l2-explains-l4", [cell], found)
+    results = puzzle(row(TILED, 1.0), row(WARPS, ratio, parts), gpu=f"NVIDIA {cell}")
+    results["provenance"]["gpu"]["l2_bytes"] = l2_bytes
+    v = decided("l2-explains-l4", [cell], results)
     assert (v.verdict, v.ours) == (verdict, pytest.approx(ratio))
     assert v.cell.value == (4.51 / 4.25 if cell == "T4" else 2.45 / 2.59)

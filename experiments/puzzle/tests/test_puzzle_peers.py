@@ -1,4 +1,4 @@
-"""The puzzle through Python on a CPU, with a stand-in for Unsloth."""
+"""The puzzle through Python on a CPU, with a substitute for Unsloth."""
 
 import json
 
@@ -37,14 +37,14 @@ def run(tmp_path, monkeypatch):
 
 
 def test_each_installed_version_is_verified_and_timed(run, tmp_path):
-    status, found = run(NEW, OLD)
-    assert status == 0 and list(found) == [f"unsloth_{OLD}", f"unsloth_{NEW}"]
-    for row in found.values():
+    status, rows = run(NEW, OLD)
+    assert status == 0 and list(rows) == [f"unsloth_{OLD}", f"unsloth_{NEW}"]
+    for row in rows.values():
         assert (row.outcome, row.reason, row.origin) == ("bit_exact", "", "peer")
         whole, *each = (row.summary_of(f"wall_time{part}").median for part in ("", *names(SMALL)))
         assert row.summary_of("wall_time").n == 5 and whole > max(each) > 0
-    assert "bitsandbytes" in found[f"unsloth_{OLD}"].lineage
-    assert found[f"unsloth_{NEW}"].lineage.endswith(peers.OWN_KERNEL)
+    assert "bitsandbytes" in rows[f"unsloth_{OLD}"].lineage
+    assert rows[f"unsloth_{NEW}"].lineage.endswith(peers.OWN_KERNEL)
     origin = load(tmp_path / "peers.json").provenance
     assert origin["build"]["versions"]["unsloth"] == f"{OLD}, {NEW}"
 
@@ -64,12 +64,12 @@ def test_it_is_the_problem_that_was_recorded():
 
 
 def changed(monkeypatch, change):
-    """Each output of fast_dequantize is changed so."""
+    """Applies `change` to each output of fast_dequantize."""
     own = functional.dequantize_4bit
     monkeypatch.setattr(functional, "dequantize_4bit", lambda *given: change(own(*given)))
 
 
-VERIFIED = 3 * len(SMALL)  # calls; then each MLP has so many again for each iteration
+VERIFIED = 3 * len(SMALL)  # calls; every later iteration has as many
 
 
 @pytest.mark.parametrize("call", [1, VERIFIED, VERIFIED + 7, VERIFIED + 18])
@@ -78,8 +78,8 @@ def test_a_wrong_weight_at_any_time_gets_no_time(call, run, monkeypatch):
     calls = iter(range(1, 1000))
     change = lambda weight: on_cpu.flipped(weight) if next(calls) == call else weight  # noqa: E731
     changed(monkeypatch, change)
-    status, found = run(NEW, iterations="1")
-    (row,) = found.values()
+    status, rows = run(NEW, iterations="1")
+    (row,) = rows.values()
     assert (status, row.outcome, row.mismatches) == (1, "mismatch", 1) and not row.metrics
 
 
@@ -92,8 +92,8 @@ def test_outputs_kept_from_the_verification_are_wrong(run, monkeypatch):
         return kept[at % 3] if at >= VERIFIED else weight
 
     changed(monkeypatch, keep)
-    status, found = run(NEW)
-    (row,) = found.values()
+    status, rows = run(NEW)
+    (row,) = rows.values()
     assert (status, row.outcome) == (1, "mismatch") and row.mismatches > 1000
 
 
@@ -101,19 +101,19 @@ def test_an_output_of_another_shape_or_type_is_wrong(run, monkeypatch):
     for change in (torch.Tensor.float, lambda weight: weight[1:]):
         with monkeypatch.context() as patch:
             changed(patch, change)
-            status, found = run(NEW)
-        assert status == 1 and {row.outcome for row in found.values()} == {"mismatch"}
+            status, rows = run(NEW)
+        assert status == 1 and {row.outcome for row in rows.values()} == {"mismatch"}
 
 
-def test_a_version_that_was_fetched_in_part_is_none(run, tmp_path):
+def test_a_version_that_was_fetched_in_part_is_ignored(run, tmp_path):
     (tmp_path / "peers/unsloth-2026.9.9/unsloth-2026.9.9.dist-info").mkdir(parents=True)
-    _, found = run(NEW)
-    assert list(found) == [f"unsloth_{NEW}"]
+    _, rows = run(NEW)
+    assert list(rows) == [f"unsloth_{NEW}"]
 
 
 def test_without_unsloth_the_row_says_how_to_install_it(run):
-    status, found = run()
-    (row,) = found.values()
+    status, rows = run()
+    (row,) = rows.values()
     assert (status, row.kernel, row.outcome) == (0, "unsloth", "unsupported")
     assert row.reason.endswith(unsloth_peer.INSTALL) and not row.metrics
 

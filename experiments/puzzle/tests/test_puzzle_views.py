@@ -1,4 +1,4 @@
-"""The puzzle's table of Unsloth in Python. What the other tables show is in the golden files."""
+"""The puzzle's table of Unsloth in Python. The golden files have the other tables."""
 
 import made
 import pytest

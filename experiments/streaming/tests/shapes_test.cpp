@@ -19,11 +19,11 @@ const std::string source_file = "experiments/streaming/shapes.cu";
 
 /// By the name of the kernel, the shape's type as written in the code.
 std::map<std::string, std::string> shapes() {
-  std::map<std::string, std::string> found;
+  std::map<std::string, std::string> code;
   for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
-    if (kernel.source_file == source_file) found[name] = kernel.lineage;
+    if (kernel.source_file == source_file) code[name] = kernel.lineage;
   }
-  return found;
+  return code;
 }
 
 std::string code_of(const std::string& name) { return shapes().at(name); }
@@ -46,8 +46,8 @@ TEST(StreamingShapes, HaveThoseThatTheKernelChooses) {
   }
   const std::regex shape("(StreamShape|NothingAhead)<[^<>]*>");
   int chosen = 0;
-  for (std::sregex_iterator found(code.begin(), code.end(), shape), none; found != none; ++found) {
-    EXPECT_TRUE(swept.contains(found->str())) << found->str() << " is not swept";
+  for (std::sregex_iterator match(code.begin(), code.end(), shape), none; match != none; ++match) {
+    EXPECT_TRUE(swept.contains(match->str())) << match->str() << " is not swept";
     ++chosen;
   }
   EXPECT_GT(chosen, 0) << CHOSEN_IN;
@@ -75,8 +75,9 @@ TEST_F(OnGpuStreamingShapes, AreExactAtEveryLengthAndWriteNothingElse) {
       const Tensor tensor = make_row(n, 64, nested);
       for (const VariantInfo& kernel : registered_variants<Problem>()) {
         if (kernel.source_file != source_file) continue;
-        const Verification found = proof.verify(kernel, tensor);
-        EXPECT_EQ(name(found.outcome), "bit_exact") << kernel.name << ", " << n << found.reason;
+        const Verification verification = proof.verify(kernel, tensor);
+        EXPECT_EQ(name(verification.outcome), "bit_exact")
+            << kernel.name << ", " << n << verification.reason;
         EXPECT_TRUE(writes_outside(kernel.name, tensor).empty()) << kernel.name << ", " << n;
       }
     }
@@ -94,10 +95,10 @@ TEST_F(OnGpuStreamingShapes, AreExactForEveryBlockSizeWhereverTheArraysBegin) {
         const Nf4Workload workload(facts_of(tensor), {tensor}, 1, offset);
         for (const VariantInfo& kernel : registered_variants<Problem>()) {
           if (kernel.source_file != source_file) continue;
-          const Verification found = proof.verify(kernel, workload);
-          EXPECT_EQ(name(found.outcome), "bit_exact")
+          const Verification verification = proof.verify(kernel, workload);
+          EXPECT_EQ(name(verification.outcome), "bit_exact")
               << kernel.name << ", " << tensor.quantized.name << ", offset " << offset << ": "
-              << found.reason;
+              << verification.reason;
         }
       }
     }

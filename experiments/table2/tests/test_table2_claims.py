@@ -73,33 +73,35 @@ def test_a_speed_up_may_be_greater_and_near_the_bound_is_undecided(replay, speed
 
 
 def test_an_average_is_the_mean_of_the_cells_and_of_their_interval_ends(replay):
-    found = made.decided(replay, sources=made.with_claim("kernel-speedup"))
-    cells = [found["kernel-speedup", f"qwen3-32b, batch {batch}", BYTES] for batch in BATCHES]
-    average = found["kernel-speedup", AVERAGE, BYTES]
+    verdicts = made.decided(replay, sources=made.with_claim("kernel-speedup"))
+    cells = [verdicts["kernel-speedup", f"qwen3-32b, batch {batch}", BYTES] for batch in BATCHES]
+    average = verdicts["kernel-speedup", AVERAGE, BYTES]
     assert average.ours == pytest.approx(sum(v.ours for v in cells) / 6)
     for end in (0, 1):
         assert average.interval[end] == pytest.approx(sum(v.interval[end] for v in cells) / 6)
 
 
 def test_the_bandwidth_of_products_is_of_two_bytes_for_each_weight(replay):
-    found = decided(replay, "products-underuse-memory", "qwen3-32b, batch 2")
+    v = decided(replay, "products-underuse-memory", "qwen3-32b, batch 2")
     bytes_moved = 2 * row(replay, TREE, 2)["problem"]["weights"]
     peak = replay["provenance"]["gpu"]["theoretical_bandwidth_gb_s"]
     us = 27.6 / 72.4 * 2100
-    assert found.ours == pytest.approx(100 * bytes_moved / us / 1e3 / peak)
+    assert v.ours == pytest.approx(100 * bytes_moved / us / 1e3 / peak)
 
 
 def test_the_gains_of_models_are_apart_by_their_averages(replay):
     means = [sum(SPEEDUPS[model, batch] for batch in BATCHES) / 6 for model in MODELS]
-    found = decided(replay, "varies-by-model", EVERY)
-    assert found.ours == pytest.approx(max(means) / min(means)) and found.ours > 1
+    v = decided(replay, "varies-by-model", EVERY)
+    assert v.ours == pytest.approx(max(means) / min(means)) and v.ours > 1
 
 
 def check(replay, kernel, model, percent):
     """A check for all batches of a kernel and model; 1 % is allowed."""
     keys = [key(model, batch, kernel) for batch in BATCHES]
-    found = {"name": f"{model}/{kernel}: events against activity", "keys": keys, "unit": "us"}
-    replay["checks"].append(found | {"first": 100 + percent, "second": 100, "allowed_percent": 1})
+    comparison = {"name": f"{model}/{kernel}: events against activity", "keys": keys, "unit": "us"}
+    replay["checks"].append(
+        comparison | {"first": 100 + percent, "second": 100, "allowed_percent": 1}
+    )
 
 
 def a_second_row(replay):
@@ -155,8 +157,8 @@ WHY_NOT = [  # a change of the replay, and what the cell then comes to
 @pytest.mark.parametrize(("spoil", "verdict", "reason"), WHY_NOT)
 def test_a_row_that_does_not_serve_decides_nothing_and_says_why(replay, spoil, verdict, reason):
     spoil(replay)
-    found = made.decided(replay, sources=made.with_claim("kernel-speedup"))
-    v, average = (found["kernel-speedup", cell, BYTES] for cell in (CELL, AVERAGE))
+    verdicts = made.decided(replay, sources=made.with_claim("kernel-speedup"))
+    v, average = (verdicts["kernel-speedup", cell, BYTES] for cell in (CELL, AVERAGE))
     assert (v.verdict, v.reason, v.ours) == (verdict, reason, None)
     assert (average.verdict, average.ours) == (verdict, None)
     assert verdict == "not_testable" or v.evidence == ()
@@ -166,17 +168,17 @@ def test_a_failed_check_concerns_times_of_its_rows_alone(replay):
     check(replay, LUT, "gemma-2-27b", 0.5)
     check(replay, TREE, "qwen3-32b", -2.5)
     check(replay, LUT, "llama-3.3-70b", 9)
-    found = made.decided(replay)
-    of_tree = {n for n, v in found.items() if f"qwen3-32b/{TREE}: events" in v.reason}
-    speedups = {n for n in found if n[0] == "kernel-speedup" and n[1].startswith("qwen3-32b")}
+    verdicts = made.decided(replay)
+    of_tree = {n for n, v in verdicts.items() if f"qwen3-32b/{TREE}: events" in v.reason}
+    speedups = {n for n in verdicts if n[0] == "kernel-speedup" and n[1].startswith("qwen3-32b")}
     invariant = ("batch-invariant", "qwen3-32b, batch all")
     consistent = {("consistent", EVERY, reading) for reading in (BYTES, WEIGHTS)}
     consistent |= {("varies-by-model", EVERY), ("products-underuse-memory", "qwen3-32b, batch 2")}
     consistent |= {("immediates-icache", EVERY, LITERALS)}
     assert of_tree == {("qmatmul-72", CELL), invariant} | speedups | consistent
-    assert found["token-exact", "model all, batch 2"].verdict == "reproduced"
-    assert found["kernel-speedup", "gemma-2-27b, average", BYTES].verdict == "reproduced"
-    assert found["single-thread-fill", EVERY].verdict == "not_testable"
+    assert verdicts["token-exact", "model all, batch 2"].verdict == "reproduced"
+    assert verdicts["kernel-speedup", "gemma-2-27b, average", BYTES].verdict == "reproduced"
+    assert verdicts["single-thread-fill", EVERY].verdict == "not_testable"
 
 
 @pytest.mark.parametrize(

@@ -88,8 +88,10 @@ def highlights(run: Run) -> list[str]:
     for model, by_kernel in models.shown_passes(run).items():
         best = [m for m in by_kernel.values() if m.best]
         if best:
-            found = best[0].ratio
-            gain = f", {found.value:.2f}x {baseline}" if found and found.differs_from_one else ""
+            speedup = best[0].ratio
+            gain = (
+                f", {speedup.value:.2f}x {baseline}" if speedup and speedup.differs_from_one else ""
+            )
             where = f"{model} at batch {models.shown_batch(run)}"
             lines.append(f"Fastest for {where}: {bandwidth.fastest(by_kernel)}{gain}.")
     every = [measure(shapes, p["name"]).values() for p in shapes.problems()]

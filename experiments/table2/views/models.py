@@ -53,12 +53,12 @@ def ranking(passes: ByModel) -> list[str]:
     """Kernels by mean time relative to the baseline; then those left out, in groups."""
 
     def place(kernel: str) -> tuple[int, float, str]:
-        found = [by_kernel[kernel] for by_kernel in passes.values() if kernel in by_kernel]
-        if not all(m.record.ranked for m in found):
-            return (1 if all(m.record.timed for m in found) else 2), 0.0, kernel
-        base = [m.base.times.median if m.base else 1.0 for m in found]
-        times = [m.record.times.median for m in found]
-        return 0, sum(t / b for t, b in zip(times, base, strict=True)) / len(found), kernel
+        rows = [by_kernel[kernel] for by_kernel in passes.values() if kernel in by_kernel]
+        if not all(m.record.ranked for m in rows):
+            return (1 if all(m.record.timed for m in rows) else 2), 0.0, kernel
+        base = [m.base.times.median if m.base else 1.0 for m in rows]
+        times = [m.record.times.median for m in rows]
+        return 0, sum(t / b for t, b in zip(times, base, strict=True)) / len(rows), kernel
 
     return sorted({kernel for by_kernel in passes.values() for kernel in by_kernel}, key=place)
 
@@ -67,13 +67,13 @@ def kernels_table(run: Run) -> Table:
     """Time per forward pass and speed-up at one batch; the CSV has every batch."""
     passes, rows = shown_passes(run), []
     for kernel in ranking(passes):
-        found = {model: m for model, by in passes.items() if (m := by.get(kernel))}
-        outcomes = [m.outcome for m in found.values()]
+        by_model = {model: m for model, by in passes.items() if (m := by.get(kernel))}
+        outcomes = [m.outcome for m in by_model.values()]
         notes = tuple(dict.fromkeys(note for outcome in outcomes for note in outcome.notes))
         texts = ", ".join(dict.fromkeys(outcome.text for outcome in outcomes))
-        cycles = [c for m in found.values() if (c := m.record.bytes_per_cycle) is not None]
+        cycles = [c for m in by_model.values() if (c := m.record.bytes_per_cycle) is not None]
         row = {"kernel": kernel, "per_cycle": span(cycles) if cycles else None}
-        row |= {f"of {model}": time_and_speedup(m) for model, m in found.items()}
+        row |= {f"of {model}": time_and_speedup(m) for model, m in by_model.items()}
         rows.append(row | {"outcome": Noted(texts, notes)})
     data = [
         {"model": p["model"], "batch": p["batch"], **values_of(m)}
@@ -138,17 +138,17 @@ def share_table(run: Run) -> Table:
     for p in replay_problems(run):
         paper = cell.value if cell.at.items() <= p.items() else None
         head = {"model": p["model"], "batch": p["batch"], "paper_percent": paper}
-        found = {}
+        cells = {}
         for k in kernels:
             record = replay.find(p["name"], k)
-            found[k] = share_values(record)
-            data.append(head | {"kernel": k} | found[k])
-            if found[k]["n"] is None:
+            cells[k] = share_values(record)
+            data.append(head | {"kernel": k} | cells[k])
+            if cells[k]["n"] is None:
                 why = Noted(None, outcome_notes(replay, record))
-                found[k] = found[k] | {"dequantize_median_us": why}
-        counts = [n for values in found.values() if (n := values["n"])]
+                cells[k] = cells[k] | {"dequantize_median_us": why}
+        counts = [n for values in cells.values() if (n := values["n"])]
         row = {"_under": p["model"], "batch": p["batch"], "paper": paper}
-        rows.append(row | side_by_side(found) | {"n": counts[0] if counts else None})
+        rows.append(row | side_by_side(cells) | {"n": counts[0] if counts else None})
     notes = [
         "Share: dequantization over dequantization and matrix products of the same forward pass, "
         "median over the passes. Paper: section "
@@ -176,18 +176,18 @@ def kernels_figure(run: Run) -> Figure:
         kernel: {model: e for model, rows in passes.items() if (e := compared(rows.get(kernel)))}
         for kernel in ranking(passes)
     }
-    speed_ups = {kernel: found for kernel, found in speed_ups.items() if found}
+    speed_ups = {kernel: by_model for kernel, by_model in speed_ups.items() if by_model}
     figure, (axes,) = draw.panels(1.4 + 0.4 * max(3, len(speed_ups)))
     shade_papers(axes, run)
     axes.axvline(1, color=draw.BLACK, linewidth=1)
     labels: list[str] = []
-    for row, (kernel, found) in enumerate(speed_ups.items()):
-        deviates = any(passes[model][kernel].record.deviates for model in found)
+    for row, (kernel, by_model) in enumerate(speed_ups.items()):
+        deviates = any(passes[model][kernel].record.deviates for model in by_model)
         labels.append(kernel + "\n(declared deviation, unranked)" * deviates)
         for k, model in enumerate(passes):
-            if model not in found:
+            if model not in by_model:
                 continue
-            e = found[model]
+            e = by_model[model]
             colour = draw.colour(kernel)
             look = {"markerfacecolor": "white" if deviates else colour, "markersize": 4.4}
             look |= {"fmt": marker_of(k), "color": colour, "capsize": 2}
@@ -234,8 +234,8 @@ def share_lines(run: Run) -> list[str]:
     parts, paper = [], papers_share(run)
     for kernel in run.compared:
         rows = [run["replay"].find(p["name"], kernel) for p in replay_problems(run)]
-        if found := [s.median for row in rows if (s := share(row))]:
-            parts.append(f"{span(found)} % with {kernel}")
+        if medians := [s.median for row in rows if (s := share(row))]:
+            parts.append(f"{span(medians)} % with {kernel}")
     remark = f"the paper's, {paper.model} at batch {paper.at['batch']}: {paper.value:g} %"
     title = "Dequantization's share of dequantize and multiply, all models and batches"
     return [f"{title}: {', '.join(parts)} ({remark})."] * bool(parts)

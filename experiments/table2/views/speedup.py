@@ -119,30 +119,30 @@ def values(run: Run, v: Verdict) -> Values:
     rows = rows_of(run, v)
     why = (v.reason,) if v.verdict == "not_testable" else ()
     low, high = v.interval or (None, None)
-    found: Values = {"_under": f"{reading_of(v)}; {title_of(v)}"}
-    found |= {"reading": v.comparison.reading, "kernel": subject_of(v)}
-    found |= v.cell.at | {"paper": v.cell.value}
-    found |= {"ours": Noted(v.ours, text=sentences.ours_text(v, PLAIN))}
-    found |= {"ours_low": low, "ours_high": high, "difference_percent": v.difference_percent}
-    found |= {"verdict": Noted(v.verdict, why, text=sentences.spell(v.verdict)), "reason": v.reason}
+    row: Values = {"_under": f"{reading_of(v)}; {title_of(v)}"}
+    row |= {"reading": v.comparison.reading, "kernel": subject_of(v)}
+    row |= v.cell.at | {"paper": v.cell.value}
+    row |= {"ours": Noted(v.ours, text=sentences.ours_text(v, PLAIN))}
+    row |= {"ours_low": low, "ours_high": high, "difference_percent": v.difference_percent}
+    row |= {"verdict": Noted(v.verdict, why, text=sentences.spell(v.verdict)), "reason": v.reason}
     for name, m in zip(("baseline", "kernel"), rows, strict=True):
         r = m and m.record
-        found |= time_values(r.summary if r else None, f"{name}_")
-        found |= {f"{name}_bytes_per_cycle": r.bytes_per_cycle if r else None}
+        row |= time_values(r.summary if r else None, f"{name}_")
+        row |= {f"{name}_bytes_per_cycle": r.bytes_per_cycle if r else None}
         missing = Noted(None, outcome_notes(run["replay"], r))
-        found |= {f"_{name}": Noted(r.times.median, m.time_marks) if r and r.timed else missing}
+        row |= {f"_{name}": Noted(r.times.median, m.time_marks) if r and r.timed else missing}
     counts = [m.record.times.n for m in rows if m and m.record.timed]
-    return found | {"n": counts[-1] if counts else None, "reproduced_if": v.criterion}
+    return row | {"n": counts[-1] if counts else None, "reproduced_if": v.criterion}
 
 
 def cells_by_model(run: Run) -> list[list[list[Verdict]]]:
     """Without the averages: for each model, the cells in each reading of the text."""
-    found: dict[str, dict[str, list[Verdict]]] = {}
+    by_title: dict[str, dict[str, list[Verdict]]] = {}
     for v in cells(run):
         if v.cell.at["batch"] != AVERAGE:
-            readings = found.setdefault(title_of(v), {})
+            readings = by_title.setdefault(title_of(v), {})
             readings.setdefault(v.comparison.reading, []).append(v)
-    return [list(readings.values()) for readings in found.values()]
+    return [list(readings.values()) for readings in by_title.values()]
 
 
 def speedup_figure(run: Run) -> Figure:

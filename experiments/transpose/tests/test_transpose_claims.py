@@ -62,11 +62,11 @@ def add_mojo(matrix, kernel, gb_s, **changes):
 
 
 def decided(matrix):
-    found = made.decided(matrix)
+    verdicts = made.decided(matrix)
     of_mojo = {
-        reading: found["mojo-is-cuda-like", "random", reading] for reading in (THEIRS, RIGHTED)
+        reading: verdicts["mojo-is-cuda-like", "random", reading] for reading in (THEIRS, RIGHTED)
     }
-    return {claim: found[claim, "random"] for claim in CLAIMS} | of_mojo
+    return {claim: verdicts[claim, "random"] for claim in CLAIMS} | of_mojo
 
 
 def test_the_posts_slower_kernels_in_mojo_and_in_cuda(matrix):
@@ -74,9 +74,12 @@ def test_the_posts_slower_kernels_in_mojo_and_in_cuda(matrix):
     for kernel, gain in ((NAIVE, 1.2), (SWIZZLE, 0.95)):
         set_speed(matrix, kernel, CUDA[kernel])
         add_mojo(matrix, f"mojo_{kernel}", gain * CUDA[kernel])
-    found = made.decisions(matrix)
-    assert [v.verdict for v in found["mojo-over-cuda"].verdicts] == ["reproduced", "not_reproduced"]
-    cuda = {name: found[name].verdicts[1] for name in ("swizzle", "batched")}
+    decisions = made.decisions(matrix)
+    assert [v.verdict for v in decisions["mojo-over-cuda"].verdicts] == [
+        "reproduced",
+        "not_reproduced",
+    ]
+    cuda = {name: decisions[name].verdicts[1] for name in ("swizzle", "batched")}
     assert {name: v.verdict for name, v in cuda.items()} == dict.fromkeys(cuda, "reproduced")
     assert cuda["swizzle"].ours == pytest.approx(CUDA[SWIZZLE] / CUDA[NAIVE])
 
@@ -86,9 +89,9 @@ AS_PUBLISHED = ["reproduced"] * 3 + ["premise_false"] * 2 + ["not_testable"]
 
 @pytest.mark.parametrize("rows", [32768, 16384, 16416])
 def test_on_the_posts_own_numbers_all_holds_but_its_indices(rows):
-    found = decided(matrix_of(rows))
-    assert [v.verdict for v in found.values()] == AS_PUBLISHED
-    keys = {claim: [key for _, key in v.evidence] for claim, v in found.items()}
+    verdicts = decided(matrix_of(rows))
+    assert [v.verdict for v in verdicts.values()] == AS_PUBLISHED
+    keys = {claim: [key for _, key in v.evidence] for claim, v in verdicts.items()}
     assert keys["batched"] == [f"{rows}x{rows}/{SWIZZLE}", f"{rows}x{rows}/{BATCHED}"]
     both = (f"{rows}x{rows}", f"{rows}x{rows}/constant")
     assert keys["correct"] == [f"{name}/{PUBLISHED}" for name in both]
@@ -154,10 +157,10 @@ def test_the_same_task_needs_mojo_itself(matrix):
     row(matrix, PUBLISHED).update(RIGHT)
     set_speed(matrix, PUBLISHED, 3000)
     set_speed(matrix, BATCHED, 2000)
-    found = decided(matrix)
-    assert (found[THEIRS].verdict, found["correct"].verdict) == ("reproduced", "reproduced")
-    assert found[THEIRS].reason.endswith(" 3000 GB/s")
-    v = found[RIGHTED]
+    verdicts = decided(matrix)
+    assert (verdicts[THEIRS].verdict, verdicts["correct"].verdict) == ("reproduced", "reproduced")
+    assert verdicts[THEIRS].reason.endswith(" 3000 GB/s")
+    v = verdicts[RIGHTED]
     assert (v.verdict, v.ours) == ("not_testable", None) and "Mojo" in v.why
     assert made.decisions(matrix)["mojo-is-cuda-like"].verdict == "reproduced"
 
@@ -174,15 +177,15 @@ def test_with_right_indices_mojo_itself_decides(matrix, share, verdict, publishe
     add_mojo(matrix, PUBLISHED_IN_MOJO, 3000, **changes)
     if published == "failed":
         made.fail(row(matrix, PUBLISHED_IN_MOJO), "launch_failed", "out of resources")
-    found = decided(matrix)
-    v = found[RIGHTED]
+    verdicts = decided(matrix)
+    v = verdicts[RIGHTED]
     assert (v.verdict, v.ours, v.cell.value) == (verdict, pytest.approx(share), RATIO)
     assert v.why == f"{RIGHT_IN_MOJO}: {share * 2771.35:.0f} GB/s, {BATCHED}: 2771 GB/s"
     off = f"{100 * (share / RATIO - 1):+.1f} % from the source's value"
     assert v.reason.startswith(f"{v.why}; {off}")
     of_task = {"wrong": "premise_false", "right": "reproduced", "failed": "not_testable"}
-    assert found[THEIRS].verdict == of_task[published]
-    assert (found[THEIRS].reason == f"{TASK}3000 GB/s") is (published == "wrong")
+    assert verdicts[THEIRS].verdict == of_task[published]
+    assert (verdicts[THEIRS].reason == f"{TASK}3000 GB/s") is (published == "wrong")
 
 
 @pytest.mark.parametrize("kernel", [NAIVE, SWIZZLE])
@@ -190,8 +193,8 @@ def test_one_kernel_in_mojo_of_the_two_of_a_gain_decides_nothing(matrix, kernel)
     in_cuda = decided(matrix)["swizzle"]
     assert in_cuda.reason.startswith(NO_MOJO)
     add_mojo(matrix, f"mojo_{kernel}", 100)
-    found = decided(matrix)["swizzle"]
-    assert (found.ours, found.reason) == (in_cuda.ours, in_cuda.reason)
+    v = decided(matrix)["swizzle"]
+    assert (v.ours, v.reason) == (in_cuda.ours, in_cuda.reason)
 
 
 def test_mojo_decides_and_cuda_is_shown(matrix):
@@ -200,15 +203,18 @@ def test_mojo_decides_and_cuda_is_shown(matrix):
     add_mojo(matrix, PUBLISHED_IN_MOJO, 3000, **WRONG)
     add_mojo(matrix, "mojo_tma_naive", 800)
     add_mojo(matrix, "mojo_tma_swizzle", 950)
-    found = decided(matrix)
-    assert (found["swizzle"].verdict, found["batched"].verdict) == ("not_reproduced", "reproduced")
-    assert found["swizzle"].ours == pytest.approx(950 / 800)
-    assert found["batched"].ours == pytest.approx(2775.49 / 950)
-    gain = found["swizzle"].reason
+    verdicts = decided(matrix)
+    assert (verdicts["swizzle"].verdict, verdicts["batched"].verdict) == (
+        "not_reproduced",
+        "reproduced",
+    )
+    assert verdicts["swizzle"].ours == pytest.approx(950 / 800)
+    assert verdicts["batched"].ours == pytest.approx(2775.49 / 950)
+    gain = verdicts["swizzle"].reason
     assert gain.startswith("mojo_tma_naive: 800 GB/s, mojo_tma_swizzle: 950 GB/s; ")
     assert "1056.08 and 1437.55 GB/s" in gain and gain.endswith("; in CUDA 1.36 x")
-    assert found["speeds"].ours == pytest.approx(3000 / 33)
-    assert found["speeds"].reason.endswith("; in CUDA 84.1 %")
+    assert verdicts["speeds"].ours == pytest.approx(3000 / 33)
+    assert verdicts["speeds"].reason.endswith("; in CUDA 84.1 %")
     matrix["records"].remove(row(matrix, SWIZZLE))
     assert decided(matrix)["swizzle"].reason == gain.partition("; in CUDA")[0]
     made.fail(row(matrix, PUBLISHED_IN_MOJO), "launch_failed", "out of resources")

@@ -45,13 +45,13 @@ def posts_matrix(run: Run) -> dict[str, Any]:
 
 def published_gb_s(run: Run) -> dict[str, dict[str, float]]:
     """By language, the post's GB/s of our kernels, which its setup names."""
-    source, found = run.source, {}
+    source, by_language = run.source, {}
     timed = {r.kernel for r in run["matrix"].records if r.timed}
     for language, table in (("CUDA", "cuda_gb_s"), ("Mojo", "mojo_gb_s")):
         ours, theirs = source.fact("our_kernels").get(table, {}), source.tables.get(table, {})
         ours = {name: k if k in timed else in_cuda(k) for name, k in ours.items()}
-        found[language] = {ours[name]: gb_s for name, gb_s in theirs.items() if name in ours}
-    return found
+        by_language[language] = {ours[name]: gb_s for name, gb_s in theirs.items() if name in ours}
+    return by_language
 
 
 def matrix_table(run: Run) -> Table:
@@ -99,20 +99,20 @@ def matrix_table(run: Run) -> Table:
 
 
 def values_of(run: Run, m: Measured, constant: Measured | None) -> Values:
-    r, peak, found = m.record, run["matrix"].peak_gb_s, bandwidth.values_of(m)
+    r, peak, values = m.record, run["matrix"].peak_gb_s, bandwidth.values_of(m)
     low, high = r.bandwidth.interval if r.bandwidth else (None, None)
-    found |= {"_under": standing(m, constant)}
-    found |= {"gb_per_s": Noted(m.gb_s, m.marks, m.best, text=speed_text(m))}
-    found |= {"gb_per_s_low": low, "gb_per_s_high": high}
-    found |= {"outcome_on_constant": constant.record.outcome if constant else "not_run"}
-    found |= {"wrong_elements": r.mismatches, "elements": r.problem["n"]}
-    found |= {"share_of_peak": m.gb_s / peak if m.gb_s and peak else None}
-    for name, values in published_gb_s(run).items():
-        gb_s = values.get(r.kernel)
-        found |= {f"post_{name.lower()}_gb_s": gb_s, f"_post {name}": published(run, gb_s)}
+    values |= {"_under": standing(m, constant)}
+    values |= {"gb_per_s": Noted(m.gb_s, m.marks, m.best, text=speed_text(m))}
+    values |= {"gb_per_s_low": low, "gb_per_s_high": high}
+    values |= {"outcome_on_constant": constant.record.outcome if constant else "not_run"}
+    values |= {"wrong_elements": r.mismatches, "elements": r.problem["n"]}
+    values |= {"share_of_peak": m.gb_s / peak if m.gb_s and peak else None}
+    for name, speeds in published_gb_s(run).items():
+        gb_s = speeds.get(r.kernel)
+        values |= {f"post_{name.lower()}_gb_s": gb_s, f"_post {name}": published(run, gb_s)}
     if r.is_ceiling:
-        return found
-    return found | {"_posts_check": posts_check(constant), "_our_check": our_check(m)}
+        return values
+    return values | {"_posts_check": posts_check(constant), "_our_check": our_check(m)}
 
 
 def standing(m: Measured, constant: Measured | None) -> str:
@@ -160,7 +160,7 @@ def our_check(m: Measured) -> Noted:
 
 def brief(run: Run) -> list[Measured]:
     """The post's correct kernels, and the fastest."""
-    names = {kernel for found in published_gb_s(run).values() for kernel in found}
+    names = {kernel for gb_s in published_gb_s(run).values() for kernel in gb_s}
     rows = random_rows(run).items()
     return [m for kernel, m in rows if m.best or (m.record.ranked and kernel in names)]
 
@@ -223,28 +223,28 @@ def languages_table(run: Run) -> Table | None:
 
 
 def values_of_pair(run: Run, cuda: Measured, mojo: Measured) -> Values:
-    found: Values = {"cuda": cuda.record.kernel}
-    found |= {"cuda_gb_per_s": Noted(cuda.gb_s, cuda.marks, text=speed_text(cuda))}
-    found |= {"mojo": mojo.record.kernel, "maker": mojo.record.maker}
-    found |= {"mojo_gb_per_s": Noted(mojo.gb_s, mojo.marks, text=speed_text(mojo))}
+    values: Values = {"cuda": cuda.record.kernel}
+    values |= {"cuda_gb_per_s": Noted(cuda.gb_s, cuda.marks, text=speed_text(cuda))}
+    values |= {"mojo": mojo.record.kernel, "maker": mojo.record.maker}
+    values |= {"mojo_gb_per_s": Noted(mojo.gb_s, mojo.marks, text=speed_text(mojo))}
     # The ratio, if both are timed; a declared deviation moves as many bytes.
     timed = cuda.record.timed and mojo.record.timed
     over = ratio(cuda.record.times, mojo.record.times) if timed else None
     ends = (over.value, *over.interval, int(over.differs_from_one)) if over else (None,) * 4
     names = ("mojo_over_cuda", "low", "high", "difference_seen")
-    found |= {"_over": over} | dict(zip(names, ends, strict=True))
+    values |= {"_over": over} | dict(zip(names, ends, strict=True))
     # The post's two numbers for the kernel.
     named = run.source.fact("our_kernels").get("cuda_gb_s", {})
     theirs = {ours: name for name, ours in named.items()}.get(cuda.record.kernel)
     tables = [run.source.tables.get(f"{language}_gb_s", {}) for language in ("mojo", "cuda")]
     posts = [table.get(theirs) for table in tables]
-    found |= {"post_mojo_over_cuda": posts[0] / posts[1] if all(posts) else None}
-    return found | {"outcome": mojo.outcome, "reason": mojo.record.reason or mojo.record.deviation}
+    values |= {"post_mojo_over_cuda": posts[0] / posts[1] if all(posts) else None}
+    return values | {"outcome": mojo.outcome, "reason": mojo.record.reason or mojo.record.deviation}
 
 
-def over_text(found: Estimate) -> str:
-    text = bandwidth.with_interval(found, "{:.3f}".format)
-    return text if found.differs_from_one else f"{text}: no difference seen"
+def over_text(speedup: Estimate) -> str:
+    text = bandwidth.with_interval(speedup, "{:.3f}".format)
+    return text if speedup.differs_from_one else f"{text}: no difference seen"
 
 
 def kernels_figure(run: Run) -> Figure:
@@ -259,9 +259,9 @@ def kernels_figure(run: Run) -> Figure:
         draw_bar(axes, row, record, record.kernel in posts)
     for which, (language, values) in enumerate(posts_gb_s.items()):
         places = enumerate(rows)
-        found = [(values[r.kernel], y + SHIFTS[which]) for y, r in places if r.kernel in values]
+        points = [(values[r.kernel], y + SHIFTS[which]) for y, r in places if r.kernel in values]
         look = {"label": f"post, {language} ({run.source.gpu})", "gid": language}
-        draw.mark(axes, found, which, markerfacecolor="white", **look)  # on a bar
+        draw.mark(axes, points, which, markerfacecolor="white", **look)  # on a bar
     copy, peak = results.find(random_matrix(run)["name"], COPY), results.peak_gb_s
     if copy is not None and copy.bandwidth is not None:
         gb_s = copy.bandwidth.value
@@ -313,8 +313,8 @@ def label(record: Record) -> str:
 
 
 def draw_bar(axes: Axes, row: int, record: Record, of_post: bool) -> None:
-    found = record.bandwidth
-    if found is None:
+    bandwidth = record.bandwidth
+    if bandwidth is None:
         return
     edge, whose = (draw.PINK, "a library's") if record.origin == "peer" else (draw.BLUE, "ours")
     if of_post:
@@ -323,7 +323,7 @@ def draw_bar(axes: Axes, row: int, record: Record, of_post: bool) -> None:
     if record.ranked:
         look = {"color": edge, "label": whose}
     gid = "measured" if record.ranked else "deviation"
-    axes.barh(row, found.value, 0.62, edgecolor=edge, linewidth=1, gid=gid, **look)
+    axes.barh(row, bandwidth.value, 0.62, edgecolor=edge, linewidth=1, gid=gid, **look)
     look = {"ecolor": draw.BLACK, "elinewidth": 1, "capsize": 4, "capthick": 0.8}
-    draw.whiskers(axes, [(row, found)], upright=False, fmt="none", **look)
-    draw.write_right(axes, row, f"{found.value:.0f} GB/s")
+    draw.whiskers(axes, [(row, bandwidth)], upright=False, fmt="none", **look)
+    draw.write_right(axes, row, f"{bandwidth.value:.0f} GB/s")

@@ -42,7 +42,7 @@ def measure_sizes(results: Results) -> BySize:
 
 def compared_kernels(sizes: BySize) -> list[str]:
     """The kernels whose contract is bit-exact, the fastest on the largest matrix first."""
-    rows = [m.record for found in reversed(sizes.values()) for m in found.values()]
+    rows = [m.record for by_kernel in reversed(sizes.values()) for m in by_kernel.values()]
     held = [r.kernel for r in rows if not r.is_ceiling and not r.deviation]
     return list(dict.fromkeys([r.kernel for r in rows if r.ranked] + held))
 
@@ -50,16 +50,16 @@ def compared_kernels(sizes: BySize) -> list[str]:
 def sizes_table(run: Run) -> Table:
     """GB/s, one row per size and one column per kernel; the CSV has every row in full."""
     results, sizes = run["sizes"], measure_sizes(run["sizes"])
-    by_alignment = sorted(sizes.items(), key=lambda found: NAMES.index(alignment(found[0])))
+    by_alignment = sorted(sizes.items(), key=lambda item: NAMES.index(alignment(item[0])))
     rows = [
-        {"_under": alignment(size), "rows": Noted(size, did_not_fit(found), text=str(size))}
-        | {kernel: speed(m) for kernel, m in found.items()}
-        for size, found in by_alignment
+        {"_under": alignment(size), "rows": Noted(size, did_not_fit(by_kernel), text=str(size))}
+        | {kernel: speed(m) for kernel, m in by_kernel.items()}
+        for size, by_kernel in by_alignment
     ]
     data = [
         {"problem": m.record.problem["name"], **bandwidth.values_of(m)}
-        for found in sizes.values()
-        for m in found.values()
+        for by_kernel in sizes.values()
+        for m in by_kernel.values()
     ]
     notes = [f"{bandwidth.GB_NOTE} Bytes per cycle of the SM clock: sizes.csv."]
     notes += [bandwidth.BEST_NOTE, NONE_NOTE, *left_out_note(results)]
@@ -102,15 +102,15 @@ def sizes_summary(run: Run) -> Table:
     columns = [KERNEL, *(Column(str(name), str(name), wrap=1) for name in (*shown, *ranges))]
     rows, data = [], []
     for kernel in compared_kernels(sizes):
-        found = {s: by_kernel[kernel] for s, by_kernel in sizes.items() if kernel in by_kernel}
+        of_size = {s: by_kernel[kernel] for s, by_kernel in sizes.items() if kernel in by_kernel}
         row: Values = {"_under": "% of the copy", "kernel": kernel}
-        for s, m in found.items():
+        for s, m in of_size.items():
             row[str(s)] = share(m)
             values = {"kernel": kernel, "rows": s, "alignment": alignment(s)}
             values |= {"gb_per_s": m.gb_s, "bytes_per_cycle": m.record.bytes_per_cycle}
             data.append(values | {"share_of_copy": m.of_copy})
         for name, group in ranges.items():
-            row[name] = share_range([found[s] for s in group if s in found])
+            row[name] = share_range([of_size[s] for s in group if s in of_size])
         rows.append(row)
     copy = {"_under": "the copy itself, GB/s", "kernel": COPY}
     cycles = {"_under": "the copy itself, B/cycle", "kernel": COPY}
@@ -137,12 +137,12 @@ def share(m: Measured) -> Noted | None:
     return Noted(m.of_copy, m.marks, m.best, text=bandwidth.percent(m.of_copy))
 
 
-def share_range(found: Sequence[Measured]) -> Noted | None:
+def share_range(rows: Sequence[Measured]) -> Noted | None:
     """'81.2 (70.4-90.1)', in percent; preceded by an output that is wrong at one size."""
-    for m in found:
+    for m in rows:
         if m.record.outcome in WRONG:
             return bandwidth.speed_or_outcome(m)
-    shares = [100 * m.of_copy for m in found if m.of_copy is not None]
+    shares = [100 * m.of_copy for m in rows if m.of_copy is not None]
     if not shares:
         return None
     text = f"{median(shares):.1f} ({min(shares):.1f}-{max(shares):.1f})"
@@ -155,7 +155,7 @@ def sizes_figure(run: Run) -> Figure:
     records = [r for r in results.records if r.kernel != sample_figures.SAME_BYTES]
     every = {r.kernel for r in records if not r.is_ceiling}
     panels = {name: [r for r in records if alignment(rows_of(r)) == name] for name in NAMES}
-    panels = {name: found for name, found in panels.items() if found}
+    panels = {name: of_name for name, of_name in panels.items() if of_name}
     axis = (MARKED_SIZES, "rows of the square matrix")
     figure = sample_figures.bandwidth_figure(panels, STRESSED, rows_of, *axis)
     drawn = [rows_of(r) for r in [r for r in records if r.timed] or records]

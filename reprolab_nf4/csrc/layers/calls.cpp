@@ -10,7 +10,7 @@ constexpr int max_dimensions = 8;
 constexpr std::int32_t cpu = 1, cuda = 2;  // DLPack's device types
 constexpr exchange::ElementType fp16{2, 16, 1}, bf16{4, 16, 1};
 
-/// Whether it is dense, row by row; `rows`: the product of all sizes but the last.
+/// Whether x is dense and row-major. `rows`: the product of all sizes but the last.
 bool is_contiguous(const exchange::Tensor& x, std::int64_t& rows) {
   std::int64_t stride = 1;
   for (int i = x.dimensions - 1; i >= 0; --i) {
@@ -40,7 +40,7 @@ Ref tuple_of(int count, const Get& get) {
   return tuple;
 }
 
-/// Whether the sizes of the latest output are those of x, but for the last.
+/// Whether the latest output has the sizes of x, except for the last.
 bool has_sizes(PyObject* output, const exchange::Tensor& x) {
   PyObject* const sizes = output == nullptr ? nullptr : PyTuple_GetItem(output, 0);
   if (sizes == nullptr || PyTuple_Size(sizes) != x.dimensions) return false;
@@ -63,9 +63,9 @@ bool Calls::is_idle() {
   };
   if (!is_open_ || !std::ranges::all_of(given_.settings, holds)) return false;
   return std::ranges::all_of(given_.guards, [](const Guard& guard) {
-    const auto found = Ref::of_new(PyObject_CallNoArgs(guard.function.get()));
-    if (!found) PyErr_Clear();
-    return found.get() == guard.idle.get();
+    const auto state = Ref::of_new(PyObject_CallNoArgs(guard.function.get()));
+    if (!state) PyErr_Clear();
+    return state.get() == guard.idle.get();
   });
 }
 
@@ -80,7 +80,7 @@ bool Calls::needs_gradient(PyObject* x, const Layer& layer, const Arrays& arrays
   return false;
 }
 
-/// Whether it is one that a plan may be of.
+/// Whether x is an input that a plan supports.
 bool Calls::read(PyObject* x, exchange::Tensor& view, Product& product) {
   if (!given_.reader.is_plain(x)) return false;
   if (given_.reader.api->read(x, &view) != 0) {
@@ -111,7 +111,7 @@ Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& want
     return Decision::forward;
   }
   Product* const product = layer->find(wanted);
-  if (product == nullptr) {  // most numbers of rows of a prompt are never asked for again
+  if (product == nullptr) {  // most prompt lengths occur once
     layer->add(wanted);
     return Decision::forward;
   }
@@ -130,13 +130,13 @@ Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& want
   return plan.get() == Py_None ? Decision::forward : Decision::run;
 }
 
-/// Of a call while all is idle. `output`: null where nothing was run, or that failed. Leaves no
+/// Runs the plan while all guards are idle. `output`: null if no plan ran, or it failed. Leaves no
 /// exception.
 Calls::Decision Calls::attempt(PyObject* module, PyObject* x, Ref& output) {
   exchange::Tensor view;
   Product wanted;
   if (!read(x, view, wanted)) return Decision::forward;
-  Arrays arrays;  // as long as another thread may run
+  Arrays arrays;  // kept alive while another thread may run
   Ref plan;
   const Decision decision = decide(module, x, wanted, arrays, plan);
   if (decision == Decision::run) output = run(*reinterpret_cast<Plan*>(plan.get()), view);
@@ -158,12 +158,12 @@ PyObject* Calls::call_while_idle(PyObject* module, PyObject* x) {
   Ref output;
   const Decision decision = attempt(module, x, output);
   if (output) return output.release();
-  if (decision != Decision::make) return forward(module, x);  // which says what is wrong
-  const Ref make = given_.make;                               // close() gives it up
+  if (decision != Decision::make) return forward(module, x);  // which raises the error
+  const Ref make = given_.make;                               // close() releases it
   return PyObject_CallFunctionObjArgs(make.get(), module, x, nullptr);
 }
 
-/// Null where it failed, perhaps with an exception.
+/// Null on failure, perhaps with an exception.
 Ref Calls::run(Plan& plan, const exchange::Tensor& x) {
   void *stream = nullptr, *first = nullptr, *workspace = nullptr;
   if (x.shape[x.dimensions - 1] != plan.k ||
@@ -174,20 +174,19 @@ Ref Calls::run(Plan& plan, const exchange::Tensor& x) {
   Ref output = arguments ? allocate(x.device, arguments.get(), first) : Ref(), kept;
   if (!output) return {};
   if (plan.workspace_bytes > 0) {
-    const Workspace* const found = workspace_for(plan, x.device, stream);
-    if (found == nullptr) return {};
-    kept = found->tensor;
-    workspace = found->first;
+    const Workspace* const memory = workspace_for(plan, x.device, stream);
+    if (memory == nullptr) return {};
+    kept = memory->tensor;
+    workspace = memory->first;
   }
-  // Like every operator of PyTorch: a launch may wait for the GPU, which may wait for a callback.
+  // A launch may wait for the GPU, and the GPU for a callback that needs the interpreter.
   PyThreadState* const thread = PyEval_SaveThread();
-  const int error =
-      plan.run(plan.handle, x.first(), first, plan.weights_are_settled, workspace, stream);
+  const int error = plan.run(plan.handle, x.first(), first, plan.weights_ready, workspace, stream);
   PyEval_RestoreThread(thread);
   return error == 0 ? output : Ref();
 }
 
-/// Sizes, strides and type; null with an exception.
+/// The output's sizes, strides and type; null with an exception.
 Ref Calls::output_for(Plan& plan, const exchange::Tensor& x) {
   if (has_sizes(plan.output, x)) return Ref::to(plan.output);
   const int last = x.dimensions - 1;
@@ -206,7 +205,7 @@ Ref Calls::output_for(Plan& plan, const exchange::Tensor& x) {
   return arguments;
 }
 
-/// A tensor on the device, or null, perhaps with an exception, where another is current.
+/// A tensor on the device; null, perhaps with an exception, if another device is current.
 Ref Calls::allocate(const exchange::Device& device, PyObject* arguments, void*& first) {
   const Ref& function = device.type == cuda ? given_.allocate_on_gpu : given_.allocate_on_cpu;
   auto tensor = Ref::of_new(PyObject_CallObject(function.get(), arguments));
@@ -217,7 +216,8 @@ Ref Calls::allocate(const exchange::Device& device, PyObject* arguments, void*& 
   return tensor;
 }
 
-/// One for all products on a stream, which follow one another; null, perhaps with an exception.
+/// All products on a stream share one workspace, since they run one after another. Null, perhaps
+/// with an exception, on failure.
 Calls::Workspace* Calls::workspace_for(const Plan& plan, const exchange::Device& device,
                                        void* stream) {
   auto known = std::ranges::find_if(workspaces_, [&](const Workspace& workspace) {
@@ -319,7 +319,7 @@ void Calls::forget(PyObject* weak) {
   const auto ended = std::ranges::find_if(
       layers_, [&](const auto& known) { return known.second->module.get() == weak; });
   if (ended == layers_.end()) return;
-  const auto kept = layers_.extract(ended);  // whose end may call Python
+  const auto kept = layers_.extract(ended);  // its destructor may call Python
 }
 
 void Calls::close() {

@@ -1,5 +1,5 @@
-// The call of a layer: today's in Python, or, where a plan of this product is known and everything
-// that it rests on still holds, one launch of libreprolab_nf4.so.
+// The call of a layer: bitsandbytes' forward in Python, or one launch of libreprolab_nf4.so if
+// there is a plan for the product and the layer has not changed since.
 #pragma once
 
 #include <memory>
@@ -13,21 +13,21 @@
 
 namespace reprolab::layers {
 
-/// A function that returns `idle` while PyTorch's operators are what they seem: none is recorded,
-/// transformed, or replaced.
+/// A function that returns `idle` while PyTorch's operators are neither recorded, transformed, nor
+/// replaced.
 struct Guard {
   Ref function, idle;
 };
 
-/// That a module's dictionary has this value, by identity, while the same holds.
+/// The value in a module's dictionary, compared by identity, while PyTorch's operators are so.
 struct Setting {
   Ref dictionary, name, value;
 };
 
-/// What torch and install() give, as in layers.py.
+/// The objects of torch and of install(), which layers.py passes.
 struct Given {
   Ref forward;  ///< bitsandbytes' Linear4bit.forward
-  Ref make;     ///< the same, and plans the product: make(layer, x)
+  Ref make;     ///< make(layer, x): calls forward and plans the product
   Reader reader;
   Classes classes;
   std::vector<Guard> guards;
@@ -45,20 +45,20 @@ class Calls {
   /// The layer's output; null with an exception.
   PyObject* call(PyObject* module, PyObject* x);
   PyObject* call_while_idle(PyObject* module, PyObject* x);
-  /// Whether PyTorch's operators do nothing else than compute, and close() was not called.
+  /// Whether PyTorch's operators only compute, and close() was not called.
   bool is_idle();
-  /// The same by the plan; null without an exception where there is none, or it fails.
+  /// The layer's output by its plan; null without an exception if there is no plan or it fails.
   PyObject* planned(PyObject* module, PyObject* x);
-  /// Whether the layer is as it was when it was bound. Not null: no exception.
+  /// Whether the layer is unchanged since it was bound.
   bool is_bound(PyObject* module);
   /// Forgets the layer's plans. `facts` and `arrays` are lists of tuples. False, without an
   /// exception, where an array cannot be read.
   bool bind(PyObject* module, PyObject* facts, PyObject* arrays);
   /// Takes a plan, or None.
   bool add(PyObject* module, PyObject* x, PyObject* plan);
-  /// Of a module that has ended.
+  /// Removes a module that was freed, by its weak reference.
   void forget(PyObject* weak);
-  /// From then on every call is bitsandbytes' own.
+  /// All later calls run bitsandbytes' forward.
   void close();
 
   Ref weak_callback;  ///< Calls forget().
@@ -86,7 +86,7 @@ class Calls {
 
   Given given_;
   bool is_open_ = true;
-  /// Shared, because a layer that is looked at may be forgotten by what Python runs meanwhile.
+  /// Shared: Python code that runs during a call may remove the layer.
   std::unordered_map<PyObject*, std::shared_ptr<Layer>> layers_;
   std::vector<Workspace> workspaces_;
 };

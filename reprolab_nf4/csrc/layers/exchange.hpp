@@ -1,6 +1,6 @@
-// What DLPack's C exchange gives of a tensor: the structs of DLPack 1.x that are needed to read one
-// and to ask for the current stream. PyTorch 2.10 and later have it as
-// torch.Tensor.__dlpack_c_exchange_api__ (https://dmlc.github.io/dlpack, "C Exchange API").
+// DLPack's C exchange: the structs of DLPack 1.x that are needed to read a tensor and to get the
+// current stream. PyTorch 2.10 and later provide it as torch.Tensor.__dlpack_c_exchange_api__
+// (https://dmlc.github.io/dlpack, "C Exchange API").
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct ElementType {
   bool operator==(const ElementType&) const = default;
 };
 
-/// A view: valid as long as its tensor is, and not resized.
+/// A view of a tensor, valid until the tensor is freed or resized.
 struct Tensor {
   void* data;
   Device device;
@@ -35,7 +35,7 @@ struct Version {
   std::uint32_t major, minor;
 };
 
-/// Functions that are not called here keep their place as pointers.
+/// Functions that are not called here are declared as plain pointers.
 struct Api {
   Version version;
   Api* older;

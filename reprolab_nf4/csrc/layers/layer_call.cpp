@@ -19,12 +19,13 @@ bool is_empty(PyObject* dictionary) {
 }
 
 bool has(PyObject* owner, PyObject* name, const Ref& value) {
-  const auto found = Ref::of_new(PyObject_GetAttr(owner, name));
-  if (!found) PyErr_Clear();
-  return found && found.get() == value.get();
+  const auto attribute = Ref::of_new(PyObject_GetAttr(owner, name));
+  if (!attribute) PyErr_Clear();
+  return attribute && attribute.get() == value.get();
 }
 
-/// Whether the layer itself, and not its class, says that more than forward is to run.
+/// Whether the layer object itself, not its class, makes a call run more than forward: hooks,
+/// methods of its own, or training.
 bool runs_more(PyObject* layer) {
   static const std::array hooks{PyUnicode_InternFromString("_forward_hooks"),
                                 PyUnicode_InternFromString("_forward_pre_hooks"),
@@ -90,7 +91,7 @@ void free_call(PyObject* object) {
 
 }  // namespace
 
-/// With all that torch.nn.Module._call_impl looks at.
+/// Checks everything that torch.nn.Module._call_impl does.
 bool LayerCall::runs_forward_alone(PyObject* layer) const {
   static PyObject* const call_name = PyUnicode_InternFromString("__call__");
   static PyObject* const call_impl_name = PyUnicode_InternFromString("_call_impl");
@@ -109,7 +110,7 @@ PyTypeObject* layer_call_type() {
                                 {Py_tp_call, reinterpret_cast<void*>(call)},
                                 {Py_tp_descr_get, reinterpret_cast<void*>(get)},
                                 {0, nullptr}};
-  // A call of an object looks up its class' __call__, and with this flag calls that as it is.
+  // With this flag, Python calls __call__ without binding it to the object first.
   static PyType_Spec spec = {"reprolab_nf4._layers.LayerCall", sizeof(LayerCallObject), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_METHOD_DESCRIPTOR, slots};
   static PyObject* const type = PyType_FromSpec(&spec);

@@ -1,5 +1,4 @@
-// Linear4bit.__call__: what torch.nn.Module's does for a layer in inference mode without hooks, in
-// C.
+// Linear4bit.__call__ in C: torch.nn.Module.__call__ for a layer in inference mode without hooks.
 #pragma once
 
 #include <vector>
@@ -9,15 +8,15 @@
 
 namespace reprolab::layers {
 
-/// A class attribute. Read as one, such as by the compiler, it is the function `in_python`, which
-/// also gets all calls that run more than the layer's forward.
+/// A class attribute. Code that reads the attribute, such as torch.compile, gets the function
+/// `in_python`, which also handles all calls that run more than the layer's forward.
 struct LayerCall {
   Ref calls_object;  ///< Keeps `calls`.
   Calls* calls;
   Ref in_python;
-  Ref forward;                    ///< Linear4bit's, which install() has put there
+  Ref forward;                    ///< Linear4bit.forward, set by install()
   Ref module;                     ///< torch.nn.Module
-  Ref module_call, call_impl;     ///< Its __call__ and _call_impl, unless they are replaced
+  Ref module_call, call_impl;     ///< The original __call__ and _call_impl of Module
   std::vector<Ref> global_hooks;  ///< Dictionaries of torch.nn.modules.module
 
   bool runs_forward_alone(PyObject* layer) const;

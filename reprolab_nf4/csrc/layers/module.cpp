@@ -1,4 +1,4 @@
-// The extension module reprolab_nf4._layers. reprolab_nf4/layers.py uses it and says what for.
+// The extension module reprolab_nf4._layers, which reprolab_nf4/layers.py uses.
 #include "reprolab_nf4/csrc/layers/calls.hpp"
 #include "reprolab_nf4/csrc/layers/layer_call.hpp"
 #include "reprolab_nf4/csrc/layers/object.hpp"

@@ -1,5 +1,5 @@
-// Python's objects, owned. Everything here is CPython's stable ABI of 3.10: one extension for all
-// later.
+// Owned Python objects, in CPython's stable ABI of 3.10: one extension for it and all later
+// versions.
 #pragma once
 
 #define Py_LIMITED_API 0x030A0000
@@ -23,7 +23,7 @@ class Ref {
   ~Ref() { Py_XDECREF(object_); }
 
   static Ref to(PyObject* borrowed) { return Ref(Py_XNewRef(borrowed)); }
-  /// What a function of Python's returned.
+  /// Takes over a new reference, such as a function of Python's API returns.
   static Ref of_new(PyObject* owned) { return Ref(owned); }
 
   PyObject* get() const { return object_; }
@@ -35,7 +35,7 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
-/// Of a weak reference: borrowed, or null where the object is gone.
+/// The object of a weak reference, borrowed, or null if it was freed.
 inline PyObject* referent(const Ref& weak) {
   PyObject* const object = PyWeakref_GetObject(weak.get());
   return object == Py_None ? nullptr : object;

@@ -1,4 +1,4 @@
-// A plan of libreprolab_nf4.so, as an object of Python's that frees it.
+// A plan of libreprolab_nf4.so as a Python object that frees it.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace reprolab::layers {
 
-/// reprolab_nf4_run and reprolab_nf4_forget, by the addresses that Python gives.
-using Run = int (*)(const void* plan, const void* input, void* output, int weights_are_settled,
+/// reprolab_nf4_run and reprolab_nf4_forget, whose addresses Python passes.
+using Run = int (*)(const void* plan, const void* input, void* output, int weights_ready,
                     void* workspace, void* stream);
 using Forget = int (*)(void* plan);
 
@@ -18,8 +18,8 @@ struct Plan {
   Forget forget;
   std::int64_t n, k;
   std::uint64_t workspace_bytes;
-  int weights_are_settled;
-  /// Sizes, strides and type of the output, as they are asked for: those of the latest call.
+  int weights_ready;
+  /// The arguments that allocate the output: sizes, strides and type, as in the latest call.
   PyObject* output;
   PyObject* type;
 };
@@ -27,10 +27,10 @@ struct Plan {
 inline PyObject* new_plan(PyTypeObject* type, PyObject* arguments, PyObject*) {
   unsigned long long handle, run, forget, workspace_bytes;
   long long n, k;
-  int weights_are_settled;
+  int weights_ready;
   PyObject* output_type;
   if (!PyArg_ParseTuple(arguments, "KKKKLLpO", &handle, &run, &forget, &workspace_bytes, &n, &k,
-                        &weights_are_settled, &output_type)) {
+                        &weights_ready, &output_type)) {
     return nullptr;
   }
   PyObject* const object = PyType_GenericAlloc(type, 0);
@@ -42,7 +42,7 @@ inline PyObject* new_plan(PyTypeObject* type, PyObject* arguments, PyObject*) {
   plan.n = n;
   plan.k = k;
   plan.workspace_bytes = workspace_bytes;
-  plan.weights_are_settled = weights_are_settled;
+  plan.weights_ready = weights_ready;
   plan.type = Py_NewRef(output_type);
   return object;
 }

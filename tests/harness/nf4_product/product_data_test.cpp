@@ -68,11 +68,11 @@ TEST(ProductData, OneHotRowsHaveOneOneInDifferentPlaces) {
 }
 
 TEST(ProductData, AnOutputOutsideItsBoundIsDescribed) {
-  const reference::Comparison found{.mismatches = 3, .first_mismatch = 24 + 2};
-  EXPECT_EQ(describe_outside(small(), found, 0x3c00, 0x3b00),
+  const reference::Comparison comparison{.mismatches = 3, .first_mismatch = 24 + 2};
+  EXPECT_EQ(describe_outside(small(), comparison, 0x3c00, 0x3b00),
             "3 of 120 outputs lie outside their bound; first at row 1, output 2: expected 0x3c00 "
             "(1) or more, actual 0x3b00 (0.875)");
-  EXPECT_EQ(describe_outside(small(), found, 0x3c00, 0x4000),
+  EXPECT_EQ(describe_outside(small(), comparison, 0x3c00, 0x4000),
             "3 of 120 outputs lie outside their bound; first at row 1, output 2: expected 0x3c00 "
             "(1) or less, actual 0x4000 (2)");
 }

@@ -113,10 +113,10 @@ TEST_F(OnGpuTranspose, LargeMatricesAreVerifiedOnTheDevice) {
   profiling::check(cudaMemsetAsync(output + last, 0x11, 4, stream.get()), "spoiling");
   const Verification spoilt = verifier.judge(tiled, 0, output);
   EXPECT_EQ(name(spoilt.outcome), "mismatch");
-  EXPECT_EQ(spoilt.found.mismatches, 1);
-  EXPECT_EQ(spoilt.found.first_mismatch, last);
+  EXPECT_EQ(spoilt.comparison.mismatches, 1);
+  EXPECT_EQ(spoilt.comparison.first_mismatch, last);
   EXPECT_EQ(spoilt.reason,
-            describe_mismatch(spoilt.found, spec,
+            describe_mismatch(spoilt.comparison, spec,
                               value_bits(spec.data, spec.columns, 46351, 46351, 5), 0x11111111u));
 }
 

@@ -25,7 +25,7 @@ TEST(CompiledNf4, AKernelHasItsFacts) {
   EXPECT_EQ(
       CompiledFiles().add("sm_90/toy.json", with(sound, "/weights_per_block", 0)).complaint(read),
       "sm_90/toy.json: weights_per_block: expected a whole number from 1 to 1048576; make "
-      "mojo or make triton writes it anew");
+      "mojo or make triton writes it again");
 }
 
 TEST(CompiledNf4, ARowSaysItsCompilerAndWhatItCannotRun) {
@@ -73,11 +73,12 @@ TEST_F(OnGpuCompiledNf4, AreBitExactAtEverySizeThatTheySupport) {
           for (const std::int64_t n : sizes) {
             if (n > 1000003 && block_size != 64) continue;
             const Tensor tensor = make_row(n, block_size, nested, type);
-            const Verification found = proof.verify(row, tensor);
-            if (found.outcome == Outcome::unsupported && n % kernel.weights_multiple != 0) continue;
-            EXPECT_EQ(name(found.outcome), name(Outcome::bit_exact))
+            const Verification verdict = proof.verify(row, tensor);
+            if (verdict.outcome == Outcome::unsupported && n % kernel.weights_multiple != 0)
+              continue;
+            EXPECT_EQ(name(verdict.outcome), name(Outcome::bit_exact))
                 << kernel.name << ", " << n << " weights, " << tensor.quantized.name << ": "
-                << found.reason;
+                << verdict.reason;
             EXPECT_TRUE(writes_outside(kernel.name, tensor).empty()) << kernel.name << ", " << n;
             ++ran;
           }

@@ -38,7 +38,7 @@ std::vector<std::uint16_t> with_scales(const reference::QuantizedTensor& tensor,
 
 /// Algorithm 1 as printed: the weights of each tile of 512 take the scale whose index
 /// is the tile's. For block sizes up to 512.
-TEST(Algorithm1Declared, IsTheReferenceWithOneScaleATileInWhateverPieces) {
+TEST(Algorithm1Declared, IsTheReferenceWithOneScalePerTileForPiecesOfAnySize) {
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
     for (const bool nested : {false, true}) {
       for (const int block_size : {32, 64, 128, 256, 512}) {
@@ -84,9 +84,9 @@ TEST(FusedScalesDeclared, IsTheReferenceWithNestedScalesRoundedOnce) {
                                                         nested.absmax[block / 256], nested.offset);
                                       }))
             << name(type) << ", block size " << block_size << ", " << n << " weights";
-        const auto found = reference::compare_bits(tensor.expected, output);
-        different += found.mismatches;
-        EXPECT_LE(found.max_ulps, 1u);
+        const auto comparison = reference::compare_bits(tensor.expected, output);
+        different += comparison.mismatches;
+        EXPECT_LE(comparison.max_ulps, 1u);
       }
     }
     const Tensor plain = make_row(65537, 64, false, type);

@@ -64,7 +64,7 @@ TEST(NestedScale, EveryMapEntryIsTheReferencesToTheBit) {
       }
     }
   }
-  EXPECT_GT(fused, 0) << "these inputs do not tell a fused multiply-add apart";
+  EXPECT_GT(fused, 0) << "these inputs do not distinguish a fused multiply-add";
 }
 
 }  // namespace

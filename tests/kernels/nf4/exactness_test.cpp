@@ -1,5 +1,5 @@
 // Every kernel compared with the reference, on problems of every kind and alignment: it fulfils its
-// contract or refuses, and writes nothing outside of its output.
+// contract or refuses, and writes nothing outside its output.
 #include "tests/kernels/nf4/testing.hpp"
 
 namespace reprolab::nf4 {
@@ -26,14 +26,14 @@ TEST_P(OnGpuExactness, AtEveryBlockSizeTypeKindOfScalesAndLength) {
   for_each_format([&](int block_size, WeightType type, bool nested) {
     for (const std::int64_t n : lengths) {
       const Tensor tensor = make_row(n, block_size, nested, type);
-      expect_promised(tensor, "at aligned places");
+      expect_promised(tensor, "aligned");
       if (block_size != 64) continue;
       EXPECT_TRUE(writes_outside(GetParam().name, tensor).empty()) << n << " weights";
     }
   });
 }
 
-TEST_P(OnGpuExactness, WhereverTheArraysBegin) {
+TEST_P(OnGpuExactness, AtAnyAlignment) {
   const std::string& kernel = GetParam().name;
   for_each_offset([&](const Tensor& tensor, int offset) {
     SCOPED_TRACE(tensor.quantized.name + ", " + std::to_string(tensor.quantized.n) +
@@ -41,36 +41,36 @@ TEST_P(OnGpuExactness, WhereverTheArraysBegin) {
     const Nf4Workload workload(facts_of(tensor), {tensor}, 1, offset);
     const Outcome expected =
         workload.supports(kernel).ok ? promised(GetParam(), tensor) : Outcome::unsupported;
-    const Verification found = proof_->verify(GetParam(), workload);
-    EXPECT_EQ(name(found.outcome), name(expected)) << found.reason;
+    const Verification verdict = proof_->verify(GetParam(), workload);
+    EXPECT_EQ(name(verdict.outcome), name(expected)) << verdict.reason;
     EXPECT_TRUE(writes_outside(kernel, tensor, offset).empty());
   });
 }
 
-/// Every launch of many gives the same bits, and leaves its inputs alone.
-TEST_P(OnGpuExactness, OfEveryCopy) {
+/// Every launch gives the same bits, and does not change its inputs.
+TEST_P(OnGpuExactness, ManyLaunchesGiveTheSameBits) {
   for (const bool nested : {false, true}) {
     const Tensor tensor = make_row(1000003, 64, nested);
-    const Verification found = proof_->verify(GetParam(), tensor, 21);
-    EXPECT_EQ(name(found.outcome), name(promised(GetParam(), tensor))) << found.reason;
+    const Verification verdict = proof_->verify(GetParam(), tensor, 21);
+    EXPECT_EQ(name(verdict.outcome), name(promised(GetParam(), tensor))) << verdict.reason;
   }
 }
 
 /// Large enough that a fused multiply-add in the scales would be detected.
-TEST_P(OnGpuExactness, OfSixteenMillionNestedWeights) {
+TEST_P(OnGpuExactness, SixteenMillionNestedWeights) {
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
     expect_promised(make_tensor({.rows = 4096, .columns = 4096, .nested = true, .output = type}, 3),
                     "4096^2");
   }
 }
 
-TEST_P(OnGpuExactness, OfEveryCodeUnderScalesOfEveryKind) {
+TEST_P(OnGpuExactness, EveryCodeWithEveryKindOfScale) {
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
     expect_promised(every_code_under_every_scale(type), std::string(name(type)));
   }
 }
 
-TEST_P(OnGpuExactness, OfNestedScalesOfTinyHugeAndNegativeOffsets) {
+TEST_P(OnGpuExactness, NestedScalesWithTinyHugeAndNegativeOffsets) {
   for_each_nested_scale([&](const Tensor& tensor) {
     const auto& nested = *tensor.quantized.nested;
     expect_promised(tensor, "absmax2 " + std::to_string(nested.absmax[1]) + ", offset " +
@@ -79,14 +79,14 @@ TEST_P(OnGpuExactness, OfNestedScalesOfTinyHugeAndNegativeOffsets) {
 }
 
 /// A checkpoint's own table is refused, or used as promised.
-TEST_P(OnGpuExactness, OfAnotherTable) {
+TEST_P(OnGpuExactness, AnotherTable) {
   Tensor tensor = make_row(4097);
   for (float& entry : tensor.quantized.table) entry *= 0.75f;
   tensor.expected = reference::dequantize(tensor.quantized);
   expect_promised(tensor, "another table");
 }
 
-TEST_P(OnGpuExactness, NoWeightsAreNoError) {
+TEST_P(OnGpuExactness, NoWeightsSucceed) {
   const Tensor tensor = make_row(1);
   const DeviceTensor input(tensor.quantized);
   const GuardedOutput output(0);
@@ -113,8 +113,8 @@ class OnGpuStreaming : public OnGpuTest {
   }
 };
 
-/// Codes and output moved independently: a view may start at any pair of places.
-TEST_F(OnGpuStreaming, TakesEveryPairOfPlacesOfCodesAndOutput) {
+/// Codes and output are moved independently, because a view may start anywhere.
+TEST_F(OnGpuStreaming, SupportsAnyAlignmentOfCodesAndOutput) {
   for (const int block_size : {32, 64, 256}) {
     for (const bool nested : {false, true}) {
       const Tensor tensor = make_row(20011, block_size, nested);
@@ -132,8 +132,9 @@ TEST_F(OnGpuStreaming, TakesEveryPairOfPlacesOfCodesAndOutput) {
   }
 }
 
-/// The map of nested scales moved independently: it is copied in bulk if it starts at a cache line.
-TEST_F(OnGpuStreaming, TakesAMapOfNestedScalesAtAnyPlace) {
+/// The map of nested scales is moved independently: it is copied in bulk if it starts at a cache
+/// line.
+TEST_F(OnGpuStreaming, SupportsAnyAlignmentOfTheMap) {
   const Tensor tensor = make_row(20011, 64, true);
   const DeviceTensor input(tensor.quantized);
   const profiling::DeviceBuffer moved(sizeof(float) * (256 + 32));

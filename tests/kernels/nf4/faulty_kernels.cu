@@ -18,7 +18,7 @@ struct FusedMultiplyAdd : Sound {
   }
 };
 
-/// Entry 5 with a typing error in its fourth decimal.
+/// Entry 5 with a typo in its fourth decimal.
 struct WrongEntry : Sound {
   __device__ static float entry(unsigned code) {
     return code == 5 ? -0.18467343022823334f : Sound::entry(code);
@@ -55,7 +55,7 @@ Kernel<Problem> like(const Contract<Problem>& contract = {}) {
           }};
 }
 
-Kernel<Problem> that_runs_nothing() {
+Kernel<Problem> unsupporting_kernel() {
   Kernel<Problem> kernel = like();
   kernel.supports = [](const Problem&) { return Support::no("a test's kernel: runs nothing"); };
   return kernel;
@@ -67,16 +67,16 @@ const RegisterAll<Problem> kernels(like(),
                                     {"test_fused_multiply_add", launch_with<FusedMultiplyAdd>},
                                     {"test_wrong_entry", launch_with<WrongEntry>},
                                     {"test_missing_tail", launch_with<MissingTail>},
-                                    {"test_writes_behind", launch_and_write_behind},
+                                    {"test_writes_past_end", launch_and_write_past_end},
                                     {"test_too_many_threads", launch_with_too_many_threads},
                                     {"test_undeclared_deviation", launch_with<SkipsFirst>}});
 const RegisterAll<Problem> deviating(like(DeclaredDeviation<Problem>{
                                          "the first weight of each block of 64 stays unwritten",
                                          without_first}),
                                      {{"test_deviates", launch_with<SkipsFirst>},
-                                      {"test_deviates_not", launch_right},
+                                      {"test_does_not_deviate", launch_right},
                                       {"test_deviates_otherwise", launch_with<SwappedNibbles>}});
-const RegisterAll<Problem> unsupporting(that_runs_nothing(),
+const RegisterAll<Problem> unsupporting(unsupporting_kernel(),
                                         {{"test_supports_nothing", launch_right}});
 
 }  // namespace

@@ -14,13 +14,13 @@ class OnGpuFaultyKernels : public OnGpuTest {
   /// `reason`: a regular expression.
   static void expect(const std::string& kernel, const Tensor& tensor, Outcome outcome,
                      const std::string& reason = "") {
-    const Verification found = verify(kernel, tensor);
-    EXPECT_EQ(name(found.outcome), name(outcome)) << kernel << ": " << found.reason;
-    EXPECT_TRUE(matches(found.reason, reason)) << kernel;
+    const Verification verdict = verify(kernel, tensor);
+    EXPECT_EQ(name(verdict.outcome), name(outcome)) << kernel << ": " << verdict.reason;
+    EXPECT_TRUE(matches(verdict.reason, reason)) << kernel;
   }
 };
 
-TEST_F(OnGpuFaultyKernels, ASoundOneIsBitExactWhateverRanBefore) {
+TEST_F(OnGpuFaultyKernels, ASoundOneIsBitExactAfterAnyOther) {
   // CUDA's message depends on its version.
   expect("test_too_many_threads", make_row(4096), Outcome::launch_failed,
          "launch: invalid .* \\(cudaErrorInvalid(Value|Configuration)\\)");
@@ -33,7 +33,7 @@ TEST_F(OnGpuFaultyKernels, ASoundOneIsBitExactWhateverRanBefore) {
          "a test's kernel: runs nothing");
 }
 
-TEST_F(OnGpuFaultyKernels, AWrongOneIsAMismatchFromItsFirstWeightWithTheBits) {
+TEST_F(OnGpuFaultyKernels, AMismatchNamesTheFirstWrongWeightAndItsBits) {
   const Tensor row = make_row(4096);
   // Swapped codes are detected at the first pair of different codes.
   std::size_t first = 0;
@@ -56,28 +56,28 @@ TEST_F(OnGpuFaultyKernels, AWrongOneIsAMismatchFromItsFirstWeightWithTheBits) {
 /// Visible in about one of 80,000 outputs. Plain scales have no sum to fuse.
 TEST_F(OnGpuFaultyKernels, AFusedMultiplyAddInTheScalesIsAMismatchOfLargeNestedTensors) {
   const Tensor tensor = make_tensor({.rows = 4096, .columns = 4096, .nested = true}, 1);
-  const auto found = verify("test_fused_multiply_add", tensor);
-  EXPECT_EQ(found.outcome, Outcome::mismatch);
-  EXPECT_TRUE(contains(found.reason, " weights differ, by at most 1 ULP; first at "));
-  EXPECT_GT(found.found.mismatches, 10);
-  EXPECT_LT(found.found.mismatches, tensor.quantized.n / 1000);
+  const auto verdict = verify("test_fused_multiply_add", tensor);
+  EXPECT_EQ(verdict.outcome, Outcome::mismatch);
+  EXPECT_TRUE(contains(verdict.reason, " weights differ, by at most 1 ULP; first at "));
+  EXPECT_GT(verdict.comparison.mismatches, 10);
+  EXPECT_LT(verdict.comparison.mismatches, tensor.quantized.n / 1000);
   expect("test_fused_multiply_add", make_row(100003), Outcome::bit_exact);
 }
 
 /// The first weight of each block stays unwritten, in 16 blocks.
-TEST_F(OnGpuFaultyKernels, OnlyTheDeclaredDeviationIsNoMismatch) {
+TEST_F(OnGpuFaultyKernels, OnlyTheDeclaredDeviationPasses) {
   const Tensor row = make_row(1000);
   const std::string first =
       "16 of 1000 weights differ; first at index 0 \\(row 0, column 0\\): block 0, code .*";
   expect("test_deviates", row, Outcome::deviation_as_declared, first);
-  expect("test_deviates_not", row, Outcome::mismatch, "does not deviate as declared: " + first);
+  expect("test_does_not_deviate", row, Outcome::mismatch, "does not deviate as declared: " + first);
   expect("test_deviates_otherwise", row, Outcome::mismatch, "does not deviate as declared: .*");
   expect("test_undeclared_deviation", row, Outcome::mismatch, first);
 }
 
-TEST_F(OnGpuFaultyKernels, AWriteBehindTheOutputIsSeenByTheGuards) {
+TEST_F(OnGpuFaultyKernels, TheGuardsDetectAWritePastTheOutput) {
   for (const std::int64_t n : {64, 1025, 4097}) {
-    EXPECT_EQ(writes_outside("test_writes_behind", make_row(n)),
+    EXPECT_EQ(writes_outside("test_writes_past_end", make_row(n)),
               (std::vector<std::int64_t>{2 * n, 2 * n + 1}));
     EXPECT_TRUE(writes_outside("test_sound", make_row(n)).empty());
   }

@@ -1,7 +1,7 @@
 // Kernels that would compute the right weights, but break one rule for launches each. For test
 // programs that measure them together with sound ones; the "sly" ones break a rule that not every
 // program or instrument can detect. Plain scales and fp16 only.
-#undef NDEBUG  // an assertion is to fail here
+#undef NDEBUG  // an assertion must fail here
 #include <unistd.h>
 
 #include <cassert>
@@ -211,7 +211,7 @@ const RegisterAll<Problem> kernels(
      {"hostile_unjoined", launch_unjoined},
      {"hostile_waits", launch_and_wait},
      {"hostile_waits_later", launch_right_at_first<launch_and_wait>},
-     {"hostile_writes_past_end", launch_and_write_behind},
+     {"hostile_writes_past_end", launch_and_write_past_end},
      {"hostile_wrong_later", launch_right_at_first<launch_wrong>},
      {"sly_half_in_thread", launch_half_in_thread},
      {"sly_hogs", launch_hogging},

@@ -45,12 +45,12 @@ void expect_repeated(const VariantInfo& kernel, const Tensor& tile, std::int64_t
   const auto expected = expected_tiles(kernel, tile);
   for (std::int64_t at = 0; at < n; at += tile_weights) {
     const auto phase = static_cast<std::size_t>(at / tile_weights) % expected.size();
-    const auto found = proof.comparison().compare(
+    const auto difference = proof.comparison().compare(
         expected[phase].data(), problem.output.as<std::uint16_t>() + output_at + at,
         std::min(tile_weights, n - at), 2);
-    ASSERT_TRUE(found.equal()) << kernel.name << ", " << n << " weights: " << found.mismatches
-                               << " differ in the tile from " << at << ", the first at "
-                               << at + found.first_mismatch;
+    ASSERT_TRUE(difference.equal())
+        << kernel.name << ", " << n << " weights: " << difference.mismatches
+        << " differ in the tile from " << at << ", the first at " << at + difference.first_mismatch;
   }
 }
 
@@ -66,7 +66,7 @@ void expect_long(const VariantInfo& kernel, std::int64_t n, int output_at = 0) {
   }
 }
 
-TEST_P(OnGpuLongLengths, PastTwoToThe31AndThe32AreTheTileRepeated) {
+TEST_P(OnGpuLongLengths, Past31And32BitsRepeatTheTile) {
   for (const std::int64_t n : {(std::int64_t{1} << 31) + 1025, (std::int64_t{1} << 32) + 77}) {
     expect_long(GetParam(), n);
   }
@@ -76,7 +76,7 @@ class OnGpuStreamingLengths : public OnGpuTest {};
 
 /// Each of the kernel's shapes, in both widths of indices: on unaligned words, and on aligned words
 /// that start inside a block.
-TEST_F(OnGpuStreamingLengths, MayBeginAnywhere) {
+TEST_F(OnGpuStreamingLengths, SupportAnyAlignment) {
   const VariantInfo streaming = variant_named<Problem>("streaming");
   for (const std::int64_t n :
        {std::int64_t{5'000'001}, std::int64_t{8'500'000}, std::int64_t{12'000'003},

@@ -16,12 +16,12 @@ template <class T>
 profiling::DeviceBuffer repeated(const std::vector<T>& tile, std::uint64_t count) {
   const profiling::DeviceBuffer once(tile.size() * sizeof(T));
   profiling::check(cudaMemcpy(once.data(), tile.data(), once.bytes(), cudaMemcpyHostToDevice),
-                   "laying out a tile");
+                   "copying a tile");
   profiling::DeviceBuffer all(count * sizeof(T));
   for (std::uint64_t at = 0; at < all.bytes(); at += once.bytes()) {
     profiling::check(cudaMemcpy(all.as<std::byte>() + at, once.data(),
                                 std::min(once.bytes(), all.bytes() - at), cudaMemcpyDeviceToDevice),
-                     "laying out copies of a tile");
+                     "repeating a tile");
   }
   return all;
 }

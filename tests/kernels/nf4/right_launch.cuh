@@ -1,4 +1,4 @@
-// Shared by test kernels: a launch that is right, or wrong in one step. One weight per thread.
+// Shared by test kernels: a launch that is correct, or wrong in one step. One weight per thread.
 #pragma once
 
 #include "kernels/nf4/support.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int threads = 256;
 
-/// No fault; a faulty kernel differs from it in one member.
+/// No fault; each faulty kernel differs from it in one member.
 struct Sound {
   __device__ static bool skips(std::int64_t, std::int64_t) { return false; }
   __device__ static unsigned code(std::uint8_t byte, std::int64_t i) {
@@ -60,8 +60,8 @@ cudaError_t launch_right(const Problem& problem, cudaStream_t stream) {
 
 __global__ void write_zero(__half* to) { *to = round_to<__half>(0.0f); }
 
-/// Writes the first element after an fp16 output, too.
-cudaError_t launch_and_write_behind(const Problem& problem, cudaStream_t stream) {
+/// Also writes the first element past an fp16 output.
+cudaError_t launch_and_write_past_end(const Problem& problem, cudaStream_t stream) {
   const cudaError_t status = launch_right(problem, stream);
   write_zero<<<1, 1, 0, stream>>>(static_cast<__half*>(problem.output) + problem.n);
   return status;

@@ -1,7 +1,8 @@
-// Problems that each kernel refuses, and the messages.
+// Problems that each kernel refuses, and the reasons.
 #include <cmath>
 
 #include "tests/kernels/nf4/testing.hpp"
+#include "tests/text.hpp"
 
 namespace reprolab::nf4 {
 namespace {
@@ -14,7 +15,7 @@ Problem valid_problem(int block_size, std::int64_t n = 1 << 20) {
   return problem;
 }
 
-TEST(Supports, EveryKernelTakesBlocksOf64) {
+TEST(Supports, EveryKernelSupportsBlocksOf64) {
   for (const auto& kernel : registered_kernels()) {
     if (kernel.origin.kind != Origin::Kind::project) continue;
     for (const std::int64_t n : {std::int64_t{1}, std::int64_t{1} << 20, std::int64_t{1} << 33}) {
@@ -31,8 +32,7 @@ TEST(Supports, AnyOtherTableIsRefused) {
     float& changed = problem.table[entry];
     changed = changed == 0 ? -0.0f : std::nextafter(changed, 2.0f);
     for (const auto& kernel : registered_kernels()) {
-      EXPECT_EQ(kernel_named<Problem>(kernel.name).supports(problem).reason,
-                "the checkpoint's quant_map is not the NF4 table built into the kernel")
+      EXPECT_TRUE(contains(kernel_named<Problem>(kernel.name).supports(problem).reason, "table"))
           << kernel.name << ", entry " << entry;
     }
   }
@@ -40,15 +40,15 @@ TEST(Supports, AnyOtherTableIsRefused) {
 
 TEST(Supports, Algorithm1RefusesBlocksLongerThanItsTile) {
   for (const int block_size : block_sizes) {
-    EXPECT_EQ(
-        kernel_named<Problem>("shared_lut_algorithm1").supports(valid_problem(block_size)).reason,
-        block_size <= 512 ? ""
-                          : "absmax[blockIdx] reads past the end: fewer scales than tiles of 512");
+    const auto& kernel = kernel_named<Problem>("shared_lut_algorithm1");
+    const Support support = kernel.supports(valid_problem(block_size));
+    EXPECT_EQ(support.ok, block_size <= 512);
+    EXPECT_TRUE(support.ok || contains(support.reason, "past the end"));
   }
 }
 
 /// An output with an element's alignment is supported except by kernels that store two at once.
-TEST(Supports, AnOddPlaceOfTheOutputIsRefusedByPackedStoresAlone) {
+TEST(Supports, OnlyPackedStoresRefuseAnOddOutputAddress) {
   for (const auto& kernel : registered_kernels()) {
     if (kernel.origin.kind != Origin::Kind::project) continue;
     Problem problem = valid_problem(64);
@@ -56,9 +56,9 @@ TEST(Supports, AnOddPlaceOfTheOutputIsRefusedByPackedStoresAlone) {
     problem.output = output + 1;
     const bool packs = kernel.name.starts_with("packed_") || kernel.name == "tiled_packed" ||
                        kernel.name == "warp_per_block";
-    EXPECT_EQ(kernel_named<Problem>(kernel.name).supports(problem).reason,
-              packs ? "stores two weights at once: the output must be 4-byte aligned" : "")
-        << kernel.name;
+    const Support support = kernel_named<Problem>(kernel.name).supports(problem);
+    EXPECT_EQ(support.ok, !packs) << kernel.name;
+    EXPECT_TRUE(support.ok || contains(support.reason, "4-byte aligned")) << kernel.name;
     problem.output = output;
     EXPECT_TRUE(kernel_named<Problem>(kernel.name).supports(problem).ok) << kernel.name;
   }

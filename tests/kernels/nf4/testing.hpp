@@ -66,9 +66,9 @@ class Proof : public reprolab::Proof {
   /// Fails the test unless `kernel`'s outcome on `tensor` is the one that its contract promises.
   void expect_promised(const VariantInfo& kernel, const Tensor& tensor,
                        const std::string& problem) const {
-    const Verification found = verify(kernel, tensor);
-    EXPECT_EQ(name(found.outcome), name(promised(kernel, tensor)))
-        << kernel.name << " on " << problem << ": " << found.reason;
+    const Verification verdict = verify(kernel, tensor);
+    EXPECT_EQ(name(verdict.outcome), name(promised(kernel, tensor)))
+        << kernel.name << " on " << problem << ": " << verdict.reason;
   }
 };
 

@@ -28,7 +28,7 @@ unsigned code_of(const Problem& problem, std::int64_t weight) {
   return weight % 2 == 0 ? first_code(byte) : second_code(byte);
 }
 
-TEST(Words, HaveTheCodesOfTheirWeightsAndReadNothingElse) {
+TEST(Words, HoldTheCodesOfTheirWeightsAndReadNothingElse) {
   static Place place;
   std::mt19937 random(1);
   for (auto& byte : place.codes) byte = static_cast<std::uint8_t>(random());
@@ -64,7 +64,7 @@ TEST(Words, HaveTheCodesOfTheirWeightsAndReadNothingElse) {
   }
 }
 
-TEST(Words, AreAlignedWhereCodesScalesAndTheMapOfNestedOnesAre) {
+TEST(Words, AreAlignedIfCodesScalesAndTheirMapAre) {
   static Place place;
   alignas(128) static const float map[256 + 32] = {};
   for (const int block_size : {32, 64, 4096}) {
@@ -85,7 +85,7 @@ TEST(Words, AreAlignedWhereCodesScalesAndTheMapOfNestedOnesAre) {
   }
 }
 
-TEST(Words, OfTilesAreThoseThatFillThem) {
+TEST(Words, InTilesFillWholeTiles) {
   static Place place;
   const auto words = words_of(place.problem(0, 32, 232));
   ASSERT_EQ(words.first, 32);

@@ -17,9 +17,9 @@ class OnGpuProducts : public OnGpuEachKernel {
   void expect(const ProductSpec& spec, int buffer_sets = 1) const {
     const ProductWorkload workload = make_workload(spec, buffer_sets);
     const bool runs = workload.supports(GetParam().name).ok;
-    const Verification found = Proof().verify(GetParam(), workload);
-    EXPECT_EQ(name(found.outcome), name(runs ? Outcome::within_bound : Outcome::unsupported))
-        << spec.name() << ": " << found.reason;
+    const Verification verdict = Proof().verify(GetParam(), workload);
+    EXPECT_EQ(name(verdict.outcome), name(runs ? Outcome::within_bound : Outcome::unsupported))
+        << spec.name() << ": " << verdict.reason;
   }
 };
 
@@ -57,7 +57,7 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundAtEveryNumberOfRows) {
   }
 }
 
-/// Odd multiples of a block, odd numbers of outputs, and rows that are no whole blocks.
+/// Odd multiples of a block, odd numbers of outputs, and rows that are not whole blocks.
 TEST_P(OnGpuProducts, AreWithinTheirBoundAtShapesThatNoTileDivides) {
   constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {
       {1, 64},    {1, 1},      {16, 64},   {17, 192},  {63, 320},   {65, 4160}, {129, 8256},
@@ -75,7 +75,7 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundAtShapesThatNoTileDivides) {
 }
 
 /// Blocks of weights, and of nested scales, that end within a row.
-TEST_P(OnGpuProducts, AreWithinTheirBoundWhereBlocksReachOverRows) {
+TEST_P(OnGpuProducts, AreWithinTheirBoundIfBlocksCrossRows) {
   constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {{17, 192}, {65, 4160}, {48, 1280}};
   for (const auto& [n, k] : shapes) {
     for (const int block_size : {128, 512, 4096}) {
@@ -119,7 +119,7 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundOnALayerOfAModel) {
 }
 
 /// If an array does not start at a multiple of 256 bytes, a kernel is right or refuses.
-TEST_P(OnGpuProducts, AreWithinTheirBoundOrRefuseArraysThatBeginAnywhere) {
+TEST_P(OnGpuProducts, AreWithinTheirBoundOrRefuseUnalignedArrays) {
   for (const int offset : {1, 2, 4, 8, 16}) {
     for (const std::int64_t m : {1, 4, 32}) {
       expect({.weights = {.rows = 96, .columns = 576, .offset = offset}, .m = m, .bias = true});
@@ -127,9 +127,9 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundOrRefuseArraysThatBeginAnywhere) {
   }
 }
 
-/// In a verification the first launch finds the contents written here, the others those left by the
-/// previous one.
-TEST_P(OnGpuProducts, AreWithinTheirBoundWhateverTheirWorkspaceHolds) {
+/// In a verification, the first launch gets the contents written here, the others those of the
+/// previous launch.
+TEST_P(OnGpuProducts, AreWithinTheirBoundForAnyWorkspaceContents) {
   const Proof proof;
   const ProductWorkload workload =
       make_workload({.weights = {.rows = 512, .columns = 8192}, .m = 4}, 5);
@@ -143,8 +143,8 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundWhateverTheirWorkspaceHolds) {
     profiling::check(
         cudaMemcpy(problem.workspace, content.data(), content.size(), cudaMemcpyHostToDevice),
         "filling a workspace");
-    const auto found = proof.verify(GetParam(), workload);
-    EXPECT_EQ(name(found.outcome), name(Outcome::within_bound)) << found.reason;
+    const auto verdict = proof.verify(GetParam(), workload);
+    EXPECT_EQ(name(verdict.outcome), name(Outcome::within_bound)) << verdict.reason;
     for (std::uint8_t& byte : content) byte = static_cast<std::uint8_t>(random());
   }
 }

@@ -9,16 +9,16 @@
 namespace reprolab::nf4_product {
 namespace {
 
-constexpr int threads = 128, parts = 32;
+constexpr int threads = 128, slices = 32;
 
 enum class Fault {
   none,
-  dropped_step,  ///< The last 16 inputs of a row.
-  wrong_scale,   ///< One block of the third output has its neighbour's.
+  dropped_step,  ///< Drops the last 16 inputs of a row.
+  wrong_scale,   ///< One block of the third output has its neighbour's scale.
   sums_in_16_bits,
   bias_twice,
   other_weights,    ///< Rounded entries, scaled in fp32.
-  depends_on_batch  ///< Sums the other way round if there are several rows.
+  depends_on_batch  ///< Sums in reverse order if there are several rows.
 };
 
 __host__ __device__ float* sums_of(const Problem& problem) {
@@ -60,11 +60,11 @@ __global__ void multiply(const Problem problem) {
 /// One block in y per slice of K; slices are added in memory, in order or in any order, with or
 /// without atomic additions.
 template <bool atomic>
-__global__ void add_parts(const Problem problem) {
+__global__ void add_slices(const Problem problem) {
   const std::int64_t at = std::int64_t{blockIdx.x} * threads + threadIdx.x;
   if (at >= problem.m * problem.n) return;
-  const std::int64_t begin = problem.k * blockIdx.y / parts,
-                     end = problem.k * (blockIdx.y + 1) / parts;
+  const std::int64_t begin = problem.k * blockIdx.y / slices,
+                     end = problem.k * (blockIdx.y + 1) / slices;
   float sum = 0;
   for (std::int64_t l = begin; l < end; ++l) {
     sum += term<Fault::none>(problem, at / problem.n, at % problem.n, l);
@@ -83,7 +83,7 @@ __global__ void write_sums(const Problem problem) {
   static_cast<__half*>(problem.output)[at] = __float2half_rn(sums_of(problem)[at]);
 }
 
-__global__ void write_behind(unsigned char* end) { *end = 0x5a; }
+__global__ void write_byte(unsigned char* to) { *to = 0x5a; }
 
 unsigned blocks_for(const Problem& problem) {
   return grid_of(blocks_over(problem.m * problem.n, threads));
@@ -100,17 +100,17 @@ std::uint64_t sums_bytes(const Problem& problem) {
 }
 
 template <bool atomic>
-cudaError_t launch_parts(const Problem& problem, cudaStream_t stream) {
+cudaError_t launch_slices(const Problem& problem, cudaStream_t stream) {
   if (const auto error = cudaMemsetAsync(sums_of(problem), 0, sums_bytes(problem), stream))
     return error;
-  add_parts<atomic><<<dim3(blocks_for(problem), parts), threads, 0, stream>>>(problem);
+  add_slices<atomic><<<dim3(blocks_for(problem), slices), threads, 0, stream>>>(problem);
   write_sums<<<blocks_for(problem), threads, 0, stream>>>(problem);
   return cudaGetLastError();
 }
 
-cudaError_t launch_and_write_behind(const Problem& problem, cudaStream_t stream) {
-  write_behind<<<1, 1, 0, stream>>>(static_cast<unsigned char*>(problem.workspace) +
-                                    sums_bytes(problem));
+cudaError_t launch_and_write_past_end(const Problem& problem, cudaStream_t stream) {
+  write_byte<<<1, 1, 0, stream>>>(static_cast<unsigned char*>(problem.workspace) +
+                                  sums_bytes(problem));
   return launch<Fault::none>(problem, stream);
 }
 
@@ -135,9 +135,9 @@ const RegisterAll<Problem> kernels(like(false),
                                     {"test_other_weights", launch<Fault::other_weights>},
                                     {"test_depends_on_batch", launch<Fault::depends_on_batch>}});
 const RegisterAll<Problem> with_sums(like(true),
-                                     {{"test_race", launch_parts<false>},
-                                      {"test_does_not_repeat", launch_parts<true>},
-                                      {"test_writes_behind_workspace", launch_and_write_behind}});
+                                     {{"test_race", launch_slices<false>},
+                                      {"test_does_not_repeat", launch_slices<true>},
+                                      {"test_writes_past_workspace", launch_and_write_past_end}});
 
 }  // namespace
 }  // namespace reprolab::nf4_product

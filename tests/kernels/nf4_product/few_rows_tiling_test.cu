@@ -84,7 +84,7 @@ TEST(FewRowsTiling, FitsIn99KiBWithASmallTable) {
 }
 
 /// The tilings of recorded rows, on 132 multiprocessors with 227 KiB.
-TEST(FewRowsTiling, IsThatOfRecordedRows) {
+TEST(FewRowsTiling, EqualsTheTilingOfRecordedRows) {
   struct Recorded {
     std::int64_t n, k;
     int split_k, n_blocks, n_tiles, stage_shift;
@@ -156,7 +156,7 @@ TEST(FewRowsTiling, OrderOfASumDoesNotDependOnM) {
   }
 }
 
-TEST(FewRowsTiling, IsEmptyWithoutRoom) {
+TEST(FewRowsTiling, IsEmptyIfSharedMemoryIsTooSmall) {
   EXPECT_EQ(tiling_of<Full>(product(8192, 8192), {86, 84, 99 * 1024}).split_k, 0);
   EXPECT_EQ(tiling_of<Small>(product(8192, 8192), {75, 68, 64 * 1024}).split_k, 0);
   EXPECT_EQ(tiling_of<Small>(product(8192, 8192), {}).split_k, 0);

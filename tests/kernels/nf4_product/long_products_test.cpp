@@ -22,7 +22,7 @@ std::vector<std::uint16_t> at_every_copy(const std::vector<std::uint16_t>& of_ti
   return all;
 }
 
-/// Whether the kernel runs it.
+/// Returns whether the kernel supports the product.
 bool expect_within_bounds(const VariantInfo& variant, std::int64_t m, bool nested) {
   const Kernel<Problem>& kernel = kernel_named<Problem>(variant.name);
   const ProductData data =
@@ -51,11 +51,11 @@ bool expect_within_bounds(const VariantInfo& variant, std::int64_t m, bool neste
       "reading a product");
   const auto bounds =
       reference::product_bounds(data.view(), reference::reading_named(variant.promise.reading));
-  const auto found =
+  const auto difference =
       reference::compare_within(at_every_copy(bounds.low), at_every_copy(bounds.high), actual);
-  EXPECT_TRUE(found.equal()) << variant.name << ", " << m << " rows: " << found.mismatches
-                             << " outputs lie outside their bounds, first output "
-                             << found.first_mismatch % outputs;
+  EXPECT_TRUE(difference.equal()) << variant.name << ", " << m << " rows: " << difference.mismatches
+                                  << " outputs lie outside their bounds, first output "
+                                  << difference.first_mismatch % outputs;
   EXPECT_TRUE(output.touched().empty());
   return true;
 }

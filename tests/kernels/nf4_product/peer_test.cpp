@@ -6,6 +6,7 @@
 #include "profiling/cuda_check.hpp"
 #include "tests/kernels/fake_peer.hpp"
 #include "tests/kernels/nf4_product/testing.hpp"
+#include "tests/text.hpp"
 
 namespace reprolab::nf4_product {
 namespace {
@@ -23,7 +24,7 @@ std::string refusal(const std::string& kernel, const std::function<void(Problem&
   return kernel_named<Problem>(kernel).supports(problem).reason;
 }
 
-TEST(ProductPeer, RegistersTheProductsThatALibraryHas) {
+TEST(ProductPeer, RegistersTheProductsOfTheLibrary) {
   EXPECT_EQ(add_bitsandbytes_peers("both=" FAKE_PEER),
             (std::vector<std::string>{"both_gemm", "both_gemv"}));
   EXPECT_EQ(add_bitsandbytes_peers("older=" OLDER_PEER), (std::vector<std::string>{"older_gemv"}));
@@ -35,40 +36,34 @@ TEST(ProductPeer, RegistersTheProductsThatALibraryHas) {
   EXPECT_EQ(gemm.code_files(90).size(), 2u);
 }
 
-TEST(ProductPeer, ARefusalSaysWhatTheLibraryDoesNotTake) {
+TEST(ProductPeer, ARefusalNamesTheLibrarysLimit) {
   add_bitsandbytes_peers("refuses=" FAKE_PEER);
   add_bitsandbytes_peers("older_refuses=" OLDER_PEER);
   const auto gemm = [](auto change) { return refusal("refuses_gemm", change); };
   EXPECT_EQ(gemm([](Problem& p) { p.m = 1536; }), "");
   EXPECT_EQ(gemm([](Problem& p) { p.type = nf4::OutputType::bf16; }), "");
-  EXPECT_EQ(gemm([](Problem& p) { p.m = 1537; }),
-            "bitsandbytes dequantizes for more than 1536 rows");
-  EXPECT_EQ(gemm([](Problem& p) { p.k = 96; }),
-            "bitsandbytes dequantizes where a row of weights is not whole blocks");
-  EXPECT_EQ(gemm([](Problem& p) { p.m = 4, p.n = 63; }),
-            "stores two outputs at once: of more than 3 rows an even number per row");
+  EXPECT_TRUE(contains(gemm([](Problem& p) { p.m = 1537; }), "1536 rows"));
+  EXPECT_TRUE(contains(gemm([](Problem& p) { p.k = 96; }), "whole blocks"));
+  EXPECT_TRUE(contains(gemm([](Problem& p) { p.m = 4, p.n = 63; }), "even number"));
   EXPECT_EQ(gemm([](Problem& p) { p.m = 3, p.n = 63; }), "");
-  EXPECT_EQ(gemm([](Problem& p) { p.n = 1 << 20, p.k = 1 << 13; }),
-            "bitsandbytes counts bytes of codes and elements in an int: below 2^31");
-  EXPECT_EQ(gemm([](Problem& p) { p.input = static_cast<const std::uint16_t*>(p.input) + 1; }),
-            "loads 16 bytes at once: codes and input must be aligned to them");
-  EXPECT_EQ(gemm([](Problem& p) { p.table[3] = 0.5f; }),
-            "the checkpoint's quant_map is not the NF4 table built into the kernel");
-  EXPECT_EQ(gemm([](Problem& p) { p.nested.codes = p.codes, p.nested.block_size = 128; }),
-            "nested scales of 256 per second-level scale alone");
+  EXPECT_TRUE(contains(gemm([](Problem& p) { p.n = 1 << 20, p.k = 1 << 13; }), "2^31"));
+  EXPECT_TRUE(
+      contains(gemm([](Problem& p) { p.input = static_cast<const std::uint16_t*>(p.input) + 1; }),
+               "aligned"));
+  EXPECT_TRUE(contains(gemm([](Problem& p) { p.table[3] = 0.5f; }), "table"));
+  EXPECT_TRUE(contains(
+      gemm([](Problem& p) { p.nested.codes = p.codes, p.nested.block_size = 128; }), "256"));
 
   const auto gemv = [](auto change) { return refusal("older_refuses_gemv", change); };
   EXPECT_EQ(gemv([](Problem&) {}), "");
-  EXPECT_EQ(gemv([](Problem& p) { p.m = 2; }), "takes one row");
-  EXPECT_EQ(gemv([](Problem& p) { p.bias = p.input; }), "takes no bias");
-  EXPECT_EQ(gemv([](Problem& p) { p.nested.codes = p.codes; }),
-            "takes no nested scales: its callers dequantize them");
-  EXPECT_EQ(gemv([](Problem& p) { p.n = 62; }), "reads scales past the end unless 4 divides n");
-  EXPECT_EQ(gemv([](Problem& p) { p.type = nf4::OutputType::bf16; }),
-            "the library exports no product for this type");
+  EXPECT_TRUE(contains(gemv([](Problem& p) { p.m = 2; }), "one row"));
+  EXPECT_TRUE(contains(gemv([](Problem& p) { p.bias = p.input; }), "no bias"));
+  EXPECT_TRUE(contains(gemv([](Problem& p) { p.nested.codes = p.codes; }), "nested scales"));
+  EXPECT_TRUE(contains(gemv([](Problem& p) { p.n = 62; }), "past the end"));
+  EXPECT_TRUE(contains(gemv([](Problem& p) { p.type = nf4::OutputType::bf16; }), "type"));
 }
 
-TEST(ProductPeer, PlainScalesAreOneCallOfTheTypeWithEveryArgumentInItsPlace) {
+TEST(ProductPeer, PlainScalesAreOneCallWithEveryArgument) {
   add_recording_peer("called");
   const auto& kernel = kernel_named<Problem>("called_gemm");
   Problem problem = a_problem();
@@ -107,7 +102,7 @@ float on_host(const float* number) {
   return value;
 }
 
-TEST_F(OnGpuProductPeer, NestedScalesBringTheirOffsetInDeviceMemoryThatIsKept) {
+TEST_F(OnGpuProductPeer, NestedScalesPassTheirOffsetInDeviceMemory) {
   add_recording_peer("gemm_nested");
   const auto& kernel = kernel_named<Problem>("gemm_nested_gemm");
   Problem problem = a_problem();
@@ -126,7 +121,7 @@ TEST_F(OnGpuProductPeer, NestedScalesBringTheirOffsetInDeviceMemoryThatIsKept) {
   EXPECT_EQ(on_host(peer_calls[2].offset), 0.5f);
 }
 
-TEST_F(OnGpuProductPeer, TheProductForOneRowIsGivenTheTable) {
+TEST_F(OnGpuProductPeer, TheProductForOneRowGetsTheTable) {
   add_recording_peer("gemv");
   const Problem problem = a_problem();
   const profiling::Stream stream;

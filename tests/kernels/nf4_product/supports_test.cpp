@@ -1,37 +1,37 @@
-// Requirements of this project's rows that use cuBLAS.
+// The requirements of this project's rows that use cuBLAS.
 #include "kernels/nf4_product/cublas_product.hpp"
 #include "tests/kernels/nf4_product/testing.hpp"
+#include "tests/text.hpp"
 
 namespace reprolab::nf4_product {
 namespace {
 
-TEST(ProductSupports, OnlyTheRowOf16BitWeightsIsGivenThem) {
+TEST(ProductSupports, OnlyTheRowOf16BitWeightsGetsThem) {
   const Problem problem = a_problem();
   const auto& reference = kernel_named<Problem>("cublas_16bit");
-  EXPECT_EQ(reference.supports(problem).reason, "needs the weights in 16 bits");
+  EXPECT_TRUE(contains(reference.supports(problem).reason, "16 bits"));
   EXPECT_EQ(offer(reference, problem, problem.input).given_weights, supports_cublas(problem).ok);
   for (const char* name : {"shared_lut_then_cublas", "streaming_then_cublas"}) {
     EXPECT_FALSE(offer(kernel_named<Problem>(name), problem, problem.input).given_weights);
   }
 }
 
-TEST(ProductSupports, TheDetourRefusesWhatItsDequantizationOrCublasRefuses) {
+TEST(ProductSupports, TheDetourRefusesWhatDequantizationOrCublasRefuses) {
   const auto& kernel = kernel_named<Problem>("shared_lut_then_cublas");
   Problem problem = a_problem();
   problem.n = std::int64_t{1} << 31;
-  EXPECT_EQ(kernel.supports(problem).reason, "cuBLAS counts rows and columns in 32 bits");
+  EXPECT_TRUE(contains(kernel.supports(problem).reason, "32 bits"));
   problem = a_problem();
   problem.bias = problem.input;
-  EXPECT_EQ(kernel.supports(problem).reason, "cuBLAS may round a sum before it adds a bias");
+  EXPECT_TRUE(contains(kernel.supports(problem).reason, "bias"));
   problem = a_problem();
   problem.table[3] = 0.5f;
   if (!supports_cublas(problem).ok) GTEST_SKIP() << "NOT TESTED, no cuBLAS here";
-  EXPECT_EQ(kernel.supports(problem).reason,
-            "the checkpoint's quant_map is not the NF4 table built into the kernel");
+  EXPECT_TRUE(contains(kernel.supports(problem).reason, "table"));
 }
 
 /// cuBLAS's part begins at a multiple of 256 bytes.
-TEST(ProductSupports, WorkspacesHoldTheWeightsAndWhatCublasMayUse) {
+TEST(ProductSupports, WorkspacesHoldTheWeightsAndCublasWorkspace) {
   Problem problem = a_problem();
   EXPECT_EQ(kernel_named<Problem>("cublas_16bit").workspace_bytes(problem), cublas_workspace_bytes);
   EXPECT_EQ(kernel_named<Problem>("streaming_then_cublas").workspace_bytes(problem),
@@ -41,7 +41,7 @@ TEST(ProductSupports, WorkspacesHoldTheWeightsAndWhatCublasMayUse) {
             cublas_workspace_bytes + 2 * 64 * 130);
 }
 
-TEST(ProductSupports, EveryKernelNamesAReadingThatTheReferenceHas) {
+TEST(ProductSupports, EveryKernelNamesAContractOfTheReference) {
   for (const VariantInfo& kernel : registered_kernels()) {
     EXPECT_EQ(kernel.promise.kind, Promise::Kind::within_bound) << kernel.name;
     EXPECT_NO_THROW(reference::reading_named(kernel.promise.reading)) << kernel.name;

@@ -1,6 +1,6 @@
 """Compiles a CUDA file for the CPU and checks its kernel: check.py FILE [KERNEL].
 
-Exits as kernel_on_cpu does (main.cpp), and with 2 where the file does not compile for the CPU.
+Exit status: that of kernel_on_cpu (main.cpp), or 2 if the file does not compile for the CPU.
 """
 
 import os
@@ -19,7 +19,7 @@ PROGRAM = BUILD / "bin/kernel_on_cpu"
 COMPILER = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-w"]
 # The device branch of a header is compiled, as for compute capability 7.5.
 PREPROCESS = ["-E", "-x", "c++", "-D__CUDA_ARCH__=750", "-include", "cuda_runtime_api.h"]
-# As nvcc computes: no contraction on the CPU, and bits may be read as another type.
+# As nvcc: no contraction, and type punning is allowed.
 COMPILE = ["-x", "c++-cpp-output", "-O1", "-fPIC", "-shared", "-ffp-contract=off"]
 COMPILE += ["-fno-strict-aliasing"]
 # Misaligned vectors and accesses past the end of an array in shared memory end the program.
@@ -27,17 +27,18 @@ COMPILE += ["-fsanitize=alignment,bounds", "-fno-sanitize-recover=all"]
 
 
 class DoesNotCompile(Exception):
-    """Its text is the compiler's first error."""
+    """The file does not compile for the CPU. The text is the compiler's first error."""
 
 
-def compiler(*arguments: str, given: str = "") -> str:
-    done = subprocess.run(
-        [*COMPILER, *arguments], input=given, capture_output=True, text=True, cwd=ROOT, check=False
+def compiler(*arguments: str, source: str = "") -> str:
+    process = subprocess.run(
+        [*COMPILER, *arguments], input=source, capture_output=True, text=True, cwd=ROOT, check=False
     )
-    if done.returncode != 0:
-        errors = [line for line in done.stderr.splitlines() if "error: " in line]
-        raise DoesNotCompile((errors or done.stderr.splitlines() or ["the compiler failed"])[0])
-    return done.stdout
+    if process.returncode != 0:
+        lines = process.stderr.splitlines()
+        errors = [line for line in lines if "error: " in line]
+        raise DoesNotCompile((errors or lines or ["the compiler failed"])[0])
+    return process.stdout
 
 
 def refuse_cuda_headers(preprocessed: str) -> None:
@@ -52,9 +53,9 @@ def library(file: Path) -> Path:
     output.parent.mkdir(parents=True, exist_ok=True)
     text = compiler(*PREPROCESS, "-I", str(INCLUDE), "-I", str(ROOT), str(file))
     refuse_cuda_headers(text)
-    own = output.with_suffix(f".{os.getpid()}")  # another check may load the file meanwhile
+    own = output.with_suffix(f".{os.getpid()}")  # another check may be loading the file
     try:
-        compiler(*COMPILE, "-", "-o", str(own), given=translated(text))
+        compiler(*COMPILE, "-", "-o", str(own), source=translated(text))
     except ValueError as error:
         raise DoesNotCompile(str(error)) from error
     return own.replace(output)
@@ -74,10 +75,10 @@ def main(file: Path, kernel: str) -> int:
     except DoesNotCompile as error:
         print(f"{kernel}: cannot be checked on the CPU: {error}", file=sys.stderr)
         return 2
-    done = subprocess.run([PROGRAM, kernel, *libraries], check=False)
-    if done.returncode < 0:
-        print(f"{kernel}: wrong on the CPU: ended by signal {-done.returncode}", file=sys.stderr)
-    return done.returncode if 0 <= done.returncode <= 2 else 1
+    status = subprocess.run([PROGRAM, kernel, *libraries], check=False).returncode
+    if status < 0:
+        print(f"{kernel}: wrong on the CPU: ended by signal {-status}", file=sys.stderr)
+    return status if 0 <= status <= 2 else 1
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@
 
 namespace reprolab::on_cpu {
 
-/// A kernel does not keep its contract.
+/// A kernel violates its contract.
 struct Wrong : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -37,7 +37,7 @@ class Placed {
   T* data() { return reinterpret_cast<T*>(memory_.get() + begin_); }
   std::span<const T> values() { return {data(), bytes_ / sizeof(T)}; }
 
-  /// Fills the array with ones, as it is in no correct output, and the guards with a pattern.
+  /// Fills the array with ones, which no correct output has, and the guards with a pattern.
   void poison() {
     std::memset(memory_.get(), pattern, begin_);
     std::memset(data(), 0xff, bytes_);
@@ -67,8 +67,8 @@ struct Tally {
   std::string reason{};  ///< Of the first problem that the kernel does not support.
 };
 
-/// Checks one problem, unless the kernel does not support it. `describe(found)` says what differs.
-/// Throws Wrong.
+/// Checks one problem, unless the kernel does not support it. `describe(comparison)` describes the
+/// difference. Throws Wrong.
 template <class Problem, class Word, class Describe>
 void check(const Kernel<Problem>& kernel, const Problem& problem, Placed<Word>& output,
            std::span<const Word> expected, const std::string& name, Describe describe,
@@ -85,9 +85,9 @@ void check(const Kernel<Problem>& kernel, const Problem& problem, Placed<Word>& 
     if (const cudaError_t error = kernel.launch(problem, nullptr); error != cudaSuccess) {
       throw Wrong(fmt::format("{}: launch returns error {}", what, static_cast<int>(error)));
     }
-    const auto found = reference::compare_bits(expected, output.values(), 1);
-    if (!found.equal()) throw Wrong(what + ": " + describe(found));
-    if (!output.guards_are_intact()) throw Wrong(what + ": writes outside of its output");
+    const auto comparison = reference::compare_bits(expected, output.values(), 1);
+    if (!comparison.equal()) throw Wrong(what + ": " + describe(comparison));
+    if (!output.guards_are_intact()) throw Wrong(what + ": writes outside its output");
   }
   ++tally.problems;
   tally.outputs += static_cast<std::int64_t>(expected.size());

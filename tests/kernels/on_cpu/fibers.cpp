@@ -24,8 +24,8 @@ struct Thread {
   std::vector<std::byte> stack = std::vector<std::byte>(stack_bytes);
   uint3 index{};
   State state = State::ready;
-  unsigned lanes = 0;       ///< Those that wait together at a warp's barrier.
-  std::uint64_t given = 0;  ///< To the other lanes of an exchange.
+  unsigned lanes = 0;       ///< Lanes that wait together at a warp's barrier.
+  std::uint64_t given = 0;  ///< The value for other lanes of an exchange.
 };
 using State = Thread::State;
 
@@ -45,7 +45,7 @@ void wait(State reason) {
   swapcontext(&own.context, &scheduler);
 }
 
-/// A fiber serves one thread of each block. After an exception none can be resumed.
+/// A fiber runs one thread of each block. After an exception no fiber can be resumed.
 void run_threads() {
   for (;;) {
     try {
@@ -87,7 +87,7 @@ bool run_ready() {
   return ran;
 }
 
-/// Whether all of the lanes with which a thread waits wait with it, or have ended.
+/// Whether all lanes of the thread's barrier wait at it or have ended.
 bool is_complete(unsigned thread) {
   const unsigned first = thread / warp_lanes * warp_lanes;
   for (unsigned i = first; i < count && i < first + warp_lanes; ++i) {

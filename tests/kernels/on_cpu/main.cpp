@@ -17,8 +17,8 @@ constexpr int right = 0, wrong = 1, not_checked = 2;
 template <class Problem>
 const Kernel<Problem>* registered(const std::string& name) {
   const auto& kernels = Registry<Problem>::instance().kernels();
-  const auto found = kernels.find(name);
-  return found == kernels.end() ? nullptr : &found->second;
+  const auto entry = kernels.find(name);
+  return entry == kernels.end() ? nullptr : &entry->second;
 }
 
 Tally checked(const std::string& kernel, std::string& outcome) {

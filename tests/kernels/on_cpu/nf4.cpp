@@ -46,9 +46,9 @@ class Nf4Check {
   void check(const Tensor& tensor, const Problem& problem, Placed<std::uint16_t>& output,
              int offset) {
     const auto expected = expected_of(tensor);
-    const auto describe = [&](const reference::Comparison& found) {
-      const auto at = static_cast<std::size_t>(found.first_mismatch);
-      return reference::describe_mismatch(found, tensor.quantized, expected[at],
+    const auto describe = [&](const reference::Comparison& comparison) {
+      const auto at = static_cast<std::size_t>(comparison.first_mismatch);
+      return reference::describe_mismatch(comparison, tensor.quantized, expected[at],
                                           output.values()[at]);
     };
     on_cpu::check<Problem, std::uint16_t>(

@@ -1,4 +1,4 @@
-"""Kernels checked on the CPU: right ones, planted faults, and those that cannot be emulated."""
+"""Kernels checked on the CPU: correct ones, planted faults, and those that cannot be emulated."""
 
 import subprocess
 import sys
@@ -36,9 +36,9 @@ def faulty():
     [("nf4/packed_512_as_published", "deviation_as_declared"), ("transpose/tiled", "bit_exact")],
 )
 def test_a_right_kernel_passes_with_the_number_of_its_outputs(file, outputs):
-    done = checked(ROOT / f"kernels/{file}.cu")
-    assert (done.returncode, done.stderr) == (0, "")
-    words = done.stdout.split()
+    process = checked(ROOT / f"kernels/{file}.cu")
+    assert (process.returncode, process.stderr) == (0, "")
+    words = process.stdout.split()
     assert words[1] == f"{outputs}:"
     assert int(words[2]) > 1_000_000
 
@@ -51,23 +51,23 @@ def test_a_right_kernel_passes_with_the_number_of_its_outputs(file, outputs):
         ("nf4", "test_swapped_nibbles", "differ"),
         ("nf4", "test_fused_multiply_add", "1 ULP"),
         ("nf4", "test_missing_tail", "0xffff"),
-        ("nf4", "test_writes_behind", "outside"),
+        ("nf4", "test_writes_past_end", "outside"),
         ("nf4", "test_too_many_threads", "error 9"),
         ("nf4", "test_undeclared_deviation", "0xffff"),
-        ("nf4", "test_deviates_not", "differ"),
+        ("nf4", "test_does_not_deviate", "differ"),
         ("transpose", "test_swaps_two", "differ"),
         ("transpose", "test_skips_last_column", "differ"),
-        ("transpose", "test_leaves_out_tile", "differ"),
+        ("transpose", "test_skips_tile", "differ"),
         ("transpose", "test_adds_zero", "-0"),
         ("transpose", "test_writes_to_gap", "outside"),
-        ("transpose", "test_writes_behind", "outside"),
+        ("transpose", "test_writes_past_end", "outside"),
         ("transpose", "test_writes_before", "outside"),
     ],
 )
-def test_a_fault_in_a_kernel_is_found(faulty, family, kernel, word):
-    done = run(PROGRAM, kernel, faulty[family])
-    assert (done.returncode, done.stdout) == (1, "")
-    assert word in done.stderr
+def test_a_planted_fault_is_detected(faulty, family, kernel, word):
+    process = run(PROGRAM, kernel, faulty[family])
+    assert (process.returncode, process.stdout) == (1, "")
+    assert word in process.stderr
 
 
 BARRIER = "__syncthreads();"
@@ -83,7 +83,7 @@ BY_ONE_THREAD = """if (threadIdx.x == 0) {
     ("old", "new", "word"),
     [
         (BARRIER, "", "nan"),
-        (FILL, BY_ONE_THREAD, "descending"),  # found in one order alone
+        (FILL, BY_ONE_THREAD, "descending"),  # detected in one order only
         (BARRIER, f"if (threadIdx.x == 0) __syncwarp(); else {BARRIER}", "different barriers"),
         ("threadIdx.x < 16", "threadIdx.x < 17", "out of bounds"),
         ("if (weight >= n) return;", "if (weight > n) return;", "outside"),
@@ -91,14 +91,14 @@ BY_ONE_THREAD = """if (threadIdx.x == 0) {
         ("codes[weight / 2]", "codes[weight / 2 - (1ll << 46)]", "signal 11"),
     ],
 )
-def test_a_fault_planted_in_a_real_kernel_is_found(tmp_path, old, new, word):
+def test_a_fault_planted_in_a_real_kernel_is_detected(tmp_path, old, new, word):
     text = (ROOT / "kernels/nf4/weight_per_thread.cu").read_text()
     assert old in text
     file = tmp_path / "weight_per_thread.cu"
     file.write_text(text.replace(old, new))
-    done = checked(file)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert word in done.stderr
+    process = checked(file)
+    assert (process.returncode, process.stdout) == (1, "")
+    assert word in process.stderr
 
 
 @needs_program
@@ -111,20 +111,20 @@ def test_a_fault_planted_in_a_real_kernel_is_found(tmp_path, old, new, word):
     ],
 )
 def test_a_kernel_that_cannot_be_emulated_is_refused_in_one_line(file, reason):
-    done = checked(ROOT / f"kernels/{file}.cu")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert reason in done.stderr
-    assert done.stderr.count("\n") == 1
+    process = checked(ROOT / f"kernels/{file}.cu")
+    assert (process.returncode, process.stdout) == (2, "")
+    assert reason in process.stderr
+    assert process.stderr.count("\n") == 1
 
 
 @needs_program
-def test_ptx_that_is_not_known_is_refused_when_it_runs(tmp_path):
+def test_unknown_ptx_is_refused_when_it_runs(tmp_path):
     text = (ROOT / "kernels/nf4/weight_per_thread.cu").read_text()
     file = tmp_path / "weight_per_thread.cu"
     file.write_text(text.replace(BARRIER, 'asm volatile("bar.sync 0;");'))
-    done = checked(file)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "bar.sync" in done.stderr
+    process = checked(file)
+    assert (process.returncode, process.stdout) == (2, "")
+    assert "bar.sync" in process.stderr
 
 
 @pytest.mark.parametrize(

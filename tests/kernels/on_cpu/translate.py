@@ -1,7 +1,7 @@
 """Rewrites preprocessed CUDA C++ as C++: python3 translate.py < kernel.ii > kernel.cpp.ii.
 
-What CUDA adds to the grammar is rewritten, and nothing else: launches, __shared__ variables and
-inline PTX. include/cuda_runtime_api.h has the functions that are called instead.
+Rewrites only CUDA's additions to the grammar: launches, __shared__ variables and inline PTX.
+include/cuda_runtime_api.h has the functions that are called instead.
 """
 
 import re
@@ -17,13 +17,13 @@ TOKEN = re.compile(rf"{STRINGS}|[()\[\]{{}}:]", re.DOTALL)
 CALLEE = re.compile(r"(?:\btemplate\s+)?[\w:]+\s*$")
 
 
-def shared_variable(found: re.Match[str]) -> str:
+def shared_variable(match: re.Match[str]) -> str:
     # alignas comes before static.
     declared = re.sub(
-        r"^((?:alignas\s*\([^)]*\)\s*)?)", r"\1static ", found["type"].removeprefix("static ")
+        r"^((?:alignas\s*\([^)]*\)\s*)?)", r"\1static ", match["type"].removeprefix("static ")
     )
-    variable = f"{declared}{found['name']}{found['extents']}"
-    return f"{variable}; ::on_cpu::poison(&{found['name']}, sizeof {found['name']});"
+    variable = f"{declared}{match['name']}{match['extents']}"
+    return f"{variable}; ::on_cpu::poison(&{match['name']}, sizeof {match['name']});"
 
 
 def sections(text: str, start: int) -> tuple[list[str], int]:
@@ -44,18 +44,18 @@ def sections(text: str, start: int) -> tuple[list[str], int]:
 
 def with_calls_for_ptx(text: str) -> str:
     result, done = [], 0
-    for found in ASM.finditer(text):
-        (ptx, *operands), end = sections(text, found.end())
+    for match in ASM.finditer(text):
+        (ptx, *operands), end = sections(text, match.end())
         # A constraint stands before each operand's parenthesis.
         named = (re.sub(rf"{STRINGS}\s*(?=\()", "", part).strip() for part in operands[:2])
         arguments = ", ".join([ptx.strip(), *filter(None, named)])
-        result += [text[done : found.start()], f"::on_cpu::inline_ptx({arguments})"]
+        result += [text[done : match.start()], f"::on_cpu::inline_ptx({arguments})"]
         done = end
     return "".join([*result, text[done:]])
 
 
 def callee_start(text: str, end: int) -> int:
-    """Where the kernel's name, with its template arguments, begins that ends at `end`."""
+    """The start of the kernel's name with its template arguments, which ends at `end`."""
     end = len(text[:end].rstrip())
     templates = parentheses = 0
     while end > 0 and (templates or text[end - 1] == ">"):
@@ -71,14 +71,14 @@ def callee_start(text: str, end: int) -> int:
 
 def launches(text: str) -> Iterator[str]:
     done = 0
-    for found in re.finditer(r"<<<(.*?)>>>", text, re.DOTALL):
-        start = callee_start(text, found.start())
-        kernel = text[start : found.start()]
+    for launch in re.finditer(r"<<<(.*?)>>>", text, re.DOTALL):
+        start = callee_start(text, launch.start())
+        kernel = text[start : launch.start()]
         yield text[done:start]
         yield (
-            f"::on_cpu::Launch([&](const auto&... on_cpu) {{ {kernel}(on_cpu...); }}, {found[1]})"
+            f"::on_cpu::Launch([&](const auto&... on_cpu) {{ {kernel}(on_cpu...); }}, {launch[1]})"
         )
-        done = found.end()
+        done = launch.end()
     yield text[done:]
 
 

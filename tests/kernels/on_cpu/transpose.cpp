@@ -24,9 +24,9 @@ void run(const Kernel<Problem>& kernel, const MatrixSpec& spec, Offsets at, Tall
                         .columns = spec.columns,
                         .in_stride = spec.input().stride,
                         .out_stride = spec.output().stride};
-  const auto describe = [&](const reference::Comparison& found) {
-    const auto first = static_cast<std::size_t>(found.first_mismatch);
-    return describe_mismatch(found, spec, expected[first], output.values()[first]);
+  const auto describe = [&](const reference::Comparison& comparison) {
+    const auto first = static_cast<std::size_t>(comparison.first_mismatch);
+    return describe_mismatch(comparison, spec, expected[first], output.values()[first]);
   };
   check<Problem, std::uint32_t>(
       kernel, problem, output, expected,

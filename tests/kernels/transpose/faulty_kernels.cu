@@ -8,7 +8,7 @@ namespace {
 
 constexpr int threads = 256;
 
-/// No fault; the others differ from it in one member. Rows and columns are the output's.
+/// No fault; each faulty kernel differs from it in one member. Rows and columns are the output's.
 struct Sound {
   __device__ static bool skips(std::int64_t, std::int64_t, const Problem&) { return false; }
   __device__ static std::int64_t column(std::int64_t, std::int64_t column) { return column; }
@@ -29,7 +29,7 @@ struct SkipsLastColumn : Sound {
 };
 
 /// Does not write the second tile of 32 x 32 in both directions.
-struct LeavesOutTile : Sound {
+struct SkipsTile : Sound {
   __device__ static bool skips(std::int64_t row, std::int64_t column, const Problem&) {
     return row / 32 == 1 && column / 32 == 1;
   }
@@ -70,7 +70,7 @@ cudaError_t launch_and_write(const Problem& problem, cudaStream_t stream) {
 
 std::int64_t before(const Problem&) { return -1; }
 std::int64_t after_first_row(const Problem& problem) { return problem.rows; }
-std::int64_t behind(const Problem& problem) {
+std::int64_t past_end(const Problem& problem) {
   return (problem.columns - 1) * problem.out_stride + problem.rows;
 }
 
@@ -79,10 +79,10 @@ const RegisterAll<Problem> kernels({.source_file = "tests/kernels/transpose/faul
                                    {{"test_sound", launch<Sound>},
                                     {"test_swaps_two", launch<SwapsTwo>},
                                     {"test_skips_last_column", launch<SkipsLastColumn>},
-                                    {"test_leaves_out_tile", launch<LeavesOutTile>},
+                                    {"test_skips_tile", launch<SkipsTile>},
                                     {"test_adds_zero", launch<AddsZero>},
                                     {"test_writes_to_gap", launch_and_write<after_first_row>},
-                                    {"test_writes_behind", launch_and_write<behind>},
+                                    {"test_writes_past_end", launch_and_write<past_end>},
                                     {"test_writes_before", launch_and_write<before>}});
 
 }  // namespace

@@ -15,11 +15,11 @@ class OnGpuFaultyTranspose : public OnGpuTest {
   /// `reason`: a regular expression; "": it is bit-exact.
   static void expect(const std::string& kernel, const MatrixSpec& matrix,
                      const std::string& reason) {
-    const auto found =
+    const auto verdict =
         Proof().verify(variant_named<Problem>(kernel), TransposeWorkload(matrix, 1, 3));
-    EXPECT_EQ(name(found.outcome), name(reason.empty() ? Outcome::bit_exact : Outcome::mismatch))
+    EXPECT_EQ(name(verdict.outcome), name(reason.empty() ? Outcome::bit_exact : Outcome::mismatch))
         << kernel << " on " << matrix.name();
-    EXPECT_TRUE(matches(found.reason, reason)) << kernel;
+    EXPECT_TRUE(matches(verdict.reason, reason)) << kernel;
   }
 };
 
@@ -44,15 +44,15 @@ TEST_F(OnGpuFaultyTranspose, AWrongOneIsAMismatchFromItsFirstElement) {
   expect("test_writes_to_gap", spec,
          "1" + first_at +
              "0, column 100 of the output, between two rows.*, actual 0x3f800000 \\(1\\)");
-  expect("test_leaves_out_tile", spec, "1024" + first_at + "32, column 32 of the output: .*");
-  expect("test_leaves_out_tile", constant, "1024" + first_at + "32, column 32 .*");
-  expect("test_leaves_out_tile", {.rows = 32, .columns = 32}, "");
+  expect("test_skips_tile", spec, "1024" + first_at + "32, column 32 of the output: .*");
+  expect("test_skips_tile", constant, "1024" + first_at + "32, column 32 .*");
+  expect("test_skips_tile", {.rows = 32, .columns = 32}, "");
   expect("test_adds_zero", spec,
          "1" + first_at +
              "0, column 0 of the output: expected 0x80000000 \\(-0\\), actual 0x00000000 \\(0\\)");
 }
 
-/// The same faults, found by the place check.
+/// The faults that the place check detects.
 std::vector<Wrong> wrong_places(const std::string& kernel) {
   const Placement matrix = {.rows = 100, .columns = 70, .in_stride = 74, .out_stride = 104};
   ManyMatrices matrices(variant_named<Problem>(kernel), matrix.input_words(),
@@ -61,26 +61,26 @@ std::vector<Wrong> wrong_places(const std::string& kernel) {
   return matrices.wrong();
 }
 
-TEST_F(OnGpuFaultyTranspose, EachFaultIsFoundPlaceByPlace) {
+TEST_F(OnGpuFaultyTranspose, ThePlaceCheckDetectsEachFault) {
   const auto expect = [](const char* kernel, std::int64_t words, std::int64_t first) {
-    const auto found = wrong_places(kernel);
-    ASSERT_EQ(found.size(), 1u) << kernel;
-    EXPECT_EQ(found[0].words, words) << kernel;
-    EXPECT_EQ(found[0].first, first) << kernel;
+    const auto wrong = wrong_places(kernel);
+    ASSERT_EQ(wrong.size(), 1u) << kernel;
+    EXPECT_EQ(wrong[0].words, words) << kernel;
+    EXPECT_EQ(wrong[0].first, first) << kernel;
   };
   EXPECT_TRUE(wrong_places("test_sound").empty());
   expect("test_swaps_two", 2, 0);
   expect("test_skips_last_column", 70, 99);
-  expect("test_leaves_out_tile", 1024, 32 * 104 + 32);
+  expect("test_skips_tile", 1024, 32 * 104 + 32);
   expect("test_writes_to_gap", 1, 100);
-  expect("test_writes_behind", 1, 69 * 104 + 100);
+  expect("test_writes_past_end", 1, 69 * 104 + 100);
   expect("test_writes_before", 1, -1);
   // One in 128 of the 32-bit patterns is a NaN, which a kernel that computes changes.
   ASSERT_EQ(wrong_places("test_adds_zero").size(), 1u);
   EXPECT_GT(wrong_places("test_adds_zero")[0].words, 20);
 }
 
-TEST(WordAt, NoTwoAreTheSameAndNoneIsThatOfUntouchedMemory) {
+TEST(WordAt, AreDistinctAndDifferFromUntouchedMemory) {
   for (const Words words : {Words::any, Words::finite}) {
     std::vector<std::uint32_t> all;
     for (std::uint64_t i = 0; i < 1 << 20; ++i) all.push_back(word_at(words, i));
@@ -96,7 +96,7 @@ TEST(WordAt, NoTwoAreTheSameAndNoneIsThatOfUntouchedMemory) {
 
 class OnGpuPlaceCheck : public OnGpuTest {};
 
-TEST_F(OnGpuPlaceCheck, SeesAWriteToTheInput) {
+TEST_F(OnGpuPlaceCheck, DetectsAWriteToTheInput) {
   const profiling::Stream stream;
   PlaceCheck check(Words::any, 1000, 1000, stream.get());
   float* const input = const_cast<float*>(check.problem(tight(10, 10)).input);

@@ -26,7 +26,7 @@ int swizzled_by_the_post(int row, int column) {
 }
 
 /// Includes the rows and columns that a step of up to 7 more can reach.
-TEST(Swizzled, IsThePostsFormulaAlsoPastTheTileAndItsOwnInverse) {
+TEST(Swizzled, IsThePostsFormulaAndItsOwnInverse) {
   for (int row = 0; row < tma_tile + batch; ++row) {
     for (int column = 0; column < tma_tile + batch; ++column) {
       EXPECT_EQ(swizzled(row, column), swizzled_by_the_post(row, column))
@@ -39,20 +39,20 @@ TEST(Swizzled, IsThePostsFormulaAlsoPastTheTileAndItsOwnInverse) {
 /// The number of occurrences of each place of a tile in `places(thread, step)`.
 template <class Places>
 std::vector<int> counts(int threads, int steps, Places places) {
-  std::vector<int> found(tile_elements, 0);
+  std::vector<int> occurrences(tile_elements, 0);
   for (int thread = 0; thread < threads; ++thread) {
     for (int j = 0; j < steps; ++j) {
       const int place = places(thread, j);
       EXPECT_TRUE(place >= 0 && place < tile_elements) << place;
-      ++found[static_cast<std::size_t>(place) % tile_elements];
+      ++occurrences[static_cast<std::size_t>(place) % tile_elements];
     }
   }
-  return found;
+  return occurrences;
 }
 
 const std::vector<int> once(tile_elements, 1);
 
-TEST(ElementsOfThreads, CoverTheTileOnceAndABatchIsOfNeighboursOfARow) {
+TEST(ElementsOfThreads, CoverTheTileOnceAndBatchesAreContiguousInARow) {
   const auto place = [](const auto& element) { return element.row * tma_tile + element.column; };
   EXPECT_EQ(counts(1024, 1, [&](int thread, int) { return place(single_element(thread)); }), once);
   EXPECT_EQ(
@@ -67,7 +67,7 @@ TEST(ElementsOfThreads, CoverTheTileOnceAndABatchIsOfNeighboursOfARow) {
 
 /// Both sides by the post's lines: column + j only inside the swizzle. Each place is written once,
 /// only from the first four rows, and one in eight with the right element.
-TEST(PublishedMove, IsThePosts) {
+TEST(PublishedMove, EqualsThePostsArithmetic) {
   constexpr int threads = tile_elements / batch;
   std::set<int> rows_read;
   int right = 0;
@@ -91,7 +91,7 @@ TEST(PublishedMove, IsThePosts) {
 
 /// The shared tile of column_walk and tiled: 128 rows of 4 chunks, 64 of 16, and other possible
 /// sizes.
-TEST(ChunkOf, GivesEveryChunkOfATileItsOwnPlace) {
+TEST(ChunkOf, MapsEveryChunkOfATileToItsOwnPlace) {
   for (const int chunks : {4, 8, 16, 32}) {
     for (const int rows : {8, 64, 128}) {
       std::set<int> places;

@@ -74,23 +74,23 @@ class ManyMatrices {
     return count_;
   }
 
-  /// The checks that found a fault; for tests of wrong kernels.
+  /// The failed checks; for tests of wrong kernels.
   std::vector<Wrong> wrong() {
-    auto found = check_.found();
-    std::erase_if(found, [](const Wrong& one) { return one.words == 0; });
+    auto results = check_.results();
+    std::erase_if(results, [](const Wrong& one) { return one.words == 0; });
     pending_.clear();
-    return found;
+    return results;
   }
 
  private:
   void read() {
-    const auto found = check_.found();
+    const auto results = check_.results();
     int shown = 0;
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      if (found[i].words == 0) continue;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (results[i].words == 0) continue;
       if (++shown > 5) break;  // of up to 1024
-      ADD_FAILURE() << kernel_.name << " on " << describe(pending_[i]) << ": " << found[i].words
-                    << " words are not as they must be, the first at " << found[i].first
+      ADD_FAILURE() << kernel_.name << " on " << describe(pending_[i]) << ": " << results[i].words
+                    << " words are wrong, the first at " << results[i].first
                     << " from the output's start";
     }
     pending_.clear();

@@ -100,7 +100,7 @@ void PlaceCheck::compare_words(const std::uint32_t* words, const Placement& matr
   ends_.push_back(end);
 }
 
-std::vector<Wrong> PlaceCheck::found() {
+std::vector<Wrong> PlaceCheck::results() {
   std::vector<Counted> counted(ends_.size());
   const std::uint64_t bytes = counted.size() * sizeof(Counted);
   profiling::check(
@@ -108,13 +108,13 @@ std::vector<Wrong> PlaceCheck::found() {
       "reading counts");
   profiling::check(cudaMemsetAsync(counted_.data(), 0, bytes, stream_), "clearing counts");
   profiling::check(cudaStreamSynchronize(stream_), "checking outputs");
-  std::vector<Wrong> found;
+  std::vector<Wrong> all;
   for (std::size_t i = 0; i < counted.size(); ++i) {
-    found.push_back({static_cast<std::int64_t>(counted[i].words),
-                     ends_[i] - static_cast<std::int64_t>(counted[i].farthest_from_end)});
+    all.push_back({static_cast<std::int64_t>(counted[i].words),
+                   ends_[i] - static_cast<std::int64_t>(counted[i].farthest_from_end)});
   }
   ends_.clear();
-  return found;
+  return all;
 }
 
 std::int64_t PlaceCheck::changed_input_words() {
@@ -122,7 +122,7 @@ std::int64_t PlaceCheck::changed_input_words() {
   compare_words(input_.as<std::uint32_t>(),
                 {.rows = input_words_, .columns = 1, .in_stride = 1, .out_stride = input_words_}, 0,
                 input_words_);
-  return found().back().words;
+  return results().back().words;
 }
 
 }  // namespace reprolab::transpose

@@ -73,7 +73,7 @@ class PlaceCheck {
  public:
   /// Words before and after each output that are checked too: farther than a block reaches.
   static constexpr std::int64_t guard = 1 << 15;
-  static constexpr int max_checks = 1024;  ///< Most checks between two calls of found().
+  static constexpr int max_checks = 1024;  ///< Most checks between two calls of results().
 
   /// For inputs and outputs of up to these numbers of words. faulty_kernels_test.cpp tests that it
   /// finds faults.
@@ -89,7 +89,7 @@ class PlaceCheck {
   /// Enqueues comparing output, gaps and guards with their expected words.
   void check(const Placement& matrix);
   /// The results of the checks since the last call, in order. Waits for them.
-  std::vector<Wrong> found();
+  std::vector<Wrong> results();
 
   /// Number of words of the input that have changed. Waits. Needs room for a check.
   std::int64_t changed_input_words();

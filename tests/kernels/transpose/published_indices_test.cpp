@@ -98,7 +98,7 @@ std::vector<Placement> matrices() {
   return all;
 }
 
-TEST(PublishedIndices, DeclareWhatTheKernelActedOutDoesInWhateverPieces) {
+TEST(PublishedIndices, DeclareTheSimulatedKernelsOutputForPiecesOfAnySize) {
   for (const Placement& matrix : matrices()) {
     const Bits input = input_of(matrix), expected = acted_out(input, matrix);
     EXPECT_EQ(declared(input, matrix), expected) << describe(matrix);
@@ -130,17 +130,17 @@ void expect_declared(const Kernel<Problem>& kernel) {
     profiling::check(cudaMemcpy(actual.data(), output.data(), actual.size() * sizeof(actual[0]),
                                 cudaMemcpyDeviceToHost),
                      "reading an output");
-    const auto found = reference::compare_bits(expected, actual);
-    EXPECT_TRUE(found.equal()) << describe(matrix) << ": " << found.mismatches
-                               << " words differ from the declared ones, the first at "
-                               << found.first_mismatch;
+    const auto comparison = reference::compare_bits(expected, actual);
+    EXPECT_TRUE(comparison.equal())
+        << describe(matrix) << ": " << comparison.mismatches
+        << " words differ from the declared ones, the first at " << comparison.first_mismatch;
     EXPECT_TRUE(output.touched().empty()) << describe(matrix);
   }
   EXPECT_GE(ran, 3);
 }
 
 /// In CUDA, and in Mojo where that is built.
-TEST_F(OnGpuPublishedIndices, DoOnTheGpuWhatTheyDeclareAndTouchNothingElse) {
+TEST_F(OnGpuPublishedIndices, WriteTheDeclaredOutputOnTheGpuAndNothingElse) {
   require_compiled_kernels();
   for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
     if (is_bit_exact(kernel)) continue;

@@ -22,7 +22,7 @@ bool runs_any_matrix(const VariantInfo& kernel) {
 /// Without padding, with padding to multiples of 16 bytes, as the tensor memory accelerator
 /// requires, and with odd padding, so that every row of the output starts at another place within
 /// 32 bytes.
-TEST_P(OnGpuTransposeShapes, EveryMatrixUpTo130WithAndWithoutRoomBetweenItsRows) {
+TEST_P(OnGpuTransposeShapes, EveryMatrixUpTo130WithAndWithoutPadding) {
   ManyMatrices tight_ones(GetParam(), small_words, small_words);
   ManyMatrices aligned_ones(GetParam(), small_words, small_words);
   ManyMatrices odd_ones(GetParam(), small_words, small_words);
@@ -47,7 +47,7 @@ TEST_P(OnGpuTransposeShapes, EveryMatrixUpTo130WithAndWithoutRoomBetweenItsRows)
 constexpr std::int64_t lengths[] = {1,  2,  3,  4,  5,  7,  8,  9,  24, 25,  26,
                                     31, 32, 33, 57, 63, 64, 65, 66, 96, 128, 130};
 
-TEST_P(OnGpuTransposeShapes, PointersThatBeginAnywhere) {
+TEST_P(OnGpuTransposeShapes, PointersOfAnyAlignment) {
   ManyMatrices matrices(GetParam(), small_words, small_words);
   for (const std::int64_t rows : lengths) {
     for (const std::int64_t columns : lengths) {
@@ -68,7 +68,7 @@ TEST_P(OnGpuTransposeShapes, PointersThatBeginAnywhere) {
   EXPECT_GT(matrices.expect_transposed(), 0);
 }
 
-TEST_P(OnGpuTransposeShapes, EmptyMatricesAreNoErrorAndTouchNothing) {
+TEST_P(OnGpuTransposeShapes, EmptyMatricesSucceedAndWriteNothing) {
   ManyMatrices matrices(GetParam(), small_words, small_words);
   for (const std::int64_t length : {0, 4, 128}) {
     matrices.run({.rows = 0, .columns = length, .in_stride = 128, .out_stride = 128});
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, OnGpuTransposeShapes, testing::ValuesIn(exact_
 /// in and 16 GiB out, checked on the device.
 class OnGpuTransposeLargeMatrices : public OnGpuEachTranspose {};
 
-TEST_P(OnGpuTransposeLargeMatrices, Of65536By65536AndOneOffAreTransposed) {
+TEST_P(OnGpuTransposeLargeMatrices, Of65536By65536AndOfUnalignedRowsAreTransposed) {
   constexpr std::int64_t words = std::int64_t{1} << 32;
   const std::string why = lacks_memory(PlaceCheck::bytes(words, words) + (std::uint64_t{1} << 30));
   if (!why.empty()) GTEST_SKIP() << why;

@@ -1,4 +1,4 @@
-// Problems that each kernel refuses, and the messages.
+// Problems that each kernel refuses, and the reasons.
 #include "kernels/transpose/support.hpp"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ std::vector<Problem> ragged_problems() {
   return problems;
 }
 
-TEST(TransposeSupports, TiledRefusesRaggedMatricesAndColumnWalkNothing) {
+TEST(TransposeSupports, TiledRefusesRaggedMatricesAndColumnWalkRefusesNone) {
   EXPECT_TRUE(moves_in_float4s(aligned_problem()));
   EXPECT_TRUE(kernel_named<Problem>("tiled").supports(aligned_problem()).ok);
   for (const Problem& problem : ragged_problems()) {
@@ -55,7 +55,7 @@ TEST(TransposeSupports, TiledRefusesRaggedMatricesAndColumnWalkNothing) {
   }
 }
 
-TEST(TransposeSupports, CublasRefusesInItsOwnWordsOrStridesThatAnIntCannotCount) {
+TEST(TransposeSupports, CublasRefusesStridesPast32Bits) {
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
   const auto cublas = kernel_named<Problem>("cublas_sgeam");
   const std::string own_words = cublas.supports(aligned_problem()).reason;
@@ -73,15 +73,15 @@ TEST(TransposeSupports, CublasRefusesInItsOwnWordsOrStridesThatAnIntCannotCount)
 constexpr const char* tma_kernels[] = {"tma_naive", "tma_swizzle", "tma_batched",
                                        "tma_batched_as_published"};
 
-TEST(TransposeSupports, WithoutItTheTensorMemoryAcceleratorIsWhatIsMissing) {
+TEST(TransposeSupports, TmaKernelsNeedTheTensorMemoryAccelerator) {
   std::string why_not;
   const auto gpu = profiling::find_gpu(&why_not);
   if (gpu && std::stoi(gpu->compute_capability) >= 9) {
     GTEST_SKIP() << "NOT TESTED, this GPU has one";
   }
   for (const char* kernel : tma_kernels) {
-    EXPECT_EQ(kernel_named<Problem>(kernel).supports(aligned_problem()).reason,
-              "needs the tensor memory accelerator (compute capability 9.0 or newer)")
+    EXPECT_TRUE(contains(kernel_named<Problem>(kernel).supports(aligned_problem()).reason,
+                         "tensor memory accelerator"))
         << kernel;
   }
 }
@@ -111,7 +111,7 @@ TEST_F(OnGpuTransposeSupports, TmaTakesAlignedRowsLessThan2To40BytesApart) {
   }
 }
 
-TEST_F(OnGpuTransposeSupports, AskingLeavesNoErrorBehind) {
+TEST_F(OnGpuTransposeSupports, SupportsLeavesNoCudaError) {
   for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
     kernel.supports(aligned_problem());
     EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess) << name;

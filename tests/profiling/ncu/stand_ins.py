@@ -56,8 +56,8 @@ def result_file(ours: dict[str, tuple[str, list[float]]] = OURS, **changes: Any)
     problem |= {"columns": 8192, "block_size": 64, "nested": False, "output": "fp16", "models": []}
     row = record(problem, "shared_lut") | {"metrics": [], "outcome": "bit_exact"} | changes
     row["metrics"] = [{"name": n, "unit": u, "samples": s} for n, (u, s) in ours.items()]
-    found = results("counters", "nf4_counters", [row])
-    return found | {"provenance": provenance(instrument="counters")}
+    content = results("counters", "nf4_counters", [row])
+    return content | {"provenance": provenance(instrument="counters")}
 
 
 class StandIns:

@@ -53,8 +53,8 @@ def test_verdicts(counter, ours, ncu, verdict):
 
 
 def test_each_counter_that_both_have_is_compared():
-    found = {row["counter"]: row for row in compare(record(), launches(stand_ins.page()))}
-    assert {counter: row["verdict"] for counter, row in found.items()} == {
+    rows = {row["counter"]: row for row in compare(record(), launches(stand_ins.page()))}
+    assert {counter: row["verdict"] for counter, row in rows.items()} == {
         "warp_instructions": EQUAL,
         "threads_per_instruction": WITHIN,
         "l1_hit_rate": WITHIN,
@@ -63,7 +63,7 @@ def test_each_counter_that_both_have_is_compared():
         "stall_long_scoreboard": NOT_HELD,
         "sm_clock": NOT_HELD,
     }
-    differences = {counter: row["difference_percent"] for counter, row in found.items()}
+    differences = {counter: row["difference_percent"] for counter, row in rows.items()}
     assert differences["warp_instructions"] == 0
     assert differences["l1_hit_rate"] is None
     assert differences["stall_long_scoreboard"] == pytest.approx(100 * 2.5 / 7)

@@ -194,7 +194,7 @@ NONE = "==WARNING== No kernels were profiled.\n"
         (f"it fits not\n{RETURNED}{NONE}", 2, "the program failed: it fits not"),
         (f"==ERROR== No driver.\n{RETURNED.replace('2', '1')}{NONE}", 1, "No driver."),
         (f"==ERROR== LibraryNotLoaded\n{RETURNED}", 1, "LibraryNotLoaded"),
-        ("", 9, "ended with status 9: it said nothing"),
+        ("", 9, "ended with status 9: without output"),
     ],
 )
 def test_why_there_is_no_report_is_one_line(tools, ncu, tmp_path, says, status, message):

@@ -24,9 +24,9 @@ from records.errors import InputError
     ],
 )
 def test_a_number_has_the_base_unit_and_its_rounding(text, unit, value, rounding):
-    found = number(text, unit)
-    assert found.value == pytest.approx(value, rel=1e-12)
-    assert found.rounding == pytest.approx(rounding, rel=1e-9)
+    parsed = number(text, unit)
+    assert parsed.value == pytest.approx(value, rel=1e-12)
+    assert parsed.rounding == pytest.approx(rounding, rel=1e-9)
 
 
 @pytest.mark.parametrize("text", ["", "n/a", "nan", "inf", "(2, 1, 1)", "1.5 (2; 3)", "1e999", "x"])

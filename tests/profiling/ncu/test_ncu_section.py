@@ -11,9 +11,9 @@ from records.json_files import ROOT
 
 def test_the_page_has_each_counter_that_says_so_with_its_title_and_chips():
     text = section.text()
-    found = dict(re.findall(r'Metrics \{\s*Label: "([^"]*)"\s*Name: "([^"]*)"', text))
+    metrics = dict(re.findall(r'Metrics \{\s*Label: "([^"]*)"\s*Name: "([^"]*)"', text))
     wanted = {c.title: c.metrics[0] for c in known().values() if c.ncu}
-    assert found == wanted and len(found) == text.count("Metrics {") > 50
+    assert metrics == wanted and len(metrics) == text.count("Metrics {") > 50
     assert re.search(r'Name: "\S*pipe_fp16.sum"\s*Filter \{\s*MaxArch: CC_80\s*\}', text)
     assert re.findall(r"^\w+(?= \{$)", text, re.MULTILINE) == ["Header", "Body"]
     assert text.count("{") == text.count("}") and text.endswith("\n}\n")

@@ -23,10 +23,7 @@ try:
 except InputError as error:
     pytest.skip(str(error), allow_module_level=True)
 
-PAPERS, OURS = (
-    "sm_80",
-    "sm_90",
-)  # GPUs: the paper's; the recorded, with the tensor memory accelerator
+PAPERS, OURS = "sm_80", "sm_90"  # the paper's GPU; that of recorded numbers, with TMA
 OTHERS = [arch for arch in cubin.architectures() if arch != OURS]
 WITHOUT_ACCELERATOR = ("sm_75", "sm_80", "sm_89")
 LUT = [
@@ -49,7 +46,7 @@ BYTE_WALKS = {
 }
 # For kernels that hold registers, the blocks that fit by registers on multiprocessors of 64 warps.
 HOLDING = {"packed_512_registers": (512, 3), "packed_1024_registers": (1024, 1)}
-# One block fills a multiprocessor, and leaves a thread 96 registers.
+# One block fills a multiprocessor, with 96 registers per thread.
 FULL_BLOCKS = ["few_rows", "few_rows_exact", "few_rows_99kib", "few_rows_exact_99kib"]
 SMALL_SHARED_MEMORY = ("sm_86", "sm_89", "sm_120")
 # Kernels of the streaming walk, with the weights that a thread decodes.
@@ -78,15 +75,15 @@ def compiled():
     codes = measured_codes(known.values(), [OURS])
     codes += measured_codes([known[name] for name in papers], [PAPERS])
     codes += measured_codes([known[name] for name in EXAMPLES], OTHERS)
-    found = {}
+    by_kernel = {}
     for code in codes:
-        found.setdefault(code.kernel.name, {})[code.arch] = Facts(code)
-    return found
+        by_kernel.setdefault(code.kernel.name, {})[code.arch] = Facts(code)
+    return by_kernel
 
 
 @pytest.fixture
 def each(compiled):
-    """The architecture, the facts and the measures by name of each that was compiled of these."""
+    """Architecture, facts and measures by name, for each compiled code of the named kernels."""
 
     def call(*names):
         for name in names:
@@ -102,9 +99,9 @@ def variant(kernel, arch, wanted):
 
 
 def unspilled(code):
-    found = {m.name: m.value for m in measures(Facts(code))}
-    assert found["stack_bytes"] == found["local_loads"] == found["local_stores"] == 0, code.name
-    return found
+    values = {m.name: m.value for m in measures(Facts(code))}
+    assert values["stack_bytes"] == values["local_loads"] == values["local_stores"] == 0, code.name
+    return values
 
 
 def test_every_kernel_with_code_of_its_own_is_looked_at(compiled):
@@ -117,9 +114,9 @@ def test_every_kernel_with_code_of_its_own_is_looked_at(compiled):
 
 
 def test_nothing_is_spilled_but_a_few_words_where_a_block_limits_registers(compiled, each):
-    for _, facts, found in each(*compiled):
+    for _, facts, values in each(*compiled):
         if facts.code.kernel.name in FULL_BLOCKS:
-            assert found["stack_bytes"] <= 32
+            assert values["stack_bytes"] <= 32
         else:
             unspilled(facts.code)
 
@@ -138,13 +135,13 @@ def test_a_block_fits_where_shared_memory_is_small(arch):
 @pytest.mark.parametrize("name", LUT)
 def test_a_table_kernel_has_no_branch_in_its_loop(each, name):
     """Except the loop's own branch: in an iteration only addresses and values depend on a code."""
-    for _, facts, found in each(name):
+    for _, facts, values in each(name):
         assert facts.region.is_loop
-        assert found["branches"] == found["convergence_barriers"] == 0
-        assert found["weights_per_trip"] == (8 if "TileShape<4" in facts.code.name else 16)
+        assert values["branches"] == values["convergence_barriers"] == 0
+        assert values["weights_per_trip"] == (8 if "TileShape<4" in facts.code.name else 16)
         for way in ("least", "most", "all"):
-            assert found[f"look_ups_per_weight.{way}"] == 1
-            assert 1 <= found[f"index_per_weight.{way}"] <= 3
+            assert values[f"look_ups_per_weight.{way}"] == 1
+            assert 1 <= values[f"index_per_weight.{way}"] <= 3
 
 
 def test_the_tree_branches_on_every_code_and_reads_no_table(each):
@@ -174,9 +171,9 @@ def test_the_tree_of_constant_memory_differs_in_its_leaves_alone(each):
     trees = sorted(
         (t for t in each("branch_tree") if t[0] in archs), key=lambda t: archs.index(t[0])
     )
-    for (_, literals, tree), (_, facts, found) in zip(trees, controls, strict=True):
+    for (_, literals, tree), (_, facts, values) in zip(trees, controls, strict=True):
         for same in ("weights_per_trip", "branches", "convergence_barriers"):
-            assert found[same] == tree[same]
+            assert values[same] == tree[same]
         assert not constants_of(literals)
         addresses = Counter(constants_of(facts))
         assert len(addresses) == 16 and set(addresses.values()) == {16}
@@ -185,26 +182,26 @@ def test_the_tree_of_constant_memory_differs_in_its_leaves_alone(each):
 
 def constants_of(facts):
     """The addresses in the bank of __constant__ variables that instructions in the loop read."""
-    found = [re.search(r"c\[0x3\]\[([^]]*)\]", str(i)) for i in facts.inside]
-    return [match[1] for match in found if match]
+    matches = [re.search(r"c\[0x3\]\[([^]]*)\]", str(i)) for i in facts.inside]
+    return [match[1] for match in matches if match]
 
 
 def test_the_tile_walk_stores_one_weight_at_a_time_and_keeps_its_registers(each):
     """Through shared memory, and so coalesced, but 2 bytes per thread and instruction."""
-    for arch, facts, found in each(*TILE_WALKS):
+    for arch, facts, values in each(*TILE_WALKS):
         stores = of(facts.inside, GLOBAL_STORES)
         assert [store.width_bytes for store in stores] == [2] * facts.elements
-        assert found["registers"] <= TILE_WALK_REGISTERS[arch]
+        assert values["registers"] <= TILE_WALK_REGISTERS[arch]
 
 
 def test_a_byte_walk_decodes_two_weights_of_each_byte(each):
     for name, (weights, store_bytes) in BYTE_WALKS.items():
-        for _, facts, found in each(name):
+        for _, facts, values in each(name):
             assert facts.region.is_loop == (name == "warp_per_block")
-            assert found["weights_per_trip"] == weights
-            assert found["look_ups_per_weight.most"] == 1
-            assert found["widest_global_store_bytes"] == store_bytes
-            assert found["registers"] <= 20 or name in HOLDING
+            assert values["weights_per_trip"] == weights
+            assert values["look_ups_per_weight.most"] == 1
+            assert values["widest_global_store_bytes"] == store_bytes
+            assert values["registers"] <= 20 or name in HOLDING
 
 
 @pytest.mark.parametrize("scales", ["Plain", "Nested"])
@@ -214,8 +211,8 @@ def test_variants_of_the_byte_walk(scales, out):
     # Registers are held for the occupancy that the post describes.
     for name, (threads, blocks) in HOLDING.items():
         registers = unspilled(variant(name, OURS, wanted))["registers"]
-        given_out = -(-registers // 8) * 8  # to each thread
-        assert 65536 // (given_out * threads) == blocks
+        allocated = -(-registers // 8) * 8  # per thread
+        assert 65536 // (allocated * threads) == blocks
     # Only one form stores before everything is loaded.
     for name, is_after in (("packed_512", False), ("packed_512_store_each", True)):
         instructions = variant(name, OURS, wanted).function.instructions
@@ -246,22 +243,22 @@ def test_a_nested_scale_is_never_contracted(arch):
 
 def test_a_streaming_walk_stores_8_weights_at_a_time(each):
     for name, weights in STREAMS.items():
-        for _, _, found in each(name):
-            assert found["weights_per_trip"] == weights
-            assert found["widest_global_store_bytes"] == 16
-            assert found["wide_global_stores"] == weights // 8
+        for _, _, values in each(name):
+            assert values["weights_per_trip"] == weights
+            assert values["widest_global_store_bytes"] == 16
+            assert values["wide_global_stores"] == weights // 8
             # One exchange for the table and, if a thread has several words, one for each word's
             # scale.
             exchanges = 1 if weights > 8 else 0
-            assert found["look_ups_per_weight.most"] == 1 + exchanges / 8
+            assert values["look_ups_per_weight.most"] == 1 + exchanges / 8
 
 
 def test_requests_to_the_caches_are_what_the_second_wide_store_adds(compiled):
     for name, added in (("wide_store", set()), ("wide_store_hints", {"EF"})):
         for facts in compiled[name].values():
             for instruction in ("LDG", "STG"):
-                found = [i for i in facts.everywhere if i.name == instruction]
-                marks = {mark for i in found for mark in ("EF", "NA") if f".{mark}" in str(i)}
+                accesses = [i for i in facts.everywhere if i.name == instruction]
+                marks = {mark for i in accesses for mark in ("EF", "NA") if f".{mark}" in str(i)}
                 assert marks == added
 
 
@@ -297,19 +294,19 @@ def test_streaming_stores_16_bytes(arch):
     for shape, index, scales, out in STREAMS_COMPILED:
         name = f"StreamShape<{shape}, {index}, {scales}ScaleReader, {out}"
         code = variant("streaming", arch, name)
-        found, words = unspilled(code), int(shape.split(", ")[1])
-        assert found["wide_global_stores"] == words
-        assert found["widest_global_load_bytes"] == 4
+        values, words = unspilled(code), int(shape.split(", ")[1])
+        assert values["wide_global_stores"] == words
+        assert values["widest_global_load_bytes"] == 4
         if shape.endswith("false"):
             continue
-        assert found["weights_per_trip"] == 8 * words
-        # A table entry per weight, and a map entry per load of scales, which serves up to 4 words;
-        # and those of a weight that is in no word.
+        assert values["weights_per_trip"] == 8 * words
+        # A table entry per weight, and a map entry per load of scales, for up to 4 words; and those
+        # of a weight that is in no word.
         nested = scales == "Nested"
-        assert found["shared_loads"] == 8 * words + nested * (words // min(words, 4)) + 1 + nested
+        assert values["shared_loads"] == 8 * words + nested * (words // min(words, 4)) + 1 + nested
         # The maximum number of threads is resident on a multiprocessor.
         most = {"sm_75": 64, "sm_89": 40}.get(arch, 32)
-        assert found["registers"] <= most or index == "unsigned long"
+        assert values["registers"] <= most or index == "unsigned long"
         if arch == "sm_75" and out == "__nv_bfloat16":
             continue  # rounds in software
         # From the barrier to the end there is one path, except the wait for a map in a bulk copy.
@@ -323,18 +320,18 @@ def test_streaming_stores_16_bytes(arch):
 
 
 def test_transposes_move_16_bytes_at_a_time_or_a_tile(each):
-    for _, found, _ in each(*VECTOR_TILES):
-        assert found.elements == 16
+    for _, facts, _ in each(*VECTOR_TILES):
+        assert facts.elements == 16
         for names in (GLOBAL_LOADS, GLOBAL_STORES):
-            assert {i.width_bytes for i in of(found.inside, names)} == {16}
-        assert len(of(found.inside, GLOBAL_STORES)) == 4
-    for arch, found, _ in each(*TMA):
+            assert {i.width_bytes for i in of(facts.inside, names)} == {16}
+        assert len(of(facts.inside, GLOBAL_STORES)) == 4
+    for arch, facts, _ in each(*TMA):
         if arch in WITHOUT_ACCELERATOR:
-            assert found.elements == 0
+            assert facts.elements == 0
             continue
-        assert found.elements == (8 if "batched" in found.code.kernel.name else 1)
-        assert len(of(found.inside, BULK_STORES)) == 1
-        assert not of(found.inside, GLOBAL_STORES)
+        assert facts.elements == (8 if "batched" in facts.code.kernel.name else 1)
+        assert len(of(facts.inside, BULK_STORES)) == 1
+        assert not of(facts.inside, GLOBAL_STORES)
 
 
 @pytest.mark.parametrize("name", ["branch_tree", "packed_512", "streaming", "tma_batched"])
@@ -357,10 +354,10 @@ def edges_in(graph: str, name: str) -> dict[int, set[int]]:
     (part,) = re.findall(rf'subgraph "cluster_{name}" {{\n(.*?)\n}}', graph, re.S)
     labels = re.findall(r'^"([^"\n]+)"\n\[label="(.*)"\]$', part, re.MULTILINE)
     places = {n: [int(a, 16) for a in re.findall(r"([0-9a-f]{4,}):\\ ", t)] for n, t in labels}
-    found = {addresses[-1]: set() for addresses in places.values() if addresses}
+    edges = {addresses[-1]: set() for addresses in places.values() if addresses}
     for start, end in re.findall(r'^"([^"]+)":\w+:\w -> "([^"]+)":\w+:\w', part, re.MULTILINE):
-        found[places[start][-1]].add(places[end][0])
-    return found
+        edges[places[start][-1]].add(places[end][0])
+    return edges
 
 
 def test_lines_change_no_instruction(compiled):

@@ -69,13 +69,13 @@ def test_a_table_kernel():
     assert facts.ways() == Ways(13, 13, 13)
     assert [i.name for i in facts.inside if facts.is_index(i)] == ["SHF", "LOP3"]
     assert [i.name for i in facts.inside if facts.is_look_up(i)] == ["LDS", "LDS"]
-    found = values(facts)
-    assert (found["branches"], found["branches_elsewhere"]) == (0, 1)
-    assert found["weights_per_trip"] == 2
-    assert found["instructions_per_weight.all"] == 6.5
-    assert found["index_per_weight.least"] == found["look_ups_per_weight.most"] == 1
-    assert found["code_bytes"] == 15 * 16
-    assert found["global_loads"] == 1  # the scale is read before the loop
+    counts = values(facts)
+    assert (counts["branches"], counts["branches_elsewhere"]) == (0, 1)
+    assert counts["weights_per_trip"] == 2
+    assert counts["instructions_per_weight.all"] == 6.5
+    assert counts["index_per_weight.least"] == counts["look_ups_per_weight.most"] == 1
+    assert counts["code_bytes"] == 15 * 16
+    assert counts["global_loads"] == 1  # the scale is read before the loop
 
 
 def test_a_tree_kernel():
@@ -84,8 +84,10 @@ def test_a_tree_kernel():
     # point.
     assert decoding(facts) == (Ways(2 * 5, 2 * 6, 2 * 7), Ways(0, 0, 0))
     assert facts.ways() == Ways(17, 19, 21)
-    found = values(facts)
-    assert found["branches"] == found["branches_may_diverge"] == found["convergence_barriers"] == 2
+    counts = values(facts)
+    assert (
+        counts["branches"] == counts["branches_may_diverge"] == counts["convergence_barriers"] == 2
+    )
 
 
 def test_what_cannot_be_counted_has_a_reason():
@@ -156,8 +158,8 @@ def test_the_accelerators_elements_are_counted_where_threads_write_the_tile():
 )
 def test_a_branch_may_diverge_unless_it_is_seen_to_be_uniform(before, branch, diverges):
     text = f"{before}\n{branch}\nSTG.E [R2.64], R4\nend: STG.E [R2.64], R4\nEXIT"
-    found = values(written.facts(text))
-    assert (found["branches"], found["branches_may_diverge"]) == (1, diverges)
+    counts = values(written.facts(text))
+    assert (counts["branches"], counts["branches_may_diverge"]) == (1, diverges)
 
 
 @pytest.mark.parametrize(
@@ -179,8 +181,8 @@ def test_a_branch_may_diverge_unless_it_is_seen_to_be_uniform(before, branch, di
     ],
 )
 def test_uses_and_results(opcode, operands, uses, results):
-    found = uses_and_results(Instruction(0, opcode, operands, "P6"))
-    assert [" ".join(names) for names in found] == [f"P6 {uses}", results]
+    registers = uses_and_results(Instruction(0, opcode, operands, "P6"))
+    assert [" ".join(names) for names in registers] == [f"P6 {uses}", results]
 
 
 AHEAD = TABLE.replace("top: LDG.E.U8 R2, [R20.64]", "top: NOP")

@@ -50,8 +50,8 @@ def flow(text):
 
 def loops(text):
     """By the addresses of their instructions."""
-    found = flow(text)
-    return [[i.address // 16 for i in found.instructions(loop.blocks)] for loop in found.loops]
+    graph = flow(text)
+    return [[i.address // 16 for i in graph.instructions(loop.blocks)] for loop in graph.loops]
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_loops_are_found_inner_ones_first(text, wanted):
 
 
 def test_blocks():
-    found = flow(LEFT_BY_A_CALL)
-    kept = [i.address // 16 for i in found.instructions(found.blocks)]
+    graph = flow(LEFT_BY_A_CALL)
+    kept = [i.address // 16 for i in graph.instructions(graph.blocks)]
     assert kept == [0, 1, 2, 3, 4]  # without what is never reached
     assert len(flow("NOP\nlabel: NOP\nEXIT").blocks) == 1  # nothing jumps to the label
     # A guarded exit goes on.
@@ -84,8 +84,8 @@ def test_blocks():
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("BRX R2 -0x10\nEXIT", "sass: kernel, 0x0000: BRX leads where this cannot follow"),
-        ("CALL.ABS R2\nEXIT", "sass: kernel, 0x0000: CALL.ABS leads where this cannot follow"),
+        ("BRX R2 -0x10\nEXIT", "sass: kernel, 0x0000: BRX jumps to an unknown address"),
+        ("CALL.ABS R2\nEXIT", "sass: kernel, 0x0000: CALL.ABS jumps to an unknown address"),
         ("BRA nowhere\nEXIT", "sass: kernel: there is no label '.nowhere'"),
         (
             "@P0 BRA b\na: NOP\nb: NOP\n@P1 BRA a\nEXIT",
@@ -98,9 +98,9 @@ def test_what_cannot_be_followed_is_one_line(text, line, refused):
     assert refused(lambda: longest(flow(text), flow(text).everything)) == line
 
 
-def longest(found, region, sign=1):
+def longest(graph, region, sign=1):
     """The instructions of the longest path through a region; with -1, of the shortest."""
-    return sign * found.best_way(region, lambda block, _: (sign * len(block.instructions),))[0]
+    return sign * graph.best_way(region, lambda block, _: (sign * len(block.instructions),))[0]
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,6 @@ def longest(found, region, sign=1):
     ],
 )
 def test_ways(text, loop, shortest, most):
-    found = flow(text)
-    region = found.everything if loop is None else found.loops[loop]
-    assert (longest(found, region, -1), longest(found, region)) == (shortest, most)
+    graph = flow(text)
+    region = graph.everything if loop is None else graph.loops[loop]
+    assert (longest(graph, region, -1), longest(graph, region)) == (shortest, most)

@@ -72,14 +72,14 @@ def test_a_counterparts_deviation_is_the_kernels(put):
     ("change", "why"),
     [
         ({"sources": {SOURCE: "0"}}, f"{SOURCE} has changed"),
-        ({"sources": {"kernels/nf4/gone.py": "0"}}, "is not as it was written"),
-        ({"family": "another"}, "is not as it was written"),
-        ({"variants": {}}, "is not as it was written"),
-        ({"sources": 3}, "is not as it was written"),
+        ({"sources": {"kernels/nf4/gone.py": "0"}}, "is damaged"),
+        ({"family": "another"}, "is damaged"),
+        ({"variants": {}}, "is damaged"),
+        ({"sources": 3}, "is damaged"),
     ],
 )
 def test_what_is_outdated_or_damaged_is_one_line(put, tmp_path, change, why, refused):
-    again = "make mojo or make triton writes it anew"
+    again = "make mojo or make triton writes it again"
     assert refused(put, **change) == f"{tmp_path}/sm_80/toy.json: {why}; {again}"
 
 
@@ -109,9 +109,9 @@ def test_its_ptx_is_assembled_and_counted(put, tmp_path, monkeypatch):
     monkeypatch.setattr(cubin, "FOLDER", tmp_path / "cubins")
     toy = put()
     code = measured_code(toy, "sm_80")
-    found = {m.name: m.value for m in measures(Facts(code))}
-    assert (found["weights_per_trip"], found["widest_global_store_bytes"]) == (8, 16)
-    assert (found["global_stores"], code.name) == (1, "nf4")
+    counts = {m.name: m.value for m in measures(Facts(code))}
+    assert (counts["weights_per_trip"], counts["widest_global_store_bytes"]) == (8, 16)
+    assert (counts["global_stores"], code.name) == (1, "nf4")
     (file,) = (tmp_path / "cubins/sm_80").iterdir()
     assert cubin.assembled(toy.ptx["sm_80"], "sm_80") == file
     put(ptx=PTX.replace(".target sm_80", ".target"))

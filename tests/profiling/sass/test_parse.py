@@ -7,7 +7,7 @@ from sass.parse import Frame, parse
 
 def test_instructions_labels_and_source_lines():
     """Lines hold until the next and name the calls inlined there."""
-    found = written.function(
+    function = written.function(
         """
              MOV R1, c[0x0][0x28]
         top: @!P0 LDG.E.128.CONSTANT R4, desc[UR4][R2.64+0x10]  # /k/a.hpp:62 < /k/./walk.cuh:77
@@ -16,13 +16,13 @@ def test_instructions_labels_and_source_lines():
         end: EXIT
         """
     )
-    code = found.instructions
+    code = function.instructions
     assert [i.address for i in code] == [0, 16, 32, 48, 64]
     assert [i.guard for i in code] == ["", "!P0", "UP1", "", ""]
     assert [i.name for i in code] == ["MOV", "LDG", "UIADD3", "BRA", "EXIT"]
     assert code[1].modifiers == {"E", "128", "CONSTANT"}
     assert str(code[1]) == "@!P0 LDG.E.128.CONSTANT R4, desc[UR4][R2.64+0x10]"
-    assert found.labels == {".top": 16, ".end": 64, ".text.kernel": 0}
+    assert function.labels == {".top": 16, ".end": 64, ".text.kernel": 0}
     assert code[3].targets == [".top"]
     inlined, last = (Frame("/k/a.hpp", 62), Frame("/k/walk.cuh", 77)), (Frame("/k/walk.cuh", 83),)
     assert [i.frames for i in code] == [(), inlined, inlined, last, last]

@@ -34,13 +34,13 @@ def printed(text: str, name: str = "kernel") -> str:
 
 def frame_lines(source: str) -> list[str]:
     places = [place.strip().rsplit(":", 1) for place in source.split("<") if place.strip()]
-    found = []
+    lines = []
     for i, (file, line) in enumerate(places):
         text = f'\t//## File "{file}", line {line}'
         if i + 1 < len(places):
             text += ' inlined at "{}", line {}'.format(*places[i + 1])
-        found.append(text)
-    return found
+        lines.append(text)
+    return lines
 
 
 def function(text: str) -> Function:

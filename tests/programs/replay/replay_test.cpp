@@ -100,7 +100,7 @@ TEST_F(OnGpuReplay, AKernelThatBreaksIsReportedWithItsMatrixOrReason) {
   EXPECT_TRUE(begins(copies.reason, "tiny.q: "));
   EXPECT_EQ(bench.verify("test_too_many_threads").outcome, Outcome::launch_failed);
   EXPECT_EQ(bench.verify("test_supports_nothing").outcome, Outcome::unsupported);
-  EXPECT_EQ(bench.verify("test_deviates_not").outcome, Outcome::mismatch);
+  EXPECT_EQ(bench.verify("test_does_not_deviate").outcome, Outcome::mismatch);
   EXPECT_EQ(bench.verify("test_sound").outcome, Outcome::bit_exact);
 }
 

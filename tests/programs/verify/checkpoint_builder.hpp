@@ -102,9 +102,9 @@ inline std::vector<BuilderTensor> valid_tensors(const CheckpointSpec& spec = {})
 
 /// The tensor of this name, for a test to damage.
 inline BuilderTensor& tensor_named(std::vector<BuilderTensor>& tensors, const std::string& name) {
-  const auto found = std::ranges::find(tensors, name, &BuilderTensor::name);
-  if (found == tensors.end()) throw std::logic_error("no tensor " + name);
-  return *found;
+  const auto tensor = std::ranges::find(tensors, name, &BuilderTensor::name);
+  if (tensor == tensors.end()) throw std::logic_error("no tensor " + name);
+  return *tensor;
 }
 
 inline void remove_tensor(std::vector<BuilderTensor>& tensors, const std::string& name) {

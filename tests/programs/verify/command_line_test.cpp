@@ -1,4 +1,4 @@
-// The program's exit statuses and texts. Without kernels, so that the result is the same on a
+// The program's exit statuses and output. Without kernels, so that the result is the same on a
 // machine with a GPU.
 #include "tests/programs/program.hpp"
 #include "tests/programs/verify/checkpoint_builder.hpp"
@@ -45,7 +45,7 @@ TEST_F(VerifyProgram, ListsTheWeightsForPrograms) {
             "\"shape\":[3,67]}]\n");
 }
 
-TEST_F(VerifyProgram, InBriefShowsOnlyTensorsWithAFailure) {
+TEST_F(VerifyProgram, InBriefShowsOnlyFailedTensors) {
   const std::string sound = output_of(VERIFY_PROGRAM, GOLDEN_FILE " --brief");
   EXPECT_FALSE(contains(sound, "case0"));
   EXPECT_TRUE(contains(sound, "  reference  bit_exact 86\n"));
@@ -53,16 +53,16 @@ TEST_F(VerifyProgram, InBriefShowsOnlyTensorsWithAFailure) {
   EXPECT_EQ(verify(faulty + " --brief").out, verify(faulty).out);
 }
 
-TEST_F(VerifyProgram, TellsAFlippedBitAndDumpsBothSides) {
+TEST_F(VerifyProgram, ReportsAFlippedBitAndDumpsBothSides) {
   auto tensors = one_flipped_bit();
   const OwnFolder dump;
-  const Finished found = verify(file(tensors) + " --dump " + dump.path().string());
-  EXPECT_EQ(found.status, 1);
-  EXPECT_TRUE(contains(found.out,
+  const Finished finished = verify(file(tensors) + " --dump " + dump.path().string());
+  EXPECT_EQ(finished.status, 1);
+  EXPECT_TRUE(contains(finished.out,
                        "  reference: mismatch: 1 of 201 weights differ, by at most 1 ULP; first at "
                        "index 70 (row 1, column 3): block 1, code "));
-  EXPECT_TRUE(contains(found.out, "1 ULP apart\n"));
-  EXPECT_TRUE(contains(found.out, "  reference  mismatch 1\n"));
+  EXPECT_TRUE(contains(finished.out, "1 ULP apart\n"));
+  EXPECT_TRUE(contains(finished.out, "  reference  mismatch 1\n"));
   const std::string expected = content_of(dump.path() / "layer.weight.reference.expected.npy");
   const std::string actual = content_of(dump.path() / "layer.weight.reference.actual.npy");
   ASSERT_EQ(expected.size(), 128u + 402u);
@@ -76,27 +76,26 @@ TEST_F(VerifyProgram, TellsAFlippedBitAndDumpsBothSides) {
   EXPECT_EQ(dump.names().size(), 2u) << "a temporary file has stayed";
 }
 
-TEST_F(VerifyProgram, TellsAWrongCodeOfTheQuantizer) {
+TEST_F(VerifyProgram, ReportsAWrongCodeOfTheQuantizer) {
   auto tensors = valid_tensors({.dequantized = false, .source = true});
   tensor_named(tensors, "layer.weight").data[50] ^= 0x20;
-  const Finished found = verify(file(tensors));
-  EXPECT_EQ(found.status, 1);
-  EXPECT_TRUE(contains(found.out,
-                       "  quantizer: mismatch: 1 of 201 codes differ: 0 explained by subnormals, 0 "
-                       "by the approximate reciprocal, 1 unexplained; 0 scales differ\n"));
+  const Finished finished = verify(file(tensors));
+  EXPECT_EQ(finished.status, 1);
+  EXPECT_TRUE(
+      has_match(finished.out, "  quantizer: mismatch: 1 of 201 codes .*1 unexplained; 0 scales"));
 }
 
 /// Otherwise a newline forges a line of the summary, and an escape sequence rewrites the screen.
-TEST_F(VerifyProgram, NothingOfAFileReachesTheTerminalRaw) {
+TEST_F(VerifyProgram, NamesOfAFileAreEscapedOnTheTerminal) {
   auto tensors = valid_tensors();
   for (auto& tensor : tensors) {
     tensor.name.replace(0, 5, "l\\u000aer\\u001b[2J\u202e");  // as JSON spells it
   }
   const auto path = folder_.write("a\n  reference  bit_exact 9", safetensors_bytes(tensors));
-  const Finished found = verify(fmt::format("'{}'", path.string()));
-  EXPECT_EQ(found.status, 0) << found.err;
-  EXPECT_TRUE(begins(found.out, folder_.path().string() + "/a\\x0a  reference  bit_exact 9: "));
-  EXPECT_TRUE(contains(found.out, "\nl\\x0aer\\x1b[2J\\u202e.weight: [3, 67] bf16"));
+  const Finished finished = verify(fmt::format("'{}'", path.string()));
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  EXPECT_TRUE(begins(finished.out, folder_.path().string() + "/a\\x0a  reference  bit_exact 9: "));
+  EXPECT_TRUE(contains(finished.out, "\nl\\x0aer\\x1b[2J\\u202e.weight: [3, 67] bf16"));
   const auto raw = folder_.write("b\n\x1b", "");
   EXPECT_TRUE(begins(verify(fmt::format("'{}'", raw.string())).err,
                      "verify: " + folder_.path().string() + "/b\\x0a\\x1b: has 0 bytes"));
@@ -126,12 +125,12 @@ TEST_F(VerifyProgram, VerifiesAllTensorsOfAFolder) {
            {folder, fmt::format("{}: 3 quantized tensors in {} files\n", folder, files.size())},
            {folder + "/model.safetensors.index.json", folder},
            {all, fmt::format("{} and {} more: ", files[0].string(), files.size() - 1)}}) {
-    const Finished found = verify(given + " --brief");
-    EXPECT_EQ(found.status, 0);
-    EXPECT_EQ(found.err, "");
-    EXPECT_TRUE(begins(found.out, called));
+    const Finished finished = verify(given + " --brief");
+    EXPECT_EQ(finished.status, 0);
+    EXPECT_EQ(finished.err, "");
+    EXPECT_TRUE(begins(finished.out, called));
     EXPECT_TRUE(
-        ends(found.out,
+        ends(finished.out,
              "summary, in tensors:\n"
              "  reference  bit_exact 1  not_verified 2 (the file holds no .dequantized to compare "
              "with)\n"
@@ -144,19 +143,19 @@ TEST_F(VerifyProgram, VerifiesAllTensorsOfAFolder) {
 }
 
 /// Otherwise "checked: 0 of 21 tensors" would look like a proof.
-TEST_F(VerifyProgram, NothingToCompareWithIsNoProof) {
+TEST_F(VerifyProgram, WithoutStoredOutputsNothingIsProven) {
   const std::string unproved = file(valid_tensors({.dequantized = false}));
-  const Finished found = verify(unproved);
-  EXPECT_EQ(found.status, 3);
-  EXPECT_TRUE(begins(found.out, "nothing could be proved here: "));
-  EXPECT_TRUE(contains(found.out, "checked: 0 of 1 tensor\n"));
+  const Finished finished = verify(unproved);
+  EXPECT_EQ(finished.status, 3);
+  EXPECT_TRUE(begins(finished.out, "nothing could be proved here: "));
+  EXPECT_TRUE(contains(finished.out, "checked: 0 of 1 tensor\n"));
   const Finished plan = verify(unproved + " --dry-run");
   EXPECT_EQ(plan.status, 0);
   EXPECT_TRUE(begins(plan.out, "nothing could be proved here: "));
 }
 
 /// A head that was quantized from fp32 does not affect the other weights.
-TEST_F(VerifyProgram, WeightsWithFp32OutputsAreCountedAndNotChecked) {
+TEST_F(VerifyProgram, WeightsWithFp32OutputsAreOnlyCounted) {
   auto tensors = valid_tensors({.name = "a"});
   for (BuilderTensor tensor : valid_tensors({.name = "head"})) {
     if (tensor.name.ends_with("__nf4")) {
@@ -169,18 +168,18 @@ TEST_F(VerifyProgram, WeightsWithFp32OutputsAreCountedAndNotChecked) {
     }
     tensors.push_back(tensor);
   }
-  const Finished found = verify(file(tensors));
-  EXPECT_EQ(found.status, 0) << found.err;
-  EXPECT_TRUE(ends(found.out,
+  const Finished finished = verify(file(tensors));
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  EXPECT_TRUE(ends(finished.out,
                    "checked: 1 of 2 tensors: 1 with stored outputs\n"
                    "not checked: 1 tensor of NF4 with fp32 outputs\n"));
 }
 
-TEST_F(VerifyProgram, APathMayHoldAnyCharacters) {
+TEST_F(VerifyProgram, APathMayContainAnyCharacters) {
   for (const std::string name : {"[a,b]", "-x", "a;#:$x\"y %s{} größe"}) {
     folder_.write(name, safetensors_bytes(valid_tensors()));
-    const Finished found = verify(fmt::format("--threads 1 -- '{}'", name));
-    EXPECT_EQ(found.status, 0) << found.err;
+    const Finished finished = verify(fmt::format("--threads 1 -- '{}'", name));
+    EXPECT_EQ(finished.status, 0) << finished.err;
   }
 }
 
@@ -206,17 +205,12 @@ std::vector<BuilderTensor> two_mismatches(const std::string& a, const std::strin
 }
 
 TEST_F(VerifyProgram, ADumpThatFailsDoesNotEndTheChecks) {
-  const Finished found = verify(file(two_mismatches("a", "b")) + " --dump /dev/null");
-  EXPECT_EQ(found.status, 1);
-  std::string lines;
-  for (const char* name : {"a", "b"}) {
-    lines += fmt::format(
-        "verify: /dev/null/{}.weight.reference.expected.npy: cannot be written (Not a directory); "
-        "choose another --dump\n",
-        name);
-  }
-  EXPECT_EQ(found.err, lines);
-  EXPECT_TRUE(contains(found.out, "  reference  mismatch 2\n"));
+  const Finished finished = verify(file(two_mismatches("a", "b")) + " --dump /dev/null");
+  EXPECT_EQ(finished.status, 1);
+  EXPECT_TRUE(
+      matches(finished.err,
+              "verify: /dev/null/a\\.weight.*--dump\nverify: /dev/null/b\\.weight.*--dump\n"));
+  EXPECT_TRUE(contains(finished.out, "  reference  mismatch 2\n"));
 }
 
 /// Names that a file system cannot store, or that are equal once they are escaped.

@@ -122,18 +122,18 @@ TEST(Safetensors, AnotherFileThanARegularOneIsRefusedAtOnce) {
 
 /// A regular file may become a FIFO before it is opened, and a program may be started while it is
 /// open.
-TEST(Safetensors, AnOpenFileIsNeverWaitedForNorInherited) {
+TEST(Safetensors, OpeningNeverBlocksAndFilesAreNotInherited) {
   const OwnFolder folder;
   const RegularFile file(folder.write("a", "b"));
-  int found = 0;
+  int descriptors = 0;
   for (int descriptor = 0; descriptor < 1024; ++descriptor) {
     struct stat status {};
     if (::fstat(descriptor, &status) != 0 || status.st_ino != file.identity().inode) continue;
-    ++found;
+    ++descriptors;
     EXPECT_NE(::fcntl(descriptor, F_GETFL) & O_NONBLOCK, 0);
     EXPECT_NE(::fcntl(descriptor, F_GETFD) & FD_CLOEXEC, 0);
   }
-  EXPECT_EQ(found, 1);
+  EXPECT_EQ(descriptors, 1);
 }
 
 /// As many as a mixture-of-experts model has.

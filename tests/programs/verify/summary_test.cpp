@@ -41,8 +41,8 @@ TEST(Summary, WithoutAnyComparisonNothingIsProved) {
   EXPECT_EQ(summary.status(), exit_verified);
 }
 
-/// In whatever order they come, in one tensor or in several, the worst decides.
-TEST(Summary, NothingThatFollowsUndoesAFailure) {
+/// In any order, in one tensor or in several, the worst outcome decides.
+TEST(Summary, AFailureIsNeverOverridden) {
   std::vector<Outcome> outcomes = {Outcome::bit_exact, Outcome::mismatch, Outcome::not_measured};
   do {
     Summary several;

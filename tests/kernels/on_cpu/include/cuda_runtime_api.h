@@ -6,12 +6,12 @@
 // small L2, so that small problems reach the branches for large ones. Code for newer ones is not
 // checked. Not emulated: time, caches, the memory model, and races. Every problem runs with the
 // threads of a block in ascending order and in descending order, and shared memory is poisoned
-// before each block: a missing barrier is found only if one of the two orders then gives a wrong
-// bit. Nor is a read outside of an array found; CUB is replaced by what it loads and stores.
+// before each block: a missing barrier is detected only if one of the two orders then gives a wrong
+// bit. Reads outside an array are not detected; CUB is replaced by plain loads and stores.
 // Rounding to 16 bits is that of reference/float16.hpp.
 //
-// A function that is missing here does not compile; PTX that inline_ptx does not know throws NotEmulated:
-// such a kernel is refused.
+// A function that is missing here does not compile; PTX that inline_ptx does not know throws
+// NotEmulated: such a kernel is refused.
 #pragma once
 
 #include <bit>
