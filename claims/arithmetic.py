@@ -46,10 +46,10 @@ def documented_otherwise(case: Case, *, says: str, document: str) -> Finding:
 @rule("in the source's own table, dequantization's share rises with the batch")
 def own_table_rises(case: Case, *, shares: str) -> Finding:
     rows = case.source.table(shares)
-    found = {int(batch): row["overhead_percent"] for batch, row in rows.items()}
-    first, last = found[min(found)], found[max(found)]
+    percents = {int(batch): row["overhead_percent"] for batch, row in rows.items()}
+    first, last = percents[min(percents)], percents[max(percents)]
     said = f"its own table falls from {first:g} to {last:g} %"
-    return premise(last > first, f"{said}, from batch {min(found)} to {max(found)}", said)
+    return premise(last > first, f"{said}, from batch {min(percents)} to {max(percents)}", said)
 
 
 @rule("every model of the source has {least:g} to {most:g} layers")

@@ -30,12 +30,12 @@ Decisions = Mapping[str, Decision]
 def findings(evidence: Evidence, decisions: Sequence[Decision]) -> list[Found]:
     """Findings of one machine; a finding without rows is left out."""
     by_id = {d.claim.id: d for d in decisions}
-    gpu, found = evidence.newest.gpu if evidence.newest else "", []
+    gpu, lines = evidence.newest.gpu if evidence.newest else "", []
     for make, link in FINDINGS:
         with suppress(LookupError, StopIteration):
             says, so, number = make(by_id, evidence)
-            found.append(Found(says, f"{so[0].upper()}{so[1:]}", number, link, gpu))
-    return found
+            lines.append(Found(says, f"{so[0].upper()}{so[1:]}", number, link, gpu))
+    return lines
 
 
 def measured(d: Decision) -> list[Verdict]:
@@ -64,14 +64,14 @@ def replay(evidence: Evidence) -> Results:
 
 def times(evidence: Evidence, over: str, under: str) -> list[float]:
     """Ratios of one kernel's time to another's, by forward pass."""
-    results, found = replay(evidence), []
+    results, ratios = replay(evidence), []
     for problem in results.problems():
         rows = [results.find(problem["name"], kernel) for kernel in (over, under)]
         medians = [row.summary_of(KERNEL_TIME).median for row in rows if row]
-        found += [medians[0] / medians[1]] if len(medians) == 2 else []
-    if not found:
+        ratios += [medians[0] / medians[1]] if len(medians) == 2 else []
+    if not ratios:
         raise LookupError(over)
-    return found
+    return ratios
 
 
 def newest_library(results: Results) -> str:
@@ -200,6 +200,6 @@ FINDINGS: tuple[tuple[Make, str], ...] = (
 )
 
 
-def lines(found: Sequence[Found]) -> Iterator[str]:
-    for i, each in enumerate(found, 1):
+def lines(findings: Sequence[Found]) -> Iterator[str]:
+    for i, each in enumerate(findings, 1):
         yield f"{i}. {each.says}. {each.found}: {each.number}."

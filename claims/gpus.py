@@ -49,8 +49,8 @@ def slower_with_slower_memory(case: Case, *, metric: str, kernel: str, controls:
 def beside(case: Case) -> list[Evidence]:
     """Recorded GPUs with this pass."""
     experiment, pass_name = case.comparison.experiment, case.comparison.arguments["pass"]
-    found = case.evidence.recorded_beside(experiment)
-    return [e for e in found if (experiment, pass_name) in e.results]
+    recorded = case.evidence.recorded_beside(experiment)
+    return [e for e in recorded if (experiment, pass_name) in e.results]
 
 
 def gpu_of(evidence: Evidence, case: Case) -> dict:

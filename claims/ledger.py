@@ -102,8 +102,8 @@ def verdict_on(verdicts: Sequence[Verdict]) -> str:
     here = [v for v in verdicts if not v.elsewhere] or list(verdicts)
     tested = [v for v in here if v.verdict != rules.NOT_TESTED]
     reached = {v.cell.as_published for v in tested}
-    found = {v.verdict for v in here if v in tested or v.cell.as_published not in reached}
-    return next(verdict for verdict in rules.VERDICTS if verdict in found)
+    counted = {v.verdict for v in here if v in tested or v.cell.as_published not in reached}
+    return next(verdict for verdict in rules.VERDICTS if verdict in counted)
 
 
 def decide(
@@ -126,8 +126,8 @@ def verdicts_on(evidence: Evidence, source: Source, claim: Claim) -> Iterator[Ve
             rule, arguments = rules.bind(case)
             where = f"{source.file}: claim '{claim.id}': rule {comparison.rule}"
             try:
-                for found in split(case, rule):
-                    yield decide_cell(found, rule, arguments)
+                for part in split(case, rule):
+                    yield decide_cell(part, rule, arguments)
             except UNFIT as error:
                 what = f"{type(error).__name__}: {error}".removesuffix(": ")
                 raise InputError(
@@ -151,29 +151,29 @@ def split(case: Case, rule: Rule) -> list[Case]:
 def decide_cell(case: Case, rule: Rule, arguments: dict[str, Any]) -> Verdict:
     known = {"value": case.value, "tolerance_percent": case.tolerance_percent}
     known["direction"] = rules.DIRECTIONS.get(case.comparison.direction)
-    declared = {name: found for name, found in known.items() if found is not None}
+    declared = {name: value for name, value in known.items() if value is not None}
     criterion = rule.criterion.format(**declared, **arguments)
     awaits = ""
     try:
-        found = rules.judge(case, rule.decide(case, **arguments))
+        finding = rules.judge(case, rule.decide(case, **arguments))
     except NotTested as nothing:
         awaits = nothing.experiment or case.comparison.experiment
-        found = Finding(rules.NOT_TESTED, str(nothing))
+        finding = Finding(rules.NOT_TESTED, str(nothing))
     except NotTestable as why:
-        found = Finding(rules.NOT_TESTABLE, str(why))
+        finding = Finding(rules.NOT_TESTABLE, str(why))
     rows = [(file, row) for (file, _), row in case.used.items() if row]
     if why_not := code.differing(rows):
-        found = Finding(rules.NOT_TESTABLE, why_not)
+        finding = Finding(rules.NOT_TESTABLE, why_not)
     newest = case.evidence.newest
     elsewhere = bool(case.cell.gpu and newest and not is_on(newest.gpu, case.cell.gpu))
     if elsewhere and not case.used:  # none of the rows exists, and here none would decide
         awaits = ""
     if elsewhere and not awaits:
         said = f"a number of the source's {case.cell.gpu}, which only such a GPU can show"
-        reason = f"{said}; on this {newest.gpu}: {found.reason}"
-        found = replace(found, verdict=rules.NOT_TESTABLE, reason=reason, short=said)
+        reason = f"{said}; on this {newest.gpu}: {finding.reason}"
+        finding = replace(finding, verdict=rules.NOT_TESTABLE, reason=reason, short=said)
     return Verdict(
-        **vars(found),
+        **vars(finding),
         comparison=case.comparison,
         cell=case.cell,
         criterion=criterion,

@@ -147,7 +147,7 @@ def validation() -> dict[str, float]:
     if not all(folder.is_dir() for folder in folders):
         raise NotTestable("the recorded runs that the model is fitted to are not there")
     fitted, validated = map(recorded_evidence, folders)
-    found: dict[str, float] = {}
+    errors: dict[str, float] = {}
     rows = {r.key: r for r in validated.results[PROFILE].records}
     for row in fitted.results[PROFILE].records:
         other = rows.get(row.key)
@@ -157,9 +157,9 @@ def validation() -> dict[str, float]:
         for name, factor in ((KERNEL_TIME, by.issue), (PRODUCT_TIME, by.memory)):
             medians = [r.summary_of(name + STEP).median for r in (row, other)]
             off = 100 * (medians[0] * factor / medians[1] - 1)
-            if abs(off) > abs(found.get(name, 0)):
-                found[name] = off
-    return found
+            if abs(off) > abs(errors.get(name, 0)):
+                errors[name] = off
+    return errors
 
 
 def implied_passes(source: Source, evidence: Evidence, kernel: str) -> tuple[float, float, float]:

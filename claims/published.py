@@ -135,10 +135,10 @@ class Source:
         """A table of its numbers; InputError if it is missing."""
         return self._named("tables", self.tables, name)
 
-    def _named(self, where: str, found: dict[str, Any], name: str) -> Any:
-        if name not in found:
+    def _named(self, where: str, values: dict[str, Any], name: str) -> Any:
+        if name not in values:
             raise InputError(f"{self.file}: {where} has no '{name}', which tables show")
-        return found[name]
+        return values[name]
 
     @cached_property
     def numbers(self) -> dict[str, float]:
@@ -153,10 +153,10 @@ class Source:
 
     def numbers_below(self, path: str, where: str = "") -> dict[str, float]:
         """The numbers of the path, or of all paths below it; InputError if there are none."""
-        found = {p: number for p, number in self.numbers.items() if is_below(p, path)}
-        if not found:
+        selected = {p: number for p, number in self.numbers.items() if is_below(p, path)}
+        if not selected:
             raise InputError(f"{where or self.file}: tables has no numbers below '{path}'")
-        return found
+        return selected
 
     def every(self, name: str) -> list[Any]:
         """All models, by our names, all batches or all layers; empty if the source lists none."""
@@ -173,10 +173,10 @@ def describe(at: Mapping[str, Any]) -> str:
 @cache
 def load_sources(folder: Path = FOLDER) -> tuple[Source, ...]:
     """Every source, the one with the most claims first; the files are read once."""
-    found = [load_source(file) for file in sorted(folder.glob("*.json"))]
-    if not found:
+    sources = [load_source(file) for file in sorted(folder.glob("*.json"))]
+    if not sources:
         raise InputError(f"{folder}: holds no source")
-    return tuple(sorted(found, key=lambda source: -len(source.claims)))
+    return tuple(sorted(sources, key=lambda source: -len(source.claims)))
 
 
 def load_source(file: Path) -> Source:
@@ -189,8 +189,8 @@ def load_source(file: Path) -> Source:
         where = f"{file}: claim '{value['id']}'"
         if value["id"] in claims:
             raise InputError(f"{where} comes a second time")
-        found = tuple(read_comparison(source, c, where) for c in value["comparisons"])
-        lists = {"comparisons": found, "readings": readings_of(value, where)}
+        comparisons = tuple(read_comparison(source, c, where) for c in value["comparisons"])
+        lists = {"comparisons": comparisons, "readings": readings_of(value, where)}
         claims[value["id"]] = Claim(**value | lists)
     source = replace(source, claims=tuple(claims.values()))
     check_references(source)
@@ -201,20 +201,20 @@ def readings_of(claim: dict[str, Any], where: str) -> tuple[Reading, ...]:
     """The primary reading first; InputError unless there is one, and comparisons use all
     readings."""
     if "readings" not in claim:
-        found = (Reading(""),)
+        readings = (Reading(""),)
     else:
-        found = tuple(Reading(**value) for value in claim["readings"])
-        found = tuple(sorted(found, key=lambda reading: not reading.primary_because))
-        primary = sum(bool(reading.primary_because) for reading in found)
-        if primary != 1 or found[0].own_measurement:
+        readings = tuple(Reading(**value) for value in claim["readings"])
+        readings = tuple(sorted(readings, key=lambda reading: not reading.primary_because))
+        primary = sum(bool(reading.primary_because) for reading in readings)
+        if primary != 1 or readings[0].own_measurement:
             raise InputError(f"{where}: readings: one of the source's must be primary")
-    declared = [reading.name for reading in found]
+    declared = [reading.name for reading in readings]
     compared = dict.fromkeys(c.get("reading", "") for c in claim["comparisons"])
     twice = {name for name in declared if declared.count(name) > 1}
     if wrong := (compared.keys() ^ declared) | twice:
         name = shortened(min(wrong))
         raise InputError(f"{where}: readings and comparisons do not agree on the reading '{name}'")
-    return found
+    return readings
 
 
 def check_references(source: Source) -> None:
@@ -249,8 +249,8 @@ def is_below(path: str, other: str) -> bool:
 
 def numbers_of(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
     if isinstance(value, dict):
-        for name, found in value.items():
-            yield from numbers_of(found, f"{path}/{name}" if path else name)
+        for name, inner in value.items():
+            yield from numbers_of(inner, f"{path}/{name}" if path else name)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield path, value
 
@@ -303,9 +303,9 @@ def places_of(source: Source, at: dict[str, Any], where: str) -> tuple[dict[str,
     """`at` for every combination of the values of 'all' and 'average'; a GPU is not a place."""
     every: list[list[dict[str, Any]]] = []
     for name, value in at.items():
-        found = source.every(name) if value in (ALL, AVERAGE) else [value]
-        if not found:
+        choices = source.every(name) if value in (ALL, AVERAGE) else [value]
+        if not choices:
             raise InputError(f"{where}: '{value}' needs a list of every {name} in setup")
         if name != "gpu":  # a layer stands for its rows and columns
-            every.append([v if isinstance(v, dict) else {name: v} for v in found])
+            every.append([v if isinstance(v, dict) else {name: v} for v in choices])
     return tuple({k: v for part in parts for k, v in part.items()} for parts in product(*every))

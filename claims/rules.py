@@ -133,9 +133,9 @@ def judge(case: Case, ours: Finding | Ours) -> Finding:
     """
     if isinstance(ours, Finding):
         return ours
-    value, tolerance_percent, found = case.value, case.tolerance_percent, ours.value
+    value, tolerance_percent, estimate = case.value, case.tolerance_percent, ours.value
     direction = case.comparison.direction
-    widened = found if found.log else found.widened(ours.spread_percent)
+    widened = estimate if estimate.log else estimate.widened(ours.spread_percent)
     cells = case.family_size
     sides: dict[str, float] = {}  # by verdict, the bound that ours is on that side of
     if direction in (GAIN, AT_LEAST, EXACTLY):
@@ -146,7 +146,7 @@ def judge(case: Case, ours: Finding | Ours) -> Finding:
         bound = value * (1 + tolerance_percent / 100)
         sides.setdefault(side_below(widened, bound, cells), bound)
     verdict = next(v for v in VERDICTS if v in sides)
-    difference = stats.difference_percent(found.value, value)
+    difference = stats.difference_percent(estimate.value, value)
     allowed = {AT_MOST: "more", EXACTLY: "either way"}.get(direction, "less")
     reason = (
         f"{difference:+.1f} % from the source's value, {tolerance_percent:g} % {allowed} allowed"
@@ -159,22 +159,22 @@ def judge(case: Case, ours: Finding | Ours) -> Finding:
         reason += f"; {reaches}: runs on several GPUs of this kind would decide it"
         short = short or reaches
     reason = "; ".join(filter(None, (ours.reason, reason)))
-    return Finding(verdict, reason, found.value, found.interval, short)
+    return Finding(verdict, reason, estimate.value, estimate.interval, short)
 
 
-def side_above(found: Estimate, bound: float, cells: int) -> str:
+def side_above(estimate: Estimate, bound: float, cells: int) -> str:
     """Decides one of several cells, all of which must reach the bound."""
-    return side_of(found.deciding().low, found.deciding(cells).high, bound)
+    return side_of(estimate.deciding().low, estimate.deciding(cells).high, bound)
 
 
-def side_below(found: Estimate, bound: float, cells: int) -> str:
-    return side_of(-found.deciding().high, -found.deciding(cells).low, -bound)
+def side_below(estimate: Estimate, bound: float, cells: int) -> str:
+    return side_of(-estimate.deciding().high, -estimate.deciding(cells).low, -bound)
 
 
-def above_one(found: Sequence[Estimate], cells: int) -> str:
+def above_one(ratios: Sequence[Estimate], cells: int) -> str:
     """Whether all ratios reach the bound, or one of so many cells is below it."""
-    holds = all(ratio.deciding().low > 1 for ratio in found)
-    return reproduced_if(holds, any(ratio.deciding(cells).high < 1 for ratio in found))
+    holds = all(ratio.deciding().low > 1 for ratio in ratios)
+    return reproduced_if(holds, any(ratio.deciding(cells).high < 1 for ratio in ratios))
 
 
 def side_of(low: float, high: float, bound: float) -> str:
@@ -213,9 +213,9 @@ def side_of_margins(margins: Sequence[float], guard_percent: float = stats.SPREA
 
 def over_places(verdict: str, reason: str, values: Sequence[float], short: str = "") -> Finding:
     """With the median of the values, one for each place, and their range."""
-    found = stats.summarize(values)
-    interval = (found.min, found.max) if found.min < found.max else None
-    return Finding(verdict, reason, found.median, interval, short)
+    summary = stats.summarize(values)
+    interval = (summary.min, summary.max) if summary.min < summary.max else None
+    return Finding(verdict, reason, summary.median, interval, short)
 
 
 def quotients(
@@ -244,11 +244,11 @@ def share_not_above(case: Case, *, kernel: str, part: str, rest: str) -> Finding
     of the source's.
     """
     samples = [case.measured(kernel, name).metrics[name].samples for name in (part, rest)]
-    found = judge(case, Ours(stats.share_percent(*samples).estimate))
-    if found.verdict != REPRODUCED:
-        return found
-    said = f"ours is an upper bound, {significant(found.ours, 3)} %, and does not refute it"
-    return replace(found, verdict=NOT_TESTABLE, reason=f"{said}; {found.reason}", short=said)
+    judged = judge(case, Ours(stats.share_percent(*samples).estimate))
+    if judged.verdict != REPRODUCED:
+        return judged
+    said = f"ours is an upper bound, {significant(judged.ours, 3)} %, and does not refute it"
+    return replace(judged, verdict=NOT_TESTABLE, reason=f"{said}; {judged.reason}", short=said)
 
 
 @rule("greatest and smallest time of {kernel} at most {tolerance_percent:g} % apart")
@@ -307,33 +307,34 @@ def one_round_each(
     `less`: a kernel that lacks only the accesses in question. `beside`: a kernel that is shown for
     comparison.
     """
-    found = rounds_per_access(case, kernel, accesses, rounds, less)
+    per_access = rounds_per_access(case, kernel, accesses, rounds, less)
     lacked = f" that {less} lacks" * bool(less)
-    reason = f"rounds for each access of {kernel}{lacked}: {span(found)}"
-    short = f"{span(found)} rounds for each access"
+    reason = f"rounds for each access of {kernel}{lacked}: {span(per_access)}"
+    short = f"{span(per_access)} rounds for each access"
     if beside:
         others = rounds_per_access(case, beside, accesses, rounds, less)
         of_other = f"of {beside}: {span(others)}"
         reason, short = f"{reason}; {of_other}", f"{short}; {of_other}"
     bound = 1 + case.tolerance_percent / 100
-    verdict = side_of_margins([percent_below(value, bound) for value in found])
-    return over_places(verdict, reason, found, short)
+    verdict = side_of_margins([percent_below(value, bound) for value in per_access])
+    return over_places(verdict, reason, per_access, short)
 
 
 def rounds_per_access(
     case: Case, kernel: str, accesses: str, rounds: str, less: str = ""
 ) -> list[float]:
     """At every place that the cell covers."""
-    found = [case.medians(kernel, metric) for metric in (rounds, accesses)]
+    both_medians = [case.medians(kernel, metric) for metric in (rounds, accesses)]
     if less:
         without = [case.medians(less, metric) for metric in (rounds, accesses)]
-        found = [
-            [a - b for a, b in zip(*both, strict=True)] for both in zip(found, without, strict=True)
+        both_medians = [
+            [a - b for a, b in zip(*both, strict=True)]
+            for both in zip(both_medians, without, strict=True)
         ]
-    if min(found[1]) <= 0:
+    if min(both_medians[1]) <= 0:
         lacked = f" that {less} lacks" * bool(less)
         raise NotTestable(f"{kernel} has no {accesses.replace('_', ' ')}{lacked}")
-    return quotients(*found)
+    return quotients(*both_medians)
 
 
 @rule("every bit of the output of {kernel} equals the reference")

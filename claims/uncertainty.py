@@ -32,9 +32,9 @@ def between_runs_percent(gpu: str, kind: str, us: float, kernel: str = "") -> fl
 
 def log_time(row: Record, metric: str) -> LogMean:
     """The mean time of one row, from its samples and the spread between runs."""
-    found = log_mean(row.metrics[metric].samples)
+    log = log_mean(row.metrics[metric].samples)
     kind = metric.partition(".")[0]
-    return found.with_part(between_runs_percent(row.gpu, kind, math.exp(found.value), row.kernel))
+    return log.with_part(between_runs_percent(row.gpu, kind, math.exp(log.value), row.kernel))
 
 
 def ratio(over: Record, under: Record, metric: str) -> Estimate:
@@ -42,9 +42,9 @@ def ratio(over: Record, under: Record, metric: str) -> Estimate:
     if not is_of_host(over.problem, metric):
         return log_time(over, metric).over(log_time(under, metric)).ratio
     both = (log_mean(row.metrics[metric].samples) for row in (over, under))
-    found = next(both).over(next(both))
+    log = next(both).over(next(both))
     host = host_spread(over.summary_of(metric).median)
-    return found.with_part(host.gain_percent, host.freedom).ratio
+    return log.with_part(host.gain_percent, host.freedom).ratio
 
 
 def log_baseline(row: Record, metric: str) -> LogMean:
@@ -71,7 +71,7 @@ class HostSpread(NamedTuple):
 
 @cache
 def host_classes() -> tuple[HostSpread, ...]:
-    root, found = SCHEMA.read(HOST_TO_HOST), []
+    root, classes = SCHEMA.read(HOST_TO_HOST), []
     edges = [*root["classes_us"], math.inf]
     for low, high in pairwise(edges):
         cells = [cell for cell in root["cells"] if low <= max(cell["baseline_us"]) < high]
@@ -84,8 +84,8 @@ def host_classes() -> tuple[HostSpread, ...]:
             100 * math.sqrt(sum(len(x) * x.var() for x in values) / freedom)
             for values in (baseline, gains)
         )
-        found.append(HostSpread(low, *percents, freedom))
-    return tuple(found)
+        classes.append(HostSpread(low, *percents, freedom))
+    return tuple(classes)
 
 
 def host_spread(us: float) -> HostSpread:
