@@ -25,8 +25,8 @@ def date(results: Results) -> str:
 
 def dates(files: Iterable[Results]) -> str:
     """The first and the last, or the only one."""
-    found = sorted(date(r) for r in files)
-    return " to ".join(dict.fromkeys((found[0], found[-1])))
+    days = sorted(date(r) for r in files)
+    return " to ".join(dict.fromkeys((days[0], days[-1])))
 
 
 def commit(results: Results) -> str:
@@ -45,35 +45,35 @@ def span(values: Sequence[float]) -> str:
 
 def clocks(results: Results, rows: Sequence[Record] = ()) -> str:
     """The clock policy and the observed clocks, from the rows that are shown, or else from all."""
-    found = results.provenance["clocks"]
+    recorded = results.provenance["clocks"]
     # From the probes next to the rows' own batches, if any: NVML's range includes idle times.
     seen = [r.sm_mhz for r in rows or results.records if r.sm_mhz is not None]
-    seen = seen or [found["sm_mhz"][end] for end in ("min", "max") if found["sm_mhz"]]
-    if found["policy"] != "locked":
+    seen = seen or [recorded["sm_mhz"][end] for end in ("min", "max") if recorded["sm_mhz"]]
+    if recorded["policy"] != "locked":
         sm = f"SM {span(seen)} MHz seen" if seen else "SM clock not known (no NVML)"
         return f"clocks not locked, {sm}"
     held = f"{span(seen)} MHz seen" if seen else "not known whether it was held"
-    if not all(is_within(mhz, found["locked_mhz"], LOCK_PERCENT) for mhz in seen):
+    if not all(is_within(mhz, recorded["locked_mhz"], LOCK_PERCENT) for mhz in seen):
         held = f"but {held} (more than {LOCK_PERCENT} % off)"
-    return f"SM clock locked at {found['locked_mhz']:.0f} MHz, {held}"
+    return f"SM clock locked at {recorded['locked_mhz']:.0f} MHz, {held}"
 
 
 def throttling(results: Results) -> str:
     """The observed reasons; with them the highest power and temperature, which most of them are
     about."""
-    found = results.provenance["clocks"]
-    if found["throttle_reasons"] is None:
+    clocks = results.provenance["clocks"]
+    if clocks["throttle_reasons"] is None:
         return "throttle reasons not known"
-    if not found["throttle_reasons"]:
+    if not clocks["throttle_reasons"]:
         return "no throttle reasons seen"
     limit = results.provenance["gpu"]["power_limit_w"]
     parts = []
-    if found["power_w"]:
+    if clocks["power_w"]:
         of_limit = "" if limit is None else f" of {limit:.0f}"
-        parts.append(f"up to {found['power_w']['max']:.0f}{of_limit} W")
-    if found["temperature_c"]:
-        parts.append(f"{found['temperature_c']['max']:.0f} C")
-    text = f"throttle reasons seen: {', '.join(found['throttle_reasons'])}"
+        parts.append(f"up to {clocks['power_w']['max']:.0f}{of_limit} W")
+    if clocks["temperature_c"]:
+        parts.append(f"{clocks['temperature_c']['max']:.0f} C")
+    text = f"throttle reasons seen: {', '.join(clocks['throttle_reasons'])}"
     return text + (f" ({', '.join(parts)})" if parts else "")
 
 
@@ -109,7 +109,7 @@ def machine_notes(*several: Results) -> list[Origin]:
 def in_words(value: Any, within: bool = False) -> str:
     """Any value of a provenance: 'name NVIDIA H200, ecc True', or a command; '-' for null."""
     if isinstance(value, dict):
-        text = ", ".join(f"{name} {in_words(found, True)}" for name, found in value.items())
+        text = ", ".join(f"{name} {in_words(inner, True)}" for name, inner in value.items())
         return f"({text})" if within else text
     if isinstance(value, list):
         return shlex.join(map(str, value)) or "none"
@@ -127,11 +127,11 @@ def clock_mark(record: Record, highest_mhz: float | None) -> tuple[str, ...]:
 
 def clocks_apart(results: Results) -> list[str]:
     """A remark under a figure: the largest difference of the clocks of rows on one problem."""
-    found: dict[str, list[float]] = {}
+    by_problem: dict[str, list[float]] = {}
     for r in results.records:
         if r.sm_mhz is not None and (r.is_verified or r.is_ceiling):
-            found.setdefault(r.problem["name"], []).append(r.sm_mhz)
-    most = max((percent_apart(min(mhz), max(mhz)) for mhz in found.values()), default=0.0)
+            by_problem.setdefault(r.problem["name"], []).append(r.sm_mhz)
+    most = max((percent_apart(min(mhz), max(mhz)) for mhz in by_problem.values()), default=0.0)
     return [f"SM clocks of rows on one problem differ by up to {most:.1f} %."] * bool(most)
 
 

@@ -66,8 +66,8 @@ def box(text: str, width: int = WIDTH) -> str:
 def render(table: Table, width: int = WIDTH) -> str:
     """The table with title, banner, notes and provenance, ending in a newline."""
     table = table.without_details()
-    found, footnotes = table.body()
-    body = [(heading, list(map(texts_of, rows))) for heading, rows in found]
+    groups, footnotes = table.body()
+    body = [(heading, list(map(texts_of, rows))) for heading, rows in groups]
     heads = [column.name for column in table.columns]
     widths = column_widths(table, heads, [row for _, rows in body for row in rows], width)
     rule = "-" * (sum(widths) + len(GAP) * (len(widths) - 1))

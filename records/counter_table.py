@@ -29,5 +29,5 @@ class Counter:
 @cache
 def known() -> dict[str, Counter]:
     """In the order of the file."""
-    found = SCHEMA.read(TABLE)["counters"]
-    return {c["id"]: Counter(**c | {"metrics": tuple(c["metrics"])}) for c in found}
+    counters = SCHEMA.read(TABLE)["counters"]
+    return {c["id"]: Counter(**c | {"metrics": tuple(c["metrics"])}) for c in counters}

@@ -59,8 +59,8 @@ def names() -> list[str]:
 
 def module(name: str, part: str) -> str:
     """A module of the experiment's folder: `part` is rules or views; '' if it has none."""
-    found = FOLDER / name / part
-    there = found.with_suffix(".py").is_file() or (found / "__init__.py").is_file()
+    path = FOLDER / name / part
+    there = path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
     return f"experiments.{name}.{part}" if there else ""
 
 
@@ -78,17 +78,17 @@ def experiment(name: str) -> Experiment:
         where = f"{file}: pass.{pass_name}"
         if (like := said.get("like")) and like not in passes:
             raise InputError(f"{where}: is like '{like}', which is not a pass above it")
-        passes[pass_name] = found = merged(passes[like], said) if like else said
-        if ("program" in found) == ("module" in found):
+        passes[pass_name] = declared = merged(passes[like], said) if like else said
+        if ("program" in declared) == ("module" in declared):
             raise InputError(f"{where}: needs a program or a module, and not both")
     checks = root.get("check", [])
-    places = {f"check[{i}]": found for i, found in enumerate(checks)}
-    places |= {f"pass.{pass_name}": found for pass_name, found in passes.items()}
-    for where, found in places.items():
-        if (program := found.get("program")) and program not in programs():
+    places = {f"check[{i}]": declared for i, declared in enumerate(checks)}
+    places |= {f"pass.{pass_name}": declared for pass_name, declared in passes.items()}
+    for where, declared in places.items():
+        if (program := declared.get("program")) and program not in programs():
             raise InputError(f"{file}: {where}: there is no program '{program}'")
-    checks = tuple(step("", found) for found in checks)
-    return Experiment(name, checks, {n: step(n, found) for n, found in passes.items()})
+    checks = tuple(step("", declared) for declared in checks)
+    return Experiment(name, checks, {n: step(n, declared) for n, declared in passes.items()})
 
 
 @cache
@@ -117,8 +117,8 @@ def step(name: str, said: dict[str, Any]) -> Step:
 
 def words(options: dict[str, Any]) -> list[str]:
     """As on a command line."""
-    found = []
+    arguments = []
     for name, value in options.items():
         for one in value if isinstance(value, list) else [value]:
-            found += [f"--{name}"] + [str(one)] * (one is not True)
-    return found
+            arguments += [f"--{name}"] + [str(one)] * (one is not True)
+    return arguments

@@ -82,7 +82,7 @@ class Family:
 def parse(file: Path, described: list[dict[str, Any]]) -> dict[str, Family]:
     """By name; InputError if they violate the schema."""
     SCHEMA.check(file, {"schema": VERSION, "families": described})
-    found = {}
+    families = {}
     for of in described:
         kernels = {kernel["name"]: Kernel(**kernel) for kernel in of["kernels"]}
         if len(kernels) < len(of["kernels"]):
@@ -92,8 +92,8 @@ def parse(file: Path, described: list[dict[str, Any]]) -> dict[str, Family]:
         lists = {"kernels": kernels, "parts": parts, "element_bytes": first}
         lists["measured_code"] = tuple(of["measured_code"])
         rest = {name: value for name, value in of.items() if name != "types"}
-        found[of["name"]] = Family(**rest | lists)
-    return found
+        families[of["name"]] = Family(**rest | lists)
+    return families
 
 
 @cache
@@ -108,8 +108,8 @@ def kernels(families: Iterable[Family]) -> dict[str, Kernel]:
 
 def in_cuda(kernel: str) -> str:
     """The kernel's counterpart, or itself; InputError if it is unknown."""
-    found = kernels(described().values()).get(kernel)
-    name = found and (found.counterpart or (found.language == CUDA and kernel))
+    entry = kernels(described().values()).get(kernel)
+    name = entry and (entry.counterpart or (entry.language == CUDA and kernel))
     if not name:
         raise InputError(
             f"{FILE}: says no counterpart of '{shortened(kernel)}'; make describe writes it anew"

@@ -80,8 +80,8 @@ def by_machine(
 
     Facts of compiled code go to every GPU of their folder. `damaged`: as of result_files.
     """
-    found = [r for folder in folders for r in result_files(folder, damaged)]
-    places = [(str(recorded_folder(r.file) or ""), r) for r in found]
+    results = [r for folder in folders for r in result_files(folder, damaged)]
+    places = [(str(recorded_folder(r.file) or ""), r) for r in results]
     ran = {(place, r.gpu) for place, r in places if r.gpu is not None}
     compiled_alone = {(place, "") for place, _ in places} - {(place, "") for place, _ in ran}
     return [

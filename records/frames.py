@@ -60,7 +60,7 @@ def frame(rows: list[Row]) -> "DataFrame":
         whole = {int: "object" if is_large else "Int64", bool: "boolean"}
         dtype = whole.get(types.pop()) if len(types) == 1 else None
         columns[name] = pandas.Series(values, dtype=dtype)
-    found = pandas.DataFrame(columns)
-    if "started" in found:
-        found["started"] = pandas.to_datetime(found["started"])
-    return found
+    data = pandas.DataFrame(columns)
+    if "started" in data:
+        data["started"] = pandas.to_datetime(data["started"])
+    return data

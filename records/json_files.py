@@ -28,8 +28,8 @@ def read_json(file: Path) -> Any:
     hooks = {"parse_constant": finite, "parse_float": finite, "parse_int": whole}
     try:
         text = read_text(file)
-        found = json.loads(text, object_pairs_hook=unique, **hooks)
-        return found if all_printable_in(text) else all_printable(found)
+        value = json.loads(text, object_pairs_hook=unique, **hooks)
+        return value if all_printable_in(text) else all_printable(value)
     except RecursionError:
         raise InputError(f"{file}: is nested too deeply") from None
     except MemoryError:
@@ -43,10 +43,10 @@ def read_text(file: Path) -> str:
     machine's memory is refused, because the system would kill the process.
     """
     try:
-        found = file.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise InputError(f"{file}: cannot be read: it is not a regular file")
-        if found.st_size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2:
+        if status.st_size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2:
             raise InputError(f"{file}: does not fit the memory")
         return file.read_bytes().decode("utf-8")
     except OSError as error:
@@ -70,20 +70,20 @@ def all_printable(value: Any) -> Any:
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, list):
-        return [all_printable(found) for found in value]
+        return [all_printable(inner) for inner in value]
     if isinstance(value, dict):
-        return {printable(name): all_printable(found) for name, found in value.items()}
+        return {printable(name): all_printable(inner) for name, inner in value.items()}
     return value
 
 
 def unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """The object with these names and values; a repeated name is ambiguous, hence an error."""
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in members:
             raise ValueError(f"'{shortened(name)}' comes twice in one object")
-        found[name] = value
-    return found
+        members[name] = value
+    return members
 
 
 def finite(text: str) -> float:
@@ -121,19 +121,19 @@ class Schema:
     def definition(self) -> dict[str, Any]:
         """The schema in the file; InputError for an unknown keyword, which a validator would
         ignore."""
-        found = read_json(ROOT / self.name)
+        schema = read_json(ROOT / self.name)
         if self is not OF_SCHEMAS:
-            OF_SCHEMAS.check(ROOT / self.name, found)
-        return found
+            OF_SCHEMAS.check(ROOT / self.name, schema)
+        return schema
 
     @cached_property
     def validate(self) -> Any:
         try:
-            found = fastjsonschema.compile(self.definition)
+            validator = fastjsonschema.compile(self.definition)
             if self is OF_SCHEMAS:
-                found(self.definition)
-                self.check_guard(found)
-            return found
+                validator(self.definition)
+                self.check_guard(validator)
+            return validator
         except SCHEMA_ERRORS as error:
             raise InputError(f"{ROOT / self.name}: is not a JSON Schema: {error}") from None
 
@@ -152,9 +152,9 @@ class Schema:
 
     def read(self, file: Path) -> Any:
         """The file's value, validated."""
-        found = read_json(file)
-        self.check(file, found)
-        return found
+        content = read_json(file)
+        self.check(file, content)
+        return content
 
     def check(self, file: Path, value: Any) -> None:
         """InputError with file and field if `value`, the file's, violates the schema."""
@@ -168,11 +168,11 @@ class Schema:
             raise self.error(file, where or "the file", explain(error)) from None
         for name, field in self.unique.items():
             known = set()
-            for i, found in enumerate(value[name]):
-                if found[field] in known:
-                    again = f"comes a second time: '{shortened(found[field])}'"
+            for i, entry in enumerate(value[name]):
+                if entry[field] in known:
+                    again = f"comes a second time: '{shortened(entry[field])}'"
                     raise self.error(file, f"{name}[{i}].{field}", again)
-                known.add(found[field])
+                known.add(entry[field])
 
     def error(self, file: Path, where: str, problem: str) -> InputError:
         return InputError(f"{file}: {where} {problem} (see {self.name})")

@@ -61,11 +61,11 @@ def join(partials: Sequence[Content]) -> Content:
         "clocks": join_clocks([origin["clocks"] for origin in origins]),
     }
     families = joined_families(partials)
-    found = result_file.content(partials[0]["experiment"], partials[0]["pass"], provenance, [])
-    found |= {"families": families} if families else {}
+    joined = result_file.content(partials[0]["experiment"], partials[0]["pass"], provenance, [])
+    joined |= {"families": families} if families else {}
     for name in ("records", "checks"):
-        found[name] = [one for partial in partials for one in partial[name]]
-    return found
+        joined[name] = [one for partial in partials for one in partial[name]]
+    return joined
 
 
 def joined_families(partials: Sequence[Content]) -> list[Content]:
@@ -81,24 +81,24 @@ def joined_families(partials: Sequence[Content]) -> list[Content]:
 def command_of(commands: Sequence[list[str]]) -> list[str]:
     """The command that measures all of them: the last one, without the options that select cells if
     there are several."""
-    *others, found = commands
-    if all(other == found for other in others):
-        return found
-    chosen = [i for i, word in enumerate(found) if word in ("--model", "--batches")]
-    return [word for i, word in enumerate(found) if i not in chosen and i - 1 not in chosen]
+    *others, newest = commands
+    if all(other == newest for other in others):
+        return newest
+    chosen = [i for i, word in enumerate(newest) if word in ("--model", "--batches")]
+    return [word for i, word in enumerate(newest) if i not in chosen and i - 1 not in chosen]
 
 
-def join_clocks(found: Sequence[Content]) -> Content:
+def join_clocks(parts: Sequence[Content]) -> Content:
     """Merges the sensors' ranges of several processes, without a median, which cannot be
     computed."""
-    joined = dict(found[0])
-    if len(found) == 1:
+    joined = dict(parts[0])
+    if len(parts) == 1:
         return joined
     for name in ("sm_mhz", "memory_mhz", "power_w", "temperature_c"):
-        ranges = [clocks[name] for clocks in found if clocks[name]]
+        ranges = [clocks[name] for clocks in parts if clocks[name]]
         ends = {end: [r[end] for r in ranges] for end in ("min", "max")}
         joined[name] = {"min": min(ends["min"]), "max": max(ends["max"])} if ranges else None
-    reasons = [clocks["throttle_reasons"] for clocks in found]
+    reasons = [clocks["throttle_reasons"] for clocks in parts]
     known = [r for r in reasons if r is not None]
     joined["throttle_reasons"] = sorted({x for r in known for x in r}) if known else None
     return joined

@@ -23,7 +23,7 @@ def of_run(
     """A result file's provenance, for a run that began at `started`. `measured`: an earlier result
     of checkout(); `more`: seed, gpu and clocks, if something ran.
     """
-    found = {
+    facts = {
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "runtime_s": round(time.time() - started, 1),
         "argv": list(argv),
@@ -35,13 +35,13 @@ def of_run(
         "gpu": None,
         "clocks": None,
     }
-    return found | more
+    return facts | more
 
 
 def host() -> dict[str, Any]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    found = {"cpu": cpu(), "cores": len(os.sched_getaffinity(0))}
-    return found | {"memory_bytes": memory, "os": operating_system()}
+    processor = {"cpu": cpu(), "cores": len(os.sched_getaffinity(0))}
+    return processor | {"memory_bytes": memory, "os": operating_system()}
 
 
 def operating_system() -> str:

@@ -30,7 +30,7 @@ def record(row: Content, problem: Content, **measured: Any) -> Content:
     """`row`: kernel, lineage, origin, source_file, deviation and code, as in the schema;
     `measured`: outcome, and the record's other fields.
     """
-    found = {
+    defaults = {
         "key": f"{problem['name']}/{row['kernel']}",
         **row,
         "problem": problem,
@@ -41,13 +41,13 @@ def record(row: Content, problem: Content, **measured: Any) -> Content:
         "bytes": {"read": 0, "written": 0},
         "clocks": {"sm_mhz_before": None, "sm_mhz_during": None, "sm_mhz_after": None},
     }
-    return found | measured
+    return defaults | measured
 
 
-def write(file: Path, found: Content) -> None:
+def write(file: Path, content: Content) -> None:
     """InputError, and no file, if it violates the schema."""
-    SCHEMA.check(file, found)
-    write_files({file: as_json(found)})
+    SCHEMA.check(file, content)
+    write_files({file: as_json(content)})
 
 
 def as_json(value: Any) -> bytes:

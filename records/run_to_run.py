@@ -50,24 +50,26 @@ def recorded(file: Path | None = None) -> dict[str, dict[str, Any]]:
     """By GPU."""
     file = file or RUN_TO_RUN
     gpus = SCHEMA.read(file)["gpus"]
-    for gpu, found in gpus.items():
-        for kind, classes in found["spread"].items():
+    for gpu, spreads in gpus.items():
+        for kind, classes in spreads["spread"].items():
             starts = [c["from_us"] for c in classes]
             if starts != sorted(set(starts)):
                 where = f"gpus.{gpu}.spread.{kind}"
                 raise SCHEMA.error(file, where, "is not sorted by from_us")
-        if unknown := set(found["shared"]) - set(found["spread"]):
+        if unknown := set(spreads["shared"]) - set(spreads["spread"]):
             where = f"gpus.{gpu}.shared.{min(unknown)}"
             raise SCHEMA.error(file, where, "has no spread")
     return gpus
 
 
 def recorded_budgets() -> Budgets:
-    def read(found: dict[str, Any]) -> Budget:
-        spread = {k: [SpreadClass(**c) for c in classes] for k, classes in found["spread"].items()}
-        return Budget(spread, found["shared"])
+    def read(spreads: dict[str, Any]) -> Budget:
+        spread = {
+            k: [SpreadClass(**c) for c in classes] for k, classes in spreads["spread"].items()
+        }
+        return Budget(spread, spreads["shared"])
 
-    return {gpu: read(found) for gpu, found in recorded().items()}
+    return {gpu: read(spreads) for gpu, spreads in recorded().items()}
 
 
 def budget_for(budgets: Budgets, gpu: str, kind: str) -> Budget | None:

@@ -60,8 +60,8 @@ class Column:
 
     def cell(self, row: Values) -> Noted:
         """The value with its text."""
-        found = row.get(self.of)
-        noted = found if isinstance(found, Noted) else Noted(found)
+        value = row.get(self.of)
+        noted = value if isinstance(value, Noted) else Noted(value)
         text = noted.text or (NONE if noted.value is None else self.show(noted.value))
         return replace(noted, text=text)
 
