@@ -4,6 +4,7 @@ a planted difference, and the coverage of intervals.
 
 import math
 import re
+from types import SimpleNamespace
 
 import made
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 
 from claims import uncertainty
 from records.json_files import ROOT, read_json
-from records.stats import CONFIDENCE, FALSE_SHARE, log_mean
+from records.results import Metric
+from records.stats import CONFIDENCE, FALSE_SHARE, log_mean, summarize
 
 PAPER = made.all_sources()[0]
 MODELS, BATCHES = PAPER.every("model"), PAPER.every("batch")
@@ -118,6 +120,17 @@ def test_the_time_of_eager_generations_alone_is_the_hosts():
     found = [("eager", "wall_time"), ("graph", "wall_time"), ("eager", "kernel_time")]
     of_host = [uncertainty.is_of_host({"way": way}, metric) for way, metric in found]
     assert of_host == [True, False, False]
+
+
+def test_an_eager_gain_and_an_eager_time_have_other_parts_of_the_host():
+    wall_time = Metric("wall_time", "us", (3e6, 3e6))
+    facts = {"problem": {"way": "eager"}, "metrics": {"wall_time": wall_time}}
+    row = SimpleNamespace(**facts, summary_of=lambda name: summarize(wall_time.samples))
+    gain = uncertainty.ratio(row, row, "wall_time").log
+    time = uncertainty.log_baseline(row, "wall_time")
+    host = uncertainty.host_spread(3e6)
+    assert gain.parts[-1] == ((host.gain_percent / 100) ** 2, host.freedom)
+    assert time.parts[-1] == ((host.baseline_percent / 100) ** 2, host.freedom)
 
 
 def test_hosts_differ_as_recorded():
