@@ -10,10 +10,10 @@ import made
 import numpy as np
 import pytest
 
-from claims import uncertainty
+from claims import rules, uncertainty
 from records.json_files import ROOT, read_json
 from records.results import Metric
-from records.stats import CONFIDENCE, FALSE_SHARE, log_mean, summarize
+from records.stats import CONFIDENCE, FALSE_SHARE, LogMean, log_mean, summarize
 
 PAPER = made.all_sources()[0]
 MODELS, BATCHES = PAPER.every("model"), PAPER.every("batch")
@@ -83,6 +83,19 @@ def cell_of_equal(random, cells, n=3, us=US):
         if deciding.low > 1 or deciding.high < 1:
             return 1 if deciding.low > 1 else -1
     return 0
+
+
+def test_a_cell_holds_by_itself_and_fails_among_all():
+    """All cells have to hold, and one that fails decides: its interval is the wider one."""
+    ratio = LogMean(0.0, ((0.01**2, math.inf),)).ratio
+    ends = zip(ratio.deciding().interval, ratio.deciding(24).interval, strict=True)
+    below, above = (sum(pair) / 2 for pair in ends)  # inside the wider interval alone
+    sides = (rules.side_above, rules.side_below)
+    found = [side(ratio, end, 24) for end in (below, above) for side in sides]
+    assert found == ["reproduced", "undecided", "undecided", "reproduced"]
+    one = LogMean(math.log(below), ratio.log.parts).ratio
+    assert rules.above_one([one], 1) == "not_reproduced"
+    assert rules.above_one([one], 24) == "undecided"
 
 
 def test_equal_kernels_on_different_hosts_are_undecided():
