@@ -98,6 +98,13 @@ def test_a_cell_holds_by_itself_and_fails_among_all():
     assert rules.above_one([one], 24) == "undecided"
 
 
+def test_the_ends_of_many_are_as_far_apart_as_the_most_different_of_all_pairs():
+    case = SimpleNamespace(tolerance_percent=0, family_size=1)
+    values = [LogMean(0.038 * i / 23, ((0.01**2 / 2, math.inf),)) for i in range(24)]
+    for some, verdict in ((values, "undecided"), (values[::23], "not_reproduced")):
+        assert rules.spread(case, some, "a time", "us").verdict == verdict
+
+
 def test_equal_kernels_on_different_hosts_are_undecided():
     """Eager generations of a model whose steps wait for the host."""
     host = uncertainty.host_spread(3e6)
