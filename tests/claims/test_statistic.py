@@ -96,6 +96,9 @@ def test_a_cell_holds_by_itself_and_fails_among_all():
     one = LogMean(math.log(below), ratio.log.parts).ratio
     assert rules.above_one([one], 1) == "not_reproduced"
     assert rules.above_one([one], 24) == "undecided"
+    case = SimpleNamespace(family_size=24, comparisons=lambda *names: [one])
+    found = rules.slower_in_every_cell(case, metric="kernel_time", slow="a", fast="b")
+    assert found.verdict == "undecided" and "faster in 0" in found.reason
 
 
 def test_the_ends_of_many_are_as_far_apart_as_the_most_different_of_all_pairs():
