@@ -110,6 +110,8 @@ def test_what_could_not_be_read_is_not_written(merge, tmp_path, write, capsys):
         {"sources_sha256": "c" * 64},
         {"instrument": "events"},
         {"gpu": made.GPU | {"driver": "1.2.3"}},
+        {"build": made.ORIGIN["build"] | {"compiler": "GNU 9"}},
+        {"clocks": made.ORIGIN["clocks"] | {"policy": "locked", "locked_mhz": 1500}},
     ],
 )
 def test_what_is_of_other_sources_is_left_out(merge, tmp_path, write, capsys, change):
