@@ -97,6 +97,15 @@ def test_a_sample_is_the_time_of_one_matmul():
     assert found == {"a way": pytest.approx([2.0] * measuring.SAMPLES)}
 
 
+def test_a_table_has_the_median_of_the_samples(monkeypatch):
+    samples = [9.0, 1.0, 2.0]
+    monkeypatch.setattr(measuring, "in_turn", lambda gpu, ways, n: dict.fromkeys(ways, samples))
+    gpu = SimpleNamespace(new_pool=lambda: None, capture=lambda step, pool: step)
+    shape, state = Shape(64, 64, 64, False, "float16"), SimpleNamespace(dtype=torch.float16)
+    found = measuring.ways(gpu, shape, [(torch.zeros(1), state)], Mock(), [], 1)
+    assert found == {timing_table.OWN: 2.0, timing_table.DEQUANTIZE: 2.0}
+
+
 def test_a_small_head_is_not_copied_until_caches_are_full():
     gpu = on_cpu.Cpu()
     gpu.l2_bytes = lambda: 50 << 20
