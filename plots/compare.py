@@ -113,10 +113,9 @@ def compared(a: Side, b: Side, threshold: float) -> Comparison:
     pairs = comparison.compare(times_a, times_b, budgets, threshold)
     pools = comparison.pools(pairs, budgets, threshold)
     wrong = comparison.wrong_rows(a.files, b.files, several)
-    places = {(row.problem["name"], row.kernel) for row in wrong}
-    lost = [k for k in times_a if k not in times_b and (k.problem, k.kernel) not in places]
+    lost = [key for key in times_a if key not in times_b and key.place not in wrong]
     added = [key for key in times_b if key not in times_a]
-    return Comparison(a, b, threshold, pairs, pools, wrong, lost, added)
+    return Comparison(a, b, threshold, pairs, pools, [*wrong.values()], lost, added)
 
 
 def failures(found: Comparison, is_bound: bool, allowed: Sequence[str]) -> list[str]:

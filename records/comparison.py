@@ -36,6 +36,13 @@ class Key(NamedTuple):
     bytes_moved: int
     gpu: str = ""  # where a run holds several
 
+    @property
+    def place(self) -> "Place":
+        return self.experiment, self.pass_name, self.gpu, self.problem, self.kernel
+
+
+Place = tuple[str, ...]  # of a row, whatever was measured of it
+
 
 @dataclass(frozen=True)
 class Time:
@@ -90,13 +97,14 @@ def times(files: Iterable[Results], kernels: str = "*", by_gpu: bool = False) ->
     return found
 
 
-def wrong_rows(a: Iterable[Results], b: Iterable[Results], by_gpu: bool) -> list[Record]:
+def wrong_rows(a: Iterable[Results], b: Iterable[Results], by_gpu: bool) -> dict[Place, Record]:
     """B's rows whose output is wrong, and was verified in A."""
     verified = {place for place, row in places(a, by_gpu) if row.is_verified}
-    return [row for place, row in places(b, by_gpu) if row.outcome in WRONG and place in verified]
+    wrong = {place: row for place, row in places(b, by_gpu) if row.outcome in WRONG}
+    return {place: row for place, row in wrong.items() if place in verified}
 
 
-def places(files: Iterable[Results], by_gpu: bool) -> Iterator[tuple[tuple[str, ...], Record]]:
+def places(files: Iterable[Results], by_gpu: bool) -> Iterator[tuple[Place, Record]]:
     for results in files:
         head = (results.experiment, results.pass_name, (results.gpu or "") * by_gpu)
         yield from (((*head, row.problem["name"], row.kernel), row) for row in results.records)

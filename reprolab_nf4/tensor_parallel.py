@@ -47,20 +47,20 @@ class Loader:
                 given = [*inspect.signature(own[name]).parameters]
                 if given != expected:
                     raise TypeError(f"{name} takes {', '.join(given)}")
-            ours = (self._verifying(own[VERIFY], place[0]), generating(own[GENERATE], *place))
+            ours = (self._verifying(own[VERIFY]), generating(own[GENERATE], *place))
             for name, method in zip(own, ours, strict=True):
                 self._replaced.append((owner, name, method, own[name]))
                 setattr(owner, name, method)
         except Exception as error:
             log(f": {MODULE} loads no 4-bit checkpoint under tensor parallelism", error)
 
-    def _verifying(self, own, ranks):
+    def _verifying(self, own):
         def verify(loader, model, model_config) -> None:
             try:
                 own(loader, model, model_config)
             except ValueError as error:
                 is_of_ranks = loader.pre_quant and "tensor parallel" in str(error)
-                if not self._is_on or not is_of_ranks or ranks() == 1:
+                if not self._is_on or not is_of_ranks:
                     raise
                 setattr(loader, REFUSAL, str(error))
                 if model_config.hf_config.quantization_config.get("load_in_8bit"):

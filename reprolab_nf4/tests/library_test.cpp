@@ -47,6 +47,9 @@ struct Call {
   bool is_product() const {
     return is_bitsandbytes_product() || name.starts_with("reprolab_nf4_multiply");
   }
+  bool takes_nested_block_size() const {
+    return is_nested() || (is_product() && !is_bitsandbytes_product());
+  }
 
   int operator()() const {
     const bool fp16 = name.find("fp16") != std::string::npos;
@@ -122,8 +125,11 @@ TEST_P(DropinCalls, RefuseNullAndMisalignedPointers) {
 TEST_P(DropinCalls, RefuseWrongSizes) {
   for (const int size : {INT32_MIN, 0, 1, 16, 33, 4095, 8192, INT32_MAX}) {
     expect_refused("blocksize", [&](Call& call) { call.block_size = size; });
-    if (!good().is_nested()) continue;
-    expect_refused("blocksize2", [&](Call& call) { call.nested_block_size = size; });
+    if (!good().takes_nested_block_size()) continue;
+    expect_refused("blocksize2", [&](Call& call) {
+      call.scale_codes = address<const unsigned char>();
+      call.nested_block_size = size;
+    });
   }
   for (const int n : {-1, INT32_MIN}) {
     expect_refused("n", [&](Call& call) { call.n = n; });

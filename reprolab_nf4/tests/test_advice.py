@@ -7,7 +7,7 @@ import pytest
 from reprolab_nf4 import advice
 from reprolab_nf4.advice import INSTALLED, OWN, STATIC, Shape, Variant
 
-LARGE, SMALL = (Shape(rows, 128, 64, False, "float16") for rows in (512, 256))
+LARGE, SMALL = (Shape(rows, 1 << 20, 64, False, "float16") for rows in (512, 256))
 COUNTS = {LARGE: 2, SMALL: 10}
 SAME_BITS = '    installed = reprolab_nf4.install(products="bitsandbytes")\n'
 BY_TABLE = "With each product in the way that is the fastest by measured times,\nwhich sums"
@@ -60,7 +60,7 @@ def test_the_interval_of_a_gain_is_of_crossed_quartiles():
 
 def test_a_gain_and_the_calls_that_give_it():
     shown = text(times(own=(1000, 200), shared_lut=(900, 150), streaming=(500, 100)))
-    assert shown.startswith("mine: 12 layers in NF4, ")
+    assert shown.startswith("mine: 12 layers in NF4, 3.76 billion weights\n")
     # 2 x 1 ms + 10 x 0.2 ms; 2 x 0.5 + 10 x 0.1
     assert f"  {STEP}: 4.00 -> 2.00 ms, 2.00 x (2.00-2.00)\n" in shown
     assert SAME_BITS in shown
@@ -143,6 +143,15 @@ def test_a_static_cache_may_be_the_only_gain():
     for own, ours in (((101, 20), (101, 20)), ((150, 30), (100, 20))):
         shown = text(step, fuses=True, eager=times(own=own, fastest=ours))
         assert STATIC not in shown and "Nothing is gained" in shown
+
+
+@pytest.mark.parametrize(("eager", "gains"), [(107.0, True), (103.0, False)])
+def test_a_graph_gains_beyond_the_quartiles(eager, gains):
+    def phase(us):
+        return advice.Phase(STEP, {(v, LARGE): us for v in (OWN, INSTALLED)}, {LARGE: 1})
+
+    step = phase([90.0, 100.0, 110.0])  # quartiles of 95 and 105
+    assert advice.Host(step, phase([eager] * 3)).gains_by_graph() is gains
 
 
 def test_the_table_is_not_offered_with_a_kernel_that_was_left_out():

@@ -4,6 +4,7 @@ place of the GPU and the drop-in library. Skipped where there is no torch.
 
 import gc
 from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import on_cpu
@@ -81,6 +82,28 @@ def test_products_are_timed_in_the_type_that_layers_compute_in(model, timed_weig
     layers = list(measuring.layers_of(on_cpu.Cpu(), model))
     with pytest.raises(reprolab_nf4.DropinError, match="bnb_4bit_compute_dtype"):
         measuring.tune(on_cpu.Cpu(), layers, lambda shape: timed_weights)
+
+
+def test_a_step_has_a_row_for_each_sequence_and_a_prompt_50(model, asked, monkeypatch):
+    sizes, own = set(), measuring.times
+    monkeypatch.setattr(measuring, "times", lambda *given: sizes.add(given[3]) or own(*given))
+    measuring.advise(on_cpu.Cpu(), model, 3, [])
+    assert sizes == {3, 150}
+
+
+def test_a_sample_is_the_time_of_one_matmul():
+    gpu = SimpleNamespace(time_us=lambda replay, times: 6.0 * times)
+    found = measuring.in_turn(gpu, {"a way": lambda: None}, products=3)
+    assert found == {"a way": pytest.approx([2.0] * measuring.SAMPLES)}
+
+
+def test_a_table_has_the_median_of_the_samples(monkeypatch):
+    samples = [9.0, 1.0, 2.0]
+    monkeypatch.setattr(measuring, "in_turn", lambda gpu, ways, n: dict.fromkeys(ways, samples))
+    gpu = SimpleNamespace(new_pool=lambda: None, capture=lambda step, pool: step)
+    shape, state = Shape(64, 64, 64, False, "float16"), SimpleNamespace(dtype=torch.float16)
+    found = measuring.ways(gpu, shape, [(torch.zeros(1), state)], Mock(), [], 1)
+    assert found == {timing_table.OWN: 2.0, timing_table.DEQUANTIZE: 2.0}
 
 
 def test_a_small_head_is_not_copied_until_caches_are_full():

@@ -164,8 +164,16 @@ def in_another_order(weight):
     weight.states[0], weight.states[1] = weight.states[1], weight.states[0]
 
 
+def with_a_scale_too_many(weight):
+    absmax = weight.states[0].absmax
+    weight.states[0].absmax = torch.cat([absmax, absmax[:1]])
+
+
+NOT_ONE_MATRIX = (nested, all_nested, of_another_type, in_another_order, with_a_scale_too_many)
+
+
 @needs_overrides
-@pytest.mark.parametrize("change", [nested, all_nested, of_another_type, in_another_order])
+@pytest.mark.parametrize("change", NOT_ONE_MATRIX)
 def test_shards_that_are_not_one_matrix_are_multiplied_one_by_one(change, parameter, counts):
     weight, x = Weight(), torch.randn(2, K).bfloat16()
     change(weight)

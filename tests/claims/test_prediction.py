@@ -17,8 +17,8 @@ def case(times, unit="x", **arguments):
         summaries = {name: SimpleNamespace(median=us) for name, us in times[kernel].items()}
         return SimpleNamespace(summary_of=summaries.__getitem__)
 
-    comparison = SimpleNamespace(arguments=arguments, unit=unit)
-    cell = SimpleNamespace(at={})
+    comparison = SimpleNamespace(arguments=arguments, unit=unit, rule="puzzle.seconds")
+    cell = SimpleNamespace(at={}, gpu="H100-PCIe", value=9.0)
     return SimpleNamespace(comparison=comparison, cell=cell, place={"batch": 2}, measured=measured)
 
 
@@ -39,6 +39,15 @@ def test_the_rest_of_a_step_scales_by_the_mean_of_both():
     assert prediction.gain(found, THERE) == pytest.approx((20 + 80 + 30) / (10 + 80 + 30))
 
 
+PUZZLE = {"k": {"wall_time": 7e6, "kernel_time": 1e6}}
+
+
 def test_the_hosts_part_of_the_puzzle_stays_as_it_is():
-    found = case({"k": {"wall_time": 7e6, "kernel_time": 1e6}}, unit="s", kernel="k")
-    assert prediction.seconds(found, THERE) == pytest.approx(2 + 6)
+    assert prediction.seconds(case(PUZZLE, unit="s", kernel="k"), THERE) == pytest.approx(2 + 6)
+
+
+def test_the_error_of_a_prediction_is_the_largest_of_the_validation(monkeypatch):
+    monkeypatch.setattr(prediction, "validation", lambda: {"kernel_time": 1.0, "busy": -3.0})
+    monkeypatch.setitem(prediction.CARDS, "H100-PCIe", THERE)
+    found = prediction.predict(case(PUZZLE, unit="s", kernel="k"))
+    assert (found.gpu, found.value, found.error_percent) == ("H100-PCIe", pytest.approx(8), 3.0)

@@ -4,14 +4,16 @@ a planted difference, and the coverage of intervals.
 
 import math
 import re
+from types import SimpleNamespace
 
 import made
 import numpy as np
 import pytest
 
-from claims import uncertainty
+from claims import rules, uncertainty
 from records.json_files import ROOT, read_json
-from records.stats import CONFIDENCE, FALSE_SHARE, log_mean
+from records.results import Metric
+from records.stats import CONFIDENCE, FALSE_SHARE, LogMean, log_mean, summarize
 
 PAPER = made.all_sources()[0]
 MODELS, BATCHES = PAPER.every("model"), PAPER.every("batch")
@@ -83,6 +85,29 @@ def cell_of_equal(random, cells, n=3, us=US):
     return 0
 
 
+def test_a_cell_holds_by_itself_and_fails_among_all():
+    """All cells have to hold, and one that fails decides: its interval is the wider one."""
+    ratio = LogMean(0.0, ((0.01**2, math.inf),)).ratio
+    ends = zip(ratio.deciding().interval, ratio.deciding(24).interval, strict=True)
+    below, above = (sum(pair) / 2 for pair in ends)  # inside the wider interval alone
+    sides = (rules.side_above, rules.side_below)
+    found = [side(ratio, end, 24) for end in (below, above) for side in sides]
+    assert found == ["reproduced", "undecided", "undecided", "reproduced"]
+    one = LogMean(math.log(below), ratio.log.parts).ratio
+    assert rules.above_one([one], 1) == "not_reproduced"
+    assert rules.above_one([one], 24) == "undecided"
+    case = SimpleNamespace(family_size=24, comparisons=lambda *names: [one])
+    found = rules.slower_in_every_cell(case, metric="kernel_time", slow="a", fast="b")
+    assert found.verdict == "undecided" and "faster in 0" in found.reason
+
+
+def test_the_ends_of_many_are_as_far_apart_as_the_most_different_of_all_pairs():
+    case = SimpleNamespace(tolerance_percent=0, family_size=1)
+    values = [LogMean(0.038 * i / 23, ((0.01**2 / 2, math.inf),)) for i in range(24)]
+    for some, verdict in ((values, "undecided"), (values[::23], "not_reproduced")):
+        assert rules.spread(case, some, "a time", "us").verdict == verdict
+
+
 def test_equal_kernels_on_different_hosts_are_undecided():
     """Eager generations of a model whose steps wait for the host."""
     host = uncertainty.host_spread(3e6)
@@ -118,6 +143,17 @@ def test_the_time_of_eager_generations_alone_is_the_hosts():
     found = [("eager", "wall_time"), ("graph", "wall_time"), ("eager", "kernel_time")]
     of_host = [uncertainty.is_of_host({"way": way}, metric) for way, metric in found]
     assert of_host == [True, False, False]
+
+
+def test_an_eager_gain_and_an_eager_time_have_other_parts_of_the_host():
+    wall_time = Metric("wall_time", "us", (3e6, 3e6))
+    facts = {"problem": {"way": "eager"}, "metrics": {"wall_time": wall_time}}
+    row = SimpleNamespace(**facts, summary_of=lambda name: summarize(wall_time.samples))
+    gain = uncertainty.ratio(row, row, "wall_time").log
+    time = uncertainty.log_baseline(row, "wall_time")
+    host = uncertainty.host_spread(3e6)
+    assert gain.parts[-1] == ((host.gain_percent / 100) ** 2, host.freedom)
+    assert time.parts[-1] == ((host.baseline_percent / 100) ** 2, host.freedom)
 
 
 def test_hosts_differ_as_recorded():

@@ -83,6 +83,16 @@ TEST(LeastTime, IsThatOfTheBytesWhichCrossTheMemoryBus) {
   EXPECT_EQ(min_us(10'000'000, 10, gpu), 0) << "all of it may be in the cache";
 }
 
+TEST(RotationFor, IsOfTheBytesThatMemoryMovesInABatchUnlessLaunchesAreCounted) {
+  profiling::Gpu gpu;
+  gpu.l2_bytes = 50'000'000;
+  EXPECT_EQ(rotation_for(gpu, {}).batch_bytes, 0u) << "of an unknown bandwidth";
+  gpu.theoretical_bandwidth_gb_s = 1000;
+  EXPECT_EQ(rotation_for(gpu, {.batch_us = 200}).batch_bytes, 200'000'000u);
+  EXPECT_EQ(rotation_for(gpu, {.counted = true}).batch_bytes, 0u);
+  EXPECT_EQ(rotation_for(gpu, {.counted = true}).l2_bytes, 50'000'000u);
+}
+
 /// A new metric is one more reading, before or after the time.
 TEST(CallsOfBatch, ComeFromTheKernelTimeWhateverElseIsRead) {
   const profiling::Reading time{"kernel_time", "us", 4}, bytes{"bytes", "B", 1e9};

@@ -267,6 +267,14 @@ TEST(StartRow, NamesTheCodeThatTheKernelRuns) {
   EXPECT_TRUE(code_in({"/missing/library.so"}).is_null());
 }
 
+TEST(StartRow, MovesTheBytesOfItsProblem) {
+  ProblemFacts facts;
+  facts.bytes_read = 3;
+  facts.bytes_written = 5;
+  const Record record = start_row(facts, VariantInfo{}, {}).record;
+  EXPECT_EQ(std::pair(record.bytes_read, record.bytes_written), std::pair(3ul, 5ul));
+}
+
 TEST(WithRecords, WrongOutputsAndForeignWorkOutrankLostRecords) {
   profiling::Sample lossy{.lost = "CUPTI dropped 3 records"}, foreign = lossy;
   foreign.foreign = 1;
@@ -299,7 +307,7 @@ TEST(RepeatIfLate, RepeatsASampleAtMostTwice) {
         const bool is_late = count++ < late;
         return profiling::BatchTime{.us = 1000,
                                     .host_ahead = host_ahead || !is_late,
-                                    .lingering_us = is_late ? 201.0 : 199.0};
+                                    .lingering_us = host_ahead && is_late ? 201.0 : 199.0};
       });
       EXPECT_EQ(count, std::min(late + 1, 3));
       EXPECT_EQ(sampled.written.outcome, late < 3 ? Outcome::bit_exact : Outcome::launch_failed);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -204,6 +205,16 @@ TEST(Worker, AUsageErrorRemainsOne) {
     Worker worker(serve, allowed);
     EXPECT_EQ(message_of<UsageError>([&] { worker.ask({}, {"asks_too_much"}); }), "ask for less");
   }
+}
+
+TEST(Worker, LostOutputIsAUsageError) {
+  const auto prints = [](const Json&, const Watchdog&) -> Json {
+    if (std::freopen("/dev/full", "w", stdout) != nullptr) std::puts("a line");
+    return "printed";
+  };
+  Worker worker(prints, limit);
+  EXPECT_NE(message_of<UsageError>([&] { worker.ask({}, {"a"}); }).find("stdout was lost"),
+            std::string::npos);
 }
 
 TEST(Worker, WithoutALimitServesInThisProcess) {

@@ -15,6 +15,7 @@ from plots.documents import csv_text, markdown, markdown_escape
 from plots.latex import latex, latex_escape, number_format, typeset
 from records import console
 from records.console import WIDTH, render
+from records.results import Metric
 from records.stats import Estimate
 from records.tables import KERNEL, WORDS, Column, Noted, Origin, Table, in_unit
 
@@ -284,7 +285,15 @@ def test_a_ceiling_reads_and_writes_and_is_passed_beyond_both_intervals():
     ]
     limit = bandwidth.ceiling(rows)
     assert limit is rows[2]
-    for low, passed in ((10.4, False), (10.6, True)):
-        row = SimpleNamespace(ranked=True, bandwidth=Estimate(11, low, 12))
+    for low, ranked, passed in ((10.4, True, False), (10.6, True, True), (10.6, False, False)):
+        row = SimpleNamespace(ranked=ranked, bandwidth=Estimate(11, low, 12))
         found = bandwidth.Measured(None, row, None, limit, None, None, False, ())
         assert found.passes_ceiling is passed
+
+
+def test_a_column_has_the_metrics_of_its_unit():
+    metric = Metric("x", "us", (1.0, 2.0, 9.0))
+    row = SimpleNamespace(is_verified=True, is_ceiling=False, metric=lambda name: metric)
+    found = bandwidth.other_values(row, [("x", "us"), ("x", "%")])
+    assert (found["x (us)"].value, found["x (us) high"]) == (2.0, 9.0)
+    assert (found["x (%)"].value, found["x (%) high"]) == (None, None)

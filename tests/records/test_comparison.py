@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import pytest
 from scipy.stats import norm, t
 
+from plots.compare import compared
+from plots.sides import Side
 from records.comparison import (
     FASTER,
     SAME,
@@ -135,9 +137,12 @@ def test_a_mean_has_a_part_of_each_row_and_a_common_one():
     budgets = {"a GPU": Budget(spread, {"kernel_time": 0.25})}
     found = [variance for variance, _ in parts_of([(Time(9), 0.5), (Time(9), 0.5)], budgets)]
     assert found == pytest.approx([2.5e-7, 0.75e-4, 2.5e-7, 0.75e-4, 1e-4])
+    copy = Time(9)  # of two rows
+    found = [variance for variance, _ in parts_of([(copy, 0.5), (copy, 0.5)], budgets)]
+    assert found == pytest.approx([1e-6, 3e-4, 1e-4])
 
 
-def side(*rows):
+def side(*rows, pass_name="p"):
     """A side with one file, whose rows are (kernel, outcome, samples)."""
     records = [
         SimpleNamespace(
@@ -151,13 +156,20 @@ def side(*rows):
         )
         for kernel, outcome, samples in rows
     ]
-    return [SimpleNamespace(experiment="e", pass_name="p", gpu="a GPU", records=records)]
+    return [SimpleNamespace(experiment="e", pass_name=pass_name, gpu="a GPU", records=records)]
 
 
 def test_a_wrong_row_counts_where_the_other_side_verified_it():
     a = side(("one", "bit_exact", []), ("two", "not_verified", []))
     b = side(("one", "mismatch", []), ("two", "mismatch", []))
-    assert [row.kernel for row in wrong_rows(a, b, by_gpu=False)] == ["one"]
+    assert [row.kernel for row in wrong_rows(a, b, by_gpu=False).values()] == ["one"]
+
+
+def test_a_row_is_lost_if_only_another_pass_has_it_wrong():
+    right = ("one", "bit_exact", [1.0, 2.0])
+    a, b = side(right) + side(right, pass_name="q"), side(("one", "mismatch", []))
+    found = compared(Side("A", a), Side("B", b), 1.0)
+    assert (len(found.wrong), [key.pass_name for key in found.lost]) == (1, ["q"])
 
 
 def test_a_row_with_a_sample_of_no_time_is_not_compared():

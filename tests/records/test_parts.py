@@ -52,8 +52,11 @@ def test_joined_clocks_hold_every_range():
     assert found["sm_mhz"] == {"min": 0, "max": 9}
     assert (found["power_w"], found["throttle_reasons"]) == (None, ["sw_power_cap"])
     assert parts.join_clocks(clocks[:1]) == clocks[0]
-    clocks[1]["memory_mhz"] = None
-    assert parts.join_clocks(clocks)["memory_mhz"] == {"min": 1, "max": 3}
+    clocks[0]["throttle_reasons"] = ["idle", "sw_power_cap"]
+    clocks[1] |= {"memory_mhz": None, "throttle_reasons": ["hw_slowdown", "idle"]}
+    found = parts.join_clocks(clocks)
+    assert found["memory_mhz"] == {"min": 1, "max": 3}
+    assert found["throttle_reasons"] == ["hw_slowdown", "idle", "sw_power_cap"]
 
 
 @pytest.mark.parametrize("outcome", ["bit_exact", "mismatch", "unsupported"])

@@ -110,6 +110,8 @@ def test_invalid_merged_files_are_not_written(merge, tmp_path, write, capsys):
         {"sources_sha256": "c" * 64},
         {"instrument": "events"},
         {"gpu": made.GPU | {"driver": "1.2.3"}},
+        {"build": made.ORIGIN["build"] | {"compiler": "GNU 9"}},
+        {"clocks": made.ORIGIN["clocks"] | {"policy": "locked", "locked_mhz": 1500}},
     ],
 )
 def test_files_of_other_sources_are_left_out(merge, tmp_path, write, capsys, change):

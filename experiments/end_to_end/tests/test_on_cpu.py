@@ -61,6 +61,13 @@ def wrong_later(monkeypatch):
     monkeypatch.setitem(on_cpu.KERNELS, "wrong_later", on_cpu.WrongLater(40))
 
 
+def test_a_row_has_the_median_clock_and_no_metric_with_a_sample_of_0():
+    samples = {"kernel_time": [0.0, 1.0], "busy_time": [2.0, 1.0]}
+    found = rounds.Measured(samples=samples, sm_mhz=[1000, 1980, 1500]).fields()
+    assert list(found["clocks"].values()) == [1000, 1500, 1500]
+    assert ["samples" in metric for metric in found["metrics"]] == [False, True]
+
+
 def test_every_row_is_timed(run):
     found = run()
     kernels = ("branch_tree", "shared_lut", "streaming", "fused", INSTALLED)

@@ -175,6 +175,15 @@ def test_rows_of_other_sources_are_measured_again(measure, jobs, output, monkeyp
     assert [job.batch for job in jobs()] == [2, 64, 2, 2, 2, 64]
 
 
+def test_rows_of_another_gpu_are_left_out(measure, output):
+    measure(*QWEN, "--batches", "2")
+    (partial,) = (output.parent / "parts").iterdir()
+    partial.write_text(partial.read_text().replace("NVIDIA H200", "NVIDIA H100 PCIe"))
+    measure(*QWEN, "--batches", "64")
+    found = load(output)
+    assert (found.gpu, {r.problem["batch"] for r in found.records}) == ("NVIDIA H200", {64})
+
+
 def test_a_kernel_that_ends_the_process_costs_its_own_row(tell, measure, jobs, output):
     tell(die_at="streaming")
     assert measure(*QWEN) == 1

@@ -67,12 +67,14 @@ TEST(ProductBounds, ThreeTermsByHand) {
   EXPECT_NEAR(error, 4 * 0x1p-23 * 3.5, 1e-12);
   EXPECT_NEAR(error_bound(small.view(), Reading::rounded_entries, {3, 3.5}, 3.5, 0),
               6 * 0x1p-23 * 3.5, 1e-11);
-  EXPECT_NEAR(error_bound(small.view(), Reading::rounded_products, {3, 3.5}, 3.5, 0),
-              4 * 0x1p-11 * 3.5, 2e-5);
-  Nf4Product in_bf16 = small.view();
-  in_bf16.type = WeightType::bf16;
-  EXPECT_NEAR(error_bound(in_bf16, Reading::rounded_products, {3, 3.5}, 3.5, 0),
-              (std::pow(1 + 0x1p-8, 4) - 1) * 3.5, 1e-5);
+  // Four roundings to 16 bits, and 8 to fp32; fp16 has small numbers too.
+  const double small_in_fp16 = 2 * (2 * 3.5 + 3) * 0x1p-24;
+  Nf4Product product = small.view();
+  EXPECT_NEAR(error_bound(product, Reading::rounded_products, {3, 3.5}, 3.5, 0),
+              (std::pow(1 + 0x1p-11, 4) * (1 + 8 * 0x1p-23) - 1) * 3.5 + small_in_fp16, 1e-10);
+  product.type = WeightType::bf16;
+  EXPECT_NEAR(error_bound(product, Reading::rounded_products, {3, 3.5}, 3.5, 0),
+              (std::pow(1 + 0x1p-8, 4) * (1 + 8 * 0x1p-23) - 1) * 3.5, 1e-10);
   EXPECT_EQ(small.bounds().low[0], round_to_fp16(3.5f))
       << "far from the middle between two numbers";
   EXPECT_EQ(small.bounds().high[0], round_to_fp16(3.5f));
@@ -102,6 +104,20 @@ TEST(ProductBounds, TheBiasIsOneTermMore) {
   EXPECT_EQ(small.bounds().high[0], round_to_fp16(3.0f));
   EXPECT_NEAR(error_bound(small.view(), Reading::dequantized_weights, {1, 1}, 1, 2), 3 * 0x1p-23,
               1e-12);
+}
+
+/// 1 + 2^-11 is a tie, and each sum a little below it.
+TEST(ProductBounds, TermsAndTheBiasWidenTheIntervalAndZerosDoNot) {
+  Small small;
+  small.input[0] = one;
+  small.input[1] = 0x1000;  // 2^-11
+  small.input[2] = 0x8020;  // -2^-19: 4 roundings of 1 are less
+  EXPECT_EQ(small.bounds().high[0], one);
+  small.input[0] = 0x4800;  // 8
+  small.bias = {0xc700};    // -7
+  small.input[2] = 0x8080;  // -2^-17: 5 roundings of 15 are more, 4 of 15 or 5 of 8 are less
+  EXPECT_EQ(small.bounds().low[0], one);
+  EXPECT_EQ(small.bounds().high[0], one + 1);
 }
 
 /// At most as many groups of products as the inputs have, independent of the number of non-zero
@@ -165,6 +181,8 @@ TEST(ProductBounds, SmallNumbersByHand) {
   product.nested_offset = 0;
   product.type = WeightType::bf16;  // whose small numbers are those of fp32
   EXPECT_DOUBLE_EQ(of(Reading::rounded_products), 2 * in_fp32);
+  product.table[0] = -2;  // the largest entry
+  EXPECT_DOUBLE_EQ(of(Reading::rounded_products), 2 * (in_fp32 + 2 * 5.0 * 0x1p-126));
 }
 
 /// If a step may overflow, every number is allowed.
@@ -215,6 +233,7 @@ TEST(ProductBounds, EachReadingHasItsWeights) {
   const auto sum = [&](Weights which) { return product_sums(small.view(), which, 1).sum[0]; };
   const float entry = standard_table[1], scale = 0.03f;
   EXPECT_EQ(sum(Weights::exact), double{entry} * scale);
+  EXPECT_EQ(product_sums(small.view(), Weights::exact, 1).magnitude[0], double{-entry} * scale);
   EXPECT_EQ(sum(Weights::rounded_entries), double{widen_fp16(round_to_fp16(entry))} * scale);
   EXPECT_EQ(sum(Weights::dequantized), widen_fp16(round_to_fp16(entry * scale)));
 }
