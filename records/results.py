@@ -214,6 +214,13 @@ class Results:
             found.setdefault(record.problem["name"], {})[record.kernel] = record
         return found
 
+    @cached_property
+    def by_kernel(self) -> dict[str, list[Record]]:
+        found: dict[str, list[Record]] = {}
+        for record in self.records:
+            found.setdefault(record.kernel, []).append(record)
+        return found
+
     @property
     def family(self) -> Family:
         """The element type of the first row: of all rows, if a table uses it."""
