@@ -9,7 +9,8 @@ namespace {
 using Launch = cudaError_t (*)(const Traffic&, cudaStream_t);
 
 void add_copy(int threads, int elements, const Rest& rest, Launch launch) {
-  const std::string threads_text = std::to_string(threads), elements_text = std::to_string(elements);
+  const std::string threads_text = std::to_string(threads),
+                    elements_text = std::to_string(elements);
   add<Copy>("copy_" + threads_text + "x" + elements_text + name_of(rest),
             "CopyForm<" + threads_text + ", " + elements_text + ", " + code_of(rest), launch);
 }

@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     p = commands.add_parser("recorded", help="recorded rows that are not of this checkout's code")
     p.add_argument("folder", type=Path, nargs="?", default=RECORDED)
     p.add_argument("--write", action="store_true", help="to data/older_code.json")
-    p.add_argument("--compile", action="store_true", help="also code that is known from there")
+    p.add_argument("--compile", action="store_true", help="all, also what is known from there")
     p.set_defaults(run=recorded)
     return top
 
@@ -94,15 +94,15 @@ def facts(args: argparse.Namespace) -> int:
 
 
 def recorded(args: argparse.Namespace) -> int:
-    """Older code is not a failure, because only its GPU can record it again; a stale list of it
-    is."""
+    """Older code is not a failure, because only its GPU can record it again; a stale list of it, or
+    a wrong digest of this checkout's, is."""
     files = list(result_files(args.folder))
     known = known_codes(OLDER)
     found, lines = outdated.look(files, {} if args.compile else known)
-    differing = {name for name, digest in found.codes.items() if known.get(name, digest) != digest}
-    lines += [f"{OLDER}: has another digest for {name}" for name in sorted(differing)]
-    if new := found.codes.keys() - known.keys():
-        lines.append(f"{len(new)} files compiled, once more next time unless --write keeps their digests")
+    wrong = [name for name in found.codes.keys() & known if found.codes[name] != known[name]]
+    lines += [f"{OLDER}: has another digest of {name}" for name in sorted(wrong)]
+    if new := len(found.codes.keys() - known.keys()):
+        lines.append(f"{new} files whose code was not known were compiled (--write keeps it)")
     print("\n".join(map(printable, lines)))
     if args.folder.resolve() != RECORDED:
         if args.write:
@@ -113,7 +113,7 @@ def recorded(args: argparse.Namespace) -> int:
         write_files({OLDER: content})
         print(f"wrote {OLDER}; the pages that mark these rows: scripts/python -m plots document")
         return 0
-    if not differing and json.loads(content)["older"] == SCHEMA.read(OLDER)["older"]:
+    if not wrong and json.loads(content)["older"] == SCHEMA.read(OLDER)["older"]:
         return 0
     print(f"{OLDER}: is stale; fix with: scripts/python -m sass recorded --write")
     return 1

@@ -24,6 +24,7 @@ from sass import tools
 PRESET = "sass"  # its commands are those of every preset, but for the architectures
 FOLDER = ROOT / "build/sass"
 BUILT = "gpu"  # the preset whose object files are used where they are of the same command
+COMMENT = re.compile(rb"""^([^"']*?)//.*""")
 INCLUDED = re.compile(r'^#include "(.+)"', re.MULTILINE)  # by the path from the root
 
 
@@ -182,13 +183,22 @@ def assembled(ptx: Path, arch: str) -> Path:
 
 
 def file_name(name: str, command: Sequence[str], sources: Sequence[Path]) -> str:
-    """With a digest that is the same in every checkout: without the compiler's path and the
-    root's."""
+    """With a digest that is the same in every checkout, and whatever comments say: without the
+    compiler's path, the root's, and comments that move no line of a line table."""
     words = [word.replace(str(ROOT), "") for word in command[1:]]
     content = hashlib.sha256(f"{tools.nvcc_version()}\0{words}\0".encode())
     for file in sources:
-        content.update(file.read_bytes())
+        text = file.read_bytes()
+        content.update(text if "-lineinfo" in words else without_comments(text))
     return f"{name}-{content.hexdigest()[:16]}.cubin"
+
+
+def without_comments(text: bytes) -> bytes:
+    """Also without empty lines. Text in quotes, and a file with the other kind of comment, stays."""
+    lines = text.splitlines()
+    if b"/*" not in text:
+        lines = [COMMENT.sub(rb"\1", line).rstrip() for line in lines]
+    return b"\n".join(filter(None, lines))
 
 
 def made_by(

@@ -120,7 +120,12 @@ def test_every_kernel_with_code_of_its_own_is_looked_at(compiled):
 def test_known_digests_are_those_of_the_compiled_code(compiled):
     """The others are compared by `python -m sass recorded --compile`."""
     known = known_codes(OLDER)
-    files = [file for found in compiled.values() for f in found.values() for file in f.code.files.values()]
+    files = [
+        file
+        for found in compiled.values()
+        for f in found.values()
+        for file in f.code.files.values()
+    ]
     names = {str(f.relative_to(cubin.FOLDER)): f for f in files if f.is_relative_to(cubin.FOLDER)}
     kept = names.keys() & known
     assert {name: known[name] for name in kept} == {n: cubin.digest(names[n]) for n in kept}

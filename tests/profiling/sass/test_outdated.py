@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import made
@@ -119,10 +120,13 @@ def test_a_cubins_name_follows_its_sources_and_command(monkeypatch, tmp_path):
     def name(*words: str) -> str:
         return cubin.file_name("a", ["nvcc", *words], [source, through, other])
 
-    first = name(f"{tmp_path}/kernels/a.cu")
+    first, lines = name(f"{tmp_path}/kernels/a.cu"), name("-lineinfo")
     assert first == name("/kernels/a.cu") != name("/kernels/a.cu", "-DX")
-    other.write_text("constexpr int threads = 32;\n")
-    assert first != name("/kernels/a.cu")
+    other.write_text("// So many.\n\nconstexpr int threads = 64;  // of a block\n")
+    assert first == name("/kernels/a.cu") and name("-lineinfo") != lines
+    for code in ("threads = 32;", 'threads = 64; auto x = "//1";', "threads = 64; /* // */ int i;"):
+        other.write_text(f"constexpr int {code}\n")
+        assert first != name("/kernels/a.cu")
 
 
 @pytest.mark.parametrize("source", ["kernels/nf4/streaming.cu", "kernels/transpose/column_walk.cu"])
@@ -176,6 +180,13 @@ def test_a_stale_list_of_older_code_fails_until_it_is_written(monkeypatch, tmp_p
     code.older_digests.cache_clear()
     assert status("recorded") == 0
     assert status("recorded", str(tmp_path), "--write") == 2  # of other folders there is no list
+    # Code that is known, and compiled to be compared with that.
+    for digest, known in (("a", {}), ("a", {"b": "b" * 64}), ("b", {"a": "a" * 64})):
+        found = replace(compared(rows, {OTHER: "3"}), codes={"a": digest * 64})
+        monkeypatch.setattr(command, "known_codes", lambda file, known=known: known)
+        monkeypatch.setattr(outdated, "look", lambda *_, found=found: (found, []))
+        assert status("recorded", "--compile") == (digest == "b")
+        assert ("another digest of a" in capsys.readouterr().out) is (digest == "b")
 
 
 def status(*words: str) -> int:
