@@ -194,7 +194,7 @@ def file_name(name: str, command: Sequence[str], sources: Sequence[Path]) -> str
 
 
 def without_comments(text: bytes) -> bytes:
-    """Also without empty lines. Text in quotes, and a file with the other kind of comment, stays."""
+    """Also without empty lines; a file with the other kind of comment stays as it is."""
     lines = text.splitlines()
     if b"/*" not in text:
         lines = [COMMENT.sub(rb"\1", line).rstrip() for line in lines]

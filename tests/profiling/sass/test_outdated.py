@@ -124,8 +124,12 @@ def test_a_cubins_name_follows_its_sources_and_command(monkeypatch, tmp_path):
     assert first == name("/kernels/a.cu") != name("/kernels/a.cu", "-DX")
     other.write_text("// So many.\n\nconstexpr int threads = 64;  // of a block\n")
     assert first == name("/kernels/a.cu") and name("-lineinfo") != lines
-    for code in ("threads = 32;", 'threads = 64; auto x = "//1";', "threads = 64; /* // */ int i;"):
-        other.write_text(f"constexpr int {code}\n")
+    for changed in (
+        "threads = 32;",
+        'threads = 64; auto x = "//1";',
+        "threads = 64; /* // */ int i;",
+    ):
+        other.write_text(f"constexpr int {changed}\n")
         assert first != name("/kernels/a.cu")
 
 
