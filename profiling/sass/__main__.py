@@ -102,7 +102,7 @@ def recorded(args: argparse.Namespace) -> int:
     wrong = [name for name in found.codes.keys() & known if found.codes[name] != known[name]]
     lines += [f"{OLDER}: has another digest of {name}" for name in sorted(wrong)]
     if new := len(found.codes.keys() - known.keys()):
-        lines.append(f"{new} files whose code was not known were compiled (--write keeps it)")
+        lines.append(f"compiled, because their code was not known (--write keeps it): {new} files")
     print("\n".join(map(printable, lines)))
     if args.folder.resolve() != RECORDED:
         if args.write:
