@@ -119,8 +119,8 @@ class Case:
     def find(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Record:
         """The kernel's row on the problem with the values of `at`, with any outcome."""
         results = self.results(pass_name)
-        rows = [r for r in results.records if r.kernel == kernel and not r.is_warm]
-        rows = [r for r in rows if at.items() <= r.problem.items()]
+        cold = (r for r in results.by_kernel.get(kernel, ()) if not r.is_warm)
+        rows = [r for r in cold if at.items() <= r.problem.items()]
         if not rows:
             raise NotTested(f"{kernel} did not run" + (f" on {describe(at)}" if at else ""))
         decided_on: dict[str, Any] = {}

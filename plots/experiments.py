@@ -123,6 +123,8 @@ def load_run(
     data/recorded, so that a claim has one verdict everywhere, and outside of data/recorded by this
     run alone.
     """
+    if evidence is None and (machine := recorded_folder(folder / name)):
+        evidence = collect(result_files(machine), machine)
     passes, results = {}, evidence.results.values() if evidence else ()
     known = {r.file: r for r in results if r.experiment == name}  # some are not written yet
     steps = declared.experiment(name).passes
@@ -147,11 +149,9 @@ def load_run(
     ran = [(r.file, record) for r in together for record in r.records]
     if why := differing(ran):
         raise InputError(f"{first.file.parent}: {why}")
-    machine = recorded_folder(first.file)
-    if evidence is None:
-        evidence = collect(result_files(machine) if machine else passes.values(), machine)
-    decisions = decide(evidence, load_sources(), name)
-    return Run(passes, decisions, recorded or bool(machine), tuple(missing))
+    decisions = decide(evidence or collect(passes.values()), load_sources(), name)
+    recorded = recorded or bool(recorded_folder(first.file))
+    return Run(passes, decisions, recorded, tuple(missing))
 
 
 def gpu(results: Results) -> str:

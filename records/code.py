@@ -27,6 +27,11 @@ def older_digests(file: Path) -> frozenset[Digest]:
     return frozenset(tuple(found[k] for k in ("part", "target", "sha256")) for found in older)
 
 
+def known_codes(file: Path) -> dict[str, str]:
+    """Digests of this checkout's code, by cubin, whose name has a digest of its sources."""
+    return SCHEMA.read(file)["codes"]
+
+
 def digests(row: Record) -> set[Digest]:
     code = row.code
     return {(part, code.target, sha256) for part, sha256 in code.sha256.items()} if code else set()

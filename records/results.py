@@ -132,16 +132,16 @@ class Record:
         """The summary of a row that must be timed."""
         return self.summary_of(KERNEL_TIME)
 
-    @property
+    @cached_property
     def timed(self) -> bool:
         return self.summary is not None
 
-    @property
+    @cached_property
     def ranked(self) -> bool:
         """Whether the row takes part in rankings and speed-ups."""
         return self.timed and not self.is_ceiling and self.outcome in RIGHT
 
-    @property
+    @cached_property
     def bandwidth(self) -> Estimate | None:
         """GB/s; None if no time may be shown, or nothing is moved."""
         return gb_per_s(self.bytes_moved, self.times) if self.timed and self.bytes_moved else None
@@ -213,6 +213,13 @@ class Results:
         found: dict[str, dict[str, Record]] = {}
         for record in self.records:
             found.setdefault(record.problem["name"], {})[record.kernel] = record
+        return found
+
+    @cached_property
+    def by_kernel(self) -> dict[str, list[Record]]:
+        found: dict[str, list[Record]] = {}
+        for record in self.records:
+            found.setdefault(record.kernel, []).append(record)
         return found
 
     @property

@@ -149,8 +149,20 @@ class Estimate:
 
 def summarize(samples: Sequence[float]) -> Summary:
     """Summarize at least one sample; quartiles by linear interpolation."""
-    q1, median, q3 = (float(q) for q in np.quantile(np.asarray(samples, float), (0.25, 0.5, 0.75)))
+    found = sorted(map(float, samples))
+    q1, median, q3 = (quantile(found, share) for share in (0.25, 0.5, 0.75))
     return Summary(median, q1, q3, min(samples), max(samples), len(samples))
+
+
+def quantile(ascending: Sequence[float], share: float) -> float:
+    """As numpy.quantile, bit for bit, which takes ten times as long for a row's few samples."""
+    place = share * (len(ascending) - 1)
+    at = int(place)
+    below, above = ascending[at], ascending[min(at + 1, len(ascending) - 1)]
+    part = place - at
+    if part < 0.5:
+        return below + (above - below) * part
+    return above - (above - below) * (1 - part)
 
 
 def ratio(over: Summary, under: Summary) -> Estimate:

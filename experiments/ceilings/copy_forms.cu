@@ -6,14 +6,20 @@
 namespace reprolab::ceilings {
 namespace {
 
+using Launch = cudaError_t (*)(const Traffic&, cudaStream_t);
+
+void add_copy(int threads, int elements, const Rest& rest, Launch launch) {
+  const std::string threads_text = std::to_string(threads),
+                    elements_text = std::to_string(elements);
+  add<Copy>("copy_" + threads_text + "x" + elements_text + name_of(rest),
+            "CopyForm<" + threads_text + ", " + elements_text + ", " + code_of(rest), launch);
+}
+
 template <int Threads, int Elements, class Reads, class Stores, class Layout = Line,
           int AheadMiB = 0>
 void add_copy() {
-  add<Copy>("copy_" + std::to_string(Threads) + "x" + std::to_string(Elements) +
-                rest_of_name<Reads, Stores, Layout, AheadMiB>(),
-            "CopyForm<" + std::to_string(Threads) + ", " + std::to_string(Elements) + ", " +
-                rest_of_code<Reads, Stores, Layout, AheadMiB>(),
-            launch_copying<CopyForm<Threads, Elements, Reads, Stores, Layout, AheadMiB << 20>>);
+  add_copy(Threads, Elements, rest_of<Reads, Stores, Layout, AheadMiB>(),
+           launch_copying<CopyForm<Threads, Elements, Reads, Stores, Layout, AheadMiB << 20>>);
 }
 
 Support supports_bulk_copies(const Copy&) {
@@ -31,13 +37,17 @@ Support supports_bulk_copies(const Copy&) {
   return Support::no("needs bulk copies: compute capability 9.0 or newer, and a build for it");
 }
 
+void add_bulk(int bytes, bool keep, bool drop, Launch launch) {
+  add<Copy>("bulk_" + std::to_string(bytes / 1024) + "k_" + (keep ? "evict_last" : "plain") + "_" +
+                (drop ? "evict_first" : "plain"),
+            "BulkForm<" + std::to_string(bytes) + ", " + (keep ? "true" : "false") + ", " +
+                (drop ? "true" : "false") + ">",
+            launch, supports_bulk_copies);
+}
+
 template <int Bytes, bool Keep, bool Drop>
 void add_bulk() {
-  add<Copy>("bulk_" + std::to_string(Bytes / 1024) + "k_" + (Keep ? "evict_last" : "plain") + "_" +
-                (Drop ? "evict_first" : "plain"),
-            "BulkForm<" + std::to_string(Bytes) + ", " + (Keep ? "true" : "false") + ", " +
-                (Drop ? "true" : "false") + ">",
-            launch_bulk_copying<BulkForm<Bytes, Keep, Drop>>, supports_bulk_copies);
+  add_bulk(Bytes, Keep, Drop, launch_bulk_copying<BulkForm<Bytes, Keep, Drop>>);
 }
 
 template <int... KiB>

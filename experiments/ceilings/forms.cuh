@@ -40,31 +40,43 @@ struct Named<EvictFirstStores> {
   static constexpr const char *name = "evict_first", *code = "EvictFirstStores";
 };
 
-/// The layout of a block: at the end of a form's name, and in the code.
-struct LayoutText {
-  std::string name, code;
+/// What follows a form's shape, as data: text that each form's own function put together would take
+/// longer to compile than all kernels.
+struct Rest {
+  const char *reads, *stores, *reads_code, *stores_code;
+  unsigned width, stride;  ///< Of the layout Tile; 0: Line.
+  int ahead_mib;           ///< Prefetches so far ahead; 0: none.
 };
-inline LayoutText text_of(Line) { return {"", "Line"}; }
+
+constexpr Rest with_layout(Rest rest, Line) { return rest; }
 template <unsigned Width, unsigned Stride>
-LayoutText text_of(Tile<Width, Stride>) {
-  const auto width = std::to_string(Width), stride = std::to_string(Stride);
-  return {"_tile" + width + "of" + stride, "Tile<" + width + ", " + stride + ">"};
-}
-
-/// The rest of a form after its shape: the cache hints, prefetches `AheadMiB` ahead, and the layout
-/// of a block.
-template <class Reads, class Stores, class Layout, int AheadMiB>
-std::string rest_of_name() {
-  return std::string("_") + Named<Reads>::name + "_" + Named<Stores>::name +
-         (AheadMiB > 0 ? "_ahead" + std::to_string(AheadMiB) : "") + text_of(Layout()).name;
+constexpr Rest with_layout(Rest rest, Tile<Width, Stride>) {
+  rest.width = Width, rest.stride = Stride;
+  return rest;
 }
 
 template <class Reads, class Stores, class Layout, int AheadMiB>
-std::string rest_of_code() {
-  const std::string ahead = AheadMiB > 0 ? ", " + std::to_string(AheadMiB) + " << 20" : "";
-  const bool is_default = std::is_same_v<Layout, Line> && AheadMiB == 0;
-  return std::string(Named<Reads>::code) + ", " + Named<Stores>::code +
-         (is_default ? "" : ", " + text_of(Layout()).code + ahead) + ">";
+constexpr Rest rest_of() {
+  return with_layout({Named<Reads>::name, Named<Stores>::name, Named<Reads>::code,
+                      Named<Stores>::code, 0, 0, AheadMiB},
+                     Layout());
+}
+
+inline std::string name_of(const Rest& rest) {
+  std::string text = std::string("_") + rest.reads + "_" + rest.stores;
+  if (rest.ahead_mib > 0) text += "_ahead" + std::to_string(rest.ahead_mib);
+  if (rest.width == 0) return text;
+  return text + "_tile" + std::to_string(rest.width) + "of" + std::to_string(rest.stride);
+}
+
+inline std::string code_of(const Rest& rest) {
+  std::string text = std::string(rest.reads_code) + ", " + rest.stores_code;
+  if (rest.width > 0) {
+    text += ", Tile<" + std::to_string(rest.width) + ", " + std::to_string(rest.stride) + ">";
+  } else if (rest.ahead_mib > 0) {
+    text += ", Line, " + std::to_string(rest.ahead_mib) + " << 20";
+  }
+  return text + ">";
 }
 
 template <int Threads, int Elements>
@@ -143,6 +155,18 @@ void add(
 }
 
 /// Registers a form of the kernel that reads and writes different bytes.
+template <class Problem>
+void add_mixture(int threads, int elements, unsigned width, int loads, int streams,
+                 const Rest& rest, cudaError_t (*launch)(const Traffic&, cudaStream_t)) {
+  const char* unit = width == 4 ? "std::uint32_t" : width == 8 ? "uint2" : "uint4";
+  const auto text = [](auto number) { return std::to_string(number); };
+  add<Problem>(std::string(Problem::family) + "_" + text(threads) + "x" + text(elements) + "_load" +
+                   text(width) + (streams == 2 ? "_two_streams" : "") + name_of(rest),
+               "MixedForm<" + text(threads) + ", " + text(elements) + ", " + unit + ", " +
+                   text(loads) + ", " + text(streams) + ", " + code_of(rest),
+               launch);
+}
+
 template <class Problem, int Threads, int Elements, class Unit, int Streams, class Reads,
           class Stores, class Layout = Line, int AheadMiB = 0>
 void add_mixture() {
@@ -150,16 +174,10 @@ void add_mixture() {
   // Loads everything at once: for a dequantization 9 bytes for two elements, 8 of them codes.
   constexpr int loads =
       static_cast<int>(ceil_div((Streams == 1 ? Problem::read_of_32 : 8) * Elements, 2 * width));
-  constexpr const char* unit = width == 4 ? "std::uint32_t" : width == 8 ? "uint2" : "uint4";
-  const auto text = [](int number) { return std::to_string(number); };
-  add<Problem>(std::string(Problem::family) + "_" + text(Threads) + "x" + text(Elements) + "_load" +
-                   text(width) + (Streams == 2 ? "_two_streams" : "") +
-                   rest_of_name<Reads, Stores, Layout, AheadMiB>(),
-               "MixedForm<" + text(Threads) + ", " + text(Elements) + ", " + unit + ", " +
-                   text(loads) + ", " + text(Streams) + ", " +
-                   rest_of_code<Reads, Stores, Layout, AheadMiB>(),
-               launch_mixing<MixedForm<Threads, Elements, Unit, loads, Streams, Reads, Stores,
-                                       Layout, AheadMiB << 20>>);
+  add_mixture<Problem>(Threads, Elements, width, loads, Streams,
+                       rest_of<Reads, Stores, Layout, AheadMiB>(),
+                       launch_mixing<MixedForm<Threads, Elements, Unit, loads, Streams, Reads,
+                                               Stores, Layout, AheadMiB << 20>>);
 }
 
 }  // namespace reprolab::ceilings

@@ -50,32 +50,38 @@ struct Named<KeepReads> {
 constexpr int usual_ahead = 512, usual_burst = 8;
 
 /// Registers a shape under a descriptive name; its lineage is its type as written in streaming.cu.
-/// `Ahead` and `Burst`: the prefetch distance and length in Ki words.
-template <int Threads, int Words, class Reads = StreamingAccess, int Ahead = usual_ahead,
-          int Burst = usual_burst>
-void add() {
-  using Shape = StreamShape<Threads, Words, Reads, StreamingAccess, Ahead * 1024, Burst * 1024>;
-  const std::string size = std::to_string(Threads) + ", " + std::to_string(Words);
-  const std::string ahead = std::to_string(Ahead), burst = std::to_string(Burst);
-  std::string name = "streaming_" + std::to_string(Threads) + "x" + std::to_string(Words);
-  name += Named<Reads>::name;
+/// `ahead` and `burst`: the prefetch distance and length in Ki words. Text that each shape's own
+/// function put together would take as long to compile as the kernels.
+void add(int threads, int words, const char* reads_name, const char* reads_code, int ahead,
+         int burst, cudaError_t (*launch)(const Problem&, cudaStream_t)) {
+  const std::string size = std::to_string(threads) + ", " + std::to_string(words);
+  const std::string ahead_text = std::to_string(ahead), burst_text = std::to_string(burst);
+  std::string name = "streaming_" + std::to_string(threads) + "x" + std::to_string(words);
+  name += reads_name;
   std::string code = "StreamShape<" + size;
-  if (Ahead == 0) {
+  if (ahead == 0) {
     name += "_nothing_ahead";
     code = "NothingAhead<" + size;
-  } else if (Ahead != usual_ahead || Burst != usual_burst) {
-    name += "_ahead_" + ahead + "_" + burst;
-    code += std::string(", ") + Named<Reads>::code + ", StreamingAccess, " + ahead + " << 10, " +
-            burst + " << 10";
-  } else if (!std::is_same_v<Reads, StreamingAccess>) {
-    code += std::string(", ") + Named<Reads>::code;
+  } else if (ahead != usual_ahead || burst != usual_burst) {
+    name += "_ahead_" + ahead_text + "_" + burst_text;
+    code += std::string(", ") + reads_code + ", StreamingAccess, " + ahead_text + " << 10, " +
+            burst_text + " << 10";
+  } else if (reads_code != std::string(Named<StreamingAccess>::code)) {
+    code += std::string(", ") + reads_code;
   }
   Registry<Problem>::instance().add({.name = name,
                                      .lineage = code + ">",
                                      .source_file = "experiments/streaming/shapes.cu",
                                      .contract = BitExact{},
                                      .supports = supports,
-                                     .launch = launch<Shape>});
+                                     .launch = launch});
+}
+
+template <int Threads, int Words, class Reads = StreamingAccess, int Ahead = usual_ahead,
+          int Burst = usual_burst>
+void add() {
+  using Shape = StreamShape<Threads, Words, Reads, StreamingAccess, Ahead * 1024, Burst * 1024>;
+  add(Threads, Words, Named<Reads>::name, Named<Reads>::code, Ahead, Burst, launch<Shape>);
 }
 
 template <int Threads, int... Words>

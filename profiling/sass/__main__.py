@@ -3,12 +3,13 @@ stale; 2 for bad input, missing tools, and output that cannot be written.
 """
 
 import argparse
+import json
 import sys
 import time
 from pathlib import Path
 
 from records import console, interruption
-from records.code import OLDER
+from records.code import OLDER, SCHEMA, known_codes
 from records.command_line import Parser, run
 from records.errors import InputError
 from records.folders import result_files
@@ -48,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     p = commands.add_parser("recorded", help="recorded rows that are not of this checkout's code")
     p.add_argument("folder", type=Path, nargs="?", default=RECORDED)
     p.add_argument("--write", action="store_true", help="to data/older_code.json")
+    p.add_argument("--compile", action="store_true", help="all, also what is known from there")
     p.set_defaults(run=recorded)
     return top
 
@@ -92,21 +94,26 @@ def facts(args: argparse.Namespace) -> int:
 
 
 def recorded(args: argparse.Namespace) -> int:
-    """Older code is not a failure, because only its GPU can record it again; a stale list of it
-    is."""
+    """Older code is not a failure, because only its GPU can record it again; a stale list of it, or
+    a wrong digest of this checkout's, is."""
     files = list(result_files(args.folder))
-    found, lines = outdated.look(files)
+    known = known_codes(OLDER)
+    found, lines = outdated.look(files, {} if args.compile else known)
+    wrong = [name for name in found.codes.keys() & known if found.codes[name] != known[name]]
+    lines += [f"{OLDER}: has another digest of {name}" for name in sorted(wrong)]
+    if new := len(found.codes.keys() - known.keys()):
+        lines.append(f"compiled, because their code was not known (--write keeps it): {new} files")
     print("\n".join(map(printable, lines)))
     if args.folder.resolve() != RECORDED:
         if args.write:
             raise InputError(f"--write: {args.folder} is not {RECORDED}, of which the list is")
         return 0
     content = found.older_of(files)
-    if content == OLDER.read_bytes():
-        return 0
     if args.write:
         write_files({OLDER: content})
         print(f"wrote {OLDER}; the pages that mark these rows: scripts/python -m plots document")
+        return 0
+    if not wrong and json.loads(content)["older"] == SCHEMA.read(OLDER)["older"]:
         return 0
     print(f"{OLDER}: is stale; fix with: scripts/python -m sass recorded --write")
     return 1

@@ -24,6 +24,8 @@ from sass import tools
 PRESET = "sass"  # its commands are those of every preset, but for the architectures
 FOLDER = ROOT / "build/sass"
 BUILT = "gpu"  # the preset whose object files are used where they are of the same command
+COMMENT = re.compile(rb"""^([^"']*?)//.*""")
+INCLUDED = re.compile(r'^#include "(.+)"', re.MULTILINE)  # by the path from the root
 
 
 def known_architectures() -> list[str]:
@@ -123,18 +125,21 @@ def to_cubin(words: list[str], arch: str) -> list[str]:
 
 def compiled(source: Path, arch: str, lines: bool = False) -> Path:
     """The cubin of a file, with source lines where they are wanted; compiled again only if the
-    file, a header or the command changed."""
+    file, a header that it includes or the command changed."""
     folder, command = command_for(source, arch, lines)
-    name = f"{source.parent.name}-{source.stem}{'.lines' * lines}"
-    folders = ["common", "kernels"]
-    if source.relative_to(ROOT).parts[0] not in folders:
-        folders += ["experiments", "profiling"]
-    sources = [source, *headers(*folders)]
+    sources = with_headers(source)
 
     def copy(file: Path) -> bool:
         return not lines and copied(source, arch, sources, file)
 
-    return made_by(command, folder, FOLDER / arch, name, sources, copy)
+    return made_by(command, folder, place_of(source, arch, lines), copy)
+
+
+def place_of(source: Path, arch: str, lines: bool = False) -> Path:
+    """Where the cubin of a file is; the name has a digest of what it is made from."""
+    name = f"{source.parent.name}-{source.stem}{'.lines' * lines}"
+    command = command_for(source, arch, lines)[1]
+    return FOLDER / arch / file_name(name, command, with_headers(source))
 
 
 def copied(source: Path, arch: str, sources: Sequence[Path], file: Path) -> bool:
@@ -173,24 +178,38 @@ def assembled(ptx: Path, arch: str) -> Path:
     if not target:
         raise InputError(f"{ptx}: names no .target")
     command = [str(tools.program("ptxas")), f"-arch={target[1]}", "-lineinfo", str(ptx)]
-    return made_by(command, ROOT, FOLDER / arch, f"ptx-{ptx.stem}", [ptx])
+    place = FOLDER / arch / file_name(f"ptx-{ptx.stem}", command, [ptx])
+    return made_by(command, ROOT, place)
+
+
+def file_name(name: str, command: Sequence[str], sources: Sequence[Path]) -> str:
+    """With a digest that is the same in every checkout, and whatever comments say: without the
+    compiler's path, the root's, and comments that move no line of a line table."""
+    words = [word.replace(str(ROOT), "") for word in command[1:]]
+    content = hashlib.sha256(f"{tools.nvcc_version()}\0{words}\0".encode())
+    for file in sources:
+        text = file.read_bytes()
+        content.update(text if "-lineinfo" in words else without_comments(text))
+    return f"{name}-{content.hexdigest()[:16]}.cubin"
+
+
+def without_comments(text: bytes) -> bytes:
+    """Also without empty lines; a file with the other kind of comment stays as it is."""
+    lines = text.splitlines()
+    if b"/*" not in text:
+        lines = [COMMENT.sub(rb"\1", line).rstrip() for line in lines]
+    return b"\n".join(filter(None, lines))
 
 
 def made_by(
     command: Sequence[str],
     folder: Path,
     place: Path,
-    name: str,
-    sources: Sequence[Path],
     copy: Callable[[Path], bool] = lambda file: False,
 ) -> Path:
-    content = hashlib.sha256(f"{tools.nvcc_version()}\0{command}\0".encode())
-    for file in sources:
-        content.update(file.read_bytes())
-    place = place / f"{name}-{content.hexdigest()[:16]}.cubin"
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = place.with_suffix(f".{os.getpid()}.tmp")
+        unfinished, name = place.with_suffix(f".{os.getpid()}.tmp"), place.stem.rpartition("-")[0]
         try:
             if not copy(unfinished):
                 tools.output_of([*command, "-o", str(unfinished)], folder)
@@ -204,7 +223,10 @@ def made_by(
 
 
 @cache
-def headers(*folders: str) -> list[Path]:
-    """Every header that may be included by a file that uses only these folders."""
-    found = [p for name in folders for p in (ROOT / name).rglob("*")]
-    return sorted(p for p in found if p.suffix in (".hpp", ".cuh"))
+def with_headers(source: Path) -> list[Path]:
+    """The file, and the project's headers that it includes, also through others."""
+    found = [source]
+    for file in found:  # which grows
+        named = (ROOT / name for name in INCLUDED.findall(file.read_text(encoding="utf-8")))
+        found += [header for header in dict.fromkeys(named) if header not in found]
+    return found

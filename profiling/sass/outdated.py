@@ -7,9 +7,9 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from records import code
@@ -35,6 +35,7 @@ class Compared:
     not_compared: Counter[str] = field(default_factory=Counter)  # rows, by the reason
     older: set[Digest] = field(default_factory=set)
     compared: set[Digest] = field(default_factory=set)
+    codes: dict[str, str] = field(default_factory=dict)  # digests of this checkout's, by cubin
 
     def report(self, rows: int) -> list[str]:
         """In lines: each kernel of each file with other code, then what is unknown."""
@@ -46,8 +47,8 @@ class Compared:
         return [*self.outdated, *said, *lines]
 
     def older_of(self, files: Iterable[Results]) -> bytes:
-        """The entries of data/older_code.json for these files; entries of code that could not be
-        compared are kept.
+        """data/older_code.json for these files; entries of code that could not be compared are
+        kept.
         """
         known = self.older | (code.older_digests(code.OLDER) - self.compared)
         found: dict[Digest, dict[str, set[str]]] = {}
@@ -61,17 +62,22 @@ class Compared:
             | {"rows": {file: sorted(kernels) for file, kernels in sorted(rows.items())}}
             for digest, rows in sorted(found.items())
         ]
-        return (json.dumps({"older": older}, indent=1) + "\n").encode()
+        codes = dict(sorted((self.codes or code.known_codes(code.OLDER)).items()))
+        return (json.dumps({"older": older, "codes": codes}, indent=1) + "\n").encode()
 
 
-def look(files: Sequence[Results]) -> tuple[Compared, list[str]]:
-    """Compares the files' rows; the second value is the result in lines."""
+def look(files: Sequence[Results], known: Mapping[str, str]) -> tuple[Compared, list[str]]:
+    """Compares the files' rows; the second value is the result in lines. Only code whose digest is
+    not known is compiled.
+    """
     try:
         nvcc = tools.nvcc_version()
     except InputError as why:
         line = f"recorded rows are not compared with this checkout's kernels: {why}"
         return Compared(), [line]
-    found = compare(files, nvcc, compiled(wanted(files, nvcc)))
+    codes: dict[str, str] = {}
+    now = digests(wanted(files, nvcc), known, codes)
+    found = replace(compare(files, nvcc, now), codes=codes)
     return found, found.report(sum(len(results.records) for results in files))
 
 
@@ -85,26 +91,34 @@ def wanted(files: Iterable[Results], nvcc: str) -> list[Part]:
     return [part for part, _ in parts.most_common()]
 
 
-def compiled(parts: Sequence[Part]) -> Callable[[str, str], str]:
-    """A function that returns the digest of a file for an architecture, '' if there is none."""
+def digests(
+    parts: Sequence[Part], known: Mapping[str, str], codes: dict[str, str]
+) -> Callable[[str, str], str]:
+    """A function that returns the digest of a file for an architecture, '' if there is none.
+    `codes` gets the digests of the parts by cubin.
+    """
     if parts:
         cubin.prepare()
     deadline = time.monotonic() + SECONDS
 
     def digest(part: Part) -> str:
         source, arch = ROOT / part[0], part[1]
-        if time.monotonic() > deadline or source not in cubin.build_commands():
+        if source not in cubin.build_commands():
             return ""
-        return cubin.digest(cubin.compiled(source, arch))
+        name = str(cubin.place_of(source, arch).relative_to(cubin.FOLDER))
+        if name not in known and time.monotonic() > deadline:
+            return ""
+        codes[name] = known.get(name) or cubin.digest(cubin.compiled(source, arch))
+        return codes[name]
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        known = dict(zip(parts, pool.map(digest, parts), strict=True))
+        now = dict(zip(parts, pool.map(digest, parts), strict=True))
 
     def digest_now(part: str, arch: str) -> str:
         ptx = OTHER_LANGUAGES / arch / part
         if part.endswith(".ptx") and ptx.is_file():
             return cubin.digest(ptx)
-        return known.get((part, arch), "")
+        return now.get((part, arch), "")
 
     return digest_now
 

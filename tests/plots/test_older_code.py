@@ -19,7 +19,7 @@ def older(monkeypatch, tmp_path):
     ((part, sha256),) = found["sha256"].items()
     one = {"part": part, "target": "sm_90", "sha256": sha256, "rows": {"replay.json": [OLD]}}
     file = tmp_path / "older_code.json"
-    file.write_text(json.dumps({"older": [one]}))
+    file.write_text(json.dumps({"older": [one], "codes": {}}))
     monkeypatch.setattr(code, "OLDER", file)
 
 

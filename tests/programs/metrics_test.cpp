@@ -6,6 +6,8 @@
 namespace reprolab {
 namespace {
 
+const std::string metrics = built("metrics");
+
 class MetricsProgram : public Programs {
  protected:
   void SetUp() override {
@@ -15,7 +17,7 @@ class MetricsProgram : public Programs {
 };
 
 TEST_F(MetricsProgram, ListsTheTableWithPassesAndMissingMetrics) {
-  const std::string listed = output_of(METRICS, "--chip GA100");
+  const std::string listed = output_of(metrics, "--chip GA100");
   EXPECT_TRUE(begins(listed, "column                             passes unit           metric\n"));
   EXPECT_TRUE(
       has_match(listed, "\nwarp_instructions +1 instructions +smsp__inst_executed\\.sum\n"));
@@ -26,7 +28,7 @@ TEST_F(MetricsProgram, ListsTheTableWithPassesAndMissingMetrics) {
 
 TEST_F(MetricsProgram, ListsMatchingMetrics) {
   const std::string listed =
-      output_of(METRICS, "--chip GA100 --metrics 'dram__bytes_*,l1_*,sm__cycles_elapsed.max'");
+      output_of(metrics, "--chip GA100 --metrics 'dram__bytes_*,l1_*,sm__cycles_elapsed.max'");
   EXPECT_TRUE(begins(listed,
                      "dram__bytes_read (counter, byte)\n    # of bytes read from DRAM\n"
                      "dram__bytes_write (counter, byte)\n"));
@@ -39,17 +41,17 @@ TEST_F(MetricsProgram, ListsMatchingMetrics) {
 TEST_F(MetricsProgram, MapsAProductToItsChip) {
   for (const auto& [product, chip] : std::map<std::string, std::string>{
            {"A100", "GA100"}, {"H100", "GH100"}, {"T4", "TU104"}, {"'RTX 4090'", "AD102"}}) {
-    const std::string listed = output_of(METRICS, "--chip " + product);
+    const std::string listed = output_of(metrics, "--chip " + product);
     EXPECT_TRUE(contains(listed, "\n" + chip + ": ")) << product;
   }
 }
 
 TEST_F(MetricsProgram, RefusesInOneLineWithTheKnownNames) {
-  expect_refusal(METRICS, "", "--chip (make: CHIP): AD102, ");
-  expect_refusal(METRICS, "--chip GA10O", "(did you mean GA100?)");
-  expect_refusal(METRICS, "--nosuch", "; see metrics --help");
-  expect_refusal(METRICS, "--chip GA100 --metrics nosuch", "'nosuch'");
-  expect_refusal(METRICS, "--chip GA100 --metrics sm__nosuch.sum", "no metric sm__nosuch.sum");
+  expect_refusal(metrics, "", "--chip (make: CHIP): AD102, ");
+  expect_refusal(metrics, "--chip GA10O", "(did you mean GA100?)");
+  expect_refusal(metrics, "--nosuch", "; see metrics --help");
+  expect_refusal(metrics, "--chip GA100 --metrics nosuch", "'nosuch'");
+  expect_refusal(metrics, "--chip GA100 --metrics sm__nosuch.sum", "no metric sm__nosuch.sum");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
@@ -23,6 +24,11 @@ struct Finished {
   int status = -1;
   std::string out, err;
 };
+
+/// A program of the test's own build. Presets share the objects of tests that name no folder of it.
+inline std::string built(const std::string& program) {
+  return std::filesystem::read_symlink("/proc/self/exe").replace_filename(program);
+}
 
 /// A test of programs, with its own folder in which they are started.
 class Programs : public testing::Test {

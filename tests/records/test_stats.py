@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from records.stats import (
@@ -27,6 +28,11 @@ def test_quartiles_by_hand():
     assert summarize([4.0, 1.0, 3.0, 2.0]) == Summary(2.5, q1=1.75, q3=3.25, min=1.0, max=4.0, n=4)
     assert summarize([10.0, 30.0, 20.0]) == Summary(20.0, 15.0, 25.0, 10.0, 30.0, 3)
     assert summarize([7.0]) == Summary(7.0, 7.0, 7.0, 7.0, 7.0, 1)
+    random = np.random.default_rng(3)
+    for size in range(1, 40):
+        samples = random.lognormal(size=size).round(size % 5)
+        found = summarize([float(x) for x in samples])
+        assert [found.q1, found.median, found.q3] == list(np.quantile(samples, (0.25, 0.5, 0.75)))
 
 
 def test_shares_are_said_with_small_numbers_where_these_are_exact():

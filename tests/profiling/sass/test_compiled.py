@@ -14,6 +14,7 @@ from sass.code import measured_code, measured_codes
 from sass.facts import BULK_STORES, GLOBAL_LOADS, GLOBAL_STORES, Facts, of
 from sass.measures import measures
 
+from records.code import OLDER, known_codes
 from records.errors import InputError
 from records.json_files import ROOT
 
@@ -111,6 +112,20 @@ def test_every_kernel_with_code_of_its_own_is_looked_at(compiled):
     assert here >= {*TILE_WALKS, *BYTE_WALKS, *ours, *VECTOR_TILES, *TMA}  # and a user's own
     assert set(known) - set(compiled) == {name for name in known if "cublas" in name}
     assert all(len(compiled[name]) == 5 for name in EXAMPLES)
+
+
+def test_known_digests_are_those_of_the_compiled_code(compiled):
+    """The others are compared by `python -m sass recorded --compile`."""
+    known = known_codes(OLDER)
+    files = [
+        file
+        for found in compiled.values()
+        for f in found.values()
+        for file in f.code.files.values()
+    ]
+    names = {str(f.relative_to(cubin.FOLDER)): f for f in files if f.is_relative_to(cubin.FOLDER)}
+    kept = names.keys() & known
+    assert {name: known[name] for name in kept} == {n: cubin.digest(names[n]) for n in kept}
 
 
 def test_nothing_is_spilled_but_a_few_words_where_a_block_limits_registers(compiled, each):

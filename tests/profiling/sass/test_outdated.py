@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import made
@@ -87,8 +88,60 @@ def test_without_a_compiler_one_line_says_so(monkeypatch):
         raise InputError("there is no nvcc")
 
     monkeypatch.setattr(tools, "nvcc_version", none)
-    found, (line,) = outdated.look([recorded(a=CODE)])
+    found, (line,) = outdated.look([recorded(a=CODE)], {})
     assert "there is no nvcc" in line and not found.compared
+
+
+def test_code_with_a_known_digest_is_not_compiled(monkeypatch):
+    """Known is code of the same sources, command and compiler."""
+    try:
+        name = str(cubin.place_of(ROOT / SOURCE, "sm_90").relative_to(cubin.FOLDER))
+    except InputError as error:
+        pytest.skip(str(error))
+    compiled = []
+    monkeypatch.setattr(cubin, "compiled", lambda *part: compiled.append(part))
+    monkeypatch.setattr(cubin, "digest", lambda file: "8" * 64)
+    for known, digest in (({name: "9" * 64}, "9" * 64), ({f"{name}2": "9" * 64}, "8" * 64)):
+        codes: dict[str, str] = {}
+        now = outdated.digests([(SOURCE, "sm_90")], known, codes)
+        assert now(SOURCE, "sm_90") == digest and codes == {name: digest}
+        assert bool(compiled) is (known != codes)
+
+
+def test_a_cubins_name_follows_its_sources_and_command(monkeypatch, tmp_path):
+    (tmp_path / "kernels").mkdir()
+    source, through, other = (tmp_path / f"kernels/{n}" for n in ("a.cu", "b.cuh", "c.cuh"))
+    source.write_text('#include <array>\n#include "kernels/b.cuh"\n')
+    through.write_text('#include "kernels/c.cuh"\n')
+    other.write_text("constexpr int threads = 64;\n")
+    monkeypatch.setattr(cubin, "ROOT", tmp_path)
+    assert cubin.with_headers.__wrapped__(source) == [source, through, other]
+
+    def name(*words: str) -> str:
+        return cubin.file_name("a", ["nvcc", *words], [source, through, other])
+
+    first, lines = name(f"{tmp_path}/kernels/a.cu"), name("-lineinfo")
+    assert first == name("/kernels/a.cu") != name("/kernels/a.cu", "-DX")
+    other.write_text("// So many.\n\nconstexpr int threads = 64;  // of a block\n")
+    assert first == name("/kernels/a.cu") and name("-lineinfo") != lines
+    for changed in (
+        "threads = 32;",
+        'threads = 64; auto x = "//1";',
+        "threads = 64; /* // */ int i;",
+    ):
+        other.write_text(f"constexpr int {changed}\n")
+        assert first != name("/kernels/a.cu")
+
+
+@pytest.mark.parametrize("source", ["kernels/nf4/streaming.cu", "kernels/transpose/column_walk.cu"])
+def test_the_headers_of_a_file_are_those_that_the_compiler_reads(source):
+    try:
+        folder, command = cubin.command_for(ROOT / source, "sm_90")
+    except InputError as error:
+        pytest.skip(str(error))
+    rule = tools.output_of([*(word for word in command if word != "-cubin"), "-MM"], folder)
+    read = {Path(folder, word).resolve() for word in rule.replace("\\\n", " ").split()[2:]}
+    assert read | {ROOT / source} == set(cubin.with_headers(ROOT / source))
 
 
 def listed(content: bytes) -> dict[str, dict[str, list[str]]]:
@@ -112,7 +165,7 @@ def test_the_list_of_older_code_follows_what_was_compared(monkeypatch, tmp_path)
     assert listed(compared(rows, CODE | {OTHER: "2" * 64}).older_of([rows])) == {}
 
 
-def list_of_older_code(file: Path, content: bytes = b'{"older": []}') -> Path:
+def list_of_older_code(file: Path, content: bytes = b'{"older": [], "codes": {}}') -> Path:
     file.write_bytes(content)
     return file
 
@@ -123,7 +176,7 @@ def test_a_stale_list_of_older_code_fails_until_it_is_written(monkeypatch, tmp_p
     monkeypatch.setattr(code, "OLDER", file)
     monkeypatch.setattr(command, "OLDER", file)
     monkeypatch.setattr(command, "result_files", lambda folder: [rows])
-    monkeypatch.setattr(outdated, "look", lambda files: (compared(rows, {OTHER: "3"}), ["line"]))
+    monkeypatch.setattr(outdated, "look", lambda *_: (compared(rows, {OTHER: "3"}), ["line"]))
     assert status("recorded") == 1
     assert "is stale" in capsys.readouterr().out
     assert status("recorded", "--write") == 0
@@ -131,6 +184,13 @@ def test_a_stale_list_of_older_code_fails_until_it_is_written(monkeypatch, tmp_p
     code.older_digests.cache_clear()
     assert status("recorded") == 0
     assert status("recorded", str(tmp_path), "--write") == 2  # of other folders there is no list
+    # Code that is known, and compiled to be compared with that.
+    for digest, known in (("a", {}), ("a", {"b": "b" * 64}), ("b", {"a": "a" * 64})):
+        found = replace(compared(rows, {OTHER: "3"}), codes={"a": digest * 64})
+        monkeypatch.setattr(command, "known_codes", lambda file, known=known: known)
+        monkeypatch.setattr(outdated, "look", lambda *_, found=found: (found, []))
+        assert status("recorded", "--compile") == (digest == "b")
+        assert ("another digest of a" in capsys.readouterr().out) is (digest == "b")
 
 
 def status(*words: str) -> int:
@@ -139,7 +199,7 @@ def status(*words: str) -> int:
 
 def test_a_constant_makes_recorded_rows_old_and_a_comment_does_not(tmp_path):
     try:
-        now = outdated.compiled([(SOURCE, "sm_90")])(SOURCE, "sm_90")
+        now = outdated.digests([(SOURCE, "sm_90")], {}, {})(SOURCE, "sm_90")
     except InputError as error:
         pytest.skip(str(error))
     folder, command = cubin.command_for(ROOT / SOURCE, "sm_90")
@@ -153,7 +213,7 @@ def test_a_constant_makes_recorded_rows_old_and_a_comment_does_not(tmp_path):
         edited.write_text(text.replace(old, new, 1))
         words = [str(edited) if word == str(ROOT / SOURCE) else word for word in command]
         assert words != command
-        digest = cubin.digest(cubin.made_by(words, folder, tmp_path, edited.stem, [edited]))
+        digest = cubin.digest(cubin.made_by(words, folder, tmp_path / f"{edited.stem}-1.cubin"))
         found = outdated.compare([rows], NVCC, lambda *_, digest=digest: digest).outdated
         assert [": the code of" in line for line in found] == [True] * is_old
 

@@ -6,10 +6,12 @@
 namespace reprolab::reference {
 namespace {
 
+const std::string verify_program = built("verify");
+
 class VerifyProgram : public Programs {
  protected:
   Finished verify(const std::string& arguments) const {
-    return run_without_gpu(VERIFY_PROGRAM, arguments);
+    return run_without_gpu(verify_program, arguments);
   }
 
   std::string file(const std::vector<BuilderTensor>& tensors) const {
@@ -25,18 +27,18 @@ std::vector<BuilderTensor> one_flipped_bit() {
 }
 
 TEST_F(VerifyProgram, ProvesTheGoldenFile) {
-  const std::string report = output_of(VERIFY_PROGRAM, GOLDEN_FILE " --threads 2");
+  const std::string report = output_of(verify_program, GOLDEN_FILE " --threads 2");
   EXPECT_TRUE(begins(report, GOLDEN_FILE ": 86 quantized tensors\n"));
   EXPECT_TRUE(
       ends(report,
            "  reference  bit_exact 86\n  quantizer  bit_exact 86\n"
            "checked: 86 of 116 tensors: 86 with stored outputs, 86 with what was quantized\n"
            "not checked: 30 tensors of F32\n"));
-  EXPECT_TRUE(ends(output_of(VERIFY_PROGRAM, GOLDEN_FILE " --dry-run"),
+  EXPECT_TRUE(ends(output_of(verify_program, GOLDEN_FILE " --dry-run"),
                    "\nto check: 86 tensors with 0.6575 million weights; about 0.0 GB of memory\n"
                    "not to check: 30 tensors of F32\n"));
   EXPECT_EQ(verify("/nonexistent --dry-run").status, 2);
-  EXPECT_TRUE(contains(output_of(VERIFY_PROGRAM, "--help"), "--dump DIR"));
+  EXPECT_TRUE(contains(output_of(verify_program, "--help"), "--dump DIR"));
 }
 
 TEST_F(VerifyProgram, ListsTheWeightsForPrograms) {
@@ -46,7 +48,7 @@ TEST_F(VerifyProgram, ListsTheWeightsForPrograms) {
 }
 
 TEST_F(VerifyProgram, InBriefShowsOnlyFailedTensors) {
-  const std::string sound = output_of(VERIFY_PROGRAM, GOLDEN_FILE " --brief");
+  const std::string sound = output_of(verify_program, GOLDEN_FILE " --brief");
   EXPECT_FALSE(contains(sound, "case0"));
   EXPECT_TRUE(contains(sound, "  reference  bit_exact 86\n"));
   const std::string faulty = file(one_flipped_bit());
@@ -184,14 +186,14 @@ TEST_F(VerifyProgram, APathMayContainAnyCharacters) {
 }
 
 TEST_F(VerifyProgram, RefusesWrongUsageInOneLine) {
-  expect_refusal(VERIFY_PROGRAM, "/nonexistent/a", "/nonexistent/a: cannot be opened");
+  expect_refusal(verify_program, "/nonexistent/a", "/nonexistent/a: cannot be opened");
   const OwnFolder folder;
   const std::string config = folder.write("config.json", "{}").string();
-  expect_refusal(VERIFY_PROGRAM, config, config + ": is not the index of a checkpoint");
+  expect_refusal(verify_program, config, config + ": is not the index of a checkpoint");
   // These texts come from CLI11 and differ between its versions.
   for (const char* arguments :
        {"", "a --colour", "a --dump", "a --threads 0", "a --threads 4097", "a --threads x"}) {
-    expect_refusal(VERIFY_PROGRAM, arguments, "; see verify --help");
+    expect_refusal(verify_program, arguments, "; see verify --help");
   }
 }
 
