@@ -56,9 +56,9 @@ def recorded_evidence(folder: Path) -> Evidence:
     return collect(result_files(folder), folder.parent)
 
 
-def collect(found: Iterable[Results], folder: Path | None = None) -> Evidence:
+def collect(files: Iterable[Results], folder: Path | None = None) -> Evidence:
     """The newest of several files of one experiment and pass counts."""
-    return Evidence({(r.experiment, r.pass_name): r for r in sorted(found, key=age)}, folder)
+    return Evidence({(r.experiment, r.pass_name): r for r in sorted(files, key=age)}, folder)
 
 
 def machines(folders: list[Path]) -> list[Evidence]:
@@ -111,10 +111,10 @@ class Case:
         'counters/nf4'."""
         name = pass_name or self.comparison.arguments["pass"]
         experiment, name = [self.comparison.experiment, *name.split("/")][-2:]
-        found = self.evidence.results.get((experiment, name))
-        if found is None:
+        of_pass = self.evidence.results.get((experiment, name))
+        if of_pass is None:
             raise NotTested(f"no results of the pass {experiment}/{name}", experiment)
-        return found
+        return of_pass
 
     def find(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Record:
         """The kernel's row on the problem with the values of `at`, with any outcome."""
@@ -217,16 +217,16 @@ class Case:
 
 
 def with_samples(results: Results, row: Record, metric: str) -> Record:
-    found = row.metric(metric)
-    if found is None:
+    measured = row.metric(metric)
+    if measured is None:
         raise NotTested(f"{row.place}: {metric} was not measured")
-    if found.missing:
-        raise NotTestable(f"{row.place}: no {metric}: {found.missing}")
-    if 2 * row.disturbed > len(found.samples):
-        slow = f"the host was slow in {row.disturbed} of {len(found.samples)} samples"
+    if measured.missing:
+        raise NotTestable(f"{row.place}: no {metric}: {measured.missing}")
+    if 2 * row.disturbed > len(measured.samples):
+        slow = f"the host was slow in {row.disturbed} of {len(measured.samples)} samples"
         raise NotTestable(f"{row.place}: {slow}: measure again while nothing else runs")
     for check in results.failed_checks.get(row.key, ()):
-        if check.unit != found.unit:
+        if check.unit != measured.unit:
             continue
         difference = f"{check.difference_percent:+.1f} %"
         raise NotTestable(f"the instruments disagree: {check.name}, {difference}")

@@ -24,7 +24,7 @@ BEFORE = "recorded before result files had digests of their rows' code"
 def older_digests(file: Path) -> frozenset[Digest]:
     """The code of recorded rows that differs from this checkout's."""
     older = SCHEMA.read(file)["older"]
-    return frozenset(tuple(found[k] for k in ("part", "target", "sha256")) for found in older)
+    return frozenset(tuple(entry[k] for k in ("part", "target", "sha256")) for entry in older)
 
 
 def known_codes(file: Path) -> dict[str, str]:
@@ -82,7 +82,9 @@ def unknown(rows: Iterable[Place]) -> tuple[str, ...]:
         files.setdefault(row.kernel, set()).add(file)
         if row.code is None:
             silent.add(row.kernel)
-    return tuple(kernel for kernel, found in files.items() if len(found) > 1 and kernel in silent)
+    return tuple(
+        kernel for kernel, digests in files.items() if len(digests) > 1 and kernel in silent
+    )
 
 
 def unknown_note(kernels: Iterable[str]) -> list[str]:

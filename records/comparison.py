@@ -83,7 +83,7 @@ def times(files: Iterable[Results], kernels: str = "*", by_gpu: bool = False) ->
     """Every row that may show a time. `kernels`: a pattern as for make bench; `by_gpu`: rows of
     different GPUs have different keys.
     """
-    found: Times = {}
+    by_key: Times = {}
     for results in files:
         for r in results.records:
             if not (r.is_verified or r.is_ceiling) or not is_chosen(r.kernel, kernels):
@@ -93,8 +93,8 @@ def times(files: Iterable[Results], kernels: str = "*", by_gpu: bool = False) ->
                     row = (r.problem["name"], r.kernel, metric.name, r.bytes_moved)
                     gpu = results.gpu or ""
                     key = Key(results.experiment, results.pass_name, *row, gpu * by_gpu)
-                    found[key] = Time(results, r, metric)
-    return found
+                    by_key[key] = Time(results, r, metric)
+    return by_key
 
 
 def wrong_rows(a: Iterable[Results], b: Iterable[Results], by_gpu: bool) -> dict[Place, Record]:
@@ -128,16 +128,16 @@ def repeated(runs: Sequence[Times]) -> Repetitions:
 
 def spread_of(repetitions: Repetitions) -> Spread:
     """The standard deviation of a row's mean between runs, in addition to that within runs."""
-    found: dict[tuple[str, float], dict[str, list[tuple[float, int]]]] = {}
+    by_class: dict[tuple[str, float], dict[str, list[tuple[float, int]]]] = {}
     for key, by_run in repetitions:
         rows = list(by_run.values())
         within = np.mean([row.variance for row in rows])
         between = np.var([row.mean for row in rows], ddof=1) - within
         us = CLASSES_US[bisect(CLASSES_US, rows[0].us) - 1]
-        by_kernel = found.setdefault((rows[0].kind, us), {})
+        by_kernel = by_class.setdefault((rows[0].kind, us), {})
         by_kernel.setdefault(key.kernel, []).append((between, len(rows) - 1))
     spread: Spread = {}
-    for (kind, us), by_kernel in sorted(found.items()):
+    for (kind, us), by_kernel in sorted(by_class.items()):
         every = [one for seen in by_kernel.values() for one in seen]
         percent = percent_of(every)
         own = {kernel: percent_of(seen) for kernel, seen in sorted(by_kernel.items())}
@@ -164,10 +164,10 @@ def shared_of(repetitions: Repetitions, spread: Spread) -> Shared:
     for rows in groups.values():
         if len(rows) > 1:
             kind, freedom = rows[0][0].kind, len(rows[0]) - 1
-            found = np.cov([[time.mean for time in row] for row in rows])
+            matrix = np.cov([[time.mean for time in row] for row in rows])
             usual = [in_class(spread[kind], r[0].us).of(r[0].record.kernel) / 100 for r in rows]
             deviations = np.array(usual)
-            covariances[kind] += freedom * (found.sum() - found.trace())
+            covariances[kind] += freedom * (matrix.sum() - matrix.trace())
             products[kind] += freedom * (deviations.sum() ** 2 - (deviations**2).sum())
     return {
         kind: round(min(1.0, max(0.0, float(covariances[kind] / products[kind]))), 3)
@@ -309,9 +309,9 @@ def pools(pairs: Sequence[Pair], budgets: Budgets, threshold_percent: float) -> 
     for pair in pairs:
         if pair.mean:
             groups.setdefault(kernel_of(pair.key), []).append(pair)
-    found = [Pool(kernel, of, pooled(of, budgets)) for kernel, of in groups.items()]
-    decide(found, threshold_percent)
-    return found
+    pooled_kernels = [Pool(kernel, of, pooled(of, budgets)) for kernel, of in groups.items()]
+    decide(pooled_kernels, threshold_percent)
+    return pooled_kernels
 
 
 def pooled(pairs: Sequence[Pair], budgets: Budgets) -> LogMean:

@@ -119,8 +119,8 @@ class Record:
 
     def shown(self, name: str) -> Summary | None:
         """Summary of a metric; None if none may be shown, because the row is unverified."""
-        found = self.metric(name) if self.is_verified or self.is_ceiling else None
-        return found.summary if found else None
+        metric = self.metric(name) if self.is_verified or self.is_ceiling else None
+        return metric.summary if metric else None
 
     @cached_property
     def summary(self) -> Summary | None:
@@ -210,17 +210,17 @@ class Results:
 
     @cached_property
     def _by_problem(self) -> dict[str, dict[str, Record]]:
-        found: dict[str, dict[str, Record]] = {}
+        rows: dict[str, dict[str, Record]] = {}
         for record in self.records:
-            found.setdefault(record.problem["name"], {})[record.kernel] = record
-        return found
+            rows.setdefault(record.problem["name"], {})[record.kernel] = record
+        return rows
 
     @cached_property
     def by_kernel(self) -> dict[str, list[Record]]:
-        found: dict[str, list[Record]] = {}
+        rows: dict[str, list[Record]] = {}
         for record in self.records:
-            found.setdefault(record.kernel, []).append(record)
-        return found
+            rows.setdefault(record.kernel, []).append(record)
+        return rows
 
     @property
     def family(self) -> Family:
@@ -246,19 +246,19 @@ class Results:
 
     def problems(self) -> list[dict[str, Any]]:
         """Distinct problems in the order of the file, with all facts in their rows."""
-        found: dict[str, dict[str, Any]] = {}
+        by_name: dict[str, dict[str, Any]] = {}
         for record in self.records:
-            found.setdefault(record.problem["name"], {}).update(record.problem)
-        return list(found.values())
+            by_name.setdefault(record.problem["name"], {}).update(record.problem)
+        return list(by_name.values())
 
     @cached_property
     def failed_checks(self) -> dict[str, list[Check]]:
         """Failed checks, by the key of each row that depends on them."""
-        found: dict[str, list[Check]] = {}
+        by_row: dict[str, list[Check]] = {}
         for check in self.checks:
             for key in () if check.passed else check.keys:
-                found.setdefault(key, []).append(check)
-        return found
+                by_row.setdefault(key, []).append(check)
+        return by_row
 
 
 def load(file: Path, experiment: str | None = None, pass_name: str | None = None) -> Results:

@@ -149,8 +149,8 @@ class Estimate:
 
 def summarize(samples: Sequence[float]) -> Summary:
     """Summarize at least one sample; quartiles by linear interpolation."""
-    found = sorted(map(float, samples))
-    q1, median, q3 = (quantile(found, share) for share in (0.25, 0.5, 0.75))
+    ordered = sorted(map(float, samples))
+    q1, median, q3 = (quantile(ordered, share) for share in (0.25, 0.5, 0.75))
     return Summary(median, q1, q3, min(samples), max(samples), len(samples))
 
 
@@ -170,11 +170,11 @@ def ratio(over: Summary, under: Summary) -> Estimate:
     return Estimate(over.median / under.median, over.low / under.high, over.high / under.low)
 
 
-def mean(found: Sequence[Estimate]) -> Estimate:
+def mean(estimates: Sequence[Estimate]) -> Estimate:
     """Mean of the values, and of the ends of their intervals, as if all errors had one sign."""
-    columns = zip(*((e.value, e.low, e.high) for e in found), strict=True)
-    value, low, high = (sum(column) / len(found) for column in columns)
-    logs = [e.log for e in found]
+    columns = zip(*((e.value, e.low, e.high) for e in estimates), strict=True)
+    value, low, high = (sum(column) / len(estimates) for column in columns)
+    logs = [e.log for e in estimates]
     if None in logs or value <= 0:
         return Estimate(value, low, high)
     error = sum(log.error for log in logs) / len(logs)
@@ -182,10 +182,10 @@ def mean(found: Sequence[Estimate]) -> Estimate:
     return Estimate(value, low, high, together)
 
 
-def pool(found: Sequence[Estimate]) -> Estimate:
+def pool(estimates: Sequence[Estimate]) -> Estimate:
     """Median of the values, with the widest of their intervals."""
-    median = summarize([e.value for e in found]).median
-    return Estimate(median, min(e.low for e in found), max(e.high for e in found))
+    median = summarize([e.value for e in estimates]).median
+    return Estimate(median, min(e.low for e in estimates), max(e.high for e in estimates))
 
 
 def share_percent(part: Sequence[float], rest: Sequence[float]) -> Summary:
