@@ -25,7 +25,7 @@ PRESET = "sass"  # its commands are those of every preset, but for the architect
 FOLDER = ROOT / "build/sass"
 BUILT = "gpu"  # the preset whose object files are used where they are of the same command
 COMMENT = re.compile(rb"""^([^"']*?)//.*""")
-INCLUDED = re.compile(r'^#include "(.+)"', re.MULTILINE)  # by the path from the root
+INCLUDED = re.compile(r'^\s*#\s*include\s+"(.+)"', re.MULTILINE)
 
 
 def known_architectures() -> list[str]:
@@ -227,6 +227,7 @@ def with_headers(source: Path) -> list[Path]:
     """The file, and the project's headers that it includes, also through others."""
     found = [source]
     for file in found:  # which grows
-        named = (ROOT / name for name in INCLUDED.findall(file.read_text(encoding="utf-8")))
-        found += [header for header in dict.fromkeys(named) if header not in found]
+        names = INCLUDED.findall(file.read_text(encoding="utf-8", errors="replace"))
+        named = dict.fromkeys(folder / name for name in names for folder in (file.parent, ROOT))
+        found += [header for header in named if header not in found and header.is_file()]
     return found

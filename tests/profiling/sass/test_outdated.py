@@ -111,7 +111,7 @@ def test_code_with_a_known_digest_is_not_compiled(monkeypatch):
 def test_a_cubins_name_follows_its_sources_and_command(monkeypatch, tmp_path):
     (tmp_path / "kernels").mkdir()
     source, through, other = (tmp_path / f"kernels/{n}" for n in ("a.cu", "b.cuh", "c.cuh"))
-    source.write_text('#include <array>\n#include "kernels/b.cuh"\n')
+    source.write_text('#include <array>\n# include "b.cuh"\n#include "missing.cuh"\n')
     through.write_text('#include "kernels/c.cuh"\n')
     other.write_text("constexpr int threads = 64;\n")
     monkeypatch.setattr(cubin, "ROOT", tmp_path)
