@@ -125,7 +125,7 @@ def ceiling(records: Sequence[Record]) -> Record | None:
     return max(ceilings, key=lambda r: r.bandwidth.value, default=None)
 
 
-Rows = dict[str, Measured]  # of one problem, by kernel
+Rows = dict[str, Measured]  # a problem's rows by kernel
 
 
 def measure(results: Results, problem: str, baseline: str = "") -> Rows:

@@ -167,7 +167,7 @@ def cell_evidence(v: Verdict) -> CellEvidence:
     text += f" ({OLDER_NOTE.rstrip('.')})" * v.of_older_code
     files = []
     for file in dict.fromkeys(file for file, _ in v.evidence):
-        rows = [key for of, key in v.evidence if of == file and key]
+        rows = [key for source, key in v.evidence if source == file and key]
         count = f"{len(rows)} row{'s' * (len(rows) > 1)} of " if rows else "provenance of "
         files.append((f"{count}{printable(file.name)}", file))
     return CellEvidence(text, files)

@@ -23,8 +23,8 @@ MANY_FOLD = 10  # larger changes are shown as a factor, not in percent
 def by_family(results: Results) -> list[Results]:
     """A file with problems of several families, divided into one per family."""
     names = dict.fromkeys(record.problem["family"] for record in results.records)
-    of = {name: [r for r in results.records if r.problem["family"] == name] for name in names}
-    return [replace(results, records=tuple(records)) for records in of.values()]
+    rows = {name: [r for r in results.records if r.problem["family"] == name] for name in names}
+    return [replace(results, records=tuple(records)) for records in rows.values()]
 
 
 @dataclass(frozen=True)

@@ -312,7 +312,7 @@ def content(source: Source, recorded: list[Machine], seen_from: Path) -> str:
             table, verdict = in_short(name, runs)
             tables.append(table)
             verdicts += [verdict] * bool(verdict)
-    return "\n".join([*tables, " ".join([*verdicts, how_claims_went(source, recorded, seen_from)])])
+    return "\n".join([*tables, " ".join([*verdicts, verdict_counts(source, recorded, seen_from)])])
 
 
 def runs_of(name: str, recorded: list[Machine], source: Source | None = None) -> dict[str, Run]:
@@ -366,7 +366,7 @@ def deciding(recorded: list[Machine], source: Source | None = None) -> list[Mach
     return decisive or (deciding(recorded) if source else recorded)
 
 
-def how_claims_went(source: Source, recorded: list[Machine], seen_from: Path) -> str:
+def verdict_counts(source: Source, recorded: list[Machine], seen_from: Path) -> str:
     recorded = deciding(recorded, source)
     of_gpu = [[d for d in m.decisions if d.source.id == source.id] for m in recorded]
     gpus = ledger.gpu_names([machine.evidence for machine in recorded])

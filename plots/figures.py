@@ -111,7 +111,7 @@ DEVIATES_NOTE = "\u2020: its output deviates as declared; left out of rankings."
 # In inches: the width of one column of a paper and of two side by side, and the height of its page
 # without margins.
 WIDTHS, PAGE = {1: 3.3, 2: 7.0}, 9.0
-MANY_ROWS = 24  # whose names are smaller
+MANY_ROWS = 24  # beyond them, names are smaller
 CAPTION_SIZE = 6.5
 CAPTION_LINE_INCHES = 0.128
 CHARACTERS_PER_INCH = 20.5  # in the caption's font, on average
@@ -268,14 +268,14 @@ def share_label(panels: Sequence[Axes]) -> None:
             axes.set_xlabel("")
         return
     for axes in panels:
-        axes.set_xlabel(" ")  # keeps the room
+        axes.set_xlabel(" ")  # keeps its space
     middle = panels[(len(panels) - 1) // 2]
     x = 1.1 if len(panels) % 2 == 0 else 0.5
     middle.set_xlabel(labels.pop(), x=x).set_in_layout(False)
 
 
 def legend_above(figure: Figure, panels: Sequence[Axes], columns: int = 4, last: str = "") -> None:
-    """One legend for all panels, above them; labels that begin with `last` close it."""
+    """One legend for all panels, above them; labels that begin with `last` are last."""
     entries: dict[str, Any] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -315,10 +315,10 @@ def grid_of(figure: Figure, rows: int, columns: int, **shared: Any) -> list[list
     """Panels by row and column; transposed in a narrow figure."""
     if not is_narrow(figure):
         return figure.subplots(rows, columns, squeeze=False, **shared).tolist()
-    turned = {"sharex": shared.get("sharex", False), "sharey": shared.get("sharey", False)}
+    transposed = {"sharex": shared.get("sharex", False), "sharey": shared.get("sharey", False)}
     swap = {"row": "col", "col": "row"}
-    turned = {name: swap.get(value, value) for name, value in turned.items()}
-    return figure.subplots(columns, rows, squeeze=False, **turned).T.tolist()
+    transposed = {name: swap.get(value, value) for name, value in transposed.items()}
+    return figure.subplots(columns, rows, squeeze=False, **transposed).T.tolist()
 
 
 def logarithmic(

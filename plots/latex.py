@@ -8,7 +8,7 @@ from records.console import GAP, texts_of, whole
 from records.printable import escaped
 from records.tables import NONE, Column, Noted, Row, Table
 
-LATEX_FONTS = {"scriptsize": 80, "tiny": 106}  # characters in the line of an article, and less
+LATEX_FONTS = {"scriptsize": 80, "tiny": 106}  # characters in a line of an article
 
 LATEX = {c: "\\" + c for c in "{}$&#%_"} | {"\\": r"\textbackslash{}"}
 LATEX |= {"^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "|": r"\textbar{}"}
