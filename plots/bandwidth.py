@@ -142,8 +142,8 @@ def measure(results: Results, problem: str, baseline: str = "") -> Rows:
         best = fastest is not None and r.ranked and not ratio(r.times, fastest).differs_from_one
         speed_up = ratio(base.times, r.times) if base and r.ranked and r is not base else None
         clock = clock_mark(r, highest_mhz) if r.timed else ()
-        beside = copy if r is not copy else None
-        rows.append(Measured(results, r, beside, limit, base, speed_up, best, clock))
+        reference = copy if r is not copy else None
+        rows.append(Measured(results, r, reference, limit, base, speed_up, best, clock))
     return {m.record.kernel: m for m in sorted(rows, key=order)}
 
 

@@ -25,7 +25,7 @@ from records.results import RIGHT, Record, Results
 from records.stats import difference_percent
 from records.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
 
-# The short table's counters and headings. The long one has them all.
+# The short table's counters and headings; the full table has all counters.
 SHORT = {
     "instructions_per_element": "instr. per {element}",
     "threads_per_instruction": "threads per instr.",

@@ -84,7 +84,7 @@ def following(
         return active * sms * record.bytes_read / warps if warps else None
 
     def share_of_most(active: float, achieved: float) -> float | None:
-        """The maximum number of warps on an SM: `active` is `achieved` percent of it."""
+        """The resident warps in percent of the maximum; `active` is `achieved` percent of it."""
         most = 100 * active / achieved if achieved > 0 else 0
         return 100 * resident / round(most) if 0.5 < most < MAX_WARPS else None
 
@@ -128,8 +128,7 @@ def stall_name(value: Value) -> str:
 
 
 def resident_warps(launched: Record | None) -> int | None:
-    """The maximum number of warps of its kernel on an SM; None if a call launches several
-    kernels."""
+    """The kernel's warps that fit on an SM; None if a call launches several kernels."""
     if launched is None or len(launched.launch) != 1:
         return None
     (kernel,) = launched.launch

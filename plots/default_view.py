@@ -18,7 +18,7 @@ from records.tables import Table
 
 
 def of(experiment: Experiment) -> dict[str, Any]:
-    """Views by the names that a folder of plots/ gives them."""
+    """The views by their names in experiments/<name>/views."""
     timed = [
         name
         for name, step in experiment.passes.items()

@@ -316,7 +316,7 @@ def content(source: Source, recorded: list[Machine], seen_from: Path) -> str:
 
 
 def runs_of(name: str, recorded: list[Machine], source: Source | None = None) -> dict[str, Run]:
-    """An experiment's runs by GPU; with a source, only runs that decide claims of it."""
+    """An experiment's runs by GPU; with a source, only those that decide its claims."""
     gpus = ledger.gpu_names([machine.evidence for machine in recorded])
     pairs = zip(gpus, recorded, strict=True)
     runs = {gpu: machine.runs[name] for gpu, machine in pairs if name in machine.runs}
@@ -349,7 +349,7 @@ def in_short(name: str, runs: dict[str, Run]) -> tuple[str, str]:
 
 
 def kernels_by_gpu(name: str, runs: dict[str, Run]) -> Table | None:
-    """None if there is nothing to put side by side."""
+    """An experiment's kernels on each GPU; None unless several GPUs have some."""
     view = experiment(name)
     measured = {gpu: shown.if_measured(view.BRIEF) for gpu, shown in runs.items()}
     brief = {gpu: rows for gpu, rows in measured.items() if rows}

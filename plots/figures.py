@@ -94,7 +94,7 @@ tma_batched_as_published mojo_tma_batched mojo_tma_batched_as_published mojo_tma
 mojo_tma_swizzle branch_tree_constant
 """.split()
 # A kernel in Mojo has the look of its counterpart in CUDA, except for the marker.
-MOJO, MOJO_MARKER, BESIDE = "mojo_", "8", {"mojo_tiled_2d": "tiled_packed"}
+MOJO, MOJO_MARKER, COUNTERPARTS = "mojo_", "8", {"mojo_tiled_2d": "tiled_packed"}
 # Maximum number of series in a panel. Kernels are chosen in this order: the users', then ours, the
 # baseline, the sources' and the libraries'.
 MOST_SERIES = 6
@@ -163,7 +163,7 @@ def is_narrow(figure: Figure) -> bool:
 
 def look(kernel: str) -> dict[str, Any]:
     """The kernel's colour, marker and line."""
-    counterpart = BESIDE.get(kernel, kernel.removeprefix(MOJO))
+    counterpart = COUNTERPARTS.get(kernel, kernel.removeprefix(MOJO))
     if kernel.startswith(MOJO) and (counterpart in LOOKS or counterpart in OTHERS):
         return look(counterpart) | {"marker": MOJO_MARKER, "linestyle": "--"}
     if kernel in LOOKS:
@@ -172,7 +172,7 @@ def look(kernel: str) -> dict[str, Any]:
     known = kernel in OTHERS
     place = OTHERS.index(kernel) if known else zlib.crc32(kernel.encode("utf-8", "replace"))
     colours, markers = len(OTHER_COLOURS), len(OTHER_MARKERS)
-    marker = OTHER_MARKERS[(place + place // colours) % markers]  # all pairs occur
+    marker = OTHER_MARKERS[(place + place // colours) % markers]  # so all pairs occur
     line = LINES[place % len(LINES)]
     return {"color": OTHER_COLOURS[place % colours], "marker": marker, "linestyle": line}
 
@@ -215,7 +215,7 @@ def add_caption(
 
 
 def write_caption(figure: Figure, paragraphs: Sequence[str], heading: str = "") -> None:
-    """Puts these at the bottom, under a heading.
+    """Puts the paragraphs at the bottom, under a heading.
 
     The figure grows by their height, up to the height of a page. A label that several panels share
     is written once.
@@ -275,7 +275,7 @@ def share_label(panels: Sequence[Axes]) -> None:
 
 
 def legend_above(figure: Figure, panels: Sequence[Axes], columns: int = 4, last: str = "") -> None:
-    """One legend for all panels, above them; labels that begin with `last` are last."""
+    """One legend for all panels, above them; labels that begin with `last` come last."""
     entries: dict[str, Any] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):

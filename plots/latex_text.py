@@ -91,7 +91,7 @@ def inline(children: Sequence[Token]) -> Iterator[str]:
 
 
 def table_of(tokens: Sequence[Token], name: str) -> Table:
-    """A table with the title of its first column."""
+    """A table titled by the heading of its first column."""
     heads, rows, texts = [], [], []
     for token in tokens:
         if token.type == "inline":

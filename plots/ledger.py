@@ -199,9 +199,10 @@ def ledger_by_gpu(
     columns += [Column(gpu, f"on {gpu}", **WORDS) for gpu in gpus]
     rows: list[Values] = []
     for decisions in zip(*ledgers, strict=True):
-        beside = [claim_row(d, page) for d, page in zip(decisions, details, strict=True)]
-        cells = map(on_gpu, beside)
-        row = beside[0] | {"claim": Noted(decisions[0].claim.id, text=beside[0]["claim"].text)}
+        claim_rows = [claim_row(d, page) for d, page in zip(decisions, details, strict=True)]
+        cells = map(on_gpu, claim_rows)
+        claim = Noted(decisions[0].claim.id, text=claim_rows[0]["claim"].text)
+        row = claim_rows[0] | {"claim": claim}
         rows.append(row | {f"on {gpu}": cell for gpu, cell in zip(gpus, cells, strict=True)})
     data = [
         {"gpu": gpu, **csv_row(d, v, seen_from)}

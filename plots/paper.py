@@ -162,7 +162,7 @@ def sources(main: Machine) -> Iterator[dict[str, Any]]:
 
 
 def findings_of(main: Machine) -> Iterator[dict[str, Any]]:
-    """Each with the sentence about the claim that decides it, if one does."""
+    """Each finding with the sentence about the claim that decides it, if one does."""
     decisions = {d.claim.id: d for d in main.decisions}
     for one in findings.findings(main.evidence, main.decisions):
         d = decisions.get(one.link.partition("#")[2])
