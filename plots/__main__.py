@@ -13,7 +13,7 @@ def run() -> int:
 
     # Hides matplotlib's warning about a home that is not writable.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    with contextlib.chdir(Path(__file__).parent):  # it would read a matplotlibrc in the user's
+    with contextlib.chdir(Path(__file__).parent):  # not the user's, which may hold a matplotlibrc
         import matplotlib  # noqa: F401
 
     from plots.cli import main

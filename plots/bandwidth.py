@@ -44,7 +44,7 @@ RATIO_NOTE = (
     "low(row). If the two intervals overlap, no difference was seen. Only bit-exact rows are "
     "ranked."
 )
-TIME = re.compile(r"(kernel|product|wall|busy)_time(\.|$)")  # as data/results.schema.json has them
+TIME = re.compile(r"(kernel|product|wall|busy)_time(\.|$)")  # names in data/results.schema.json
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Measured:
     base: Record | None  # bit-exact and timed
     ratio: Estimate | None  # over the baseline
     best: bool
-    clock: tuple[str, ...]  # a footnote where the SM clock was lower than beside it
+    clock: tuple[str, ...]  # a footnote if another row's SM clock was higher
 
     @property
     def outcome(self) -> Noted:
@@ -68,7 +68,7 @@ class Measured:
 
     @property
     def no_number(self) -> Noted:
-        """The same, in place of a missing number."""
+        """The outcome in place of a missing number."""
         return replace(self.outcome, value=None)
 
     @property
@@ -77,37 +77,37 @@ class Measured:
 
     @property
     def of_copy(self) -> float | None:
-        """1 is the copy's own bandwidth; a row may pass it."""
+        """The share of the copy's bandwidth; may exceed 1."""
         return share(self.record, self.copy)
 
     @property
     def of_ceiling(self) -> float | None:
-        """1 is the highest known bandwidth for as many bytes."""
+        """The share of the fastest ceiling's bandwidth; may exceed 1."""
         return share(self.record, self.ceiling)
 
     @property
     def passes_ceiling(self) -> bool:
-        """Beyond both intervals; a wrong output shows nothing about a ceiling."""
+        """Faster with no overlap of intervals; rows with a wrong output do not count."""
         if not self.record.ranked or self.record.bandwidth is None or self.ceiling is None:
             return False
         return self.record.bandwidth.low > self.ceiling.bandwidth.high
 
     @property
     def time_marks(self) -> tuple[str, ...]:
-        """Footnotes of its time: a lower clock, and an older kernel."""
+        """Footnotes of the row's time: a lower clock, and an older kernel."""
         return self.clock + older_mark(self.record)
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Footnotes of its speed: those of its time, and a ceiling that it passes."""
+        """Footnotes of the row's speed: those of its time, and a ceiling that it passes."""
         return self.time_marks + (PASSED_NOTE,) * self.passes_ceiling
 
 
-def share(record: Record, of: Record | None) -> float | None:
+def share(record: Record, reference: Record | None) -> float | None:
     """The bandwidth as a share of another row's."""
-    if record.bandwidth is None or of is None or of.bandwidth is None:
+    if record.bandwidth is None or reference is None or reference.bandwidth is None:
         return None
-    return record.bandwidth.value / of.bandwidth.value
+    return record.bandwidth.value / reference.bandwidth.value
 
 
 def compared(base: Measured | None, m: Measured | None) -> Estimate | None:
@@ -119,13 +119,13 @@ def compared(base: Measured | None, m: Measured | None) -> Estimate | None:
 
 def ceiling(records: Sequence[Record]) -> Record | None:
     """The fastest ceiling of one problem that reads and writes, like its kernels."""
-    found = [
+    ceilings = [
         r for r in records if r.is_ceiling and r.bandwidth and 0 < r.bytes_read < r.bytes_moved
     ]
-    return max(found, key=lambda r: r.bandwidth.value, default=None)
+    return max(ceilings, key=lambda r: r.bandwidth.value, default=None)
 
 
-Rows = dict[str, Measured]  # of one problem, by kernel
+Rows = dict[str, Measured]  # a problem's rows by kernel
 
 
 def measure(results: Results, problem: str, baseline: str = "") -> Rows:
@@ -142,8 +142,8 @@ def measure(results: Results, problem: str, baseline: str = "") -> Rows:
         best = fastest is not None and r.ranked and not ratio(r.times, fastest).differs_from_one
         speed_up = ratio(base.times, r.times) if base and r.ranked and r is not base else None
         clock = clock_mark(r, highest_mhz) if r.timed else ()
-        beside = copy if r is not copy else None
-        rows.append(Measured(results, r, beside, limit, base, speed_up, best, clock))
+        reference = copy if r is not copy else None
+        rows.append(Measured(results, r, reference, limit, base, speed_up, best, clock))
     return {m.record.kernel: m for m in sorted(rows, key=order)}
 
 
@@ -151,12 +151,12 @@ def rows_by(
     results: Results, key: Callable[[dict[str, Any]], Any], baseline: str = ""
 ) -> dict[Any, Rows]:
     """Every row of a file, by a key of its problems; InputError if two have the same key."""
-    found: dict[Any, Rows] = {}
+    by_key: dict[Any, Rows] = {}
     for p in results.problems():
-        if key(p) in found:
+        if key(p) in by_key:
             raise InputError(f"{results.file}: problem '{p['name']}' is not told from another")
-        found[key(p)] = measure(results, p["name"], baseline)
-    return dict(sorted(found.items()))
+        by_key[key(p)] = measure(results, p["name"], baseline)
+    return dict(sorted(by_key.items()))
 
 
 def order(row: Measured) -> tuple[int, float, str]:
@@ -178,29 +178,31 @@ def describe(problem: dict[str, Any]) -> str:
     return f"{problem['name']}: {users}" if users else problem["name"]
 
 
-def with_interval(found: Estimate | None, show: Callable[[float], str] = "{:.2f}".format) -> str:
+def with_interval(estimate: Estimate | None, show: Callable[[float], str] = "{:.2f}".format) -> str:
     """'2.16 (2.15-2.17)'"""
-    return f"{show(found.value)} ({show(found.low)}-{show(found.high)})" if found else NONE
+    if estimate is None:
+        return NONE
+    return f"{show(estimate.value)} ({show(estimate.low)}-{show(estimate.high)})"
 
 
-def over_text(found: Estimate | None) -> str:
+def over_text(estimate: Estimate | None) -> str:
     """A speed-up, if one was seen."""
-    seen = found is None or found.differs_from_one
-    return with_interval(found) if seen else "no difference seen"
+    seen = estimate is None or estimate.differs_from_one
+    return with_interval(estimate) if seen else "no difference seen"
 
 
 def over(base: Measured | None, m: Measured | None) -> Noted:
     """The speed-up; the outcome of the base if it has no time."""
     if base is not None and not base.record.ranked:
         return base.no_number
-    found = compared(base, m)
-    rows = [found and each.record for each in (base, m) if each]
-    return Noted(None, older_mark(*rows), text=over_text(found))
+    speed_up = compared(base, m)
+    rows = [speed_up and each.record for each in (base, m) if each]
+    return Noted(None, older_mark(*rows), text=over_text(speed_up))
 
 
-def times_text(found: Estimate, digits: int = 2) -> str:
+def times_text(estimate: Estimate, digits: int = 2) -> str:
     """'2.16', or '~1.00' if the two intervals overlap."""
-    return ("" if found.differs_from_one else "~") + f"{found.value:.{digits}f}"
+    return ("" if estimate.differs_from_one else "~") + f"{estimate.value:.{digits}f}"
 
 
 def percent(share: float) -> str:
@@ -226,8 +228,8 @@ def time_values(s: Summary | None, prefix: str = "") -> Values:
     return dict(zip(names, values, strict=True)) | {"_interval": s and s.estimate}
 
 
-def estimate_values(name: str, found: Estimate | None) -> Values:
-    ends = (found.value, *found.interval) if found else (None,) * 3
+def estimate_values(name: str, estimate: Estimate | None) -> Values:
+    ends = (estimate.value, *estimate.interval) if estimate else (None,) * 3
     return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
 
 
@@ -236,15 +238,15 @@ def values_of(m: Measured) -> Values:
     r, outcome = m.record, m.outcome
     if r is m.ceiling and r.summary:
         outcome = replace(outcome, text="fastest ceiling")
-    found: Values = {"kernel": r.kernel, "origin": r.origin, "maker": r.maker}
-    found |= {"outcome": outcome, "reason": r.reason or r.deviation} | time_values(r.summary)
-    found |= {"n": r.summary.n if r.summary else None, "bytes": r.bytes_moved}
-    found |= {"gb_per_s": Noted(m.gb_s, m.marks, m.best), "bytes_per_cycle": r.bytes_per_cycle}
-    found |= {"share_of_copy": m.of_copy, "share_of_ceiling": m.of_ceiling}
-    found |= estimate_values("speedup", m.ratio) | {"_over": Noted(m.ratio, older_mark(m.base))}
-    found |= {"difference_seen": int(m.ratio.differs_from_one) if m.ratio else None}
-    found |= {"best": int(m.best), "sm_mhz": r.sm_mhz, "sm_clock_is_lower": int(bool(m.clock))}
-    return found | {"source_file": r.source_file}
+    values: Values = {"kernel": r.kernel, "origin": r.origin, "maker": r.maker}
+    values |= {"outcome": outcome, "reason": r.reason or r.deviation} | time_values(r.summary)
+    values |= {"n": r.summary.n if r.summary else None, "bytes": r.bytes_moved}
+    values |= {"gb_per_s": Noted(m.gb_s, m.marks, m.best), "bytes_per_cycle": r.bytes_per_cycle}
+    values |= {"share_of_copy": m.of_copy, "share_of_ceiling": m.of_ceiling}
+    values |= estimate_values("speedup", m.ratio) | {"_over": Noted(m.ratio, older_mark(m.base))}
+    values |= {"difference_seen": int(m.ratio.differs_from_one) if m.ratio else None}
+    values |= {"best": int(m.best), "sm_mhz": r.sm_mhz, "sm_clock_is_lower": int(bool(m.clock))}
+    return values | {"source_file": r.source_file}
 
 
 def speed_or_outcome(m: Measured) -> Noted:
@@ -260,15 +262,15 @@ def other_metrics(results: Results) -> list[tuple[str, str]]:
 
 def other_values(r: Record, metrics: Sequence[tuple[str, str]]) -> Values:
     """Values of other metrics; none for an unverified row."""
-    found: Values = {}
+    values: Values = {}
     for name, unit in metrics:
         m = r.metric(name) if r.is_verified or r.is_ceiling else None
         m = m if m and m.unit == unit else None
         s, why = m and m.summary, (m.missing,) if m and m.missing else ()
         head = headed(name, unit)
-        found |= {head: Noted(s.median if s else None, why)}
-        found |= {f"{head} low": s and s.low, f"{head} high": s and s.high}
-    return found
+        values |= {head: Noted(s.median if s else None, why)}
+        values |= {f"{head} low": s and s.low, f"{head} high": s and s.high}
+    return values
 
 
 def headed(name: str, unit: str) -> str:
@@ -314,7 +316,7 @@ def table_by_gpu(name: str, brief: Mapping[str, Sequence[Measured]]) -> Table:
         gpu: {k: share(m.record, rows[base].record) for k, m in rows.items() if base in rows}
         for gpu, rows in measured.items()
     }
-    shares = [(x or 0, k) for found in of_base.values() for k, x in found.items()]
+    shares = [(x or 0, k) for by_kernel in of_base.values() for k, x in by_kernel.items()]
     missing = {kernel for kernel, _ in every} - {kernel for _, kernel in shares}
     order = [kernel for _, kernel in sorted(shares, reverse=True)] + sorted(missing)
     kernels = [kernel for kernel in order if kernel in names]
@@ -323,8 +325,7 @@ def table_by_gpu(name: str, brief: Mapping[str, Sequence[Measured]]) -> Table:
         other = "" if problems[gpu] == first else f", {problems[gpu]}"
         columns.append(Column(gpu + other, f"on {gpu}", wrap=len("9999 (99.9 %)")))
         for kernel in rows.keys() & shown.keys():
-            found = of_base[gpu].get(kernel)
-            shown[kernel][f"on {gpu}"] = speed_with_share(rows[kernel], found)
+            shown[kernel][f"on {gpu}"] = speed_with_share(rows[kernel], of_base[gpu].get(kernel))
     data = [
         {"gpu": gpu, "problem": problems[gpu], **values_of(m)}
         for gpu, rows in measured.items()
@@ -333,8 +334,8 @@ def table_by_gpu(name: str, brief: Mapping[str, Sequence[Measured]]) -> Table:
     title = f"GB/s on {first}, and percent of each GPU's own {base}"
     rates = {gpu: {k: m.gb_s for k, m in timed(shown, rows)} for gpu, rows in measured.items()}
     sms = {gpu: rows[0].results.multiprocessors for gpu, rows in brief.items()}
-    said = difference(rates, base, sms) if len(set(problems.values())) == 1 else ""
-    return Table(name, title, columns, list(shown.values()), [said] * bool(said), data=data)
+    note = difference(rates, base, sms) if len(set(problems.values())) == 1 else ""
+    return Table(name, title, columns, list(shown.values()), [note] * bool(note), data=data)
 
 
 def timed(kernels: Iterable[str], rows: Mapping[str, Measured]) -> Iterator[tuple[str, Measured]]:

@@ -33,7 +33,7 @@ OURS = ("our_value", "our_low", "our_high", "difference_percent", "only_on", "ve
 
 
 def anchor(d: Decision) -> str:
-    """The anchor of the claim's heading, as GitHub makes it."""
+    """GitHub's anchor of the claim's heading."""
     return re.sub(r"[^a-z0-9-]", "", d.claim.id)
 
 
@@ -73,9 +73,9 @@ def by_source(decisions: Sequence[Decision]) -> list[SourceEvidence]:
         SourceEvidence(
             f"{source.author}, {source.reference}",
             [f"Note on {note.about}: {note.text}" for note in source.notes],
-            list(map(claim_evidence, found)),
+            list(map(claim_evidence, group)),
         )
-        for source, found in groupby(decisions, lambda d: d.source)
+        for source, group in groupby(decisions, lambda d: d.source)
     ]
 
 
@@ -89,11 +89,11 @@ def claim_evidence(d: Decision) -> ClaimEvidence:
         f"Says{where}: {d.claim.text}.",
         d.verdict,
         f" {d.claim.remark}." if d.claim.remark else "",
-        [f"{told(reading)}." for reading in d.claim.readings if d.claim.readings[0].name],
+        [f"{reading_text(reading)}." for reading in d.claim.readings if d.claim.readings[0].name],
         [
             (compared(verdicts[0]), list(map(cell_evidence, verdicts)))
-            for _, found in groupby(d.verdicts, lambda v: id(v.comparison))
-            if (verdicts := list(found))
+            for _, group in groupby(d.verdicts, lambda v: id(v.comparison))
+            if (verdicts := list(group))
         ],
         d.command,
     )
@@ -103,7 +103,7 @@ TITLE = "Evidence for each claim"
 
 
 def page(decisions: Sequence[Decision], seen_from: Path, head: Sequence[str] = ()) -> str:
-    """In Markdown; links of the evidence are relative to the folder `seen_from`."""
+    """The page in Markdown; links of the evidence are relative to the folder `seen_from`."""
     lines = [f"# {TITLE}", "", *head]
     for source in by_source(decisions):
         lines += [f"## {markdown_escape(source.title)}", ""]
@@ -143,13 +143,13 @@ def compared(v: Verdict) -> str:
     return f"{reading} if {v.criterion} ({kind}; {scope})"
 
 
-def told(reading: Reading) -> str:
+def reading_text(reading: Reading) -> str:
     """'Primary reading, which decides: tiles of 512 bytes, because TILE_SIZE counts bytes'."""
     kind = "Our own measurement, not a reading of the source" if reading.own_measurement else ""
     kind = "Primary reading, which decides" if reading.primary_because else kind
-    said = f"{kind or 'Other reading'}: {reading.name}"
-    said += f", because {reading.primary_because}" * bool(reading.primary_because)
-    return said + f" (added on {reading.added}, with a verdict known)" * bool(reading.added)
+    text = f"{kind or 'Other reading'}: {reading.name}"
+    text += f", because {reading.primary_because}" * bool(reading.primary_because)
+    return text + f" (added on {reading.added}, with a verdict known)" * bool(reading.added)
 
 
 def cell_evidence(v: Verdict) -> CellEvidence:
@@ -167,7 +167,7 @@ def cell_evidence(v: Verdict) -> CellEvidence:
     text += f" ({OLDER_NOTE.rstrip('.')})" * v.of_older_code
     files = []
     for file in dict.fromkeys(file for file, _ in v.evidence):
-        rows = [key for of, key in v.evidence if of == file and key]
+        rows = [key for source, key in v.evidence if source == file and key]
         count = f"{len(rows)} row{'s' * (len(rows) > 1)} of " if rows else "provenance of "
         files.append((f"{count}{printable(file.name)}", file))
     return CellEvidence(text, files)
@@ -180,9 +180,9 @@ def relative(file: Path, seen_from: Path) -> str:
 def numbers_table(name: str, decisions: Sequence[Decision]) -> Table:
     """One row per number; numbers that nothing is compared with come last, with the reason."""
     rows: list[Values] = []
-    for source, found in groupby(decisions, lambda d: d.source):
+    for source, group in groupby(decisions, lambda d: d.source):
         under = f"{source.author} ({source.reference}), on {source.gpu}"
-        every = [(d, v) for d in found for v in d.verdicts if v.cell.value is not None]
+        every = [(d, v) for d in group for v in d.verdicts if v.cell.value is not None]
         rows += [{"_under": under} | number_row(d, v) for d, v in every]
         for path, why in source.without_cell.items():
             without: Values = {"_under": (source.id, "Other numbers, compared with nothing:")}
@@ -206,22 +206,22 @@ def numbers_table(name: str, decisions: Sequence[Decision]) -> Table:
 def number_row(d: Decision, v: Verdict) -> Values:
     test = v.comparison
     same = [o for o in d.verdicts if (o.cell.at, o.comparison.reading) == (v.cell.at, test.reading)]
-    told_apart = []
+    distinctions = []
     if len(v.cell.paths) > 1:  # no source prints the quotient
-        told_apart = [" / ".join(f"{d.source.numbers[path]:g}" for path in v.cell.paths)]
+        distinctions = [" / ".join(f"{d.source.numbers[path]:g}" for path in v.cell.paths)]
     elif len(same) > 1:
-        said = {v.cell.model, *map(str, v.cell.at.values())}
-        path = "/".join(part for part in v.cell.paths[0].split("/") if part not in said)
-        told_apart = [test.arguments.get("kernel", ""), path]
-        told_apart += [test.experiment] if len(d.claim.experiments) > 1 else []
-    of_what = ", ".join(filter(None, (v.cell.text, test.reading, *told_apart)))
-    said = v.verdict.replace("_", " ") + f" ({v.cell.gpu} only)" * v.elsewhere
-    found: Values = {"source": d.source.id, "claim": d.claim.id, "of_what": of_what}
-    found |= {"unit": test.unit, "source_value": v.cell.value}
+        named = {v.cell.model, *map(str, v.cell.at.values())}
+        path = "/".join(part for part in v.cell.paths[0].split("/") if part not in named)
+        distinctions = [test.arguments.get("kernel", ""), path]
+        distinctions += [test.experiment] if len(d.claim.experiments) > 1 else []
+    of_what = ", ".join(filter(None, (v.cell.text, test.reading, *distinctions)))
+    verdict = v.verdict.replace("_", " ") + f" ({v.cell.gpu} only)" * v.elsewhere
+    row: Values = {"source": d.source.id, "claim": d.claim.id, "of_what": of_what}
+    row |= {"unit": test.unit, "source_value": v.cell.value}
     ours = (v.ours, *(v.interval or (None, None)), v.difference_percent, v.cell.gpu)
-    found |= dict(zip(OURS, (*ours, Noted(v.verdict, text=said)), strict=True))
+    row |= dict(zip(OURS, (*ours, Noted(v.verdict, text=verdict)), strict=True))
     if v.ours is not None:
         older = (OLDER_NOTE,) * v.of_older_code
-        found["our_value"] = Noted(v.ours, older, text=in_unit(test.unit)(v.ours))
-    found |= {"predicted": v.predicted and v.predicted.text}
-    return found | {"why": v.why, "_interval": v.interval}
+        row["our_value"] = Noted(v.ours, older, text=in_unit(test.unit)(v.ours))
+    row |= {"predicted": v.predicted and v.predicted.text}
+    return row | {"why": v.why, "_interval": v.interval}

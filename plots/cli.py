@@ -51,21 +51,21 @@ def parser() -> argparse.ArgumentParser:
     pages.add_argument("--recorded-dir", type=Path, default=Path("data/recorded"), metavar="DIR")
     pages.add_argument("--readme", type=Path, nargs="+", default=WITH_BLOCKS, metavar="FILE")
 
-    said = "write what is generated for reading on the web"
-    p = commands.add_parser("document", help=said, parents=[pages])
+    about = "write what is generated for reading on the web"
+    p = commands.add_parser("document", help=about, parents=[pages])
     p.add_argument("--check", action="store_true", help="write nothing; exit 1 if stale")
     p.set_defaults(run=document.run)
 
-    said = "add a folder of results to the recorded runs, if others can rely on it"
-    p = commands.add_parser("record", help=said, parents=[pages])
+    about = "add a folder of results to the recorded runs, if others can rely on it"
+    p = commands.add_parser("record", help=about, parents=[pages])
     p.add_argument("--results", help="folder of result files", **folder)
     p.add_argument("--gpu", required=True, metavar="NAME", help="of the folder: a100-sxm4-80gb")
     p.add_argument("--older", action="store_true", help="may replace newer recorded results")
     p.set_defaults(run=record.run)
 
     p = commands.add_parser("report", help="write one HTML page of all results and verdicts")
-    said = "folder of result files, or several between spaces"
-    p.add_argument("--results", action="append", required=True, metavar="DIRS", help=said)
+    about = "folder of result files, or several between spaces"
+    p.add_argument("--results", action="append", required=True, metavar="DIRS", help=about)
     p.add_argument("--output", type=Path, metavar="FILE", help="else report.html in the first")
     p.set_defaults(run=late("report"))
 
@@ -97,8 +97,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--b", help="what is compared", **side)
     p.add_argument("--output", help="folder for table and figure", **folder)
     p.add_argument("--threshold", metavar="PERCENT", help="exit 1 if B is slower by more")
-    said = "what does not fail with a threshold: undecided, lost (rows that only A has), or both"
-    p.add_argument("--allow", default="", metavar="WORDS", help=said)
+    about = "what does not fail with a threshold: undecided, lost (rows that only A has), or both"
+    p.add_argument("--allow", default="", metavar="WORDS", help=about)
     p.add_argument("--verbose", action="store_true", help="show the table too")
     p.set_defaults(run=late("compare"))
 

@@ -25,7 +25,7 @@ from records.results import RIGHT, Record, Results
 from records.stats import difference_percent
 from records.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
 
-# The short table's counters and headings. The long one has them all.
+# The short table's counters and headings; the full table has all counters.
 SHORT = {
     "instructions_per_element": "instr. per {element}",
     "threads_per_instruction": "threads per instr.",
@@ -49,7 +49,7 @@ INSTEAD = {
 CSV_COLUMNS = (
     "counter group title unit value min max n baseline baseline_value change_percent missing"
 ).split()
-TERMINAL_KERNELS = 5  # that fit beside the counters' names
+TERMINAL_KERNELS = 5  # columns that fit next to the counters' names
 SHORT_NOTE = (
     "In brackets: the change of a count against {baseline}. Main stall: the reason for which "
     "warps wait longest, and the cycles waited, of all warps together, per issued instruction. All "
@@ -83,8 +83,8 @@ class Counted:
         number = self.values[name].number
         if number is None or base is None or not base.number:
             return None
-        found = difference_percent(number, base.number)
-        return found if isfinite(found) else None
+        percent = difference_percent(number, base.number)
+        return percent if isfinite(percent) else None
 
 
 def counted(
@@ -126,8 +126,8 @@ def short_table(results: Results, launches: Results | None, name: str, title: st
     columns += [Column(h.format(element=family.element), n, wrap=1) for n, h in heads.items()]
     columns.append(Column("main stall", "_main_stall", **WORDS))
     rows, data = [], []
-    for heading, found in on_problems(results, launches).items():
-        for c in found:
+    for heading, members in on_problems(results, launches).items():
+        for c in members:
             speed = c.launched.bandwidth if c.launched else None
             stalls = [f"{stall_name(value)} {value.number:.1f}" for value in main_stalls(c.values)]
             why = shown(c, "main_stalls", changed=False)
@@ -154,8 +154,8 @@ def on_problems(results: Results, launches: Results | None) -> dict[str, list[Co
 def full_table(
     results: Results, launches: Results | None, name: str, title: str, first: Sequence[str] = ()
 ) -> Table:
-    """One row per counter, one column per kernel, on every problem; `first`: kernels that stand
-    beside the baseline. Counters that are zero in every row share a note.
+    """One row per counter, one column per kernel, on every problem; `first`: kernels next
+    to the baseline. Counters that are zero in every row share a note.
     """
     baseline, of_problems = results.family.baseline, on_problems(results, launches)
     from_largest = sorted(results.problems(), key=lambda p: -p.get("n", 0))
@@ -166,23 +166,23 @@ def full_table(
     groups = [*dict.fromkeys(counter.group for counter in known().values()), LAUNCH, ASKED_FOR]
     counters = {n: v.counter for c in every for n, v in c.values.items()}
     values = {n: [c.values[n] for c in every if n in c.values] for n in counters}
-    zero = {n for n, of in values.items() if all(v.number == 0 and not v.missing for v in of)}
+    zero = {n for n, row in values.items() if all(v.number == 0 and not v.missing for v in row)}
     by_group = sorted(counters.values(), key=lambda c: (*groups, c.group).index(c.group))
     columns = [Column("counter", "counter", align="l", wrap=12)]
     columns.append(Column("unit", "unit", align="l", detail=True))
     for i, kernel in enumerate(kernels):
         columns.append(Column(kernel, f"of {kernel}", wrap=1, detail=i >= TERMINAL_KERNELS))
     rows: list[Values] = []
-    for heading, found in of_problems.items():
+    for heading, members in of_problems.items():
         outcomes = {
             f"of {c.record.kernel}": replace(kernel_of(results, c), text=outcome_words(c.record))
-            for c in found
+            for c in members
         }
         rows.append({"_under": heading, "counter": "output"} | outcomes)
         rows += [
             {"_under": (heading, counter.group), "counter": counter.title}
             | {"unit": counter.unit or None}
-            | {f"of {c.record.kernel}": shown(c, counter.id) for c in found}
+            | {f"of {c.record.kernel}": shown(c, counter.id) for c in members}
             for counter in by_group
             if counter.id not in zero
         ]
@@ -242,8 +242,10 @@ def asked_for_table(results: Results, names: Sequence[str], title: str) -> Table
     columns += [Column(f"over {baseline}", "_change")] * bool(baseline)
     columns.append(Column("unit", "unit", lambda unit: unit or NONE, **WORDS))
     rows: list[Values] = []
-    for heading, found in on_problems(results, None).items():
-        by_name = [(c, {row["counter"]: row for row in rows_by_counter(results, c)}) for c in found]
+    for heading, members in on_problems(results, None).items():
+        by_name = [
+            (c, {row["counter"]: row for row in rows_by_counter(results, c)}) for c in members
+        ]
         rows += [
             {"_under": heading}
             | by_counter.get(name, {"kernel": kernel_of(results, c), "counter": name})
@@ -289,25 +291,25 @@ def facts_table(results: Results) -> Table:
             row["branches"] = Noted(branches, text=text)
         rows.append(row)
         head = {"arch": arch, "kernel": r.kernel, "family": r.problem["family"]}
-        for name, found in r.metrics.items():
-            value = found.summary.median if found.summary else None
-            tail = {"fact": name.removeprefix(PREFIX), "unit": found.unit, "value": value}
-            tail |= {"missing": found.missing, "function": r.problem.get("function")}
+        for name, metric in r.metrics.items():
+            value = metric.summary.median if metric.summary else None
+            tail = {"fact": name.removeprefix(PREFIX), "unit": metric.unit, "value": value}
+            tail |= {"missing": metric.missing, "function": r.problem.get("function")}
             data.append(head | tail)
     title, notes = "The compiled code of the kernels", [PATH_NOTE, BRANCH_NOTE]
     return Table("sass", title, columns, rows, notes, machine_notes(results), data)
 
 
 def number(record: Record, name: str) -> float | None:
-    found = record.metric(PREFIX + name)
-    return found.summary.median if found and found.summary else None
+    metric = record.metric(PREFIX + name)
+    return metric.summary.median if metric and metric.summary else None
 
 
 def fact(record: Record, name: str) -> Noted | None:
-    """With the reason as a footnote if there is none."""
-    value, found = number(record, name), record.metric(PREFIX + name)
+    """The fact's value; the reason as a footnote if there is none."""
+    value, metric = number(record, name), record.metric(PREFIX + name)
     if value is None:
-        return Noted(None, (found.missing,)) if found else None
+        return Noted(None, (metric.missing,)) if metric else None
     return Noted(value, text=f"{value:g}" if value >= 1000 else short(value))
 
 

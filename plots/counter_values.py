@@ -17,14 +17,14 @@ PIPES, STALLS = "pipes", "stalls"  # groups of data/counters.json
 PARTS_OF_FMA = ("pipe_fmaheavy", "pipe_fmalite")  # counted in pipe_fma too
 LAUNCH = "launch"
 MAX_WARPS = 1000  # more than any SM can hold
-MANY_FOLD = 10  # from here on a change is a factor rather than a percentage
+MANY_FOLD = 10  # larger changes are shown as a factor, not in percent
 
 
 def by_family(results: Results) -> list[Results]:
     """A file with problems of several families, divided into one per family."""
     names = dict.fromkeys(record.problem["family"] for record in results.records)
-    of = {name: [r for r in results.records if r.problem["family"] == name] for name in names}
-    return [replace(results, records=tuple(records)) for records in of.values()]
+    rows = {name: [r for r in results.records if r.problem["family"] == name] for name in names}
+    return [replace(results, records=tuple(records)) for records in rows.values()]
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ def counts_of(results: Results, record: Record, launched: Record | None) -> Coun
     measured = {}
     in_order = [name for name in known() if name in record.metrics]
     for name in dict.fromkeys([*in_order, *record.metrics]):
-        found = record.metrics[name]
-        counter = known().get(name) or Counter(name, ASKED_FOR, name, found.unit)
-        s = found.summary
-        measured[name] = Value(counter, s and s.median, missing=found.missing, samples=s)
+        metric = record.metrics[name]
+        counter = known().get(name) or Counter(name, ASKED_FOR, name, metric.unit)
+        s = metric.summary
+        measured[name] = Value(counter, s and s.median, missing=metric.missing, samples=s)
     added = [*following(results, record, measured, launched), *launch_facts(launched)]
     return {v.counter.id: v for v in added} | measured
 
@@ -84,7 +84,7 @@ def following(
         return active * sms * record.bytes_read / warps if warps else None
 
     def share_of_most(active: float, achieved: float) -> float | None:
-        """The maximum number of warps on an SM: `active` is `achieved` percent of it."""
+        """The resident warps in percent of the maximum; `active` is `achieved` percent of it."""
         most = 100 * active / achieved if achieved > 0 else 0
         return 100 * resident / round(most) if 0.5 < most < MAX_WARPS else None
 
@@ -118,9 +118,9 @@ def calculated(
 
 def main_stalls(measured: Counts) -> list[Value]:
     """The three reasons for which warps wait longest."""
-    found = [v for v in measured.values() if v.counter.group == STALLS and v.number]
-    found = [v for v in found if v.counter.id not in NO_WAIT]
-    return sorted(found, key=lambda v: -v.number)[:3]
+    stalls = [v for v in measured.values() if v.counter.group == STALLS and v.number]
+    stalls = [v for v in stalls if v.counter.id not in NO_WAIT]
+    return sorted(stalls, key=lambda v: -v.number)[:3]
 
 
 def stall_name(value: Value) -> str:
@@ -128,8 +128,7 @@ def stall_name(value: Value) -> str:
 
 
 def resident_warps(launched: Record | None) -> int | None:
-    """The maximum number of warps of its kernel on an SM; None if a call launches several
-    kernels."""
+    """The kernel's warps that fit on an SM; None if a call launches several kernels."""
     if launched is None or len(launched.launch) != 1:
         return None
     (kernel,) = launched.launch
@@ -153,18 +152,18 @@ def launch_facts(launched: Record | None) -> Iterator[Value]:
     for name, title, unit in LAUNCH_FACTS:
         counter = Counter(name, LAUNCH, title, unit)
         kernels = launched.launch if launched else ()
-        found = [prod(k[sizes[name]]) if name in sizes else k[name] for k in kernels]
-        if not found:
+        values = [prod(k[sizes[name]]) if name in sizes else k[name] for k in kernels]
+        if not values:
             yield Value(counter, missing="no pass of this run recorded its launch")
-        elif None in found:
+        elif None in values:
             yield Value(counter, missing="the occupancy calculator did not answer")
         else:
-            number = found[0] if len(found) == 1 else None
-            yield Value(counter, number, text=" + ".join(f"{n:,}" for n in found))
+            number = values[0] if len(values) == 1 else None
+            yield Value(counter, number, text=" + ".join(f"{n:,}" for n in values))
 
 
 def short(number: float) -> str:
-    """With four significant digits and k, M or G: '466.2 M', '19.58', '0'."""
+    """The number with four significant digits and k, M or G: '466.2 M', '19.58', '0'."""
     for factor, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(number) >= factor:
             scale = 1e3 if letter == "k" else factor

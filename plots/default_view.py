@@ -18,7 +18,7 @@ from records.tables import Table
 
 
 def of(experiment: Experiment) -> dict[str, Any]:
-    """Views by the names that a folder of plots/ gives them."""
+    """The views by their names in experiments/<name>/views."""
     timed = [
         name
         for name, step in experiment.passes.items()
@@ -47,21 +47,21 @@ def tables(run: Any) -> list[Table]:
     for name, results in run.passes.items():
         title = f"{results.experiment}, {name}"
         if results.gpu is None:
-            found = [facts_table(results)]
+            of_pass = [facts_table(results)]
         elif results.provenance["instrument"] == COUNTERS:
-            found = counter_tables(results, title)
+            of_pass = counter_tables(results, title)
         else:
-            found = [bandwidth_table(results, name, title, baseline(results))]
-        for i, table in enumerate(found, 1):
+            of_pass = [bandwidth_table(results, name, title, baseline(results))]
+        for i, table in enumerate(of_pass, 1):
             table.name = name if i == 1 else f"{name}_{i}"
-        made += found
+        made += of_pass
     return made
 
 
 def brief(passes: list[str], run: Any) -> list[Measured]:
     """Every kernel with a bandwidth on the last problem of the passes."""
-    found = [measure(run[name], run[name].problems()[-1]["name"]) for name in passes]
-    return [m for rows in found for m in rows.values() if m.gb_s and not m.record.is_ceiling]
+    measured = [measure(run[name], run[name].problems()[-1]["name"]) for name in passes]
+    return [m for rows in measured for m in rows.values() if m.gb_s and not m.record.is_ceiling]
 
 
 def baseline(results: Results) -> str:
@@ -95,8 +95,8 @@ def highlights(timed: list[str], run: Any) -> list[str]:
     for name in timed:
         problem = run[name].problems()[-1]["name"]
         rows = measure(run[name], problem, baseline(run[name]))
-        if said := bandwidth.fastest(rows):
+        if names := bandwidth.fastest(rows):
             over = next(m.ratio for m in rows.values() if m.best)
             gain = f", {over.value:.2f}x {baseline(run[name])}" if over else ""
-            lines.append(f"{name}: fastest on {problem}: {said}{gain}.")
+            lines.append(f"{name}: fastest on {problem}: {names}{gain}.")
     return lines

@@ -22,7 +22,7 @@ def markdown_escape(text: str) -> str:
         text = text.replace(char, "\\" + char)
     # An underscore within a word needs no escape, which keeps most kernel names readable.
     text = re.sub(r"(?<!\w)_|_(?!\w)", r"\_", text)
-    # GitHub takes dollars for mathematics, and a backslash before one does not stop it.
+    # GitHub renders text between dollars as mathematics, even after a backslash.
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("$", "&#36;")
 
 
@@ -61,8 +61,8 @@ def markdown(table: Table) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def markdown_cell(column: Column, found: tuple[Noted, str]) -> str:
-    cell, numbers = found
+def markdown_cell(column: Column, entry: tuple[Noted, str]) -> str:
+    cell, numbers = entry
     part = markdown_code(cell.text) if column.code else markdown_escape(cell.text)
     part = f"**{part}**" if cell.best else part
     part = markdown_link(part, cell.link, cell.anchor) if cell.link else part
@@ -73,7 +73,7 @@ def csv_text(table: Table) -> str:
     """Header and rows under `#` lines with title, banner, notes and provenance."""
     out = io.StringIO()
     for line in [table.title, table.banner, *table.notes_saying("marked as best")]:
-        if line:  # a spreadsheet takes it apart at commas or semicolons
+        if line:  # a spreadsheet splits it at commas or semicolons
             text = re.sub(f'([,;]"?){FORMULA}', r"\1'", line)
             out.write(f"# {text}\n")
     rows, data = csv.writer(out, lineterminator="\n"), table.csv_rows
@@ -87,7 +87,7 @@ def csv_value(value: object) -> object:
     """Numbers to six significant digits, nothing for None, and texts that stay texts."""
     if isinstance(value, float):
         return f"{value:.6g}"
-    # A spreadsheet may take a row apart at semicolons, too.
+    # A spreadsheet may split a row at semicolons, too.
     return re.sub(f'(^|;"?){FORMULA}', r"\1'", value) if isinstance(value, str) else value
 
 

@@ -38,7 +38,7 @@ METADATA = {
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 SKY, AMBER, BROWN = "#56B4E9", "#E69F00", "#8C510A"
 GREY, BLACK = "#6B6B6B", "#000000"  # for ceilings
-WINE, INDIGO, OLIVE = "#882255", "#332288", "#999933"  # of Paul Tol's
+WINE, INDIGO, OLIVE = "#882255", "#332288", "#999933"  # Paul Tol's
 COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, AMBER, BROWN)
 # Colours for a dark page; names of report.css for colours outside of the palette: background, text,
 # grid lines, and bars without a kernel.
@@ -50,7 +50,7 @@ DARK = {
     **{"#ffffff": "var(--paper)", "#333333": "var(--ink)", "#d9d9d9": "var(--line)"},
     **{"#b0b0b0": "#707780", "#bbbbbb": "#707780"},
 }
-MARKERS = "os^DvPX"  # where a colour is a kernel's, these tell models or other things apart
+MARKERS = "os^DvPX"  # for models and other series if colours stand for kernels
 LINES = ("-", "--", "-.", ":")
 
 # A kernel has one colour and marker in all figures. These are by role: ours, the baseline, the
@@ -94,7 +94,7 @@ tma_batched_as_published mojo_tma_batched mojo_tma_batched_as_published mojo_tma
 mojo_tma_swizzle branch_tree_constant
 """.split()
 # A kernel in Mojo has the look of its counterpart in CUDA, except for the marker.
-MOJO, MOJO_MARKER, BESIDE = "mojo_", "8", {"mojo_tiled_2d": "tiled_packed"}
+MOJO, MOJO_MARKER, COUNTERPARTS = "mojo_", "8", {"mojo_tiled_2d": "tiled_packed"}
 # Maximum number of series in a panel. Kernels are chosen in this order: the users', then ours, the
 # baseline, the sources' and the libraries'.
 MOST_SERIES = 6
@@ -111,10 +111,10 @@ DEVIATES_NOTE = "\u2020: its output deviates as declared; left out of rankings."
 # In inches: the width of one column of a paper and of two side by side, and the height of its page
 # without margins.
 WIDTHS, PAGE = {1: 3.3, 2: 7.0}, 9.0
-MANY_ROWS = 24  # whose names are smaller
+MANY_ROWS = 24  # beyond them, names are smaller
 CAPTION_SIZE = 6.5
 CAPTION_LINE_INCHES = 0.128
-CHARACTERS_PER_INCH = 20.5  # of the caption's font, on average
+CHARACTERS_PER_INCH = 20.5  # in the caption's font, on average
 # Characters in a line of an axis' label, and of a row's, in a figure that is one column wide.
 NARROW_LABEL, NARROW_NAME = 24, 24
 
@@ -152,33 +152,33 @@ def panels(height: float, count: int = 1, **shared: bool) -> tuple[Figure, list[
 
 
 def width_of_figures() -> float:
-    """That `figure_style` was given."""
+    """The width that `figure_style` set, in inches."""
     return matplotlib.rcParams["figure.figsize"][0]
 
 
 def is_narrow(figure: Figure) -> bool:
-    """Whether it is as wide as one column."""
+    """Whether the figure is as wide as one column."""
     return figure.get_figwidth() < WIDTHS[2]
 
 
 def look(kernel: str) -> dict[str, Any]:
-    """Its colour, marker and line."""
-    beside = BESIDE.get(kernel, kernel.removeprefix(MOJO))
-    if kernel.startswith(MOJO) and (beside in LOOKS or beside in OTHERS):
-        return look(beside) | {"marker": MOJO_MARKER, "linestyle": "--"}
+    """The kernel's colour, marker and line."""
+    counterpart = COUNTERPARTS.get(kernel, kernel.removeprefix(MOJO))
+    if kernel.startswith(MOJO) and (counterpart in LOOKS or counterpart in OTHERS):
+        return look(counterpart) | {"marker": MOJO_MARKER, "linestyle": "--"}
     if kernel in LOOKS:
         colour, marker = LOOKS[kernel]
         return {"color": colour, "marker": marker, "linestyle": "-"}
     known = kernel in OTHERS
     place = OTHERS.index(kernel) if known else zlib.crc32(kernel.encode("utf-8", "replace"))
     colours, markers = len(OTHER_COLOURS), len(OTHER_MARKERS)
-    marker = OTHER_MARKERS[(place + place // colours) % markers]  # so that all pairs come
+    marker = OTHER_MARKERS[(place + place // colours) % markers]  # so all pairs occur
     line = LINES[place % len(LINES)]
     return {"color": OTHER_COLOURS[place % colours], "marker": marker, "linestyle": line}
 
 
 def chosen(kernels: Iterable[str], count: int = MOST_SERIES) -> list[str]:
-    """At most `count` of them, in their order."""
+    """At most `count` kernels, in their order."""
     names = list(dict.fromkeys(kernels))
 
     def place(name: str) -> tuple[bool, int]:
@@ -215,7 +215,7 @@ def add_caption(
 
 
 def write_caption(figure: Figure, paragraphs: Sequence[str], heading: str = "") -> None:
-    """Puts these at the bottom, under a heading.
+    """Puts the paragraphs at the bottom, under a heading.
 
     The figure grows by their height, up to the height of a page. A label that several panels share
     is written once.
@@ -244,16 +244,16 @@ def write_caption(figure: Figure, paragraphs: Sequence[str], heading: str = "") 
 
 
 def take_caption(figure: Figure) -> str:
-    """The text of `write_caption`, for a document's own captions; the figure is without it then."""
-    found = [text for text in figure.texts if text.get_gid() in ("banner", "caption")]
-    said = [" ".join(text.get_text().split()) for text in reversed(found)]
-    for text in found:
+    """Removes the text of `write_caption` and returns it for a document's own caption."""
+    texts = [text for text in figure.texts if text.get_gid() in ("banner", "caption")]
+    parts = [" ".join(text.get_text().split()) for text in reversed(texts)]
+    for text in texts:
         text.remove()
     engine = figure.get_layout_engine()
     assert isinstance(engine, ConstrainedLayoutEngine)
     figure.set_figheight(figure.get_figheight() * engine.get()["rect"][3])
     engine.set(rect=(0, 0, 1, 1))
-    return " ".join(said)
+    return " ".join(parts)
 
 
 def share_label(panels: Sequence[Axes]) -> None:
@@ -268,14 +268,14 @@ def share_label(panels: Sequence[Axes]) -> None:
             axes.set_xlabel("")
         return
     for axes in panels:
-        axes.set_xlabel(" ")  # keeps the room
+        axes.set_xlabel(" ")  # keeps its space
     middle = panels[(len(panels) - 1) // 2]
     x = 1.1 if len(panels) % 2 == 0 else 0.5
     middle.set_xlabel(labels.pop(), x=x).set_in_layout(False)
 
 
 def legend_above(figure: Figure, panels: Sequence[Axes], columns: int = 4, last: str = "") -> None:
-    """One legend for all panels, above them; labels that begin with `last` close it."""
+    """One legend for all panels, above them; labels that begin with `last` come last."""
     entries: dict[str, Any] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -286,19 +286,19 @@ def legend_above(figure: Figure, panels: Sequence[Axes], columns: int = 4, last:
 
 
 def legend_below(axes: Axes) -> None:
-    """A panel's own."""
-    found = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    widest = 0.5 + max(map(len, found), default=0) / CHARACTERS_PER_INCH
+    """A panel's own legend."""
+    entries = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    widest = 0.5 + max(map(len, entries), default=0) / CHARACTERS_PER_INCH
     room = axes.get_figure().get_figwidth() / axes.get_gridspec().ncols
     columns = max(1, int(room / widest))
     below = ScaledTranslation(0, -0.45, axes.get_figure().dpi_scale_trans)  # inches
     look = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "fontsize": 7}
     look |= {"bbox_transform": axes.transAxes + below}
-    axes.legend(found.values(), found.keys(), ncols=columns, **look)
+    axes.legend(entries.values(), entries.keys(), ncols=columns, **look)
 
 
 def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], columns: int) -> None:
-    """Above all panels; in a narrow figure with as many columns as it has room for."""
+    """A legend above all panels; in a narrow figure with as many columns as fit."""
     if is_narrow(figure):
         widest = 0.5 + max(map(len, labels), default=0) / CHARACTERS_PER_INCH * 1.2
         columns = max(1, int(figure.get_figwidth() / widest))
@@ -315,10 +315,10 @@ def grid_of(figure: Figure, rows: int, columns: int, **shared: Any) -> list[list
     """Panels by row and column; transposed in a narrow figure."""
     if not is_narrow(figure):
         return figure.subplots(rows, columns, squeeze=False, **shared).tolist()
-    turned = {"sharex": shared.get("sharex", False), "sharey": shared.get("sharey", False)}
+    transposed = {"sharex": shared.get("sharex", False), "sharey": shared.get("sharey", False)}
     swap = {"row": "col", "col": "row"}
-    turned = {name: swap.get(value, value) for name, value in turned.items()}
-    return figure.subplots(columns, rows, squeeze=False, **turned).T.tolist()
+    transposed = {name: swap.get(value, value) for name, value in transposed.items()}
+    return figure.subplots(columns, rows, squeeze=False, **transposed).T.tolist()
 
 
 def logarithmic(
@@ -363,11 +363,11 @@ def whiskers(
     axes: Axes, points: Iterable[tuple[float, Estimate | None]], upright: bool = True, **look: Any
 ) -> None:
     """Values with their intervals, each at its place on the other axis; None is left out."""
-    found = [(at, e) for at, e in points if e is not None]
-    if not found:
+    shown = [(at, e) for at, e in points if e is not None]
+    if not shown:
         return
-    at, values = [at for at, _ in found], [e.value for _, e in found]
-    ends = [[e.value - e.low for _, e in found], [e.high - e.value for _, e in found]]
+    at, values = [at for at, _ in shown], [e.value for _, e in shown]
+    ends = [[e.value - e.low for _, e in shown], [e.high - e.value for _, e in shown]]
     if upright:
         axes.errorbar(at, values, yerr=ends, **look)
     else:

@@ -20,10 +20,10 @@ COLOURS = {
     rules.PREMISE_FALSE: draw.WINE,
     rules.UNDECIDED: draw.AMBER,
 }
-LOW, HIGH = 0.1, 4.0  # of the axis; what lies beyond is drawn at its end, with an arrow
+LOW, HIGH = 0.1, 4.0  # ends of the axis; values beyond are drawn there, with an arrow
 TICKS = (0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 4)
 ROW_INCHES = 0.19
-BAND = "#e6f2ec"  # of what the tolerance allows
+BAND = "#e6f2ec"  # colour of the tolerance
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Point:
 
 def points(d: Decision) -> list[Point]:
     """The primary reading's cells with two numbers that this GPU can show."""
-    found = []
+    ratios = []
     for v in d.primary:
         if is_number(v):
             ends = [end / v.cell.value for end in v.interval or (v.ours, v.ours)]
-            found.append(Point(v.ours / v.cell.value, *ends, v.verdict))
-    return found
+            ratios.append(Point(v.ours / v.cell.value, *ends, v.verdict))
+    return ratios
 
 
 def is_number(v: Verdict) -> bool:
@@ -53,9 +53,9 @@ def is_number(v: Verdict) -> bool:
     return bool(numbers) and shown and v.comparison.direction != "statement"
 
 
-def deciding(found: Sequence[Point], verdict: str) -> Point:
-    """The cell farthest from the source, of those with the claim's verdict."""
-    decisive = [p for p in found if p.verdict == verdict] or found
+def deciding(ratios: Sequence[Point], verdict: str) -> Point:
+    """The cell farthest from the source among those with the claim's verdict."""
+    decisive = [p for p in ratios if p.verdict == verdict] or ratios
     return max(decisive, key=lambda p: abs(math.log(p.value)))
 
 
@@ -76,12 +76,12 @@ def png(gpus: Sequence[str], ledgers: Sequence[Sequence[Decision]]) -> bytes:
 
 
 def figure(gpus: Sequence[str], ledgers: Sequence[Sequence[Decision]]) -> Figure:
-    """By source, in its order."""
+    """The claims by source, in its order."""
     rows = [ds for ds in zip(*ledgers, strict=True) if any(map(points, ds))]
     labels: list[tuple[str, str]] = []  # a claim's name, or a source's heading
-    for source, found in groupby(rows, lambda ds: ds[0].source):
+    for source, group in groupby(rows, lambda ds: ds[0].source):
         labels += [("", f"{source.author}, {source.reference}")]
-        labels += [(ds[0].claim.id, "") for ds in found]
+        labels += [(ds[0].claim.id, "") for ds in group]
     drawn = draw.new_figure(0.9 + ROW_INCHES * max(1, len(labels)))
     axes = drawn.subplots()
     by_name = {ds[0].claim.id: ds for ds in rows}
@@ -94,18 +94,18 @@ def figure(gpus: Sequence[str], ledgers: Sequence[Sequence[Decision]]) -> Figure
     return drawn
 
 
-def draw_claim(axes: Axes, y: float, beside: Sequence[Decision]) -> None:
+def draw_claim(axes: Axes, y: float, decisions: Sequence[Decision]) -> None:
     """One row: the tolerance, the range of all cells, and the deciding cell with its interval."""
-    first = next(v for d in beside for v in d.primary if is_number(v))
+    first = next(v for d in decisions for v in d.primary if is_number(v))
     low, high = (min(max(end, LOW), HIGH) for end in band(first))
     axes.fill_betweenx([y - 0.42, y + 0.42], low, high, color=BAND, linewidth=0, zorder=0)
-    every = [(i, d, points(d)) for i, d in enumerate(beside)]
-    shown = [(i, d, found) for i, d, found in every if found]
-    for k, (i, d, found) in enumerate(shown):
+    every = [(i, d, points(d)) for i, d in enumerate(decisions)]
+    shown = [(i, d, ratios) for i, d, ratios in every if ratios]
+    for k, (i, d, ratios) in enumerate(shown):
         at = y + 0.22 * (k - (len(shown) - 1) / 2) * 2
-        one = deciding(found, d.verdict)
+        one = deciding(ratios, d.verdict)
         colour = COLOURS[one.verdict]
-        ends = [min(p.value for p in found), max(p.value for p in found)]
+        ends = [min(p.value for p in ratios), max(p.value for p in ratios)]
         axes.plot(clipped(ends), [at, at], color=draw.GREY, linewidth=0.8, zorder=1)
         axes.plot(clipped([one.low, one.high]), [at, at], color=colour, linewidth=2.2, zorder=2)
         inside = LOW <= one.value <= HIGH

@@ -21,9 +21,9 @@ from plots.claim_details import TITLE, SourceEvidence
 from plots.sentences import spell
 from records.tables import Noted, Table
 
-# Raw HTML is let through: the pages are our own, and texts of result files are escaped in them.
+# Raw HTML is kept: the pages are our own, and texts from result files are escaped in them.
 MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
-LEVELS_ABOVE = 2  # of headings: the report's, and the section's
+LEVELS_ABOVE = 2  # heading levels of the report and the section
 SPELT = {say(v): v for v in VERDICTS for say in (spell, lambda v: v.replace("_", " "))}
 VERDICT = re.compile("|".join(sorted(SPELT, key=len, reverse=True)), re.IGNORECASE)
 
@@ -37,16 +37,16 @@ class Links:
 
     def follow(self, path: str | bytes, anchor: str = "") -> str:
         """The address within the page; '' if it does not contain the file."""
-        found = self.ids.get((self.seen_from / os.fsdecode(path)).resolve())
-        return f"#{found}" + f"-{anchor}" * bool(anchor) if found else ""
+        target = self.ids.get((self.seen_from / os.fsdecode(path)).resolve())
+        return f"#{target}" + f"-{anchor}" * bool(anchor) if target else ""
 
 
 class Cell(NamedTuple):
-    verdict: str  # that the text begins with
+    verdict: str  # at the start of the text
     lead: str  # its words
     text: str  # the rest
     href: str
-    numbers: str  # of footnotes
+    numbers: str  # its footnotes
     best: bool
 
 
@@ -75,8 +75,8 @@ def evidence_html(sources: Sequence[SourceEvidence], name: str, links: Links) ->
     return Markup(templates().get_template("evidence.html").render(facts, follow=links.follow))
 
 
-def cell(found: tuple[Noted, str], links: Links) -> Cell:
-    noted, numbers = found
+def cell(entry: tuple[Noted, str], links: Links) -> Cell:
+    noted, numbers = entry
     verdict, lead, text = leading_verdict(noted.text)
     href = links.follow(noted.link, noted.anchor) if noted.link else ""
     return Cell(verdict, lead, text, href, numbers, noted.best)
@@ -84,10 +84,10 @@ def cell(found: tuple[Noted, str], links: Links) -> Cell:
 
 def leading_verdict(text: str) -> tuple[str, str, str]:
     """The verdict that a text begins with, its words, and what follows; ('', '', text) if none."""
-    found = VERDICT.match(text)
-    if not found or text[found.end() : found.end() + 1].isalnum():
+    match = VERDICT.match(text)
+    if not match or text[match.end() : match.end() + 1].isalnum():
         return "", "", text
-    return SPELT[found[0].lower()], found[0], text[found.end() :]
+    return SPELT[match[0].lower()], match[0], text[match.end() :]
 
 
 def markdown_html(text: str, name: str, links: Links) -> Markup:
@@ -114,7 +114,7 @@ def markdown_html(text: str, name: str, links: Links) -> Markup:
     return Markup(MARKDOWN.renderer.render(out, MARKDOWN.options, {}))
 
 
-RIGHT = "text-align:right"  # how Markdown says so
+RIGHT = "text-align:right"  # Markdown's style of a right-aligned cell
 
 
 def set_headings(tokens: list[Token], name: str) -> None:
@@ -143,8 +143,8 @@ def set_inline(children: list[Token], links: Links) -> None:
             path, _, anchor = str(child.attrs["href"]).partition("#")
             if "://" in path:
                 continue
-            if found := links.follow(unquote_to_bytes(path), anchor):
-                child.attrSet("href", found)
+            if address := links.follow(unquote_to_bytes(path), anchor):
+                child.attrSet("href", address)
             else:
                 del child.attrs["href"]
         elif child.type == "image":

@@ -8,7 +8,7 @@ from records.console import GAP, texts_of, whole
 from records.printable import escaped
 from records.tables import NONE, Column, Noted, Row, Table
 
-LATEX_FONTS = {"scriptsize": 80, "tiny": 106}  # characters in the line of an article, and less
+LATEX_FONTS = {"scriptsize": 80, "tiny": 106}  # characters in a line of an article
 
 LATEX = {c: "\\" + c for c in "{}$&#%_"} | {"\\": r"\textbackslash{}"}
 LATEX |= {"^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "|": r"\textbar{}"}
@@ -24,12 +24,12 @@ BREAKS = re.compile("([_/]|(?<=[a-z])-)")  # after which LaTeX breaks a word
 LATIN_1 = 255  # beyond it, few characters are known to every LaTeX
 NUMBER = re.compile(r"([+\-\u2212]?)(\d+)(?:\.(\d+))?")
 MINUS = re.compile(r"(?<![\w.)-])-(?=\d)")
-RANGE = re.compile(r"(?<![\w.-])(\d[\d.,]*)-(?!0\d)(\d[\d.,]*)(?![\w-])")  # 2025-09 is none
+RANGE = re.compile(r"(?<![\w.-])(\d[\d.,]*)-(?!0\d)(\d[\d.,]*)(?![\w-])")  # but not 2025-09
 
 
 class Page(NamedTuple):
-    width: float  # in that of an article in one column
-    lines: int  # of a float, without its caption
+    width: float  # 1: an article in one column
+    lines: int  # in a float, without its caption
 
 
 ARTICLE, TWO_COLUMNS = Page(1, 60), Page(1.6, 74)
@@ -42,19 +42,20 @@ def latex_escape(text: str) -> str:
 
 
 def typeset(text: str) -> str:
-    """With typographic signs for hyphens: a minus, and a dash in ranges and for no value."""
+    """The text with typographic signs for hyphens: a minus; a dash in ranges and for no value."""
     if text == NONE:
         return "\u2013"
     return RANGE.sub("\\1\u2013\\2", MINUS.sub("\u2212", text))
 
 
 def number_format(texts: Sequence[str]) -> str:
-    """siunitx's format of a column of numbers: '+3.2'; '' if most are not numbers."""
-    found = [NUMBER.fullmatch(text) for text in texts if text != NONE]
-    if not found or not all(found):
+    """siunitx's format of a column of numbers: '-3.2'; '' if a text is not a number."""
+    matches = [NUMBER.fullmatch(text) for text in texts if text != NONE]
+    if not matches or not all(matches):
         return ""
-    whole_digits = max(len(m[2]) for m in found)
-    return f"{'-' * any(m[1] for m in found)}{whole_digits}.{max(len(m[3] or '') for m in found)}"
+    whole_digits = max(len(m[2]) for m in matches)
+    decimals = max(len(m[3] or "") for m in matches)
+    return f"{'-' * any(m[1] for m in matches)}{whole_digits}.{decimals}"
 
 
 def formats_of(table: Table, rows: Sequence[Row]) -> list[str]:
@@ -89,9 +90,9 @@ def latex_words(text: str, code: bool = False) -> str:
     return re.sub(r"(\\_|/)", r"\1\\allowbreak{}", latex_escape(text if code else typeset(text)))
 
 
-def latex_cell(column: Column, found: tuple[Noted, str], number: str) -> str:
+def latex_cell(column: Column, entry: tuple[Noted, str], number: str) -> str:
     """`number`: the format of a column of numbers, in which other texts are in braces."""
-    cell, numbers = found
+    cell, numbers = entry
     notes = rf"\textsuperscript{{{numbers}}}" * bool(numbers)
     if number and NUMBER.fullmatch(cell.text):
         return r"\bfseries " * cell.best + cell.text + f"{{{notes}}}" * bool(notes)

@@ -35,12 +35,12 @@ def prose(value: object) -> Latex:
 
 
 def code(text: str) -> str:
-    """Hyphens stay apart, and the text may be broken after slashes and underscores."""
+    """Text in the font of code, which may be broken after slashes and underscores."""
     return rf"\texttt{{{latex_words(text, code=True)}}}"
 
 
 def markdown_latex(text: str, name: str) -> Latex:
-    """A page as a section; `name`: of its label, and of its tables'."""
+    """A page as a section; `name`: in its label and in those of its tables."""
     tokens, parts, tables = MARKDOWN.parse(text), [], 0
     while tokens:
         token = tokens.pop(0)
@@ -91,7 +91,7 @@ def inline(children: Sequence[Token]) -> Iterator[str]:
 
 
 def table_of(tokens: Sequence[Token], name: str) -> Table:
-    """Its first column's heading is also that of the table."""
+    """A table titled by the heading of its first column."""
     heads, rows, texts = [], [], []
     for token in tokens:
         if token.type == "inline":

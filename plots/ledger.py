@@ -43,8 +43,8 @@ COLUMNS = [
     Column("ours", "ours", wrap=9),
     Column("why", "why", **WORDS),
 ]
-MOST_WORDS = 25  # of a row
-MOST_GPUS = 3  # that a verdict names
+MOST_WORDS = 25  # in a row
+MOST_GPUS = 3  # named in a verdict
 
 
 def claims_table(
@@ -70,13 +70,13 @@ def claims_table(
 
 
 def claim_row(d: Decision, details: str) -> Values:
-    """One line: the claim, the verdict, two numbers, or the reason if they do not show it."""
+    """The claim, the verdict, two numbers, and the reason if they do not show the verdict."""
     counted = [v for v in counted_in(d.primary) if not v.awaits] or counted_in(d.primary)
     decisive = [v for v in counted if v.verdict == d.verdict] or counted
     unit = next((v.comparison.unit for v in decisive if v.comparison.unit), "")
     decisive = [v for v in decisive if v.comparison.unit == unit]  # the first of several
     ours = value_range([v.ours for v in decisive], unit, in_unit(unit)) if unit else NONE
-    is_false = d.verdict == PREMISE_FALSE  # of which the reason says more than numbers
+    is_false = d.verdict == PREMISE_FALSE  # a reason is shown rather than numbers
     hides = is_false and d.primary[0].cell.value is None
     older = (OLDER_NOTE,) * any(v.of_older_code for v in decisive)
     row: Values = {
@@ -117,22 +117,22 @@ def verdict_in_brief(d: Decision) -> str:
 
 def csv_row(d: Decision, v: Verdict, seen_from: Path) -> Values:
     claim, test, (low, high) = d.claim, v.comparison, v.interval or (None, None)
-    found: Values = {"source": d.source.id, "claim": claim.id, "section": claim.section}
-    found |= {"text": claim.text, "remark": claim.remark, "reading": test.reading}
+    row: Values = {"source": d.source.id, "claim": claim.id, "section": claim.section}
+    row |= {"text": claim.text, "remark": claim.remark, "reading": test.reading}
     (reading,) = (r for r in claim.readings if r.name == test.reading)
-    found |= {"primary": reading is claim.readings[0], "reading_added": reading.added}
-    found |= {"cell": v.cell.text, "direction": test.direction, "scope": test.scope}
-    found |= {"only_on": v.cell.gpu, "unit": test.unit}
-    found |= {"source_value": v.cell.value, "our_value": v.ours, "our_low": low, "our_high": high}
-    found |= {"difference_percent": v.difference_percent, "reproduced_if": v.criterion}
-    found |= {"predicted": v.predicted and v.predicted.value}
-    found |= {"verdict": v.verdict, "claim_verdict": d.verdict, "reason": v.reason}
+    row |= {"primary": reading is claim.readings[0], "reading_added": reading.added}
+    row |= {"cell": v.cell.text, "direction": test.direction, "scope": test.scope}
+    row |= {"only_on": v.cell.gpu, "unit": test.unit}
+    row |= {"source_value": v.cell.value, "our_value": v.ours, "our_low": low, "our_high": high}
+    row |= {"difference_percent": v.difference_percent, "reproduced_if": v.criterion}
+    row |= {"predicted": v.predicted and v.predicted.value}
+    row |= {"verdict": v.verdict, "claim_verdict": d.verdict, "reason": v.reason}
     files = dict.fromkeys(
         printable(claim_details.relative(file, seen_from)) for file, _ in v.evidence
     )
     keys = (key for _, key in v.evidence if key)
     last = {"evidence_file": " ".join(files), "evidence_keys": " ".join(keys)}
-    return found | {"command": d.command} | last
+    return row | {"command": d.command} | last
 
 
 def waiting_in(decisions: Sequence[Decision]) -> int:
@@ -198,10 +198,11 @@ def ledger_by_gpu(
     columns = [COLUMNS[0], COLUMNS[2]]
     columns += [Column(gpu, f"on {gpu}", **WORDS) for gpu in gpus]
     rows: list[Values] = []
-    for found in zip(*ledgers, strict=True):
-        beside = [claim_row(d, page) for d, page in zip(found, details, strict=True)]
-        cells = map(on_gpu, beside)
-        row = beside[0] | {"claim": Noted(found[0].claim.id, text=beside[0]["claim"].text)}
+    for decisions in zip(*ledgers, strict=True):
+        claim_rows = [claim_row(d, page) for d, page in zip(decisions, details, strict=True)]
+        cells = map(on_gpu, claim_rows)
+        claim = Noted(decisions[0].claim.id, text=claim_rows[0]["claim"].text)
+        row = claim_rows[0] | {"claim": claim}
         rows.append(row | {f"on {gpu}": cell for gpu, cell in zip(gpus, cells, strict=True)})
     data = [
         {"gpu": gpu, **csv_row(d, v, seen_from)}
@@ -210,13 +211,14 @@ def ledger_by_gpu(
         for v in d.verdicts
     ]
     notes = [
-        count_line(found, f"claims on {gpu}") for gpu, found in zip(gpus, ledgers, strict=True)
+        count_line(decisions, f"claims on {gpu}")
+        for gpu, decisions in zip(gpus, ledgers, strict=True)
     ]
     notes.append("Each verdict with our measurement, as a range over several cells.")
     title = "Every claim on every GPU"
     pairs = list(zip(machines, ledgers, strict=True))
-    said = [origin for m, decisions in pairs for origin in origins(used_by(m, decisions))]
-    table = Table("claims-by-gpu", title, columns, rows, notes, said, data)
+    provenance = [origin for m, decisions in pairs for origin in origins(used_by(m, decisions))]
+    table = Table("claims-by-gpu", title, columns, rows, notes, provenance, data)
     table.banner = recorded_banner(machines)
     return table
 
@@ -245,17 +247,17 @@ SHOWN = (NOT_REPRODUCED, PREMISE_FALSE, UNDECIDED)  # verdicts with a row on the
 def brief_table(gpu: str, decisions: Sequence[Decision]) -> Table:
     """The claims that are not reproduced or undecided, for the terminal."""
     columns = [Column("claim", "id", **WORDS), Column("verdict", "verdict", **WORDS)]
-    columns.append(Column("what was found", "found", **WORDS))
+    columns.append(Column("what was found", "numbers", **WORDS))
     rows = [
         {"_under": d.source.author, "id": d.claim.id, "verdict": spell(d.verdict)}
-        | {"found": found_in_short(claim_row(d, ""))}
+        | {"numbers": numbers_in_short(claim_row(d, ""))}
         for d in decisions
         if d.verdict in SHOWN
     ]
     return Table("brief", f"Not reproduced on {gpu}, or undecided", columns, rows)
 
 
-def found_in_short(row: Values) -> str:
+def numbers_in_short(row: Values) -> str:
     """'1.07 x in the source, 1.00 x here', or the reason if there are not two numbers."""
     ours = row["ours"].text
     if NONE not in (row["source"], ours):
@@ -280,12 +282,12 @@ def run(args: argparse.Namespace) -> int:
     measurements. Writes one table per machine, named by its folder if it is recorded, and one of
     all machines if there are several.
     """
-    found = machines(args.results) or [Evidence({})]
-    ledgers = [decide(evidence, load_sources()) for evidence in found]
+    all_evidence = machines(args.results) or [Evidence({})]
+    ledgers = [decide(evidence, load_sources()) for evidence in all_evidence]
     tables: list[Table] = []
     pages: dict[Path, bytes] = {}
     own = 0
-    for evidence, decisions in zip(found, ledgers, strict=True):
+    for evidence, decisions in zip(all_evidence, ledgers, strict=True):
         own += evidence.folder is None
         suffix = f"-{evidence.folder.name}" if evidence.folder else f"-{own}" * (own > 1)
         details = args.output / f"claim-details{suffix}.md"
@@ -294,15 +296,17 @@ def run(args: argparse.Namespace) -> int:
         numbers_of_it.banner = tables[-1].banner
         tables.append(numbers_of_it)
         pages[details] = claim_details.page(decisions, args.output).encode("utf-8")
-    if len(found) > 1:
-        tables.append(ledger_by_gpu(found, ledgers, [page.name for page in pages], args.output))
-    figures = {args.output / "claims.png": forest.png(gpu_names(found), ledgers)}
+    if len(all_evidence) > 1:
+        tables.append(
+            ledger_by_gpu(all_evidence, ledgers, [page.name for page in pages], args.output)
+        )
+    figures = {args.output / "claims.png": forest.png(gpu_names(all_evidence), ledgers)}
     write_files(table_files(tables, args.output) | pages | figures)
-    gpus = gpu_names(found)
-    most = max(range(len(found)), key=lambda i: sum(d.is_measured for d in ledgers[i]))
-    said = [*findings.lines(findings.findings(found[most], ledgers[most]))]
-    said += [line for gpu, ds in zip(gpus, ledgers, strict=True) for line in other_lines(gpu, ds)]
-    said.append(f"Evidence for each, and all published numbers with ours: {args.output}/")
+    gpus = gpu_names(all_evidence)
+    most = max(range(len(all_evidence)), key=lambda i: sum(d.is_measured for d in ledgers[i]))
+    lines = [*findings.lines(findings.findings(all_evidence[most], ledgers[most]))]
+    lines += [line for gpu, ds in zip(gpus, ledgers, strict=True) for line in other_lines(gpu, ds)]
+    lines.append(f"Evidence for each, and all published numbers with ours: {args.output}/")
     shown = brief_table(gpus[most], ledgers[most])
-    console.show(recorded_banner(found), [], list(map(printable, said)), [shown])
+    console.show(recorded_banner(all_evidence), [], list(map(printable, lines)), [shown])
     return 0

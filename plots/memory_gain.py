@@ -4,14 +4,14 @@ another."""
 from collections.abc import Mapping
 
 NAMED = 3  # kernels of each kind
-LEAST = 1.1  # ratio of bandwidths below which nothing can be told apart
+LEAST = 1.1  # a smaller ratio of bandwidths does not separate kernels
 
 
 def difference(rates: Mapping[str, Mapping[str, float]], base: str, sms: Mapping[str, int]) -> str:
     """'' unless there are two GPUs that differ. `rates`: in GB/s by GPU and kernel, in the order in
     which they are named; `base`: the kernel at the memory's speed; `sms`: multiprocessors.
     """
-    if len(rates) != 2 or any(base not in found for found in rates.values()):
+    if len(rates) != 2 or any(base not in by_kernel for by_kernel in rates.values()):
         return ""
     a, b = sorted(rates, key=lambda gpu: rates[gpu][base])
     gain = {k: rates[b][k] / rate for k, rate in rates[a].items() if k in rates[b]}
@@ -20,13 +20,13 @@ def difference(rates: Mapping[str, Mapping[str, float]], base: str, sms: Mapping
         return ""
     follows = [k for k, ratio in gain.items() if ratio > (1 + memory) / 2]
     stays = [k for k, ratio in gain.items() if ratio <= (1 + memory) / 2]
-    said = f"From {a} to {b}, {base} is {memory:.2f} x as fast"
+    head = f"From {a} to {b}, {base} is {memory:.2f} x as fast"
     if sms[a] == sms[b]:
-        said += f", with as many multiprocessors ({sms[a]})"
+        head += f", with as many multiprocessors ({sms[a]})"
     kinds = (("at least half of that gain", follows), ("less", stays))
     parts = [f"{bound}: {named(kernels, gain)}" for bound, kernels in kinds if kernels]
     text = "; ".join(parts)
-    return f"{said}. {text[0].upper()}{text[1:]}." if text else ""
+    return f"{head}. {text[0].upper()}{text[1:]}." if text else ""
 
 
 def named(kernels: list[str], gain: Mapping[str, float]) -> str:

@@ -14,13 +14,13 @@ from records.results import Results, load
 
 RECORDED = ROOT / "data/recorded"
 NAMED = 3
-MIN_FACTOR = 1.05  # below it two kernels do not differ in a counter
+MIN_FACTOR = 1.05  # a smaller factor counts as equal
 FLOOR_PERCENT = 1
-# Counts that are compared with the baseline's warp instructions: each costs about an issue slot.
+# Units compared with the baseline's warp instructions: each count costs about an issue slot.
 LIKE_INSTRUCTIONS = ("instructions", "branches", "conflicts", "wavefronts", "requests")
-RATE_FLOORS = {"%": 5.0, "threads": 1.0, "warps": 5.0}  # where a unit has no total to weigh against
+RATE_FLOORS = {"%": 5.0, "threads": 1.0, "warps": 5.0}  # for units without a total
 # Counters that are high because the kernel is slow, and counters that repeat another one.
-CONSEQUENCES = ("cycles", "stalls", "DRAM")  # groups; of DRAM its two counts of bytes stay
+CONSEQUENCES = ("cycles", "stalls", "DRAM")  # groups; DRAM's two byte counts are kept
 KEPT = ("dram_bytes_read", "dram_bytes_written")
 AGAIN = (
     "predicated_threads_per_instruction",
@@ -43,8 +43,7 @@ RULE = (
 
 
 def neighbour_notes(times: Results) -> list[str]:
-    """One sentence per variant of the family's baseline; none for warm rows, because counters are
-    cold."""
+    """One sentence per kernel about the baseline; none for warm rows, because counters are cold."""
     wanted = {r.kernel for r in times.records if r.timed and not r.is_warm}
     return [note for family in by_family(times) for note in notes_of(family, wanted)]
 
@@ -65,8 +64,8 @@ def notes_of(times: Results, wanted: set[str]) -> list[str]:
                 lines.append(f"{kernel}: not compared: {why}.")
                 continue
             together += rows
-            found = [f"{v.counter.title} {b.shown} -> {v.shown}" for b, v in changed_most(c)]
-            lines.append(f"{kernel}: {'; '.join(found) or 'no counter differs'}.")
+            changes = [f"{v.counter.title} {b.shown} -> {v.shown}" for b, v in changed_most(c)]
+            lines.append(f"{kernel}: {'; '.join(changes) or 'no counter differs'}.")
     recorded = recorded_folder(counters.file)
     is_own = not recorded or recorded == recorded_folder(times.file)
     whose = "a run without times on" if is_own else "recorded on another"
@@ -80,7 +79,7 @@ def notes_of(times: Results, wanted: set[str]) -> list[str]:
 
 def rows_of_both(kernels: Container[str], *several: Results) -> list[Place]:
     """All rows of the kernels in the result files."""
-    return [(found.file, r) for found in several for r in found.records if r.kernel in kernels]
+    return [(f.file, r) for f in several for r in f.records if r.kernel in kernels]
 
 
 def pass_for(times: Results, experiment: str, pass_name: str) -> Results | None:
@@ -90,9 +89,9 @@ def pass_for(times: Results, experiment: str, pass_name: str) -> Results | None:
     beside = [folder / file for folder in times.file.resolve().parents[:2]]
     for place in (*beside, *sorted(RECORDED.glob(f"*/{file}"))):
         if place.exists():
-            found = load(place, experiment, pass_name)
-            if found.gpu == times.gpu:
-                return found
+            results = load(place, experiment, pass_name)
+            if results.gpu == times.gpu:
+                return results
     return None
 
 
@@ -101,7 +100,7 @@ def changed_most(c: Counted) -> list[tuple[Value, Value]]:
     smaller after the floor is added to both.
     """
     assert c.base is not None
-    found = []
+    ranked = []
     for name, value in c.values.items():
         counter, base = value.counter, c.base.get(name)
         is_cause = counter.group not in CONSEQUENCES or counter.id in KEPT
@@ -113,17 +112,17 @@ def changed_most(c: Counted) -> list[tuple[Value, Value]]:
         if None in (base.number, value.number):
             continue
         if rate_floor and not (base.number > 0 and value.number > 0):
-            continue  # a rate of requests that there are none of is no rate of 0
+            continue  # a rate per request is undefined without requests
         floor = rate_floor or count_floor(counter.unit, c.base)
         low, high = sorted((base.number + floor, value.number + floor))
         if low > 0 and high / low >= MIN_FACTOR:
-            found.append((high / low, base, value))
-    found.sort(key=lambda item: -item[0])
-    return [(base, value) for _, base, value in found[:NAMED]]
+            ranked.append((high / low, base, value))
+    ranked.sort(key=lambda item: -item[0])
+    return [(base, value) for _, base, value in ranked[:NAMED]]
 
 
 def count_floor(unit: str, row: dict[str, Value]) -> float:
-    """A part of the largest count of such a unit."""
+    """FLOOR_PERCENT of the largest count of such a unit."""
     alike = LIKE_INSTRUCTIONS if unit in LIKE_INSTRUCTIONS else (unit,)
     totals = [v.number or 0 for v in row.values() if v.counter.unit in alike]
     return FLOOR_PERCENT / 100 * max(totals, default=0)

@@ -36,7 +36,7 @@ from records.results import Results
 from records.tables import WORDS, Column, Table, Values
 
 TEX = "paper.tex"
-# Figures of the experiments of the machine with the most of them: experiment, name, columns of the
+# Figures of the paper, from the machine with the most experiments: experiment, name, columns of the
 # page.
 FIGURES = (
     *(("table2", "speedup", 2), ("counters", "instructions", 2), ("table2", "bandwidth", 1)),
@@ -52,7 +52,7 @@ FOREST = (
     "Ours over the source's value, for the deciding cell, with its interval; in grey the range "
     "of all cells. Values beyond the axis are at its end, with their numbers.",
 )
-LATEX_RUNS = 3  # until labels stand still
+LATEX_RUNS = 3  # until references are settled
 
 
 @dataclass(frozen=True)
@@ -131,36 +131,38 @@ def facts(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> dict[str, Any
     """All values that the template names."""
     main = fullest(recorded)
     gpus = ledger.gpu_names([m.evidence for m in recorded])
-    found = {
+    values = {
         "gpus": listed(gpus),
         "gpu": gpus[recorded.index(main)],
         "figures": {name: one.latex(name) for name, one in drawn.items()},
     }
-    found |= {"tables": dict(tables(recorded)), "sources": list(sources(main))}
-    found["counts"] = [
+    values |= {"tables": dict(tables(recorded)), "sources": list(sources(main))}
+    values["counts"] = [
         count_line(m.decisions, f"claims on the {gpu}")
         for m, gpu in zip(recorded, gpus, strict=True)
     ]
-    found["verdicts"] = {spell(v): n for v, n in counts(main.decisions).items()}
-    found["baseline"], found["subject"] = main.runs["table2"].compared
-    found["claims"] = len(main.decisions)
-    found["findings"] = list(findings_of(main))
-    found["said"] = {name: experiment(name).highlights(run) for name, run in main.runs.items()}
-    found |= measured(recorded) | uncertain()
+    values["verdicts"] = {spell(v): n for v, n in counts(main.decisions).items()}
+    values["baseline"], values["subject"] = main.runs["table2"].compared
+    values["claims"] = len(main.decisions)
+    values["findings"] = list(findings_of(main))
+    values["highlights"] = {
+        name: experiment(name).highlights(run) for name, run in main.runs.items()
+    }
+    values |= measured(recorded) | uncertain()
     page = read_text(ROOT / "ARTIFACT.md")
-    found["appendix"] = markdown_latex(page, "artifact")
-    return found
+    values["appendix"] = markdown_latex(page, "artifact")
+    return values
 
 
 def sources(main: Machine) -> Iterator[dict[str, Any]]:
     for source in load_sources():
-        of = [d for d in main.decisions if d.source.id == source.id]
+        decisions = [d for d in main.decisions if d.source.id == source.id]
         key = Latex(source.id.replace("_", "-"))
-        yield {"source": source, "key": key, "count": count_line(of), "decisions": of}
+        yield {"source": source, "key": key, "count": count_line(decisions), "decisions": decisions}
 
 
 def findings_of(main: Machine) -> Iterator[dict[str, Any]]:
-    """Each with the sentence about the claim that decides it, if one does."""
+    """Each finding with the sentence about the claim that decides it, if one does."""
     decisions = {d.claim.id: d for d in main.decisions}
     for one in findings.findings(main.evidence, main.decisions):
         d = decisions.get(one.link.partition("#")[2])
@@ -191,16 +193,16 @@ def measured(recorded: Sequence[Machine]) -> dict[str, Any]:
 def machines_table(ran: Sequence[Results]) -> Latex:
     """The GPUs, and the software of their measurements."""
 
-    def values(name: str, of: Sequence[Results]) -> str:
-        found = (r.provenance["gpu"][name] for r in of)
-        return ", ".join(sorted({f"{v:.0f}" if isinstance(v, float) else str(v) for v in found}))
+    def values(name: str, files: Sequence[Results]) -> str:
+        settings = (r.provenance["gpu"][name] for r in files)
+        return ", ".join(sorted({f"{v:.0f}" if isinstance(v, float) else str(v) for v in settings}))
 
     rows = []
     for gpu in sorted({r.gpu for r in ran}):
-        of = [r for r in ran if r.gpu == gpu]
-        row = {"gpu": gpu, "files": str(len(of)), "dates": dates(of)}
+        files = [r for r in ran if r.gpu == gpu]
+        row = {"gpu": gpu, "files": str(len(files)), "dates": dates(files)}
         names = ("multiprocessors", "theoretical_bandwidth_gb_s", "power_limit_w")
-        row |= {name: values(name, of) for name in (*names, "driver", "cuda_runtime")}
+        row |= {name: values(name, files) for name in (*names, "driver", "cuda_runtime")}
         rows.append(row)
     columns = [Column("GPU", "gpu", **WORDS), Column("SMs", "multiprocessors")]
     columns += [
@@ -237,7 +239,7 @@ def uncertain() -> dict[str, Any]:
         "false_share": f"{100 * stats.FALSE_SHARE:g} %",
         "guard": f"{stats.SPREAD_PERCENT:g} %",
         "between_runs": f"{min(every):.1f} to {max(every):.1f} %",
-        "runs": sum(len(found["runs"]) for found in run_to_run.recorded().values()),
+        "runs": sum(len(gpu["runs"]) for gpu in run_to_run.recorded().values()),
         "hosts": [f"{h.gain_percent:.1f} %" for h in hosts],
         "host_freedom": [h.freedom for h in hosts],
         "host_split": f"{hosts[-1].from_us / 1e6:g} s",
@@ -281,7 +283,7 @@ def tables(recorded: Sequence[Machine]) -> Iterator[tuple[str, Latex]]:
 
 
 def drawings(recorded: Sequence[Machine]) -> Iterator[tuple[str, Drawn]]:
-    """As PDF, with their captions beside them."""
+    """The figures as PDF, with their captions as text."""
     main = fullest(recorded)
     with figure_style():
         gpus = ledger.gpu_names([m.evidence for m in recorded])

@@ -35,11 +35,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def add(args: argparse.Namespace) -> int:
-    found = list(complete(args.results))
-    target = place(args.recorded_dir, args.gpu, found)
-    copies = {r.file: target / r.file.relative_to(args.results) for r in found}
+    results = list(complete(args.results))
+    target = place(args.recorded_dir, args.gpu, results)
+    copies = {r.file: target / r.file.relative_to(args.results) for r in results}
     kept = list(result_files(target)) if target.is_dir() else []
-    moved = [replace(r, file=copies[r.file]) for r in found]
+    moved = [replace(r, file=copies[r.file]) for r in results]
     if not args.older:
         check_ages(kept, moved)
     evidence = collect([r for r in kept if r.file not in copies.values()] + moved, target)
@@ -47,13 +47,13 @@ def add(args: argparse.Namespace) -> int:
     own = machine_of(evidence, target)
     recorded = sorted([*others, own], key=lambda m: m.folder)
     pages = files(recorded, [own], args.recorded_dir, args.readme)
-    contents = {copies[r.file]: unchanged(r) for r in found}
+    contents = {copies[r.file]: unchanged(r) for r in results}
     write_files(contents | pages)
-    units = dict.fromkeys(u for r in found if r.gpu for u in r.provenance["gpu"]["unit"].split())
+    units = dict.fromkeys(u for r in results if r.gpu for u in r.provenance["gpu"]["unit"].split())
     size = sum(map(len, contents.values())) / 1e6
     print(f"{printable(str(target))}: {evidence.newest.gpu}, unit {' and '.join(units)}")
-    print(f"recorded: {', '.join(dict.fromkeys(r.experiment for r in found))}; {size:.1f} MB")
-    for check in (check for r in found for check in r.checks if not check.passed):
+    print(f"recorded: {', '.join(dict.fromkeys(r.experiment for r in results))}; {size:.1f} MB")
+    for check in (check for r in results for check in r.checks if not check.passed):
         apart = f"{check.difference_percent:.1f} % apart, {check.allowed_percent:g} % allowed"
         rows = f"times of its {len(check.keys)} rows decide nothing"
         print(printable(f"{check.name}: {apart}: {rows}"))
@@ -93,10 +93,10 @@ def complete(folder: Path) -> Iterator[Results]:
             continue
         if missing:
             print(printable(f"{name}: not measured: {', '.join(missing)}"))
-        found = [loaded(folder / name / f"{p}.json", name, p) for p in present]
-        load_run(name, folder / name, True, collect(found))
-        ran += [(r.file, record) for r in found if r.gpu for record in r.records]
-        yield from found
+        results = [loaded(folder / name / f"{p}.json", name, p) for p in present]
+        load_run(name, folder / name, True, collect(results))
+        ran += [(r.file, record) for r in results if r.gpu for record in r.records]
+        yield from results
     if not ran:
         raise InputError(
             f"{folder}: holds no experiment's results; make reproduce-table2 makes some"
@@ -107,17 +107,17 @@ def complete(folder: Path) -> Iterator[Results]:
 
 def loaded(file: Path, name: str, pass_name: str) -> Results:
     try:
-        found = load(file, name, pass_name)
-        for fault in faults(found):
+        results = load(file, name, pass_name)
+        for fault in faults(results):
             raise InputError(f"{file}: {fault}")
     except InputError as error:
         raise InputError(f"{error}; measure it again: make reproduce-{name}") from None
-    return found
+    return results
 
 
-def faults(found: Results) -> Iterator[str]:
+def faults(results: Results) -> Iterator[str]:
     """Why the file is not reliable for others."""
-    origin, gpu, clocks = (found.provenance, *map(found.provenance.get, ("gpu", "clocks")))
+    origin, gpu, clocks = (results.provenance, *map(results.provenance.get, ("gpu", "clocks")))
     if origin["dirty"] or origin["commit"] == "unknown":
         yield "provenance.commit: the sources were not those of a commit: commit them"
     elif is_of_other_sources(origin):
@@ -132,19 +132,19 @@ def faults(found: Results) -> Iterator[str]:
     for name in ("sm_mhz", "throttle_reasons"):
         if clocks[name] is None:
             yield f"provenance.clocks.{name} is null: NVML has to say it"
-    for r in found.records:
+    for r in results.records:
         if not (r.is_verified or r.is_ceiling or r.outcome == Outcome.UNSUPPORTED):
             why = f" ({r.reason})" if r.reason else ""
             yield f"{r.place}: {outcome_words(r)}{why}"
 
 
-def place(directory: Path, name: str, found: list[Results]) -> Path:
-    """The folder of that GPU, with runs of only one kind of GPU."""
+def place(directory: Path, name: str, results: list[Results]) -> Path:
+    """The folder of that GPU; InputError if it would hold runs of several kinds of GPU."""
     if not re.fullmatch("[a-z0-9][a-z0-9._-]*", name):
         raise InputError(
             f"GPU: '{name}' is not a valid folder name; give one such as a100-sxm4-80gb"
         )
-    (first, *others) = [r for r in found if r.gpu]
+    (first, *others) = [r for r in results if r.gpu]
     if (directory / name).is_dir():
         others += [r for r in result_files(directory / name) if r.gpu]
     for other in others:

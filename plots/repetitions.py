@@ -13,7 +13,7 @@ from records.output import write_files
 from records.result_file import as_json
 from records.tables import WORDS, Column, Table
 
-MIN_RUNS = 4  # the two that are compared are judged by what the others differ by
+MIN_RUNS = 4  # two are compared, and the others give the run-to-run spread
 
 
 def run(args: argparse.Namespace) -> int:
@@ -29,11 +29,11 @@ def run(args: argparse.Namespace) -> int:
     for pair in combinations(range(len(runs)), 2):
         others = [run for i, run in enumerate(runs) if i not in pair]
         budgets = {gpu: comparison.budget_of(others)}
-        found = comparison.compare(*(runs[i] for i in pair), budgets, comparison.THRESHOLD_PERCENT)
-        found = [p for p in found if p.mean and p.same_code is not False]
-        pools = comparison.pools(found, budgets, comparison.THRESHOLD_PERCENT)
-        false = [one for one in (*found, *pools) if one.verdict in (SLOWER, FASTER)]
-        rows.update(map(kind_of, (*found, *pools)))
+        pairs = comparison.compare(*(runs[i] for i in pair), budgets, comparison.THRESHOLD_PERCENT)
+        pairs = [p for p in pairs if p.mean and p.same_code is not False]
+        pools = comparison.pools(pairs, budgets, comparison.THRESHOLD_PERCENT)
+        false = [one for one in (*pairs, *pools) if one.verdict in (SLOWER, FASTER)]
+        rows.update(map(kind_of, (*pairs, *pools)))
         wrong.update(map(kind_of, false))
         affected += bool(false)
     if not rows:
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"In {compared}, threshold {comparison.THRESHOLD_PERCENT:g} %.")
     source = f"{len(sides)} runs on {gpu}, {dates(files)}"
     seen = comparison.budget_of(runs)
-    spread = {kind: [c._asdict() for c in found] for kind, found in seen.spread.items()}
+    spread = {kind: [c._asdict() for c in classes] for kind, classes in seen.spread.items()}
     columns = [
         Column("metric", "metric", **WORDS),
         Column("rows that take (us)", "from_us", "{:g} and more".format),
@@ -61,8 +61,8 @@ def run(args: argparse.Namespace) -> int:
             "most": "{1} {0:.2f}".format(*max((p, k) for k, p in c["kernels"].items())),
         }
         | c
-        for kind, found in spread.items()
-        for c in found
+        for kind, classes in spread.items()
+        for c in classes
     ]
     print()
     console.show("", [Table("repetitions", title, columns, values)])

@@ -4,7 +4,7 @@
 const NUMBER = /^([-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?)(?: ([kMG])\b)?/;
 const SCALE = { k: 1e3, M: 1e6, G: 1e9 };
 const DIRECTIONS = { none: "ascending", ascending: "descending", descending: "none" };
-const MANY_ROWS = 8; // from which on a table can be filtered
+const MANY_ROWS = 8; // tables with fewer rows have no filter
 const texts = new Intl.Collator("en", { numeric: true });
 
 // '12.90 k' and '2.11 (2.11-2.12)' are sorted by their first number.
@@ -53,9 +53,9 @@ function addSorting(table, order) {
 
 // Shows the rows with all words of the field and the chosen verdict.
 function addFilter(table, order) {
-  const rows = order.flatMap(([, found]) => found);
+  const rows = order.flatMap(([, members]) => members);
   const field = element("input", { type: "search" });
-  const said = element("output", {});
+  const count = element("output", {});
   const update = () => {
     const words = field.value.toLowerCase().split(/\s+/);
     const verdict = table.dataset.verdict ?? "";
@@ -64,12 +64,12 @@ function addFilter(table, order) {
       const fits = !verdict || row.querySelector(".verdict")?.classList.contains(verdict);
       row.hidden = !fits || !words.every((word) => text.includes(word));
     }
-    for (const [body, found] of order) body.hidden = found.every((row) => row.hidden);
-    said.value = `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows`;
+    for (const [body, members] of order) body.hidden = members.every((row) => row.hidden);
+    count.value = `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows`;
   };
   field.addEventListener("input", update);
   table.addEventListener("verdict", update);
-  table.parentElement.before(element("p", { className: "filter" }, element("label", {}, "Filter ", field), " ", said));
+  table.parentElement.before(element("p", { className: "filter" }, element("label", {}, "Filter ", field), " ", count));
 }
 
 for (const table of document.querySelectorAll(".table > table")) {

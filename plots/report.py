@@ -33,14 +33,14 @@ from records.printable import printable
 from records.tables import Table
 
 OWN, RECORDED = Path("results"), Path("data/recorded")
-WIDTHS = {"wide": 2, "narrow": 1}  # columns of a paper, by the class of what a page shows
+WIDTHS = {"wide": 2, "narrow": 1}  # columns of a paper, by the CSS class of the drawing
 
 
 @dataclass
 class Report:
     """Collected while a page is made: the targets of links, and the styles."""
 
-    found: list[Machine]
+    machines: list[Machine]
     ids: dict[Path, str]
     sheet: Sheet
 
@@ -53,39 +53,39 @@ def run(args: argparse.Namespace) -> int:
         results = [RECORDED]
     say(f"reading the result files of {', '.join(map(str, results))}")
     measured = (evidence for evidence in machines(results) if evidence.newest)
-    # The folder of an own GPU is only for links: it distinguishes two.
+    # Folders of this machine's GPUs only keep their links apart.
     folders = (results[0] / f"gpu{i}" for i in itertools.count(1))
-    found = [machine_of(evidence, evidence.folder or next(folders)) for evidence in measured]
-    found = [machine for machine in found if machine.runs]
-    if not found:
+    every = [machine_of(evidence, evidence.folder or next(folders)) for evidence in measured]
+    shown = [machine for machine in every if machine.runs]
+    if not shown:
         names = ", ".join(map(str, results))
         raise InputError(
             f"{names}: no results that can be shown; on a machine with a GPU, make "
             "reproduce-table2 measures some; RESULTS=data/recorded/h200 shows recorded ones"
         )
-    content = report(found).encode("utf-8")
+    content = report(shown).encode("utf-8")
     write_files({output: content})
-    gpus = ", ".join(machine.evidence.newest.gpu for machine in found)
+    gpus = ", ".join(machine.evidence.newest.gpu for machine in shown)
     print(f"{printable(str(output))}: {gpus}; {len(content) / 1e6:.1f} MB")
     return 0
 
 
-def report(found: list[Machine]) -> str:
-    made = Report(found, {}, Sheet())
-    names = in_order(found)
+def report(machines: list[Machine]) -> str:
+    made = Report(machines, {}, Sheet())
+    names = in_order(machines)
     protocols = [(name, f"protocol-{name}", FOLDER / name / "README.md") for name in names]
     made.ids |= {file: id for _, id, file in protocols}
     files = {
-        machine.folder: list(result_files(machine, gpu_id(made, machine))) for machine in found
+        machine.folder: list(result_files(machine, gpu_id(made, machine))) for machine in machines
     }
     made.ids |= {f["path"].resolve(): f["id"] for listed in files.values() for f in listed}
-    made.ids |= {file: id for machine in found for file, id in places(made, machine)}
-    parts = [part(made, machine, names, files[machine.folder]) for machine in found]
+    made.ids |= {file: id for machine in machines for file, id in places(made, machine)}
+    parts = [part(made, machine, names, files[machine.folder]) for machine in machines]
     facts: dict[str, Any] = {"machines": parts, "cards": list(cards(made, names)), "spell": spell}
-    facts["banner"] = ledger.recorded_banner([machine.evidence for machine in found])
-    if len(found) > 1:
-        folder = found[0].folder.parent
-        tables = tables_by_gpu(found, folder)
+    facts["banner"] = ledger.recorded_banner([machine.evidence for machine in machines])
+    if len(machines) > 1:
+        folder = machines[0].folder.parent
+        tables = tables_by_gpu(machines, folder)
         links = Links(made.ids, folder)
         facts["by_gpu"] = [table_html(t, f"by-gpu-{i}", links) for i, t in enumerate(tables, 1)]
     facts["protocols"] = [
@@ -96,17 +96,17 @@ def report(found: list[Machine]) -> str:
     return templates().get_template("report.html").render(facts)
 
 
-def in_order(found: list[Machine]) -> list[str]:
+def in_order(machines: list[Machine]) -> list[str]:
     """The experiments: those that decide claims, in the order of the claims; then our own."""
-    names = dict.fromkeys(name for machine in found for name in machine.runs)
-    every = [name for m in found for d in m.decisions for name in d.claim.experiments]
+    names = dict.fromkeys(name for machine in machines for name in machine.runs)
+    every = [name for m in machines for d in m.decisions for name in d.claim.experiments]
     deciding = [name for name in dict.fromkeys(every) if name in names]
     others = sorted(set(names) - set(deciding), key=lambda n: (not experiment(n).QUESTION, n))
     return [*deciding, *others]
 
 
 def gpu_id(made: Report, machine: Machine) -> str:
-    return f"gpu{made.found.index(machine) + 1}"
+    return f"gpu{made.machines.index(machine) + 1}"
 
 
 def places(made: Report, machine: Machine) -> Iterator[tuple[Path, str]]:
@@ -146,7 +146,7 @@ def links_of(made: Report, machine: Machine, name: str = "") -> Links:
 
 
 def sections(made: Report, machine: Machine, names: list[str]) -> Iterator[dict[str, Any]]:
-    """The experiments by the source whose claims they decide; then those of this project."""
+    """The experiments by the source whose claims they decide, then this project's own."""
     by_source: dict[str, list[str]] = {}
     sources: dict[str, Source] = {}
     for name in [name for name in names if name in machine.runs]:
@@ -176,9 +176,9 @@ def article(made: Report, machine: Machine, name: str) -> dict[str, Any]:
         "protocol": f"protocol-{name}",
         "highlights": sentences(name, shown),
         "figures": [
-            found
+            drawn
             for file, (caption, draw) in view.FIGURES.items()
-            if (found := figure(made, shown, draw, f"{id}-{file}", caption))
+            if (drawn := figure(made, shown, draw, f"{id}-{file}", caption))
         ],
         "tables": [titled(table, f"{id}-{table.name}", links) for table in tables],
     }
@@ -208,19 +208,21 @@ def figure(made: Report, shown: Run, draw: Any, name: str, caption: str) -> dict
 def cards(made: Report, names: list[str]) -> Iterator[dict[str, Any]]:
     """The claim and the finding for each question that an experiment answers."""
     for name in [name for name in names if experiment(name).QUESTION]:
-        of = [machine for machine in made.found if name in machine.runs]
-        fullest = max(of, key=lambda machine: len(machine.runs))
+        measured = [machine for machine in made.machines if name in machine.runs]
+        fullest = max(measured, key=lambda machine: len(machine.runs))
         view, shown = experiment(name), fullest.runs[name]
         decision = shown.decision(view.HEADLINE) if view.HEADLINE and shown.decisions else None
-        said = shown.if_measured(view.highlights, [])
-        by_gpu = {m.evidence.newest.gpu: m.runs[name] for m in of}
+        highlights = shown.if_measured(view.highlights, [])
+        by_gpu = {m.evidence.newest.gpu: m.runs[name] for m in measured}
         yield {
             "name": name,
             "question": view.QUESTION,
             "claimed": decision.claim.text if decision else "",
             "author": decision.source.author if decision else "",
-            "found": [found_on(made, m, m.runs[name], view.HEADLINE) for m in of if decision],
-            "meaning": said[0] if said else "",
+            "verdicts": [
+                verdict_on_gpu(made, m, m.runs[name], view.HEADLINE) for m in measured if decision
+            ],
+            "meaning": highlights[0] if highlights else "",
             "gpu": fullest.evidence.newest.gpu,
             "link": f"#{gpu_id(made, fullest)}-{name}",
             "drawing": card_figure(made, name, by_gpu, shown),
@@ -240,8 +242,8 @@ def card_figure(made: Report, name: str, by_gpu: dict[str, Run], fullest: Run) -
         return inline(drawn, f"card-{name}-", label, made.sheet) if drawn else None
 
 
-def found_on(made: Report, machine: Machine, shown: Run, claim: str) -> dict[str, str]:
-    """The verdict on one GPU, in few words, with a link to what decided it."""
+def verdict_on_gpu(made: Report, machine: Machine, shown: Run, claim: str) -> dict[str, str]:
+    """The verdict on one GPU in a few words, with a link to its evidence."""
     d = shown.decision(claim)
     row = ledger.claim_row(d, "")
     ours = row["ours"].text + " (of an older kernel)" * bool(row["ours"].notes)
@@ -260,9 +262,9 @@ def cells_line(d: Decision) -> str:
     return f"{fits} of {len(counted)} cells reproduced" if len(counted) > 1 else ""
 
 
-def result_files(found: Machine, name: str) -> Iterator[dict[str, Any]]:
+def result_files(machine: Machine, name: str) -> Iterator[dict[str, Any]]:
     """Every result file, compressed, with its provenance."""
-    files = sorted(found.evidence.results.values(), key=lambda r: (r.experiment, r.pass_name))
+    files = sorted(machine.evidence.results.values(), key=lambda r: (r.experiment, r.pass_name))
     for i, results in enumerate(files, 1):
         content = results.file.read_bytes()
         packed = base64.b64encode(lzma.compress(content)).decode()

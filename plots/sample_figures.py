@@ -12,7 +12,7 @@ from records.results import COPY, KERNEL_TIME, Record, Results
 from records.stats import INTERVAL_NOTE, significant
 
 SAME_BYTES = "same_bytes"  # the ceiling that moves a kernel's bytes and does nothing else
-MILLION_WEIGHTS = (4, 8, 16, 32, 64, 128, 256)  # that axes are marked at
+MILLION_WEIGHTS = (4, 8, 16, 32, 64, 128, 256)  # ticks of axes
 BANDWIDTH_LABEL = "bandwidth, read and written (GB/s, 1 GB = 1e9 bytes)"
 
 # Samples that are further from their median than this multiple of the widest interval, and than
@@ -40,7 +40,7 @@ def bandwidth_figure(
     shown = drawn_kernels(every)
     every = {name: points for name, points in every.items() if name in shown}
     series = [
-        {name: found for name, found in bandwidth_curves(records, size).items() if name in shown}
+        {name: points for name, points in bandwidth_curves(records, size).items() if name in shown}
         for records in panels.values()
     ]
     figure, all_axes = draw.panels(4.2, len(panels), sharex=True, sharey=True)
@@ -112,7 +112,7 @@ def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Fi
     shown = drawn_kernels([name for name in every if name in timed_kernels(timed)])
     timed = [[r for r in records if r.kernel in shown] for records in timed]
     rows = [sorted(records, key=lambda r: r.times.median) for records in timed]
-    # One order for all panels, the first one's, so that the names stand once.
+    # All panels have the first one's order, so that the names are written once.
     names = list(dict.fromkeys(r.kernel for records in rows for r in records))
     figure, all_axes = draw.panels(1.0 + 0.27 * max(4, len(names)), len(panels), sharey=True)
     for axes, records, (_, _, title) in zip(all_axes, rows, panels, strict=True):
@@ -134,7 +134,7 @@ def samples_figure(panels: list[tuple[Results, str, str]], recorded: bool) -> Fi
 
 
 def timed_kernels(timed: list[list[Record]]) -> set[str]:
-    """Without the ceilings except the copy."""
+    """Names of kernels and of the copy, without the other ceilings."""
     return {r.kernel for records in timed for r in records if not r.is_ceiling or r.kernel == COPY}
 
 
@@ -145,7 +145,7 @@ def strips(axes: Axes, records: list[Record], names: list[str]) -> None:
     for r in records:
         values = (r.times.low, r.times.high, *r.metrics[KERNEL_TIME].samples)
         distances[r.kernel] = [100 * (us / r.times.median - 1) for us in values]
-    ends = [abs(end) for found in distances.values() for end in found[:2]]
+    ends = [abs(end) for percents in distances.values() for end in percents[:2]]
     edge = max([MIN_EDGE, *(FAR * end for end in ends)])
     for r in records:
         left, right, *distance = distances[r.kernel]

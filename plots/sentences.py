@@ -8,7 +8,7 @@ from plots.bandwidth import with_interval
 from records.stats import Estimate
 from records.tables import NONE, rounded
 
-SEVERAL = 2  # reasons that are given in full, the first and the last
+SEVERAL = 2  # reasons given in full: the first and the last
 
 
 def spell(verdict: str) -> str:
@@ -17,8 +17,8 @@ def spell(verdict: str) -> str:
 
 def counts(decisions: Sequence[Decision]) -> dict[str, int]:
     """The number of claims with each verdict that occurs."""
-    found = [d.verdict for d in decisions]
-    return {v: found.count(v) for v in (REPRODUCED, *VERDICTS[:-1]) if v in found}
+    verdicts = [d.verdict for d in decisions]
+    return {v: verdicts.count(v) for v in (REPRODUCED, *VERDICTS[:-1]) if v in verdicts}
 
 
 def count_line(decisions: Sequence[Decision], what: str = "claims") -> str:
@@ -44,42 +44,42 @@ def headline(d: Decision) -> str:
     return f"{d.claim.text}: {reading_in_short(primary, name and f', read as {name}')}."
 
 
-def headline_by_gpu(found: Mapping[str, Decision]) -> str:
-    """The same for several GPUs, without the reasons."""
+def headline_by_gpu(decisions: Mapping[str, Decision]) -> str:
+    """The claim, and its verdict on each of several GPUs, without the reasons."""
     gpus: dict[str, list[str]] = {}
-    for gpu, d in found.items():
+    for gpu, d in decisions.items():
         gpus.setdefault(spell(d.verdict), []).append(gpu)
-    said = "; ".join(f"{verdict} on {listed(names)}" for verdict, names in gpus.items())
-    return f"{next(iter(found.values())).claim.text}: {said}."
+    verdicts = "; ".join(f"{verdict} on {listed(names)}" for verdict, names in gpus.items())
+    return f"{next(iter(decisions.values())).claim.text}: {verdicts}."
 
 
 def verdict_sentence(d: Decision) -> str:
     """The verdicts of the primary reading and of the others, without a full stop."""
-    (primary, *others), found = d.claim.readings, d.readings
-    said = reading_in_short(found[primary.name], primary.name and f", read as {primary.name}")
+    (primary, *others), readings = d.claim.readings, d.readings
+    text = reading_in_short(readings[primary.name], primary.name and f", read as {primary.name}")
     for reading in others:
         added = f" (added on {reading.added}, with a verdict known)" * bool(reading.added)
         how = "our own measurement" if reading.own_measurement else "read otherwise"
-        said += f"; {how}, {reading.name}{added}: {reading_in_short(found[reading.name])}"
-    return said
+        text += f"; {how}, {reading.name}{added}: {reading_in_short(readings[reading.name])}"
+    return text
 
 
 def reading_in_short(verdicts: Sequence[Verdict], read_as: str = "") -> str:
     """'reproduced in 28 of 28 cells, read as tiles of 512 bytes: -4.0 to +4.7 % from ...'"""
-    counted, verdict = counted_in(verdicts), verdict_on(verdicts)
-    order = [verdict, *(v for v in (REPRODUCED, *VERDICTS[:-1]) if v != verdict)]
+    counted, overall = counted_in(verdicts), verdict_on(verdicts)
+    order = [overall, *(v for v in (REPRODUCED, *VERDICTS[:-1]) if v != overall)]
     parts, left, known = [], len(counted), ""
-    for found in order:
-        cells = [v for v in counted if v.verdict == found]
+    for verdict in order:
+        cells = [v for v in counted if v.verdict == verdict]
         if not cells:
             continue
-        text = spell(found)
+        text = spell(verdict)
         if len(cells) == left < len(counted):
             text += " in the other" + f" {left}" * (left > 1)
         elif len(counted) > 1:
             text += f" in {len(cells)} of {len(counted)} cells"
-        text += read_as if found == verdict else ""
-        why = "; ".join(whys(cells)) if found != NOT_TESTED or found == verdict else ""
+        text += read_as if verdict == overall else ""
+        why = "; ".join(whys(cells)) if verdict != NOT_TESTED or verdict == overall else ""
         parts.append(f"{text}: {why}" if why and why != known else text)
         left, known = left - len(cells), why
     return "; ".join(parts)

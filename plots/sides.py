@@ -26,7 +26,7 @@ ARCHIVE = ".tar.xz"
 class Side:
     """The newest file of each GPU's pass, among files of runs on a GPU."""
 
-    name: str  # as the user gave it
+    name: str  # the user's argument
     files: tuple[Results, ...]
 
     @property
@@ -42,8 +42,8 @@ class Side:
         """GPU, driver, clocks, dates and commits, each once."""
         by_policy: dict[tuple[str, float | None], list[Results]] = {}
         for r in self.files:
-            found = r.provenance["clocks"]
-            by_policy.setdefault((found["policy"], found["locked_mhz"]), []).append(r)
+            clock = r.provenance["clocks"]
+            by_policy.setdefault((clock["policy"], clock["locked_mhz"]), []).append(r)
         parts = list(dict.fromkeys(f"{r.gpu}, {driver(r)}" for r in self.files))
         for files in by_policy.values():
             records = [record for r in files for record in r.records]
@@ -62,10 +62,10 @@ def load_side(given: str) -> Side:
             return side_of(given, folder)
     if Path(given).exists() or not colon:
         return side_of(given, Path(given))
-    found = git("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
-    if not found:
+    commit_id = git("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
+    if not commit_id:
         raise InputError(f"{revision}: names no commit of this repository")
-    command = ["git", "archive", "--format=tar", found, "--", path]
+    command = ["git", "archive", "--format=tar", commit_id, "--", path]
     done = subprocess.run(command, cwd=ROOT, capture_output=True)
     if done.returncode or Path(path).is_absolute():
         raise InputError(f"{revision}:{path}: is not in that commit")
@@ -75,11 +75,11 @@ def load_side(given: str) -> Side:
 
 @contextmanager
 def extracted(given: str, archive: bytes, shown: str) -> Iterator[Path]:
-    """A folder with its files, which errors name as `shown`."""
-    with held(), TemporaryDirectory() as folder:  # which a signal would leave there
+    """A folder with the archive's files; errors name it as `shown`."""
+    with held(), TemporaryDirectory() as folder:  # else a signal leaves the folder
         try:
-            with tarfile.open(fileobj=io.BytesIO(archive)) as found:
-                found.extractall(folder, filter="data")
+            with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+                files.extractall(folder, filter="data")
             yield Path(folder)
         except (tarfile.TarError, EOFError) as error:
             raise InputError(f"{given}: is not a whole archive: {error}") from None
@@ -96,8 +96,9 @@ def side_of(given: str, path: Path) -> Side:
 
 
 def by_gpu(a: Side, b: Side) -> bool:
-    """Whether rows are paired by GPU: a side contains several. InputError if no row could be
-    paired."""
+    """Whether rows are paired by GPU, because a side contains several; InputError if no row can be
+    paired.
+    """
     if max(len(a.gpus), len(b.gpus)) == 1:
         return False
     if not set(a.gpus) & set(b.gpus):

@@ -29,8 +29,8 @@ def bench(args: argparse.Namespace) -> int:
     else:
         tables = [bandwidth_table(results, "bench", title)]
         tables[0].notes += neighbour_notes(results)
-    said = banner(results) if recorded_folder(args.results) else ""
-    console.show(said, [replace(table, banner=said) for table in tables])
+    heading = banner(results) if recorded_folder(args.results) else ""
+    console.show(heading, [replace(table, banner=heading) for table in tables])
     return 0
 
 
@@ -52,11 +52,11 @@ def counter_tables(results: Results, title: str) -> list[Table]:
 
 
 def asked_for(results: Results) -> list[str]:
-    """Counters that the program's --metrics named, and those that data/counters.json lacks."""
+    """Counters named by the program's --metrics, and those that data/counters.json lacks."""
     named = results.provenance.get("metrics", [])
-    found = {name for record in results.records for name in record.metrics}
-    others = sorted(found - known().keys())
-    return [name for name in dict.fromkeys([*named, *others]) if name in found]
+    measured = {name for record in results.records for name in record.metrics}
+    others = sorted(measured - known().keys())
+    return [name for name in dict.fromkeys([*named, *others]) if name in measured]
 
 
 def list_kernels(args: argparse.Namespace) -> int:
@@ -75,12 +75,12 @@ def kernel_list(files: list[Results]) -> Table:
     rows: dict[str, Values] = {}
     for results, r in [(f, r) for f in files for r in f.records if not r.is_ceiling]:
         if r.source_file.startswith("kernels/"):
-            # A user's own library is described in no family.
+            # No family describes a user's own library.
             known = results.kernel(r)
             contract, text = CONTRACTS[known.contract or r.contract], known.contract_text
             text = text or r.deviation or ""
-            found = (r.kernel, r.lineage, Noted(contract, (text,)) if text else contract)
-            found = (*found, r.source_file)
-            rows.setdefault(r.kernel, dict(zip(names, found, strict=True)))
+            noted = Noted(contract, (text,)) if text else contract
+            values = (r.kernel, r.lineage, noted, r.source_file)
+            rows.setdefault(r.kernel, dict(zip(names, values, strict=True)))
     columns = [Column(name, name, **WORDS) for name in names]
     return Table("list", f"{len(rows)} kernels", columns, [rows[k] for k in sorted(rows)])

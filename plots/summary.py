@@ -25,21 +25,21 @@ def claim_figure(by_gpu: Mapping[str, Decision]) -> Figure | None:
     A statement has no number in its primary reading, but may have one in another.
     """
     for place, name in enumerate(next(iter(by_gpu.values())).readings):
-        found = {gpu: counted_in(d.readings[name]) for gpu, d in by_gpu.items()}
-        cells = [v for verdicts in found.values() for v in verdicts]
+        verdicts_by_gpu = {gpu: counted_in(d.readings[name]) for gpu, d in by_gpu.items()}
+        cells = [v for verdicts in verdicts_by_gpu.values() for v in verdicts]
         unit = next((v.comparison.unit for v in cells if v.comparison.unit), "")
-        ours = {gpu: values_of(verdicts, unit, "ours") for gpu, verdicts in found.items()}
+        ours = {gpu: values_of(verdicts, unit, "ours") for gpu, verdicts in verdicts_by_gpu.items()}
         if (claimed := values_of(cells, unit, "theirs")) and any(ours.values()):
             rows = {"claimed": claimed}
-            rows |= {f"ours ({gpu.removeprefix('NVIDIA ')})": ours[gpu] for gpu in found}
+            rows |= {f"ours ({gpu.removeprefix('NVIDIA ')})": ours[gpu] for gpu in verdicts_by_gpu}
             return ranges_figure(rows, unit, name if place else "", marked=1)
     return None
 
 
 def values_of(cells: Sequence[Verdict], unit: str, whose: str) -> list[float]:
     of_unit = [v for v in cells if v.comparison.unit == unit]
-    found = [v.ours if whose == "ours" else v.cell.value for v in of_unit]
-    return [value for value in found if value is not None]
+    numbers = [v.ours if whose == "ours" else v.cell.value for v in of_unit]
+    return [value for value in numbers if value is not None]
 
 
 def ranges_figure(

@@ -33,7 +33,9 @@ class Sheet:
 
 
 def inline(figure: Figure, prefix: str, label: str, sheet: Sheet) -> Markup:
-    """Must be called within `figure_style`. `prefix`: of the ids, which are unique in a page."""
+    """The figure as SVG; must be called within `figure_style`. `prefix` makes its ids unique in a
+    page.
+    """
     with matplotlib.rc_context({"svg.fonttype": "none"}):
         root = ElementTree.fromstring(encode(figure, "svg"))
     used = {name for element in root.iter() for name in references(element)}
@@ -60,33 +62,33 @@ def flatten(element: Element) -> None:
 
 
 def local(name: str) -> str:
-    """Without its namespace."""
+    """The name without its namespace."""
     return name.rpartition("}")[2]
 
 
 def references(element: Element) -> list[str]:
     """The ids that the element's attributes name."""
-    found = [name for value in element.attrib.values() for name in REFERENCE.findall(value)]
-    return found + [value[1:] for name, value in element.items() if local(name) == "href"]
+    ids = [name for value in element.attrib.values() for name in REFERENCE.findall(value)]
+    return ids + [value[1:] for name, value in element.items() if local(name) == "href"]
 
 
 def attributes(
     element: Element, prefix: str, used: set[str], sheet: Sheet
 ) -> list[tuple[str, str]]:
-    """Attributes to draw: ids without a reference are left out, because several may be equal."""
-    found = []
+    """Attributes to draw; ids without a reference are dropped, because they may repeat."""
+    kept = []
     for name, value in [(local(name), value) for name, value in element.items()]:
         if name == "id":
-            found += [(name, prefix + value)] * (value in used)
+            kept += [(name, prefix + value)] * (value in used)
         elif name == "href":
-            found.append((name, f"#{prefix}{value[1:]}"))
+            kept.append((name, f"#{prefix}{value[1:]}"))
         elif name == "style":
             style = themed(REFERENCE.sub(rf"url(#{prefix}\1)", value))
-            found += [("class", sheet.name(style))] * bool(style)
+            kept += [("class", sheet.name(style))] * bool(style)
         elif not value.startswith("rotate(-0 "):
             value = REFERENCE.sub(rf"url(#{prefix}\1)", value)
-            found.append((name, DECIMALS.sub(r"\1", value) if name in NUMBERS else value))
-    return found
+            kept.append((name, DECIMALS.sub(r"\1", value) if name in NUMBERS else value))
+    return kept
 
 
 def themed(style: str) -> str:

@@ -20,7 +20,7 @@ WINNER = [
 
 
 def winner_note(now: str) -> str:
-    """`now`: what the last columns are of."""
+    """`now`: the form that the last columns describe."""
     return (
         "Fastest: lowest median of the forms whose output was right. Equal: the number of "
         f"others with an overlapping interval. Now: {now}; gain: of the fastest over it. "
@@ -30,11 +30,11 @@ def winner_note(now: str) -> str:
 
 def winner_values(best: Sequence[Measured], now: Measured | None) -> Values:
     """`best`: the fastest form and those not distinguished from it, by time."""
-    found: Values = {"now_gb_s": now and now.gb_s, "now_share_of_copy": now and now.of_copy}
+    values: Values = {"now_gb_s": now and now.gb_s, "now_share_of_copy": now and now.of_copy}
     if not best:
-        return found
+        return values
     first, e = best[0], best[0].record.bandwidth
-    found |= {"form": first.record.kernel, "code": first.record.lineage, "equal": len(best) - 1}
+    values |= {"form": first.record.kernel, "code": first.record.lineage, "equal": len(best) - 1}
     speed = Noted(e.value, first.time_marks, text=bandwidth.with_interval(e, bandwidth.gb_text))
-    found |= {"gb_s": speed, "share_of_copy": first.of_copy}
-    return found | {"gain": bandwidth.share(first.record, now.record if now else None)}
+    values |= {"gb_s": speed, "share_of_copy": first.of_copy}
+    return values | {"gain": bandwidth.share(first.record, now.record if now else None)}
