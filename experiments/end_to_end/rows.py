@@ -36,7 +36,7 @@ Facts = Mapping[str, Any]  # of a GPU: Gpu.facts()
 
 @dataclass(frozen=True)
 class Row:
-    """One way of computing the products. `library`: a peer's, of another bitsandbytes."""
+    """A backend of the quantized products. `library`: a peer's, of another bitsandbytes."""
 
     kernel: str
     kind: str = "kernel"  # of the drop-in library; fused; peer; installed: bitsandbytes as it is
@@ -128,8 +128,8 @@ def require_distinct(names: Sequence[str]) -> None:
 
 
 def code_of(row: Row, gpu: Facts) -> dict[str, Any] | None:
-    """The code under a row, as data/results.schema.json describes it; None where only the driver
-    compiles it for this GPU.
+    """The digests of a row's machine code, as data/results.schema.json has them; None where the
+    driver compiles it for this GPU.
     """
     architecture = int(gpu["compute_capability"].replace(".", ""))
     if row.kind == "kernel":
@@ -169,15 +169,15 @@ def chosen_code(
     """The code that the driver selects of each source: the newest of the GPU's major version that
     is not newer than the GPU.
     """
-    found, target = {}, 0
+    digests, target = {}, 0
     for source in sources:
         built = [arch for name, arch in known if name == source]
         fitting = [arch for arch in built if arch // 10 == gpu // 10 and arch <= gpu]
         if not fitting:
             return None
         target = max(fitting)
-        found[source] = known[source, target]
-    return {"target": f"sm_{target}", "sha256": found}
+        digests[source] = known[source, target]
+    return {"target": f"sm_{target}", "sha256": digests}
 
 
 def sha256(file: Path) -> str:
