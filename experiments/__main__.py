@@ -3,10 +3,10 @@ and figures. Where nothing can be measured, it makes those of a recorded run, be
 compiled, and runs the checks alone. `run COMMAND` runs any command with the same locks, and the
 user's variables as its options.
 
-`make reproduce-NAME` sets the environment: PRESET says what is built; BIN, RESULTS and RECORDED say
-where things are; MEASURE is empty where nothing can be measured, and NO_GPU_WHY is then the reason;
-the rest is the user's. GPUS divides the passes among several GPUs (docs/many-gpus.md), and RESUME=1
-leaves out those that the same command has measured already.
+`make reproduce-NAME` sets the environment: PRESET selects the programs that are built; BIN,
+RESULTS and RECORDED are folders; MEASURE is empty where nothing can be measured, and NO_GPU_WHY is
+then the reason; the rest is the user's. GPUS divides the passes among several GPUs
+(docs/many-gpus.md), and RESUME=1 omits those that the same command has measured already.
 
 Exit status: 0; 1 where an output is wrong, after all passes ran; 3 where something else was not
 measured; else that of the program that could not run.
@@ -33,9 +33,9 @@ from records.provenance import checkout
 
 TORCH = Path("build/end_to_end/python")  # names the Python that has PyTorch
 FLAGS = ("QUICK", "DRY_RUN")
-NOT_BUILT = "after make build it says how long it takes"
+NOT_BUILT = "after make build its duration is printed, too"
 ALL_RECORDED = Path("data/recorded")
-LINES_OF_FAILURE = 20  # of a log
+LINES_OF_FAILURE = 20  # at the end of a log
 interrupted: list[int] = []  # signals
 FOR_MEASURING = (
     "PEER METRICS CLOCKS MODEL BATCHES KERNELS KERNEL PROBLEM FILE TOKENS GENERATIONS PROMPTS GPUS "

@@ -71,9 +71,9 @@ def prompt_of(content: Any, where: str) -> str | tuple[int, ...]:
     raise InputError(f"{where}: needs 'question' or 'prompt' with a text, or 'tokens' with numbers")
 
 
-def check_length(tokens: int, what: str) -> None:
+def check_length(tokens: int, name: str) -> None:
     if not 0 < tokens <= MOST_LONG:
-        raise InputError(f"{what} has {tokens} tokens; 1 to {MOST_LONG} can be run")
+        raise InputError(f"{name} has {tokens} tokens; 1 to {MOST_LONG} can be run")
 
 
 def count_words(text: str) -> int:

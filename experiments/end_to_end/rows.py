@@ -18,8 +18,8 @@ from experiments.end_to_end.protocol import INSTALLED
 from records.errors import InputError
 from reprolab_nf4 import BUILT, timing_table
 
-# Rows in which products are computed as reprolab_nf4.install(products=...) says, by the times that
-# are recorded for the GPU. The second is of checkpoints, whose tokens mean something.
+# Rows and their argument `products` of reprolab_nf4.install, which chooses kernels by the recorded
+# times of the GPU. The second is for checkpoints, whose tokens are meaningful.
 PRODUCTS, DEQUANTIZES = "kernels/nf4_product/", "kernels/nf4/streaming.cu"
 PACKAGE = "reprolab_nf4/"  # all of it decides how fused rows compute: calls, tables, plans
 FUSED = {"fused": "fastest", "fused_exact": "exact"}
@@ -81,8 +81,8 @@ class Row:
     def require(self, gpu: Facts) -> None:
         """InputError where the row cannot be run on such a GPU."""
         if self.kind == "fused" and not timing_table.recorded(*model_of(gpu)):
-            what = f"compute capability {gpu['compute_capability']}"
-            raise InputError(f"no times of products are recorded for {what}")
+            where = f"compute capability {gpu['compute_capability']}"
+            raise InputError(f"no times of products are recorded for {where}")
 
     def described(self, gpu: Facts) -> dict[str, Any]:
         """The row's fields in a result file, whatever its outcome."""

@@ -191,7 +191,7 @@ def share_falls(case: Case, *, kernel: str) -> Finding:
     return Finding(verdict, f"percent by batch: {listed}", last.value, last.interval, short)
 
 
-@rule("products take at least half of what the GPU's time grows by over the batches")
+@rule("products take at least half of the growth of the GPU's time over the batches")
 def products_account(case: Case, *, kernel: str) -> Finding:
     """The time of a step without dequantization: products, and all else on the GPU."""
     names = ("product_time.step", "busy_time.step", f"{KERNEL_TIME}.step")
@@ -233,8 +233,8 @@ def min_gain(case: Case, *, baseline: str, subject: str) -> Ours:
 
 
 @rule(
-    "at every batch the speed-up is what Amdahl's law makes of the dequantization's share and its "
-    "own speed-up, {tolerance_percent:g} % either way"
+    "at every batch the speed-up is that of Amdahl's law for the dequantization's share and "
+    "speed-up, {tolerance_percent:g} % either way"
 )
 def translates(case: Case, *, baseline: str, subject: str) -> Finding:
     """Nothing but the kernel was exchanged."""
@@ -259,7 +259,7 @@ def translates(case: Case, *, baseline: str, subject: str) -> Finding:
 
 
 @rule(
-    "its speed-up is at most what Amdahl's law makes of its own Tables I and II, "
+    "its speed-up is at most that of Amdahl's law for its own Tables I and II, "
     "{tolerance_percent:g} % more allowed"
 )
 def tables_allow(case: Case, *, shares: str) -> Finding:
@@ -292,7 +292,7 @@ def papers_predictions(source: Source, shares: str, model: str) -> dict[int, flo
 def size_in_memory(case: Case, *, kernel: str, of: str = "all") -> Ours:
     """Size of the model as bitsandbytes holds it, or with two bytes per parameter, in GB; or how
     many times smaller the one is than the other. `of`: all, or the codes of the quantized weights
-    alone, two to a byte, without scales and what stays in 16 bits.
+    alone, two to a byte, without scales and the weights in 16 bits.
     """
     problems, at = case.results().problems(), {"model": case.cell.at["model"]}
     batches = [problem["batch"] for problem in problems if at.items() <= problem.items()]

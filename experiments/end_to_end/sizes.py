@@ -35,7 +35,7 @@ CONFIG_NAMES = {
 @dataclass(frozen=True)
 class Model:
     """A decoder as data/models/models.json gives it. `classes`: of transformers, model and
-    configuration; `extras`: what the configuration needs beside the sizes.
+    configuration; `extras`: the configuration's other arguments.
     """
 
     id: str

@@ -1,6 +1,6 @@
 """Stand-ins for the GPU and for the drop-in library where tests run the experiment on a CPU:
 models, bitsandbytes and transformers are real, a recorded kernel is an operation of PyTorch, and a
-kernel of the drop-in library is a way of changing what bitsandbytes' own gives.
+kernel of the drop-in library is a function of the weights that bitsandbytes' own gives.
 """
 
 import ctypes
@@ -186,7 +186,7 @@ def drop_in(kernels=KERNELS):
         if products != "bitsandbytes":
             ways = matmul.Ways(LIBRARY, products, None)
             bitsandbytes.matmul_4bit = matmul.replacement(multiply, ways)
-            matmul._dispatch = multiply, ways  # of compiled steps
+            matmul._dispatch = multiply, ways  # for compiled steps
         try:
             yield types.SimpleNamespace(kernels=lambda: list(kernels), library=LIBRARY)
         finally:

@@ -1,4 +1,4 @@
-"""The CPU's answer against what bitsandbytes made on a GPU: the golden vectors, every bit."""
+"""The CPU reference against the golden vectors, which bitsandbytes made on a GPU, bit by bit."""
 
 import json
 from types import SimpleNamespace

@@ -212,7 +212,7 @@ def amdahl_table(run: Run) -> Table:
         f"measured than predicted. {MODES_NOTE}",
         *absent_kernels(run, baseline, subject),
     ]
-    title = f"What Amdahl's law makes of {subject} over {baseline}, and what was measured"
+    title = f"Speed-up of {subject} over {baseline}: predicted by Amdahl's law, and measured"
     return Table("amdahl", title, columns, rows, notes, provenance(run), data)
 
 
@@ -261,18 +261,18 @@ def left(run: Run) -> Table:
 
     rows, data = rows_and_data(by_mode(run, row_of))
     columns = by_mode_columns(
-        Column("{}: attacked %", f"{baseline}_percent", TENTHS),
-        *(Column(f"left with {k} %", f"{k}_percent", TENTHS) for k in kernels[1:]),
+        Column(f"{{}}: {baseline} %", f"{baseline}_percent", TENTHS),
+        *(Column(f"with {k} %", f"{k}_percent", TENTHS) for k in kernels[1:]),
         Column(f"{FUSED} x (interval)", "_gain", with_interval),
     )
     notes = [
-        f"Attacked: what {baseline}'s dequantizations are of its time. Left: what a kernel's are "
-        f"of that same time. With {FUSED}, products are made right from the codes where that is "
-        f"faster; what is left are those of the prompt. x: speed-up over {baseline}. Eager: of a "
-        f"generation. Graph: of a decoding step. {INTERVAL_NOTE}",
+        f"%: the time of a kernel's dequantizations, in percent of {baseline}'s whole time. With "
+        f"{FUSED}, products multiply right from the codes where that is faster; only the prompt's "
+        f"dequantizations are left. x: speed-up over {baseline}. Eager: of a generation. Graph: "
+        f"of a decoding step. {INTERVAL_NOTE}",
         *absent_kernels(run, *kernels),
     ]
-    title = "What the paper attacks, and what is left of it"
+    title = f"Dequantization's share of {baseline}'s time, by kernel"
     return Table("left", title, columns, rows, notes, provenance(run), data)
 
 
