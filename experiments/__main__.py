@@ -105,7 +105,7 @@ def reproduce(args: argparse.Namespace) -> int:
 def not_used(experiment: Experiment) -> str:
     """A note on the variables that no step uses; empty where there are none."""
     all_steps = [*experiment.checks, *experiment.passes.values()] if variable("MEASURE") else []
-    used = {name for step in all_steps for name in ("GPUS", *taken(step))}
+    used = {name for step in all_steps for name in ("GPUS", *taken_variables(step))}
     unused = " ".join(name for name in FOR_MEASURING if variable(name) and name not in used)
     return f"Not used: {unused}." * bool(unused)
 
@@ -241,7 +241,7 @@ def measured_before(file: str, command: Sequence[str], gpu: str) -> int | None:
 def plan(experiment: Experiment) -> int:
     """Prints each step's dry run where its program has one and is built, else its command."""
     for step in steps(experiment):
-        if "DRY_RUN" not in taken(step):
+        if "DRY_RUN" not in taken_variables(step):
             print(command_line(step))
         elif step.program and not Path(words(step)[0]).exists():
             print(f"{command_line(step)} ({NOT_BUILT})")
@@ -258,7 +258,7 @@ def command_line(step: Step) -> str:
     return printable(f"{step.name or 'check'}: {shlex.join(shown)}")
 
 
-def taken(step: Step) -> tuple[str, ...]:
+def taken_variables(step: Step) -> tuple[str, ...]:
     """The variables that become options; every C++ pass takes CLOCKS and DRY_RUN."""
     return step.takes + ("CLOCKS", "DRY_RUN") * bool(step.name and step.program)
 
@@ -278,7 +278,7 @@ def words(step: Step) -> list[str]:
         ]
         pattern = "|".join(names) if step.kernels else f"!{'|'.join(step.all_but)}"
         command += ["--kernel", pattern]
-    return [*command, *chain(*options(taken(step) if variable("MEASURE") else ()))]
+    return [*command, *chain(*options(taken_variables(step) if variable("MEASURE") else ()))]
 
 
 def options(names: Iterable[str]) -> Iterator[tuple[str, ...]]:

@@ -93,12 +93,10 @@ class Mode:
 
     def logits(self, row: Row, sequence: int, place: int, tokens: Sequence[int]) -> list[float]:
         """The logits of these tokens at that place of that sequence, by the row."""
-        logits_by_step: list[torch.Tensor] = []
+        logits: list[torch.Tensor] = []
 
         def note(model: Any, inputs: Any, output: Any) -> None:
-            logits_by_step.append(
-                torch.stack([output.logits[sequence, -1, token] for token in tokens])
-            )
+            logits.append(torch.stack([output.logits[sequence, -1, token] for token in tokens]))
 
         hook = self.model.register_forward_hook(note)
         try:
@@ -106,7 +104,7 @@ class Mode:
                 self.decode(max(2, place + 1))
         finally:
             hook.remove()
-        return logits_by_step[place].tolist()
+        return logits[place].tolist()
 
     @torch.no_grad()
     def learn(self, row: Row) -> LaunchNames:
@@ -127,26 +125,19 @@ class Mode:
 
         with row.in_place():
             _, launches = self.gpu.records(alone)
-        names_alone = [
-            [x.name for x in product] for product in split(launches, self.gpu.mark_name())
-        ]
-        if len(names_alone) != 2 * len(layers):
-            raise RecordsLost(
-                f"CUPTI recorded {len(names_alone)} of {2 * len(layers)} products alone"
-            )
+        groups = [[x.name for x in product] for product in split(launches, self.gpu.mark_name())]
+        if len(groups) != 2 * len(layers):
+            raise RecordsLost(f"CUPTI recorded {len(groups)} of {2 * len(layers)} products alone")
         # PyTorch's own kernels in between, such as an addition, are in the rest of the model too.
         own = {
             shape: [name for name in names if "at::native" not in name]
-            for shape, names in zip(layers, names_alone[: len(layers)], strict=True)
+            for shape, names in zip(layers, groups[: len(layers)], strict=True)
         }
         dequantize = frozenset(name for names in own.values() for name in names)
-        product = (
-            frozenset(name for names in names_alone[len(layers) :] for name in names) - dequantize
-        )
+        product = frozenset(name for names in groups[len(layers) :] for name in names) - dequantize
         count = sum(len(own[tuple(x.weight.quant_state.shape)]) for x in every)
-        return LaunchNames(
-            dequantize, product, None if row.may_fuse(len(self.batch.ids)) else count
-        )
+        per_pass = None if row.may_fuse(len(self.batch.ids)) else count
+        return LaunchNames(dequantize, product, per_pass)
 
     def profile_generation(
         self, row: Row, tokens: int, names: LaunchNames

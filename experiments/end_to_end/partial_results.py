@@ -36,10 +36,10 @@ def run_of(choices: Choices, installed: str) -> str:
     be joined.
     """
     libraries = {x.library: rows.sha256(Path(x.library)) for x in choices.rows if x.library}
-    named = sorted((x.kernel, x.kind, libraries.get(x.library, "")) for x in choices.rows)
+    row_facts = sorted((x.kernel, x.kind, libraries.get(x.library, "")) for x in choices.rows)
     prompts = (choices.prompts.text, choices.prompts.items)
     return digest(
-        named,
+        row_facts,
         prompts,
         choices.tokens,
         choices.generations,

@@ -199,14 +199,14 @@ def rows_of(kernels: str, peers: Sequence[str], is_checkpoint: bool) -> tuple[Ro
     """The baseline, the rows that `kernels` names, and the peers. Without names: the kernels that
     are swept, products by measured times, and bitsandbytes as it is installed.
     """
-    named = [*filter(None, re.split(r"[,|\s]+", kernels))]
-    if kernels and not named:
+    kernel_names = [*filter(None, re.split(r"[,|\s]+", kernels))]
+    if kernels and not kernel_names:
         raise InputError(f"KERNELS: give names such as {','.join(SWEPT)}, not '{kernels}'")
     rows = {name: Row(name, "fused") for name in FUSED} | {
         AS_INSTALLED: Row(INSTALLED, "installed")
     }
     by_default = [*SWEPT, *list(FUSED)[: 1 + is_checkpoint], AS_INSTALLED]
-    names = dict.fromkeys([BASELINE, *(named or by_default)])
+    names = dict.fromkeys([BASELINE, *(kernel_names or by_default)])
     ours = [rows.get(name, Row(name)) for name in names]
     others = [peer_row(peer) for peer in peers]
     for variable, some in (("KERNELS", names), ("PEER", [row.kernel for row in others])):

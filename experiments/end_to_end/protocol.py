@@ -149,10 +149,8 @@ def judge(
     """
     first, *others = outputs[baseline]
     differing = {row: other_than(first, generations) for row, generations in outputs.items()}
-    if (
-        any(tokens and not may_differ(row) for row, tokens in differing.items())
-        and not differing[baseline]
-    ):
+    is_unexplained = any(tokens and not may_differ(row) for row, tokens in differing.items())
+    if is_unexplained and not differing[baseline]:
         others.append(again())
     varies = any(different(tokens, first) for tokens in others)
     return {

@@ -66,8 +66,8 @@ class Row:
             return nullcontext()
         if self.kind == "fused":
             return reprolab_nf4.install(products=FUSED[self.kernel])
-        given = {"kernel": self.kernel} if self.kind == "kernel" else {"library": self.library}
-        return reprolab_nf4.install(**given, products="dequantize")  # as the paper's bitsandbytes
+        backend = {"kernel": self.kernel} if self.kind == "kernel" else {"library": self.library}
+        return reprolab_nf4.install(**backend, products="dequantize")  # as the paper's bitsandbytes
 
     def may_fuse(self, batch: int) -> bool:
         """Whether products of so many sequences may be computed without dequantizing: bitsandbytes

@@ -63,8 +63,8 @@ def dequantization_rows(case: Case, kernel: str, at: dict) -> tuple[Record, Reco
 @rule(WITHIN)
 def share_of_latency(case: Case, *, kernel: str) -> Ours:
     part, whole = dequantization(case, kernel, case.place)
-    of_all = f"{part.median / 1e6:.2f} of {whole.median / 1e6:.2f} s"
-    return Ours(percent_of(part, whole), of_all)
+    seconds = f"{part.median / 1e6:.2f} of {whole.median / 1e6:.2f} s"
+    return Ours(percent_of(part, whole), seconds)
 
 
 @rule("nothing: the source does not say of how many forward passes its time is")
@@ -145,7 +145,9 @@ def gains_text(gains: dict[int, Estimate]) -> str:
 @rule("the average speed-up rises from each model to the next larger one, beyond the intervals")
 def rises_with_size(case: Case, *, baseline: str, subject: str) -> Finding:
     whole, _ = times_in(case.cell.at["way"])
-    return rising(case, lambda at: case.at(at).ratios(baseline, subject, whole)[0], "{:.2f} x")
+    return verdict_on_rise(
+        case, lambda at: case.at(at).ratios(baseline, subject, whole)[0], "{:.2f} x"
+    )
 
 
 @rule(
@@ -153,7 +155,7 @@ def rises_with_size(case: Case, *, baseline: str, subject: str) -> Finding:
     "intervals"
 )
 def share_rises_with_size(case: Case, *, kernel: str) -> Finding:
-    return rising(case, lambda at: share_of(case, kernel, at), "{:.0f} %")
+    return verdict_on_rise(case, lambda at: share_of(case, kernel, at), "{:.0f} %")
 
 
 def share_of(case: Case, kernel: str, at: dict) -> Estimate:
@@ -164,7 +166,7 @@ def share_of(case: Case, kernel: str, at: dict) -> Estimate:
     return replace(log_share, value=log_share.value + math.log(100)).ratio
 
 
-def rising(case: Case, value_at: Callable[[dict], Estimate], shown: str) -> Finding:
+def verdict_on_rise(case: Case, value_at: Callable[[dict], Estimate], shown: str) -> Finding:
     """Whether the mean over the batches rises from model to model, in the order of their sizes; of
     two models with one name in the source, the cell's is taken.
     """

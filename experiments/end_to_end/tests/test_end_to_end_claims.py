@@ -7,7 +7,7 @@ BATCHES = (2, 4, 8, 16, 32, 64)
 TREE, LUT = "branch_tree", "shared_lut"
 
 
-def measured(pass_name, metric, times, way="eager", model="qwen3-32b", spread=0.0):
+def results_of(pass_name, metric, times, way="eager", model="qwen3-32b", spread=0.0):
     """`times`: by batch, the baseline's and the kernel's, or in graphs those of a step; each has
     three samples, `spread` apart.
     """
@@ -24,14 +24,14 @@ def measured(pass_name, metric, times, way="eager", model="qwen3-32b", spread=0.
 
 def files(model, walls, parts=(4e6, 2e6), way="eager"):
     """`walls`: by batch, the latencies; `parts`: the times of dequantizations."""
-    timing = measured("timing", "wall_time", walls, way, model)
-    return [timing, measured("profile", "kernel_time", dict.fromkeys(walls, parts), way, model)]
+    timing = results_of("timing", "wall_time", walls, way, model)
+    return [timing, results_of("profile", "kernel_time", dict.fromkeys(walls, parts), way, model)]
 
 
 def gains(by_batch, spread=0.0, way="eager", model="qwen3-32b"):
     """The baseline takes `by_batch` times as long; the host hardly affects runs so long."""
     times = {batch: (6e6 * gain, 6e6) for batch, gain in by_batch.items()}
-    return measured("timing", "wall_time", times, way, model, spread)
+    return results_of("timing", "wall_time", times, way, model, spread)
 
 
 EAGER, GRAPH = "eager generations", "decoding steps in a CUDA graph"
@@ -90,7 +90,7 @@ def test_a_share_is_of_one_kind_of_run(other):
     assert "branch_tree" in v.reason
 
 
-def in_runs(gains, way, share=0.4, model="qwen3-32b"):
+def passes_with_share(gains, way, share=0.4, model="qwen3-32b"):
     """Dequantization has that share of 10 s; the kernel takes half of it."""
     walls = {batch: (1e7, 1e7 / gain) for batch, gain in gains.items()}
     return files(model, walls, (1e7 * share, 5e6 * share), way)
@@ -105,7 +105,7 @@ def in_runs(gains, way, share=0.4, model="qwen3-32b"):
 @pytest.mark.parametrize("way", READINGS)
 def test_as_much_is_gained_as_amdahls_law_makes_of_the_share(gain, expected, way):
     """40 % and 2 x make 1.25 x; one batch of six that is off decides."""
-    passes = in_runs(dict.fromkeys(BATCHES, 1.25) | {16: gain}, way)
+    passes = passes_with_share(dict.fromkeys(BATCHES, 1.25) | {16: gain}, way)
     v = verdict("amdahl", f"qwen3-32b, batch all, {way}", *passes, reading=READINGS[way])
     mean = (5 * 1.25 + gain) / 6
     assert (v.verdict, v.ours) == (expected, pytest.approx(mean))
@@ -185,9 +185,9 @@ MODELS = (GEMMAS[1], "qwen3-32b", "llama-3.3-70b")
 def larger_models(way, *results):
     """The verdicts of the mode's reading on each Gemma, and of the other readings."""
     readings = dict(made.decisions(*results)["larger-models"].readings)
-    of_this_mode = readings.pop(READINGS[way])
-    of_other, ours = ([v for v in of_this_mode if v.cell.at["model"] == m] for m in GEMMAS)
-    assert {v.verdict for v in of_other} == {"not_tested"}
+    verdicts = readings.pop(READINGS[way])
+    unused, ours = ([v for v in verdicts if v.cell.at["model"] == m] for m in GEMMAS)
+    assert {v.verdict for v in unused} == {"not_tested"}
     return ours, *readings.values()
 
 
@@ -220,7 +220,7 @@ def test_larger_models_gain_more(averages, spread, expected, way):
 @pytest.mark.parametrize("way", READINGS)
 def test_larger_models_spend_more_of_it_in_dequantization(shares, expected, way):
     every = [
-        in_runs(dict.fromkeys(BATCHES, 1.2), way, share, model)
+        passes_with_share(dict.fromkeys(BATCHES, 1.2), way, share, model)
         for model, share in zip(MODELS, shares, strict=True)
     ]
     timing, profile = (

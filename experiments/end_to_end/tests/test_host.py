@@ -7,7 +7,7 @@ from experiments.end_to_end.host import Host, SlowSamples
 
 
 @pytest.fixture
-def sampled(monkeypatch):
+def take_samples(monkeypatch):
     """Takes samples on a host whose fixed work takes these seconds, one after another, and the last
     from then on. Returns the kept samples, the disturbed ones and the number of waits.
     """
@@ -37,14 +37,16 @@ def sampled(monkeypatch):
         ((1.5, 1.5, 1.0), {"wait_s": 10.0}, [0], SlowSamples(), 2),  # until it is steady
     ],
 )
-def test_a_sample_in_a_slow_spell_is_taken_again(sampled, seconds, limits, kept, disturbed, waits):
-    assert sampled(*seconds, **limits) == (kept, disturbed, waits)
+def test_a_sample_in_a_slow_spell_is_taken_again(
+    take_samples, seconds, limits, kept, disturbed, waits
+):
+    assert take_samples(*seconds, **limits) == (kept, disturbed, waits)
 
 
-def test_a_sample_whose_cpu_was_taken_away_is_taken_again(sampled, monkeypatch):
+def test_a_sample_whose_cpu_was_taken_away_is_taken_again(take_samples, monkeypatch):
     counts = iter([0, 10_000, 10_000, 10_000])
     monkeypatch.setattr(host, "preemptions", lambda: next(counts))
-    assert sampled(1.0) == ([1], SlowSamples(repeated=1), 0)
+    assert take_samples(1.0) == ([1], SlowSamples(repeated=1), 0)
 
 
 def test_the_work_is_real():

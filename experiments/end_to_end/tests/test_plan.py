@@ -107,7 +107,7 @@ def test_choices_are_taken_as_given(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "option",
     [
         {"model": "nothing"},
         {"model": "../typo"},
@@ -126,12 +126,12 @@ def test_choices_are_taken_as_given(tmp_path):
         {"peers": ["made=LICENSE"] * 2},
         {"prompts_file": "gone"},
     ],
-    ids=lambda given: " ".join(f"{name}={value}" for name, value in given.items()),
+    ids=lambda option: " ".join(f"{name}={value}" for name, value in option.items()),
 )
-def test_a_faulty_option_is_one_line(given, monkeypatch, refused):
+def test_a_faulty_option_is_one_line(option, monkeypatch, refused):
     monkeypatch.chdir(ROOT)
-    (name, value), *_ = given.items()
-    error = refused(choose, **given)
+    (name, value), *_ = option.items()
+    error = refused(choose, **option)
     assert error.lower().startswith((name.rstrip("s"), str(value)))
 
 
@@ -150,9 +150,9 @@ def test_recorded_times_of_products_are_of_the_models_layers():
     missing: its layers take the times of the nearest ones.
     """
     recorded = (model for name, model in sizes.known().items() if name != "gemma-3-12b")
-    of_models = {matrix for model in recorded for matrix in model.matrices()}
-    assert {(shape.rows, shape.columns) for shape in recorded_shapes()} == of_models
-    assert len(recorded_shapes()) == 4 * len(of_models)  # plain and nested, fp16 and bf16
+    matrices = {matrix for model in recorded for matrix in model.matrices()}
+    assert {(shape.rows, shape.columns) for shape in recorded_shapes()} == matrices
+    assert len(recorded_shapes()) == 4 * len(matrices)  # plain and nested, fp16 and bf16
 
 
 def test_memory_is_a_little_more_than_the_weights():
@@ -177,11 +177,11 @@ def test_a_checkpoints_name_is_fit_for_files(tmp_path):
     assert all(name.startswith("qwen3-32b-checkpoint.timing.batch2.") for name in names[:2])
 
 
-def test_the_code_of_a_row_is_what_the_driver_takes():
+def test_the_code_of_a_row_is_the_one_that_the_driver_takes():
     one, other = "kernels/nf4/streaming.cu", "kernels/nf4_product/simple.cu"
     code = {(one, arch): str(arch) for arch in (75, 80, 86, 90, 100)} | {(other, 89): "x"}
-    for gpu, taken in ((80, 80), (89, 86), (90, 90), (103, 100)):
-        wanted = {"target": f"sm_{taken}", "sha256": {one: str(taken)}}
+    for gpu, chosen in ((80, 80), (89, 86), (90, 90), (103, 100)):
+        wanted = {"target": f"sm_{chosen}", "sha256": {one: str(chosen)}}
         assert rows.chosen_code(code, [one], gpu) == wanted
     assert rows.chosen_code(code, [one], 120) is None
     both = {"target": "sm_89", "sha256": {one: "86", other: "x"}}

@@ -67,7 +67,7 @@ def test_a_faulty_file_is_one_line(tmp_path, text, place, refused):
 
 
 def test_prompts_that_the_model_cannot_take(refused):
-    given = Prompts(("text", (98, 99), 5, "word " * 901), "")
-    assert "token 99" in refused(tokens_of, given, 3, 99)
-    assert "901 tokens" in refused(tokens_of, given, 64, 100)
-    assert len(tokens_of(given, 1, 99)) == 1  # no other is run
+    faulty = Prompts(("text", (98, 99), 5, "word " * 901), "")
+    assert "token 99" in refused(tokens_of, faulty, 3, 99)
+    assert "901 tokens" in refused(tokens_of, faulty, 64, 100)
+    assert len(tokens_of(faulty, 1, 99)) == 1  # no other is run

@@ -66,7 +66,7 @@ A, B, C = [[1, 2], [3, 4]], [[1, 2], [3, 5]], [[9, 2], [3, 4]]
 BASELINE, OURS, INSTALLED = Row("branch_tree"), Row("ours"), Row("as installed", "installed")
 
 
-def judged(baseline, *ours, again=A, row=OURS):
+def judgement(baseline, *ours, again=A, row=OURS):
     """A row's outcome, reason and mismatches; the baseline's outcome and its number of new runs."""
     runs = []
     outcomes = protocol.judge(
@@ -80,29 +80,29 @@ def judged(baseline, *ours, again=A, row=OURS):
 
 def test_equal_tokens_need_one_run_of_the_baseline():
     same = ("bit_exact", "4 tokens compared each time, 4 distinct", None)
-    assert judged([A, A], A, A) == (same, "bit_exact", 0)
+    assert judgement([A, A], A, A) == (same, "bit_exact", 0)
     short = ("bit_exact", "2 tokens compared each time, 2 distinct", None)
-    assert judged([A], [[1], [3]]) == (short, "bit_exact", 0)
+    assert judgement([A], [[1], [3]]) == (short, "bit_exact", 0)
 
 
 @pytest.mark.parametrize("ours", [[B, A], [A, B]])
 def test_a_difference_reruns_the_baseline_against_itself(ours):
     why = "1 of 4 tokens differ; first in sequence 1, token 1: expected 4, actual 5"
     wrong = ("mismatch", f"{why}; {protocol.REPEATS}", 1)
-    assert judged([A], *ours) == (wrong, "bit_exact", 1)
+    assert judgement([A], *ours) == (wrong, "bit_exact", 1)
     unknown = ("not_verified", f"{why}; {protocol.VARIES}", 1)
-    assert judged([A], *ours, again=C) == (unknown, "bit_exact", 1)
+    assert judgement([A], *ours, again=C) == (unknown, "bit_exact", 1)
     # Its own generations already show that it varies.
-    assert judged([A, A, C], *ours) == (unknown, "not_verified", 0)
+    assert judgement([A, A, C], *ours) == (unknown, "not_verified", 0)
 
 
 def test_equal_tokens_of_a_varying_baseline_have_a_remark():
-    (outcome, reason, _), *others = judged([A, B], A)
+    (outcome, reason, _), *others = judgement([A, B], A)
     assert (outcome, *others) == ("bit_exact", "not_verified", 0)
     assert reason.endswith(f"; {protocol.VARIES}")
 
 
 def test_an_allowed_difference_is_not_run_again():
-    (outcome, reason, count), *others = judged([A], A, B, row=INSTALLED)
+    (outcome, reason, count), *others = judgement([A], A, B, row=INSTALLED)
     assert (outcome, count, *others) == ("deviation_as_declared", 1, "bit_exact", 0)
     assert reason.endswith("token 1: expected 4, actual 5")

@@ -36,7 +36,7 @@ def recipe(tmp_path, monkeypatch):
     own = reprolab_nf4.install
     with ExitStack() as installed:
         monkeypatch.setattr(
-            reprolab_nf4, "install", lambda **given: installed.enter_context(own(**given))
+            reprolab_nf4, "install", lambda **arguments: installed.enter_context(own(**arguments))
         )
 
         def follow(*libraries):

@@ -41,9 +41,9 @@ def set_faults(tmp_path, monkeypatch):
     python = tmp_path / "python"
     # Instead of measure.py the stand-in runs.
     program(python, f'#!/bin/sh\nexec {sys.executable} -m stand_in "$3"\n')
-    named = tmp_path / "names_python"
-    named.write_text(f"{python}\n")
-    monkeypatch.setattr(command, "PYTHON", named)
+    python_file = tmp_path / "names_python"
+    python_file.write_text(f"{python}\n")
+    monkeypatch.setattr(command, "PYTHON", python_file)
     for module in (command, gpus):
         monkeypatch.setattr(module, "gpu_name", lambda number: "NVIDIA H200")
     monkeypatch.setattr(command, "free_bytes", lambda number: 10**11)
@@ -254,14 +254,14 @@ def test_bad_input_is_one_line_before_anything_runs(
     (tmp_path / "mine").mkdir()
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"tokens": [1]}\n{"tokens": [2, 152000]}\n')
-    for given, noun in (
+    for options, noun in (
         (("--kernels", "nix"), "KERNELS: "),
         (("--model", tmp_path / "mine"), "/mine: "),
         (("--clocks", "1410"), "CLOCKS: "),
         (("--gpus", ","), "GPUS: "),
         (("--prompts", prompts), "PROMPTS: "),
     ):
-        assert noun in message(fault(*given, *dry)[0])
+        assert noun in message(fault(*options, *dry)[0])
     assert jobs() == []
 
 

@@ -162,8 +162,8 @@ def figure4(run: Run) -> Table:
 
 
 def papers_value(run: Run, setting: Setting, field: str) -> float | None:
-    named = (name for name, ours in run.source.models.items() if setting.model in ours)
-    rows = run.source.table("figure4").get(next(named, ""), {})
+    names = (name for name, ours in run.source.models.items() if setting.model in ours)
+    rows = run.source.table("figure4").get(next(names, ""), {})
     return rows.get(str(setting.batch), {}).get(field)
 
 
