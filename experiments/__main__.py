@@ -3,10 +3,10 @@ and figures. Where nothing can be measured, it makes those of a recorded run, be
 compiled, and runs the checks alone. `run COMMAND` runs any command with the same locks, and the
 user's variables as its options.
 
-`make reproduce-NAME` sets the environment: PRESET says what is built; BIN, RESULTS and RECORDED say
-where things are; MEASURE is empty where nothing can be measured, and NO_GPU_WHY then says why; the
-rest is the user's. GPUS divides the passes among several GPUs (docs/many-gpus.md), and RESUME=1
-leaves out those that the same command has measured already.
+`make reproduce-NAME` sets the environment: PRESET selects the programs that are built; BIN,
+RESULTS and RECORDED are folders; MEASURE is empty where nothing can be measured, and NO_GPU_WHY is
+then the reason; the rest is the user's. GPUS divides the passes among several GPUs
+(docs/many-gpus.md), and RESUME=1 omits those that the same command has measured already.
 
 Exit status: 0; 1 where an output is wrong, after all passes ran; 3 where something else was not
 measured; else that of the program that could not run.
@@ -33,9 +33,9 @@ from records.provenance import checkout
 
 TORCH = Path("build/end_to_end/python")  # names the Python that has PyTorch
 FLAGS = ("QUICK", "DRY_RUN")
-NOT_BUILT = "after make build it says how long it takes"
+NOT_BUILT = "after make build its duration is printed, too"
 ALL_RECORDED = Path("data/recorded")
-LINES_OF_FAILURE = 20  # of a log
+LINES_OF_FAILURE = 20  # at the end of a log
 interrupted: list[int] = []  # signals
 FOR_MEASURING = (
     "PEER METRICS CLOCKS MODEL BATCHES KERNELS KERNEL PROBLEM FILE TOKENS GENERATIONS PROMPTS GPUS "
@@ -57,65 +57,65 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Becomes the command."""
+    """Replaces this process by the command."""
     gpus.lock_alone()
     place = args.words.index("--") if "--" in args.words else len(args.words)
     args.words[place:place] = map("=".join, options(args.take.split()))
-    if given("DRY_RUN") and not Path(args.words[0]).exists():
+    if variable("DRY_RUN") and not Path(args.words[0]).exists():
         print(printable(f"{shlex.join(args.words)} ({NOT_BUILT})"))
         return 0
-    os.environ.pop("PYTHONPATH", None)  # of scripts/python
+    os.environ.pop("PYTHONPATH", None)  # scripts/python sets it
     os.execvp(args.words[0], args.words)
 
 
-def given(name: str) -> str:
+def variable(name: str) -> str:
     return os.environ.get(name, "")
 
 
 def steps(experiment: Experiment) -> list[Step]:
     """The steps that this machine can run."""
-    measured = experiment.passes.values() if given("MEASURE") else ()
+    measured = experiment.passes.values() if variable("MEASURE") else ()
     return [*experiment.checks, *(step for step in measured if not step.torch or TORCH.exists())]
 
 
 def build(experiment: Experiment) -> int:
-    """The programs of its steps."""
+    """Builds the programs of the experiment's steps."""
     programs = sorted({step.program for step in steps(experiment)} - {""})
     return subprocess.run(["scripts/build", *programs]).returncode if programs else 0
 
 
 def reproduce(args: argparse.Namespace) -> int:
     experiment = declared.experiment(args.name)
-    if not given("MEASURE"):
-        return plan_recorded(experiment) if given("DRY_RUN") else show_and_check(experiment)
+    if not variable("MEASURE"):
+        return plan_recorded(experiment) if variable("DRY_RUN") else show_and_check(experiment)
     for name in (name for name, step in experiment.passes.items() if step not in steps(experiment)):
         needs = f"needs PyTorch and bitsandbytes (5 GB); make {TORCH} installs them"
         print(f"{name}: left out: {needs}", flush=True)
     if unused := not_used(experiment):
         print(unused, flush=True)
-    if given("DRY_RUN"):
+    if variable("DRY_RUN"):
         return plan(experiment)
     if status := build(experiment):
         return status
-    own = f"{given('RESULTS')}/{args.name}"
+    own = f"{variable('RESULTS')}/{args.name}"
     worst = measure(experiment, own)
     return render(args.name, own, own) or worst
 
 
 def not_used(experiment: Experiment) -> str:
-    """Says which variables were given for nothing; empty where there are none."""
-    of_all = [*experiment.checks, *experiment.passes.values()] if given("MEASURE") else []
-    used = {name for step in of_all for name in ("GPUS", *taken(step))}
-    unused = " ".join(name for name in FOR_MEASURING if given(name) and name not in used)
+    """A note on the variables that no step uses; empty where there are none."""
+    all_steps = [*experiment.checks, *experiment.passes.values()] if variable("MEASURE") else []
+    used = {name for step in all_steps for name in ("GPUS", *taken_variables(step))}
+    unused = " ".join(name for name in FOR_MEASURING if variable(name) and name not in used)
     return f"Not used: {unused}." * bool(unused)
 
 
 def plan_recorded(experiment: Experiment) -> int:
-    why, name = given("NO_GPU_WHY"), experiment.name
-    recorded, shown = recorded_run(name), f"{given('RESULTS')}/{name}-recorded"
+    why, name = variable("NO_GPU_WHY"), experiment.name
+    recorded, shown = recorded_run(name), f"{variable('RESULTS')}/{name}-recorded"
     action = f"render the recorded run {quoted(recorded)} to {quoted(shown)}"
     print(
-        f"Nothing can be measured: {said_unused(f'{why}.', experiment)} Instead (half a minute on "
+        f"Nothing can be measured: {with_unused(f'{why}.', experiment)} Instead (half a minute on "
         "2 cores, 3 minutes the first time, 1 GB of memory):"
     )
     print(action if Path(recorded).exists() else f"show nothing: {not_recorded()}")
@@ -127,14 +127,14 @@ def plan_recorded(experiment: Experiment) -> int:
 
 
 def show_and_check(experiment: Experiment) -> int:
-    """The recorded run, then the checks on the CPU."""
-    name, why = experiment.name, given("NO_GPU_WHY")
-    recorded, shown = recorded_run(name), f"{given('RESULTS')}/{name}-recorded"
+    """Shows the recorded run, then runs the checks on the CPU."""
+    name, why = experiment.name, variable("NO_GPU_WHY")
+    recorded, shown = recorded_run(name), f"{variable('RESULTS')}/{name}-recorded"
     if not Path(recorded).exists():
         print(f"reproduce-{name}: {not_recorded()}", file=sys.stderr)
         return USAGE
-    said = said_unused(f"Nothing is measured here: {why}.", experiment)
-    print(f"{said} A recorded run:", flush=True)
+    reason = with_unused(f"Nothing is measured here: {why}.", experiment)
+    print(f"{reason} A recorded run:", flush=True)
     if status := render(name, recorded, shown, "--recorded") or build(experiment):
         return status
     if experiment.checks:
@@ -142,74 +142,80 @@ def show_and_check(experiment: Experiment) -> int:
     return measure(experiment, shown)
 
 
-def said_unused(said: str, experiment: Experiment) -> str:
-    return f"{said} {not_used(experiment)}".rstrip()
+def with_unused(sentence: str, experiment: Experiment) -> str:
+    return f"{sentence} {not_used(experiment)}".rstrip()
 
 
 def recorded_run(name: str) -> str:
-    """In RECORDED; if that is the project's and lacks the experiment, another GPU's run."""
-    folder = Path(given("RECORDED"))
+    """The run in RECORDED; if that is the project's and lacks the experiment, another GPU's run."""
+    folder = Path(variable("RECORDED"))
     others = sorted(folder.parent.glob(f"*/{name}")) if folder.parent == ALL_RECORDED else []
     return next((str(p) for p in (folder / name, *others) if p.exists()), str(folder / name))
 
 
 def not_recorded() -> str:
-    recorded = quoted(given("RECORDED"))
-    return f"{given('NO_GPU_WHY')}, and there is no recorded run of it in {recorded} yet"
+    recorded = quoted(variable("RECORDED"))
+    return f"{variable('NO_GPU_WHY')}, and there is no recorded run of it in {recorded} yet"
 
 
 def measure(experiment: Experiment, own: str) -> int:
-    """The worst status of what ran. SystemExit where something could not: nothing more is begun."""
+    """The worst status of the steps. SystemExit where one could not run: no other begins."""
     gpus.lock_alone()
-    todo, found = steps(experiment), []
+    todo, statuses = steps(experiment), []
     gpus_given = gpus_for(todo)
 
     def work(gpu: str, waiting: Iterator[Step]) -> None:
         for step in waiting:
-            said = f"{step.name} on GPU {gpu}: " if len(gpus_given) > 1 and gpu else ""
+            prefix = f"{step.name} on GPU {gpu}: " if len(gpus_given) > 1 and gpu else ""
             try:
-                found.append(measure_step(experiment, step, own, gpu, said))
+                statuses.append(measure_step(experiment, step, own, gpu, prefix))
             except SystemExit:
-                list(waiting)  # leaves none to the other GPUs
+                list(waiting)  # the other GPUs get no more
                 raise
 
-    for beside, group in groupby(todo, lambda step: bool(gpus_given) and is_of_one_gpu(step)):
-        these = list(group)
-        gpus.share(gpus_given, these, work) if beside else work("", iter(these))
-    return max(found, key=(0, NOT_MEASURED, WRONG_OUTPUT).index, default=0)
+    for is_parallel, group in groupby(
+        todo, lambda step: bool(gpus_given) and runs_on_one_gpu(step)
+    ):
+        grouped = list(group)
+        gpus.share(gpus_given, grouped, work) if is_parallel else work("", iter(grouped))
+    return max(statuses, key=(0, NOT_MEASURED, WRONG_OUTPUT).index, default=0)
 
 
 def gpus_for(todo: Sequence[Step]) -> list[str]:
-    """The GPUs of GPUS; none where it was not given, or passes alone read it."""
-    return gpus.chosen(given("GPUS")) if given("GPUS") and any(map(is_of_one_gpu, todo)) else []
+    """The GPUs of GPUS; none without it, or without a step that runs on one GPU."""
+    return (
+        gpus.chosen(variable("GPUS"))
+        if variable("GPUS") and any(map(runs_on_one_gpu, todo))
+        else []
+    )
 
 
-def is_of_one_gpu(step: Step) -> bool:
+def runs_on_one_gpu(step: Step) -> bool:
     """Whether one process measures all of it on one GPU."""
     return bool(step.name) and "GPUS" not in step.takes
 
 
-def measure_step(experiment: Experiment, step: Step, own: str, gpu: str, said: str) -> int:
-    """Its status; SystemExit with one after which nothing may follow. `said` is before each of its
-    lines.
+def measure_step(experiment: Experiment, step: Step, own: str, gpu: str, prefix: str) -> int:
+    """The step's status; SystemExit with one that ends the run. `prefix` begins each
+    of its lines.
 
-    A wrong output (status 1) has its row and no time, and so has one that was not measured (3):
-    what comes after it still runs. An older result stays until a new one is complete, and is not
-    taken for one: a program that wrote none has failed, such as Python with a traceback, whose
-    status is 1, too.
+    A wrong output (status 1) or one that was not measured (3) has its row without a time, and the
+    steps after it still run. An older result stays until a new one is complete, and does not count
+    as one: a program that wrote none has failed, such as Python with a traceback, whose status is
+    1, too.
     """
     command, file = words(step), f"{own}/{step.name}.json"
     if step.name and step.program:
         command += ["--experiment", experiment.name, "--pass", step.name]
     command += ["--output", file] * bool(step.name)
-    before = measured_before(file, command, gpu) if step.name and given("RESUME") else None
+    before = measured_before(file, command, gpu) if step.name and variable("RESUME") else None
     if before is not None:
-        print(f"{said}{step.name}: was measured before: {quoted(file)}", flush=True)
+        print(f"{prefix}{step.name}: was measured before: {quoted(file)}", flush=True)
         return before
     older = inode(file)
-    quiet = sys.stdout.isatty() and not given("VERBOSE")
+    quiet = sys.stdout.isatty() and not variable("VERBOSE")
     log = Path(own, f"{step.name or 'check'}.log") if quiet else None
-    status = status_of(command, gpu, said, log)
+    status = status_of(command, gpu, prefix, log)
     if status in (0, WRONG_OUTPUT, NOT_MEASURED) and step.name and inode(file) == older:
         failed = f"{step.name}: failed without a result (exit status {status})"
         print(failed, file=sys.stderr, flush=True)
@@ -220,29 +226,30 @@ def measure_step(experiment: Experiment, step: Step, own: str, gpu: str, said: s
 
 
 def measured_before(file: str, command: Sequence[str], gpu: str) -> int | None:
-    """The status of a result of the same command and sources, and the same kind of GPU; None where
-    there is no such, or not all of it was measured.
+    """The status of a result of the same command, sources and GPU model; None without one, or where
+    not all of it was measured.
     """
     from records import parts  # which imports numpy
 
-    found = parts.read(Path(file))
-    if found is None or found["provenance"]["argv"] != command:
+    result = parts.read(Path(file))
+    if result is None or result["provenance"]["argv"] != command:
         return None
-    done = parts.is_done(found, checkout(), gpus.gpu_name(gpu or gpus.chosen("")[0]))
-    return parts.status_of({record["outcome"] for record in found["records"]}) if done else None
+    done = parts.is_done(result, checkout(), gpus.gpu_name(gpu or gpus.chosen("")[0]))
+    return parts.status_of({record["outcome"] for record in result["records"]}) if done else None
 
 
 def plan(experiment: Experiment) -> int:
-    """In the words of the programs that have a dry run, where they are built."""
+    """Prints each step's dry run where its program has one and is built, else its command."""
     for step in steps(experiment):
-        if "DRY_RUN" not in taken(step):
+        if "DRY_RUN" not in taken_variables(step):
             print(command_line(step))
         elif step.program and not Path(words(step)[0]).exists():
             print(f"{command_line(step)} ({NOT_BUILT})")
         elif status := status_of(words(step)):
             return status
-    if len(found := gpus_for(steps(experiment))) > 1:
-        print(f"Each pass on one of the GPUs {', '.join(found)}: whichever is free takes the next.")
+    if len(gpus_given := gpus_for(steps(experiment))) > 1:
+        listed = ", ".join(gpus_given)
+        print(f"Each pass on one of the GPUs {listed}: whichever is free takes the next.")
     return 0
 
 
@@ -251,14 +258,14 @@ def command_line(step: Step) -> str:
     return printable(f"{step.name or 'check'}: {shlex.join(shown)}")
 
 
-def taken(step: Step) -> tuple[str, ...]:
-    """The variables that become options; what measures in C++ takes two without saying so."""
+def taken_variables(step: Step) -> tuple[str, ...]:
+    """The variables that become options; every C++ pass takes CLOCKS and DRY_RUN."""
     return step.takes + ("CLOCKS", "DRY_RUN") * bool(step.name and step.program)
 
 
 def words(step: Step) -> list[str]:
-    """The step's command, with what the user gave; nothing of that is shell text."""
-    command = [f"{given('BIN')}/{step.program}"]
+    """The step's command with the user's options, none of which is parsed by a shell."""
+    command = [f"{variable('BIN')}/{step.program}"]
     if step.module:
         # Where there is no PyTorch, the command is only shown.
         python = TORCH.read_text().strip() if step.torch and TORCH.exists() else "scripts/python"
@@ -267,11 +274,11 @@ def words(step: Step) -> list[str]:
     if step.kernels or step.all_but:
         names = [
             *step.kernels,
-            *names_of(peers() if given("MEASURE") and "PEER" in step.takes else ()),
+            *names_of(peers() if variable("MEASURE") and "PEER" in step.takes else ()),
         ]
         pattern = "|".join(names) if step.kernels else f"!{'|'.join(step.all_but)}"
         command += ["--kernel", pattern]
-    return [*command, *chain(*options(taken(step) if given("MEASURE") else ()))]
+    return [*command, *chain(*options(taken_variables(step) if variable("MEASURE") else ()))]
 
 
 def options(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
@@ -280,7 +287,7 @@ def options(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
         option = f"--{name.lower().replace('_', '-')}"
         if name == "PEER":
             yield from ((option, peer) for peer in peers())
-        elif value := given(name):
+        elif value := variable(name):
             yield (option,) if name in FLAGS else (option, value)
 
 
@@ -291,39 +298,41 @@ def names_of(peers: Sequence[str]) -> list[str]:
 
 
 def render(name: str, results: str, output: str, *options: str) -> int:
-    """Tables and figures are never wrong outputs."""
+    """Renders tables and figures; its status is never WRONG_OUTPUT."""
     command = ["scripts/python", "-m", "plots", "render", name, "--results", results]
-    command += ["--output", output, *options, *["--verbose"] * bool(given("VERBOSE"))]
+    command += ["--output", output, *options, *["--verbose"] * bool(variable("VERBOSE"))]
     status = status_of(command)
     return NOT_MEASURED if status == WRONG_OUTPUT else status
 
 
 def status_of(
-    command: Sequence[str], gpu: str = "", said: str = "", log: Path | None = None
+    command: Sequence[str], gpu: str = "", prefix: str = "", log: Path | None = None
 ) -> int:
-    """As a shell has it. The program ends with this process, which alone is sent make's SIGTERM.
-    `gpu`: the one that it may use; `said`: what each of its lines begins with, where several run;
+    """The exit status, as in a shell. The program ends with this process, which alone gets make's
+    SIGTERM. `gpu`: the one that it may use; `prefix` begins each of its lines, where several run;
     `log`: a file for its standard output, of which the end is shown if it fails.
     """
     sys.stdout.flush()
-    with_me = ["setpriv", "--pdeathsig", "TERM", "--", *command]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if said else {}
+    bound_command = ["setpriv", "--pdeathsig", "TERM", "--", *command]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if prefix else {}
     environment = gpus.environment(gpu) if gpu else None
     with ExitStack() as stack:
         if log:
             log.parent.mkdir(parents=True, exist_ok=True)
             pipes = {"stdout": stack.enter_context(log.open("wb"))}
-            pipes |= {"stderr": subprocess.PIPE} if said else {}
-            print(f"{said}{log.stem}: its lines go to {quoted(str(log))}", flush=True)
-        process = subprocess.Popen(with_me, stdin=subprocess.DEVNULL, env=environment, **pipes)
+            pipes |= {"stderr": subprocess.PIPE} if prefix else {}
+            print(f"{prefix}{log.stem}: its lines go to {quoted(str(log))}", flush=True)
+        process = subprocess.Popen(
+            bound_command, stdin=subprocess.DEVNULL, env=environment, **pipes
+        )
         for line in process.stdout or process.stderr or ():
-            print(said + line.decode(errors="replace").rstrip("\n"), flush=True)
+            print(prefix + line.decode(errors="replace").rstrip("\n"), flush=True)
         status = process.wait()
     if interrupted:
         os._exit(128 + signal.SIGINT)
     if status and log:
         for line in log.read_bytes().splitlines()[-LINES_OF_FAILURE:]:
-            print(said + line.decode(errors="replace"), flush=True)
+            print(prefix + line.decode(errors="replace"), flush=True)
     return status if status >= 0 else 128 - status
 
 
@@ -336,7 +345,7 @@ def quoted(path: str) -> str:
 
 
 if __name__ == "__main__":
-    # A Ctrl-C ends the program that runs, which may have clocks to give back first, and then us.
+    # A Ctrl-C first ends the running program, which may have clocks to reset, then this process.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as nohup has it
         signal.signal(signal.SIGINT, lambda number, _: interrupted.append(number))
     raise SystemExit(run(parser()))

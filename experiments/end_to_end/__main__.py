@@ -1,8 +1,8 @@
-"""Measures the cells of one pass, timing or profile, that are not there yet, and puts all that are
-into the pass's result file. `make reproduce-table1` and `make reproduce-figure4` run both passes.
+"""Measures the missing cells of one pass, timing or profile, and joins all cells in its result
+file. `make reproduce-table1` and `make reproduce-figure4` run both passes.
 
 Exit status: 0; 1 where a row's output is wrong or its kernel failed; 2 for wrong usage, or where
-what was given cannot be measured; 3 where the run itself failed, of one row or of a cell.
+the input cannot be measured; 3 where the run itself failed, at one row or at a cell.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from records.output import check_place
 from records.progress import Line
 from records.provenance import checkout
 
-PYTHON = ROOT / "build/end_to_end/python"  # names the one that has torch
+PYTHON = ROOT / "build/end_to_end/python"  # names the Python that has torch
 
 
 def parser() -> argparse.ArgumentParser:
@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--gpus", default="0", help="such as 0,1: one process for each")
     p.add_argument("--clocks", default="", help="not supported: clocks are observed")
     p.add_argument("--quick", action="store_true", help="fewer batches, tokens and samples")
-    p.add_argument("--dry-run", action="store_true", help="print what would run, and how long")
+    p.add_argument("--dry-run", action="store_true", help="print the plan and its duration")
     p.add_argument("--output", type=Path, default=None, help="the pass's result file")
     p.set_defaults(run=measure)
     return p
@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
 def measure(args: argparse.Namespace) -> int:
     if args.clocks:
         raise InputError(
-            "CLOCKS: generating text is measured at the clocks that the GPU has; lock them with "
+            "CLOCKS: generating text is measured at the GPU's current clocks; lock them with "
             "nvidia-smi -lgc before, and do not set CLOCKS"
         )
     choices = plan.choose(
@@ -66,7 +66,7 @@ def measure(args: argparse.Namespace) -> int:
     gpus = chosen(args.gpus)
     output = args.output or Path(f"results/{partial_results.EXPERIMENT}/{args.pass_name}.json")
     now, gpu = checkout(), gpu_name(gpus[0])
-    run_name = partial_results.run_of(choices, installed())
+    run_name = partial_results.run_of(choices, installed_versions())
     argv = ["python", "-m", "experiments.end_to_end", *sys.argv[1:]]
     every = [
         Job(cell, partial_results.file_of(output, cell, run_name).resolve(), argv, now)
@@ -77,27 +77,29 @@ def measure(args: argparse.Namespace) -> int:
     cells = [job.cell for job in todo]
     print(describe([job.cell for job in every], cells, len(gpus)))
     free = [n for gpu in gpus if (n := free_bytes(gpu)) is not None]
-    if free and (what := too_large(cells, min(free))):
-        print(f"  may not fit on this GPU: {what}")
+    if free and (large := too_large(cells, min(free))):
+        print(f"  may not fit on this GPU: {large}")
     if args.dry_run:
         return 0
     check_place(output)
     faults, status = measure_cells(todo, gpus, output) if todo else ([], 0)
     files = [job.file for job in every]
-    found = partial_results.belonging(output.resolve(), args.pass_name, files, run_name, now)
-    if found:
-        result_file.write(output, parts.join(found))
-    outcomes = {r["outcome"] for partial in found for r in partial["records"]}
-    of_rows = parts.status_of(outcomes)
-    if not status or (of_rows == WRONG_OUTPUT and status != USAGE):
-        status = of_rows
+    partials = partial_results.partials_of_run(
+        output.resolve(), args.pass_name, files, run_name, now
+    )
+    if partials:
+        result_file.write(output, parts.join(partials))
+    outcomes = {r["outcome"] for partial in partials for r in partial["records"]}
+    row_status = parts.status_of(outcomes)
+    if not status or (row_status == WRONG_OUTPUT and status != USAGE):
+        status = row_status
     if faults:
         raise InputError("; ".join(faults), status)
     return status
 
 
 def measure_cells(todo: Sequence[Job], gpus: Sequence[str], output: Path) -> tuple[list[str], int]:
-    """Errors that are not of a row, and the exit status for them."""
+    """The faults beyond single rows, and the exit status for them."""
     python = PYTHON.read_text().strip() if PYTHON.exists() else ""
     if not python:
         raise InputError(f"{PYTHON}: is missing; run make reproduce-table1, which makes it")
@@ -107,7 +109,7 @@ def measure_cells(todo: Sequence[Job], gpus: Sequence[str], output: Path) -> tup
     scheduler = schedule.Scheduler(todo, lambda gpu: schedule.Process(command, gpu, log), line)
     scheduler.run(gpus)
     faults = [f"{fault} (log: {log})" for fault in scheduler.fault_lines()]
-    return faults, (NOT_MEASURED if scheduler.broke else USAGE) if faults else 0
+    return faults, (NOT_MEASURED if scheduler.run_failed else USAGE) if faults else 0
 
 
 def check(choices: Choices) -> None:
@@ -117,10 +119,10 @@ def check(choices: Choices) -> None:
             drawn = min(max(choices.batches), len(choices.prompts.items))
             prompts.tokens_of(choices.prompts, drawn, known.vocab)
         elif Path(model).is_dir():
-            sizes.of_checkpoint(Path(model))
+            sizes.checkpoint_shapes(Path(model))
     try:
         known = reprolab_nf4.Library().kernels()
-    except reprolab_nf4.DropinError:  # is not built yet
+    except reprolab_nf4.DropinError:  # the library is not built yet
         return
     for row in choices.rows:
         if row.kind == "kernel" and row.kernel not in known:
@@ -130,7 +132,7 @@ def check(choices: Choices) -> None:
 
 
 def describe(every: Sequence[Cell], todo: Sequence[Cell], gpus: int) -> str:
-    """The plan of the run; memory is that of the cell that needs most."""
+    """The plan of the run; the memory is the largest of its cells."""
     first, choices = every[0], every[0].choices
     rows = ", ".join(row.kernel for row in choices.rows)
     minutes = round(plan.total_seconds(todo, gpus) / 60) or 1
@@ -138,9 +140,9 @@ def describe(every: Sequence[Cell], todo: Sequence[Cell], gpus: int) -> str:
     memory = f", up to {max(needs) / 1e9:.0f} GB of GPU memory" if needs else ""
     where = "an H200" if gpus == 1 else f"{gpus} H200s"
     lines = [
-        f"{first.pass_name}: {', '.join(map(plan.plain, choices.models))} at batch "
+        f"{first.pass_name}: {', '.join(map(plan.plain_name, choices.models))} at batch "
         f"{', '.join(map(str, choices.batches))}; {choices.tokens} new tokens, of which "
-        f"{first.generated(EAGER)} are generated eager and {first.generated(GRAPH)} in a graph",
+        f"{first.new_tokens(EAGER)} are generated eager and {first.new_tokens(GRAPH)} in a graph",
         f"  rows: {rows}; {plan.warm_up()} generation of each to warm up, "
         f"{first.samples(EAGER)} measured eager, {first.samples(GRAPH)} in a graph; "
         f"prompts: {choices.prompts.text}",
@@ -153,12 +155,12 @@ def describe(every: Sequence[Cell], todo: Sequence[Cell], gpus: int) -> str:
 def too_large(todo: Sequence[Cell], free: int) -> str:
     """The cells that need more than the GPU has free, as far as that is known; empty for none."""
     needs = {cell.text: cell.bytes_needed or 0 for cell in todo}
-    found = [f"{text} (about {n / 1e9:.0f} GB)" for text, n in needs.items() if n > free]
-    return f"{', '.join(found)}; {free / 1e9:.0f} GB are free now" if found else ""
+    large = [f"{text} (about {n / 1e9:.0f} GB)" for text, n in needs.items() if n > free]
+    return f"{', '.join(large)}; {free / 1e9:.0f} GB are free now" if large else ""
 
 
-def installed() -> str:
-    """Versions of packages in the Python that has torch; empty where there is none."""
+def installed_versions() -> str:
+    """The package versions of the Python that has torch; empty without one."""
     code = "from experiments.end_to_end import partial_results as p; print(p.made_with())"
     python = PYTHON.read_text().strip() if PYTHON.exists() else ""
     if not python:

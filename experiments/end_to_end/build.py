@@ -11,7 +11,7 @@ import transformers
 from torch import nn
 
 from experiments.end_to_end import SEED
-from experiments.end_to_end.sizes import BLOCK_SIZE, Model, of_checkpoint
+from experiments.end_to_end.sizes import BLOCK_SIZE, Model, checkpoint_shapes
 from records.errors import InputError
 from reprolab_nf4 import checkpoint
 from reprolab_nf4.measuring import SCALE
@@ -33,16 +33,16 @@ def from_sizes(
     dtype: torch.dtype = torch.float16,
     make: Callable[[nn.Linear, torch.device, torch.dtype], nn.Module] | None = None,
 ) -> nn.Module:
-    """Random weights, made layer by layer, by default quantized(); the embedding and the head are
-    in `dtype`.
+    """A model with random weights, by default quantized(), made layer by layer; the embedding and
+    the head are in `dtype`.
     """
-    found, config_class = (getattr(transformers, name) for name in model.classes)
+    model_class, config_class = (getattr(transformers, name) for name in model.classes)
     config = config_class(**model.config)
     torch.manual_seed(SEED)
     nn.Linear = hollow_class(model.vocab)
     try:
         with torch.device(device):
-            built = found._from_config(config, dtype=dtype)
+            built = model_class._from_config(config, dtype=dtype)
     finally:
         nn.Linear = LINEAR
     for name, layer in list(built.named_modules()):
@@ -82,8 +82,8 @@ def random_weight(layer: nn.Linear, device: torch.device, dtype: torch.dtype) ->
 
 def from_checkpoint(name: str, device: torch.device) -> tuple[nn.Module, Any]:
     """The model and its tokenizer (or None), from the folder or, if it does not exist, the hub."""
-    folder = Path(name) if Path(name).is_dir() else downloaded(name)
-    of_checkpoint(folder)  # reports in one line what transformers reports in many
+    folder = Path(name) if Path(name).is_dir() else download(name)
+    checkpoint_shapes(folder)  # reports in one line what transformers reports in many
     try:
         model = transformers.AutoModelForCausalLM.from_pretrained(folder, device_map={"": device})
     except torch.OutOfMemoryError:
@@ -95,7 +95,7 @@ def from_checkpoint(name: str, device: torch.device) -> tuple[nn.Module, Any]:
     return model.eval(), tokenizer(folder)
 
 
-def downloaded(name: str) -> Path:
+def download(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
     wanted, (repository, _, revision) = ["*.json", "*.safetensors", "*.model"], name.partition("@")
@@ -121,10 +121,12 @@ def first_line(error: BaseException) -> str:
 
 @torch.no_grad()
 def check(model: nn.Module, name: str) -> None:
-    """InputError where the logits are not finite: the tokens would show nothing."""
+    """InputError where the logits are not finite: the tokens could not be compared."""
     ids = torch.arange(16, device=model.device)[None]
     if not torch.isfinite(model(input_ids=ids).logits).all():
-        raise InputError(f"{name}: its logits are not finite, so that its tokens show nothing")
+        raise InputError(
+            f"{name}: its logits are not finite, so that its tokens cannot be compared"
+        )
 
 
 @torch.no_grad()
@@ -140,18 +142,18 @@ def layers(model: nn.Module) -> list[nn.Module]:
 
 
 def facts(model: nn.Module, name: str) -> dict[str, Any]:
-    """The model in a result file; bytes as they are in memory."""
-    found = layers(model)
-    states = [layer.weight.quant_state for layer in found]
+    """The model's fields in a result file; bytes as they are in memory."""
+    quantized_layers = layers(model)
+    states = [layer.weight.quant_state for layer in quantized_layers]
     weights = sum(state.shape.numel() for state in states)
     tensors = {t.data_ptr(): t for t in [*model.parameters(), *model.buffers()]}
     others = [p for p in model.parameters() if not isinstance(p, bitsandbytes.nn.Params4bit)]
     scales = sum(t.nbytes for s in states for t in scale_tensors(s))
-    codes = sum(layer.weight.nbytes for layer in found)
+    codes = sum(layer.weight.nbytes for layer in quantized_layers)
     return {
         "model": name,
         "layers": model.config.get_text_config().num_hidden_layers,
-        "launches": len(found),
+        "launches": len(quantized_layers),
         "weights": weights,
         "parameters": weights + sum(p.numel() for p in others),
         "quantized_bytes": codes + scales,
@@ -164,12 +166,12 @@ def facts(model: nn.Module, name: str) -> dict[str, Any]:
 
 def kinds(model: nn.Module) -> list[Any]:
     """One quantized weight of each shape and format in the layers that process text."""
-    found: dict[Any, Any] = {}
+    weights_by_kind: dict[Any, Any] = {}
     for layer in layers(model):
         state = layer.weight.quant_state
         kind = (state.shape, state.blocksize, state.nested, state.dtype)
-        found.setdefault(kind, layer.weight)
-    return list(found.values())
+        weights_by_kind.setdefault(kind, layer.weight)
+    return list(weights_by_kind.values())
 
 
 def scale_tensors(state: Any) -> list[torch.Tensor]:

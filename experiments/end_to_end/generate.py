@@ -1,5 +1,5 @@
-"""The two decode modes: as transformers generates greedily, and with the step in one CUDA graph;
-each with a row's kernel in place.
+"""The two decode modes: transformers' own greedy generation, and the decoding step in one CUDA
+graph; each with a row's kernel in place.
 """
 
 import time
@@ -16,7 +16,7 @@ from experiments.end_to_end.protocol import (
     EAGER,
     GRAPH,
     Launch,
-    Learned,
+    LaunchNames,
     RecordsLost,
     Tokens,
     profile,
@@ -80,7 +80,7 @@ class Steps(transformers.StoppingCriteria):
 
 
 class Mode:
-    """Base of both modes. `is_captured`: its step is warm, and recorded without the prompt."""
+    """Base of both modes. `is_captured`: its step is warmed up, and recorded without the prompt."""
 
     name: str
     is_captured: bool
@@ -93,10 +93,10 @@ class Mode:
 
     def logits(self, row: Row, sequence: int, place: int, tokens: Sequence[int]) -> list[float]:
         """The logits of these tokens at that place of that sequence, by the row."""
-        seen: list[torch.Tensor] = []
+        logits: list[torch.Tensor] = []
 
-        def note(model: Any, given: Any, found: Any) -> None:
-            seen.append(torch.stack([found.logits[sequence, -1, token] for token in tokens]))
+        def note(model: Any, inputs: Any, output: Any) -> None:
+            logits.append(torch.stack([output.logits[sequence, -1, token] for token in tokens]))
 
         hook = self.model.register_forward_hook(note)
         try:
@@ -104,11 +104,11 @@ class Mode:
                 self.decode(max(2, place + 1))
         finally:
             hook.remove()
-        return seen[place].tolist()
+        return logits[place].tolist()
 
     @torch.no_grad()
-    def learn(self, row: Row) -> Learned:
-        """The launches of the products of each shape of layer, run alone."""
+    def learn(self, row: Row) -> LaunchNames:
+        """The names of the launches of each shape's products, run alone."""
         every = build.layers(self.model)
         layers = {tuple(x.weight.quant_state.shape): x for x in every}
         sizes = [len(self.batch.ids)] + [self.batch.ids.numel()] * (not self.is_captured)
@@ -125,26 +125,29 @@ class Mode:
 
         with row.in_place():
             _, launches = self.gpu.records(alone)
-        found = [[x.name for x in product] for product in split(launches, self.gpu.mark_name())]
-        if len(found) != 2 * len(layers):
-            raise RecordsLost(f"CUPTI recorded {len(found)} of {2 * len(layers)} products alone")
+        groups = [[x.name for x in product] for product in split(launches, self.gpu.mark_name())]
+        if len(groups) != 2 * len(layers):
+            raise RecordsLost(f"CUPTI recorded {len(groups)} of {2 * len(layers)} products alone")
         # PyTorch's own kernels in between, such as an addition, are in the rest of the model too.
         own = {
             shape: [name for name in names if "at::native" not in name]
-            for shape, names in zip(layers, found[: len(layers)], strict=True)
+            for shape, names in zip(layers, groups[: len(layers)], strict=True)
         }
         dequantize = frozenset(name for names in own.values() for name in names)
-        product = frozenset(name for names in found[len(layers) :] for name in names) - dequantize
+        product = frozenset(name for names in groups[len(layers) :] for name in names) - dequantize
         count = sum(len(own[tuple(x.weight.quant_state.shape)]) for x in every)
-        return Learned(dequantize, product, None if row.may_fuse(len(self.batch.ids)) else count)
+        per_pass = None if row.may_fuse(len(self.batch.ids)) else count
+        return LaunchNames(dequantize, product, per_pass)
 
-    def profiled(self, row: Row, tokens: int, learned: Learned) -> tuple[Tokens, dict[str, float]]:
+    def profile_generation(
+        self, row: Row, tokens: int, names: LaunchNames
+    ) -> tuple[Tokens, dict[str, float]]:
         """Generates `tokens` new tokens under the profiler. The times, in us, are of a whole
         generation where the prompt is recorded, and of a step.
         """
-        generated, launches = self.recorded(row, tokens)
+        generated, launches = self.record(row, tokens)
         passes, whole = (tokens - 1, 0) if self.is_captured else (tokens, self.batch.tokens)
-        return generated, profile(launches, self.gpu.mark_name(), learned, passes, whole)
+        return generated, profile(launches, self.gpu.mark_name(), names, passes, whole)
 
 
 class Eager(Mode):
@@ -161,18 +164,18 @@ class Eager(Mode):
     def decode(self, tokens: int) -> None:
         self.generate(tokens)
 
-    def recorded(self, row: Row, tokens: int) -> tuple[Tokens, list[Launch]]:
-        """The tokens, and what their forward passes launched."""
+    def record(self, row: Row, tokens: int) -> tuple[Tokens, list[Launch]]:
+        """The tokens, and the launches of their forward passes."""
         with row.in_place():
-            found, launches = self.gpu.records(lambda: self.generate(tokens, marks=True))
-        return found.tokens, launches
+            generated, launches = self.gpu.records(lambda: self.generate(tokens, marks=True))
+        return generated.tokens, launches
 
     @torch.no_grad()
     def generate(
         self, tokens: int, marks: bool = False, processors: Sequence[Any] = ()
     ) -> Generated:
         """`processors`: transformers' LogitsProcessor objects, called with the logits of a step."""
-        how = transformers.GenerationConfig(
+        config = transformers.GenerationConfig(
             max_new_tokens=tokens,
             min_new_tokens=tokens,
             do_sample=False,
@@ -182,16 +185,16 @@ class Eager(Mode):
         steps = Steps(self.gpu, tokens, marks)
         self.gpu.synchronize()
         started = time.perf_counter()
-        found = self.model.generate(
+        sequences = self.model.generate(
             input_ids=self.batch.ids,
             attention_mask=self.batch.mask,
-            generation_config=how,
+            generation_config=config,
             logits_processor=transformers.LogitsProcessorList(processors),
             stopping_criteria=transformers.StoppingCriteriaList([steps]),
         )
         self.gpu.synchronize()
         wall = time.perf_counter() - started
-        new = found[:, self.batch.longest :].tolist()
+        new = sequences[:, self.batch.longest :].tolist()
         if len(steps.times) != 2 or any(len(row) != tokens for row in new):
             raise InputError(f"transformers generated {steps.calls} tokens, not {tokens}")
         step = (steps.times[1] - steps.times[0]) / (tokens - 1)
@@ -216,7 +219,7 @@ class Graph(Mode):
         self.pool = gpu.new_pool()
         self.replays: dict[Row, Callable[[], None]] = {}
         self.cache = transformers.StaticCache(config=model.config, max_cache_len=length)
-        # Added to attention's scores: 0 lets a place be seen.
+        # Added to the attention scores: 0 where a position is attended to.
         dtype = model.dtype
         self.mask_after_prompt = torch.full(
             (count, 1, 1, length), torch.finfo(dtype).min, dtype=dtype, device=device
@@ -233,14 +236,14 @@ class Graph(Mode):
     def prefill(self) -> None:
         """Computes the prompt and the first token, and sets all buffers for the first step."""
         self.cache.reset()
-        found = self.model(
+        output = self.model(
             input_ids=self.batch.ids,
             attention_mask=self.batch.mask,
             position_ids=self.prompt_positions,
             past_key_values=self.cache,
             logits_to_keep=1,
         )
-        self.token.copy_(found.logits[:, -1].argmax(-1, keepdim=True))
+        self.token.copy_(output.logits[:, -1].argmax(-1, keepdim=True))
         self.tokens[:, :1] = self.token
         self.mask.copy_(self.mask_after_prompt)
         self.position.copy_(self.prompt_positions[:, -1:] + 1)
@@ -250,14 +253,14 @@ class Graph(Mode):
     def step(self) -> None:
         """One token for each prompt; no operation waits for the GPU."""
         self.mask.index_fill_(3, self.column, 0)
-        found = self.model(
+        output = self.model(
             input_ids=self.token,
             attention_mask=self.mask,
             position_ids=self.position,
             past_key_values=self.cache,
             logits_to_keep=1,
         )
-        self.token.copy_(found.logits[:, -1].argmax(-1, keepdim=True))
+        self.token.copy_(output.logits[:, -1].argmax(-1, keepdim=True))
         self.tokens.index_copy_(1, self.column - self.batch.longest + 1, self.token)
         self.position.add_(1)
         self.column.add_(1)
@@ -293,8 +296,8 @@ class Graph(Mode):
         for _ in range(tokens - 1):
             self.step()
 
-    def recorded(self, row: Row, tokens: int) -> tuple[Tokens, list[Launch]]:
-        """The tokens, and what the steps after the first launched."""
+    def record(self, row: Row, tokens: int) -> tuple[Tokens, list[Launch]]:
+        """The tokens, and the launches of the steps after the first."""
 
         def steps() -> None:
             for _ in range(tokens - 1):
@@ -307,7 +310,7 @@ class Graph(Mode):
         return self.tokens[:, :tokens].tolist(), launches
 
     def require_written(self, steps: int) -> None:
-        """Every step has a place of its own in the cache; a graph may keep that of its capture.
+        """InputError where a replay did not write its own position of the cache, but its capture's.
         The first layer's key of a single sequence may be zero, as its token's embedding may.
         """
         first = self.batch.longest

@@ -1,5 +1,5 @@
-"""The GPU: its facts and clocks, and what only it can do. The rest of the experiment is the same on
-a CPU, where the tests run it.
+"""The GPU: its facts and clocks, its events and graphs. The rest of the experiment is the same on a
+CPU, where the tests run it.
 """
 
 import ctypes
@@ -27,14 +27,14 @@ def uuid() -> str:
 
 
 class Sensors:
-    """NVML, where it can be had; readings are kept for a result file."""
+    """NVML where it is installed; readings are kept for a result file."""
 
     def __init__(self) -> None:
         self.nvml, self.handle = None, None
         self.readings: dict[str, list[float]] = {}
         self.reasons: int | None = None
-        self.sm_mhz: float | None = None  # when it was last read
-        with suppress(Exception):  # without it, the file has null
+        self.sm_mhz: float | None = None  # the latest reading
+        with suppress(Exception):  # without NVML, the file has null
             import pynvml
 
             pynvml.nvmlInit()
@@ -49,30 +49,32 @@ class Sensors:
 
     def read(self) -> None:
         """Keeps one reading of each sensor: right after the work, before the GPU idles."""
-        found = {
+        reading = {
             "sm_mhz": self.ask("nvmlDeviceGetClockInfo", 1),  # NVML_CLOCK_SM
             "memory_mhz": self.ask("nvmlDeviceGetClockInfo", 2),  # NVML_CLOCK_MEM
             "temperature_c": self.ask("nvmlDeviceGetTemperature", 0),
         }
         milliwatts = self.ask("nvmlDeviceGetPowerUsage")
-        found["power_w"] = None if milliwatts is None else milliwatts / 1e3
-        for name, value in found.items():
+        reading["power_w"] = None if milliwatts is None else milliwatts / 1e3
+        for name, value in reading.items():
             if value is not None:
                 self.readings.setdefault(name, []).append(value)
         reasons = self.ask("nvmlDeviceGetCurrentClocksThrottleReasons")
         if reasons is not None:
-            self.reasons = (self.reasons or 0) | (reasons & ~1)  # being idle is none
-        self.sm_mhz = found["sm_mhz"]
+            self.reasons = (self.reasons or 0) | (reasons & ~1)  # idleness is no throttling
+        self.sm_mhz = reading["sm_mhz"]
 
     def clocks(self) -> dict[str, Any]:
         """All readings since the last time, as a result file has them."""
-        found: dict[str, Any] = {"policy": "observed", "locked_mhz": None}
+        ranges: dict[str, Any] = {"policy": "observed", "locked_mhz": None}
         for name in ("sm_mhz", "memory_mhz", "power_w", "temperature_c"):
-            found[name] = span(self.readings.get(name, []))
+            ranges[name] = span(self.readings.get(name, []))
         bits, names = self.reasons, enumerate(THROTTLE_REASONS)
-        found["throttle_reasons"] = None if bits is None else [n for i, n in names if bits >> i & 1]
+        ranges["throttle_reasons"] = (
+            None if bits is None else [n for i, n in names if bits >> i & 1]
+        )
         self.readings, self.reasons = {}, None
-        return found
+        return ranges
 
 
 class Gpu(measuring.Gpu):
@@ -84,23 +86,23 @@ class Gpu(measuring.Gpu):
         if not torch.cuda.is_available():
             raise InputError("PyTorch finds no GPU here")
         self.sensors = Sensors()
-        self.found = torch.cuda.get_device_properties(0)
+        self.properties = torch.cuda.get_device_properties(0)
         self.own_mark = ""
 
     def facts(self) -> dict[str, Any]:
-        found, ask = self.found, self.sensors.ask
+        gpu, ask = self.properties, self.sensors.ask
         ecc, limit = ask("nvmlDeviceGetEccMode"), ask("nvmlDeviceGetEnforcedPowerLimit")
-        clock_khz = getattr(found, "memory_clock_rate", 0)
-        bus_bits = getattr(found, "memory_bus_width", 0)
+        clock_khz = getattr(gpu, "memory_clock_rate", 0)
+        bus_bits = getattr(gpu, "memory_bus_width", 0)
         driver = None
         with suppress(Exception):
             driver = self.sensors.nvml.nvmlSystemGetDriverVersion()
         return {
-            "name": found.name,
+            "name": gpu.name,
             "unit": hashlib.sha256(uuid().encode()).hexdigest()[:16],
-            "compute_capability": f"{found.major}.{found.minor}",
-            "multiprocessors": found.multi_processor_count,
-            "memory_bytes": found.total_memory,
+            "compute_capability": f"{gpu.major}.{gpu.minor}",
+            "multiprocessors": gpu.multi_processor_count,
+            "memory_bytes": gpu.total_memory,
             "l2_bytes": self.l2_bytes(),
             # Two transfers per clock, eight bits to the byte.
             "theoretical_bandwidth_gb_s": 2 * clock_khz * bus_bits / 8 / 1e6 or None,
@@ -120,7 +122,7 @@ class Gpu(measuring.Gpu):
         torch.cuda.synchronize()
 
     def mark(self) -> None:
-        """Launches a kernel that nothing else launches: it shows where a forward pass ends."""
+        """Launches a kernel that only marks use: it shows where a forward pass ends."""
         torch.cuda._sleep(1)
 
     def mark_name(self) -> str:
@@ -128,7 +130,7 @@ class Gpu(measuring.Gpu):
         if not self.own_mark:
             _, launches = self.records(self.mark)
             if not launches:
-                raise InputError("CUPTI records nothing here; is another profiler at work?")
+                raise InputError("CUPTI records nothing here; does another profiler run?")
             self.own_mark = launches[-1].name
         return self.own_mark
 
@@ -136,21 +138,21 @@ class Gpu(measuring.Gpu):
         """The result of `run`, and its work on the GPU, as CUPTI recorded it."""
         self.synchronize()
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-            found = run()
+            result = run()
             self.synchronize()
             self.sensors.read()
         events = profile.profiler.kineto_results.events()
         on_gpu = [e for e in events if e.device_type() == torch.autograd.DeviceType.CUDA]
         on_gpu = [e for e in on_gpu if not e.is_user_annotation()]
-        return found, [Launch(e.name(), e.start_ns(), e.end_ns()) for e in on_gpu]
+        return result, [Launch(e.name(), e.start_ns(), e.end_ns()) for e in on_gpu]
 
 
 def span(values: Sequence[float]) -> dict[str, float] | None:
     """Minimum, median and maximum of a sensor's readings; None without any."""
-    found = sorted(values)
-    if not found:
+    ascending = sorted(values)
+    if not ascending:
         return None
-    return {"min": found[0], "median": found[len(found) // 2], "max": found[-1]}
+    return {"min": ascending[0], "median": ascending[len(ascending) // 2], "max": ascending[-1]}
 
 
 def cuda_driver() -> str:

@@ -1,9 +1,9 @@
-"""Whether the host is steady while it is timed.
+"""Detection of a disturbed host while samples are timed.
 
-An eager generation waits for the host in every step, and a machine that others use is slow in
-spells: for seconds, by up to 1.7 times. A generation in such a spell says nothing about a kernel. A
-spell is detected independently of the kernel: by a fixed piece of work right before and after the
-generation, and by how often the system took the CPU away meanwhile.
+An eager generation waits for the host in every step, and a shared machine is slow in spells: for
+seconds, by up to 1.7 times. A generation in such a spell does not show a kernel's speed. A spell is
+detected independently of the kernel: by a fixed piece of work right before and after the
+generation, and by the rate at which the system took the CPU away meanwhile.
 """
 
 import resource
@@ -14,10 +14,10 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 
-WORDS = 20_000  # of the fixed work, about 5 ms
+WORDS = 20_000  # in the fixed work, about 5 ms
 TRIES = 3  # of which the fastest counts: a single interrupt is not a spell
-SLOWER = 1.3  # times the fastest of this process: a spell; up to 1.14 is usual
-SWITCHES_PER_S = 20  # the thread's CPU was taken away: another process runs on it
+SLOWER = 1.3  # a spell: fixed work over this process's fastest; up to 1.14 is usual
+SWITCHES_PER_S = 20  # a spell: another process runs on the thread's CPU
 PAUSE_S = 0.2
 
 
@@ -29,12 +29,12 @@ def fixed_work_s() -> float:
 
 
 def preemptions() -> int:
-    """How often the system took the CPU from this thread."""
+    """The number of times that the system took the CPU from this thread."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
 @dataclass
-class Disturbed:
+class SlowSamples:
     """Samples of a row in a slow spell: repeated, or kept because no repeats were left."""
 
     repeated: int = 0
@@ -42,8 +42,8 @@ class Disturbed:
 
 
 class Host:
-    """`repeats`, `wait_s`: how many samples may still be taken again, and how long may still be
-    waited for a steady host.
+    """`repeats`, `wait_s`: the samples that may still be repeated, and the time left to wait for a
+    steady host.
     """
 
     def __init__(self) -> None:
@@ -54,9 +54,9 @@ class Host:
         self.repeats, self.wait_s = repeats, wait_s
 
     def is_slow(self) -> bool:
-        found = min(fixed_work_s() for _ in range(TRIES))
-        self.fastest = min(self.fastest, found)
-        return found > SLOWER * self.fastest
+        work_s = min(fixed_work_s() for _ in range(TRIES))
+        self.fastest = min(self.fastest, work_s)
+        return work_s > SLOWER * self.fastest
 
     def wait(self) -> None:
         """Waits until the host is steady or the waiting time is spent."""
@@ -64,7 +64,7 @@ class Host:
             time.sleep(PAUSE_S)
             self.wait_s -= PAUSE_S
 
-    def sample(self, take: Callable[[], Result], found: Disturbed) -> Result:
+    def sample(self, take: Callable[[], Result], disturbed: SlowSamples) -> Result:
         """The result of `take`, taken again while the host was disturbed and repeats are left."""
         while True:
             self.wait()
@@ -74,7 +74,7 @@ class Host:
             if not (slow or often or self.is_slow()):
                 return result
             if not self.repeats:
-                found.kept += 1
+                disturbed.kept += 1
                 return result
             self.repeats -= 1
-            found.repeated += 1
+            disturbed.repeated += 1

@@ -1,5 +1,5 @@
-"""The process that measures, one for each GPU: `measure FD`. Jobs come in through the pipe of that
-number, and reports of progress go out through it; schedule.py has the other end.
+"""The process that measures, one for each GPU: `measure FD`. It receives jobs through the pipe
+of that number and sends reports of progress; schedule.py has the other end.
 """
 
 import secrets
@@ -27,7 +27,7 @@ from experiments.end_to_end import (
 )
 from experiments.end_to_end.generate import MODES
 from experiments.end_to_end.host import Host
-from experiments.end_to_end.plan import Cell, Job, plain
+from experiments.end_to_end.plan import Cell, Job, plain_name
 from experiments.end_to_end.protocol import EAGER, PROFILE, TIMING
 from experiments.end_to_end.rounds import Measured, Report, Rounds
 from experiments.end_to_end.rows import Row
@@ -48,7 +48,7 @@ class Bench:
         self.process = secrets.token_hex(8)
         self.model, self.tokenizer = None, None
         self.facts: dict[str, Any] = {}
-        self.kinds: list[tuple[Any, torch.Tensor]] = []  # a weight of each, and what is expected
+        self.kinds: list[tuple[Any, torch.Tensor]] = []  # a weight of each, and its expected bits
 
     def load(self, cell: Cell) -> None:
         if self.name == cell.model:
@@ -61,8 +61,8 @@ class Bench:
             self.model = build.from_sizes(cell.size, self.gpu.device)
         else:
             self.model, self.tokenizer = build.from_checkpoint(cell.model, self.gpu.device)
-        build.check(self.model, plain(cell.model))
-        self.facts = build.facts(self.model, plain(cell.model))
+        build.check(self.model, plain_name(cell.model))
+        self.facts = build.facts(self.model, plain_name(cell.model))
         self.kinds = [
             (weight, reference.dequantized(weight.data, weight.quant_state))
             for weight in build.kinds(self.model)
@@ -72,26 +72,28 @@ class Bench:
     def measure(self, job: Job, report: Report) -> list[dict[str, Any]]:
         """The records of a cell."""
         cell, chosen = job.cell, job.cell.choices.rows
-        found: dict[str, dict[Row, Measured]] = {}
+        states: dict[str, dict[Row, Measured]] = {}
         try:
             self.load(cell)
             batch = self.batch(cell)
             for name, mode_class in MODES.items():
                 try:
                     mode = mode_class(self.model, batch, self.gpu)
-                except InputError as why:  # the other mode may do
-                    found[name] = dict.fromkeys(chosen, Measured(Outcome.UNSUPPORTED, str(why)))
+                except InputError as reason:  # the other mode may run
+                    states[name] = dict.fromkeys(chosen, Measured(Outcome.UNSUPPORTED, str(reason)))
                     continue
-                found[name] = Rounds(self, mode, job, report).run()
+                states[name] = Rounds(self, mode, job, report).run()
                 del mode
                 self.gpu.forget()
         except torch.OutOfMemoryError:
-            why = self.too_little(cell)
+            reason = self.memory_error(cell)
             if self.name != cell.model and cell.size is None:
-                raise InputError(f"not testable on this GPU: {why}") from None
+                raise InputError(f"not testable on this GPU: {reason}") from None
             for name in MODES:
-                found.setdefault(name, dict.fromkeys(chosen, Measured(Outcome.UNSUPPORTED, why)))
-        every = ((name, row, m) for name, by_row in found.items() for row, m in by_row.items())
+                states.setdefault(
+                    name, dict.fromkeys(chosen, Measured(Outcome.UNSUPPORTED, reason))
+                )
+        every = ((name, row, m) for name, by_row in states.items() for row, m in by_row.items())
         return [self.record(cell, *measured) for measured in every]
 
     def batch(self, cell: Cell) -> generate.Batch:
@@ -101,7 +103,7 @@ class Bench:
         return generate.batch_of(chosen, cell.choices.tokens, self.gpu.device)
 
     def wrong_weights(self, row: Row) -> tuple[str, int] | None:
-        """The error, and the number of wrong weights, in one matrix of each kind in the model."""
+        """The reason and the number of wrong weights, from one matrix of each kind in the model."""
         for weight, expected in self.kinds:
             state = weight.quant_state
             with row.in_place():
@@ -111,35 +113,36 @@ class Bench:
                 return f"{count} weights of {shape} are not the reference's", count
         return None
 
-    def too_little(self, cell: Cell) -> str:
+    def memory_error(self, cell: Cell) -> str:
         needed, there = cell.bytes_needed, self.gpu.facts()["memory_bytes"]
         needs = f"about {needed / 1e9:.0f} GB are needed" if needed else "more is needed"
-        files = list(Path(cell.model).glob("*.safetensors")) if not needed else []
-        if files:
-            needs = f"its weights alone take {sum(f.stat().st_size for f in files) / 1e9:.1f} GB"
+        weights = list(Path(cell.model).glob("*.safetensors")) if not needed else []
+        if weights:
+            total = sum(file.stat().st_size for file in weights)
+            needs = f"its weights alone take {total / 1e9:.1f} GB"
         return f"out of memory: {needs}, the GPU has {there / 1e9:.0f} GB"
 
-    def record(self, cell: Cell, mode: str, row: Row, found: Measured) -> dict[str, Any]:
+    def record(self, cell: Cell, mode: str, row: Row, state: Measured) -> dict[str, Any]:
         known, choices = cell.size, cell.choices
-        facts = dict(self.facts) if self.name == cell.model else {"model": plain(cell.model)}
-        if known:  # of a model that did not fit, too
+        facts = dict(self.facts) if self.name == cell.model else {"model": plain_name(cell.model)}
+        if known:  # also for a model that did not fit
             sizes = {"layers": known.layers, "launches": known.launches}
             facts |= sizes | {"weights": known.nf4_weights}
             facts |= {"block_size": BLOCK_SIZE, "nested": False, "output": "fp16"}
         family = partial_results.FAMILY
         problem = {"name": f"{facts['model']}/batch{cell.batch}/{mode}", "family": family}
         problem |= facts | {"batch": cell.batch, "way": mode, "tokens": choices.tokens}
-        problem |= {"generated": cell.generated(mode), "prompts": choices.prompts.text}
+        problem |= {"generated": cell.new_tokens(mode), "prompts": choices.prompts.text}
         on_hosts_clock = cell.pass_name == TIMING and mode == EAGER
         more: dict[str, Any] = {"process": self.process}
-        more |= {"disturbed": asdict(found.disturbed)} if on_hosts_clock else {}
+        more |= {"disturbed": asdict(state.disturbed)} if on_hosts_clock else {}
         # Where bitsandbytes chooses, the number of dequantizations is unknown.
-        if "kernel_time" in found.samples and not found.failed and not row.may_fuse(cell.batch):
+        if "kernel_time" in state.samples and not state.failed and not row.may_fuse(cell.batch):
             read, written = facts["quantized_bytes"], 2 * facts["weights"]
             more["bytes"] = {"read": choices.tokens * read, "written": choices.tokens * written}
         described = row.described(self.gpu.facts())
-        described |= {"deviation": found.deviation}
-        return result_file.record(described, problem, **found.fields(), **more)
+        described |= {"deviation": state.deviation}
+        return result_file.record(described, problem, **state.fields(), **more)
 
 
 def origin(
@@ -147,16 +150,19 @@ def origin(
     started: float,
     argv: Sequence[str],
     instrument: str,
-    measured: Sources,
-    more: Mapping[str, str] = MappingProxyType({}),
+    sources: Sources,
+    versions: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """A result file's provenance. `more`: versions beside those of partial_results.installed()."""
+    """A result file's provenance. `versions`: beside those of installed_versions()."""
     nvcc, architectures = reprolab_nf4.Library().built()
     build = {"compiler": partial_results.made_with(), "nvcc": nvcc, "type": "installed"}
-    build |= {"architectures": architectures, "versions": partial_results.installed() | more}
+    build |= {
+        "architectures": architectures,
+        "versions": partial_results.installed_versions() | versions,
+    }
     machine = {"gpu": gpu.facts(), "clocks": gpu.sensors.clocks()}
     return provenance.of_run(
-        started, argv, instrument, build, measured=measured, seed=SEED, **machine
+        started, argv, instrument, build, measured=sources, seed=SEED, **machine
     )
 
 
@@ -170,8 +176,8 @@ def serve(jobs: Iterable[Job], report: Report, gpu: Any, host: Host) -> None:
             name = job.cell.pass_name
             records = bench.measure(job, report)
             made = origin(gpu, started, job.argv, INSTRUMENTS[name], job.sources)
-            found = result_file.content(partial_results.EXPERIMENT, name, made, records)
-            result_file.write(job.file, found)
+            content = result_file.content(partial_results.EXPERIMENT, name, made, records)
+            result_file.write(job.file, content)
         except InputError as error:
             report({"ended": str(error)})
         else:
@@ -184,7 +190,7 @@ def main() -> None:
     from experiments.end_to_end.gpu import Gpu
 
     gpu = Gpu()
-    pipe.send({})  # there is such a GPU: if this process dies now, it is another's fault
+    pipe.send({})  # the GPU exists: if this process dies from here on, a row or cell is the cause
     with suppress(EOFError):  # the other end is closed
         serve(iter(pipe.recv, None), pipe.send, gpu, Host())
 

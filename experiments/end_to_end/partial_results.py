@@ -17,14 +17,14 @@ from records.sources import Sources
 EXPERIMENT = FAMILY = "end_to_end"
 
 
-def installed() -> dict[str, str]:
-    """The versions of what runs here."""
+def installed_versions() -> dict[str, str]:
+    """The versions of Python and of the packages that generate text."""
     names = ("torch", "transformers", "bitsandbytes")
     return {"Python": platform.python_version()} | {name: version(name) for name in names}
 
 
 def made_with() -> str:
-    return ", ".join(f"{name} {number}" for name, number in installed().items())
+    return ", ".join(f"{name} {number}" for name, number in installed_versions().items())
 
 
 def digest(*facts: Any) -> str:
@@ -32,17 +32,25 @@ def digest(*facts: Any) -> str:
 
 
 def run_of(choices: Choices, installed: str) -> str:
-    """The same for partial results that can be joined: of the same rows, prompts, libraries."""
+    """The run's name: equal for partial results of the same rows, prompts and libraries, which can
+    be joined.
+    """
     libraries = {x.library: rows.sha256(Path(x.library)) for x in choices.rows if x.library}
-    named = sorted((x.kernel, x.kind, libraries.get(x.library, "")) for x in choices.rows)
+    row_facts = sorted((x.kernel, x.kind, libraries.get(x.library, "")) for x in choices.rows)
     prompts = (choices.prompts.text, choices.prompts.items)
     return digest(
-        named, prompts, choices.tokens, choices.generations, choices.profiled, SEED, installed
+        row_facts,
+        prompts,
+        choices.tokens,
+        choices.generations,
+        choices.profiled_generations,
+        SEED,
+        installed,
     )
 
 
 def file_of(output: Path, cell: Cell, run: str) -> Path:
-    """Another checkpoint of the same name has another file."""
+    """The cell's partial result. Two checkpoints of one name have two files."""
     folder, own = Path(cell.model), ""
     if cell.size is None and folder.is_dir():
         config = folder / "config.json"
@@ -51,30 +59,30 @@ def file_of(output: Path, cell: Cell, run: str) -> Path:
 
 
 def read(file: Path, pass_name: str) -> Content | None:
-    """None also for a file of something else, or under the name of another cell."""
-    found = parts.read(file)
-    if not found or (found["experiment"], found["pass"]) != (EXPERIMENT, pass_name):
+    """None also for a file of another experiment or pass, or under another cell's name."""
+    partial = parts.read(file)
+    if not partial or (partial["experiment"], partial["pass"]) != (EXPERIMENT, pass_name):
         return None
-    problems = [record["problem"] for record in found["records"]]
+    problems = [record["problem"] for record in partial["records"]]
     names = {cell_name(p.get("model", ""), pass_name, p.get("batch", "")) for p in problems}
-    return found if len(names) == 1 and file.name.startswith(f"{names.pop()}.") else None
+    return partial if len(names) == 1 and file.name.startswith(f"{names.pop()}.") else None
 
 
-def belonging(
+def partials_of_run(
     output: Path, pass_name: str, files: Collection[Path], run: str, now: Sources
 ) -> list[Content]:
-    """The partial results in `files`, and those of earlier commands that are of the same run: other
-    batches, and models that are built from their sizes. All are of the GPU model that ran last.
+    """The partial results in `files`, and those of earlier commands of the same run: other batches,
+    and models that are built from their sizes. All come from the GPU model that ran last.
     """
     every = parts.folder_of(output).glob(f"{cell_name('*', pass_name, '*')}.{run}.json")
     others = set(every) - set(files)
-    found = [partial for file in files if (partial := read(file, pass_name))]
+    partials = [partial for file in files if (partial := read(file, pass_name))]
     earlier = [partial for file in others if not now.dirty and (partial := read(file, pass_name))]
-    found += [p for p in earlier if p["records"][0]["problem"]["model"] in sizes.known()]
-    found = [p for p in found if Sources.of(p["provenance"]) == now]
-    newest = max(found, key=lambda p: p["provenance"]["started"], default=None)
+    partials += [p for p in earlier if p["records"][0]["problem"]["model"] in sizes.known()]
+    partials = [p for p in partials if Sources.of(p["provenance"]) == now]
+    newest = max(partials, key=lambda p: p["provenance"]["started"], default=None)
     same = lambda p: p["provenance"]["gpu"]["name"] == newest["provenance"]["gpu"]["name"]  # noqa: E731
-    return sorted(filter(same, found), key=order)
+    return sorted(filter(same, partials), key=order)
 
 
 def order(partial: Content) -> tuple[int, str, int]:

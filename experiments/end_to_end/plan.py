@@ -1,4 +1,4 @@
-"""The plan of a run: the cells, the rows that are compared in each, and how long it takes."""
+"""The plan of a run: the cells, the rows that are compared in each, and the expected time."""
 
 import re
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ TOKENS, QUICK_TOKENS = 32, 4
 QUICK_PROFILED = 1
 # New tokens of a generation whose decoding steps are alike, so that the first ones suffice.
 SHORT = {TIMING: 8, PROFILE: 4}
-START_S = 20  # of a process, with its model
-OF_EAGER = 0.9  # ratio of a step in a graph to an eager one
-RECORDING_S = 0.002  # of one layer in one pass under the profiler, with reading what it recorded
+START_S = 20  # start of a process, with its model
+GRAPH_STEP_RATIO = 0.9  # a step's time in a graph over an eager one's
+RECORDING_S = 0.002  # of one layer in one pass under the profiler, with reading its records
 
 
 def samples() -> int:
@@ -50,7 +50,7 @@ class Choices:
     prompts: Prompts
     tokens: int = TOKENS
     generations: int = field(default_factory=samples)
-    profiled: int = field(default_factory=samples)
+    profiled_generations: int = field(default_factory=samples)
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return cell_name(plain(self.model), self.pass_name, self.batch)
+        return cell_name(plain_name(self.model), self.pass_name, self.batch)
 
     @property
     def text(self) -> str:
-        return f"{plain(self.model)}, batch {self.batch}"
+        return f"{plain_name(self.model)}, batch {self.batch}"
 
     @property
     def size(self) -> Model | None:
@@ -78,7 +78,7 @@ class Cell:
     def samples(self, mode: str) -> int:
         """Measured generations of a row."""
         if self.pass_name == PROFILE:
-            return self.choices.profiled
+            return self.choices.profiled_generations
         return self.choices.generations if mode == EAGER else samples()
 
     @property
@@ -86,7 +86,7 @@ class Cell:
         """New tokens of a generation of which only the first steps are computed."""
         return min(SHORT[self.pass_name], self.choices.tokens)
 
-    def generated(self, mode: str) -> int:
+    def new_tokens(self, mode: str) -> int:
         """New tokens of each measured generation: all in eager timing, where the host's time is in
         every step.
         """
@@ -95,27 +95,25 @@ class Cell:
 
     @property
     def seconds(self) -> float:
-        """About how long it takes on an H200, without its process's start and without samples that
-        are repeated.
-        """
+        """About the time on an H200, without its process's start and without repeated samples."""
         model, rows = self.size, len(self.choices.rows)
         in_eager, in_graph = self.samples(EAGER), self.samples(GRAPH)
         step, prompt = 0.1, 0.3
         if model:
             step, prompt = model.step_s(self.batch), model.prompt_s(self.batch)
-        short, eager = self.short - 1, self.generated(EAGER) - 1  # steps
+        short, eager = self.short - 1, self.new_tokens(EAGER) - 1  # steps
         # The baseline warms up with a whole generation; a graph when it is captured.
         steps = eager + short * (rows - 1) + in_eager * rows * eager
-        steps += OF_EAGER * rows * (2 + in_graph * short)
-        found = prompt * rows * (warm_up() + in_eager + 2 + in_graph) + step * steps
+        steps += GRAPH_STEP_RATIO * rows * (2 + in_graph * short)
+        total = prompt * rows * (warm_up() + in_eager + 2 + in_graph) + step * steps
         if self.pass_name == PROFILE:
             recorded = rows * in_eager * (1 + 2 * short)
-            found += recorded * RECORDING_S * (model.layers if model else 64)
-        return found
+            total += recorded * RECORDING_S * (model.layers if model else 64)
+        return total
 
     @property
     def bytes_needed(self) -> int | None:
-        """About the memory; None for a checkpoint."""
+        """About the GPU memory of a run; None for a checkpoint."""
         longest = max(prompts.lengths(self.choices.prompts)[: self.batch])
         tokens = self.choices.tokens
         return self.size.bytes_needed(self.batch, longest, tokens) if self.size else None
@@ -123,8 +121,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Job:
-    """A cell to measure, and the facts of the run for its result file. `failed`: rows at which an
-    earlier process died, and how.
+    """A cell to measure, and the facts of the run for its result file. `failed`: by row, how an
+    earlier process died at it.
     """
 
     cell: Cell
@@ -135,13 +133,13 @@ class Job:
 
 
 def cell_name(model: str, pass_name: str, batch: int | str) -> str:
-    """The prefix of its file's name. `model`: its plain() name."""
+    """The prefix of its file's name. `model`: its plain_name()."""
     return f"{model}.{pass_name}.batch{batch}"
 
 
-def plain(model: str) -> str:
-    """A checkpoint's name for files and tables: of its folder, or its last part on the hub and the
-    revision that was given. None has that of a model with random weights.
+def plain_name(model: str) -> str:
+    """A checkpoint's name for files and tables: its folder's, or the last part of its name on the
+    hub with the given revision. It is never the name of a model with random weights.
     """
     name = re.sub(r"[^\w.-]+", "-", Path(model).name.lower())[:80] or "checkpoint"
     is_taken = name in sizes.known() and model != name
@@ -158,9 +156,9 @@ def choose(
     prompts_file: str = "",
     quick: bool = False,
 ) -> Choices:
-    """From the variables given to make; InputError where one of them is wrong."""
+    """The choices from make's variables; InputError where one of them is wrong."""
     ours = sizes.protocol()["models"].values()
-    models = [model] if model else [m for found in ours for m in (found[:1] if quick else found)]
+    models = [model] if model else [m for group in ours for m in (group[:1] if quick else group)]
     is_hub = re.fullmatch(r"\w[\w.-]*/\w[\w.-]*(@\w[\w.-]*)?", model)
     is_checkpoint = bool(model) and model not in sizes.known()
     if is_checkpoint and not Path(model).is_dir() and not is_hub:
@@ -170,25 +168,25 @@ def choose(
             f"owner/name@revision of one on the hub, or one of {listed}"
         )
     every = sizes.protocol()["batches"]
-    found = Choices(
+    choices = Choices(
         models=tuple(models),
         batches=numbers("BATCHES", batches) or tuple((every[0], every[-1]) if quick else every),
         rows=rows_of(kernels, peers, is_checkpoint),
-        prompts=prompts.read(Path(prompts_file)) if prompts_file else prompts.drawn(),
+        prompts=prompts.read(Path(prompts_file)) if prompts_file else prompts.random_prompts(),
     )
     if quick:
-        found = replace(found, tokens=QUICK_TOKENS, profiled=QUICK_PROFILED)
+        choices = replace(choices, tokens=QUICK_TOKENS, profiled_generations=QUICK_PROFILED)
     if tokens:
-        found = replace(found, tokens=number("TOKENS", tokens))
+        choices = replace(choices, tokens=number("TOKENS", tokens))
     if generations:
-        found = replace(found, generations=number("GENERATIONS", generations))
-    if found.tokens < 2:
-        raise InputError("TOKENS: 2 at least: the first comes with the prompt")
-    if min(found.batches) < 1:
+        choices = replace(choices, generations=number("GENERATIONS", generations))
+    if choices.tokens < 2:
+        raise InputError("TOKENS: give 2 at least: the first comes with the prompt")
+    if min(choices.batches) < 1:
         raise InputError("BATCHES: give 1 at least")
-    if found.generations < 1:
+    if choices.generations < 1:
         raise InputError("GENERATIONS: give 1 at least")
-    return found
+    return choices
 
 
 def number(name: str, text: str) -> int:
@@ -201,23 +199,23 @@ def rows_of(kernels: str, peers: Sequence[str], is_checkpoint: bool) -> tuple[Ro
     """The baseline, the rows that `kernels` names, and the peers. Without names: the kernels that
     are swept, products by measured times, and bitsandbytes as it is installed.
     """
-    named = [*filter(None, re.split(r"[,|\s]+", kernels))]
-    if kernels and not named:
+    kernel_names = [*filter(None, re.split(r"[,|\s]+", kernels))]
+    if kernels and not kernel_names:
         raise InputError(f"KERNELS: give names such as {','.join(SWEPT)}, not '{kernels}'")
     rows = {name: Row(name, "fused") for name in FUSED} | {
         AS_INSTALLED: Row(INSTALLED, "installed")
     }
     by_default = [*SWEPT, *list(FUSED)[: 1 + is_checkpoint], AS_INSTALLED]
-    names = dict.fromkeys([BASELINE, *(named or by_default)])
+    names = dict.fromkeys([BASELINE, *(kernel_names or by_default)])
     ours = [rows.get(name, Row(name)) for name in names]
     others = [peer_row(peer) for peer in peers]
     for variable, some in (("KERNELS", names), ("PEER", [row.kernel for row in others])):
         for name in some:
             if not re.fullmatch(r"[\w.-]{1,80}", name):
                 raise InputError(f"{variable}: '{name}' cannot be the name of a row")
-    kernels_first = sorted([*ours, *others], key=lambda row: KINDS.index(row.kind))
-    require_distinct([row.kernel for row in kernels_first])
-    return tuple(kernels_first)
+    ordered = sorted([*ours, *others], key=lambda row: KINDS.index(row.kind))
+    require_distinct([row.kernel for row in ordered])
+    return tuple(ordered)
 
 
 def peer_row(argument: str) -> Row:

@@ -1,4 +1,4 @@
-"""The prompts: how long they are, and their tokens.
+"""The prompts: their lengths and tokens.
 
 Without a file, lengths are drawn, with a seed, from a log-normal distribution whose quartiles are
 GSM8K's to within two tokens: the 1319 questions of its test set have 38, 51 and 64 words and signs
@@ -21,9 +21,9 @@ from records.printable import printable
 
 MEDIAN, SIGMA, SHORTEST, LONGEST = 50, 0.36, 19, 181
 TEXT_FIELDS = ("question", "prompt")  # GSM8K's own, and a plain one
-FIRST_TOKEN = 3  # below it are most tokenizers' special ones
+FIRST_TOKEN = 3  # most tokenizers' special ones are below it
 # With 32 new tokens, less than the sliding window of every model of data/models/transformers.json.
-# A checkpoint's may be shorter (Gemma-3-1B's is 512); generate.py refuses what is longer.
+# A checkpoint's may be shorter (Gemma-3-1B's is 512); generate.py refuses longer prompts.
 MOST_LONG = 900
 
 
@@ -32,10 +32,10 @@ class Prompts:
     """`items`: a length, a text or tokens for each prompt."""
 
     items: tuple[int | str | tuple[int, ...], ...]
-    text: str  # what they are, in a few words
+    text: str  # a description in a few words
 
 
-def drawn(count: int = 64) -> Prompts:
+def random_prompts(count: int = 64) -> Prompts:
     rng = random.Random(SEED)
     lengths = (round(rng.lognormvariate(log(MEDIAN), SIGMA)) for _ in range(count))
     items = tuple(min(max(n, SHORTEST), LONGEST) for n in lengths)
@@ -50,17 +50,17 @@ def read(file: Path) -> Prompts:
             continue
         where = f"{file}:{number}"
         try:
-            found = json.loads(line)
+            content = json.loads(line)
         except (ValueError, RecursionError):
             raise InputError(f"{where}: is not one JSON object") from None
-        items.append(prompt_of(found, where))
+        items.append(prompt_of(content, where))
     if not items:
         raise InputError(f"{file}: holds no prompt")
     return Prompts(tuple(items), f"{len(items)} of {printable(file.name)}"[:200])
 
 
-def prompt_of(found: Any, where: str) -> str | tuple[int, ...]:
-    fields = found if isinstance(found, dict) else {}
+def prompt_of(content: Any, where: str) -> str | tuple[int, ...]:
+    fields = content if isinstance(content, dict) else {}
     text = next((fields[name] for name in TEXT_FIELDS if name in fields), None)
     if isinstance(text, str) and text.strip() and not any("\ud800" <= c <= "\udfff" for c in text):
         return text
@@ -71,9 +71,9 @@ def prompt_of(found: Any, where: str) -> str | tuple[int, ...]:
     raise InputError(f"{where}: needs 'question' or 'prompt' with a text, or 'tokens' with numbers")
 
 
-def check_length(tokens: int, what: str) -> None:
+def check_length(tokens: int, name: str) -> None:
     if not 0 < tokens <= MOST_LONG:
-        raise InputError(f"{what} has {tokens} tokens; 1 to {MOST_LONG} can be run")
+        raise InputError(f"{name} has {tokens} tokens; 1 to {MOST_LONG} can be run")
 
 
 def count_words(text: str) -> int:
@@ -82,7 +82,7 @@ def count_words(text: str) -> int:
 
 
 def lengths(prompts: Prompts) -> list[int]:
-    """In tokens, as far as they are known without a tokenizer."""
+    """The lengths in tokens, as far as they are known without a tokenizer."""
     sizes: dict[type, Callable[[Any], int]] = {int: int, str: count_words, tuple: len}
     return [sizes[type(item)](item) for item in prompts.items]
 
@@ -95,8 +95,8 @@ def tokens_of(
 ) -> list[list[int]]:
     """The tokens of the first `batch` prompts, from the first again where there are fewer.
 
-    Where there is a length, or a text without a tokenizer, the tokens are random: they change
-    nothing in what is computed from them but the values.
+    The tokens of a length, or of a text without a tokenizer, are random: only the values of the
+    results depend on them.
     """
     rows = []
     for i in range(batch):

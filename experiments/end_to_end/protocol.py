@@ -1,4 +1,4 @@
-"""Evaluates a generation: times from kernel records, and whether tokens are the baseline's."""
+"""Evaluates a generation: times from kernel records; its tokens against the baseline's."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ STEP_TIME = f"{WALL_TIME}.step"  # of a decoding step
 TIMING, PROFILE = "timing", "profile"  # the passes: with latencies, and with kernels' times
 EAGER, GRAPH = "eager", "graph"  # the decode modes: `way` in result files
 INSTALLED = "as installed"  # the lineage of bitsandbytes' own row
-NOTHING = "nothing was dequantized"  # why the pass profile has no time of a dequantization
+NOTHING = "nothing was dequantized"  # the reason why the profile has no time of dequantizing
 
 Tokens = Sequence[Sequence[int]]  # one sequence per prompt
 
@@ -29,10 +29,10 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Learned:
-    """The launches of a row's quantized products, by the names of the records, and how many of them
-    dequantize in one forward pass. None: it may multiply right from the codes, and the expected
-    number is unknown, as is which product belongs to which layer.
+class LaunchNames:
+    """The names of the records of a row's quantized products, and the number of dequantizations in
+    one forward pass: None where the row may multiply right from the codes, so that the number is
+    unknown, and so is the layer of each product.
     """
 
     dequantize: frozenset[str]
@@ -45,7 +45,7 @@ class RecordsLost(Exception):
 
 
 def busy_ns(launches: Iterable[Launch]) -> int:
-    """How long the GPU was at work: overlapping records count once."""
+    """The time in which the GPU ran something: overlapping records count once."""
     total, reached = 0, 0
     for x in sorted(launches, key=lambda x: x.start_ns):
         total += max(0, x.end_ns - max(x.start_ns, reached))
@@ -55,58 +55,58 @@ def busy_ns(launches: Iterable[Launch]) -> int:
 
 def split(launches: Iterable[Launch], mark: str) -> list[list[Launch]]:
     """Records before each mark, in the order of the stream; those after the last are dropped."""
-    found: list[list[Launch]] = [[]]
+    passes: list[list[Launch]] = [[]]
     for x in sorted(launches, key=lambda x: x.start_ns):
         if x.name == mark:
-            found.append([])
+            passes.append([])
         else:
-            found[-1].append(x)
-    return found[:-1]
+            passes[-1].append(x)
+    return passes[:-1]
 
 
-def products(launches: Sequence[Launch], learned: Learned) -> list[Launch]:
-    """The records right after a dequantization that are of its product."""
-    found, follows = [], False
+def products(launches: Sequence[Launch], names: LaunchNames) -> list[Launch]:
+    """The records of products: those of a product's kernels right after a dequantization."""
+    matmuls, follows = [], False
     for x in launches:
-        is_dequantization = x.name in learned.dequantize
-        follows = is_dequantization or (follows and x.name in learned.product)
+        is_dequantization = x.name in names.dequantize
+        follows = is_dequantization or (follows and x.name in names.product)
         if follows and not is_dequantization:
-            found.append(x)
-    return found
+            matmuls.append(x)
+    return matmuls
 
 
-def microseconds(forward: Sequence[Launch], learned: Learned) -> dict[str, float]:
+def microseconds(forward: Sequence[Launch], names: LaunchNames) -> dict[str, float]:
     """kernel_time: of dequantizations; product_time: of the products of their outputs; busy_time:
     of everything on the GPU. RecordsLost where dequantizations are missing.
     """
-    dequantized = [x for x in forward if x.name in learned.dequantize]
-    found, of = {"kernel_time": dequantized}, learned.per_pass
-    if of is not None:
-        found["product_time"] = products(forward, learned)
-        if len(dequantized) != of:
-            lost = f"CUPTI recorded {len(dequantized)} of {of} dequantizations of a pass"
+    dequantized = [x for x in forward if x.name in names.dequantize]
+    groups, expected = {"kernel_time": dequantized}, names.per_pass
+    if expected is not None:
+        groups["product_time"] = products(forward, names)
+        if len(dequantized) != expected:
+            lost = f"CUPTI recorded {len(dequantized)} of {expected} dequantizations of a pass"
             raise RecordsLost(lost)
-    times = {name: sum(x.end_ns - x.start_ns for x in xs) / 1e3 for name, xs in found.items()}
+    times = {name: sum(x.end_ns - x.start_ns for x in xs) / 1e3 for name, xs in groups.items()}
     return times | {"busy_time": busy_ns(forward) / 1e3}
 
 
 def profile(
-    launches: Sequence[Launch], mark: str, learned: Learned, count: int, tokens: int = 0
+    launches: Sequence[Launch], mark: str, names: LaunchNames, count: int, tokens: int = 0
 ) -> dict[str, float]:
-    """One sample of each metric, in us, from so many forward passes; those that end in .step are
+    """One sample of each metric, in us, from `count` forward passes; those that end in .step are
     means over decoding steps.
 
-    With `tokens`, the first pass is the prompt's, and the metrics of a generation of so many tokens
-    are there as well: a step is like the other, so that they follow from a few.
+    With `tokens`, the first pass is the prompt's, and the sample also has the metrics of a
+    generation of `tokens` tokens: they follow from a few steps, because all steps are alike.
     """
     passes = split(launches, mark)
     if len(passes) != count:
         raise RecordsLost(f"CUPTI recorded {len(passes)} of {count} forward passes")
-    times = [microseconds(forward, learned) for forward in passes]
+    times = [microseconds(forward, names) for forward in passes]
     prompt, steps = (times[0], times[1:]) if tokens else ({}, times)
     means = {name: sum(t[name] for t in steps) / len(steps) for name in times[0]}
-    found = {name: us + (tokens - 1) * means[name] for name, us in prompt.items()}
-    return found | {f"{name}.step": us for name, us in means.items()}
+    sample = {name: us + (tokens - 1) * means[name] for name, us in prompt.items()}
+    return sample | {f"{name}.step": us for name, us in means.items()}
 
 
 VARIES = "the baseline's own tokens differ from run to run"
@@ -114,8 +114,8 @@ REPEATS = "run against itself, the baseline does not differ"
 
 
 def different(ours: Tokens, theirs: Tokens) -> list[tuple[int, int]]:
-    """Sequence and place of each token that differs, as far as ours go, which may be the first
-    tokens of as long a generation as theirs.
+    """Sequence and place of each token of ours that differs; ours may be the first tokens of a
+    longer generation.
     """
     rows = enumerate(zip(ours, theirs, strict=True))
     return [
@@ -131,7 +131,7 @@ def other_than(first: Tokens, outputs: Sequence[Tokens]) -> Tokens | None:
     return next((tokens for tokens in outputs if different(tokens, first)), None)
 
 
-Judged = tuple[str, str, int | None]  # outcome, reason and mismatches
+TokenOutcome = tuple[str, str, int | None]  # outcome, reason and mismatches
 
 
 def judge(
@@ -139,7 +139,7 @@ def judge(
     baseline: "Row",
     may_differ: Callable[["Row"], bool],
     again: Callable[[], Tokens],
-) -> dict["Row", Judged]:
+) -> dict["Row", TokenOutcome]:
     """Whether the tokens of each row in `outputs` are those of the baseline's first generation.
     Other tokens are wrong, except where bitsandbytes sums in another order.
 
@@ -148,19 +148,21 @@ def judge(
     cause of the difference is unknown.
     """
     first, *others = outputs[baseline]
-    found = {row: other_than(first, of_row) for row, of_row in outputs.items()}
-    if any(tokens and not may_differ(row) for row, tokens in found.items()) and not found[baseline]:
+    differing = {row: other_than(first, generations) for row, generations in outputs.items()}
+    is_unexplained = any(tokens and not may_differ(row) for row, tokens in differing.items())
+    if is_unexplained and not differing[baseline]:
         others.append(again())
     varies = any(different(tokens, first) for tokens in others)
     return {
-        row: verdict(outputs[row], x, first, may_differ(row), varies) for row, x in found.items()
+        row: verdict(outputs[row], other, first, may_differ(row), varies)
+        for row, other in differing.items()
     }
 
 
 def verdict(
     outputs: Sequence[Tokens], other: Tokens | None, first: Tokens, may_differ: bool, varies: bool
-) -> Judged:
-    """`other`: those of a row's outputs that are not the baseline's `first`; None: all are."""
+) -> TokenOutcome:
+    """`other`: the first of a row's outputs that is not the baseline's `first`; None if all are."""
     if other is None:
         tokens = [token for row in outputs[-1] for token in row]
         same = f"{len(tokens)} tokens compared each time, {len(set(tokens))} distinct"

@@ -1,5 +1,5 @@
-"""The weights of a quantized matrix by the C++ reference, as reference/nf4/nf4.hpp defines them: no
-code of bitsandbytes or of a kernel is in that.
+"""The weights of a quantized matrix by the C++ reference, as reference/nf4/nf4.hpp defines them,
+without code of bitsandbytes or of a kernel.
 """
 
 import ctypes
@@ -25,29 +25,29 @@ def weights(codes: torch.Tensor, state: Any, dtype: torch.dtype) -> torch.Tensor
 
     ValueError where sizes disagree.
     """
-    found, second = torch.empty(state.shape, dtype=dtype), (NONE, NONE, 0, ctypes.c_float())
+    values, nested = torch.empty(state.shape, dtype=dtype), (NONE, NONE, 0, ctypes.c_float())
     if state.nested:
         own, offset = state.state2, ctypes.c_float(state.offset.item())
-        second = (own.code, own.absmax, own.blocksize, offset)
-    given = (codes, state.absmax, *second, state.code, state.blocksize, TYPES[dtype], found)
-    held = [x.cpu().contiguous() if torch.is_tensor(x) else x for x in given]
-    arrays = [Array(x.data_ptr(), x.numel()) if torch.is_tensor(x) else x for x in held]
+        nested = (own.code, own.absmax, own.blocksize, offset)
+    arguments = (codes, state.absmax, *nested, state.code, state.blocksize, TYPES[dtype], values)
+    on_cpu = [x.cpu().contiguous() if torch.is_tensor(x) else x for x in arguments]
+    arrays = [Array(x.data_ptr(), x.numel()) if torch.is_tensor(x) else x for x in on_cpu]
     try:
         function = ctypes.CDLL(str(LIBRARY)).reprolab_reference_weights
     except OSError as error:
         raise InputError(f"{LIBRARY}: cannot be loaded: {error}; run make build") from None
     function.restype = ctypes.c_char_p
-    if why := function(*arrays):
-        raise ValueError(why.decode())
-    return found
+    if error := function(*arrays):
+        raise ValueError(error.decode())
+    return values
 
 
 def dequantized(codes: torch.Tensor, state: Any) -> torch.Tensor:
-    """The bits of all weights, in order, as int16 on the CPU; of fp16 or bf16."""
+    """The bits of all weights in fp16 or bf16, in order, as int16 on the CPU."""
     return weights(codes, state, state.dtype).view(torch.int16).flatten()
 
 
 def count_wrong(codes: torch.Tensor, state: Any, expected: torch.Tensor) -> int:
-    """How many weights that bitsandbytes gives now differ in some bit from `dequantized` ones."""
-    found = functional.dequantize_4bit(codes, state).view(torch.int16).flatten()
-    return int((found != expected.to(found.device)).sum())
+    """The number of weights whose bits by bitsandbytes, as it is now, are not `expected`."""
+    actual = functional.dequantize_4bit(codes, state).view(torch.int16).flatten()
+    return int((actual != expected.to(actual.device)).sum())

@@ -10,13 +10,13 @@ import torch
 
 from experiments.end_to_end import SEED
 from experiments.end_to_end.generate import MODES, Mode
-from experiments.end_to_end.host import Disturbed
+from experiments.end_to_end.host import SlowSamples
 from experiments.end_to_end.plan import Job, warm_up
 from experiments.end_to_end.protocol import (
     NOTHING,
     PROFILE,
     WALL_TIME,
-    Learned,
+    LaunchNames,
     RecordsLost,
     Tokens,
     different,
@@ -42,7 +42,7 @@ class Measured:
     deviation: str | None = None
     samples: dict[str, list[float]] = field(default_factory=dict)
     sm_mhz: list[float] = field(default_factory=list)
-    disturbed: Disturbed = field(default_factory=Disturbed)
+    disturbed: SlowSamples = field(default_factory=SlowSamples)
 
     @property
     def failed(self) -> bool:
@@ -61,12 +61,12 @@ class Measured:
         mhz = self.sm_mhz
         ends = (mhz[0], sorted(mhz)[len(mhz) // 2], mhz[-1]) if mhz else (None, None, None)
         names = ("sm_mhz_before", "sm_mhz_during", "sm_mhz_after")
-        found = {"outcome": self.outcome, "reason": self.reason, "mismatches": self.mismatches}
-        return found | {"metrics": metrics, "clocks": dict(zip(names, ends, strict=True))}
+        outcome = {"outcome": self.outcome, "reason": self.reason, "mismatches": self.mismatches}
+        return outcome | {"metrics": metrics, "clocks": dict(zip(names, ends, strict=True))}
 
 
 class Rounds:
-    """All rows of a cell in one mode: prepared, warmed up, and measured round by round.
+    """Prepares, warms up and measures all rows of a cell in one mode, round by round.
 
     `bench`: measure.Bench, with the model, the GPU and the host.
     """
@@ -76,15 +76,15 @@ class Rounds:
         self.rows, self.failed = job.cell.choices.rows, job.failed
         self.baseline = self.rows[0]
         self.profiles = self.cell.pass_name == PROFILE
-        self.tokens = self.cell.generated(mode.name)
-        self.found = {row: Measured() for row in self.rows}
-        self.learned: dict[Row, Learned] = {}
+        self.tokens = self.cell.new_tokens(mode.name)
+        self.states = {row: Measured() for row in self.rows}
+        self.launch_names: dict[Row, LaunchNames] = {}
         self.outputs: dict[Row, list[Tokens]] = {row: [] for row in self.rows}
 
     def run(self) -> dict[Row, Measured]:
         steps = [(row, self.prepare) for row in self.rows]
-        warmed_up = [self.baseline] if self.mode.is_captured else self.rows
-        steps += [(row, self.warm_up) for _ in range(warm_up()) for row in warmed_up]
+        rows_to_warm_up = [self.baseline] if self.mode.is_captured else self.rows
+        steps += [(row, self.warm_up) for _ in range(warm_up()) for row in rows_to_warm_up]
         seed = f"{SEED}/{self.cell.name}/{self.mode.name}"
         steps += [
             (row, self.measure)
@@ -95,24 +95,24 @@ class Rounds:
         for done, (row, step) in enumerate(steps):
             self.show(row.kernel, done / len(steps))
             self.attempt(row, step)
-        self.show("", 1)  # the rest belongs to no row
+        self.show("", 1)  # a fault from here on is not of one row
         self.judge()
-        return self.found
+        return self.states
 
     def judge(self) -> None:
-        """Compares the tokens of all rows that ran; a wrong output outranks a missing time."""
+        """Compares the tokens of all rows that ran; a mismatch replaces a missing time."""
         if not self.outputs[self.baseline]:
             return
-        outputs = {row: found for row, found in self.outputs.items() if found}
+        outputs = {row: tokens for row, tokens in self.outputs.items() if tokens}
         again = lambda: self.mode.run(self.baseline, self.tokens).tokens  # noqa: E731
         may_fuse = lambda row: row.may_fuse(self.cell.batch)  # noqa: E731
-        for row, judged in judge(outputs, self.baseline, may_fuse, again).items():
-            found = self.found[row]
-            if not found.failed or judged[0] == Outcome.MISMATCH:
-                found.end(*judged)
-                if found.outcome == Outcome.DEVIATION_AS_DECLARED:
-                    found.deviation = DEVIATIONS[row.kind]
-                    found.reason += "" if self.profiles else f"; {self.logits(row)}"
+        for row, outcome in judge(outputs, self.baseline, may_fuse, again).items():
+            state = self.states[row]
+            if not state.failed or outcome[0] == Outcome.MISMATCH:
+                state.end(*outcome)
+                if state.outcome == Outcome.DEVIATION_AS_DECLARED:
+                    state.deviation = DEVIATIONS[row.kind]
+                    state.reason += "" if self.profiles else f"; {self.logits(row)}"
 
     def logits(self, row: Row) -> str:
         """The logits of the two tokens where the row's first differ from the baseline's."""
@@ -130,55 +130,55 @@ class Rounds:
 
     def attempt(self, row: Row, step: Callable[[Row], None]) -> None:
         """One step of a row; where it fails, the others go on."""
-        found, baseline = self.found[row], self.found[self.baseline]
+        state, baseline = self.states[row], self.states[self.baseline]
         has_tokens = not baseline.failed or self.outputs[self.baseline]
-        if step != self.prepare and not found.failed and not has_tokens:  # to compare with
+        if step != self.prepare and not state.failed and not has_tokens:  # to compare with
             lost = baseline.outcome == Outcome.NOT_MEASURED
             outcome = Outcome.NOT_MEASURED if lost else Outcome.UNSUPPORTED
-            found.end(outcome, f"{self.baseline.kernel}: {baseline.reason}")
-        if found.failed:
+            state.end(outcome, f"{self.baseline.kernel}: {baseline.reason}")
+        if state.failed:
             return
         try:
             step(row)
         except InputError as why:
-            found.end(Outcome.UNSUPPORTED, str(why))
+            state.end(Outcome.UNSUPPORTED, str(why))
         except RecordsLost as lost:
-            found.end(Outcome.NOT_MEASURED, str(lost))
+            state.end(Outcome.NOT_MEASURED, str(lost))
         except torch.OutOfMemoryError:
             if row == self.baseline and not self.outputs[row]:  # nothing fits at all
                 raise
-            found.end(Outcome.NOT_MEASURED, self.bench.too_little(self.cell))
+            state.end(Outcome.NOT_MEASURED, self.bench.memory_error(self.cell))
             self.bench.gpu.forget()
 
     def prepare(self, row: Row) -> None:
         if row.kernel in self.failed:
-            self.found[row].end(Outcome.LAUNCH_FAILED, self.failed[row.kernel])
+            self.states[row].end(Outcome.LAUNCH_FAILED, self.failed[row.kernel])
             return
         row.require(self.bench.gpu.facts())
         if wrong := self.bench.wrong_weights(row):
-            self.found[row].end(Outcome.MISMATCH, *wrong)
+            self.states[row].end(Outcome.MISMATCH, *wrong)
             return
         self.mode.prepare(row)
         if self.profiles:
-            self.learned[row] = self.mode.learn(row)
+            self.launch_names[row] = self.mode.learn(row)
 
     def warm_up(self, row: Row) -> None:
-        """The baseline's first tokens are what all others are compared with."""
+        """The baseline's first tokens are the reference of all others."""
         tokens = self.tokens if row == self.baseline else self.cell.short
         self.outputs[row].append(self.mode.run(row, tokens).tokens)
 
     def measure(self, row: Row) -> None:
-        found, host = self.found[row], self.bench.host
+        state, host = self.states[row], self.bench.host
         if self.profiles:
             values = self.profile(row)
         elif self.mode.is_captured:  # events time its steps
             values = self.time(row)
         else:
-            values = host.sample(lambda: self.time(row), found.disturbed)
+            values = host.sample(lambda: self.time(row), state.disturbed)
         clock = self.bench.gpu.sensors.sm_mhz
         for name, value in values.items():
-            found.samples.setdefault(name, []).append(value)
-        found.sm_mhz += [clock] if clock else []
+            state.samples.setdefault(name, []).append(value)
+        state.sm_mhz += [clock] if clock else []
 
     def time(self, row: Row) -> dict[str, float]:
         generated = self.mode.run(row, self.tokens)
@@ -187,6 +187,6 @@ class Rounds:
         return {WALL_TIME: generated.wall_us, f"{WALL_TIME}.step": generated.step_us}
 
     def profile(self, row: Row) -> dict[str, float]:
-        tokens, times = self.mode.profiled(row, self.tokens, self.learned[row])
+        tokens, times = self.mode.profile_generation(row, self.tokens, self.launch_names[row])
         self.outputs[row].append(tokens)
         return times

@@ -18,8 +18,8 @@ from experiments.end_to_end.protocol import INSTALLED
 from records.errors import InputError
 from reprolab_nf4 import BUILT, timing_table
 
-# Rows in which products are computed as reprolab_nf4.install(products=...) says, by the times that
-# are recorded for the GPU. The second is of checkpoints, whose tokens mean something.
+# Rows and their argument `products` of reprolab_nf4.install, which chooses kernels by the recorded
+# times of the GPU. The second is for checkpoints, whose tokens are meaningful.
 PRODUCTS, DEQUANTIZES = "kernels/nf4_product/", "kernels/nf4/streaming.cu"
 PACKAGE = "reprolab_nf4/"  # all of it decides how fused rows compute: calls, tables, plans
 FUSED = {"fused": "fastest", "fused_exact": "exact"}
@@ -36,7 +36,7 @@ Facts = Mapping[str, Any]  # of a GPU: Gpu.facts()
 
 @dataclass(frozen=True)
 class Row:
-    """One way of computing the products. `library`: a peer's, of another bitsandbytes."""
+    """A backend of the quantized products. `library`: a peer's, of another bitsandbytes."""
 
     kernel: str
     kind: str = "kernel"  # of the drop-in library; fused; peer; installed: bitsandbytes as it is
@@ -66,8 +66,8 @@ class Row:
             return nullcontext()
         if self.kind == "fused":
             return reprolab_nf4.install(products=FUSED[self.kernel])
-        given = {"kernel": self.kernel} if self.kind == "kernel" else {"library": self.library}
-        return reprolab_nf4.install(**given, products="dequantize")  # as the paper's bitsandbytes
+        backend = {"kernel": self.kernel} if self.kind == "kernel" else {"library": self.library}
+        return reprolab_nf4.install(**backend, products="dequantize")  # as the paper's bitsandbytes
 
     def may_fuse(self, batch: int) -> bool:
         """Whether products of so many sequences may be computed without dequantizing: bitsandbytes
@@ -81,8 +81,8 @@ class Row:
     def require(self, gpu: Facts) -> None:
         """InputError where the row cannot be run on such a GPU."""
         if self.kind == "fused" and not timing_table.recorded(*model_of(gpu)):
-            what = f"compute capability {gpu['compute_capability']}"
-            raise InputError(f"no times of products are recorded for {what}")
+            where = f"compute capability {gpu['compute_capability']}"
+            raise InputError(f"no times of products are recorded for {where}")
 
     def described(self, gpu: Facts) -> dict[str, Any]:
         """The row's fields in a result file, whatever its outcome."""
@@ -128,8 +128,8 @@ def require_distinct(names: Sequence[str]) -> None:
 
 
 def code_of(row: Row, gpu: Facts) -> dict[str, Any] | None:
-    """The code under a row, as data/results.schema.json describes it; None where only the driver
-    compiles it for this GPU.
+    """The digests of a row's machine code, as data/results.schema.json has them; None where the
+    driver compiles it for this GPU.
     """
     architecture = int(gpu["compute_capability"].replace(".", ""))
     if row.kind == "kernel":
@@ -169,15 +169,15 @@ def chosen_code(
     """The code that the driver selects of each source: the newest of the GPU's major version that
     is not newer than the GPU.
     """
-    found, target = {}, 0
+    digests, target = {}, 0
     for source in sources:
         built = [arch for name, arch in known if name == source]
         fitting = [arch for arch in built if arch // 10 == gpu // 10 and arch <= gpu]
         if not fitting:
             return None
         target = max(fitting)
-        found[source] = known[source, target]
-    return {"target": f"sm_{target}", "sha256": found}
+        digests[source] = known[source, target]
+    return {"target": f"sm_{target}", "sha256": digests}
 
 
 def sha256(file: Path) -> str:

@@ -20,34 +20,34 @@ from records.stats import Estimate, Summary
 
 COUNTERS = "counters/nf4_counters"  # the pass in which instructions are counted
 LAYER = {"rows": 25600, "columns": 5120}  # of Qwen3-32B
-VERSIONS = {"torch": "pytorch", "bitsandbytes": "bitsandbytes"}  # and the source's facts of them
+VERSIONS = {"torch": "pytorch", "bitsandbytes": "bitsandbytes"}  # by package, the source's fact
 KERNEL_SPEEDUP = "table2"  # the source's table of the kernel's speed-ups
 
 
 def amdahl(share: float, speed_up: float) -> float:
-    """How much faster the whole gets where a part of it, `share` from 0 to 1, gets faster."""
+    """The speed-up of a whole of which `share`, from 0 to 1, becomes `speed_up` times as fast."""
     return 1 / (1 - share + share / speed_up)
 
 
 def percent_of(part: Summary, whole: Summary) -> Estimate:
-    """The ratio of one time to another that was taken in other runs."""
+    """The ratio in percent of one time to another, of other runs."""
     return stats.ratio(part, whole).scaled(100)
 
 
-def generated(row: Record) -> int:
-    """New tokens for each prompt that were generated and compared; the others follow from them."""
+def generated_tokens(row: Record) -> int:
+    """New tokens for each prompt that were generated and compared; the others are extrapolated."""
     return row.problem.get("generated", row.problem["tokens"])
 
 
 def times_in(way: str) -> tuple[str, str]:
-    """The metrics of a run's time, and of dequantization's in it: of whole generations, which is
-    what sources measure, or of decoding steps in a CUDA graph, where the GPU alone decides.
+    """The metrics of a run's time and of dequantization in it: of whole generations, as sources
+    measure them, or of decoding steps in a CUDA graph, whose time the GPU alone determines.
     """
     return (WALL_TIME, KERNEL_TIME) if way == EAGER else (STEP_TIME, f"{KERNEL_TIME}.step")
 
 
 def dequantization(case: Case, kernel: str, at: dict) -> tuple[Summary, Summary]:
-    """Its time, and the whole one of a run with the same prompts and tokens."""
+    """The time of dequantization, and of a whole run with the same prompts and tokens."""
     whole, part = times_in(at.get("way", EAGER))
     profiled, timed = dequantization_rows(case, kernel, at)
     return profiled.summary_of(part), timed.summary_of(whole)
@@ -63,8 +63,8 @@ def dequantization_rows(case: Case, kernel: str, at: dict) -> tuple[Record, Reco
 @rule(WITHIN)
 def share_of_latency(case: Case, *, kernel: str) -> Ours:
     part, whole = dequantization(case, kernel, case.place)
-    of_all = f"{part.median / 1e6:.2f} of {whole.median / 1e6:.2f} s"
-    return Ours(percent_of(part, whole), of_all)
+    seconds = f"{part.median / 1e6:.2f} of {whole.median / 1e6:.2f} s"
+    return Ours(percent_of(part, whole), seconds)
 
 
 @rule("nothing: the source does not say of how many forward passes its time is")
@@ -91,17 +91,17 @@ def total_latency(case: Case, *, kernel: str) -> Finding:
 def as_its_table(case: Case, *, least: float, most: float, shares: str) -> Finding:
     """The source's summaries, against its own numbers."""
     rows = case.source.tables[shares]
-    found = {int(batch): row["overhead_percent"] for batch, row in rows.items()}
+    percents = {int(batch): row["overhead_percent"] for batch, row in rows.items()}
     off = case.tolerance_percent / 100
     low, high = least * (1 - off), most * (1 + off)
-    outside = [f"{v:g} % at batch {b}" for b, v in found.items() if not low <= v <= high]
+    outside = [f"{v:g} % at batch {b}" for b, v in percents.items() if not low <= v <= high]
     if not outside:
-        return Finding(rules.REPRODUCED, f"its table has {stats.span(list(found.values()))} %")
+        return Finding(rules.REPRODUCED, f"its table has {stats.span(list(percents.values()))} %")
     return Finding(rules.PREMISE_FALSE, f"its own table has {' and '.join(outside)}")
 
 
-# Statements on how gains vary are decided by eager generations, as the source measures, whose gains
-# the host's time takes away from where steps are short; steps in CUDA graphs stand beside.
+# Statements on how gains vary are decided by eager generations, as the source measures. The host's
+# time reduces their gains where steps are short; steps in CUDA graphs are a second reading.
 
 
 @rule("batch {more:g} gains more than batch {less:g}, beyond the intervals")
@@ -109,16 +109,16 @@ def gains_more_at(case: Case, *, baseline: str, subject: str, more: float, less:
     """Over the batches that the cell stands for."""
     gains = gains_by_batch(case, baseline, subject)
     greater, smaller = gains[int(more)], gains[int(less)]
-    verdict = rules.above_one([apart(greater, smaller)], case.family_size)
-    reason = in_words(gains)
+    verdict = rules.above_one([gain_ratio(greater, smaller)], case.family_size)
+    reason = gains_text(gains)
     if verdict == rules.UNDECIDED:
         reason += f"; no difference seen between {more:g} and {less:g}"
     short = f"{greater.value:.2f} x at batch {more:g}, {smaller.value:.2f} x at {less:g}"
     return Finding(verdict, reason, greater.value, greater.interval, short)
 
 
-def apart(a: Estimate, b: Estimate) -> Estimate:
-    """One gain over another."""
+def gain_ratio(a: Estimate, b: Estimate) -> Estimate:
+    """The ratio of two gains."""
     return a.log.over(b.log).ratio
 
 
@@ -128,24 +128,26 @@ def peaks_at(case: Case, *, baseline: str, subject: str, peak: float) -> Finding
     gains = gains_by_batch(case, baseline, subject)
     ours, best = gains[int(peak)], max(gains, key=lambda b: gains[b].value)
     others = [e for b, e in gains.items() if b != int(peak)]
-    verdict = rules.above_one([apart(ours, e) for e in others], case.family_size)
+    verdict = rules.above_one([gain_ratio(ours, e) for e in others], case.family_size)
     short = f"{ours.value:.2f} x at batch {peak:g}, and {gains[best].value:.2f} x at {best}"
-    return Finding(verdict, in_words(gains), ours.value, ours.interval, short)
+    return Finding(verdict, gains_text(gains), ours.value, ours.interval, short)
 
 
 def gains_by_batch(case: Case, baseline: str, subject: str) -> dict[int, Estimate]:
-    found = case.comparisons(baseline, subject, times_in(case.cell.at["way"])[0])
-    return {at["batch"]: gain for at, gain in zip(case.cell.places, found, strict=True)}
+    gains = case.comparisons(baseline, subject, times_in(case.cell.at["way"])[0])
+    return {at["batch"]: gain for at, gain in zip(case.cell.places, gains, strict=True)}
 
 
-def in_words(gains: dict[int, Estimate]) -> str:
+def gains_text(gains: dict[int, Estimate]) -> str:
     return "speed-up by batch: " + ", ".join(f"{b}: {e.value:.2f}" for b, e in gains.items())
 
 
 @rule("the average speed-up rises from each model to the next larger one, beyond the intervals")
 def rises_with_size(case: Case, *, baseline: str, subject: str) -> Finding:
     whole, _ = times_in(case.cell.at["way"])
-    return rising(case, lambda at: case.at(at).ratios(baseline, subject, whole)[0], "{:.2f} x")
+    return verdict_on_rise(
+        case, lambda at: case.at(at).ratios(baseline, subject, whole)[0], "{:.2f} x"
+    )
 
 
 @rule(
@@ -153,47 +155,47 @@ def rises_with_size(case: Case, *, baseline: str, subject: str) -> Finding:
     "intervals"
 )
 def share_rises_with_size(case: Case, *, kernel: str) -> Finding:
-    return rising(case, lambda at: share_of(case, kernel, at), "{:.0f} %")
+    return verdict_on_rise(case, lambda at: share_of(case, kernel, at), "{:.0f} %")
 
 
 def share_of(case: Case, kernel: str, at: dict) -> Estimate:
-    """The share of dequantization in percent, with what runs and, eager, hosts differ by."""
+    """The share of dequantization in percent, with the spread of runs and, eager, of hosts."""
     whole, part = times_in(at.get("way", EAGER))
     profiled, timed = dequantization_rows(case, kernel, at)
-    found = uncertainty.log_time(profiled, part).over(uncertainty.log_baseline(timed, whole))
-    return replace(found, value=found.value + math.log(100)).ratio
+    log_share = uncertainty.log_time(profiled, part).over(uncertainty.log_baseline(timed, whole))
+    return replace(log_share, value=log_share.value + math.log(100)).ratio
 
 
-def rising(case: Case, value_at: Callable[[dict], Estimate], shown: str) -> Finding:
-    """Whether the mean over the batches rises, of the models in the order of their sizes; of two
-    that the source gives one name, of the cell's.
+def verdict_on_rise(case: Case, value_at: Callable[[dict], Estimate], shown: str) -> Finding:
+    """Whether the mean over the batches rises from model to model, in the order of their sizes; of
+    two models with one name in the source, the cell's is taken.
     """
-    found: dict[str, Estimate] = {}
+    means: dict[str, Estimate] = {}
     for names in case.source.models.values():
         model = case.cell.at["model"] if case.cell.at["model"] in names else names[0]
         places = [at | {"model": model} for at in case.cell.places]
-        found[model] = stats.mean([value_at(at) for at in places])
-    steps = [apart(b, a) for a, b in pairwise(found.values())]
-    said = ", ".join(f"{model} {shown.format(e.value)}" for model, e in found.items())
-    return Finding(rules.above_one(steps, case.family_size), said)
+        means[model] = stats.mean([value_at(at) for at in places])
+    steps = [gain_ratio(b, a) for a, b in pairwise(means.values())]
+    listed = ", ".join(f"{model} {shown.format(e.value)}" for model, e in means.items())
+    return Finding(rules.above_one(steps, case.family_size), listed)
 
 
 @rule(
     "dequantization's share at the largest batch is less than at the smallest, beyond the intervals"
 )
 def share_falls(case: Case, *, kernel: str) -> Finding:
-    """With every doubling of the batch, as the reason shows."""
+    """The smallest and the largest batch decide; the reason lists all shares."""
     shares = {at["batch"]: share_of(case, kernel, at) for at in case.cell.places}
     first, last = shares[min(shares)], shares[max(shares)]
     listed = ", ".join(f"{batch}: {share.value:.1f}" for batch, share in shares.items())
     short = f"{first.value:.1f} % at batch {min(shares)}, {last.value:.1f} % at {max(shares)}"
-    verdict = rules.above_one([apart(first, last)], case.family_size)
+    verdict = rules.above_one([gain_ratio(first, last)], case.family_size)
     return Finding(verdict, f"percent by batch: {listed}", last.value, last.interval, short)
 
 
-@rule("products take at least half of what the GPU's time grows by over the batches")
+@rule("products take at least half of the growth of the GPU's time over the batches")
 def products_account(case: Case, *, kernel: str) -> Finding:
-    """Time of a step that is no dequantization: products, and all else on the GPU."""
+    """The time of a step without dequantization: products, and all else on the GPU."""
     names = ("product_time.step", "busy_time.step", f"{KERNEL_TIME}.step")
     ends = [min(case.cell.places, key=batch_of), max(case.cell.places, key=batch_of)]
     rows = [case.measured(kernel, name, at) for at in ends for name in names]
@@ -228,19 +230,19 @@ def min_gain(case: Case, *, baseline: str, subject: str) -> Ours:
     if not gains:
         raise NotTested(f"{subject} did not run")
     where = min(gains, key=lambda name: gains[name].value)
-    said = f"the smallest of {len(gains)} is {gains[where].value:.2f} x, {where}"
-    return Ours(gains[where], said, said)
+    text = f"the smallest of {len(gains)} is {gains[where].value:.2f} x, {where}"
+    return Ours(gains[where], text, text)
 
 
 @rule(
-    "at every batch the speed-up is what Amdahl's law makes of the dequantization's share and its "
-    "own speed-up, {tolerance_percent:g} % either way"
+    "at every batch the speed-up is that of Amdahl's law for the dequantization's share and "
+    "speed-up, {tolerance_percent:g} % either way"
 )
 def translates(case: Case, *, baseline: str, subject: str) -> Finding:
     """Nothing but the kernel was exchanged."""
     predicted = {}
     for at in case.cell.places:
-        part, whole = (found.median for found in dequantization(case, baseline, at))
+        part, whole = (summary.median for summary in dequantization(case, baseline, at))
         faster, _ = dequantization(case, subject, at)
         predicted[at["batch"]] = amdahl(part / whole, part / faster.median)
     gains, off = gains_by_batch(case, baseline, subject), case.tolerance_percent / 100
@@ -259,11 +261,11 @@ def translates(case: Case, *, baseline: str, subject: str) -> Finding:
 
 
 @rule(
-    "its speed-up is at most what Amdahl's law makes of its own Tables I and II, "
+    "its speed-up is at most that of Amdahl's law for its own Tables I and II, "
     "{tolerance_percent:g} % more allowed"
 )
 def tables_allow(case: Case, *, shares: str) -> Finding:
-    """Two numbers of the source, held against each other."""
+    """Compares two numbers of the source."""
     theirs = papers_predictions(case.source, shares, case.cell.model)
     mean = fmean(theirs.values())
     most = theirs.get(case.cell.at["batch"], mean)
@@ -280,19 +282,19 @@ def tables_allow(case: Case, *, shares: str) -> Finding:
 
 
 def papers_predictions(source: Source, shares: str, model: str) -> dict[int, float]:
-    """By batch: what Amdahl's law makes of the source's Table I (`shares`) and Table II."""
-    found = {}
+    """By batch, the speed-up by Amdahl's law from the source's Table I (`shares`) and Table II."""
+    speed_ups = {}
     for batch in source.every("batch"):
         share = source.number(f"{shares}/{batch}/overhead_percent")
-        found[batch] = amdahl(share / 100, source.number(f"{KERNEL_SPEEDUP}/{model}/{batch}"))
-    return found
+        speed_ups[batch] = amdahl(share / 100, source.number(f"{KERNEL_SPEEDUP}/{model}/{batch}"))
+    return speed_ups
 
 
 @rule(WITHIN)
 def size_in_memory(case: Case, *, kernel: str, of: str = "all") -> Ours:
     """Size of the model as bitsandbytes holds it, or with two bytes per parameter, in GB; or how
     many times smaller the one is than the other. `of`: all, or the codes of the quantized weights
-    alone, two to a byte, without scales and what stays in 16 bits.
+    alone, two to a byte, without scales and the weights in 16 bits.
     """
     problems, at = case.results().problems(), {"model": case.cell.at["model"]}
     batches = [problem["batch"] for problem in problems if at.items() <= problem.items()]
@@ -312,12 +314,12 @@ def size_in_memory(case: Case, *, kernel: str, of: str = "all") -> Ours:
 def tokens_equal(case: Case, *, kernel: str) -> Finding:
     """In every generation that was compared, at all batches that the cell stands for."""
     rows = [case.verified(kernel, at) for at in case.cell.places]
-    tokens = sum(row.problem["batch"] * generated(row) for row in rows)
+    tokens = sum(row.problem["batch"] * generated_tokens(row) for row in rows)
     same = f"the same {tokens} tokens in every generation, {len(rows)} batches"
-    return unless_tokens_differ(rows, same)
+    return result_on_tokens(rows, same)
 
 
-def unless_tokens_differ(rows: Sequence[Record], reason: str, short: str = "") -> Finding:
+def result_on_tokens(rows: Sequence[Record], reason: str, short: str = "") -> Finding:
     wrong = [f"{row.place}: {row.reason}" for row in rows if row.outcome != Outcome.BIT_EXACT]
     if wrong:
         return Finding(rules.NOT_REPRODUCED, wrong[0])
@@ -328,27 +330,29 @@ def unless_tokens_differ(rows: Sequence[Record], reason: str, short: str = "") -
 def ran_unconverted(case: Case, *, kernel: str) -> Finding:
     """On the models that ran, only the kernel was exchanged under transformers."""
     batches = case.source.every("batch")
-    found = [r for r in case.results().records if r.kernel == kernel]
-    found = [r for r in found if r.problem["batch"] in batches]
-    if not found:
+    rows_of_kernel = [r for r in case.results().records if r.kernel == kernel]
+    rows_of_kernel = [r for r in rows_of_kernel if r.problem["batch"] in batches]
+    if not rows_of_kernel:
         raise NotTested(f"{kernel} did not run")
-    rows = [r for r in found if r.outcome not in (Outcome.UNSUPPORTED, Outcome.NOT_MEASURED)]
-    for row in rows or found[:1]:
+    rows = [
+        r for r in rows_of_kernel if r.outcome not in (Outcome.UNSUPPORTED, Outcome.NOT_MEASURED)
+    ]
+    for row in rows or rows_of_kernel[:1]:
         case.used[case.results().file, row.key] = row
         case.require_verified(row)
     models = dict.fromkeys(row.problem["model"] for row in rows)
     made_with = case.results().provenance["build"]["compiler"]
     count = f"{len(models)} model{'s' * (len(models) > 1)}"
     short = f"{kernel} ran under quantized layers of {count}, with the same tokens"
-    return unless_tokens_differ(rows, f"{short} ({', '.join(models)}; {made_with})", short)
+    return result_on_tokens(rows, f"{short} ({', '.join(models)}; {made_with})", short)
 
 
 @rule("the source's two versions ran here")
 def versions_ran(case: Case) -> Finding:
     """The source's build is unknown; the versions that ran here are recorded."""
     results = case.results()
-    case.used[results.file, ""] = None  # its provenance, no row
-    theirs = {name: case.source.fact(of) for name, of in VERSIONS.items()}
+    case.used[results.file, ""] = None  # the file's provenance alone
+    theirs = {name: case.source.fact(fact) for name, fact in VERSIONS.items()}
     ours = results.provenance["build"].get("versions", {})
     wanted = {name: numbers_of(version) for name, version in theirs.items()}
     if not theirs.keys() <= ours.keys():

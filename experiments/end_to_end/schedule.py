@@ -46,11 +46,11 @@ class Process:
                 stderr=output,
             )
 
-        self.receive()  # it has the GPU
+        self.receive()  # the process has the GPU
 
     def do(self, job: Job) -> Iterator[dict[str, Any]]:
-        """Yields the process's messages on the job, up to one with `ended`."""
-        with contextlib.suppress(OSError):  # it may be dead already, which shows at once
+        """Yields the process's messages on the job, up to the one with `ended`."""
+        with contextlib.suppress(OSError):  # a dead process is seen by receive()
             self.pipe.send(job)
         while "ended" not in (message := self.receive()):
             yield message
@@ -77,25 +77,25 @@ def ending(status: int) -> str:
 
 
 class Scheduler:
-    """Measures every cell. `faults`: the reasons for which some could not be, with those cells.
-    `broke`: one of them is a fault of the run, not of its input.
+    """Measures every cell. `faults`: by reason, the cells that could not be measured. `run_failed`:
+    a reason is a fault of the run, not of its input.
     """
 
     def __init__(self, todo: Sequence[Job], start: Callable[[str], Process], line: Line):
         self.todo, self.start = todo, start
         self.line, self.lock = line, threading.RLock()
         self.expected_s = {job.cell: job.cell.seconds for job in todo}
-        self.done = {job.cell: 0.0 for job in todo}  # how much of a cell, 0 to 1
+        self.done = {job.cell: 0.0 for job in todo}  # the share that is done, 0 to 1
         self.loaded: dict[str, str] = {}  # by GPU, the model
         self.faults: dict[str, list[str]] = {}
-        self.broke = False
+        self.run_failed = False
 
     def run(self, gpus: Sequence[str]) -> None:
         for job in share(gpus, self.todo, self.work, self.choose):
-            self.close(job.cell, "no GPU is left", broke=True)
+            self.close(job.cell, "no GPU is left", run_failed=True)
 
     def fault_lines(self) -> list[str]:
-        """Each fault once, with the first of its cells."""
+        """One line for each fault, with the first of its cells."""
         lines = []
         for fault, (first, *others) in self.faults.items():
             more = f" and {len(others)} other{'s' * (len(others) > 1)}" if others else ""
@@ -120,7 +120,7 @@ class Scheduler:
             process = self.start(gpu)
         except (Died, OSError) as why:
             with self.lock:
-                self.broke = True
+                self.run_failed = True
                 fault = f"{why} without a message; is there such a GPU?"
                 self.faults.setdefault(fault, []).append(f"GPU {gpu}")
             return
@@ -133,26 +133,26 @@ class Scheduler:
         """Returns the process that is alive at the end. A row at which one dies is omitted."""
         cell, failed = job.cell, {}
         while True:
-            at = ""
+            running = ""
             try:
                 process = process or self.start(gpu)
                 for message in process.do(replace(job, failed=failed)):
                     if "row" in message:
-                        at = message["row"]
-                        doing = ", ".join(filter(None, (message["mode"], at)))
+                        running = message["row"]
+                        doing = ", ".join(filter(None, (message["mode"], running)))
                         self.show(cell, message["share"], doing)
                 self.close(cell, message["ended"])
                 return process
             except Died as died:
                 process = None
-                if not at or at in failed:  # without a row to omit it would repeat
-                    self.close(cell, str(died), broke=True)
+                if not running or running in failed:  # no row to omit: it would die again
+                    self.close(cell, str(died), run_failed=True)
                     return None
-                failed[at] = str(died)
+                failed[running] = str(died)
 
-    def close(self, cell: Cell, fault: str, broke: bool = False) -> None:
+    def close(self, cell: Cell, fault: str, run_failed: bool = False) -> None:
         with self.lock:
-            self.broke = self.broke or broke
+            self.run_failed = self.run_failed or run_failed
             if fault:
                 self.faults.setdefault(fault, []).append(cell.text)
         self.show(cell, 1, "could not be measured" if fault else "done")

@@ -1,4 +1,4 @@
-"""The models: their sizes, the memory that a run of one takes, and about how long it takes."""
+"""The models: their sizes, and about the memory and time that a run of one takes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ FOLDER = ROOT / "data/models"
 SIZES = Schema("models.schema.json", {"models": "id"})
 CLASSES = Schema("transformers.schema.json")
 PROTOCOL = Schema("protocol.schema.json")
-BLOCK_SIZE = 64  # of the weights that are made here
+BLOCK_SIZE = 64  # of random weights
 NF4_BYTES = 0.5 + 4 / BLOCK_SIZE  # of one weight, with its part of a scale
-SPARE_BYTES = 3e9  # CUDA, cuBLAS, the programs' code, and what the allocator cannot use
+SPARE_BYTES = 3e9  # CUDA, cuBLAS, the programs' code, and the allocator's fragments
 
 # Our names of the sizes, and those of transformers' configurations.
 CONFIG_NAMES = {
@@ -35,7 +35,7 @@ CONFIG_NAMES = {
 @dataclass(frozen=True)
 class Model:
     """A decoder as data/models/models.json gives it. `classes`: of transformers, model and
-    configuration; `extras`: what the configuration needs beside the sizes.
+    configuration; `extras`: the configuration's other arguments.
     """
 
     id: str
@@ -53,8 +53,8 @@ class Model:
     def config(self) -> dict[str, Any]:
         """Arguments of transformers' configuration class.
 
-        The head is never the embedding: with random weights, that would give the last token over
-        and over, whatever the layers compute.
+        The head is never the embedding: with random weights, the last token would then repeat,
+        whatever the layers compute.
         """
         sizes = {theirs: getattr(self, ours) for ours, theirs in CONFIG_NAMES.items()}
         return sizes | {"tie_word_embeddings": False} | self.extras
@@ -77,7 +77,7 @@ class Model:
     def bytes_needed(
         self, batch: int, prompt: int, tokens: int, weight_bytes: float = NF4_BYTES
     ) -> int:
-        """About what a run takes on the GPU: weights, cache, activations of the prompt.
+        """About the GPU memory of a run: weights, cache, activations of the prompt.
         `weight_bytes`: of one weight of a layer.
         """
         half = 2  # bytes of fp16
@@ -98,7 +98,7 @@ class Model:
         return self.step_s(batch) + 0.022 * batch / 64 * self.nf4_weights / 1e9
 
 
-def of_checkpoint(folder: Path) -> list[Shape]:
+def checkpoint_shapes(folder: Path) -> list[Shape]:
     """Sizes of every quantized layer; InputError names the fault of the folder."""
     try:
         return checkpoint.read(folder)
@@ -110,12 +110,12 @@ def of_checkpoint(folder: Path) -> list[Shape]:
 def protocol() -> dict[str, Any]:
     """How the paper ran its models."""
     file = FOLDER / "protocol.json"
-    found = PROTOCOL.read(file)
-    for name, ours in found["models"].items():
+    settings = PROTOCOL.read(file)
+    for name, ours in settings["models"].items():
         if unknown := [model for model in ours if model not in known()]:
             lacks = "which models.json and transformers.json do not both have"
             raise PROTOCOL.error(file, f"models.{name}", f"has '{shortened(unknown[0])}', {lacks}")
-    return found
+    return settings
 
 
 @cache
@@ -123,8 +123,8 @@ def known() -> dict[str, Model]:
     """Every model that can be built without a download."""
     sizes = {m["id"]: m for m in SIZES.read(FOLDER / "models.json")["models"]}
     file = FOLDER / "transformers.json"
-    found = CLASSES.read(file)["models"]
-    if unknown := sorted(found.keys() - sizes):
+    classes_of = CLASSES.read(file)["models"]
+    if unknown := sorted(classes_of.keys() - sizes):
         raise CLASSES.error(file, "models", f"has '{unknown[0]}', which models.json does not have")
     names = ("id", *CONFIG_NAMES)
     return {
@@ -133,5 +133,5 @@ def known() -> dict[str, Model]:
             classes=tuple(more["classes"]),
             extras=more["config"],
         )
-        for name, more in found.items()
+        for name, more in classes_of.items()
     }

@@ -1,6 +1,6 @@
 """Stand-ins for the GPU and for the drop-in library where tests run the experiment on a CPU:
 models, bitsandbytes and transformers are real, a recorded kernel is an operation of PyTorch, and a
-kernel of the drop-in library is a way of changing what bitsandbytes' own gives.
+kernel of the drop-in library is a function of the weights that bitsandbytes' own gives.
 """
 
 import ctypes
@@ -40,7 +40,7 @@ ONE = torch.ones(1)
 
 
 class Recorder(TorchDispatchMode):
-    """Each operation as one record of 1 us, one after the other."""
+    """Records each operation as one launch of 1 us, one after the other."""
 
     def __init__(self):
         super().__init__()
@@ -102,12 +102,12 @@ class Cpu:
 
     def records(self, run):
         with Recorder() as recorder:
-            found = run()
-        return found, recorder.launches
+            result = run()
+        return result, recorder.launches
 
 
 def put_gpu(monkeypatch):
-    """In the place of gpu.py, which needs one."""
+    """Replaces gpu.py, which needs a GPU."""
     stand_in = types.SimpleNamespace(Gpu=Cpu)
     monkeypatch.setitem(sys.modules, "experiments.end_to_end.gpu", stand_in)
     monkeypatch.setattr(end_to_end, "gpu", stand_in, raising=False)
@@ -119,21 +119,21 @@ class SteadyHost(Host):
 
 
 def flipped(weight):
-    """As a kernel that decodes one weight of a matrix wrongly."""
+    """Like a kernel that decodes one weight of a matrix wrongly."""
     weight = weight.clone()
     weight.view(-1)[0] = 40.0
     return weight
 
 
 def last_bit(weight):
-    """As a kernel that rounds another way: tokens do not show it."""
+    """Like a kernel that rounds otherwise, which tokens do not show."""
     weight = weight.clone()
     weight.view(torch.int16).view(-1)[::97] ^= 1
     return weight
 
 
 class WrongLater:
-    """As a kernel that is right where it is looked at first."""
+    """Like a kernel that is right in its first calls, which are checked, and then wrong."""
 
     def __init__(self, calls):
         self.left = calls
@@ -163,7 +163,7 @@ LIBRARY = types.SimpleNamespace(
     built=lambda: ("13.0.88", "90"),
     products=lambda: ["few_rows"],
     exact_products=lambda: [],
-    row_bounds=lambda *given: library_on_cpu().row_bounds(*given),
+    row_bounds=lambda *sizes: library_on_cpu().row_bounds(*sizes),
 )
 TABLE = timing_table.Table(
     "a GPU",
@@ -186,7 +186,7 @@ def drop_in(kernels=KERNELS):
         if products != "bitsandbytes":
             ways = matmul.Ways(LIBRARY, products, None)
             bitsandbytes.matmul_4bit = matmul.replacement(multiply, ways)
-            matmul._dispatch = multiply, ways  # of compiled steps
+            matmul._dispatch = multiply, ways  # for compiled steps
         try:
             yield types.SimpleNamespace(kernels=lambda: list(kernels), library=LIBRARY)
         finally:
@@ -204,7 +204,7 @@ def stand_ins(monkeypatch):
     monkeypatch.setattr("bitsandbytes.backends.cpu.ops.lib", CPU_LIBRARY)
     for name, stand_in in drop_in().items():
         monkeypatch.setattr(reprolab_nf4, name, stand_in)
-    # Products in the fastest way are in the CPU's only way.
+    # A CPU has one backend of products, whatever the table.
     monkeypatch.setattr(timing_table, "recorded", lambda *gpu: TABLE)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a CPU")
     code = {"target": "sm_90", "sha256": {"library.so": "0" * 64}}

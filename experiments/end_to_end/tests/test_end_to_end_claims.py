@@ -1,4 +1,4 @@
-"""The claims on generated text: each way that they can go."""
+"""The claims on generated text: each of their verdicts."""
 
 import made
 import pytest
@@ -7,9 +7,9 @@ BATCHES = (2, 4, 8, 16, 32, 64)
 TREE, LUT = "branch_tree", "shared_lut"
 
 
-def measured(pass_name, metric, times, way="eager", model="qwen3-32b", spread=0.0):
-    """`times`: by batch, the baseline's and the kernel's; each three samples, so far apart. Of
-    graphs they are those of a step.
+def results_of(pass_name, metric, times, way="eager", model="qwen3-32b", spread=0.0):
+    """`times`: by batch, the baseline's and the kernel's, or in graphs those of a step; each has
+    three samples, `spread` apart.
     """
     rows, metric = [], metric + ".step" * (way == "graph")
     for batch, pair in times.items():
@@ -23,44 +23,44 @@ def measured(pass_name, metric, times, way="eager", model="qwen3-32b", spread=0.
 
 
 def files(model, walls, parts=(4e6, 2e6), way="eager"):
-    """`walls`: by batch, the latencies; `parts`: of dequantizations."""
-    timing = measured("timing", "wall_time", walls, way, model)
-    return [timing, measured("profile", "kernel_time", dict.fromkeys(walls, parts), way, model)]
+    """`walls`: by batch, the latencies; `parts`: the times of dequantizations."""
+    timing = results_of("timing", "wall_time", walls, way, model)
+    return [timing, results_of("profile", "kernel_time", dict.fromkeys(walls, parts), way, model)]
 
 
 def gains(by_batch, spread=0.0, way="eager", model="qwen3-32b"):
-    """The baseline takes `by_batch` times as long; the host matters little in such long runs."""
+    """The baseline takes `by_batch` times as long; the host hardly affects runs so long."""
     times = {batch: (6e6 * gain, 6e6) for batch, gain in by_batch.items()}
-    return measured("timing", "wall_time", times, way, model, spread)
+    return results_of("timing", "wall_time", times, way, model, spread)
 
 
 EAGER, GRAPH = "eager generations", "decoding steps in a CUDA graph"
 READINGS = {"eager": EAGER, "graph": GRAPH}
 
 
-def verdict(claim, cell, *found, source=None, reading=None):
-    every = made.decided(*found, sources=[source] if source else made.with_claim(claim))
+def verdict(claim, cell, *results, source=None, reading=None):
+    every = made.decided(*results, sources=[source] if source else made.with_claim(claim))
     return every[(claim, cell, reading) if reading else (claim, cell)]
 
 
 @pytest.mark.parametrize(("kept", "expected"), [(1, "reproduced"), (2, "not_testable")])
 def test_most_samples_on_a_slow_host_decide_nothing(kept, expected):
-    found = gains({2: 1.54}, model="llama-3.3-70b")
-    found["records"][0]["disturbed"] = {"repeated": 3, "kept": kept}
-    v = verdict("end-to-end-llama", "llama-3.3-70b, batch 2", found)
+    timing = gains({2: 1.54}, model="llama-3.3-70b")
+    timing["records"][0]["disturbed"] = {"repeated": 3, "kept": kept}
+    v = verdict("end-to-end-llama", "llama-3.3-70b, batch 2", timing)
     assert v.verdict == expected
     assert ("slow in 2 of 3 samples" in v.reason) == (kept == 2)
 
 
 def test_shares_of_table_1_are_those_of_an_a100():
-    """37.4 % and 13021 ms at batch 8; its milliseconds are of an unknown number of passes."""
+    """37.4 % and 13021 ms at batch 8, the latter in an unknown number of passes."""
     cell, claim = "qwen3-32b, batch 8", "dequantization-overhead"
-    found = files("qwen3-32b", {8: (1e3 * 13021 / 0.374, 9e6)}, (1e3 * 13021, 1e5))
-    here = [made.on("NVIDIA A100-SXM4-80GB", file) for file in found]
+    passes = files("qwen3-32b", {8: (1e3 * 13021 / 0.374, 9e6)}, (1e3 * 13021, 1e5))
+    here = [made.on("NVIDIA A100-SXM4-80GB", file) for file in passes]
     v = verdict(claim, cell, *here)
     assert (v.verdict, v.ours) == ("reproduced", pytest.approx(37.4))
     assert {file.name for file, _ in v.evidence} == {"timing.json", "profile.json"}
-    v = verdict(claim, cell, *found)
+    v = verdict(claim, cell, *passes)
     assert (v.verdict, v.elsewhere, v.ours) == ("not_testable", True, pytest.approx(37.4))
     v = verdict("kernel-latency", cell, *here)
     assert (v.verdict, v.elsewhere, v.ours) == ("not_testable", False, pytest.approx(13021))
@@ -68,29 +68,29 @@ def test_shares_of_table_1_are_those_of_an_a100():
 
 
 def test_a_share_is_of_one_kernel(message):
-    found = files("qwen3-32b", {8: (10e6, 9e6)}, (37.4e5, 1e5))
-    for record in found[1]["records"]:
+    passes = files("qwen3-32b", {8: (10e6, 9e6)}, (37.4e5, 1e5))
+    for record in passes[1]["records"]:
         record["code"] = made.code_of("sm_90", record["kernel"], "edited")
-    v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *found)
+    v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *passes)
     assert (v.verdict, v.ours) == ("not_testable", None)
     assert "branch_tree.cu" in message(v.reason)
-    for record in found[1]["records"]:
+    for record in passes[1]["records"]:
         del record["code"]  # recorded before there were digests
-    v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *found)
+    v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *passes)
     assert (v.ours, v.of_unknown_code) == (pytest.approx(37.4), (TREE,))
 
 
 @pytest.mark.parametrize("other", [{"tokens": 64}, {"prompts": "of another file"}])
 def test_a_share_is_of_one_kind_of_run(other):
-    found = files("qwen3-32b", {8: (10e6, 9e6)}, (37.4e5, 1e5))
-    for record in found[0]["records"]:
+    passes = files("qwen3-32b", {8: (10e6, 9e6)}, (37.4e5, 1e5))
+    for record in passes[0]["records"]:
         record["problem"] |= other
-    v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *found)
+    v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *passes)
     assert v.verdict == "not_tested"
     assert "branch_tree" in v.reason
 
 
-def in_runs(gains, way, share=0.4, model="qwen3-32b"):
+def passes_with_share(gains, way, share=0.4, model="qwen3-32b"):
     """Dequantization has that share of 10 s; the kernel takes half of it."""
     walls = {batch: (1e7, 1e7 / gain) for batch, gain in gains.items()}
     return files(model, walls, (1e7 * share, 5e6 * share), way)
@@ -105,8 +105,8 @@ def in_runs(gains, way, share=0.4, model="qwen3-32b"):
 @pytest.mark.parametrize("way", READINGS)
 def test_as_much_is_gained_as_amdahls_law_makes_of_the_share(gain, expected, way):
     """40 % and 2 x make 1.25 x; one batch of six that is off decides."""
-    found = in_runs(dict.fromkeys(BATCHES, 1.25) | {16: gain}, way)
-    v = verdict("amdahl", f"qwen3-32b, batch all, {way}", *found, reading=READINGS[way])
+    passes = passes_with_share(dict.fromkeys(BATCHES, 1.25) | {16: gain}, way)
+    v = verdict("amdahl", f"qwen3-32b, batch all, {way}", *passes, reading=READINGS[way])
     mean = (5 * 1.25 + gain) / 6
     assert (v.verdict, v.ours) == (expected, pytest.approx(mean))
     assert "1.25 x " in v.why and f" {mean:.2f} x " in v.why
@@ -125,8 +125,8 @@ def test_as_much_is_gained_as_amdahls_law_makes_of_the_share(gain, expected, way
 )
 def test_its_tables_allow_so_much(write, cell, theirs, expected):
     def change(paper):
-        of_qwen = paper["tables"]["figure4"]["qwen3-32b"]
-        of_qwen[cell.removeprefix("batch ")]["speedup_latency"] = theirs
+        speed_ups = paper["tables"]["figure4"]["qwen3-32b"]
+        speed_ups[cell.removeprefix("batch ")]["speedup_latency"] = theirs
 
     v = verdict("tables-agree", f"qwen3-32b, {cell}", source=made.paper(write, change))
     assert v.verdict == expected
@@ -140,7 +140,7 @@ FALLS = {batch: 2 - i / 10 for i, batch in enumerate(BATCHES)}
 
 
 @pytest.mark.parametrize(
-    ("smallest", "spread", "expected", "of_gemma"),
+    ("smallest", "spread", "expected", "gemma_expected"),
     [
         (2.0, 0, "reproduced", "not_reproduced"),
         (1.3, 0, "not_reproduced", "reproduced"),
@@ -149,17 +149,17 @@ FALLS = {batch: 2 - i / 10 for i, batch in enumerate(BATCHES)}
     ],
 )
 @pytest.mark.parametrize("way", READINGS)
-def test_smaller_batches_gain_more_or_larger_ones(smallest, spread, expected, of_gemma, way):
-    found, reading = gains(FALLS | {2: smallest}, spread, way=way), READINGS[way]
+def test_smaller_batches_gain_more_or_larger_ones(smallest, spread, expected, gemma_expected, way):
+    timing, reading = gains(FALLS | {2: smallest}, spread, way=way), READINGS[way]
     cell = f"qwen3-32b, batch all, {way}"
-    v = verdict("small-batches-gain-more", cell, found, reading=reading)
+    v = verdict("small-batches-gain-more", cell, timing, reading=reading)
     assert (v.verdict, v.ours) == (expected, pytest.approx(smallest))
     assert v.why.startswith(f"{smallest:.2f} x ") and " 1.50 x " in v.why
     assert f" 2: {smallest:.2f}, 4: 1.90, " in v.reason
     assert ("no difference" in v.reason) is (expected == "undecided")
-    found = gains(FALLS | {2: smallest}, spread, model="gemma-2-27b", way=way)
-    v = verdict("gemma-rises", f"gemma-2-27b, batch all, {way}", found, reading=reading)
-    assert (v.verdict, v.ours) == (of_gemma, pytest.approx(1.5))
+    timing = gains(FALLS | {2: smallest}, spread, model="gemma-2-27b", way=way)
+    v = verdict("gemma-rises", f"gemma-2-27b, batch all, {way}", timing, reading=reading)
+    assert (v.verdict, v.ours) == (gemma_expected, pytest.approx(1.5))
 
 
 @pytest.mark.parametrize(
@@ -168,12 +168,12 @@ def test_smaller_batches_gain_more_or_larger_ones(smallest, spread, expected, of
         (1.7, 0, "reproduced"),
         (1.5, 0, "undecided"),
         (1.3, 0, "not_reproduced"),
-        (1.45, 0.05, "undecided"),  # no other is seen to gain more, or less
+        (1.45, 0.05, "undecided"),  # no other gains more or less beyond the intervals
     ],
 )
 def test_the_gain_of_batch_32_is_the_greatest(peak, spread, expected):
-    found = gains(dict.fromkeys(BATCHES, 1.5) | {32: peak}, spread)
-    v = verdict("peak-at-32", "qwen3-32b, batch all, eager", found, reading=EAGER)
+    timing = gains(dict.fromkeys(BATCHES, 1.5) | {32: peak}, spread)
+    v = verdict("peak-at-32", "qwen3-32b, batch all, eager", timing, reading=EAGER)
     assert (v.verdict, v.ours) == (expected, pytest.approx(peak))
     assert v.why.startswith(f"{peak:.2f} x at batch 32, and 1.")
 
@@ -182,12 +182,12 @@ GEMMAS = ("gemma-2-27b", "gemma-3-27b")
 MODELS = (GEMMAS[1], "qwen3-32b", "llama-3.3-70b")
 
 
-def larger_models(way, *found):
-    """The verdicts of that reading on the Gemma that ran, and of the other reading."""
-    readings = dict(made.decisions(*found)["larger-models"].readings)
-    of_way = readings.pop(READINGS[way])
-    of_other, ours = ([v for v in of_way if v.cell.at["model"] == m] for m in GEMMAS)
-    assert {v.verdict for v in of_other} == {"not_tested"}
+def larger_models(way, *results):
+    """The verdicts of the mode's reading on each Gemma, and of the other readings."""
+    readings = dict(made.decisions(*results)["larger-models"].readings)
+    verdicts = readings.pop(READINGS[way])
+    unused, ours = ([v for v in verdicts if v.cell.at["model"] == m] for m in GEMMAS)
+    assert {v.verdict for v in unused} == {"not_tested"}
     return ours, *readings.values()
 
 
@@ -220,7 +220,7 @@ def test_larger_models_gain_more(averages, spread, expected, way):
 @pytest.mark.parametrize("way", READINGS)
 def test_larger_models_spend_more_of_it_in_dequantization(shares, expected, way):
     every = [
-        in_runs(dict.fromkeys(BATCHES, 1.2), way, share, model)
+        passes_with_share(dict.fromkeys(BATCHES, 1.2), way, share, model)
         for model, share in zip(MODELS, shares, strict=True)
     ]
     timing, profile = (
@@ -238,8 +238,8 @@ def test_larger_models_spend_more_of_it_in_dequantization(shares, expected, way)
 )
 def test_the_share_at_the_largest_batch_is_less(last, expected):
     walls = dict.fromkeys(BATCHES, (1000000.0 / 0.4, 1000000.0)) | {64: (1e6 / last, 1e6)}
-    found = files("qwen3-32b", walls, parts=(1e6, 5e5))
-    v = verdict("share-falls", "qwen3-32b, batch all", *found)
+    passes = files("qwen3-32b", walls, parts=(1e6, 5e5))
+    v = verdict("share-falls", "qwen3-32b, batch all", *passes)
     assert (v.verdict, v.ours) == (expected, pytest.approx(100 * last))
 
 
@@ -253,8 +253,8 @@ def test_products_and_other_work_grow_by_40_ms(product, expected):
         ms = {"product_time": products, "busy_time": products + others + own, "kernel_time": own}
         metrics = [made.metric(f"{name}.step", [1e3 * time]) for name, time in ms.items()]
         rows.append(made.record(made.generated("qwen3-32b", batch, "graph"), TREE, metrics=metrics))
-    found = made.results("end_to_end", "profile", rows)
-    v = verdict("why-the-share-falls", "qwen3-32b, batch all, graph", found)
+    profile = made.results("end_to_end", "profile", rows)
+    v = verdict("why-the-share-falls", "qwen3-32b, batch all, graph", profile)
     assert (v.verdict, v.ours) == (expected, pytest.approx(100 * product / 40))
 
 
@@ -264,7 +264,8 @@ def test_the_least_gain_of_all_that_ran():
     assert (v.verdict, v.ours, v.cell.value) == ("reproduced", pytest.approx(1.2), 1.07)
     assert " 1.20 x" in v.why and "batch 16" in v.why
     v = verdict("end-to-end", cell, gains({2: 0.9}))
-    assert v.verdict == "not_reproduced"  # a tenth less than 1.07 x would be allowed, but no loss
+    # The tolerance of a tenth below 1.07 x does not allow a loss.
+    assert v.verdict == "not_reproduced"
     nothing = gains({2: 3.0})
     nothing["records"].pop()
     v = verdict("end-to-end", cell, nothing)
@@ -294,28 +295,28 @@ ONE_OTHER = {"outcome": "deviation_as_declared", "deviation": "sums in another o
     ],
 )
 def test_nothing_but_the_kernel_was_exchanged(claim, cell, count):
-    found = gains(dict.fromkeys(BATCHES, 1.5))
-    v = verdict(claim, cell, found)
+    timing = gains(dict.fromkeys(BATCHES, 1.5))
+    v = verdict(claim, cell, timing)
     assert (v.verdict, len(v.evidence)) == ("reproduced", 6)
     assert f" {count}" in v.why
-    found["records"][-1] |= ONE_OTHER | {"reason": "1 token differs"}
-    v = verdict(claim, cell, found)
+    timing["records"][-1] |= ONE_OTHER | {"reason": "1 token differs"}
+    v = verdict(claim, cell, timing)
     assert v.verdict == "not_reproduced" and "qwen3-32b/batch64/eager" in v.reason
-    found["records"] = made.rows_of(found, TREE)
-    assert verdict(claim, cell, found).verdict == "not_tested"
+    timing["records"] = made.rows_of(timing, TREE)
+    assert verdict(claim, cell, timing).verdict == "not_tested"
 
 
 def test_one_sequence_decides_nothing_of_the_papers():
-    """It has no such batch, at which bitsandbytes does not dequantize."""
+    """The paper has no batch 1, at which bitsandbytes does not dequantize."""
     times = dict.fromkeys(BATCHES, (10e6, 8e6))
     expected = made.decided(*files("qwen3-32b", times))
-    found, single = files("qwen3-32b", times), files("qwen3-32b", {1: (10e6, 80e6)}, (9e6, 50e6))
+    passes, single = files("qwen3-32b", times), files("qwen3-32b", {1: (10e6, 80e6)}, (9e6, 50e6))
     for record in single[0]["records"]:
         record["problem"]["parameters"] = 1
         record |= ONE_OTHER | {"reason": "1 token differs"}
-    for file, more in zip(found, single, strict=True):
+    for file, more in zip(passes, single, strict=True):
         file["records"] = more["records"] + file["records"]
-    decided = made.decided(*found)
+    decided = made.decided(*passes)
     assert expected.keys() == decided.keys()
     for key, verdict in expected.items():
         assert (decided[key].verdict, decided[key].ours) == (verdict.verdict, verdict.ours), key
@@ -323,18 +324,18 @@ def test_one_sequence_decides_nothing_of_the_papers():
 
 
 def test_a_model_that_does_not_fit_decides_nothing():
-    found = gains(dict.fromkeys(BATCHES, 1.5))
+    timing = gains(dict.fromkeys(BATCHES, 1.5))
     lost = {"outcome": "unsupported", "reason": "out of memory", "metrics": []}
-    ours = [r for r in found["records"] if r["kernel"] == "shared_lut"]
+    ours = [r for r in timing["records"] if r["kernel"] == "shared_lut"]
     ours[-1] |= lost
-    v = verdict("plug-and-play", "", found)
+    v = verdict("plug-and-play", "", timing)
     assert (v.verdict, len(v.evidence)) == ("reproduced", 5)
     for row in ours:
         row |= lost
-    v = verdict("plug-and-play", "", found)
+    v = verdict("plug-and-play", "", timing)
     assert v.verdict == "not_testable" and v.reason.endswith("unsupported: out of memory")
     ours[0] |= {"outcome": "mismatch", "reason": "tokens differ", "mismatches": 1}
-    assert verdict("plug-and-play", "", found).verdict == "not_testable"
+    assert verdict("plug-and-play", "", timing).verdict == "not_testable"
 
 
 @pytest.mark.parametrize(
@@ -349,10 +350,10 @@ def test_a_model_that_does_not_fit_decides_nothing():
     ],
 )
 def test_the_models_size_in_memory(cell, name, value, expected):
-    found = files("qwen3-32b", {4: (10e6, 8e6), 2: (10e6, 8e6)})
-    for record in found[0]["records"]:
+    passes = files("qwen3-32b", {4: (10e6, 8e6), 2: (10e6, 8e6)})
+    for record in passes[0]["records"]:
         record["problem"][name] = value
-    v = verdict("model-size", f"qwen3-32b, {cell}", *found, reading="the model in memory")
+    v = verdict("model-size", f"qwen3-32b, {cell}", *passes, reading="the model in memory")
     fp16 = 2 * (value if cell == "fp16" else 32762123264)
     ours = {"fp16": fp16 / 1e9, "nf4": value / 1e9, "ratio": fp16 / value}[cell]
     assert (v.verdict, v.ours) == (expected, pytest.approx(ours))
@@ -360,12 +361,12 @@ def test_the_models_size_in_memory(cell, name, value, expected):
 
 
 def test_the_size_of_the_codes_alone():
-    found = files("qwen3-32b", {2: (10e6, 8e6)})
-    for record in found[0]["records"]:
+    passes = files("qwen3-32b", {2: (10e6, 8e6)})
+    for record in passes[0]["records"]:
         record["problem"]["weights"] = 31_000_000_000
     for cell, ours in (("fp16", 62), ("nf4", 15.5), ("ratio", 4)):
         at = f"qwen3-32b, {cell}"
-        v = verdict("model-size", at, *found, reading="codes of its weights alone")
+        v = verdict("model-size", at, *passes, reading="codes of its weights alone")
         assert (v.verdict, v.ours) == ("reproduced", pytest.approx(ours))
 
 
@@ -381,8 +382,8 @@ def test_the_size_of_the_codes_alone():
 def test_the_versions_that_ran(versions, expected):
     timing = gains({2: 1.5})
     if versions:
-        found = dict(zip(("torch", "bitsandbytes"), versions, strict=True))
-        timing["provenance"]["build"]["versions"] = found
+        installed = dict(zip(("torch", "bitsandbytes"), versions, strict=True))
+        timing["provenance"]["build"]["versions"] = installed
     v = verdict("environment", "", timing)
     assert v.verdict == expected and all(version in v.reason for version in versions)
-    assert [key for _, key in v.evidence] == [""]  # the file's provenance, no row
+    assert [key for _, key in v.evidence] == [""]  # the file's provenance, not a row

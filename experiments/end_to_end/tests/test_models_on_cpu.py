@@ -16,11 +16,11 @@ MATRICES, TOKENS = 14, 10
 
 @pytest.mark.parametrize("name", REAL)
 def test_the_real_models_have_the_shapes_of_models_json(name):
-    """Built without memory, so whole."""
+    """On the device meta, which needs no memory for the whole model."""
     real = REAL[name]
-    found, config = (getattr(transformers, n) for n in real.classes)
+    model_class, config = (getattr(transformers, n) for n in real.classes)
     with torch.device("meta"):
-        model = found(config(**real.config))
+        model = model_class(config(**real.config))
     layers = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
     shapes = [tuple(m.weight.shape) for m in layers if m is not model.lm_head]
     assert sum(a * b for a, b in shapes) == real.nf4_weights
@@ -57,11 +57,11 @@ def test_the_static_step_gives_the_tokens_that_transformers_generates(name):
     graph.prepare(row)
     eager = generate.Eager(model, batch, gpu).run(row, TOKENS)
     assert graph.run(row, TOKENS).tokens == eager.tokens
-    # Nothing is left of the first time.
+    # A second run does not depend on the first.
     few = graph.run(row, 4)
     assert few.tokens == [row[:4] for row in eager.tokens]
     assert few.wall_us > (TOKENS - 1) * few.step_us
-    assert len({token for row in eager.tokens for token in row}) > 6  # they say something
+    assert len({token for row in eager.tokens for token in row}) > 6  # not one token over and over
 
 
 def test_prompts_longer_than_a_window_are_refused():

@@ -1,5 +1,5 @@
-"""The whole protocol on tiny models, really run: transformers and bitsandbytes on a CPU, with what
-`on_cpu.py` says in the place of the GPU and the drop-in library. Needs torch.
+"""The whole protocol on tiny models: transformers and bitsandbytes run on a CPU, with the stand-ins
+of `on_cpu.py` for the GPU and the drop-in library. Needs torch.
 """
 
 import json
@@ -57,7 +57,7 @@ def run(tmp_path):
 
 @pytest.fixture
 def wrong_later(monkeypatch):
-    """A kernel whose weights are right where they are looked at, and wrong in what follows."""
+    """A kernel whose weights are right where they are checked, and wrong afterwards."""
     monkeypatch.setitem(on_cpu.KERNELS, "wrong_later", on_cpu.WrongLater(40))
 
 
@@ -69,10 +69,10 @@ def test_a_row_has_the_median_clock_and_no_metric_with_a_sample_of_0():
 
 
 def test_every_row_is_timed(run):
-    found = run()
+    rows = run()
     kernels = ("branch_tree", "shared_lut", "streaming", "fused", INSTALLED)
-    assert set(found) == {(kernel, mode) for kernel in kernels for mode in ("eager", "graph")}
-    for (_, mode), row in found.items():
+    assert set(rows) == {(kernel, mode) for kernel in kernels for mode in ("eager", "graph")}
+    for (_, mode), row in rows.items():
         assert row.outcome == "bit_exact", row.reason
         generated = TOKENS if mode == "eager" else SHORT
         assert row.reason.startswith(f"{3 * generated} tokens compared each time, ")
@@ -81,18 +81,18 @@ def test_every_row_is_timed(run):
         assert lengths == {"wall_time": 3, "wall_time.step": 3}
         assert row.summary_of("wall_time").min > 5 * row.summary_of("wall_time.step").min
         assert (row.problem["way"], row.problem["launches"]) == (mode, MATRICES)
-    problem = found["branch_tree", "eager"].problem
+    problem = rows["branch_tree", "eager"].problem
     assert (problem["block_size"], problem["nested"], problem["output"]) == (64, False, "fp16")
     assert problem["weights"] == SMALL[MODEL].nf4_weights
     assert problem["quantized_bytes"] == problem["weights"] * 0.5625
     assert problem["memory_bytes"] > problem["quantized_bytes"] + 2 * 2 * 128 * 512
-    assert found[INSTALLED, "eager"].origin == "peer"
+    assert rows[INSTALLED, "eager"].origin == "peer"
 
 
 def test_every_dequantization_and_product_is_in_the_profile(run):
     """Each recorded operation takes 1 us here."""
-    found = run(pass_name="profile")
-    row, graph = found["shared_lut", "eager"], found["shared_lut", "graph"]
+    rows = run(pass_name="profile")
+    row, graph = rows["shared_lut", "eager"], rows["shared_lut", "graph"]
     for name in ("kernel_time", "product_time"):
         assert row.summary_of(name).median == MATRICES * TOKENS
         for r in (row, graph):
@@ -100,7 +100,7 @@ def test_every_dequantization_and_product_is_in_the_profile(run):
     assert row.summary_of("busy_time").median > 3 * MATRICES * TOKENS
     assert "kernel_time" not in graph.metrics
     assert row.bytes_moved == TOKENS * row.problem["weights"] * 2.5625
-    own = found[INSTALLED, "eager"]
+    own = rows[INSTALLED, "eager"]
     if matmul.knows_fused_products():
         assert own.metrics["kernel_time"].missing == "nothing was dequantized"
         assert "product_time" not in own.metrics
@@ -108,15 +108,15 @@ def test_every_dequantization_and_product_is_in_the_profile(run):
 
 def test_a_kernel_with_a_wrong_bit_has_no_time(run, monkeypatch):
     wrong = {"one_wrong": 1, "last_bit": 169}
-    found = run(kernels=",".join(wrong))
-    for (kernel, _), row in found.items():
+    rows = run(kernels=",".join(wrong))
+    for (kernel, _), row in rows.items():
         if count_wrong := wrong.get(kernel):
             assert (row.outcome, row.metrics) == ("mismatch", {})
             assert row.mismatches == count_wrong
             assert row.reason.startswith(f"{count_wrong} weights of 128 x 128 ")
         else:
             assert row.outcome == "bit_exact"
-    # Also where all rows have it.
+    # Also where all rows have the wrong bit.
     own = bitsandbytes.functional.dequantize_4bit
     monkeypatch.setattr(
         bitsandbytes.functional,
@@ -127,7 +127,7 @@ def test_a_kernel_with_a_wrong_bit_has_no_time(run, monkeypatch):
 
 
 def test_a_varying_baseline_verifies_no_difference(run, wrong_later, monkeypatch):
-    """As one for which cuBLAS chooses another kernel from its second generation on."""
+    """As if cuBLAS chose another kernel from its second generation on."""
     own, left = generate.Eager.run, iter([True])
 
     def varies(mode, row, tokens):
@@ -137,36 +137,36 @@ def test_a_varying_baseline_verifies_no_difference(run, wrong_later, monkeypatch
         return generated
 
     monkeypatch.setattr(generate.Eager, "run", varies)
-    found = run(kernels="wrong_later,streaming")
+    rows = run(kernels="wrong_later,streaming")
     remark = "differ from run to run"
     for kernel in ("branch_tree", "wrong_later"):
-        row = found[kernel, "eager"]
+        row = rows[kernel, "eager"]
         assert (row.outcome, row.metrics, row.ranked) == ("not_verified", {}, False)
         assert "tokens differ" in row.reason and row.reason.endswith(remark)
-    row = found["streaming", "eager"]  # which gave the first tokens each time
+    row = rows["streaming", "eager"]  # gave the first tokens each time
     assert row.outcome == "bit_exact" and len(row.metrics["wall_time"].samples) == 3
     assert row.reason.endswith(remark)
-    assert {found[k, "graph"].outcome for k in ("branch_tree", "streaming")} == {"bit_exact"}
+    assert {rows[k, "graph"].outcome for k in ("branch_tree", "streaming")} == {"bit_exact"}
 
 
 @pytest.mark.parametrize(
     ("mode", "kernel", "sample"), [("eager", "branch_tree", 2), ("graph", "shared_lut", 0)]
 )
 def test_lost_records_cost_one_row(run, monkeypatch, mode, kernel, sample):
-    """The baseline can be the row, too: its tokens are known."""
-    own, generations = generate.MODES[mode].recorded, count()
+    """The row may be the baseline: its tokens are known."""
+    own, generations = generate.MODES[mode].record, count()
 
     def lose(self, row, tokens):
-        found, launches = own(self, row, tokens)
+        outputs, launches = own(self, row, tokens)
         is_lost = row.kernel == kernel and next(generations) == sample
-        return found, launches[: -9 if is_lost else None]
+        return outputs, launches[: -9 if is_lost else None]
 
-    monkeypatch.setattr(generate.MODES[mode], "recorded", lose)
-    found = run(pass_name="profile")
-    row = found.pop((kernel, mode))
+    monkeypatch.setattr(generate.MODES[mode], "record", lose)
+    rows = run(pass_name="profile")
+    row = rows.pop((kernel, mode))
     assert (row.outcome, row.metrics) == ("not_measured", {})
     assert row.reason.startswith("CUPTI recorded ")
-    for place, other in found.items():
+    for place, other in rows.items():
         assert other.outcome == "bit_exact", (place, other.reason)
         assert {len(m.samples) for m in other.metrics.values() if m.samples} == {3}
 
@@ -195,15 +195,15 @@ def test_memory_that_runs_out_costs_its_row_unless_an_output_was_wrong(
         return own(self, row, tokens)
 
     monkeypatch.setattr(generate.Eager, "run", exhaust)
-    found = run(kernels="shared_lut,wrong_later")
-    row = found.pop(("shared_lut", "eager"))
+    rows = run(kernels="shared_lut,wrong_later")
+    row = rows.pop(("shared_lut", "eager"))
     assert row.outcome == "not_measured"
     assert row.reason.startswith("out of memory: ")
-    row = found.pop(("wrong_later", "eager"))
+    row = rows.pop(("wrong_later", "eager"))
     assert (row.outcome, row.metrics) == ("mismatch", {}) and row.mismatches > 0
     assert "tokens differ" in row.reason
     assert row.reason.endswith("the baseline does not differ")
-    assert {r.outcome for (kernel, _), r in found.items() if kernel != "wrong_later"} == {
+    assert {r.outcome for (kernel, _), r in rows.items() if kernel != "wrong_later"} == {
         "bit_exact"
     }
 
@@ -212,12 +212,12 @@ def test_bitsandbytes_own_products_may_differ(run, monkeypatch):
     own = bitsandbytes.matmul_4bit
     monkeypatch.setattr(bitsandbytes, "matmul_4bit", lambda *a, **k: own(*a, **k) * -1)
     monkeypatch.setattr(matmul, "knows_fused_products", lambda: True)
-    found = run()
+    rows = run()
     for mode in ("eager", "graph"):
-        row = found[INSTALLED, mode]
+        row = rows[INSTALLED, mode]
         assert (row.outcome, row.deviation) == ("deviation_as_declared", DEVIATIONS["installed"])
         assert row.metrics and row.mismatches > 0
-        # The largest logit there is each one's own choice.
+        # Each row chose the token of its largest logit.
         logits = re.search(rf"; their logits: {TWO} by branch_tree, {TWO} here$", row.reason)
         expected, instead, here, chosen = map(float, logits.groups())
         assert expected > instead and chosen > here
@@ -237,7 +237,7 @@ def test_one_sequence_is_measured_though_bitsandbytes_does_not_dequantize(run, m
             assert row.summary_of("kernel_time.step").min >= MATRICES  # a record takes 1 us here
     own = profiled[INSTALLED, "graph"].metrics["kernel_time.step"]
     assert own.missing  # it dequantizes nothing
-    # Nor does it below 0.50, where it does at two rows.
+    # Below 0.50 it does not at one row either, but at two.
     monkeypatch.setattr(matmul, "knows_fused_products", lambda: False)
     installed = Row("as installed", "installed")
     assert installed.may_fuse(1) and not installed.may_fuse(2)
@@ -245,7 +245,7 @@ def test_one_sequence_is_measured_though_bitsandbytes_does_not_dequantize(run, m
 
 
 def test_a_key_of_one_layer_may_be_zero():
-    """That of a single sequence's padding token, whose embedding is zero."""
+    """The key of a single sequence's padding token, whose embedding is zero."""
     model = build.from_sizes(SMALL["llama-3.3-70b"], CPU)
     graph = generate.Graph(model, generate.batch_of([[5, 6, 7]], 4, CPU), on_cpu.Cpu())
     graph.decode(4)
@@ -278,10 +278,10 @@ def test_products_by_a_table_may_differ_and_need_one(run, monkeypatch):
 
 
 def test_a_row_that_ended_a_process_is_left_out(run):
-    found = run(failed={"streaming": "ended by SIGABRT"})
-    row = found["streaming", "graph"]
+    rows = run(failed={"streaming": "ended by SIGABRT"})
+    row = rows["streaming", "graph"]
     assert (row.outcome, row.reason) == ("launch_failed", "ended by SIGABRT")
-    assert found["shared_lut", "graph"].outcome == "bit_exact"
+    assert rows["shared_lut", "graph"].outcome == "bit_exact"
     assert run(failed={"branch_tree": "gone"})["shared_lut", "eager"].reason == "branch_tree: gone"
 
 
@@ -303,16 +303,16 @@ def test_a_row_that_cannot_be_captured_has_no_graph(run, monkeypatch, fault, rea
         raise fault
 
     monkeypatch.setattr(on_cpu.Cpu, "capture", refuse)
-    found = run()
-    row = found["shared_lut", "graph"]
+    rows = run()
+    row = rows["shared_lut", "graph"]
     assert (row.outcome, row.reason) == ("unsupported", reason)
-    assert found["shared_lut", "eager"].outcome == "bit_exact"
+    assert rows["shared_lut", "eager"].outcome == "bit_exact"
 
 
 def test_a_model_that_does_not_fit_says_what_it_needs(run):
-    found = run(gpu=on_cpu.Cpu(free_bytes=1 << 30))
-    assert {r.outcome for r in found.values()} == {"unsupported"}
-    row = found["shared_lut", "eager"]
+    rows = run(gpu=on_cpu.Cpu(free_bytes=1 << 30))
+    assert {r.outcome for r in rows.values()} == {"unsupported"}
+    row = rows["shared_lut", "eager"]
     assert "out of memory" in row.reason and " 150 GB" in row.reason
     assert (row.problem["layers"], row.problem["launches"]) == (2, MATRICES)
 
@@ -367,9 +367,9 @@ def test_a_real_checkpoint_gives_the_same_tokens_with_every_kernel(
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"question": "What is 6 x 7 ?"}\n{"question": "What ?"}\n')
     for pass_name in plan.PASSES:
-        found = run(str(folder), pass_name, prompts_file=str(prompts))
-        assert {(name, "eager") for name in FUSED} <= found.keys()
-        for (kernel, _), row in found.items():
+        rows = run(str(folder), pass_name, prompts_file=str(prompts))
+        assert {(name, "eager") for name in FUSED} <= rows.keys()
+        for (kernel, _), row in rows.items():
             assert row.outcome == "bit_exact" or kernel == INSTALLED
             assert row.problem["model"] == folder.name
             assert row.problem["nested"] is nested
@@ -377,7 +377,7 @@ def test_a_real_checkpoint_gives_the_same_tokens_with_every_kernel(
 
 
 def test_a_replay_that_keeps_its_place_in_the_cache_has_no_time(run, monkeypatch):
-    """As where a version of transformers takes the place from the host: it is that of capture."""
+    """As if transformers took the position from the host: it would be that of the capture."""
     own = generate.Graph.step
 
     def stuck(self):
@@ -386,8 +386,8 @@ def test_a_replay_that_keeps_its_place_in_the_cache_has_no_time(run, monkeypatch
             layer.keys[:, :, self.batch.longest + 1 :] = 0
 
     monkeypatch.setattr(generate.Graph, "step", stuck)
-    found = run()
-    assert {row.outcome for (_, mode), row in found.items() if mode == "eager"} == {"bit_exact"}
-    graphs = [row for (_, mode), row in found.items() if mode == "graph"]
+    rows = run()
+    assert {row.outcome for (_, mode), row in rows.items() if mode == "eager"} == {"bit_exact"}
+    graphs = [row for (_, mode), row in rows.items() if mode == "graph"]
     assert {row.outcome for row in graphs} == {"unsupported"}
     assert "write to the cache" in graphs[0].reason

@@ -55,8 +55,8 @@ def run(folder, gpu, model, pass_name, **given):
     job = Job(cell, file, ["python"], Sources("a" * 40, False, "c" * 64))
     measure.serve([job], reports.append, gpu, Host())
     assert reports[-1] == {"ended": ""}
-    found = load(file, "end_to_end", pass_name)
-    return found, {(r.kernel, r.problem["way"]): r for r in found.records}
+    results = load(file, "end_to_end", pass_name)
+    return results, {(r.kernel, r.problem["way"]): r for r in results.records}
 
 
 @pytest.mark.parametrize("pass_name", ["timing", "profile"])
@@ -72,13 +72,13 @@ def test_products_by_a_table_are_rows_like_the_others(tmp_path, gpu, monkeypatch
     monkeypatch.setattr(timing_table, "RECORDED", tmp_path)
     table = tmp_path / f"sm_{capability.replace('.', '')}.json"
     timing_table.write(table, timing_table.Table("this GPU", capability, "made up", (layer,)))
-    _, found = run(tmp_path, gpu, "qwen3-32b", pass_name)
+    _, rows = run(tmp_path, gpu, "qwen3-32b", pass_name)
     for mode in ("eager", "graph"):
-        row = found["fused", mode]
+        row = rows["fused", mode]
         assert row.outcome in ("bit_exact", "deviation_as_declared"), row.reason
         assert row.metrics
-        made_of = {DEQUANTIZES, f"{PRODUCTS}few_rows.cu", table.name}
-        assert row.code.sha256.keys() >= made_of
+        sources = {DEQUANTIZES, f"{PRODUCTS}few_rows.cu", table.name}
+        assert row.code.sha256.keys() >= sources
 
 
 def test_ways_under_torch_are_verified_and_timed(gpu):
@@ -101,8 +101,8 @@ def test_steps_of_training_give_bitsandbytes_own_bits(gpu):
 
 @pytest.mark.parametrize("model", FAMILIES)
 def test_cupti_sees_every_dequantization(tmp_path, gpu, model):
-    _, found = run(tmp_path, gpu, model, "profile")
-    for (kernel, mode), row in found.items():
+    _, rows = run(tmp_path, gpu, model, "profile")
+    for (kernel, mode), row in rows.items():
         if kernel in ("branch_tree", "shared_lut", "streaming"):
             assert row.outcome == "bit_exact", row.reason
             both = [row.summary_of(f"{n}.step").median for n in ("kernel_time", "product_time")]
@@ -122,9 +122,9 @@ def test_cupti_sees_every_dequantization(tmp_path, gpu, model):
 def test_a_checkpoint_gives_the_same_tokens_with_every_kernel(tmp_path, gpu, model, nested, dtype):
     folder = checkpoints.make(tmp_path, sizes.known()[model], nested, dtype, "cuda")
     kernels = ",".join(reprolab_nf4.Library().kernels())
-    _, found = run(tmp_path, gpu, str(folder), "timing", kernels=kernels)
-    assert len(found) > 2 * 10
-    for row in found.values():
+    _, rows = run(tmp_path, gpu, str(folder), "timing", kernels=kernels)
+    assert len(rows) > 2 * 10
+    for row in rows.values():
         may_differ = row.lineage == "as installed" or row.kernel in FUSED
         assert row.outcome == "bit_exact" or may_differ, row.reason
 

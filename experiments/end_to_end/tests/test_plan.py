@@ -25,24 +25,25 @@ def test_nothing_of_the_plan_needs_torch():
 
 
 def test_by_default_it_is_the_papers_experiment():
-    found = choose()
-    assert found.models == ("gemma-2-27b", "gemma-3-27b", "qwen3-32b", "llama-3.3-70b")
-    assert found.batches == (2, 4, 8, 16, 32, 64)
+    choices = choose()
+    assert choices.models == ("gemma-2-27b", "gemma-3-27b", "qwen3-32b", "llama-3.3-70b")
+    assert choices.batches == (2, 4, 8, 16, 32, 64)
     kernels = ["branch_tree", "shared_lut", "streaming", "fused", "as installed"]
-    assert [row.kernel for row in found.rows] == kernels
-    assert (found.tokens, found.generations, found.profiled, plan.warm_up()) == (32, 3, 3, 1)
+    assert [row.kernel for row in choices.rows] == kernels
+    generations = (plan.warm_up(), choices.generations, choices.profiled_generations)
+    assert (choices.tokens, generations) == (32, (1, 3, 3))
     paper = load_source(FOLDER / "paper.json")
     wanted = {k: v for k, v in sizes.protocol().items() if k != "comment"}
     assert {k: paper.setup[k] for k in wanted} == wanted
-    assert len(plan.cells(found, "timing")) == 24
-    assert plan.cells(found, "profile")[0] == Cell(found, "profile", "gemma-2-27b", 2)
+    assert len(plan.cells(choices, "timing")) == 24
+    assert plan.cells(choices, "profile")[0] == Cell(choices, "profile", "gemma-2-27b", 2)
 
 
 @pytest.mark.parametrize(("quick", "gpus", "minutes"), [(True, 1, 10), (False, 2, 31)])
 def test_both_passes_with_a_peer_take_the_minutes_that_are_promised(quick, gpus, minutes):
-    found = choose(quick=quick)
-    found = replace(found, rows=(*found.rows, Row("a", "peer")))
-    both = [plan.cells(found, name) for name in plan.PASSES]
+    choices = choose(quick=quick)
+    choices = replace(choices, rows=(*choices.rows, Row("a", "peer")))
+    both = [plan.cells(choices, name) for name in plan.PASSES]
     assert sum(plan.total_seconds(cells, gpus) for cells in both) < minutes * 60
 
 
@@ -58,7 +59,7 @@ def test_several_gpus_share_the_minutes():
 )
 def test_only_what_waits_for_the_host_is_generated_as_a_whole(tokens, generated):
     cells = [plan.cells(choose(tokens=tokens), name)[0] for name in plan.PASSES]
-    assert tuple(c.generated(mode) for c in cells for mode in ("eager", "graph")) == generated
+    assert tuple(c.new_tokens(mode) for c in cells for mode in ("eager", "graph")) == generated
 
 
 def test_choices_are_taken_as_given(tmp_path):
@@ -66,7 +67,7 @@ def test_choices_are_taken_as_given(tmp_path):
     library.parent.mkdir(parents=True)
     library.touch()
     (tmp_path / "site/bitsandbytes-0.47.0.dist-info").mkdir()
-    found = choose(
+    choices = choose(
         model="llama-3.1-8b",
         batches="8, 2 8",
         kernels="installed,global_lut|streaming,fused",
@@ -75,16 +76,16 @@ def test_choices_are_taken_as_given(tmp_path):
         generations="9",
         quick=True,
     )
-    assert (found.models, found.batches, found.tokens) == (("llama-3.1-8b",), (8, 2), 4)
-    timing, profile = (plan.cells(found, name)[0] for name in plan.PASSES)
+    assert (choices.models, choices.batches, choices.tokens) == (("llama-3.1-8b",), (8, 2), 4)
+    timing, profile = (plan.cells(choices, name)[0] for name in plan.PASSES)
     assert [c.samples(mode) for c in (timing, profile) for mode in ("eager", "graph")] == [
         9,
         3,
         1,
         1,
     ]
-    assert timing.seconds > 1.5 * replace(timing, choices=replace(found, generations=3)).seconds
-    assert found.rows == (
+    assert timing.seconds > 1.5 * replace(timing, choices=replace(choices, generations=3)).seconds
+    assert choices.rows == (
         *map(Row, ("branch_tree", "global_lut", "streaming")),
         Row("bitsandbytes_0.47.0", "peer", str(library)),
         Row("mine", "peer", str(library)),
@@ -93,8 +94,8 @@ def test_choices_are_taken_as_given(tmp_path):
     )
     lineages = ("under bitsandbytes", *[library.name] * 2)
     lineages += ("products in the fastest way by measured times", "as installed")
-    assert tuple(row.lineage for row in found.rows[2:]) == lineages
-    assert [row.version for row in found.rows[2:4]] == ["", "0.47.0"]
+    assert tuple(row.lineage for row in choices.rows[2:]) == lineages
+    assert [row.version for row in choices.rows[2:4]] == ["", "0.47.0"]
     two = choose(kernels="shared_lut")  # no other row
     assert two.rows == (Row("branch_tree"), Row("shared_lut"))
     copied = tmp_path / "bitsandbytes-0.48.1/bitsandbytes" / library.name  # without metadata
@@ -106,7 +107,7 @@ def test_choices_are_taken_as_given(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "option",
     [
         {"model": "nothing"},
         {"model": "../typo"},
@@ -125,33 +126,33 @@ def test_choices_are_taken_as_given(tmp_path):
         {"peers": ["made=LICENSE"] * 2},
         {"prompts_file": "gone"},
     ],
-    ids=lambda given: " ".join(f"{name}={value}" for name, value in given.items()),
+    ids=lambda option: " ".join(f"{name}={value}" for name, value in option.items()),
 )
-def test_a_faulty_option_is_one_line(given, monkeypatch, refused):
+def test_a_faulty_option_is_one_line(option, monkeypatch, refused):
     monkeypatch.chdir(ROOT)
-    (name, value), *_ = given.items()
-    error = refused(choose, **given)
+    (name, value), *_ = option.items()
+    error = refused(choose, **option)
     assert error.lower().startswith((name.rstrip("s"), str(value)))
 
 
 @pytest.mark.parametrize("name", sizes.known())
 def test_models_have_the_sizes_of_models_json(name):
     (theirs,) = (m for m in MODELS if m["id"] == name)
-    found = sizes.known()[name]
-    assert found.nf4_weights == theirs.get("nf4_weights", found.nf4_weights)
-    assert found.launches == theirs.get("launches_per_forward", found.launches)
-    assert found.config["hidden_size"] == theirs["hidden"]
-    assert found.config["tie_word_embeddings"] is False
+    ours = sizes.known()[name]
+    assert ours.nf4_weights == theirs.get("nf4_weights", ours.nf4_weights)
+    assert ours.launches == theirs.get("launches_per_forward", ours.launches)
+    assert ours.config["hidden_size"] == theirs["hidden"]
+    assert ours.config["tie_word_embeddings"] is False
 
 
 def test_recorded_times_of_products_are_of_the_models_layers():
-    """`make tune` measures what is recorded, so that a new model is to be added there. Gemma-3-12B
-    is not yet: its layers take the times of the nearest ones.
+    """`make tune` measures the recorded shapes: a new model must be added there. Gemma-3-12B is
+    missing: its layers take the times of the nearest ones.
     """
     recorded = (model for name, model in sizes.known().items() if name != "gemma-3-12b")
-    of_models = {matrix for model in recorded for matrix in model.matrices()}
-    assert {(shape.rows, shape.columns) for shape in recorded_shapes()} == of_models
-    assert len(recorded_shapes()) == 4 * len(of_models)  # plain and nested, fp16 and bf16
+    matrices = {matrix for model in recorded for matrix in model.matrices()}
+    assert {(shape.rows, shape.columns) for shape in recorded_shapes()} == matrices
+    assert len(recorded_shapes()) == 4 * len(matrices)  # plain and nested, fp16 and bf16
 
 
 def test_memory_is_a_little_more_than_the_weights():
@@ -164,8 +165,8 @@ def test_memory_is_a_little_more_than_the_weights():
 
 
 def test_a_checkpoints_name_is_fit_for_files(tmp_path):
-    assert plan.plain("some/where/My Model.v2") == "my-model.v2"
-    assert plan.plain("unsloth/Qwen3-8B-bnb-4bit@a1b2c3") == "qwen3-8b-bnb-4bit-a1b2c3"
+    assert plan.plain_name("some/where/My Model.v2") == "my-model.v2"
+    assert plan.plain_name("unsloth/Qwen3-8B-bnb-4bit@a1b2c3") == "qwen3-8b-bnb-4bit-a1b2c3"
     # Two of one name, and a model of that name, have files of their own.
     folders = [tmp_path / name / "qwen3-32b" for name in "ab"]
     for folder in folders:
@@ -176,11 +177,11 @@ def test_a_checkpoints_name_is_fit_for_files(tmp_path):
     assert all(name.startswith("qwen3-32b-checkpoint.timing.batch2.") for name in names[:2])
 
 
-def test_the_code_of_a_row_is_what_the_driver_takes():
+def test_the_code_of_a_row_is_the_one_that_the_driver_takes():
     one, other = "kernels/nf4/streaming.cu", "kernels/nf4_product/simple.cu"
     code = {(one, arch): str(arch) for arch in (75, 80, 86, 90, 100)} | {(other, 89): "x"}
-    for gpu, taken in ((80, 80), (89, 86), (90, 90), (103, 100)):
-        wanted = {"target": f"sm_{taken}", "sha256": {one: str(taken)}}
+    for gpu, chosen in ((80, 80), (89, 86), (90, 90), (103, 100)):
+        wanted = {"target": f"sm_{chosen}", "sha256": {one: str(chosen)}}
         assert rows.chosen_code(code, [one], gpu) == wanted
     assert rows.chosen_code(code, [one], 120) is None
     both = {"target": "sm_89", "sha256": {one: "86", other: "x"}}
@@ -188,18 +189,18 @@ def test_the_code_of_a_row_is_what_the_driver_takes():
     assert rows.chosen_code(code, [one, other], 90) is None
 
 
-def test_the_code_of_products_is_all_that_may_be_chosen_and_what_chooses(monkeypatch, tmp_path):
+def test_the_code_of_products_has_all_kernels_and_the_table(monkeypatch, tmp_path):
     sources = ("kernels/nf4/branch_tree.cu", "kernels/nf4/streaming.cu")
     sources += ("kernels/nf4_product/few_rows.cu", "kernels/nf4_product/simple.cu")
     monkeypatch.setattr(rows, "machine_code", lambda library: {(s, 90): s for s in sources})
     table = tmp_path / "sm_90.json"
     table.write_text("{}")
-    of = lambda capability: {"name": "a GPU", "compute_capability": capability}  # noqa: E731
+    gpu_of = lambda capability: {"name": "a GPU", "compute_capability": capability}  # noqa: E731
     monkeypatch.setattr(rows.timing_table, "files", lambda *gpu: [table])
-    found = rows.code_of(plan.Row("fused", "fused"), of("9.0"))
+    code = rows.code_of(plan.Row("fused", "fused"), gpu_of("9.0"))
     digests = {s: s for s in sources[1:]} | {"sm_90.json": rows.sha256(table)}
-    assert found == {"target": "sm_90", "sha256": digests}
-    assert rows.code_of(plan.Row("fused", "fused"), of("12.0")) is None
-    source = plan.Row("fused", "fused").described(of("9.0"))["source_file"]
+    assert code == {"target": "sm_90", "sha256": digests}
+    assert rows.code_of(plan.Row("fused", "fused"), gpu_of("12.0")) is None
+    source = plan.Row("fused", "fused").described(gpu_of("9.0"))["source_file"]
     for name in ("matmul", "settled", "training", "layers", "timing_table"):
         assert (ROOT / source / f"{name}.py").is_file(), name

@@ -6,20 +6,20 @@ import statistics
 import pytest
 
 from experiments.end_to_end import prompts
-from experiments.end_to_end.prompts import Prompts, drawn, read, tokens_of
+from experiments.end_to_end.prompts import Prompts, random_prompts, read, tokens_of
 
 
 def test_lengths_have_gsm8ks_quartiles():
-    found = drawn(20000)
-    assert statistics.quantiles(found.items, n=4) == pytest.approx((38, 51, 64), abs=2)
-    assert min(found.items) == 19 and max(found.items) <= 181
+    many = random_prompts(20000)
+    assert statistics.quantiles(many.items, n=4) == pytest.approx((38, 51, 64), abs=2)
+    assert min(many.items) == 19 and max(many.items) <= 181
 
 
 def test_a_seed_decides_lengths_and_tokens():
-    assert drawn() == drawn()
-    first = tokens_of(drawn(), 4, 1000)
-    assert first == tokens_of(drawn(), 8, 1000)[:4]
-    assert [len(row) for row in first] == list(drawn().items[:4])
+    assert random_prompts() == random_prompts()
+    first = tokens_of(random_prompts(), 4, 1000)
+    assert first == tokens_of(random_prompts(), 8, 1000)[:4]
+    assert [len(row) for row in first] == list(random_prompts().items[:4])
     assert len({len(row) for row in first}) > 1
     assert all(3 <= token < 1000 for row in first for token in row)
 
@@ -28,13 +28,13 @@ def test_a_file_with_questions_tokens_and_blank_lines(tmp_path):
     file = tmp_path / "gsm8k.jsonl"
     lines = [{"question": "What is 6 x 7?", "answer": "42"}, {"prompt": "Why?"}, {"tokens": [5, 6]}]
     file.write_text("\n\n".join(map(json.dumps, lines)))
-    found = read(file)
-    assert found == Prompts(("What is 6 x 7?", "Why?", (5, 6)), "3 of gsm8k.jsonl")
-    assert prompts.lengths(found) == [6, 2, 2]
-    rows = tokens_of(found, 4, 100, tokenize=lambda text: [ord(c) % 100 for c in text])
+    contents = read(file)
+    assert contents == Prompts(("What is 6 x 7?", "Why?", (5, 6)), "3 of gsm8k.jsonl")
+    assert prompts.lengths(contents) == [6, 2, 2]
+    rows = tokens_of(contents, 4, 100, tokenize=lambda text: [ord(c) % 100 for c in text])
     assert [len(row) for row in rows] == [14, 4, 2, 14]
     assert rows[2] == [5, 6]
-    assert [len(row) for row in tokens_of(found, 3, 100)] == [6, 2, 2]
+    assert [len(row) for row in tokens_of(contents, 3, 100)] == [6, 2, 2]
 
 
 def test_only_a_newline_ends_a_line(tmp_path):
@@ -67,7 +67,7 @@ def test_a_faulty_file_is_one_line(tmp_path, text, place, refused):
 
 
 def test_prompts_that_the_model_cannot_take(refused):
-    given = Prompts(("text", (98, 99), 5, "word " * 901), "")
-    assert "token 99" in refused(tokens_of, given, 3, 99)
-    assert "901 tokens" in refused(tokens_of, given, 64, 100)
-    assert len(tokens_of(given, 1, 99)) == 1  # no other is run
+    faulty = Prompts(("text", (98, 99), 5, "word " * 901), "")
+    assert "token 99" in refused(tokens_of, faulty, 3, 99)
+    assert "901 tokens" in refused(tokens_of, faulty, 64, 100)
+    assert len(tokens_of(faulty, 1, 99)) == 1  # no other is run

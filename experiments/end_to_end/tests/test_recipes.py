@@ -1,4 +1,4 @@
-"""The recipes of docs/drop-in.md on a CPU, with what `on_cpu.py` says in the place of the library.
+"""The recipes of docs/drop-in.md on a CPU, with the stand-in of `on_cpu.py` for the library.
 Needs torch.
 """
 
@@ -21,13 +21,14 @@ TOKENS = torch.tensor([[3, 4, 5, 6]])
 
 @pytest.fixture
 def recipe(tmp_path, monkeypatch):
-    """Runs those that name a library, one after the other. Returns what is `model` then, and a
-    list that grows when what they installed dequantizes: on a CPU, in the backward pass alone.
+    """Runs the recipes of the given libraries, one after the other. Returns their `model`, and a
+    list that grows with each dequantization by the installed kernel: on a CPU, in the backward
+    pass alone.
     """
     text = (ROOT / "docs/drop-in.md").read_text()
-    found = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    recipes = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     small = checkpoints.make(tmp_path, SMALL["llama-3.3-70b"])
-    folder = tmp_path / "full"  # which is quantized while it is loaded
+    folder = tmp_path / "full"  # in 16 bits, and quantized while it is loaded
     for file in small.glob("tokenizer*"):
         shutil.copy(file, folder)
     names, calls = {}, []
@@ -35,12 +36,12 @@ def recipe(tmp_path, monkeypatch):
     own = reprolab_nf4.install
     with ExitStack() as installed:
         monkeypatch.setattr(
-            reprolab_nf4, "install", lambda **given: installed.enter_context(own(**given))
+            reprolab_nf4, "install", lambda **arguments: installed.enter_context(own(**arguments))
         )
 
         def follow(*libraries):
             for library in libraries:
-                (code,) = (code for code in found if f"from {library} import" in code)
+                (code,) = (code for code in recipes if f"from {library} import" in code)
                 exec(code.replace("path/to/model", str(folder)), names)
             return names["model"], calls
 
@@ -50,8 +51,8 @@ def recipe(tmp_path, monkeypatch):
 def test_a_model_of_transformers_on_all_devices(recipe):
     model, calls = recipe("transformers")
     with torch.no_grad():
-        found = model.generate(TOKENS, max_new_tokens=2, do_sample=False)
-    assert found.shape[1] == TOKENS.shape[1] + 2
+        tokens = model.generate(TOKENS, max_new_tokens=2, do_sample=False)
+    assert tokens.shape[1] == TOKENS.shape[1] + 2
     # float32 has no products of ours.
     assert {layer.compute_dtype for layer in build.layers(model)} <= {torch.float16, torch.bfloat16}
     layer = build.layers(model)[0]

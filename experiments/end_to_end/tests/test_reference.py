@@ -1,4 +1,4 @@
-"""The CPU's answer against what bitsandbytes made on a GPU: the golden vectors, every bit."""
+"""The CPU reference against the golden vectors, which bitsandbytes made on a GPU, bit by bit."""
 
 import json
 from types import SimpleNamespace
@@ -21,8 +21,10 @@ def tensors():
 
 
 def state_of(case, tensors):
-    of = f"{case['name']}.weight."
-    stored = {name.removeprefix(of): t for name, t in tensors.items() if name.startswith(of)}
+    prefix = f"{case['name']}.weight."
+    stored = {
+        name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)
+    }
     return bitsandbytes.functional.QuantState.from_dict(stored, torch.device("cpu"))
 
 
@@ -30,11 +32,11 @@ def state_of(case, tensors):
 def test_every_bit_is_bitsandbytes_own(case, tensors):
     codes, wanted = (tensors[f"{case['name']}.{name}"] for name in ("weight", "dequantized"))
     state = state_of(case, tensors)
-    found = reference.dequantized(codes, state)
-    assert torch.equal(found, wanted.view(torch.int16).flatten())
-    if case["kind"] not in ("huge", "subnormal_product"):  # which is not rounding alone
+    bits = reference.dequantized(codes, state)
+    assert torch.equal(bits, wanted.view(torch.int16).flatten())
+    if case["kind"] not in ("huge", "subnormal_product"):  # whose error is not of rounding alone
         rounded = reference.weights(codes, state, torch.float32).to(state.dtype).flatten()
-        assert torch.equal(rounded.view(torch.int16), found)
+        assert torch.equal(rounded.view(torch.int16), bits)
 
 
 def test_sizes_that_disagree_are_refused(tensors):

@@ -1,5 +1,5 @@
-"""Cells that are given to processes, and a run that is taken up again: with a stand-in in
-processes of its own, which measures nothing.
+"""Distribution of cells to processes, and resumption of a run: with a stand-in in processes of its
+own, which measures nothing.
 """
 
 import json
@@ -28,9 +28,9 @@ ABORTED = "the process ended by SIGABRT"
 
 
 @pytest.fixture
-def tell(tmp_path, monkeypatch):
-    """Says what goes wrong; the command line runs the stand-in."""
-    file = tmp_path / "told/told.json"
+def set_faults(tmp_path, monkeypatch):
+    """Sets the faults of the stand-in, which the command line runs."""
+    file = tmp_path / "faults/faults.json"
     file.parent.mkdir()
     for folder in (ROOT, ROOT / "tests/claims", Path(__file__).parent):
         monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
@@ -41,20 +41,20 @@ def tell(tmp_path, monkeypatch):
     python = tmp_path / "python"
     # Instead of measure.py the stand-in runs.
     program(python, f'#!/bin/sh\nexec {sys.executable} -m stand_in "$3"\n')
-    named = tmp_path / "names_python"
-    named.write_text(f"{python}\n")
-    monkeypatch.setattr(command, "PYTHON", named)
+    python_file = tmp_path / "names_python"
+    python_file.write_text(f"{python}\n")
+    monkeypatch.setattr(command, "PYTHON", python_file)
     for module in (command, gpus):
         monkeypatch.setattr(module, "gpu_name", lambda number: "NVIDIA H200")
     monkeypatch.setattr(command, "free_bytes", lambda number: 10**11)
-    monkeypatch.setattr(command, "installed", lambda: INSTALLED)
-    say = lambda **told: file.write_text(json.dumps(told))  # noqa: E731
-    say()
-    return say
+    monkeypatch.setattr(command, "installed_versions", lambda: INSTALLED)
+    write = lambda **faults: file.write_text(json.dumps(faults))  # noqa: E731
+    write()
+    return write
 
 
 @pytest.fixture
-def measure(tell, tmp_path):
+def measure(set_faults, tmp_path):
     """Runs the command: its exit status."""
 
     def call(*options, pass_name="timing"):
@@ -83,7 +83,7 @@ def jobs(tmp_path):
     """The jobs that the processes got so far."""
 
     def call():
-        file = tmp_path / "told/jobs"
+        file = tmp_path / "faults/jobs"
         lines = file.read_text().splitlines() if file.exists() else []
         return [SimpleNamespace(**json.loads(line)) for line in lines]
 
@@ -97,14 +97,14 @@ def output(tmp_path):
 
 def test_every_cell_is_measured_and_joined(measure, jobs, output, tmp_path, capsys):
     assert measure() == 0
-    found = load(output, "end_to_end", "timing")
-    assert {(r.problem["model"], r.problem["batch"], r.problem["way"]) for r in found.records} == {
+    joined = load(output, "end_to_end", "timing")
+    assert {(r.problem["model"], r.problem["batch"], r.problem["way"]) for r in joined.records} == {
         (model, batch, mode)
         for model in ("gemma-2-27b", "qwen3-32b", "llama-3.3-70b")
         for batch in (2, 64)
         for mode in ("eager", "graph")
     }
-    assert found.provenance["argv"][:3] == ["python", "-m", "experiments.end_to_end"]
+    assert joined.provenance["argv"][:3] == ["python", "-m", "experiments.end_to_end"]
     assert len(list((output.parent / "parts").iterdir())) == 6
     assert len({job.pid for job in jobs()}) == 1  # one GPU, one process
     models = [model for model, _ in groupby(jobs(), lambda job: job.model)]
@@ -126,7 +126,7 @@ def test_a_run_goes_on_where_it_stopped(measure, jobs, output, capsys):
     before = output.read_bytes()
     assert measure() == 0
     assert "6 of 6 cells" in capsys.readouterr().out
-    measure("--batches", "64")  # fewer batches now: what is there stays in the file
+    measure("--batches", "64")  # fewer batches now: the others stay in the file
     assert len(jobs()) == 6
     assert output.read_bytes() == before
     (partial,) = (output.parent / "parts").glob("qwen3-32b.timing.batch2.*.json")
@@ -164,10 +164,10 @@ def test_rows_of_other_sources_are_measured_again(measure, jobs, output, monkeyp
     measure(*QWEN)
     monkeypatch.setenv("REPROLAB_COMMIT", "b" * 40)
     measure(*QWEN, "--batches", "2")
-    found = load(output)
-    assert found.provenance["commit"] == "b" * 40
-    assert {r.problem["batch"] for r in found.records} == {2}  # 64 is of the other sources
-    monkeypatch.setenv("REPROLAB_DIRTY", "1")  # nothing is known of older ones
+    joined = load(output)
+    assert joined.provenance["commit"] == "b" * 40
+    assert {r.problem["batch"] for r in joined.records} == {2}  # 64 is of the other sources
+    monkeypatch.setenv("REPROLAB_DIRTY", "1")  # the sources of older ones are unknown
     for _ in range(2):
         measure(*QWEN, "--batches", "2")
     measure(*QWEN, "--batches", "64")
@@ -180,12 +180,12 @@ def test_rows_of_another_gpu_are_left_out(measure, output):
     (partial,) = (output.parent / "parts").iterdir()
     partial.write_text(partial.read_text().replace("NVIDIA H200", "NVIDIA H100 PCIe"))
     measure(*QWEN, "--batches", "64")
-    found = load(output)
-    assert (found.gpu, {r.problem["batch"] for r in found.records}) == ("NVIDIA H200", {64})
+    joined = load(output)
+    assert (joined.gpu, {r.problem["batch"] for r in joined.records}) == ("NVIDIA H200", {64})
 
 
-def test_a_kernel_that_ends_the_process_costs_its_own_row(tell, measure, jobs, output):
-    tell(die_at="streaming")
+def test_a_kernel_that_ends_the_process_costs_its_own_row(set_faults, measure, jobs, output):
+    set_faults(die_at="streaming")
     assert measure(*QWEN) == 1
     rows = {(r.kernel, r.outcome, r.reason) for r in load(output).records}
     assert ("streaming", "launch_failed", ABORTED) in rows
@@ -195,36 +195,38 @@ def test_a_kernel_that_ends_the_process_costs_its_own_row(tell, measure, jobs, o
 
 
 def test_a_row_that_was_not_measured_is_status_3_unless_an_output_is_wrong(
-    tell, measure, output, monkeypatch
+    set_faults, measure, output, monkeypatch
 ):
     only = (*QWEN, "--batches", "2")
-    tell(lost=["streaming"])
+    set_faults(lost=["streaming"])
     assert measure(*only) == 3
     outcomes = {(r.kernel, r.outcome) for r in load(output).records}
     assert ("streaming", "not_measured") in outcomes
     assert {name for name, outcome in outcomes if outcome == "bit_exact"} > {"shared_lut"}
-    tell(lost=["streaming"], wrong=["shared_lut"])
+    set_faults(lost=["streaming"], wrong=["shared_lut"])
     assert measure(*only) == 1
-    tell(wrong=["shared_lut"])
+    set_faults(wrong=["shared_lut"])
     for _ in range(2):  # also when it is only shown
         assert measure(*only) == 1
     monkeypatch.setenv("REPROLAB_COMMIT", "b" * 40)  # all is measured again
-    tell()
+    set_faults()
     assert measure(*only) == 0
 
 
-def test_a_process_that_dies_between_rows_blames_none(tell, fault, jobs):
-    tell(die_after=True)
+def test_a_process_that_dies_between_rows_fails_none(set_faults, fault, jobs):
+    set_faults(die_after=True)
     error, status = fault(*QWEN, "--batches", "2")
     assert f"batch 2: {ABORTED}" in error and status == 3
     assert [job.failed for job in jobs()] == [{}]
-    tell(die_after=64, wrong=["shared_lut"])
+    set_faults(die_after=64, wrong=["shared_lut"])
     error, status = fault(*QWEN)
     assert f"batch 64: {ABORTED}" in error and status == 1  # a wrong output outranks it
 
 
-def test_a_refusal_of_a_process_is_reported_and_others_go_on(tell, fault, jobs, output, message):
-    tell(refuse="x: cannot be loaded")
+def test_a_refusal_of_a_process_is_reported_and_others_go_on(
+    set_faults, fault, jobs, output, message
+):
+    set_faults(refuse="x: cannot be loaded")
     error, status = fault(*QWEN)
     assert "cannot be loaded" in message(error) and status == 2
     assert len(jobs()) == 2
@@ -235,15 +237,15 @@ def test_a_refusal_of_a_process_is_reported_and_others_go_on(tell, fault, jobs, 
 ABSENT = "the process ended with status 1 without a message; is there such a GPU?"
 
 
-def test_a_dead_gpu_leaves_its_cells_to_the_others(tell, fault, jobs, output):
-    tell(dead=["1"])
+def test_a_dead_gpu_leaves_its_cells_to_the_others(set_faults, fault, jobs, output):
+    set_faults(dead=["1"])
     assert fault("--gpus", "0,1") == (f"GPU 1: {ABSENT} (log: {output.with_suffix('.log')})", 3)
     assert {job.gpu for job in jobs()} == {"0"}
     assert len({(r.problem["model"], r.problem["batch"]) for r in load(output).records}) == 6
 
 
-def test_without_a_living_gpu_nothing_is_measured(tell, fault, output):
-    tell(dead=["0", "1"])
+def test_without_a_living_gpu_nothing_is_measured(set_faults, fault, output):
+    set_faults(dead=["0", "1"])
     log = output.with_suffix(".log")
     dead, cells = fault("--gpus", "0,1")[0].split(f" (log: {log}); ")
     assert dead in (f"GPU 0 and 1 other: {ABSENT}", f"GPU 1 and 1 other: {ABSENT}")
@@ -261,14 +263,14 @@ def test_bad_input_is_one_line_before_anything_runs(
     (tmp_path / "mine").mkdir()
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"tokens": [1]}\n{"tokens": [2, 152000]}\n')
-    for given, noun in (
+    for options, noun in (
         (("--kernels", "nix"), "KERNELS: "),
         (("--model", tmp_path / "mine"), "/mine: "),
         (("--clocks", "1410"), "CLOCKS: "),
         (("--gpus", ","), "GPUS: "),
         (("--prompts", prompts), "PROMPTS: "),
     ):
-        assert noun in message(fault(*given, *dry)[0])
+        assert noun in message(fault(*options, *dry)[0])
     assert jobs() == []
 
 
@@ -277,9 +279,9 @@ def test_kernels_of_a_library_that_is_not_built_are_left_to_the_run(measure, tmp
     assert measure(*QWEN, "--batches", "2", "--kernels", "new") == 0
 
 
-def test_a_process_that_says_nothing_is_ended(tell, fault, monkeypatch):
+def test_a_process_that_sends_nothing_is_ended(set_faults, fault, monkeypatch):
     monkeypatch.setattr(schedule, "TIMEOUT_S", 4)  # longer than a busy machine starts a process
-    tell(silent=True)
+    set_faults(silent=True)
     error, _ = fault(*QWEN, "--batches", "2", "--kernels", "branch_tree")
     assert "batch 2: " in error and "4 s" in error
 

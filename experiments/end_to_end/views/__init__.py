@@ -1,6 +1,4 @@
-"""Experiment end_to_end: what there is to see of it; its figures are over the batches, one panel
-per model.
-"""
+"""Tables and figures of experiment end_to_end; figures have batches along x, a panel per model."""
 
 from collections.abc import Iterable, Sequence
 from itertools import product
@@ -11,7 +9,7 @@ from matplotlib.figure import Figure
 
 from experiments.end_to_end.protocol import EAGER, GRAPH, STEP_TIME, WALL_TIME
 from experiments.end_to_end.views import steps, tables
-from experiments.end_to_end.views.rows import FUSED, OURS, Setting, of_mode
+from experiments.end_to_end.views.rows import FUSED, OURS, Setting, settings_in
 from experiments.end_to_end.views.tables import (
     OVERHEAD,
     our_prediction,
@@ -34,10 +32,10 @@ FACES: dict[str, dict[str, Any]] = {
 
 def by_model(run: Run, mode: str = EAGER) -> dict[str, list[Setting]]:
     """In the models' order, with the batches ascending; empty lists if a mode has none."""
-    found: dict[str, list[Setting]] = {p.model: [] for p in of_mode(run, EAGER)}
-    for setting in of_mode(run, mode):
-        found[setting.model].append(setting)
-    return found
+    settings_of: dict[str, list[Setting]] = {p.model: [] for p in settings_in(run, EAGER)}
+    for setting in settings_in(run, mode):
+        settings_of[setting.model].append(setting)
+    return settings_of
 
 
 def curve(kernel: str, label: str) -> dict[str, Any]:
@@ -46,28 +44,28 @@ def curve(kernel: str, label: str) -> dict[str, Any]:
 
 
 def kernels_of(run: Run) -> list[str]:
-    """Kernels that figures show: not a library whose kernel is the baseline once more."""
-    every = dict.fromkeys(kernel for p in of_mode(run, EAGER) for kernel in p.timing)
-    newest = {p.installed for p in of_mode(run, EAGER)}
+    """Kernels that figures show: without a library whose kernel is the baseline's."""
+    every = dict.fromkeys(kernel for p in settings_in(run, EAGER) for kernel in p.timing)
+    newest = {p.installed for p in settings_in(run, EAGER)}
     old = [k for k in every if k.startswith("bitsandbytes") and k not in newest]
     return draw.chosen([k for k in every if k not in old])
 
 
-def left_out(run: Run) -> list[str]:
-    every = {kernel for p in of_mode(run, EAGER) for kernel in p.timing}
+def omitted_kernels(run: Run) -> list[str]:
+    every = {kernel for p in settings_in(run, EAGER) for kernel in p.timing}
     names = ", ".join(sorted(every - set(kernels_of(run))))
     return [f"Not shown: {names}, in the table."] * bool(names)
 
 
 def panels_of(run: Run, rows: int, height: float) -> tuple[Figure, list[list[Axes]]]:
-    """A column for each model, with batches along it; in a narrow figure a row."""
-    found = by_model(run)
+    """A column for each model, or a row in a narrow figure, over the batches."""
+    models = by_model(run)
     width = draw.width_of_figures()
     narrow = width < draw.WIDTHS[2]
-    figure = draw.new_figure(1.0 + 1.45 * len(found) if narrow else height, width)
-    grid = draw.grid_of(figure, rows, len(found), sharex=True, sharey="row")
-    batches = sorted({setting.batch for shown in found.values() for setting in shown})
-    for axes, name in zip(grid[0], found, strict=True):
+    figure = draw.new_figure(1.0 + 1.45 * len(models) if narrow else height, width)
+    grid = draw.grid_of(figure, rows, len(models), sharex=True, sharey="row")
+    batches = sorted({setting.batch for shown in models.values() for setting in shown})
+    for axes, name in zip(grid[0], models, strict=True):
         axes.set_title(name)
     for axes in [axes for row in grid for axes in row]:
         is_last = axes.get_subplotspec().is_last_row()
@@ -80,7 +78,7 @@ def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequ
     """Notes on what panels lack, the legend and the caption."""
     every = [axes for row in grid for axes in row]
     for axes in every:
-        if not axes.containers:  # of ours; the paper has points of its own
+        if not axes.containers:  # no time of ours; the paper's points have no error bars
             draw.annotate_empty(axes, "no time:\nsee the table")
         if axes.get_yscale() == "linear" and axes.get_autoscaley_on():
             axes.margins(y=0.1)
@@ -90,7 +88,7 @@ def finish(run: Run, figure: Figure, grid: Sequence[Sequence[Axes]], notes: Sequ
 
 
 def figure4(run: Run) -> Figure:
-    """Speed-up and throughput; the paper's points, as far as its text gives them."""
+    """Speed-up and throughput, with the points that the paper's text gives."""
     figure, grid = panels_of(run, 2, 5.4)
     baseline, subject = run.compared
     names = {baseline: "baseline", subject: "optimized"}
@@ -100,26 +98,26 @@ def figure4(run: Run) -> Figure:
         for kernel in kernels_of(run):
             look = curve(kernel, kernel)
             if kernel != baseline:
-                found = ((p.batch, p.gain(baseline, kernel, WALL_TIME)) for p in shown)
-                draw.whiskers(gains, found, **look)
+                speed_ups = ((p.batch, p.gain(baseline, kernel, WALL_TIME)) for p in shown)
+                draw.whiskers(gains, speed_ups, **look)
             draw.whiskers(speeds, ((p.batch, p.tokens_per_s(kernel)) for p in shown), **look)
         gains.axhline(1, color=draw.BLACK, linewidth=1)
         for kernel, name in names.items():
             look = {"color": draw.colour(kernel), "gid": "paper"}
             look |= {"label": f"paper's {kernel} ({run.source.gpu})"}
-            speed_ups = ("speedup", "speedup_latency") if kernel == subject else ()
-            fields = (speed_ups, (f"{name}_tokens_per_s",))
+            gain_fields = ("speedup", "speedup_latency") if kernel == subject else ()
+            fields = (gain_fields, (f"{name}_tokens_per_s",))
             for axes, wanted in zip(panels, fields, strict=True):
                 # Batches that ran here, and the first of the fields that the paper has of them.
                 values = ((p.batch, [papers_value(run, p, f) for f in wanted]) for p in shown)
-                found = ((batch, next(filter(None, some))) for batch, some in values if any(some))
-                draw.mark(axes, found, **look)
+                points = ((batch, next(filter(None, some))) for batch, some in values if any(some))
+                draw.mark(axes, points, **look)
     grid[0][0].set_ylabel(f"speed-up of a generation\nover {baseline} (x)")
     grid[1][0].set_ylabel("tokens per second,\nlogarithmic")
     tokens = tables.tokens_text(run)
     notes = [
         f"Eager, {tokens} new tokens; the paper does not say how many it made. {BARS}",
-        *left_out(run),
+        *omitted_kernels(run),
     ]
     finish(run, figure, grid, notes)
     return figure
@@ -130,8 +128,8 @@ def share_figure(run: Run) -> Figure:
     figure, grid = panels_of(run, 1, 3.4)
     for axes, (model, shown) in zip(grid[0], by_model(run).items(), strict=True):
         for kernel in run.compared:
-            found = ((p.batch, p.share(kernel)) for p in shown)
-            draw.whiskers(axes, found, **curve(kernel, kernel))
+            shares = ((p.batch, p.share(kernel)) for p in shown)
+            draw.whiskers(axes, shares, **curve(kernel, kernel))
         cells = [v.cell for v in run.decision(OVERHEAD).verdicts if v.cell.at.get("model") == model]
         papers = ((cell.at["batch"], cell.value) for cell in cells)
         draw.mark(axes, papers, label=f"paper's baseline ({run.source.gpu})", gid="paper")
@@ -149,16 +147,16 @@ def graph_figure(run: Run) -> Figure:
         for kernel in kernels_of(run):
             look = curve(kernel, kernel)
             if kernel != baseline:
-                of_step = ((p.batch, p.gain(baseline, kernel, STEP_TIME)) for p in in_graph)
-                draw.whiskers(gains, of_step, **look)
+                speed_ups = ((p.batch, p.gain(baseline, kernel, STEP_TIME)) for p in in_graph)
+                draw.whiskers(gains, speed_ups, **look)
             draw.whiskers(idle, ((p.batch, p.idle_percent(kernel)) for p in eager), **look)
     for gains, idle in zip(*grid, strict=True):
         gains.axhline(1, color=draw.BLACK, linewidth=1)
         idle.set_ylim(-3, 100)
     grid[0][0].set_ylabel(f"in a graph: speed-up of a\nstep over {baseline} (x)")
     grid[1][0].set_ylabel("eager: part of a step in\nwhich the GPU is idle (%)")
-    idle_most = max((e.value for p in of_mode(run, GRAPH) for e in idle_in(p)), default=None)
-    notes = [f"Decoding steps alone. {BARS}", *left_out(run)]
+    idle_most = max((e.value for p in settings_in(run, GRAPH) for e in idle_in(p)), default=None)
+    notes = [f"Decoding steps alone. {BARS}", *omitted_kernels(run)]
     if idle_most is not None:
         notes.append(f"In a graph the GPU is idle for {idle_most:.0f} % of a step at most.")
     finish(run, figure, grid, notes)
@@ -180,7 +178,7 @@ def newest_figure(run: Run) -> Figure:
             draw.whiskers(axes, gains, **curve(kernel, f"{kernel}, {mode}") | FACES[mode])
     grid[0][0].set_ylabel(f"speed-up of a step over\n{steps.installed_name(run)} (x)")
     ways = f"with {OURS} all products dequantize, with {FUSED} few"
-    lost = tables.absent(run, steps.installed_name(run), OURS, FUSED)
+    lost = tables.absent_kernels(run, steps.installed_name(run), OURS, FUSED)
     finish(run, figure, grid, [f"Above 1, ours is the faster: {ways}. {BARS}", *lost])
     return figure
 
@@ -191,12 +189,12 @@ def amdahl_figure(run: Run) -> Figure:
     _, subject = run.compared
     drawn: list[float] = []
     for mode in (EAGER, GRAPH):
-        points = both_known([our_prediction(run, setting) for setting in of_mode(run, mode)])
+        points = known_pairs([our_prediction(run, setting) for setting in settings_in(run, mode)])
         label = f"ours, {mode} ({run['timing'].gpu})"
         look = curve(subject, label) | FACES[mode] | {"linestyle": "none", "gid": mode}
         draw.whiskers(axes, points, **look)
         drawn += [end for x, y in points for end in (x, y.value)]
-    theirs = [(x, y.value) for x, y in both_known(papers_predictions(run))]
+    theirs = [(x, y.value) for x, y in known_pairs(papers_predictions(run))]
     label = f"paper, qwen3-32b at batch 32 ({run.source.gpu})"
     draw.mark(axes, theirs, label=label, gid="paper")
     drawn += [value for point in theirs for value in point]
@@ -208,15 +206,15 @@ def amdahl_figure(run: Run) -> Figure:
     notes = [
         "Amdahl's law: 1 / (1 - share + share / kernel speed-up).",
         f"Eager: of a generation; graph: of a decoding step. {BARS}",
-        *tables.absent(run, *run.compared),
+        *tables.absent_kernels(run, *run.compared),
     ]
     draw.add_caption(figure, run["timing"], notes, run.recorded)
     return figure
 
 
-def both_known(predictions: Iterable[Values]) -> list[tuple[float, Estimate]]:
-    found = [(row["predicted"], plain(row["_measured"])) for row in predictions]
-    return [(predicted, measured) for predicted, measured in found if predicted and measured]
+def known_pairs(predictions: Iterable[Values]) -> list[tuple[float, Estimate]]:
+    pairs = [(row["predicted"], plain(row["_measured"])) for row in predictions]
+    return [(predicted, measured) for predicted, measured in pairs if predicted and measured]
 
 
 def highlights(run: Run) -> list[str]:
@@ -224,9 +222,9 @@ def highlights(run: Run) -> list[str]:
     baseline, _ = run.compared
     lines = []
     smallest = {model: shown[0].batch for model, shown in by_model(run).items()}
-    for p in of_mode(run, GRAPH):
-        found = {way: p.gain(baseline, way, STEP_TIME) for way in (OURS, p.installed, FUSED)}
-        gains = [f"{way} {gain.value:.2f}x" for way, gain in found.items() if gain]
+    for p in settings_in(run, GRAPH):
+        gain_of = {way: p.gain(baseline, way, STEP_TIME) for way in (OURS, p.installed, FUSED)}
+        gains = [f"{way} {gain.value:.2f}x" for way, gain in gain_of.items() if gain]
         if gains and p.batch == smallest[p.model]:
             where = f"{p.model} at batch {p.batch}, a decoding step in a CUDA graph"
             lines.append(f"{where}, over {baseline}: {', '.join(gains)}.")

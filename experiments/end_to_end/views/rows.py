@@ -18,7 +18,7 @@ from records.stats import Estimate, Summary, ratio, share_percent
 BUSY_TIME = "busy_time"
 STEP = ".step"
 OURS = "streaming"  # the kernel that is compared with the newest bitsandbytes
-FUSED = "fused"  # the row whose products are made right from the codes where that is faster
+FUSED = "fused"  # the row whose products multiply right from the codes where that is faster
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class Setting:
 
     def scaled(self, kernel: str | None, metric: str, us: float) -> float | None:
         """The median in units of `us` microseconds."""
-        found = self.time(kernel, metric)
-        return found and found.median / us
+        time = self.time(kernel, metric)
+        return time and time.median / us
 
     def why_not(self, kernel: str, *metrics: str) -> tuple[str, ...]:
-        """Where one of the metrics may show no time: what became of the row that has it."""
+        """The reasons of the failed rows that would have the metrics."""
         rows = [self.row(kernel, metric) for metric in metrics]
         failed = [r for r in rows if r is not None and not r.is_verified and r.reason]
         return tuple(dict.fromkeys(f"{kernel}: {r.reason}" for r in failed))
@@ -81,34 +81,36 @@ class Setting:
 
     def idle_percent(self, kernel: str) -> Estimate | None:
         """The part of a step in which the GPU runs nothing: eager, it waits for the host. 0 where
-        what ran, taken in the pass under the profiler, adds up to more than the step.
+        the busy time, measured in the pass profile, is more than the step.
         """
-        found = self.busy_percent(kernel)
-        if found is None:
+        busy = self.busy_percent(kernel)
+        if busy is None:
             return None
-        return Estimate(*(max(0, 100 - end) for end in (found.value, found.high, found.low)))
+        return Estimate(*(max(0, 100 - end) for end in (busy.value, busy.high, busy.low)))
 
     def busy_percent(self, kernel: str) -> Estimate | None:
         """The part of a step that ran on the GPU; more than 100 where recording made it longer."""
         return self.percent_of_wall(kernel, BUSY_TIME, STEP)
 
     def percent_of_wall(self, kernel: str, metric: str, part: str) -> Estimate | None:
-        found, wall = self.time(kernel, metric + part), self.time(kernel, WALL_TIME + part)
-        return percent_of(found, wall) if found and wall else None
+        part_time, wall = self.time(kernel, metric + part), self.time(kernel, WALL_TIME + part)
+        return percent_of(part_time, wall) if part_time and wall else None
 
     def share(self, kernel: str, part: str = "") -> Estimate | None:
         """Dequantization's share of a generation, or with STEP of a decoding step, in percent."""
         return self.percent_of_wall(kernel, KERNEL_TIME, part)
 
-    def dequantizing_percent(self, kernel: str | None, of: str | None, part: str) -> float | None:
-        """A kernel's dequantizations in percent of another's generation, or with STEP of its step;
+    def dequantizing_percent(
+        self, kernel: str | None, whole: str | None, part: str
+    ) -> float | None:
+        """A kernel's dequantizations in percent of `whole`'s generation, or with STEP of its step;
         0 where all products are computed right from the codes.
         """
-        record, wall = self.profile.get(kernel or ""), self.time(of, WALL_TIME + part)
+        record, wall = self.profile.get(kernel or ""), self.time(whole, WALL_TIME + part)
         if record is None or not record.is_verified or wall is None:
             return None
-        found = record.metrics.get(KERNEL_TIME + part)
-        if found and found.missing == NOTHING:
+        metric = record.metrics.get(KERNEL_TIME + part)
+        if metric and metric.missing == NOTHING:
             return 0.0
         time = self.time(kernel, KERNEL_TIME + part)
         return time and percent_of(time, wall).value
@@ -123,21 +125,21 @@ class Setting:
 
 
 def settings(run: Run) -> list[tuple[Setting, ...]]:
-    """By model and batch: eager, and where that was run in a graph."""
-    # The passes may be of two runs: of the same prompts and as many tokens.
+    """By model and batch: the eager setting, and the one in a graph if it ran."""
+    # The passes may come from two runs, of the same prompts and as many tokens.
     facts = ("name", "tokens", "prompts")
     rows: dict[tuple[Any, ...], dict[str, Record]] = {}
     for name in ("timing", "profile"):
         for r in run[name].records:
             key = (name, *(r.problem[fact] for fact in facts))
             rows.setdefault(key, {})[r.kernel] = r
-    found: dict[tuple[str, int], dict[str, Setting]] = {}
+    by_mode: dict[tuple[str, int], dict[str, Setting]] = {}
     for p in run["timing"].problems():
         same = tuple(p[fact] for fact in facts)
         both = (rows.get((name, *same), {}) for name in ("timing", "profile"))
         setting = Setting(p["model"], p["batch"], p["way"], p["tokens"], *both)
-        found.setdefault((setting.model, setting.batch), {}).setdefault(setting.mode, setting)
-    both = [modes for modes in found.values() if EAGER in modes]
+        by_mode.setdefault((setting.model, setting.batch), {}).setdefault(setting.mode, setting)
+    both = [modes for modes in by_mode.values() if EAGER in modes]
     if not both:
         raise InputError(f"{run['timing'].file}: has no rows with way {EAGER}, which are compared")
     papers = [ours for models in run.source.models.values() for ours in models]
@@ -146,5 +148,5 @@ def settings(run: Run) -> list[tuple[Setting, ...]]:
     return [tuple(modes[way] for way in (EAGER, GRAPH) if way in modes) for modes in both]
 
 
-def of_mode(run: Run, mode: str) -> Iterator[Setting]:
+def settings_in(run: Run, mode: str) -> Iterator[Setting]:
     return (setting for modes in settings(run) for setting in modes if setting.mode == mode)

@@ -1,26 +1,26 @@
-"""Tables of decoding steps: with every kernel, and against bitsandbytes' newest way."""
+"""Tables of decoding steps: with every kernel, and against the installed bitsandbytes."""
 
 from collections.abc import Sequence
 
 from experiments.end_to_end.protocol import EAGER, GRAPH, STEP_TIME, WALL_TIME
-from experiments.end_to_end.rules import generated
+from experiments.end_to_end.rules import generated_tokens
 from experiments.end_to_end.views.rows import (
     BUSY_TIME,
     FUSED,
     OURS,
     STEP,
     Setting,
-    of_mode,
     settings,
+    settings_in,
 )
 from experiments.end_to_end.views.tables import (
     MODES_NOTE,
     WHOLE,
-    absent,
+    absent_kernels,
     by_mode,
     by_mode_columns,
     provenance,
-    together,
+    rows_and_data,
 )
 from plots.bandwidth import estimate_values, with_interval
 from plots.experiments import Run
@@ -49,20 +49,20 @@ def steps(run: Run) -> Table:
     for modes in settings(run):
         under = f"{modes[0].model}, batch {modes[0].batch}"
         for kernel in modes[0].timing:
-            found = {p.mode: step_values(p, kernel, baseline) for p in modes}
+            values_by_mode = {p.mode: step_values(p, kernel, baseline) for p in modes}
             row = {"_under": under, "kernel": kernel, "_tokens": tokens_of(modes, kernel)}
-            rows.append(row | side_by_side(found))
-            data += found.values()
-    of_mode_columns = columns_of(
+            rows.append(row | side_by_side(values_by_mode))
+            data += values_by_mode.values()
+    mode_columns = columns_of(
         (EAGER, GRAPH),
         Column("{} tok/s", "tokens_per_s", rounded, wrap=1),
         Column("step ms", "step_ms", rounded, wrap=1),
         Column("x", "_speedup", times, wrap=1),
         Column("idle %", "idle_percent", WHOLE, wrap=1),
     )
-    columns = [KERNEL, *of_mode_columns, Column("tokens", "_tokens", **WORDS)]
-    # By how much recording makes what runs longer, where nothing else can: in graphs.
-    busy = [e for p in of_mode(run, GRAPH) for k in p.timing if (e := p.busy_percent(k))]
+    columns = [KERNEL, *mode_columns, Column("tokens", "_tokens", **WORDS)]
+    # In graphs, recording alone makes the busy time longer than the step.
+    busy = [e for p in settings_in(run, GRAPH) for k in p.timing if (e := p.busy_percent(k))]
     most = max((e.value - 100 for e in busy), default=0.0)
     longer = f", which makes it up to {most:.1f} % longer: so much more may be idle" * (most > 0)
     notes = [
@@ -74,21 +74,21 @@ def steps(run: Run) -> Table:
         "that is the fastest by measured times; under every other, all products dequantize. "
         f"{INTERVAL_NOTE}",
     ]
-    notes += of_a_slow_host(run)
+    notes += slow_host_note(run)
     title = "A decoding step with each kernel, eager and in one CUDA graph"
     return Table("steps", title, columns, rows, notes, provenance(run), data)
 
 
 def step_values(setting: Setting, kernel: str, baseline: str) -> Values:
     gain = setting.gain(baseline, kernel, STEP_TIME)
-    found = setting.at | {"kernel": kernel, "way": setting.mode}
-    found |= estimate_values("tokens_per_s", setting.tokens_per_s(kernel))
-    found |= {"step_ms": setting.scaled(kernel, STEP_TIME, 1e3)}
+    values = setting.at | {"kernel": kernel, "way": setting.mode}
+    values |= estimate_values("tokens_per_s", setting.tokens_per_s(kernel))
+    values |= {"step_ms": setting.scaled(kernel, STEP_TIME, 1e3)}
     marks = setting.older(kernel)
-    found |= {name: Noted(found[name], marks) for name in ("tokens_per_s", "step_ms") if marks}
-    found |= estimate_values("speedup", gain)
-    found |= {"_speedup": None if kernel == baseline else Noted(gain, marks if gain else ())}
-    return found | estimate_values("idle_percent", setting.idle_percent(kernel))
+    values |= {name: Noted(values[name], marks) for name in ("tokens_per_s", "step_ms") if marks}
+    values |= estimate_values("speedup", gain)
+    values |= {"_speedup": None if kernel == baseline else Noted(gain, marks if gain else ())}
+    return values | estimate_values("idle_percent", setting.idle_percent(kernel))
 
 
 def times(gain: Estimate) -> str:
@@ -100,9 +100,9 @@ def times(gain: Estimate) -> str:
 
 
 def tokens_of(modes: Sequence[Setting], kernel: str) -> Noted:
-    """The outcome of a kernel's tokens, by mode where that differs, and why."""
+    """The outcome of a kernel's tokens, by mode where it differs, and the reasons."""
     ran = [p for p in modes if kernel in p.timing]
-    words_of = {p.mode: said_of(p.timing[kernel]) for p in ran}
+    words_of = {p.mode: outcome_text(p.timing[kernel]) for p in ran}
     text = ", ".join(f"{mode}: {words}" for mode, words in words_of.items())
     if len(set(words_of.values())) == 1:
         text = words_of[ran[0].mode]
@@ -112,10 +112,10 @@ def tokens_of(modes: Sequence[Setting], kernel: str) -> Noted:
     return Noted(None, tuple(dict.fromkeys(notes)), text=text)
 
 
-def said_of(record: Record) -> str:
-    """Notes on exactness: tokens were compared, and no other outputs."""
+def outcome_text(record: Record) -> str:
+    """The outcome of comparing the tokens, which are the only outputs that were compared."""
     if record.deviates and record.mismatches is not None:
-        tokens = record.problem["batch"] * generated(record)
+        tokens = record.problem["batch"] * generated_tokens(record)
         return f"{record.mismatches} of {tokens} differ"
     return "the same" if record.outcome == Outcome.BIT_EXACT else outcome_words(record)
 
@@ -139,7 +139,7 @@ def newest(run: Run) -> Table:
             row |= estimate_values(f"{kernel}_generation_speedup", whole)
         return row
 
-    rows, data = together(by_mode(run, row_of))
+    rows, data = rows_and_data(by_mode(run, row_of))
     columns = by_mode_columns(
         Column("{} own deq. %", "own_dequantizing_percent", WHOLE),
         *(Column(f"{k} x (interval)", f"_{k}", with_interval) for k in (OURS, FUSED)),
@@ -151,8 +151,8 @@ def newest(run: Run) -> Table:
         f"them (install(products='dequantize')). {FUSED}: each product in the fastest way by "
         "measured times (install()). deq.: the part of its own step in which it dequantizes, of "
         f"which install(products='bitsandbytes') saves some. {INTERVAL_NOTE}",
-        *absent(run, own, OURS, FUSED),
-        *of_a_slow_host(run),
+        *absent_kernels(run, own, OURS, FUSED),
+        *slow_host_note(run),
     ]
     title = f"{OURS} and {FUSED} against {own}"
     return Table("newest", title, columns, rows, notes, provenance(run), data)
@@ -160,10 +160,10 @@ def newest(run: Run) -> Table:
 
 def installed_name(run: Run) -> str:
     """The name of bitsandbytes as it is installed, with its version where a row has it."""
-    return next((p.installed for p in of_mode(run, EAGER) if p.installed), INSTALLED_ROW)
+    return next((p.installed for p in settings_in(run, EAGER) if p.installed), INSTALLED_ROW)
 
 
-def of_a_slow_host(run: Run) -> list[str]:
+def slow_host_note(run: Run) -> list[str]:
     kept = [record.disturbed for record in run["timing"].records if record.disturbed]
     seen = f"{sum(kept)} eager samples of {len(kept)} rows"
     return [f"{seen} were taken while the host was seen to be slow."] if kept else []

@@ -1,4 +1,4 @@
-"""Tables of generated text with the paper's numbers: Table I, Figure 4, and what follows."""
+"""Tables of generated text with the paper's numbers: Table I, Figure 4, and their consequences."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -12,8 +12,8 @@ from experiments.end_to_end.views.rows import (
     OURS,
     STEP,
     Setting,
-    of_mode,
     settings,
+    settings_in,
 )
 from plots import sentences
 from plots.bandwidth import estimate_values, with_interval
@@ -59,20 +59,20 @@ def verdicts_of(run: Run, claims: Sequence[str]) -> list[Verdict]:
     return [v for claim in claims for v in run.decision(claim).verdicts]
 
 
-def beside_papers(
+def comparison(
     v: Verdict | None, ours: Estimate | None, why_not: Iterable[str], older: tuple[str, ...]
 ) -> Values:
-    """Ours or the reason why it is missing, the difference from the paper's, and the verdict."""
-    found: Values = {"_ours": Noted(ours, older if ours else tuple(why_not))}
+    """Our value or why it is missing, the difference from the paper's, and the verdict."""
+    values: Values = {"_ours": Noted(ours, older if ours else tuple(why_not))}
     if v is None or v.cell.value is None:
-        return found
+        return values
     notes = (v.why if v.elsewhere else v.reason,) if v.verdict == "not_testable" else ()
     change = ours and difference_percent(ours.value, v.cell.value)
-    return found | {"_difference": change, "_verdict": Noted(v.verdict, notes)}
+    return values | {"_difference": change, "_verdict": Noted(v.verdict, notes)}
 
 
 def papers_columns(unit: str, paper: str, show: Callable[[float], str]) -> list[Column]:
-    """The columns of `beside_papers`, after the paper's value, which has the name `paper`."""
+    """The columns of `comparison`, after the paper's value, which has the name `paper`."""
     return [
         Column(f"paper {unit}", paper, show),
         Column(f"ours {unit} (interval)", "_ours", partial(with_interval, show=show)),
@@ -86,7 +86,7 @@ def table1(run: Run) -> Table:
     baseline, _ = run.compared
     papers = run.source.table(TABLE1)
     rows = []
-    for setting in of_mode(run, EAGER):
+    for setting in settings_in(run, EAGER):
         v, share = verdict_at(run, [OVERHEAD], setting), setting.share(baseline)
         theirs = papers[str(setting.batch)]["kernel_latency_ms"] if v else None
         row = {"_under": setting.model} | setting.at | {"tokens": setting.tokens}
@@ -96,7 +96,7 @@ def table1(run: Run) -> Table:
         row |= {"per_forward_pass_ms": per_pass}
         row |= estimate_values("step_percent", setting.share(baseline, STEP))
         why_not = setting.why_not(baseline, WALL_TIME, KERNEL_TIME)
-        rows.append(row | beside_papers(v, share, why_not, setting.older(baseline)))
+        rows.append(row | comparison(v, share, why_not, setting.older(baseline)))
     columns = [BATCH, *papers_columns("%", "paper_percent", TENTHS)]
     columns += [
         Column("paper s", "paper_dequantization_ms", lambda ms: f"{ms / 1e3:.2f}"),
@@ -117,14 +117,14 @@ def table1(run: Run) -> Table:
 
 
 def tokens_text(run: Run) -> str:
-    return ", ".join(str(n) for n in dict.fromkeys(s.tokens for s in of_mode(run, EAGER)))
+    return ", ".join(str(n) for n in dict.fromkeys(s.tokens for s in settings_in(run, EAGER)))
 
 
 def figure4(run: Run) -> Table:
     """Latency and throughput of the baseline and the paper's kernel."""
     kernels = baseline, subject = run.compared
     rows = []
-    for setting in of_mode(run, EAGER):
+    for setting in settings_in(run, EAGER):
         v, gain = verdict_at(run, FIGURE4, setting), setting.gain(baseline, subject, WALL_TIME)
         row = {"_under": setting.model} | setting.at | {"paper": v.cell.value if v else None}
         row |= {f"paper_{field}": papers_value(run, setting, field) for field in PAPERS_FIELDS}
@@ -134,7 +134,7 @@ def figure4(run: Run) -> Table:
         row |= {f"{kernel}_tokens_per_s": e and e.value for kernel, e in speeds.items()}
         row |= estimate_values(f"{subject}_idle_percent", setting.idle_percent(subject))
         why_not = [why for kernel in kernels for why in setting.why_not(kernel, WALL_TIME)]
-        rows.append(row | beside_papers(v, gain, why_not, setting.older(*kernels)))
+        rows.append(row | comparison(v, gain, why_not, setting.older(*kernels)))
     columns = [BATCH, *papers_columns("x", "paper", HUNDREDTHS)]
     for head, end in (("s", "s"), ("tok/s", "tokens_per_s")):
         columns.append(Column(f"before {head}", f"{baseline}_{end}", rounded))
@@ -154,7 +154,7 @@ def figure4(run: Run) -> Table:
         "Intervals are of one process for each model and batch: two may differ by more.",
         f"Average over all batches: {'; '.join(averages)}.",
         f"The paper's own, on its {run.source.gpu}: {'; '.join(papers_figure4(run))}.",
-        *absent(run, *kernels),
+        *absent_kernels(run, *kernels),
     ]
     measured = f"Latency and throughput with {subject} in the place of {baseline}, eager"
     title = f"{measured}: the paper's Figure 4"
@@ -162,25 +162,25 @@ def figure4(run: Run) -> Table:
 
 
 def papers_value(run: Run, setting: Setting, field: str) -> float | None:
-    named = (name for name, ours in run.source.models.items() if setting.model in ours)
-    rows = run.source.table("figure4").get(next(named, ""), {})
+    names = (name for name, ours in run.source.models.items() if setting.model in ours)
+    rows = run.source.table("figure4").get(next(names, ""), {})
     return rows.get(str(setting.batch), {}).get(field)
 
 
 def papers_figure4(run: Run) -> Iterable[str]:
     """'qwen3-32b at batch 32: 283 to 368 tokens/s', as far as the text gives both ends."""
     for model, rows in run.source.table("figure4").items():
-        for batch, found in rows.items():
+        for batch, fields in rows.items():
             ends = [
-                f"{found[f'baseline_{unit}']:g} to {found[f'optimized_{unit}']:g} {word}"
+                f"{fields[f'baseline_{unit}']:g} to {fields[f'optimized_{unit}']:g} {word}"
                 for unit, word in (("s", "s"), ("tokens_per_s", "tokens/s"))
-                if f"baseline_{unit}" in found
+                if f"baseline_{unit}" in fields
             ]
             if ends:
                 yield f"{model} at batch {batch}: {', '.join(ends)}"
 
 
-Headed = list[tuple[str, dict[str, Values]]]  # headings with several rows each
+Headed = list[tuple[str, dict[str, Values]]]  # (heading, its rows by name)
 
 
 def by_mode(run: Run, row_of: Callable[[Setting], Values]) -> Headed:
@@ -188,10 +188,10 @@ def by_mode(run: Run, row_of: Callable[[Setting], Values]) -> Headed:
     return [(modes[0].model, {p.mode: row_of(p) for p in modes}) for modes in settings(run)]
 
 
-def together(found: Headed) -> tuple[list[Values], list[Values]]:
-    """One row to be shown for each heading, and all rows."""
-    shown = [{"_under": under} | side_by_side(rows) for under, rows in found]
-    return shown, [row for _, rows in found for row in rows.values()]
+def rows_and_data(rows_by_heading: Headed) -> tuple[list[Values], list[Values]]:
+    """One shown row for each heading, and all rows."""
+    shown = [{"_under": under} | side_by_side(rows) for under, rows in rows_by_heading]
+    return shown, [row for _, rows in rows_by_heading for row in rows.values()]
 
 
 def amdahl_table(run: Run) -> Table:
@@ -199,7 +199,7 @@ def amdahl_table(run: Run) -> Table:
     baseline, subject = run.compared
     paper = f"The paper ({run.source.gpu}), qwen3-32b"
     theirs = [(paper, {EAGER: row}) for row in papers_predictions(run)]
-    rows, data = together(theirs + by_mode(run, partial(our_prediction, run)))
+    rows, data = rows_and_data(theirs + by_mode(run, partial(our_prediction, run)))
     columns = by_mode_columns(
         Column("{}: share %", "share_percent", TENTHS),
         Column("kernel x", "kernel_speedup", HUNDREDTHS),
@@ -210,9 +210,9 @@ def amdahl_table(run: Run) -> Table:
         "Predicted by Amdahl's law: 1 / (1 - share + share / kernel speed-up). Eager: of a "
         "generation. Graph: of a decoding step. Where the host keeps the GPU waiting, less is "
         f"measured than predicted. {MODES_NOTE}",
-        *absent(run, baseline, subject),
+        *absent_kernels(run, baseline, subject),
     ]
-    title = f"What Amdahl's law makes of {subject} over {baseline}, and what was measured"
+    title = f"Speed-up of {subject} over {baseline}: predicted by Amdahl's law, and measured"
     return Table("amdahl", title, columns, rows, notes, provenance(run), data)
 
 
@@ -221,33 +221,33 @@ def our_prediction(run: Run, setting: Setting) -> Values:
     (baseline, subject), part = run.compared, STEP * (setting.mode == GRAPH)
     share = setting.share(baseline, part)
     kernel = setting.gain(baseline, subject, KERNEL_TIME + part)
-    found = {"way": setting.mode} | setting.at | {"share_percent": share and share.value}
-    found |= {"kernel_speedup": kernel and kernel.value}
+    row = {"way": setting.mode} | setting.at | {"share_percent": share and share.value}
+    row |= {"kernel_speedup": kernel and kernel.value}
     predicted = amdahl(share.value / 100, kernel.value) if share and kernel else None
-    found |= {"predicted": predicted}
+    row |= {"predicted": predicted}
     measured = setting.gain(baseline, subject, WALL_TIME + part)
     shown = Noted(measured, setting.older(baseline, subject) if measured else ())
-    return found | estimate_values("measured", measured) | {"_measured": shown}
+    return row | estimate_values("measured", measured) | {"_measured": shown}
 
 
 def papers_predictions(run: Run) -> Iterable[Values]:
-    """Tables I and II side by side, with what Figure 4 reports where the text says it."""
+    """Tables I and II side by side, with Figure 4's speed-up where the text gives it."""
     agree = run.decision(AGREE)
     reported = {v.cell.at["batch"]: v.cell.value for v in agree.verdicts}
     shares, model = run.source.table(TABLE1), "qwen3-32b"
     for batch, predicted in predictions(run.source, TABLE1, model).items():
         kernel = run.source.number(f"{KERNEL_SPEEDUP}/{model}/{batch}")
-        found = {"way": "paper", "model": model, "batch": batch, "predicted": predicted}
-        found |= {"share_percent": shares[str(batch)]["overhead_percent"]}
-        found |= {"kernel_speedup": kernel}
+        row = {"way": "paper", "model": model, "batch": batch, "predicted": predicted}
+        row |= {"share_percent": shares[str(batch)]["overhead_percent"]}
+        row |= {"kernel_speedup": kernel}
         value = reported.get(batch)
         measured = Estimate(*[value] * 3) if value else None
         shown = Noted(measured, text=HUNDREDTHS(value) if value else "")
-        yield found | estimate_values("measured", measured) | {"_measured": shown}
+        yield row | estimate_values("measured", measured) | {"_measured": shown}
 
 
 def left(run: Run) -> Table:
-    """Dequantization's share of the time, as faster kernels reduce it, and the gain without any."""
+    """Dequantization's share of the time with faster kernels, and the gain without dequantizing."""
     baseline, subject = run.compared
     kernels = (baseline, subject, OURS, FUSED)
 
@@ -259,31 +259,31 @@ def left(run: Run) -> Table:
         gained = estimate_values(f"{FUSED}_speedup", gain)
         return row | gained | {"_gain": Noted(gain, p.older(baseline, FUSED) if gain else ())}
 
-    rows, data = together(by_mode(run, row_of))
+    rows, data = rows_and_data(by_mode(run, row_of))
     columns = by_mode_columns(
-        Column("{}: attacked %", f"{baseline}_percent", TENTHS),
-        *(Column(f"left with {k} %", f"{k}_percent", TENTHS) for k in kernels[1:]),
+        Column(f"{{}}: {baseline} %", f"{baseline}_percent", TENTHS),
+        *(Column(f"with {k} %", f"{k}_percent", TENTHS) for k in kernels[1:]),
         Column(f"{FUSED} x (interval)", "_gain", with_interval),
     )
     notes = [
-        f"Attacked: what {baseline}'s dequantizations are of its time. Left: what a kernel's are "
-        f"of that same time. With {FUSED}, products are made right from the codes where that is "
-        f"faster; what is left are those of the prompt. x: speed-up over {baseline}. Eager: of a "
-        f"generation. Graph: of a decoding step. {INTERVAL_NOTE}",
-        *absent(run, *kernels),
+        f"%: the time of a kernel's dequantizations, in percent of {baseline}'s whole time. With "
+        f"{FUSED}, products multiply right from the codes where that is faster; only the prompt's "
+        f"dequantizations are left. x: speed-up over {baseline}. Eager: of a generation. Graph: "
+        f"of a decoding step. {INTERVAL_NOTE}",
+        *absent_kernels(run, *kernels),
     ]
-    title = "What the paper attacks, and what is left of it"
+    title = f"Dequantization's share of {baseline}'s time, by kernel"
     return Table("left", title, columns, rows, notes, provenance(run), data)
 
 
 def qmatmul(run: Run) -> Table:
-    """Dequantization's share of quantized products, in everything that a generation holds."""
+    """Dequantization's share of the quantized products of a generation."""
     kernels = baseline, _ = run.compared
     (verdict,) = run.decision(QMATMUL).of("end_to_end")
     papers, spelt = verdict.cell, sentences.spell(verdict.verdict)
-    found: Headed = []
-    for setting in of_mode(run, EAGER):
-        found.append((setting.model, of := {}))
+    headed: Headed = []
+    for setting in settings_in(run, EAGER):
+        headed.append((setting.model, by_kernel := {}))
         for kernel in kernels:
             row = setting.at | {"kernel": kernel}
             row |= {"paper_percent": papers.value if setting.at == papers.at else None}
@@ -292,8 +292,8 @@ def qmatmul(run: Run) -> Table:
             share = setting.matmul_share(kernel)
             why_not = setting.why_not(kernel, KERNEL_TIME) if share is None else ()
             shown = {"_percent": Noted(share, why_not or setting.older(kernel))}
-            of[kernel] = row | estimate_values("percent", share) | shown
-    rows, data = together(found)
+            by_kernel[kernel] = row | estimate_values("percent", share) | shown
+    rows, data = rows_and_data(headed)
     columns = [Column("batch", f"{baseline} batch")]
     columns.append(Column("paper %", f"{baseline} paper_percent", TENTHS))
     columns += columns_of(
@@ -308,14 +308,14 @@ def qmatmul(run: Run) -> Table:
         "kernels right after a dequantization that are of its product. The replay of make "
         "reproduce-table2 has products alone; here attention and the rest run in between. "
         f"{INTERVAL_NOTE}",
-        *absent(run, *kernels),
+        *absent_kernels(run, *kernels),
     ]
     title = "Dequantization's share of quantized matrix products, eager"
     return Table("qmatmul", title, columns, rows, notes, provenance(run), data)
 
 
-def absent(run: Run, *kernels: str) -> list[str]:
-    """A note of the kernels without rows in this run."""
+def absent_kernels(run: Run, *kernels: str) -> list[str]:
+    """A note on the kernels without rows in this run."""
     ran = {kernel for modes in settings(run) for p in modes for kernel in p.timing}
     lost = [kernel for kernel in kernels if kernel not in ran]
     have = "has" if len(lost) == 1 else "have"
