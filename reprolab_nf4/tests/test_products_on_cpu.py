@@ -84,7 +84,7 @@ def test_products_are_timed_in_the_type_that_layers_compute_in(model, timed_weig
         measuring.tune(on_cpu.Cpu(), layers, lambda shape: timed_weights)
 
 
-def test_a_step_has_a_row_for_each_sequence_and_a_prompt_50(model, asked, monkeypatch):
+def test_a_step_has_a_row_for_each_sequence_and_a_prompt_50(model, timed_weights, monkeypatch):
     sizes, own = set(), measuring.times
     monkeypatch.setattr(measuring, "times", lambda *given: sizes.add(given[3]) or own(*given))
     measuring.advise(on_cpu.Cpu(), model, 3, [])
