@@ -101,8 +101,8 @@ class Comparison:
     def of(self, verdict: str) -> tuple[list[Pair], list[Pool]]:
         """Rows and kernels, the farthest apart first."""
         both = self.pairs, self.pools
-        found = ([one for one in side if one.verdict == verdict and one.mean] for side in both)
-        rows, kernels = (sorted(side, key=lambda x: -abs(x.mean.value)) for side in found)
+        sides = ([one for one in side if one.verdict == verdict and one.mean] for side in both)
+        rows, kernels = (sorted(side, key=lambda x: -abs(x.mean.value)) for side in sides)
         return rows, kernels
 
 
@@ -118,17 +118,17 @@ def compared(a: Side, b: Side, threshold: float) -> Comparison:
     return Comparison(a, b, threshold, pairs, pools, [*wrong.values()], lost, added)
 
 
-def failures(found: Comparison, is_bound: bool, allowed: Sequence[str]) -> list[str]:
+def failures(result: Comparison, is_bound: bool, allowed: Sequence[str]) -> list[str]:
     """Why B fails; `is_bound`: the user gave a threshold."""
     texts = []
-    if wrong := len(found.wrong):
+    if wrong := len(result.wrong):
         texts.append(f"{counted(wrong, 'row')} verified in A {is_are(wrong)} wrong in B")
     if is_bound:
-        rows, kernels = found.of(SLOWER)
+        rows, kernels = result.of(SLOWER)
         texts += [f"{counted(len(rows), 'row')} {SLOWER}"] * bool(rows)
         texts += [f"{counted(len(kernels), 'kernel')} {SLOWER}"] * bool(kernels)
         left = [name for name in ALLOWED if name not in allowed]
-        texts += [f"{found.counts[name]} {name}" for name in left if found.counts[name]]
+        texts += [f"{result.counts[name]} {name}" for name in left if result.counts[name]]
     return texts
 
 
@@ -140,26 +140,26 @@ def is_are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def tables_of(found: Comparison) -> list[Table]:
+def tables_of(result: Comparison) -> list[Table]:
     """The tables of kernels and of rows."""
     file = run_to_run.RUN_TO_RUN
     repeated = "; ".join(one["source"] for one in run_to_run.recorded().values())
     repeated += f" ({file.relative_to(ROOT)})"
-    bounds = f"Threshold: {found.threshold:g} %. From run to run: {repeated}."
-    sides = (("A", found.a), ("B", found.b))
+    bounds = f"Threshold: {result.threshold:g} %. From run to run: {repeated}."
+    sides = (("A", result.a), ("B", result.b))
     banner = " ".join(f"{name}: {side.banner}" for name, side in sides if side.banner)
-    title = f"Times of B, {found.b.name}, beside those of A, {found.a.name}"
-    over = [COPY_NOTE] * found.over_copy
+    title = f"Times of B, {result.b.name}, beside those of A, {result.a.name}"
+    over = [COPY_NOTE] * result.over_copy
     columns = list(COLUMNS)
-    if found.over_copy:
+    if result.over_copy:
         columns[4:5] = [RAW, Column("B / A over copies", RATIO.of, RATIO.show)]
-    notes = [RATIO_NOTE, VERDICT_NOTE, bounds, CODE_NOTE, *over, *one_sided(found)]
-    rows = [values_of(pair) for pair in found.pairs]
-    where = origins(found)
+    notes = [RATIO_NOTE, VERDICT_NOTE, bounds, CODE_NOTE, *over, *one_sided(result)]
+    rows = [values_of(pair) for pair in result.pairs]
+    where = origins(result)
     by_row = Table(NAME, title, columns, rows, notes, where, banner=banner)
     heads = [KERNEL, METRIC, Column("problems", "problems"), columns[-3], VERDICT]
     notes = [KERNELS_NOTE, VERDICT_NOTE, bounds, *over]
-    rows = [pool_values(pool) for pool in found.pools]
+    rows = [pool_values(pool) for pool in result.pools]
     name = f"{NAME}-kernels"
     by_kernel = Table(name, f"{title}: kernels", heads, rows, notes, where, banner=banner)
     return [by_kernel, by_row]
@@ -167,41 +167,41 @@ def tables_of(found: Comparison) -> list[Table]:
 
 def pool_values(pool: Pool) -> Values:
     experiment, pass_name, gpu, kernel, metric = pool.kernel
-    found: Values = {"_under": f"{experiment}/{pass_name}" + f" on {gpu}" * bool(gpu)}
-    found |= {"experiment": experiment, "pass": pass_name, "kernel": kernel, "metric": metric}
-    found |= {"gpu": gpu or None, "problems": len(pool.pairs), "verdict": pool.verdict}
-    return found | estimate_values("ratio", pool.mean.ratio) | {"_ratio": pool.mean.ratio}
+    values: Values = {"_under": f"{experiment}/{pass_name}" + f" on {gpu}" * bool(gpu)}
+    values |= {"experiment": experiment, "pass": pass_name, "kernel": kernel, "metric": metric}
+    values |= {"gpu": gpu or None, "problems": len(pool.pairs), "verdict": pool.verdict}
+    return values | estimate_values("ratio", pool.mean.ratio) | {"_ratio": pool.mean.ratio}
 
 
 def values_of(pair: Pair) -> Values:
     key, a, b = pair.key, pair.a, pair.b
     ratio = pair.mean.ratio if pair.mean else None
-    found: Values = {"_under": under_of(key)}
-    found |= {"experiment": key.experiment, "pass": key.pass_name, "problem": key.problem}
-    found |= {"kernel": key.kernel, "metric": key.metric, "a_us": a.us, "b_us": b.us}
-    found |= {"gpu": key.gpu or None, "ratio_raw": pair.raw}
-    found |= estimate_values("ratio", ratio) | {"_ratio": ratio}
-    found["verdict"] = Noted(pair.verdict, (f"No interval: {pair.missing}.",) * bool(pair.missing))
+    values: Values = {"_under": under_of(key)}
+    values |= {"experiment": key.experiment, "pass": key.pass_name, "problem": key.problem}
+    values |= {"kernel": key.kernel, "metric": key.metric, "a_us": a.us, "b_us": b.us}
+    values |= {"gpu": key.gpu or None, "ratio_raw": pair.raw}
+    values |= estimate_values("ratio", ratio) | {"_ratio": ratio}
+    values["verdict"] = Noted(pair.verdict, (f"No interval: {pair.missing}.",) * bool(pair.missing))
     same = pair.same_code
-    found |= {"same_code": None if same is None else int(same)}
-    found |= {"_code": None if same is None else "same" if same else "changed"}
-    found |= {"a_samples": len(a.metric.samples), "b_samples": len(b.metric.samples)}
-    return found | {"a_sm_mhz": a.record.sm_mhz, "b_sm_mhz": b.record.sm_mhz}
+    values |= {"same_code": None if same is None else int(same)}
+    values |= {"_code": None if same is None else "same" if same else "changed"}
+    values |= {"a_samples": len(a.metric.samples), "b_samples": len(b.metric.samples)}
+    return values | {"a_sm_mhz": a.record.sm_mhz, "b_sm_mhz": b.record.sm_mhz}
 
 
 def under_of(key: Key) -> str:
     return f"{key.experiment}/{key.pass_name}: {key.problem}" + f" on {key.gpu}" * bool(key.gpu)
 
 
-def one_sided(found: Comparison) -> list[str]:
+def one_sided(result: Comparison) -> list[str]:
     """The rows that one side lacks, or has with a wrong output: their number and kernels."""
     lines = []
-    if found.wrong:
-        rows = kernels_of(row.kernel for row in found.wrong)
-        count = counted(len(found.wrong), "row")
-        is_wrong = f"that {'was' if len(found.wrong) == 1 else 'were'} verified in A"
-        lines.append(f"Wrong: {count} {is_wrong} {is_are(len(found.wrong))} wrong in B: {rows}.")
-    for name, keys in (("A", found.lost), ("B", found.added)):
+    if result.wrong:
+        rows = kernels_of(row.kernel for row in result.wrong)
+        count = counted(len(result.wrong), "row")
+        is_wrong = f"that {'was' if len(result.wrong) == 1 else 'were'} verified in A"
+        lines.append(f"Wrong: {count} {is_wrong} {is_are(len(result.wrong))} wrong in B: {rows}.")
+    for name, keys in (("A", result.lost), ("B", result.added)):
         if keys:
             kernels = kernels_of(key.kernel for key in keys)
             lines.append(f"Only in {name}: {counted(len(keys), 'row')}, of {kernels}.")
@@ -209,26 +209,26 @@ def one_sided(found: Comparison) -> list[str]:
 
 
 def kernels_of(names: Iterable[str]) -> str:
-    found = Counter(names)
-    counts = sorted(found.items(), key=lambda item: (-item[1], item))
+    rows_by_kernel = Counter(names)
+    counts = sorted(rows_by_kernel.items(), key=lambda item: (-item[1], item))
     named = ", ".join(f"{kernel} ({count})" for kernel, count in counts[:NAMED])
     return named + f" and {len(counts) - NAMED} more kernels" * (len(counts) > NAMED)
 
 
-def origins(found: Comparison) -> list[Origin]:
+def origins(result: Comparison) -> list[Origin]:
     recorded = ", a recorded run"
     return [
         Origin(f"{name}: {side.name}{recorded * bool(side.banner)}: {side.machine}")
-        for name, side in (("A", found.a), ("B", found.b))
+        for name, side in (("A", result.a), ("B", result.b))
     ]
 
 
-def figure_of(found: Comparison) -> Figure:
+def figure_of(result: Comparison) -> Figure:
     """One row per kernel and metric: its ratio on every problem, and their mean."""
-    pools = sorted(found.pools, key=lambda pool: -abs(pool.mean.value))[:ROWS]
+    pools = sorted(result.pools, key=lambda pool: -abs(pool.mean.value))[:ROWS]
     pools.sort(key=lambda pool: -pool.mean.value)
     figure, (axes,) = draw.panels(1.0 + 0.16 * max(4, len(pools)))
-    edge = 1 + found.threshold / 100
+    edge = 1 + result.threshold / 100
     axes.axvspan(1 / edge, edge, color=draw.GREY, alpha=0.15, linewidth=0)
     axes.axvline(1, color=draw.BLACK, linewidth=0.8)
     for name in VERDICTS:
@@ -245,14 +245,14 @@ def figure_of(found: Comparison) -> Figure:
     means = enumerate(pool.mean.ratio for pool in pools)
     draw.whiskers(axes, means, upright=False, gid="pooled", **style)
     draw.kernel_rows(axes, labels_of(pools))
-    scale_ratios(axes, found)
-    axes.set_xlabel("time of B over time of A" + ", each over its copy's" * found.over_copy)
+    scale_ratios(axes, result)
+    axes.set_xlabel("time of B over time of A" + ", each over its copy's" * result.over_copy)
     draw.legend_above(figure, [axes], columns=5)
-    left_out = len(found.pools) - len(pools)
-    notes = [f"Grey: the threshold of {found.threshold:g} %. Each dot is one problem."]
+    left_out = len(result.pools) - len(pools)
+    notes = [f"Grey: the threshold of {result.threshold:g} %. Each dot is one problem."]
     notes[0] += " The axis is logarithmic beyond the threshold, also in the differences."
     notes[0] += f" Left out: {left_out} kernels that differ less." * bool(left_out)
-    draw.write_caption(figure, [f"{origin.text}." for origin in origins(found)] + notes)
+    draw.write_caption(figure, [f"{origin.text}." for origin in origins(result)] + notes)
     return figure
 
 
@@ -265,15 +265,15 @@ def labels_of(pools: Sequence[Pool]) -> list[str]:
     ]
 
 
-def scale_ratios(axes: Axes, found: Comparison) -> None:
+def scale_ratios(axes: Axes, result: Comparison) -> None:
     """The inverse hyperbolic sine of the ratio's logarithm: linear about 1, logarithmic far from
     it, so that an outlier leaves room for small differences.
     """
-    unit = math.log1p((found.threshold or comparison.THRESHOLD_PERCENT) / 100)
+    unit = math.log1p((result.threshold or comparison.THRESHOLD_PERCENT) / 100)
     forward = lambda x: np.arcsinh(np.log(np.maximum(x, 1e-9)) / unit)  # noqa: E731
     axes.set_xscale("function", functions=(forward, lambda y: np.exp(np.sinh(y) * unit)))
-    ratios = [pair.mean.ratio.value for pair in found.pairs if pair.mean]
-    ratios += [end for pool in found.pools for end in pool.mean.ratio.interval]
+    ratios = [pair.mean.ratio.value for pair in result.pairs if pair.mean]
+    ratios += [end for pool in result.pools for end in pool.mean.ratio.interval]
     ends = forward(np.array([min([*ratios, math.exp(-unit)]), max([*ratios, math.exp(unit)])]))
     room = 0.05 * (ends[1] - ends[0])
     axes.set_xlim(*np.exp(np.sinh(ends + [-room, room]) * unit))
@@ -286,32 +286,32 @@ def scale_ratios(axes: Axes, found: Comparison) -> None:
     axes.minorticks_off()
 
 
-def lines_of(found: Comparison, is_bound: bool, allowed: Sequence[str]) -> list[str]:
+def lines_of(result: Comparison, is_bound: bool, allowed: Sequence[str]) -> list[str]:
     """The text for the terminal: the verdict and the counts, the largest differences, the reasons
     for undecided rows, and the origin of the times.
     """
-    lines = [first_line(found, is_bound, allowed), *one_sided(found)]
+    lines = [first_line(result, is_bound, allowed), *one_sided(result)]
     for verdict in (SLOWER, FASTER):
-        rows, kernels = found.of(verdict)
+        rows, kernels = result.of(verdict)
         for texts in ([*map(pool_text, kernels)], [*map(row_text, rows)]):
             lines += [f"{verdict}: {text}" for text in texts[:FINDINGS]]
             lines += [f"{verdict}: and {len(texts) - FINDINGS} more"] * (len(texts) > FINDINGS)
-    lines += undecided_lines(found)
-    return [*lines, *(f"{origin.text}." for origin in origins(found))]
+    lines += undecided_lines(result)
+    return [*lines, *(f"{origin.text}." for origin in origins(result))]
 
 
-def first_line(found: Comparison, is_bound: bool, allowed: Sequence[str]) -> str:
-    why = failures(found, is_bound, allowed)
+def first_line(result: Comparison, is_bound: bool, allowed: Sequence[str]) -> str:
+    why = failures(result, is_bound, allowed)
     status = f"Failed: {'; '.join(why)}. " if why else "Passed. " if is_bound else ""
-    over = ", each time over that of its own GPU's copy" * found.over_copy
-    gpus = " and ".join(", ".join(side.gpus) for side in (found.b, found.a))
-    over += f" ({gpus})" * found.over_copy
-    verdicts = ", ".join(f"{found.counts[name]} {name}" for name in (*VERDICTS, LOST))
-    kernels = Counter(pool.verdict for pool in found.pools)
+    over = ", each time over that of its own GPU's copy" * result.over_copy
+    gpus = " and ".join(", ".join(side.gpus) for side in (result.b, result.a))
+    over += f" ({gpus})" * result.over_copy
+    verdicts = ", ".join(f"{result.counts[name]} {name}" for name in (*VERDICTS, LOST))
+    kernels = Counter(pool.verdict for pool in result.pools)
     pooled = ", ".join(f"{kernels[name]} {name}" for name in VERDICTS)
     return (
-        f"{status}B, {found.b.name}, beside A, {found.a.name}{over}: {len(found.pairs)} rows, "
-        f"threshold {found.threshold:g} %: {verdicts}; {len(found.pools)} kernels: {pooled}."
+        f"{status}B, {result.b.name}, beside A, {result.a.name}{over}: {len(result.pairs)} rows, "
+        f"threshold {result.threshold:g} %: {verdicts}; {len(result.pools)} kernels: {pooled}."
     )
 
 
@@ -334,12 +334,12 @@ def percent(ratio: Estimate) -> str:
     return f"{value:+.1f} % ({low:+.1f} to {high:+.1f} %)"
 
 
-def undecided_lines(found: Comparison) -> list[str]:
+def undecided_lines(result: Comparison) -> list[str]:
     """The reasons, and the rows without an interval that differ most."""
-    rows = [pair for pair in found.pairs if pair.verdict == UNDECIDED]
-    reasons = Counter(pair.undecided_why(found.threshold) for pair in rows)
+    rows = [pair for pair in result.pairs if pair.verdict == UNDECIDED]
+    reasons = Counter(pair.undecided_why(result.threshold) for pair in rows)
     lines = [f"{UNDECIDED}: {count}: {why}" for why, count in reasons.most_common()]
-    margin = math.log1p(found.threshold / 100)
+    margin = math.log1p(result.threshold / 100)
     apart = lambda pair: abs(math.log(pair.raw))  # noqa: E731
     unknown = sorted((p for p in rows if p.mean is None and apart(p) > margin), key=apart)
     for pair in unknown[: -FINDINGS - 1 : -1]:
@@ -368,19 +368,21 @@ def allowed_of(given: str) -> tuple[str, ...]:
 def run(args: argparse.Namespace) -> int:
     threshold, allowed = threshold_of(args.threshold), allowed_of(args.allow)
     is_bound = args.threshold is not None
-    found = compared(load_side(args.a), load_side(args.b), threshold)
-    if not found.pairs and not found.wrong:
-        raise InputError(f"{found.a.name} and {found.b.name} have no row in common that has times")
-    tables = tables_of(found)
+    result = compared(load_side(args.a), load_side(args.b), threshold)
+    if not result.pairs and not result.wrong:
+        raise InputError(
+            f"{result.a.name} and {result.b.name} have no row in common that has times"
+        )
+    tables = tables_of(result)
     files = table_files(tables, args.output)
     with draw.figure_style():
-        figure = figure_of(found)
+        figure = figure_of(result)
         files |= {args.output / f"{NAME}.{k}": draw.encode(figure, k) for k in draw.FORMATS}
     write_files(files)
-    first, *lines = lines_of(found, is_bound, allowed)
+    first, *lines = lines_of(result, is_bound, allowed)
     place = printable(str(args.output))
     lines.append(f"Tables (txt, md, csv, tex) and figure (pdf, png, svg): {place}/")
     lines[-1] += "" if args.verbose else " (VERBOSE=1 shows the tables here)"
     console.show("", [], [first])
     console.show(tables[0].banner, tables if args.verbose else [], lines)
-    return WRONG_OUTPUT if failures(found, is_bound, allowed) else 0
+    return WRONG_OUTPUT if failures(result, is_bound, allowed) else 0

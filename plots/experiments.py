@@ -97,10 +97,10 @@ class Run:
         return arguments[MAIN_CLAIM]["baseline"], arguments[MAIN_CLAIM]["subject"]
 
     def decision(self, claim: str) -> Decision:
-        found = {d.claim.id: d for d in self.decisions}
-        if claim not in found:
+        by_claim = {d.claim.id: d for d in self.decisions}
+        if claim not in by_claim:
             raise InputError(f"{self.source.file}: has no claim '{claim}', which tables show")
-        return found[claim]
+        return by_claim[claim]
 
 
 def experiment(name: str) -> Any:
@@ -178,23 +178,23 @@ def require(results: Results, step: declared.Step) -> None:
             wanted = "' or '".join(step.families)
             raise InputError(f"{where}.family is '{family}', but '{wanted}' is needed here")
         if record.is_warm != step.warm:
-            found, wanted = ("cold", "warm")[:: 1 if step.warm else -1]
-            raise InputError(f"{where}: is {found}, but {wanted} rows are needed here")
+            actual, wanted = ("cold", "warm")[:: 1 if step.warm else -1]
+            raise InputError(f"{where}: is {actual}, but {wanted} rows are needed here")
 
 
 def one_problem(results: Results, **facts: str) -> str:
     """The name of the only problem with these facts; InputError if there are several, or none."""
-    found = [p["name"] for p in results.problems() if facts.items() <= p.items()]
-    if len(found) != 1:
+    names = [p["name"] for p in results.problems() if facts.items() <= p.items()]
+    if len(names) != 1:
         which = "".join(f" whose {name} is '{value}'" for name, value in facts.items())
-        raise InputError(f"{results.file}: needs one problem{which}, but has {len(found)}")
-    return found[0]
+        raise InputError(f"{results.file}: needs one problem{which}, but has {len(names)}")
+    return names[0]
 
 
 def all_tables(name: str, run: Run, details: str, seen_from: Path) -> list[Table]:
     """The experiment's own tables, then its claims, with links to the page of their details."""
     made = [run.if_measured(make) for make in experiment(name).TABLES]
-    tables = [t for found in made for t in (found if isinstance(found, list) else [found]) if t]
+    tables = [t for part in made for t in (part if isinstance(part, list) else [part]) if t]
     if run.decisions:
         title = f"Claims that experiment {name} bears on"
         claims = claims_table("claims", title, run.decisions, details, seen_from)
@@ -288,8 +288,8 @@ def closing_lines(run: Run, directory: Path) -> list[str]:
         (WRONG, "WRONG OUTPUT, hence no time"),
         ((Outcome.NOT_MEASURED,), "NOT MEASURED, not the kernel's fault; run again"),
     ):
-        if found := Counter(r.kernel for r in records if r.outcome in outcomes):
-            parts = [f"{kernel} ({rows} rows)" for kernel, rows in sorted(found.items())]
+        if by_kernel := Counter(r.kernel for r in records if r.outcome in outcomes):
+            parts = [f"{kernel} ({rows} rows)" for kernel, rows in sorted(by_kernel.items())]
             lines.append(f"{what}: {', '.join(parts)}.")
     place = printable(str(directory))
     return [*lines, f"Tables (txt, md, csv, tex) and figures (pdf, png, svg): {place}/"]

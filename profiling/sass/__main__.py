@@ -67,18 +67,18 @@ def measured_facts(name: str, arch: str, function: str = "") -> Facts:
 
 
 def show(args: argparse.Namespace) -> int:
-    found = measured_facts(args.kernel, args.arch, args.function)
-    console.show([], view.tables(found))
+    measured = measured_facts(args.kernel, args.arch, args.function)
+    console.show([], view.tables(measured))
     print()
-    sys.stdout.writelines(f"{line}\n" for line in view.listing(found))
+    sys.stdout.writelines(f"{line}\n" for line in view.listing(measured))
     return 0
 
 
 def diff(args: argparse.Namespace) -> int:
-    found = [measured_facts(name, args.arch) for name in (args.a, args.b)]
-    console.show([], [view.differing_facts(*found)])
+    measured = [measured_facts(name, args.arch) for name in (args.a, args.b)]
+    console.show([], [view.differing_facts(*measured)])
     print()
-    sys.stdout.writelines(f"{line}\n" for line in view.difference(*found))
+    sys.stdout.writelines(f"{line}\n" for line in view.difference(*measured))
     return 0
 
 
@@ -87,8 +87,8 @@ def facts(args: argparse.Namespace) -> int:
     started = time.time()
     archs = [cubin.architecture(args.arch)] if args.arch else cubin.architectures()
     codes = measured_codes(kernels.of_families(args.family), archs)
-    found = [Facts(code) for code in codes]
-    write(args.output, found, ["sass", *sys.argv[1:]], started)
+    measured = [Facts(code) for code in codes]
+    write(args.output, measured, ["sass", *sys.argv[1:]], started)
     print(f"All facts of each: {printable(str(args.output))}")
     return 0
 
@@ -98,17 +98,17 @@ def recorded(args: argparse.Namespace) -> int:
     a wrong digest of this checkout's, is."""
     files = list(result_files(args.folder))
     known = known_codes(OLDER)
-    found, lines = outdated.look(files, {} if args.compile else known)
-    wrong = [name for name in found.codes.keys() & known if found.codes[name] != known[name]]
+    result, lines = outdated.look(files, {} if args.compile else known)
+    wrong = [name for name in result.codes.keys() & known if result.codes[name] != known[name]]
     lines += [f"{OLDER}: has another digest of {name}" for name in sorted(wrong)]
-    if new := len(found.codes.keys() - known.keys()):
+    if new := len(result.codes.keys() - known.keys()):
         lines.append(f"compiled, because their code was not known (--write keeps it): {new} files")
     print("\n".join(map(printable, lines)))
     if args.folder.resolve() != RECORDED:
         if args.write:
             raise InputError(f"--write: {args.folder} is not {RECORDED}, of which the list is")
         return 0
-    content = found.older_of(files)
+    content = result.older_of(files)
     if args.write:
         write_files({OLDER: content})
         print(f"wrote {OLDER}; the pages that mark these rows: scripts/python -m plots document")

@@ -166,10 +166,10 @@ def extracted(made: Path, arch: str, file: Path) -> bool:
     """Whether an object file has code of the architecture, which is written to the file."""
     with tempfile.TemporaryDirectory() as place:
         tools.output_of([tools.program("cuobjdump"), "--extract-elf", "all", made], Path(place))
-        found = [*Path(place).glob(f"*.{arch}.cubin"), *Path(place).glob(f"*.{arch}a.cubin")]
-        if len(found) == 1:
-            shutil.copy(found[0], file)
-    return len(found) == 1
+        cubins = [*Path(place).glob(f"*.{arch}.cubin"), *Path(place).glob(f"*.{arch}a.cubin")]
+        if len(cubins) == 1:
+            shutil.copy(cubins[0], file)
+    return len(cubins) == 1
 
 
 def assembled(ptx: Path, arch: str) -> Path:
@@ -225,9 +225,9 @@ def made_by(
 @cache
 def with_headers(source: Path) -> list[Path]:
     """The file, and the project's headers that it includes, also through others."""
-    found = [source]
-    for file in found:  # which grows
+    files = [source]
+    for file in files:  # which grows
         names = INCLUDED.findall(file.read_text(encoding="utf-8", errors="replace"))
         named = dict.fromkeys(folder / name for name in names for folder in (file.parent, ROOT))
-        found += [header for header in named if header not in found and header.is_file()]
-    return found
+        files += [header for header in named if header not in files and header.is_file()]
+    return files

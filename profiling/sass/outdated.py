@@ -51,16 +51,18 @@ class Compared:
         kept.
         """
         known = self.older | (code.older_digests(code.OLDER) - self.compared)
-        found: dict[Digest, dict[str, set[str]]] = {}
+        by_digest: dict[Digest, dict[str, set[str]]] = {}
         for results in files:
             for row in results.records:
                 for digest in code.digests(row) & known:
-                    kernels = found.setdefault(digest, {}).setdefault(shown(results.file), set())
+                    kernels = by_digest.setdefault(digest, {}).setdefault(
+                        shown(results.file), set()
+                    )
                     kernels.add(row.kernel)
         older = [
             dict(zip(("part", "target", "sha256"), digest, strict=True))
             | {"rows": {file: sorted(kernels) for file, kernels in sorted(rows.items())}}
-            for digest, rows in sorted(found.items())
+            for digest, rows in sorted(by_digest.items())
         ]
         codes = dict(sorted((self.codes or code.known_codes(code.OLDER)).items()))
         return (json.dumps({"older": older, "codes": codes}, indent=1) + "\n").encode()
@@ -77,8 +79,8 @@ def look(files: Sequence[Results], known: Mapping[str, str]) -> tuple[Compared, 
         return Compared(), [line]
     codes: dict[str, str] = {}
     now = digests(wanted(files, nvcc), known, codes)
-    found = replace(compare(files, nvcc, now), codes=codes)
-    return found, found.report(sum(len(results.records) for results in files))
+    result = replace(compare(files, nvcc, now), codes=codes)
+    return result, result.report(sum(len(results.records) for results in files))
 
 
 def wanted(files: Iterable[Results], nvcc: str) -> list[Part]:
@@ -124,31 +126,31 @@ def digests(
 
 
 def compare(files: Iterable[Results], nvcc: str, digest_now: Callable[[str, str], str]) -> Compared:
-    found = Compared()
+    result = Compared()
     for results in files:
         theirs, old = results.provenance["build"]["nvcc"], {}
         for row in results.records:
             if row.code is None and row.origin != "peer":
-                found.not_compared[BEFORE] += 1
+                result.not_compared[BEFORE] += 1
                 continue
             parts = parts_of(row)
             now = {part: digest_now(part, row.code.target) for part in parts}
             if not parts:
-                found.not_compared["a library's, whose file is not a part of this project"] += 1
+                result.not_compared["a library's, whose file is not a part of this project"] += 1
             elif theirs != nvcc and any(part.endswith(".cu") for part in parts):
-                found.not_compared[f"compiled by nvcc {theirs}, and here is {nvcc}"] += 1
+                result.not_compared[f"compiled by nvcc {theirs}, and here is {nvcc}"] += 1
             elif not all(now.values()):
-                found.not_compared[why_none(next(p for p in now if not now[p]))] += 1
+                result.not_compared[why_none(next(p for p in now if not now[p]))] += 1
             else:
-                found.compared.update((p, row.code.target, d) for p, d in parts.items())
+                result.compared.update((p, row.code.target, d) for p, d in parts.items())
                 if changed := [part for part in parts if parts[part] != now[part]]:
-                    found.older.update((p, row.code.target, parts[p]) for p in changed)
+                    result.older.update((p, row.code.target, parts[p]) for p in changed)
                     old[row.kernel] = f"the code of {', '.join(changed)} for {row.code.target}"
-        found.outdated.extend(
+        result.outdated.extend(
             f"{shown(results.file)}: {kernel}: {what} differs from this checkout's"
             for kernel, what in old.items()
         )
-    return found
+    return result
 
 
 def parts_of(row: Record) -> dict[str, str]:
