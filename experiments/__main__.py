@@ -155,7 +155,7 @@ def recorded_run(name: str) -> str:
 
 def not_recorded() -> str:
     recorded = quoted(variable("RECORDED"))
-    return f"{variable('NO_GPU_WHY')}, and there is no recorded run of it in {recorded} yet"
+    return f"{variable('NO_GPU_WHY')}, and {recorded} has no recorded run of it yet"
 
 
 def measure(experiment: Experiment, own: str) -> int:

@@ -37,13 +37,15 @@ class Point:
 
 
 def points(d: Decision) -> list[Point]:
-    """The primary reading's cells with two numbers that this GPU can show."""
+    """The primary reading's cells with two numbers that this GPU can show; none where no such cell
+    has the claim's verdict: a cell of a claim that is not tested is no verdict on the claim.
+    """
     ratios = []
     for v in d.primary:
         if is_number(v):
             ends = [end / v.cell.value for end in v.interval or (v.ours, v.ours)]
             ratios.append(Point(v.ours / v.cell.value, *ends, v.verdict))
-    return ratios
+    return ratios if any(p.verdict == d.verdict for p in ratios) else []
 
 
 def is_number(v: Verdict) -> bool:
@@ -55,7 +57,7 @@ def is_number(v: Verdict) -> bool:
 
 def deciding(ratios: Sequence[Point], verdict: str) -> Point:
     """The cell farthest from the source among those with the claim's verdict."""
-    decisive = [p for p in ratios if p.verdict == verdict] or ratios
+    decisive = [p for p in ratios if p.verdict == verdict]
     return max(decisive, key=lambda p: abs(math.log(p.value)))
 
 

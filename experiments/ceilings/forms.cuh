@@ -40,8 +40,8 @@ struct Named<EvictFirstStores> {
   static constexpr const char *name = "evict_first", *code = "EvictFirstStores";
 };
 
-/// What follows a form's shape, as data: text that each form's own function put together would take
-/// longer to compile than all kernels.
+/// The hints, layout and prefetch distance of a form, for its name. They are data, because a
+/// template that makes the text for each form compiles longer than all kernels.
 struct Rest {
   const char *reads, *stores, *reads_code, *stores_code;
   unsigned width, stride;  ///< Of the layout Tile; 0: Line.

@@ -61,7 +61,7 @@ class Sensors:
                 self.readings.setdefault(name, []).append(value)
         reasons = self.ask("nvmlDeviceGetCurrentClocksThrottleReasons")
         if reasons is not None:
-            self.reasons = (self.reasons or 0) | (reasons & ~1)  # idleness is no throttling
+            self.reasons = (self.reasons or 0) | (reasons & ~1)  # without the bit of an idle GPU
         self.sm_mhz = reading["sm_mhz"]
 
     def clocks(self) -> dict[str, Any]:

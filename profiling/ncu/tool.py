@@ -44,7 +44,7 @@ def ncu() -> str:
     path = shutil.which("ncu")
     if not path:
         raise InputError(
-            "there is no ncu in PATH: install Nsight Compute, which comes with the CUDA toolkit or "
+            "ncu is not in PATH: install Nsight Compute, which comes with the CUDA toolkit or "
             "as a package of NVIDIA"
         )
     return path

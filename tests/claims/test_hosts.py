@@ -58,7 +58,7 @@ def test_what_hosts_differ_by_is_computed_from_them():
 
 
 def verdicts(host):
-    """Of every cell of a claim on gains, as the source measures them."""
+    """The verdicts on eager cells of the claims on gains, by claim and cell."""
     found = {}
     for decision in decide(evidence.collect(measured(host)), load_sources()):
         for v in decision.verdicts:

@@ -157,7 +157,7 @@ def test_an_eager_gain_and_an_eager_time_have_other_parts_of_the_host():
 
 
 def test_hosts_differ_as_recorded():
-    """Of 22 cells: the gains of models up to 32B differ by far more than Llama's."""
+    """The gains of models up to 32B differ by far more between hosts than Llama's."""
     cells = read_json(uncertainty.HOST_TO_HOST)["cells"]
     small, large = uncertainty.host_classes()
     assert (small.freedom, large.freedom) == (17, 6) and len(cells) == 22

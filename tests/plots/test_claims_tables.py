@@ -273,3 +273,12 @@ def test_the_forest_plot_has_a_row_for_each_number(all_recorded):
     names = {label.get_text() for label in axes.get_yticklabels()} - {""}
     assert {"kernel-speedup", "instructions-71", "mojo-over-cuda"} <= names
     assert "seconds" not in names  # of other GPUs
+
+
+def test_a_claim_that_is_not_tested_has_no_marker_though_one_cell_is_decided():
+    (h100,) = machines([RECORDED / "h100"])
+    by_id = {d.claim.id: d for d in decide(h100, load_sources())}
+    partly = by_id["end-to-end"]
+    assert partly.verdict == "not_tested"
+    assert "reproduced" in {v.verdict for v in partly.primary}
+    assert forest.points(partly) == [] and forest.points(by_id["end-to-end-llama"])

@@ -113,9 +113,11 @@ def test_where_nothing_is_recorded_nothing_is_shown(checkout):
     assert (done.returncode, done.stdout) == (2, "")
     said = done.stderr.splitlines()[0]
     assert said.startswith("reproduce-end_to_end: ")
-    assert said.endswith(", and there is no recorded run of it in nowhere yet")
+    assert said.endswith(", and nowhere has no recorded run of it yet")
     dry = make(checkout, "reproduce-figure4", "RECORDED=nowhere", "DRY_RUN=1").stdout.splitlines()
-    assert dry[1].startswith("show nothing: ") and dry[1].endswith(" in nowhere yet")
+    assert dry[1].startswith("show nothing: ") and dry[1].endswith(
+        " nowhere has no recorded run of it yet"
+    )
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ class Calls {
   PyObject* call_while_idle(PyObject* module, PyObject* x);
   /// Whether PyTorch's operators only compute, and close() was not called.
   bool is_idle();
-  /// The layer's output by its plan; null without an exception if there is no plan or it fails.
+  /// Runs the layer by its plan. Null, without an exception: it has no plan, or the plan failed.
   PyObject* planned(PyObject* module, PyObject* x);
   /// Whether the layer is unchanged since it was bound.
   bool is_bound(PyObject* module);

@@ -167,7 +167,7 @@ def test_a_kernel_that_cannot_run_is_not_profiled(tools, ncu, plan):
 
 def test_without_ncu(tools, ncu):
     (tools.folder / "ncu").unlink()
-    assert fails(profile(ncu), "there is no ncu in PATH")
+    assert fails(profile(ncu), "ncu is not in PATH")
 
 
 def test_without_bench(tools, ncu):
