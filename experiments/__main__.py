@@ -51,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
     p.set_defaults(run=reproduce)
     p = commands.add_parser("run")
     p.add_argument("--take", default="", help="variables that become options, before a '--'")
+    p.add_argument("--build", default="", help="programs that are built first, except for DRY_RUN")
     p.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
     p.set_defaults(run=run_command)
     return top
@@ -58,6 +59,8 @@ def parser() -> argparse.ArgumentParser:
 
 def run_command(args: argparse.Namespace) -> int:
     """Replaces this process by the command."""
+    if not variable("DRY_RUN") and (status := build(args.build.split())):
+        return status
     gpus.lock_alone()
     place = args.words.index("--") if "--" in args.words else len(args.words)
     args.words[place:place] = map("=".join, options(args.take.split()))
@@ -78,10 +81,9 @@ def steps(experiment: Experiment) -> list[Step]:
     return [*experiment.checks, *(step for step in measured if not step.torch or TORCH.exists())]
 
 
-def build(experiment: Experiment) -> int:
-    """Builds the programs of the experiment's steps."""
-    programs = sorted({step.program for step in steps(experiment)} - {""})
-    return subprocess.run(["scripts/build", *programs]).returncode if programs else 0
+def build(programs: Iterable[str]) -> int:
+    names = sorted({*programs} - {""})
+    return subprocess.run(["scripts/build", *names]).returncode if names else 0
 
 
 def reproduce(args: argparse.Namespace) -> int:
@@ -95,7 +97,7 @@ def reproduce(args: argparse.Namespace) -> int:
         print(unused, flush=True)
     if variable("DRY_RUN"):
         return plan(experiment)
-    if status := build(experiment):
+    if status := build(step.program for step in steps(experiment)):
         return status
     own = f"{variable('RESULTS')}/{args.name}"
     worst = measure(experiment, own)
@@ -135,7 +137,8 @@ def show_and_check(experiment: Experiment) -> int:
         return USAGE
     reason = with_unused(f"Nothing is measured here: {why}.", experiment)
     print(f"{reason} A recorded run:", flush=True)
-    if status := render(name, recorded, shown, "--recorded") or build(experiment):
+    status = render(name, recorded, shown, "--recorded")
+    if status := status or build(step.program for step in steps(experiment)):
         return status
     if experiment.checks:
         print("The check on the CPU:", flush=True)

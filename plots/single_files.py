@@ -66,6 +66,7 @@ def list_kernels(args: argparse.Namespace) -> int:
         raise InputError(f"{args.recorded}: no recorded runs, so that there are no kernels to list")
     measured = [results for results in files if results.gpu]
     console.show(banner(*measured) if measured else "", [kernel_list(files)])
+    print("To compile and list this checkout's own (with nvcc): make list PRESET=gpu ARCH=90")
     return 0
 
 

@@ -21,8 +21,8 @@ from records.json_files import ROOT
 from records.printable import printable
 from records.results import Outcome, Results, load
 
-# The kernels that `make profile-check` compares without KERNEL: a tree of branches, a table, the
-# fastest transpose, and a transpose that waits for its copies in a loop.
+# The kernels that `check` compares without --kernel: a tree of branches, a table, the fastest
+# transpose, and a transpose that waits for its copies in a loop.
 CHECKED = ("branch_tree", "shared_lut", "column_walk", "tma_naive")
 # Samples rotate over 3 copies of 2 matrices: six give each matrix at least two of them.
 SAMPLES = 6

@@ -40,7 +40,7 @@ def checkout(tmp_path_factory, libraries):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, folder / name)
     (folder / "build/dropin").mkdir(parents=True)
-    (folder / "build/python").write_text(sys.executable)
+    (folder / ".venv").symlink_to(sys.prefix)
     # A library in place of the extension, which a substitute of torch could not load.
     makes = f"cp {libraries['ours']} build/dropin/libreprolab_nf4.so\n"
     makes += f"cp {libraries['other']} build/dropin/_layers.abi3.so"

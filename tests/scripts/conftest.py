@@ -37,9 +37,9 @@ def checkout(tmp_path):
     program(folder / "scripts/python", PYTHON)
     program(folder / "echo", ECHO)
     names_python = "mkdir -p build/end_to_end; echo ./echo >build/end_to_end/python"
-    program(folder / "scripts/end_to_end", f"#!/bin/sh\n{names_python}\n")
-    (folder / "build/deps.stamp").touch()
-    (folder / "build/python").write_text(f"{sys.executable}\n")
+    program(folder / "scripts/deps", f"#!/bin/sh\n[ $1 = environment ] || {{ {names_python}; }}\n")
+    program(folder / ".venv/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    shutil.copy(folder / "requirements.lock", folder / ".venv/installed")
     return folder
 
 

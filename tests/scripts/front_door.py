@@ -46,7 +46,7 @@ def own_environment():
     """The environment without the variables of a make that started these tests."""
     of_make = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "HAS_GPU"}
     text = (ROOT / "Makefile").read_text()
-    given = set(text.partition("GIVEN := ")[2].partition("$(if")[0].replace("\\", " ").split())
+    given = set(text.partition("KNOWN := ")[2].partition("GIVEN")[0].replace("\\", " ").split())
     return {k: v for k, v in os.environ.items() if k not in of_make | given}
 
 

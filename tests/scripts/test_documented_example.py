@@ -7,7 +7,6 @@ import csv
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import made
@@ -32,7 +31,6 @@ def tree(checkout, real):
         (checkout / file).parent.mkdir(exist_ok=True)
         (checkout / file).write_text(content)
     real("python")
-    (checkout / "build/python").write_text(f"{sys.executable}\n")
     program(checkout / "scripts/build", '#!/bin/sh\necho "build $*"\n')
     return checkout
 

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from front_door import declare, make, printed, program, reproduce, run
+from front_door import declare, make, printed, reproduce, run
 
 NAMES_IT = "build/end_to_end/python"
 
@@ -35,35 +35,26 @@ def test_our_library_is_built_for_passes_under_torch(checkout):
     assert "built" not in run(checkout, *product, "DRY_RUN=1").stdout
 
 
-@pytest.mark.parametrize("target", ["advise", "tune"])
-def test_nothing_is_installed_for_a_missing_folder(checkout, target):
-    done = run(checkout, "make", target, "PRESET=gpu", "MODEL=no folder")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[0].startswith("MODEL: ")
-    assert not (checkout / NAMES_IT).exists()
-
-
 def test_an_installed_python_is_used_or_an_environment_is_created(checkout, real, tools):
-    real("end_to_end")
+    real("deps")
     (checkout / "experiments/end_to_end/requirements.txt").write_text("torch==2.11.0\n")
-    (checkout / "build/python").write_text("python3\n")
-    named, find = checkout / NAMES_IT, "scripts/end_to_end"
-    assert run(checkout, find, **tools(python3="exit 0")).returncode == 0
+    named, find = checkout / NAMES_IT, ("scripts/deps", "torch")
+    assert run(checkout, *find, **tools(python3="exit 0")).returncode == 0
     assert named.read_text() == "python3\n"
     makes = 'mkdir -p "$last/bin"; cp "$0" "$last/bin/python"'
     serves = 'case "$0" in build/*) echo "no driver" >&2; exit "$(cat serves)";; esac; exit 1'
-    cases = f'case "$*" in *venv*) {makes};; *pip*|*pathlib*) ;; *) {serves};; esac'
+    cases = f'case "$*" in *" venv "*) {makes};; *pip*|*version_info*|"-c ") ;; *) {serves};; esac'
     path = tools(python3=f"for last; do :; done\n{cases}")
     named.unlink()
     (checkout / "serves").write_text("1")
-    done = run(checkout, find, **path)
+    done = run(checkout, *find, **path)
     assert (done.returncode, named.exists()) == (2, False)
     assert done.stderr == (
-        "end_to_end: installing torch==2.11.0 into build/end_to_end/environment\n"
-        "end_to_end: build/end_to_end/environment cannot be used: no driver\n"
+        "deps: installing torch==2.11.0 into build/end_to_end/environment\n"
+        "deps: build/end_to_end/environment cannot be used: no driver\n"
     )
     (checkout / "serves").write_text("0")
-    assert run(checkout, find, **path).returncode == 0
+    assert run(checkout, *find, **path).returncode == 0
     assert named.read_text() == "build/end_to_end/environment/bin/python\n"
 
 
@@ -80,18 +71,18 @@ def test_an_installed_python_is_used_or_an_environment_is_created(checkout, real
 def test_an_installed_python_is_used_or_the_reason_is_logged(
     checkout, real, tools, tmp_path, version, gpu, measure, fault
 ):
-    real("end_to_end")
+    real("deps")
     modules = tmp_path / "modules"
     modules.mkdir()
     for name in ("accelerate", "bitsandbytes", "fastjsonschema", "numpy", "torch", "transformers"):
         (modules / f"{name}.py").write_text(f"__version__ = '{version}'\n")
     with (modules / "torch.py").open("a") as torch:
         torch.write(f"import types\ncuda = types.SimpleNamespace(is_available=lambda: {gpu})\n")
-    program(checkout / "scripts/pinned", "#!/bin/sh\nexit 2\n")
-    with_modules = f'PYTHONPATH={modules} exec {sys.executable} "$@"'
+    refuses = 'case "$*" in *version_info*) exit 1;; esac'
+    with_modules = f'{refuses}; PYTHONPATH={modules} exec {sys.executable} "$@"'
     path = tools(python3=with_modules)
-    done = run(checkout, "scripts/end_to_end", MEASURE=measure, **path)
+    done = run(checkout, "scripts/deps", "torch", MEASURE=measure, **path)
     assert (done.returncode == 0) is not bool(fault)
-    log = (checkout / "build/end_to_end/probe.log").read_text()
+    log = (checkout / "build/deps.log").read_text()
     assert log.endswith(f": {fault}\n") if fault else log == ""
     assert (checkout / NAMES_IT).exists() is not bool(fault)

@@ -1,12 +1,14 @@
 """Passes that are divided among several GPUs, and interrupted runs that continue."""
 
+import json
 import os
+import re
 import shutil
 import signal
 import sys
 
 import pytest
-from front_door import began, declare, program, reproduce, run, start, wait_for
+from front_door import MEASURED, ROOT, began, declare, program, reproduce, run, start, wait_for
 
 COMMIT = {"REPROLAB_COMMIT": "a" * 40, "REPROLAB_DIRTY": "0"}
 
@@ -104,18 +106,22 @@ def test_ctrl_c_ends_the_passes_on_all_gpus(lab):
     assert not list((lab / "results").glob("mine/*.json"))
 
 
-def test_an_invalid_task_of_an_array_is_one_line(lab):
-    usage = "use: sbatch --array=1-N scripts/slurm FOLDER TASK..."
-    of_array = {"SLURM_ARRAY_TASK_ID": "1", "SLURM_SUBMIT_DIR": str(lab)}
-    for words, given, said in [
-        (["run", "x"], {}, usage),
-        (["run"], of_array, usage),
-        (["", "x"], of_array, usage),
-        (["run", "x"], of_array | {"SLURM_ARRAY_TASK_ID": "2"}, "there are 1 tasks, from 1, but"),
-        (["run", "x"], of_array | {"SLURM_ARRAY_TASK_ID": "0"}, "there are 1 tasks, from 1, but"),
-        (["run", "x"], of_array | {"SLURM_SUBMIT_DIR": "/"}, "submit it from the folder of the"),
-        (["run", "x 'y"], of_array, "task 1: its quotes do not match: x 'y"),
-    ]:
-        done = run(lab, "scripts/slurm", *words, **given)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert f"slurm: {said}" in done.stderr
+def test_the_documented_tasks_of_a_job_array_are_merged(lab):
+    """As Slurm runs them; a failed one does not hide the others."""
+    text = (ROOT / "docs/many-gpus.md").read_text()
+    (script,) = re.findall(r"^```bash\n(#!/bin/bash\n.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (merge,) = re.findall("--wrap '(.*)'", text)
+    models = ("gemma-2-27b", "qwen3-32b")
+    tasks = " ".join(f"'mine MODEL={model}'" for model in models)
+    script = re.sub(r"^tasks=\(.*\)$", f"tasks=({tasks} nothing)", script, flags=re.MULTILINE)
+    (lab / "my-run.sbatch").write_text(script)
+    declare(lab, takes=["MODEL"], one="bench --x")
+    for name in ("claims", "reprolab_nf4"):
+        shutil.copytree(ROOT / name, lab / name, ignore=shutil.ignore_patterns("tests"))
+    program(lab / "build/all-archs/bin/bench", MEASURED)
+    for number, status in enumerate((0, 0, 2)):
+        given = COMMIT | {"SLURM_ARRAY_TASK_ID": str(number)}
+        assert run(lab, "bash", "my-run.sbatch", **given).returncode == status
+    assert run(lab, "bash", "-c", merge, **COMMIT).returncode == 0
+    merged = json.loads((lab / "my-run/merged/nvidia-h200/mine/one.json").read_text())
+    assert [row["problem"]["model"] for row in merged["records"]] == list(models)

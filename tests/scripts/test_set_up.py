@@ -1,7 +1,6 @@
 """The set-up: Python, packages, compilers. Anything missing is one line."""
 
 import os
-import shutil
 import sys
 import time
 from itertools import pairwise
@@ -9,55 +8,55 @@ from itertools import pairwise
 import pytest
 from front_door import NASTY, ROOT, make, program, run
 
-NO_NETWORK = "deps: cannot be installed: is there a network? (log: build/deps.log)\n"
+NO_NETWORK = "deps: .venv cannot be installed: is there a network? (log: build/deps.log)\n"
 
 
-@pytest.mark.parametrize("text", ["", "nowhere/python\n"])
-def test_a_python_that_will_not_do_is_looked_for_again(checkout, text):
-    (checkout / "build/python").write_text(text)
-    finds = f"echo {sys.executable} >build/python"
-    program(checkout / "scripts/deps", f'#!/bin/sh\necho "deps $1"; {finds}\n')
-    assert make(checkout, "paper").stdout.startswith("deps python\n")
+def test_the_environment_is_made_where_it_is_missing_or_its_lock_changed(checkout):
+    program(checkout / "scripts/deps", '#!/bin/sh\necho "deps $*"; touch .venv/installed\n')
     assert "deps" not in make(checkout, "paper").stdout
+    later(checkout / "requirements.lock")
+    made = "deps environment requirements.txt .venv\n"
+    assert make(checkout, "paper").stdout.startswith(made)
+    (checkout / ".venv/installed").unlink()
+    assert make(checkout, "paper").stdout.startswith(made)
 
 
 @pytest.fixture
-def deps(checkout, tools):
+def deps(checkout, real, tools):
     """Runs scripts/deps with stand-ins for programs: status, stdout and stderr."""
+    real("deps")
+    (checkout / ".venv/installed").unlink()
 
-    def call(part, without=(), **programs):
-        done = run(checkout, "scripts/deps", part, **tools(without, **programs))
+    def call(*words, without=(), **programs):
+        done = run(checkout, "scripts/deps", *words, **tools(without, **programs))
         return done.returncode, done.stdout, done.stderr
 
     return call
 
 
-# Knows its version and is too old for everything else.
-OLD = '[ "$1" != --version ] || { echo Python 3.9.2; exit; }; exit 1'
-# New enough, with nothing installed, and venv fails as it does without a network.
+OWN = ("environment", "requirements.txt", ".venv")
+# Has venv, knows its version, and is too old.
+OLD = 'case "$*" in *ensurepip*) ;; --version) echo Python 3.9.2 ;; *) exit 1 ;; esac'
+# New enough, and venv fails as it does without a network.
 BARE = 'case "$*" in *version_info*|*ensurepip*) exit 0;; esac; echo "no network" >&2; exit 1'
-# Has all packages but NVIDIA's two.
-LACKS = "import importlib.metadata, runpy; importlib.metadata.version = None; runpy.run_path"
-WITHOUT_READERS = f"""case "$*" in
-*packages.py*) exec {sys.executable} -c '{LACKS}("scripts/packages.py")' ;;
-*"-m venv"*) echo "no network" >&2; exit 1 ;;
-esac"""
 
 
 def test_no_python_and_no_network_are_one_line(checkout, deps):
-    newer = {f"python3.{minor}": "exit 1" for minor in (11, 12, 13, 14)}
-    said = "deps: Python 3.9.2 is too old: claims/ and plots/ need Python 3.11 or newer\n"
-    assert deps("python", python3=OLD, **newer) == (2, "", said)
-    status, _, said = deps("python", python3=BARE)
+    said = "deps: Python 3.9.2 is too old: python3 must be 3.11 or newer\n"
+    assert deps(*OWN, python3=OLD) == (2, "", said)
+    status, _, said = deps(*OWN, python3=BARE)
     assert status == 2 and said.startswith("deps: installing ") and said.endswith(NO_NETWORK)
     assert (checkout / "build/deps.log").read_text() == "no network\n"
     ctrl_c = BARE.replace("exit 1", "kill -INT $PPID; exit 1")
-    assert deps("python", python3=ctrl_c) == (130, "", "")
+    status, _, said = deps(*OWN, python3=ctrl_c)
+    assert status == 130 and said.count("\n") == 1
+    status, _, said = deps(*OWN, python3="exit 1", id="echo 1000")
+    assert status == 2 and said.endswith("apt-get install -y python3 python3-venv\n")
 
 
 # Makes environments whose Python is that of these tests, if there is a network.
 MAKES = f"""case "$*" in
-*venv*) for last; do :; done; [ -e network ] || exit 1
+*" venv "*) for last; do :; done; [ -e network ] || exit 1
   mkdir -p "$last/bin/a folder"
   cat >"$last/bin/python" <<END
 #!/bin/sh
@@ -65,27 +64,25 @@ MAKES = f"""case "$*" in
 case "\\$*" in *pip*) ;; *) exec {sys.executable} "\\$@";; esac
 END
   chmod +x "$last/bin/python" ;;
-*packages.py*) exit 1 ;;
 esac"""
 
 
 def test_an_environment_is_replaced_when_another_is_complete(checkout, deps, tmp_path):
-    """An environment that lacks a package is repaired; without a network it stays as it is."""
+    """Without a network it stays as it is."""
     own = checkout / ".venv/bin/python"
-    program(own, '#!/bin/sh\ncase "$*" in *packages.py*) exit 1;; esac\n')
     old = own.read_text()
-    assert deps("python", python3=MAKES)[0] == 2
+    assert deps(*OWN, python3=MAKES)[0] == 2
     assert own.read_text() == old
     (checkout / "network").touch()
-    assert deps("python", python3=MAKES)[:2] == (0, "deps: all found\n")
+    assert deps(*OWN, python3=MAKES)[0] == 0
     assert f"\n# of {checkout}/.venv\n" in own.read_text()
-    assert (checkout / "build/python").read_text() == ".venv/bin/python\n"
-    assert not list((checkout / "build").glob("*-deps"))
+    assert deps(*OWN, python3="exit 1") == (0, "", "")
     # A link to an environment elsewhere is replaced, and what it leads to stays.
     (checkout / ".venv").rename(tmp_path / "elsewhere")
     (checkout / ".venv").symlink_to(tmp_path / "elsewhere")
     program(tmp_path / "elsewhere/bin/python", old)
-    assert deps("python", python3=MAKES)[0] == 0
+    (tmp_path / "elsewhere/installed").write_text("others")
+    assert deps(*OWN, python3=MAKES)[0] == 0
     assert (tmp_path / "elsewhere/bin/python").read_text() == old
     assert not (checkout / ".venv").is_symlink()
 
@@ -93,46 +90,42 @@ def test_an_environment_is_replaced_when_another_is_complete(checkout, deps, tmp
 def test_packages_of_others_are_not_used(checkout, tools, tmp_path):
     """As environment modules of a cluster name them."""
     (tmp_path / "numpy.py").write_text("raise SystemExit('of another')")
-    path = tools(python3=f'exec {sys.executable} "$@"')
     of_others = {"PYTHONPATH": str(tmp_path), "PYTHONHOME": "/nonexistent"}
-    done = run(checkout, "scripts/deps", "python", **path, **of_others)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "deps: all found\n", "")
     done = run(ROOT, "scripts/python", "-c", "import numpy", **of_others)
     assert (done.returncode, done.stderr) == (0, "")
+    program(checkout / "scripts/deps", '#!/bin/sh\necho "<$PYTHONPATH$PYTHONHOME>"\n')
+    assert make(checkout, "deps", **of_others).stdout == "<>\ndeps: all found\n"
+    program(checkout / "scripts/deps", "#!/bin/sh\n")
     program(checkout / "echo", '#!/bin/sh\necho "<$PYTHONPATH$PYTHONHOME>"\n')
-    done = make(checkout, "test-end_to_end", **path, **of_others)
+    (checkout / "build/end_to_end").mkdir()
+    (checkout / "build/end_to_end/python").write_text("./echo\n")
+    done = make(checkout, "test-end_to_end", **of_others)
     assert (done.stdout, done.stderr) == ("<>\n", "")
 
 
-def test_the_readers_of_nvccs_code_come_from_the_toolkit_or_the_requirements(deps):
-    no_readers = ("nvcc", "nvdisasm", "cuobjdump")
-    all_found = (0, "deps: all found\n", "")
-    assert deps("python", no_readers, python3=WITHOUT_READERS) == all_found  # nothing to read
-    assert deps("python", no_readers, nvcc="exit 0")[2].endswith(NO_NETWORK)
-    assert deps("python", no_readers, nvdisasm="exit 0", cuobjdump="exit 0") == all_found
-
-
 def test_packages_that_cannot_be_installed_are_one_line(deps):
-    asks = {"cmake": 'case "$*" in *-S*) echo "  missing: libfmt-dev"; exit 1;; esac'}
-    asks["apt-get"] = "exit 1"
+    asks = {"apt-get": "exit 1"}
     said = "deps: cannot install libfmt-dev: is there a network? (log: build/deps.log)\n"
-    assert deps("build", id="echo 0", **asks) == (2, "deps: installing libfmt-dev\n", said)
-    assert deps("build", id="echo 1000", **asks)[2] == (
+    begun = "deps: installing libfmt-dev\n"
+    assert deps("packages", "libfmt-dev", id="echo 0", **asks) == (2, "", begun + said)
+    assert deps("packages", "libfmt-dev", id="echo 1000", **asks)[2] == (
         "deps: packages are missing; run this, then the same make command again:\n"
         "sudo apt-get update && sudo apt-get install -y libfmt-dev\n"
     )
 
 
-def test_an_unusable_folder_is_one_line(checkout, deps, tmp_path):
-    (checkout / "build/deps.log").mkdir()
-    said = "deps: cannot write build/deps.log: this folder must be writable\n"
-    assert deps("build") == deps("python") == (2, "", said)
-    for character in '#";\\[':  # which CMake cannot do
-        folder = tmp_path / f"a{character}b"
-        (folder / "scripts").mkdir(parents=True)
-        shutil.copy(ROOT / "scripts/deps", folder / "scripts")
-        said = 'deps: CMake cannot build in a folder whose path has one of # " ; \\ [: rename it\n'
-        assert run(folder, "scripts/deps", "build").stderr == said
+def test_a_lib_that_cmake_misses_is_installed_and_it_is_configured_again(checkout, build):
+    program(checkout / "scripts/deps", '#!/bin/sh\necho "deps $*"; touch installed\n')
+    misses = '[ -e installed ] || { echo "  missing: libfmt-dev libgtest-dev"; exit 1; }'
+    done = build(misses)
+    assert (done.returncode, done.stdout) == (0, "deps packages libfmt-dev libgtest-dev\n")
+    done = build("echo 'CMake Error: of another kind'; exit 1")
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.splitlines()[0] == "CMake Error: of another kind"
+    program(checkout / "scripts/deps", "#!/bin/sh\necho 'deps: no network' >&2; exit 2\n")
+    (checkout / "installed").unlink()
+    done = build(misses)
+    assert (done.returncode, done.stderr) == (2, "deps: no network\n")
 
 
 def test_a_lock_has_what_its_list_pins():
@@ -149,13 +142,13 @@ def test_a_lock_has_what_its_list_pins():
 
 
 def test_the_tool_that_writes_locks_is_installed_with_hashes(checkout, tools):
-    """By scripts/pinned, as all other tools; pip is not called."""
-    pinned = """#!/bin/sh
-[ "$1 $2" = "lock scripts/uv.txt" ] && mkdir -p "$3/bin" || exit 1
+    """As all other tools; pip is not called."""
+    environment = """#!/bin/sh
+[ "$1 $2" = "environment scripts/uv.txt" ] && mkdir -p "$3/bin" || exit 1
 printf '#!/bin/sh\\necho uv "$@" >>uv.log\\n' >"$3/bin/uv" && chmod +x "$3/bin/uv"
 """
-    program(checkout / "scripts/pinned", pinned)
-    done = run(checkout, "scripts/lock", **tools(python3="exit 1", pip="exit 1"))
+    program(checkout / "scripts/deps", environment)
+    done = make(checkout, "lock", **tools(python3="exit 1", pip="exit 1"))
     assert (done.returncode, done.stderr) == (0, "")
     calls = (checkout / "uv.log").read_text().splitlines()
     assert calls and all("--generate-hashes" in call for call in calls)
@@ -205,15 +198,6 @@ def test_arch_and_a_new_kernel_change_what_is_configured(checkout, build):
     assert done.stderr == "PRESET=gpu: no GPU here; add ARCH=90, or another architecture\n"
 
 
-def test_dependencies_of_a_build_are_searched_once(checkout, build):
-    program(checkout / "scripts/deps", "#!/bin/sh\necho found $1; touch build/deps.stamp\n")
-    later(checkout / "scripts/deps")
-    assert "found build\n" in build("true", "one").stdout
-    later(checkout / "build/deps.stamp")
-    os.utime(checkout / "scripts/deps", (1, 1))
-    assert build("true", "one").stdout == ""
-
-
 def test_running_programs_are_not_built_again(checkout, build):
     """Beside a `make` that measures, another starts at once if it builds nothing, else after it."""
     cmake, cpu = 'echo "$1" >>calls', {"PRESET": "cpu"}
@@ -238,7 +222,7 @@ def test_running_programs_are_not_built_again(checkout, build):
 def test_an_invalid_arch_is_one_line(build, arch):
     done = build("exit 1", "all", ARCH=arch)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("ARCH: ") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("ARCH: '") and done.stderr.count("\n") == 1
 
 
 def test_an_arch_that_nvcc_does_not_know_is_one_line(build, tools):
@@ -246,7 +230,7 @@ def test_an_arch_that_nvcc_does_not_know_is_one_line(build, tools):
     for arch, name in (("999", "999"), ("80;70-real", "70-real"), ("90a;75", "75")):
         done = build("exit 1", "all", ARCH=arch, **path)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith("ARCH: ") and f" {name}; it has 80 90\n" in done.stderr
+        assert done.stderr.startswith(f"ARCH: '{name}' ") and done.stderr.endswith(" 80 90\n")
 
 
 def test_the_drop_in_is_built_for_all_architectures_or_the_given_ones(checkout, real, tools):
