@@ -13,8 +13,8 @@ def provenance(pass_name, part="gpu", /, **changes):
     """Fields of a part, or of the whole."""
 
     def spoil(run):
-        found = run.files[pass_name]["provenance"]
-        (found[part] if part else found).update(changes)
+        fields = run.files[pass_name]["provenance"]
+        (fields[part] if part else fields).update(changes)
 
     return spoil
 
@@ -41,9 +41,9 @@ def again(run):
         run.files["mlps"]["records"].append(row | other)
 
 
-def first_problem(name, found):
+def first_problem(name, problem):
     def spoil(run):
-        run.files[name]["records"][0]["problem"] = found
+        run.files[name]["records"][0]["problem"] = problem
 
     return spoil
 
