@@ -35,8 +35,8 @@ def of(claim, *files):
 
 
 def reading(name, *files):
-    (found,) = of("lut-1.36-2.07", *files).readings[name]
-    return found
+    (verdict,) = of("lut-1.36-2.07", *files).readings[name]
+    return verdict
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_a_gpu_that_the_source_names_has_its_own_range(gpu, largest, expected):
 )
 def test_without_rows_a_gpu_that_is_not_named_cannot_decide(gpu, expected):
     other = layers(2.0, 2.0, gpu=gpu) | {"experiment": "puzzle", "pass": "mlps"}
-    found = of("lut-by-gpu", other)
-    assert found.verdict == expected
-    assert "without a measurement" not in count_line([found])
+    verdict = of("lut-by-gpu", other)
+    assert verdict.verdict == expected
+    assert "without a measurement" not in count_line([verdict])
 
 
 def products(gains):
