@@ -75,7 +75,7 @@ REFUSED = [
     ("ladder", swapped("warm", "cold"), "warm rows"),
     ("ladder", twice, "one problem"),
     ("ladder", problem("plain_counters", "*", name="x"), "plain.json"),
-    ("ladder", problem("cold", "16x*", n=4096 * 8192), "not told"),
+    ("ladder", problem("cold", "16x*", n=4096 * 8192), "distinguished"),
     ("puzzle", again, "mlps.json"),
     ("streaming", first_problem("layers", FORWARD), "single matrices"),
     ("table2", provenance("shapes", "", dirty=True, sources_sha256="c" * 64), "ccccccccc"),
