@@ -25,8 +25,8 @@ GPU, CLOCKS = ORIGIN["gpu"], ORIGIN["clocks"]
 
 
 def provenance(**changes: Any) -> dict[str, Any]:
-    own = {"started": "2026-11-20T08:00:00Z", "instrument": "activity"}
-    return copy.deepcopy(ORIGIN) | own | changes
+    fields = {"started": "2026-11-20T08:00:00Z", "instrument": "activity"}
+    return copy.deepcopy(ORIGIN) | fields | changes
 
 
 def metric(name: str, samples: list[float], unit: str = "us") -> dict[str, Any]:

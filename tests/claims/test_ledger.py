@@ -177,7 +177,7 @@ def readings_named(count):
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "own", "holds"),
+    ("outcomes", "is_own", "holds"),
     [
         (["reproduced", "reproduced"], False, True),
         (["reproduced", "not_reproduced"], False, False),
@@ -185,10 +185,10 @@ def readings_named(count):
         (["undecided", "reproduced"], False, False),
     ],
 )
-def test_whether_a_claim_holds_in_every_reading(outcomes, own, holds):
+def test_whether_a_claim_holds_in_every_reading(outcomes, is_own, holds):
     source = made.all_sources()[0]
     first, second = readings_named(2)
-    claim = replace(source.claims[0], readings=(first, replace(second, own_measurement=own)))
+    claim = replace(source.claims[0], readings=(first, replace(second, own_measurement=is_own)))
     comparison = claim.comparisons[0]
     verdicts = tuple(
         Verdict(

@@ -44,11 +44,11 @@ def test_clocks_and_throttling(tmp_path, clocks, gpu, sm_mhz, text):
 def test_sources_that_are_not_the_commits_are_said(tmp_path):
     """If the commit is known here, the digest decides, not the file's flag."""
     head = sources.git("rev-parse", "HEAD").strip()
-    own = sources.of_commit(head)
-    if not own:
+    recorded = sources.of_commit(head)
+    if not recorded:
         pytest.skip("no history")
     for known, digest, dirty, text in (
-        (head, own, False, head[:9]),
+        (head, recorded, False, head[:9]),
         (head, None, False, head[:9]),  # older than the digest
         (head, None, True, f"{head[:9]}+dirty"),
         (head, "c" * 64, False, f"{head[:9]}+dirty (sources ccccccccc)"),

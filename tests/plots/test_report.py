@@ -205,9 +205,9 @@ def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch, no_
     assert len(page.ids) == len(set(page.ids))
     first = output.read_bytes()
     assert report(output, *folders) == 0 and output.read_bytes() == first
-    own = edited("transpose", "third/transpose")  # two GPUs of this machine, no recorded one
-    own.provenance(gpu={"name": "NVIDIA A100"})
-    own.write()
+    ours = edited("transpose", "third/transpose")  # two GPUs of this machine, no recorded one
+    ours.provenance(gpu={"name": "NVIDIA A100"})
+    ours.write()
     assert report(output, tmp_path / "first", tmp_path / "third") == 0
     assert 'class="banner"' not in output.read_text()
 

@@ -92,8 +92,8 @@ def test_the_deviation_is_that_of_times_as_long():
 
 
 def test_the_deviation_is_that_of_the_gpu_and_of_a_kernel_that_varies_more():
-    own = {"steady": 0.5, "worst": 3.0}
-    mine = {"kernel_time": [SpreadClass(0, 1.0, 9, own)]}
+    by_kernel = {"steady": 0.5, "worst": 3.0}
+    mine = {"kernel_time": [SpreadClass(0, 1.0, 9, by_kernel)]}
     others = {"kernel_time": [SpreadClass(0, 2.0, 9)], "wall_time": [SpreadClass(0, 4.0, 9)]}
     budgets = {"another": Budget(others, {}), "mine": Budget(mine, {"kernel_time": 0.5})}
     kernels = ("steady", "worst", "not repeated")

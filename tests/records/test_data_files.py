@@ -161,8 +161,8 @@ def test_a_schema_with_a_misspelt_keyword_is_one_line(name, write, tmp_path, mon
         before, *parts = text.split(f'"{keyword}":')
         for i in range(len(parts) if name == "schema.schema.json" else min(1, len(parts))):
             monkeypatch.setattr(records.json_files, "OF_SCHEMAS", Schema("schema.schema.json"))
-            own = [keyword[: -1 if i == j else None] for j in range(len(parts))]
-            words = (f'"{word}":{part}' for word, part in zip(own, parts, strict=True))
+            keywords = [keyword[: -1 if i == j else None] for j in range(len(parts))]
+            words = (f'"{word}":{part}' for word, part in zip(keywords, parts, strict=True))
             place.write_text(before + "".join(words))
             with pytest.raises(InputError, match=f"{tmp_path}/data"):
                 check()
