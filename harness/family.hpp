@@ -83,7 +83,7 @@ class Family {
   virtual void configure() {}
   /// Whether the command line selects problems by this family's own options. If it does for any
   /// family, only such families run, unless --family is given.
-  virtual bool is_asked_for() const { return false; }
+  virtual bool is_selected() const { return false; }
   virtual std::vector<VariantInfo> kernels() const { return {}; }
   /// One line for each group of kernels that is missing: the reason and the remedy.
   virtual std::vector<std::string> absent() const { return {}; }

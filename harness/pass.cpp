@@ -142,8 +142,8 @@ std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::s
              : fmt::format("none of this can run here: {}{}", why_not, note);
 }
 
-std::vector<VariantInfo> asked_kernels(const Worker::Json& request,
-                                       const std::vector<VariantInfo>& kernels) {
+std::vector<VariantInfo> selected_kernels(const Worker::Json& request,
+                                          const std::vector<VariantInfo>& kernels) {
   std::vector<VariantInfo> selected;
   for (const auto& name : request.at("kernels")) {
     selected.push_back(kernel_named(kernels, name.get<std::string>()));

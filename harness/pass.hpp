@@ -52,8 +52,8 @@ std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::s
                           const std::string& note = "");
 
 /// The kernels among `kernels` that a request to a worker names.
-std::vector<VariantInfo> asked_kernels(const Worker::Json& request,
-                                       const std::vector<VariantInfo>& kernels);
+std::vector<VariantInfo> selected_kernels(const Worker::Json& request,
+                                          const std::vector<VariantInfo>& kernels);
 
 /// The answer to a request, with rows also for kernels that crashed the worker.
 struct MeasuredRows {

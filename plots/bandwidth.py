@@ -154,7 +154,9 @@ def rows_by(
     by_key: dict[Any, Rows] = {}
     for p in results.problems():
         if key(p) in by_key:
-            raise InputError(f"{results.file}: problem '{p['name']}' is not told from another")
+            raise InputError(
+                f"{results.file}: problem '{p['name']}' cannot be distinguished from another"
+            )
         by_key[key(p)] = measure(results, p["name"], baseline)
     return dict(sorted(by_key.items()))
 

@@ -20,7 +20,7 @@ from records.tables import WORDS, Column, Noted, Table, Values, in_unit, rounded
 
 COLUMNS = [
     Column("claim", "claim", **WORDS),
-    Column("of what", "of_what", **WORDS),
+    Column("cell", "cell", **WORDS),
     Column("unit", "unit", align="l"),
     Column("source", "source_value", "{:g}".format),
     Column("ours", "our_value", rounded),
@@ -188,9 +188,9 @@ def numbers_table(name: str, decisions: Sequence[Decision]) -> Table:
             without: Values = {"_under": (source.id, "Other numbers, compared with nothing:")}
             without |= {"source": source.id}
             for number, value in source.numbers_below(path).items():
-                what = {"claim": Noted("", text=number), "of_what": Noted(number, text=why)}
-                what |= {"unit": "", "source_value": value} | dict.fromkeys(OURS)
-                rows.append(without | what | {"why": why})
+                fields = {"claim": Noted("", text=number), "cell": Noted(number, text=why)}
+                fields |= {"unit": "", "source_value": value} | dict.fromkeys(OURS)
+                rows.append(without | fields | {"why": why})
     title = "All published numbers, and ours"
     notes = ["If a verdict names a GPU, only that GPU can show the number; ours is from this one."]
     if any(row.get("predicted") for row in rows):
@@ -214,9 +214,9 @@ def number_row(d: Decision, v: Verdict) -> Values:
         path = "/".join(part for part in v.cell.paths[0].split("/") if part not in named)
         distinctions = [test.arguments.get("kernel", ""), path]
         distinctions += [test.experiment] if len(d.claim.experiments) > 1 else []
-    of_what = ", ".join(filter(None, (v.cell.text, test.reading, *distinctions)))
+    cell = ", ".join(filter(None, (v.cell.text, test.reading, *distinctions)))
     verdict = v.verdict.replace("_", " ") + f" ({v.cell.gpu} only)" * v.elsewhere
-    row: Values = {"source": d.source.id, "claim": d.claim.id, "of_what": of_what}
+    row: Values = {"source": d.source.id, "claim": d.claim.id, "cell": cell}
     row |= {"unit": test.unit, "source_value": v.cell.value}
     ours = (v.ours, *(v.interval or (None, None)), v.difference_percent, v.cell.gpu)
     row |= dict(zip(OURS, (*ours, Noted(v.verdict, text=verdict)), strict=True))

@@ -370,9 +370,7 @@ def run(args: argparse.Namespace) -> int:
     is_bound = args.threshold is not None
     result = compared(load_side(args.a), load_side(args.b), threshold)
     if not result.pairs and not result.wrong:
-        raise InputError(
-            f"{result.a.name} and {result.b.name} have no row in common that has times"
-        )
+        raise InputError(f"{result.a.name} and {result.b.name} have no common row with times")
     tables = tables_of(result)
     files = table_files(tables, args.output)
     with draw.figure_style():

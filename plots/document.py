@@ -170,7 +170,7 @@ def findings_table(recorded: list[Machine], seen_from: Path) -> str:
         return NOTHING
     machine = fullest(recorded)
     folder = relative(machine.folder, seen_from)
-    lines = ["| | what is claimed | what was found | measured |", "| ---: | --- | --- | --- |"]
+    lines = ["| | claim | result | measured |", "| ---: | --- | --- | --- |"]
     for i, finding in enumerate(findings.findings(machine.evidence, machine.decisions), 1):
         page, _, anchor = finding.link.partition("#")
         number = link(markdown_escape(finding.number), f"{folder}/{page}", anchor.replace(".", ""))

@@ -247,7 +247,7 @@ SHOWN = (NOT_REPRODUCED, PREMISE_FALSE, UNDECIDED)  # verdicts with a row on the
 def brief_table(gpu: str, decisions: Sequence[Decision]) -> Table:
     """The claims that are not reproduced or undecided, for the terminal."""
     columns = [Column("claim", "id", **WORDS), Column("verdict", "verdict", **WORDS)]
-    columns.append(Column("what was found", "numbers", **WORDS))
+    columns.append(Column("result", "numbers", **WORDS))
     rows = [
         {"_under": d.source.author, "id": d.claim.id, "verdict": spell(d.verdict)}
         | {"numbers": numbers_in_short(claim_row(d, ""))}

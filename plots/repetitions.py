@@ -18,7 +18,7 @@ MIN_RUNS = 4  # two are compared, and the others give the run-to-run spread
 
 def run(args: argparse.Namespace) -> int:
     """The error rate of `make compare`: repetitions of one run, each compared with each other."""
-    sides = [load_side(given) for given in args.runs]
+    sides = [load_side(run) for run in args.runs]
     check_repetitions(sides)
     files = [r for side in sides for r in side.files]
     gpu = files[0].gpu
@@ -32,12 +32,12 @@ def run(args: argparse.Namespace) -> int:
         pairs = comparison.compare(*(runs[i] for i in pair), budgets, comparison.THRESHOLD_PERCENT)
         pairs = [p for p in pairs if p.mean and p.same_code is not False]
         pools = comparison.pools(pairs, budgets, comparison.THRESHOLD_PERCENT)
-        false = [one for one in (*pairs, *pools) if one.verdict in (SLOWER, FASTER)]
+        false = [tested for tested in (*pairs, *pools) if tested.verdict in (SLOWER, FASTER)]
         rows.update(map(kind_of, (*pairs, *pools)))
         wrong.update(map(kind_of, false))
         affected += bool(false)
     if not rows:
-        raise InputError("these runs have no row in common that has times")
+        raise InputError("these runs have no common row with times")
     count = len(runs) * (len(runs) - 1) // 2
     for kind in sorted(rows, key=lambda kind: kind[1]):
         share, (time, counted) = 100 * wrong[kind] / rows[kind], kind
@@ -45,16 +45,16 @@ def run(args: argparse.Namespace) -> int:
     compared = f"{affected} of {count} comparisons of {len(runs)} runs"
     print(f"In {compared}, threshold {comparison.THRESHOLD_PERCENT:g} %.")
     source = f"{len(sides)} runs on {gpu}, {dates(files)}"
-    seen = comparison.budget_of(runs)
-    spread = {kind: [c._asdict() for c in classes] for kind, classes in seen.spread.items()}
+    budget = comparison.budget_of(runs)
+    spread = {kind: [c._asdict() for c in classes] for kind, classes in budget.spread.items()}
     columns = [
         Column("metric", "metric", **WORDS),
-        Column("rows that take (us)", "from_us", "{:g} and more".format),
+        Column("row time (us)", "from_us", "{:g} and more".format),
         Column("standard deviation %", "percent", "{:.2f}".format),
         Column("rows", "rows"),
-        Column("of the kernel that varies most", "most", **WORDS),
+        Column("largest of a kernel", "most", **WORDS),
     ]
-    title = f"What one row differs by from run to run: {source}"
+    title = f"Run-to-run deviation of one row: {source}"
     values = [
         {
             "metric": kind,
@@ -68,17 +68,17 @@ def run(args: argparse.Namespace) -> int:
     console.show("", [Table("repetitions", title, columns, values)])
     if args.write:
         about = {"source": source, "runs": args.runs, "kernels": args.kernel}
-        about |= {"spread": spread, "shared": seen.shared}
+        about |= {"spread": spread, "shared": budget.shared}
         others = run_to_run.recorded(args.write) if args.write.exists() else {}
         write_files({args.write: as_json({"gpus": others | {gpu: about}})})
     return 0
 
 
-def kind_of(one: Pair | Pool) -> tuple[str, str]:
-    """kernel_time, and whether it is a row's or a kernel's."""
-    if isinstance(one, Pool):
-        return one.pairs[0].a.kind, "kernels"
-    return one.a.kind, "rows"
+def kind_of(tested: Pair | Pool) -> tuple[str, str]:
+    """The kind of time, such as kernel_time, and "rows" or "kernels"."""
+    if isinstance(tested, Pool):
+        return tested.pairs[0].a.kind, "kernels"
+    return tested.a.kind, "rows"
 
 
 def check_repetitions(sides: list[Side]) -> None:
@@ -87,11 +87,11 @@ def check_repetitions(sides: list[Side]) -> None:
         raise InputError(f"give {MIN_RUNS} runs or more, not {len(sides)}")
     if len(gpus := {r.gpu for side in sides for r in side.files}) > 1:
         raise InputError(f"the runs are of {len(gpus)} kinds of GPU: {', '.join(sorted(gpus))}")
-    seen: dict[tuple[str, ...], Side] = {}
+    side_of: dict[tuple[str, ...], Side] = {}
     for side in sides:
         for r in side.files:
             when = (r.provenance["started"], r.provenance["gpu"].get("unit", ""))
-            first = seen.setdefault((r.experiment, r.pass_name, *when), side)
+            first = side_of.setdefault((r.experiment, r.pass_name, *when), side)
             if first is not side:
                 both = f"{first.name} and {side.name}"
                 raise InputError(f"{both} hold the same measurement of {r.name}")

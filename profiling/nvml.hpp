@@ -36,8 +36,8 @@ class NvmlDevice {
   /// Locks the SM clock for every program on this GPU, until it is reset or the driver is reloaded.
   /// Returns the reason for a failure; empty if it is locked.
   std::string lock_sm_clock(unsigned mhz) const;
-  /// Resets any lock of the SM clock, whoever set it: NVML cannot query locks. Returns the reason
-  /// for a failure, else empty.
+  /// Resets any lock of the SM clock, also one that another program set: NVML cannot query locks.
+  /// Returns the reason for a failure, else empty.
   std::string reset_sm_clock() const;
 
  private:

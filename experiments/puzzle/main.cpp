@@ -121,7 +121,7 @@ NotCapturable try_captures(const Options& options, const std::vector<VariantInfo
                            const Journal& journal) {
   const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
     NotCapturable not_capturable;
-    for (const auto& kernel : asked_kernels(request, kernels)) {
+    for (const auto& kernel : selected_kernels(request, kernels)) {
       const auto why = watchdog.turn(kernel.name, [&] { return why_not_capturable(kernel); });
       if (!why.empty()) not_capturable[kernel.name] = why;
     }
@@ -148,7 +148,7 @@ std::vector<Record> measure(const Options& options, const std::vector<VariantInf
     const auto instrument = profiling::make_instrument(options.pass.instrument);
     Puzzle puzzle(options.iterations, options.pass.seed, options.pass.experiment, not_capturable);
     std::vector<Row> rows;
-    for (const auto& kernel : asked_kernels(request, kernels)) {
+    for (const auto& kernel : selected_kernels(request, kernels)) {
       rows.push_back(row_of(options.iterations, kernel, watchdog.turn(kernel.name, [&] {
         return puzzle.verify(kernel, *instrument);
       })));

@@ -48,7 +48,7 @@ class Nf4Family : public Family {
     load_peers(options_.peers);
   }
 
-  bool is_asked_for() const override { return !options_.shapes.empty(); }
+  bool is_selected() const override { return !options_.shapes.empty(); }
 
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
 

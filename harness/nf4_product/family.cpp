@@ -41,7 +41,7 @@ class ProductFamily : public Family {
 
   void configure() override { nf4::load_peers(options_.peers, add_bitsandbytes_peers); }
 
-  bool is_asked_for() const override { return !rows_.empty(); }
+  bool is_selected() const override { return !rows_.empty(); }
 
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
 

@@ -62,7 +62,7 @@ class TransposeFamily : public Family {
     }
   }
 
-  bool is_asked_for() const override { return !matrices_.empty(); }
+  bool is_selected() const override { return !matrices_.empty(); }
 
   std::vector<VariantInfo> kernels() const override { return registered_variants<Problem>(); }
 

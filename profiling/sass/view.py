@@ -27,9 +27,9 @@ def tables(facts: Facts) -> list[Table]:
     for base, ways in groupby(measures(facts), lambda m: m.name.partition(".")[0]):
         first, *others = ways
         value = values_text([first, *others])
-        rows.append({"fact": base.replace("_", " "), "value": value, "of": first.meaning})
+        rows.append({"fact": base.replace("_", " "), "value": value, "meaning": first.meaning})
     columns = [Column("fact", "fact", **WORDS), Column("value", "value")]
-    columns.append(Column("of what", "of", **WORDS))
+    columns.append(Column("meaning", "meaning", **WORDS))
     note = (
         "a-b (c): a and b on the shortest and the longest way of one thread, c in all of the code, "
         "as a warp runs it whose threads between them take every way. "

@@ -153,7 +153,7 @@ class Bench {
       measurement_ = std::make_unique<Measurement>(require_gpu(), std::move(instrument));
     }
     const Group& group = groups_.at(request.at("group"));
-    const auto records = measurement_->run(group.planned, asked_kernels(request, group.kernels),
+    const auto records = measurement_->run(group.planned, selected_kernels(request, group.kernels),
                                            options_.measure, watchdog);
     const std::uint64_t free_bytes = free_memory().device_bytes;
     max_free_bytes_ = std::max(max_free_bytes_, free_bytes);

@@ -66,12 +66,12 @@ std::vector<std::string> data_of(const Family& family, const std::vector<std::st
 std::vector<Family*> select_families(const Selection& selection) {
   std::vector<Family*> selected;
   std::vector<std::string> names, data;
-  const bool some_asked_for =
-      selection.family.empty() && std::ranges::any_of(families(), &Family::is_asked_for);
+  const bool some_selected =
+      selection.family.empty() && std::ranges::any_of(families(), &Family::is_selected);
   for (Family* family : families()) {
     names.push_back(family->name());
     if (!selects(selection.family, family->name())) continue;
-    if (some_asked_for && !family->is_asked_for()) continue;
+    if (some_selected && !family->is_selected()) continue;
     selected.push_back(family);
     std::ranges::copy(family->data(), std::back_inserter(data));
   }

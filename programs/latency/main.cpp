@@ -83,7 +83,7 @@ std::vector<Record> measure(const Options& options, const std::vector<Space>& sp
     const auto instrument = profiling::make_instrument(options.pass.instrument);
     Walks walks(require_gpu(), options.pass.seed, options.pass.experiment);
     std::vector<Row> rows;
-    for (const auto& variant : asked_kernels(request, selected)) {
+    for (const auto& variant : selected_kernels(request, selected)) {
       rows.push_back(row_of(variant, watchdog.turn(variant.name, [&] {
         return walks.verify(space_named(spaces, variant.name), variant, *instrument);
       })));

@@ -186,7 +186,7 @@ class Replays {
     // Created before the first CUDA call, because CUPTI records only what follows.
     if (!instrument_) instrument_ = profiling::make_instrument(options_.pass.instrument);
     const Model& model = models_.at(request.at("model"));
-    const auto kernels = asked_kernels(request, kernels_);
+    const auto kernels = selected_kernels(request, kernels_);
     const int largest_batch = largest(options_.protocol.batches);
     std::string why_none;
     const std::int64_t layers = layers_that_fit(model, options_.format, largest_batch,

@@ -25,8 +25,8 @@ GPU, CLOCKS = ORIGIN["gpu"], ORIGIN["clocks"]
 
 
 def provenance(**changes: Any) -> dict[str, Any]:
-    own = {"started": "2026-11-20T08:00:00Z", "instrument": "activity"}
-    return copy.deepcopy(ORIGIN) | own | changes
+    fields = {"started": "2026-11-20T08:00:00Z", "instrument": "activity"}
+    return copy.deepcopy(ORIGIN) | fields | changes
 
 
 def metric(name: str, samples: list[float], unit: str = "us") -> dict[str, Any]:
@@ -58,10 +58,10 @@ def results(experiment: str, name: str, records: list[Any], **changes: Any) -> d
 
 def forward_pass(model: str, batch: int, **changes: Any) -> dict[str, Any]:
     """The problem of a replay."""
-    found = {"name": f"{model}/batch{batch}/fp16/b64", "family": "nf4", "model": model}
-    found |= {"batch": batch, "block_size": 64, "nested": False, "output": "fp16"}
-    found |= {"layers": 64, "layers_resident": 64, "launches": 448}
-    return found | {"weights": 10**9, "weights_resident": 10**9} | changes
+    problem = {"name": f"{model}/batch{batch}/fp16/b64", "family": "nf4", "model": model}
+    problem |= {"batch": batch, "block_size": 64, "nested": False, "output": "fp16"}
+    problem |= {"layers": 64, "layers_resident": 64, "launches": 448}
+    return problem | {"weights": 10**9, "weights_resident": 10**9} | changes
 
 
 def replay(times: dict[str, list[float]], batch: int = 2) -> dict[str, Any]:
@@ -73,18 +73,18 @@ def replay(times: dict[str, list[float]], batch: int = 2) -> dict[str, Any]:
 def matrix_problem(rows: int, data: str = "random") -> dict[str, Any]:
     """The problem of a transpose of a square matrix."""
     name = f"{rows}x{rows}" + ("" if data == "random" else f"/{data}")
-    found = {"name": name, "family": "transpose", "rows": rows, "columns": rows, "data": data}
-    found |= {"in_stride": rows, "out_stride": rows, "n": rows * rows, "checked_on": "host"}
-    return found
+    problem = {"name": name, "family": "transpose", "rows": rows, "columns": rows, "data": data}
+    problem |= {"in_stride": rows, "out_stride": rows, "n": rows * rows, "checked_on": "host"}
+    return problem
 
 
 def generated(model: str, batch: int, way: str = "eager", **changes: Any) -> dict[str, Any]:
     """The problem of text that transformers generated."""
-    found = {"name": f"{model}/batch{batch}/{way}", "family": "end_to_end", "model": model}
-    found |= {"batch": batch, "way": way, "tokens": 32, "prompts": "lengths as GSM8K's, seed 1"}
-    found |= {"layers": 64, "launches": 448, "weights": 31205621760, "parameters": 32762123264}
-    found |= {"quantized_bytes": 17553162240, "memory_bytes": 20664000000}
-    return found | {"block_size": 64, "nested": False, "output": "fp16"} | changes
+    problem = {"name": f"{model}/batch{batch}/{way}", "family": "end_to_end", "model": model}
+    problem |= {"batch": batch, "way": way, "tokens": 32, "prompts": "lengths as GSM8K's, seed 1"}
+    problem |= {"layers": 64, "launches": 448, "weights": 31205621760, "parameters": 32762123264}
+    problem |= {"quantized_bytes": 17553162240, "memory_bytes": 20664000000}
+    return problem | {"block_size": 64, "nested": False, "output": "fp16"} | changes
 
 
 def walked(kernel: str, cycles: list[float]) -> dict[str, Any]:
@@ -98,16 +98,16 @@ def walked(kernel: str, cycles: list[float]) -> dict[str, Any]:
 
 def latency(cycles: dict[str, list[float]]) -> dict[str, Any]:
     """The pass of counters with the samples of each kind of memory."""
-    found = results("counters", "latency", [walked(*row) for row in cycles.items()])
+    file = results("counters", "latency", [walked(*row) for row in cycles.items()])
     argv = ["build/latency", "--output=results/counters/latency.json"]
-    return found | {"provenance": provenance(argv=argv, instrument="events")}
+    return file | {"provenance": provenance(argv=argv, instrument="events")}
 
 
 def layer(rows: int, columns: int, **changes: Any) -> dict[str, Any]:
     """The problem of one weight matrix."""
     name = "/".join([f"{rows}x{columns}", "fp16", "b64", *changes.values()])
-    found = {"name": name, "family": "nf4", "rows": rows, "columns": columns, "n": rows * columns}
-    return found | {"block_size": 64, "nested": False, "output": "fp16"} | changes
+    problem = {"name": name, "family": "nf4", "rows": rows, "columns": columns, "n": rows * columns}
+    return problem | {"block_size": 64, "nested": False, "output": "fp16"} | changes
 
 
 def counted(problem: dict[str, Any], kernel: str, counters: dict[str, float]) -> dict[str, Any]:
@@ -118,10 +118,10 @@ def counted(problem: dict[str, Any], kernel: str, counters: dict[str, float]) ->
 
 def launched(problem: dict[str, Any], kernel: str, us: float, **facts: Any) -> dict[str, Any]:
     """A timed row with the launches of a call."""
-    found = {"name": kernel, "grid": [1, 1, 1], "block": [64, 1, 1], "registers": 48}
-    found |= {"static_shared_bytes": 2656, "dynamic_shared_bytes": 0}
-    found |= {"blocks_per_multiprocessor": 21}
-    launch = {"kernels_per_call": 1, "kernels": [found | facts]}
+    info = {"name": kernel, "grid": [1, 1, 1], "block": [64, 1, 1], "registers": 48}
+    info |= {"static_shared_bytes": 2656, "dynamic_shared_bytes": 0}
+    info |= {"blocks_per_multiprocessor": 21}
+    launch = {"kernels_per_call": 1, "kernels": [info | facts]}
     return record(problem, kernel, [us], launch=launch)
 
 
@@ -149,8 +149,8 @@ def rows_of(file: dict[str, Any], kernel: str) -> list[dict[str, Any]]:
 
 def set_metric(row: dict[str, Any], name: str, value: float) -> None:
     """The row has it already."""
-    (found,) = (m for m in row["metrics"] if m["name"] == name)
-    found["samples"] = [value] * len(found["samples"])
+    (metric,) = (m for m in row["metrics"] if m["name"] == name)
+    metric["samples"] = [value] * len(metric["samples"])
 
 
 def set_times(row: dict[str, Any], times: list[float], products: list[float] = ()) -> None:
@@ -171,8 +171,8 @@ def read(file: dict[str, Any], path: str = "") -> Results:
 
 def decisions(*files: dict[str, Any], sources: list[Source] | None = None) -> dict[str, Decision]:
     """The decision on a claim, by its id."""
-    found = decide(collect(map(read, files)), sources or all_sources())
-    return {d.claim.id: d for d in found}
+    evidence = collect(map(read, files))
+    return {d.claim.id: d for d in decide(evidence, sources or all_sources())}
 
 
 def decided(*files: dict[str, Any], sources: list[Source] | None = None) -> dict[tuple, Verdict]:
@@ -180,13 +180,13 @@ def decided(*files: dict[str, Any], sources: list[Source] | None = None) -> dict
 
     If several comparisons are of one cell, the first that the files bear on.
     """
-    found: dict[tuple, Verdict] = {}
+    verdicts: dict[tuple, Verdict] = {}
     for name, d in decisions(*files, sources=sources).items():
         for v in d.verdicts:
             key = (name, v.cell.text, *filter(None, [v.comparison.reading]))
-            if key not in found or (found[key].awaits and not v.awaits):
-                found[key] = v
-    return found
+            if key not in verdicts or (verdicts[key].awaits and not v.awaits):
+                verdicts[key] = v
+    return verdicts
 
 
 def guards(percent: float, cells: int) -> tuple[float, float]:
@@ -203,11 +203,11 @@ def around(
 ) -> list[tuple[float, str]]:
     """Values near the bounds, and the verdict on each; `guards` in percent."""
     good, bad = (guard / 100 for guard in guards)
-    found = [(low * (1 + 1.05 * good), "reproduced"), (low * (1 + 0.95 * good), "undecided")]
-    found += [(low * (1 - 0.95 * bad), "undecided"), (low * (1 - 1.05 * bad), "not_reproduced")]
+    values = [(low * (1 + 1.05 * good), "reproduced"), (low * (1 + 0.95 * good), "undecided")]
+    values += [(low * (1 - 0.95 * bad), "undecided"), (low * (1 - 1.05 * bad), "not_reproduced")]
     above = [(high * (1 - 1.05 * good), "reproduced"), (high * (1 - 0.95 * good), "undecided")]
     above += [(high * (1 + 0.95 * bad), "undecided"), (high * (1 + 1.05 * bad), "not_reproduced")]
-    return found + above * bool(high)
+    return values + above * bool(high)
 
 
 @cache

@@ -10,8 +10,8 @@ YES, NO, PREMISE = "reproduced", "not_reproduced", "premise_false"
 
 
 def verdicts(name, source=None):
-    found = made.decisions(sources=[source] if source else made.with_claim(name))
-    return found[name].verdicts
+    decisions = made.decisions(sources=[source] if source else made.with_claim(name))
+    return decisions[name].verdicts
 
 
 @pytest.mark.parametrize(

@@ -46,14 +46,14 @@ RULES = (
 @cache
 def repetitions(gpu):
     """By kernel and run, the samples of its forward passes."""
-    found = {}
+    samples = {}
     for run in range(1, RUNS[gpu] + 1):
         files = load_side(str(ROOT / f"data/repetitions/{gpu}/{run}.tar.xz")).files
         (replay,) = (f for f in files if f.pass_name == "replay")
         for kernel in KERNELS[gpu]:
             rows = sorted((r for r in replay.records if r.kernel == kernel), key=lambda r: r.key)
-            found[kernel, run] = [r.metrics[KERNEL_TIME].samples for r in rows]
-    return found
+            samples[kernel, run] = [r.metrics[KERNEL_TIME].samples for r in rows]
+    return samples
 
 
 def with_bounds_of_one(source):
@@ -88,8 +88,8 @@ def recorded():
     sources = [with_bounds_of_one(s) for s in load_sources()]
     timed = {
         (r.file, x.key)
-        for found in every.values()
-        for r in found.results.values()
+        for collected in every.values()
+        for r in collected.results.values()
         for x in r.records
         if any(m.unit == "us" and m.samples for m in x.metrics.values())
     }
@@ -97,13 +97,13 @@ def recorded():
     used = {row for d in decided for v in d.verdicts for row in v.evidence} & timed
     kept = {
         folder: replace(
-            found,
+            collected,
             results={
                 at: replace(r, records=tuple(x for x in r.records if (r.file, x.key) in used))
-                for at, r in found.results.items()
+                for at, r in collected.results.items()
             },
         )
-        for folder, found in every.items()
+        for folder, collected in every.items()
     }
     return kept, sources
 
@@ -113,7 +113,7 @@ def verdicts(gpu, samples_of, kernel):
     `samples_of(name, place)` in all rows, which are that kernel's on that GPU.
     """
     every, sources = recorded()
-    own = partial(uncertainty.between_runs_percent, kernel=kernel)
+    between_runs = partial(uncertainty.between_runs_percent, kernel=kernel)
     places: dict[str, int] = {}
 
     def changed(record):
@@ -125,19 +125,21 @@ def verdicts(gpu, samples_of, kernel):
         }
         return replace(record, metrics=metrics, gpu=GPUS[gpu])
 
-    found = {
+    edited = {
         folder: replace(
-            one,
+            collected,
             results={
                 at: replace(r, checks=(), records=tuple(map(changed, r.records)))
-                for at, r in one.results.items()
+                for at, r in collected.results.items()
             },
         )
-        for folder, one in every.items()
+        for folder, collected in every.items()
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(uncertainty, "between_runs_percent", lambda g, kind, us, _: own(g, kind, us))
-        decided = decided_on_h200(found, sources)
+        patch.setattr(
+            uncertainty, "between_runs_percent", lambda g, kind, us, _: between_runs(g, kind, us)
+        )
+        decided = decided_on_h200(edited, sources)
     return {
         (d.claim.id, i, v.cell.text): (v.comparison.rule, v.verdict)
         for d in decided
@@ -154,11 +156,11 @@ def usual_us(gpu, kernel, place):
 def in_one_trial(gpu, kernel, random):
     """The samples of each kernel: those of the repeated one, from separate runs."""
     rows, order = repetitions(gpu), random.permutation(RUNS[gpu]) + 1
-    seen: list[str] = []
+    names: list[str] = []
 
     def samples_of(name, place):
-        seen.extend([name] * (name not in seen))
-        passes = rows[kernel, order[seen.index(name) % len(order)]]
+        names.extend([name] * (name not in names))
+        passes = rows[kernel, order[names.index(name) % len(order)]]
         at = place % len(passes)
         return tuple(float(us * US / usual_us(gpu, kernel, at)) for us in passes[at])
 
@@ -180,19 +182,19 @@ def outcomes(gpu, kernel):
 
 def false_percent(pairs):
     """The share among all verdicts of these outcomes."""
-    judged = sum(sum(found.values()) for found, _ in pairs)
-    return 100 * sum(sum(found.values()) for _, found in pairs) / judged
+    judged = sum(sum(counts.values()) for counts, _ in pairs)
+    return 100 * sum(sum(counts.values()) for _, counts in pairs) / judged
 
 
 @pytest.mark.parametrize("gpu", RUNS)
 def test_so_many_verdicts_on_equal_kernels_are_false_as_the_page_says(gpu):
     """Below 1 % if runs differ like those of the budget."""
-    found = [outcomes(gpu, kernel) for kernel in KERNELS[gpu]]
-    assert all(set(judged) == set(RULES) for judged, _ in found)
-    percent = false_percent(found)
+    pairs = [outcomes(gpu, kernel) for kernel in KERNELS[gpu]]
+    assert all(set(judged) == set(RULES) for judged, _ in pairs)
+    percent = false_percent(pairs)
     assert gpu != "h200" or percent < 100 * FALSE_SHARE
     (row,) = re.findall(rf"^\| {gpu} \|(.*)\|$", PAGE, re.MULTILINE)
-    worst = max(false_percent([one]) for one in found)
+    worst = max(false_percent([pair]) for pair in pairs)
     assert [f"{x:.1f} %" for x in (percent, worst)] == re.findall(r"\d+\.\d %", row)
 
 

@@ -24,8 +24,8 @@ def measured(host):
 
 def eager_rows(host):
     """By batch and kernel."""
-    (found,) = measured(host)
-    rows = [r for r in found.records if r.problem["way"] == "eager"]
+    (file,) = measured(host)
+    rows = [r for r in file.records if r.problem["way"] == "eager"]
     return {(r.problem["batch"], r.kernel): r for r in rows}
 
 
@@ -46,25 +46,25 @@ def test_each_host_is_another_one():
 
 def test_what_hosts_differ_by_is_computed_from_them():
     recorded = read_json(uncertainty.HOST_TO_HOST)["cells"]
-    found = []
+    cells = []
     for batch in (2, 4, 8, 16, 32, 64):
         pairs = [[eager_rows(h).get((batch, k)) for k in (BASELINE, SUBJECT)] for h in HOSTS]
         pairs = [pair for pair in pairs if None not in pair and all(map(is_steady, pair))]
         cell = {"gpu": "NVIDIA H100 80GB HBM3", "model": "gemma-2-27b", "batch": batch}
         for i, name in enumerate(("baseline_us", "subject_us")):
             cell[name] = [median_us(pair[i]) for pair in pairs]
-        found += [cell] * (len(pairs) > 1)
-    assert found == [cell for cell in recorded if "H100" in cell["gpu"]]
+        cells += [cell] * (len(pairs) > 1)
+    assert cells == [cell for cell in recorded if "H100" in cell["gpu"]]
 
 
 def verdicts(host):
     """The verdicts on eager cells of the claims on gains, by claim and cell."""
-    found = {}
+    by_cell = {}
     for decision in decide(evidence.collect(measured(host)), load_sources()):
         for v in decision.verdicts:
             if decision.claim.id in GAINS and v.evidence and v.cell.at.get("way") != "graph":
-                found[decision.claim.id, *v.cell.at.items()] = v
-    return found
+                by_cell[decision.claim.id, *v.cell.at.items()] = v
+    return by_cell
 
 
 def test_verdicts_on_two_hosts_are_the_same():
@@ -74,10 +74,10 @@ def test_verdicts_on_two_hosts_are_the_same():
 
 
 def test_a_host_that_was_slow_decides_nothing():
-    found = verdicts(2)
-    assert found.keys() >= verdicts(1).keys()
-    assert {v.verdict for v in found.values()} == {NOT_TESTABLE}
-    assert all("host was slow" in v.reason for v in found.values())
+    slow = verdicts(2)
+    assert slow.keys() >= verdicts(1).keys()
+    assert {v.verdict for v in slow.values()} == {NOT_TESTABLE}
+    assert all("host was slow" in v.reason for v in slow.values())
 
 
 @pytest.mark.parametrize("host", HOSTS)

@@ -22,8 +22,8 @@ def replay(started="2026-11-20T08:00:00Z", gpu="NVIDIA H200", us=2.19):
 
 @pytest.fixture(scope="module")
 def evidence():
-    (found,) = machines([ROOT / "data/recorded/h200/table2"])
-    return found
+    (evidence,) = machines([ROOT / "data/recorded/h200/table2"])
+    return evidence
 
 
 @pytest.mark.parametrize(
@@ -62,15 +62,15 @@ def test_each_gpu_is_a_machine_and_so_is_each_recorded_folder(write, tmp_path):
     write("results/parts/three.json", replay(gpu="NVIDIA T4"))  # will be joined
     code = write("results/sass.json", made.code([made.compiled("shared_lut", "sm_90", {})]))
     (tmp_path / "nothing").mkdir()
-    found = machines([tmp_path / "data", tmp_path / "results", tmp_path / "nothing"])
-    assert [(e.folder and e.folder.name, e.newest.gpu) for e in found] == [
+    by_machine = machines([tmp_path / "data", tmp_path / "results", tmp_path / "nothing"])
+    assert [(e.folder and e.folder.name, e.newest.gpu) for e in by_machine] == [
         (None, "NVIDIA H200"),
         (None, "NVIDIA L4"),
         ("a100", "NVIDIA A100"),
         ("h200", "NVIDIA H200"),
     ]
-    with_code = [e for e in found if ("counters", "sass") in e.results]
-    assert with_code == found[:2]  # code is every machine's of its folder
+    with_code = [e for e in by_machine if ("counters", "sass") in e.results]
+    assert with_code == by_machine[:2]  # code is every machine's of its folder
     (alone,) = machines([code])
     assert (alone.newest, list(alone.results)) == (None, [("counters", "sass")])
 
@@ -82,8 +82,8 @@ def test_linked_folders_count_once(write, tmp_path, monkeypatch, refused):
     for name in ("puzzle", "again"):
         (results / name).symlink_to(tmp_path / "scratch/puzzle")
     (results / "loop").symlink_to(results)
-    (found,) = machines([results])
-    assert len(found.results) == 1
+    (evidence,) = machines([results])
+    assert len(evidence.results) == 1
 
     def fail(folder):
         raise PermissionError(13, "Permission denied", str(folder))
@@ -177,7 +177,7 @@ def readings_named(count):
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "own", "holds"),
+    ("outcomes", "is_own", "holds"),
     [
         (["reproduced", "reproduced"], False, True),
         (["reproduced", "not_reproduced"], False, False),
@@ -185,10 +185,10 @@ def readings_named(count):
         (["undecided", "reproduced"], False, False),
     ],
 )
-def test_whether_a_claim_holds_in_every_reading(outcomes, own, holds):
+def test_whether_a_claim_holds_in_every_reading(outcomes, is_own, holds):
     source = made.all_sources()[0]
     first, second = readings_named(2)
-    claim = replace(source.claims[0], readings=(first, replace(second, own_measurement=own)))
+    claim = replace(source.claims[0], readings=(first, replace(second, own_measurement=is_own)))
     comparison = claim.comparisons[0]
     verdicts = tuple(
         Verdict(

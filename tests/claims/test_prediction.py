@@ -24,7 +24,7 @@ def case(times, unit="x", **arguments):
 
 @pytest.fixture(autouse=True)
 def scaled(monkeypatch):
-    monkeypatch.setattr(prediction, "to", lambda case, row, there: prediction.scale(HERE, there))
+    monkeypatch.setattr(prediction, "to", lambda case, row, target: prediction.scale(HERE, target))
 
 
 def test_times_scale_with_issue_and_with_bandwidth():
@@ -34,9 +34,9 @@ def test_times_scale_with_issue_and_with_bandwidth():
 def test_the_rest_of_a_step_scales_by_the_mean_of_both():
     names = ("kernel_time.step", "product_time.step", "busy_time.step")
     us = {"slow": (10.0, 20.0, 40.0), "fast": (5.0, 20.0, 35.0)}
-    times = {kernel: dict(zip(names, found, strict=True)) for kernel, found in us.items()}
-    found = case(times, metric="wall_time", baseline="slow", subject="fast")
-    assert prediction.gain(found, THERE) == pytest.approx((20 + 80 + 30) / (10 + 80 + 30))
+    times = {kernel: dict(zip(names, values, strict=True)) for kernel, values in us.items()}
+    cell = case(times, metric="wall_time", baseline="slow", subject="fast")
+    assert prediction.gain(cell, THERE) == pytest.approx((20 + 80 + 30) / (10 + 80 + 30))
 
 
 PUZZLE = {"k": {"wall_time": 7e6, "kernel_time": 1e6}}
@@ -49,5 +49,9 @@ def test_the_hosts_part_of_the_puzzle_stays_as_it_is():
 def test_the_error_of_a_prediction_is_the_largest_of_the_validation(monkeypatch):
     monkeypatch.setattr(prediction, "validation", lambda: {"kernel_time": 1.0, "busy": -3.0})
     monkeypatch.setitem(prediction.CARDS, "H100-PCIe", THERE)
-    found = prediction.predict(case(PUZZLE, unit="s", kernel="k"))
-    assert (found.gpu, found.value, found.error_percent) == ("H100-PCIe", pytest.approx(8), 3.0)
+    predicted = prediction.predict(case(PUZZLE, unit="s", kernel="k"))
+    assert (predicted.gpu, predicted.value, predicted.error_percent) == (
+        "H100-PCIe",
+        pytest.approx(8),
+        3.0,
+    )

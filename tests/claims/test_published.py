@@ -21,7 +21,7 @@ def sources():
 
 
 def test_a_number_has_a_direction_and_a_statement_has_no_number(sources):
-    found = {
+    wrong = {
         (claim.id, cell.text)
         for source in sources.values()
         for claim in source.claims
@@ -30,7 +30,7 @@ def test_a_number_has_a_direction_and_a_statement_has_no_number(sources):
         # the order of two kernels in time is asked for, whatever the number
         if (cell.value is None) != (c.direction == "statement") and claim.id != "l2-explains-l4"
     }
-    assert not found
+    assert not wrong
 
 
 def test_the_primary_reading_is_declared_once_and_its_reason_names_no_result(sources):
@@ -44,14 +44,14 @@ def test_the_primary_reading_is_declared_once_and_its_reason_names_no_result(sou
 
 
 def test_measurements_of_our_own_are_no_readings_of_the_paper(sources):
-    own = [
+    readings = [
         (claim.id, reading.name)
         for claim in sources["paper"].claims
         for reading in claim.readings
         if reading.own_measurement
     ]
-    assert len({name for _, name in own}) == 1
-    assert len(own) == 5
+    assert len({name for _, name in readings}) == 1
+    assert len(readings) == 5
 
 
 def test_a_remark_is_one_short_sentence(sources):
@@ -73,7 +73,7 @@ def test_two_fills_may_differ_by_what_table_2_varies_by(sources):
     """The difference of a model's smallest speed-up from its largest, rounded up."""
     rows = [made.raw("paper")["tables"]["table2"][model] for model in sources["paper"].models]
     columns = [[row[str(batch)] for batch in sources["paper"].every("batch")] for row in rows]
-    spread = max(100 * (1 - min(found) / max(found)) for found in columns)
+    spread = max(100 * (1 - min(column) / max(column)) for column in columns)
     (fill,) = (c for c in sources["paper"].claims if c.id == "single-thread-fill")
     assert fill.comparisons[1].tolerance_percent == math.ceil(10 * spread) / 10 == 2.3
 

@@ -40,11 +40,11 @@ def replay(random, times):
 
 def outcomes(claim, cell, times, seed):
     """The verdicts on one cell, in `runs` runs."""
-    random, sources, found = np.random.default_rng(seed), made.with_claim(claim), []
+    random, sources, verdicts = np.random.default_rng(seed), made.with_claim(claim), []
     for _ in range(TRIALS):
         (d,) = made.decisions(replay(random, times), sources=sources).values()
-        found.append(d.verdicts[cell].verdict)
-    return found
+        verdicts.append(d.verdicts[cell].verdict)
+    return verdicts
 
 
 EQUAL = {"branch_tree": US, "shared_lut": US, "shared_lut_cooperative": US, "global_lut": US}
@@ -52,8 +52,8 @@ EQUAL = {"branch_tree": US, "shared_lut": US, "shared_lut_cooperative": US, "glo
 
 @pytest.mark.parametrize("claim", ["single-thread-fill", "shared-memory-makes-it"])
 def test_equal_kernels_are_neither_slower_nor_faster_in_24_places(claim):
-    found = outcomes(claim, 0, EQUAL, 1)
-    assert found.count("undecided") >= (1 - FALSE_SHARE) * TRIALS
+    verdicts = outcomes(claim, 0, EQUAL, 1)
+    assert verdicts.count("undecided") >= (1 - FALSE_SHARE) * TRIALS
 
 
 @pytest.mark.parametrize(("percent", "verdict"), [(3, "reproduced"), (-3, "not_reproduced")])
@@ -69,8 +69,8 @@ def test_equal_gains_and_times_are_alike(claim):
 
 def test_equal_kernels_have_no_gain():
     """At its bound of 1, a gain is neither confirmed nor refuted."""
-    found = outcomes("kernel-speedup", 0, EQUAL, 4)
-    assert set(found) == {"not_reproduced"}  # far below 2.1 x
+    verdicts = outcomes("kernel-speedup", 0, EQUAL, 4)
+    assert set(verdicts) == {"not_reproduced"}  # far below 2.1 x
     wrong = sum(cell_of_equal(np.random.default_rng(seed), 24) != 0 for seed in range(300))
     assert wrong <= FALSE_SHARE * 300
 
@@ -91,14 +91,14 @@ def test_a_cell_holds_by_itself_and_fails_among_all():
     ends = zip(ratio.deciding().interval, ratio.deciding(24).interval, strict=True)
     below, above = (sum(pair) / 2 for pair in ends)  # inside the wider interval alone
     sides = (rules.side_above, rules.side_below)
-    found = [side(ratio, end, 24) for end in (below, above) for side in sides]
-    assert found == ["reproduced", "undecided", "undecided", "reproduced"]
+    verdicts = [side(ratio, end, 24) for end in (below, above) for side in sides]
+    assert verdicts == ["reproduced", "undecided", "undecided", "reproduced"]
     one = LogMean(math.log(below), ratio.log.parts).ratio
     assert rules.above_one([one], 1) == "not_reproduced"
     assert rules.above_one([one], 24) == "undecided"
     case = SimpleNamespace(family_size=24, comparisons=lambda *names: [one])
-    found = rules.slower_in_every_cell(case, metric="kernel_time", slow="a", fast="b")
-    assert found.verdict == "undecided" and "faster in 0" in found.reason
+    verdict = rules.slower_in_every_cell(case, metric="kernel_time", slow="a", fast="b")
+    assert verdict.verdict == "undecided" and "faster in 0" in verdict.reason
 
 
 def test_the_ends_of_many_are_as_far_apart_as_the_most_different_of_all_pairs():
@@ -132,16 +132,16 @@ def coverage(n, trials=4000):
 
 @pytest.mark.parametrize("n", [2, 3, 5, 21])
 def test_intervals_cover_as_often_as_the_page_says(n):
-    found = coverage(n)
-    assert found >= CONFIDENCE - 0.01
+    share = coverage(n)
+    assert share >= CONFIDENCE - 0.01
     text = (ROOT / "docs/verdicts.md").read_text()
     (row,) = re.findall(rf"^\| {n} samples \|(.*)\|$", text, re.MULTILINE)
-    assert f"{100 * found:.0f} %" in row
+    assert f"{100 * share:.0f} %" in row
 
 
 def test_the_time_of_eager_generations_alone_is_the_hosts():
-    found = [("eager", "wall_time"), ("graph", "wall_time"), ("eager", "kernel_time")]
-    of_host = [uncertainty.is_of_host({"way": way}, metric) for way, metric in found]
+    cases = [("eager", "wall_time"), ("graph", "wall_time"), ("eager", "kernel_time")]
+    of_host = [uncertainty.is_of_host({"way": way}, metric) for way, metric in cases]
     assert of_host == [True, False, False]
 
 

@@ -27,7 +27,7 @@ TEST(MeasureIn, HasRowsOfEveryKernel) {
   Worker worker(
       [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
         std::vector<Record> records;
-        for (const auto& kernel : asked_kernels(request, kernels)) {
+        for (const auto& kernel : selected_kernels(request, kernels)) {
           watchdog.turn(kernel.name, [&] {
             if (kernel.name == "exits") std::exit(3);
             if (kernel.name == "lacks memory") throw NotMeasured("no memory");

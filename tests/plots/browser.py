@@ -27,8 +27,8 @@ CONTRASTS = """
   const light = (c) => c.match(/[\\d.]+/g).slice(0, 3).map(Number).map(channel)
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0.05);
   const backdrop = (e) => {
-    const found = getComputedStyle(e).backgroundColor;
-    return found === "rgba(0, 0, 0, 0)" ? backdrop(e.parentElement) : found;
+    const color = getComputedStyle(e).backgroundColor;
+    return color === "rgba(0, 0, 0, 0)" ? backdrop(e.parentElement) : color;
   };
   const says = (e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
   const pairs = [...document.querySelectorAll("body *")].slice(0, 3000).filter(says)
@@ -37,13 +37,13 @@ CONTRASTS = """
 
 # The number of visible figures of each kind, and whether one is clipped.
 FIGURES_SHOWN = """
-  const found = {};
+  const counts = {};
   for (const e of document.querySelectorAll("figure div")) {
     const box = e.querySelector("svg").getBoundingClientRect();
-    if (box.width && (box.left < 0 || box.right > innerWidth)) found.cut = true;
-    if (box.width) found[e.className] = (found[e.className] ?? 0) + 1;
+    if (box.width && (box.left < 0 || box.right > innerWidth)) counts.cut = true;
+    if (box.width) counts[e.className] = (counts[e.className] ?? 0) + 1;
   }
-  return found;"""
+  return counts;"""
 
 
 class Browser:
@@ -52,8 +52,8 @@ class Browser:
         chrome = {"goog:chromeOptions": {"args": [*OPTIONS]}}
         chrome |= {"goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
         chrome |= {"timeouts": {"script": 300_000}}  # ms, for a machine that does much else
-        found = self.ask("POST", "", {"capabilities": {"alwaysMatch": chrome}})
-        self.session += f"/{found['sessionId']}"
+        session = self.ask("POST", "", {"capabilities": {"alwaysMatch": chrome}})
+        self.session += f"/{session['sessionId']}"
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -69,8 +69,8 @@ class Browser:
         return self.ask("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def find(self, selector: str) -> str:
-        found = self.ask("POST", "/element", {"using": "css selector", "value": selector})
-        return f"/element/{found[ELEMENT]}"
+        element = self.ask("POST", "/element", {"using": "css selector", "value": selector})
+        return f"/element/{element[ELEMENT]}"
 
     def click(self, selector: str) -> None:
         self.ask("POST", self.find(selector) + "/click", {})
@@ -119,8 +119,8 @@ def browser() -> Iterator[Browser]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
         try:
             line = next(line for line in driver.stdout if "successfully on port" in line)
-            found = Browser(int(line.split()[-1].strip(".")))
-            yield found
-            found.ask("DELETE", "")
+            chrome = Browser(int(line.split()[-1].strip(".")))
+            yield chrome
+            chrome.ask("DELETE", "")
         finally:
             driver.terminate()

@@ -77,12 +77,12 @@ def text_of_few(name: str) -> str:
 
 
 def kept(patterns: dict[str, tuple[str, ...]], name: str) -> tuple[str, ...]:
-    return next((found for key, found in patterns.items() if fnmatchcase(name, key)), ("*",))
+    return next((values for key, values in patterns.items() if fnmatchcase(name, key)), ("*",))
 
 
 def forms_of(rows: list[Row], family: str) -> Iterator[str]:
-    found = (r["kernel"] for r in rows if r["problem"]["family"] == family)
-    return islice(dict.fromkeys(found), 0, FORMS * 20, 20)
+    kernels = (r["kernel"] for r in rows if r["problem"]["family"] == family)
+    return islice(dict.fromkeys(kernels), 0, FORMS * 20, 20)
 
 
 def matches(name: str, *patterns: str) -> bool:
@@ -103,12 +103,12 @@ class Edited:
     def rows(self, passes: str = "*", kernel: str = "*", problem: str = "*") -> list[Row]:
         """Records of all passes and problems that the patterns match."""
         files = [file for name, file in self.files.items() if matches(name, passes)]
-        found = [r for file in files for r in file["records"] if matches(r["kernel"], kernel)]
-        return [r for r in found if matches(r["problem"]["name"], problem)]
+        rows = [r for file in files for r in file["records"] if matches(r["kernel"], kernel)]
+        return [r for r in rows if matches(r["problem"]["name"], problem)]
 
     def row(self, passes: str, kernel: str, problem: str = "*") -> Row:
-        (found,) = self.rows(passes, kernel, problem)
-        return found
+        (row,) = self.rows(passes, kernel, problem)
+        return row
 
     def drop(self, which: Callable[[Row], bool], passes: str = "*") -> None:
         for name, file in self.files.items():
@@ -137,20 +137,22 @@ class Edited:
 
     def tables(self, run: Run | None = None) -> dict[str, str]:
         """As Markdown, by name."""
-        found = all_tables(self.name, run or self.run(), CLAIM_DETAILS, self.folder)
-        return {table.name: markdown(table) for table in found}
+        tables = all_tables(self.name, run or self.run(), CLAIM_DETAILS, self.folder)
+        return {table.name: markdown(table) for table in tables}
 
     def shown(self) -> dict[str, list[str]]:
         """The lines of all tables and figures but the claims, and the sentences."""
         run, view = self.run(), experiment(self.name)
-        found = {name: text.splitlines() for name, text in self.tables(run).items()}
-        found.pop("claims", None)
-        found["in sentences"] = view.highlights(run)
+        lines = {name: text.splitlines() for name, text in self.tables(run).items()}
+        lines.pop("claims", None)
+        lines["in sentences"] = view.highlights(run)
         with figure_style():
             drawn = {f: run.if_measured(draw) for f, (_, draw) in view.FIGURES.items()}
-        texts = {f: texts_of(figure) for f, figure in drawn.items() if figure}
-        words = {f: [x for x in of if x.strip("0123456789. \u2212")] for f, of in texts.items()}
-        return found | {f"figure {f}": of for f, of in words.items()}
+        for name, figure in drawn.items():
+            if figure:
+                texts = texts_of(figure)
+                lines[f"figure {name}"] = [x for x in texts if x.strip("0123456789. \u2212")]
+        return lines
 
 
 def scale(rows: Iterable[Row], factor: float, metrics: str = "*") -> None:
@@ -162,15 +164,15 @@ def scale(rows: Iterable[Row], factor: float, metrics: str = "*") -> None:
 
 def texts_of(figure: Figure) -> list[str]:
     """Every drawn text, except the ticks that matplotlib chooses."""
-    found = [t.get_text() for t in figure.texts]
-    found += [t.get_text() for legend in figure.legends for t in legend.get_texts()]
+    texts = [t.get_text() for t in figure.texts]
+    texts += [t.get_text() for legend in figure.legends for t in legend.get_texts()]
     for axes in figure.axes:
-        found += [axes.get_title(), axes.get_xlabel(), axes.get_ylabel()]
-        found += [t.get_text() for t in axes.texts]
+        texts += [axes.get_title(), axes.get_xlabel(), axes.get_ylabel()]
+        texts += [t.get_text() for t in axes.texts]
         for axis in (axes.xaxis, axes.yaxis):
             if isinstance(axis.get_major_locator(), FixedLocator):
-                found += [t.get_text() for t in axis.get_ticklabels()]
-    return [" ".join(text.split()) for text in found]
+                texts += [t.get_text() for t in axis.get_ticklabels()]
+    return [" ".join(text.split()) for text in texts]
 
 
 def changes(before: dict[str, list[str]], after: dict[str, list[str]]) -> Iterator[str]:

@@ -18,8 +18,12 @@ class Parsed(HTMLParser):
         self.ends.append(tag)
 
     def all(self, tag, name):
-        return [found[name] for of, found in self.tags if of == tag and name in found]
+        return [
+            attributes[name]
+            for element, attributes in self.tags
+            if element == tag and name in attributes
+        ]
 
     @property
     def ids(self):
-        return [found["id"] for _, found in self.tags if "id" in found]
+        return [attributes["id"] for _, attributes in self.tags if "id" in attributes]

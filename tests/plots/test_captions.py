@@ -18,7 +18,7 @@ NO_NVML = "driver not known, CUDA 13.0; clocks not locked, SM clock not known (n
 
 
 @pytest.mark.parametrize(
-    ("clocks", "gpu", "seen", "text"),
+    ("clocks", "gpu", "sm_mhz", "text"),
     [
         (LOCKED, {}, (1410, 1409.6), f"{AT}1410 MHz seen; no throttle reasons seen"),
         (LOCKED, {}, (1400, 1410), f"{AT}1400-1410 MHz seen; "),
@@ -31,24 +31,24 @@ NO_NVML = "driver not known, CUDA 13.0; clocks not locked, SM clock not known (n
         (EMPTY, {"driver": None}, (), NO_NVML),
     ],
 )
-def test_clocks_and_throttling(tmp_path, clocks, gpu, seen, text):
-    """`seen`: the clocks of the rows, in their order."""
+def test_clocks_and_throttling(tmp_path, clocks, gpu, sm_mhz, text):
+    """`sm_mhz`: the clocks of the rows, in their order."""
     file = few("table2/shapes")
     file["provenance"]["clocks"] |= {"throttle_reasons": []} | clocks
     file["provenance"]["gpu"] |= gpu
     for i, row in enumerate(file["records"]):
-        row["clocks"]["sm_mhz_during"] = seen[i % len(seen)] if seen else None
+        row["clocks"]["sm_mhz_during"] = sm_mhz[i % len(sm_mhz)] if sm_mhz else None
     assert text in "; ".join(machine(parse(tmp_path / "shapes.json", file))[:3])
 
 
 def test_sources_that_are_not_the_commits_are_said(tmp_path):
     """If the commit is known here, the digest decides, not the file's flag."""
     head = sources.git("rev-parse", "HEAD").strip()
-    own = sources.of_commit(head)
-    if not own:
+    recorded = sources.of_commit(head)
+    if not recorded:
         pytest.skip("no history")
     for known, digest, dirty, text in (
-        (head, own, False, head[:9]),
+        (head, recorded, False, head[:9]),
         (head, None, False, head[:9]),  # older than the digest
         (head, None, True, f"{head[:9]}+dirty"),
         (head, "c" * 64, False, f"{head[:9]}+dirty (sources ccccccccc)"),

@@ -122,8 +122,8 @@ def test_own_runs_come_first_and_all_are_columns_of_one_table(run, write):
     write("results/a/replay.json", replay("NVIDIA L4"))
     folder = write("results/b/replay.json", replay("NVIDIA A100")).parents[1]
     text, files = run(RECORDED / "h200/transpose", folder)
-    own = names_of("") | names_of("-2") | names_of("-h200")
-    assert set(files) == own | {f"claims-by-gpu.{s}" for s in ("txt", "md", "csv", "tex")}
+    expected = names_of("") | names_of("-2") | names_of("-h200")
+    assert set(files) == expected | {f"claims-by-gpu.{s}" for s in ("txt", "md", "csv", "tex")}
     assert "Recorded runs of H200. " in text
     (head,) = [x for x in files["claims-by-gpu.txt"].splitlines() if x.startswith("claim ")]
     assert head.split() == ["claim", "source", "A100", "L4", "H200"]
@@ -173,8 +173,8 @@ def test_a_source_without_a_tables_facts(edited, monkeypatch, tmp_path, name, sp
 @pytest.fixture(scope="module")
 def all_recorded():
     """The ledger of the recorded H200, with its evidence."""
-    (found,) = machines([RECORDED / "h200"])
-    return found, decide(found, load_sources())
+    (evidence,) = machines([RECORDED / "h200"])
+    return evidence, decide(evidence, load_sources())
 
 
 def test_a_row_is_one_line_of_25_words_and_says_why_a_premise_is_false(all_recorded):
@@ -209,13 +209,13 @@ def test_counts_hide_no_verdict(all_recorded):
 
 
 def test_findings_are_at_most_ten_and_their_numbers_those_of_the_rows(all_recorded):
-    found = findings(*all_recorded)
-    assert 8 <= len(found) <= 10
-    assert not {one.says for one in found} ^ {one.says for one in findings(*all_recorded)}
+    rows = findings(*all_recorded)
+    assert 8 <= len(rows) <= 10
+    assert not {one.says for one in rows} ^ {one.says for one in findings(*all_recorded)}
     by_id = {d.claim.id: d for d in all_recorded[1]}
     ours = [v.ours for v in by_id["kernel-speedup"].primary]
-    assert found[0].number == f"{min(ours):.2f} to {max(ours):.2f} x"
-    assert "28 of 28" in found[0].found
+    assert rows[0].number == f"{min(ours):.2f} to {max(ours):.2f} x"
+    assert "28 of 28" in rows[0].found
 
 
 def test_a_finding_changes_with_the_rows_and_goes_with_them(all_recorded):
@@ -247,9 +247,9 @@ def test_a_library_of_unknown_version_is_not_todays(all_recorded):
         for i, r in enumerate(replay.records)
     ]
     changed = evidence.results | {("table2", "replay"): replace(replay, records=tuple(rows))}
-    found = findings(Evidence(changed, evidence.folder), decisions)
+    rows = findings(Evidence(changed, evidence.folder), decisions)
     assert any("pull request 1746" in one.found for one in findings(evidence, decisions))
-    assert not any("pull request 1746" in one.found for one in found)
+    assert not any("pull request 1746" in one.found for one in rows)
 
 
 def doubled(metric):
@@ -268,8 +268,8 @@ def test_predictions_are_a_column_of_their_own(all_recorded):
 
 
 def test_the_forest_plot_has_a_row_for_each_number(all_recorded):
-    found = forest.figure(["H200"], [all_recorded[1]])
-    (axes,) = found.axes
+    figure = forest.figure(["H200"], [all_recorded[1]])
+    (axes,) = figure.axes
     names = {label.get_text() for label in axes.get_yticklabels()} - {""}
     assert {"kernel-speedup", "instructions-71", "mojo-over-cuda"} <= names
     assert "seconds" not in names  # of other GPUs

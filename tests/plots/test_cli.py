@@ -143,15 +143,15 @@ def test_same_bytes_in_another_process_whatever_its_environment(render, tmp_path
     settings |= {"PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "86400"}
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | settings | {"PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-m", "plots", *render[:-1], str(tmp_path / "there")]
+    command = [sys.executable, "-m", "plots", *render[:-1], str(tmp_path / "elsewhere")]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    here, there = (
+    direct, elsewhere = (
         {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()}
-        for folder in ("out", "there")
+        for folder in ("out", "elsewhere")
     )
-    assert here == there
-    kinds = {name.partition(".")[2] for name in here}
+    assert direct == elsewhere
+    kinds = {name.partition(".")[2] for name in direct}
     assert kinds == {"txt", "md", "csv", "tex", "pdf", "png", "svg"}
 
 

@@ -52,8 +52,8 @@ def shown(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("plots.compare.draw.encode", lambda figure, kind: b"")  # takes seconds
 
     def run(a, b, *options):
-        given = ["compare", "--a", str(a.write()), "--b", str(b.write())]
-        status = main([*given, "--output", str(tmp_path / "out"), *options])
+        arguments = ["compare", "--a", str(a.write()), "--b", str(b.write())]
+        status = main([*arguments, "--output", str(tmp_path / "out"), *options])
         lines = (tmp_path / "out/compare.csv").read_text().splitlines()
         rows = csv.DictReader(line for line in lines if not line.startswith("#"))
         by_place = {(r["kernel"], r["problem"]): r for r in rows if r["metric"] == "kernel_time"}
@@ -66,9 +66,9 @@ def test_a_planted_slow_down_is_found_with_its_interval(two, shown):
     a, b = two
     scale(b.rows("replay", KERNEL), 1.02)
     status, text, rows = shown(a, b, "--threshold", "1")
-    found = rows[KERNEL, PROBLEM]
-    assert (status, found["verdict"], found["ratio"]) == (1, SLOWER, "1.02")
-    assert 1.01 < float(found["ratio_low"]) < 1.02 < float(found["ratio_high"]) < 1.03
+    row = rows[KERNEL, PROBLEM]
+    assert (status, row["verdict"], row["ratio"]) == (1, SLOWER, "1.02")
+    assert 1.01 < float(row["ratio_low"]) < 1.02 < float(row["ratio_high"]) < 1.03
     wrong = {kernel for (kernel, _), r in rows.items() if r["verdict"] in (SLOWER, FASTER)}
     assert wrong == {KERNEL}
     assert f"slower: {KERNEL} on {PROBLEM}, kernel_time: B / A 1.020 (1.0" in text
@@ -80,7 +80,7 @@ def test_a_planted_slow_down_is_found_with_its_interval(two, shown):
     assert (status, rows[KERNEL, PROBLEM]["verdict"]) == (0, SLOWER)
     status, text, rows = shown(a, b, "--threshold", "3", "--verbose", *allow)
     assert (status, rows[KERNEL, PROBLEM]["verdict"]) == (0, SAME)
-    ends = [f"{float(found[name]):.3f}" for name in ("ratio", "ratio_low", "ratio_high")]
+    ends = [f"{float(row[name]):.3f}" for name in ("ratio", "ratio_low", "ratio_high")]
     assert f"{ends[0]} ({ends[1]}-{ends[2]}) {SAME} same" in text and "Welch's t" in text
     assert "%: 0 slower, 0 faster, " in text and "Only in" not in text
 
@@ -180,8 +180,8 @@ def test_each_sides_machine_is_named_once_and_a_recorded_run_as_one(edited, show
 def test_bad_input_is_one_line(b, options, noun, tmp_path, capsys, monkeypatch, message):
     monkeypatch.chdir(ROOT)
     a = str(RECORDED / "ladder/nested.json")
-    given = ["compare", f"--a={a}", f"--b={b}", f"--output={tmp_path / 'out'}", *options]
-    assert main(given) == 2
+    arguments = ["compare", f"--a={a}", f"--b={b}", f"--output={tmp_path / 'out'}", *options]
+    assert main(arguments) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ") and noun in message(error) and error.count("\n") == 1
     assert not (tmp_path / "out").exists()
@@ -194,9 +194,9 @@ def test_two_recorded_runs(capsys, tmp_path, monkeypatch):
     assert main(["compare", f"--a={OLDER}", f"--b={b}", f"--output={tmp_path / 'out'}"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "faster: packed_512 on " in text and f"A: {OLDER}, a recorded run: NVIDIA H200" in text
-    old, new = (times(load_side(given).files) for given in (str(OLDER), b))
-    found = [p for p in compare(old, new, recorded_budgets(), 1) if p.key.kernel == "branch_tree"]
-    assert len(found) > 60 and not {p.verdict for p in found} & {SLOWER, FASTER}
+    old, new = (times(load_side(side).files) for side in (str(OLDER), b))
+    pairs = [p for p in compare(old, new, recorded_budgets(), 1) if p.key.kernel == "branch_tree"]
+    assert len(pairs) > 60 and not {p.verdict for p in pairs} & {SLOWER, FASTER}
 
 
 def test_a_run_in_a_commit_and_in_an_archive(edited, two, tmp_path, monkeypatch, refused):
@@ -212,10 +212,10 @@ def test_a_run_in_a_commit_and_in_an_archive(edited, two, tmp_path, monkeypatch,
     with tarfile.open(archive, "w:xz") as file:
         file.add(run, "somewhere/run")
     wanted = times(load_side(str(run)).files).keys()
-    for given in ("HEAD:runs", str(archive)):
-        assert times(load_side(given).files).keys() == wanted
-    for given in ("HEAD:nowhere", f"HEAD:{repository}/runs"):
-        assert "that commit" in refused(load_side, given)
+    for source in ("HEAD:runs", str(archive)):
+        assert times(load_side(source).files).keys() == wanted
+    for source in ("HEAD:nowhere", f"HEAD:{repository}/runs"):
+        assert "that commit" in refused(load_side, source)
     archive.write_bytes(archive.read_bytes()[:-1000])
     assert "archive" in refused(load_side, str(archive))
     (repository / "runs/replay.json").write_text(json.dumps({"schema": "reprolab-results/1"}))
@@ -228,8 +228,8 @@ def test_the_newest_of_several_files_of_a_pass_is_compared(write, tmp_path):
     for i, started in enumerate((newest, older)):
         origin = {"provenance": made.provenance(started=started)}
         write(f"a/{i}/replay.json", made.replay({"branch_tree": [10.0, 11.0]}) | origin)
-    (found,) = load_side(str(tmp_path / "a")).files
-    assert found.provenance["started"] == newest
+    (file,) = load_side(str(tmp_path / "a")).files
+    assert file.provenance["started"] == newest
 
 
 def test_a_figure_of_many_kernels_fits_a_page(two):
@@ -239,9 +239,9 @@ def test_a_figure_of_many_kernels_fits_a_page(two):
                 new = {"kernel": f"{row['kernel']}_{i}", "key": f"{row['key']}_{i}"}
                 run.files["shapes"]["records"].append(copy.deepcopy(row) | new)
     scale(two[1].rows("shapes", "branch_tree_3"), 1.5)
-    found = compared(*(load_side(str(run.write())) for run in two), 1)
+    comparison = compared(*(load_side(str(run.write())) for run in two), 1)
     with figure_style():
-        figure = figure_of(found)
+        figure = figure_of(comparison)
     (axes,) = figure.axes
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert figure.get_size_inches()[1] <= PAGE and len(labels) == 40
@@ -283,13 +283,13 @@ def times_of(runs):
 def made_up(run, seed, slower=()):
     """A repetition of the run: each row with its own deviation, as recorded, and three samples."""
     rng, spread = np.random.default_rng(seed), recorded_budgets()[GPU].spread
-    found = {}
+    repeated = {}
     for key, time in run.items():
         usual = [c.percent for c in spread[time.kind] if c.from_us <= time.us][-1] / 100
         middle = time.mean + rng.normal(0, usual) + 0.02 * 0.99 * (key.kernel in slower)
         samples = tuple(np.exp(middle + rng.normal(0, 0.0007, 3)))
-        found[key] = replace(time, metric=Metric(key.metric, "us", samples))
-    return found
+        repeated[key] = replace(time, metric=Metric(key.metric, "us", samples))
+    return repeated
 
 
 def test_on_made_up_runs_verdicts_are_right_and_intervals_hold(two):
@@ -304,15 +304,15 @@ def test_on_made_up_runs_verdicts_are_right_and_intervals_hold(two):
     assert len(wrong) < 0.01 * len(same)
     holds = [p for p in same if p.mean.ratio.low <= 1 <= p.mean.ratio.high]
     assert 0.93 < len(holds) / len(same) < 0.97
-    found = []
+    slowed = []
     for seed, other in enumerate(runs[:6]):
         pairs = compare(other, made_up(run, 100 + seed, (KERNEL,)), budgets, 1)
         assert {p.key.kernel for p in pairs if p.verdict in (SLOWER, FASTER)} <= {KERNEL}
-        found += [
+        slowed += [
             p for p in pairs if p.key[1:5:2] == ("replay", KERNEL) and p.a.kind == "kernel_time"
         ]
-    assert sum(p.verdict == SLOWER for p in found) > len(found) / 2
-    ratios = [p.mean.ratio for p in found if p.verdict == SLOWER]
+    assert sum(p.verdict == SLOWER for p in slowed) > len(slowed) / 2
+    ratios = [p.mean.ratio for p in slowed if p.verdict == SLOWER]
     assert sum(not r.low < 1.02 < r.high for r in ratios) <= 0.1 * len(ratios)
     estimated = budget_of(runs).spread
     for kind, classes in budgets[GPU].spread.items():

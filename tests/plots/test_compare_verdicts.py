@@ -38,16 +38,16 @@ def first_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("plots.compare.draw.encode", lambda figure, kind: b"")
 
     def run(a, b, *options):
-        given = ["compare", "--a", str(a.write()), "--b", str(b.write())]
-        status = main([*given, "--output", str(tmp_path / "out"), *options])
+        arguments = ["compare", "--a", str(a.write()), "--b", str(b.write())]
+        status = main([*arguments, "--output", str(tmp_path / "out"), *options])
         text = capsys.readouterr().out.replace("\n  ", " ")
         return status, text.partition("\n")[0], " ".join(text.split())
 
     return run
 
 
-def of_kernel(found, kernel, pass_name="shapes"):
-    (pool,) = (p for p in found if p.kernel[1:] == (pass_name, "", kernel, "kernel_time"))
+def of_kernel(pools, kernel, pass_name="shapes"):
+    (pool,) = (p for p in pools if p.kernel[1:] == (pass_name, "", kernel, "kernel_time"))
     return pool
 
 
@@ -145,12 +145,12 @@ def test_three_percent_over_19_problems_are_found_alone(write, factor):
     b = load_side(str(write("b/shapes.json", whole("table2/shapes", change))))
     both = compared(a, b, 1)
     assert ("1 kernel slower" in failures(both, True, ALLOWED)) == (factor > 1)
-    found = both.pools
-    pool = of_kernel(found, "streaming")
+    pooled = both.pools
+    pool = of_kernel(pooled, "streaming")
     assert (pool.verdict, len(pool.pairs)) == (SLOWER if factor > 1 else FASTER, 19)
     assert pool.mean.ratio.value == pytest.approx(factor)
     assert 0 < pool.mean.ratio.high - pool.mean.ratio.low < 0.014
-    assert {p.kernel[3] for p in found if p.verdict in (SLOWER, FASTER)} == {"streaming"}
+    assert {p.kernel[3] for p in pooled if p.verdict in (SLOWER, FASTER)} == {"streaming"}
 
 
 def test_pools_hold_on_made_up_runs(two):
@@ -175,11 +175,11 @@ def test_pools_hold_on_made_up_runs(two):
             moved[key] = replace(time, metric=replace(time.metric, samples=samples))
         pairs = compare(run, moved, together, 1)
         for name, budgets in (("together", together), ("wrongly apart", apart)):
-            found = [p for p in pools(pairs, budgets, 1) if len(p.pairs) > 1]
-            holds[name] += [p.mean.ratio.low <= 1 <= p.mean.ratio.high for p in found]
+            pooled = [p for p in pools(pairs, budgets, 1) if len(p.pairs) > 1]
+            holds[name] += [p.mean.ratio.low <= 1 <= p.mean.ratio.high for p in pooled]
         pairs = compare(made_up(run, seed), made_up(run, 100 + seed), apart, 1)
-        found = [p for p in pools(pairs, apart, 1) if len(p.pairs) > 1]
-        holds["apart"] += [p.mean.ratio.low <= 1 <= p.mean.ratio.high for p in found]
+        pooled = [p for p in pools(pairs, apart, 1) if len(p.pairs) > 1]
+        holds["apart"] += [p.mean.ratio.low <= 1 <= p.mean.ratio.high for p in pooled]
     assert np.mean(holds["together"]) > 0.93 and 0.92 < np.mean(holds["apart"]) < 0.98
     assert np.mean(holds["wrongly apart"]) < np.mean(holds["together"])
 
@@ -207,20 +207,20 @@ def test_sides_of_several_gpus_pair_the_rows_of_each(two, edited, write, first_l
         run.files["other"]["provenance"]["gpu"]["name"] = "NVIDIA A100"
         run.files["other"]["provenance"]["started"] = LATER  # the newest of the pass
     scale(b.rows("other"), 1.5)
-    found = compared(load_side(str(a.write())), load_side(str(b.write())), 1)
+    comparison = compared(load_side(str(a.write())), load_side(str(b.write())), 1)
     verdicts = {
-        gpu: {p.verdict for p in found.pairs if p.key.gpu == gpu}
+        gpu: {p.verdict for p in comparison.pairs if p.key.gpu == gpu}
         for gpu in ("NVIDIA A100", "NVIDIA H200")
     }
     assert verdicts["NVIDIA A100"] == {SLOWER} and verdicts["NVIDIA H200"] <= {SAME, UNDECIDED}
-    assert not any(pair.over_copy for pair in found.pairs) and not found.lost
-    passes = {(pair.key.gpu, pair.key.pass_name) for pair in found.pairs}
+    assert not any(pair.over_copy for pair in comparison.pairs) and not comparison.lost
+    passes = {(pair.key.gpu, pair.key.pass_name) for pair in comparison.pairs}
     assert passes >= {("NVIDIA A100", "replay"), ("NVIDIA H200", "replay")}
     del b.files["other"]
     (b.folder / "other.json").unlink()
-    found = compared(load_side(str(a.write())), load_side(str(b.write())), 1)
-    assert {key.gpu for key in found.lost} == {"NVIDIA A100"}
-    assert {pair.key.gpu for pair in found.pairs} == {"NVIDIA H200"}
+    comparison = compared(load_side(str(a.write())), load_side(str(b.write())), 1)
+    assert {key.gpu for key in comparison.lost} == {"NVIDIA A100"}
+    assert {pair.key.gpu for pair in comparison.pairs} == {"NVIDIA H200"}
     b.provenance(gpu={"name": "NVIDIA L4"})
     sides = load_side(str(a.folder)), load_side(str(b.write()))
     assert "NVIDIA L4" in refused(compared, *sides, 1)

@@ -90,13 +90,13 @@ def ways(file: dict[str, Any], path: Place) -> Iterator[tuple[str, str]]:
     """The damage to a field, and the file's text: odd, repeated, or missing."""
     where = ".".join(map(str, path)) or "the file"
     if not path:
-        yield from ((f"{where}: {what}", text) for what, text in ODD.items())
+        yield from ((f"{where}: {damage}", text) for damage, text in ODD.items())
         return
     spoilt = copy.deepcopy(file)
     parent_of(spoilt, path)[path[-1]] = PLACE
     text = json.dumps(spoilt)
-    for what, odd in ODD.items():
-        yield f"{where}: {what}", text.replace(f'"{PLACE}"', odd)
+    for damage, odd in ODD.items():
+        yield f"{where}: {damage}", text.replace(f'"{PLACE}"', odd)
     if isinstance(path[-1], str):
         twice = f'"{path[-1]}": "{PLACE}"', f'"{path[-1]}": null, "{path[-1]}": null'
         assert twice[0] in text
@@ -110,8 +110,8 @@ def damaged(file: dict[str, Any], most: int) -> Iterator[tuple[str, str]]:
     """One damage of each of some fields, always the same ones; with FUZZ=all, every one of each."""
     paths, rng = list(places(file)), random.Random(1)
     for path in paths if ALL else rng.sample(paths, most):
-        found = list(ways(file, path))
-        yield from found if ALL else [rng.choice(found)]
+        damages = list(ways(file, path))
+        yield from damages if ALL else [rng.choice(damages)]
 
 
 def small(name: str) -> dict:
@@ -137,21 +137,21 @@ def small(name: str) -> dict:
 
 
 def try_all(
-    found: Iterator[tuple[str, str]], file: Path, draw: Callable[[bool], None]
+    damages: Iterator[tuple[str, str]], file: Path, draw: Callable[[bool], None]
 ) -> tuple[int, int]:
     """The numbers of refused and of accepted texts."""
     refused, shown = 0, 0
-    for what, text in found:
+    for damage, text in damages:
         file.write_text(text, encoding="utf-8")
         try:
             draw(shown % EVERY == EVERY - 1)
             shown += 1
         except InputError as error:
             refused += 1
-            assert str(error).isprintable() and len(str(error)) < 1000, what
-            assert str(file.parent) in str(error), what
+            assert str(error).isprintable() and len(str(error)) < 1000, damage
+            assert str(file.parent) in str(error), damage
         except Exception as error:
-            raise AssertionError(f"{file.name}: {what}") from error
+            raise AssertionError(f"{file.name}: {damage}") from error
     return refused, shown
 
 

@@ -84,8 +84,8 @@ def several_launches_and_unknown_occupancy(run):
 def a_small_difference(run):
     for kernel, us in (("branch_tree", 100e3), ("streaming", 99.9e3)):
         row = run.row("timing", kernel, "qwen3-32b/batch8/graph")
-        (found,) = (m for m in row["metrics"] if m["name"] == "wall_time.step")
-        found["samples"] = [us] * 3
+        (metric,) = (m for m in row["metrics"] if m["name"] == "wall_time.step")
+        metric["samples"] = [us] * 3
 
 
 def a_slow_host(run):
@@ -324,7 +324,7 @@ def test_edited_runs_change_the_golden_lines(name, golden, tmp_path):
     for title, edit in EDITS[name].items():
         run = Edited(name, tmp_path / name)
         edit(run)
-        found = list(changes(before, run.shown()))
-        assert found, title
-        lines += [f"## {title}", *found, ""]
+        lines_changed = list(changes(before, run.shown()))
+        assert lines_changed, title
+        lines += [f"## {title}", *lines_changed, ""]
     golden(f"edited-{name}.txt", "\n".join(lines))

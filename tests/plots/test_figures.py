@@ -75,13 +75,13 @@ def test_samples_far_away_leave_the_others_room(run, edited):
 
 
 def test_for_a_paper_captions_and_notes_stay_outside(edited, monkeypatch, tmp_path):
-    seen = []
-    monkeypatch.setattr(experiments, "encode", lambda figure, kind: seen.append(figure) or b"")
+    figures = []
+    monkeypatch.setattr(experiments, "encode", lambda figure, kind: figures.append(figure) or b"")
     folders = ["--results", str(edited("ladder").write()), "--output", str(tmp_path / "out")]
     options = ["--recorded", "--no-captions", "--no-notes"]
     assert main(["render", "ladder", *folders, *options]) == 0
-    assert not any(figure.texts for figure in seen)
-    assert all(figure.get_figheight() < PAGE - 0.3 for figure in seen)
+    assert not any(figure.texts for figure in figures)
+    assert all(figure.get_figheight() < PAGE - 0.3 for figure in figures)
     steps, sizes = (tmp_path / "out/captions.txt").read_text().split("\n\n")
     assert steps.startswith("steps: Recorded run of NVIDIA H200, 20")
     assert "Warm rows rank only with warm rows." in sizes

@@ -21,10 +21,10 @@ OLD, NEW = b"old", b"new"
 def files(tmp_path):
     """Three files of an older rendering next to a result file, and their replacements."""
     (tmp_path / "shapes.json").write_bytes(b"{}")
-    found = {tmp_path / name: NEW for name in ("a.md", "b.png", "c.svg")}
-    for path in found:
+    replacements = {tmp_path / name: NEW for name in ("a.md", "b.png", "c.svg")}
+    for path in replacements:
         path.write_bytes(OLD)
-    return found
+    return replacements
 
 
 def contents(folder: Path) -> dict[str, bytes]:

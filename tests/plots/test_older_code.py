@@ -15,11 +15,11 @@ OLD, NEW = "shared_lut", "branch_tree"
 @pytest.fixture
 def older(monkeypatch, tmp_path):
     """The digest of one kernel is listed as older."""
-    found = made.code_of("sm_90", OLD)
-    ((part, sha256),) = found["sha256"].items()
-    one = {"part": part, "target": "sm_90", "sha256": sha256, "rows": {"replay.json": [OLD]}}
+    compiled = made.code_of("sm_90", OLD)
+    ((part, sha256),) = compiled["sha256"].items()
+    row = {"part": part, "target": "sm_90", "sha256": sha256, "rows": {"replay.json": [OLD]}}
     file = tmp_path / "older_code.json"
-    file.write_text(json.dumps({"older": [one], "codes": {}}))
+    file.write_text(json.dumps({"older": [row], "codes": {}}))
     monkeypatch.setattr(code, "OLDER", file)
 
 

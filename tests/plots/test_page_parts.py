@@ -64,11 +64,11 @@ def test_a_table_is_written_from_what_it_holds(tmp_path):
         "t", hostile, [Column("a<", "a"), Column("b", "b", align="l")], rows, ["Best: {best}."]
     )
     text = table_html(table, "id", Links({file.resolve(): "gpu1-claims"}, tmp_path))
-    found = Parsed(text)
-    tags = [tag for tag, _ in found.tags]
+    page = Parsed(text)
+    tags = [tag for tag, _ in page.tags]
     count = {tag: tags.count(tag) for tag in ("tr", "td", "b", "tbody")}
     assert count == {"tr": 5, "td": 6, "b": 0, "tbody": 1}
-    assert found.all("a", "href") == ["#gpu1-claims-c"]
+    assert page.all("a", "href") == ["#gpu1-claims-c"]
     assert "<strong>1</strong> <sup>1</sup>" in text and "<sup>1</sup> a note" in text
     assert '<span class="verdict not_tested">Not tested yet</span>: why' in text
     assert text.count("verdict") == 1 and "Best: in bold." in text
@@ -81,8 +81,8 @@ def test_a_table_is_written_from_what_it_holds(tmp_path):
     + [("reproducedness", ""), ("was reproduced", ""), ("undecided", "undecided"), ("", "")],
 )
 def test_a_text_may_begin_with_a_verdict(text, verdict):
-    found, lead, rest = leading_verdict(text)
-    assert found == verdict and lead + rest == text and bool(lead) is bool(verdict)
+    word, lead, rest = leading_verdict(text)
+    assert word == verdict and lead + rest == text and bool(lead) is bool(verdict)
 
 
 def test_markdown_leads_within_the_page_and_shows_no_file_of_others(tmp_path):
@@ -95,13 +95,13 @@ A [link](a.md#part), [none](b.md), [site](https://example.org/), ![words](pictur
 | Verdict: **not reproduced** | 1 |
 """
     file = tmp_path / "a.md"
-    found = Parsed(markdown_html(text, "p", Links({file.resolve(): "gpu1-a"}, tmp_path)))
-    assert found.all("a", "href") == ["#gpu1-a-part", "https://example.org/"]
-    assert "img" not in [tag for tag, _ in found.tags] and ", words." in found.text
-    assert found.ids == ["p", "p-two-words"]
+    page = Parsed(markdown_html(text, "p", Links({file.resolve(): "gpu1-a"}, tmp_path)))
+    assert page.all("a", "href") == ["#gpu1-a-part", "https://example.org/"]
+    assert "img" not in [tag for tag, _ in page.tags] and ", words." in page.text
+    assert page.ids == ["p", "p-two-words"]
     assert (
-        found.all("table", "aria-labelledby")
-        == found.all("div", "aria-labelledby")
+        page.all("table", "aria-labelledby")
+        == page.all("div", "aria-labelledby")
         == ["p-two-words"]
     )
-    assert found.all("td", "class") == ["number"] and found.all("th", "scope") == ["col", "col"]
+    assert page.all("td", "class") == ["number"] and page.all("th", "scope") == ["col", "col"]

@@ -81,7 +81,7 @@ def test_other_verdicts_give_another_text(recorded, drawn):
 
 def test_every_reference_and_figure_is_there(made):
     text = (made / paper.TEX).read_text(encoding="utf-8")
-    cited = {key for found in re.findall(r"\\cite\{([^}]*)\}", text) for key in found.split(",")}
+    cited = {key for keys in re.findall(r"\\cite\{([^}]*)\}", text) for key in keys.split(",")}
     assert cited == set(re.findall(r"\\bibitem\{([^}]*)\}", text))
     labels = re.findall(r"\\label\{([^}]*)\}", text)
     assert len(labels) == len(set(labels))
@@ -150,12 +150,12 @@ def test_prose(text, shown):
 
 def test_a_page_of_markdown():
     page = "# A\n\nSee [b](c.md), `d_e`.\n\n## F\n- **g**: 1 %\n\n```sh\nmake h  # i\n```\n"
-    found = markdown_latex(page + "\n| j | k |\n| --- | --- |\n| l | m |\n", "n")
+    latex = markdown_latex(page + "\n| j | k |\n| --- | --- |\n| l | m |\n", "n")
     for part in (
         r"\section{A}\label{sec:n}",
         "See b, ",
         r"\subsection{F}",
         "\\item \\textbf{g}: 1\u00a0\\%",
     ):
-        assert part in found.replace("\n", "")
-    assert r"\texttt{make h} {\rmfamily\itshape i}" in found and r"\ref{tab:n-1}" in found
+        assert part in latex.replace("\n", "")
+    assert r"\texttt{make h} {\rmfamily\itshape i}" in latex and r"\ref{tab:n-1}" in latex

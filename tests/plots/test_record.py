@@ -158,12 +158,12 @@ def test_a_failed_check_is_reported(project, capsys):
 
 
 def test_a_file_that_changes_meanwhile_is_not_recorded(project, capsys, monkeypatch, message):
-    results, own = make_up("a100", project / "mine", ["table2"]), record_module.files
+    results, original = make_up("a100", project / "mine", ["table2"]), record_module.files
     file, before = results / "table2/replay.json", snapshot(project)
 
-    def while_it_works(*given):
+    def while_it_works(*args):
         file.write_text(file.read_text().replace("NVIDIA", "Nvidia"))
-        return own(*given)
+        return original(*args)
 
     monkeypatch.setattr(record_module, "files", while_it_works)
     assert record(project, "a100", results) == 2

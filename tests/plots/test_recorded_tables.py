@@ -63,7 +63,7 @@ def test_render(name, recorded_runs, golden, monkeypatch, capsys):
     written = {f"{table}.{kind}" for table in tables for kind in WRITERS}
     written |= {f"{figure}.{kind}" for figure in experiment(name).FIGURES for kind in FORMATS}
     assert set(texts) - {CLAIM_DETAILS} == written
-    as_json = {table: json.dumps(found, sort_keys=True) for table, found in rows.items()}
+    as_json = {table: json.dumps(cells, sort_keys=True) for table, cells in rows.items()}
     golden(f"recorded-{name}.json", json.dumps(digests(as_json), indent=1) + "\n")
     drawn = {file.removesuffix(".svg"): texts[file] for file in sorted(texts) if ".svg" in file}
     golden(f"figures-{name}.json", json.dumps(digests(drawn), indent=1) + "\n")

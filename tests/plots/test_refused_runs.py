@@ -13,8 +13,8 @@ def provenance(pass_name, part="gpu", /, **changes):
     """Fields of a part, or of the whole."""
 
     def spoil(run):
-        found = run.files[pass_name]["provenance"]
-        (found[part] if part else found).update(changes)
+        fields = run.files[pass_name]["provenance"]
+        (fields[part] if part else fields).update(changes)
 
     return spoil
 
@@ -41,9 +41,9 @@ def again(run):
         run.files["mlps"]["records"].append(row | other)
 
 
-def first_problem(name, found):
+def first_problem(name, problem):
     def spoil(run):
-        run.files[name]["records"][0]["problem"] = found
+        run.files[name]["records"][0]["problem"] = problem
 
     return spoil
 
@@ -75,7 +75,7 @@ REFUSED = [
     ("ladder", swapped("warm", "cold"), "warm rows"),
     ("ladder", twice, "one problem"),
     ("ladder", problem("plain_counters", "*", name="x"), "plain.json"),
-    ("ladder", problem("cold", "16x*", n=4096 * 8192), "not told"),
+    ("ladder", problem("cold", "16x*", n=4096 * 8192), "distinguished"),
     ("puzzle", again, "mlps.json"),
     ("streaming", first_problem("layers", FORWARD), "single matrices"),
     ("table2", provenance("shapes", "", dirty=True, sources_sha256="c" * 64), "ccccccccc"),

@@ -16,14 +16,14 @@ from records.run_to_run import RUN_TO_RUN, recorded_budgets
 @pytest.fixture
 def runs(edited):
     """Five runs: each row differs by 0.1 % or so from that of another run."""
-    found = []
+    edited_runs = []
     for i in range(5):
         run, rng = edited("table2", str(i)), np.random.default_rng(i)
         run.provenance(started=f"2027-01-0{i + 1}T00:00:00Z")
         for row in run.rows():
             scale([row], np.exp(rng.normal(0, 0.001)))
-        found.append(run)
-    return found
+        edited_runs.append(run)
+    return edited_runs
 
 
 @pytest.fixture
@@ -35,9 +35,9 @@ def repetitions(capsys):
     return run
 
 
-def counts(text, kind, what):
+def counts(text, kind, noun):
     """'0 of 460', of the rows or the kernels"""
-    return re.search(rf"^{kind}: (\d+ of \d+) {what} \(", text, re.M)[1]
+    return re.search(rf"^{kind}: (\d+ of \d+) {noun} \(", text, re.M)[1]
 
 
 def test_equal_runs_and_one_with_a_slow_kernel(runs, repetitions):
@@ -66,7 +66,7 @@ def test_compare_reads_the_written_spread(runs, repetitions, tmp_path, monkeypat
     monkeypatch.setattr(run_to_run, "RUN_TO_RUN", file)
     spread = recorded_budgets()["NVIDIA H200"].spread
     assert spread.keys() == {"kernel_time", "ceiling_kernel_time", "product_time"}
-    assert all(0.07 < c.percent < 0.13 for found in spread.values() for c in found[-1:])
+    assert all(0.07 < c.percent < 0.13 for classes in spread.values() for c in classes[-1:])
     written = json.loads(file.read_text())["gpus"]["NVIDIA H200"]
     assert written["source"].endswith("NVIDIA H200, 2027-01-01 to 2027-01-05")
     for run in runs:
@@ -77,8 +77,8 @@ def test_compare_reads_the_written_spread(runs, repetitions, tmp_path, monkeypat
 
 
 def test_other_runs_than_repetitions_are_refused(runs, repetitions, message):
-    def refused(*given):
-        status, _, error = repetitions(*given)
+    def refused(*arguments):
+        status, _, error = repetitions(*arguments)
         assert status == 2 and error.count("\n") == 1
         return message(error)
 
@@ -96,8 +96,8 @@ def test_other_runs_than_repetitions_are_refused(runs, repetitions, message):
 def test_the_page_says_what_the_command_does(gpu, capsys, tmp_path, monkeypatch):
     recorded, again = read_json(RUN_TO_RUN)["gpus"][gpu], tmp_path / "again.json"
     monkeypatch.chdir(ROOT)
-    given = [*recorded["runs"], "--kernel", recorded["kernels"]]
-    assert main(["repetitions", *given, "--write", str(again)]) == 0
+    arguments = [*recorded["runs"], "--kernel", recorded["kernels"]]
+    assert main(["repetitions", *arguments, "--write", str(again)]) == 0
     assert read_json(again)["gpus"] == {gpu: recorded}
     page = " ".join((ROOT / "docs/comparing-runs.md").read_text().split())
     *kinds, in_all = capsys.readouterr().out.splitlines()[:7]

@@ -69,7 +69,9 @@ def test_it_is_small_enough_to_be_sent(recorded_file):
 
 
 def test_it_is_whole(recorded):
-    loaded = {value for _, found in recorded.tags for k, value in found.items() if k == "src"}
+    loaded = {
+        value for _, attributes in recorded.tags for k, value in attributes.items() if k == "src"
+    }
     loaded |= set(recorded.all("link", "href"))
     assert all(address.startswith("data:") for address in loaded)
     assert not re.search(r"url\((?!#)|@import|fetch\(|XMLHttp", recorded.text)
@@ -79,7 +81,9 @@ def test_it_is_whole(recorded):
     ids = recorded.ids
     assert len(ids) == len(set(ids))
     targets = {link[1:] for link in recorded.all("a", "href") if link[0] == "#"}
-    targets |= {x for _, found in recorded.tags for x in found.get("aria-labelledby", "").split()}
+    targets |= {
+        x for _, attributes in recorded.tags for x in attributes.get("aria-labelledby", "").split()
+    }
     assert targets <= set(ids)
 
 
@@ -88,10 +92,10 @@ def test_every_claim_has_its_verdict_one_link_from_what_decided_it(recorded, evi
         r'<tr>\n<td><a href="#(gpu1-claims-[^"]+)">(.*?)</a></td>\n<td><span class="verdict (\w+)">'
     )
     ledger = recorded.text.partition('<span id="gpu1-ledger">')[2].partition("</details>")[0]
-    found = {link: (unescape(text), verdict) for link, text, verdict in row.findall(ledger)}
+    rows = {link: (unescape(text), verdict) for link, text, verdict in row.findall(ledger)}
     decisions = decide(evidence, load_sources())
-    assert found == {f"gpu1-claims-{anchor(d)}": (d.claim.in_short, d.verdict) for d in decisions}
-    assert set(found) <= set(recorded.ids)
+    assert rows == {f"gpu1-claims-{anchor(d)}": (d.claim.in_short, d.verdict) for d in decisions}
+    assert set(rows) <= set(recorded.ids)
 
 
 def test_every_figure_is_there_in_two_widths_with_its_caption(recorded):
@@ -99,13 +103,13 @@ def test_every_figure_is_there_in_two_widths_with_its_caption(recorded):
     shown = re.findall(r'<div class="(wide|narrow)">(<svg .*?</svg>)</div>', recorded.text)
     roots = [(kind, ElementTree.fromstring(text)) for kind, text in shown]
     for kind in ("wide", "narrow"):
-        assert sorted(root.get("aria-label") for of, root in roots if of == kind) == sorted(
+        assert sorted(root.get("aria-label") for width, root in roots if width == kind) == sorted(
             captions
         )
     assert all(root.findall(".//text") for _, root in roots)
-    found = re.findall("<figcaption><strong>(.*?)\\.</strong> (.*?)</figcaption>", recorded.text)
-    assert sorted(unescape(caption) for caption, _ in found) == sorted(captions)
-    assert all(ELSEWHERE in note for _, note in found)
+    figures = re.findall("<figcaption><strong>(.*?)\\.</strong> (.*?)</figcaption>", recorded.text)
+    assert sorted(unescape(caption) for caption, _ in figures) == sorted(captions)
+    assert all(ELSEWHERE in note for _, note in figures)
     assert 'class="narrow"' not in recorded.text.partition('id="gpu1"')[0], (
         "the summary's are small"
     )
@@ -140,7 +144,7 @@ def test_experiments_stand_below_the_source_that_they_are_about(recorded):
 def test_result_files_come_out_as_they_went_in_with_their_commands(recorded, evidence):
     packed = [link.removeprefix(PACKED) for link in recorded.all("a", "href") if PACKED in link]
     files = {r.file.read_bytes() for r in evidence.results.values()}
-    assert {lzma.decompress(base64.b64decode(found)) for found in packed} == files
+    assert {lzma.decompress(base64.b64decode(content)) for content in packed} == files
     assert len(packed) == len(files) == recorded.text.count("<dt>argv</dt>")
     assert "Provenance of the numbers" not in recorded.text  # which the files say
 
@@ -165,11 +169,11 @@ def test_texts_of_result_files_are_escaped(edited, tmp_path):
         row["kernel"] = HOSTILE
     run.write()
     assert report(tmp_path / "report.html", tmp_path) == 0
-    found = Parsed((tmp_path / "report.html").read_text())
-    assert [tag for tag, _ in found.tags].count("script") == 1
-    assert "img" not in [tag for tag, _ in found.tags]
-    assert not [k for _, attributes in found.tags for k in attributes if k.startswith("on")]
-    assert '<h2 id="gpu1">' in found.text and found.text.count("alert(1)") > 3
+    page = Parsed((tmp_path / "report.html").read_text())
+    assert [tag for tag, _ in page.tags].count("script") == 1
+    assert "img" not in [tag for tag, _ in page.tags]
+    assert not [k for _, attributes in page.tags for k in attributes if k.startswith("on")]
+    assert '<h2 id="gpu1">' in page.text and page.text.count("alert(1)") > 3
 
 
 def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch, no_figures):
@@ -183,27 +187,27 @@ def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch, no_
     output = tmp_path / "report.html"
     folders = [tmp_path / name for name in ("first", "second", "data/recorded/a100")]
     assert report(output, *folders) == 0
-    found = Parsed(output.read_text())
-    assert re.findall(r'<h2 id="([\w-]+)">(.+)</h2>', found.text) == [
+    page = Parsed(output.read_text())
+    assert re.findall(r'<h2 id="([\w-]+)">(.+)</h2>', page.text) == [
         *(("summary", "Summary"), ("all-gpus", "All GPUs")),
         *(("gpu1", "NVIDIA H200"), ("gpu2", "NVIDIA A100"), ("protocols", "Protocols")),
     ]
     links = re.findall(
-        'href="#(gpu[12]-claims-swizzle)"><span class="verdict reproduced', found.text
+        'href="#(gpu[12]-claims-swizzle)"><span class="verdict reproduced', page.text
     )
     assert links[:2] == ["gpu1-claims-swizzle", "gpu2-claims-swizzle"]
-    assert {link[1:] for link in found.all("a", "href") if link[0] == "#"} <= set(found.ids)
-    assert {"gpu1-table2", "gpu1-transpose", "gpu2-transpose"} <= set(found.ids)
-    assert re.findall('class="banner">(.+)</p>', found.text) == [
+    assert {link[1:] for link in page.all("a", "href") if link[0] == "#"} <= set(page.ids)
+    assert {"gpu1-table2", "gpu1-transpose", "gpu2-transpose"} <= set(page.ids)
+    assert re.findall('class="banner">(.+)</p>', page.text) == [
         f"Recorded runs of A100. {ELSEWHERE}",
         f"Recorded run of NVIDIA A100, 2026-01-02. {ELSEWHERE}",
     ]
-    assert len(found.ids) == len(set(found.ids))
+    assert len(page.ids) == len(set(page.ids))
     first = output.read_bytes()
     assert report(output, *folders) == 0 and output.read_bytes() == first
-    own = edited("transpose", "third/transpose")  # two GPUs of this machine, no recorded one
-    own.provenance(gpu={"name": "NVIDIA A100"})
-    own.write()
+    ours = edited("transpose", "third/transpose")  # two GPUs of this machine, no recorded one
+    ours.provenance(gpu={"name": "NVIDIA A100"})
+    ours.write()
     assert report(output, tmp_path / "first", tmp_path / "third") == 0
     assert 'class="banner"' not in output.read_text()
 
@@ -225,10 +229,10 @@ def test_bad_input_is_one_line_and_leaves_the_old_report(edited, tmp_path, capsy
 
 @pytest.fixture(scope="module")
 def page(recorded_file):
-    with browser() as found:
-        found.set_width(1600)
-        found.open(recorded_file)
-        yield found
+    with browser() as chrome:
+        chrome.set_width(1600)
+        chrome.open(recorded_file)
+        yield chrome
 
 
 def test_a_browser_follows_links_by_keyboard(page):
@@ -265,18 +269,18 @@ def test_a_browser_filters_rows_and_verdicts(page):
     rows = sum(map(len, page.column(ledger, 0)))
     field = f"{filter_of} input"
     page.type(field, "bank conflicts")
-    found = [x for body in page.column(ledger, 0) for x in body]
-    assert 0 < len(found) < rows and any(x.startswith("broadcast-no-conflicts") for x in found)
+    names = [x for body in page.column(ledger, 0) for x in body]
+    assert 0 < len(names) < rows and any(x.startswith("broadcast-no-conflicts") for x in names)
     assert (
         page.run(f"return document.querySelector('{filter_of} output').value")
-        == f"{len(found)} of {rows} rows"
+        == f"{len(names)} of {rows} rows"
     )
     page.type(field, BACKSPACE * len("bank conflicts"))
     button = ".counts [data-verdict=not_reproduced]"
     page.click(button)
-    found = [x for body in page.column(ledger, 1) for x in body]
+    verdicts = [x for body in page.column(ledger, 1) for x in body]
     count = page.run(f"return parseInt(document.querySelector('{button}').textContent)")
-    assert len(found) == count and all(x.startswith("not reproduced") for x in found)
+    assert len(verdicts) == count and all(x.startswith("not reproduced") for x in verdicts)
     page.type(button, ENTER)
     assert sum(map(len, page.column(ledger, 0))) == rows
 
@@ -297,7 +301,7 @@ def test_a_browser_shows_it_at_every_width_in_readable_colours(page):
 def test_a_browser_asks_for_nothing_and_complains_of_nothing(page):
     """Errors of all tests above."""
     assert page.log("browser") == []
-    events = [json.loads(found["message"])["message"] for found in page.log("performance")]
+    events = [json.loads(entry["message"])["message"] for entry in page.log("performance")]
     sent = [
         e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
     ]
@@ -317,8 +321,8 @@ def test_without_own_results_the_report_is_of_the_recorded_runs(tmp_path, monkey
     assert main(["report", "--results=results"]) == 2
     Path("results/one").mkdir(parents=True)
     Path("results/one/x.json").touch()
-    for given in ("results", "a results", "results/one"):
-        assert main(["report", f"--results={given}"]) == 2
-    recorded, own, *others = ([str(folder) for folder in folders] for folders in read)
-    assert (recorded, own) == (["data/recorded"], ["results"])
+    for folder in ("results", "a results", "results/one"):
+        assert main(["report", f"--results={folder}"]) == 2
+    recorded, ours, *others = ([str(folder) for folder in folders] for folders in read)
+    assert (recorded, ours) == (["data/recorded"], ["results"])
     assert others == [["a", "results"], ["results/one"]]

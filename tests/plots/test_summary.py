@@ -18,17 +18,17 @@ HEADLINES = [*filter(None, (experiment(name).HEADLINE for name in recorded_names
 @pytest.fixture(scope="module")
 def by_gpu():
     """Decisions by the folder of a recorded GPU, then by claim."""
-    found = {}
+    decisions = {}
     for folder in ("h100", "h200"):
         evidence = collect(result_files(ROOT / "data" / "recorded" / folder))
-        found[folder] = {d.claim.id: d for d in decide(evidence, load_sources())}
-    return found
+        decisions[folder] = {d.claim.id: d for d in decide(evidence, load_sources())}
+    return decisions
 
 
 @pytest.mark.parametrize("claim", HEADLINES)
 def test_a_cards_axis_has_the_sources_value_and_ours(by_gpu, claim):
     with figure_style():
-        (axes,) = claim_figure({gpu: found[claim] for gpu, found in by_gpu.items()}).axes
+        (axes,) = claim_figure({gpu: by_claim[claim] for gpu, by_claim in by_gpu.items()}).axes
     output = [text.get_text() for text in axes.texts]
     assert len(output) == 1 + len(by_gpu) and all(any(map(str.isdigit, text)) for text in output)
 

@@ -24,8 +24,8 @@ ORIGINS = [Origin("A GPU"), Origin("From here", "build/bench --all")]
 
 def simple(columns, *rows):
     """A table of texts; columns with these headings and styles."""
-    found = [Column(name, name, **style) for name, style in columns.items()]
-    return Table("t", "T", found, [dict(zip(columns, row, strict=True)) for row in rows])
+    heads = [Column(name, name, **style) for name, style in columns.items()]
+    return Table("t", "T", heads, [dict(zip(columns, row, strict=True)) for row in rows])
 
 
 @pytest.fixture
@@ -139,11 +139,11 @@ def test_signs_and_ranges_are_typeset(text, shown):
 
 
 @pytest.mark.parametrize(
-    ("texts", "found"),
+    ("texts", "pattern"),
     [(["1", "23.45", "-"], "2.2"), (["-1.5", "2"], "-1.1"), (["1 x"], ""), (["-"], ""), ([], "")],
 )
-def test_a_column_of_numbers_has_a_format(texts, found):
-    assert number_format(texts) == found
+def test_a_column_of_numbers_has_a_format(texts, pattern):
+    assert number_format(texts) == pattern
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no pdflatex: texlive-science")
@@ -287,13 +287,13 @@ def test_a_ceiling_reads_and_writes_and_is_passed_beyond_both_intervals():
     assert limit is rows[2]
     for low, ranked, passed in ((10.4, True, False), (10.6, True, True), (10.6, False, False)):
         row = SimpleNamespace(ranked=ranked, bandwidth=Estimate(11, low, 12))
-        found = bandwidth.Measured(None, row, None, limit, None, None, False, ())
-        assert found.passes_ceiling is passed
+        measured = bandwidth.Measured(None, row, None, limit, None, None, False, ())
+        assert measured.passes_ceiling is passed
 
 
 def test_a_column_has_the_metrics_of_its_unit():
     metric = Metric("x", "us", (1.0, 2.0, 9.0))
     row = SimpleNamespace(is_verified=True, is_ceiling=False, metric=lambda name: metric)
-    found = bandwidth.other_values(row, [("x", "us"), ("x", "%")])
-    assert (found["x (us)"].value, found["x (us) high"]) == (2.0, 9.0)
-    assert (found["x (%)"].value, found["x (%) high"]) == (None, None)
+    values = bandwidth.other_values(row, [("x", "us"), ("x", "%")])
+    assert (values["x (us)"].value, values["x (us) high"]) == (2.0, 9.0)
+    assert (values["x (%)"].value, values["x (%) high"]) == (None, None)

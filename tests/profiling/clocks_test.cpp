@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/profiling/testing.hpp"
+#include "tests/text.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -20,19 +21,14 @@ std::optional<NvmlDevice> fake_device(const char* library) {
 
 TEST(Nvml, ThatCannotBeUsedSaysWhy) {
   const ScopedVariable fail("FAKE_NVML_FAIL", "nvmlInit_v2");
-  for (const auto& [library, line] : std::map<std::string, std::string>{
-           {"/nonexistent/libnvidia-ml.so.1",
-            "NVML, which comes with the NVIDIA driver, cannot be loaded "
-            "(/nonexistent/libnvidia-ml.so.1: cannot open shared object file: No such file or "
-            "directory)"},
-           {FAKE_CUPTI,
-            "NVML lacks nvmlInit_v2, nvmlShutdown, nvmlDeviceGetHandleByPciBusId_v2: update the "
-            "NVIDIA driver"},
-           {FAKE_NVML, "NVML does not start (Uninitialized): `nvidia-smi` should work first"}}) {
+  for (const auto& [library, part] : std::map<std::string, std::string>{
+           {"/nonexistent/libnvidia-ml.so.1", "/nonexistent/libnvidia-ml.so.1"},
+           {FAKE_CUPTI, "nvmlInit_v2, nvmlShutdown, nvmlDeviceGetHandleByPciBusId_v2"},
+           {FAKE_NVML, "Uninitialized"}}) {
     const ScopedVariable loaded("REPROLAB_NVML", library);
     std::string why_not;
     EXPECT_FALSE(find_nvml_device("0000:17:00.0", "", &why_not));
-    EXPECT_EQ(why_not, line);
+    EXPECT_TRUE(contains(why_not, part));
   }
 }
 
@@ -41,7 +37,7 @@ TEST(Nvml, FindsTheGpuByBusIdOrUuid) {
   std::string why_not;
   EXPECT_TRUE(find_nvml_device("0000:17:00.0", "GPU-other", &why_not));
   EXPECT_FALSE(find_nvml_device("0000:99:00.0", "GPU-other", &why_not));
-  EXPECT_EQ(why_not, "NVML does not know the GPU 0000:99:00.0 (GPU-other): Not Found");
+  EXPECT_TRUE(contains(why_not, "0000:99:00.0 (GPU-other): Not Found"));
   const auto device = find_nvml_device("0000:99:00.0", "GPU-fake", &why_not);
   ASSERT_TRUE(device);
   EXPECT_EQ(device->driver_version(), "580.65.06");

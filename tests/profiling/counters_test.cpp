@@ -59,6 +59,13 @@ class CountersFake : public testing::Test {
     for (const Missing& missing : sample.missing) reasons[missing.name] = missing.why;
     return reasons;
   }
+  /// Checks that these counters are missing, each for a reason that contains a text.
+  static void expect_reasons(const Sample& sample,
+                             const std::map<std::string, std::string>& expected) {
+    const auto all = reasons(sample);
+    EXPECT_EQ(all.size(), expected.size());
+    for (const auto& [counter, part] : expected) EXPECT_TRUE(contains(all.at(counter), part));
+  }
 
   int ordinal_ = 0, calls_ = 0, waits_ = 0;
   std::vector<std::string> warnings_;
@@ -70,7 +77,7 @@ class CountersFake : public testing::Test {
 /// Each time in a separate image, because CUPTI adds to the values in an image.
 TEST_F(CountersFake, ACallOfOneKernelIsCountedAroundThatKernel) {
   const auto instrument = make();
-  EXPECT_EQ(cupti_calls(), 0) << "CUPTI was called before there is a context";
+  EXPECT_EQ(cupti_calls(), 0) << "called without a context";
   for (int i = 1; i <= 3; ++i) {
     const Sample sample = instrument->measure(work(1), nullptr);
     EXPECT_EQ(values(sample), (std::map<std::string, double>{{"kernels", 1}}));
@@ -78,7 +85,7 @@ TEST_F(CountersFake, ACallOfOneKernelIsCountedAroundThatKernel) {
     EXPECT_TRUE(sample.missing.empty());
     EXPECT_FALSE(sample.held);
     EXPECT_FALSE(stays_open());
-    EXPECT_EQ(calls_, i) << "CUPTI repeats the kernel";
+    EXPECT_EQ(calls_, i) << "replayed by CUPTI";
     EXPECT_EQ(waits_, i);
   }
   EXPECT_TRUE(warnings_.empty());
@@ -91,11 +98,10 @@ TEST_F(CountersFake, ACallOfSeveralKernelsIsCountedAsAWholeOncePerPass) {
   EXPECT_EQ(values(sample), (std::map<std::string, double>{{"kernels", 2}, {"twice", 4}}));
   EXPECT_EQ(calls_, 1 + 3) << "3 passes";
   EXPECT_EQ(values(instrument->measure(work(2), nullptr)).at("twice"), 4);
-  EXPECT_EQ(calls_, 4 + 3) << "it is known by now";
+  EXPECT_EQ(calls_, 4 + 3) << "3 passes";
   instrument->measure(work(1, "another"), nullptr);
   EXPECT_EQ(calls_, 7 + 1);
-  EXPECT_EQ(values(instrument->measure(work(100, "many"), nullptr)).at("kernels"), 100)
-      << "more than can be told apart";
+  EXPECT_EQ(values(instrument->measure(work(100, "many"), nullptr)).at("kernels"), 100);
 }
 
 TEST_F(CountersFake, ACounterThatTheChipLacksIsMissingAndTheOthersAreRead) {
@@ -110,24 +116,17 @@ TEST_F(CountersFake, ACounterThatTheChipLacksIsMissingAndTheOthersAreRead) {
             {.id = "unnamed", .unit = "", .meaning = "", .names = {"sm__twice.sum"}}});
   const Sample sample = instrument->measure(work(1), nullptr);
   EXPECT_EQ(values(sample), (std::map<std::string, double>{{"old_or_new", 1}, {"unnamed", 2}}));
-  EXPECT_EQ(sample.readings.at(1).unit, "kernel") << "CUPTI's own";
-  EXPECT_EQ(reasons(sample),
-            (std::map<std::string, std::string>{
-                {"unknown", "FAKE200 has no metric sm__no.sum"},
-                {"unknowns", "FAKE200 has no metric sm__a.sum or sm__b.sum"},
-                {"incomplete",
-                 "FAKE200 has sm__kernels, but it is read with an ending, such as sm__kernels.sum"},
-                {"link",
-                 "device__link.sum can be collected, but not together with the counters before it"},
-                {"nothing", "is a ratio to zero: nothing of that kind happened in the call"}}));
+  EXPECT_EQ(sample.readings.at(1).unit, "kernel") << "CUPTI's unit";
+  expect_reasons(sample, {{"unknown", "sm__no.sum"},
+                          {"unknowns", "sm__a.sum or sm__b.sum"},
+                          {"incomplete", "sm__kernels.sum"},
+                          {"link", "device__link.sum"},
+                          {"nothing", "ratio"}});
   EXPECT_TRUE(warnings_.empty());
 }
 
 TEST_F(CountersFake, WithoutPermissionTheWorkIsDoneAndCuptiIsLeftAlone) {
-  const std::string reason =
-      "counters: cuptiRangeProfilerEnable failed: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES (35). This "
-      "user may not profile (ERR_NVGPUCTRPERM): run as root, or have the administrator set "
-      "NVreg_RestrictProfilingToAdminUsers=0; --instrument=none needs no permission.";
+  const std::string reason = "ERR_NVGPUCTRPERM";
   const ScopedVariable fail("FAKE_CUPTI_FAIL", "Enable=35");
   const auto instrument =
       make({counter("kernels", {"sm__kernels.sum"}), counter("twice", {"sm__twice.sum"})});
@@ -135,14 +134,14 @@ TEST_F(CountersFake, WithoutPermissionTheWorkIsDoneAndCuptiIsLeftAlone) {
   for (int i = 1; i <= 2; ++i) {
     const Sample sample = instrument->measure(work(1), nullptr);
     EXPECT_TRUE(sample.readings.empty());
-    EXPECT_EQ(reasons(sample),
-              (std::map<std::string, std::string>{{"kernels", reason}, {"twice", reason}}));
+    expect_reasons(sample, {{"kernels", reason}, {"twice", reason}});
     EXPECT_EQ(calls_, i);
     EXPECT_EQ(waits_, i);
     if (i == 1) calls = cupti_calls();
-    EXPECT_EQ(cupti_calls(), calls) << "CUPTI was called again";
+    EXPECT_EQ(cupti_calls(), calls) << "called again";
   }
-  EXPECT_EQ(warnings_, Names{reason});
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_TRUE(contains(warnings_[0], reason));
 }
 
 TEST_F(CountersFake, EveryCallOfCuptiMayFailAndNothingStaysOpen) {
@@ -167,8 +166,7 @@ TEST_F(CountersFake, EveryCallOfCuptiMayFailAndNothingStaysOpen) {
       const ScopedVariable fail("FAKE_CUPTI_FAIL", std::string(function) + "=1");
       const Sample sample = instrument->measure(work(2), nullptr);
       EXPECT_TRUE(sample.readings.empty()) << function;
-      EXPECT_TRUE(reasons(sample).at("kernels").ends_with(" failed: CUPTI_ERROR_OTHER (1)."))
-          << function;
+      EXPECT_TRUE(reasons(sample).at("kernels").ends_with("CUPTI_ERROR_OTHER (1).")) << function;
       EXPECT_EQ(warnings_.size(), before.size() + 1) << function;
     }
     EXPECT_FALSE(stays_open()) << function;
@@ -193,11 +191,10 @@ TEST_F(CountersFake, UncountableMetricsAreMissing) {
     return reasons(make({counter})->measure(work(kernels), nullptr)).at(counter.id);
   };
   const Counter kernels = counter("kernels", {"sm__kernels.sum"});
-  EXPECT_EQ(reason(kernels, 0), "counters: a_kernel launched no kernel.");
-  EXPECT_EQ(reason(counter("unknown", {"sm__no.sum"}), 1),
-            "counters: the chip has none of those asked for.");
+  EXPECT_TRUE(contains(reason(kernels, 0), "a_kernel"));
+  EXPECT_TRUE(contains(reason(counter("unknown", {"sm__no.sum"}), 1), "chip"));
   const ScopedVariable never("FAKE_COUNTERS_NEVER_DONE", "1");
-  EXPECT_EQ(reason(kernels, 1), "counters: collecting every pass failed: CUPTI_ERROR_OTHER (12).");
+  EXPECT_TRUE(contains(reason(kernels, 1), "CUPTI_ERROR_OTHER (12)"));
 }
 
 TEST_F(CountersFake, SeveralCallsAtOnceAreAMistake) {

@@ -15,8 +15,8 @@ def row(file: Path, kernel: str, target: str = "sm_90", **digests: str):
     content = made.replay({kernel: [1.0]})
     code = {"target": target, "sha256": digests} if digests else None
     content["records"][0]["code"] = code
-    (found,) = parse(file, content).records
-    return file, found
+    (row,) = parse(file, content).records
+    return file, row
 
 
 def test_a_source_is_one_code_in_the_rows_of_every_kernel():
@@ -29,8 +29,8 @@ def test_a_source_is_one_code_in_the_rows_of_every_kernel():
 
 
 def test_another_architecture_is_no_other_kernel():
-    here, there = row(SASS, "a", **{"a.cu": "1"}), row(TIMES, "a", "sm_80", **{"a.cu": "2"})
-    assert code.differing([here, there]) == ""
+    code_row, time_row = row(SASS, "a", **{"a.cu": "1"}), row(TIMES, "a", "sm_80", **{"a.cu": "2"})
+    assert code.differing([code_row, time_row]) == ""
 
 
 def test_unknown_code_is_allowed_and_noted():

@@ -82,8 +82,8 @@ class Time:
 def test_the_deviation_is_that_of_times_as_long():
     spread = {"kernel_time": [SpreadClass(5, 2.0, 1), SpreadClass(10, 1.0, 1)]}
     budgets = {"a GPU": Budget(spread, {})}
-    found = [usual(Time(us), budgets) for us in (1, 5, 9.9, 10, 99)]
-    assert found == [0.02, 0.02, 0.02, 0.01, 0.01]
+    deviations = [usual(Time(us), budgets) for us in (1, 5, 9.9, 10, 99)]
+    assert deviations == [0.02, 0.02, 0.02, 0.01, 0.01]
     assert mean_of(Time(10), budgets).parts == ((1e-6, 2), (1e-4, math.inf))
     with pytest.raises(NotComparable, match="wall_time"):
         time = Time(10)
@@ -92,8 +92,8 @@ def test_the_deviation_is_that_of_times_as_long():
 
 
 def test_the_deviation_is_that_of_the_gpu_and_of_a_kernel_that_varies_more():
-    own = {"steady": 0.5, "worst": 3.0}
-    mine = {"kernel_time": [SpreadClass(0, 1.0, 9, own)]}
+    by_kernel = {"steady": 0.5, "worst": 3.0}
+    mine = {"kernel_time": [SpreadClass(0, 1.0, 9, by_kernel)]}
     others = {"kernel_time": [SpreadClass(0, 2.0, 9)], "wall_time": [SpreadClass(0, 4.0, 9)]}
     budgets = {"another": Budget(others, {}), "mine": Budget(mine, {"kernel_time": 0.5})}
     kernels = ("steady", "worst", "not repeated")
@@ -122,8 +122,8 @@ def repeated(*means, variance=1e-6):
 
 
 def test_the_deviation_between_runs_is_without_that_within_them():
-    (found,) = spread_of(repeated(0.0, 0.04, variance=3e-4))["kernel_time"]
-    assert (found.from_us, found.percent) == (5, pytest.approx(100 * math.sqrt(5e-4), abs=5e-4))
+    (spread,) = spread_of(repeated(0.0, 0.04, variance=3e-4))["kernel_time"]
+    assert (spread.from_us, spread.percent) == (5, pytest.approx(100 * math.sqrt(5e-4), abs=5e-4))
 
 
 def test_a_shared_difference_is_a_correlation():
@@ -135,11 +135,11 @@ def test_a_shared_difference_is_a_correlation():
 def test_a_mean_has_a_part_of_each_row_and_a_common_one():
     spread = {"kernel_time": [SpreadClass(0, 2.0, 9)]}
     budgets = {"a GPU": Budget(spread, {"kernel_time": 0.25})}
-    found = [variance for variance, _ in parts_of([(Time(9), 0.5), (Time(9), 0.5)], budgets)]
-    assert found == pytest.approx([2.5e-7, 0.75e-4, 2.5e-7, 0.75e-4, 1e-4])
+    variances = [variance for variance, _ in parts_of([(Time(9), 0.5), (Time(9), 0.5)], budgets)]
+    assert variances == pytest.approx([2.5e-7, 0.75e-4, 2.5e-7, 0.75e-4, 1e-4])
     copy = Time(9)  # of two rows
-    found = [variance for variance, _ in parts_of([(copy, 0.5), (copy, 0.5)], budgets)]
-    assert found == pytest.approx([1e-6, 3e-4, 1e-4])
+    variances = [variance for variance, _ in parts_of([(copy, 0.5), (copy, 0.5)], budgets)]
+    assert variances == pytest.approx([1e-6, 3e-4, 1e-4])
 
 
 def side(*rows, pass_name="p"):
@@ -168,10 +168,10 @@ def test_a_wrong_row_counts_where_the_other_side_verified_it():
 def test_a_row_is_lost_if_only_another_pass_has_it_wrong():
     right = ("one", "bit_exact", [1.0, 2.0])
     a, b = side(right) + side(right, pass_name="q"), side(("one", "mismatch", []))
-    found = compared(Side("A", a), Side("B", b), 1.0)
-    assert (len(found.wrong), [key.pass_name for key in found.lost]) == (1, ["q"])
+    comparison = compared(Side("A", a), Side("B", b), 1.0)
+    assert (len(comparison.wrong), [key.pass_name for key in comparison.lost]) == (1, ["q"])
 
 
 def test_a_row_with_a_sample_of_no_time_is_not_compared():
-    found = times(side(("one", "bit_exact", [1.0, 2.0]), ("two", "bit_exact", [1.0, 0.0])))
-    assert [key.kernel for key in found] == ["one"]
+    by_key = times(side(("one", "bit_exact", [1.0, 2.0]), ("two", "bit_exact", [1.0, 0.0])))
+    assert [key.kernel for key in by_key] == ["one"]

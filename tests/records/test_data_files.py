@@ -136,8 +136,8 @@ def test_lengths_of_time_are_sorted(reader, tmp_path, refused):
 @pytest.mark.parametrize("part", ["spread", "shared"])
 def test_a_misspelt_kind_of_time_is_refused(part, reader, tmp_path, refused):
     root, file = json.loads(run_to_run.RUN_TO_RUN.read_text()), tmp_path / "run_to_run.json"
-    found = root["gpus"]["NVIDIA H200"][part]
-    found["kernel_tme"] = found.pop("kernel_time")
+    deviations = root["gpus"]["NVIDIA H200"][part]
+    deviations["kernel_tme"] = deviations.pop("kernel_time")
     file.write_text(json.dumps(root))
     assert "shared.kernel_t" in refused(reader("run_to_run.json"), file)
 
@@ -161,8 +161,8 @@ def test_a_schema_with_a_misspelt_keyword_is_one_line(name, write, tmp_path, mon
         before, *parts = text.split(f'"{keyword}":')
         for i in range(len(parts) if name == "schema.schema.json" else min(1, len(parts))):
             monkeypatch.setattr(records.json_files, "OF_SCHEMAS", Schema("schema.schema.json"))
-            own = [keyword[: -1 if i == j else None] for j in range(len(parts))]
-            words = (f'"{word}":{part}' for word, part in zip(own, parts, strict=True))
+            keywords = [keyword[: -1 if i == j else None] for j in range(len(parts))]
+            words = (f'"{word}":{part}' for word, part in zip(keywords, parts, strict=True))
             place.write_text(before + "".join(words))
             with pytest.raises(InputError, match=f"{tmp_path}/data"):
                 check()
@@ -180,7 +180,7 @@ def test_an_argument_of_another_kind_is_refused(argument, value, write, refused)
     )
     comparison["arguments"][argument] = value
     source = load_source(write("paper.json", root))
-    (claim,) = (found for found in source.claims if found.id == claim["id"])
+    (claim,) = (c for c in source.claims if c.id == claim["id"])
     case = next(
         Case(source, claim, c, c.cells[0], collect(()))
         for c in claim.comparisons

@@ -29,15 +29,15 @@ def test_a_table_of_times_can_be_made_of_the_records(recorded):
     results = load(H200 / "table2/shapes.json")
     table = bandwidth_table(results, "shapes", "", "branch_tree")
     wanted = pandas.DataFrame(table.csv_rows).set_index(["problem", "kernel"])
-    found = recorded.records.query("experiment == 'table2' and `pass` == 'shapes'")
-    found = found[found.metric == "kernel_time"].set_index(["problem", "kernel"])
-    assert set(found.unit) == {"us"} and len(wanted) == len(found) > 100
-    found = found.loc[wanted.index]
+    rows = recorded.records.query("experiment == 'table2' and `pass` == 'shapes'")
+    rows = rows[rows.metric == "kernel_time"].set_index(["problem", "kernel"])
+    assert set(rows.unit) == {"us"} and len(wanted) == len(rows) > 100
+    rows = rows.loc[wanted.index]
     columns = {"median": "median_us", "q1": "low_us", "q3": "high_us", "min": "min_us", "n": "n"}
     columns |= {name: name for name in ("gb_per_s", "sm_mhz", "outcome")}
     for ours, of_table in columns.items():
-        assert (found[ours] == wanted[of_table]).all(), ours
-    base = found[found.ranked.astype(bool)]["median"].unstack()
+        assert (rows[ours] == wanted[of_table]).all(), ours
+    base = rows[rows.ranked.astype(bool)]["median"].unstack()
     speedups = (base["branch_tree"] / base["shared_lut"]).to_dict()
     assert speedups == wanted.speedup.unstack()["shared_lut"].to_dict()
 
@@ -45,9 +45,9 @@ def test_a_table_of_times_can_be_made_of_the_records(recorded):
 def test_claims_are_the_rows_of_the_ledger(recorded):
     (evidence,) = machines(PLACES)
     rows = machine_table(evidence, "claims", "claims.md", H200).csv_rows
-    found = recorded.claims.drop(columns=["gpu", "recorded", "evidence_file"])
-    wanted = pandas.DataFrame(rows)[found.columns]
-    pandas.testing.assert_frame_equal(found, wanted, check_dtype=False)
+    claims = recorded.claims.drop(columns=["gpu", "recorded", "evidence_file"])
+    wanted = pandas.DataFrame(rows)[claims.columns]
+    pandas.testing.assert_frame_equal(claims, wanted, check_dtype=False)
     assert set(recorded.claims.verdict) >= {"reproduced", "not_reproduced", "not_tested"}
 
 
@@ -105,8 +105,8 @@ def test_folders_of_many_gpus_are_one_frame_with_a_ledger_each(tmp_path, write):
 def test_numbers_beyond_a_double_stay_whole():
     from records.frames import frame
 
-    found = frame([{"bytes": 10**25}, {"bytes": None}, {"bytes": 1}])
-    assert found["bytes"].tolist() == [10**25, None, 1]
+    table = frame([{"bytes": 10**25}, {"bytes": None}, {"bytes": 1}])
+    assert table["bytes"].tolist() == [10**25, None, 1]
 
 
 def test_nothing_to_load_is_an_error(write, refused):

@@ -27,10 +27,10 @@ def partial(**provenance):
     ],
 )
 def test_rows_of_other_sources_are_measured_again(then, now, done):
-    found = partial(**then)
-    assert parts.is_done(found, now, "") is done
-    assert parts.is_done(found, now, found["provenance"]["gpu"]["name"]) is done
-    assert parts.is_done(found, now, "another GPU") is False
+    file = partial(**then)
+    assert parts.is_done(file, now, "") is done
+    assert parts.is_done(file, now, file["provenance"]["gpu"]["name"]) is done
+    assert parts.is_done(file, now, "another GPU") is False
 
 
 def test_the_command_of_several_partial_results_measures_all_of_them():
@@ -48,15 +48,15 @@ def test_joined_clocks_hold_every_range():
     clocks = [dict.fromkeys(names, r) | {"policy": "observed"} for r in (one, two)]
     clocks[0] |= {"throttle_reasons": None, "power_w": None}
     clocks[1] |= {"throttle_reasons": ["sw_power_cap"], "power_w": None}
-    found = parts.join_clocks(clocks)
-    assert found["sm_mhz"] == {"min": 0, "max": 9}
-    assert (found["power_w"], found["throttle_reasons"]) == (None, ["sw_power_cap"])
+    joined = parts.join_clocks(clocks)
+    assert joined["sm_mhz"] == {"min": 0, "max": 9}
+    assert (joined["power_w"], joined["throttle_reasons"]) == (None, ["sw_power_cap"])
     assert parts.join_clocks(clocks[:1]) == clocks[0]
     clocks[0]["throttle_reasons"] = ["idle", "sw_power_cap"]
     clocks[1] |= {"memory_mhz": None, "throttle_reasons": ["hw_slowdown", "idle"]}
-    found = parts.join_clocks(clocks)
-    assert found["memory_mhz"] == {"min": 1, "max": 3}
-    assert found["throttle_reasons"] == ["hw_slowdown", "idle", "sw_power_cap"]
+    joined = parts.join_clocks(clocks)
+    assert joined["memory_mhz"] == {"min": 1, "max": 3}
+    assert joined["throttle_reasons"] == ["hw_slowdown", "idle", "sw_power_cap"]
 
 
 @pytest.mark.parametrize("outcome", ["bit_exact", "mismatch", "unsupported"])
@@ -69,6 +69,6 @@ def test_a_verdict_is_kept(outcome):
     [("not_measured", "the GPU was lost"), ("unsupported", "out of memory: 80 GB")],
 )
 def test_lost_rows_are_measured_again(outcome, reason):
-    found = partial() | {"records": [{"outcome": outcome, "reason": reason}]}
-    assert not parts.is_done(found, NOW, "")
+    file = partial() | {"records": [{"outcome": outcome, "reason": reason}]}
+    assert not parts.is_done(file, NOW, "")
     assert not parts.is_done(None, NOW, "")

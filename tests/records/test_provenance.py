@@ -61,8 +61,8 @@ def head(folder):
 def test_an_edited_source_of_rows_makes_a_checkout_dirty(committed):
     clean = provenance.checkout()
     assert clean == Sources(head(committed), False, sources.of_commit(head(committed)))
-    own = made.provenance(**clean.told())
-    SCHEMA.check(committed, made.replay({"a": [1.0]}) | {"provenance": own})
+    fields = made.provenance(**clean.told())
+    SCHEMA.check(committed, made.replay({"a": [1.0]}) | {"provenance": fields})
     for name in DEPEND:
         before = (committed / name).read_bytes()
         (committed / name).write_bytes(before + b"\n")
@@ -114,10 +114,10 @@ def test_python_caches_do_not_count(committed):
 
 def test_a_program_of_other_sources_is_dirty(committed):
     """Compiled before a source was changed or checked out."""
-    own = sources.compiled_digest(sources.on_disk())
-    assert sources.found(own) == sources.found()
+    digest = sources.compiled_digest(sources.on_disk())
+    assert sources.found(digest) == sources.found()
     (committed / "records/provenance.py").write_text("# is not compiled\n")
-    assert sources.compiled_digest(sources.on_disk()) == own
+    assert sources.compiled_digest(sources.on_disk()) == digest
     git(committed, "checkout", "--", ".")
     other = sources.found("0" * 64)
     assert (other.commit, other.dirty) == (head(committed), True)
@@ -126,8 +126,8 @@ def test_a_program_of_other_sources_is_dirty(committed):
 
 def test_a_refusal_of_git_is_said(committed, monkeypatch, capfd):
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    found = provenance.checkout()
-    assert (found.commit, found.dirty) == ("unknown", True)
+    checkout = provenance.checkout()
+    assert (checkout.commit, checkout.dirty) == ("unknown", True)
     assert "dubious ownership" in capfd.readouterr().err
 
 
@@ -150,16 +150,16 @@ def test_documents_results_and_what_reads_them_do_not(committed):
 
 def test_the_commit_of_an_archive_may_be_given(committed, monkeypatch, capfd):
     shutil.rmtree(committed / ".git")
-    found = provenance.checkout()
-    assert (found.commit, found.dirty) == ("unknown", True)
+    checkout = provenance.checkout()
+    assert (checkout.commit, checkout.dirty) == ("unknown", True)
     assert capfd.readouterr().err == ""
-    for given in ("a" * 40, "a" * 64):
-        monkeypatch.setenv("REPROLAB_COMMIT", given)
+    for commit in ("a" * 40, "a" * 64):
+        monkeypatch.setenv("REPROLAB_COMMIT", commit)
         monkeypatch.delenv("REPROLAB_DIRTY", raising=False)
-        own = sources.digest(sources.on_disk(given))
-        assert provenance.checkout() == Sources(given, True, own)
+        digest = sources.digest(sources.on_disk(commit))
+        assert provenance.checkout() == Sources(commit, True, digest)
         monkeypatch.setenv("REPROLAB_DIRTY", "0")
-        assert provenance.checkout() == Sources(given, False, own)
+        assert provenance.checkout() == Sources(commit, False, digest)
     assert sources.found("0" * 64).dirty is True  # a program that is of other sources than these
     monkeypatch.setenv("REPROLAB_COMMIT", "abc")
     with pytest.raises(InputError, match="REPROLAB_COMMIT"):
@@ -179,7 +179,7 @@ def test_every_path_of_the_project_is_a_source_or_is_none():
     tracked = git(ROOT, "ls-files").stdout.splitlines()
     parents = {path: {path, *map(str, (ROOT / path).relative_to(ROOT).parents)} for path in tracked}
     assert [path for path in tracked if not named & parents[path]] == []
-    assert [name for name in listed if not any(name in found for found in parents.values())] == []
+    assert [name for name in listed if not any(name in paths for paths in parents.values())] == []
 
 
 def imported(file):
@@ -199,14 +199,14 @@ def imported(file):
 def test_every_module_that_makes_rows_is_covered():
     """Except plots/, which only writes its input."""
     makers = ("experiments/end_to_end/measure.py", "profiling/sass/result_file.py")
-    found, left = set(), [ROOT / name for name in (*makers, "reprolab_nf4/__init__.py")]
+    files, left = set(), [ROOT / name for name in (*makers, "reprolab_nf4/__init__.py")]
     while left:
         file = left.pop()
-        if file not in found:
-            found.add(file)
+        if file not in files:
+            files.add(file)
             left += imported(file)
     listed = tuple(line for line in patterns() if not line.startswith(":!"))
-    names = {str(file.relative_to(ROOT)) for file in found}
+    names = {str(file.relative_to(ROOT)) for file in files}
     covered = {name for name in names if name.startswith(listed)}
     assert covered and all(name.startswith("plots/") for name in names - covered)
 

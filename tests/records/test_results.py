@@ -91,10 +91,10 @@ def test_a_file_describes_families_that_this_checkout_does_not_have(write, refus
     family |= {"measured_code": [], "parts": [], "kernels": [kernel]}
     file = made.results("any", "any", [made.record(problem, "mojo_a", [1.0])])
     assert load(write("file.json", file)).family.element == "element"
-    found = load(write("file.json", file | {"families": [family]}))
-    assert (found.family.element, found.family.element_bytes) == ("sum", 4)
-    assert found.kernel(found.records[0]).counterpart == "a"
-    assert found.families["nf4"].baseline == "branch_tree"
+    results = load(write("file.json", file | {"families": [family]}))
+    assert (results.family.element, results.family.element_bytes) == ("sum", 4)
+    assert results.kernel(results.records[0]).counterpart == "a"
+    assert results.families["nf4"].baseline == "branch_tree"
     file["records"][0]["bytes"] = {"read": 0, "written": 0}
     assert "'product'" in refused(load, write("file.json", file | {"families": [family]}))
     family.pop("moves")
@@ -126,7 +126,7 @@ def test_a_product_may_have_findings():
         (b"[1]", "object"),
         (b"7", "not 7"),
     ],
-    ids=lambda given: repr(given[:20]) if isinstance(given, bytes) else given.strip(),
+    ids=lambda content: repr(content[:20]) if isinstance(content, bytes) else content.strip(),
 )
 def test_only_a_json_object_of_finite_numbers_is_read(tmp_path, content, noun, refused):
     path = tmp_path / "replay.json"

@@ -31,8 +31,10 @@ def test_quartiles_by_hand():
     random = np.random.default_rng(3)
     for size in range(1, 40):
         samples = random.lognormal(size=size).round(size % 5)
-        found = summarize([float(x) for x in samples])
-        assert [found.q1, found.median, found.q3] == list(np.quantile(samples, (0.25, 0.5, 0.75)))
+        summary = summarize([float(x) for x in samples])
+        assert [summary.q1, summary.median, summary.q3] == list(
+            np.quantile(samples, (0.25, 0.5, 0.75))
+        )
 
 
 def test_shares_are_said_with_small_numbers_where_these_are_exact():
@@ -76,15 +78,15 @@ def test_an_estimate_is_scaled_and_widened_with_both_ends():
 
 
 def test_mean_and_pool_by_hand():
-    found = [Estimate(1.0, 0.5, 1.5), Estimate(2.0, 1.9, 2.1), Estimate(6.0, 0.6, 9.0)]
-    assert mean(found) == Estimate(3.0, 1.0, 4.2)
-    assert pool(found) == Estimate(2.0, 0.5, 9.0)
+    estimates = [Estimate(1.0, 0.5, 1.5), Estimate(2.0, 1.9, 2.1), Estimate(6.0, 0.6, 9.0)]
+    assert mean(estimates) == Estimate(3.0, 1.0, 4.2)
+    assert pool(estimates) == Estimate(2.0, 0.5, 9.0)
 
 
 def test_the_mean_of_logarithms_by_hand():
-    found = log_mean([1.0, math.e**2])
-    assert found.value == pytest.approx(1)
-    assert found.parts == (pytest.approx((1.0, 1)),)
+    log = log_mean([1.0, math.e**2])
+    assert log.value == pytest.approx(1)
+    assert log.parts == (pytest.approx((1.0, 1)),)
     assert log_mean([math.e]).parts == ()
 
 
@@ -97,8 +99,8 @@ def test_one_of_several_cells_is_decided_by_a_wider_interval():
 def test_the_mean_of_ratios_has_their_mean_error_and_the_least_freedom():
     few = LogMean(math.log(2), ()).with_part(1, 4)
     many = LogMean(math.log(4), ()).with_part(3, 9)
-    found = mean([few.ratio, many.ratio]).log
-    assert (found.value, found.error, found.freedom) == pytest.approx((math.log(3), 0.02, 4))
+    log = mean([few.ratio, many.ratio]).log
+    assert (log.value, log.error, log.freedom) == pytest.approx((math.log(3), 0.02, 4))
 
 
 def test_shares_and_bandwidths_by_hand():

@@ -53,8 +53,8 @@ def test_a_file_larger_than_what_may_be_used_is_one_line(tmp_path, message):
 def test_a_path_reaches_the_terminal_as_an_escape(command, tmp_path):
     place = tmp_path / BIDI
     place.mkdir()
-    given = {"RESULTS": f"{place}/no", "RECORDED": f"{place}/none", "KERNEL": BIDI}
-    given |= {
+    settings = {"RESULTS": f"{place}/no", "RECORDED": f"{place}/none", "KERNEL": BIDI}
+    settings |= {
         "PEER": f"{place}=name",
         "DRY_RUN": "1",
         "MEASURE": "1",
@@ -63,7 +63,8 @@ def test_a_path_reaches_the_terminal_as_an_escape(command, tmp_path):
         "PROBLEM": BIDI,
     }
     words = [word.replace("{place}", str(place)) for word in command]
-    done = subprocess.run(words, cwd=ROOT, env=os.environ | given, capture_output=True, text=True)
+    env = os.environ | settings
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True)
     shown = done.stdout + done.stderr
     assert shown and all(line.isprintable() for line in shown.splitlines()), shown
     assert "b" in shown

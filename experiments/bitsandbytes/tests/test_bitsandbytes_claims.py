@@ -30,13 +30,13 @@ def layers(*gains, gpu="NVIDIA H200", peers=(("0.47.0", 1.0), ("0.48.2", 2.0))):
     return made.on(gpu, made.results("bitsandbytes", "layers", rows))
 
 
-def of(claim, *files):
+def decided(claim, *files):
     return made.decisions(*files, sources=made.with_claim(claim))[claim]
 
 
 def reading(name, *files):
-    (found,) = of("lut-1.36-2.07", *files).readings[name]
-    return found
+    (verdict,) = decided("lut-1.36-2.07", *files).readings[name]
+    return verdict
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_another_experiments_rows_decide_where_its_own_lack_them():
     ],
 )
 def test_a_gpu_that_the_source_names_has_its_own_range(gpu, largest, expected):
-    assert of("lut-by-gpu", layers(1.5, largest, gpu=gpu)).verdict == expected
+    assert decided("lut-by-gpu", layers(1.5, largest, gpu=gpu)).verdict == expected
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_a_gpu_that_the_source_names_has_its_own_range(gpu, largest, expected):
 )
 def test_without_rows_a_gpu_that_is_not_named_cannot_decide(gpu, expected):
     other = layers(2.0, 2.0, gpu=gpu) | {"experiment": "puzzle", "pass": "mlps"}
-    found = of("lut-by-gpu", other)
-    assert found.verdict == expected
-    assert "without a measurement" not in count_line([found])
+    verdict = decided("lut-by-gpu", other)
+    assert verdict.verdict == expected
+    assert "without a measurement" not in count_line([verdict])
 
 
 def products(gains):
@@ -120,7 +120,7 @@ def products(gains):
     ],
 )
 def test_the_largest_gain_confirms_and_does_not_refute(gains, expected):
-    (v,) = of("gemm-4x", products(gains)).verdicts
+    (v,) = decided("gemm-4x", products(gains)).verdicts
     assert (v.verdict, v.ours) == (expected, pytest.approx(max(gains[2], gains[64])))
 
 
@@ -128,12 +128,12 @@ def test_the_largest_gain_confirms_and_does_not_refute(gains, expected):
     ("few_rows", "expected"), [(2.0, "reproduced"), (1.0, "undecided"), (0.5, "not_reproduced")]
 )
 def test_gains_with_few_rows_and_with_many(few_rows, expected):
-    decision = of("gemm-smaller-batches", products({2: few_rows, 64: 1.0}))
+    decision = decided("gemm-smaller-batches", products({2: few_rows, 64: 1.0}))
     assert decision.verdict == expected
 
 
 def test_the_kernel_for_one_compute_capability_is_no_release():
-    decision = of("nested-fused")
+    decision = decided("nested-fused")
     assert decision.verdict == "not_testable"
 
 

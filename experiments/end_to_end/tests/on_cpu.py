@@ -180,9 +180,9 @@ def drop_in(kernels=KERNELS):
     def install(library=None, kernel=None, products="fastest"):
         if kernel is not None and kernel not in kernels:
             raise ValueError(f"there is no kernel '{kernel}'")
-        own, multiply = functional.dequantize_4bit, bitsandbytes.matmul_4bit
+        dequantize, multiply = functional.dequantize_4bit, bitsandbytes.matmul_4bit
         change = kernels[kernel or "branch_tree"]
-        functional.dequantize_4bit = lambda *a, **k: change(own(*a, **k))
+        functional.dequantize_4bit = lambda *a, **k: change(dequantize(*a, **k))
         if products != "bitsandbytes":
             ways = matmul.Ways(LIBRARY, products, None)
             bitsandbytes.matmul_4bit = matmul.replacement(multiply, ways)
@@ -190,7 +190,7 @@ def drop_in(kernels=KERNELS):
         try:
             yield types.SimpleNamespace(kernels=lambda: list(kernels), library=LIBRARY)
         finally:
-            functional.dequantize_4bit, bitsandbytes.matmul_4bit = own, multiply
+            functional.dequantize_4bit, bitsandbytes.matmul_4bit = dequantize, multiply
 
     return {"install": install, "Library": lambda: LIBRARY}
 

@@ -29,14 +29,14 @@ def put(monkeypatch, folder, *versions):
     """Installs these versions as `make peer` does."""
     monkeypatch.setattr(unsloth_peer, "PEERS", folder)
     for version in versions:
-        own = folder / f"unsloth-{version}"
+        package = folder / f"unsloth-{version}"
         files = {f"{name.replace('.', '/')}/__init__.py": REFUSED for name in unsloth_peer.AROUND}
         files |= {"unsloth/kernels/utils.py": UTILS, "unsloth/device_type.py": "DEVICE_TYPE='cuda'"}
         files["unsloth_zoo/utils.py"] = f"VERSION = {tuple(map(int, version.split('.')))}"
         files |= dict.fromkeys((f"unsloth-{version}.dist-info/METADATA", "ready"), "")
         for name, text in files.items():
-            (own / name).parent.mkdir(parents=True, exist_ok=True)
-            (own / name).write_text(text)
+            (package / name).parent.mkdir(parents=True, exist_ok=True)
+            (package / name).write_text(text)
 
 
 def forget():

@@ -56,13 +56,13 @@ def test_shares_of_table_1_are_those_of_an_a100():
     """37.4 % and 13021 ms at batch 8, the latter in an unknown number of passes."""
     cell, claim = "qwen3-32b, batch 8", "dequantization-overhead"
     passes = files("qwen3-32b", {8: (1e3 * 13021 / 0.374, 9e6)}, (1e3 * 13021, 1e5))
-    here = [made.on("NVIDIA A100-SXM4-80GB", file) for file in passes]
-    v = verdict(claim, cell, *here)
+    on_a100 = [made.on("NVIDIA A100-SXM4-80GB", file) for file in passes]
+    v = verdict(claim, cell, *on_a100)
     assert (v.verdict, v.ours) == ("reproduced", pytest.approx(37.4))
     assert {file.name for file, _ in v.evidence} == {"timing.json", "profile.json"}
     v = verdict(claim, cell, *passes)
     assert (v.verdict, v.elsewhere, v.ours) == ("not_testable", True, pytest.approx(37.4))
-    v = verdict("kernel-latency", cell, *here)
+    v = verdict("kernel-latency", cell, *on_a100)
     assert (v.verdict, v.elsewhere, v.ours) == ("not_testable", False, pytest.approx(13021))
     assert v.why.endswith(" 32")
 
@@ -249,8 +249,15 @@ def test_the_share_at_the_largest_batch_is_less(last, expected):
 def test_products_and_other_work_grow_by_40_ms(product, expected):
     """Dequantization grows too, and is neither."""
     rows = []
-    for batch, products, others, own in ((2, 50, 100, 90), (64, 50 + product, 140 - product, 110)):
-        ms = {"product_time": products, "busy_time": products + others + own, "kernel_time": own}
+    for batch, products, others, kernels in (
+        (2, 50, 100, 90),
+        (64, 50 + product, 140 - product, 110),
+    ):
+        ms = {
+            "product_time": products,
+            "busy_time": products + others + kernels,
+            "kernel_time": kernels,
+        }
         metrics = [made.metric(f"{name}.step", [1e3 * time]) for name, time in ms.items()]
         rows.append(made.record(made.generated("qwen3-32b", batch, "graph"), TREE, metrics=metrics))
     profile = made.results("end_to_end", "profile", rows)

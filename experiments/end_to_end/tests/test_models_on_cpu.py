@@ -31,12 +31,12 @@ def test_the_real_models_have_the_shapes_of_models_json(name):
 
 def test_no_layer_but_the_head_ever_has_fp16_weights(monkeypatch):
     sizes_seen = []
-    own = build.quantized
+    original = build.quantized
 
-    def quantized(layer, *given):
+    def quantized(layer, *args):
         assert layer.weight.is_meta
         sizes_seen.append(tuple(layer.weight.shape))
-        return own(layer, *given)
+        return original(layer, *args)
 
     monkeypatch.setattr(build, "quantized", quantized)
     model = build.from_sizes(SMALL["llama-3.3-70b"], CPU)

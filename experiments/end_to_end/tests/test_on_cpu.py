@@ -34,9 +34,9 @@ def run(tmp_path):
     short = tmp_path / "short.jsonl"
     short.write_text('{"tokens": [5, 6, 7]}\n{"tokens": [8, 9, 10, 11, 12]}\n{"tokens": [13]}\n')
 
-    def call(model=MODEL, pass_name="timing", gpu=None, host=None, failed=None, batch=3, **given):
-        given = {"prompts_file": str(short)} | given
-        chosen = choose(model=model, batches=str(batch), tokens=str(TOKENS), **given)
+    def call(model=MODEL, pass_name="timing", gpu=None, host=None, failed=None, batch=3, **options):
+        options = {"prompts_file": str(short)} | options
+        chosen = choose(model=model, batches=str(batch), tokens=str(TOKENS), **options)
         file, reports = tmp_path / "cell.json", []
         file.unlink(missing_ok=True)
         cell = Cell(chosen, pass_name, model, batch)
@@ -63,9 +63,9 @@ def wrong_later(monkeypatch):
 
 def test_a_row_has_the_median_clock_and_no_metric_with_a_sample_of_0():
     samples = {"kernel_time": [0.0, 1.0], "busy_time": [2.0, 1.0]}
-    found = rounds.Measured(samples=samples, sm_mhz=[1000, 1980, 1500]).fields()
-    assert list(found["clocks"].values()) == [1000, 1500, 1500]
-    assert ["samples" in metric for metric in found["metrics"]] == [False, True]
+    fields = rounds.Measured(samples=samples, sm_mhz=[1000, 1980, 1500]).fields()
+    assert list(fields["clocks"].values()) == [1000, 1500, 1500]
+    assert ["samples" in metric for metric in fields["metrics"]] == [False, True]
 
 
 def test_every_row_is_timed(run):
@@ -100,10 +100,10 @@ def test_every_dequantization_and_product_is_in_the_profile(run):
     assert row.summary_of("busy_time").median > 3 * MATRICES * TOKENS
     assert "kernel_time" not in graph.metrics
     assert row.bytes_moved == TOKENS * row.problem["weights"] * 2.5625
-    own = rows[INSTALLED, "eager"]
+    installed = rows[INSTALLED, "eager"]
     if matmul.knows_fused_products():
-        assert own.metrics["kernel_time"].missing == "nothing was dequantized"
-        assert "product_time" not in own.metrics
+        assert installed.metrics["kernel_time"].missing == "nothing was dequantized"
+        assert "product_time" not in installed.metrics
 
 
 def test_a_kernel_with_a_wrong_bit_has_no_time(run, monkeypatch):
@@ -117,21 +117,21 @@ def test_a_kernel_with_a_wrong_bit_has_no_time(run, monkeypatch):
         else:
             assert row.outcome == "bit_exact"
     # Also where all rows have the wrong bit.
-    own = bitsandbytes.functional.dequantize_4bit
+    original = bitsandbytes.functional.dequantize_4bit
     monkeypatch.setattr(
         bitsandbytes.functional,
         "dequantize_4bit",
-        lambda *a, **k: on_cpu.last_bit(own(*a, **k)),
+        lambda *a, **k: on_cpu.last_bit(original(*a, **k)),
     )
     assert {(row.outcome, row.mismatches) for row in run().values()} == {("mismatch", 169)}
 
 
 def test_a_varying_baseline_verifies_no_difference(run, wrong_later, monkeypatch):
     """As if cuBLAS chose another kernel from its second generation on."""
-    own, left = generate.Eager.run, iter([True])
+    original, left = generate.Eager.run, iter([True])
 
     def varies(mode, row, tokens):
-        generated = own(mode, row, tokens)
+        generated = original(mode, row, tokens)
         if row.kernel == "branch_tree":
             generated.tokens[0][0] += not next(left, False)
         return generated
@@ -154,10 +154,10 @@ def test_a_varying_baseline_verifies_no_difference(run, wrong_later, monkeypatch
 )
 def test_lost_records_cost_one_row(run, monkeypatch, mode, kernel, sample):
     """The row may be the baseline: its tokens are known."""
-    own, generations = generate.MODES[mode].record, count()
+    original, generations = generate.MODES[mode].record, count()
 
     def lose(self, row, tokens):
-        outputs, launches = own(self, row, tokens)
+        outputs, launches = original(self, row, tokens)
         is_lost = row.kernel == kernel and next(generations) == sample
         return outputs, launches[: -9 if is_lost else None]
 
@@ -187,12 +187,12 @@ def test_a_host_that_is_never_steady_costs_as_much_as_one_more_round(run, tmp_pa
 def test_memory_that_runs_out_costs_its_row_unless_an_output_was_wrong(
     run, wrong_later, monkeypatch
 ):
-    own, calls = generate.Eager.run, count()
+    original, calls = generate.Eager.run, count()
 
     def exhaust(self, row, tokens):
         if row.kernel == "shared_lut" or (row.kernel == "wrong_later" and next(calls) == 2):
             raise torch.OutOfMemoryError
-        return own(self, row, tokens)
+        return original(self, row, tokens)
 
     monkeypatch.setattr(generate.Eager, "run", exhaust)
     rows = run(kernels="shared_lut,wrong_later")
@@ -209,8 +209,8 @@ def test_memory_that_runs_out_costs_its_row_unless_an_output_was_wrong(
 
 
 def test_bitsandbytes_own_products_may_differ(run, monkeypatch):
-    own = bitsandbytes.matmul_4bit
-    monkeypatch.setattr(bitsandbytes, "matmul_4bit", lambda *a, **k: own(*a, **k) * -1)
+    original = bitsandbytes.matmul_4bit
+    monkeypatch.setattr(bitsandbytes, "matmul_4bit", lambda *a, **k: original(*a, **k) * -1)
     monkeypatch.setattr(matmul, "knows_fused_products", lambda: True)
     rows = run()
     for mode in ("eager", "graph"):
@@ -219,8 +219,8 @@ def test_bitsandbytes_own_products_may_differ(run, monkeypatch):
         assert row.metrics and row.mismatches > 0
         # Each row chose the token of its largest logit.
         logits = re.search(rf"; their logits: {TWO} by branch_tree, {TWO} here$", row.reason)
-        expected, instead, here, chosen = map(float, logits.groups())
-        assert expected > instead and chosen > here
+        expected, instead, other, chosen = map(float, logits.groups())
+        assert expected > instead and chosen > other
     assert "logits" not in run(pass_name="profile")[INSTALLED, "eager"].reason
     monkeypatch.setattr(matmul, "knows_fused_products", lambda: False)
     assert run()[INSTALLED, "eager"].outcome == "mismatch"
@@ -235,8 +235,8 @@ def test_one_sequence_is_measured_though_bitsandbytes_does_not_dequantize(run, m
         if kernel in ("branch_tree", "shared_lut", "streaming"):
             assert row.outcome == "bit_exact"
             assert row.summary_of("kernel_time.step").min >= MATRICES  # a record takes 1 us here
-    own = profiled[INSTALLED, "graph"].metrics["kernel_time.step"]
-    assert own.missing  # it dequantizes nothing
+    metric = profiled[INSTALLED, "graph"].metrics["kernel_time.step"]
+    assert metric.missing  # it dequantizes nothing
     # Below 0.50 it does not at one row either, but at two.
     monkeypatch.setattr(matmul, "knows_fused_products", lambda: False)
     installed = Row("as installed", "installed")
@@ -258,11 +258,11 @@ def test_a_key_of_one_layer_may_be_zero():
 
 
 def test_products_by_a_table_may_differ_and_need_one(run, monkeypatch):
-    own = Row.in_place
+    original = Row.in_place
 
     @contextmanager
     def wrong(row):
-        with own(row), monkeypatch.context() as patch:
+        with original(row), monkeypatch.context() as patch:
             multiply = bitsandbytes.matmul_4bit
             if row.kind == "fused":
                 patch.setattr(bitsandbytes, "matmul_4bit", lambda *a, **k: multiply(*a, **k) * -1)
@@ -378,10 +378,10 @@ def test_a_real_checkpoint_gives_the_same_tokens_with_every_kernel(
 
 def test_a_replay_that_keeps_its_place_in_the_cache_has_no_time(run, monkeypatch):
     """As if transformers took the position from the host: it would be that of the capture."""
-    own = generate.Graph.step
+    original = generate.Graph.step
 
     def stuck(self):
-        own(self)
+        original(self)
         for layer in self.cache.layers:
             layer.keys[:, :, self.batch.longest + 1 :] = 0
 

@@ -49,8 +49,8 @@ def small(monkeypatch):
     monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)
 
 
-def run(folder, gpu, model, pass_name, **given):
-    chosen = choose(model=model, batches="3", tokens=str(TOKENS), **given)
+def run(folder, gpu, model, pass_name, **options):
+    chosen = choose(model=model, batches="3", tokens=str(TOKENS), **options)
     cell, file, reports = Cell(chosen, pass_name, model, 3), folder / "cell.json", []
     job = Job(cell, file, ["python"], Sources("a" * 40, False, "c" * 64))
     measure.serve([job], reports.append, gpu, Host())

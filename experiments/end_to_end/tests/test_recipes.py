@@ -33,10 +33,12 @@ def recipe(tmp_path, monkeypatch):
         shutil.copy(file, folder)
     names, calls = {}, []
     monkeypatch.setitem(on_cpu.KERNELS, "branch_tree", lambda w: calls.append(w.shape) or w)
-    own = reprolab_nf4.install
+    original = reprolab_nf4.install
     with ExitStack() as installed:
         monkeypatch.setattr(
-            reprolab_nf4, "install", lambda **arguments: installed.enter_context(own(**arguments))
+            reprolab_nf4,
+            "install",
+            lambda **arguments: installed.enter_context(original(**arguments)),
         )
 
         def follow(*libraries):

@@ -287,13 +287,13 @@ def test_a_process_that_sends_nothing_is_ended(set_faults, fault, monkeypatch):
 
 
 def test_several_gpus_have_a_process_each(measure, jobs, monkeypatch):
-    own = max(os.sched_getaffinity(0))
-    monkeypatch.setattr(gpus, "own_cpus", lambda: {gpu: {own} for gpu in "012"})
+    cpu = max(os.sched_getaffinity(0))
+    monkeypatch.setattr(gpus, "own_cpus", lambda: {gpu: {cpu} for gpu in "012"})
     assert measure("--gpus", "0,1,2") == 0
     assert {job.gpu for job in jobs()} <= {"0", "1", "2"}
     assert len({job.pid for job in jobs()}) == len({job.gpu for job in jobs()}) > 1
     assert len(jobs()) == 6
-    assert all(job.cpus == [own] for job in jobs())
+    assert all(job.cpus == [cpu] for job in jobs())
 
 
 def test_without_a_python_that_has_torch(fault, tmp_path, message):

@@ -69,13 +69,13 @@ def test_ways_with_equal_products_differ_only_in_speed(cpu, nested):
     assert min(rates) <= 2e6 / cell["steps"][OWN]["wall_us"] * 1.5
 
 
-def with_tokens(monkeypatch, cell, of, change):
+def with_tokens(monkeypatch, cell, changed_way, change):
     """Generations whose tokens in one way are changed in place."""
-    own = cell.generate
+    original = cell.generate
 
     def generate(way, count):
-        own(way, count)
-        if way == of:
+        original(way, count)
+        if way == changed_way:
             cell.tokens[way] = [[*row] for row in cell.tokens[way]]
             change(cell.tokens[way])
 
@@ -149,13 +149,13 @@ def test_a_run_measures_the_cells_that_its_file_lacks(cpu, monkeypatch, tmp_path
     monkeypatch.setattr(generation, "installed", partial(installed, **cpu))
     monkeypatch.setattr(host, "known", lambda: {TINY.id: replace(TINY, layers=3)})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *given: "a GPU")
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *args: "a GPU")
     path = tmp_path / "host.json"
 
     def measured(*options):
-        given = ["--model", TINY.id, "--layers", "1", "--tokens", "4", "--generations", "1"]
-        given += ["--output", str(path), *options]
-        assert host.reproduce(host.parser().parse_args(given)) == 0
+        arguments = ["--model", TINY.id, "--layers", "1", "--tokens", "4", "--generations", "1"]
+        arguments += ["--output", str(path), *options]
+        assert host.reproduce(host.parser().parse_args(arguments)) == 0
         return json.loads(path.read_text()), capsys.readouterr().out
 
     content, text = measured("--sequences", "1")
@@ -181,12 +181,12 @@ def test_the_largest_model_fits_80_gb_only_in_4_bits():
 def test_no_weights_of_a_quantized_model_are_whole_in_16_bits(cpu, monkeypatch):
     layers_seen = []
 
-    def quantized(layer, *given, **more):
+    def quantized(layer, *args, **more):
         assert layer.weight.is_meta
         layers_seen.append(layer)
-        return own(layer, *given, **more)
+        return original(layer, *args, **more)
 
-    own = build.quantized
+    original = build.quantized
     monkeypatch.setattr(build, "quantized", quantized)
     Models(Cpu(TINY.bytes_needed(2, PROMPT, TOKENS)), TINY, True, 2, TOKENS)
     assert len(layers_seen) == PROJECTIONS

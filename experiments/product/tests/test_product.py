@@ -41,10 +41,10 @@ def test_a_run_under_torch_may_be_of_another_commit_and_other_code(run):
     assert "peers" in run.tables()
     layers = run.files["layers"]["records"]
     changed = next(r for r in layers if r["kernel"] == "few_rows")
-    changed["code"], own = code, changed["code"]
+    changed["code"], original = code, changed["code"]
     with pytest.raises(InputError, match="other code"):
         run.run()
-    changed["code"] = own
+    changed["code"] = original
     peers["provenance"]["gpu"]["name"] = "NVIDIA H100"
     with pytest.raises(InputError, match=r"is of NVIDIA H200, but .*/peers.json of NVIDIA H100"):
         run.run()
@@ -91,8 +91,8 @@ def test_a_table_has_the_time_in_99_kib_over_the_time_in_more(run):
             metric["samples"] = [1.1 * us for us in metric["samples"]]
     provenance = json.loads(json.dumps(layers["provenance"])) | {"commit": "f" * 40}
     assert shared_memory_table(run.run()) is None
-    own = {"pass": "shared_memory", "provenance": provenance, "records": rows + small}
-    run.files["shared_memory"] = layers | own
+    shared_memory = {"pass": "shared_memory", "provenance": provenance, "records": rows + small}
+    run.files["shared_memory"] = layers | shared_memory
     table = shared_memory_table(run.run())
     shown = [row["over_few_rows_99kib"].text for row in table.rows]
     assert shown and all(text.startswith("1.10 (") for text in shown)
@@ -207,8 +207,12 @@ def test_the_floor_reads_weights_once_and_gaps_are_idle_time(with_host):
     (row,) = speeds.rows
     assert "nested" in row["_under"] and row["static x"] == 4
     assert row["floor"] == pytest.approx(5000)  # 0.2 ms for each token
-    own, ours = steps.rows
-    assert (own["wall"], own["floor"], "gaps" in own) == (9, pytest.approx(0.2), False)
+    bitsandbytes, ours = steps.rows
+    assert (bitsandbytes["wall"], bitsandbytes["floor"], "gaps" in bitsandbytes) == (
+        9,
+        pytest.approx(0.2),
+        False,
+    )
     assert (ours["busy"], ours["gaps"], ours["launches"]) == (0.5, 75, 90)
 
 

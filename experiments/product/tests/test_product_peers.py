@@ -36,8 +36,8 @@ def run(tmp_path, monkeypatch):
     file = tmp_path / "peers.json"
 
     def call(*options, rows="1,4", pass_name="peers"):
-        given = [f"--shape={N}x{K}", f"--rows={rows}", f"--output={file}", *options]
-        status = peers.run(peers.parser(), given)
+        arguments = [f"--shape={N}x{K}", f"--rows={rows}", f"--output={file}", *options]
+        status = peers.run(peers.parser(), arguments)
         if not file.exists():
             return status, {}
         records = load(file, "product", pass_name).records
@@ -119,8 +119,8 @@ WRONG = [(f, False) for f in (one_step, last_columns, no_number)]
 
 @pytest.mark.parametrize(("change", "once_it_is_timed"), [*WRONG, (no_number, True)])
 def test_a_wrong_product_gets_no_time(change, once_it_is_timed, run, monkeypatch):
-    is_timed, own = [], measuring.in_turn
-    monkeypatch.setattr(measuring, "in_turn", lambda *given: is_timed.append(1) or own(*given))
+    is_timed, original = [], measuring.in_turn
+    monkeypatch.setattr(measuring, "in_turn", lambda *args: is_timed.append(1) or original(*args))
 
     def forward(layer, x):
         weights = layer.weights.clone()
@@ -184,9 +184,9 @@ def test_the_newest_unsloth_is_verified_and_timed(beside_unsloth, tmp_path):
     assert list(results) == [(name, rows) for rows in (1, 4) for name in [*OURS, "unsloth"]]
     outcomes(results)
     for rows in (1, 4):
-        row, own = results["unsloth", rows], results[OURS[0], rows]
+        row, ours = results["unsloth", rows], results[OURS[0], rows]
         assert (row.maker, row.origin) == ("Unsloth 2026.10.9", "peer")
-        assert (row.bytes_read, row.bound) == (own.bytes_read, own.bound)
+        assert (row.bytes_read, row.bound) == (ours.bytes_read, ours.bound)
     versions = load(tmp_path / "peers.json").provenance["build"]["versions"]
     assert versions["unsloth"] == "2026.10.9"
 
@@ -280,13 +280,13 @@ def test_too_little_memory_is_not_measured(run, monkeypatch, capsys):
 
 
 def test_an_interrupted_run_continues_with_missing_products(run, tmp_path, monkeypatch):
-    folder, own, measured = tmp_path / "parts", peers.Bench.measure, []
+    folder, original, measured = tmp_path / "parts", peers.Bench.measure, []
 
     def stop_at_four(bench, product):
         if product.batch == 4:
             raise KeyboardInterrupt
         measured.append(product.batch)
-        return own(bench, product)
+        return original(bench, product)
 
     def stopped(*at):
         measured.clear()

@@ -48,13 +48,13 @@ def method(counts):
 
 @pytest.mark.parametrize(("part", "launches"), [("qkv", 3), ("gate_up", 2), ("layer", 7)])
 def test_ways_of_a_layer_differ_in_their_launches(part, launches, method, counts, monkeypatch):
-    seen = {}
+    counts_by_way = {}
 
-    def check(self, way, outputs, *given):
-        seen.setdefault(way, []).append(counts.look().get("times_multiplied", 0))
-        own(self, way, outputs, *given)
+    def check(self, way, outputs, *args):
+        counts_by_way.setdefault(way, []).append(counts.look().get("times_multiplied", 0))
+        original(self, way, outputs, *args)
 
-    own = Served.check
+    original = Served.check
     monkeypatch.setattr(Served, "check", check)
     with torch.no_grad():
         cell = Served(Cpu(), method, TINY, part, REQUESTS).measure(REQUESTS)
@@ -64,18 +64,18 @@ def test_ways_of_a_layer_differ_in_their_launches(part, launches, method, counts
     )
     steps = 2  # before the first check: one of its own, and that of the capture
     once = {PLANNED: len(Served.parts[part]), SHARDS: launches, OWN: 0}
-    assert {way: launched[0] for way, launched in seen.items()} == {
+    assert {way: launched[0] for way, launched in counts_by_way.items()} == {
         way: steps * COPIES * count for way, count in once.items()
     }
 
 
 def test_a_way_with_wrong_outputs_gets_no_time(method, monkeypatch):
     def wrong_join(states):
-        state = own(states)
+        state = original(states)
         state.absmax = state.absmax * 2
         return state
 
-    own = shards.join
+    original = shards.join
     monkeypatch.setattr(shards, "join", wrong_join)
     with torch.no_grad():
         cell = Served(Cpu(), method, TINY, "qkv", REQUESTS).measure(REQUESTS)
@@ -95,9 +95,9 @@ def test_copies_have_the_same_weights_in_other_memory(counts):
     copy, held = linear.copy().weight, linear.held.weight
     assert torch.equal(copy, held) and copy.data_ptr() != held.data_ptr()
     assert torch.equal(copy.bnb_shard_offsets, held.bnb_shard_offsets)
-    for state, own in zip(*(w.bnb_quant_state.values() for w in (copy, held)), strict=True):
-        assert torch.equal(state.absmax, own.absmax) and state.shape == own.shape
-        assert state.absmax.data_ptr() != own.absmax.data_ptr()
+    for state, held_state in zip(*(w.bnb_quant_state.values() for w in (copy, held)), strict=True):
+        assert torch.equal(state.absmax, held_state.absmax) and state.shape == held_state.shape
+        assert state.absmax.data_ptr() != held_state.absmax.data_ptr()
 
 
 def test_shapes_are_those_of_the_model():
@@ -110,12 +110,12 @@ def test_a_run_measures_the_requests_that_its_file_lacks(method, monkeypatch, tm
     put_gpu(monkeypatch)
     monkeypatch.setattr(host, "known", lambda: {TINY.id: TINY})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *given: "a GPU")
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *args: "a GPU")
     path = tmp_path / "host.json"
 
     def measured(requests, status=0):
-        given = ["--model", TINY.id, "--requests", requests, "--output", str(path)]
-        assert host.reproduce(host.parser().parse_args(given)) == status
+        arguments = ["--model", TINY.id, "--requests", requests, "--output", str(path)]
+        assert host.reproduce(host.parser().parse_args(arguments)) == status
         return json.loads(path.read_text())["requests"], capsys.readouterr().out
 
     facts = {"plugin": "0.0.3", "has_vllm": False}
@@ -127,7 +127,7 @@ def test_a_run_measures_the_requests_that_its_file_lacks(method, monkeypatch, tm
     assert [(cell["part"], cell["requests"]) for cell in cells] == [
         (part, requests) for requests in (1, 2) for part in Served.parts
     ]
-    monkeypatch.setattr(Served, "measure", lambda *given: {"us": {}, "wrong": {OWN: "1 of 2"}})
+    monkeypatch.setattr(Served, "measure", lambda *args: {"us": {}, "wrong": {OWN: "1 of 2"}})
     measured("3", status=1)
 
 

@@ -125,8 +125,8 @@ def test_each_gpu_has_its_own_gain(gpu):
         verdicts = d.readings[FIRST]
         cells = [v.cell.text for v in verdicts]
         assert cells == [f"{g}, {PEER}" for g in ("T4", "L4", "A100-40GB", "H100-PCIe")]
-        (own,) = [v for v in verdicts if v.cell.gpu and not v.elsewhere]
-        assert (own.verdict, own.cell.value) == (expected, OWN[gpu])
+        (verdict,) = [v for v in verdicts if v.cell.gpu and not v.elsewhere]
+        assert (verdict.verdict, verdict.cell.value) == (expected, OWN[gpu])
         assert {v.verdict for v in verdicts if v.elsewhere} == {"not_testable"}
 
 
@@ -232,11 +232,11 @@ def of_a_t4(gpu, mojo=3.4619, unsloth=3.69844, warps=4.51):
 
 
 def test_a_t4s_numbers_are_treated_alike_in_every_claim():
-    there = of_a_t4("Tesla T4")
-    named = [[v for v in d.verdicts if v.cell.gpu == "T4"] for d in there.values()]
+    decisions = of_a_t4("Tesla T4")
+    named = [[v for v in d.verdicts if v.cell.gpu == "T4"] for d in decisions.values()]
     assert {v.verdict for verdicts in named for v in verdicts} == {"reproduced"}
     here, values = (
-        [v for v in there["seconds"].verdicts if not v.elsewhere],
+        [v for v in decisions["seconds"].verdicts if not v.elsewhere],
         [3.7, 3.46, 162.6, 173.7],
     )
     assert [v.cell.value for v in here] == values

@@ -27,8 +27,8 @@ def run(tmp_path, monkeypatch):
 
     def call(*versions, iterations="3"):
         stand_in_unsloth.put(monkeypatch, tmp_path / "peers", *versions)
-        given = [f"--iterations={iterations}", f"--output={file}"]
-        status = peers.run(peers.parser(), given)
+        arguments = [f"--iterations={iterations}", f"--output={file}"]
+        status = peers.run(peers.parser(), arguments)
         records = load(file, "puzzle", "peers").records if file.exists() else []
         return status, {r.kernel: r for r in records}
 
@@ -58,15 +58,15 @@ def test_it_is_the_problem_that_was_recorded():
     family = described()["puzzle"]
     assert [part.name for part in family.parts.values()] == [mlp.name for mlp in peers.MLPS]
     recorded = json.loads((ROOT / "data/recorded/h200/puzzle/mlps.json").read_text())["records"][0]
-    own = peers.record(NEW, 1000, peers.Measured(), "")
-    assert own["bytes"] == recorded["bytes"]
-    assert own["problem"].items() <= recorded["problem"].items()
+    row = peers.record(NEW, 1000, peers.Measured(), "")
+    assert row["bytes"] == recorded["bytes"]
+    assert row["problem"].items() <= recorded["problem"].items()
 
 
 def changed(monkeypatch, change):
     """Applies `change` to each output of fast_dequantize."""
-    own = functional.dequantize_4bit
-    monkeypatch.setattr(functional, "dequantize_4bit", lambda *given: change(own(*given)))
+    original = functional.dequantize_4bit
+    monkeypatch.setattr(functional, "dequantize_4bit", lambda *args: change(original(*args)))
 
 
 VERIFIED = 3 * len(SMALL)  # calls; every later iteration has as many
@@ -118,8 +118,8 @@ def test_without_unsloth_the_row_says_how_to_install_it(run):
     assert row.reason.endswith(unsloth_peer.INSTALL) and not row.metrics
 
 
-@pytest.mark.parametrize("given", ["0", "", "1,2", "-3", "many"])
-def test_a_wrong_number_of_iterations_is_one_line(given, run, capsys):
-    assert run(NEW, iterations=given) == (2, {})
+@pytest.mark.parametrize("iterations", ["0", "", "1,2", "-3", "many"])
+def test_a_wrong_number_of_iterations_is_one_line(iterations, run, capsys):
+    assert run(NEW, iterations=iterations) == (2, {})
     (line,) = capsys.readouterr().err.splitlines()
     assert "--iterations" in line

@@ -151,8 +151,8 @@ def test_the_posts_speeds_are_those_of_its_gpu_and_language(matrix):
     assert (of_cuda.ours, of_mojo.ours) == (pytest.approx(MOJO[NAIVE]), pytest.approx(500))
     assert of_mojo.reason.endswith("; in CUDA 1056 GB/s")
     assert all(v.reason.startswith(NO_MOJO) for v in speeds[4:])
-    there = made.decisions(made.on("NVIDIA H200", matrix))["speeds"]
-    assert {v.verdict for v in there.verdicts} == {there.verdict} == {"not_testable"}
+    decision = made.decisions(made.on("NVIDIA H200", matrix))["speeds"]
+    assert {v.verdict for v in decision.verdicts} == {decision.verdict} == {"not_testable"}
 
 
 def test_the_same_task_needs_mojo_itself(matrix):

@@ -22,10 +22,9 @@ TEST(CompiledNf4, AKernelHasItsFacts) {
   EXPECT_EQ(kernels[0].pointer_alignment, 16);
   EXPECT_EQ(kernels[0].weights_multiple, 16);
   EXPECT_EQ(kernels[0].variants.at(90).size(), 4u);
-  EXPECT_EQ(
+  EXPECT_TRUE(begins(
       CompiledFiles().add("sm_90/toy.json", with(sound, "/weights_per_block", 0)).complaint(read),
-      "sm_90/toy.json: weights_per_block: expected a whole number from 1 to 1048576; make "
-      "mojo or make triton writes it again");
+      "sm_90/toy.json: weights_per_block: "));
 }
 
 TEST(CompiledNf4, ARowSaysItsCompilerAndWhatItCannotRun) {
@@ -40,12 +39,12 @@ TEST(CompiledNf4, ARowSaysItsCompilerAndWhatItCannotRun) {
   Problem problem;
   problem.table = reference::standard_table;
   problem.n = 17;
-  EXPECT_EQ(row.supports(problem).reason, "is compiled for multiples of 16 weights");
+  EXPECT_TRUE(contains(row.supports(problem).reason, "multiples of 16 weights"));
   problem.n = std::int64_t{1} << 31;
-  EXPECT_EQ(row.supports(problem).reason, "counts weights in 32 bits: 2^31 - 1 - 2048 at most");
+  EXPECT_TRUE(contains(row.supports(problem).reason, "2^31 - 1 - 2048"));
   problem.n = 32;
   problem.absmax = reinterpret_cast<const float*>(std::uintptr_t{24});
-  EXPECT_EQ(row.supports(problem).reason, "is compiled for arrays aligned to 16 bytes");
+  EXPECT_TRUE(contains(row.supports(problem).reason, "aligned to 16 bytes"));
   problem.absmax = nullptr;
   // No GPU has capability 1.0.
   EXPECT_TRUE(matches(row.supports(problem).reason,
@@ -59,7 +58,7 @@ class OnGpuCompiledNf4 : public OnGpuTest {};
 
 TEST_F(OnGpuCompiledNf4, AreBitExactAtEverySizeThatTheySupport) {
   const auto built = read(compiled_folder(), project_root());
-  if (built.empty()) GTEST_SKIP() << "nothing was built: make mojo; make triton";
+  if (built.empty()) GTEST_SKIP() << "make mojo; make triton";
   const Proof proof;
   compiled_kernels.load();
   const std::int64_t sizes[] = {1,    2,    31,   32,   64,    65,    511,     512,

@@ -144,7 +144,7 @@ TEST(DamagedCheckpoint, GetsOneLineThatNamesTheFault) {
     } else {
       EXPECT_TRUE(begins(line, folder.path().string()));
       EXPECT_TRUE(contains(line, expected.get<std::string>()));
-      EXPECT_TRUE(contains(line, "; ")) << "which is followed by what to do";
+      EXPECT_TRUE(contains(line, "; ")) << "the remedy";
       EXPECT_EQ(line.find('\n'), std::string::npos) << line;
     }
   }
@@ -175,15 +175,14 @@ TEST(DamagedCheckpoint, IsAcceptedWhereTheTableSaysSo) {
 
 TEST(DamagedCheckpoint, MayBeNoTextOrNestWithoutEndOrHoldNothing) {
   const OwnFolder folder;
-  EXPECT_EQ(refusal(folder.path()), folder.path().string() +
-                                        ": holds no .safetensors file; give the folder of a "
-                                        "checkpoint");
+  EXPECT_TRUE(begins(refusal(folder.path()), folder.path().string()));
+  EXPECT_TRUE(contains(refusal(folder.path()), ".safetensors"));
   for (const auto& [header, fault] : std::vector<std::pair<std::string, std::string>>{
-           {"{\"\xff\":1}", "is not valid JSON (byte 3)"},
-           {R"({"t":)" + std::string(1'000'000, '['), "nests deeper than 4 levels"}}) {
+           {"{\"\xff\":1}", "JSON (byte 3)"},
+           {R"({"t":)" + std::string(1'000'000, '['), "4 levels"}}) {
     const auto path = folder.write("a.safetensors", safetensors_bytes(header, ""));
-    EXPECT_EQ(refusal(path), path.string() + ": the header " + fault +
-                                 "; the file is damaged or was cut short; download it again");
+    EXPECT_TRUE(begins(refusal(path), path.string()));
+    EXPECT_TRUE(contains(refusal(path), fault));
   }
 }
 
@@ -244,8 +243,8 @@ void expect_read_or_refused(const std::string& sound, int mutations,
     SCOPED_TRACE(seed);
     EXPECT_NO_THROW(accepted += refusal(write(damaged(sound, seed))).empty());
   }
-  EXPECT_GT(accepted, 0) << "some mutations hit data, numbers and white space alone";
-  EXPECT_LT(accepted, mutations / 2) << "most must be refused";
+  EXPECT_GT(accepted, 0) << "mutations of data, numbers and white space";
+  EXPECT_LT(accepted, mutations / 2) << accepted;
 }
 
 TEST(Mutation, EveryDamagedFileIsReadOrRefused) {
