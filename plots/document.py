@@ -164,21 +164,47 @@ def tables_by_gpu(recorded: list[Machine], seen_from: Path) -> list[Table]:
 FOREST = "![Every claim with a number: ours over the source's value](claims.png)"
 
 
+def compared(recorded: Sequence[Machine]) -> list[findings.Machine]:
+    """As findings are made from them."""
+    evidence = [machine.evidence for machine in recorded]
+    ledgers = [machine.decisions for machine in recorded]
+    return findings.machines_of(ledger.gpu_names(evidence), evidence, ledgers)
+
+
 def findings_table(recorded: list[Machine], seen_from: Path) -> str:
-    """The findings of one machine."""
-    if not recorded:
+    """Whether the paper is right, and the findings with a column for each GPU."""
+    machines = compared(recorded)
+    every = findings.findings(machines)
+    if not every:
         return NOTHING
-    machine = fullest(recorded)
-    folder = relative(machine.folder, seen_from)
-    lines = ["| | what is claimed | what was found | measured |", "| ---: | --- | --- | --- |"]
-    for i, finding in enumerate(findings.findings(machine.evidence, machine.decisions), 1):
-        page, _, anchor = finding.link.partition("#")
-        number = link(markdown_escape(finding.number), f"{folder}/{page}", anchor.replace(".", ""))
-        says, outcome = markdown_escape(finding.says), markdown_escape(finding.found)
-        lines.append(f"| {i} | {says} | {outcome} | {number} |")
-    used = [r for r, _ in ledger.used_by(machine.evidence, machine.decisions)]
-    origin = markdown_escape(banner(*used)) if used and machine.evidence.folder else ""
+    pairs = zip(machines, recorded, strict=True)
+    folders = {m.gpu: relative(pages.folder, seen_from) for m, pages in pairs}
+    gpus = [gpu for gpu in folders if any(gpu in finding.numbers for finding in every)]
+    answer = markdown_escape(findings.answer(machines))
+    lines = [f"**{findings.PAPER_IS_RIGHT}** {answer}", ""] * bool(answer)
+    columns = ["what is claimed", "what was found", *map(markdown_escape, gpus)]
+    lines += [f"| | {' | '.join(columns)} |", f"| ---: |{' --- |' * len(columns)}"]
+    for i, finding in enumerate(every, 1):
+        page, heading_of_it = place(finding)
+        links = {
+            gpu: link(markdown_escape(text), f"{folders[gpu]}/{page}", heading_of_it)
+            for gpu, text in finding.numbers.items()
+        }
+        found = f"**{finding.question}** " * bool(finding.question) + markdown_escape(finding.found)
+        if not links:
+            folder = next(iter(folders.values()))
+            found += f" ({link('arithmetic', f'{folder}/{page}', heading_of_it)})"
+        cells = [markdown_escape(finding.says), found, *(links.get(gpu, "") for gpu in gpus)]
+        lines.append(f"| {i} | {' | '.join(cells)} |")
+    used = [r for m in recorded for r, _ in ledger.used_by(m.evidence, m.decisions)]
+    origin = markdown_escape(banner(*used)) if used else ""
     return "\n".join([*lines, "", f"<sub>{origin}</sub>", ""])
+
+
+def place(finding: findings.Found) -> tuple[str, str]:
+    """The page that shows it, from the folder of a machine's pages, and the heading in it."""
+    page, _, claim = finding.link.partition("#")
+    return page, claim.replace(".", "")
 
 
 def pages_of(machine: Machine) -> Iterator[tuple[Path, str]]:
