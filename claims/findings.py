@@ -56,6 +56,12 @@ class Found:
             found.setdefault(number, []).append(gpu)
         return found
 
+    @property
+    def in_full(self) -> str:
+        """With its numbers: 'Found so. H100: 2.07 x; H200: 2.11 x.'"""
+        numbers = [f"{listed(gpus)}: {number}" for number, gpus in self.gpus.items()]
+        return ". ".join([self.found, "; ".join(numbers)] if numbers else [self.found]) + "."
+
 
 Line = tuple[str, str, Mapping[str, str]]  # the source's statement, the finding, its numbers
 
@@ -80,8 +86,13 @@ def findings(machines: Sequence[Machine]) -> list[Found]:
     for make, link, question in FINDINGS:
         with suppress(*MISSING):
             says, so, numbers = make(machines)
-            lines.append(Found(says, f"{so[0].upper()}{so[1:]}", numbers, link, question))
+            lines.append(Found(says, begun(so), numbers, link, question))
     return lines
+
+
+def begun(text: str) -> str:
+    """As the beginning of a sentence."""
+    return text[0].upper() + text[1:]
 
 
 def on_each(machines: Sequence[Machine], make: Callable[[Machine], T]) -> dict[str, T]:
@@ -240,13 +251,14 @@ def tables_place(machines: Sequence[Machine]) -> Line:
     with suppress(*MISSING):
         constant = on_each(machines, lambda m: times(m.evidence, "constant_lut", "shared_lut"))
         so += f" (from constant memory {span(all_of(constant), 2)} x the time)"
-    so += "; the gain over the branches is"
     gains = on_each(
         machines,
         lambda m: [times(m.evidence, "branch_tree", k) for k in ("global_lut", "shared_lut")],
     )
     numbers = {
-        gpu: "global {:.2f} x, shared {:.2f} x".format(*map(geometric_mean, both))
+        gpu: "gain over the branches {:.2f} x from global, {:.2f} x from shared memory".format(
+            *map(geometric_mean, both)
+        )
         for gpu, both in gains.items()
     }
     return "The gain comes from the table's place in shared memory", so, numbers
@@ -263,7 +275,7 @@ def todays_library(machines: Sequence[Machine]) -> Line:
     of_paper = month_in(r":(\d\d)(\d\d)\.", paper.reference)
     words = by_gpu({gpu: faster_or_slower([1 / r for r in of_it]) for gpu, of_it in ratios.items()})
     so = f"{of_paper - merged} months before the paper bitsandbytes merged a table (pull request "
-    so += f"{pull}, {in_words(merged)}; paper {in_words(of_paper)}); beside today's "
+    so += f"{pull}, {in_words(merged)}; paper {in_words(of_paper)}); against today's "
     so += f"{newest.rpartition('_')[2]} the paper's kernel is {words}"
     numbers = {gpu: f"{span(of_it)} x as fast" for gpu, of_it in ratios.items()}
     return f"The paper's baseline is bitsandbytes {paper.setup['bitsandbytes']}", so, numbers
@@ -369,7 +381,7 @@ def passes(machines: Sequence[Machine]) -> Line:
     ms = span([ms for _, ms, _ in found.values()])
     source = machines[0].decisions["kernel-latency"].source
     says = f"Dequantization takes {seconds} s of a run, whatever the batch"
-    so = f"at {ms} ms a pass, as predicted for its {source.gpu}, these are"
+    so = f"a pass of its {source.gpu} would take {ms} ms, as predicted from ours"
     return (
         says,
         so,
@@ -384,7 +396,7 @@ def figure_contradicts_itself(machines: Sequence[Machine]) -> Line:
     for m in machines:
         d = decided(m.decisions["figure-4-agrees"], rules.PREMISE_FALSE)
         leaves, tokens, *_ = d.primary
-        return d.claim.short, f"they do not: {leaves.reason}; {tokens.why}", {}
+        return d.claim.short, f"they do not. {begun(leaves.reason)}; {tokens.why}", {}
     raise LookupError("no GPU")
 
 
@@ -430,7 +442,7 @@ Make = Callable[[Sequence[Machine]], Line]
 FINDINGS: tuple[tuple[Make, str, str], ...] = (
     (kernel_speedup, "claims.md#kernel-speedup", ""),
     (tables_place, "claims.md#shared-memory-makes-it", "Does the table's place matter?"),
-    (todays_library, "table2/README.md", "What is it beside today's library?"),
+    (todays_library, "table2/README.md", "What is it against today's library?"),
     (reads_no_table, "claims.md#lut-traffic-64", ""),
     (memory_bound, "claims.md#memory-bound", ""),
     (end_to_end, "claims.md#end-to-end-llama", ""),
@@ -492,11 +504,4 @@ def lines(machines: Sequence[Machine]) -> Iterator[str]:
     if text := answer(machines):
         yield f"{PAPER_IS_RIGHT} {text}"
     for i, each in enumerate(findings(machines), 1):
-        found = " ".join(filter(None, (each.question, each.found)))
-        yield f"{i}. {each.says}. {found}{numbers_in_line(each)}."
-
-
-def numbers_in_line(each: Found) -> str:
-    """': 99 % fewer (H100 and H200)', or ': 2.07 x (H100); 2.11 x (H200)'."""
-    numbers = [f"{number} ({listed(gpus)})" for number, gpus in each.gpus.items()]
-    return f": {'; '.join(numbers)}" if numbers else ""
+        yield f"{i}. {each.says}. {' '.join(filter(None, (each.question, each.in_full)))}"

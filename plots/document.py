@@ -172,33 +172,33 @@ def compared(recorded: Sequence[Machine]) -> list[findings.Machine]:
 
 
 def findings_table(recorded: list[Machine], seen_from: Path) -> str:
-    """Whether the paper is right, and the findings with a column for each GPU."""
+    """Whether the paper is right, and the findings. Two columns, for narrow screens."""
     machines = compared(recorded)
     every = findings.findings(machines)
     if not every:
         return NOTHING
     pairs = zip(machines, recorded, strict=True)
     folders = {m.gpu: relative(pages.folder, seen_from) for m, pages in pairs}
-    gpus = [gpu for gpu in folders if any(gpu in finding.numbers for finding in every)]
-    answer = markdown_escape(findings.answer(machines))
-    lines = [f"**{findings.PAPER_IS_RIGHT}** {answer}", ""] * bool(answer)
-    columns = ["what is claimed", "what was found", *map(markdown_escape, gpus)]
-    lines += [f"| | {' | '.join(columns)} |", f"| ---: |{' --- |' * len(columns)}"]
-    for i, finding in enumerate(every, 1):
-        page, heading_of_it = place(finding)
-        links = {
-            gpu: link(markdown_escape(text), f"{folders[gpu]}/{page}", heading_of_it)
-            for gpu, text in finding.numbers.items()
-        }
-        found = f"**{finding.question}** " * bool(finding.question) + markdown_escape(finding.found)
-        if not links:
-            folder = next(iter(folders.values()))
-            found += f" ({link('arithmetic', f'{folder}/{page}', heading_of_it)})"
-        cells = [markdown_escape(finding.says), found, *(links.get(gpu, "") for gpu in gpus)]
-        lines.append(f"| {i} | {' | '.join(cells)} |")
     used = [r for m in recorded for r, _ in ledger.used_by(m.evidence, m.decisions)]
-    origin = markdown_escape(banner(*used)) if used else ""
-    return "\n".join([*lines, "", f"<sub>{origin}</sub>", ""])
+    origin = f"<sub>{markdown_escape(banner(*used))}</sub>" if used else ""
+    answer = markdown_escape(findings.answer(machines))
+    answer = f"**{findings.PAPER_IS_RIGHT}** {answer}" if answer else ""
+    lines = [" ".join(filter(None, (answer, origin))), ""]
+    lines += ["| what is claimed | what was found |", "| --- | --- |"]
+    for i, finding in enumerate(every, 1):
+        page, claim = place(finding)
+
+        def linked(text: str, gpu: str, page: str = page, claim: str = claim) -> str:
+            return link(markdown_escape(text), f"{folders[gpu]}/{page}", claim)
+
+        found = f"**{finding.question}** " * bool(finding.question) + markdown_escape(finding.found)
+        numbers = [
+            f"{', '.join(linked(gpu, gpu) for gpu in gpus)}: {markdown_escape(number)}"
+            for number, gpus in finding.gpus.items()
+        ]
+        shown = "; ".join(numbers) or linked("The arithmetic", machines[0].gpu)
+        lines.append(f"| {i}. {markdown_escape(finding.says)} | {found}.<br>{shown} |")
+    return "\n".join([*lines, ""])
 
 
 def place(finding: findings.Found) -> tuple[str, str]:

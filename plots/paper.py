@@ -173,7 +173,6 @@ def findings_of(recorded: Sequence[Machine]) -> Iterator[dict[str, Any]]:
         for gpu, d in shown.items():
             sentences.setdefault(verdict_sentence(d), []).append(gpu)
         yield {
-            "text": f"{one.found}{findings.numbers_in_line(one)}",
             "finding": one,
             "claim": next((d.claim for d in shown.values()), None),
             "sentences": {listed(gpus): sentence for sentence, gpus in sentences.items()},
