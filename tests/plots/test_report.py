@@ -15,7 +15,7 @@ from edited import Edited, recorded_names
 from parsed import Parsed
 
 from claims.evidence import collect
-from claims.findings import PAPER_IS_RIGHT, findings
+from claims.findings import findings
 from claims.ledger import decide
 from claims.published import load_sources
 from plots.claim_details import anchor
@@ -133,14 +133,13 @@ def test_the_first_screen_asks_and_answers(recorded, evidence):
 def test_findings_begin_it_and_lead_to_their_evidence(recorded, evidence):
     first = recorded.text.partition('<div class="cards">')[0]
     found = findings(compared([machine_of(evidence, evidence.folder)]))
-    assert len(found) >= 8 and first.count("<li>") >= len(found)
+    assert len(found) >= 5
     listed = first.partition('<ol class="findings">')[2]
     for one, item in zip(found, listed.split("<li>")[1:], strict=True):
         assert one.says in unescape(item)
         assert all(number in unescape(item) for number in one.numbers.values())
         (link,) = re.findall('href="#(.*?)"', item)
         assert link in recorded.ids
-    assert PAPER_IS_RIGHT in first.partition('<ol class="findings">')[0]
 
 
 def test_experiments_stand_below_the_source_that_they_are_about(recorded):
