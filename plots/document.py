@@ -183,7 +183,7 @@ def findings_table(recorded: list[Machine], seen_from: Path) -> str:
     origin = f"<sub>{markdown_escape(banner(*used))}</sub>" if used else ""
     answer = markdown_escape(findings.answer(machines))
     answer = f"**{findings.PAPER_IS_RIGHT}** {answer}" if answer else ""
-    lines = [" ".join(filter(None, (answer, origin))), ""]
+    lines = ["<br>".join(filter(None, (answer, origin))), ""]
     lines += ["| what is claimed | what was found |", "| --- | --- |"]
     for i, finding in enumerate(every, 1):
         page, claim = place(finding)
