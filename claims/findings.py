@@ -1,41 +1,133 @@
-"""The findings, in at most ten lines: the source's statement, the finding, its number, and the
-claim that shows it. Every number is computed from claims and recorded rows.
+"""The findings, in at most ten lines: the source's statement, the finding, and its number on every
+GPU that has the rows. Every number is computed from claims and recorded rows, and a sentence says
+no more than all GPUs show: where they differ, it names them.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import permutations
+from statistics import geometric_mean
+from typing import Any, TypeVar
 
-from claims import prediction, rules
+from claims import gpus, prediction, rules
 from claims.evidence import Evidence
-from claims.ledger import Decision, Verdict
-from records.results import COPY, KERNEL_TIME, Results
-from records.stats import out_of, span
+from claims.ledger import Decision, Verdict, verdict_on
+from claims.prediction import PROFILE, STEP
+from records.captions import listed
+from records.results import COPY, KERNEL_TIME, PRODUCT_TIME, Record, Results
+from records.stats import out_of, significant, span
+
+T = TypeVar("T")
+MISSING = (LookupError, StopIteration)  # of a row or a claim
+PAPER = "paper"
+PAPER_IS_RIGHT = "Is the paper right?"
+# Beyond it, the place of the table does matter.
+SMALL_PERCENT = 5
 
 
 @dataclass(frozen=True)
-class Found:
-    """One line. `link`: from the folder of the machine's pages."""
+class Machine:
+    """One GPU, with a name that is unique among those that are shown."""
+
+    gpu: str
+    evidence: Evidence
+    decisions: Mapping[str, Decision]
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One line. `numbers`: by GPU, of those that measured it; none where the source's own numbers
+    show it. `link`: from the folder of a machine's pages. `question`: that the line answers.
+    """
 
     says: str
-    found: str
-    number: str
+    result: str
+    numbers: Mapping[str, str]
     link: str
-    gpu: str
+    question: str = ""
+
+    @property
+    def gpus(self) -> dict[str, list[str]]:
+        """By number."""
+        by_number: dict[str, list[str]] = {}
+        for gpu, number in self.numbers.items():
+            by_number.setdefault(number, []).append(gpu)
+        return by_number
+
+    @property
+    def in_full(self) -> str:
+        """With its numbers: 'Reproduced. H100: 2.07 x; H200: 2.11 x.'"""
+        numbers = [f"{listed(gpus)}: {number}" for number, gpus in self.gpus.items()]
+        return ". ".join([self.result, "; ".join(numbers)] if numbers else [self.result]) + "."
 
 
-Decisions = Mapping[str, Decision]
+Line = tuple[str, str, Mapping[str, str]]  # the source's statement, the finding, its numbers
 
 
-def findings(evidence: Evidence, decisions: Sequence[Decision]) -> list[Found]:
-    """Findings of one machine; a finding without rows is left out."""
-    by_id = {d.claim.id: d for d in decisions}
-    gpu, lines = evidence.newest.gpu if evidence.newest else "", []
-    for make, link in FINDINGS:
-        with suppress(LookupError, StopIteration):
-            says, so, number = make(by_id, evidence)
-            lines.append(Found(says, f"{so[0].upper()}{so[1:]}", number, link, gpu))
+def machines_of(
+    names: Sequence[str], evidence: Sequence[Evidence], ledgers: Sequence[Sequence[Decision]]
+) -> list[Machine]:
+    """`names`: of the GPUs, such as 'H100 80GB HBM3', of which the memory is left out if the rest
+    is still unique.
+    """
+    short = [re.sub(r" \d+GB\b.*", "", name) for name in names]
+    known = [s if short.count(s) == 1 else name for s, name in zip(short, names, strict=True)]
+    return [
+        Machine(name, of_it, {d.claim.id: d for d in decisions})
+        for name, of_it, decisions in zip(known, evidence, ledgers, strict=True)
+    ]
+
+
+def findings(machines: Sequence[Machine]) -> list[Headline]:
+    """A finding without rows is left out."""
+    lines = []
+    for make, link, question in FINDINGS:
+        with suppress(*MISSING):
+            says, so, numbers = make(machines)
+            lines.append(Headline(says, begun(so), numbers, link, question))
     return lines
+
+
+def begun(text: str) -> str:
+    """As the beginning of a sentence."""
+    return text[0].upper() + text[1:]
+
+
+def on_each(machines: Sequence[Machine], make: Callable[[Machine], T]) -> dict[str, T]:
+    """By GPU, without those that lack a row; LookupError without any."""
+    made = {}
+    for machine in machines:
+        with suppress(*MISSING):
+            made[machine.gpu] = make(machine)
+    if not made:
+        raise LookupError("no GPU has the rows")
+    return made
+
+
+def by_gpu(texts: Mapping[str, str]) -> str:
+    """The text, or '3.0 % slower on the H100 and 1.5 % faster on the H200'."""
+    said: dict[str, list[str]] = {}
+    for gpu, text in texts.items():
+        said.setdefault(text, []).append(f"the {gpu}")
+    if len(said) == 1:
+        return next(iter(said))
+    return listed([f"{text} on {listed(names)}" for text, names in said.items()])
+
+
+def faster_or_slower(ratios: Sequence[float]) -> str:
+    """Of times by a reference's; neither word where some ratios are on each side."""
+    if min(ratios) < 1 < max(ratios):
+        return f"as fast within {max(abs(100 * (ratio - 1)) for ratio in ratios):.1f} %"
+    mean = geometric_mean(ratios)
+    return (
+        f"{100 * (1 / mean - 1):.1f} % faster" if mean < 1 else f"{100 * (mean - 1):.1f} % slower"
+    )
+
+
+def all_of(by_machine: Mapping[str, Sequence[float]]) -> list[float]:
+    return [value for values in by_machine.values() for value in values]
 
 
 def measured(d: Decision) -> list[Verdict]:
@@ -53,9 +145,24 @@ def only(cells: Sequence[Verdict]) -> Verdict:
     return cells[0]
 
 
-def cells_with(d: Decision, verdict: str) -> str:
-    counted = [v for v in d.primary if not v.elsewhere]
-    return f"{sum(v.verdict == verdict for v in counted)} of {len(counted)} cells"
+def decided(d: Decision, verdict: str) -> Decision:
+    """LookupError if it has another verdict."""
+    if d.verdict != verdict:
+        raise LookupError(d.claim.id)
+    return d
+
+
+def require_no_other(machines: Sequence[Machine], claim: str, *verdicts: str) -> None:
+    """LookupError if no GPU decides the claim so, or one does otherwise."""
+    decided = {m.decisions[claim].verdict for m in machines if claim in m.decisions}
+    decided -= {rules.NOT_TESTED, rules.NOT_TESTABLE}
+    if not decided or decided - set(verdicts):
+        raise LookupError(claim)
+
+
+def in_each(machines: Sequence[Machine], claim: str) -> str:
+    """The claim's verdict, by GPU where they differ."""
+    return by_gpu({m.gpu: m.decisions[claim].verdict.replace("_", " ") for m in machines})
 
 
 def replay(evidence: Evidence) -> Results:
@@ -86,120 +193,320 @@ def version_of(kernel: str) -> list[int]:
     return [int(n) for n in kernel.rpartition("_")[2].split(".") if n.isdecimal()]
 
 
-def kernel_speedup(d: Decisions, _: Evidence) -> tuple[str, str, str]:
-    claim = d["kernel-speedup"]
-    ours = [v.ours for v in measured(claim)]
-    so = f"reproduced in {cells_with(claim, rules.REPRODUCED)}"
-    return "The paper's kernel is 2.0-2.2x as fast as its baseline", so, f"{span(ours)} x"
+def kernel_speedup(machines: Sequence[Machine]) -> Line:
+    cells = on_each(machines, lambda m: measured(m.decisions["kernel-speedup"]))
+    numbers = {gpu: f"{span([v.ours for v in verdicts])} x" for gpu, verdicts in cells.items()}
+    shares = {gpu: share_reproduced(verdicts) for gpu, verdicts in cells.items()}
+    so = f"reproduced in {by_gpu(shares)}"
+    every = max(cells.values(), key=len)
+    theirs, ours = ({v.cell.model for v in every}, {v.cell.at["model"] for v in every})
+    so += (
+        f" ({len(every)} cells, with {len(ours)} models for its {len(theirs)}; about {len(theirs)} "
+    )
+    so += "are independent, as the batch changes nothing)"
+    with suppress(*MISSING):
+        more = on_each(
+            machines,
+            lambda m: (times(m.evidence, "branch_tree", "streaming"), share_of_copy(m.evidence)),
+        )
+        shares = span([share for _, share in more.values()], 2)
+        so += f"; streaming, at {shares} % of a copy's speed, gains more"
+        numbers |= {
+            gpu: f"{numbers[gpu]}, streaming {span(gains)} x"
+            for gpu, (gains, _) in more.items()
+            if gpu in numbers
+        }
+    return "The paper's kernel is 2.0-2.2x as fast as its baseline", so, numbers
 
 
-def end_to_end(d: Decisions, _: Evidence) -> tuple[str, str, str]:
-    llama, others = d["end-to-end-llama"], d["end-to-end"]
-    so = f"{llama.verdict.replace('_', ' ')} for Llama 70B, "
-    so += f"{others.verdict.replace('_', ' ')} for 27-32B models, which wait for the host"
-    ours = [v.ours for v in measured(llama)], [v.ours for v in measured(others)]
-    number = " and ".join(f"{span(values)} x" for values in ours)
-    return "Text is generated up to 1.54x as fast", so, number
+def share_reproduced(cells: Sequence[Verdict]) -> str:
+    """'all 21 numbers': of the source, of which each may have several cells."""
+    numbers: dict[str, list[Verdict]] = {}
+    for v in cells:
+        numbers.setdefault(v.cell.as_published, []).append(v)
+    count = sum(verdict_on(of_it) == rules.REPRODUCED for of_it in numbers.values())
+    return f"all {count} numbers" if count == len(numbers) else f"{count} of {len(numbers)} numbers"
 
 
-def tables_place(d: Decisions, evidence: Evidence) -> tuple[str, str, str]:
-    claim = d["shared-memory-makes-it"]
-    v = only(measured(claim))
-    said = {
-        rules.NOT_REPRODUCED: "the place does not matter: with the table in global memory it is as "
-        "fast or faster",
-        rules.REPRODUCED: "from global memory the kernel is slower",
-    }
-    so = said[claim.verdict]  # undecided: no finding
-    constant = times(evidence, "constant_lut", "shared_lut")
-    number = f"{100 * (1 / v.ours - 1):+.1f} % (in constant memory {span(constant, 2)} x slower)"
-    return "The gain comes from the table's place in shared memory", so, number
-
-
-def todays_library(_: Decisions, evidence: Evidence) -> tuple[str, str, str]:
-    newest = newest_library(replay(evidence))
-    ratios = times(evidence, newest, "shared_lut")
-    so = f"today's {newest.replace('_', ' ')} has a table, too (pull request 1746, 2025-09): "
-    so += "against it the paper's kernel runs"
-    return "The paper's baseline is bitsandbytes 0.47.0", so, f"{span(ratios, 2)} x as fast"
-
-
-def possible(_: Decisions, evidence: Evidence) -> tuple[str, str, str]:
-    gain = times(evidence, "branch_tree", "streaming")
+def share_of_copy(evidence: Evidence) -> float:
+    """Of the largest layer, in percent."""
     results = evidence.results["streaming", "layers"]
     rows = [(r, results.find(r.problem["name"], COPY)) for r in results.records]
     both = [(r, copy) for r, copy in rows if r.kernel == "streaming" and copy and r.timed]
+    if not both:
+        raise LookupError("streaming")
     row, copy = max(both, key=lambda pair: pair[0].bytes_moved)
-    share = 100 * row.bandwidth.value / copy.bandwidth.value
-    so = f"more is possible: at {share:.0f} % of a copy's speed streaming gains"
-    return "2.0-2.2x is what the kernel gains", so, f"{span(gain)} x"
+    return 100 * row.bandwidth.value / copy.bandwidth.value
 
 
-def memory_bound(d: Decisions, _: Evidence) -> tuple[str, str, str]:
-    v = next(v for v in measured(d["memory-bound"]) if "way" in v.cell.at)
-    so = "from an H100 to an H200 the bandwidth changes, its time does not"
-    if v.verdict != rules.NOT_REPRODUCED:
-        so = "between an H100 and an H200 its time changes with the bandwidth"
-    return "Dequantization is memory-bound", so, v.why
+def from_global_memory(machines: Sequence[Machine]) -> dict[str, list[float]]:
+    """By GPU, the ratios of its time to that with the table in shared memory."""
+    return on_each(machines, lambda m: times(m.evidence, "global_lut", "shared_lut"))
 
 
-def reads_no_table(d: Decisions, _: Evidence) -> tuple[str, str, str]:
-    claim = d["lut-traffic-64"]
-    if claim.verdict != rules.PREMISE_FALSE:
-        raise LookupError(claim.claim.id)
-    branches = only(measured(d["no-divergence"]))
-    so = "it reads none: it is a tree of branches, the paper's kernel removes their divergence"
-    return "The baseline reads its table 64x too often", so, f"{branches.ours:.0f} % less"
+def is_small(ratios: Mapping[str, Sequence[float]]) -> bool:
+    return all(abs(100 * (geometric_mean(r) - 1)) < SMALL_PERCENT for r in ratios.values())
 
 
-def passes(d: Decisions, evidence: Evidence) -> tuple[str, str, str]:
-    source = d["kernel-latency"].source
-    seconds, ms, count = prediction.implied_passes(source, evidence, "branch_tree")
-    says = f"Dequantization takes {seconds:.1f} s of a run, whatever the batch"
-    so = f"at the {ms:.0f} ms predicted for a pass on its {source.gpu}, these are"
-    return says, so, f"{count:.0f} passes"
+def tables_place(machines: Sequence[Machine]) -> Line:
+    ratios = from_global_memory(machines)
+    words = by_gpu({gpu: faster_or_slower(of_it) for gpu, of_it in ratios.items()})
+    so = f"{'hardly' if is_small(ratios) else 'yes'}: from global memory it is {words}"
+    with suppress(*MISSING):
+        constant = on_each(machines, lambda m: times(m.evidence, "constant_lut", "shared_lut"))
+        so += f" (from constant memory {span(all_of(constant), 2)} x the time)"
+    gains = on_each(
+        machines,
+        lambda m: [times(m.evidence, "branch_tree", k) for k in ("global_lut", "shared_lut")],
+    )
+    numbers = {
+        gpu: "gain over the branches {:.2f} x from global, {:.2f} x from shared memory".format(
+            *map(geometric_mean, both)
+        )
+        for gpu, both in gains.items()
+    }
+    return "The gain comes from the table's place in shared memory", so, numbers
 
 
-def wrong_transpose(d: Decisions, evidence: Evidence) -> tuple[str, str, str]:
-    v = only(d["correct"].primary)
-    rows = [r for r in evidence.results["transpose", "matrix"].records if r.mismatches]
-    row = next(r for r in rows if r.problem["data"] == "random")
-    if v.verdict != rules.PREMISE_FALSE:
-        raise LookupError("correct")
-    so = "its matrix of one constant is its own transpose; on random data it is wrong in"
-    wrong = out_of(row.mismatches, row.problem["n"])
-    return "A published transpose passes its test", so, f"{wrong} elements"
+def todays_library(machines: Sequence[Machine]) -> Line:
+    known = on_each(machines, lambda m: newest_library(replay(m.evidence)))
+    newest = max(known.values(), key=version_of)
+    ratios = on_each(machines, lambda m: times(m.evidence, newest, "shared_lut"))
+    decisions = next(m.decisions for m in machines if m.gpu in ratios)
+    paper, library = (decisions[name].source for name in ("kernel-speedup", "lut-1.36-2.07"))
+    (pull, dates), *_ = library.setup["dates"].items()
+    merged = month_in(r"merged \d\d(\d\d)-(\d\d)", dates)
+    of_paper = month_in(r":(\d\d)(\d\d)\.", paper.reference)
+    words = by_gpu({gpu: faster_or_slower([1 / r for r in of_it]) for gpu, of_it in ratios.items()})
+    so = f"{of_paper - merged} months before the paper bitsandbytes merged a table (pull request "
+    so += f"{pull}, {in_words(merged)}; paper {in_words(of_paper)}); against today's "
+    so += f"{newest.rpartition('_')[2]} the paper's kernel is {words}"
+    numbers = {gpu: f"{span(of_it)} x as fast" for gpu, of_it in ratios.items()}
+    return f"The paper's baseline is bitsandbytes {paper.setup['bitsandbytes']}", so, numbers
 
 
-def launch_fusion(_: Decisions, evidence: Evidence) -> tuple[str, str, str]:
-    results = evidence.results["puzzle", "mlps"]
+def month_in(pattern: str, text: str) -> int:
+    """Months since 2000, of the digits of a year and a month."""
+    match = re.search(pattern, text)
+    if not match:
+        raise LookupError(text)
+    year, month = map(int, match.groups())
+    return 12 * year + month - 1
+
+
+def in_words(month: int) -> str:
+    return f"20{month // 12:02}-{month % 12 + 1:02}"
+
+
+def reads_no_table(machines: Sequence[Machine]) -> Line:
+    require_no_other(machines, "lut-traffic-64", rules.PREMISE_FALSE)
+
+    def fewer(m: Machine) -> str:
+        decided(m.decisions["lut-traffic-64"], rules.PREMISE_FALSE)
+        return f"{only(measured(m.decisions['no-divergence'])).ours:.0f} % fewer divergent branches"
+
+    so = "it reads none: it is a tree of branches; the paper's kernel removes their divergence"
+    return "The baseline reads its table 64x too often", so, on_each(machines, fewer)
+
+
+def memory_bound(machines: Sequence[Machine]) -> Line:
+    def busy(m: Machine) -> str:
+        cells = measured(m.decisions["memory-bound"])
+        share = next(v.ours for v in cells if v.cell.at == {"layer": "all"})
+        return f"memory {share:.0f} % busy"
+
+    shares = on_each(machines, busy)
+    verdict = in_each([m for m in machines if m.gpu in shares], "memory-bound")
+    so = "it is not" if verdict == "not reproduced" else verdict
+    with suppress(*MISSING):
+        so += f": {with_less_bandwidth(machines)}"
+    return "Dequantization is memory-bound", so, shares
+
+
+def with_less_bandwidth(machines: Sequence[Machine]) -> str:
+    """Compares the first two GPUs that differ in bandwidth alone."""
+    steps = [m for m in machines if PROFILE in m.evidence.results]
+    slow, fast = next(
+        (a, b)
+        for a, b in permutations(steps, 2)
+        if gpus.is_comparable(gpu_of(a), gpu_of(b)) and bandwidth(a) < bandwidth(b)
+    )
+    at = next(v for v in slow.decisions["memory-bound"].primary if "way" in v.cell.at).cell.at
+
+    def ratio(kernel: str, metric: str = KERNEL_TIME) -> str:
+        rows = [row_at(m.evidence.results[PROFILE], kernel, at) for m in (slow, fast)]
+        longer, shorter = (row.summary_of(metric + STEP).median for row in rows)
+        return significant(longer / shorter, 3)
+
+    less = significant(bandwidth(fast) / bandwidth(slow), 3)
+    return (
+        f"with 1/{less} the bandwidth ({slow.gpu} beside {fast.gpu}) the baseline takes "
+        f"{ratio('branch_tree')} and the paper's kernel {ratio('shared_lut')} times as long, "
+        f"streaming {ratio('streaming')}, cuBLAS products {ratio('branch_tree', PRODUCT_TIME)}"
+    )
+
+
+def gpu_of(m: Machine) -> dict[str, Any]:
+    return m.evidence.results[PROFILE].provenance["gpu"]
+
+
+def bandwidth(m: Machine) -> float:
+    return gpu_of(m)["theoretical_bandwidth_gb_s"]
+
+
+def row_at(results: Results, kernel: str, at: Mapping[str, Any]) -> Record:
+    return next(r for r in results.by_kernel.get(kernel, ()) if at.items() <= r.problem.items())
+
+
+def end_to_end(machines: Sequence[Machine]) -> Line:
+    def gains(claim: str) -> tuple[dict[str, str], str]:
+        """By GPU, and the verdict."""
+        cells = on_each(machines, lambda m: measured(m.decisions[claim]))
+        verdict = in_each([m for m in machines if m.gpu in cells], claim)
+        return {gpu: f"{span([v.ours for v in of_it])} x" for gpu, of_it in cells.items()}, verdict
+
+    numbers, verdict = gains("end-to-end-llama")
+    so = f"{verdict} for Llama 70B"
+    with suppress(*MISSING):
+        others, verdict = gains("end-to-end")
+        so += f"; {verdict} for 27-32B models, which wait for the host"
+        so += f" ({listed(list(others))} alone)" * (len(others) < len(numbers))
+        numbers |= {gpu: f"{numbers[gpu]}, 27-32B {text}" for gpu, text in others.items()}
+    return "Text is generated up to 1.54x as fast", so, numbers
+
+
+def passes(machines: Sequence[Machine]) -> Line:
+    def implied(m: Machine) -> tuple[float, float, float]:
+        source = m.decisions["kernel-latency"].source
+        return prediction.implied_passes(source, m.evidence, "branch_tree")
+
+    implied_by = on_each(machines, implied)
+    seconds = span([s for s, _, _ in implied_by.values()])
+    ms = span([ms for _, ms, _ in implied_by.values()])
+    source = machines[0].decisions["kernel-latency"].source
+    says = f"Dequantization takes {seconds} s of a run, whatever the batch"
+    so = f"a pass of its {source.gpu} would take {ms} ms, as predicted from ours"
+    return (
+        says,
+        so,
+        {
+            gpu: f"about {n:.0f} passes (predicted, not measured)"
+            for gpu, (_, _, n) in implied_by.items()
+        },
+    )
+
+
+def figure_contradicts_itself(machines: Sequence[Machine]) -> Line:
+    for m in machines:
+        d = decided(m.decisions["figure-4-agrees"], rules.PREMISE_FALSE)
+        leaves, tokens, *_ = d.primary
+        return d.claim.short, f"they do not. {begun(leaves.reason)}; {tokens.why}", {}
+    raise LookupError("no GPU")
+
+
+def wrong_transpose(machines: Sequence[Machine]) -> Line:
+    def wrong(m: Machine) -> str:
+        decided(m.decisions["correct"], rules.PREMISE_FALSE)
+        rows = (r for r in m.evidence.results["transpose", "matrix"].records if r.mismatches)
+        row = next(r for r in rows if r.problem["data"] == "random")
+        return f"{out_of(row.mismatches, row.problem['n'])} elements wrong"
+
+    so = "its matrix of one constant is its own transpose; random data show that it is wrong"
+    return "A published transpose passes its test", so, on_each(machines, wrong)
+
+
+def launch_fusion(machines: Sequence[Machine]) -> Line:
+    def packed(m: Machine) -> float:
+        cells = measured(m.decisions["packed-stores"])
+        return next(v.ours for v in cells if v.comparison.rule == "puzzle.faster_as_published")
+
+    gains = on_each(machines, packed)
+    fused, numbers = {}, {}
+    for gpu, (one_launch, others) in on_each(machines, puzzle_seconds).items():
+        fused[gpu] = others["library"] / one_launch
+        rest = ", ".join(f"{name} {seconds:.3f}" for name, seconds in others.items())
+        numbers[gpu] = f"{one_launch:.3f} s ({rest})"
+    so = f"packed stores gain {span(list(gains.values()))} x; one launch of the library's table "
+    so += f"in place of two {span(list(fused.values()))} x"
+    return "Three optimizations in Mojo beat Unsloth", so, numbers
+
+
+def puzzle_seconds(m: Machine) -> tuple[float, dict[str, float]]:
+    """Of the library's table in one launch, and of others."""
+    results = m.evidence.results["puzzle", "mlps"]
     seconds = {r.kernel: r.summary_of("wall_time").median / 1e6 for r in results.records if r.timed}
-    library = newest_library(results)
-    so = "one launch instead of two is enough: the library's own table, launched once, takes"
-    others = {"a Triton kernel": "triton_lut", "the Mojo kernel": "mojo_packed_512"}
-    others["the library"] = library
-    number = f"{seconds['global_lut']:.3f} s"
-    for name, kernel in others.items():
-        number += f", {name} {seconds[kernel]:.3f} s" if kernel in seconds else ""
-    return "Packed stores in Mojo beat Unsloth", so, number
+    others = {"Mojo": "mojo_packed_512", "library": newest_library(results)}
+    others["Triton"] = "triton_lut"
+    return seconds["global_lut"], {n: seconds[k] for n, k in others.items() if k in seconds}
 
 
-Make = Callable[[Decisions, Evidence], tuple[str, str, str]]
-# Each with the page that shows it, relative to the folder of a machine's pages.
-FINDINGS: tuple[tuple[Make, str], ...] = (
-    (kernel_speedup, "claims.md#kernel-speedup"),
-    (end_to_end, "claims.md#end-to-end-llama"),
-    (tables_place, "claims.md#shared-memory-makes-it"),
-    (todays_library, "table2/README.md"),
-    (reads_no_table, "claims.md#lut-traffic-64"),
-    (memory_bound, "claims.md#memory-bound"),
-    (possible, "streaming/README.md"),
-    (passes, "claims.md#kernel-latency"),
-    (wrong_transpose, "claims.md#correct"),
-    (launch_fusion, "puzzle/README.md"),
+Make = Callable[[Sequence[Machine]], Line]
+# Each with the page that shows it, relative to the folder of a machine's pages, and the question
+# that it answers.
+FINDINGS: tuple[tuple[Make, str, str], ...] = (
+    (kernel_speedup, "claims.md#kernel-speedup", ""),
+    (tables_place, "claims.md#shared-memory-makes-it", "Does the table's place matter?"),
+    (todays_library, "table2/README.md", "What is it against today's library?"),
+    (reads_no_table, "claims.md#lut-traffic-64", ""),
+    (memory_bound, "claims.md#memory-bound", ""),
+    (end_to_end, "claims.md#end-to-end-llama", ""),
+    (passes, "claims.md#kernel-latency", ""),
+    (figure_contradicts_itself, "claims.md#figure-4-agrees", ""),
+    (wrong_transpose, "claims.md#correct", ""),
+    (launch_fusion, "puzzle/README.md", ""),
 )
 
 
-def lines(findings: Sequence[Found]) -> Iterator[str]:
-    for i, each in enumerate(findings, 1):
-        yield f"{i}. {each.says}. {each.found}: {each.number}."
+def answer(machines: Sequence[Machine]) -> str:
+    """To PAPER_IS_RIGHT: its speed-up, the causes that it names, and the counts of its claims; ''
+    without a measurement of the speed-up.
+    """
+    with suppress(*MISSING):
+        speed = on_each(machines, lambda m: measured(m.decisions["kernel-speedup"]))
+        shown = [m for m in machines if m.gpu in speed]
+        ours = span([v.ours for cells in speed.values() for v in cells])
+        verdict = in_each(shown, "kernel-speedup")
+        speed_up = "is" if verdict == "reproduced" else f"is {verdict}"
+        parts = [f"Its speed-up {speed_up}: {ours} x on {listed([f'the {m.gpu}' for m in shown])}"]
+        if wrong := list(wrong_reasons(machines)):
+            parts.append(f"Its reasons are not: {'; '.join(wrong)}")
+        return ". ".join([*parts, counts(shown)])
+    return ""
+
+
+def wrong_reasons(machines: Sequence[Machine]) -> Iterator[str]:
+    """The causes that the paper names and no GPU shows."""
+    for claim, verdict, so in (
+        ("lut-traffic-64", rules.PREMISE_FALSE, "the baseline reads no table"),
+        ("memory-bound", rules.NOT_REPRODUCED, "it is not memory-bound"),
+    ):
+        with suppress(*MISSING):
+            require_no_other(machines, claim, verdict)
+            yield so
+    with suppress(*MISSING):
+        require_no_other(machines, "shared-memory-makes-it", rules.NOT_REPRODUCED, rules.UNDECIDED)
+        ratios = from_global_memory(machines)
+        words = by_gpu({gpu: faster_or_slower(of_it) for gpu, of_it in ratios.items()})
+        if is_small(ratios):
+            yield f"with the table in global memory the kernel is {words}"
+
+
+def counts(machines: Sequence[Machine]) -> str:
+    """The paper's claims by verdict, on each GPU."""
+    shown = []
+    for m in machines:
+        verdicts = [d.verdict for d in m.decisions.values() if d.source.id == PAPER]
+        known = (rules.REPRODUCED, rules.NOT_REPRODUCED, rules.PREMISE_FALSE)
+        shown.append((m.gpu, len(verdicts), *map(verdicts.count, known)))
+    (gpu, claims, *numbers), *others = shown
+    text = "Of its {} claims the {} shows {} reproduced, {} not, {} on a false premise"
+    also = (f"the {gpu} {listed([str(n) for n in rest])}" for gpu, _, *rest in others)
+    return f"{'; '.join([text.format(claims, gpu, *numbers), *also])}."
+
+
+def lines(machines: Sequence[Machine]) -> Iterator[str]:
+    """The findings as plain text."""
+    if text := answer(machines):
+        yield f"{PAPER_IS_RIGHT} {text}"
+    for i, each in enumerate(findings(machines), 1):
+        yield f"{i}. {each.says}. {' '.join(filter(None, (each.question, each.in_full)))}"

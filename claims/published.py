@@ -65,6 +65,19 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class Differs:
+    """Why recorded GPUs have different verdicts, and the metric of some kernels' rows that shows
+    it.
+    """
+
+    because: str
+    rows: str  # of 'table2/replay'
+    metric: str  # sm_mhz: the clock
+    unit: str
+    kernels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Claim:
     """A statement of a source, once, even if the source repeats it."""
 
@@ -75,6 +88,7 @@ class Claim:
     section: str = ""
     remark: str = ""  # ours, in one sentence
     readings: tuple[Reading, ...] = (Reading(""),)  # the primary one first
+    differs: Differs | None = None
 
     @property
     def in_short(self) -> str:
@@ -191,6 +205,8 @@ def load_source(file: Path) -> Source:
             raise InputError(f"{where} comes a second time")
         comparisons = tuple(read_comparison(source, c, where) for c in value["comparisons"])
         lists = {"comparisons": comparisons, "readings": readings_of(value, where)}
+        if differs := value.get("differs"):
+            lists["differs"] = Differs(**differs | {"kernels": tuple(differs["kernels"])})
         claims[value["id"]] = Claim(**value | lists)
     source = replace(source, claims=tuple(claims.values()))
     check_references(source)

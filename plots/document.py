@@ -164,21 +164,49 @@ def tables_by_gpu(recorded: list[Machine], seen_from: Path) -> list[Table]:
 FOREST = "![Every claim with a number: ours over the source's value](claims.png)"
 
 
+def compared(recorded: Sequence[Machine]) -> list[findings.Machine]:
+    """As findings are made from them."""
+    evidence = [machine.evidence for machine in recorded]
+    ledgers = [machine.decisions for machine in recorded]
+    return findings.machines_of(ledger.gpu_names(evidence), evidence, ledgers)
+
+
 def findings_table(recorded: list[Machine], seen_from: Path) -> str:
-    """The findings of one machine."""
-    if not recorded:
+    """Whether the paper is right, and the findings. Two columns, for narrow screens."""
+    machines = compared(recorded)
+    every = findings.findings(machines)
+    if not every:
         return NOTHING
-    machine = fullest(recorded)
-    folder = relative(machine.folder, seen_from)
-    lines = ["| | claim | result | measured |", "| ---: | --- | --- | --- |"]
-    for i, finding in enumerate(findings.findings(machine.evidence, machine.decisions), 1):
-        page, _, anchor = finding.link.partition("#")
-        number = link(markdown_escape(finding.number), f"{folder}/{page}", anchor.replace(".", ""))
-        says, outcome = markdown_escape(finding.says), markdown_escape(finding.found)
-        lines.append(f"| {i} | {says} | {outcome} | {number} |")
-    used = [r for r, _ in ledger.used_by(machine.evidence, machine.decisions)]
-    origin = markdown_escape(banner(*used)) if used and machine.evidence.folder else ""
-    return "\n".join([*lines, "", f"<sub>{origin}</sub>", ""])
+    pairs = zip(machines, recorded, strict=True)
+    folders = {m.gpu: relative(pages.folder, seen_from) for m, pages in pairs}
+    used = [r for m in recorded for r, _ in ledger.used_by(m.evidence, m.decisions)]
+    origin = f"<sub>{markdown_escape(banner(*used))}</sub>" if used else ""
+    answer = markdown_escape(findings.answer(machines))
+    answer = f"**{findings.PAPER_IS_RIGHT}** {answer}" if answer else ""
+    lines = ["<br>".join(filter(None, (answer, origin))), ""]
+    lines += ["| claim | result |", "| --- | --- |"]
+    for i, finding in enumerate(every, 1):
+        page, claim = place(finding)
+
+        def linked(text: str, gpu: str, page: str = page, claim: str = claim) -> str:
+            return link(markdown_escape(text), f"{folders[gpu]}/{page}", claim)
+
+        result = f"**{finding.question}** " * bool(finding.question) + markdown_escape(
+            finding.result
+        )
+        numbers = [
+            f"{', '.join(linked(gpu, gpu) for gpu in gpus)}: {markdown_escape(number)}"
+            for number, gpus in finding.gpus.items()
+        ]
+        shown = "; ".join(numbers) or linked("The arithmetic", machines[0].gpu)
+        lines.append(f"| {i}. {markdown_escape(finding.says)} | {result}.<br>{shown} |")
+    return "\n".join([*lines, ""])
+
+
+def place(finding: findings.Headline) -> tuple[str, str]:
+    """The page that shows it, from the folder of a machine's pages, and the heading in it."""
+    page, _, claim = finding.link.partition("#")
+    return page, claim.replace(".", "")
 
 
 def pages_of(machine: Machine) -> Iterator[tuple[Path, str]]:

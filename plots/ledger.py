@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from claims import findings
+from claims import differing, findings
 from claims.evidence import Evidence, machines
 from claims.ledger import Decision, Verdict, decide, verdict_on
 from claims.published import load_sources
@@ -23,13 +23,12 @@ from plots.documents import table_files
 from plots.sentences import (
     count_line,
     counted_in,
-    listed,
     quoted,
     spell,
     value_range,
 )
 from records import console
-from records.captions import banner, machine
+from records.captions import banner, listed, machine
 from records.code import OLDER_NOTE, unknown_note
 from records.output import write_files
 from records.printable import printable
@@ -201,7 +200,10 @@ def ledger_by_gpu(
     for decisions in zip(*ledgers, strict=True):
         claim_rows = [claim_row(d, page) for d, page in zip(decisions, details, strict=True)]
         cells = map(on_gpu, claim_rows)
-        claim = Noted(decisions[0].claim.id, text=claim_rows[0]["claim"].text)
+        why = differing.why(gpus, machines, decisions)
+        claim = Noted(
+            decisions[0].claim.id, (f"{why}.",) * bool(why), text=claim_rows[0]["claim"].text
+        )
         row = claim_rows[0] | {"claim": claim}
         rows.append(row | {f"on {gpu}": cell for gpu, cell in zip(gpus, cells, strict=True)})
     data = [
@@ -278,7 +280,7 @@ def other_lines(gpu: str, decisions: Sequence[Decision]) -> Iterator[str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the findings and the claims that are not reproduced on the machine with the most
+    """Prints the findings, and the claims that are not reproduced on the machine with the most
     measurements. Writes one table per machine, named by its folder if it is recorded, and one of
     all machines if there are several.
     """
@@ -304,7 +306,7 @@ def run(args: argparse.Namespace) -> int:
     write_files(table_files(tables, args.output) | pages | figures)
     gpus = gpu_names(all_evidence)
     most = max(range(len(all_evidence)), key=lambda i: sum(d.is_measured for d in ledgers[i]))
-    lines = [*findings.lines(findings.findings(all_evidence[most], ledgers[most]))]
+    lines = [*findings.lines(findings.machines_of(gpus, all_evidence, ledgers))]
     lines += [line for gpu, ds in zip(gpus, ledgers, strict=True) for line in other_lines(gpu, ds)]
     lines.append(f"Evidence for each, and all published numbers with ours: {args.output}/")
     shown = brief_table(gpus[most], ledgers[most])

@@ -25,9 +25,9 @@ from plots.experiments import experiment
 from plots.figures import encode, figure_style, take_caption
 from plots.latex import TWO_COLUMNS, latex
 from plots.latex_text import Latex, markdown_latex, prose
-from plots.sentences import count_line, counts, listed, spell, verdict_sentence
+from plots.sentences import count_line, counts, spell, verdict_sentence
 from records import run_to_run, stats
-from records.captions import dates
+from records.captions import dates, listed
 from records.errors import InputError
 from records.json_files import ROOT, read_text
 from records.output import write_files
@@ -144,7 +144,8 @@ def facts(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> dict[str, Any
     values["verdicts"] = {spell(v): n for v, n in counts(main.decisions).items()}
     values["baseline"], values["subject"] = main.runs["table2"].compared
     values["claims"] = len(main.decisions)
-    values["findings"] = list(findings_of(main))
+    values["findings"] = list(findings_of(recorded))
+    values["answer"] = findings.answer(document.compared(recorded))
     values["highlights"] = {
         name: experiment(name).highlights(run) for name, run in main.runs.items()
     }
@@ -161,12 +162,21 @@ def sources(main: Machine) -> Iterator[dict[str, Any]]:
         yield {"source": source, "key": key, "count": count_line(decisions), "decisions": decisions}
 
 
-def findings_of(main: Machine) -> Iterator[dict[str, Any]]:
-    """Each finding with the sentence about the claim that decides it, if one does."""
-    decisions = {d.claim.id: d for d in main.decisions}
-    for one in findings.findings(main.evidence, main.decisions):
-        d = decisions.get(one.link.partition("#")[2])
-        yield {"finding": one, "claim": d and d.claim, "sentence": d and verdict_sentence(d)}
+def findings_of(recorded: Sequence[Machine]) -> Iterator[dict[str, Any]]:
+    """Each finding with the sentences about the claim that decides it, if one does, by GPU."""
+    machines = document.compared(recorded)
+    for one in findings.findings(machines):
+        claim = one.link.partition("#")[2]
+        decided = {m.gpu: m.decisions[claim] for m in machines if claim in m.decisions}
+        shown = {gpu: d for gpu, d in decided.items() if gpu in one.numbers} or decided
+        sentences: dict[str, list[str]] = {}
+        for gpu, d in shown.items():
+            sentences.setdefault(verdict_sentence(d), []).append(gpu)
+        yield {
+            "finding": one,
+            "claim": next((d.claim for d in shown.values()), None),
+            "sentences": {listed(gpus): sentence for sentence, gpus in sentences.items()},
+        }
 
 
 def measured(recorded: Sequence[Machine]) -> dict[str, Any]:

@@ -12,11 +12,12 @@ from typing import Any
 
 from markupsafe import Markup
 
+from claims import findings
 from claims.evidence import machines
 from claims.ledger import Decision
 from claims.published import Source
 from plots import claim_details, ledger
-from plots.document import Machine, heading, machine_of, tables_by_gpu
+from plots.document import Machine, compared, heading, machine_of, place, tables_by_gpu
 from plots.experiments import Run, all_tables, experiment, sentences
 from plots.figures import figure_style, take_caption
 from plots.html import Links, evidence_html, markdown_html, table_html, templates
@@ -82,7 +83,10 @@ def report(machines: list[Machine]) -> str:
     made.ids |= {file: id for machine in machines for file, id in places(made, machine)}
     parts = [part(made, machine, names, files[machine.folder]) for machine in machines]
     facts: dict[str, Any] = {"machines": parts, "cards": list(cards(made, names)), "spell": spell}
+    facts["question"] = findings.PAPER_IS_RIGHT
     facts["banner"] = ledger.recorded_banner([machine.evidence for machine in machines])
+    facts["answer"] = findings.answer(compared(machines))
+    facts["findings"] = list(headlines(made))
     if len(machines) > 1:
         folder = machines[0].folder.parent
         tables = tables_by_gpu(machines, folder)
@@ -203,6 +207,17 @@ def figure(made: Report, shown: Run, draw: Any, name: str, caption: str) -> dict
             note = take_caption(drawn)
             drawings[kind] = inline(drawn, f"{name}-{kind}-", caption, made.sheet)
     return {"drawings": drawings, "caption": caption, "note": note}
+
+
+def headlines(made: Report) -> Iterator[dict[str, Any]]:
+    """The findings, with the places of their numbers."""
+    machines = compared(made.machines)
+    for one in findings.findings(machines):
+        places = {
+            m.gpu: links_of(made, pages).follow(*place(one))
+            for m, pages in zip(machines, made.machines, strict=True)
+        }
+        yield {"finding": one, "links": places, "link": next(iter(places.values()))}
 
 
 def cards(made: Report, names: list[str]) -> Iterator[dict[str, Any]]:

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from claims.ledger import Decision, Verdict, verdict_on
-from claims.rules import NOT_TESTED, REPRODUCED, VERDICTS
+from claims.rules import GAIN, NOT_TESTED, PREMISE_FALSE, REPRODUCED, VERDICTS
 from plots.bandwidth import with_interval
+from records.captions import listed
 from records.stats import Estimate
 from records.tables import NONE, rounded
 
@@ -45,12 +46,34 @@ def headline(d: Decision) -> str:
 
 
 def headline_by_gpu(decisions: Mapping[str, Decision]) -> str:
-    """The claim, and its verdict on each of several GPUs, without the reasons."""
+    """The claim with its verdict and our numbers on each of several GPUs, without the reasons; then
+    the source's other readings that have another verdict on one of them.
+    """
+    first = next(iter(decisions.values()))
+    (name, *others) = (r.name for r in first.claim.readings if not r.own_measurement)
+    asked = ""
+    if {v.comparison.direction for v in first.primary} == {GAIN}:
+        least, *more = {v.cell.value for v in first.primary}
+        asked = f" (at least {quoted(least)} is asked for)" * (not more)
+    text = f"{first.claim.text}{asked}: {verdicts_by_gpu(decisions, name)}"
+    for other in others:
+        verdicts = {gpu: verdict_on(d.readings[other]) for gpu, d in decisions.items()}
+        if any(verdicts[gpu] not in (d.verdict, NOT_TESTED) for gpu, d in decisions.items()):
+            text += f"; read as {other}: {verdicts_by_gpu(decisions, other)}"
+    return f"{text}."
+
+
+def verdicts_by_gpu(decisions: Mapping[str, Decision], reading: str) -> str:
+    """'reproduced on H100 (1.15 to 1.85 x) and H200 (1.14 to 1.97 x)'"""
     gpus: dict[str, list[str]] = {}
     for gpu, d in decisions.items():
-        gpus.setdefault(spell(d.verdict), []).append(gpu)
-    verdicts = "; ".join(f"{verdict} on {listed(names)}" for verdict, names in gpus.items())
-    return f"{next(iter(decisions.values())).claim.text}: {verdicts}."
+        cells = counted_in(d.readings[reading])
+        unit = cells[0].comparison.unit
+        ours = value_range([v.ours for v in cells if v.comparison.unit == unit], unit, rounded)
+        verdict = verdict_on(d.readings[reading])
+        hides = ours == NONE or verdict in (NOT_TESTED, PREMISE_FALSE)
+        gpus.setdefault(spell(verdict), []).append(gpu if hides else f"{gpu} ({ours})")
+    return ", ".join(f"{verdict} on {listed(names)}" for verdict, names in gpus.items())
 
 
 def verdict_sentence(d: Decision) -> str:
@@ -101,11 +124,6 @@ def whys(cells: Sequence[Verdict]) -> Iterator[str]:
     yield from dict.fromkeys((texts[0], texts[-1]))
     if len(texts) > SEVERAL:
         yield f"and {len(texts) - SEVERAL} more"
-
-
-def listed(names: Sequence[str]) -> str:
-    """'T4, L4 and A100'"""
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def quoted(value: float) -> str:

@@ -19,6 +19,11 @@ def banner(*files: Results) -> str:
     return f"Recorded {runs} of {gpus}, {dates(files)}. Not measured on this machine."
 
 
+def listed(names: Sequence[str]) -> str:
+    """'T4, L4 and A100'"""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
 def date(results: Results) -> str:
     return results.provenance["started"][:10]
 

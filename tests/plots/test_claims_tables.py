@@ -2,14 +2,12 @@
 
 import json
 import re
-from dataclasses import replace
 
 import made
 import pytest
 from edited import cells_of, line
 
-from claims.evidence import Evidence, machines
-from claims.findings import findings
+from claims.evidence import machines
 from claims.ledger import decide
 from claims.prediction import validation
 from claims.published import FOLDER, load_sources
@@ -206,54 +204,6 @@ def test_counts_hide_no_verdict(all_recorded):
         all_recorded[1]
     )
     assert "in every reading" in line
-
-
-def test_findings_are_at_most_ten_and_their_numbers_those_of_the_rows(all_recorded):
-    rows = findings(*all_recorded)
-    assert 8 <= len(rows) <= 10
-    assert not {one.says for one in rows} ^ {one.says for one in findings(*all_recorded)}
-    by_id = {d.claim.id: d for d in all_recorded[1]}
-    ours = [v.ours for v in by_id["kernel-speedup"].primary]
-    assert rows[0].number == f"{min(ours):.2f} to {max(ours):.2f} x"
-    assert "28 of 28" in rows[0].found
-
-
-def test_a_finding_changes_with_the_rows_and_goes_with_them(all_recorded):
-    evidence, _ = all_recorded
-    replay = evidence.results["table2", "replay"]
-    slower = [
-        replace(r, metrics=r.metrics | {"kernel_time": doubled(r.metrics["kernel_time"])})
-        if r.kernel == "shared_lut" and "kernel_time" in r.metrics
-        else r
-        for r in replay.records
-    ]
-    changed = evidence.results | {("table2", "replay"): replace(replay, records=tuple(slower))}
-    other = Evidence(changed, evidence.folder)
-    (
-        first,
-        *_,
-    ) = findings(other, decide(other, load_sources()))
-    assert "0 of 28" in first.found and first.number == "1.05 to 1.06 x"
-    without = Evidence({k: v for k, v in changed.items() if k[0] != "table2"}, evidence.folder)
-    left = findings(without, decide(without, load_sources()))
-    assert len(left) < 10 and all("28" not in one.found for one in left)
-
-
-def test_a_library_of_unknown_version_is_not_todays(all_recorded):
-    evidence, decisions = all_recorded
-    replay = evidence.results["table2", "replay"]
-    rows = [
-        replace(r, kernel=f"bitsandbytes_cuda{i}") if r.origin == "peer" else r
-        for i, r in enumerate(replay.records)
-    ]
-    changed = evidence.results | {("table2", "replay"): replace(replay, records=tuple(rows))}
-    rows = findings(Evidence(changed, evidence.folder), decisions)
-    assert any("pull request 1746" in one.found for one in findings(evidence, decisions))
-    assert not any("pull request 1746" in one.found for one in rows)
-
-
-def doubled(metric):
-    return replace(metric, samples=tuple(2 * sample for sample in metric.samples))
 
 
 def test_predictions_are_a_column_of_their_own(all_recorded):

@@ -118,6 +118,23 @@ def test_check_names_stale_and_missing_files(place, capsys, message):
     assert run(place, "--check") == 0
 
 
+def test_findings_lead_to_the_pages_of_each_gpu(place):
+    """The paper's answer before them; numbers of one run, on two GPUs."""
+    for folder in ("h200", "other"):
+        shutil.copytree(
+            RECORDED / "table2", place / f"recorded/{folder}/table2", dirs_exist_ok=True
+        )
+    (place / "README.md").write_text(MARKERS.format("findings"))
+    assert run(place) == 0
+    _, answer, _, _, _, *rows, _ = (place / "README.md").read_text().splitlines()
+    assert answer.startswith("**Is the paper right?** Its speed-up is: ")
+    assert "<sub>Recorded run" in answer
+    assert all(row.count(" | ") == 1 for row in rows) and rows[0].startswith("| 1. ")
+    (row,) = [row for row in rows if "**Does the table's place matter?**" in row]
+    for folder in ("h200", "other"):
+        assert f"](recorded/{folder}/claims.md#shared-memory-makes-it)" in row
+
+
 def test_a_result_file_of_an_experiment_that_cannot_be_shown(place, write):
     """It has no page, and the ledger does not name it, because it decides nothing."""
     row = made.record(made.forward_pass("qwen3-32b", 8), "branch_tree", [1.0])
@@ -158,7 +175,7 @@ def test_a_gpu_on_which_nothing_decides_a_claim(place, edited):
     assert "[A100](a100/README.md): [ceilings]" in every and "| claim | source | H200 |" in every
 
 
-def test_findings_are_of_the_gpu_with_the_fewest_claims_to_be_tested():
+def test_the_fullest_is_the_gpu_with_the_fewest_claims_to_be_tested():
     def machine(passes, *verdicts):
         decisions = [SimpleNamespace(verdict=verdict) for verdict in verdicts]
         return SimpleNamespace(

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from claims import findings
 from plots import paper
 from plots.cli import main
-from plots.document import Machine, read_recorded
+from plots.document import Machine, compared, read_recorded
 from plots.latex_text import markdown_latex, prose
 from records.json_files import ROOT
 
@@ -64,8 +65,9 @@ def test_the_template_types_no_number():
 def test_its_numbers_are_those_of_the_recorded_runs(made, recorded):
     text = (made / paper.TEX).read_text(encoding="utf-8")
     machine = paper.fullest(recorded)
-    for each in paper.findings_of(machine):
-        assert prose(each["finding"].number) in text
+    for each in paper.findings_of(recorded):
+        assert prose(each["finding"].in_full) in text
+    assert prose(findings.answer(compared(recorded))) in text
     for each in paper.sources(machine):
         assert prose(each["count"]) in text
 

@@ -15,10 +15,12 @@ from edited import Edited, recorded_names
 from parsed import Parsed
 
 from claims.evidence import collect
+from claims.findings import findings
 from claims.ledger import decide
 from claims.published import load_sources
 from plots.claim_details import anchor
 from plots.cli import main
+from plots.document import compared, machine_of
 from plots.experiments import experiment
 from records.folders import result_files
 from records.json_files import ROOT
@@ -130,6 +132,18 @@ def test_the_first_screen_asks_and_answers(recorded, evidence):
             assert by_claim[claim].claim.text in unescape(card)
             sentence = f'"><span class="verdict {by_claim[claim].verdict}"'
             assert f"#gpu1-claims-{anchor(by_claim[claim])}{sentence}" in card
+
+
+def test_findings_begin_it_and_lead_to_their_evidence(recorded, evidence):
+    first = recorded.text.partition('<div class="cards">')[0]
+    found = findings(compared([machine_of(evidence, evidence.folder)]))
+    assert len(found) >= 5
+    listed = first.partition('<ol class="findings">')[2]
+    for one, item in zip(found, listed.split("<li>")[1:], strict=True):
+        assert one.says in unescape(item)
+        assert all(number in unescape(item) for number in one.numbers.values())
+        (link,) = re.findall('href="#(.*?)"', item)
+        assert link in recorded.ids
 
 
 def test_experiments_stand_below_the_source_that_they_are_about(recorded):
