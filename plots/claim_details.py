@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 from claims.ledger import Decision, Verdict
-from claims.prediction import validation
+from claims.prediction import VALIDATED, validation
 from claims.published import NAMED_GPU, Reading
 from claims.rules import DIRECTIONS
 from plots.documents import markdown_code, markdown_escape, markdown_link
@@ -167,7 +167,8 @@ def cell_evidence(v: Verdict) -> CellEvidence:
     if v.documented is not None:
         parts.append(f"{quoted(v.documented)}{unit} {IN_DOCUMENT}")
     if v.predicted:
-        parts.append(f"predicted {v.predicted.text}")
+        other = f" of {v.predicted.what}" * bool(v.predicted.what)
+        parts.append(f"predicted {v.predicted.text}{other}")
     text = f"{', '.join(parts)}: {v.reason}"
     text += f" ({OLDER_NOTE.rstrip('.')})" * v.of_older_code
     files = []
@@ -199,7 +200,7 @@ def numbers_table(name: str, decisions: Sequence[Decision]) -> Table:
     title = "All published numbers, and ours"
     notes = ["If a verdict names a GPU, only that GPU can show the number; ours is from this one."]
     if any(row.get("predicted") for row in rows):
-        off = ", ".join(f"{kind} {percent:+.1f} %" for kind, percent in validation().items())
+        off = "; ".join(f"{VALIDATED[name]}, {p:+.1f} %" for name, p in validation().items())
         notes.append(
             "Predicted on the source's GPU from times here: kernels bound by instruction issue "
             "by multiprocessors and clock, products by bandwidth. Errors are the largest from one "
@@ -230,5 +231,7 @@ def number_row(d: Decision, v: Verdict) -> Values:
         row["our_value"] = Noted(v.ours, older, text=in_unit(test.unit)(v.ours))
     if v.documented is not None:
         row["our_value"] = Noted(None, text=f"{quoted(v.documented)} {IN_DOCUMENT}")
-    row |= {"predicted": v.predicted and v.predicted.text}
+    if v.predicted:
+        notes = (f"Predicted: {v.predicted.what}.",) * bool(v.predicted.what)
+        row["predicted"] = Noted(v.predicted.text, notes)
     return row | {"why": v.why, "_interval": v.interval}
