@@ -2,9 +2,11 @@
 documents that it cites, and with its models' sizes.
 """
 
+from dataclasses import replace
+
 from claims import codebook, rules
 from claims.evidence import Case
-from claims.rules import WITHIN, Finding, Ours, reproduced_if, rule
+from claims.rules import WITHIN, Finding, Ours, judge, reproduced_if, rule
 from records import stats
 from records.json_files import ROOT, read_json
 from records.stats import Estimate, significant
@@ -26,18 +28,19 @@ def as_cited(case: Case, *, cited: str) -> Finding:
     name = case.cell.paths[0].rpartition("/")[2]
     number = case.source.number(f"{cited}/{name}")
     said = f"{number:g} {case.comparison.unit} in the document that it cites"
-    return Finding(reproduced_if(case.value == number), said, number, short=said)
+    return Finding(reproduced_if(case.value == number), said, documented=number)
 
 
 @rule(f"of the numbers of the document that the source cites, {WITHIN}")
-def cited_ratio(case: Case, *, over: str, under: str) -> Ours:
+def cited_ratio(case: Case, *, over: str, under: str) -> Finding:
     ratio = case.source.number(over) / case.source.number(under)
     parts = f"{case.source.number(over):g} / {case.source.number(under):g}"
     said = f"{parts} cycles on the {case.source.gpu} of the document that it cites"
-    return Ours(exactly(ratio), said, said, spread_percent=0)
+    found = judge(case, Ours(exactly(ratio), said, said, spread_percent=0))
+    return replace(found, ours=None, interval=None, documented=ratio)
 
 
-@rule("nothing: a document of the manufacturer says otherwise")
+@rule("nothing: the document named says otherwise")
 def documented_otherwise(case: Case, *, says: str, document: str) -> Finding:
     """For a text that gives no number."""
     return Finding(rules.PREMISE_FALSE, f"{says}, by the {document}", short=says)

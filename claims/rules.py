@@ -9,11 +9,12 @@ import importlib
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from claims import uncertainty
-from claims.evidence import Case, NotTestable
+from claims.evidence import Case, NotTestable, NotTested
 from claims.published import Cell
 from records import declared, stats
 from records.errors import InputError
@@ -34,13 +35,17 @@ DIRECTIONS |= {EXACTLY: "equal to"}
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict on one cell, its full reason, and our own value if there is one."""
+    """A verdict on one cell, its full reason, and our own value if there is one.
+
+    `documented`: the number of a document, where nothing is measured here.
+    """
 
     verdict: str
     reason: str
     ours: float | None = None
     interval: tuple[float, float] | None = None
     short: str = ""  # the reason in one short sentence, where it is longer than that
+    documented: float | None = None
 
     @property
     def why(self) -> str:
@@ -281,9 +286,13 @@ def spread(case: Case, values: Sequence[LogMean], what: str, unit: str) -> Findi
 
 
 @rule("{slow} slower than {fast} in every place, beyond the intervals")
-def slower_in_every_cell(case: Case, *, metric: str, slow: str, fast: str) -> Finding:
+def slower_in_every_cell(
+    case: Case, *, metric: str, slow: str, fast: str, beside: str = ""
+) -> Finding:
     """One place where it is faster decides, if chance would show one in so many places in 1 % of
     cases; if no difference is seen, nothing is decided.
+
+    `beside`: a kernel over which the gains of both are shown for comparison.
     """
     ratios = case.comparisons(slow, fast, metric)
     cells = case.family_size
@@ -293,6 +302,11 @@ def slower_in_every_cell(case: Case, *, metric: str, slow: str, fast: str) -> Fi
         f"{slow} against {fast}: slower in {slower} of {len(ratios)} places, faster in {faster}, "
         f"no difference seen in {len(ratios) - slower - faster}"
     )
+    if beside:
+        with suppress(NotTested, NotTestable):
+            gains = {k: stats.mean(case.ratios(beside, k, metric)).value for k in (slow, fast)}
+            listed = " and ".join(f"{k} {significant(gain, 3)} x" for k, gain in gains.items())
+            reason += f"; over {beside} {listed}"
     ours, verdict = stats.pool(ratios), above_one(ratios, cells)
     short = f"{slow} is slower in {slower} of {len(ratios)} places"
     return Finding(verdict, reason, ours.value, ours.interval, short)

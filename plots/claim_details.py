@@ -10,10 +10,11 @@ from itertools import groupby
 from pathlib import Path
 
 from claims.ledger import Decision, Verdict
-from claims.prediction import validation
+from claims.prediction import VALIDATED, validation
 from claims.published import NAMED_GPU, Reading
 from claims.rules import DIRECTIONS
 from plots.documents import markdown_code, markdown_escape, markdown_link
+from plots.sentences import IN_DOCUMENT, quoted, spelled, verdict_in_words
 from records.code import OLDER_NOTE
 from records.printable import printable
 from records.tables import WORDS, Column, Noted, Table, Values, in_unit, rounded
@@ -55,6 +56,7 @@ class ClaimEvidence:
     anchor: str
     says: str
     verdict: str
+    spelled: str
     remark: str
     readings: list[str]
     comparisons: list[tuple[str, list[CellEvidence]]]
@@ -88,6 +90,7 @@ def claim_evidence(d: Decision) -> ClaimEvidence:
         anchor(d),
         f"Says{where}: {d.claim.text}.",
         d.verdict,
+        verdict_in_words(d),
         f" {d.claim.remark}." if d.claim.remark else "",
         [f"{reading_text(reading)}." for reading in d.claim.readings if d.claim.readings[0].name],
         [
@@ -118,7 +121,7 @@ def markdown_claim(claim: ClaimEvidence, seen_from: Path) -> Iterator[str]:
     yield f"### {claim.id}"
     yield ""
     yield f"{markdown_escape(claim.says)} "
-    yield f"Verdict: **{claim.verdict.replace('_', ' ')}**.{markdown_escape(claim.remark)}"
+    yield f"Verdict: **{claim.spelled}**.{markdown_escape(claim.remark)}"
     yield ""
     yield from (f"- {markdown_escape(reading)}" for reading in claim.readings)
     if claim.readings:
@@ -153,7 +156,7 @@ def reading_text(reading: Reading) -> str:
 
 
 def cell_evidence(v: Verdict) -> CellEvidence:
-    parts = [f"{v.cell.text or 'all'}: {v.verdict.replace('_', ' ')}"]
+    parts = [f"{v.cell.text or 'all'}: {spelled(v.verdict, [v])}"]
     unit = f" {v.comparison.unit}".rstrip()
     if v.cell.value is not None:
         parts.append(f"{v.cell.value:g}{unit} there")
@@ -161,8 +164,11 @@ def cell_evidence(v: Verdict) -> CellEvidence:
         shown = in_unit(v.comparison.unit)
         ends = " ({}-{})".format(*map(shown, v.interval)) if v.interval else ""
         parts.append(f"{shown(v.ours)}{unit} here{ends}")
+    if v.documented is not None:
+        parts.append(f"{quoted(v.documented)}{unit} {IN_DOCUMENT}")
     if v.predicted:
-        parts.append(f"predicted {v.predicted.text}")
+        other = f" of {v.predicted.what}" * bool(v.predicted.what)
+        parts.append(f"predicted {v.predicted.text}{other}")
     text = f"{', '.join(parts)}: {v.reason}"
     text += f" ({OLDER_NOTE.rstrip('.')})" * v.of_older_code
     files = []
@@ -194,11 +200,11 @@ def numbers_table(name: str, decisions: Sequence[Decision]) -> Table:
     title = "All published numbers, and ours"
     notes = ["If a verdict names a GPU, only that GPU can show the number; ours is from this one."]
     if any(row.get("predicted") for row in rows):
-        off = ", ".join(f"{kind} {percent:+.1f} %" for kind, percent in validation().items())
+        off = "; ".join(f"{VALIDATED[name]}, {p:+.1f} %" for name, p in validation().items())
         notes.append(
             "Predicted on the source's GPU from times here: kernels bound by instruction issue "
-            f"by multiprocessors and clock, products by bandwidth. The largest errors between the "
-            f"two recorded GPUs: {off}. No prediction counts as reproduced."
+            "by multiprocessors and clock, products by bandwidth. Errors are the largest from one "
+            f"recorded GPU to the other: {off}. No prediction counts as reproduced."
         )
     return Table(name, title, COLUMNS, rows, notes)
 
@@ -215,7 +221,7 @@ def number_row(d: Decision, v: Verdict) -> Values:
         distinctions = [test.arguments.get("kernel", ""), path]
         distinctions += [test.experiment] if len(d.claim.experiments) > 1 else []
     cell = ", ".join(filter(None, (v.cell.text, test.reading, *distinctions)))
-    verdict = v.verdict.replace("_", " ") + f" ({v.cell.gpu} only)" * v.elsewhere
+    verdict = spelled(v.verdict, [v]) + f" ({v.cell.gpu} only)" * v.elsewhere
     row: Values = {"source": d.source.id, "claim": d.claim.id, "cell": cell}
     row |= {"unit": test.unit, "source_value": v.cell.value}
     ours = (v.ours, *(v.interval or (None, None)), v.difference_percent, v.cell.gpu)
@@ -223,5 +229,9 @@ def number_row(d: Decision, v: Verdict) -> Values:
     if v.ours is not None:
         older = (OLDER_NOTE,) * v.of_older_code
         row["our_value"] = Noted(v.ours, older, text=in_unit(test.unit)(v.ours))
-    row |= {"predicted": v.predicted and v.predicted.text}
+    if v.documented is not None:
+        row["our_value"] = Noted(None, text=f"{quoted(v.documented)} {IN_DOCUMENT}")
+    if v.predicted:
+        notes = (f"Predicted: {v.predicted.what}.",) * bool(v.predicted.what)
+        row["predicted"] = Noted(v.predicted.text, notes)
     return row | {"why": v.why, "_interval": v.interval}

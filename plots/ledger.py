@@ -21,11 +21,14 @@ from claims.rules import (
 from plots import claim_details, forest
 from plots.documents import table_files
 from plots.sentences import (
+    IN_DOCUMENT,
     count_line,
     counted_in,
     quoted,
     spell,
+    spelled,
     value_range,
+    verdict_in_words,
 )
 from records import console
 from records.captions import banner, listed, machine
@@ -72,9 +75,11 @@ def claim_row(d: Decision, details: str) -> Values:
     """The claim, the verdict, two numbers, and the reason if they do not show the verdict."""
     counted = [v for v in counted_in(d.primary) if not v.awaits] or counted_in(d.primary)
     decisive = [v for v in counted if v.verdict == d.verdict] or counted
+    if in_part(d):
+        decisive = counted
     unit = next((v.comparison.unit for v in decisive if v.comparison.unit), "")
     decisive = [v for v in decisive if v.comparison.unit == unit]  # the first of several
-    ours = value_range([v.ours for v in decisive], unit, in_unit(unit)) if unit else NONE
+    ours = our_values(decisive, unit)
     is_false = d.verdict == PREMISE_FALSE  # a reason is shown rather than numbers
     hides = is_false and d.primary[0].cell.value is None
     older = (OLDER_NOTE,) * any(v.of_older_code for v in decisive)
@@ -93,6 +98,16 @@ def claim_row(d: Decision, details: str) -> Values:
     return row | {"why": "" if is_clear else next(fitting, "")}
 
 
+def our_values(cells: Sequence[Verdict], unit: str) -> str:
+    """'2.11 to 2.12 x'; '8 KB in the document' if that is another number than the source's."""
+    if not unit:
+        return NONE
+    ours = value_range([v.ours for v in cells], unit, in_unit(unit))
+    documented = [v.documented for v in cells if v.verdict != REPRODUCED]
+    other = value_range(documented, unit, quoted)
+    return f"{other} {IN_DOCUMENT}" if ours == NONE != other else ours
+
+
 def plain_text(value: object) -> object:
     return value.text if isinstance(value, Noted) else value
 
@@ -105,13 +120,25 @@ def verdict_in_brief(d: Decision) -> str:
         if len(gpus) > MOST_GPUS:
             gpus = [*gpus[: MOST_GPUS - 1], f"{len(gpus) - MOST_GPUS + 1} others"]
         return f"{spell(d.verdict)} (only on {listed(gpus)})"
-    measured = [v for v in counted if v.verdict != NOT_TESTED]
-    if d.verdict == NOT_TESTED and measured:
+    if measured := in_part(d):
         of = f"{len(measured)} of {len(counted)} cells"
         return f"{spell(d.verdict)} ({of} {spell(verdict_on(measured))})"
     cells = [v for v in counted if v.verdict == d.verdict]
     share = f" ({len(cells)} of {len(counted)} cells)" * (0 < len(cells) < len(counted))
-    return spell(d.verdict) + share
+    return spelled(d.verdict, cells) + share + of_one_gpu(d, counted)
+
+
+def in_part(d: Decision) -> list[Verdict]:
+    """The decided cells of a claim that as a whole is not tested or not testable."""
+    undecidable = d.verdict in (NOT_TESTED, NOT_TESTABLE)
+    return [v for v in counted_in(d.primary) if undecidable and v.verdict != d.verdict]
+
+
+def of_one_gpu(d: Decision, counted: Sequence[Verdict]) -> str:
+    """' (H100-80GB alone)' if the source has numbers of several GPUs, each only of its own."""
+    here = list(dict.fromkeys(v.cell.gpu for v in counted))
+    others = {v.cell.gpu for v in d.primary} - {*here}
+    return f" ({listed(here)} alone)" if all(here) and others else ""
 
 
 def csv_row(d: Decision, v: Verdict, seen_from: Path) -> Values:
@@ -123,6 +150,7 @@ def csv_row(d: Decision, v: Verdict, seen_from: Path) -> Values:
     row |= {"cell": v.cell.text, "direction": test.direction, "scope": test.scope}
     row |= {"only_on": v.cell.gpu, "unit": test.unit}
     row |= {"source_value": v.cell.value, "our_value": v.ours, "our_low": low, "our_high": high}
+    row |= {"document_value": v.documented}
     row |= {"difference_percent": v.difference_percent, "reproduced_if": v.criterion}
     row |= {"predicted": v.predicted and v.predicted.value}
     row |= {"verdict": v.verdict, "claim_verdict": d.verdict, "reason": v.reason}
@@ -262,16 +290,19 @@ def brief_table(gpu: str, decisions: Sequence[Decision]) -> Table:
 def numbers_in_short(row: Values) -> str:
     """'1.07 x in the source, 1.00 x here', or the reason if there are not two numbers."""
     ours = row["ours"].text
-    if NONE not in (row["source"], ours):
-        return f"{row['source']} in the source, {ours} here"
-    return row["why"] or f"{ours} here"
+    ours += " here" * (not ours.endswith(IN_DOCUMENT))
+    if NONE not in (row["source"], row["ours"].text):
+        return f"{row['source']} in the source, {ours}"
+    return row["why"] or ours
 
 
 def other_lines(gpu: str, decisions: Sequence[Decision]) -> Iterator[str]:
     """The claims with the other verdicts, by name."""
     yield count_line(decisions, f"claims on {gpu}")
     for verdict in (REPRODUCED, NOT_TESTABLE):
-        if names := [d.claim.id for d in decisions if d.verdict == verdict]:
+        same = [d for d in decisions if d.verdict == verdict]
+        names = [d.claim.id + verdict_in_words(d).removeprefix(spell(verdict)) for d in same]
+        if names:
             yield f"{spell(verdict).capitalize()}: {', '.join(names)}."
     waiting = Counter(d.command for d in decisions if d.verdict == NOT_TESTED)
     if waiting:

@@ -253,7 +253,7 @@ def uncertain() -> dict[str, Any]:
         "hosts": [f"{h.gain_percent:.1f} %" for h in hosts],
         "host_freedom": [h.freedom for h in hosts],
         "host_split": f"{hosts[-1].from_us / 1e6:g} s",
-        "off": {kind.replace("_", " "): f"{abs(p):.1f} %" for kind, p in off.items()},
+        "off": {prediction.VALIDATED[name]: f"{abs(p):.1f} %" for name, p in off.items()},
     }
 
 

@@ -16,6 +16,19 @@ def spell(verdict: str) -> str:
     return verdict.replace("_", " ") + " yet" * (verdict == NOT_TESTED)
 
 
+IN_DOCUMENT = "in the document"  # a number that is quoted from one, where nothing is measured
+
+
+def spelled(verdict: str, cells: Sequence[Verdict]) -> str:
+    """The verdict on the cells; 'reproduced (in the document)' if each is decided by a document."""
+    quoted_alone = verdict == REPRODUCED and all(v.documented is not None for v in cells)
+    return spell(verdict) + f" ({IN_DOCUMENT})" * quoted_alone
+
+
+def verdict_in_words(d: Decision) -> str:
+    return spelled(d.verdict, counted_in(d.primary))
+
+
 def counts(decisions: Sequence[Decision]) -> dict[str, int]:
     """The number of claims with each verdict that occurs."""
     verdicts = [d.verdict for d in decisions]
@@ -27,7 +40,9 @@ def count_line(decisions: Sequence[Decision], what: str = "claims") -> str:
     every = sum(d.holds_in_every_reading for d in decisions)
     parts = [f"{count} {spell(verdict)}" for verdict, count in counts(decisions).items()]
     if decisions and parts[0].endswith(f" {REPRODUCED}"):
-        parts[0] += f" ({every} of them in every reading)"
+        quotations = sum(verdict_in_words(d).endswith(f"({IN_DOCUMENT})") for d in decisions)
+        documented = f", {quotations} {IN_DOCUMENT}" * bool(quotations)
+        parts[0] += f" ({every} of them in every reading{documented})"
     decided = [d for d in decisions if d.verdict != NOT_TESTED and not d.is_elsewhere]
     documents = sum(not d.is_measured for d in decided)
     without = f" {documents} were decided without a measurement." * bool(documents)
@@ -71,8 +86,9 @@ def verdicts_by_gpu(decisions: Mapping[str, Decision], reading: str) -> str:
         unit = cells[0].comparison.unit
         ours = value_range([v.ours for v in cells if v.comparison.unit == unit], unit, rounded)
         verdict = verdict_on(d.readings[reading])
+        word = spelled(verdict, cells)
         hides = ours == NONE or verdict in (NOT_TESTED, PREMISE_FALSE)
-        gpus.setdefault(spell(verdict), []).append(gpu if hides else f"{gpu} ({ours})")
+        gpus.setdefault(word, []).append(gpu if hides else f"{gpu} ({ours})")
     return ", ".join(f"{verdict} on {listed(names)}" for verdict, names in gpus.items())
 
 
@@ -96,7 +112,7 @@ def reading_in_short(verdicts: Sequence[Verdict], read_as: str = "") -> str:
         cells = [v for v in counted if v.verdict == verdict]
         if not cells:
             continue
-        text = spell(verdict)
+        text = spelled(verdict, cells)
         if len(cells) == left < len(counted):
             text += " in the other" + f" {left}" * (left > 1)
         elif len(counted) > 1:

@@ -69,7 +69,7 @@ def verdicts(host):
 
 def test_verdicts_on_two_hosts_are_the_same():
     first, _, third = map(verdicts, HOSTS)
-    assert first.keys() > third.keys() and len(third) >= 2
+    assert first.keys() > third.keys() and third
     assert {v.verdict for v in (*first.values(), *third.values())} == {UNDECIDED}
 
 

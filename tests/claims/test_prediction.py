@@ -47,7 +47,7 @@ def test_the_hosts_part_of_the_puzzle_stays_as_it_is():
 
 
 def test_the_error_of_a_prediction_is_the_largest_of_the_validation(monkeypatch):
-    monkeypatch.setattr(prediction, "validation", lambda: {"kernel_time": 1.0, "busy": -3.0})
+    monkeypatch.setattr(prediction, "validation", lambda: {"kernel_time": 9.0, "seconds": -3.0})
     monkeypatch.setitem(prediction.CARDS, "H100-PCIe", THERE)
     predicted = prediction.predict(case(PUZZLE, unit="s", kernel="k"))
     assert (predicted.gpu, predicted.value, predicted.error_percent) == (

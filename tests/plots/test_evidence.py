@@ -51,7 +51,9 @@ def test_texts_are_no_markup_and_links_stay_within_the_page(tmp_path):
     kept, left = tmp_path / "kept.json", tmp_path / "left.json"
     files = [("2 rows of kept.json", kept), ("1 row of left.json", left)]
     cell = CellEvidence("all <b>: *why* [x](y)", files)
-    claim = ClaimEvidence("id", "id", "Says <i>.", "undecided", "", [], [("a & b", [cell])], "make")
+    claim = ClaimEvidence(
+        "id", "id", "Says <i>.", "undecided", "undecided", "", [], [("a & b", [cell])], "make"
+    )
     sources = [SourceEvidence("<u>", ["**no**"], [claim])]
     html = evidence_html(sources, "c", Links({kept.resolve(): "file1"}, Path("elsewhere")))
     assert not re.search("<[biu]>|<em>", html)

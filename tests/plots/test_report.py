@@ -124,7 +124,9 @@ def test_the_first_screen_asks_and_answers(recorded, evidence):
     assert sorted(
         unescape(re.search("<h3 .*?>(?:<a .*?>)(.*?)</a>", c)[1]) for c in cards
     ) == sorted(filter(None, asked))
-    assert all(card.count("<svg ") == 1 and "<dt>For you</dt>" in card for card in cards)
+    assert all("<dt>For you</dt>" in card for card in cards)
+    undrawn = [card for card in cards if card.count("<svg ") != 1]  # some models did not run
+    assert all("card-end_to_end" in c and 'class="verdict not_tested"' in c for c in undrawn)
     by_claim = {d.claim.id: d for d in decide(evidence, load_sources())}
     for name in recorded_names():
         if claim := experiment(name).HEADLINE:

@@ -123,10 +123,9 @@ def blocks_resident(
     return Finding(reproduced_if(least <= fit <= most), reason, fit, short=short)
 
 
-@rule("the manufacturer's documentation has the source's number")
+@rule("the document named has the source's number")
 def as_documented(case: Case, *, documented: float, document: str) -> Finding:
     """A number that no program can measure, but a document has."""
     number = f"{documented:g} {case.comparison.unit}".rstrip()
-    short = f"{number} by the {document}"
     verdict = rules.REPRODUCED if case.value == documented else rules.PREMISE_FALSE
-    return Finding(verdict, short, documented)
+    return Finding(verdict, f"{number} by the {document}", documented=documented)

@@ -143,4 +143,4 @@ def test_documentation_decides_what_no_program_measures(write, claim, number, te
     for value, verdict in ((text, PREMISE), (documented, YES)):
         source = made.paper(write, lambda paper, kb=value: paper["tables"].update({number: kb}))
         (v,) = made.decisions(sources=[source])[claim].verdicts
-        assert (v.verdict, v.ours) == (verdict, documented)
+        assert (v.verdict, v.ours, v.documented) == (verdict, None, documented)

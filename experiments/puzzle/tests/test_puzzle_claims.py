@@ -52,7 +52,7 @@ def of_packed_stores(*rows):
 
 @pytest.mark.parametrize(
     ("gain", "expected"),
-    [(3.8, "reproduced"), *made.around(8 / 4.25 * 0.9, guards=made.guards(1, 5))],
+    [(3.8, "reproduced"), *made.around(8 / 4.25 * 0.9, guards=made.guards(1, 4))],
 )
 def test_the_gain_as_published_decides(gain, expected):
     rows = row("scalar_store", gain * 0.2), row("packed_store", 0.2)
@@ -249,8 +249,12 @@ def test_a_t4s_numbers_are_treated_alike_in_every_claim():
         assert all(v.elsewhere and v.ours is not None for v in named)
 
 
+REUSED = "the cache holds MLPs that are used again"
+MERGED = "the cache merges accesses that are not aligned"
+
+
 def test_a_cache_that_holds_5_percent_of_the_bytes_moves_no_order_by_12():
-    v = decided("l2-explains-l4", [""], puzzle(row(TILED, 1.0), row(WARPS, 1.0)))
+    v = decided("l2-explains-l4", ["", REUSED], puzzle(row(TILED, 1.0), row(WARPS, 1.0)))
     assert (v.verdict, v.ours) == ("premise_false", pytest.approx(100 / 19, rel=0.01))
 
 
@@ -263,7 +267,9 @@ def test_the_order_decides_if_it_changes_more(t4_s, verdict):
     tables = copy.deepcopy(source.tables)
     tables["lineage"]["warp per block, packed stores"]["t4_s"] = t4_s
     results = puzzle(row(TILED, 1.0), row(WARPS, 1.0))
-    v = made.decided(results, sources=[replace(source, tables=tables)])["l2-explains-l4", ""]
+    v = made.decided(results, sources=[replace(source, tables=tables)])[
+        "l2-explains-l4", "", REUSED
+    ]
     assert v.verdict == verdict
 
 
@@ -271,7 +277,7 @@ def test_the_order_decides_if_it_changes_more(t4_s, verdict):
 def test_an_mlp_fits_up_to_48_mb(mb, percent):
     moved = {"bytes": {"read": round(1e6 * mb * 1000 * 19 / 4), "written": 0}}
     results = puzzle(row(TILED, 1.0, **moved), row(WARPS, 1.0, **moved))
-    assert decided("l2-explains-l4", [""], results).ours == pytest.approx(percent)
+    assert decided("l2-explains-l4", ["", REUSED], results).ours == pytest.approx(percent)
 
 
 def test_the_ratio_between_two_libraries():
@@ -300,9 +306,9 @@ OF_2048X8192 = sum(MOVED.values()) // 1000 * 4 // 19  # bytes that it moves
         ("T4", T4_L2, 0.9, EVEN, "not_reproduced"),
         ("L4", L4_L2, 0.9, (1.0, 0.9, 1.02), "reproduced"),  # by more where an MLP stays in L2
         ("L4", OF_2048X8192, 0.95, (0.9, 0.95, 1.02), "reproduced"),  # one as large as that fits
-        ("L4", OF_2048X8192 - 1, 0.95, (0.9, 0.95, 1.02), "premise_false"),
-        ("L4", L4_L2, 0.95, EVEN, "premise_false"),
-        ("L4", L4_L2, 0.95, (0.9, 1.1, 1.0), "premise_false"),
+        ("L4", OF_2048X8192 - 1, 0.95, (0.9, 0.95, 1.02), "undecided"),
+        ("L4", L4_L2, 0.95, EVEN, "undecided"),
+        ("L4", L4_L2, 0.95, (0.9, 1.1, 1.0), "undecided"),
         ("L4", T4_L2, 0.95, EVEN, "not_testable"),  # no MLP fits
         ("L4", 1 << 30, 0.95, EVEN, "not_testable"),  # every MLP fits
         ("L4", L4_L2, 1.0, (1.0, 0.9, 1.02), "undecided"),
@@ -313,6 +319,6 @@ def test_the_warps_are_faster_where_the_cache_helps(cell, l2_bytes, ratio, parts
     """Their time is `ratio` times that of the tiles, divided over the MLPs."""
     results = puzzle(row(TILED, 1.0), row(WARPS, ratio, parts), gpu=f"NVIDIA {cell}")
     results["provenance"]["gpu"]["l2_bytes"] = l2_bytes
-    v = decided("l2-explains-l4", [cell], results)
+    v = decided("l2-explains-l4", [cell, MERGED], results)
     assert (v.verdict, v.ours) == (verdict, pytest.approx(ratio))
     assert v.cell.value == (4.51 / 4.25 if cell == "T4" else 2.45 / 2.59)
