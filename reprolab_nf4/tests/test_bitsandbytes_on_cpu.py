@@ -1,4 +1,4 @@
-"""The functions that stand in for those of old bitsandbytes, against those of a newer one."""
+"""The substitutes for functions of old bitsandbytes, against those of a newer one."""
 
 import bitsandbytes_on_cpu as stand_in
 import pytest
@@ -16,7 +16,10 @@ def test_they_quantize_and_multiply_as_bitsandbytes_does(nested, dtype):
     assert torch.equal(codes, own_codes) and torch.equal(state.absmax, own_state.absmax)
     assert state.as_dict().keys() == own_state.as_dict().keys()
     for column in (codes, codes.t()):
-        weights = stand_in.dequantize_4bit(column, state)
-        assert torch.equal(weights, functional.dequantize_4bit(column, state))
-    product = stand_in.gemv_4bit(x, codes, state=state)
-    torch.testing.assert_close(product, functional.gemv_4bit(x, codes, state=own_state))
+        ours = stand_in.dequantize_4bit(column, state)
+        # Before 0.50 bitsandbytes' CPU dequantizes in 16 bits.
+        torch.testing.assert_close(ours, functional.dequantize_4bit(column, state))
+    own = functional.gemv_4bit(x, codes, state=own_state)
+    off = stand_in.gemv_4bit(x, codes, state=state) - own
+    sums = x.float().abs() @ weights.float().abs().T
+    assert (off.float().abs() <= 2**-7 * sums).all()
