@@ -90,5 +90,5 @@ def layer(nested=False, bias=False, dtype=torch.bfloat16, n=N, k=K, kind="nf4", 
     )
     linear.support_avx512bf16_for_cpu = False  # it has another layout of codes
     with torch.no_grad():
-        linear.to(dtype).weight = linear.weight.to("cpu")  # quantizes
+        linear.to(dtype).weight = linear.weight._quantize("cpu")
     return linear.requires_grad_(False).eval()

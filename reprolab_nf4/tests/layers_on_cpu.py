@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import stand_in_product
-from needs_torch import bitsandbytes, torch
+from bitsandbytes_on_cpu import bitsandbytes, torch
 
 from reprolab_nf4 import generate
 from reprolab_nf4.timing_table import DEQUANTIZE, OWN, Layer, Table
@@ -74,7 +74,7 @@ def layer(nested=False, scale=1.0, n=N):
     )
     with torch.no_grad():
         linear.weight.mul_(scale)
-    linear.half().weight = linear.weight.to("cpu")  # quantizes
+    linear.half().weight = linear.weight._quantize("cpu")
     linear.support_avx512bf16_for_cpu = False  # its layout of codes is left to bitsandbytes
     return linear.requires_grad_(False).eval()
 

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from needs_torch import bitsandbytes, torch
+from bitsandbytes_on_cpu import bitsandbytes, torch
 
 import reprolab_nf4
 from reprolab_nf4 import layers

@@ -2,7 +2,7 @@
 bitsandbytes on a CPU.
 """
 
-from needs_torch import functional, torch
+from bitsandbytes_on_cpu import functional, torch
 
 
 def weights(A, B, n, absmax, blocksize, codes=None, map=None, offset=0.0, blocksize2=0):

@@ -1,7 +1,7 @@
 """The width of the interval of correct outputs, against values that were computed by hand."""
 
 import pytest
-from needs_torch import torch
+from bitsandbytes_on_cpu import torch
 
 import reprolab_nf4
 from reprolab_nf4 import bounds

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import layers_on_cpu
 import pytest
+from bitsandbytes_on_cpu import bitsandbytes, torch
 from layers_on_cpu import (  # noqa: F401
     OWN_PRODUCT,
     K,
@@ -19,7 +20,6 @@ from layers_on_cpu import (  # noqa: F401
     put_settled,
     replace,
 )
-from needs_torch import bitsandbytes, torch
 from torch.utils.checkpoint import checkpoint
 
 import reprolab_nf4

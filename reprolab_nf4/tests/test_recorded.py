@@ -5,6 +5,7 @@ import types
 
 import layers_on_cpu
 import pytest
+from bitsandbytes_on_cpu import bitsandbytes, torch
 from layers_on_cpu import (  # noqa: F401
     OWN_PRODUCT,
     TIMES,
@@ -18,7 +19,6 @@ from layers_on_cpu import (  # noqa: F401
     put_settled,
     replace,
 )
-from needs_torch import bitsandbytes, torch
 from torch._dynamo.testing import CompileCounter
 from torch._subclasses import FakeTensorMode
 from torch.distributed._functional_collectives import AsyncCollectiveTensor

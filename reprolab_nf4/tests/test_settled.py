@@ -4,8 +4,8 @@ import gc
 
 import layers_on_cpu
 import pytest
+from bitsandbytes_on_cpu import bitsandbytes, torch
 from layers_on_cpu import K, N, X, layer, put_called, put_multiplying, put_settled, replace  # noqa: F401
-from needs_torch import bitsandbytes, torch
 
 import reprolab_nf4
 
