@@ -69,14 +69,9 @@ Line = tuple[str, str, Mapping[str, str]]  # the source's statement, the finding
 def machines_of(
     names: Sequence[str], evidence: Sequence[Evidence], ledgers: Sequence[Sequence[Decision]]
 ) -> list[Machine]:
-    """`names`: of the GPUs, such as 'H100 80GB HBM3', of which the memory is left out if the rest
-    is still unique.
-    """
-    short = [re.sub(r" \d+GB\b.*", "", name) for name in names]
-    known = [s if short.count(s) == 1 else name for s, name in zip(short, names, strict=True)]
     return [
         Machine(name, of_it, {d.claim.id: d for d in decisions})
-        for name, of_it, decisions in zip(known, evidence, ledgers, strict=True)
+        for name, of_it, decisions in zip(names, evidence, ledgers, strict=True)
     ]
 
 
@@ -196,14 +191,11 @@ def version_of(kernel: str) -> list[int]:
 def kernel_speedup(machines: Sequence[Machine]) -> Line:
     cells = on_each(machines, lambda m: measured(m.decisions["kernel-speedup"]))
     numbers = {gpu: f"{span([v.ours for v in verdicts])} x" for gpu, verdicts in cells.items()}
-    shares = {gpu: share_reproduced(verdicts) for gpu, verdicts in cells.items()}
-    so = f"reproduced in {by_gpu(shares)}"
+    reproduced = {gpu: share_reproduced(verdicts) for gpu, verdicts in cells.items()}
     every = max(cells.values(), key=len)
     theirs, ours = ({v.cell.model for v in every}, {v.cell.at["model"] for v in every})
-    so += (
-        f" ({len(every)} cells, with {len(ours)} models for its {len(theirs)}; about {len(theirs)} "
-    )
-    so += "are independent, as the batch changes nothing)"
+    so = f"reproduced in {by_gpu(reproduced)}"
+    so += f" ({len(every)} cells, with {len(ours)} models for its {len(theirs)})"
     with suppress(*MISSING):
         more = on_each(
             machines,

@@ -1,6 +1,7 @@
 """The ledger: every claim with its verdict and the reason, as a table for each machine."""
 
 import argparse
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -205,12 +206,17 @@ def origins(used: Used) -> list[Origin]:
 
 
 def gpu_names(machines: Sequence[Evidence]) -> list[str]:
-    """'H200', followed by the recording's folder if there are several of this GPU."""
+    """'H100', with its memory if that distinguishes it from another; followed by the recording's
+    folder if there are several of this GPU.
+    """
     gpus = [(m.newest.gpu if m.newest else "this machine") for m in machines]
     names = [gpu.removeprefix("NVIDIA ") for gpu in gpus]
+    short = [re.sub(r" \d+GB\b.*", "", name) for name in names]
+    models = {s: {n for n, of_it in zip(names, short, strict=True) if of_it == s} for s in short}
+    shown = [s if len(models[s]) == 1 else n for s, n in zip(short, names, strict=True)]
     return [
-        f"{name}, recorded as {m.folder.name}" if names.count(name) > 1 and m.folder else name
-        for name, m in zip(names, machines, strict=True)
+        f"{name}, recorded as {m.folder.name}" if shown.count(name) > 1 and m.folder else name
+        for name, m in zip(shown, machines, strict=True)
     ]
 
 

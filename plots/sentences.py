@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from claims.ledger import Decision, Verdict, verdict_on
-from claims.rules import GAIN, NOT_TESTED, PREMISE_FALSE, REPRODUCED, VERDICTS
+from claims.rules import NOT_TESTED, PREMISE_FALSE, REPRODUCED, VERDICTS
 from plots.bandwidth import with_interval
 from records.captions import listed
 from records.stats import Estimate
@@ -66,11 +66,7 @@ def headline_by_gpu(decisions: Mapping[str, Decision]) -> str:
     """
     first = next(iter(decisions.values()))
     (name, *others) = (r.name for r in first.claim.readings if not r.own_measurement)
-    asked = ""
-    if {v.comparison.direction for v in first.primary} == {GAIN}:
-        least, *more = {v.cell.value for v in first.primary}
-        asked = f" (at least {quoted(least)} is asked for)" * (not more)
-    text = f"{first.claim.text}{asked}: {verdicts_by_gpu(decisions, name)}"
+    text = f"{first.claim.text}: {verdicts_by_gpu(decisions, name)}"
     for other in others:
         verdicts = {gpu: verdict_on(d.readings[other]) for gpu, d in decisions.items()}
         if any(verdicts[gpu] not in (d.verdict, NOT_TESTED) for gpu, d in decisions.items()):

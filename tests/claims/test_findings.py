@@ -15,7 +15,7 @@ from records.json_files import ROOT
 from records.results import KERNEL_TIME
 
 RECORDED = ROOT / "data/recorded"
-NAMES = ("H100 80GB HBM3", "H200")
+NAMES = ("H100", "H200")
 PLACE, LIBRARY = "Does the table's place matter?", "What is it against today's library?"
 REPLAY = ("table2", "replay")
 
@@ -179,9 +179,3 @@ def test_a_library_of_unknown_version_is_not_todays(recorded):
     results = recorded[1].results | {REPLAY: replace(replayed, records=tuple(rows))}
     shown = seen(Evidence(results, recorded[1].folder))
     assert LIBRARY not in {one.question for one in findings(shown)}
-
-
-def test_names_are_short_where_that_keeps_them_apart(recorded):
-    names = ("H100 80GB HBM3", "H100 94GB", "H200")
-    machines = machines_of(names, [*recorded, recorded[0]], ([], [], []))
-    assert tuple(m.gpu for m in machines) == names

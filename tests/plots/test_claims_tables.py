@@ -2,19 +2,29 @@
 
 import json
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import made
 import pytest
 from edited import cells_of, line
 
-from claims.evidence import machines
+from claims.evidence import Evidence, machines
 from claims.ledger import decide
 from claims.prediction import validation
 from claims.published import FOLDER, load_sources
 from plots import experiments, forest
 from plots.claim_details import cell_evidence, numbers_table
 from plots.cli import main
-from plots.ledger import MOST_WORDS, claim_row, machine_table, origins, plain_text, used_by
+from plots.ledger import (
+    MOST_WORDS,
+    claim_row,
+    gpu_names,
+    machine_table,
+    origins,
+    plain_text,
+    used_by,
+)
 from plots.sentences import count_line
 from records.captions import clocks
 from records.json_files import ROOT
@@ -260,3 +270,22 @@ def test_a_claim_that_is_not_tested_has_no_marker_though_one_cell_is_decided():
     partly = by_id["end-to-end"]
     assert partly.verdict == "not_tested"
     assert forest.points(partly) == [] and forest.points(by_id["end-to-end-llama"])
+
+
+@pytest.mark.parametrize(
+    "gpus, names",
+    [
+        (["NVIDIA H100 80GB HBM3", "NVIDIA H200"], ["H100", "H200"]),
+        (["NVIDIA H100 80GB HBM3", "NVIDIA H100 94GB"], ["H100 80GB HBM3", "H100 94GB"]),
+        (["NVIDIA H100 80GB HBM3"] * 2, ["H100, recorded as a", "H100, recorded as b"]),
+        (["NVIDIA H100 PCIe", "NVIDIA H100 80GB HBM3"], ["H100 PCIe", "H100"]),
+    ],
+)
+def test_names_of_gpus_are_short_where_that_distinguishes_them(gpus, names, all_recorded):
+    newest = all_recorded[0].newest
+    machines = []
+    for gpu, folder in zip(gpus, "ab", strict=False):
+        provenance = newest.provenance | {"gpu": newest.provenance["gpu"] | {"name": gpu}}
+        results = {("table2", "replay"): replace(newest, provenance=provenance)}
+        machines.append(Evidence(results, Path(folder)))
+    assert gpu_names(machines) == names
