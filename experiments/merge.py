@@ -3,7 +3,9 @@ array's tasks, in one folder: OUTPUT/<gpu>/<experiment>/<pass>.json.
 
 Files of one pass, on GPUs of one name and from the same sources, become one, with all their
 problems. All rows of a problem are of one file, where their samples were taken in turn: the newest
-that measured all of its rows on the problem, or else the one that measured the most.
+that measured all of its rows on the problem, or else the one that measured the most. With
+--commits, files from other commits join, too, if their kernels have the same machine code: the
+merged file then has the provenance of each run, and each row names its run.
 
 Exit status: 0; 2 for bad input. A damaged file is left out, one line names it, and the status is 2
 when the others are merged.
@@ -33,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     p = Parser(prog="python -m experiments.merge", description=__doc__)
     p.add_argument("output", type=Path, help="the folder for all of them")
     p.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="with result files")
+    p.add_argument("--commits", action="store_true", help="join files from several commits")
     p.set_defaults(run=merge)
     return p
 
@@ -54,7 +57,7 @@ def merge(args: argparse.Namespace) -> int:
             path = folder / names[0] / f"{names[1]}.json"
             if path in files:
                 raise InputError(f"{folder}: two GPUs would have this folder; merge one at a time")
-            files[path] = merged(path, of_pass)
+            files[path] = merged(path, of_pass, args.commits)
     write_files(files)
     count = len(files)
     print(f"{printable(str(args.output))}: {count} result file{'s' * (count != 1)}", flush=True)
@@ -63,9 +66,9 @@ def merge(args: argparse.Namespace) -> int:
     return USAGE if damaged else 0
 
 
-def merged(path: Path, files: Sequence[Results]) -> bytes:
+def merged(path: Path, files: Sequence[Results], any_commit: bool = False) -> bytes:
     """One file as it is, where it has all that counts; else what counts, in the files' order."""
-    counted = chosen(sorted(files, key=age, reverse=True))
+    counted = chosen(sorted(files, key=age, reverse=True), any_commit)
     used = [r for r in files if r.file in counted]
     if len(used) == 1:
         return used[0].file.read_bytes()
@@ -77,12 +80,12 @@ def merged(path: Path, files: Sequence[Results]) -> bytes:
     return as_json(joined)
 
 
-def chosen(newest_first: Sequence[Results]) -> dict[Path, set[str]]:
+def chosen(newest_first: Sequence[Results], any_commit: bool) -> dict[Path, set[str]]:
     """The problems whose rows each file gives."""
     newest = next(filter(measured_any, newest_first), newest_first[0])
     having: dict[str, list[Results]] = {}
     for results in newest_first:
-        if said(results) != said(newest):
+        if said(results, any_commit) != said(newest, any_commit):
             left, of = printable(str(results.file)), printable(str(newest.file))
             print(f"left out: {left}, which is of other sources, or another driver, than {of}")
             continue
@@ -127,10 +130,10 @@ def part_of(results: Results, problems: set[str]) -> Content:
     return content | {"records": rows, "checks": checks}
 
 
-def said(results: Results) -> tuple[Any, ...]:
+def said(results: Results, any_commit: bool) -> tuple[Any, ...]:
     """Facts that all files have in common when they become one."""
     origin, gpu = results.provenance, results.provenance["gpu"]
-    same = [Sources.of(origin), origin["build"], origin["instrument"]]
+    same = [any_commit or Sources.of(origin), origin["build"], origin["instrument"]]
     return (*same, gpu and gpu["driver"], origin["clocks"] and origin["clocks"]["policy"])
 
 

@@ -251,9 +251,9 @@ def page(name: str, shown: Run, folder: Path) -> str:
     if texts := experiments.sentences(name, shown):
         lines += ["**In sentences**", "", *(f"- {markdown_escape(text)}" for text in texts), ""]
     lines += [ORIGINS, ""]
-    for results in passes:
+    for results in (run for r in passes for run in r.runs()):
         facts = results.provenance.items()
-        lines += [f"{markdown_code(results.name)}:", ""]
+        lines += [f"{markdown_code(results.name)}, {len(results.records)} rows:", ""]
         lines += [*(f"- {fact}: {markdown_escape(in_words(value))}" for fact, value in facts), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 

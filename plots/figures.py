@@ -209,8 +209,11 @@ def add_caption(
     recorded run's banner.
     """
     # Parts such as "commit 0123abc" stay together: textwrap leaves a no-break space alone.
-    sentence = "; ".join(part.replace(" ", "\u00a0") for part in machine(results)) + "."
-    paragraphs = [sentence, *notes, *clocks_apart(results), *older_notes(results)]
+    sentences = [
+        "; ".join(part.replace(" ", "\u00a0") for part in machine(run)) + "."
+        for run in results.runs()
+    ]
+    paragraphs = [*sentences, *notes, *clocks_apart(results), *older_notes(results)]
     write_caption(figure, paragraphs, banner(results) if recorded else "")
 
 

@@ -195,13 +195,14 @@ def used_by(evidence: Evidence, decisions: Sequence[Decision]) -> Used:
 
 
 def origins(used: Used) -> list[Origin]:
-    """Date, commit, clocks and throttling of exactly these rows' files, those with the same text
+    """Date, commit, clocks and throttling of exactly these rows' runs, those with the same text
     together.
     """
     passes: dict[str, list[str]] = {}
-    for r, rows in used:
-        name = f"{len(rows)} row{'s' * (len(rows) != 1)} of {r.experiment}/{r.pass_name}"
-        passes.setdefault("; ".join(machine(r, rows)), []).append(name)
+    for run in (run for r, rows in used for run in r.runs(rows)):
+        count = len(run.records)
+        name = f"{count} row{'s' * (count != 1)} of {run.experiment}/{run.pass_name}"
+        passes.setdefault("; ".join(machine(run)), []).append(name)
     return [Origin(f"{', '.join(names)}: {text}") for text, names in passes.items()]
 
 

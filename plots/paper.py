@@ -182,7 +182,7 @@ def findings_of(recorded: Sequence[Machine]) -> Iterator[dict[str, Any]]:
 def measured(recorded: Sequence[Machine]) -> dict[str, Any]:
     """The amount of recorded data, and the GPUs."""
     files = [r for m in recorded for r in m.evidence.results.values()]
-    ran = [r for r in files if r.gpu]
+    ran = [run for r in files if r.gpu for run in r.runs()]
     rows = [row for r in ran for row in r.records]
     samples = chain.from_iterable(row.metrics.values() for row in rows)
     verified = sum(row.is_verified and not row.is_ceiling for row in rows)

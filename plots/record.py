@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from claims.evidence import collect
 from plots.document import files, machine_of, read_recorded
@@ -117,7 +118,17 @@ def loaded(file: Path, name: str, pass_name: str) -> Results:
 
 def faults(results: Results) -> Iterator[str]:
     """Why the file is not reliable for others."""
-    origin, gpu, clocks = (results.provenance, *map(results.provenance.get, ("gpu", "clocks")))
+    for run in results.runs():
+        yield from faults_of_origin(run.provenance)
+    for r in results.records if results.gpu else ():
+        if not (r.is_verified or r.is_ceiling or r.outcome == Outcome.UNSUPPORTED):
+            why = f" ({r.reason})" if r.reason else ""
+            yield f"{r.place}: {outcome_words(r)}{why}"
+
+
+def faults_of_origin(origin: dict[str, Any]) -> Iterator[str]:
+    """Why the provenance of a run is not reliable."""
+    gpu, clocks = origin["gpu"], origin["clocks"]
     if origin["dirty"] or origin["commit"] == "unknown":
         yield "provenance.commit: the sources were not those of a commit: commit them"
     elif is_of_other_sources(origin):
@@ -132,10 +143,6 @@ def faults(results: Results) -> Iterator[str]:
     for name in ("sm_mhz", "throttle_reasons"):
         if clocks[name] is None:
             yield f"provenance.clocks.{name} is null: NVML has to say it"
-    for r in results.records:
-        if not (r.is_verified or r.is_ceiling or r.outcome == Outcome.UNSUPPORTED):
-            why = f" ({r.reason})" if r.reason else ""
-            yield f"{r.place}: {outcome_words(r)}{why}"
 
 
 def place(directory: Path, name: str, results: list[Results]) -> Path:

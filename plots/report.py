@@ -135,7 +135,7 @@ def part(
         "id": name,
         "gpu": newest.gpu,
         "banner": captions.banner(newest) if machine.evidence.folder else "",
-        "facts": "; ".join(captions.machine(newest)),
+        "facts": "; ".join(captions.machine(newest.runs()[-1])),
         "counts": counts(machine.decisions),
         "ledger": table_html(replace(table, provenance=[]), f"{name}-ledger", links),
         "sections": list(sections(made, machine, names)),
@@ -290,5 +290,8 @@ def result_files(machine: Machine, name: str) -> Iterator[dict[str, Any]]:
             "kilobytes": len(content) // 1000,
             "download": f"{results.experiment}-{results.name}.xz",
             "content": f"data:application/x-xz;base64,{packed}",
-            "facts": {k: captions.in_words(v) for k, v in results.provenance.items()},
+            "runs": [
+                {k: captions.in_words(v) for k, v in run.provenance.items()}
+                for run in results.runs()
+            ],
         }

@@ -41,14 +41,15 @@ class Side:
     def machine(self) -> str:
         """GPU, driver, clocks, dates and commits, each once."""
         by_policy: dict[tuple[str, float | None], list[Results]] = {}
-        for r in self.files:
+        runs = [run for r in self.files for run in r.runs()]
+        for r in runs:
             clock = r.provenance["clocks"]
             by_policy.setdefault((clock["policy"], clock["locked_mhz"]), []).append(r)
-        parts = list(dict.fromkeys(f"{r.gpu}, {driver(r)}" for r in self.files))
+        parts = list(dict.fromkeys(f"{r.gpu}, {driver(r)}" for r in runs))
         for files in by_policy.values():
             records = [record for r in files for record in r.records]
             parts.append(clocks(replace(files[0], records=tuple(records))))
-        commits = ", ".join(dict.fromkeys(commit(r) for r in self.files))
+        commits = ", ".join(dict.fromkeys(commit(r) for r in runs))
         return "; ".join([*parts, dates(self.files), f"commit {commits}"])
 
 

@@ -30,7 +30,7 @@ def date(results: Results) -> str:
 
 def dates(files: Iterable[Results]) -> str:
     """The first and the last, or the only one."""
-    days = sorted(date(r) for r in files)
+    days = sorted(date(run) for r in files for run in r.runs())
     return " to ".join(dict.fromkeys((days[0], days[-1])))
 
 
@@ -48,11 +48,11 @@ def span(values: Sequence[float]) -> str:
     return "-".join(dict.fromkeys(f"{end:.0f}" for end in (min(values), max(values))))
 
 
-def clocks(results: Results, rows: Sequence[Record] = ()) -> str:
-    """The clock policy and the observed clocks, from the rows that are shown, or else from all."""
+def clocks(results: Results) -> str:
+    """The clock policy and the observed clocks."""
     recorded = results.provenance["clocks"]
     # From the probes next to the rows' own batches, if any: NVML's range includes idle times.
-    seen = [r.sm_mhz for r in rows or results.records if r.sm_mhz is not None]
+    seen = [r.sm_mhz for r in results.records if r.sm_mhz is not None]
     seen = seen or [recorded["sm_mhz"][end] for end in ("min", "max") if recorded["sm_mhz"]]
     if recorded["policy"] != "locked":
         sm = f"SM {span(seen)} MHz seen" if seen else "SM clock not known (no NVML)"
@@ -88,15 +88,15 @@ def driver(results: Results) -> str:
     return "driver not known" if version is None else f"driver {version}"
 
 
-def machine(results: Results, rows: Sequence[Record] = ()) -> list[str]:
-    """The parts of the sentence about the machine; `rows`: those that are shown, if not all."""
+def machine(results: Results) -> list[str]:
+    """The parts of the sentence about the machine of one run."""
     if results.gpu is None:
         build = results.provenance["build"]
         compiled = f"compiled by nvcc {build['nvcc']} for {build['architectures']}, not run"
         return [compiled, date(results), f"commit {commit(results)}"]
     return [
         f"{results.gpu}, {driver(results)}, CUDA {results.provenance['gpu']['cuda_runtime']}",
-        clocks(results, rows),
+        clocks(results),
         throttling(results),
         date(results),
         f"commit {commit(results)}",
@@ -104,10 +104,11 @@ def machine(results: Results, rows: Sequence[Record] = ()) -> list[str]:
 
 
 def machine_notes(*several: Results) -> list[Origin]:
-    """The lines under a table: each file's machine and clocks, and the provenance of its
+    """The lines under a table: each run's machine and clocks, and the provenance of its
     numbers."""
-    commands = [Origin(f"From {r.name}", in_words(r.provenance["argv"])) for r in several]
-    machines = [Origin("; ".join(machine(r))) for r in several]
+    runs = [run for r in several for run in r.runs()]
+    commands = [Origin(f"From {r.name}", in_words(r.provenance["argv"])) for r in runs]
+    machines = [Origin("; ".join(machine(r))) for r in runs]
     return [origin for both in zip(machines, commands, strict=True) for origin in both]
 
 

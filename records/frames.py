@@ -18,8 +18,8 @@ AS_THEY_ARE = ("ranked", "origin", "bytes_read", "bytes_moved", "sm_mhz")  # fie
 def record_rows(results: Results, file: str) -> Iterator[Row]:
     """`file`: the file's name in its rows."""
     gpu, is_recorded = results.gpu, recorded_folder(results.file) is not None
-    provenance = results.provenance
     for record in results.records:
+        provenance = results.origins[record.run]
         problem = {f"problem_{name}": v for name, v in record.problem.items() if name != "name"}
         for metric in record.metrics.values() or [None]:  # a wrong output has none
             summary = metric and metric.summary

@@ -49,7 +49,9 @@ def status_of(outcomes: Collection[str]) -> int:
 
 
 def join(partials: Sequence[Content]) -> Content:
-    """One result file from several of one pass: their rows, in this order."""
+    """One result file from several of one pass: their rows, in this order. If they are of several
+    commits, their own provenances follow as `runs`, and each row has the index of its run.
+    """
     origins = [partial["provenance"] for partial in partials]
     last = max(origins, key=lambda origin: origin["started"])
     units = dict.fromkeys(u for o in origins for u in (o["gpu"] or {}).get("unit", "").split())
@@ -60,12 +62,27 @@ def join(partials: Sequence[Content]) -> Content:
         "runtime_s": round(sum(origin["runtime_s"] for origin in origins), 1),
         "clocks": join_clocks([origin["clocks"] for origin in origins]),
     }
+    runs, records = runs_of(partials)
+    if len({Sources.of(run) for run in runs}) > 1:
+        provenance |= {"argv": last["argv"], "started": last["started"], "runs": runs}
+    else:
+        records = [record for partial in partials for record in partial["records"]]
     families = joined_families(partials)
     joined = result_file.content(partials[0]["experiment"], partials[0]["pass"], provenance, [])
     joined |= {"families": families} if families else {}
-    for name in ("records", "checks"):
-        joined[name] = [one for partial in partials for one in partial[name]]
-    return joined
+    checks = [check for partial in partials for check in partial["checks"]]
+    return joined | {"records": records, "checks": checks}
+
+
+def runs_of(partials: Sequence[Content]) -> tuple[list[Content], list[Content]]:
+    """The provenances of the files' runs, and the rows, each with the index of its run."""
+    runs: list[Content] = []
+    records = []
+    for partial in partials:
+        records += [row | {"run": len(runs) + row.get("run", 0)} for row in partial["records"]]
+        origin = partial["provenance"]
+        runs += origin.get("runs", [origin])
+    return runs, records
 
 
 def joined_families(partials: Sequence[Content]) -> list[Content]:

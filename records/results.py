@@ -1,7 +1,7 @@
 """Result files (data/results.schema.json): read, checked, and turned into plain records."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -76,6 +76,7 @@ class Record:
     findings: dict[str, int]  # of the kernel's verification, by name
     disturbed: int  # samples that were kept although the host was seen to be slow
     process: str  # a number of the process that measured it; '' where that is not known
+    run: int  # the index of its run in a file that was merged from several
     gpu: str  # '' where nothing ran
 
     def metric(self, name: str) -> Metric | None:
@@ -251,6 +252,20 @@ class Results:
             by_name.setdefault(record.problem["name"], {}).update(record.problem)
         return list(by_name.values())
 
+    @property
+    def origins(self) -> list[dict[str, Any]]:
+        """The provenance of each run, by the index in its rows: several in a file that was merged
+        from runs of several commits.
+        """
+        return self.provenance.get("runs") or [self.provenance]
+
+    def runs(self, rows: Sequence[Record] = ()) -> list["Results"]:
+        """The runs that measured these rows, or all, each with its own provenance and rows."""
+        shown = rows or self.records
+        own = [tuple(r for r in shown if r.run == i) for i in range(len(self.origins))]
+        runs = zip(self.origins, own, strict=True)
+        return [replace(self, provenance=origin, records=r) for origin, r in runs if r]
+
     @cached_property
     def failed_checks(self) -> dict[str, list[Check]]:
         """Failed checks, by the key of each row that depends on them."""
@@ -297,6 +312,8 @@ def wrongs(root: dict[str, Any], families: dict[str, Family]) -> Iterator[tuple[
         if (place := (problem["name"], record["kernel"])) in places:
             again = f"a second row of '{place[1]}' on '{place[0]}'"
             yield where, f"is {shortened(again, 300)}"
+        if record.get("run", 0) >= len(root["provenance"].get("runs", [None])):
+            yield f"{where}.run", "is not the index of a run in provenance.runs"
         keys.add(record["key"])
         places.add(place)
         yield from ((f"{where}.metrics", text) for text in wrong_metrics(record, instrument))
@@ -348,5 +365,6 @@ def read_record(value: dict[str, Any], gpu: str) -> Record:
         findings=value.get("findings", {}),
         disturbed=value.get("disturbed", {}).get("kept", 0),
         process=value.get("process", ""),
+        run=value.get("run", 0),
         gpu=gpu,
     )

@@ -205,7 +205,7 @@ def test_captions_are_of_the_rows_that_decide(all_recorded):
     assert f"to {newest[:10]}" in table.banner
     (results,) = (r for r, _ in used_by(evidence, decisions) if r.pass_name == "replay")
     slow = next(r for r in results.records if r.kernel == "streaming")
-    assert clocks(results, [slow]) == clocks(results, [slow, slow]) != clocks(results)
+    assert clocks(replace(results, records=(slow,))) != clocks(results)
 
 
 def test_a_claim_decided_in_part_shows_its_decided_cells_too():

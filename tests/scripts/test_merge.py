@@ -6,8 +6,12 @@ import made
 import pytest
 
 from experiments.merge import parser
+from records.captions import machine_notes
 from records.command_line import run
+from records.errors import InputError
+from records.frames import record_rows
 from records.json_files import ROOT
+from records.results import load, parse
 
 H200 = ROOT / "data/recorded/h200"
 
@@ -62,6 +66,48 @@ def test_tasks_that_measured_other_problems_become_one_file(merge, tmp_path, wri
     runtimes = [file["provenance"]["runtime_s"] for file in files]
     assert merged["provenance"]["runtime_s"] == round(sum(runtimes), 1) > max(runtimes)
     assert merged["checks"] == files[0]["checks"] + files[1]["checks"]
+
+
+def test_runs_of_several_commits_keep_their_provenance(merge, tmp_path, write, capsys):
+    commits = [c * 40 for c in "abc"]
+    hours = ("09:00", "07:00", "08:00")
+    files = [
+        replay([batch], hour, commit=commit, argv=[commit])
+        for batch, hour, commit in zip((2, 4, 8), hours, commits, strict=True)
+    ]
+    folders = [write(f"{i}/table2/replay.json", file).parents[1] for i, file in enumerate(files)]
+    assert merge(*folders) == 0
+    assert capsys.readouterr().out.count("left out: ") == 2
+    assert keys(read(tmp_path)) == keys(files[0])
+
+    assert merge("--commits", *folders) == 0
+    merged = read(tmp_path)
+    assert keys(merged) == [key for file in files for key in keys(file)]
+    origin = merged["provenance"]
+    assert (origin["commit"], origin["argv"]) == (commits[0], [commits[0]])  # the newest
+    assert origin["started"] == files[0]["provenance"]["started"]
+    assert origin["runs"] == [file["provenance"] for file in files]
+    shown = parse(tmp_path / "replay.json", merged)
+    runs = shown.runs(shown.records[3:])
+    assert [run.provenance["commit"] for run in runs] == commits[1:]
+    assert [[r.problem["batch"] for r in run.records] for run in runs] == [[4], [8, 8]]
+    notes = [note.text for note in machine_notes(shown)]
+    assert [sum(commit[:9] in note for note in notes) for commit in commits] == [1, 1, 1]
+    assert {r["commit"] for r in record_rows(shown, "") if r["problem_batch"] == 8} == {"c" * 40}
+
+    later = write("3/table2/replay.json", replay([16], "10:00", commit="d" * 40)).parents[1]
+    again = write("4/table2/replay.json", merged).parents[1]
+    assert merge("--commits", again, later) == 0
+    more = read(tmp_path)
+    assert [run["commit"][0] for run in more["provenance"]["runs"]] == [*"abcd"]
+    assert [row["run"] for row in more["records"]] == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_a_row_of_no_run_is_refused(write):
+    file = replay([2], "08:00")
+    file["records"][0]["run"] = 1
+    with pytest.raises(InputError, match=r"records\[0\]\.run"):
+        load(write("replay.json", file))
 
 
 def test_all_rows_of_a_problem_are_of_its_newest_run(merge, tmp_path, write, capsys):
