@@ -42,7 +42,7 @@ class Headline:
     show it. `link`: from the folder of a machine's pages. `question`: that the line answers.
     """
 
-    says: str
+    statement: str
     result: str
     numbers: Mapping[str, str]
     link: str
@@ -80,8 +80,8 @@ def findings(machines: Sequence[Machine]) -> list[Headline]:
     lines = []
     for make, link, question in FINDINGS:
         with suppress(*MISSING):
-            says, so, numbers = make(machines)
-            lines.append(Headline(says, begun(so), numbers, link, question))
+            statement, result, numbers = make(machines)
+            lines.append(Headline(statement, begun(result), numbers, link, question))
     return lines
 
 
@@ -148,7 +148,7 @@ def decided(d: Decision, verdict: str) -> Decision:
 
 
 def require_no_other(machines: Sequence[Machine], claim: str, *verdicts: str) -> None:
-    """LookupError if no GPU decides the claim so, or one does otherwise."""
+    """LookupError if no GPU decides the claim that way, or one does otherwise."""
     decided = {m.decisions[claim].verdict for m in machines if claim in m.decisions}
     decided -= {rules.NOT_TESTED, rules.NOT_TESTABLE}
     if not decided or decided - set(verdicts):
@@ -194,21 +194,21 @@ def kernel_speedup(machines: Sequence[Machine]) -> Line:
     reproduced = {gpu: share_reproduced(verdicts) for gpu, verdicts in cells.items()}
     every = max(cells.values(), key=len)
     theirs, ours = ({v.cell.model for v in every}, {v.cell.at["model"] for v in every})
-    so = f"reproduced in {by_gpu(reproduced)}"
-    so += f" ({len(every)} cells, with {len(ours)} models for its {len(theirs)})"
+    result = f"reproduced in {by_gpu(reproduced)}"
+    result += f" ({len(every)} cells, with {len(ours)} models for its {len(theirs)})"
     with suppress(*MISSING):
         more = on_each(
             machines,
             lambda m: (times(m.evidence, "branch_tree", "streaming"), share_of_copy(m.evidence)),
         )
         shares = span([share for _, share in more.values()], 2)
-        so += f"; streaming, at {shares} % of a copy's speed, gains more"
+        result += f"; streaming, at {shares} % of a copy's speed, gains more"
         numbers |= {
             gpu: f"{numbers[gpu]}, streaming {span(gains)} x"
             for gpu, (gains, _) in more.items()
             if gpu in numbers
         }
-    return "The paper's kernel is 2.0-2.2x as fast as its baseline", so, numbers
+    return "The paper's kernel is 2.0-2.2x as fast as its baseline", result, numbers
 
 
 def share_reproduced(cells: Sequence[Verdict]) -> str:
@@ -243,10 +243,10 @@ def is_small(ratios: Mapping[str, Sequence[float]]) -> bool:
 def tables_place(machines: Sequence[Machine]) -> Line:
     ratios = from_global_memory(machines)
     words = by_gpu({gpu: faster_or_slower(of_it) for gpu, of_it in ratios.items()})
-    so = f"{'hardly' if is_small(ratios) else 'yes'}: from global memory it is {words}"
+    result = f"{'hardly' if is_small(ratios) else 'yes'}: from global memory it is {words}"
     with suppress(*MISSING):
         constant = on_each(machines, lambda m: times(m.evidence, "constant_lut", "shared_lut"))
-        so += f" (from constant memory {span(all_of(constant), 2)} x the time)"
+        result += f" (from constant memory {span(all_of(constant), 2)} x the time)"
     gains = on_each(
         machines,
         lambda m: [times(m.evidence, "branch_tree", k) for k in ("global_lut", "shared_lut")],
@@ -257,7 +257,7 @@ def tables_place(machines: Sequence[Machine]) -> Line:
         )
         for gpu, both in gains.items()
     }
-    return "The gain comes from the table's place in shared memory", so, numbers
+    return "The gain comes from the table's place in shared memory", result, numbers
 
 
 def todays_library(machines: Sequence[Machine]) -> Line:
@@ -270,11 +270,13 @@ def todays_library(machines: Sequence[Machine]) -> Line:
     merged = month_in(r"merged \d\d(\d\d)-(\d\d)", dates)
     of_paper = month_in(r":(\d\d)(\d\d)\.", paper.reference)
     words = by_gpu({gpu: faster_or_slower([1 / r for r in of_it]) for gpu, of_it in ratios.items()})
-    so = f"{of_paper - merged} months before the paper bitsandbytes merged a table (pull request "
-    so += f"{pull}, {in_words(merged)}; paper {in_words(of_paper)}); against today's "
-    so += f"{newest.rpartition('_')[2]} the paper's kernel is {words}"
+    result = (
+        f"{of_paper - merged} months before the paper bitsandbytes merged a table (pull request "
+    )
+    result += f"{pull}, {in_words(merged)}; paper {in_words(of_paper)}); against today's "
+    result += f"{newest.rpartition('_')[2]} the paper's kernel is {words}"
     numbers = {gpu: f"{span(of_it)} x as fast" for gpu, of_it in ratios.items()}
-    return f"The paper's baseline is bitsandbytes {paper.setup['bitsandbytes']}", so, numbers
+    return f"The paper's baseline is bitsandbytes {paper.setup['bitsandbytes']}", result, numbers
 
 
 def month_in(pattern: str, text: str) -> int:
@@ -297,8 +299,8 @@ def reads_no_table(machines: Sequence[Machine]) -> Line:
         decided(m.decisions["lut-traffic-64"], rules.PREMISE_FALSE)
         return f"{only(measured(m.decisions['no-divergence'])).ours:.0f} % fewer divergent branches"
 
-    so = "it reads none: it is a tree of branches; the paper's kernel removes their divergence"
-    return "The baseline reads its table 64x too often", so, on_each(machines, fewer)
+    result = "it reads none: it is a tree of branches; the paper's kernel removes their divergence"
+    return "The baseline reads its table 64x too often", result, on_each(machines, fewer)
 
 
 def memory_bound(machines: Sequence[Machine]) -> Line:
@@ -309,10 +311,10 @@ def memory_bound(machines: Sequence[Machine]) -> Line:
 
     shares = on_each(machines, busy)
     verdict = in_each([m for m in machines if m.gpu in shares], "memory-bound")
-    so = "it is not" if verdict == "not reproduced" else verdict
+    result = "it is not" if verdict == "not reproduced" else verdict
     with suppress(*MISSING):
-        so += f": {with_less_bandwidth(machines)}"
-    return "Dequantization is memory-bound", so, shares
+        result += f": {with_less_bandwidth(machines)}"
+    return "Dequantization is memory-bound", result, shares
 
 
 def with_less_bandwidth(machines: Sequence[Machine]) -> str:
@@ -358,13 +360,13 @@ def end_to_end(machines: Sequence[Machine]) -> Line:
         return {gpu: f"{span([v.ours for v in of_it])} x" for gpu, of_it in cells.items()}, verdict
 
     numbers, verdict = gains("end-to-end-llama")
-    so = f"{verdict} for Llama 70B"
+    result = f"{verdict} for Llama 70B"
     with suppress(*MISSING):
         others, verdict = gains("end-to-end")
-        so += f"; {verdict} for 27-32B models, which wait for the host"
-        so += f" ({listed(list(others))} alone)" * (len(others) < len(numbers))
+        result += f"; {verdict} for 27-32B models, which wait for the host"
+        result += f" ({listed(list(others))} alone)" * (len(others) < len(numbers))
         numbers |= {gpu: f"{numbers[gpu]}, 27-32B {text}" for gpu, text in others.items()}
-    return "Text is generated up to 1.54x as fast", so, numbers
+    return "Text is generated up to 1.54x as fast", result, numbers
 
 
 def passes(machines: Sequence[Machine]) -> Line:
@@ -376,11 +378,11 @@ def passes(machines: Sequence[Machine]) -> Line:
     seconds = span([s for s, _, _ in implied_by.values()])
     ms = span([ms for _, ms, _ in implied_by.values()])
     source = machines[0].decisions["kernel-latency"].source
-    says = f"Dequantization takes {seconds} s of a run, whatever the batch"
-    so = f"a pass of its {source.gpu} would take {ms} ms, as predicted from ours"
+    statement = f"Dequantization takes {seconds} s of a run, whatever the batch"
+    result = f"a pass of its {source.gpu} would take {ms} ms, as predicted from ours"
     return (
-        says,
-        so,
+        statement,
+        result,
         {
             gpu: f"about {n:.0f} passes (predicted, not measured)"
             for gpu, (_, _, n) in implied_by.items()
@@ -403,8 +405,8 @@ def wrong_transpose(machines: Sequence[Machine]) -> Line:
         row = next(r for r in rows if r.problem["data"] == "random")
         return f"{out_of(row.mismatches, row.problem['n'])} elements wrong"
 
-    so = "its matrix of one constant is its own transpose; random data show that it is wrong"
-    return "A published transpose passes its test", so, on_each(machines, wrong)
+    result = "its matrix of one constant is its own transpose; random data show that it is wrong"
+    return "A published transpose passes its test", result, on_each(machines, wrong)
 
 
 def launch_fusion(machines: Sequence[Machine]) -> Line:
@@ -418,9 +420,11 @@ def launch_fusion(machines: Sequence[Machine]) -> Line:
         fused[gpu] = others["library"] / one_launch
         rest = ", ".join(f"{name} {seconds:.3f}" for name, seconds in others.items())
         numbers[gpu] = f"{one_launch:.3f} s ({rest})"
-    so = f"packed stores gain {span(list(gains.values()))} x; one launch of the library's table "
-    so += f"in place of two {span(list(fused.values()))} x"
-    return "Three optimizations in Mojo beat Unsloth", so, numbers
+    result = (
+        f"packed stores gain {span(list(gains.values()))} x; one launch of the library's table "
+    )
+    result += f"in place of two {span(list(fused.values()))} x"
+    return "Three optimizations in Mojo beat Unsloth", result, numbers
 
 
 def puzzle_seconds(m: Machine) -> tuple[float, dict[str, float]]:
@@ -468,13 +472,13 @@ def answer(machines: Sequence[Machine]) -> str:
 
 def wrong_reasons(machines: Sequence[Machine]) -> Iterator[str]:
     """The causes that the paper names and no GPU shows."""
-    for claim, verdict, so in (
+    for claim, verdict, result in (
         ("lut-traffic-64", rules.PREMISE_FALSE, "the baseline reads no table"),
         ("memory-bound", rules.NOT_REPRODUCED, "it is not memory-bound"),
     ):
         with suppress(*MISSING):
             require_no_other(machines, claim, verdict)
-            yield so
+            yield result
     with suppress(*MISSING):
         require_no_other(machines, "shared-memory-makes-it", rules.NOT_REPRODUCED, rules.UNDECIDED)
         ratios = from_global_memory(machines)
@@ -501,4 +505,4 @@ def lines(machines: Sequence[Machine]) -> Iterator[str]:
     if text := answer(machines):
         yield f"{PAPER_IS_RIGHT} {text}"
     for i, each in enumerate(findings(machines), 1):
-        yield f"{i}. {each.says}. {' '.join(filter(None, (each.question, each.in_full)))}"
+        yield f"{i}. {each.statement}. {' '.join(filter(None, (each.question, each.in_full)))}"

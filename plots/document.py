@@ -199,7 +199,7 @@ def findings_table(recorded: list[Machine], seen_from: Path) -> str:
             for number, gpus in finding.gpus.items()
         ]
         shown = "; ".join(numbers) or linked("The arithmetic", machines[0].gpu)
-        lines.append(f"| {i}. {markdown_escape(finding.says)} | {result}.<br>{shown} |")
+        lines.append(f"| {i}. {markdown_escape(finding.statement)} | {result}.<br>{shown} |")
     return "\n".join([*lines, ""])
 
 

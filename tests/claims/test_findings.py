@@ -67,7 +67,7 @@ def that_answers(question, shown):
 
 
 def that_says(word, shown):
-    return next(one for one in findings(shown) if word in one.says)
+    return next(one for one in findings(shown) if word in one.statement)
 
 
 def test_they_are_at_most_ten_and_of_each_gpu_that_has_the_rows(both, recorded):
@@ -121,7 +121,7 @@ def test_one_gpu_is_not_named_in_sentences(recorded):
 
 def test_without_measurements_there_is_only_the_sources_arithmetic():
     (one,) = findings(seen(Evidence({})))
-    assert one.says.startswith("Gemma") and not one.numbers
+    assert one.statement.startswith("Gemma") and not one.numbers
     assert answer(seen(Evidence({}))) == "" and list(lines([])) == []
 
 
@@ -145,7 +145,7 @@ def test_no_gpu_may_disagree_with_a_cause(both):
     other = replace(d, verdicts=tuple(replace(v, verdict=REPRODUCED) for v in d.verdicts))
     shown = [replace(both[0], decisions=both[0].decisions | {name: other}), both[1]]
     assert "reads no table" in answer(both) and "reads no table" not in answer(shown)
-    assert not any("64x" in one.says for one in findings(shown))
+    assert not any("64x" in one.statement for one in findings(shown))
 
 
 def test_the_answer_counts_the_papers_claims(both):

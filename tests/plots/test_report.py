@@ -142,7 +142,7 @@ def test_findings_begin_it_and_lead_to_their_evidence(recorded, evidence):
     assert len(found) >= 5
     listed = first.partition('<ol class="findings">')[2]
     for one, item in zip(found, listed.split("<li>")[1:], strict=True):
-        assert one.says in unescape(item)
+        assert one.statement in unescape(item)
         assert all(number in unescape(item) for number in one.numbers.values())
         (link,) = re.findall('href="#(.*?)"', item)
         assert link in recorded.ids
