@@ -126,13 +126,13 @@ def machine_of(evidence: Evidence, folder: Path) -> Machine:
 
 
 def fullest(recorded: Sequence[Machine]) -> Machine:
-    """The machine with the fewest claims to be tested; among several, the one with most passes."""
+    """The machine that decides the most claims; among several, the one with most passes."""
 
-    def tested(machine: Machine) -> tuple[int, int]:
+    def decided(machine: Machine) -> tuple[int, int]:
         passes = sum(len(run.passes) for run in machine.runs.values())
-        return -ledger.waiting_in(machine.decisions), passes
+        return -ledger.undecidable(machine.decisions), passes
 
-    return max(recorded, key=tested)
+    return max(recorded, key=decided)
 
 
 def page_by_gpu(recorded: list[Machine], seen_from: Path) -> str:
@@ -398,7 +398,7 @@ def verdict_counts(source: Source, recorded: list[Machine], seen_from: Path) -> 
     recorded = deciding(recorded, source)
     of_gpu = [[d for d in m.decisions if d.source.id == source.id] for m in recorded]
     gpus = ledger.gpu_names([machine.evidence for machine in recorded])
-    pairs = sorted(zip(gpus, of_gpu, strict=True), key=lambda pair: ledger.waiting_in(pair[1]))
+    pairs = sorted(zip(gpus, of_gpu, strict=True), key=lambda pair: ledger.undecidable(pair[1]))
     (gpu, most), *others = pairs
     counted = [count_line(most, f"claims on {markdown_escape(gpu)}")]
     for gpu, decisions in others:

@@ -163,9 +163,9 @@ def csv_row(d: Decision, v: Verdict, seen_from: Path) -> Values:
     return row | {"command": d.command} | last
 
 
-def waiting_in(decisions: Sequence[Decision]) -> int:
-    """The number of claims that are not tested yet."""
-    return sum(d.verdict == NOT_TESTED for d in decisions)
+def undecidable(decisions: Sequence[Decision]) -> int:
+    """The number of claims that are not tested or not testable."""
+    return sum(d.verdict in (NOT_TESTED, NOT_TESTABLE) for d in decisions)
 
 
 def machine_table(evidence: Evidence, name: str, details: str, seen_from: Path) -> Table:

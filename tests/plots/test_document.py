@@ -175,7 +175,7 @@ def test_a_gpu_on_which_nothing_decides_a_claim(place, edited):
     assert "[A100](a100/README.md): [ceilings]" in every and "| claim | source | H200 |" in every
 
 
-def test_the_fullest_is_the_gpu_with_the_fewest_claims_to_be_tested():
+def test_the_fullest_is_the_gpu_that_decides_the_most_claims():
     def machine(passes, *verdicts):
         decisions = [SimpleNamespace(verdict=verdict) for verdict in verdicts]
         return SimpleNamespace(
@@ -183,8 +183,9 @@ def test_the_fullest_is_the_gpu_with_the_fewest_claims_to_be_tested():
         )
 
     decided, waiting = machine(1, "reproduced"), machine(9, "not_tested")
-    more = machine(2, "undecided")
-    assert fullest([waiting, decided]) is decided and fullest([decided, more]) is more
+    more, host_was_slow = machine(2, "undecided"), machine(3, "not_testable")
+    assert fullest([waiting, host_was_slow, decided]) is decided
+    assert fullest([decided, more]) is more
 
 
 @pytest.mark.parametrize(
