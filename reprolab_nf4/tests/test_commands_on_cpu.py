@@ -135,6 +135,40 @@ def test_a_wrong_kernel_is_left_out(shape, change, command, kernel):
     assert not any("few_rows" in us for layer in table.layers for us in layer.us.values())
 
 
+def refused(shape):
+    weights = products.copies(on_cpu.Cpu(), shape)[0]
+    return measuring.wrong_kernels(shape, weights, on_cpu.LIBRARY)
+
+
+def test_one_wrong_weight_of_any_column_is_seen(command, kernel):
+    columns = []
+
+    def one_weight_wrong(weight):
+        weight = weight.clone()
+        weight[5, columns[-1]] += 0.1
+        return weight
+
+    kernel(one_weight_wrong)
+    for column in range(0, 512, 5):
+        columns.append(column)
+        assert "output 5" in refused(SHAPES[0])["few_rows"], column
+
+
+def test_kernels_are_verified_at_all_rows_that_they_take_from_eight(command, kernel, monkeypatch):
+    kernel(lambda weight: weight)
+    monkeypatch.setattr(measuring, "ROWS", (1, 4, 8, 16, 32))
+    monkeypatch.setattr(matmul, "runs", lambda library, device, way, rows, *sizes: rows < 32)
+    calls, multiply = [], matmul.multiply
+
+    def counted(library, name, A, *others):
+        calls.append(len(A))
+        return multiply(library, name, A, *others)
+
+    monkeypatch.setattr(matmul, "multiply", counted)
+    assert refused(Shape(128, 576, 64, False, "float16")) == {}
+    assert calls == [8] * 6 + [16] * 4  # once in the dense rows, then all 36 sparse ones
+
+
 def test_advice_for_a_checkpoint(command, folder, capsys):
     assert command("advise", "--batch=3", "--", folder) == 0
     text = capsys.readouterr()
