@@ -66,7 +66,7 @@ def merge(args: argparse.Namespace) -> int:
     return USAGE if damaged else 0
 
 
-def merged(path: Path, files: Sequence[Results], any_commit: bool = False) -> bytes:
+def merged(path: Path, files: Sequence[Results], any_commit: bool) -> bytes:
     """One file as it is, where it has all that counts; else what counts, in the files' order."""
     counted = chosen(sorted(files, key=age, reverse=True), any_commit)
     used = [r for r in files if r.file in counted]

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from claims import findings
 from claims.evidence import Evidence, collect
 from claims.ledger import Decision, decide
 from claims.published import Source, load_sources
-from plots import claim_details, experiments, forest, ledger
+from plots import claim_details, experiments, first_screen, forest, ledger
 from plots.bandwidth import table_by_gpu
 from plots.claim_details import relative
 from plots.documents import markdown, markdown_banner, markdown_code, markdown_escape
@@ -19,7 +18,7 @@ from plots.documents import markdown_link as link
 from plots.experiments import Run, all_tables, experiment, figure_files, load_run
 from plots.figures import figure_style, take_caption
 from plots.sentences import count_line, headline_by_gpu
-from records.captions import banner, in_words
+from records.captions import banner, capitalized, in_words
 from records.declared import FOLDER, names
 from records.errors import InputError
 from records.folders import result_files
@@ -140,7 +139,7 @@ def page_by_gpu(recorded: list[Machine], seen_from: Path) -> str:
     machines = [machine.evidence for machine in recorded]
     lines = ["# Claims and kernels by GPU", "", GENERATED, ""]
     lines += markdown_banner(ledger.recorded_banner(machines))
-    lines += [findings_table(recorded, seen_from), FOREST, ""]
+    lines += [first_screen.findings_table(recorded, seen_from) or NOTHING, FOREST, ""]
     for gpu, machine in zip(ledger.gpu_names(machines), recorded, strict=True):
         folder = relative(machine.folder, seen_from)
         links = (link(name, f"{folder}/{name}/README.md") for name in machine.runs)
@@ -162,51 +161,6 @@ def tables_by_gpu(recorded: list[Machine], seen_from: Path) -> list[Table]:
 
 
 FOREST = "![Every claim with a number: ours over the source's value](claims.png)"
-
-
-def compared(recorded: Sequence[Machine]) -> list[findings.Machine]:
-    """As findings are made from them."""
-    evidence = [machine.evidence for machine in recorded]
-    ledgers = [machine.decisions for machine in recorded]
-    return findings.machines_of(ledger.gpu_names(evidence), evidence, ledgers)
-
-
-def findings_table(recorded: list[Machine], seen_from: Path) -> str:
-    """Whether the paper is right, and the findings. Two columns, for narrow screens."""
-    machines = compared(recorded)
-    every = findings.findings(machines)
-    if not every:
-        return NOTHING
-    pairs = zip(machines, recorded, strict=True)
-    folders = {m.gpu: relative(pages.folder, seen_from) for m, pages in pairs}
-    used = [r for m in recorded for r, _ in ledger.used_by(m.evidence, m.decisions)]
-    origin = f"<sub>{markdown_escape(banner(*used))}</sub>" if used else ""
-    answer = markdown_escape(findings.answer(machines))
-    answer = f"**{findings.PAPER_IS_RIGHT}** {answer}" if answer else ""
-    lines = ["<br>".join(filter(None, (answer, origin))), ""]
-    lines += ["| claim | result |", "| --- | --- |"]
-    for i, finding in enumerate(every, 1):
-        page, claim = place(finding)
-
-        def linked(text: str, gpu: str, page: str = page, claim: str = claim) -> str:
-            return link(markdown_escape(text), f"{folders[gpu]}/{page}", claim)
-
-        result = f"**{finding.question}** " * bool(finding.question) + markdown_escape(
-            finding.result
-        )
-        numbers = [
-            f"{', '.join(linked(gpu, gpu) for gpu in gpus)}: {markdown_escape(number)}"
-            for number, gpus in finding.gpus.items()
-        ]
-        shown = "; ".join(numbers) or linked("The arithmetic", machines[0].gpu)
-        lines.append(f"| {i}. {markdown_escape(finding.statement)} | {result}.<br>{shown} |")
-    return "\n".join([*lines, ""])
-
-
-def place(finding: findings.Headline) -> tuple[str, str]:
-    """The page that shows it, from the folder of a machine's pages, and the heading in it."""
-    page, _, claim = finding.link.partition("#")
-    return page, claim.replace(".", "")
 
 
 def pages_of(machine: Machine) -> Iterator[tuple[Path, str]]:
@@ -263,7 +217,7 @@ def blocks(file: Path, recorded: list[Machine]) -> Iterator[tuple[str, str, str]
     text = read_text(file).replace("\r\n", "\n")
     known = {s.id: wrapped(content(s, recorded, file.parent)) for s in load_sources()}
     known["experiments"] = protocols(file.parent)
-    known["findings"] = wrapped(findings_table(recorded, file.parent))
+    known["findings"] = wrapped(first_screen.findings_table(recorded, file.parent) or NOTHING)
     # Only requested blocks: some take long.
     asked = {name for name in names() if f"generated: findings-{name} " in text}
     known |= {f"findings-{name}": wrapped(sentences(name, recorded)) for name in asked}
@@ -373,7 +327,7 @@ def in_short(name: str, runs: dict[str, Run]) -> tuple[str, str]:
     if len(measured) == 1:
         return short, ""
     verdict = headline_by_gpu({gpu: run.decision(view.HEADLINE) for gpu, run in measured.items()})
-    return short, markdown_escape(verdict[0].upper() + verdict[1:])
+    return short, markdown_escape(capitalized(verdict))
 
 
 def kernels_by_gpu(name: str, runs: dict[str, Run]) -> Table | None:

@@ -38,7 +38,7 @@ class Point:
 
 def points(d: Decision) -> list[Point]:
     """The primary reading's cells with two numbers that this GPU can show; none where no such cell
-    has the claim's verdict: a cell of a claim that is not tested is no verdict on the claim.
+    has the claim's verdict: a cell alone does not decide a claim that is not tested.
     """
     ratios = []
     for v in d.primary:

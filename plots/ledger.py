@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from claims import differing, findings
+from claims import differing, findings, several_gpus
 from claims.evidence import Evidence, machines
 from claims.ledger import Decision, Verdict, decide, verdict_on
 from claims.published import load_sources
@@ -344,7 +344,7 @@ def run(args: argparse.Namespace) -> int:
     write_files(table_files(tables, args.output) | pages | figures)
     gpus = gpu_names(all_evidence)
     most = max(range(len(all_evidence)), key=lambda i: sum(d.is_measured for d in ledgers[i]))
-    lines = [*findings.lines(findings.machines_of(gpus, all_evidence, ledgers))]
+    lines = [*findings.lines(several_gpus.machines_of(gpus, all_evidence, ledgers))]
     lines += [line for gpu, ds in zip(gpus, ledgers, strict=True) for line in other_lines(gpu, ds)]
     lines.append(f"Evidence for each, and all published numbers with ours: {args.output}/")
     shown = brief_table(gpus[most], ledgers[most])

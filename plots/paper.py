@@ -23,6 +23,7 @@ from plots import document, forest, ledger
 from plots.document import Machine, fullest, read_recorded
 from plots.experiments import experiment
 from plots.figures import encode, figure_style, take_caption
+from plots.first_screen import compared
 from plots.latex import TWO_COLUMNS, latex
 from plots.latex_text import Latex, markdown_latex, prose
 from plots.sentences import count_line, counts, spell, verdict_sentence
@@ -145,7 +146,7 @@ def facts(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> dict[str, Any
     values["baseline"], values["subject"] = main.runs["table2"].compared
     values["claims"] = len(main.decisions)
     values["findings"] = list(findings_of(recorded))
-    values["answer"] = findings.answer(document.compared(recorded))
+    values["answer"] = findings.answer(compared(recorded))
     values["highlights"] = {
         name: experiment(name).highlights(run) for name, run in main.runs.items()
     }
@@ -164,7 +165,7 @@ def sources(main: Machine) -> Iterator[dict[str, Any]]:
 
 def findings_of(recorded: Sequence[Machine]) -> Iterator[dict[str, Any]]:
     """Each finding with the sentences about the claim that decides it, if one does, by GPU."""
-    machines = document.compared(recorded)
+    machines = compared(recorded)
     for one in findings.findings(machines):
         claim = one.link.partition("#")[2]
         decided = {m.gpu: m.decisions[claim] for m in machines if claim in m.decisions}

@@ -17,9 +17,10 @@ from claims.evidence import machines
 from claims.ledger import Decision
 from claims.published import Source
 from plots import claim_details, ledger
-from plots.document import Machine, compared, heading, machine_of, place, tables_by_gpu
+from plots.document import Machine, heading, machine_of, tables_by_gpu
 from plots.experiments import Run, all_tables, experiment, sentences
 from plots.figures import figure_style, take_caption
+from plots.first_screen import compared, place
 from plots.html import Links, evidence_html, markdown_html, table_html, templates
 from plots.sentences import counts, spell
 from plots.summary import TIMES, claim_figure, deciding, ranges_figure

@@ -43,6 +43,11 @@ def commit(results: Results) -> str:
     return f"{origin['commit'][:9]}+dirty" + f" (sources {sha256})" * bool(sha256)
 
 
+def capitalized(text: str) -> str:
+    """As the beginning of a sentence; the rest stays."""
+    return text[0].upper() + text[1:]
+
+
 def span(values: Sequence[float]) -> str:
     """'1965-1980', or '1980' if the two ends look the same."""
     return "-".join(dict.fromkeys(f"{end:.0f}" for end in (min(values), max(values))))

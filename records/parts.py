@@ -57,15 +57,16 @@ def join(partials: Sequence[Content]) -> Content:
     units = dict.fromkeys(u for o in origins for u in (o["gpu"] or {}).get("unit", "").split())
     provenance = last | {
         "gpu": (last["gpu"] | {"unit": " ".join(units)}) if units else last["gpu"],
-        "argv": command_of([o["argv"] for o in sorted(origins, key=lambda o: o["started"])]),
-        "started": min(origin["started"] for origin in origins),
         "runtime_s": round(sum(origin["runtime_s"] for origin in origins), 1),
         "clocks": join_clocks([origin["clocks"] for origin in origins]),
     }
     runs, records = runs_of(partials)
     if len({Sources.of(run) for run in runs}) > 1:
-        provenance |= {"argv": last["argv"], "started": last["started"], "runs": runs}
+        provenance["runs"] = runs
     else:
+        by_age = sorted(runs, key=lambda run: run["started"])
+        provenance |= {"argv": command_of([run["argv"] for run in by_age])}
+        provenance |= {"started": by_age[0]["started"]}
         records = [record for partial in partials for record in partial["records"]]
     families = joined_families(partials)
     joined = result_file.content(partials[0]["experiment"], partials[0]["pass"], provenance, [])

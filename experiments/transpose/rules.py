@@ -56,7 +56,7 @@ def speeds(*rows: Record) -> str:
 
 
 def confirmed_only(finding: Finding) -> Finding:
-    """Of a number of the author's own code: another speed of ours does not refute it."""
+    """The finding, unless it refutes a speed of the author's own code, which ours cannot."""
     if finding.verdict != rules.NOT_REPRODUCED:
         return finding
     short = "ours is written anew; the author's own code, which was not run, may differ"

@@ -7,10 +7,11 @@ from statistics import geometric_mean
 import pytest
 
 from claims.evidence import Evidence, machines
-from claims.findings import answer, findings, lines, machines_of
+from claims.findings import answer, findings, lines
 from claims.ledger import decide
 from claims.published import load_sources
 from claims.rules import NOT_REPRODUCED, PREMISE_FALSE, REPRODUCED
+from claims.several_gpus import machines_of
 from records.json_files import ROOT
 from records.results import KERNEL_TIME
 

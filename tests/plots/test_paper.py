@@ -11,7 +11,8 @@ import pytest
 from claims import findings
 from plots import paper
 from plots.cli import main
-from plots.document import Machine, compared, read_recorded
+from plots.document import Machine, read_recorded
+from plots.first_screen import compared
 from plots.latex_text import markdown_latex, prose
 from records.json_files import ROOT
 

@@ -20,8 +20,9 @@ from claims.ledger import decide
 from claims.published import load_sources
 from plots.claim_details import anchor
 from plots.cli import main
-from plots.document import compared, machine_of
+from plots.document import machine_of
 from plots.experiments import experiment
+from plots.first_screen import compared
 from records.folders import result_files
 from records.json_files import ROOT
 
