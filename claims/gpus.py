@@ -20,7 +20,7 @@ def slower_with_slower_memory(case: Case, *, metric: str, kernel: str, controls:
     times are shown for comparison, separated by bars.
     """
     here = case.results().provenance["gpu"]
-    alike = (e for e in beside(case) if is_comparable(here, gpu_of(e, case)))
+    alike = (e for e in other_gpus(case) if is_comparable(here, gpu_of(e, case)))
     other = next(alike, None)
     if other is None:
         raise NotTested("no run is recorded of such a GPU with another bandwidth")
@@ -40,13 +40,13 @@ def slower_with_slower_memory(case: Case, *, metric: str, kernel: str, controls:
             shown.append(f"{name} {significant(ratio(name).value, 3)}")
     names = sorted((here["name"], there["name"]))
     said = f"{significant(ours.value, 3)} x the time with 1/{significant(wanted, 3)} the bandwidth"
-    reason = f"{kernel} takes {said}, of {' and '.join(names)}; beside it {', '.join(shown)}"
+    reason = f"{kernel} takes {said}, of {' and '.join(names)}; for comparison: {', '.join(shown)}"
     widened, bound = ours.widened(stats.SPREAD_PERCENT), wanted * (1 - case.tolerance_percent / 100)
     verdict = side_of(widened.low, widened.high, bound)
     return Finding(verdict, reason, ours.value, ours.interval, said)
 
 
-def beside(case: Case) -> list[Evidence]:
+def other_gpus(case: Case) -> list[Evidence]:
     """Recorded GPUs with this pass."""
     experiment, pass_name = case.comparison.experiment, case.comparison.arguments["pass"]
     recorded = case.evidence.recorded_beside(experiment)

@@ -196,7 +196,7 @@ def with_less_bandwidth(machines: Sequence[Machine]) -> str:
 
     less = significant(bandwidth(fast) / bandwidth(slow), 3)
     return (
-        f"with 1/{less} the bandwidth ({slow.gpu} beside {fast.gpu}) the baseline takes "
+        f"with 1/{less} the bandwidth ({slow.gpu} against {fast.gpu}) the baseline takes "
         f"{ratio('branch_tree')} and the paper's kernel {ratio('shared_lut')} times as long, "
         f"streaming {ratio('streaming')}, cuBLAS products {ratio('branch_tree', PRODUCT_TIME)}"
     )

@@ -20,7 +20,7 @@ from records.results import KERNEL_TIME, PRODUCT_TIME, Record
 STEP, PROFILE, PUZZLE = ".step", ("end_to_end", "profile"), ("puzzle", "mlps")
 BUSY, WALL_TIME = "busy_time.step", "wall_time"
 BRANCH_TREE, SHARED_LUT = ISSUE_BOUND = ("branch_tree", "shared_lut")
-MOJO = "mojo_packed_512"  # beside the libraries, the kernel with published seconds
+MOJO = "mojo_packed_512"  # with the libraries, the kernel with published seconds
 FITTED_ON, VALIDATED_ON = "h200", "h100"  # recorded GPUs
 
 

@@ -126,7 +126,7 @@ def bind(case: Case) -> tuple[Rule, dict[str, Any]]:
     return RULES[name], arguments
 
 
-COUNTS = 0  # guard band of what is counted: in six recorded runs the counts are all the same
+COUNTS = 0  # guard band of counts, which are equal in six recorded runs
 
 # The criterion by which `judge` decides that a cell is reproduced.
 WITHIN = "ours is {direction} the source's value, {tolerance_percent:g} % allowed"

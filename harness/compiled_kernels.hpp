@@ -1,6 +1,6 @@
 // The kernels compiled from other languages (`make mojo`, `make triton`), for every family: their
-// manifests, and the languages that are not built. compile/__main__.py writes a manifest beside the
-// PTX of each kernel.
+// manifests, and the languages that are not built. compile/__main__.py writes a manifest next to
+// the PTX of each kernel.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +53,7 @@ std::filesystem::path compiled_folder();
 /// A source's digest in manifests: 64-bit FNV-1a, in hexadecimal.
 std::string fingerprint(std::string_view text);
 
-/// The kernels of a family in `folder`/sm_*/KERNEL.json, each with its PTX beside it (paths of
+/// The kernels of a family in `folder`/sm_*/KERNEL.json, each with its PTX next to it (paths of
 /// sources are from `root`). Throws UsageError if a manifest is invalid, or its kernel's source has
 /// changed.
 std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,

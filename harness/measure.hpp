@@ -36,7 +36,7 @@ int calls_of_batch(const profiling::Sample& sample, double batch_us, int most);
 /// unknown.
 double min_us(std::uint64_t bytes, int calls, const profiling::Gpu& gpu);
 
-/// The ceilings that are measured beside kernels.
+/// The ceilings that are measured with kernels.
 std::vector<VariantInfo> ceilings_measured_by(profiling::InstrumentKind instrument);
 
 class Measurement {

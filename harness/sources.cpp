@@ -30,7 +30,7 @@ nlohmann::json find_sources(const std::filesystem::path& root, const std::string
   setenv("REPROLAB_SOURCES", program.c_str(), 1);  // no part of the shell's text
   setenv("REPROLAB_COMPILED", compiled.c_str(), 1);
   auto sources = nlohmann::json::parse(
-      output_of("python3 -I \"$REPROLAB_SOURCES\" found \"$REPROLAB_COMPILED\""), nullptr,
+      output_of("python3 -I \"$REPROLAB_SOURCES\" find \"$REPROLAB_COMPILED\""), nullptr,
       /*allow_exceptions=*/false);
   if (!sources.is_object()) {
     complain("the commit is not known", ("python3 cannot run " + program.string()).c_str());

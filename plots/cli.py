@@ -89,7 +89,7 @@ def parser() -> argparse.ArgumentParser:
     side = {"required": True, "metavar": "RUN"}
     p = commands.add_parser(
         "compare",
-        help="show the times of one run beside those of another",
+        help="show the times of one run with those of another",
         description="A run is a result file, a folder of them, or REV:PATH, either of them in a "
         "commit. Which test decides, and why: docs/comparing-runs.md.",
     )

@@ -148,7 +148,7 @@ def tables_of(result: Comparison) -> list[Table]:
     bounds = f"Threshold: {result.threshold:g} %. From run to run: {repeated}."
     sides = (("A", result.a), ("B", result.b))
     banner = " ".join(f"{name}: {side.banner}" for name, side in sides if side.banner)
-    title = f"Times of B, {result.b.name}, beside those of A, {result.a.name}"
+    title = f"Times of B, {result.b.name}, against those of A, {result.a.name}"
     over = [COPY_NOTE] * result.over_copy
     columns = list(COLUMNS)
     if result.over_copy:
@@ -310,7 +310,7 @@ def first_line(result: Comparison, is_bound: bool, allowed: Sequence[str]) -> st
     kernels = Counter(pool.verdict for pool in result.pools)
     pooled = ", ".join(f"{kernels[name]} {name}" for name in VERDICTS)
     return (
-        f"{status}B, {result.b.name}, beside A, {result.a.name}{over}: {len(result.pairs)} rows, "
+        f"{status}B, {result.b.name}, against A, {result.a.name}{over}: {len(result.pairs)} rows, "
         f"threshold {result.threshold:g} %: {verdicts}; {len(result.pools)} kernels: {pooled}."
     )
 

@@ -36,7 +36,7 @@ ORIGINS = "**Provenance of the numbers**"
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineResults:
     """The result files of one GPU, such as those of data/recorded/<gpu>/, and their views."""
 
     folder: Path  # where its pages are
@@ -79,7 +79,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def files(
-    recorded: list[Machine], drawn: list[Machine], directory: Path, readmes: list[Path]
+    recorded: list[MachineResults],
+    drawn: list[MachineResults],
+    directory: Path,
+    readmes: list[Path],
 ) -> dict[Path, bytes]:
     """All generated files, but only figures of `drawn`: they depend on matplotlib's version, so
     they are not compared.
@@ -99,7 +102,7 @@ def files(
     return contents
 
 
-def pages(recorded: list[Machine], directory: Path) -> dict[Path, str]:
+def pages(recorded: list[MachineResults], directory: Path) -> dict[Path, str]:
     """The pages of every GPU and, if there are several, one of all."""
     texts = {path: text for machine in recorded for path, text in pages_of(machine)}
     if len(recorded) > 1:
@@ -107,7 +110,7 @@ def pages(recorded: list[Machine], directory: Path) -> dict[Path, str]:
     return texts
 
 
-def read_recorded(directory: Path, but: Path | None = None) -> Iterator[Machine]:
+def read_recorded(directory: Path, but: Path | None = None) -> Iterator[MachineResults]:
     """Every folder with a run that can be shown, except `but`."""
     for folder in sorted(p for p in directory.glob("*") if p.is_dir() and p != but):
         machine = machine_of(collect(result_files(folder), folder), folder)
@@ -115,26 +118,26 @@ def read_recorded(directory: Path, but: Path | None = None) -> Iterator[Machine]
             yield machine
 
 
-def machine_of(evidence: Evidence, folder: Path) -> Machine:
+def machine_of(evidence: Evidence, folder: Path) -> MachineResults:
     """Each experiment is shown from the folder of its newest result file."""
     places = {r.experiment: r.file.parent for r in evidence.results.values()}
     shown = sorted(places.keys() & set(names()))
     recorded = evidence.folder is not None
     runs = {name: load_run(name, places[name], recorded, evidence) for name in shown}
-    return Machine(folder, evidence, runs, decide(evidence, load_sources()))
+    return MachineResults(folder, evidence, runs, decide(evidence, load_sources()))
 
 
-def fullest(recorded: Sequence[Machine]) -> Machine:
+def fullest(recorded: Sequence[MachineResults]) -> MachineResults:
     """The machine that decides the most claims; among several, the one with most passes."""
 
-    def decided(machine: Machine) -> tuple[int, int]:
+    def decided(machine: MachineResults) -> tuple[int, int]:
         passes = sum(len(run.passes) for run in machine.runs.values())
         return -ledger.undecidable(machine.decisions), passes
 
     return max(recorded, key=decided)
 
 
-def page_by_gpu(recorded: list[Machine], seen_from: Path) -> str:
+def page_by_gpu(recorded: list[MachineResults], seen_from: Path) -> str:
     """The page of all GPUs: links to the pages of each, the ledger, and kernels side by side."""
     machines = [machine.evidence for machine in recorded]
     lines = ["# Claims and kernels by GPU", "", GENERATED, ""]
@@ -148,7 +151,7 @@ def page_by_gpu(recorded: list[Machine], seen_from: Path) -> str:
     return "\n".join([*lines, "", *map(markdown, tables_by_gpu(recorded, seen_from))])
 
 
-def tables_by_gpu(recorded: list[Machine], seen_from: Path) -> list[Table]:
+def tables_by_gpu(recorded: list[MachineResults], seen_from: Path) -> list[Table]:
     """The ledger of all GPUs, and each experiment's kernels on them."""
     decided = deciding(recorded)
     machines, ledgers = [m.evidence for m in decided], [m.decisions for m in decided]
@@ -163,7 +166,7 @@ def tables_by_gpu(recorded: list[Machine], seen_from: Path) -> list[Table]:
 FOREST = "![Every claim with a number: ours over the source's value](claims.png)"
 
 
-def pages_of(machine: Machine) -> Iterator[tuple[Path, str]]:
+def pages_of(machine: MachineResults) -> Iterator[tuple[Path, str]]:
     """The ledger of a machine, and everything about each of its experiments."""
     links = ", ".join(link(name, f"{name}/README.md") for name in machine.runs)
     lines = [f"# Claims on {markdown_escape(machine.evidence.newest.gpu)}", "", GENERATED, ""]
@@ -212,7 +215,7 @@ def page(name: str, shown: Run, folder: Path) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def blocks(file: Path, recorded: list[Machine]) -> Iterator[tuple[str, str, str]]:
+def blocks(file: Path, recorded: list[MachineResults]) -> Iterator[tuple[str, str, str]]:
     """(name, old, new) of each block and, without a name, of the text around it, in order."""
     text = read_text(file).replace("\r\n", "\n")
     known = {s.id: wrapped(content(s, recorded, file.parent)) for s in load_sources()}
@@ -238,14 +241,14 @@ def blocks(file: Path, recorded: list[Machine]) -> Iterator[tuple[str, str, str]
     yield "", text[position:], text[position:]
 
 
-def tables_of(name: str, table: str, recorded: list[Machine]) -> str:
+def tables_of(name: str, table: str, recorded: list[MachineResults]) -> str:
     """One of an experiment's tables, by GPU."""
     every = [t for run in runs_of(name, recorded).values() for t in all_tables(name, run, "", ROOT)]
     texts = [markdown(replace(t, provenance=[])) for t in every if t.name == table]
     return "\n".join(texts) or NOTHING
 
 
-def sentences(name: str, recorded: list[Machine]) -> str:
+def sentences(name: str, recorded: list[MachineResults]) -> str:
     """The sentences of an experiment, by GPU."""
     lines = []
     for shown in runs_of(name, recorded).values():
@@ -283,7 +286,7 @@ def wrapped(text: str) -> str:
     return "\n".join(lines)
 
 
-def content(source: Source, recorded: list[Machine], seen_from: Path) -> str:
+def content(source: Source, recorded: list[MachineResults], seen_from: Path) -> str:
     """A source's block: its experiments in short, and the verdicts on its claims."""
     if not recorded:
         return NOTHING
@@ -297,7 +300,9 @@ def content(source: Source, recorded: list[Machine], seen_from: Path) -> str:
     return "\n".join([*tables, " ".join([*verdicts, verdict_counts(source, recorded, seen_from)])])
 
 
-def runs_of(name: str, recorded: list[Machine], source: Source | None = None) -> dict[str, Run]:
+def runs_of(
+    name: str, recorded: list[MachineResults], source: Source | None = None
+) -> dict[str, Run]:
     """An experiment's runs by GPU; with a source, only those that decide its claims."""
     gpus = ledger.gpu_names([machine.evidence for machine in recorded])
     pairs = zip(gpus, recorded, strict=True)
@@ -338,7 +343,7 @@ def kernels_by_gpu(name: str, runs: dict[str, Run]) -> Table | None:
     return table_by_gpu(name, brief) if len(brief) > 1 else None
 
 
-def deciding(recorded: list[Machine], source: Source | None = None) -> list[Machine]:
+def deciding(recorded: list[MachineResults], source: Source | None = None) -> list[MachineResults]:
     """GPUs with a run that decides claims of the source; else of any source; else all."""
 
     def decides(run: Run) -> bool:
@@ -348,7 +353,7 @@ def deciding(recorded: list[Machine], source: Source | None = None) -> list[Mach
     return decisive or (deciding(recorded) if source else recorded)
 
 
-def verdict_counts(source: Source, recorded: list[Machine], seen_from: Path) -> str:
+def verdict_counts(source: Source, recorded: list[MachineResults], seen_from: Path) -> str:
     recorded = deciding(recorded, source)
     of_gpu = [[d for d in m.decisions if d.source.id == source.id] for m in recorded]
     gpus = ledger.gpu_names([machine.evidence for machine in recorded])

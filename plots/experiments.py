@@ -4,7 +4,7 @@ optional views.py or views/ of the experiment.
 It defines, each as a function of a `Run`: TABLES, the functions that make its tables (None for an
 empty one), of which a terminal shows those in ON_TERMINAL; FIGURES, by the file's name a caption
 and the function that draws it; highlights, sentences for the terminal and the page; CLOSING, the
-source's own table with ours beside it, of one or more runs by name, which a terminal shows last;
+source's own table with ours next to it, of one or more runs by name, which a terminal shows last;
 for README CLOSING or else SHORT_TABLE, a few rows, with HEADLINE, the claim that they are about;
 for the first screen of the report the QUESTION that it answers, with SUMMARY, the values of a
 figure by name if no claim has them; BRIEF, the rows of one problem that are compared with other

@@ -14,17 +14,17 @@ from plots.documents import markdown_link as link
 from records.captions import banner
 
 if TYPE_CHECKING:
-    from plots.document import Machine
+    from plots.document import MachineResults
 
 
-def compared(recorded: Sequence[Machine]) -> list[several_gpus.Machine]:
+def compared(recorded: Sequence[MachineResults]) -> list[several_gpus.Machine]:
     """As findings are made from them."""
     evidence = [machine.evidence for machine in recorded]
     ledgers = [machine.decisions for machine in recorded]
     return several_gpus.machines_of(ledger.gpu_names(evidence), evidence, ledgers)
 
 
-def findings_table(recorded: list[Machine], seen_from: Path) -> str:
+def findings_table(recorded: list[MachineResults], seen_from: Path) -> str:
     """Whether the paper is right, and the findings. Two columns, for narrow screens."""
     machines = compared(recorded)
     every = findings.findings(machines)

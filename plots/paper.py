@@ -20,7 +20,7 @@ from claims import findings, prediction, uncertainty
 from claims.published import load_sources
 from claims.rules import NOT_TESTABLE, NOT_TESTED
 from plots import document, forest, ledger
-from plots.document import Machine, fullest, read_recorded
+from plots.document import MachineResults, fullest, read_recorded
 from plots.experiments import experiment
 from plots.figures import encode, figure_style, take_caption
 from plots.first_screen import compared
@@ -112,7 +112,7 @@ def compiled(folder: Path) -> bytes:
         return (Path(made) / TEX).with_suffix(".pdf").read_bytes()
 
 
-def tex(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> str:
+def tex(recorded: Sequence[MachineResults], drawn: dict[str, Drawn]) -> str:
     delimiters = {"variable_start_string": "<<", "variable_end_string": ">>"}
     delimiters |= {"block_start_string": "<%", "block_end_string": "%>"}
     delimiters |= {"comment_start_string": "<#", "comment_end_string": "#>"}
@@ -128,7 +128,7 @@ def tex(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> str:
     return environment.get_template(f"{TEX}.j2").render(facts(recorded, drawn))
 
 
-def facts(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> dict[str, Any]:
+def facts(recorded: Sequence[MachineResults], drawn: dict[str, Drawn]) -> dict[str, Any]:
     """All values that the template names."""
     main = fullest(recorded)
     gpus = ledger.gpu_names([m.evidence for m in recorded])
@@ -156,14 +156,14 @@ def facts(recorded: Sequence[Machine], drawn: dict[str, Drawn]) -> dict[str, Any
     return values
 
 
-def sources(main: Machine) -> Iterator[dict[str, Any]]:
+def sources(main: MachineResults) -> Iterator[dict[str, Any]]:
     for source in load_sources():
         decisions = [d for d in main.decisions if d.source.id == source.id]
         key = Latex(source.id.replace("_", "-"))
         yield {"source": source, "key": key, "count": count_line(decisions), "decisions": decisions}
 
 
-def findings_of(recorded: Sequence[Machine]) -> Iterator[dict[str, Any]]:
+def findings_of(recorded: Sequence[MachineResults]) -> Iterator[dict[str, Any]]:
     """Each finding with the sentences about the claim that decides it, if one does, by GPU."""
     machines = compared(recorded)
     for one in findings.findings(machines):
@@ -180,7 +180,7 @@ def findings_of(recorded: Sequence[Machine]) -> Iterator[dict[str, Any]]:
         }
 
 
-def measured(recorded: Sequence[Machine]) -> dict[str, Any]:
+def measured(recorded: Sequence[MachineResults]) -> dict[str, Any]:
     """The amount of recorded data, and the GPUs."""
     files = [r for m in recorded for r in m.evidence.results.values()]
     ran = [run for r in files if r.gpu for run in r.runs()]
@@ -264,7 +264,7 @@ def is_decided(row: Values) -> bool:
     return not all(cell.startswith(UNDECIDABLE) for cell in cells)
 
 
-def tables(recorded: Sequence[Machine]) -> Iterator[tuple[str, Latex]]:
+def tables(recorded: Sequence[MachineResults]) -> Iterator[tuple[str, Latex]]:
     main = fullest(recorded)
     (by_gpu, *_) = document.tables_by_gpu(list(recorded), ROOT)
     by_gpu = replace(
@@ -293,7 +293,7 @@ def tables(recorded: Sequence[Machine]) -> Iterator[tuple[str, Latex]]:
         )
 
 
-def drawings(recorded: Sequence[Machine]) -> Iterator[tuple[str, Drawn]]:
+def drawings(recorded: Sequence[MachineResults]) -> Iterator[tuple[str, Drawn]]:
     """The figures as PDF, with their captions as text."""
     main = fullest(recorded)
     with figure_style():

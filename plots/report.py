@@ -17,7 +17,7 @@ from claims.evidence import machines
 from claims.ledger import Decision
 from claims.published import Source
 from plots import claim_details, ledger
-from plots.document import Machine, heading, machine_of, tables_by_gpu
+from plots.document import MachineResults, heading, machine_of, tables_by_gpu
 from plots.experiments import Run, all_tables, experiment, sentences
 from plots.figures import figure_style, take_caption
 from plots.first_screen import compared, place
@@ -42,7 +42,7 @@ WIDTHS = {"wide": 2, "narrow": 1}  # columns of a paper, by the CSS class of the
 class Report:
     """Collected while a page is made: the targets of links, and the styles."""
 
-    machines: list[Machine]
+    machines: list[MachineResults]
     ids: dict[Path, str]
     sheet: Sheet
 
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def report(machines: list[Machine]) -> str:
+def report(machines: list[MachineResults]) -> str:
     made = Report(machines, {}, Sheet())
     names = in_order(machines)
     protocols = [(name, f"protocol-{name}", FOLDER / name / "README.md") for name in names]
@@ -101,7 +101,7 @@ def report(machines: list[Machine]) -> str:
     return templates().get_template("report.html").render(facts)
 
 
-def in_order(machines: list[Machine]) -> list[str]:
+def in_order(machines: list[MachineResults]) -> list[str]:
     """The experiments: those that decide claims, in the order of the claims; then our own."""
     names = dict.fromkeys(name for machine in machines for name in machine.runs)
     every = [name for m in machines for d in m.decisions for name in d.claim.experiments]
@@ -110,11 +110,11 @@ def in_order(machines: list[Machine]) -> list[str]:
     return [*deciding, *others]
 
 
-def gpu_id(made: Report, machine: Machine) -> str:
+def gpu_id(made: Report, machine: MachineResults) -> str:
     return f"gpu{made.machines.index(machine) + 1}"
 
 
-def places(made: Report, machine: Machine) -> Iterator[tuple[Path, str]]:
+def places(made: Report, machine: MachineResults) -> Iterator[tuple[Path, str]]:
     """The files of a machine's pages, and the places of their contents in the report."""
     name, folder = gpu_id(made, machine), machine.folder
     yield (folder / "README.md").resolve(), f"{name}-ledger"
@@ -125,7 +125,7 @@ def places(made: Report, machine: Machine) -> Iterator[tuple[Path, str]]:
 
 
 def part(
-    made: Report, machine: Machine, names: list[str], files: list[dict[str, Any]]
+    made: Report, machine: MachineResults, names: list[str], files: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """The template's values for one machine, whose ids begin with `name`."""
     name, newest, links = gpu_id(made, machine), machine.evidence.newest, links_of(made, machine)
@@ -146,11 +146,11 @@ def part(
     }
 
 
-def links_of(made: Report, machine: Machine, name: str = "") -> Links:
+def links_of(made: Report, machine: MachineResults, name: str = "") -> Links:
     return Links(made.ids, machine.folder / name)
 
 
-def sections(made: Report, machine: Machine, names: list[str]) -> Iterator[dict[str, Any]]:
+def sections(made: Report, machine: MachineResults, names: list[str]) -> Iterator[dict[str, Any]]:
     """The experiments by the source whose claims they decide, then this project's own."""
     by_source: dict[str, list[str]] = {}
     sources: dict[str, Source] = {}
@@ -169,7 +169,7 @@ def sections(made: Report, machine: Machine, names: list[str]) -> Iterator[dict[
         }
 
 
-def article(made: Report, machine: Machine, name: str) -> dict[str, Any]:
+def article(made: Report, machine: MachineResults, name: str) -> dict[str, Any]:
     """Everything about one experiment."""
     id, shown, view = f"{gpu_id(made, machine)}-{name}", machine.runs[name], experiment(name)
     say(f"{machine.evidence.newest.gpu}: {name}")
@@ -258,7 +258,7 @@ def card_figure(made: Report, name: str, by_gpu: dict[str, Run], fullest: Run) -
         return inline(drawn, f"card-{name}-", label, made.sheet) if drawn else None
 
 
-def verdict_on_gpu(made: Report, machine: Machine, shown: Run, claim: str) -> dict[str, str]:
+def verdict_on_gpu(made: Report, machine: MachineResults, shown: Run, claim: str) -> dict[str, str]:
     """The verdict on one GPU in a few words, with a link to its evidence."""
     d = shown.decision(claim)
     row = ledger.claim_row(d, "")
@@ -278,7 +278,7 @@ def cells_line(d: Decision) -> str:
     return f"{fits} of {len(counted)} cells reproduced" if len(counted) > 1 else ""
 
 
-def result_files(machine: Machine, name: str) -> Iterator[dict[str, Any]]:
+def result_files(machine: MachineResults, name: str) -> Iterator[dict[str, Any]]:
     """Every result file, compressed, with its provenance."""
     files = sorted(machine.evidence.results.values(), key=lambda r: (r.experiment, r.pass_name))
     for i, results in enumerate(files, 1):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from records.command_line import discard
 from records.tables import Row, Table
 
-WIDTH = 100  # of files, and of what is no terminal
+WIDTH = 100  # of files and pipes
 NARROWEST_TERMINAL, WIDEST_TERMINAL = 80, 200
 GAP = "  "
 NARROWEST = 8
@@ -31,7 +31,7 @@ def show(
     parts += [render(table, width) for table in closing]
     try:
         print("\n".join(parts), end="", flush=True)
-    except BrokenPipeError:  # its reader has seen enough; what was found stays
+    except BrokenPipeError:  # the reader has seen enough; the exit status stays
         discard(sys.stdout)
 
 

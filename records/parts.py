@@ -13,7 +13,7 @@ RETRIED = "out of memory"  # the next time there may be room
 
 
 def folder_of(output: Path) -> Path:
-    """The folder of a pass's parts, beside its file; records/folders.py skips it."""
+    """The folder of a pass's parts, next to its file; records/folders.py skips it."""
     return output.parent / "parts"
 
 

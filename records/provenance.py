@@ -65,6 +65,6 @@ def cpu() -> str:
 def checkout() -> Sources:
     """The sources that are measured. InputError if REPROLAB_COMMIT is wrong."""
     try:
-        return sources.found()
+        return sources.find()
     except ValueError as error:
         raise InputError(str(error)) from None

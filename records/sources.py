@@ -1,6 +1,6 @@
 """The sources that the rows of result files depend on, and whether they are those of the commit.
 
-`python3 -I records/sources.py found [COMPILED]` prints as JSON the sources for the result file of a
+`python3 -I records/sources.py find [COMPILED]` prints as JSON the sources for the result file of a
 program that was compiled from sources of that digest; `compiled FILE` writes the digest as a C++
 header, for the build. Needs only Python's standard library.
 """
@@ -51,7 +51,7 @@ class Sources(NamedTuple):
         return {"commit": self.commit, "dirty": self.dirty, "sources_sha256": self.sha256}
 
 
-def found(compiled: str = "") -> Sources:
+def find(compiled: str = "") -> Sources:
     """The sources on disk. `compiled`: the digest of those that a program was compiled from, which
     may have changed since. ValueError where REPROLAB_COMMIT is wrong.
 
@@ -166,9 +166,9 @@ def git(*arguments: str, say_why: bool = False) -> str:
 
 
 def main(what: str, argument: str = "") -> int:
-    if what == "found":
+    if what == "find":
         try:
-            print(json.dumps(found(argument).told()))
+            print(json.dumps(find(argument).told()))
         except ValueError as error:
             print(json.dumps({"wrong": str(error)}))
         return 0

@@ -34,7 +34,7 @@ from reprolab_nf4.c_functions import (
 )
 from reprolab_nf4.native import native_library, own_function
 
-# pip installs it beside this file; in a checkout `make dropin` builds it.
+# pip installs it next to this file; in a checkout `make dropin` builds it.
 BUILT = Path(__file__).resolve().with_name("libreprolab_nf4.so")
 if not BUILT.is_file():
     BUILT = BUILT.parents[1] / "build/dropin" / BUILT.name

@@ -55,7 +55,7 @@ def failure(number: int) -> OSError:
 
 
 class TemporaryFile:
-    """A file beside the one that is written. Its writer holds a lock on it, by which later writers
+    """A file next to the one that is written. Its writer holds a lock on it, by which later writers
     in the folder know whether it is still in use.
     """
 

@@ -5,9 +5,8 @@
 #include <vector>
 
 #include "harness/compiled_kernels.hpp"
-#include "tests/message_of.hpp"
+#include "tests/messages.hpp"
 #include "tests/temporary_folder.hpp"
-#include "tests/text.hpp"
 
 namespace reprolab {
 
@@ -51,13 +50,9 @@ class CompiledFiles {
   auto read(Reader&& reader) const {
     return reader(folder_.path() / "ptx", folder_.path());
   }
-  /// The error, without the folder's path.
   template <class Reader>
-  std::string complaint(Reader&& reader) const {
-    const std::string text = message_of<UsageError>([&] { read(reader); });
-    const std::string prefix = (folder_.path() / "ptx").string() + "/";
-    EXPECT_TRUE(begins(text, prefix)) << text;
-    return text.substr(std::min(prefix.size(), text.size()));
+  void expect_refusal(Reader&& reader) const {
+    expect_refused<UsageError>([&] { read(reader); });
   }
   const OwnFolder& folder() const { return folder_; }
 

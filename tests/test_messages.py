@@ -1,7 +1,8 @@
-"""The golden file of messages, with which the fixture `message` compares."""
+"""The golden file of messages, with which conftest.py and tests/messages.hpp compare."""
 
 import json
 import os
+import re
 
 import pytest
 
@@ -22,7 +23,24 @@ def test_every_entry_has_a_test(request):
         pytest.skip("some tests of a file are not run")
     tests = {item.nodeid for item in request.session.items}
     files = {test.partition("::")[0] for test in tests}
+    entries = entries_by_file()
+    assert [file for file in entries if not (ROOT / file).is_file()] == []
+    assert [e for file in files for e in entries.get(file, ()) if e not in tests] == []
+
+
+def test_every_entry_of_googletest_has_a_test():
+    for file, entries in entries_by_file().items():
+        if file.endswith(".py"):
+            continue
+        declared = re.findall(r"^TEST\w*\(\s*(\w+),\s*(\w+)\)", (ROOT / file).read_text(), re.M)
+        for entry in entries:
+            suite, name = entry.partition("::")[2].split(".")
+            assert (suite.rpartition("/")[2], name.partition("/")[0]) in declared, entry
+
+
+def entries_by_file() -> dict[str, list[str]]:
     entries = json.loads((ROOT / "tests/messages.json").read_text(encoding="utf-8"))
-    of_file = {entry: entry.partition("::")[0] for entry in entries}
-    assert [e for e, file in of_file.items() if not (ROOT / file).is_file()] == []
-    assert [e for e, file in of_file.items() if file in files and e not in tests] == []
+    by_file: dict[str, list[str]] = {}
+    for entry in entries:
+        by_file.setdefault(entry.partition("::")[0], []).append(entry)
+    return by_file

@@ -153,7 +153,7 @@ def origin(
     sources: Sources,
     versions: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """A result file's provenance. `versions`: beside those of installed_versions()."""
+    """A result file's provenance. `versions`: in addition to installed_versions()."""
     nvcc, architectures = reprolab_nf4.Library().built()
     build = {"compiler": partial_results.made_with(), "nvcc": nvcc, "type": "installed"}
     build |= {

@@ -162,7 +162,7 @@ def check_int4(held: torch.Tensor, weight: torch.Tensor, group: int) -> None:
 @dataclass(frozen=True)
 class Way:
     """`described`: the row's fields in a result file; `hold`: prepares the layer for it; `install`:
-    the command for the package that it needs beside torch and bitsandbytes.
+    the command for the package that it needs in addition to torch and bitsandbytes.
     """
 
     described: dict[str, Any]

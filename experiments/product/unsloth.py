@@ -1,4 +1,4 @@
-"""The matmuls of the newest installed Unsloth, beside bitsandbytes' and ours, all with
+"""The matmuls of the newest installed Unsloth, with bitsandbytes' and ours, all with
 bitsandbytes' codes.
 """
 

@@ -16,7 +16,7 @@ from records.results import KERNEL_TIME, Record, Results
 from records.stats import Estimate, significant, span
 
 WALL_TIME = "wall_time"  # on the host's clock, which waits for the GPU after every launch
-COUNTERS = "counters/nf4_counters"  # beside LAUNCHES: the same kernels, each layer alone
+COUNTERS = "counters/nf4_counters"  # next to LAUNCHES: the same kernels, each layer alone
 
 
 @rule(f"timed as published, {WITHIN}")

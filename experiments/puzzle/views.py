@@ -189,7 +189,7 @@ def mlps_table(run: Run) -> Table:
 
 
 def peers_table(run: Run) -> Table | None:
-    """Unsloth through Python, beside the post's kernel; None for a run without that pass."""
+    """Unsloth through Python, with the post's kernel; None for a run without that pass."""
     results = run.passes.get("peers")
     if results is None:
         return None
@@ -320,7 +320,7 @@ BRIEF = brief
 SHORT_TABLE = short_table
 FIGURES = {
     "brief": (
-        "Seconds, timed as published and by graphs, beside the post's GPUs",
+        "Seconds, timed as published and by graphs, with the post's GPUs",
         partial(seconds_figure, brief),
     ),
     "seconds": (

@@ -25,7 +25,7 @@ Support supports_cublas(const Problem& problem);
 cudaError_t multiply_by_cublas(const Problem& problem, const void* weights, void* workspace,
                                cudaStream_t stream);
 
-/// For Kernel::code_files: the library and what it launches beside it.
+/// For Kernel::code_files: the library and what it launches in addition.
 std::vector<std::string> cublas_files();
 
 /// The kernel that dequantizes into the workspace by the NF4 kernel of that name, then multiplies

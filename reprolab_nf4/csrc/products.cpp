@@ -14,15 +14,8 @@
 #include "kernels/registry.hpp"
 #include "reprolab_nf4/csrc/calls.hpp"
 #include "reprolab_nf4/csrc/nested_scales.hpp"
+#include "reprolab_nf4/csrc/plan.hpp"
 #include "reprolab_nf4/csrc/reprolab_nf4.h"
-
-struct reprolab_nf4_plan {
-  std::string kernel;
-  reprolab::nf4_product::Problem problem;  ///< Without activations.
-  int device;
-  bool needs_workspace;
-  reprolab::Launcher<reprolab::nf4_product::Problem> launch;
-};
 
 namespace reprolab::nf4_product {
 namespace {

@@ -1,4 +1,4 @@
-"""The package for pip with a small library: installed beside a fake bitsandbytes, removed."""
+"""The package for pip with a small library: installed next to a fake bitsandbytes, removed."""
 
 import email
 import os

@@ -42,7 +42,7 @@ void replace(int descriptor, const char* path) { dup2(open(path, O_WRONLY), desc
 
 TEST(RunProgramDeathTest, OutputThatIsLostIsAnError) {
   EXPECT_EXIT(print_after([] { replace(STDOUT_FILENO, "/dev/full"); }), testing::ExitedWithCode(2),
-              "^program: output to stdout was lost; is the disk full.\n$");
+              "^program: .* stdout was lost.*\n$");
   EXPECT_EXIT(print_after([] { replace(STDOUT_FILENO, "/dev/null"); }), testing::ExitedWithCode(0),
               "^$");
   EXPECT_EXIT(
@@ -55,7 +55,7 @@ TEST(RunProgramDeathTest, OutputThatIsLostIsAnError) {
 
 TEST(RunProgramDeathTest, AClosedStreamIsRefusedAtOnce) {
   EXPECT_EXIT(print_after([] { close(STDOUT_FILENO); }), testing::ExitedWithCode(2),
-              "^program: stdout is closed; send what is not wanted to /dev/null\n$");
+              "^program: stdout is closed.*\n$");
   EXPECT_EXIT(print_after([] { close(STDERR_FILENO); }), testing::ExitedWithCode(2), "^$");
   EXPECT_EXIT(print_after([] { close(STDIN_FILENO); }), testing::ExitedWithCode(0), "^$");
 }

@@ -131,21 +131,18 @@ TEST_F(PassClocks, AreResetAfterAFailure) {
 /// Announced even if only the lock itself reveals that it is impossible.
 TEST_F(PassClocks, ThatCannotBeLockedEndThePassBeforeItMeasures) {
   const auto never = [](ResultFile&) { FAIL() << "measures"; };
-  const auto expect_refused = [&](const std::string& noun, bool announced) {
-    const auto message = message_of<UsageError>([&] { run("1410", never); });
-    EXPECT_TRUE(begins(message, "--clocks: "));
-    EXPECT_TRUE(contains(message, noun));
+  const auto expect_clocks_refused = [&](bool announced) {
+    expect_refused<UsageError>([&] { run("1410", never); });
     const std::string printed = testing::internal::GetCapturedStdout();
-    EXPECT_EQ(printed.starts_with("locking the SM clock at 1410"), announced) << noun;
+    EXPECT_EQ(printed.starts_with("locking the SM clock at 1410"), announced);
   };
   {
     const ScopedVariable fail("FAKE_NVML_FAIL", "nvmlDeviceSetGpuLockedClocks"),
         error("FAKE_NVML_ERROR", "4");
-    expect_refused("Insufficient Permissions", true);
+    expect_clocks_refused(true);
   }
   const ScopedVariable lacking("FAKE_NVML_SM_CLOCKS", "1980,1395");
-  const std::string nearest = "1395 (1395 to 1980 MHz)";
-  expect_refused(nearest, false);
+  expect_clocks_refused(false);
 
   profiling::Gpu gpu;
   gpu.pci_bus_id = machine_.pci_bus_id;
@@ -155,7 +152,7 @@ TEST_F(PassClocks, ThatCannotBeLockedEndThePassBeforeItMeasures) {
       dry_run_notes(options, gpu).find("\nthe SM clock would be locked at 1980 MHz; afterwards"),
       std::string::npos);
   options.clocks = profiling::parse_clock_policy("1410");
-  EXPECT_TRUE(contains(message_of<UsageError>([&] { dry_run_notes(options, gpu); }), nearest));
+  expect_refused<UsageError>([&] { dry_run_notes(options, gpu); });
   EXPECT_EQ(log_.lines(), Lines{});
   EXPECT_TRUE(folder_.names().empty());
 }

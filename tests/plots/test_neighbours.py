@@ -22,7 +22,7 @@ def times(edited):
 
 @pytest.fixture
 def counters(edited):
-    """Beside the run with the times."""
+    """Next to the run with the times."""
     return edited("counters")
 
 

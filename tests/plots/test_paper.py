@@ -11,7 +11,7 @@ import pytest
 from claims import findings
 from plots import paper
 from plots.cli import main
-from plots.document import Machine, read_recorded
+from plots.document import MachineResults, read_recorded
 from plots.first_screen import compared
 from plots.latex_text import markdown_latex, prose
 from records.json_files import ROOT
@@ -27,7 +27,7 @@ NAMES = ("4-bit",)
 
 
 @pytest.fixture(scope="module")
-def recorded() -> list[Machine]:
+def recorded() -> list[MachineResults]:
     return list(read_recorded(RECORDED))
 
 
@@ -74,7 +74,7 @@ def test_its_numbers_are_those_of_the_recorded_runs(made, recorded):
 
 
 def test_other_verdicts_give_another_text(recorded, drawn):
-    def without_first(machine: Machine) -> Machine:
+    def without_first(machine: MachineResults) -> MachineResults:
         return replace(machine, decisions=machine.decisions[1:])
 
     text = paper.tex([*map(without_first, recorded)], drawn)

@@ -19,7 +19,7 @@
 #include "profiling/machine.hpp"
 #include "profiling/nvtx.hpp"
 #include "profiling/sm_clock_probe.hpp"
-#include "tests/message_of.hpp"
+#include "tests/messages.hpp"
 #include "tests/on_gpu.hpp"
 
 namespace reprolab::profiling {

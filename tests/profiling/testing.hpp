@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "tests/message_of.hpp"
+#include "tests/messages.hpp"
 
 namespace reprolab::profiling {
 

@@ -6,9 +6,7 @@ namespace {
 
 class BenchProgram : public Programs {
  protected:
-  void expect_refused(const std::string& arguments, const std::string& part) const {
-    expect_refusal(BENCH, arguments, part);
-  }
+  void expect_refused(const std::string& arguments) const { expect_refusal(BENCH, arguments); }
   std::string plan(const std::string& arguments) const {
     return output_of(BENCH, "--dry-run " + arguments);
   }
@@ -161,50 +159,30 @@ TEST_F(BenchProgram, DryRunNamesLanguagesNotBuiltUnlessKernelsAreNamed) {
 }
 
 TEST_F(BenchProgram, RefusesBadValuesInOneLine) {
-  expect_refused("--metrics warp_instructions", "--metrics: needs --instrument counters");
-  expect_refused("--warm --instrument counters", "--warm: ");
-  expect_refused("--instrument counters --metrics warps", "--metrics: 'warps'");
-  for (const std::string option : {"--shape", "--matrix"}) {
-    expect_refused(option + " 4x4 " + option + " 4x", option + ": expected ROWSxCOLUMNS");
-    expect_refused(option + " 1048577x1048576",
-                   option + ": 1048577x1048576 has more than 2^40 elements");
-  }
-  for (const char* matrix : {"2147483648x1", "1x2147483648"}) {
-    expect_refused(fmt::format("--matrix {}", matrix),
-                   fmt::format("--matrix: {} has 2^31", matrix));
+  for (const char* arguments :
+       {"--metrics warp_instructions", "--warm --instrument counters",
+        "--instrument counters --metrics warps", "--shape 4x4 --shape 4x",
+        "--shape 1048577x1048576", "--matrix 4x4 --matrix 4x", "--matrix 1048577x1048576",
+        "--matrix 2147483648x1", "--matrix 1x2147483648", "--block-size 64,0", "--block-size 64,16",
+        "--block-size 64,65", "--block-size 64,8192"}) {
+    expect_refused(arguments);
   }
   plan("--matrix 2147483647x1");
-  for (const char* size : {"0", "16", "65", "8192"}) {
-    expect_refused(fmt::format("--block-size 64,{}", size), fmt::format("got {}", size));
-  }
-  // The range is in the words of the CLI11 that is installed.
-  expect_refused("--rows 0", "--rows: Value 0");
+  expect_refusal_by_cli11(BENCH, "--rows 0");
 }
 
 TEST_F(BenchProgram, RefusesBadSelectionsInOneLine) {
   for (const char* also : {"", " --list", " --dry-run"}) {
-    expect_refused(
-        fmt::format("--family transposed{}", also),
-        fmt::format(
-            "--family 'transposed' selects nothing (did you mean transpose?); there are: {}",
-            fmt::join(all_families(), ", ")));
-    expect_refused(fmt::format("--shape 4x4 --matrix 4x7 --problem 5x5{}", also),
-                   "--problem '5x5' selects nothing; there are: 4x4/fp16/b64, 4x7");
+    expect_refused(fmt::format("--family transposed{}", also));
+    expect_refused(fmt::format("--shape 4x4 --matrix 4x7 --problem 5x5{}", also));
   }
-  expect_refused("--data zeros",
-                 "constant, equal, normal, one_hot, random, sorted, sparse, uniform");
-  expect_refused("--family transpose --kernel shared_lut",
-                 no_such_kernel("shared_lut", {"transpose"}));
-  expect_refused("--models qwen3-32b,qwen3-32b", "model 'qwen3-32b' is named twice");
-  for (const auto& [arguments, problem] : std::map<std::string, std::string>{
-           {"--matrix 4x4 --matrix 4x4", "4x4"},
-           {"--shape 4x4 --shape 4x4", "4x4/fp16/b64"},
-           {"--shape 4x4 --block-size 64,64", "4x4/fp16/b64"},
-           {"--shape 4x4 --output-type bf16,bf16", "4x4/bf16/b64"},
-           {"--shape 4x4 --offset 1,0,1", "4x4/fp16/b64/offset1"},
-           {"--shape 4x4 --data equal,equal", "4x4/fp16/b64/equal"},
-           {"--rows 1,1 --family nf4_product --shape 64x64", "1x64x64/fp16/b64"}}) {
-    expect_refused(arguments, "problem '" + problem + "' is selected twice");
+  expect_no_such_kernel(BENCH, "--family transpose --kernel shared_lut", {"transpose"});
+  for (const char* arguments :
+       {"--data zeros", "--models qwen3-32b,qwen3-32b", "--matrix 4x4 --matrix 4x4",
+        "--shape 4x4 --shape 4x4", "--shape 4x4 --block-size 64,64",
+        "--shape 4x4 --output-type bf16,bf16", "--shape 4x4 --offset 1,0,1",
+        "--shape 4x4 --data equal,equal", "--rows 1,1 --family nf4_product --shape 64x64"}) {
+    expect_refused(arguments);
   }
 }
 
@@ -224,18 +202,16 @@ TEST_F(BenchProgram, RefusesUnknownOptions) {
   for (const char* word : {"--colour", "stray", "--kernell=x", "--bench_filter=x"}) {
     // A misspelt option must be reported even if another option ends the program early.
     for (const char* before : {"", "--list ", "--dry-run "}) {
-      expect_refused(fmt::format("{}{}", before, word),
-                     fmt::format("unknown option '{}'; see bench --help", word));
+      expect_refused(fmt::format("{}{}", before, word));
     }
   }
-  expect_refused("--benchmark_colour=blue",
-                 "unknown option '--benchmark_colour=blue'; see bench --help");
+  expect_refused("--benchmark_colour=blue");
 }
 
 TEST_F(BenchProgram, RefusesFlagsOfGoogleBenchmarkWithoutEffect) {
   for (const std::string flag : {"--benchmark_enable_random_interleaving",
                                  "--benchmark_repetitions", "--benchmark_format"}) {
-    expect_refused("--shape 64x64 " + flag + "=1", flag + ": not supported");
+    expect_refused("--shape 64x64 " + flag + "=1");
   }
 }
 

@@ -47,11 +47,12 @@ TEST_F(MetricsProgram, MapsAProductToItsChip) {
 }
 
 TEST_F(MetricsProgram, RefusesInOneLineWithTheKnownNames) {
-  expect_refusal(metrics, "", "--chip (make: CHIP): AD102, ");
-  expect_refusal(metrics, "--chip GA10O", "(did you mean GA100?)");
-  expect_refusal(metrics, "--nosuch", "; see metrics --help");
-  expect_refusal(metrics, "--chip GA100 --metrics nosuch", "'nosuch'");
-  expect_refusal(metrics, "--chip GA100 --metrics sm__nosuch.sum", "no metric sm__nosuch.sum");
+  expect_refusal_by_cli11(metrics, "--nosuch");
+  expect_refusal(metrics, "--chip GA100 --metrics nosuch");
+  expect_refusal(metrics, "--chip GA100 --metrics sm__nosuch.sum");
+  // The installed CUPTI has the chips.
+  EXPECT_TRUE(contains(refusal(metrics, ""), "--chip (make: CHIP): AD102, "));
+  EXPECT_TRUE(contains(refusal(metrics, "--chip GA10O"), "(did you mean GA100?)"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "harness/result_file.hpp"
+#include "tests/messages.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/text.hpp"
 
@@ -29,58 +30,6 @@ struct Finished {
 inline std::string built(const std::string& program) {
   return std::filesystem::read_symlink("/proc/self/exe").replace_filename(program);
 }
-
-/// A test of programs, with its own folder in which they are started.
-class Programs : public testing::Test {
- protected:
-  /// Runs `program` with `arguments`, in the test's folder.
-  Finished run(const std::string& program, const std::string& arguments) const {
-    return start("", program, arguments);
-  }
-
-  /// The same with every GPU hidden.
-  Finished run_without_gpu(const std::string& program, const std::string& arguments) const {
-    return start("CUDA_VISIBLE_DEVICES= ", program, arguments);
-  }
-
-  /// Fails the test unless the program exits with 2 and one line, "PROGRAM: ...", that has `part`.
-  void expect_refusal(const std::string& program, const std::string& arguments,
-                      const std::string& part) const {
-    const Finished finished = run_without_gpu(program, arguments);
-    EXPECT_EQ(finished.status, 2) << arguments;
-    EXPECT_EQ(finished.out, "") << arguments;
-    const std::string name = std::filesystem::path(program).filename();
-    EXPECT_TRUE(begins(finished.err, name + ": ")) << arguments;
-    EXPECT_TRUE(contains(finished.err, part)) << arguments;
-    EXPECT_EQ(std::ranges::count(finished.err, '\n'), 1) << arguments;
-    expect_no_files();
-  }
-
-  /// The output of the program, without a GPU and without an error.
-  std::string output_of(const std::string& program, const std::string& arguments) const {
-    const Finished finished = run_without_gpu(program, arguments);
-    EXPECT_EQ(finished.status, 0) << arguments;
-    EXPECT_EQ(finished.err, "") << arguments;
-    expect_no_files();
-    return finished.out;
-  }
-
-  void expect_no_files() const { EXPECT_TRUE(folder_.names().empty()) << folder_.names().front(); }
-
-  OwnFolder folder_;
-
- private:
-  Finished start(const std::string& environment, const std::string& program,
-                 const std::string& arguments) const {
-    const OwnFolder streams;
-    const auto out = streams.path() / "out", err = streams.path() / "err";
-    const int code =
-        std::system(fmt::format("cd '{}' && {} >'{}' 2>'{}' '{}' {}", folder_.path().string(),
-                                environment, out.string(), err.string(), program, arguments)
-                        .c_str());
-    return {WIFEXITED(code) ? WEXITSTATUS(code) : -1, content_of(out), content_of(err)};
-  }
-};
 
 /// The families of this checkout.
 inline std::vector<std::string> all_families() {
@@ -132,18 +81,85 @@ inline std::vector<std::string> lines_not_built(const std::string& family) {
   return lines;
 }
 
-/// The error of a program that runs these families, for kernels that they lack.
-inline std::string no_such_kernel(const std::string& pattern,
-                                  const std::vector<std::string>& families) {
+/// The kernels of these families, as an error lists them.
+inline std::string listed_kernels(const std::vector<std::string>& families) {
   std::set<std::string> names;
   std::string absent;
   for (const auto& family : families) {
     names.merge(kernel_names(family));
     for (const auto& line : lines_not_built(family)) absent += "; " + line;
   }
-  return fmt::format("--kernel '{}' selects nothing; there are: {}{}", pattern,
-                     fmt::join(names, ", "), absent);
+  return fmt::format("{}{}", fmt::join(names, ", "), absent);
 }
+
+/// A test of programs, with its own folder in which they are started.
+class Programs : public testing::Test {
+ protected:
+  /// Runs `program` with `arguments`, in the test's folder.
+  Finished run(const std::string& program, const std::string& arguments) const {
+    return start("", program, arguments);
+  }
+
+  /// The same with every GPU hidden.
+  Finished run_without_gpu(const std::string& program, const std::string& arguments) const {
+    return start("CUDA_VISIBLE_DEVICES= ", program, arguments);
+  }
+
+  /// Fails the test unless the program exits with 2 and the test's next message, in one line.
+  void expect_refusal(const std::string& program, const std::string& arguments) const {
+    expect_message(refusal(program, arguments));
+  }
+
+  /// The same for a name that no kernel of these families has. Builds differ in what kernels they
+  /// have.
+  void expect_no_such_kernel(const std::string& program, const std::string& arguments,
+                             const std::vector<std::string>& families) const {
+    expect_message(refusal(program, arguments), listed_kernels(families), "KERNELS");
+  }
+
+  /// The same where CLI11 refuses, whose texts differ between its versions.
+  void expect_refusal_by_cli11(const std::string& program, const std::string& arguments) const {
+    const std::string name = std::filesystem::path(program).filename();
+    EXPECT_TRUE(ends(refusal(program, arguments), "; see " + name + " --help\n")) << arguments;
+  }
+
+  /// The output of the program, without a GPU and without an error.
+  std::string output_of(const std::string& program, const std::string& arguments) const {
+    const Finished finished = run_without_gpu(program, arguments);
+    EXPECT_EQ(finished.status, 0) << arguments;
+    EXPECT_EQ(finished.err, "") << arguments;
+    expect_no_files();
+    return finished.out;
+  }
+
+  /// The one line with which the program refuses its arguments.
+  std::string refusal(const std::string& program, const std::string& arguments) const {
+    const Finished finished = run_without_gpu(program, arguments);
+    EXPECT_EQ(finished.status, 2) << arguments;
+    EXPECT_EQ(finished.out, "") << arguments;
+    const std::string name = std::filesystem::path(program).filename();
+    EXPECT_TRUE(begins(finished.err, name + ": ")) << arguments;
+    EXPECT_EQ(std::ranges::count(finished.err, '\n'), 1) << arguments;
+    expect_no_files();
+    return finished.err;
+  }
+
+  void expect_no_files() const { EXPECT_TRUE(folder_.names().empty()) << folder_.names().front(); }
+
+  OwnFolder folder_;
+
+ private:
+  Finished start(const std::string& environment, const std::string& program,
+                 const std::string& arguments) const {
+    const OwnFolder streams;
+    const auto out = streams.path() / "out", err = streams.path() / "err";
+    const int code =
+        std::system(fmt::format("cd '{}' && {} >'{}' 2>'{}' '{}' {}", folder_.path().string(),
+                                environment, out.string(), err.string(), program, arguments)
+                        .c_str());
+    return {WIFEXITED(code) ? WEXITSTATUS(code) : -1, content_of(out), content_of(err)};
+  }
+};
 
 inline std::int64_t lines_of(const std::string& text) { return std::ranges::count(text, '\n'); }
 

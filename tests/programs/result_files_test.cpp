@@ -298,10 +298,9 @@ TEST_F(VerifyKernels, WithoutADeviceOnlyTheReferenceIsProven) {
   const std::string report = output_of(VERIFY, GOLDEN_FILE);
   EXPECT_TRUE(has_match(report, "\nkernels: none run \\(no device: [^\n]*\\)\n"));
   EXPECT_TRUE(has_match(report, "\n  reference  bit_exact 86\n"));
-  expect_refusal(VERIFY, GOLDEN_FILE " --kernel 'shared*'", ": no device: ");
-  expect_refusal(VERIFY, GOLDEN_FILE " --kernel nothing", no_such_kernel("nothing", {"nf4"}));
-  expect_refusal(VERIFY, GOLDEN_FILE " --peer /nonexistent/a.so",
-                 "/nonexistent/a.so: no such file");
+  EXPECT_TRUE(contains(refusal(VERIFY, GOLDEN_FILE " --kernel 'shared*'"), ": no device: "));
+  expect_no_such_kernel(VERIFY, GOLDEN_FILE " --kernel nothing", {"nf4"});
+  expect_refusal(VERIFY, GOLDEN_FILE " --peer /nonexistent/a.so");
 }
 
 class OnGpuVerifyKernels : public NeedsGpu<Programs> {};

@@ -115,13 +115,13 @@ def test_python_caches_do_not_count(committed):
 def test_a_program_of_other_sources_is_dirty(committed):
     """Compiled before a source was changed or checked out."""
     digest = sources.compiled_digest(sources.on_disk())
-    assert sources.found(digest) == sources.found()
+    assert sources.find(digest) == sources.find()
     (committed / "records/provenance.py").write_text("# is not compiled\n")
     assert sources.compiled_digest(sources.on_disk()) == digest
     git(committed, "checkout", "--", ".")
-    other = sources.found("0" * 64)
+    other = sources.find("0" * 64)
     assert (other.commit, other.dirty) == (head(committed), True)
-    assert other.sha256 not in (sources.found().sha256, sources.found("1" * 64).sha256)
+    assert other.sha256 not in (sources.find().sha256, sources.find("1" * 64).sha256)
 
 
 def test_a_refusal_of_git_is_said(committed, monkeypatch, capfd):
@@ -160,7 +160,7 @@ def test_the_commit_of_an_archive_may_be_given(committed, monkeypatch, capfd):
         assert provenance.checkout() == Sources(commit, True, digest)
         monkeypatch.setenv("REPROLAB_DIRTY", "0")
         assert provenance.checkout() == Sources(commit, False, digest)
-    assert sources.found("0" * 64).dirty is True  # a program that is of other sources than these
+    assert sources.find("0" * 64).dirty is True  # a program that is of other sources than these
     monkeypatch.setenv("REPROLAB_COMMIT", "abc")
     with pytest.raises(InputError, match="REPROLAB_COMMIT"):
         provenance.checkout()

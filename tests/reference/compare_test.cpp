@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "reference/ulps.hpp"
-#include "tests/message_of.hpp"
 
 namespace reprolab::reference {
 namespace {
@@ -45,14 +44,11 @@ TEST(Compare, TakesBitsAndNoNumbersAndArraysOfOneLength) {
   EXPECT_FALSE(compare_bits(std::vector<float>{nan}, std::vector<float>{-nan}).equal());
   EXPECT_EQ(compare_bits(std::vector<float>{}, std::vector<float>{}).first_mismatch, -1);
   const std::vector<std::uint16_t> three(3), four(4);
-  EXPECT_EQ(message_of<std::invalid_argument>([&] { compare_bits(three, four); }),
-            "cannot compare 3 elements with 4; pass both in full");
+  EXPECT_THROW(compare_bits(three, four), std::invalid_argument);
   for (const auto& [low, high, actual] :
        {std::tuple{three, four, three}, {four, three, four}, {four, three, three}}) {
     EXPECT_THROW(compare_within(low, high, actual), std::invalid_argument);
   }
-  EXPECT_EQ(message_of<std::invalid_argument>([&] { compare_within(three, four, three); }),
-            "cannot compare 4 elements with 3; pass both in full");
 }
 
 template <class Bits>

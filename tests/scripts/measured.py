@@ -1,7 +1,7 @@
 """A substitute for a program that measures: `measured.py PROGRAM ARGUMENTS...` writes the command's
 result file from template.json, with the model in MODEL.
 
-Each call adds a line to `began` beside the results: pass and GPU. BESIDE: the number of calls that
+Each call adds a line to `began` next to the results: pass and GPU. BESIDE: the number of calls that
 must have begun before it continues; WRONG: the passes with a wrong output. It also waits while a
 file hang-PASS exists.
 """

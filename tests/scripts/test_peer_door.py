@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from front_door import make, program
 
-# A substitute for pip: each package is a folder beside it, or does not exist.
+# A substitute for pip: each package is a folder next to it, or does not exist.
 PIP = """#!/bin/bash
 case "$*" in
   *"-r /dev/stdin") ;;

@@ -199,7 +199,7 @@ def test_arch_and_a_new_kernel_change_what_is_configured(checkout, build):
 
 
 def test_running_programs_are_not_built_again(checkout, build):
-    """Beside a `make` that measures, another starts at once if it builds nothing, else after it."""
+    """While a `make` measures, another starts at once if it builds nothing, else after it."""
     cmake, cpu = 'echo "$1" >>calls', {"PRESET": "cpu"}
     assert build(cmake, "one", **cpu).returncode == 0
     assert (checkout / "calls").read_text().split() == ["--preset", "--build"]

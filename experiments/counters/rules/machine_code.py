@@ -73,7 +73,7 @@ def fewer_registers(case: Case, *, literals: str, table: str) -> Finding:
     return over_places(reproduced_if(after < before), said, [after])
 
 
-@rule("nothing: it is a judgement, beside which stands what a compiler makes of {kernel}")
+@rule("nothing: it is a judgement, shown with what a compiler makes of {kernel}")
 def judgement_of_a_compiler(case: Case, *, kernel: str) -> Finding:
     """The compiled code of a kernel that names no widths and has no manually unrolled loop."""
     is_store = case.cell.at["what"] == "packed stores"

@@ -2,7 +2,7 @@
 
 The file named by STAND_IN has the faults: {"dead": GPUs}, {"die_at": kernel}, {"die_after": true or
 a batch}, {"refuse": text}, {"silent": true}, and {"wrong": kernels} or {"lost": kernels}. Each job
-is added to the file `jobs` beside it.
+is added to the file `jobs` next to it.
 """
 
 import json

@@ -1,46 +1,11 @@
-"""The claims on generated text: each of their verdicts."""
+"""The claims on generated text: gains and shares, each with all of its verdicts."""
 
 import made
 import pytest
-
-BATCHES = (2, 4, 8, 16, 32, 64)
-TREE, LUT = "branch_tree", "shared_lut"
-
-
-def results_of(pass_name, metric, times, way="eager", model="qwen3-32b", spread=0.0):
-    """`times`: by batch, the baseline's and the kernel's, or in graphs those of a step; each has
-    three samples, `spread` apart.
-    """
-    rows, metric = [], metric + ".step" * (way == "graph")
-    for batch, pair in times.items():
-        problem = made.generated(model, batch, way)
-        moved = {"read": problem["weights"] * 18, "written": problem["weights"] * 64}
-        for kernel, us in zip((TREE, LUT), pair, strict=True):
-            samples = [us * (1 - spread), us, us * (1 + spread)]
-            metrics = [made.metric(metric, samples)]
-            rows.append(made.record(problem, kernel, metrics=metrics, bytes=moved))
-    return made.results("end_to_end", pass_name, rows)
-
-
-def files(model, walls, parts=(4e6, 2e6), way="eager"):
-    """`walls`: by batch, the latencies; `parts`: the times of dequantizations."""
-    timing = results_of("timing", "wall_time", walls, way, model)
-    return [timing, results_of("profile", "kernel_time", dict.fromkeys(walls, parts), way, model)]
-
-
-def gains(by_batch, spread=0.0, way="eager", model="qwen3-32b"):
-    """The baseline takes `by_batch` times as long; the host hardly affects runs so long."""
-    times = {batch: (6e6 * gain, 6e6) for batch, gain in by_batch.items()}
-    return results_of("timing", "wall_time", times, way, model, spread)
-
+from generated_runs import BATCHES, TREE, files, gains, verdict
 
 EAGER, GRAPH = "eager generations", "decoding steps in a CUDA graph"
 READINGS = {"eager": EAGER, "graph": GRAPH}
-
-
-def verdict(claim, cell, *results, source=None, reading=None):
-    every = made.decided(*results, sources=[source] if source else made.with_claim(claim))
-    return every[(claim, cell, reading) if reading else (claim, cell)]
 
 
 @pytest.mark.parametrize(("kept", "expected"), [(1, "reproduced"), (2, "not_testable")])
@@ -294,108 +259,3 @@ def test_thirty_to_forty_is_compared_with_its_own_table(write, lowest, expected)
 
     v = verdict("thirty-to-forty", "qwen3-32b", source=made.paper(write, lower))
     assert v.verdict == expected and f" {lowest} " in v.reason
-
-
-ONE_OTHER = {"outcome": "deviation_as_declared", "deviation": "sums in another order"}
-
-
-@pytest.mark.parametrize(
-    ("claim", "cell", "count"),
-    [
-        ("plug-and-play", "", "1 model"),
-        ("token-exact", "qwen3-32b, batch all", f"{32 * sum(BATCHES)} tokens"),
-    ],
-)
-def test_nothing_but_the_kernel_was_exchanged(claim, cell, count):
-    timing = gains(dict.fromkeys(BATCHES, 1.5))
-    v = verdict(claim, cell, timing)
-    assert (v.verdict, len(v.evidence)) == ("reproduced", 6)
-    assert f" {count}" in v.why
-    timing["records"][-1] |= ONE_OTHER | {"reason": "1 token differs"}
-    v = verdict(claim, cell, timing)
-    assert v.verdict == "not_reproduced" and "qwen3-32b/batch64/eager" in v.reason
-    timing["records"] = made.rows_of(timing, TREE)
-    assert verdict(claim, cell, timing).verdict == "not_tested"
-
-
-def test_one_sequence_decides_nothing_of_the_papers():
-    """The paper has no batch 1, at which bitsandbytes does not dequantize."""
-    times = dict.fromkeys(BATCHES, (10e6, 8e6))
-    expected = made.decided(*files("qwen3-32b", times))
-    passes, single = files("qwen3-32b", times), files("qwen3-32b", {1: (10e6, 80e6)}, (9e6, 50e6))
-    for record in single[0]["records"]:
-        record["problem"]["parameters"] = 1
-        record |= ONE_OTHER | {"reason": "1 token differs"}
-    for file, more in zip(passes, single, strict=True):
-        file["records"] = more["records"] + file["records"]
-    decided = made.decided(*passes)
-    assert expected.keys() == decided.keys()
-    for key, verdict in expected.items():
-        assert (decided[key].verdict, decided[key].ours) == (verdict.verdict, verdict.ours), key
-        assert decided[key].evidence == verdict.evidence, key
-
-
-def test_a_model_that_does_not_fit_decides_nothing():
-    timing = gains(dict.fromkeys(BATCHES, 1.5))
-    lost = {"outcome": "unsupported", "reason": "out of memory", "metrics": []}
-    ours = [r for r in timing["records"] if r["kernel"] == "shared_lut"]
-    ours[-1] |= lost
-    v = verdict("plug-and-play", "", timing)
-    assert (v.verdict, len(v.evidence)) == ("reproduced", 5)
-    for row in ours:
-        row |= lost
-    v = verdict("plug-and-play", "", timing)
-    assert v.verdict == "not_testable" and v.reason.endswith("unsupported: out of memory")
-    ours[0] |= {"outcome": "mismatch", "reason": "tokens differ", "mismatches": 1}
-    assert verdict("plug-and-play", "", timing).verdict == "not_testable"
-
-
-@pytest.mark.parametrize(
-    ("cell", "name", "value", "expected"),
-    [
-        ("fp16", "parameters", 32762123264, "reproduced"),
-        ("fp16", "parameters", 28_000_000_000, "not_reproduced"),
-        ("nf4", "memory_bytes", 17_600_000_000, "reproduced"),  # no run changes a size
-        ("nf4", "memory_bytes", 17_600_100_000, "not_reproduced"),
-        ("ratio", "memory_bytes", 18_201_000_000, "reproduced"),  # 3.6 times
-        ("ratio", "memory_bytes", 18_202_000_000, "not_reproduced"),
-    ],
-)
-def test_the_models_size_in_memory(cell, name, value, expected):
-    passes = files("qwen3-32b", {4: (10e6, 8e6), 2: (10e6, 8e6)})
-    for record in passes[0]["records"]:
-        record["problem"][name] = value
-    v = verdict("model-size", f"qwen3-32b, {cell}", *passes, reading="the model in memory")
-    fp16 = 2 * (value if cell == "fp16" else 32762123264)
-    ours = {"fp16": fp16 / 1e9, "nf4": value / 1e9, "ratio": fp16 / value}[cell]
-    assert (v.verdict, v.ours) == (expected, pytest.approx(ours))
-    assert [key for _, key in v.evidence] == ["qwen3-32b/batch2/eager/branch_tree"]
-
-
-def test_the_size_of_the_codes_alone():
-    passes = files("qwen3-32b", {2: (10e6, 8e6)})
-    for record in passes[0]["records"]:
-        record["problem"]["weights"] = 31_000_000_000
-    for cell, ours in (("fp16", 62), ("nf4", 15.5), ("ratio", 4)):
-        at = f"qwen3-32b, {cell}"
-        v = verdict("model-size", at, *passes, reading="codes of its weights alone")
-        assert (v.verdict, v.ours) == ("reproduced", pytest.approx(ours))
-
-
-@pytest.mark.parametrize(
-    ("versions", "expected"),
-    [
-        (("2.1.2+cu121", "0.47.0"), "reproduced"),
-        (("2.10.0", "0.47.0"), "not_testable"),
-        (("2.1.2", "0.47.1"), "not_testable"),
-        ((), "not_testable"),
-    ],
-)
-def test_the_versions_that_ran(versions, expected):
-    timing = gains({2: 1.5})
-    if versions:
-        installed = dict(zip(("torch", "bitsandbytes"), versions, strict=True))
-        timing["provenance"]["build"]["versions"] = installed
-    v = verdict("environment", "", timing)
-    assert v.verdict == expected and all(version in v.reason for version in versions)
-    assert [key for _, key in v.evidence] == [""]  # the file's provenance, not a row

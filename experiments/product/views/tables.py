@@ -169,7 +169,7 @@ def peers_table(
         floor_note(run),
         *(f"{k}: {r.maker or 'ours'}; {r.lineage}; {r.bound}." for k, r in of_row.items()),
     ]
-    title = f"Beside {others} under PyTorch, in CUDA graphs"
+    title = f"Compared with {others} under PyTorch, in CUDA graphs"
     columns = [BATCH, *kernel_columns(of_row)]
     return Table(name, title, columns, rows, notes, machine_notes(results), data)
 

@@ -29,7 +29,7 @@ SHORT_TABLE = matrix.short_table
 HEADLINE = "mojo-is-cuda-like"  # the claim
 QUESTION = "Is a transpose in Mojo as fast as in CUDA?"
 FIGURES = {
-    "kernels": ("Bandwidth on the post's matrix, beside the post's values", matrix.kernels_figure),
+    "kernels": ("Bandwidth on the post's matrix, with the post's values", matrix.kernels_figure),
     "sizes": ("Bandwidth by size and alignment", sizes.sizes_figure),
     "samples": ("Raw samples", raw_samples),
 }

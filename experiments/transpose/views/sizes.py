@@ -162,7 +162,7 @@ def sizes_figure(run: Run) -> Figure:
     for axes in figure.axes:
         axes.set_xlim(min(drawn) / 1.3, max(drawn) * 1.3)
     shown = {line.get_gid() for axes in figure.axes for line in axes.lines}
-    notes = ["A kernel in Mojo is as fast as the one in CUDA that it is beside: the table."]
+    notes = ["A kernel in Mojo is as fast as the one in CUDA next to it: the table."]
     notes *= any(name.startswith(MOJO) for name in every - shown)
     notes += draw_left_out(every, shown) + left_out_note(results)
     add_caption(figure, results, notes, run.recorded)

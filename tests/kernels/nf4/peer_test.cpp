@@ -1,18 +1,15 @@
 // A peer's name, the errors of invalid peers, and the arguments of a peer's calls, recorded by a
 // fake one.
-#include <map>
 #include <optional>
 
-#include "common/printable.hpp"
 #include "harness/errors.hpp"
 #include "harness/nf4/options.hpp"
 #include "kernels/nf4/bitsandbytes_peer.hpp"
 #include "profiling/graph.hpp"
 #include "tests/kernels/fake_peer.hpp"
 #include "tests/kernels/nf4/testing.hpp"
-#include "tests/message_of.hpp"
+#include "tests/messages.hpp"
 #include "tests/temporary_folder.hpp"
-#include "tests/text.hpp"
 
 namespace reprolab::nf4 {
 namespace {
@@ -49,38 +46,26 @@ const Kernel<Problem>& add(const std::string& argument, const std::string& expec
 
 TEST(PeerErrors, AFileThatIsNotBitsandbytesIsOneLine) {
   const OwnFolder folder;
-  const std::string text = folder.write("libbitsandbytes_cuda1.so", "not ELF").string();
-  const std::string no_file = ": no such file";
   add("peer_twice=" FAKE_PEER, "peer_twice");
-  const auto taken = [](const std::string& name) {
-    return FAKE_PEER ": there is already a kernel named '" + name + "'";
-  };
-  for (const auto& [argument, line] : std::map<std::string, std::string>{
-           {"/nonexistent/a.so", "/nonexistent/a.so" + no_file},
-           {"mine=/nonexistent/a.so", "/nonexistent/a.so" + no_file},
-           {"/no=folder/a.so", "/no=folder/a.so" + no_file},
-           {folder.path().string(), folder.path().string() + no_file},
-           {text, text + ": cannot be loaded"},
-           {NOT_A_PEER, NOT_A_PEER ": exports neither cdequantize_blockwise_fp16_nf4"},
-           {"peer_twice=" FAKE_PEER, taken("peer_twice")},
-           {"shared_lut=" FAKE_PEER, taken("shared_lut")}}) {
-    EXPECT_TRUE(begins(complaint(argument), "peer " + line));
+  for (const std::string& argument :
+       {std::string("/nonexistent/a.so"), std::string("mine=/nonexistent/a.so"),
+        std::string("/no=folder/a.so"), folder.path().string(),
+        folder.write("libbitsandbytes_cuda1.so", "not ELF").string(), std::string(NOT_A_PEER),
+        std::string("peer_twice=" FAKE_PEER), std::string("shared_lut=" FAKE_PEER)}) {
+    expect_message(complaint(argument));
   }
 }
 
 TEST(PeerErrors, ALibraryThatEndsTheProcessWhenItIsLoaded) {
-  EXPECT_TRUE(has_match(message_of<UsageError>([] { load_peers({UNLOADABLE_PEER}); }),
-                        "^peer " UNLOADABLE_PEER ": .*exit status 7"));
+  expect_refused<UsageError>([] { load_peers({UNLOADABLE_PEER}); });
 }
 
 TEST(PeerErrors, ANameThatIsNotPlain) {
   for (const std::string name : {"", "a|b", "$x$", "a b", ".a", "a\nb"}) {
-    EXPECT_TRUE(begins(complaint(name + "=" FAKE_PEER),
-                       "peer " FAKE_PEER ": cannot be named '" + printable(name) + "'"));
+    expect_message(complaint(name + "=" FAKE_PEER));
   }
   const OwnFolder site;
-  EXPECT_TRUE(contains(complaint(peer_in_wheel(site, "bitsandbytes-1\x1b.dist-info")),
-                       "cannot be named 'bitsandbytes_1\\x1b'"));
+  expect_message(complaint(peer_in_wheel(site, "bitsandbytes-1\x1b.dist-info")));
 }
 
 /// The user's name has priority, then the wheel's version if its metadata are next to the library,
@@ -117,13 +102,13 @@ TEST(PeerSupports, SupportsExportedTypesAndLengthsThatFitAnInt) {
   problem.output_type = OutputType::bf16;
   EXPECT_TRUE(peer.supports(problem).ok);
   problem.n = longest + 1;
-  EXPECT_TRUE(contains(peer.supports(problem).reason, "2^31 - 2048"));
+  expect_message(peer.supports(problem).reason);
   problem.n = 1;
   problem.table[3] = 0.5f;
-  EXPECT_TRUE(contains(peer.supports(problem).reason, "table"));
+  expect_message(peer.supports(problem).reason);
   const std::uint8_t code = 0;
   problem.nested.codes = &code;
-  EXPECT_EQ(peer.supports(problem).reason, "the library exports no cdequantize_blockwise_fp32");
+  expect_message(peer.supports(problem).reason);
 }
 
 /// Registers the fake peer as `name` and records its calls.

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <set>
 
-#include "tests/message_of.hpp"
 #include "tests/on_gpu.hpp"
 
 namespace reprolab::latency {

@@ -99,8 +99,7 @@ TEST_F(VerifyProgram, NamesOfAFileAreEscapedOnTheTerminal) {
   EXPECT_TRUE(begins(finished.out, folder_.path().string() + "/a\\x0a  reference  bit_exact 9: "));
   EXPECT_TRUE(contains(finished.out, "\nl\\x0aer\\x1b[2J\\u202e.weight: [3, 67] bf16"));
   const auto raw = folder_.write("b\n\x1b", "");
-  EXPECT_TRUE(begins(verify(fmt::format("'{}'", raw.string())).err,
-                     "verify: " + folder_.path().string() + "/b\\x0a\\x1b: has 0 bytes"));
+  expect_message(verify(fmt::format("'{}'", raw.string())).err);
 }
 
 TEST_F(VerifyProgram, VerifiesAllTensorsOfAFolder) {
@@ -186,14 +185,15 @@ TEST_F(VerifyProgram, APathMayContainAnyCharacters) {
 }
 
 TEST_F(VerifyProgram, RefusesWrongUsageInOneLine) {
-  expect_refusal(verify_program, "/nonexistent/a", "/nonexistent/a: cannot be opened");
+  expect_refusal(verify_program, "/nonexistent/a");
   const OwnFolder folder;
-  const std::string config = folder.write("config.json", "{}").string();
-  expect_refusal(verify_program, config, config + ": is not the index of a checkpoint");
-  // These texts come from CLI11 and differ between its versions.
+  expect_refusal(verify_program, folder.write("config.json", "{}").string());
+  for (const char* redirection : {">/dev/full", ">&-"}) {
+    expect_refusal(verify_program, std::string(GOLDEN_FILE " ") + redirection);
+  }
   for (const char* arguments :
        {"", "a --colour", "a --dump", "a --threads 0", "a --threads 4097", "a --threads x"}) {
-    expect_refusal(verify_program, arguments, "; see verify --help");
+    expect_refusal_by_cli11(verify_program, arguments);
   }
 }
 
@@ -209,9 +209,7 @@ std::vector<BuilderTensor> two_mismatches(const std::string& a, const std::strin
 TEST_F(VerifyProgram, ADumpThatFailsDoesNotEndTheChecks) {
   const Finished finished = verify(file(two_mismatches("a", "b")) + " --dump /dev/null");
   EXPECT_EQ(finished.status, 1);
-  EXPECT_TRUE(
-      matches(finished.err,
-              "verify: /dev/null/a\\.weight.*--dump\nverify: /dev/null/b\\.weight.*--dump\n"));
+  expect_message(finished.err);
   EXPECT_TRUE(contains(finished.out, "  reference  mismatch 2\n"));
 }
 

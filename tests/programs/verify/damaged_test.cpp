@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "reference/checkpoint/bnb_checkpoint.hpp"
+#include "tests/messages.hpp"
 #include "tests/programs/verify/checkpoint_builder.hpp"
 #include "tests/text.hpp"
 
@@ -106,11 +107,11 @@ std::string model_of(const Json& entry) {
 void write(const OwnFolder& folder, const Json& entry) {
   folder.write(entry.contains("index") ? "model-1.safetensors" : "model.safetensors",
                model_of(entry));
-  const Json others = entry.value("beside", Json::object());
+  const Json others = entry.value("others", Json::object());
   for (const auto& [name, tensors] : others.items()) {
-    Tensors beside;
-    put(tensors, beside);
-    folder.write(name, safetensors_bytes(beside));
+    Tensors other;
+    put(tensors, other);
+    folder.write(name, safetensors_bytes(other));
   }
   if (entry.contains("index")) folder.write("model.safetensors.index.json", entry.at("index"));
 }
@@ -138,14 +139,14 @@ TEST(DamagedCheckpoint, GetsOneLineThatNamesTheFault) {
     if (entry.contains("index")) {
       EXPECT_EQ(refusal(folder.path() / "model.safetensors.index.json"), line);
     }
-    if (const Json& expected = entry.at("says"); expected.is_object()) {
-      EXPECT_FALSE(expected.at("accepts").get<std::string>().empty());
+    if (entry.contains("accepts")) {
+      EXPECT_FALSE(entry.at("accepts").get<std::string>().empty());
       EXPECT_EQ(line, "");
     } else {
       EXPECT_TRUE(begins(line, folder.path().string()));
-      EXPECT_TRUE(contains(line, expected.get<std::string>()));
       EXPECT_TRUE(contains(line, "; ")) << "the remedy";
       EXPECT_EQ(line.find('\n'), std::string::npos) << line;
+      expect_message(entry.at("name").get<std::string>() + ": " + line);
     }
   }
 }
@@ -175,14 +176,10 @@ TEST(DamagedCheckpoint, IsAcceptedWhereTheTableSaysSo) {
 
 TEST(DamagedCheckpoint, MayBeNoTextOrNestWithoutEndOrHoldNothing) {
   const OwnFolder folder;
-  EXPECT_TRUE(begins(refusal(folder.path()), folder.path().string()));
-  EXPECT_TRUE(contains(refusal(folder.path()), ".safetensors"));
-  for (const auto& [header, fault] : std::vector<std::pair<std::string, std::string>>{
-           {"{\"\xff\":1}", "JSON (byte 3)"},
-           {R"({"t":)" + std::string(1'000'000, '['), "4 levels"}}) {
-    const auto path = folder.write("a.safetensors", safetensors_bytes(header, ""));
-    EXPECT_TRUE(begins(refusal(path), path.string()));
-    EXPECT_TRUE(contains(refusal(path), fault));
+  expect_message(refusal(folder.path()));
+  for (const auto& header :
+       {std::string("{\"\xff\":1}"), R"({"t":)" + std::string(1'000'000, '[')}) {
+    expect_message(refusal(folder.write("a.safetensors", safetensors_bytes(header, ""))));
   }
 }
 
