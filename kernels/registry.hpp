@@ -104,10 +104,25 @@ bool is_bit_exact(const Kernel<Problem>& kernel) {
   return std::holds_alternative<BitExact>(kernel.contract);
 }
 
-/// All kernels of a family, by name. Filled before main() by the kernels' own files.
+/// `static const Register<Problem> registered{{.name = ..., ...}};` ends a kernel's file. It only
+/// links the kernel into a list, from which Registry takes it: each file would otherwise compile the
+/// registry again.
+template <class Problem>
+struct Register {
+  explicit Register(Kernel<Problem>&& stated) : kernel(std::move(stated)), next(first) {
+    first = this;
+  }
+
+  Kernel<Problem> kernel;
+  const Register* next;
+  inline static const Register* first = nullptr;
+};
+
+/// All kernels of a family, by name: those of its files, and those that are added at run time.
 template <class Problem>
 class Registry {
  public:
+  /// The first call takes the kernels of all files; it may not come before main().
   static Registry& instance() {
     static Registry registry;
     return registry;
@@ -136,6 +151,12 @@ class Registry {
   const std::map<std::string, Kernel<Problem>>& kernels() const { return kernels_; }
 
  private:
+  Registry() {
+    for (auto* file = Register<Problem>::first; file != nullptr; file = file->next) {
+      add(file->kernel);
+    }
+  }
+
   std::map<std::string, Kernel<Problem>> kernels_;
 };
 
@@ -150,13 +171,5 @@ template <class Problem>
 const DeclaredDeviation<Problem>& declared_deviation(const std::string& name) {
   return std::get<DeclaredDeviation<Problem>>(kernel_named<Problem>(name).contract);
 }
-
-/// `static const Register<Problem> registered{{.name = ..., ...}};` ends a kernel's file.
-template <class Problem>
-struct Register {
-  explicit Register(Kernel<Problem> kernel) {
-    Registry<Problem>::instance().add(std::move(kernel));
-  }
-};
 
 }  // namespace reprolab
