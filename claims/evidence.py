@@ -1,6 +1,7 @@
 """All result files of one machine, and their rows that may decide a cell of a claim."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -47,12 +48,36 @@ class Evidence:
     def recorded_beside(self, experiment: str) -> list["Evidence"]:
         """The other recorded machines, with only this experiment: a claim may need two machines."""
         recorded = self.folder.parent if self.folder else ROOT / "data/recorded"
-        folders = sorted(path for path in recorded.glob(f"*/{experiment}") if path.is_dir())
-        return [recorded_evidence(f) for f in folders if f.parent != self.folder]
+        folders = {path.parent for path in recorded.glob(f"*/{experiment}") if path.is_dir()}
+        folders |= {f for f, run in being_recorded.items() if f.parent == recorded}
+        beside = (recorded_evidence(f / experiment) for f in sorted(folders - {self.folder}))
+        return [evidence for evidence in beside if evidence.results]
+
+
+being_recorded: dict[Path, Evidence] = {}  # by folder
+
+
+@contextmanager
+def recorded_as(folder: Path, run: Evidence) -> Iterator[None]:
+    """Claims are decided as if the run were in its folder already, those of other GPUs, too."""
+    being_recorded[folder] = run
+    try:
+        yield
+    finally:
+        del being_recorded[folder]
+
+
+def recorded_evidence(folder: Path) -> Evidence:
+    """An experiment's part of a recorded run; `folder`: data/recorded/<gpu>/<experiment>."""
+    for place, run in being_recorded.items():
+        if place.resolve() == folder.parent.resolve():
+            of_it = {key: r for key, r in run.results.items() if key[0] == folder.name}
+            return Evidence(of_it, folder.parent)
+    return read_evidence(folder)
 
 
 @cache
-def recorded_evidence(folder: Path) -> Evidence:
+def read_evidence(folder: Path) -> Evidence:
     return collect(result_files(folder), folder.parent)
 
 

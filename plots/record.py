@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from claims.evidence import collect
+from claims.evidence import collect, recorded_as
 from plots.document import files, machine_of, read_recorded
 from plots.experiments import load_run
 from records import declared
@@ -44,10 +44,11 @@ def add(args: argparse.Namespace) -> int:
     if not args.older:
         check_ages(kept, moved)
     evidence = collect([r for r in kept if r.file not in copies.values()] + moved, target)
-    others = read_recorded(args.recorded_dir, but=target)
-    own = machine_of(evidence, target)
-    recorded = sorted([*others, own], key=lambda m: m.folder)
-    pages = files(recorded, [own], args.recorded_dir, args.readme)
+    with recorded_as(target, evidence):
+        others = read_recorded(args.recorded_dir, but=target)
+        own = machine_of(evidence, target)
+        recorded = sorted([*others, own], key=lambda m: m.folder)
+        pages = files(recorded, [own], args.recorded_dir, args.readme)
     contents = {copies[r.file]: unchanged(r) for r in results}
     write_files(contents | pages)
     units = dict.fromkeys(u for r in results if r.gpu for u in r.provenance["gpu"]["unit"].split())

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from edited import Edited, scale
@@ -116,6 +117,13 @@ def test_several_gpus_are_columns_of_one_table(with_h200, capsys):
     # A claim about a device is decided on that device.
     *elsewhere, on_t4 = cells(page, "puzzle-target: ")[2:]
     assert elsewhere == ["not testable (only on T4)"] * 2 and on_t4.startswith("not reproduced: ")
+
+
+def test_claims_about_two_gpus_are_decided_anew_on_both(project):
+    for name in ("h200", "h100"):
+        copytree(ROOT / f"data/recorded/{name}/end_to_end", project / f"mine/{name}/end_to_end")
+        assert record(project, name, project / "mine" / name) == 0
+    assert run(project, "document", "--check") == 0
 
 
 def test_a_pass_that_a_run_need_not_have_is_on_its_page(edited, project):
