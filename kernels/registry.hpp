@@ -110,19 +110,20 @@ bool is_bit_exact(const Kernel<Problem>& kernel) {
 template <class Problem>
 struct Register {
   explicit Register(Kernel<Problem>&& stated) : kernel(std::move(stated)), next(first) {
+    if (taken) std::abort();  // before main(), nobody asks for kernels
     first = this;
   }
 
   Kernel<Problem> kernel;
   const Register* next;
   inline static const Register* first = nullptr;
+  inline static bool taken = false;  ///< Registry has all that were linked.
 };
 
 /// All kernels of a family, by name: those of its files, and those that are added at run time.
 template <class Problem>
 class Registry {
  public:
-  /// The first call takes the kernels of all files; it may not come before main().
   static Registry& instance() {
     static Registry registry;
     return registry;
@@ -148,13 +149,19 @@ class Registry {
     }
   }
 
-  const std::map<std::string, Kernel<Problem>>& kernels() const { return kernels_; }
+  /// The first call, which any thread may make, adds those of the files.
+  const std::map<std::string, Kernel<Problem>>& kernels() {
+    [[maybe_unused]] static const bool taken = take_files();
+    return kernels_;
+  }
 
  private:
-  Registry() {
-    for (auto* file = Register<Problem>::first; file != nullptr; file = file->next) {
-      add(file->kernel);
-    }
+  Registry() = default;
+
+  bool take_files() {
+    using File = Register<Problem>;
+    for (const File* file = File::first; file != nullptr; file = file->next) add(file->kernel);
+    return File::taken = true;
   }
 
   std::map<std::string, Kernel<Problem>> kernels_;
