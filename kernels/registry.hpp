@@ -104,7 +104,23 @@ bool is_bit_exact(const Kernel<Problem>& kernel) {
   return std::holds_alternative<BitExact>(kernel.contract);
 }
 
-/// All kernels of a family, by name. Filled before main() by the kernels' own files.
+/// `static const Register<Problem> registered{{.name = ..., ...}};` ends a kernel's file. It only
+/// links the kernel into a list, from which Registry takes it: each file would otherwise compile the
+/// registry again.
+template <class Problem>
+struct Register {
+  explicit Register(Kernel<Problem>&& stated) : kernel(std::move(stated)), next(first) {
+    if (taken) std::abort();  // before main(), nobody asks for kernels
+    first = this;
+  }
+
+  Kernel<Problem> kernel;
+  const Register* next;
+  inline static const Register* first = nullptr;
+  inline static bool taken = false;  ///< Registry has all that were linked.
+};
+
+/// All kernels of a family, by name: those of its files, and those that are added at run time.
 template <class Problem>
 class Registry {
  public:
@@ -133,9 +149,21 @@ class Registry {
     }
   }
 
-  const std::map<std::string, Kernel<Problem>>& kernels() const { return kernels_; }
+  /// The first call, which any thread may make, adds those of the files.
+  const std::map<std::string, Kernel<Problem>>& kernels() {
+    [[maybe_unused]] static const bool taken = take_files();
+    return kernels_;
+  }
 
  private:
+  Registry() = default;
+
+  bool take_files() {
+    using File = Register<Problem>;
+    for (const File* file = File::first; file != nullptr; file = file->next) add(file->kernel);
+    return File::taken = true;
+  }
+
   std::map<std::string, Kernel<Problem>> kernels_;
 };
 
@@ -150,13 +178,5 @@ template <class Problem>
 const DeclaredDeviation<Problem>& declared_deviation(const std::string& name) {
   return std::get<DeclaredDeviation<Problem>>(kernel_named<Problem>(name).contract);
 }
-
-/// `static const Register<Problem> registered{{.name = ..., ...}};` ends a kernel's file.
-template <class Problem>
-struct Register {
-  explicit Register(Kernel<Problem> kernel) {
-    Registry<Problem>::instance().add(std::move(kernel));
-  }
-};
 
 }  // namespace reprolab

@@ -138,7 +138,7 @@ struct Toy {};
 
 TEST(RegistryDeathTest, IncompleteKernelsAndDuplicateNamesAbort) {
   const auto aborts = [](const Kernel<Toy>& kernel, const std::string& message) {
-    Registry<Toy> registry;
+    auto& registry = Registry<Toy>::instance();
     EXPECT_EXIT((registry.add(kernel), registry.add(kernel)), testing::KilledBySignal(SIGABRT),
                 "^reprolab: " + message + "\n$");
   };
