@@ -105,8 +105,8 @@ bool is_bit_exact(const Kernel<Problem>& kernel) {
 }
 
 /// `static const Register<Problem> registered{{.name = ..., ...}};` ends a kernel's file. It only
-/// links the kernel into a list, from which Registry takes it: each file would otherwise compile the
-/// registry again.
+/// links the kernel into a list, from which Registry takes it: each file would otherwise compile
+/// the registry again.
 template <class Problem>
 struct Register {
   explicit Register(Kernel<Problem>&& stated) : kernel(std::move(stated)), next(first) {
