@@ -25,7 +25,6 @@ from plots.figures import figure_style, take_caption
 from records.errors import InputError
 from records.json_files import ROOT
 
-
 H100 = ROOT / "data/recorded/h100/product"
 
 
