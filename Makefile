@@ -32,7 +32,9 @@ export BIN := build/$(PRESET)/bin
 export MEASURE := $(filter-out cpu asan,$(PRESET))
 export NO_GPU_WHY := $(if $(HAS_GPU),PRESET=$(PRESET) has no GPU half (nvcc: $(or $(CUDA_BIN),none)),no GPU is visible)
 # Settings of the user's shell do not apply to ours, and a make that a recipe runs would expand what the user gave.
-unexport CDPATH GLOBIGNORE BASH_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH MAKEFLAGS MFLAGS MAKEOVERRIDES
+# Without compiled modules each process would compile all that it imports, which takes 10 s for PyTorch.
+unexport CDPATH GLOBIGNORE BASH_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE \
+  MAKEFLAGS MFLAGS MAKEOVERRIDES
 export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
 
 # First lines of recipes that need a GPU or a variable.

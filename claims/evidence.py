@@ -144,8 +144,7 @@ class Case:
     def find(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Record:
         """The kernel's row on the problem with the values of `at`, with any outcome."""
         results = self.results(pass_name)
-        cold = (r for r in results.by_kernel.get(kernel, ()) if not r.is_warm)
-        rows = [r for r in cold if at.items() <= r.problem.items()]
+        rows = results.cold_rows(kernel, at)
         if not rows:
             raise NotTested(f"{kernel} did not run" + (f" on {describe(at)}" if at else ""))
         decided_on: dict[str, Any] = {}

@@ -12,7 +12,7 @@ import numpy as np
 from records.json_files import ROOT, Schema
 from records.results import Record
 from records.run_to_run import Budgets, budget_for, in_class, recorded_budgets
-from records.stats import SPREAD_PERCENT, Estimate, LogMean, log_mean
+from records.stats import SPREAD_PERCENT, Estimate, LogMean
 
 HOST_TO_HOST = ROOT / "data/host_to_host.json"
 SCHEMA = Schema("host_to_host.schema.json")
@@ -32,7 +32,7 @@ def between_runs_percent(gpu: str, kind: str, us: float, kernel: str = "") -> fl
 
 def log_time(row: Record, metric: str) -> LogMean:
     """The mean time of one row, from its samples and the spread between runs."""
-    log = log_mean(row.metrics[metric].samples)
+    log = row.metrics[metric].log
     kind = metric.partition(".")[0]
     return log.with_part(between_runs_percent(row.gpu, kind, math.exp(log.value), row.kernel))
 
@@ -41,7 +41,7 @@ def ratio(over: Record, under: Record, metric: str) -> Estimate:
     """The ratio of two rows' geometric means; its interval covers another run elsewhere."""
     if not is_of_host(over.problem, metric):
         return log_time(over, metric).over(log_time(under, metric)).ratio
-    both = (log_mean(row.metrics[metric].samples) for row in (over, under))
+    both = (row.metrics[metric].log for row in (over, under))
     log = next(both).over(next(both))
     host = host_spread(over.summary_of(metric).median)
     return log.with_part(host.gain_percent, host.freedom).ratio
@@ -52,7 +52,7 @@ def log_baseline(row: Record, metric: str) -> LogMean:
     if not is_of_host(row.problem, metric):
         return log_time(row, metric)
     host = host_spread(row.summary_of(metric).median)
-    return log_mean(row.metrics[metric].samples).with_part(host.baseline_percent, host.freedom)
+    return row.metrics[metric].log.with_part(host.baseline_percent, host.freedom)
 
 
 def is_of_host(problem: dict[str, Any], metric: str) -> bool:

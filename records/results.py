@@ -1,6 +1,6 @@
 """Result files (data/results.schema.json): read, checked, and turned into plain records."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -14,7 +14,16 @@ from records.families import Family, Kernel, described, kernels
 from records.families import parse as families_of
 from records.json_files import Schema
 from records.printable import printable, shortened
-from records.stats import Estimate, Summary, difference_percent, gb_per_s, is_within, summarize
+from records.stats import (
+    Estimate,
+    LogMean,
+    Summary,
+    difference_percent,
+    gb_per_s,
+    is_within,
+    log_mean,
+    summarize,
+)
 
 SCHEMA = Schema("results.schema.json")
 KERNEL_TIME, PRODUCT_TIME = "kernel_time", "product_time"
@@ -41,6 +50,11 @@ class Metric:
     @cached_property
     def summary(self) -> Summary | None:
         return summarize(self.samples) if self.samples else None
+
+    @cached_property
+    def log(self) -> LogMean:
+        """The mean logarithm of samples that there must be."""
+        return log_mean(self.samples)
 
 
 @dataclass(frozen=True)
@@ -222,6 +236,20 @@ class Results:
         for record in self.records:
             rows.setdefault(record.kernel, []).append(record)
         return rows
+
+    @cached_property
+    def _cold(self) -> dict[tuple[str, tuple[Any, ...]], list[Record]]:
+        return {}
+
+    def cold_rows(self, kernel: str, at: Mapping[str, Any]) -> list[Record]:
+        """The kernel's cold rows on problems with the values of `at`, which claims ask for again
+        and again."""
+        key = (kernel, tuple(at.items()))
+        if key not in self._cold:
+            rows = self._cold.get((kernel, ())) or self.by_kernel.get(kernel, ())
+            cold = (r for r in rows if not r.is_warm)
+            self._cold[key] = [r for r in cold if at.items() <= r.problem.items()]
+        return self._cold[key]
 
     @property
     def family(self) -> Family:

@@ -8,6 +8,9 @@ import ctypes
 import os
 import subprocess
 import sysconfig
+import tempfile
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import bitsandbytes
@@ -39,6 +42,15 @@ def compile_library(folder: Path) -> Path:
     options = ["-std=c++20", "-O2", "-shared", "-fPIC", "-I", ROOT]
     subprocess.run(["g++", *options, "-o", made, *sources], check=True)
     return made
+
+
+COMPILED = tempfile.TemporaryDirectory()  # until the process ends
+
+
+@cache
+def compiled(compile_into: Callable[[Path], Path]) -> Path:
+    """The file that one of the above makes, shared by all tests of a process."""
+    return compile_into(Path(COMPILED.name))
 
 
 def put_cpu_in_place_of_gpu(put, extension: Path) -> None:

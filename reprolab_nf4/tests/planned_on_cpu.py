@@ -16,6 +16,7 @@ from cpu_as_gpu import (  # noqa: E402
     N,
     compile_extension,
     compile_library,
+    compiled,
     layer,
     put_cpu_in_place_of_gpu,
     table,
@@ -26,9 +27,8 @@ PLANNED, UNPLANNED = {"times_run": 1, "runs_of_settled_weights": 1}, {"times_mul
 
 
 @pytest.fixture(name="built", scope="session")
-def put_built(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("layers")
-    return compile_extension(folder), compile_library(folder)
+def put_built():
+    return compiled(compile_extension), compiled(compile_library)
 
 
 @pytest.fixture(name="cpu")

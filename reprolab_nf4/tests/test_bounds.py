@@ -1,26 +1,21 @@
 """The width of the interval of correct outputs, against values that were computed by hand."""
 
+import cpu_as_gpu
 import pytest
 from bitsandbytes_on_cpu import torch
 
 import reprolab_nf4
 from reprolab_nf4 import bounds
 from reprolab_nf4.c_functions import DropinError
-from reprolab_nf4.tests import cpu_as_gpu
 
 UNIT = 2.0**-23
 # Relative error of a rounding, and the type's smallest positive number.
 TYPES = [(torch.float16, 2.0**-11, 2.0**-24), (torch.bfloat16, 2.0**-8, 2.0**-126)]
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    return cpu_as_gpu.compile_library(tmp_path_factory.mktemp("bounds"))
-
-
 @pytest.fixture(autouse=True)
-def put_library(compiled, monkeypatch):
-    monkeypatch.setattr(reprolab_nf4, "BUILT", compiled)
+def put_library(monkeypatch):
+    monkeypatch.setattr(reprolab_nf4, "BUILT", cpu_as_gpu.compiled(cpu_as_gpu.compile_library))
 
 
 @pytest.mark.parametrize(("dtype", "rounding", "smallest"), TYPES)

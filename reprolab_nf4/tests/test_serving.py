@@ -30,8 +30,8 @@ needs_overrides = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    return cpu_as_gpu.compile_library(tmp_path_factory.mktemp("serving"))
+def library():
+    return cpu_as_gpu.compiled(cpu_as_gpu.compile_library)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ a planted difference, and the coverage of intervals.
 
 import math
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import made
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 
 from claims import rules, uncertainty
+from claims.evidence import collect
+from claims.ledger import decide
 from records.json_files import ROOT, read_json
 from records.results import Metric
 from records.stats import CONFIDENCE, FALSE_SHARE, LogMean, log_mean, summarize
@@ -29,20 +32,28 @@ def samples(random, us, n=3, between=BETWEEN):
     return [run * math.exp(random.normal(0, WITHIN)) for _ in range(n)]
 
 
-def replay(random, times):
+def replay(times):
     records = []
     for model in MODELS:
         for batch in BATCHES:
             problem = made.forward_pass(model, batch)
-            records += [made.record(problem, k, samples(random, us)) for k, us in times.items()]
+            records += [made.record(problem, kernel, [us]) for kernel, us in times.items()]
     return made.results("table2", "replay", records)
+
+
+def repeated(random, row, times):
+    """The row with the samples of another run."""
+    metric = Metric("kernel_time", "us", tuple(samples(random, times[row.kernel])))
+    return replace(row, metrics={metric.name: metric})
 
 
 def outcomes(claim, cell, times, seed):
     """The verdicts on one cell, in `runs` runs."""
     random, sources, verdicts = np.random.default_rng(seed), made.with_claim(claim), []
+    file = made.read(replay(times))
     for _ in range(TRIALS):
-        (d,) = made.decisions(replay(random, times), sources=sources).values()
+        run = replace(file, records=tuple(repeated(random, r, times) for r in file.records))
+        (d,) = decide(collect([run]), sources)
         verdicts.append(d.verdicts[cell].verdict)
     return verdicts
 

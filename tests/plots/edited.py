@@ -17,11 +17,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
+from claims.evidence import collect
 from plots.documents import markdown
 from plots.experiments import CLAIM_DETAILS, Run, all_tables, experiment, load_run
 from plots.figures import figure_style
 from records import declared
+from records.folders import recorded_folder
 from records.json_files import ROOT
+from records.results import Results, load
 
 RECORDED = ROOT / "data/recorded/h200"
 NO_NUMBER = re.compile(r"\b(nan|inf)\b")
@@ -129,7 +132,11 @@ class Edited:
         return self.folder
 
     def run(self, recorded: bool = False) -> Run:
-        return load_run(self.name, self.write(), recorded)
+        folder = self.write()
+        if recorded_folder(folder / self.name):  # claims are decided by all of its files
+            return load_run(self.name, folder, recorded)
+        files = (loaded(folder / f"{p}.json", json.dumps(f)) for p, f in self.files.items())
+        return load_run(self.name, folder, recorded, collect(files))
 
     def figure(self, name: str) -> Figure:
         with figure_style():
@@ -153,6 +160,12 @@ class Edited:
                 texts = texts_of(figure)
                 lines[f"figure {name}"] = [x for x in texts if x.strip("0123456789. \u2212")]
         return lines
+
+
+@cache
+def loaded(file: Path, text: str) -> Results:
+    """The file, which holds this text: an edit changes few passes of a run."""
+    return load(file)
 
 
 def scale(rows: Iterable[Row], factor: float, metrics: str = "*") -> None:

@@ -25,8 +25,8 @@ sys.exit(run(parser))
 
 @pytest.fixture
 def render(edited, tmp_path):
-    folder = str(edited("puzzle").write())
-    return ("render", "puzzle", "--results", folder, "--output", str(tmp_path / "out"))
+    folder = str(edited("streaming").write())
+    return ("render", "streaming", "--results", folder, "--output", str(tmp_path / "out"))
 
 
 def run(program, *arguments, streams="", lines=1, result=0):
@@ -160,14 +160,14 @@ def test_a_figure_that_fails_leaves_the_old_rendering(render, tmp_path, monkeypa
         raise ValueError
 
     (tmp_path / "out").mkdir()
-    (tmp_path / "out/puzzle.md").write_text("old")
+    (tmp_path / "out/layers.md").write_text("old")
     monkeypatch.setattr(experiments, "encode", fail)
     assert main(render) == 3
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["puzzle.md"]
-    assert (tmp_path / "out/puzzle.md").read_text() == "old"
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["layers.md"]
+    assert (tmp_path / "out/layers.md").read_text() == "old"
 
 
-def test_every_experiment_of_a_folder_is_rendered(tmp_path, capsys):
+def test_every_experiment_of_a_folder_is_rendered(no_figures, tmp_path, capsys):
     for name in ("puzzle", "counters"):
         Edited(name, tmp_path / "runs" / name).write()
     words = ["render", f"--results={tmp_path}/runs", f"--output={tmp_path}/out"]

@@ -181,7 +181,7 @@ def test_a_file_that_changes_meanwhile_is_not_recorded(project, capsys, monkeypa
 def test_a_run_that_is_recorded_meanwhile_is_on_the_pages(project):
     """Another process that holds the folder's lock adds its run, which is read only after that."""
     for name in GPUS:
-        make_up(name, project / "mine" / name, ["puzzle"])
+        make_up(name, project / "mine" / name, ["streaming"])
     recorded = project / "data/recorded"
     recorded.mkdir(parents=True)
     words = ["--recorded-dir", str(recorded), "--readme", str(project / "README.md")]

@@ -26,8 +26,12 @@ def checkout(tmp_path):
     for file in (ROOT / "programs").glob("*/CMakeLists.txt"):
         (folder / "programs" / file.parent.name).mkdir(parents=True)
         shutil.copy(file, folder / "programs" / file.parent.name)
+    compiled = folder / "experiments/__pycache__"  # else each process compiles them
+    compiled.mkdir()
     for file in (ROOT / "experiments").glob("*.py"):
-        shutil.copy(file, folder / "experiments")
+        shutil.copy2(file, folder / "experiments")
+    for file in (ROOT / "experiments/__pycache__").glob("*.pyc"):
+        shutil.copy2(file, compiled)
     declare(folder, check="verify --brief", one="bench --x")
     for preset in ("cpu", "gpu"):
         for name in ("bench", "verify", "metrics"):

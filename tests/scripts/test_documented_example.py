@@ -23,7 +23,8 @@ TABLE_FILES = ("txt", "md", "csv", "tex")
 def tree(checkout, real):
     """The checkout with all that tables are made by, and the documented experiment alone."""
     shutil.rmtree(checkout / "experiments")
-    ignored = shutil.ignore_patterns("recorded", "__pycache__", "*.cu", "*.cpp", "*.lock")
+    # With the modules that are compiled already; a file that another process writes may be gone.
+    ignored = shutil.ignore_patterns("recorded", "*.pyc.*", "*.cu", "*.cpp", "*.lock")
     for name in ("claims", "data", "experiments", "plots", "reprolab_nf4"):
         shutil.copytree(ROOT / name, checkout / name, ignore=ignored, dirs_exist_ok=True)
     text = (ROOT / "docs/adding-an-experiment.md").read_text()

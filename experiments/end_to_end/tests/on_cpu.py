@@ -5,7 +5,6 @@ kernel of the drop-in library is a function of the weights that bitsandbytes' ow
 
 import ctypes
 import sys
-import tempfile
 import time
 import types
 from contextlib import contextmanager
@@ -155,8 +154,7 @@ KERNELS = {
 @cache
 def library_on_cpu(kind=reprolab_nf4.Library):
     """The library that tests compile in place of libreprolab_nf4.so; stand_ins replace it later."""
-    with tempfile.TemporaryDirectory() as made:
-        return kind(cpu_as_gpu.compile_library(Path(made)))
+    return kind(cpu_as_gpu.compiled(cpu_as_gpu.compile_library))
 
 
 LIBRARY = types.SimpleNamespace(
@@ -210,5 +208,6 @@ def stand_ins(monkeypatch):
     code = {"target": "sm_90", "sha256": {"library.so": "0" * 64}}
     monkeypatch.setattr(rows, "code_of", lambda row, gpu: code)
     monkeypatch.setattr(host, "preemptions", lambda: 0)
+    monkeypatch.setattr(host, "fixed_work_s", lambda: 0.005)
     monkeypatch.setattr(sizes, "known", lambda: SMALL)
     monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)

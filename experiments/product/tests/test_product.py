@@ -25,6 +25,14 @@ from plots.figures import figure_style, take_caption
 from records.errors import InputError
 from records.json_files import ROOT
 
+H100 = ROOT / "data/recorded/h100/product"
+
+
+def copy_of_h100(folder):
+    """A small pass of its run, and the files that no pass writes."""
+    for name in ("simple", "host", "serving"):
+        (folder / f"{name}.json").write_bytes((H100 / f"{name}.json").read_bytes())
+
 
 @pytest.fixture
 def run(edited) -> Edited:  # noqa: F811
@@ -66,7 +74,7 @@ def test_rows_across_gpus_are_of_one_row_on_the_largest_layer(run):
 
 
 def test_a_step_of_training_is_beside_bitsandbytes_own():
-    run = load_run("product", ROOT / "data/recorded/h100/product")
+    run = load_run("product", H100)
     table = product.tables.training_table(run)
     by_layer = {(row["_under"], row["batch"]): row for row in table.rows}
     assert len(by_layer) == 10
@@ -100,8 +108,7 @@ def test_a_table_has_the_time_in_99_kib_over_the_time_in_more(run):
 
 
 def test_measured_host_times_are_a_table(run, tmp_path):
-    folder = ROOT / "data/recorded/h100/product"
-    h100 = load_run("product", folder)
+    h100 = load_run("product", H100)
     table = host_table(h100)
     assert [row["batch"] for row in table.rows] == [1, 4, 16] * 2  # plain, then nested scales
     assert table.rows[0]["planned"].startswith("7.7")
@@ -149,8 +156,7 @@ def requests_cell(**more):
 @pytest.fixture
 def with_serving(tmp_path):
     """The H100's run with these cells of layers under vLLM's plugin."""
-    for file in (ROOT / "data/recorded/h100/product").glob("*.json"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    copy_of_h100(tmp_path)
 
     def call(*cells):
         content = ORIGIN | {"date": "2026-11-28", "requests": cells}
@@ -190,8 +196,7 @@ def static_cell(**more):
 @pytest.fixture
 def with_host(tmp_path):
     """The H100's run with other cells in its host.json."""
-    for file in (ROOT / "data/recorded/h100/product").glob("*.json"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    copy_of_h100(tmp_path)
 
     def call(**cells):
         content = json.loads((tmp_path / "host.json").read_text())
@@ -236,8 +241,7 @@ def test_a_way_that_does_not_fit_is_noted(with_host):
     "text", ['{"sequences": [{}]}', "[]", '{"rows": [{"rows": 1}]}', '{"rows": [1]}']
 )
 def test_a_damaged_file_of_host_times_is_named(tmp_path, text):
-    for file in (ROOT / "data/recorded/h100/product").glob("*.json"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    copy_of_h100(tmp_path)
     (tmp_path / "host.json").write_text(text)
     with pytest.raises(InputError, match=r"host\.json"):
         every = load_run("product", tmp_path)

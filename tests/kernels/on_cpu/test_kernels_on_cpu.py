@@ -76,29 +76,57 @@ FILL = """if (threadIdx.x < 16) table[threadIdx.x] = constant_table.entry[thread
 BY_ONE_THREAD = """if (threadIdx.x == 0) {
     for (int code = 0; code < 16; ++code) table[code] = constant_table.entry[code];
   }"""
+REAL = "weight_per_thread"
+PLANTED = {
+    "no_barrier": (BARRIER, "", "nan"),
+    "fill_by_one_thread": (FILL, BY_ONE_THREAD, "descending"),  # detected in one order only
+    "two_barriers": (
+        BARRIER,
+        f"if (threadIdx.x == 0) __syncwarp(); else {BARRIER}",
+        "different barriers",
+    ),
+    "past_table": ("threadIdx.x < 16", "threadIdx.x < 17", "out of bounds"),
+    "past_end": ("if (weight >= n) return;", "if (weight > n) return;", "outside"),
+    "shuffled": ("scales.at(weight)", "__shfl_sync(~0u, scales.at(weight), 31)", "differ"),
+}
+
+
+def real_kernel(old, new):
+    """Its file with a fault."""
+    text = (ROOT / f"kernels/nf4/{REAL}.cu").read_text()
+    assert old in text
+    return text.replace(old, new)
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """A real kernel with each fault, under the fault's name, compiled once."""
+    file = tmp_path_factory.mktemp("planted") / "planted.cu"
+    text = "".join(
+        real_kernel(old, new)
+        .replace(f'"{REAL}"', f'"{name}"')
+        .replace("namespace {", f"namespace {name} {{")
+        for name, (old, new, _) in PLANTED.items()
+    )
+    file.write_text(text)
+    return library(file)
 
 
 @needs_program
-@pytest.mark.parametrize(
-    ("old", "new", "word"),
-    [
-        (BARRIER, "", "nan"),
-        (FILL, BY_ONE_THREAD, "descending"),  # detected in one order only
-        (BARRIER, f"if (threadIdx.x == 0) __syncwarp(); else {BARRIER}", "different barriers"),
-        ("threadIdx.x < 16", "threadIdx.x < 17", "out of bounds"),
-        ("if (weight >= n) return;", "if (weight > n) return;", "outside"),
-        ("scales.at(weight)", "__shfl_sync(~0u, scales.at(weight), 31)", "differ"),
-        ("codes[weight / 2]", "codes[weight / 2 - (1ll << 46)]", "signal 11"),
-    ],
-)
-def test_a_fault_planted_in_a_real_kernel_is_detected(tmp_path, old, new, word):
-    text = (ROOT / "kernels/nf4/weight_per_thread.cu").read_text()
-    assert old in text
-    file = tmp_path / "weight_per_thread.cu"
-    file.write_text(text.replace(old, new))
-    process = checked(file)
+@pytest.mark.parametrize(("kernel", "word"), [(k, word) for k, (*_, word) in PLANTED.items()])
+def test_a_fault_planted_in_a_real_kernel_is_detected(planted, kernel, word):
+    process = run(PROGRAM, kernel, planted)
     assert (process.returncode, process.stdout) == (1, "")
     assert word in process.stderr
+
+
+@needs_program
+def test_a_kernel_that_ends_the_program_is_wrong(tmp_path):
+    file = tmp_path / f"{REAL}.cu"
+    file.write_text(real_kernel("codes[weight / 2]", "codes[weight / 2 - (1ll << 46)]"))
+    process = checked(file)
+    assert (process.returncode, process.stdout) == (1, "")
+    assert "signal 11" in process.stderr
 
 
 @needs_program
@@ -119,9 +147,8 @@ def test_a_kernel_that_cannot_be_emulated_is_refused_in_one_line(file, reason):
 
 @needs_program
 def test_unknown_ptx_is_refused_when_it_runs(tmp_path):
-    text = (ROOT / "kernels/nf4/weight_per_thread.cu").read_text()
-    file = tmp_path / "weight_per_thread.cu"
-    file.write_text(text.replace(BARRIER, 'asm volatile("bar.sync 0;");'))
+    file = tmp_path / f"{REAL}.cu"
+    file.write_text(real_kernel(BARRIER, 'asm volatile("bar.sync 0;");'))
     process = checked(file)
     assert (process.returncode, process.stdout) == (2, "")
     assert "bar.sync" in process.stderr
