@@ -59,6 +59,7 @@ LOOKS = {
     **dict.fromkeys(("streaming", "column_walk"), (BLUE, "o")),
     **dict.fromkeys(("branch_tree", "tma_naive"), (ORANGE, "s")),
     **dict.fromkeys(("shared_lut", "tma_batched"), (GREEN, "^")),
+    "branch_tree_constant": (BROWN, "s"),
     "bitsandbytes_0.47.0": (WINE, "D"),
     "cublas_sgeam": (PINK, "D"),
     "bitsandbytes_0.50.2": (PINK, "v"),
@@ -91,7 +92,7 @@ packed_512_as_published packed_512_registers packed_512_store_each tiled_packed 
 warp_per_block weight_per_thread mojo_packed_512 mojo_packed_512_store_each mojo_tiled_2d
 mojo_warp_per_block column_walk_plain_reads column_walk_six_blocks tiled tma_swizzle
 tma_batched_as_published mojo_tma_batched mojo_tma_batched_as_published mojo_tma_naive
-mojo_tma_swizzle branch_tree_constant
+mojo_tma_swizzle
 """.split()
 # A kernel in Mojo has the look of its counterpart in CUDA, except for the marker.
 MOJO, MOJO_MARKER, COUNTERPARTS = "mojo_", "8", {"mojo_tiled_2d": "tiled_packed"}

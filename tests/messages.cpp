@@ -39,9 +39,8 @@ class GoldenMessages : public testing::EmptyTestEventListener {
   }
 
   void OnTestStart(const testing::TestInfo& test) override {
-    const std::filesystem::path file = test.file();
-    entry_ = file.lexically_relative(root()).string() + "::" + test.test_suite_name() + "." +
-             test.name();
+    entry_ =
+        path_in_project(test.file()).string() + "::" + test.test_suite_name() + "." + test.name();
     seen_ = Json::array();
     golden_ = updates_ ? Json::array() : texts().value(entry_, Json::array());
   }
@@ -71,8 +70,16 @@ class GoldenMessages : public testing::EmptyTestEventListener {
     return text;
   }
 
-  static std::filesystem::path root() {
-    return std::filesystem::path(__FILE__).parent_path().parent_path();
+  static std::filesystem::path root() { return PROJECT_ROOT; }
+
+  /// ccache may compile a file by its path from the folder of its object, which begins with ../
+  static std::filesystem::path path_in_project(const std::filesystem::path& file) {
+    if (file.is_absolute()) return file.lexically_relative(root());
+    std::filesystem::path own;
+    for (const auto& part : file) {
+      if (part != "..") own /= part;
+    }
+    return own;
   }
   static std::filesystem::path path() { return root() / "tests/messages.json"; }
   static Json texts() { return Json::parse(std::ifstream(path())); }

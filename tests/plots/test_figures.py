@@ -4,12 +4,14 @@ from xml.etree import ElementTree
 
 import pytest
 from edited import Edited, lines_of, recorded_names, text_of
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
+from experiments.counters import views as counters
 from experiments.table2 import views as table2
 from plots import experiments
 from plots.cli import main
-from plots.experiments import experiment
+from plots.experiments import experiment, load_run
 from plots.figures import (
     DPI,
     MOST_SERIES,
@@ -111,11 +113,25 @@ def test_every_recorded_figure_can_be_printed(recorded_runs, name, file, columns
         assert len(faces) == len(curves)
         if legend := axes.get_legend():
             assert len(legend.get_texts()) <= MOST_SERIES + 3
+    assert_distinct_bars(figure)
     boxes = [legend.get_window_extent() for legend in figure.legends]
     assert sum(box.height for box in boxes) < figure.bbox.height / 3
     boxes += [axes.get_tightbbox() for axes in figure.axes]
     assert all(box.x0 >= -1 and box.x1 <= figure.bbox.x1 + 1 for box in boxes)
     assert all(box.y0 >= -1 and box.y1 <= figure.bbox.y1 + 1 for box in boxes)
+
+
+def assert_distinct_bars(figure):
+    """By colour: a bar has no marker and no line."""
+    for legend in figure.legends:
+        bars = [x.get_facecolor() for x in legend.legend_handles if isinstance(x, Rectangle)]
+        assert len(set(bars)) == len(bars)
+
+
+def test_the_control_of_the_baseline_has_a_colour_of_its_own():
+    h100 = load_run("counters", ROOT / "data/recorded/h100/counters")  # alone has it there
+    with figure_style():
+        assert_distinct_bars(counters.FIGURES["divergence"][1](h100))
 
 
 ROOFS = {"reading", "multiplying", "issue", "memory", "peak", COPY}
