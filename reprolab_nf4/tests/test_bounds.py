@@ -1,8 +1,8 @@
 """The width of the interval of correct outputs, against values that were computed by hand."""
 
-import cpu_as_gpu
 import pytest
 from bitsandbytes_on_cpu import torch
+from cpu_as_gpu import compile_library, compiled
 
 import reprolab_nf4
 from reprolab_nf4 import bounds
@@ -15,7 +15,7 @@ TYPES = [(torch.float16, 2.0**-11, 2.0**-24), (torch.bfloat16, 2.0**-8, 2.0**-12
 
 @pytest.fixture(autouse=True)
 def put_library(monkeypatch):
-    monkeypatch.setattr(reprolab_nf4, "BUILT", cpu_as_gpu.compiled(cpu_as_gpu.compile_library))
+    monkeypatch.setattr(reprolab_nf4, "BUILT", compiled(compile_library))
 
 
 @pytest.mark.parametrize(("dtype", "rounding", "smallest"), TYPES)
