@@ -91,7 +91,8 @@ endif
 
 # Their matrices are so small that a second thread only waits.
 test-end_to_end: build/end_to_end/python $(if $(MEASURE),dropin) ## The tests that need torch and bitsandbytes (5 GB)
-	@export OMP_NUM_THREADS=1; $(call run,,verify) $(TORCH) -m pytest -q --ignore-glob="*_claims.py" --ignore-glob="*/test_schedule.py" \
+	@export OMP_NUM_THREADS=1; $(call run,,verify) $(TORCH) -m pytest -q \
+	  --ignore-glob="*_claims.py" --ignore-glob="*/test_schedule.py" \
 	  --ignore-glob="*/test_product.py" experiments/end_to_end experiments/product reprolab_nf4/tests # others need no PyTorch
 
 test-sanitized: ## The tests of the CPU half under AddressSanitizer
