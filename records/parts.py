@@ -52,15 +52,14 @@ def join(partials: Sequence[Content]) -> Content:
     """One result file from several of one pass: their rows, in this order. If they are of several
     commits, their own provenances follow as `runs`, and each row has the index of its run.
     """
-    origins = [partial["provenance"] for partial in partials]
-    last = max(origins, key=lambda origin: origin["started"])
-    units = dict.fromkeys(u for o in origins for u in (o["gpu"] or {}).get("unit", "").split())
+    runs, records = runs_of(partials)
+    last = max(runs, key=lambda run: run["started"])
+    units = dict.fromkeys(u for run in runs for u in (run["gpu"] or {}).get("unit", "").split())
     provenance = last | {
         "gpu": (last["gpu"] | {"unit": " ".join(units)}) if units else last["gpu"],
-        "runtime_s": round(sum(origin["runtime_s"] for origin in origins), 1),
-        "clocks": join_clocks([origin["clocks"] for origin in origins]),
+        "runtime_s": round(sum(run["runtime_s"] for run in runs), 1),
+        "clocks": join_clocks([run["clocks"] for run in runs]),
     }
-    runs, records = runs_of(partials)
     if len({Sources.of(run) for run in runs}) > 1:
         provenance["runs"] = runs
     else:
@@ -76,13 +75,17 @@ def join(partials: Sequence[Content]) -> Content:
 
 
 def runs_of(partials: Sequence[Content]) -> tuple[list[Content], list[Content]]:
-    """The provenances of the files' runs, and the rows, each with the index of its run."""
+    """The provenances of the files' runs, and the rows, each with the index of its run. The runs of
+    a joined file whose rows were all replaced since are left out.
+    """
     runs: list[Content] = []
     records = []
     for partial in partials:
-        records += [row | {"run": len(runs) + row.get("run", 0)} for row in partial["records"]]
-        origin = partial["provenance"]
-        runs += origin.get("runs", [origin])
+        origins = partial["provenance"].get("runs", [partial["provenance"]])
+        used = sorted({row.get("run", 0) for row in partial["records"]} or {0})
+        index = {run: len(runs) + i for i, run in enumerate(used)}
+        records += [row | {"run": index[row.get("run", 0)]} for row in partial["records"]]
+        runs += [origins[run] for run in used]
     return runs, records
 
 

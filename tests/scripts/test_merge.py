@@ -102,6 +102,12 @@ def test_runs_of_several_commits_keep_their_provenance(merge, tmp_path, write, c
     assert [run["commit"][0] for run in more["provenance"]["runs"]] == [*"abcd"]
     assert [row["run"] for row in more["records"]] == [0, 0, 1, 1, 2, 2, 3, 3]
 
+    newer = write("5/table2/replay.json", replay([4], "11:00", commit="e" * 40)).parents[1]
+    assert merge("--commits", again, newer) == 0
+    replaced = read(tmp_path)  # without the run that measured only what was measured again
+    assert [run["commit"][0] for run in replaced["provenance"]["runs"]] == [*"ace"]
+    assert {row["run"] for row in replaced["records"] if row["problem"]["batch"] == 4} == {2}
+
 
 def test_a_row_of_no_run_is_refused(write):
     file = replay([2], "08:00")
