@@ -117,7 +117,8 @@ def load_run(
     """The experiment's result files in `folder`, read unless the evidence contains them. Passes may
     be missing, except all; views of a missing pass are left out. All must be of one run, except a
     separate pass, which may be of another run and other code, because its rows are only
-    compared with each other.
+    compared with each other. Rows of a file joined from several commits are already of the same
+    machine code, so the other passes need the same code, and no commit.
 
     Claims are decided by `evidence`, by default by all files in the machine's folder of
     data/recorded, so that a claim has one verdict everywhere, and outside of data/recorded by this
@@ -138,7 +139,9 @@ def load_run(
         if other.gpu is None:  # compiled code has fewer sources that could be changed
             same = [sources]
         else:
-            same = [gpu] if steps[pass_name].is_separate else [gpu, with_changes, driver]
+            joined = len(first.origins) > 1 or len(other.origins) > 1
+            of_run = [gpu, driver] if joined else [gpu, with_changes, driver]
+            same = [gpu] if steps[pass_name].is_separate else of_run
         for say in same:
             if say(first) != say(other):
                 raise InputError(

@@ -1,4 +1,4 @@
-"""Eager generations of one model on three hosts: data/repetitions/eager."""
+"""Eager generations on six H100 hosts: data/repetitions/eager."""
 
 from functools import cache
 from statistics import median
@@ -12,7 +12,8 @@ from claims.rules import NOT_TESTABLE, UNDECIDED
 from plots.sides import load_side
 from records.json_files import ROOT, read_json
 
-HOSTS = (1, 2, 3)
+HOSTS = (1, 2, 3)  # of Gemma-2-27B, nine generations per row
+ALL_HOSTS = (*HOSTS, 4, 5, 6)
 GAINS = ("end-to-end", "small-batches-gain-more", "gemma-rises")
 BASELINE, SUBJECT = "branch_tree", "shared_lut"
 
@@ -22,10 +23,10 @@ def measured(host):
     return load_side(str(ROOT / f"data/repetitions/eager/{host}.tar.xz")).files
 
 
-def eager_rows(host):
+def eager_rows(host, model="gemma-2-27b"):
     """By batch and kernel."""
     (file,) = measured(host)
-    rows = [r for r in file.records if r.problem["way"] == "eager"]
+    rows = [r for r in file.records if r.problem["way"] == "eager" and r.problem["model"] == model]
     return {(r.problem["batch"], r.kernel): r for r in rows}
 
 
@@ -38,22 +39,30 @@ def median_us(row):
 
 
 def test_each_host_is_another_one():
-    units = [measured(host)[0].provenance["gpu"]["unit"] for host in HOSTS]
-    assert len(set(units)) == len(HOSTS)
+    units = [measured(host)[0].provenance["gpu"]["unit"] for host in ALL_HOSTS]
+    assert len(set(units)) == len(ALL_HOSTS)
     processes = [{row.process for row in eager_rows(host).values()} for host in HOSTS]
     assert [len(p) for p in processes] == [1, 2, 1] and len(set().union(*processes)) == 4
 
 
-def test_what_hosts_differ_by_is_computed_from_them():
-    recorded = read_json(uncertainty.HOST_TO_HOST)["cells"]
-    cells = []
+def cells_of(model):
+    """What data/host_to_host.json has of a model that several of these hosts measured."""
+    by_host = [eager_rows(host, model) for host in ALL_HOSTS]
     for batch in (2, 4, 8, 16, 32, 64):
-        pairs = [[eager_rows(h).get((batch, k)) for k in (BASELINE, SUBJECT)] for h in HOSTS]
+        pairs = [[rows.get((batch, k)) for k in (BASELINE, SUBJECT)] for rows in by_host]
         pairs = [pair for pair in pairs if None not in pair and all(map(is_steady, pair))]
-        cell = {"gpu": "NVIDIA H100 80GB HBM3", "model": "gemma-2-27b", "batch": batch}
+        if len(pairs) < 2:
+            continue
+        cell = {"gpu": "NVIDIA H100 80GB HBM3", "model": model, "batch": batch}
         for i, name in enumerate(("baseline_us", "subject_us")):
             cell[name] = [median_us(pair[i]) for pair in pairs]
-        cells += [cell] * (len(pairs) > 1)
+        yield cell
+
+
+def test_what_hosts_differ_by_is_computed_from_them():
+    recorded = read_json(uncertainty.HOST_TO_HOST)["cells"]
+    models = ("gemma-2-27b", "gemma-3-27b", "llama-3.3-70b")
+    cells = [cell for model in models for cell in cells_of(model)]
     assert cells == [cell for cell in recorded if "H100" in cell["gpu"]]
 
 

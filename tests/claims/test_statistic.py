@@ -171,6 +171,6 @@ def test_hosts_differ_as_recorded():
     """The gains of models up to 32B differ by far more between hosts than Llama's."""
     cells = read_json(uncertainty.HOST_TO_HOST)["cells"]
     small, large = uncertainty.host_classes()
-    assert (small.freedom, large.freedom) == (17, 6) and len(cells) == 22
+    assert (small.freedom, large.freedom) == (18, 9) and len(cells) == 26
     assert 10 < small.gain_percent < 15 and 0.5 < large.gain_percent < 2
     assert max(small.baseline_percent, large.baseline_percent) < 3  # the GPU's own work
