@@ -5,6 +5,7 @@ import pytest
 from edited import Edited
 
 from plots.cli import main
+from records.errors import InputError
 
 LAYER = "28672x8192/fp16/b64"
 
@@ -103,3 +104,20 @@ def test_changed_sources_of_compiled_code_are_no_matter(tmp_path):
     for name, file in run.files.items():
         file["provenance"]["dirty"] = name != "sass"
     assert run.run()["sass"].gpu is None
+
+
+def test_a_file_joined_from_two_commits_needs_the_others_code_alone(tmp_path):
+    run = Edited("table2", tmp_path)
+    replay = run.files["replay"]
+    own = dict(replay["provenance"])
+    replay["provenance"] |= {"commit": "f" * 40}
+    with pytest.raises(InputError, match="give two passes of one run"):
+        run.run()
+    replay["provenance"]["runs"] = [own, own | {"commit": "f" * 40}]
+    for i, row in enumerate(replay["records"]):
+        row["run"] = i % 2
+    assert run.run()["replay"].origins[1]["commit"] == "f" * 40
+    first = next(row for row in replay["records"] if row.get("code"))
+    first["code"]["sha256"] = dict.fromkeys(first["code"]["sha256"], "0" * 64)
+    with pytest.raises(InputError, match="two different"):
+        run.run()
