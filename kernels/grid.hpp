@@ -1,7 +1,6 @@
 // The number of blocks of a launch, in 64 bits, and its maximum.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 namespace reprolab {
@@ -17,7 +16,7 @@ constexpr std::int64_t blocks_over(std::int64_t count, std::int64_t per_block) {
 /// The grid of `blocks` blocks. `supports` refuses a problem with more than `max_blocks`; here the
 /// number is clamped to one more, which no launch accepts.
 constexpr unsigned grid_of(std::int64_t blocks) {
-  return static_cast<unsigned>(std::min(blocks, max_blocks + 1));
+  return static_cast<unsigned>(blocks <= max_blocks ? blocks : max_blocks + 1);
 }
 
 }  // namespace reprolab

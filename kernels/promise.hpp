@@ -5,11 +5,13 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/definition.hpp"
+
 namespace reprolab {
 
-/// A kernel's contract (kernels/registry.hpp), without its proof.
+/// A kernel's contract (kernels/definition.hpp), without its proof.
 struct Promise {
-  enum class Kind { bit_exact, declared_deviation, within_bound };
+  using Kind = ContractKind;
 
   Kind kind = Kind::bit_exact;
   std::string text{};  ///< Empty if bit-exact.
@@ -20,7 +22,7 @@ struct Promise {
   bool deviates() const { return kind == Kind::declared_deviation; }
 };
 
-/// Names in descriptions, in the order of Promise::Kind.
+/// Names in descriptions, in the order of ContractKind.
 inline constexpr std::array<std::string_view, 3> contract_names = {
     "bit_exact", "declared_deviation", "within_bound"};
 

@@ -88,16 +88,16 @@ Support LoadedPtx::supports(const std::string& variant) {
   const auto function = functions_.find({capability, variant});
   if (function == functions_.end()) {
     const std::string arch = std::to_string(capability);
-    return Support::no("is not compiled for sm_" + arch + "; make " + language_ + " ARCH=" + arch);
+    return unsupported("is not compiled for sm_" + arch + "; make " + language_ + " ARCH=" + arch);
   }
   // Makes the device's context current, into which the driver loads.
   if (const cudaError_t error = cudaFree(nullptr); error != cudaSuccess) {
     cudaGetLastError();
-    return Support::no(std::string("has no context to be loaded into: ") +
+    return unsupported(std::string("has no context to be loaded into: ") +
                        cudaGetErrorString(error));
   }
   const std::string& why_not = function->second.load();
-  return why_not.empty() ? Support::yes() : Support::no(why_not);
+  return why_not.empty() ? Support::yes() : unsupported(why_not);
 }
 
 cudaError_t LoadedPtx::launch(const std::string& variant, std::int64_t blocks,

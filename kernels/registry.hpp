@@ -1,5 +1,4 @@
-// The registry of a kernel family: the description of a kernel, and the registrar at the end of its
-// file that adds it.
+// The registry of a kernel family: its kernels as programs use them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,68 +8,45 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <mutex>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
+#include "kernels/definition.hpp"
 #include "kernels/origin.hpp"
 #include "kernels/promise.hpp"
 
 namespace reprolab {
 
-/// Whether a kernel can run a problem; a "no" always carries the reason.
-struct Support {
-  bool ok = true;
-  std::string reason;
-
-  static Support yes() { return {}; }
-  static Support no(std::string why) { return {false, std::move(why)}; }
-};
-
-/// Every bit of the output equals the reference's.
-struct BitExact {};
-
-/// The output differs from the reference's in a known way.
-template <class Problem>
-struct DeclaredDeviation {
-  std::string text;  ///< The difference and its reason, in one sentence.
-
-  /// Writes to elements [begin, end) of `host.output` exactly the bits that the kernel is declared
-  /// to produce (all pointers of `host` are host memory). Elements that it does not write are those
-  /// that the kernel is declared to leave unwritten.
-  void (*expected_output)(const Problem& host, std::int64_t begin, std::int64_t end);
-};
-
-/// Every element lies in the interval that the family's reference proves for it, and is the same in
-/// every run. For families whose kernels may differ in the order of roundings.
-struct WithinBound {
-  std::string text;  ///< The kernel's roundings and their order, in one sentence.
-  /// The family's reading of a problem that the kernel computes, if there are several; each reading
-  /// has its own interval.
-  std::string reading{};
-  /// Whether a row of a batch is bit for bit the same as the row alone.
-  bool independent_of_batch = false;
-};
-
-/// The contract of a kernel about its output.
-template <class Problem>
-using Contract = std::variant<BitExact, DeclaredDeviation<Problem>, WithinBound>;
+/// A "no" whose reason is put together at run time.
+inline Support unsupported(std::string why) {
+  static std::mutex one_at_a_time;
+  static std::set<std::string> reasons;
+  const std::lock_guard lock(one_at_a_time);
+  return Support::no(reasons.insert(std::move(why)).first->c_str());
+}
 
 template <class Problem>
 Promise promise_of(const Contract<Problem>& contract) {
-  if (const auto* declared = std::get_if<DeclaredDeviation<Problem>>(&contract)) {
-    return {Promise::Kind::declared_deviation, declared->text};
+  switch (contract.kind) {
+    case ContractKind::declared_deviation:
+      return {contract.kind, contract.deviation.text};
+    case ContractKind::within_bound:
+      return {contract.kind, contract.bound.text, contract.bound.reading,
+              contract.bound.independent_of_batch};
+    default:
+      return {};
   }
-  if (const auto* bound = std::get_if<WithinBound>(&contract)) {
-    return {Promise::Kind::within_bound, bound->text, bound->reading, bound->independent_of_batch};
-  }
-  return {};
 }
 
 /// Enqueues a problem as Kernel::launch does.
 template <class Problem>
-using Launcher = std::function<cudaError_t(const Problem&, cudaStream_t)>;
+struct Launcher : std::function<cudaError_t(const Problem&, cudaStream_t)> {
+  using std::function<cudaError_t(const Problem&, cudaStream_t)>::function;
+};
 
 /// One kernel of a family. `Problem` is the family's plain struct of device views.
 template <class Problem>
@@ -101,24 +77,21 @@ struct Kernel {
 
 template <class Problem>
 bool is_bit_exact(const Kernel<Problem>& kernel) {
-  return std::holds_alternative<BitExact>(kernel.contract);
+  return kernel.contract.kind == ContractKind::bit_exact;
 }
 
-/// `static const Register<Problem> registered{{.name = ..., ...}};` ends a kernel's file. It only
-/// links the kernel into a list, from which Registry takes it: each file would otherwise compile
-/// the registry again.
 template <class Problem>
-struct Register {
-  explicit Register(Kernel<Problem>&& stated) : kernel(std::move(stated)), next(first) {
-    if (taken) std::abort();  // before main(), nobody asks for kernels
-    first = this;
-  }
-
-  Kernel<Problem> kernel;
-  const Register* next;
-  inline static const Register* first = nullptr;
-  inline static bool taken = false;  ///< Registry has all that were linked.
-};
+Kernel<Problem> kernel_of(const Definition<Problem>& stated) {
+  Kernel<Problem> kernel{};
+  kernel.name = stated.name;
+  kernel.lineage = stated.lineage;
+  kernel.contract = stated.contract;
+  kernel.supports = stated.supports;
+  kernel.launch = Launcher<Problem>(stated.launch);
+  kernel.workspace_bytes = stated.workspace_bytes;
+  kernel.plan = stated.plan;
+  return kernel;
+}
 
 /// All kernels of a family, by name: those of its files, and those that are added at run time.
 template <class Problem>
@@ -160,7 +133,9 @@ class Registry {
 
   bool take_files() {
     using File = Register<Problem>;
-    for (const File* file = File::first; file != nullptr; file = file->next) add(file->kernel);
+    for (const File* file = File::first; file != nullptr; file = file->next) {
+      add(file->make ? file->make() : kernel_of(file->definition));
+    }
     return File::taken = true;
   }
 
@@ -173,10 +148,14 @@ const Kernel<Problem>& kernel_named(const std::string& name) {
   return Registry<Problem>::instance().kernels().at(name);
 }
 
-/// The deviation that a kernel declares. Throws std::bad_variant_access if it declares none.
+/// The deviation that a kernel declares. Throws std::invalid_argument if it declares none.
 template <class Problem>
 const DeclaredDeviation<Problem>& declared_deviation(const std::string& name) {
-  return std::get<DeclaredDeviation<Problem>>(kernel_named<Problem>(name).contract);
+  const Contract<Problem>& contract = kernel_named<Problem>(name).contract;
+  if (contract.kind != ContractKind::declared_deviation) {
+    throw std::invalid_argument(name + " declares no deviation");
+  }
+  return contract.deviation;
 }
 
 }  // namespace reprolab

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "kernels/nf4/streaming.cuh"
+#include "kernels/registry.hpp"
 
 namespace reprolab::nf4 {
 namespace {

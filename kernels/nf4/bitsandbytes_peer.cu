@@ -61,7 +61,7 @@ Support supports(const Library& library, const Problem& problem) {
   if (to_fp16 && library.to_fp16 == nullptr) lacks = fp16_name;
   if (!to_fp16 && library.to_bf16 == nullptr) lacks = bf16_name;
   if (problem.is_nested() && library.to_fp32 == nullptr) lacks = fp32_name;
-  if (lacks != nullptr) return Support::no(std::string("the library exports no ") + lacks);
+  if (lacks != nullptr) return unsupported(std::string("the library exports no ") + lacks);
   // The API counts weights in an int, to which the library adds the size of a tile.
   if (problem.n > (std::int64_t{1} << 31) - 2048) {
     return Support::no("bitsandbytes counts weights in an int: 2^31 - 2048 at most");

@@ -25,11 +25,11 @@ class Loaded {
   Support supports(const Problem& problem) {
     if (const Support support = supports_standard_table(problem); !support.ok) return support;
     if (problem.n > std::numeric_limits<std::int32_t>::max() - kernel_.weights_per_block) {
-      return Support::no("counts weights in 32 bits: 2^31 - 1 - " +
+      return unsupported("counts weights in 32 bits: 2^31 - 1 - " +
                          std::to_string(kernel_.weights_per_block) + " at most");
     }
     if (problem.n % kernel_.weights_multiple != 0) {
-      return Support::no("is compiled for multiples of " +
+      return unsupported("is compiled for multiples of " +
                          std::to_string(kernel_.weights_multiple) + " weights");
     }
     const NestedScales& nested = problem.nested;
@@ -37,7 +37,7 @@ class Loaded {
          std::initializer_list<const void*>{problem.codes, problem.absmax, nested.codes, nested.map,
                                             nested.absmax, problem.output}) {
       if (reinterpret_cast<std::uintptr_t>(pointer) % kernel_.pointer_alignment != 0) {
-        return Support::no("is compiled for arrays aligned to " +
+        return unsupported("is compiled for arrays aligned to " +
                            std::to_string(kernel_.pointer_alignment) + " bytes");
       }
     }

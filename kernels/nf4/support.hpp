@@ -5,10 +5,10 @@
 #include <bit>
 #include <cstdint>
 
+#include "kernels/definition.hpp"
 #include "kernels/grid.hpp"
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4/problem.hpp"
-#include "kernels/registry.hpp"
 
 namespace reprolab::nf4 {
 

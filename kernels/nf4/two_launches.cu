@@ -10,6 +10,7 @@
 #include "kernels/nf4/fp32_scales.cuh"
 #include "kernels/nf4/scales.hpp"
 #include "kernels/nf4/support.hpp"
+#include "kernels/registry.hpp"
 
 namespace reprolab::nf4 {
 namespace {
@@ -36,15 +37,17 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   });
 }
 
-const Register<Problem> registered{{
-    .name = "two_launches",
-    .lineage = "ours: nested scales as in Unsloth's two calls",
-    .contract = BitExact{},
-    .supports = supports_standard_table,
-    .launch = launch,
-    .code_files = [](int) -> std::vector<std::string> {
-      return {"kernels/nf4/two_launches.cu", "kernels/nf4/streaming.cu"};
-    },
+const Register<Problem> registered{[]() -> Kernel<Problem> {
+  return {
+      .name = "two_launches",
+      .lineage = "ours: nested scales as in Unsloth's two calls",
+      .contract = BitExact{},
+      .supports = supports_standard_table,
+      .launch = launch,
+      .code_files = [](int) -> std::vector<std::string> {
+        return {"kernels/nf4/two_launches.cu", "kernels/nf4/streaming.cu"};
+      },
+  };
 }};
 
 }  // namespace

@@ -2,7 +2,6 @@
 // wherever in memory the arrays begin.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/nf4/format.hpp"
@@ -64,10 +63,10 @@ inline Words<std::int64_t> words_of(const Problem& problem) {
   const auto end = codes + static_cast<std::uintptr_t>(problem.n + 1) / 2;
   const auto whole =
       static_cast<std::int64_t>(end - aligned_begin()) / static_cast<std::int64_t>(load_bytes);
-  words.count =
-      std::min((problem.n - words.first) / weights_per_word, whole - (words.are_aligned ? 0 : 1));
-  words.count = std::max<std::int64_t>(words.count, 0);
-  if (words.count == 0) words.first = 0;
+  const auto left = (problem.n - words.first) / weights_per_word;
+  const auto loadable = whole - (words.are_aligned ? 0 : 1);
+  words.count = left < loadable ? left : loadable;
+  if (words.count <= 0) words.count = words.first = 0;
   return words;
 }
 

@@ -15,20 +15,23 @@ Support supports(const Problem& problem) {
   return supports_cublas(problem);
 }
 
-const Register<Problem> registered{{
-    .name = "cublas_16bit",
-    .lineage = "cuBLAS, cublasGemmEx on 16-bit weights: not a 4-bit kernel",
-    .contract = WithinBound{"multiplies by the weights that dequantization writes; cuBLAS adds in "
-                            "fp32, in an order that depends on the number of rows",
-                            dequantized_weights},
-    .supports = supports,
-    .launch =
-        [](const Problem& problem, cudaStream_t stream) {
-          return multiply_by_cublas(problem, problem.weights, problem.workspace, stream);
-        },
-    .origin = {Origin::Kind::peer, cublas_maker()},
-    .code_files = [](int) { return cublas_files(); },
-    .workspace_bytes = [](const Problem&) { return cublas_workspace_bytes; },
+const Register<Problem> registered{[]() -> Kernel<Problem> {
+  return {
+      .name = "cublas_16bit",
+      .lineage = "cuBLAS, cublasGemmEx on 16-bit weights: not a 4-bit kernel",
+      .contract =
+          WithinBound{"multiplies by the weights that dequantization writes; cuBLAS adds in "
+                      "fp32, in an order that depends on the number of rows",
+                      dequantized_weights},
+      .supports = supports,
+      .launch =
+          [](const Problem& problem, cudaStream_t stream) {
+            return multiply_by_cublas(problem, problem.weights, problem.workspace, stream);
+          },
+      .origin = {Origin::Kind::peer, cublas_maker()},
+      .code_files = [](int) { return cublas_files(); },
+      .workspace_bytes = [](const Problem&) { return cublas_workspace_bytes; },
+  };
 }};
 
 }  // namespace

@@ -58,7 +58,7 @@ Support supports_cublas(const Problem& problem) {
   // added the bias.
   if (problem.bias != nullptr) return Support::no("cuBLAS may round a sum before it adds a bias");
   if (cublas().why_not.empty()) return Support::yes();
-  return Support::no("cuBLAS: " + cublas().why_not);
+  return unsupported("cuBLAS: " + cublas().why_not);
 }
 
 cudaError_t multiply_by_cublas(const Problem& problem, const void* weights, void* workspace,

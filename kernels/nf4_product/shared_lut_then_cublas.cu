@@ -10,7 +10,7 @@ namespace reprolab::nf4_product {
 namespace {
 
 const Register<Problem> registered{
-    dequantize_then_cublas("shared_lut", "the paper's kernel, then cuBLAS")};
+    [] { return dequantize_then_cublas("shared_lut", "the paper's kernel, then cuBLAS"); }};
 
 }  // namespace
 }  // namespace reprolab::nf4_product

@@ -9,7 +9,8 @@
 namespace reprolab::nf4_product {
 namespace {
 
-const Register<Problem> registered{dequantize_then_cublas("streaming", "ours, then cuBLAS")};
+const Register<Problem> registered{
+    [] { return dequantize_then_cublas("streaming", "ours, then cuBLAS"); }};
 
 }  // namespace
 }  // namespace reprolab::nf4_product

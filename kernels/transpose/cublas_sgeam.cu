@@ -28,7 +28,7 @@ Support supports(const Problem& problem) {
     return Support::no("cuBLAS counts strides in 32 bits");
   }
   if (cublas().why_not.empty()) return Support::yes();
-  return Support::no("cuBLAS: " + cublas().why_not);
+  return unsupported("cuBLAS: " + cublas().why_not);
 }
 
 cudaError_t launch(const Problem& problem, cudaStream_t stream) {
@@ -46,17 +46,19 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   return launch_error(status);
 }
 
-const Register<Problem> registered{{
-    .name = "cublas_sgeam",
-    .lineage = "cuBLAS, cublasSgeam",
-    .contract = BitExact{},
-    .supports = supports,
-    .launch = launch,
-    .origin = {Origin::Kind::peer, cublas_maker()},
-    .code_files = [](int) -> std::vector<std::string> {
-      cublas();
-      return {file_of(reinterpret_cast<const void*>(sgeam))};
-    },
+const Register<Problem> registered{[]() -> Kernel<Problem> {
+  return {
+      .name = "cublas_sgeam",
+      .lineage = "cuBLAS, cublasSgeam",
+      .contract = BitExact{},
+      .supports = supports,
+      .launch = launch,
+      .origin = {Origin::Kind::peer, cublas_maker()},
+      .code_files = [](int) -> std::vector<std::string> {
+        cublas();
+        return {file_of(reinterpret_cast<const void*>(sgeam))};
+      },
+  };
 }};
 
 }  // namespace

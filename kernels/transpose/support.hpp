@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "kernels/definition.hpp"
 #include "kernels/grid.hpp"
-#include "kernels/registry.hpp"
 #include "kernels/transpose/problem.hpp"
 
 namespace reprolab::transpose {

@@ -7,8 +7,8 @@
 #include <array>
 #include <cstdint>
 
+#include "kernels/definition.hpp"
 #include "kernels/device.hpp"
-#include "kernels/registry.hpp"
 #include "kernels/transpose/problem.hpp"
 
 namespace reprolab::transpose {

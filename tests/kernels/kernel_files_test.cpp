@@ -136,6 +136,27 @@ TEST(KernelCode, IsThatOfItsFileAndOfTheKernelsThatItLaunches) {
 /// A kernel family only for this test.
 struct Toy {};
 
+struct LinkedToy {};
+
+TEST(RegistryDeathTest, AKernelThatIsLinkedAfterTheFirstListingAborts) {
+  const Definition<LinkedToy> stated{
+      .name = "linked",
+      .supports = [](const LinkedToy&) { return Support::yes(); },
+      .launch = [](const LinkedToy&, cudaStream_t) { return cudaSuccess; }};
+  const Register<LinkedToy> stated_by_its_file(stated);
+  const Register<LinkedToy> made([] {
+    Kernel<LinkedToy> kernel = kernel_of(Definition<LinkedToy>{.name = "made"});
+    kernel.supports = [](const LinkedToy&) { return Support::no("is a toy"); };
+    kernel.launch = [](const LinkedToy&, cudaStream_t) { return cudaErrorNotSupported; };
+    return kernel;
+  });
+  EXPECT_EQ(Registry<LinkedToy>::instance().kernels().size(), 2u);
+  EXPECT_EQ(kernel_named<LinkedToy>("linked").launch({}, nullptr), cudaSuccess);
+  EXPECT_STREQ(kernel_named<LinkedToy>("made").supports({}).reason, "is a toy");
+  EXPECT_EXIT(Register<LinkedToy>{stated}, testing::KilledBySignal(SIGABRT),
+              "^reprolab: kernel 'linked' was loaded after the kernels were listed; link it\n$");
+}
+
 TEST(RegistryDeathTest, IncompleteKernelsAndDuplicateNamesAbort) {
   const auto aborts = [](const Kernel<Toy>& kernel, const std::string& message) {
     auto& registry = Registry<Toy>::instance();

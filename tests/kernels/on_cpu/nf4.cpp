@@ -58,11 +58,11 @@ class Nf4Check {
   }
 
   std::vector<std::uint16_t> expected_of(const Tensor& tensor) const {
-    const auto* declared = std::get_if<DeclaredDeviation<Problem>>(&kernel_.contract);
-    if (declared == nullptr) return tensor.expected;
+    const Contract<Problem>& contract = kernel_.contract;
+    if (contract.kind != ContractKind::declared_deviation) return tensor.expected;
     std::vector<std::uint16_t> output(tensor.expected.size(), 0xffff);
-    declared->expected_output(nf4::host_problem(tensor.quantized, output.data()), 0,
-                              tensor.quantized.n);
+    contract.deviation.expected_output(nf4::host_problem(tensor.quantized, output.data()), 0,
+                                       tensor.quantized.n);
     return output;
   }
 

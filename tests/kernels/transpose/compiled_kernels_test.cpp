@@ -62,7 +62,7 @@ TEST(CompiledTransposes, RefusesWhatItsCounterpartRefusesAndOtherGpus) {
   for (Problem problem : {aligned, Problem{.rows = 63, .columns = 96, .in_stride = 96},
                           Problem{.in_stride = std::int64_t{1} << 38}}) {
     if (const Support support = counterpart.supports(problem); !support.ok) {
-      EXPECT_EQ(row.supports(problem).reason, support.reason);
+      EXPECT_STREQ(row.supports(problem).reason, support.reason);
     } else {
       EXPECT_TRUE(matches(row.supports(problem).reason,
                           "is not compiled for sm_[0-9]+; make mojo ARCH=[0-9]+"));
