@@ -47,32 +47,32 @@ class Evidence:
 
     def recorded_beside(self, experiment: str) -> list["Evidence"]:
         """The other recorded machines, with only this experiment: a claim may need two machines."""
-        recorded = self.folder.parent if self.folder else ROOT / "data/recorded"
+        own = self.folder and self.folder.resolve()
+        recorded = own.parent if own else ROOT / "data/recorded"
         folders = {path.parent for path in recorded.glob(f"*/{experiment}") if path.is_dir()}
-        folders |= {f for f, run in being_recorded.items() if f.parent == recorded}
-        beside = (recorded_evidence(f / experiment) for f in sorted(folders - {self.folder}))
+        folders |= {f for f in being_recorded if f.parent == recorded}
+        beside = (recorded_evidence(f / experiment) for f in sorted(folders - {own}))
         return [evidence for evidence in beside if evidence.results]
 
 
-being_recorded: dict[Path, Evidence] = {}  # by folder
+being_recorded: dict[Path, Evidence] = {}  # by resolved folder
 
 
 @contextmanager
 def recorded_as(folder: Path, run: Evidence) -> Iterator[None]:
     """Claims are decided as if the run were in its folder already, those of other GPUs, too."""
-    being_recorded[folder] = run
+    being_recorded[folder.resolve()] = run
     try:
         yield
     finally:
-        del being_recorded[folder]
+        del being_recorded[folder.resolve()]
 
 
 def recorded_evidence(folder: Path) -> Evidence:
     """An experiment's part of a recorded run; `folder`: data/recorded/<gpu>/<experiment>."""
-    for place, run in being_recorded.items():
-        if place.resolve() == folder.parent.resolve():
-            of_it = {key: r for key, r in run.results.items() if key[0] == folder.name}
-            return Evidence(of_it, folder.parent)
+    if run := being_recorded.get(folder.parent.resolve()):
+        of_it = {key: r for key, r in run.results.items() if key[0] == folder.name}
+        return Evidence(of_it, folder.parent)
     return read_evidence(folder)
 
 
