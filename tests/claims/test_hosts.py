@@ -46,7 +46,7 @@ def test_each_host_is_another_one():
 
 
 def cells_of(model):
-    """What data/host_to_host.json has of a model that several of these hosts measured."""
+    """The cells of data/host_to_host.json for a model that two or more of these hosts measured."""
     by_host = [eager_rows(host, model) for host in ALL_HOSTS]
     for batch in (2, 4, 8, 16, 32, 64):
         pairs = [[rows.get((batch, k)) for k in (BASELINE, SUBJECT)] for rows in by_host]
