@@ -14,7 +14,7 @@ from records.json_files import ROOT, read_json
 
 HOSTS = (1, 2, 3)  # of Gemma-2-27B, nine generations per row
 ALL_HOSTS = (*HOSTS, 4, 5, 6)
-GAINS = ("end-to-end", "small-batches-gain-more", "gemma-rises")
+GAINS = ("end-to-end-llama", "end-to-end", "small-batches-gain-more", "gemma-rises")
 BASELINE, SUBJECT = "branch_tree", "shared_lut"
 
 
@@ -80,6 +80,14 @@ def test_verdicts_on_two_hosts_are_the_same():
     first, _, third = map(verdicts, HOSTS)
     assert first.keys() > third.keys() and third
     assert {v.verdict for v in (*first.values(), *third.values())} == {UNDECIDED}
+
+
+@pytest.mark.parametrize("other", [5, 6])
+def test_no_cell_is_decided_in_another_way_on_another_host(other):
+    """Llama-3.3-70B and Gemma-3-27B: a slow host leaves cells undecided, or not testable."""
+    here, there = verdicts(4), verdicts(other)
+    both = [{here[cell].verdict, there[cell].verdict} for cell in here.keys() & there.keys()]
+    assert both and all(len(of_cell - {NOT_TESTABLE}) <= 1 for of_cell in both)
 
 
 def test_a_host_that_was_slow_decides_nothing():
