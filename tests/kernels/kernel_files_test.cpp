@@ -133,9 +133,8 @@ TEST(KernelCode, IsThatOfItsFileAndOfTheKernelsThatItLaunches) {
       << "only the driver compiles it";
 }
 
-/// A kernel family only for this test.
+/// Kernel families only for these tests: of kernels that are added by calls, and by their files.
 struct Toy {};
-
 struct LinkedToy {};
 
 TEST(RegistryDeathTest, AKernelThatIsLinkedAfterTheFirstListingAborts) {
