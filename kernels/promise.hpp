@@ -5,11 +5,11 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/definition.hpp"
+#include "kernels/contract.hpp"
 
 namespace reprolab {
 
-/// A kernel's contract (kernels/definition.hpp), without its proof.
+/// A kernel's contract (kernels/contract.hpp), without its proof.
 struct Promise {
   using Kind = ContractKind;
 
