@@ -216,8 +216,7 @@ def measure_step(experiment: Experiment, step: Step, own: str, gpu: str, prefix:
         print(f"{prefix}{step.name}: was measured before: {quoted(file)}", flush=True)
         return before
     older = inode(file)
-    quiet = sys.stdout.isatty() and not variable("VERBOSE")
-    log = Path(own, f"{step.name or 'check'}.log") if quiet else None
+    log = None if variable("VERBOSE") else Path(own, f"{step.name or 'check'}.log")
     status = status_of(command, gpu, prefix, log)
     if status in (0, WRONG_OUTPUT, NOT_MEASURED) and step.name and inode(file) == older:
         failed = f"{step.name}: failed without a result (exit status {status})"

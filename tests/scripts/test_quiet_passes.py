@@ -1,4 +1,4 @@
-"""On a terminal a pass writes its lines to a log, of which a failure shows the end."""
+"""A pass writes its lines to a log, of which a failure shows the end; VERBOSE=1 shows all."""
 
 import pytest
 
