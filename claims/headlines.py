@@ -224,8 +224,9 @@ def end_to_end(machines: Sequence[Machine]) -> Line:
     numbers, verdict = gains("end-to-end-llama")
     result = f"{verdict} for Llama 70B"
     with suppress(*MISSING):
-        others, verdict = gains("end-to-end")
-        result += f"; {verdict} for 27-32B models, which wait for the host"
+        others, of_others = gains("end-to-end")
+        result += " and" if of_others == verdict else f"; {of_others}"
+        result += " for 27-32B models, which wait for the host"
         result += f" ({listed(list(others))} alone)" * (len(others) < len(numbers))
         numbers |= {gpu: f"{numbers[gpu]}, 27-32B {text}" for gpu, text in others.items()}
     return "Text is generated up to 1.54x as fast", result, numbers
