@@ -216,7 +216,7 @@ def measure_step(experiment: Experiment, step: Step, own: str, gpu: str, prefix:
         print(f"{prefix}{step.name}: was measured before: {quoted(file)}", flush=True)
         return before
     older = inode(file)
-    log = None if variable("VERBOSE") else Path(own, f"{step.name or 'check'}.log")
+    log = Path(own, f"{step.name}.log") if step.name and not variable("VERBOSE") else None
     status = status_of(command, gpu, prefix, log)
     if status in (0, WRONG_OUTPUT, NOT_MEASURED) and step.name and inode(file) == older:
         failed = f"{step.name}: failed without a result (exit status {status})"

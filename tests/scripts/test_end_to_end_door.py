@@ -17,7 +17,7 @@ def test_a_pass_that_needs_torch_is_left_out_without_it(checkout):
         assert (done.returncode, done.stderr) == (0, "")
     assert make(checkout, NAMES_IT).returncode == 0
     words = "-m beside --x --output results/mine/one.json".split()
-    assert reproduce(checkout).stdout.startswith(printed(words))
+    assert reproduce(checkout, VERBOSE="1").stdout.startswith(printed(words))
     assert reproduce(checkout, DRY_RUN="1").stdout == "one: python -m beside --x\n"
 
 
@@ -31,7 +31,7 @@ def test_our_library_is_built_for_passes_under_torch(checkout):
     assert (done.returncode, done.stdout, done.stderr) == (0, "timing: python -m timing\n", "")
     assert not (checkout / NAMES_IT).exists()
     assert run(checkout, *tests).stdout.startswith("built\n<-m>\n<pytest>\n")
-    assert run(checkout, *product).stdout.startswith("built\n<-m>\n<beside>\n")
+    assert run(checkout, *product, "VERBOSE=1").stdout.startswith("built\n<-m>\n<beside>\n")
     assert "built" not in run(checkout, *product, "DRY_RUN=1").stdout
 
 

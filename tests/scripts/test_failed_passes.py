@@ -37,7 +37,7 @@ def test_a_failed_passs_result_is_shown_with_later_passes(older, line, text, sta
     program(older / "build/cpu/bin/bench", text)
     renders = 'case "$*" in *render*) exec echo "<render>";; esac\n'
     program(older / "scripts/python", PYTHON.removesuffix(ECHO) + renders + text)
-    done = reproduce(older)
+    done = reproduce(older, VERBOSE="1")
     assert done.returncode == status
     assert ("<--y>\n" in done.stdout) is goes_on
     assert ("<render>\n" in done.stdout) is goes_on

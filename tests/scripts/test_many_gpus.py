@@ -20,7 +20,7 @@ def measure(lab, **given):
 
 def test_passes_are_divided_and_written_to_one_folder(lab):
     """A wrong output is reported, and the others continue."""
-    done = measure(lab, GPUS="0,1", BESIDE="2", WRONG="one")
+    done = measure(lab, GPUS="0,1", BESIDE="2", WRONG="one", VERBOSE="1")
     assert (done.returncode, done.stderr) == (1, "")
     first, second, third = began(lab / "results")
     assert sorted([first, second]) in ([["one", "0"], ["two", "1"]], [["one", "1"], ["two", "0"]])

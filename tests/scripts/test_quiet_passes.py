@@ -1,6 +1,7 @@
 """A pass writes its lines to a log, of which a failure shows the end; VERBOSE=1 shows all."""
 
 import pytest
+from front_door import declare, reproduce
 
 from experiments.__main__ import LINES_OF_FAILURE, status_of
 
@@ -21,3 +22,12 @@ def test_lines_of_a_pass_go_to_its_log(tmp_path, capfd, status, shown):
 def test_without_a_log_every_line_is_shown(capfd):
     assert status_of(["bash", "-c", COMMAND.format(3)]) == 3
     assert capfd.readouterr().out.count("line ") == 100
+
+
+@pytest.mark.parametrize(("given", "shown"), [({}, False), ({"VERBOSE": "1"}, True)])
+def test_a_check_is_shown_and_a_pass_is_not(checkout, given, shown):
+    declare(checkout, check="verify --brief", one="bench --x")
+    done = reproduce(checkout, **given)
+    assert "<--brief>\n" in done.stdout
+    assert ("<--x>\n" in done.stdout) is shown
+    assert (checkout / "results/mine/one.log").exists() is not shown

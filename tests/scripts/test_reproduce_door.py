@@ -12,7 +12,7 @@ def test_what_a_user_gives_reaches_the_passes(checkout):
     taken = [*names, "QUICK", "DRY_RUN"]
     declare(checkout, takes=taken, check="verify", one="python -m steps", two="bench --x")
     options = [word for name in names for word in (f"--{name.lower()}", NASTY)]
-    done = reproduce(checkout, **dict.fromkeys(names, NASTY), QUICK="1", CLOCKS=NASTY)
+    done = reproduce(checkout, **dict.fromkeys(names, NASTY), QUICK="1", CLOCKS=NASTY, VERBOSE="1")
     of_pass = "--experiment mine --pass two --output results/mine/two.json".split()
     passes = ["-m", "steps", *options, "--quick", "--output", "results/mine/one.json", "--x"]
     wanted = [*options, "--quick", *passes, *options, "--quick", "--clocks", NASTY, *of_pass]
@@ -42,12 +42,14 @@ def test_peers_are_one_path_or_several_and_selected_beside_named_kernels(
     (checkout / "x*").touch()  # nothing is taken for a file's name
     declare(checkout, takes=["PEER"], also='kernels = ["streaming", "x*"]', one="bench --x")
     wanted = printed(word for peer in taken for word in ("--peer", peer))
-    assert f"{pattern}>\n{wanted}<--experiment>" in reproduce(checkout, PEER=given).stdout
+    assert (
+        f"{pattern}>\n{wanted}<--experiment>" in reproduce(checkout, PEER=given, VERBOSE="1").stdout
+    )
 
 
 def test_a_pass_may_be_read_off_the_code_by_python(checkout):
     declare(checkout, facts="python -m sass facts", one="bench --x")
-    done = reproduce(checkout, CLOCKS="1410")
+    done = reproduce(checkout, CLOCKS="1410", VERBOSE="1")
     output = "-m sass facts --output results/mine/facts.json --x --clocks".split()
     assert done.stdout.startswith(printed(output))
     program(checkout / "scripts/build", '#!/bin/sh\necho "build $*"\n')
@@ -152,7 +154,7 @@ def test_a_pass_that_is_like_another_says_what_differs(checkout):
     declare(checkout, also=also, one="bench --first")
     with (checkout / "experiments/mine/experiment.toml").open("a") as file:
         file.write('[pass.two]\nlike = "one"\nall_but = ["c", "d"]\noptions.x = "2.5"\n')
-    one, two = reproduce(checkout).stdout.split("<--first>\n")[1:]
+    one, two = reproduce(checkout, VERBOSE="1").stdout.split("<--first>\n")[1:]
     options = "<--x>\n<{}>\n<--warm>\n<--shape>\n<2x2>\n<--shape>\n<3x3>\n<--kernel>\n<{}>\n"
     assert one.startswith(options.format("1", "a|b"))
     assert two.startswith(options.format("2.5", "!c|d"))
