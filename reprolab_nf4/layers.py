@@ -61,10 +61,12 @@ def extension():
     return module
 
 
-def planner(ways: Ways) -> "Planner | None":
-    """None without the extension, or if PyTorch lacks a function that it needs."""
+def planner(ways: Ways, product: Callable) -> "Planner | None":
+    """None without the extension, or if PyTorch lacks a function that it needs. `product`: what
+    replaces matmul_4bit.
+    """
     try:
-        return Planner(extension(), ways)
+        return Planner(extension(), ways, product)
     except AttributeError:
         return None
 
@@ -114,7 +116,7 @@ def changes_nothing(layer, x) -> bool:
 class Planner:
     """Plans the matmuls of layers that are called again."""
 
-    def __init__(self, module, ways: Ways):
+    def __init__(self, module, ways: Ways, product: Callable):
         self._own, self._ways = bitsandbytes.nn.Linear4bit.forward, ways
         self._new_plan, self._layer_call = module.Plan, module.LayerCall
         guards = [
@@ -127,6 +129,7 @@ class Planner:
         settings = [
             (vars(torch.autograd.forward_ad), "_current_level", -1),
             (vars(torch.compiler), "_is_compiling_flag", False),
+            (vars(bitsandbytes), "matmul_4bit", product),  # others may replace it later
         ]
         # The allocation of compiled code: a fifth of the host time of torch.empty.
         on_cpu = torch._C._dynamo.guards._empty_strided_cpu

@@ -185,7 +185,7 @@ class Ways:
         _dispatch = (bitsandbytes.matmul_4bit, self)
         product, layer = replacement(*_dispatch), bitsandbytes.nn.Linear4bit
         call = marking_training(layer)
-        planner = layers.planner(self) if self.vary else None
+        planner = layers.planner(self, product) if self.vary else None
         if planner is None:
             forward = layers.forward_in_python(layer.forward)
             methods = [(layer, "__call__", call), (layer, "forward", forward)]

@@ -275,6 +275,14 @@ def test_a_module_call_that_is_replaced_is_called(counts, monkeypatch, name):
     assert seen == [one] and taken(counts, one, x) == PLANNED
 
 
+def test_a_product_that_is_replaced_is_called(counts, monkeypatch):
+    one, x, own = planned(), inputs(), bitsandbytes.matmul_4bit
+    with monkeypatch.context() as replaced:
+        replaced.setattr(bitsandbytes, "matmul_4bit", lambda *x, **by_name: own(*x, **by_name) * 2)
+        output = one(x)
+    assert same(output, OWN(one, x) * 2) and taken(counts, one, x) == PLANNED
+
+
 @needs_whole_graphs
 def test_a_compiled_call_of_the_layers_own_is_called(counts):
     torch.compiler.reset()

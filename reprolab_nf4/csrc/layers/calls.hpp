@@ -19,7 +19,8 @@ struct Guard {
   Ref function, idle;
 };
 
-/// The value in a module's dictionary, compared by identity, while PyTorch's operators are so.
+/// The value in a module's dictionary, compared by identity, while PyTorch's operators are so and
+/// matmul_4bit is install()'s.
 struct Setting {
   Ref dictionary, name, value;
 };
@@ -45,7 +46,8 @@ class Calls {
   /// The layer's output; null with an exception.
   PyObject* call(PyObject* module, PyObject* x);
   PyObject* call_while_idle(PyObject* module, PyObject* x);
-  /// Whether PyTorch's operators only compute, and close() was not called.
+  /// Whether PyTorch's operators only compute, no other code has replaced matmul_4bit, and close()
+  /// was not called.
   bool is_idle();
   /// Runs the layer by its plan. Null, without an exception: it has no plan, or the plan failed.
   PyObject* planned(PyObject* module, PyObject* x);
