@@ -174,7 +174,7 @@ class Planner:
         matmul.
         """
         state, bias = kept.state, kept.bias
-        if not kept.computes_in(x.dtype) or not is_ours(x, state, bias):
+        if not kept.computes_in(x.dtype) or not is_ours(x, kept.weight, state, bias):
             return None
         way = self._ways.way(x, state)
         weights = kept.weights()
@@ -255,7 +255,8 @@ class Kept(NamedTuple):
                 tensor,
                 tensor.untyped_storage(),
                 not tensor.is_inference(),
-                name == "bias",
+                # With a gradient; codes are usually bytes.
+                holder == PARAMETERS and tensor.is_floating_point(),
                 name == "offset",
             )
             for holder, name, tensor in tensors

@@ -327,7 +327,7 @@ def replacement(own, ways: Ways):
     always_transposes = knows_fused_products()
 
     def matmul_4bit(A, B, quant_state, out=None, bias=None):
-        if out is not None or training.is_on or not is_ours(A, quant_state, bias):
+        if out is not None or training.is_on or not is_ours(A, B, quant_state, bias):
             if A.dtype == torch.float32 and not is_recorded(A):
                 ways.warn_of_fp32(quant_state)
             return own(A, B, quant_state, out=out, bias=bias)
@@ -352,16 +352,21 @@ def knows_fused_products() -> bool:
     return hasattr(torch.ops.bitsandbytes, "gemm_4bit")
 
 
-def is_ours(A, state, bias) -> bool:
+def is_ours(A, B, state, bias) -> bool:
     if getattr(state, "quant_type", None) != "nf4" or len(state.shape) != 2:
         return False
-    if A.dtype not in TYPES or (bias is not None and bias.dtype != A.dtype):
+    if A.layout is not torch.strided or A.dtype not in TYPES or (bias is not None and bias.dtype != A.dtype):
         return False
     if not A.is_cuda and getattr(state, "packing_format_for_cpu", False):
         return False
-    if torch.is_grad_enabled() and (A.requires_grad or (bias is not None and bias.requires_grad)):
+    given = (A, B) if bias is None else (A, B, bias)
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given):
+        return False
+    if torch.autograd.forward_ad._current_level >= 0:
         return False
     kind = "cuda" if A.is_cuda else A.device.type  # makes an object
+    if kind == "meta":
+        return False
     if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) != A.dtype:
         return False
     n, k = state.shape

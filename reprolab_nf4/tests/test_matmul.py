@@ -135,6 +135,23 @@ def test_faulty_arguments_go_to_bitsandbytes(called, monkeypatch, matmul):
     assert product(X, codes.t(), state) == "own"
 
 
+def with_gradient(codes):
+    """Codes in a floating-point storage may need one."""
+    return codes.data.flatten().view(torch.float16)[:, None].requires_grad_()
+
+
+def test_inputs_that_our_kernels_cannot_take_go_to_bitsandbytes(called, monkeypatch, matmul):
+    monkeypatch.setattr(layers_on_cpu, "OWN_PRODUCT", lambda *a, **k: "own")
+    replace(monkeypatch, matmul)
+    weight, product = layer().weight, bitsandbytes.matmul_4bit
+    for x in (X.to("meta"), X.to_sparse()):
+        assert product(x, weight.t(), weight.quant_state) == "own"
+    assert product(X, with_gradient(weight).t(), weight.quant_state) == "own"
+    with torch.autograd.forward_ad.dual_level():
+        assert product(X, weight.t(), weight.quant_state) == "own"
+    assert called == []
+
+
 def test_the_last_block_has_a_scale_too(matmul):
     """18 weights in blocks of 4: 5 scales, and 2 of those in blocks of 4."""
     second = types.SimpleNamespace(blocksize=4)
