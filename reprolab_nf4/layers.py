@@ -9,6 +9,7 @@ import contextlib
 import functools
 import importlib.util
 import sysconfig
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -62,12 +63,16 @@ def extension():
 
 
 def planner(ways: Ways, product: Callable) -> "Planner | None":
-    """None without the extension, or if PyTorch lacks a function that it needs. `product`: what
-    replaces matmul_4bit.
+    """None without the extension, with a warning if it cannot be loaded, or if PyTorch lacks a
+    function that it needs. `product`: what replaces matmul_4bit.
     """
     try:
         return Planner(extension(), ways, product)
     except AttributeError:
+        return None
+    except ImportError as error:
+        why = " ".join(str(error).split())
+        warnings.warn(f"reprolab_nf4: layers are called in Python: {why}", stacklevel=1)
         return None
 
 

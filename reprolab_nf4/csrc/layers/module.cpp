@@ -18,9 +18,7 @@ const exchange::Api* exchange_of(PyObject* capsule) {
   const auto* api = static_cast<const exchange::Api*>(pointer);
   while (api != nullptr && api->version.major != exchange::major_version) api = api->older;
   if (api == nullptr || api->read == nullptr || api->current_stream == nullptr) {
-    if (PyErr_Occurred() == nullptr) {
-      PyErr_SetString(PyExc_ImportError, "PyTorch has another version of DLPack's C exchange");
-    }
+    PyErr_SetString(PyExc_ImportError, "PyTorch has another version of DLPack's C exchange");
     return nullptr;
   }
   return api;
