@@ -142,7 +142,7 @@ class Planner:
         self.calls = module.Calls(
             *(self._own, self.product, torch.Tensor.__dlpack_c_exchange_api__, torch.Tensor),
             *(*WEIGHTS, functional.QuantState, guards, settings, torch.is_grad_enabled),
-            *(on_cpu, on_gpu, torch.uint8),
+            *(torch.cuda.is_current_stream_capturing, on_cpu, on_gpu, torch.uint8),
             *(torch.Tensor._version.__get__, torch._C._disabled_torch_function_impl, MAX_ROWS),
         )
 
@@ -199,8 +199,15 @@ class Planner:
             return None
         functions = map(library.address, ("reprolab_nf4_run", "reprolab_nf4_forget"))
         return self._new_plan(
-            *(handle, *functions, workspace_bytes, n, k, kept.counts_writes(), x.dtype)
+            *(handle, *functions, workspace_bytes, n, k, kept.counts_writes(), x.dtype),
+            allocating_on(x.device),
         )
+
+
+def allocating_on(device: torch.device) -> Callable:
+    return lambda sizes, strides, dtype: torch.empty_strided(
+        sizes, strides, dtype=dtype, device=device
+    )
 
 
 def bits_of(tensor: torch.Tensor) -> torch.Tensor:

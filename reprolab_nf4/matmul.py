@@ -355,7 +355,11 @@ def knows_fused_products() -> bool:
 def is_ours(A, B, state, bias) -> bool:
     if getattr(state, "quant_type", None) != "nf4" or len(state.shape) != 2:
         return False
-    if A.layout is not torch.strided or A.dtype not in TYPES or (bias is not None and bias.dtype != A.dtype):
+    if (
+        A.layout is not torch.strided
+        or A.dtype not in TYPES
+        or (bias is not None and bias.dtype != A.dtype)
+    ):
         return False
     if not A.is_cuda and getattr(state, "packing_format_for_cpu", False):
         return False

@@ -172,6 +172,15 @@ def test_offloaded_weights_are_mostly_unplanned(counts):
     assert planned_again <= 7  # less and less often
 
 
+def test_a_layer_that_ran_long_between_changes_is_planned_at_once(counts):
+    one, x = layer(), inputs()
+    for _ in range(12):
+        one.weight.data = one.weight.data.clone()
+        for _ in range(3):
+            one(x)
+        assert taken(counts, one, x) == PLANNED
+
+
 def test_copies_have_plans_of_their_own(counts):
     one, x = planned(bias=True), inputs()
     before = set(vars(one))
@@ -269,6 +278,39 @@ def test_a_capture_makes_no_plan(counts, monkeypatch):
             assert taken(counts, one, x) == UNPLANNED
     one(x)
     assert taken(counts, one, x) == PLANNED
+
+
+def test_a_capture_leaves_no_workspace(counts, built, installed, tmp_path, monkeypatch):
+    """Its memory would be that of the graph."""
+    installed.undo()
+    capturing = []
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: bool(capturing))
+    with reprolab_nf4.install(built[1], table=tmp_path / "table.json"):
+        one, x = layer(), inputs(12)
+        one(x)
+        capturing.append(1)
+        assert taken(counts, one, x) == UNPLANNED
+        capturing.clear()
+        assert taken(counts, one, x) == PLANNED | {"runs_with_workspace": 1}
+
+
+def test_a_layer_on_another_device_than_the_current_is_planned(
+    counts, built, installed, tmp_path, monkeypatch
+):
+    """Outputs and workspaces are allocated on its device; on the current only once."""
+    installed.undo()
+    guards, on_current = torch._C._dynamo.guards, []
+
+    def allocate(sizes, strides, dtype):
+        on_current.append(sizes)
+        return torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+
+    monkeypatch.setattr(guards, "_empty_strided_cpu", allocate)
+    with reprolab_nf4.install(built[1], table=tmp_path / "table.json"):
+        one = planned(x=inputs(12))
+        for _ in range(3):
+            assert taken(counts, one, inputs(12)) == PLANNED | {"runs_with_workspace": 1}
+    assert len(on_current) == 1
 
 
 def test_outputs_are_pytorchs_own_memory(counts):

@@ -33,8 +33,8 @@ struct Given {
   Classes classes;
   std::vector<Guard> guards;
   std::vector<Setting> settings;
-  Ref grad_is_enabled;
-  Ref allocate_on_cpu, allocate_on_gpu;  ///< (sizes, strides, type) -> tensor
+  Ref grad_is_enabled, is_capturing;
+  Ref allocate_on_cpu, allocate_on_gpu;  ///< (sizes, strides, type) -> tensor on the current one
   Ref byte_type;
   std::int64_t max_rows;
 };
@@ -82,8 +82,8 @@ class Calls {
   Decision attempt(PyObject* module, PyObject* x, Ref& output);
   Ref run(Plan& plan, const exchange::Tensor& x);
   Ref output_for(Plan& plan, const exchange::Tensor& x);
-  Ref allocate(const exchange::Device& device, PyObject* arguments, void*& first);
-  Workspace* workspace_for(const Plan& plan, const exchange::Device& device, void* stream);
+  Ref allocate(Plan& plan, const exchange::Device& device, PyObject* arguments, void*& first);
+  Workspace* workspace_for(Plan& plan, const exchange::Device& device, void* stream);
   PyObject* forward(PyObject* module, PyObject* x);
 
   Given given_;
