@@ -63,6 +63,15 @@ def test_a_replaced_call_of_all_modules_is_called(called, monkeypatch):
     assert seen == [linear] and len(called) == 1
 
 
+def test_a_layer_inside_one_in_training_mode_does_not_end_its_training(called):
+    inner, outer = layer().train(), layer().train()
+    products = []
+    outer.register_forward_pre_hook(lambda module, given: products.append(inner(*given)))
+    with torch.no_grad():
+        outer(X)
+    assert len(products) == 1 and called == []
+
+
 def test_a_layer_that_fails_in_training_leaves_others_alone(called):
     with pytest.raises(RuntimeError), torch.no_grad():
         layer().train()(torch.zeros(3, K + 1).half())
