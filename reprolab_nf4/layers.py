@@ -18,7 +18,7 @@ import torch
 from bitsandbytes import functional
 
 from reprolab_nf4 import ABSENT, BUILT
-from reprolab_nf4.arrays import arrays_of, fits, read_offset
+from reprolab_nf4.arrays import arrays_of, fits
 from reprolab_nf4.c_functions import DropinError
 from reprolab_nf4.matmul import (
     TYPES,
@@ -188,7 +188,8 @@ class Planner:
         n, k = state.shape
         more = (None, None, 0.0)
         if state.nested:
-            more = (address(weights[2]), address(weights[3]), read_offset(state.offset))
+            offset = self._ways.offsets.read(state.offset)
+            more = (address(weights[2]), address(weights[3]), offset)
         sizes = (x.numel() // k, n, k, state.blocksize, state.state2.blocksize if more[0] else 0)
         given = (way, *map(address, weights[:2]), *more, address(bias), *sizes)
         library = self._ways.library

@@ -11,7 +11,7 @@ import torch
 from bitsandbytes import functional
 
 from reprolab_nf4 import Library, give_up
-from reprolab_nf4.arrays import arrays_of, fits, read_offset, scales_of
+from reprolab_nf4.arrays import Offsets, arrays_of, fits, scales_of
 from reprolab_nf4.c_functions import DropinError, NoCodeError
 from reprolab_nf4.settled import SettledWeights
 from reprolab_nf4.timing_table import DEQUANTIZE, OWN, Table, recorded
@@ -173,7 +173,7 @@ class Ways:
         self.library, self._products, self._table = library, products, table
         self._known: dict = {}
         self._has_warned, self._calls, self._engines = False, None, []
-        self._settled = SettledWeights()
+        self._settled, self.offsets = SettledWeights(), Offsets()
         # Otherwise all take the usual way, and bitsandbytes' operators are recorded.
         self.vary = products != DEQUANTIZE
 
@@ -213,6 +213,8 @@ class Ways:
         """Makes bitsandbytes compute again, also for callers that kept the replacements."""
         self.usual = self._products = OWN
         self._known = {}
+        self.offsets.forget()
+        workspace_bytes.cache_clear()  # which keeps the library
         if self._calls is not None:
             self._calls.close()
         while self._engines:
@@ -238,7 +240,7 @@ class Ways:
             codes = B.detach()
         arrays, more = arrays_of(codes, state), (None, None, 0.0, 0)
         if state.nested:
-            more = (*arrays[2:], read_offset(state.offset), state.state2.blocksize)
+            more = (*arrays[2:], self.offsets.read(state.offset), state.state2.blocksize)
         (n, k), blocksize = state.shape, state.blocksize
         sizes = (n, k, blocksize, more[-1])
         ready = codes.get_device() == A.get_device() and self._settled.has(sizes, arrays)

@@ -195,15 +195,20 @@ def test_copies_have_plans_of_their_own(counts):
     assert taken(counts, one, x) == PLANNED
 
 
-def test_undo_leaves_no_trace(built, installed, counts, tmp_path):
-    one, x = planned(), inputs()
-    ours, facts = one.forward, dict(vars(one))
+@pytest.mark.parametrize("nested", [False, True])
+def test_undo_leaves_no_trace(nested, built, installed, counts, tmp_path):
+    one, x = layer(nested), inputs()
+    state = one.weight.quant_state
+    facts, offset = dict(vars(one)), dict(vars(state.offset)) if nested else None
+    for _ in range(3):
+        one(x)
+    ours = one.forward
     call = vars(bitsandbytes.nn.Linear4bit)["__call__"]
     assert bitsandbytes.nn.Linear4bit.forward is not OWN
     installed.undo()
     assert bitsandbytes.nn.Linear4bit.forward is OWN and counts.alive() == 0
     assert "__call__" not in vars(bitsandbytes.nn.Linear4bit)
-    assert vars(one) == facts
+    assert vars(one) == facts and (not nested or vars(state.offset) == offset)
     counts.look()
     ours(x), call(one, x)  # as accelerate's hooks keep them
     assert counts.look() == {}

@@ -23,7 +23,7 @@ from layers_on_cpu import (  # noqa: F401
 from torch.utils.checkpoint import checkpoint
 
 import reprolab_nf4
-from reprolab_nf4 import c_functions
+from reprolab_nf4 import arrays, c_functions
 
 
 def test_layers_in_training_mode_stay_bitsandbytes_own(called):
@@ -197,15 +197,15 @@ def test_a_gpu_that_a_product_has_no_code_for_gets_bitsandbytes_own(called, matm
     assert torch.equal(linear(X), expected) and len(given_up) == 1
 
 
-def test_the_offset_of_nested_scales_is_read_once_and_when_it_changed(matmul, monkeypatch):
-    offset, reads, item = torch.tensor(0.25), [], torch.Tensor.item
+def test_the_offset_of_nested_scales_is_read_once_and_when_it_changed(monkeypatch):
+    offset, reads, item, read = torch.tensor(0.25), [], torch.Tensor.item, arrays.Offsets().read
     monkeypatch.setattr(torch.Tensor, "item", lambda self: reads.append(self) or item(self))
-    assert [matmul.read_offset(offset) for _ in range(3)] == [0.25] * 3
+    assert [read(offset) for _ in range(3)] == [0.25] * 3
     assert len(reads) == 1
     offset.copy_(torch.tensor(0.5))
-    assert [matmul.read_offset(offset) for _ in range(3)] == [0.5] * 3
+    assert [read(offset) for _ in range(3)] == [0.5] * 3
     offset.data = torch.tensor(0.75)
-    assert [matmul.read_offset(offset) for _ in range(3)] == [0.75] * 3
+    assert [read(offset) for _ in range(3)] == [0.75] * 3
     assert len(reads) == 3
 
 
