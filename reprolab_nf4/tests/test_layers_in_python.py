@@ -86,6 +86,8 @@ def test_an_extension_that_cannot_be_loaded_is_left_with_one_warning(
         monkeypatch.setattr(layers, "has_c_exchange", lambda: True)
     else:
         put_other_exchange(monkeypatch)
+        if not layers.has_c_exchange():
+            pytest.skip(f"NOT TESTED, torch {torch.__version__}: planned calls need 2.7")
     planned_on_cpu.put_cpu_in_place_of_gpu(monkeypatch.setattr, extension)
     path, x = planned_on_cpu.table(tmp_path / "table.json"), inputs()
     with pytest.warns(UserWarning, match="^reprolab_nf4: layers are called in Python: ") as warned:
