@@ -115,10 +115,10 @@ def read(path: str | PathLike) -> Table:
 
 
 def check(table: Table, kernels: list[str]) -> None:
-    """Raises DropinError if a way is neither a kernel of these, nor another known one."""
+    """Raises DropinError if a way is none of these kernels, OWN or DEQUANTIZE."""
     ways = {way for layer in table.layers for us in layer.us.values() for way in us}
     for way in sorted(ways - {OWN, DEQUANTIZE, *kernels}):
-        raise DropinError(f"table: {way!r} is no way of this library; measure again by make tune")
+        raise DropinError(f"table: the library has no kernel {way!r}; measure again by make tune")
 
 
 def _each_once(pairs: list[tuple[str, object]]) -> dict:

@@ -31,7 +31,7 @@ from planned_on_cpu import (  # noqa: F401
 )
 
 import reprolab_nf4
-from reprolab_nf4 import layers
+from reprolab_nf4 import layers, matmul
 
 bitsandbytes = planned_on_cpu.bitsandbytes
 
@@ -208,6 +208,7 @@ def test_undo_leaves_no_trace(nested, built, installed, counts, tmp_path):
     installed.undo()
     assert bitsandbytes.nn.Linear4bit.forward is OWN and counts.alive() == 0
     assert "__call__" not in vars(bitsandbytes.nn.Linear4bit)
+    assert matmul.workspace_bytes.cache_info().currsize == 0  # it would keep the library
     assert vars(one) == facts and (not nested or vars(state.offset) == offset)
     counts.look()
     ours(x), call(one, x)  # as accelerate's hooks keep them
