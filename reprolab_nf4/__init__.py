@@ -53,7 +53,11 @@ def __getattr__(name: str) -> str:
         version = re.search(r"project\(reprolab VERSION ([0-9.]+)", sources.read_text())
         if version:
             return version[1]
-    return importlib.import_module("importlib.metadata").version("reprolab-nf4")
+    metadata = importlib.import_module("importlib.metadata")
+    try:
+        return metadata.version("reprolab-nf4")
+    except metadata.PackageNotFoundError as error:  # neither of the two
+        raise AttributeError(f"module {__name__!r} has no version: {error}") from None
 
 
 class Library:
@@ -349,8 +353,10 @@ def ways_of(library: Library, products: str, table):
             return None
         needed = "PyTorch 2.4, and a bitsandbytes with matmul_4bit"
         raise DropinError(f"products: {products}: needs {needed}")
-    from reprolab_nf4 import matmul
+    from reprolab_nf4 import matmul, timing_table
 
+    if table is not None and library.products():
+        timing_table.check(table, library.products())
     return matmul.Ways(library, products, table)
 
 

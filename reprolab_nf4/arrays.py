@@ -1,5 +1,7 @@
 """The arrays of a layer's 4-bit weights that kernels read. Needs torch and bitsandbytes."""
 
+import weakref
+
 import torch
 from bitsandbytes import functional
 
@@ -7,18 +9,31 @@ from reprolab_nf4.c_functions import DropinError
 from reprolab_nf4.settled import is_capturing
 
 
-def read_offset(offset: torch.Tensor) -> float:
-    """The offset of nested scales, which kernels get from the host. Read once, because reading
-    waits for the GPU, and again after it has changed.
+class Offsets:
+    """The offsets of nested scales, which kernels get from the host. Each is read once, because
+    reading waits for the GPU, and again after it has changed.
     """
-    state = (offset.data_ptr(), None if offset.is_inference() else offset._version)
-    known, value = getattr(offset, "reprolab_nf4_value", (None, None))
-    if known != state:
+
+    def __init__(self):
+        self._known: dict[int, tuple] = {}  # by the identity of the tensor
+
+    def read(self, offset: torch.Tensor) -> float:
+        state = (offset.data_ptr(), None if offset.is_inference() else offset._version)
+        known, key = self._known, id(offset)
+        tensor, known_state, value = known.get(key, NOT_READ)
+        if tensor() is offset and known_state == state:
+            return value
         if is_capturing(offset):
             raise DropinError("a capture cannot read nested scales; run the model once before")
         value = offset.item()
-        offset.reprolab_nf4_value = state, value
-    return value
+        known[key] = weakref.ref(offset, lambda _: known.pop(key, None)), state, value
+        return value
+
+    def forget(self) -> None:
+        self._known.clear()
+
+
+NOT_READ = (lambda: None), None, None
 
 
 def scales_of(state) -> torch.Tensor:

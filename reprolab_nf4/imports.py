@@ -35,7 +35,7 @@ def awaited(name: str) -> "Awaited | None":
 
 
 class Awaited(importlib.abc.MetaPathFinder):
-    """Finds the module as the other finders do, and adds the action to its loader."""
+    """Finds the module as the other finders do, with a loader that runs the action, too."""
 
     def __init__(self, name: str, action: Callable[[], None]):
         self.name, self._action = name, action
@@ -44,17 +44,29 @@ class Awaited(importlib.abc.MetaPathFinder):
         if fullname != self.name:
             return None
         others = [finder for finder in sys.meta_path if not isinstance(finder, Awaited)]
+        others = [finder for finder in others if hasattr(finder, "find_spec")]  # as Python does
         specs = (finder.find_spec(fullname, path, target) for finder in others)
         spec = next((spec for spec in specs if spec is not None), None)
         if spec is not None and spec.loader is not None:
-            spec.loader.exec_module = self._then_act(spec.loader.exec_module)
+            spec.loader = Acting(spec.loader, self._act)
         return spec
 
-    def _then_act(self, load: Callable) -> Callable:
-        def exec_module(module) -> None:
-            load(module)
-            if awaited(self.name) is self:
-                forget(self.name)
-                self._action()
+    def _act(self) -> None:
+        if awaited(self.name) is self:
+            forget(self.name)
+            self._action()
 
-        return exec_module
+
+class Acting:
+    """In place of a module's loader until the module runs: other modules may have the same one."""
+
+    def __init__(self, own, act: Callable[[], None]):
+        self._own, self._act = own, act
+
+    def __getattr__(self, name: str):
+        return getattr(self._own, name)
+
+    def exec_module(self, module) -> None:
+        module.__spec__.loader = module.__loader__ = self._own
+        self._own.exec_module(module)
+        self._act()

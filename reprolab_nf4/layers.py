@@ -9,6 +9,7 @@ import contextlib
 import functools
 import importlib.util
 import sysconfig
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ import torch
 from bitsandbytes import functional
 
 from reprolab_nf4 import ABSENT, BUILT
-from reprolab_nf4.arrays import arrays_of, fits, read_offset
+from reprolab_nf4.arrays import arrays_of, fits
 from reprolab_nf4.c_functions import DropinError
 from reprolab_nf4.matmul import (
     TYPES,
@@ -61,11 +62,17 @@ def extension():
     return module
 
 
-def planner(ways: Ways) -> "Planner | None":
-    """None without the extension, or if PyTorch lacks a function that it needs."""
+def planner(ways: Ways, product: Callable) -> "Planner | None":
+    """None without the extension, with a warning if it cannot be loaded, or if PyTorch lacks a
+    function that it needs. `product`: what replaces matmul_4bit.
+    """
     try:
-        return Planner(extension(), ways)
+        return Planner(extension(), ways, product)
     except AttributeError:
+        return None
+    except ImportError as error:
+        why = " ".join(str(error).split())
+        warnings.warn(f"reprolab_nf4: layers are called in Python: {why}", stacklevel=1)
         return None
 
 
@@ -114,7 +121,7 @@ def changes_nothing(layer, x) -> bool:
 class Planner:
     """Plans the matmuls of layers that are called again."""
 
-    def __init__(self, module, ways: Ways):
+    def __init__(self, module, ways: Ways, product: Callable):
         self._own, self._ways = bitsandbytes.nn.Linear4bit.forward, ways
         self._new_plan, self._layer_call = module.Plan, module.LayerCall
         guards = [
@@ -127,6 +134,7 @@ class Planner:
         settings = [
             (vars(torch.autograd.forward_ad), "_current_level", -1),
             (vars(torch.compiler), "_is_compiling_flag", False),
+            (vars(bitsandbytes), "matmul_4bit", product),  # others may replace it later
         ]
         # The allocation of compiled code: a fifth of the host time of torch.empty.
         on_cpu = torch._C._dynamo.guards._empty_strided_cpu
@@ -134,7 +142,7 @@ class Planner:
         self.calls = module.Calls(
             *(self._own, self.product, torch.Tensor.__dlpack_c_exchange_api__, torch.Tensor),
             *(*WEIGHTS, functional.QuantState, guards, settings, torch.is_grad_enabled),
-            *(on_cpu, on_gpu, torch.uint8),
+            *(torch.cuda.is_current_stream_capturing, on_cpu, on_gpu, torch.uint8),
             *(torch.Tensor._version.__get__, torch._C._disabled_torch_function_impl, MAX_ROWS),
         )
 
@@ -171,7 +179,7 @@ class Planner:
         matmul.
         """
         state, bias = kept.state, kept.bias
-        if not kept.computes_in(x.dtype) or not is_ours(x, state, bias):
+        if not kept.computes_in(x.dtype) or not is_ours(x, kept.weight, state, bias):
             return None
         way = self._ways.way(x, state)
         weights = kept.weights()
@@ -180,7 +188,8 @@ class Planner:
         n, k = state.shape
         more = (None, None, 0.0)
         if state.nested:
-            more = (address(weights[2]), address(weights[3]), read_offset(state.offset))
+            offset = self._ways.offsets.read(state.offset)
+            more = (address(weights[2]), address(weights[3]), offset)
         sizes = (x.numel() // k, n, k, state.blocksize, state.state2.blocksize if more[0] else 0)
         given = (way, *map(address, weights[:2]), *more, address(bias), *sizes)
         library = self._ways.library
@@ -191,8 +200,15 @@ class Planner:
             return None
         functions = map(library.address, ("reprolab_nf4_run", "reprolab_nf4_forget"))
         return self._new_plan(
-            *(handle, *functions, workspace_bytes, n, k, kept.counts_writes(), x.dtype)
+            *(handle, *functions, workspace_bytes, n, k, kept.counts_writes(), x.dtype),
+            allocating_on(x.device),
         )
+
+
+def allocating_on(device: torch.device) -> Callable:
+    return lambda sizes, strides, dtype: torch.empty_strided(
+        sizes, strides, dtype=dtype, device=device
+    )
 
 
 def bits_of(tensor: torch.Tensor) -> torch.Tensor:
@@ -252,7 +268,8 @@ class Kept(NamedTuple):
                 tensor,
                 tensor.untyped_storage(),
                 not tensor.is_inference(),
-                name == "bias",
+                # With a gradient; codes are usually bytes.
+                holder == PARAMETERS and tensor.is_floating_point(),
                 name == "offset",
             )
             for holder, name, tensor in tensors

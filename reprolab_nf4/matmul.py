@@ -11,7 +11,7 @@ import torch
 from bitsandbytes import functional
 
 from reprolab_nf4 import Library, give_up
-from reprolab_nf4.arrays import arrays_of, fits, read_offset, scales_of
+from reprolab_nf4.arrays import Offsets, arrays_of, fits, scales_of
 from reprolab_nf4.c_functions import DropinError, NoCodeError
 from reprolab_nf4.settled import SettledWeights
 from reprolab_nf4.timing_table import DEQUANTIZE, OWN, Table, recorded
@@ -173,7 +173,7 @@ class Ways:
         self.library, self._products, self._table = library, products, table
         self._known: dict = {}
         self._has_warned, self._calls, self._engines = False, None, []
-        self._settled = SettledWeights()
+        self._settled, self.offsets = SettledWeights(), Offsets()
         # Otherwise all take the usual way, and bitsandbytes' operators are recorded.
         self.vary = products != DEQUANTIZE
 
@@ -185,7 +185,7 @@ class Ways:
         _dispatch = (bitsandbytes.matmul_4bit, self)
         product, layer = replacement(*_dispatch), bitsandbytes.nn.Linear4bit
         call = marking_training(layer)
-        planner = layers.planner(self) if self.vary else None
+        planner = layers.planner(self, product) if self.vary else None
         if planner is None:
             forward = layers.forward_in_python(layer.forward)
             methods = [(layer, "__call__", call), (layer, "forward", forward)]
@@ -213,6 +213,8 @@ class Ways:
         """Makes bitsandbytes compute again, also for callers that kept the replacements."""
         self.usual = self._products = OWN
         self._known = {}
+        self.offsets.forget()
+        workspace_bytes.cache_clear()  # which keeps the library
         if self._calls is not None:
             self._calls.close()
         while self._engines:
@@ -238,7 +240,7 @@ class Ways:
             codes = B.detach()
         arrays, more = arrays_of(codes, state), (None, None, 0.0, 0)
         if state.nested:
-            more = (*arrays[2:], read_offset(state.offset), state.state2.blocksize)
+            more = (*arrays[2:], self.offsets.read(state.offset), state.state2.blocksize)
         (n, k), blocksize = state.shape, state.blocksize
         sizes = (n, k, blocksize, more[-1])
         ready = codes.get_device() == A.get_device() and self._settled.has(sizes, arrays)
@@ -327,7 +329,7 @@ def replacement(own, ways: Ways):
     always_transposes = knows_fused_products()
 
     def matmul_4bit(A, B, quant_state, out=None, bias=None):
-        if out is not None or training.is_on or not is_ours(A, quant_state, bias):
+        if out is not None or training.is_on or not is_ours(A, B, quant_state, bias):
             if A.dtype == torch.float32 and not is_recorded(A):
                 ways.warn_of_fp32(quant_state)
             return own(A, B, quant_state, out=out, bias=bias)
@@ -352,16 +354,25 @@ def knows_fused_products() -> bool:
     return hasattr(torch.ops.bitsandbytes, "gemm_4bit")
 
 
-def is_ours(A, state, bias) -> bool:
+def is_ours(A, B, state, bias) -> bool:
     if getattr(state, "quant_type", None) != "nf4" or len(state.shape) != 2:
         return False
-    if A.dtype not in TYPES or (bias is not None and bias.dtype != A.dtype):
+    if (
+        A.layout is not torch.strided
+        or A.dtype not in TYPES
+        or (bias is not None and bias.dtype != A.dtype)
+    ):
         return False
     if not A.is_cuda and getattr(state, "packing_format_for_cpu", False):
         return False
-    if torch.is_grad_enabled() and (A.requires_grad or (bias is not None and bias.requires_grad)):
+    given = (A, B) if bias is None else (A, B, bias)
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given):
+        return False
+    if torch.autograd.forward_ad._current_level >= 0:
         return False
     kind = "cuda" if A.is_cuda else A.device.type  # makes an object
+    if kind == "meta":
+        return False
     if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) != A.dtype:
         return False
     n, k = state.shape

@@ -79,7 +79,7 @@ class Shards:
             own(x, weight, offsets, out)
 
     def _multiply(self, x, weight, state, out) -> bool:
-        if training.is_on or not is_ours(x, state, None):
+        if training.is_on or not is_ours(x, weight, state, None):
             return False
         expected = ((*x.shape[:-1], state.shape[0]), x.dtype, x.device)
         if (out.shape, out.dtype, out.device) != expected or not out.is_contiguous():

@@ -114,6 +114,13 @@ def read(path: str | PathLike) -> Table:
         raise DropinError(f"{path}: is not a table that make tune wrote: {error!r}") from None
 
 
+def check(table: Table, kernels: list[str]) -> None:
+    """Raises DropinError if a way is none of these kernels, OWN or DEQUANTIZE."""
+    ways = {way for layer in table.layers for us in layer.us.values() for way in us}
+    for way in sorted(ways - {OWN, DEQUANTIZE, *kernels}):
+        raise DropinError(f"table: the library has no kernel {way!r}; measure again by make tune")
+
+
 def _each_once(pairs: list[tuple[str, object]]) -> dict:
     values = dict(pairs)
     if len(values) != len(pairs):

@@ -38,8 +38,9 @@ def call(self, *given, **by_name):
         run, given = _own, (self, *given)
     if not self.training:
         return run(*given, **by_name)
+    before = training.is_on  # of a layer around this one
     training.is_on = True
     try:
         return run(*given, **by_name)
     finally:
-        training.is_on = False
+        training.is_on = before

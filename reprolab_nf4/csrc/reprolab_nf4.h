@@ -6,12 +6,11 @@
 //
 // Every function that returns an int returns 0, or an error with CUDA's number (cudaError_t):
 //   1 (cudaErrorInvalidValue)  an argument is invalid and nothing was launched: a pointer that is
-//   null
-//                              or not aligned to its element, a block size that is not a power of
-//                              two from 32 to 4096, a negative count, or an unknown kernel
-//   801 (cudaErrorNotSupported)  more weights to dequantize than a grid has blocks for, 2^39 - 256,
-//   or a
-//                              product that the kernel does not support on this device
+//                              null or not aligned to its element, a block size that is not a
+//                              power of two from 32 to 4096, a negative count, or an unknown kernel
+//   801 (cudaErrorNotSupported)  more weights to dequantize than a grid has blocks for, which is
+//                              2^39 - 256, or a product that the kernel does not support on this
+//                              device
 //   any other                  the launch failed, such as 35 without a driver or with an old one,
 //                              100 without a GPU, 209 for a GPU that the library was not built for
 // reprolab_nf4_error() returns the message. Without outputs, a call does nothing and does not check
@@ -70,9 +69,9 @@ const char* reprolab_nf4_kernels(void);
 // Products: out[i][j] = round(sum over l of A[i][l] * weight[j][l], + bias[j]), summed in fp32.
 // weight[j][l] is weight j * k + l of B: reprolab_nf4_exact_products() multiply by the bits that
 // dequantization writes, few_rows and many_rows by the table's entry, rounded to 16 bits, times the
-// fp32 scale, many_rows_rounded by entry, scale and product each rounded to 16 bits. With
-// one kernel, a row of the output does not depend on the other rows of A, and is the same in every
-// call on one kind of GPU, bit for bit.
+// fp32 scale, many_rows_rounded by entry, scale and product each rounded to 16 bits. With one
+// kernel, a row of the output does not depend on the other rows of A, and is the same in every call
+// on one kind of GPU, bit for bit.
 //   kernel        one of reprolab_nf4_products()
 //   A, bias, out  [m][k], [n] and [m][n] fp16 or bf16, 2-byte aligned; bias may be null. few_rows
 //                 and many_rows, in all their forms, need A and B aligned to 16 bytes, and k to be
@@ -89,8 +88,7 @@ const char* reprolab_nf4_kernels(void);
 //                 may still run. If that kernel does write them, the product may be of the old
 //                 values. 0 is always correct
 //   workspace     of the size that reprolab_nf4_workspace returns, 16-byte aligned, not shared with
-//   a
-//                 call that may run at the same time. Its contents do not matter. May be null if
+//                 a call that may run at the same time. Its contents do not matter. May be null if
 //                 the size is 0
 int reprolab_nf4_multiply_fp16(const char* kernel, const void* A, const unsigned char* B,
                                const float* absmax, const unsigned char* absmax_codes,
@@ -173,8 +171,7 @@ const char* reprolab_nf4_exact_products(void);
 const char* reprolab_nf4_build(void);
 
 // The error message of this thread's latest call of a function above that returns an int, in one
-// line;
-// "" after success. Valid until this thread's next such call.
+// line; "" after success. Valid until this thread's next such call.
 const char* reprolab_nf4_error(void);
 
 #ifdef __cplusplus

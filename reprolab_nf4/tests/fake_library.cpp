@@ -29,7 +29,7 @@ int reprolab_nf4_use(const char* kernel) {
   return known ? 0 : 1;
 }
 const char* reprolab_nf4_kernels() { return "streaming\ntree"; }
-const char* reprolab_nf4_products() { return "few_rows\nsimple"; }
+const char* reprolab_nf4_products() { return "few_rows\nfew_rows_exact\nmany_rows\nsimple\ntree"; }
 const char* reprolab_nf4_exact_products() { return "few_rows_exact\nsimple"; }
 #ifndef OLD
 const char* reprolab_nf4_build() { return "13.0.88\n80-real,90"; }

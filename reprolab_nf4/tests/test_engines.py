@@ -3,9 +3,12 @@ bitsandbytes' stand-in.
 """
 
 import importlib.metadata
+import importlib.util
 import os
 import subprocess
 import sys
+import zipfile
+import zipimport
 from pathlib import Path
 
 import fake_bitsandbytes
@@ -126,6 +129,34 @@ def test_a_failed_import_can_be_made_again(tmp_path, monkeypatch):
     imports.after_import("engines_test_module", lambda: seen.append(2))
     assert seen == [1, 2] and sys.meta_path == before
     del sys.modules["engines_test_module"]
+
+
+class OldFinder:
+    def find_module(self, name, path=None):
+        return None
+
+
+def test_loaders_are_left_as_they_were(tmp_path, monkeypatch):
+    """A loader may be that of several modules, and a finder from before find_spec()."""
+    with zipfile.ZipFile(tmp_path / "modules.zip", "w") as archive:
+        for name in ("engines_test_other", "engines_test_awaited"):
+            archive.writestr(f"{name}.py", "")
+    monkeypatch.syspath_prepend(str(tmp_path / "modules.zip"))
+    monkeypatch.setattr(sys, "meta_path", [OldFinder(), *sys.meta_path])
+    seen = []
+    imports.after_import("engines_test_awaited", lambda: seen.append(1))
+    assert importlib.util.find_spec("engines_test_awaited").loader.get_source  # not loaded
+    import engines_test_other
+
+    assert seen == []
+    import engines_test_awaited
+
+    assert seen == [1]
+    for module in (engines_test_other, engines_test_awaited):
+        loader = module.__spec__.loader
+        assert isinstance(loader, zipimport.zipimporter) and module.__loader__ is loader
+        assert "exec_module" not in vars(loader)
+        del sys.modules[module.__name__]
 
 
 @pytest.fixture

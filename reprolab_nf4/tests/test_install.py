@@ -3,6 +3,7 @@
 import ctypes
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -339,6 +340,16 @@ def test_without_bitsandbytes_or_its_cuda_library(
     monkeypatch.setitem(sys.modules, "torch", None)
     put_bitsandbytes("0.50.2", cextension + "\n")
     assert noun in refused(reprolab_nf4.install, libraries["ours"])
+
+
+def test_without_an_installed_package_there_is_no_version(tmp_path):
+    """A copy of the folder, such as in a project's own sources."""
+    shutil.copytree(Path(reprolab_nf4.__file__).parent, tmp_path / "copy/reprolab_nf4")
+    code = "import reprolab_nf4; print(hasattr(reprolab_nf4, '__version__'))"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=tmp_path / "copy", capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")
 
 
 def test_importing_it_imports_only_the_standard_library(tmp_path):

@@ -31,7 +31,7 @@ from planned_on_cpu import (  # noqa: F401
 )
 
 import reprolab_nf4
-from reprolab_nf4 import layers
+from reprolab_nf4 import layers, matmul
 
 bitsandbytes = planned_on_cpu.bitsandbytes
 
@@ -172,6 +172,15 @@ def test_offloaded_weights_are_mostly_unplanned(counts):
     assert planned_again <= 7  # less and less often
 
 
+def test_a_layer_that_ran_long_between_changes_is_planned_at_once(counts):
+    one, x = layer(), inputs()
+    for _ in range(12):
+        one.weight.data = one.weight.data.clone()
+        for _ in range(3):
+            one(x)
+        assert taken(counts, one, x) == PLANNED
+
+
 def test_copies_have_plans_of_their_own(counts):
     one, x = planned(bias=True), inputs()
     before = set(vars(one))
@@ -186,15 +195,21 @@ def test_copies_have_plans_of_their_own(counts):
     assert taken(counts, one, x) == PLANNED
 
 
-def test_undo_leaves_no_trace(built, installed, counts, tmp_path):
-    one, x = planned(), inputs()
-    ours, facts = one.forward, dict(vars(one))
+@pytest.mark.parametrize("nested", [False, True])
+def test_undo_leaves_no_trace(nested, built, installed, counts, tmp_path):
+    one, x = layer(nested), inputs()
+    state = one.weight.quant_state
+    facts, offset = dict(vars(one)), dict(vars(state.offset)) if nested else None
+    for _ in range(3):
+        one(x)
+    ours = one.forward
     call = vars(bitsandbytes.nn.Linear4bit)["__call__"]
     assert bitsandbytes.nn.Linear4bit.forward is not OWN
     installed.undo()
     assert bitsandbytes.nn.Linear4bit.forward is OWN and counts.alive() == 0
     assert "__call__" not in vars(bitsandbytes.nn.Linear4bit)
-    assert vars(one) == facts
+    assert matmul.workspace_bytes.cache_info().currsize == 0  # it would keep the library
+    assert vars(one) == facts and (not nested or vars(state.offset) == offset)
     counts.look()
     ours(x), call(one, x)  # as accelerate's hooks keep them
     assert counts.look() == {}
@@ -269,6 +284,39 @@ def test_a_capture_makes_no_plan(counts, monkeypatch):
             assert taken(counts, one, x) == UNPLANNED
     one(x)
     assert taken(counts, one, x) == PLANNED
+
+
+def test_a_capture_leaves_no_workspace(counts, built, installed, tmp_path, monkeypatch):
+    """Its memory would be that of the graph."""
+    installed.undo()
+    capturing = []
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: bool(capturing))
+    with reprolab_nf4.install(built[1], table=tmp_path / "table.json"):
+        one, x = layer(), inputs(12)
+        one(x)
+        capturing.append(1)
+        assert taken(counts, one, x) == UNPLANNED
+        capturing.clear()
+        assert taken(counts, one, x) == PLANNED | {"runs_with_workspace": 1}
+
+
+def test_a_layer_on_another_device_than_the_current_is_planned(
+    counts, built, installed, tmp_path, monkeypatch
+):
+    """Outputs and workspaces are allocated on its device; on the current only once."""
+    installed.undo()
+    guards, on_current = torch._C._dynamo.guards, []
+
+    def allocate(sizes, strides, dtype):
+        on_current.append(sizes)
+        return torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+
+    monkeypatch.setattr(guards, "_empty_strided_cpu", allocate)
+    with reprolab_nf4.install(built[1], table=tmp_path / "table.json"):
+        one = planned(x=inputs(12))
+        for _ in range(3):
+            assert taken(counts, one, inputs(12)) == PLANNED | {"runs_with_workspace": 1}
+    assert len(on_current) == 1
 
 
 def test_outputs_are_pytorchs_own_memory(counts):

@@ -11,6 +11,7 @@ import pytest
 from layers_on_cpu import needs_whole_graphs
 from planned_on_cpu import (  # noqa: F401
     OWN,
+    OWN_PRODUCT,
     PLANNED,
     UNPLANNED,
     K,
@@ -99,7 +100,6 @@ NOT_PLANNED = {
     "dispatch mode": under(Dispatched),
     "default device": under(lambda: torch.device("cpu")),
     "autocast": under(lambda: torch.autocast("cpu", dtype=torch.bfloat16)),
-    "forward-mode derivatives": under(torch.autograd.forward_ad.dual_level),
     "tensor subclass": lambda one, x: one(x.as_subclass(Subclass)).as_subclass(torch.Tensor),
     "parameter": lambda one, x: one(torch.nn.Parameter(x)).detach(),
     "non-contiguous": lambda one, x: one(x.t().contiguous().t()),
@@ -138,7 +138,7 @@ def test_compiled_models_are_whole_graphs(counts):
 
 
 def test_gradients_are_unplanned(counts):
-    one, biased = planned(), planned(bias=True)
+    one, biased, stored = planned(), planned(bias=True), planned(quant_storage=torch.bfloat16)
     x = inputs()
     with torch.enable_grad():
         assert taken(counts, one, x) == PLANNED
@@ -152,8 +152,21 @@ def test_gradients_are_unplanned(counts):
         biased.bias.requires_grad_()
         counts.look()
         assert biased(x).requires_grad and "times_run" not in counts.look()
+        stored.weight.requires_grad_()
+        assert stored(x).requires_grad and counts.look() == {}
     assert taken(counts, biased, x) == PLANNED  # without gradients
     assert taken(counts, one, trained.detach()) == PLANNED
+
+
+def test_forward_mode_derivatives_are_bitsandbytes_own(counts):
+    forward_ad, one, x = torch.autograd.forward_ad, planned(), inputs()
+    state = one.weight.quant_state
+    counts.look()
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, inputs())
+        outputs = one(dual), OWN_PRODUCT(dual, one.weight.t(), state)
+        assert all(same(*both) for both in zip(*map(forward_ad.unpack_dual, outputs), strict=True))
+    assert counts.look() == {} and taken(counts, one, x) == PLANNED
 
 
 def test_training_mode_is_unplanned(counts):
@@ -273,6 +286,14 @@ def test_a_module_call_that_is_replaced_is_called(counts, monkeypatch, name):
         replaced.setattr(module, name, counted(getattr(module, name), seen))
         assert taken(counts, one, x) == PLANNED
     assert seen == [one] and taken(counts, one, x) == PLANNED
+
+
+def test_a_product_that_is_replaced_is_called(counts, monkeypatch):
+    one, x, own = planned(), inputs(), bitsandbytes.matmul_4bit
+    with monkeypatch.context() as replaced:
+        replaced.setattr(bitsandbytes, "matmul_4bit", lambda *x, **by_name: own(*x, **by_name) * 2)
+        output = one(x)
+    assert same(output, OWN(one, x) * 2) and taken(counts, one, x) == PLANNED
 
 
 @needs_whole_graphs

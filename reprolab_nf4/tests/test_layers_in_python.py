@@ -1,5 +1,6 @@
 """Layers whose calls are not planned, without the extension in C or an exchange that it can use."""
 
+import ctypes
 import sys
 
 import planned_on_cpu
@@ -24,12 +25,22 @@ from reprolab_nf4 import layers
 
 bitsandbytes = planned_on_cpu.bitsandbytes
 EXCHANGE = "__dlpack_c_exchange_api__"
+OTHER_EXCHANGE = (ctypes.c_uint32 * 64)(2)  # starts with the major version
 
 
 def remove_c_exchange(monkeypatch):
     """As in PyTorch before 2.10 without torch-c-dlpack-ext."""
     monkeypatch.delattr(torch.Tensor, EXCHANGE, raising=False)
     monkeypatch.setitem(sys.modules, "torch_c_dlpack_ext", None)
+
+
+def put_other_exchange(monkeypatch):
+    """Of another major version."""
+    new = ctypes.pythonapi.PyCapsule_New
+    monkeypatch.setattr(new, "restype", ctypes.py_object)
+    monkeypatch.setattr(new, "argtypes", [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p])
+    capsule = new(ctypes.addressof(OTHER_EXCHANGE), b"dlpack_exchange_api", None)
+    monkeypatch.setattr(torch.Tensor, EXCHANGE, capsule, raising=False)
 
 
 @pytest.fixture(params=["no extension", "no exchange"])
@@ -62,6 +73,28 @@ def test_the_exchange_of_another_package_is_used(installed, monkeypatch, tmp_pat
     monkeypatch.delitem(sys.modules, "torch_c_dlpack_ext")
     monkeypatch.syspath_prepend(tmp_path)
     assert layers.extension() is not None
+
+
+@pytest.mark.parametrize("fault", ["not a library", "another exchange"])
+def test_an_extension_that_cannot_be_loaded_is_left_with_one_warning(
+    fault, built, monkeypatch, tmp_path
+):
+    extension, library = built
+    if fault == "not a library":
+        extension = tmp_path / "none.abi3.so"
+        extension.write_text("no library\n")
+        monkeypatch.setattr(layers, "has_c_exchange", lambda: True)
+    else:
+        put_other_exchange(monkeypatch)
+        if not layers.has_c_exchange():
+            pytest.skip(f"NOT TESTED, torch {torch.__version__}: planned calls need 2.7")
+    planned_on_cpu.put_cpu_in_place_of_gpu(monkeypatch.setattr, extension)
+    path, x = planned_on_cpu.table(tmp_path / "table.json"), inputs()
+    with pytest.warns(UserWarning, match="^reprolab_nf4: layers are called in Python: ") as warned:
+        installed = reprolab_nf4.install(library, table=path)
+    with installed, torch.no_grad():
+        assert taken(planned_on_cpu.Counts(library), planned(), x) == UNPLANNED
+    assert len(warned) == 1
 
 
 def test_a_thousand_random_operations_without_the_extension(without_extension):

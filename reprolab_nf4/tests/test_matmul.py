@@ -23,7 +23,7 @@ from layers_on_cpu import (  # noqa: F401
 from torch.utils.checkpoint import checkpoint
 
 import reprolab_nf4
-from reprolab_nf4 import c_functions
+from reprolab_nf4 import arrays, c_functions
 
 
 def test_layers_in_training_mode_stay_bitsandbytes_own(called):
@@ -61,6 +61,15 @@ def test_a_replaced_call_of_all_modules_is_called(called, monkeypatch):
     monkeypatch.setattr(torch.nn.Module, "__call__", call)
     linear(X)
     assert seen == [linear] and len(called) == 1
+
+
+def test_a_layer_inside_one_in_training_mode_does_not_end_its_training(called):
+    inner, outer = layer().train(), layer().train()
+    products = []
+    outer.register_forward_pre_hook(lambda module, given: products.append(inner(*given)))
+    with torch.no_grad():
+        outer(X)
+    assert len(products) == 1 and called == []
 
 
 def test_a_layer_that_fails_in_training_leaves_others_alone(called):
@@ -135,6 +144,23 @@ def test_faulty_arguments_go_to_bitsandbytes(called, monkeypatch, matmul):
     assert product(X, codes.t(), state) == "own"
 
 
+def with_gradient(codes):
+    """Codes in a floating-point storage may need one."""
+    return codes.data.flatten().view(torch.float16)[:, None].requires_grad_()
+
+
+def test_inputs_that_our_kernels_cannot_take_go_to_bitsandbytes(called, monkeypatch, matmul):
+    monkeypatch.setattr(layers_on_cpu, "OWN_PRODUCT", lambda *a, **k: "own")
+    replace(monkeypatch, matmul)
+    weight, product = layer().weight, bitsandbytes.matmul_4bit
+    for x in (X.to("meta"), X.to_sparse()):
+        assert product(x, weight.t(), weight.quant_state) == "own"
+    assert product(X, with_gradient(weight).t(), weight.quant_state) == "own"
+    with torch.autograd.forward_ad.dual_level():
+        assert product(X, weight.t(), weight.quant_state) == "own"
+    assert called == []
+
+
 def test_the_last_block_has_a_scale_too(matmul):
     """18 weights in blocks of 4: 5 scales, and 2 of those in blocks of 4."""
     second = types.SimpleNamespace(blocksize=4)
@@ -171,15 +197,15 @@ def test_a_gpu_that_a_product_has_no_code_for_gets_bitsandbytes_own(called, matm
     assert torch.equal(linear(X), expected) and len(given_up) == 1
 
 
-def test_the_offset_of_nested_scales_is_read_once_and_when_it_changed(matmul, monkeypatch):
-    offset, reads, item = torch.tensor(0.25), [], torch.Tensor.item
+def test_the_offset_of_nested_scales_is_read_once_and_when_it_changed(monkeypatch):
+    offset, reads, item, read = torch.tensor(0.25), [], torch.Tensor.item, arrays.Offsets().read
     monkeypatch.setattr(torch.Tensor, "item", lambda self: reads.append(self) or item(self))
-    assert [matmul.read_offset(offset) for _ in range(3)] == [0.25] * 3
+    assert [read(offset) for _ in range(3)] == [0.25] * 3
     assert len(reads) == 1
     offset.copy_(torch.tensor(0.5))
-    assert [matmul.read_offset(offset) for _ in range(3)] == [0.5] * 3
+    assert [read(offset) for _ in range(3)] == [0.5] * 3
     offset.data = torch.tensor(0.75)
-    assert [matmul.read_offset(offset) for _ in range(3)] == [0.75] * 3
+    assert [read(offset) for _ in range(3)] == [0.75] * 3
     assert len(reads) == 3
 
 

@@ -155,7 +155,9 @@ def test_a_table_of_another_architecture_is_not_used_and_warns(
 ):
     monkeypatch.setattr(reprolab_nf4.matmul, "capability", lambda _: recorded)
     text = (tmp_path / "sm_90.json").read_text()
-    (tmp_path / "other.json").write_text(text.replace("9.0", "8.0").replace("few_rows", "simple"))
+    (tmp_path / "other.json").write_text(
+        text.replace("9.0", "8.0").replace('"few_rows"', '"simple"')
+    )
     output = (
         f"is of compute capability 8.0, this GPU of {recorded}: {taken} times are taken; make tune"
     )

@@ -160,6 +160,12 @@ def test_a_missing_table_is_one_line(name, tmp_path, refused):
     assert "no such file" in refused(timing_table.read, tmp_path / name)
 
 
+def test_a_way_that_the_library_does_not_have_is_one_line(refused):
+    kernels = ["few_rows", "few_rows_exact", "many_rows", "many_rows_exact"]
+    timing_table.check(TABLE, kernels)
+    assert "'many_rows_exact'" in refused(timing_table.check, TABLE, kernels[:3])
+
+
 def test_a_table_that_cannot_be_written_keeps_the_old_file(tmp_path, monkeypatch, refused):
     path = tmp_path / "table.json"
     path.write_text("what was there")

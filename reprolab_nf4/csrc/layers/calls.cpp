@@ -127,7 +127,9 @@ Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& want
   }
   if (needs_gradient(x, *layer, arrays)) return Decision::forward;
   if (!plan) return Decision::make;
-  return plan.get() == Py_None ? Decision::forward : Decision::run;
+  if (plan.get() == Py_None) return Decision::forward;
+  layer->note_run();
+  return Decision::run;
 }
 
 /// Runs the plan while all guards are idle. `output`: null if no plan ran, or it failed. Leaves no
@@ -171,7 +173,7 @@ Ref Calls::run(Plan& plan, const exchange::Tensor& x) {
     return {};
   }
   const Ref arguments = output_for(plan, x);
-  Ref output = arguments ? allocate(x.device, arguments.get(), first) : Ref(), kept;
+  Ref output = arguments ? allocate(plan, x.device, arguments.get(), first) : Ref(), kept;
   if (!output) return {};
   if (plan.workspace_bytes > 0) {
     const Workspace* const memory = workspace_for(plan, x.device, stream);
@@ -205,25 +207,33 @@ Ref Calls::output_for(Plan& plan, const exchange::Tensor& x) {
   return arguments;
 }
 
-/// A tensor on the device; null, perhaps with an exception, if another device is current.
-Ref Calls::allocate(const exchange::Device& device, PyObject* arguments, void*& first) {
-  const Ref& function = device.type == cuda ? given_.allocate_on_gpu : given_.allocate_on_cpu;
-  auto tensor = Ref::of_new(PyObject_CallObject(function.get(), arguments));
+/// A tensor on the plan's device; null, perhaps with an exception, on failure.
+Ref Calls::allocate(Plan& plan, const exchange::Device& device, PyObject* arguments, void*& first) {
+  const Ref& on_current = device.type == cuda ? given_.allocate_on_gpu : given_.allocate_on_cpu;
+  PyObject* const function = plan.is_on_current ? on_current.get() : plan.allocate;
+  auto tensor = Ref::of_new(PyObject_CallObject(function, arguments));
+  if (!tensor) return {};
   exchange::Tensor view;
-  if (!tensor || given_.reader.api->read(tensor.get(), &view) != 0) return {};
-  if (view.device != device) return {};
-  first = view.first();
-  return tensor;
+  if (given_.reader.api->read(tensor.get(), &view) == 0 && view.device == device) {
+    first = view.first();
+    return tensor;
+  }
+  if (!plan.is_on_current) return {};
+  PyErr_Clear();
+  plan.is_on_current = false;  // the plan's later calls do not try again
+  return allocate(plan, device, arguments, first);
 }
 
 /// All products on a stream share one workspace, since they run one after another. Null, perhaps
-/// with an exception, on failure.
-Calls::Workspace* Calls::workspace_for(const Plan& plan, const exchange::Device& device,
-                                       void* stream) {
+/// with an exception, on failure, and in a capture, whose memory is for its graph alone.
+Calls::Workspace* Calls::workspace_for(Plan& plan, const exchange::Device& device, void* stream) {
   auto known = std::ranges::find_if(workspaces_, [&](const Workspace& workspace) {
     return workspace.device == device && workspace.stream == stream;
   });
   if (known != workspaces_.end() && known->bytes >= plan.workspace_bytes) return &*known;
+  const auto capturing = Ref::of_new(PyObject_CallNoArgs(given_.is_capturing.get()));
+  PyErr_Clear();  // without a GPU
+  if (capturing.get() == Py_True) return nullptr;
   const auto bytes = static_cast<std::int64_t>(plan.workspace_bytes);
   const Ref sizes = tuple_of(1, [&](int) { return bytes; });
   const Ref strides = tuple_of(1, [](int) { return 1; });
@@ -231,7 +241,7 @@ Calls::Workspace* Calls::workspace_for(const Plan& plan, const exchange::Device&
   const auto arguments =
       Ref::of_new(PyTuple_Pack(3, sizes.get(), strides.get(), given_.byte_type.get()));
   void* first = nullptr;
-  Ref tensor = arguments ? allocate(device, arguments.get(), first) : Ref();
+  Ref tensor = arguments ? allocate(plan, device, arguments.get(), first) : Ref();
   if (!tensor) return nullptr;
   constexpr std::size_t max_streams = 64;
   known = std::ranges::find_if(workspaces_, [&](const Workspace& workspace) {

@@ -19,7 +19,8 @@ struct Guard {
   Ref function, idle;
 };
 
-/// The value in a module's dictionary, compared by identity, while PyTorch's operators are so.
+/// The value in a module's dictionary, compared by identity, while PyTorch's operators are so and
+/// matmul_4bit is install()'s.
 struct Setting {
   Ref dictionary, name, value;
 };
@@ -32,8 +33,8 @@ struct Given {
   Classes classes;
   std::vector<Guard> guards;
   std::vector<Setting> settings;
-  Ref grad_is_enabled;
-  Ref allocate_on_cpu, allocate_on_gpu;  ///< (sizes, strides, type) -> tensor
+  Ref grad_is_enabled, is_capturing;
+  Ref allocate_on_cpu, allocate_on_gpu;  ///< (sizes, strides, type) -> tensor on the current one
   Ref byte_type;
   std::int64_t max_rows;
 };
@@ -45,7 +46,8 @@ class Calls {
   /// The layer's output; null with an exception.
   PyObject* call(PyObject* module, PyObject* x);
   PyObject* call_while_idle(PyObject* module, PyObject* x);
-  /// Whether PyTorch's operators only compute, and close() was not called.
+  /// Whether PyTorch's operators only compute, no other code has replaced matmul_4bit, and close()
+  /// was not called.
   bool is_idle();
   /// Runs the layer by its plan. Null, without an exception: it has no plan, or the plan failed.
   PyObject* planned(PyObject* module, PyObject* x);
@@ -80,8 +82,8 @@ class Calls {
   Decision attempt(PyObject* module, PyObject* x, Ref& output);
   Ref run(Plan& plan, const exchange::Tensor& x);
   Ref output_for(Plan& plan, const exchange::Tensor& x);
-  Ref allocate(const exchange::Device& device, PyObject* arguments, void*& first);
-  Workspace* workspace_for(const Plan& plan, const exchange::Device& device, void* stream);
+  Ref allocate(Plan& plan, const exchange::Device& device, PyObject* arguments, void*& first);
+  Workspace* workspace_for(Plan& plan, const exchange::Device& device, void* stream);
   PyObject* forward(PyObject* module, PyObject* x);
 
   Given given_;

@@ -111,11 +111,13 @@ class Layer {
     }
   }
   void forget_products() { products_.clear(), oldest_ = 0; }
+  void note_run() { ++runs_; }
   /// Makes plans less and less often for a layer whose weights change with every call.
   void change() {
     constexpr int max_patience = 1024;
     forget_products();
-    patience_ = std::min(2 * patience_, max_patience);
+    patience_ = runs_ > patience_ ? 1 : std::min(2 * patience_, max_patience);
+    runs_ = 0;
   }
 
   /// Whether the layer is unchanged. Sets no exception. `tensors`: those of the arrays.
@@ -181,7 +183,8 @@ class Layer {
 
   std::vector<Product> products_;
   std::size_t oldest_ = 0;
-  int patience_ = 1;  ///< Calls before a plan.
+  int patience_ = 1;       ///< Calls before a plan.
+  std::int64_t runs_ = 0;  ///< Runs of plans since the last change.
 };
 
 }  // namespace reprolab::layers

@@ -18,9 +18,7 @@ const exchange::Api* exchange_of(PyObject* capsule) {
   const auto* api = static_cast<const exchange::Api*>(pointer);
   while (api != nullptr && api->version.major != exchange::major_version) api = api->older;
   if (api == nullptr || api->read == nullptr || api->current_stream == nullptr) {
-    if (PyErr_Occurred() == nullptr) {
-      PyErr_SetString(PyExc_ImportError, "PyTorch has another version of DLPack's C exchange");
-    }
+    PyErr_SetString(PyExc_ImportError, "PyTorch has another version of DLPack's C exchange");
     return nullptr;
   }
   return api;
@@ -75,12 +73,13 @@ PyObject* close(PyObject* self, PyObject*) {
 
 PyObject* new_calls(PyTypeObject* type, PyObject* arguments, PyObject*) {
   PyObject *forward, *make, *capsule, *tensor, *weight, *parameter, *state, *guards, *settings,
-      *grad;
+      *grad, *capturing;
   PyObject *on_cpu, *on_gpu, *byte_type, *version, *plainly;
   long long max_rows;
-  if (!PyArg_ParseTuple(arguments, "OOOOOOOO!O!OOOOOOL", &forward, &make, &capsule, &tensor,
+  if (!PyArg_ParseTuple(arguments, "OOOOOOOO!O!OOOOOOOL", &forward, &make, &capsule, &tensor,
                         &weight, &parameter, &state, &PyList_Type, &guards, &PyList_Type, &settings,
-                        &grad, &on_cpu, &on_gpu, &byte_type, &version, &plainly, &max_rows)) {
+                        &grad, &capturing, &on_cpu, &on_gpu, &byte_type, &version, &plainly,
+                        &max_rows)) {
     return nullptr;
   }
   Given given{.forward = Ref::to(forward),
@@ -90,6 +89,7 @@ PyObject* new_calls(PyTypeObject* type, PyObject* arguments, PyObject*) {
               .guards = {},
               .settings = {},
               .grad_is_enabled = Ref::to(grad),
+              .is_capturing = Ref::to(capturing),
               .allocate_on_cpu = Ref::to(on_cpu),
               .allocate_on_gpu = Ref::to(on_gpu),
               .byte_type = Ref::to(byte_type),

@@ -22,15 +22,17 @@ struct Plan {
   /// The arguments that allocate the output: sizes, strides and type, as in the latest call.
   PyObject* output;
   PyObject* type;
+  PyObject* allocate;  ///< (sizes, strides, type) -> tensor on the plan's device
+  bool is_on_current;  ///< Whether that is the device on which PyTorch allocates by default.
 };
 
 inline PyObject* new_plan(PyTypeObject* type, PyObject* arguments, PyObject*) {
   unsigned long long handle, run, forget, workspace_bytes;
   long long n, k;
   int weights_ready;
-  PyObject* output_type;
-  if (!PyArg_ParseTuple(arguments, "KKKKLLpO", &handle, &run, &forget, &workspace_bytes, &n, &k,
-                        &weights_ready, &output_type)) {
+  PyObject *output_type, *allocate;
+  if (!PyArg_ParseTuple(arguments, "KKKKLLpOO", &handle, &run, &forget, &workspace_bytes, &n, &k,
+                        &weights_ready, &output_type, &allocate)) {
     return nullptr;
   }
   PyObject* const object = PyType_GenericAlloc(type, 0);
@@ -44,6 +46,8 @@ inline PyObject* new_plan(PyTypeObject* type, PyObject* arguments, PyObject*) {
   plan.workspace_bytes = workspace_bytes;
   plan.weights_ready = weights_ready;
   plan.type = Py_NewRef(output_type);
+  plan.allocate = Py_NewRef(allocate);
+  plan.is_on_current = true;
   return object;
 }
 
@@ -53,6 +57,7 @@ inline void free_plan(PyObject* object) {
   if (plan.handle != nullptr) plan.forget(plan.handle);
   Py_XDECREF(plan.output);
   Py_XDECREF(plan.type);
+  Py_XDECREF(plan.allocate);
   PyObject_Free(object);
   Py_DECREF(type);
 }
