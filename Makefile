@@ -1,4 +1,4 @@
-# The front door. `make help` lists what there is.
+# All commands of the project; `make help` lists them.
 .NOTPARALLEL:
 
 # User input is data: make does not expand it, and recipes read it from the environment.
@@ -62,6 +62,8 @@ help: ## List the targets
 #= of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=shared_lut,global_lut
 #=            TOKENS=32  GENERATIONS=9  PROMPTS=file.jsonl
 #= of profile: SET=full  SECTION=SourceCounters,...  LAUNCHES=4  PROBLEM=28672x8192
+#= of sass: FUNCTION=text (part of the name of one function of the kernel)
+#= of render-recorded, and without a GPU of list and reproduce-...: RECORDED=data/recorded/h100 (what they show)
 #= of compare: THRESHOLD=1 (percent; fails if B is slower by more)  ALLOW=undecided,lost  OUT=folder
 #= of record: OLDER=1 (replaces newer recorded results)
 
