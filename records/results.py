@@ -336,7 +336,7 @@ def wrongs(root: dict[str, Any], families: dict[str, Family]) -> Iterator[tuple[
     for i, record in enumerate(root["records"]):
         where, problem = f"records[{i}]", record["problem"]
         if record["key"] in keys:
-            yield f"{where}.key", f"comes a second time: '{record['key']}'"
+            yield f"{where}.key", f"is a duplicate: '{record['key']}'"
         if (place := (problem["name"], record["kernel"])) in places:
             again = f"a second row of '{place[1]}' on '{place[0]}'"
             yield where, f"is {shortened(again, 300)}"

@@ -137,7 +137,7 @@ def test_a_version_is_numbers_or_refused(door, version):
         assert done.returncode == 0
         return
     assert done.returncode == 2
-    assert done.stderr.startswith("peer: say which: make peer VERSION=0.47.0")
+    assert done.stderr.startswith("peer: give VERSION: make peer VERSION=0.47.0")
     assert not list(door.rglob("injected"))
 
 
