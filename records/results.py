@@ -53,7 +53,7 @@ class Metric:
 
     @cached_property
     def log(self) -> LogMean:
-        """The mean logarithm of samples that there must be."""
+        """The mean logarithm of the samples; there must be samples."""
         return log_mean(self.samples)
 
 
