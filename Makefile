@@ -1,4 +1,4 @@
-# The front door. `make help` lists what there is.
+# All commands of the project; `make help` lists them.
 .NOTPARALLEL:
 
 # User input is data: make does not expand it, and recipes read it from the environment.
@@ -39,7 +39,7 @@ export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
 
 # First lines of recipes that need a GPU or a variable.
 needs_gpu = @[ -n "$$MEASURE" ] || { echo "$@: nothing to $1: $(NO_GPU_WHY)" >&2; exit 2; }
-needs = @$(foreach name,$1,[ -n "$$$(name)" ] &&) true || { echo "$@: say $2" >&2; exit 2; }
+needs = @$(foreach name,$1,[ -n "$$$(name)" ] &&) true || { echo "$@: give $(subst $() $(), and ,$1): $2" >&2; exit 2; }
 # Builds programs ($2), and runs a command when no other make builds what it runs, or measures on its GPUs; variables
 # ($1) become its options.
 run = scripts/python -m experiments run --take '$1' --build '$2'
@@ -58,10 +58,12 @@ help: ## List the targets
 #= variables: PRESET=cpu|gpu|all-archs|asan  ARCH=90  PEER=path/to/libbitsandbytes_cuda*.so  DRY_RUN=1
 #=            CLOCKS=1410|max  METRICS=sm__warps_launched.sum  VERBOSE=1  RESULTS=folder (of all targets that
 #=            write results)  CUDA_VISIBLE_DEVICES=1 (the GPU, of all that run kernels)
-#= of reproduce-...: GPUS=0,1 (divides its passes among them)  RESUME=1 (goes on with a run that was cut off)
+#= of reproduce-...: GPUS=0,1 (divides its passes among them)  RESUME=1 (resumes an interrupted run)
 #= of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=shared_lut,global_lut
 #=            TOKENS=32  GENERATIONS=9  PROMPTS=file.jsonl
 #= of profile: SET=full  SECTION=SourceCounters,...  LAUNCHES=4  PROBLEM=28672x8192
+#= of sass: FUNCTION=text (part of the name of one function of the kernel)
+#= of render-recorded, and without a GPU of list and reproduce-...: RECORDED=data/recorded/h100 (what they show)
 #= of compare: THRESHOLD=1 (percent; fails if B is slower by more)  ALLOW=undecided,lost  OUT=folder
 #= of record: OLDER=1 (replaces newer recorded results)
 
@@ -99,15 +101,15 @@ test-sanitized: ## The tests of the CPU half under AddressSanitizer
 	@PRESET=asan scripts/build all
 	@ctest --test-dir build/asan -j$$(nproc) --output-on-failure --progress
 
-verify: .venv/installed ## Prove every output of a checkpoint: make verify FILE=<file or folder> [KERNEL=...] [PEER=...]
-	$(call needs,FILE,which: make verify FILE=model.safetensors (or its folder))
+verify: .venv/installed ## Compare every dequantized weight of a checkpoint with the CPU reference: make verify FILE=<file or folder> [KERNEL=...] [PEER=...]
+	$(call needs,FILE,make verify FILE=model.safetensors (or its folder))
 	@$(call run,KERNEL PEER DRY_RUN,verify) "$$BIN/verify" -- "$$FILE"
 
 list: .venv/installed ## List the kernels (without a GPU: those of the recorded runs)
 	@if [ -n "$$MEASURE" ]; then scripts/build bench && "$$BIN/bench" --list; \
 	else scripts/python -m plots list --recorded "$$RECORDED"; fi
 
-describe: .venv/installed ## Write what families and kernels are to data/families.json (needs nvcc, no GPU)
+describe: .venv/installed ## Write the description of families and kernels to data/families.json (needs nvcc, no GPU)
 	@[ -n "$$MEASURE" ] || { echo "describe: needs what nvcc compiles: make describe PRESET=gpu ARCH=90" >&2; exit 2; }
 	@scripts/build bench bench_ceilings latency puzzle
 	@scripts/python -m records.families "$$BIN"
@@ -124,7 +126,7 @@ metrics: ## List a chip's hardware counters, without a GPU: make metrics CHIP=A1
 
 profile: .venv/installed ## Nsight Compute on one kernel: make profile EXPERIMENT=table2 KERNEL=name [PROBLEM=28672x8192]
 	$(if $(DRY_RUN),,$(call needs_gpu,profile))
-	$(call needs,EXPERIMENT KERNEL,what: make profile EXPERIMENT=table2 KERNEL=shared_lut)
+	$(call needs,EXPERIMENT KERNEL,make profile EXPERIMENT=table2 KERNEL=shared_lut)
 	@$(call run,EXPERIMENT KERNEL PROBLEM SET SECTION LAUNCHES DRY_RUN,bench) scripts/python -m ncu profile \
 	  "--programs=$$BIN" "--results=$$RESULTS/profile"
 
@@ -141,12 +143,12 @@ WITH_TORCH := $(if $(wildcard build/end_to_end/python),reproduce-product)
 $(if $(DRY_RUN),,reproduce-end_to_end $(WITH_TORCH)) $(if $(MODEL),advise) tune: build/end_to_end/python dropin
 endif
 
-advise: .venv/installed ## What the drop-in library gains for a model of yours: make advise MODEL=folder [BATCH=2]
+advise: .venv/installed ## Measure the speed-up of the drop-in library for your model: make advise MODEL=folder [BATCH=2]
 	$(call needs_gpu,measure)
-	$(call needs,MODEL,which: make advise MODEL=folder of a 4-bit checkpoint)
+	$(call needs,MODEL,make advise MODEL=folder of a 4-bit checkpoint)
 	@$(call run,,verify) $(TORCH) -m reprolab_nf4 advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
 
-tune: .venv/installed ## Measure which way of multiplying by 4-bit weights is the fastest here, for the drop-in: make tune [MODEL=folder]
+tune: .venv/installed ## Time the backends of 4-bit matmuls on this GPU and write the table of the drop-in: make tune [MODEL=folder]
 	$(call needs_gpu,measure)
 	@$(call run,,verify) $(TORCH) -m reprolab_nf4 tune $${MODEL:+--model="$$MODEL"} --output="$$RESULTS/products.json"
 
@@ -168,16 +170,16 @@ paper: .venv/installed ## Write the recorded runs up in LaTeX, as PDF too where 
 	@scripts/python -m plots paper --output build/paper
 
 compare: .venv/installed ## Compare two runs' times: make compare A=results B=data/recorded/h200 [THRESHOLD=1]
-	$(call needs,A B,which: make compare A=results B=data/recorded/h200 (or commit:path))
+	$(call needs,A B,make compare A=results B=data/recorded/h200 (or commit:path))
 	@scripts/python -m plots compare "--a=$$A" "--b=$$B" "--output=$${OUT:-$$RESULTS/compare}" \
 	  $${THRESHOLD:+"--threshold=$$THRESHOLD"} $${ALLOW:+"--allow=$$ALLOW"} $${VERBOSE:+--verbose}
 
 record: .venv/installed ## Add your results to the recorded runs, to submit them: make record GPU=a100-sxm4-80gb
-	$(call needs,GPU,which: make record GPU=a100-sxm4-80gb [RESULTS=folder])
+	$(call needs,GPU,make record GPU=a100-sxm4-80gb [RESULTS=folder])
 	@scripts/python -m plots record "--results=$$RESULTS" "--gpu=$$GPU" $${OLDER:+--older}
 
 sass: .venv/installed ## Compile a kernel alone, without a GPU, and show its code; or of two, the difference: make sass KERNEL=name|A=name B=name ARCH=90
-	$(if $(KERNEL)$(A)$(B),$(call needs,ARCH,for which architecture: make sass KERNEL=name ARCH=90))
+	$(if $(KERNEL)$(A)$(B),$(call needs,ARCH,make sass KERNEL=name ARCH=90))
 	$(if $(A)$(B),@scripts/python -m sass diff "--a=$$A" "--b=$$B" "--arch=$$ARCH")
 	$(if $(KERNEL),@scripts/python -m sass show "--kernel=$$KERNEL" "--arch=$$ARCH" $${FUNCTION:+"--function=$$FUNCTION"})
 	$(if $(KERNEL)$(A)$(B),,@scripts/python -m sass facts $${ARCH:+"--arch=$$ARCH"} "--output=$$RESULTS/counters/sass.json")

@@ -8,7 +8,7 @@ namespace reprolab {
 
 /// The rule of is_plain_name(), as the end of "give a name of ...".
 inline constexpr std::string_view plain_name_rule =
-    "at most 64 letters, digits, '_', '-' and '.', the first of them no '.'";
+    "at most 64 letters, digits, '_', '-' and '.', not starting with '.'";
 
 inline bool is_plain_name(std::string_view name) {
   const auto is_plain = [](char c) {

@@ -45,9 +45,9 @@ def compile_variant(kernel: KernelFile, variant: str, arch: int) -> Ptx:
         output = Path(folder) / "kernel.ptx"
         # Without the first, every run looks a host up.
         own = {"MODULAR_TELEMETRY_ENABLED": "0", "MODULAR_CACHE_DIR": folder}
-        status, said = run(command(kernel, variant, arch, output), os.environ | own, where)
+        status, stderr = run(command(kernel, variant, arch, output), os.environ | own, where)
         if status != 0 or not output.exists():
-            errors = [line for line in said.splitlines() if "error:" in line.lower()]
+            errors = [line for line in stderr.splitlines() if "error:" in line.lower()]
             raise LanguageError(f"{where}: {(errors or ['no reason'])[0].strip()}")
         return Ptx(output.read_text(), shared_bytes=0)
 
@@ -59,10 +59,10 @@ def run(words: list[str], environment: dict[str, str], where: str) -> tuple[int,
         words, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
     ) as compiler:
         try:
-            said = compiler.communicate(timeout=TIMEOUT_S)[1]
+            stderr = compiler.communicate(timeout=TIMEOUT_S)[1]
         except subprocess.TimeoutExpired as error:
             os.killpg(compiler.pid, signal.SIGKILL)
             raise LanguageError(
                 f"{where}: the compiler gave no answer in {TIMEOUT_S} s and was ended"
             ) from error
-    return compiler.returncode, said
+    return compiler.returncode, stderr

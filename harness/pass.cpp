@@ -103,7 +103,7 @@ void add_pass_options(CLI::App& app, PassOptions& options) {
          "and launch only, for ncu, nsys and compute-sanitizer")
       ->check(CLI::IsMember({"events", "activity", "counters", "none"}))
       ->default_str(std::string(profiling::name(options.instrument)));
-  app.add_option("--limit-s", options.limit_s, "Seconds that a kernel's turn may take")
+  app.add_option("--limit-s", options.limit_s, "Time limit of a kernel in seconds")
       ->check(number_in(0.1, 86400.0))
       ->capture_default_str();
   app.add_option_function<std::string>(
@@ -131,9 +131,8 @@ void add_pass_options(CLI::App& app, PassOptions& options) {
 }
 
 std::string dry_run_notes(const PassOptions& options, const std::optional<profiling::Gpu>& gpu) {
-  return fmt::format(
-      "a kernel whose turn does not end within {:g} s (--limit-s) loses its rows\n{}",
-      options.limit_s, clock_note(options, gpu));
+  return fmt::format("a kernel that runs longer than {:g} s (--limit-s) has no result\n{}",
+                     options.limit_s, clock_note(options, gpu));
 }
 
 std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::string& why_not,

@@ -136,14 +136,14 @@ def faults_of_origin(origin: dict[str, Any]) -> Iterator[str]:
         yield "provenance.sources_sha256: the sources were not those of the commit that is named"
     started = datetime.strptime(origin["started"], "%Y-%m-%dT%H:%M:%S%z")
     if started > datetime.now(UTC) + timedelta(days=1):
-        yield f"provenance.started: {origin['started']} is still to come: set the clock"
+        yield f"provenance.started: {origin['started']} is in the future: set the host's clock"
     if gpu is None:
         return
     if "unit" not in gpu:
         yield "provenance.gpu lacks 'unit', which tells two GPUs of one kind apart"
     for name in ("sm_mhz", "throttle_reasons"):
         if clocks[name] is None:
-            yield f"provenance.clocks.{name} is null: NVML has to say it"
+            yield f"provenance.clocks.{name} is null: NVML did not report it"
 
 
 def place(directory: Path, name: str, results: list[Results]) -> Path:
@@ -163,5 +163,5 @@ def place(directory: Path, name: str, results: list[Results]) -> Path:
             )
     folder = directory / name
     if (recorded := recorded_folder(first.file)) and recorded.resolve() != folder.resolve():
-        raise InputError(f"{recorded}: is recorded already, and no other GPU's; give your results")
+        raise InputError(f"{recorded}: is a recorded run; give the folder of your own results")
     return folder

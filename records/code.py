@@ -67,9 +67,9 @@ def differing(rows: Iterable[Place]) -> str:
             first = seen.setdefault((owner, row.code.target, part), (digest, file))
             if first[0] != digest:
                 return (
-                    f"rows of {row.kernel} are of two different kernels: {part} was other code in "
-                    f"{short(first[1])} than in {short(file)} ({row.code.target}); measure both "
-                    "again"
+                    f"rows named {row.kernel} ran different code: {part} compiled to different "
+                    f"machine code in {short(first[1])} and {short(file)} ({row.code.target}); "
+                    "measure both again"
                 )
     return ""
 

@@ -74,11 +74,11 @@ def experiment(name: str) -> Experiment:
         raise InputError(f"{file}: is not TOML: {error}") from None
     SCHEMA.check(file, root)
     passes: dict[str, dict[str, Any]] = {}
-    for pass_name, said in root["pass"].items():
+    for pass_name, own in root["pass"].items():
         where = f"{file}: pass.{pass_name}"
-        if (like := said.get("like")) and like not in passes:
+        if (like := own.get("like")) and like not in passes:
             raise InputError(f"{where}: is like '{like}', which is not a pass above it")
-        passes[pass_name] = declared = merged(passes[like], said) if like else said
+        passes[pass_name] = declared = merged(passes[like], own) if like else own
         if ("program" in declared) == ("module" in declared):
             raise InputError(f"{where}: needs a program or a module, and not both")
     checks = root.get("check", [])
@@ -99,18 +99,18 @@ def programs() -> set[str]:
     return {name for file in lists for name in PROGRAM.findall(read_text(file))}
 
 
-def merged(base: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
-    """`said` first, which wins over options that exclude it."""
+def merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """`base` with the fields of `own`, without those that they exclude."""
     for one, other in (("kernels", "all_but"), ("program", "module")):
-        if one in said or other in said:
+        if one in own or other in own:
             base = {k: v for k, v in base.items() if k not in (one, other)}
-    return base | said | {"options": base.get("options", {}) | said.get("options", {})}
+    return base | own | {"options": base.get("options", {}) | own.get("options", {})}
 
 
-def step(name: str, said: dict[str, Any]) -> Step:
-    options = said.get("options", {})
-    arguments = (*said.get("arguments", ()), *words(options))
-    rest = {k: v for k, v in said.items() if k not in ("like", "arguments", "options")}
+def step(name: str, declared: dict[str, Any]) -> Step:
+    options = declared.get("options", {})
+    arguments = (*declared.get("arguments", ()), *words(options))
+    rest = {k: v for k, v in declared.items() if k not in ("like", "arguments", "options")}
     rest = {k: tuple(v) if isinstance(v, list) else v for k, v in rest.items()}
     return Step(name, arguments, bool(options.get("warm")), **rest)
 

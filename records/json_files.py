@@ -170,7 +170,7 @@ class Schema:
             known = set()
             for i, entry in enumerate(value[name]):
                 if entry[field] in known:
-                    again = f"comes a second time: '{shortened(entry[field])}'"
+                    again = f"is a duplicate: '{shortened(entry[field])}'"
                     raise self.error(file, f"{name}[{i}].{field}", again)
                 known.add(entry[field])
 

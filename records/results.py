@@ -53,7 +53,7 @@ class Metric:
 
     @cached_property
     def log(self) -> LogMean:
-        """The mean logarithm of samples that there must be."""
+        """The mean logarithm of the samples; there must be samples."""
         return log_mean(self.samples)
 
 
@@ -336,7 +336,7 @@ def wrongs(root: dict[str, Any], families: dict[str, Family]) -> Iterator[tuple[
     for i, record in enumerate(root["records"]):
         where, problem = f"records[{i}]", record["problem"]
         if record["key"] in keys:
-            yield f"{where}.key", f"comes a second time: '{record['key']}'"
+            yield f"{where}.key", f"is a duplicate: '{record['key']}'"
         if (place := (problem["name"], record["kernel"])) in places:
             again = f"a second row of '{place[1]}' on '{place[0]}'"
             yield where, f"is {shortened(again, 300)}"

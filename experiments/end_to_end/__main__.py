@@ -146,8 +146,8 @@ def describe(every: Sequence[Cell], todo: Sequence[Cell], gpus: int) -> str:
         f"  rows: {rows}; {plan.warm_up()} generation of each to warm up, "
         f"{first.samples(EAGER)} measured eager, {first.samples(GRAPH)} in a graph; "
         f"prompts: {choices.prompts.text}",
-        f"  {len(every) - len(todo)} of {len(every)} cells are there; "
-        + (f"the others: about {minutes} min on {where}{memory}" if todo else "nothing to measure"),
+        f"  {len(every) - len(todo)} of {len(every)} cells already measured"
+        + (f"; the remaining ones take about {minutes} min on {where}{memory}" if todo else ""),
     ]
     return "\n".join(lines)
 

@@ -98,9 +98,12 @@ class File:
         if not path.exists():
             return
         there = read_json(path)
-        for name in ("commit", "gpu", "versions"):
+        origins = {"commit": "at another commit", "gpu": "on another GPU"}
+        for name, other in (origins | {"versions": "with other versions"}).items():
             if not isinstance(there, dict) or there.get(name) != content[name]:
-                raise InputError(f"{path}: is of another {name}; remove it or give another file")
+                raise InputError(
+                    f"{path}: was measured {other}; remove it or give another --output"
+                )
         self.content = there
 
     def has(self, kind: str, **cell: Any) -> bool:

@@ -84,7 +84,7 @@ __host__ __device__ inline std::uint32_t shifted_right(std::uint32_t high, std::
 /// between. Where the first code is a low half, the high halves belong to the bytes one further.
 __host__ __device__ inline EntryOffsets entry_offsets(std::uint32_t word, std::uint32_t next = 0,
                                                       unsigned shift = 0) {
-  // A high half 2 bits down, a low one 2 bits up.
+  // code * 4 is the byte offset: a high nibble shifts right by 2, a low nibble left by 2.
   const unsigned rotation = shift % 8 == 0 ? 2 : 30;
   const std::uint32_t first = shifted_right(next, word, shift & 24);
   const std::uint32_t second = shifted_right(next, word, (shift + 4) & 56);

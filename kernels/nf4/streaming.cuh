@@ -100,8 +100,8 @@ __global__ void __launch_bounds__(Shape::threads)
   // A thread with one aligned word loads its scale. Otherwise a warp loads the scales of each group
   // of 32 words once, in 8 lanes, or in 16 if words are not aligned: a group can then have 9
   // scales, and a word two. One load thus serves several groups, which are `Threads` words apart.
-  // Lanes count in parts of a block that are no longer than a group, so every group starts equally
-  // far into a part, and a lane finds its scales in the same lanes for each group.
+  // Scales are indexed by parts of min(quantization block, 256 weights), so each group has the same
+  // offset within a part, and a lane shuffles from the same source lanes in every group.
   constexpr bool own_scale = Aligned && Shape::words == 1;
   constexpr int share = Aligned ? 8 : 16;
   constexpr int groups = 32 / share < Shape::words ? 32 / share : Shape::words;

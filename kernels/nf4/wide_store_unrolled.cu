@@ -2,7 +2,7 @@
 // blocks fill a table.
 //
 // Source: ours, a step from the post's packed stores to streaming, which prefetches its reads.
-// Bound:  memory, which turns from reads to writes and back too often.
+// Bound:  memory: DRAM switches between reads and writes too often.
 // Alone:  make bench KERNEL=wide_store_unrolled
 #include "kernels/nf4/streaming.cuh"
 

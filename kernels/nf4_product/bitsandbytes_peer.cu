@@ -50,7 +50,7 @@ Support supports_both(const Problem& problem, bool exported) {
     return Support::no("bitsandbytes counts bytes of codes and elements in an int: below 2^31");
   }
   if (!is_aligned(problem.codes) || !is_aligned(problem.input)) {
-    return Support::no("loads 16 bytes at once: codes and input must be aligned to them");
+    return Support::no("codes and input must be aligned to 16 bytes");
   }
   return nf4::supports_standard_table({.table = problem.table});
 }
@@ -58,10 +58,10 @@ Support supports_both(const Problem& problem, bool exported) {
 Support supports_gemm(const Functions<Gemm>& gemm, const Problem& problem) {
   if (problem.m > 1536) return Support::no("bitsandbytes dequantizes for more than 1536 rows");
   if (problem.m > 3 && problem.n % 2 != 0) {
-    return Support::no("stores two outputs at once: of more than 3 rows an even number per row");
+    return Support::no("for M > 3, supports even N only");
   }
   if (problem.is_nested() && problem.nested.block_size != 256) {
-    return Support::no("nested scales of 256 per second-level scale alone");
+    return Support::no("supports nested scales only with 256 scales per second-level scale");
   }
   return supports_both(problem, gemm.of(problem) != nullptr);
 }
@@ -83,10 +83,10 @@ cudaError_t launch_gemm(const Functions<Gemm>& gemm, const Problem& problem, cud
 }
 
 Support supports_gemv(const Functions<Gemv>& gemv, const Problem& problem) {
-  if (problem.m > 1) return Support::no("takes one row");
-  if (problem.bias != nullptr) return Support::no("takes no bias");
+  if (problem.m > 1) return Support::no("supports M = 1 only");
+  if (problem.bias != nullptr) return Support::no("does not support a bias");
   if (problem.is_nested())
-    return Support::no("takes no nested scales: its callers dequantize them");
+    return Support::no("does not support nested scales: bitsandbytes dequantizes them first");
   if (problem.n % 4 != 0) return Support::no("reads scales past the end unless 4 divides n");
   return supports_both(problem, gemv.of(problem) != nullptr);
 }

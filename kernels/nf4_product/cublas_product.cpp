@@ -106,8 +106,9 @@ Kernel<Problem> dequantize_then_cublas(const std::string& nf4_kernel, const std:
           [dequantize](const Problem& problem, cudaStream_t stream) {
             const auto error = dequantize().launch(dequantization_of(problem), stream);
             if (error != cudaSuccess) return error;
-            auto* const behind = static_cast<std::byte*>(problem.workspace) + weight_bytes(problem);
-            return multiply_by_cublas(problem, problem.workspace, behind, stream);
+            auto* const cublas_workspace =
+                static_cast<std::byte*>(problem.workspace) + weight_bytes(problem);
+            return multiply_by_cublas(problem, problem.workspace, cublas_workspace, stream);
           },
       .code_files =
           [dequantize](int capability) {

@@ -118,9 +118,9 @@ __device__ void fill_table(unsigned char* table, const nf4::Table& values) {
   constexpr int per_store = 16 / sizeof(Entry);
   constexpr int stores = is_small ? row_bytes / 2 / 16 : lanes / per_store;
   const float own = values.entry[threadIdx.x % 16];
-  // Without the shuffle, entries of two floats would be read from the parameters again before each
-  // store, which serializes a warp's different addresses. Smaller entries would not be, and need
-  // fewer registers this way.
+  // The shuffle keeps 8-byte entries in registers; without it nvcc reloads them from kernel
+  // parameters before each store, with divergent addresses, which serializes the warp. 4-byte
+  // entries are not reloaded, and need fewer registers without the shuffle.
   const auto value = [&](int code) {
     return sizeof(Entry) == 8 ? __shfl_sync(~0u, own, code) : values.entry[code];
   };

@@ -1,4 +1,4 @@
-// The order in which a chain's nodes are walked: random, so that no prefetcher can predict the
+// The order in which a chase visits a chain's nodes: random, so that no prefetcher can predict the
 // next.
 #pragma once
 

@@ -13,7 +13,7 @@
 #include "harness/sampling.hpp"
 #include "harness/selection.hpp"
 #include "profiling/machine.hpp"
-#include "programs/latency/walks.hpp"
+#include "programs/latency/chases.hpp"
 
 namespace reprolab::latency {
 namespace {
@@ -72,7 +72,7 @@ void print(const Record& record) {
              describe_ending(record));
 }
 
-/// Walks in a worker process, which a row may crash.
+/// Runs the chases in a worker process, which a row may crash.
 std::vector<Record> measure(const Options& options, const std::vector<Space>& spaces,
                             const std::vector<VariantInfo>& selected, const Journal& journal) {
   const auto row_of = [&](const VariantInfo& variant, const Verification& verified) {
@@ -81,19 +81,19 @@ std::vector<Record> measure(const Options& options, const std::vector<Space>& sp
   const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
     // Created before the first CUDA call, because CUPTI records only what follows.
     const auto instrument = profiling::make_instrument(options.pass.instrument);
-    Walks walks(require_gpu(), options.pass.seed, options.pass.experiment);
+    Chases chases(require_gpu(), options.pass.seed, options.pass.experiment);
     std::vector<Row> rows;
     for (const auto& variant : selected_kernels(request, selected)) {
       rows.push_back(row_of(variant, watchdog.turn(variant.name, [&] {
-        return walks.verify(space_named(spaces, variant.name), variant, *instrument);
+        return chases.verify(space_named(spaces, variant.name), variant, *instrument);
       })));
     }
     if (instrument->kind() != profiling::InstrumentKind::none) {
       take_samples(
           rows,
           {.name = "latency",
-           .sample = [&](Row& row) { return walks.sample(row.record.variant, *instrument); },
-           .sm_mhz = [&] { return walks.sm_mhz(); }},
+           .sample = [&](Row& row) { return chases.sample(row.record.variant, *instrument); },
+           .sm_mhz = [&] { return chases.sm_mhz(); }},
           {.samples = options.samples, .seed = options.pass.seed}, watchdog);
     }
     return {{"records", records_of(std::move(rows))}};
@@ -110,7 +110,7 @@ int run(int argc, char** argv) {
   CLI::App app("Measures the cycles of one dependent access to each kind of memory.", "latency");
   Options options;
   add_pass_options(app, options.pass);
-  app.add_option("--samples", options.samples, "Walks per row")
+  app.add_option("--samples", options.samples, "Chases per row")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   if (const auto status = parse(app, argc, argv)) return *status;
@@ -129,7 +129,7 @@ int run(int argc, char** argv) {
   return run_pass(options.pass, {argv, argv + argc}, machine,
                   [&](ResultFile& results, const Journal& journal) {
                     results.records = measure(options, all, selected, journal);
-                    fmt::print("cycles per step, median of {} walks\n", options.samples);
+                    fmt::print("cycles per step, median of {} chases\n", options.samples);
                     std::ranges::for_each(results.records, print);
                   });
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import fake_bitsandbytes
 import pytest
-from front_door import program
+from make_targets import program
 
 ROOT = Path(__file__).resolve().parents[2]
 TAKEN = ("CMakeLists.txt", "LICENSE", "docs/drop-in.md", "pyproject.toml", "reprolab_nf4")

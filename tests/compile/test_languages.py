@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from built import assembled, built
-from front_door import has_ended, program, wait_for
+from make_targets import has_ended, program, wait_for
 
 from compile import __main__ as languages
 from compile import compiled, mojo, triton

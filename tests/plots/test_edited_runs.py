@@ -191,7 +191,7 @@ EDITS: dict[str, dict[str, Edit]] = {
         "launches of several kernels and of unknown occupancy": (
             several_launches_and_unknown_occupancy
         ),
-        "a walk is wrong and others ran at odd clocks": all_of(
+        "a chase is wrong and others ran at odd clocks": all_of(
             failed("latency", "global_dram", outcome="mismatch", why="1 of 1 ends differ"),
             clocked("latency", "global_l2", "*", 1000),
             clocked("latency", "global_l1", "*", None),

@@ -98,7 +98,7 @@ def test_a_second_entry_of_one_name_is_refused(name, part, reader, tmp_path, ref
     root, file = json.loads((ROOT / "data" / name).read_text()), tmp_path / name
     root[part].append(root[part][0])
     file.write_text(json.dumps(root))
-    assert "second time" in refused(reader(name), file)
+    assert "duplicate" in refused(reader(name), file)
     if name == "families.json":
         root[part].pop()
         family = next(family for family in root[part] if family["kernels"])

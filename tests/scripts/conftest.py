@@ -6,7 +6,7 @@ from pathlib import Path
 
 import made
 import pytest
-from front_door import ECHO, MEASURED, PYTHON, ROOT, declare, program
+from make_targets import ECHO, MEASURED, PYTHON, ROOT, declare, program
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from front_door import ROOT
+from make_targets import ROOT
 
 TERM = re.compile(r"\| (?P<term>[^|]+) \| (?P<meaning>[^|]+) \| `(?P<file>[^`]+)` \|")
 STEP = re.compile(r"(?P<number>\d+)\. `(?P<function>\w+)` \(`(?P<file>[^`]+)`\)(: .*|)")

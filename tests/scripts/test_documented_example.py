@@ -12,7 +12,7 @@ from pathlib import Path
 import made
 import pytest
 from edited import few
-from front_door import ROOT, make, program, run
+from make_targets import ROOT, make, program, run
 
 EXAMPLE = re.compile(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
 PASSES = ("plain", "nested", "counters")

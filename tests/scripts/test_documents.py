@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from front_door import ROOT
+from make_targets import ROOT
 
 LINK = re.compile(r'(?:\]\(|src=")([^)"\s#]+)')  # without its anchor
 PATH = re.compile(r"`((?!path/)[\w.-]+(?:/[\w.-]+)+/?)`")

@@ -3,7 +3,7 @@ result.
 """
 
 import pytest
-from front_door import ECHO, PYTHON, declare, make, program, reproduce
+from make_targets import ECHO, PYTHON, declare, make, program, reproduce
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from front_door import program
+from make_targets import program
 
 from experiments import gpus
 from experiments.gpus import divided

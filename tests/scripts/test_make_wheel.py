@@ -1,7 +1,7 @@
 """`make wheel`: one wheel in dist/, whatever the checkout's path, and no older one lost."""
 
 import pytest
-from front_door import make, program, run
+from make_targets import make, program, run
 
 # Stands in for hatchling, which packs, and for auditwheel, which names the wheel by its real path.
 PACKS = """#!/bin/bash

@@ -8,7 +8,7 @@ import signal
 import sys
 
 import pytest
-from front_door import MEASURED, ROOT, began, declare, program, reproduce, run, start, wait_for
+from make_targets import MEASURED, ROOT, began, declare, program, reproduce, run, start, wait_for
 
 COMMIT = {"REPROLAB_COMMIT": "a" * 40, "REPROLAB_DIRTY": "0"}
 

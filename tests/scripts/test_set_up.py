@@ -6,7 +6,7 @@ import time
 from itertools import pairwise
 
 import pytest
-from front_door import NASTY, ROOT, make, program, run
+from make_targets import NASTY, ROOT, make, program, run
 
 NO_NETWORK = "deps: .venv cannot be installed: is there a network? (log: build/deps.log)\n"
 

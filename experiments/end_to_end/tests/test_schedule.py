@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from front_door import program
+from make_targets import program
 
 from experiments import gpus
 from experiments.end_to_end import __main__ as command

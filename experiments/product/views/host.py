@@ -23,7 +23,7 @@ STANDS_FOR = {  # kernels whose looks they have
     "python": "few_rows_exact",
     OURS: "few_rows",
 }
-CACHES = {"dynamic": "usual cache", "static": "static cache"}
+CACHES = {"dynamic": "dynamic cache", "static": "static cache"}
 IN_HOST = (
     "Medians with their intervals, of launching a layer's matmul on an idle GPU; in Python: "
     "without the extension in C."
@@ -138,9 +138,9 @@ def generation(content: Content) -> Table | None:
     columns.append(Column("floor, 4 bits", "floor", show=rounded))
     columns = [column for column in columns if any(column.of in row for row in rows.values())]
     notes = [
-        "Medians with their intervals, of transformers' generate() with its usual cache, and with "
-        "a static one, for which it compiles the decoding step of models that may be compiled. x: "
-        f"ours over bitsandbytes. Floor: {COPY}.",
+        "Medians with their intervals, of transformers' generate() with the dynamic cache (the "
+        "default), and with a static one, for which it compiles the decoding step of models that "
+        f"may be compiled. x: ours over bitsandbytes. Floor: {COPY}.",
         *agreements(content),
         *missing(content),
         origin(content),
@@ -255,7 +255,7 @@ def difference(cell: Cell) -> str:
     )
     return (
         f"{place(cell)}, static cache: other tokens in {first['sequences']}, first at token "
-        f"{first['token']}; the logits of both tokens there: {dynamic} with the usual cache, "
+        f"{first['token']}; the logits of both tokens there: {dynamic} with the dynamic cache, "
         f"{static} with a static one."
     )
 

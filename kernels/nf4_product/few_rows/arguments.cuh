@@ -8,7 +8,7 @@
 
 namespace reprolab::nf4_product {
 
-/// The way of scales to a stage. A number is a scale or, if nested, the code of one.
+/// How scales are loaded into a stage. `number`: a scale or, with nested scales, its 8-bit code.
 enum class ScaleRows {
   copied,  ///< Along K, tiles are aligned to blocks of weights, or blocks to tiles, and the TMA
            ///< copies a stage's numbers to where the scales of its first K tile will be.

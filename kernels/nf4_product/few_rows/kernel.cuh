@@ -2,9 +2,9 @@
 // over the codes of W.
 //
 // Idea:   One warp streams codes to shared memory; the math warps decode a byte, two weights, by
-// one
-//         permutation of bytes and one load from a table, into registers from which mma.m16n8k16
-//         takes its 16 x 16 operand. The sum over a block of weights is scaled in fp32.
+//         one permutation of bytes and one load from a table, into registers from which
+//         mma.m16n8k16 takes its 16 x 16 operand. The sum over a block of weights is scaled in
+//         fp32.
 // Source: ours. Weights as the first operand from registers, and a split-K reduction in a fixed
 //         order, as in Marlin (arXiv 2408.11743), which repacks the weights; here they stay as
 //         bitsandbytes laid them out. Full and empty barriers as in CUTLASS's PipelineTmaAsync.

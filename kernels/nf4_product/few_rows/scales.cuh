@@ -124,7 +124,8 @@ class ScaleDecoder {
     }
     const int first_k_tile = range_.first_k_tile + (stage << shift_);
     const int first_copied = scales_.first_copied(first_k_tile);
-    // A column's copied numbers are where its scales in the first K tile will be.
+    // The TMA writes the numbers of a column into the space of its decoded scales of the first K
+    // tile.
 #pragma unroll
     for (int i = 0; scales_.are_copied() && i < max_rows; ++i) {
       const Row row(*this, i);

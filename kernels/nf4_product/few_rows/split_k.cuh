@@ -71,7 +71,8 @@ struct Arrivals {
   }
   /// Whether this is the last of `split_k` arrivals; it resets the counter for a repeated launch.
   __device__ bool is_last(int n_block, int split_k) const {
-    // The first guess is right for the last arrival, which is the critical one.
+    // Expect to be the last arrival: its compare-and-swap, on the critical path, then succeeds at
+    // once.
     unsigned long long seen = (launch << count_bits) + split_k - 1, expected, next;
     do {
       expected = seen;

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from front_door import program
 from made import provenance, record, results
+from make_targets import program
 
 PROBLEM = "28672x8192/fp16/b64"
 KERNEL = "void dequantize<unsigned int, PlainScaleReader, __half>(Arguments)"

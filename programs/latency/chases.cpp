@@ -1,4 +1,4 @@
-#include "programs/latency/walks.hpp"
+#include "programs/latency/chases.hpp"
 
 #include <fmt/format.h>
 
@@ -58,7 +58,7 @@ ProblemFacts Space::facts() const {
                           {"timed_steps", profiling::latency::timed_steps}}};
 }
 
-// Numbers of nodes are odd: a walk follows 2^15 links, so it ends at another node than its first.
+// Numbers of nodes are odd: a chase follows 2^15 links, so it ends at another node than its first.
 std::vector<Space> spaces(std::uint64_t l2_bytes) {
   const std::uint32_t pages = dram_pages(l2_bytes);
   return {
@@ -91,42 +91,43 @@ std::vector<Space> spaces(std::uint64_t l2_bytes) {
        .group_bytes = page_bytes}};
 }
 
-Walks::Walk::Walk(const Space& space, std::uint64_t seed)
+Chases::Chase::Chase(const Space& space, std::uint64_t seed)
     : space(space),
       next(space.next(seed)),
       chain(space.step, space.links(next), space.bytes()),
       random(seed) {}
 
-/// Each walk starts where the last one ended, or in another group if there are several cycles.
-void Walks::enqueue(Walk& walk, cudaStream_t stream) {
-  const auto& [groups, per_group] = walk.space.nodes;
-  walk.start = walk.end;
-  if (!walk.space.one_cycle) {
-    walk.start = static_cast<std::uint32_t>(walk.random() % groups) * per_group;
+/// Each chase starts where the last one ended, or in another group if there are several cycles.
+void Chases::enqueue(Chase& chase, cudaStream_t stream) {
+  const auto& [groups, per_group] = chase.space.nodes;
+  chase.start = chase.end;
+  if (!chase.space.one_cycle) {
+    chase.start = static_cast<std::uint32_t>(chase.random() % groups) * per_group;
   }
-  walk.end = node_after(walk.next, walk.start, profiling::latency::links_followed(walk.space.step));
-  walk.chain.enqueue(walk.space.offset(walk.start), stream);
+  chase.end =
+      node_after(chase.next, chase.start, profiling::latency::links_followed(chase.space.step));
+  chase.chain.enqueue(chase.space.offset(chase.start), stream);
 }
 
-/// Whether the last walk ended at the node that the host computes; the stream must have been
+/// Whether the last chase ended at the node that the host computes; the stream must have been
 /// synchronized.
-Verification Walks::judge(const Walk& walk) {
-  const std::uint32_t last = walk.chain.walked().end, expected = walk.space.offset(walk.end);
+Verification Chases::judge(const Chase& chase) {
+  const std::uint32_t last = chase.chain.walked().end, expected = chase.space.offset(chase.end);
   if (last == expected) return {Outcome::bit_exact};
   return {Outcome::mismatch,
-          fmt::format("1 of 1 ends differ; the walk from offset {} ended at {} instead of {}",
-                      walk.space.offset(walk.start), last, expected),
+          fmt::format("1 of 1 ends differ; the chase from offset {} ended at {} instead of {}",
+                      chase.space.offset(chase.start), last, expected),
           {1, 0}};
 }
 
-Walks::Walks(const profiling::Gpu& gpu, std::uint64_t seed, std::string experiment)
+Chases::Chases(const profiling::Gpu& gpu, std::uint64_t seed, std::string experiment)
     : seed_(seed), experiment_(std::move(experiment)), other_memory_(3 * gpu.l2_bytes) {
   profiling::check(cudaMemset(other_memory_.data(), 0, other_memory_.bytes()),
                    "filling device memory");
 }
 
-Verification Walks::verify(const Space& space, const VariantInfo& variant,
-                           profiling::Instrument& instrument) {
+Verification Chases::verify(const Space& space, const VariantInfo& variant,
+                            profiling::Instrument& instrument) {
   // The memory of the chain and, while it is made, of the list of its links.
   const std::uint64_t needed =
       space.bytes() + space.nodes.count() * sizeof(profiling::latency::Link);
@@ -137,27 +138,27 @@ Verification Walks::verify(const Space& space, const VariantInfo& variant,
                         profiling::gib(needed), profiling::gib(free))};
   }
   const Verification made = run_or_fail(
-      variant, state_, [&] { walks_[variant.name] = std::make_unique<Walk>(space, seed_); });
+      variant, state_, [&] { chases_[variant.name] = std::make_unique<Chase>(space, seed_); });
   return made.is_bad() ? made : sample(variant, instrument, /*held=*/false).written;
 }
 
-Sampled Walks::sample(const VariantInfo& variant, profiling::Instrument& instrument, bool held) {
-  Walk& walk = *walks_.at(variant.name);
+Sampled Chases::sample(const VariantInfo& variant, profiling::Instrument& instrument, bool held) {
+  Chase& chase = *chases_.at(variant.name);
   profiling::ceilings::read_only(other_memory_.data(), other_memory_.bytes(), stream_.get());
   Sampled sampled;
-  const auto enqueue_walk = [&](cudaStream_t stream, const profiling::Call& call) {
-    const profiling::NvtxRange range(experiment_, variant.name, walk.space.chain());
-    call(kernel_time, [&] { enqueue(walk, stream); });
+  const auto enqueue_chase = [&](cudaStream_t stream, const profiling::Call& call) {
+    const profiling::NvtxRange range(experiment_, variant.name, chase.space.chain());
+    call(kernel_time, [&] { enqueue(chase, stream); });
   };
   sampled.written = run_or_fail(variant, state_, [&] {
     sampled.sample = instrument.measure(
-        {.name = variant.name, .calls = 1, .enqueue = enqueue_walk, .held = held}, stream_.get());
+        {.name = variant.name, .calls = 1, .enqueue = enqueue_chase, .held = held}, stream_.get());
   });
   if (sampled.written.is_bad()) return sampled;
-  sampled.written = with_records(judge(walk), sampled.sample);
+  sampled.written = with_records(judge(chase), sampled.sample);
   const auto kind = instrument.kind();  // another may run a kernel several times over
   if (kind == profiling::InstrumentKind::events || kind == profiling::InstrumentKind::activity) {
-    const auto cycles = static_cast<double>(walk.chain.walked().cycles);
+    const auto cycles = static_cast<double>(chase.chain.walked().cycles);
     sampled.sample.readings.push_back(
         {latency_metric, "cycles", cycles / profiling::latency::timed_steps});
   }

@@ -1,4 +1,4 @@
-"""Shared by tests of the front door: runs it, with substitutes for the programs."""
+"""Shared by tests of the Makefile: runs its targets, with substitutes for the programs."""
 
 import json
 import os

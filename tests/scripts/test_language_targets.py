@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from front_door import NASTY, ROOT, make, printed, run
+from make_targets import NASTY, ROOT, make, printed, run
 
 from compile.__main__ import LANGUAGES
 
@@ -18,7 +18,7 @@ esac
 
 
 @pytest.fixture
-def door(checkout, real, tools):
+def run_make(checkout, real, tools):
     """With the pins of both compilers; the function calls make, with this stand-in for Python."""
     shutil.copytree(ROOT / "compile", checkout / "compile")
     real("deps")
@@ -30,9 +30,9 @@ def door(checkout, real, tools):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_pinned_compiler_is_installed_once(checkout, door, language):
+def test_the_pinned_compiler_is_installed_once(checkout, run_make, language):
     folder, pins = checkout / f"build/languages/{language}", checkout / f"compile/{language}.lock"
-    done = door(language, f"ARCH={NASTY}")
+    done = run_make(language, f"ARCH={NASTY}")
     handed_on = ["-m", "compile", language, f"--arch={NASTY}"]
     assert (done.returncode, done.stdout) == (0, printed(handed_on))
     (said,) = done.stderr.splitlines()
@@ -42,12 +42,12 @@ def test_the_pinned_compiler_is_installed_once(checkout, door, language):
     assert log.startswith("<-m>\n<pip>\n")
     assert f"<--require-hashes>\n<-r>\n<compile/{language}.lock>\n" in log
     assert (folder / "installed").read_text() == pins.read_text()
-    done = door(language)
+    done = run_make(language)
     wanted = printed([*handed_on[:3], "--arch="])
     assert (done.returncode, done.stdout, done.stderr) == (0, wanted, "")
     pins.with_suffix(".txt").write_text("compiler==2\n")
     pins.write_text("compiler==2\n")
-    done = door(language)
+    done = run_make(language)
     wanted = f"deps: installing compiler==2 into build/languages/{language}\n"
     assert (done.returncode, done.stderr) == (0, wanted)
     assert not list(checkout.rglob("injected"))
@@ -62,14 +62,14 @@ def test_a_wrong_architecture_is_one_line(language):
 
 
 @pytest.mark.parametrize("fails", ["venv", "pip"])
-def test_what_cannot_be_installed_is_one_line_and_is_tried_again(checkout, door, fails):
+def test_what_cannot_be_installed_is_one_line_and_is_tried_again(checkout, run_make, fails):
     python3 = {
         "venv": PYTHON.replace('mkdir -p "$3/bin"', "echo no network >&2; exit 1"),
         "pip": PYTHON.replace("printf '#!/bin/sh", "printf '#!/bin/sh\\nexit 1"),
     }[fails]
     folder = "build/languages/triton"
     for _ in range(2):
-        done = door("triton", python3=python3)
+        done = run_make("triton", python3=python3)
         assert (done.returncode, done.stdout) == (2, "")
         first, second = done.stderr.splitlines()[:2]
         assert first.startswith("deps: installing triton==")

@@ -4,7 +4,7 @@ import os
 import signal
 
 import pytest
-from front_door import has_ended, make, program, start, wait_for
+from make_targets import has_ended, make, program, start, wait_for
 
 SMI = """case "$*" in
 *pci.bus_id*--id=*) ;; *--id=*pci.bus_id*) ;; *) exit ;;

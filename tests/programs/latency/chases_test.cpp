@@ -1,5 +1,5 @@
-// The rows of the program; walks on the GPU end where the host's end, and wrong chains are found.
-#include "programs/latency/walks.hpp"
+// The rows of the program; chases on the GPU end where the host's end, and wrong chains are found.
+#include "programs/latency/chases.hpp"
 
 #include <gtest/gtest.h>
 
@@ -26,9 +26,9 @@ TEST(Spaces, HaveKeysOfTheirOwn) {
   }
 }
 
-/// A walk ends at another node than the first, otherwise a walk without loads would look right; and
-/// it covers all of a cached chain before its timed steps, or never all of a long chain.
-TEST(Spaces, AreWalkedSoFarThatTheEndTellsSomethingAndTheCachesHoldAllOrNothing) {
+/// A chase ends at another node than the first, otherwise a chase without loads would look right;
+/// and it covers all of a cached chain before its timed steps, or never all of a long chain.
+TEST(Spaces, HaveLinksForADistinctEndAndCachesHoldAllOrNothing) {
   for (const Space& space : spaces(l2_bytes)) {
     const std::int64_t links = links_followed(space.step);
     const std::int64_t cycle = space.one_cycle ? space.nodes.count() : space.nodes.per_group;
@@ -38,7 +38,7 @@ TEST(Spaces, AreWalkedSoFarThatTheEndTellsSomethingAndTheCachesHoldAllOrNothing)
   }
 }
 
-/// The walks of an address: in global memory, or on the chip.
+/// The bytes of an address: in global memory, or on the chip.
 std::uint32_t node_bytes(Step step) {
   return step == Step::global_through_l1 || step == Step::global_past_l1 ? 8 : 4;
 }
@@ -84,21 +84,21 @@ TEST(Spaces, OfDramAreFarLargerThanTheCache) {
 
 class OnGpuLatency : public OnGpuTest {};
 
-/// The last node of the walk of a chain of adjacent nodes.
+/// The last node of the chase of a chain of adjacent nodes.
 std::uint32_t end_of(Step step, const Next& next) {
   const std::uint32_t node = node_bytes(step);
   std::vector<Link> links;
   for (std::uint32_t i = 0; i < next.size(); ++i) links.push_back({i * node, next[i] * node});
   Chain chain(step, links, static_cast<std::uint32_t>(next.size()) * node);
   chain.enqueue(0, nullptr);
-  profiling::check(cudaDeviceSynchronize(), "a walk");
+  profiling::check(cudaDeviceSynchronize(), "a chase");
   return chain.walked().end / node;
 }
 
-/// `wrong` leaves out a node of the cycle that the host walks along.
+/// `wrong` leaves out a node of the cycle that the host follows.
 void expect_told_apart(Step step, const Next& right, const Next& wrong) {
   const std::uint32_t expected = node_after(right, 0, profiling::latency::links_followed(step));
-  EXPECT_NE(expected, 0u) << "or a walk that goes nowhere would look right";
+  EXPECT_NE(expected, 0u) << "or a chase that goes nowhere would look right";
   EXPECT_EQ(end_of(step, right), expected) << static_cast<int>(step);
   EXPECT_NE(end_of(step, wrong), expected) << static_cast<int>(step);
 }

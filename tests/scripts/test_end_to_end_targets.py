@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from front_door import declare, make, printed, reproduce, run
+from make_targets import declare, make, printed, reproduce, run
 
 NAMES_IT = "build/end_to_end/python"
 

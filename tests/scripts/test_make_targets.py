@@ -5,7 +5,7 @@ import sys
 from itertools import cycle
 
 import pytest
-from front_door import (
+from make_targets import (
     ECHO,
     HOSTILE,
     NASTY,
