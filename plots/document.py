@@ -362,7 +362,7 @@ def verdict_counts(source: Source, recorded: list[MachineResults], seen_from: Pa
     counted = [count_line(most, f"claims on {markdown_escape(gpu)}")]
     for gpu, decisions in others:
         measured = sum(d.is_measured for d in decisions)
-        counted.append(f"{measured} were measured on {markdown_escape(gpu)}.")
+        counted.append(f"Rows of {measured} were recorded on {markdown_escape(gpu)}.")
     folder = recorded[0].folder
     path = relative((folder.parent if len(recorded) > 1 else folder) / "README.md", seen_from)
     whose = markdown_escape(f"{source.author}, {source.reference}")
