@@ -259,14 +259,14 @@ def passes(machines: Sequence[Machine]) -> Line:
     result = f"a forward pass of its {source.gpu} would take {ms} ms, as predicted from ours"
     with suppress(*MISSING):
         saved = all_of(on_each(machines, passes_saved))
-        result += f"; in passes, the seconds that Figure 4 saves are {span(saved)}"
+        result += f"; the seconds that Figure 4 saves are {span(saved)} passes"
         both = [(n, s) for _, _, n in implied_by.values() for s in saved]
         result += ", which agrees" * all(is_within(n, s, AGREE_PERCENT) for n, s in both)
     with suppress(*MISSING):
         shares = all_of(on_each(machines, predicted_share))
         its = source.number("qmatmul_percent")
         result += f"; dequantization would take {span(shares, 2)} % of its quantized products "
-        result += f"({its:g} % in the paper)"
+        result += f"(paper: {its:g} %)"
     return (
         statement,
         result,

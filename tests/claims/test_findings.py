@@ -21,6 +21,7 @@ RECORDED = ROOT / "data/recorded"
 NAMES = ("H100", "H200")
 PLACE, LIBRARY = "Does the table's place matter?", "What is it against today's library?"
 REPLAY = ("table2", "replay")
+SHARES = r"take (\d+) to (\d+) % of its quantized products \(paper: ([\d.]+) %\)"
 
 
 @pytest.fixture(scope="module")
@@ -203,6 +204,20 @@ def test_the_library_merged_its_table_whole_months_before_the_paper(both):
 def test_a_prediction_says_so(both):
     numbers = that_says("13.0 s", both).numbers
     assert numbers and all("predicted, not measured" in number for number in numbers.values())
+
+
+def test_the_seconds_of_table_1_and_figure_4_are_as_many_passes(both):
+    headline = that_says("13.0 s", both)
+    said = re.search(r"are (\d+) to (\d+) passes, which agrees", headline.result)
+    low, high = map(float, said.groups())
+    counts = [float(re.search(r"about (\d+) passes", n)[1]) for n in headline.numbers.values()]
+    assert all(0.9 * high <= count <= 1.1 * low for count in counts)
+    low, high, its = map(float, re.search(SHARES, headline.result).groups())
+    assert its == both[0].decisions["qmatmul-72"].primary[0].cell.value
+    predicted = [
+        v.predicted.value for m in both for v in m.decisions["qmatmul-72"].primary if v.predicted
+    ]
+    assert [low, high] == [round(min(predicted)), round(max(predicted))]
 
 
 def test_a_library_of_unknown_version_is_not_todays(recorded):
