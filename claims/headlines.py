@@ -15,6 +15,7 @@ from claims import gpus, prediction, rules
 from claims.evidence import Case, Evidence
 from claims.ledger import Verdict, verdict_on
 from claims.prediction import PROFILE, STEP
+from claims.published import Source
 from claims.several_gpus import (
     MISSING,
     Machine,
@@ -144,8 +145,7 @@ def todays_library(machines: Sequence[Machine]) -> Line:
     ratios = on_each(machines, lambda m: times(m.evidence, newest, "shared_lut"))
     decisions = next(m.decisions for m in machines if m.gpu in ratios)
     paper, library = (decisions[name].source for name in ("kernel-speedup", "lut-1.36-2.07"))
-    (pull, dates), *_ = library.setup["dates"].items()
-    merged, of_paper = merged_on(dates), date.fromisoformat(paper.setup["date"])
+    pull, merged, of_paper = table_merged(paper, library)
     words = by_gpu({gpu: faster_or_slower([1 / r for r in of_it]) for gpu, of_it in ratios.items()})
     result = (
         f"{months_between(merged, of_paper)} months before the paper ({of_paper}) bitsandbytes "
@@ -156,11 +156,13 @@ def todays_library(machines: Sequence[Machine]) -> Line:
     return f"The paper's baseline is bitsandbytes {paper.setup['bitsandbytes']}", result, numbers
 
 
-def merged_on(text: str) -> date:
-    match = re.search(r"merged (\d{4}-\d\d-\d\d)", text)
+def table_merged(paper: Source, library: Source) -> tuple[str, date, date]:
+    """The library's pull request with a table, its date, and the paper's."""
+    (pull, dates), *_ = library.setup["dates"].items()
+    match = re.search(r"merged (\d{4}-\d\d-\d\d)", dates)
     if not match:
-        raise LookupError(text)
-    return date.fromisoformat(match[1])
+        raise LookupError(dates)
+    return pull, date.fromisoformat(match[1]), date.fromisoformat(paper.setup["date"])
 
 
 def months_between(first: date, last: date) -> int:
