@@ -82,7 +82,7 @@ def answer(machines: Sequence[Machine]) -> str:
             require_no_other(machines, "no-divergence", rules.REPRODUCED)
             parts.append("One of its reasons holds: no divergence")
         if wrong := list(wrong_reasons(machines)):
-            parts.append(f"Its main reason does not: {'; '.join(wrong)}")
+            parts.append(f"Its main reason does not hold: {'; '.join(wrong)}")
         return ". ".join([*parts, counts(shown)])
     return ""
 

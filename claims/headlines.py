@@ -291,8 +291,10 @@ def passes_saved(m: Machine) -> list[float]:
 
 def predicted_share(m: Machine) -> list[float]:
     """Dequantization's share of quantized products, by each experiment that has both."""
-    cells = m.decisions["qmatmul-72"].primary
-    return [v.predicted.value for v in cells if v.predicted]
+    shares = [v.predicted.value for v in m.decisions["qmatmul-72"].primary if v.predicted]
+    if not shares:
+        raise LookupError(m.gpu)
+    return shares
 
 
 def figure_contradicts_itself(machines: Sequence[Machine]) -> Line:

@@ -185,7 +185,7 @@ def test_shown_seconds_divide_to_the_shown_gain(both):
 
 def test_the_answer_says_which_reason_holds_and_what_was_not_measured(both, recorded):
     text = answer(both)
-    assert "One of its reasons holds: no divergence. Its main reason does not: " in text
+    assert "One of its reasons holds: no divergence. Its main reason does not hold: " in text
     assert "; its own A100-80GB was not measured." in text
     assert "slower (undecided) on the H100" in text
     results = recorded[1].results[REPLAY]
