@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from claims import rules
 from claims.headlines import FINDINGS, from_global_memory, is_small
+from claims.ledger import is_on
 from claims.several_gpus import (
     MISSING,
     Machine,
@@ -74,8 +75,14 @@ def answer(machines: Sequence[Machine]) -> str:
         verdict = in_each(shown, "kernel-speedup")
         speed_up = "is" if verdict == "reproduced" else f"is {verdict}"
         parts = [f"Its speed-up {speed_up}: {ours} x on {listed([f'the {m.gpu}' for m in shown])}"]
+        own = shown[0].decisions["kernel-speedup"].source.gpu
+        if not any(is_on(m.evidence.newest.gpu, own) for m in shown):
+            parts[0] += f"; its own {own} was not measured"
+        with suppress(*MISSING):
+            require_no_other(machines, "no-divergence", rules.REPRODUCED)
+            parts.append("One of its reasons holds: no divergence")
         if wrong := list(wrong_reasons(machines)):
-            parts.append(f"Its reasons are not: {'; '.join(wrong)}")
+            parts.append(f"Its main reason does not hold: {'; '.join(wrong)}")
         return ". ".join([*parts, counts(shown)])
     return ""
 
@@ -92,9 +99,12 @@ def wrong_reasons(machines: Sequence[Machine]) -> Iterator[str]:
     with suppress(*MISSING):
         require_no_other(machines, "shared-memory-makes-it", rules.NOT_REPRODUCED, rules.UNDECIDED)
         ratios = from_global_memory(machines)
-        words = by_gpu({gpu: faster_or_slower(of_it) for gpu, of_it in ratios.items()})
+        words = {gpu: faster_or_slower(of_it) for gpu, of_it in ratios.items()}
+        for m in machines:
+            if m.gpu in words and m.decisions["shared-memory-makes-it"].verdict == rules.UNDECIDED:
+                words[m.gpu] += f" ({rules.UNDECIDED})"
         if is_small(ratios):
-            yield f"with the table in global memory the kernel is {words}"
+            yield f"from global memory the kernel is {by_gpu(words)}"
 
 
 def counts(machines: Sequence[Machine]) -> str:
@@ -104,10 +114,11 @@ def counts(machines: Sequence[Machine]) -> str:
         verdicts = [d.verdict for d in m.decisions.values() if d.source.id == PAPER]
         known = (rules.REPRODUCED, rules.NOT_REPRODUCED, rules.PREMISE_FALSE)
         shown.append((m.gpu, len(verdicts), *map(verdicts.count, known)))
-    (gpu, claims, *numbers), *others = shown
-    text = "Of its {} claims the {} shows {} reproduced, {} not, {} on a false premise"
-    also = (f"the {gpu} {listed([str(n) for n in rest])}" for gpu, _, *rest in others)
-    return f"{'; '.join([text.format(claims, gpu, *numbers), *also])}."
+    (gpu, claims, reproduced, not_reproduced, false), *others = shown
+    text = f"On the {gpu} {reproduced} of its {claims} claims are reproduced, "
+    text += f"{not_reproduced} are not, and {false} have a false premise"
+    also = (f"on the {gpu} {listed([str(n) for n in rest])}" for gpu, _, *rest in others)
+    return f"{'; '.join([text, *also])}."
 
 
 def lines(machines: Sequence[Machine]) -> Iterator[str]:

@@ -2,17 +2,20 @@
 its number on every GPU that has the rows. A function without rows raises one of MISSING.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import date
 from itertools import permutations
 from statistics import geometric_mean
 from typing import Any
 
 from claims import gpus, prediction, rules
-from claims.evidence import Evidence
+from claims.evidence import Case, Evidence
 from claims.ledger import Verdict, verdict_on
 from claims.prediction import PROFILE, STEP
+from claims.published import Source
 from claims.several_gpus import (
     MISSING,
     Machine,
@@ -30,9 +33,10 @@ from claims.several_gpus import (
 )
 from records.captions import capitalized, listed
 from records.results import COPY, KERNEL_TIME, PRODUCT_TIME, Record, Results
-from records.stats import out_of, significant, span
+from records.stats import is_within, out_of, significant, span
 
 SMALL_PERCENT = 5  # beyond it, the place of the table does matter
+AGREE_PERCENT = 10  # as the tolerance for ratios of two kernels
 Line = tuple[str, str, Mapping[str, str]]  # the source's statement, the finding, its numbers
 
 
@@ -56,6 +60,7 @@ def kernel_speedup(machines: Sequence[Machine]) -> Line:
     theirs, ours = ({v.cell.model for v in every}, {v.cell.at["model"] for v in every})
     result = f"reproduced in {by_gpu(reproduced)}"
     result += f" ({len(every)} cells, with {len(ours)} models for its {len(theirs)})"
+    result += read_otherwise([m for m in machines if m.gpu in cells], "kernel-speedup")
     with suppress(*MISSING):
         more = on_each(
             machines,
@@ -78,6 +83,18 @@ def share_reproduced(cells: Sequence[Verdict]) -> str:
         numbers.setdefault(v.cell.as_published, []).append(v)
     count = sum(verdict_on(of_it) == rules.REPRODUCED for of_it in numbers.values())
     return f"all {count} numbers" if count == len(numbers) else f"{count} of {len(numbers)} numbers"
+
+
+def read_otherwise(machines: Sequence[Machine], claim: str) -> str:
+    """'; read as tiles of 512 weights 1.79 to 1.84 x: not reproduced', for each other reading."""
+    text = ""
+    for reading in machines[0].decisions[claim].claim.readings[1:]:
+        cells = {m.gpu: m.decisions[claim].readings[reading.name] for m in machines}
+        ours = [v.ours for of_gpu in cells.values() for v in of_gpu if v.ours is not None]
+        if ours and not reading.own_measurement:
+            verdicts = {gpu: verdict_on(of_gpu).replace("_", " ") for gpu, of_gpu in cells.items()}
+            text += f"; read as {reading.name} {span(ours)} x: {by_gpu(verdicts)}"
+    return text
 
 
 def share_of_copy(evidence: Evidence) -> float:
@@ -103,10 +120,12 @@ def is_small(ratios: Mapping[str, Sequence[float]]) -> bool:
 def tables_place(machines: Sequence[Machine]) -> Line:
     ratios = from_global_memory(machines)
     words = by_gpu({gpu: faster_or_slower(of_it) for gpu, of_it in ratios.items()})
-    result = f"{'hardly' if is_small(ratios) else 'yes'}: from global memory it is {words}"
+    matters = "hardly" if is_small(ratios) else "yes"
+    result = f"between shared and global memory {matters}: from global memory it is {words}"
     with suppress(*MISSING):
         constant = on_each(machines, lambda m: times(m.evidence, "constant_lut", "shared_lut"))
-        result += f" (from constant memory {span(all_of(constant), 2)} x the time)"
+        matters = "hardly" if is_small(constant) else "it does"
+        result += f". In constant memory {matters}: {span(all_of(constant), 2)} x the time"
     gains = on_each(
         machines,
         lambda m: [times(m.evidence, "branch_tree", k) for k in ("global_lut", "shared_lut")],
@@ -126,32 +145,29 @@ def todays_library(machines: Sequence[Machine]) -> Line:
     ratios = on_each(machines, lambda m: times(m.evidence, newest, "shared_lut"))
     decisions = next(m.decisions for m in machines if m.gpu in ratios)
     paper, library = (decisions[name].source for name in ("kernel-speedup", "lut-1.36-2.07"))
-    (pull, dates), *_ = library.setup["dates"].items()
-    merged = month_in(r"merged \d\d(\d\d)-(\d\d)", dates)
-    of_paper = month_in(r":(\d\d)(\d\d)\.", paper.reference)
+    pull, merged, of_paper = table_merged(paper, library)
     words = by_gpu({gpu: faster_or_slower([1 / r for r in of_it]) for gpu, of_it in ratios.items()})
     result = (
-        f"{of_paper - merged} months before the paper bitsandbytes merged a table (pull request "
+        f"{months_between(merged, of_paper)} months before the paper ({of_paper}) bitsandbytes "
+        f"merged a table (pull request {pull}, {merged}); against today's "
+        f"{newest.rpartition('_')[2]} the paper's kernel is {words}"
     )
-    result += (
-        f"{pull}, {year_and_month(merged)}; paper {year_and_month(of_paper)}); against today's "
-    )
-    result += f"{newest.rpartition('_')[2]} the paper's kernel is {words}"
     numbers = {gpu: f"{span(of_it)} x as fast" for gpu, of_it in ratios.items()}
     return f"The paper's baseline is bitsandbytes {paper.setup['bitsandbytes']}", result, numbers
 
 
-def month_in(pattern: str, text: str) -> int:
-    """Months since 2000, of the digits of a year and a month."""
-    match = re.search(pattern, text)
+def table_merged(paper: Source, library: Source) -> tuple[str, date, date]:
+    """The library's pull request with a table, its date, and the paper's."""
+    (pull, dates), *_ = library.setup["dates"].items()
+    match = re.search(r"merged (\d{4}-\d\d-\d\d)", dates)
     if not match:
-        raise LookupError(text)
-    year, month = map(int, match.groups())
-    return 12 * year + month - 1
+        raise LookupError(dates)
+    return pull, date.fromisoformat(match[1]), date.fromisoformat(paper.setup["date"])
 
 
-def year_and_month(month: int) -> str:
-    return f"20{month // 12:02}-{month % 12 + 1:02}"
+def months_between(first: date, last: date) -> int:
+    """Whole months."""
+    return 12 * (last.year - first.year) + last.month - first.month - (last.day < first.day)
 
 
 def reads_no_table(machines: Sequence[Machine]) -> Line:
@@ -176,7 +192,7 @@ def memory_bound(machines: Sequence[Machine]) -> Line:
     result = "it is not" if verdict == "not reproduced" else verdict
     with suppress(*MISSING):
         result += f": {with_less_bandwidth(machines)}"
-    return "Dequantization is memory-bound", result, shares
+    return "The baseline dequantization is memory-bound", result, shares
 
 
 def with_less_bandwidth(machines: Sequence[Machine]) -> str:
@@ -242,7 +258,17 @@ def passes(machines: Sequence[Machine]) -> Line:
     ms = span([ms for _, ms, _ in implied_by.values()])
     source = machines[0].decisions["kernel-latency"].source
     statement = f"Dequantization takes {seconds} s of a run, whatever the batch"
-    result = f"a pass of its {source.gpu} would take {ms} ms, as predicted from ours"
+    result = f"a forward pass of its {source.gpu} would take {ms} ms, as predicted from ours"
+    with suppress(*MISSING):
+        saved = all_of(on_each(machines, passes_saved))
+        result += f"; the seconds that Figure 4 saves are {span(saved)} passes"
+        both = [(n, s) for _, _, n in implied_by.values() for s in saved]
+        result += ", which agrees" * all(is_within(n, s, AGREE_PERCENT) for n, s in both)
+    with suppress(*MISSING):
+        shares = all_of(on_each(machines, predicted_share))
+        its = source.number("qmatmul_percent")
+        result += f"; dequantization would take {span(shares, 2)} % of its quantized products "
+        result += f"(paper: {its:g} %)"
     return (
         statement,
         result,
@@ -251,6 +277,24 @@ def passes(machines: Sequence[Machine]) -> Line:
             for gpu, (_, _, n) in implied_by.items()
         },
     )
+
+
+def passes_saved(m: Machine) -> list[float]:
+    """The passes in which the source's kernel saves the seconds of its Figure 4."""
+    d = m.decisions["kernel-latency"]
+    case = Case(d.source, d.claim, d.primary[0].comparison, d.primary[0].cell, m.evidence)
+    passes = list(prediction.passes_saved(case, "branch_tree").values())
+    if not passes:
+        raise LookupError(m.gpu)
+    return passes
+
+
+def predicted_share(m: Machine) -> list[float]:
+    """Dequantization's share of quantized products, by each experiment that has both."""
+    shares = [v.predicted.value for v in m.decisions["qmatmul-72"].primary if v.predicted]
+    if not shares:
+        raise LookupError(m.gpu)
+    return shares
 
 
 def figure_contradicts_itself(machines: Sequence[Machine]) -> Line:
@@ -278,22 +322,29 @@ def launch_fusion(machines: Sequence[Machine]) -> Line:
         return next(v.ours for v in cells if v.comparison.rule == "puzzle.faster_as_published")
 
     gains = on_each(machines, packed)
+    two_bytes = on_each(machines, lambda m: only(measured(m.decisions["two-bytes"])).ours)
     fused, numbers = {}, {}
     for gpu, (one_launch, others) in on_each(machines, puzzle_seconds).items():
         fused[gpu] = others["library"] / one_launch
         rest = ", ".join(f"{name} {seconds:.3f}" for name, seconds in others.items())
-        numbers[gpu] = f"{one_launch:.3f} s ({rest})"
+        numbers[gpu] = f"ours in one launch {one_launch:.3f} s ({rest})"
+    over = on_each(machines, lambda m: [v.ours for v in measured(m.decisions["mojo-1.07-1.84"])])
+    verdict = in_each([m for m in machines if m.gpu in over], "mojo-1.07-1.84")
     result = (
-        f"packed stores gain {span(list(gains.values()))} x; one launch of the library's table "
+        f"{verdict} ({span(all_of(over))} x); two bytes per thread gain "
+        f"{span(list(two_bytes.values()))} x, packed stores {span(list(gains.values()))} x, one "
+        f"launch of the library's table in place of two {span(list(fused.values()))} x"
     )
-    result += f"in place of two {span(list(fused.values()))} x"
     return "Three optimizations in Mojo beat Unsloth", result, numbers
 
 
 def puzzle_seconds(m: Machine) -> tuple[float, dict[str, float]]:
-    """The seconds of the library's table in one launch, and those of others."""
+    """The seconds of the library's table in one launch, and those of others: geometric means, which
+    divide to the ratios that the claims have.
+    """
     results = m.evidence.results["puzzle", "mlps"]
-    seconds = {r.kernel: r.summary_of("wall_time").median / 1e6 for r in results.records if r.timed}
+    logs = {r.kernel: r.metrics["wall_time"].log for r in results.records if r.timed}
+    seconds = {kernel: math.exp(log.value) / 1e6 for kernel, log in logs.items()}
     others = {"Mojo": "mojo_packed_512", "library": newest_library(results)}
     others["Triton"] = "triton_lut"
     return seconds["global_lut"], {n: seconds[k] for n, k in others.items() if k in seconds}

@@ -109,12 +109,12 @@ def replay(evidence: Evidence) -> Results:
 
 
 def times(evidence: Evidence, over: str, under: str) -> list[float]:
-    """Ratios of one kernel's time to another's, by forward pass."""
+    """Ratios of one kernel's time to another's, of geometric means, by forward pass."""
     results, ratios = replay(evidence), []
     for problem in results.problems():
         rows = [results.find(problem["name"], kernel) for kernel in (over, under)]
-        medians = [row.summary_of(KERNEL_TIME).median for row in rows if row]
-        ratios += [medians[0] / medians[1]] if len(medians) == 2 else []
+        logs = [row.metrics[KERNEL_TIME].log for row in rows if row and row.timed]
+        ratios += [logs[0].over(logs[1]).ratio.value] if len(logs) == 2 else []
     if not ratios:
         raise LookupError(over)
     return ratios

@@ -1,12 +1,19 @@
 """Bandwidth per problem and kernel, for any family of kernels."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from plots.memory_gain import difference
-from records.captions import clock_mark, machine_notes, outcome_notes, outcome_words
+from records.captions import (
+    Used,
+    clock_mark,
+    machine_notes,
+    origins,
+    outcome_notes,
+    outcome_words,
+)
 from records.code import older_mark
 from records.errors import InputError
 from records.results import COPY, Record, Results
@@ -337,7 +344,14 @@ def table_by_gpu(name: str, brief: Mapping[str, Sequence[Measured]]) -> Table:
     rates = {gpu: {k: m.gb_s for k, m in timed(shown, rows)} for gpu, rows in measured.items()}
     sms = {gpu: rows[0].results.multiprocessors for gpu, rows in brief.items()}
     note = difference(rates, base, sms) if len(set(problems.values())) == 1 else ""
-    return Table(name, title, columns, list(shown.values()), [note] * bool(note), data=data)
+    notes, provenance = [note] * bool(note), origins(used_in(shown, measured))
+    return Table(name, title, columns, list(shown.values()), notes, provenance, data)
+
+
+def used_in(kernels: Collection[str], measured: Mapping[str, Rows]) -> Used:
+    """Their rows, by result file."""
+    shown = [[m for k, m in rows.items() if k in kernels] for rows in measured.values()]
+    return [(rows[0].results, [m.record for m in rows]) for rows in shown if rows]
 
 
 def timed(kernels: Iterable[str], rows: Mapping[str, Measured]) -> Iterator[tuple[str, Measured]]:

@@ -11,14 +11,14 @@ from claims.evidence import Evidence, collect
 from claims.ledger import Decision, decide
 from claims.published import Source, load_sources
 from plots import claim_details, experiments, first_screen, forest, ledger
-from plots.bandwidth import table_by_gpu
+from plots.bandwidth import Measured, table_by_gpu
 from plots.claim_details import relative
 from plots.documents import markdown, markdown_banner, markdown_code, markdown_escape
 from plots.documents import markdown_link as link
 from plots.experiments import Run, all_tables, experiment, figure_files, load_run
 from plots.figures import figure_style, take_caption
 from plots.sentences import count_line, headline_by_gpu
-from records.captions import banner, capitalized, in_words
+from records.captions import banner, capitalized, commit, date, in_words, listed
 from records.declared import FOLDER, names
 from records.errors import InputError
 from records.folders import result_files
@@ -320,8 +320,8 @@ def in_short(name: str, runs: dict[str, Run]) -> tuple[str, str]:
         table = view.CLOSING(measured)
         origin = banner(*(r for run in measured.values() for r in run.passes.values()))
     elif table := kernels_by_gpu(name, runs):
-        measured, origin = runs, "Recorded runs. Not measured on this machine."
-        table = replace(table, notes=[])  # the page of all GPUs has them
+        measured, origin = runs, dated(briefs(name, runs))
+        table = replace(table, notes=[], provenance=[])  # the page of all GPUs has them
     elif measured:
         measured = dict([min(measured.items(), key=lambda pair: len(pair[1].missing))])
         (shown,) = measured.values()
@@ -337,10 +337,24 @@ def in_short(name: str, runs: dict[str, Run]) -> tuple[str, str]:
 
 def kernels_by_gpu(name: str, runs: dict[str, Run]) -> Table | None:
     """An experiment's kernels on each GPU; None unless several GPUs have some."""
-    view = experiment(name)
-    measured = {gpu: shown.if_measured(view.BRIEF) for gpu, shown in runs.items()}
-    brief = {gpu: rows for gpu, rows in measured.items() if rows}
+    brief = briefs(name, runs)
     return table_by_gpu(name, brief) if len(brief) > 1 else None
+
+
+def briefs(name: str, runs: dict[str, Run]) -> dict[str, list[Measured]]:
+    """The rows of an experiment's brief, by GPU."""
+    measured = {gpu: shown.if_measured(experiment(name).BRIEF) for gpu, shown in runs.items()}
+    return {gpu: rows for gpu, rows in measured.items() if rows}
+
+
+def dated(brief: dict[str, list[Measured]]) -> str:
+    """'Recorded runs of H100 (2026-11-28, commit 05bbd482f) and ...'"""
+    gpus = []
+    for gpu, rows in brief.items():
+        runs = rows[0].results.runs([m.record for m in rows])
+        when = dict.fromkeys(f"{date(run)}, commit {commit(run)}" for run in runs)
+        gpus.append(f"{gpu} ({'; '.join(when)})")
+    return f"Recorded runs of {listed(gpus)}. Not measured on this machine."
 
 
 def deciding(recorded: list[MachineResults], source: Source | None = None) -> list[MachineResults]:
@@ -362,7 +376,7 @@ def verdict_counts(source: Source, recorded: list[MachineResults], seen_from: Pa
     counted = [count_line(most, f"claims on {markdown_escape(gpu)}")]
     for gpu, decisions in others:
         measured = sum(d.is_measured for d in decisions)
-        counted.append(f"{measured} were measured on {markdown_escape(gpu)}.")
+        counted.append(f"{measured} have rows on {markdown_escape(gpu)}.")
     folder = recorded[0].folder
     path = relative((folder.parent if len(recorded) > 1 else folder) / "README.md", seen_from)
     whose = markdown_escape(f"{source.author}, {source.reference}")

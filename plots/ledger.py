@@ -32,12 +32,11 @@ from plots.sentences import (
     verdict_in_words,
 )
 from records import console
-from records.captions import banner, listed, machine
+from records.captions import Used, banner, listed, origins
 from records.code import OLDER_NOTE, unknown_note
 from records.output import write_files
 from records.printable import printable
-from records.results import Record, Results
-from records.tables import NONE, WORDS, Column, Noted, Origin, Table, Values, in_unit
+from records.tables import NONE, WORDS, Column, Noted, Table, Values, in_unit
 
 COLUMNS = [
     Column("claim", "claim", **WORDS),
@@ -180,9 +179,6 @@ def machine_table(evidence: Evidence, name: str, details: str, seen_from: Path) 
     return table
 
 
-Used = list[tuple[Results, list[Record]]]
-
-
 def used_by(evidence: Evidence, decisions: Sequence[Decision]) -> Used:
     """The machine's files that decide claims, and their rows that do."""
     keys: dict[Path, set[str]] = {}
@@ -192,18 +188,6 @@ def used_by(evidence: Evidence, decisions: Sequence[Decision]) -> Used:
                 keys.setdefault(file, set()).add(key)
     ran = (r for r in evidence.results.values() if r.gpu and r.file in keys)
     return [(r, [row for row in r.records if row.key in keys[r.file]]) for r in ran]
-
-
-def origins(used: Used) -> list[Origin]:
-    """Date, commit, clocks and throttling of exactly these rows' runs, those with the same text
-    together.
-    """
-    passes: dict[str, list[str]] = {}
-    for run in (run for r, rows in used for run in r.runs(rows)):
-        count = len(run.records)
-        name = f"{count} row{'s' * (count != 1)} of {run.experiment}/{run.pass_name}"
-        passes.setdefault("; ".join(machine(run)), []).append(name)
-    return [Origin(f"{', '.join(names)}: {text}") for text, names in passes.items()]
 
 
 def gpu_names(machines: Sequence[Evidence]) -> list[str]:

@@ -17,6 +17,8 @@ import jinja2
 from matplotlib.figure import Figure
 
 from claims import findings, prediction, uncertainty
+from claims.findings import PAPER
+from claims.headlines import months_between, table_merged
 from claims.published import load_sources
 from claims.rules import NOT_TESTABLE, NOT_TESTED
 from plots import document, forest, ledger
@@ -146,6 +148,9 @@ def facts(recorded: Sequence[MachineResults], drawn: dict[str, Drawn]) -> dict[s
     values["baseline"], values["subject"] = main.runs["table2"].compared
     values["claims"] = len(main.decisions)
     values["findings"] = list(findings_of(recorded))
+    by_id = {source.id: source for source in load_sources()}
+    _, *both_dates = table_merged(by_id[PAPER], by_id["bitsandbytes"])
+    values["months_before"] = months_between(*both_dates)
     values["answer"] = findings.answer(compared(recorded))
     values["highlights"] = {
         name: experiment(name).highlights(run) for name, run in main.runs.items()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from claims.ledger import Decision, Verdict, verdict_on
-from claims.rules import NOT_TESTED, PREMISE_FALSE, REPRODUCED, VERDICTS
+from claims.rules import NOT_TESTABLE, NOT_TESTED, PREMISE_FALSE, REPRODUCED, VERDICTS
 from plots.bandwidth import with_interval
 from records.captions import listed
 from records.stats import Estimate
@@ -43,7 +43,7 @@ def count_line(decisions: Sequence[Decision], what: str = "claims") -> str:
         quotations = sum(verdict_in_words(d).endswith(f"({IN_DOCUMENT})") for d in decisions)
         documented = f", {quotations} {IN_DOCUMENT}" * bool(quotations)
         parts[0] += f" ({every} of them in every reading{documented})"
-    decided = [d for d in decisions if d.verdict != NOT_TESTED and not d.is_elsewhere]
+    decided = [d for d in decisions if d.verdict not in (NOT_TESTED, NOT_TESTABLE)]
     documents = sum(not d.is_measured for d in decided)
     without = f" {documents} were decided without a measurement." * bool(documents)
     return f"{len(decisions)} {what}: {', '.join(parts)}.{without}"

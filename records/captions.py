@@ -117,6 +117,21 @@ def machine_notes(*several: Results) -> list[Origin]:
     return [origin for both in zip(machines, commands, strict=True) for origin in both]
 
 
+Used = Sequence[tuple[Results, Sequence[Record]]]
+
+
+def origins(used: Used) -> list[Origin]:
+    """Date, commit, clocks and throttling of exactly these rows' runs, those with the same text
+    together.
+    """
+    passes: dict[str, list[str]] = {}
+    for run in (run for r, rows in used for run in r.runs(rows)):
+        count = len(run.records)
+        name = f"{count} row{'s' * (count != 1)} of {run.experiment}/{run.pass_name}"
+        passes.setdefault("; ".join(machine(run)), []).append(name)
+    return [Origin(f"{', '.join(names)}: {text}") for text, names in passes.items()]
+
+
 def in_words(value: Any, within: bool = False) -> str:
     """Any value of a provenance: 'name NVIDIA H200, ecc True', or a command; '-' for null."""
     if isinstance(value, dict):

@@ -21,12 +21,11 @@ from plots.ledger import (
     claim_row,
     gpu_names,
     machine_table,
-    origins,
     plain_text,
     used_by,
 )
 from plots.sentences import count_line
-from records.captions import clocks
+from records.captions import clocks, origins
 from records.json_files import ROOT
 
 RECORDED = ROOT / "data/recorded"

@@ -1,5 +1,6 @@
 """Generated pages and blocks: writing, detection of stale ones, and errors."""
 
+import json
 import re
 import shutil
 from types import SimpleNamespace
@@ -133,6 +134,25 @@ def test_findings_lead_to_the_pages_of_each_gpu(place):
     (row,) = [row for row in rows if "**Does the table's place matter?**" in row]
     for folder in ("h200", "other"):
         assert f"](recorded/{folder}/claims.md#shared-memory-makes-it)" in row
+
+
+def test_kernels_of_several_gpus_have_their_dates_and_commits(place):
+    """In short in README, for exactly the rows that are shown on the page of all GPUs."""
+    shown, whole = [], []
+    for name in ("h100", "h200"):
+        folder = RECORDED.parent / name / "transpose"
+        shutil.copytree(folder, place / f"recorded/{name}/transpose")
+        origin = json.loads((folder / "matrix.json").read_text())["provenance"]
+        when = f"{origin['started'][:10]}, commit {origin['commit'][:9]}"
+        shown.append(f"{name.upper()} ({when})")
+        whole.append(f"; {when.replace(',', ';')}.</sub>")
+    (place / "README.md").write_text(MARKERS.format("transpose_blog"))
+    assert run(place) == 0
+    readme = (place / "README.md").read_text()
+    assert f". Recorded runs of {' and '.join(shown)}. Not measured on this machine.**" in readme
+    table = (place / "recorded/README.md").read_text().partition("GB/s on 32768x32768")[2]
+    captions = [line for line in table.splitlines() if " rows of transpose/matrix: " in line]
+    assert [line.endswith(end) for line, end in zip(captions, whole, strict=True)] == [True, True]
 
 
 def test_a_result_file_of_an_experiment_that_cannot_be_shown(place, write):
