@@ -39,7 +39,7 @@ def test_counters_of_another_kernel_explain_nothing(notes, counters):
     for row in counters.rows("nf4_counters", OTHER):
         row["code"]["sha256"] = dict.fromkeys(row["code"]["sha256"], "0" * 64)
     text = next(note for note in notes() if note.startswith(LINE))
-    assert text.startswith(f"{LINE}not compared: rows of {OTHER} are of two different")
+    assert text.startswith(f"{LINE}not compared: rows named {OTHER} ran different code")
     for row in counters.rows("nf4_counters", OTHER):
         del row["code"]  # recorded before there were digests
     assert any(f"is not known of {OTHER}: recorded before" in note for note in notes())

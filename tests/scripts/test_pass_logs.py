@@ -1,7 +1,7 @@
 """A pass writes its lines to a log, of which a failure shows the end; VERBOSE=1 shows all."""
 
 import pytest
-from front_door import declare, reproduce
+from make_targets import declare, reproduce
 
 from experiments.__main__ import LINES_OF_FAILURE, status_of
 
