@@ -202,7 +202,7 @@ def load_source(file: Path) -> Source:
     for value in root["claims"]:
         where = f"{file}: claim '{value['id']}'"
         if value["id"] in claims:
-            raise InputError(f"{where} comes a second time")
+            raise InputError(f"{where} is a duplicate")
         comparisons = tuple(read_comparison(source, c, where) for c in value["comparisons"])
         lists = {"comparisons": comparisons, "readings": readings_of(value, where)}
         if differs := value.get("differs"):
