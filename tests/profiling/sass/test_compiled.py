@@ -1,7 +1,7 @@
-"""The compiled code of every kernel for the GPUs with recorded numbers; with ARCHITECTURES=all in the
-environment, also of the paper's kernels for the paper's GPU, and of one kernel of each walk for the
-other architectures. Needs nvcc, but no GPU. Each file is compiled once per
-architecture, into build/sass/.
+"""The compiled code of every kernel for the GPUs with recorded numbers; with ARCHITECTURES=all in
+the environment, also of the paper's kernels for the paper's GPU, and of one kernel of each walk for
+the other architectures. Needs nvcc, but no GPU. Each file is compiled once per architecture, into
+build/sass/.
 
 Facts that documents and claims depend on are tested exactly, choices of the compiler by a bound.
 """
