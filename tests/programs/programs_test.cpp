@@ -101,8 +101,7 @@ TEST_F(MeasuringPrograms, DryRunsAreTables) {
                                 const std::string& lines) {
     const std::string plan = output_of(program, fmt::format("--dry-run {}", arguments));
     EXPECT_TRUE(matches(plan, "([a-z]+: not built; make [a-z]+\n)*" + lines +
-                                  "a kernel whose "
-                                  "turn [^\n]*\n[^\n]*\n[^\n]*\n"))
+                                  "[^\n]*--limit-s[^\n]*\n[^\n]*\n[^\n]*\n"))
         << program;
   };
   std::string rows = "kernel +nodes +memory +about\nempty_chain +nothing +[0-9.]+ GiB +[0-9.]+ s\n";
