@@ -2,7 +2,6 @@
 its number on every GPU that has the rows. A function without rows raises one of MISSING.
 """
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -339,12 +338,10 @@ def launch_fusion(machines: Sequence[Machine]) -> Line:
 
 
 def puzzle_seconds(m: Machine) -> tuple[float, dict[str, float]]:
-    """The seconds of the library's table in one launch, and those of others: geometric means, which
-    divide to the ratios that the claims have.
-    """
+    """The seconds of the library's table in one launch, and those of others."""
     results = m.evidence.results["puzzle", "mlps"]
-    logs = {r.kernel: r.metrics["wall_time"].log for r in results.records if r.timed}
-    seconds = {kernel: math.exp(log.value) / 1e6 for kernel, log in logs.items()}
+    timed = [r for r in results.records if r.timed]
+    seconds = {r.kernel: r.metrics["wall_time"].log.geometric_mean / 1e6 for r in timed}
     others = {"Mojo": "mojo_packed_512", "library": newest_library(results)}
     others["Triton"] = "triton_lut"
     return seconds["global_lut"], {n: seconds[k] for n, k in others.items() if k in seconds}

@@ -34,7 +34,7 @@ def log_time(row: Record, metric: str) -> LogMean:
     """The mean time of one row, from its samples and the spread between runs."""
     log = row.metrics[metric].log
     kind = metric.partition(".")[0]
-    return log.with_part(between_runs_percent(row.gpu, kind, math.exp(log.value), row.kernel))
+    return log.with_part(between_runs_percent(row.gpu, kind, log.geometric_mean, row.kernel))
 
 
 def ratio(over: Record, under: Record, metric: str) -> Estimate:

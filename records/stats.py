@@ -68,6 +68,11 @@ class LogMean:
     value: float
     parts: tuple[tuple[float, float], ...]
 
+    @property
+    def geometric_mean(self) -> float:
+        """In the samples' unit; two of them divide to the ratio that a claim has."""
+        return math.exp(self.value)
+
     def over(self, other: "LogMean") -> "LogMean":
         return LogMean(self.value - other.value, self.parts + other.parts)
 

@@ -35,7 +35,7 @@ def remove_c_exchange(monkeypatch):
 
 
 def put_other_exchange(monkeypatch):
-    """Of another major version."""
+    """As if PyTorch had a C exchange of another major version."""
     new = ctypes.pythonapi.PyCapsule_New
     monkeypatch.setattr(new, "restype", ctypes.py_object)
     monkeypatch.setattr(new, "argtypes", [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p])
