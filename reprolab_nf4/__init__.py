@@ -32,7 +32,7 @@ from reprolab_nf4.c_functions import (
     shown,
     unchecked,
 )
-from reprolab_nf4.native import native_library, own_function
+from reprolab_nf4.native import has_operators, measuring_module, native_library, own_function
 
 # pip installs it next to this file; in a checkout `make dropin` builds it.
 BUILT = Path(__file__).resolve().with_name("libreprolab_nf4.so")
@@ -348,7 +348,7 @@ def ways_of(library: Library, products: str, table):
         products = {"fastest": "bitsandbytes", "exact": "dequantize"}.get(products, products)
     if products == "bitsandbytes":
         return None
-    if own is None or not hasattr(importlib.import_module("torch").library, "custom_op"):
+    if own is None or not has_operators():
         if products == "fastest":
             return None
         needed = "PyTorch 2.4, and a bitsandbytes with matmul_4bit"
@@ -371,10 +371,9 @@ def advise(model, batch: int = 2) -> str:
     if type(batch) is not int or batch < 1:
         wanted = "give a number of sequences, 1 at least"
         raise DropinError(f"batch: {wanted}, not {shown(batch)}")
+    measuring = measuring_module()
     with install() as installed:
         kernels = installed.kernels()
-    from reprolab_nf4 import measuring
-
     return measuring.advise(measuring.Gpu(), model, batch, kernels)
 
 
@@ -383,8 +382,8 @@ def tune(model, table: str | PathLike) -> None:
     rows, and writes their times to a file for install(table=...). Takes seconds per distinct shape
     of a layer. Raises DropinError as advise() does.
     """
-    native_library()
-    from reprolab_nf4 import measuring, timing_table
+    measuring = measuring_module()
+    from reprolab_nf4 import timing_table
 
     gpu, place = measuring.Gpu(), timing_table.writable(table)
     layers = measuring.layers_of(gpu, model)

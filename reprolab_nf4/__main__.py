@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import reprolab_nf4
 from reprolab_nf4 import checkpoint, timing_table
 from reprolab_nf4.advice import Shape
+from reprolab_nf4.native import measuring_module
 
 ADVISE_S, TUNE_S = 12, 10  # per shape, on an H200
 Begin = Callable[[int, Shape], None]
@@ -90,14 +91,10 @@ def tune(args: argparse.Namespace) -> None:
 
 def on_gpu(measure: Callable[[Any, Begin], Any], shapes: int, seconds: float, advice: str) -> Any:
     """Calls `measure`, with progress on stderr. `advice`: for when memory runs out."""
-    import torch
-
-    from reprolab_nf4 import measuring
-
-    if not torch.cuda.is_available():
-        raise reprolab_nf4.DropinError("PyTorch finds no GPU here")
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")  # those of libraries do not concern the user
+    measuring = measuring_module()
+    import torch
 
     def begin(done: int, shape: Shape) -> None:
         left = max(1, round(seconds * (shapes - done) / 60))
@@ -120,10 +117,14 @@ def number(name: str, text: str) -> int:
 
 def shapes_of(model: str) -> dict[Shape, int]:
     """How many layers of the checkpoint have each shape, the largest first."""
-    if not Path(model).is_dir():
-        what = "give a checkpoint's, downloaded before"
-        raise reprolab_nf4.DropinError(f"MODEL: folder '{model}' does not exist; {what}")
-    counts = Counter(checkpoint.read(Path(model)))
+    try:
+        if not Path(model).is_dir():
+            what = "give a checkpoint's, downloaded before"
+            raise reprolab_nf4.DropinError(f"MODEL: folder '{model}' does not exist; {what}")
+        counts = Counter(checkpoint.read(Path(model)))
+    except OSError as error:
+        what = f"cannot be read: {error.strerror}"
+        raise reprolab_nf4.DropinError(f"MODEL: folder '{model}' {what}") from None
     return dict(sorted(counts.items(), key=lambda item: -item[0].rows * item[0].columns))
 
 
@@ -154,6 +155,11 @@ def copies(gpu: Any, shape: Shape) -> Sequence[tuple[Any, Any]]:
     return [nf4(weight, shape.block_size, shape.nested) for _ in range(count)]
 
 
-if __name__ == "__main__":
+def program() -> NoReturn:
+    """The command `reprolab-nf4`."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it quietly
     sys.exit(main())
+
+
+if __name__ == "__main__":
+    program()

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from reprolab_nf4.advice import Shape
-from reprolab_nf4.c_functions import DropinError
+from reprolab_nf4.c_functions import DropinError, shown
 
 ROOT = Path(__file__).resolve().parents[1]
 VERIFY = ROOT / os.environ.get("BIN", "build/cpu/bin") / "verify"
 OUTPUTS = {"float16": "fp16", "bfloat16": "bf16"}  # torch's names, and those of result files
+COMPUTE = (*OUTPUTS, "float32")
 
 
 def read(folder: Path) -> list[Shape]:
@@ -28,6 +29,10 @@ def read(folder: Path) -> list[Shape]:
         raise DropinError(f"{folder}: is quantized to 8 bits; 4-bit NF4 is needed")
     if how.get("bnb_4bit_quant_type") != "nf4":
         raise DropinError(f"{folder}: is quantized to {how.get('bnb_4bit_quant_type')}, not to nf4")
+    compute = how.get("bnb_4bit_compute_dtype") or "float32"  # as transformers takes it
+    if compute not in COMPUTE:
+        what = f"give {', '.join(COMPUTE)}, not {shown(compute)}"
+        raise DropinError(f"{folder}/config.json: bnb_4bit_compute_dtype: {what}")
     # transformers loads the single file if it exists, otherwise the files of the index.
     names = ("model.safetensors", "model.safetensors.index.json")
     given = next((folder / name for name in names if (folder / name).is_file()), None)
@@ -39,15 +44,15 @@ def read(folder: Path) -> list[Shape]:
         what = "run make build in a checkout of the project"
         raise DropinError(f"{VERIFY}: {error.strerror}; {what}") from None
     if process.returncode != 0:
-        raise DropinError(process.stderr.strip().removeprefix("verify: "))
+        why = process.stderr.strip().removeprefix("verify: ")
+        raise DropinError(why or f"{VERIFY}: ended with status {process.returncode}")
     layers = []
     for layer in json.loads(process.stdout):
         name, shape = layer.pop("name"), layer.pop("shape")
         if len(shape) != 2:
             raise DropinError(f"{given}: {name}: is not a matrix, so not a layer of a model")
-        compute = how.get("bnb_4bit_compute_dtype") or "float32"  # as transformers takes it
-        compute = "" if compute == layer["output"] else compute
-        layers.append(Shape(*shape, **layer, compute=compute))
+        other = "" if compute == layer["output"] else compute
+        layers.append(Shape(*shape, **layer, compute=other))
     return layers
 
 

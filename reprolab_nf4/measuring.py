@@ -29,7 +29,7 @@ from reprolab_nf4.advice import (
     Variant,
     text,
 )
-from reprolab_nf4.c_functions import shown
+from reprolab_nf4.c_functions import DropinError, shown
 from reprolab_nf4.quantized import linear
 
 SAMPLES = 7
@@ -120,7 +120,7 @@ def layers_of(gpu: Any, model: torch.nn.Module) -> dict[Shape, Weights]:
     """The layers in NF4 by shape, including those that PEFT has wrapped."""
     if not isinstance(model, torch.nn.Module):
         wanted = "give a loaded model, a torch.nn.Module"
-        raise reprolab_nf4.DropinError(f"model: {wanted}, not {shown(model)}")
+        raise DropinError(f"model: {wanted}, not {shown(model)}")
     layers: dict[Shape, list[tuple[torch.Tensor, Any]]] = {}
     for layer in model.modules():
         if not isinstance(layer, bitsandbytes.nn.Linear4bit):
@@ -132,7 +132,7 @@ def layers_of(gpu: Any, model: torch.nn.Module) -> dict[Shape, Weights]:
             shape = Shape(*state.shape, state.blocksize, state.nested, output, compute)
             layers.setdefault(shape, []).append((layer.weight.data, state))
     if not layers:
-        raise reprolab_nf4.DropinError("model: has no layers in NF4 on a GPU; load it there first")
+        raise DropinError("model: has no layers in NF4 on a GPU; quantize it, and load it there")
     return layers
 
 
@@ -309,7 +309,7 @@ def tune(
     shapes = [shape for shape in shapes if type_of[shape]]
     if not shapes:
         set_it = "set bnb_4bit_compute_dtype=torch.bfloat16"
-        raise reprolab_nf4.DropinError(f"model: no layer computes in fp16 or bf16; {set_it}")
+        raise DropinError(f"model: no layer computes in fp16 or bf16; {set_it}")
     with reprolab_nf4.install(products="bitsandbytes") as installed:
         for done, shape in enumerate(shapes):
             begin(done, shape)
@@ -319,7 +319,7 @@ def tune(
                 gpus.add((gpu.name(), matmul.capability(device)))
                 if len(gpus) > 1:
                     kinds = ", ".join(sorted(name for name, _ in gpus))
-                    raise reprolab_nf4.DropinError(f"model: is on several kinds of GPU: {kinds}")
+                    raise DropinError(f"model: is on several kinds of GPU: {kinds}")
                 refused |= wrong_kernels(shape, weights[0], installed.library)
                 kernels = [k for k in installed.library.products() if k not in refused]
                 of = (gpu, shape, weights, installed.library, kernels)

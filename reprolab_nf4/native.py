@@ -18,7 +18,7 @@ def native_library():
     try:
         importlib.import_module("bitsandbytes")  # complete, where another thread is importing it
         native = importlib.import_module("bitsandbytes.cextension").lib
-    except (ImportError, AttributeError, OSError, RuntimeError) as error:
+    except Exception as error:  # such as a ValueError of NumPy's, for another version of it
         why = str(error).strip().partition("\n")[0]
         raise DropinError(f"bitsandbytes cannot be imported: {why}") from error
     try:
@@ -29,6 +29,19 @@ def native_library():
         why = machine.no_gpu() or "nothing to replace"
         raise DropinError(f"bitsandbytes runs without its CUDA library here: {why}") from error
     return native
+
+
+def has_operators() -> bool:
+    """Whether PyTorch, 2.4 or later, has operators in Python, which replaced matmuls need."""
+    return hasattr(importlib.import_module("torch").library, "custom_op")
+
+
+def measuring_module():
+    """reprolab_nf4.measuring; DropinError where nothing can be measured."""
+    native_library()
+    if not has_operators():
+        raise DropinError("measuring needs PyTorch 2.4")
+    return importlib.import_module("reprolab_nf4.measuring")
 
 
 def own_function(native, name: str):

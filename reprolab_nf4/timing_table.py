@@ -93,13 +93,18 @@ def _read_once(path: Path) -> Table:
     return read(path)
 
 
-def read(path: str | PathLike) -> Table:
-    if not isinstance(path, (str, PathLike)):
+def file_of(path: str | PathLike) -> Path:
+    if not isinstance(path, (str, PathLike)) or path == "":
         raise DropinError(f"table: give a file's path, not {shown(path)}")
+    return Path(path)
+
+
+def read(path: str | PathLike) -> Table:
+    file = file_of(path)
     try:
-        if not Path(path).is_file():
+        if not file.is_file():
             raise DropinError(f"{path}: no such file; give a table that make tune wrote")
-        text = Path(path).read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
         content = json.loads(text, object_pairs_hook=_each_once)
         layers = tuple(map(_layer, content.pop("layers")))
         table = Table(**content, layers=layers)
@@ -148,11 +153,10 @@ def _layer(fields: dict) -> Layer:
 
 def writable(path: str | PathLike) -> Path:
     """The path, if a file can be written there; called before the measurement."""
-    if not isinstance(path, (str, PathLike)):
-        raise DropinError(f"table: give a file's path, not {shown(path)}")
+    file = file_of(path)
     with named(path):
-        whole_file.check_place(Path(path))
-    return Path(path)
+        whole_file.check_place(file)
+    return file
 
 
 def write(path: Path, table: Table) -> None:

@@ -2,7 +2,6 @@
 
 import on_cpu
 import pytest
-from needs_torch import torch
 
 from reprolab_nf4 import __main__ as products
 from reprolab_nf4 import matmul, measuring
@@ -22,7 +21,6 @@ def put_timed_weights(monkeypatch):
 def put_command(monkeypatch, timed_weights):
     """Runs the command of `make advise` or `make tune` and returns its exit status."""
     monkeypatch.setattr(measuring, "Gpu", on_cpu.Cpu)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(measuring, "ROWS", (1, 16))
     monkeypatch.setattr(measuring, "SAMPLES", 2)
     monkeypatch.setattr(matmul, "capability", lambda device: "9.0")

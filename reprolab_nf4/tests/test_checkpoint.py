@@ -95,6 +95,9 @@ def test_damaged_files(folder, monkeypatch):
     assert fault(folder).startswith("model.safetensors: tensor 'norm.weight' ")
     monkeypatch.setattr(checkpoint, "VERIFY", folder / "verify")
     assert "make build" in fault(folder)
+    (folder / "verify").write_text("#!/bin/sh\nkill -KILL $$\n")
+    (folder / "verify").chmod(0o755)
+    assert fault(folder) == "verify: ended with status -9"
 
 
 @pytest.mark.parametrize(
@@ -104,6 +107,13 @@ def test_damaged_files(folder, monkeypatch):
         (
             {"quantization_config": HOW | {"_load_in_4bit": False}},
             "is quantized to 8 bits; 4-bit NF4 is needed",
+        ),
+        *(
+            (
+                {"quantization_config": HOW | {"bnb_4bit_compute_dtype": compute}},
+                "config.json: bnb_4bit_compute_dtype: give float16, bfloat16, float32, not ",
+            )
+            for compute in ("torch.bfloat16", "float64", 5, ["bfloat16"])
         ),
         ({"quantization_config": {"quant_method": "gptq"}}, "is not quantized by bitsandbytes; "),
         ({"model_type": "llama"}, "is not quantized by bitsandbytes; quantize it to NF4 first"),

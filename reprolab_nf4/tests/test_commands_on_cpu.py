@@ -185,6 +185,7 @@ def test_advice_for_a_checkpoint(command, folder, capsys):
             ["advise", "none"],
             "MODEL: folder 'none' does not exist; give a checkpoint's, downloaded ",
         ),
+        (["advise", "x" * 300], f"MODEL: folder '{'x' * 300}' cannot be read: File name too long"),
         (["advise", "--batch=x", "FOLDER"], "BATCH: give one number, not 'x'"),
         (["advise", "--batch=-1", "FOLDER"], "BATCH: give one number, not '-1'"),
         (["advise", "--batch=0", "FOLDER"], "BATCH: 1 at least"),

@@ -11,6 +11,7 @@ import pytest
 
 import reprolab_nf4
 from reprolab_nf4 import c_functions
+from reprolab_nf4.__main__ import main
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,24 @@ def test_without_a_gpu_pytorch_is_named(libraries, put_bitsandbytes, monkeypatch
         cuda = types.SimpleNamespace(is_available=lambda answer=is_available: answer)
         monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
         assert error in refused(reprolab_nf4.install, libraries["ours"])
+
+
+@pytest.mark.parametrize(
+    ("cextension", "why"),
+    [("import absent\n", "No module named 'absent'"), (None, "measuring needs PyTorch 2.4")],
+)
+def test_without_what_measures_there_is_one_line(
+    cextension, why, put_bitsandbytes, tmp_path, monkeypatch, capsys, refused
+):
+    put_bitsandbytes("0.50.2", cextension)
+    torch = types.SimpleNamespace(library=types.SimpleNamespace())  # as before 2.4
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    path = tmp_path / "table.json"
+    assert why in refused(reprolab_nf4.tune, None, path)
+    assert why in refused(reprolab_nf4.advise, None)
+    assert main(["tune", f"--output={path}"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ") and line.endswith(why)
 
 
 def test_the_version_of_a_checkout_is_the_projects():

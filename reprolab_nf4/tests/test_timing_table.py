@@ -150,7 +150,7 @@ def test_the_output_is_checked_before_measuring(tmp_path, refused):
         assert refused(timing_table.writable, wrong).endswith(f": {why}")
         assert "cannot be written" in refused(timing_table.write, Path(wrong), TABLE)
     assert Path("/dev/null").is_char_device()
-    for wrong in (None, 5, b"table.json"):
+    for wrong in (None, 5, b"table.json", ""):
         for function in (timing_table.writable, timing_table.read):
             assert refused(function, wrong).endswith(f" not {wrong!r}")
 

@@ -22,7 +22,7 @@ from experiments import end_to_end
 from experiments.end_to_end import build, host, rows, sizes
 from experiments.end_to_end.host import Host
 from experiments.end_to_end.protocol import Launch
-from reprolab_nf4 import matmul, timing_table
+from reprolab_nf4 import matmul, native, timing_table
 from reprolab_nf4.tests import cpu_as_gpu
 
 CPU = torch.device("cpu")
@@ -202,6 +202,7 @@ def stand_ins(monkeypatch):
     monkeypatch.setattr("bitsandbytes.backends.cpu.ops.lib", CPU_LIBRARY)
     for name, stand_in in drop_in().items():
         monkeypatch.setattr(reprolab_nf4, name, stand_in)
+    monkeypatch.setattr(native, "native_library", lambda: None)
     # A CPU has one backend of products, whatever the table.
     monkeypatch.setattr(timing_table, "recorded", lambda *gpu: TABLE)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a CPU")
