@@ -28,7 +28,7 @@ def warn_of_unsloth() -> None:
         version = metadata.version(UNSLOTH)
     except metadata.PackageNotFoundError:
         return
-    numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
+    numbers = tuple(map(int, re.findall(r"\d+", version or "")[:2]))  # None if damaged
     if numbers >= SINCE and os.environ.get(SWITCH) != "0":
         what = f"unsloth {version} may replace 4-bit matmuls by its own kernels"
         then = f"set {SWITCH}=0 before it is imported, for those of reprolab_nf4"

@@ -19,14 +19,19 @@ WORKSPACE = "reprolab_nf4_workspace"
 NO_CODE = 209  # cudaErrorNoKernelImageForDevice
 
 
+def one_line(message: str) -> str:
+    """A printable line of limited length."""
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
+    return line if len(line) <= 1000 else f"{line[:500]}...{line[-400:]}"
+
+
 class DropinError(RuntimeError):
-    """An error as one printable line of limited length, whatever the input."""
+    """An error as one line, whatever the input."""
 
     __module__ = "reprolab_nf4"  # where users import it from; defined here, it outlives a reload
 
     def __init__(self, message: str):
-        line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
-        super().__init__(line if len(line) <= 1000 else f"{line[:500]}...{line[-400:]}")
+        super().__init__(one_line(message))
 
 
 class NoCodeError(DropinError):

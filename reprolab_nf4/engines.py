@@ -28,4 +28,5 @@ def _install() -> None:
             chosen = "fastest" if products == "1" else products
             reprolab_nf4.install(products=chosen, compile_generate=False)
     except Exception as error:  # the engine would not catch it
-        log(f" is not installed, {VARIABLE}={products}", error)
+        if reprolab_nf4._installed is None:  # and no other thread has installed it
+            log(f" is not installed, {VARIABLE}={products}", error)

@@ -5,6 +5,8 @@ import logging
 import sys
 from collections.abc import Callable
 
+from reprolab_nf4.c_functions import one_line
+
 
 def after_import(name: str, action: Callable[[], None]) -> None:
     """Calls `action` after the module is imported, or now if it has been. A second action for the
@@ -18,8 +20,8 @@ def after_import(name: str, action: Callable[[], None]) -> None:
 
 def log(what: str, error: Exception) -> None:
     """One line on an error that whoever imports the module would not catch."""
-    why = " ".join(str(error).split())
-    logging.getLogger("reprolab_nf4").warning("reprolab_nf4%s: %s", what, why)
+    words = f"reprolab_nf4{what}: {error}".split()
+    logging.getLogger("reprolab_nf4").warning("%s", one_line(" ".join(words)))
 
 
 def forget(name: str) -> None:

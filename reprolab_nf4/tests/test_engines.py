@@ -5,6 +5,7 @@ bitsandbytes' stand-in.
 import importlib.metadata
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import zipfile
@@ -58,6 +59,20 @@ def test_the_engines_entry_points_are_the_packages_function():
             assert function is engines.install_in_engine
 
 
+def test_ctrl_c_ends_the_installed_command_quietly():
+    tomllib = pytest.importorskip("tomllib", reason="NOT TESTED, Python 3.10 has no tomllib")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    module, _, function = project["scripts"]["reprolab-nf4"].partition(":")
+    code = f"""
+import os, signal, {module} as command
+signal.signal(signal.SIGINT, signal.default_int_handler)
+command.main = lambda: os.kill(os.getpid(), signal.SIGINT)
+command.{function}()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
 def test_a_front_end_that_does_not_compute_imports_nothing(process):
     code = "install_in_engine(); print({'torch', 'bitsandbytes'} & set(sys.modules))"
     assert process(code) == (["set()"], "")
@@ -98,14 +113,30 @@ def test_the_variable_turns_it_off_or_chooses_the_products(process):
 def test_a_failure_is_one_line_and_leaves_bitsandbytes(options, process):
     code = "install_in_engine(); print(answers())"
     cases = [("text", "1", "cannot be loaded"), ("ours", "offf", "products: give one of")]
+    cases += [("ours", f"two{between}words", "products: give one of") for between in "\n\x1b"]
     for library, value, why in cases:
         out, err = process(code, library, options, REPROLAB_NF4=value)
         assert out == ["bitsandbytes"]
         (line,) = err.splitlines()
-        assert f"REPROLAB_NF4={value}: " in line and why in line
+        assert "REPROLAB_NF4=" in line and why in line and line.isprintable()
     code = "def fail(*a, **k): raise KeyError('a\\nb')\nreprolab_nf4.Library = fail\n" + code
     out, err = process(code, "ours", options)
     assert out == ["bitsandbytes"] and len(err.splitlines()) == 1
+
+
+def test_threads_that_import_bitsandbytes_at_once_log_nothing(process):
+    code = """
+import bitsandbytes, threading
+own, both = reprolab_nf4.Library, threading.Barrier(2)
+def wait_for_the_other(path):
+    both.wait()
+    return own(path)
+reprolab_nf4.Library = wait_for_the_other
+threads = [threading.Thread(target=install_in_engine) for _ in range(2)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+print(answers())
+"""
+    assert process(code) == (["ours"], "")
 
 
 def test_an_install_by_hand_stays(process):
@@ -203,6 +234,13 @@ def test_without_a_bypass_there_is_no_warning(
     if switch is not None:
         monkeypatch.setenv("UNSLOTH_BNB_TRITON", switch)
     unsloth(version)
+    imports_unsloth_and_installs(libraries, ("install", "import"))
+    assert not list(recwarn)
+
+
+def test_damaged_metadata_of_unsloth_leave_its_import_alone(unsloth, libraries, tmp_path, recwarn):
+    unsloth("2026.10.1")
+    (tmp_path / "unsloth-2026.10.1.dist-info/METADATA").write_text("Name: unsloth\n")
     imports_unsloth_and_installs(libraries, ("install", "import"))
     assert not list(recwarn)
 
