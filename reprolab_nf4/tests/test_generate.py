@@ -1,5 +1,6 @@
 """A static cache of transformers' generate(), compiled for a small model in NF4 on the CPU."""
 
+import types
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,14 @@ def tokens(model, compiled):
     given = {"compile_config": how} if compiled else {"disable_compile": True}
     given |= {"cache_implementation": "static", "max_new_tokens": 6, "do_sample": False}
     return model.generate(TOKENS, **given), len(graphs)
+
+
+def test_a_transformers_that_cannot_be_imported_is_not_needed(monkeypatch):
+    def import_module(name):
+        raise ValueError("numpy.dtype size changed, may indicate binary incompatibility")
+
+    monkeypatch.setattr(generate, "importlib", types.SimpleNamespace(import_module=import_module))
+    assert generate.replaced() == []
 
 
 @needs_whole_graphs

@@ -331,6 +331,7 @@ NO_CUDA += (fake_bitsandbytes.WRAPPED_CPU_LIBRARY,)
         ("import absent", "'absent'"),
         ("raise OSError('no libcublas.so.12')", "libcublas.so.12"),
         ("raise RuntimeError('\\nno CUDA\\nhere')", "no CUDA"),
+        ("raise ValueError('numpy.dtype size changed')", "numpy.dtype"),
         ("", "'lib'"),
     ],
 )
