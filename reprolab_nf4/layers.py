@@ -63,8 +63,8 @@ def extension():
 
 
 def planner(ways: Ways, product: Callable) -> "Planner | None":
-    """None without the extension, with a warning if it cannot be loaded, or if PyTorch lacks a
-    function that it needs. `product`: what replaces matmul_4bit.
+    """None without the extension, with a warning if it cannot be loaded or is older, or if PyTorch
+    lacks a function that it needs. `product`: what replaces matmul_4bit.
     """
     try:
         return Planner(extension(), ways, product)
@@ -72,8 +72,10 @@ def planner(ways: Ways, product: Callable) -> "Planner | None":
         return None
     except ImportError as error:
         why = " ".join(str(error).split())
-        warnings.warn(f"reprolab_nf4: layers are called in Python: {why}", stacklevel=1)
-        return None
+    except TypeError:  # its classes have other parameters
+        why = f"{EXTENSION}: is older than this reprolab_nf4; run make dropin"
+    warnings.warn(f"reprolab_nf4: layers are called in Python: {why}", stacklevel=1)
+    return None
 
 
 def forward_in_c(own: Callable, calls) -> Callable:

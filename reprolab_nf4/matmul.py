@@ -261,9 +261,10 @@ class Ways:
 
         `layer`: device, n, k, block size, type, and whether scales are nested.
         """
-        if layer not in self._known:
-            self._known[layer] = tuple(self._measured(*layer))
-        return self._known[layer]
+        known = self._known  # end() may replace it in another thread
+        if layer not in known:
+            known[layer] = tuple(self._measured(*layer))
+        return known[layer]
 
     def _measured(self, device, n, k, blocksize, type, nested) -> list[tuple[int, str]]:
         current = capability(device) if self._products in ("fastest", "exact") else None

@@ -2,6 +2,7 @@
 
 import ctypes
 import sys
+import types
 
 import planned_on_cpu
 import pytest
@@ -75,7 +76,7 @@ def test_the_exchange_of_another_package_is_used(installed, monkeypatch, tmp_pat
     assert layers.extension() is not None
 
 
-@pytest.mark.parametrize("fault", ["not a library", "another exchange"])
+@pytest.mark.parametrize("fault", ["not a library", "another exchange", "older"])
 def test_an_extension_that_cannot_be_loaded_is_left_with_one_warning(
     fault, built, monkeypatch, tmp_path
 ):
@@ -88,6 +89,9 @@ def test_an_extension_that_cannot_be_loaded_is_left_with_one_warning(
         put_other_exchange(monkeypatch)
         if not layers.has_c_exchange():
             pytest.skip(f"NOT TESTED, torch {torch.__version__}: planned calls need 2.7")
+        if fault == "older":  # with fewer parameters
+            older = types.SimpleNamespace(Plan=None, LayerCall=None, Calls=lambda own: None)
+            monkeypatch.setattr(layers, "extension", lambda: older)
     planned_on_cpu.put_cpu_in_place_of_gpu(monkeypatch.setattr, extension)
     path, x = planned_on_cpu.table(tmp_path / "table.json"), inputs()
     with pytest.warns(UserWarning, match="^reprolab_nf4: layers are called in Python: ") as warned:

@@ -209,6 +209,20 @@ def test_the_offset_of_nested_scales_is_read_once_and_when_it_changed(monkeypatc
     assert len(reads) == 3
 
 
+def test_an_undo_while_another_thread_chooses_a_way_is_harmless(matmul):
+    ways = matmul.Ways(None, "dequantize", None)
+
+    class Device:
+        def __hash__(self):  # called by the choice
+            ways.end()
+            return 0
+
+    device = Device()
+    assert ways.of(device, 64, 64, 64, "fp16", False) == ()
+    ways._known = {(device, 64, 64, 64, "fp16", False): ((8, "few_rows"),)}
+    assert ways.of(device, 64, 64, 64, "fp16", False) == ((8, "few_rows"),)
+
+
 def test_the_device_is_changed_only_where_another_is_current(matmul, monkeypatch):
     tensor = torch.zeros(1)
     for current, changed in ((1, False), (0, True)):
