@@ -218,7 +218,9 @@ class Installed:
         with _lock:
             if _installed is not self:
                 return False
-            theirs = [name for owner, name, *both in self._replaced if not back(owner, name, *both)]
+            theirs = [
+                name for owner, name, *both in self._replaced if not restored(owner, name, *both)
+            ]
             if self._ways is not None:
                 self._ways.end()
             _installed = None
@@ -235,7 +237,7 @@ class Installed:
         self.undo()
 
 
-def back(owner, name: str, ours, own) -> bool:
+def restored(owner, name: str, ours, own) -> bool:
     """Restores `own` in place of `ours`; False if other code has replaced `ours`."""
     current = vars(owner).get(name, ABSENT)
     if current is not ours and current is not ABSENT:

@@ -227,7 +227,9 @@ class Ways:
             return self.usual
         n, k = state.shape
         rows = A.numel() // k
-        for most, way in self.of(A.device, n, k, state.blocksize, TYPES[A.dtype], state.nested):
+        for most, way in self.by_rows(
+            A.device, n, k, state.blocksize, TYPES[A.dtype], state.nested
+        ):
             if rows <= most:
                 return way
         return self.usual
@@ -256,7 +258,7 @@ class Ways:
             self._settled.add(sizes, arrays)
         return product
 
-    def of(self, *layer) -> tuple[tuple[int, str], ...]:
+    def by_rows(self, *layer) -> tuple[tuple[int, str], ...]:
         """The ways by number of rows, as Table.ways(); for more rows the usual one.
 
         `layer`: device, n, k, block size, type, and whether scales are nested.

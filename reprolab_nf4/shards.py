@@ -26,7 +26,7 @@ ENGINES = {
     "sglang.srt.layers.quantization.bitsandbytes": "sglang",
 }
 OPERATOR, FUNCTION = "apply_bnb_4bit", "_apply_bnb_4bit"
-NAME = "reprolab_nf4_joined"  # attribute of an engine's weight
+ATTRIBUTE = "reprolab_nf4_joined"  # attribute of an engine's weight
 
 
 class Joined(NamedTuple):
@@ -94,12 +94,12 @@ def joined(weight, offsets, x) -> Any:
     """The state of all shards as one matrix; None if they are not."""
     states = [weight.bnb_quant_state[i] for i in range(len(weight.bnb_quant_state))]
     scales = [state.absmax for state in states]
-    known = vars(weight).get(NAME)
+    known = vars(weight).get(ATTRIBUTE)
     if known is None or list(map(id, scales)) != list(map(id, known.scales)):
         # A captured graph keeps the addresses of the scales, which joining would free.
         state = None if is_capturing(x) or not fit(weight, offsets, states) else join(states)
         known = Joined([state.absmax for state in states], state)
-        vars(weight)[NAME] = known
+        vars(weight)[ATTRIBUTE] = known
     return known.state
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import torch
 
-from reprolab_nf4 import back
+from reprolab_nf4 import restored
 from reprolab_nf4.imports import after_import, forget, log
 
 MODULE, CLASS = "vllm_bnb_plugin.bitsandbytes_loader", "BitsAndBytesModelLoader"
@@ -19,7 +19,7 @@ PARAMETERS = {
     VERIFY: ["self", "model", "model_config"],
     GENERATE: ["self", "hf_weights_files", "use_safetensors", "quant_state_dict"],
 }
-PLACE = ("get_tensor_model_parallel_world_size", "get_tensor_model_parallel_rank")
+RANK_FUNCTIONS = ("get_tensor_model_parallel_world_size", "get_tensor_model_parallel_rank")
 # A loader's attribute: the plugin's refusal, which is raised later if a weight has no slices.
 REFUSAL = "reprolab_nf4_refusal"
 
@@ -35,19 +35,22 @@ class Loader:
         forget(MODULE)
         self._is_on = False
         for each in self._replaced:
-            back(*each)
+            restored(*each)
 
     def _replace(self) -> None:
         """Never raises: the engine would not catch it."""
         try:
             module = sys.modules[MODULE]
-            owner, place = getattr(module, CLASS), [getattr(module, name) for name in PLACE]
+            owner, ranks = (
+                getattr(module, CLASS),
+                [getattr(module, name) for name in RANK_FUNCTIONS],
+            )
             own = {name: getattr(owner, name) for name in PARAMETERS}
             for name, expected in PARAMETERS.items():
                 given = [*inspect.signature(own[name]).parameters]
                 if given != expected:
                     raise TypeError(f"{name} takes {', '.join(given)}")
-            ours = (self._verifying(own[VERIFY]), generating(own[GENERATE], *place))
+            ours = (self._verifying(own[VERIFY]), generating(own[GENERATE], *ranks))
             for name, method in zip(own, ours, strict=True):
                 self._replaced.append((owner, name, method, own[name]))
                 setattr(owner, name, method)

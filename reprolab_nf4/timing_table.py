@@ -20,6 +20,7 @@ from reprolab_nf4.c_functions import DropinError, shown
 
 RECORDED = Path(__file__).resolve().with_name("tables")
 
+HEAD = ("gpu", "compute_capability", "source")  # fields of a table before its layers
 TYPES = ("fp16", "bf16")
 BLOCK_SIZE = 64  # of the recorded layers
 MAX_SIZE = 1 << 40  # of a layer, and of a number of rows
@@ -181,9 +182,6 @@ def text(table: Table) -> str:
     lines = [f'  "{name}": {json.dumps(getattr(table, name))},\n' for name in HEAD]
     layers = ",\n".join(_text(layer) for layer in table.layers)
     return "{\n" + "".join(lines) + f'  "layers": [\n{layers}\n  ]\n}}\n'
-
-
-HEAD = ("gpu", "compute_capability", "source")
 
 
 def _text(layer: Layer) -> str:

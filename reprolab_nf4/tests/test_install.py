@@ -187,8 +187,8 @@ def test_an_undo_during_another_leaves_the_next_install_alone(
 
     first = reprolab_nf4.install(libraries["ours"])
     again = (first.undo, lambda: reprolab_nf4.install(libraries["other"]))
-    others = While(reprolab_nf4.back, *again)
-    monkeypatch.setattr(reprolab_nf4, "back", others)
+    others = While(reprolab_nf4.restored, *again)
+    monkeypatch.setattr(reprolab_nf4, "restored", others)
     first.undo()
     others.join()
     assert others.errors == []

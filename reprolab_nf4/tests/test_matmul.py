@@ -218,9 +218,9 @@ def test_an_undo_while_another_thread_chooses_a_way_is_harmless(matmul):
             return 0
 
     device = Device()
-    assert ways.of(device, 64, 64, 64, "fp16", False) == ()
+    assert ways.by_rows(device, 64, 64, 64, "fp16", False) == ()
     ways._known = {(device, 64, 64, 64, "fp16", False): ((8, "few_rows"),)}
-    assert ways.of(device, 64, 64, 64, "fp16", False) == ((8, "few_rows"),)
+    assert ways.by_rows(device, 64, 64, 64, "fp16", False) == ((8, "few_rows"),)
 
 
 def test_the_device_is_changed_only_where_another_is_current(matmul, monkeypatch):
