@@ -50,9 +50,9 @@ def __getattr__(name: str) -> str:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     sources = Path(__file__).resolve().parents[1] / "CMakeLists.txt"
     if sources.is_file():
-        version = re.search(r"project\(reprolab VERSION ([0-9.]+)", sources.read_text())
+        version = re.search(rb"project\(reprolab VERSION ([0-9.]+)", sources.read_bytes())
         if version:
-            return version[1]
+            return version[1].decode()
     metadata = importlib.import_module("importlib.metadata")
     try:
         return metadata.version("reprolab-nf4")

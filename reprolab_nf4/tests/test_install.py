@@ -346,6 +346,7 @@ def test_without_bitsandbytes_or_its_cuda_library(
 def test_without_an_installed_package_there_is_no_version(tmp_path):
     """A copy of the folder, such as in a project's own sources."""
     shutil.copytree(Path(reprolab_nf4.__file__).parent, tmp_path / "copy/reprolab_nf4")
+    (tmp_path / "copy/CMakeLists.txt").write_bytes(b"# another project's, in Latin-1: \xfc\n")
     code = "import reprolab_nf4; print(hasattr(reprolab_nf4, '__version__'))"
     done = subprocess.run(
         [sys.executable, "-S", "-c", code], cwd=tmp_path / "copy", capture_output=True, text=True
