@@ -36,6 +36,9 @@ class Offsets:
 NOT_READ = (lambda: None), None, None
 
 
+MOST = 2**31 - 1  # of a block size, an int of the library: ctypes would cut a larger one
+
+
 def scales_of(state) -> torch.Tensor:
     """The scales in fp32; nested ones are decoded as bitsandbytes does before it dequantizes."""
     if not state.nested:
@@ -56,6 +59,9 @@ def fits(device, state, codes, scales, scale_codes=None, map=None) -> bool:
     if not all(array.device == device and array.is_contiguous() for array in arrays):
         return False
     n, k = state.shape
+    blocksize2 = 1 if scale_codes is None else state.state2.blocksize
+    if not all(0 < size <= MOST for size in (state.blocksize, blocksize2)):
+        return False
     count = -(-n * k // state.blocksize)
     if 2 * codes.nbytes < n * k or scales.dtype != torch.float32:
         return False
@@ -63,6 +69,6 @@ def fits(device, state, codes, scales, scale_codes=None, map=None) -> bool:
         return scales.numel() >= count
     if (scale_codes.dtype, map.dtype) != (torch.uint8, torch.float32):
         return False
-    seconds = -(-count // state.state2.blocksize)
+    seconds = -(-count // blocksize2)
     sizes = (scale_codes.numel(), scales.numel(), map.numel())
     return all(size >= needed for size, needed in zip(sizes, (count, seconds, 256), strict=True))

@@ -95,7 +95,8 @@ def operator(
         second.dtype = torch.float32
         state.offset, state.state2, state.nested = offset, second, True
     way, codes = ways.way(A, state), B.view(-1, 1)
-    if way == OWN or not fits(A.device, state, *arrays_of(codes, state)):
+    can_read = is_bias(bias, A, n) and fits(A.device, state, *arrays_of(codes, state))
+    if way == OWN or not can_read:
         return own(A, B, state, bias=bias)
     if way == DEQUANTIZE:
         return dequantized(A, codes, state, bias)
@@ -360,11 +361,8 @@ def knows_fused_products() -> bool:
 def is_ours(A, B, state, bias) -> bool:
     if getattr(state, "quant_type", None) != "nf4" or len(state.shape) != 2:
         return False
-    if (
-        A.layout is not torch.strided
-        or A.dtype not in TYPES
-        or (bias is not None and bias.dtype != A.dtype)
-    ):
+    n, k = state.shape
+    if A.layout is not torch.strided or A.dtype not in TYPES or not is_bias(bias, A, n):
         return False
     if not A.is_cuda and getattr(state, "packing_format_for_cpu", False):
         return False
@@ -378,8 +376,12 @@ def is_ours(A, B, state, bias) -> bool:
         return False
     if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) != A.dtype:
         return False
-    n, k = state.shape
-    if bias is not None and (tuple(bias.shape) != (n,) or bias.device != A.device):
-        return False
     # bitsandbytes handles weights that were quantized as k x n.
     return A.numel() > 0 and n > 0 and A.shape[-1] == k
+
+
+def is_bias(bias, A, n: int) -> bool:
+    """Whether kernels can add it, or there is none."""
+    if bias is None:
+        return True
+    return bias.dtype == A.dtype and tuple(bias.shape) == (n,) and bias.device == A.device

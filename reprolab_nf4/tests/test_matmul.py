@@ -129,6 +129,12 @@ def test_faulty_arguments_go_to_bitsandbytes(called, monkeypatch, matmul):
     nested = layer(nested=True).weight
     nested.quant_state.absmax = torch.stack([nested.quant_state.absmax] * 2, 1)[:, 0]
     assert product(X, nested.t(), nested.quant_state) == "own"
+    # The library's are ints: it would take the second for 256.
+    for blocksize in (0, 2**32 + 256):
+        assert product(X, codes.t(), changed(blocksize=blocksize).weight.quant_state) == "own"
+        nested = layer(nested=True).weight
+        nested.quant_state.state2.blocksize = blocksize
+        assert product(X, nested.t(), nested.quant_state) == "own"
     for shorten in (shorter_codes, shorter_scales, shorter_map):
         nested = layer(nested=True).weight
         shorten(nested.quant_state)

@@ -158,6 +158,8 @@ def test_the_operator_checks_its_arrays_when_it_runs(nested, called, matmul, mon
         for name in short:
             assert run(**good | {name: good[name][:-1]}).shape == (0,), name
         assert run(**good | {"absmax": good["absmax"].to(torch.float64)}).shape == (0,)
+        for bias in (torch.zeros(1).half(), torch.zeros(N)):
+            assert run(**good | {"bias": bias}).shape == (0,)
     assert [way for way, _ in called] == ["few_rows"]
 
 
