@@ -14,6 +14,7 @@ import reprolab_nf4
 from reprolab_nf4 import __main__ as products
 from reprolab_nf4 import checkpoint, matmul, measuring, timing_table
 from reprolab_nf4.advice import Shape
+from reprolab_nf4.tests import cpu_as_gpu
 
 
 @pytest.mark.parametrize(
@@ -75,6 +76,17 @@ def kernel(monkeypatch):
         monkeypatch.setattr(matmul, "multiply", multiply)
 
     return put
+
+
+def test_a_loaded_model_is_tuned_and_advised(command, tmp_path, refused):
+    model, path = (
+        torch.nn.Sequential(cpu_as_gpu.layer(), cpu_as_gpu.layer(kind="fp4")),
+        tmp_path / "t",
+    )
+    reprolab_nf4.tune(model, path)
+    assert [(x.n, x.k, x.type) for x in timing_table.read(path).layers] == [(64, 128, "bf16")]
+    assert reprolab_nf4.advise(model).startswith("Sequential: 1 layers in NF4, ")
+    assert "cannot be written" in refused(reprolab_nf4.tune, model, tmp_path)
 
 
 SHAPES = [
