@@ -1,6 +1,7 @@
 """Calls back once a module has been imported. Needs nothing but the standard library."""
 
 import importlib.abc
+import itertools
 import logging
 import sys
 from collections.abc import Callable
@@ -37,7 +38,7 @@ def awaited(name: str) -> "Awaited | None":
 
 
 class Awaited(importlib.abc.MetaPathFinder):
-    """Finds the module as the other finders do, with a loader that runs the action, too."""
+    """Finds the module as later finders do, with a loader that runs the action, too."""
 
     def __init__(self, name: str, action: Callable[[], None]):
         self.name, self._action = name, action
@@ -45,7 +46,9 @@ class Awaited(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname, path, target=None):
         if fullname != self.name:
             return None
-        others = [finder for finder in sys.meta_path if not isinstance(finder, Awaited)]
+        # Those before it have found nothing, or are calling it.
+        later = itertools.dropwhile(lambda finder: finder is not self, [*sys.meta_path])
+        others = [finder for finder in later if finder is not self]
         others = [finder for finder in others if hasattr(finder, "find_spec")]  # as Python does
         specs = (finder.find_spec(fullname, path, target) for finder in others)
         spec = next((spec for spec in specs if spec is not None), None)

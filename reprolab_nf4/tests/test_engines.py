@@ -162,6 +162,23 @@ def test_a_failed_import_can_be_made_again(tmp_path, monkeypatch):
     del sys.modules["engines_test_module"]
 
 
+def test_two_copies_of_the_package_may_await_a_module(tmp_path, monkeypatch):
+    """Such as one that another package contains, or one from before a reload."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "engines_test_module.py").write_text("")
+    spec = importlib.util.spec_from_file_location("another_copy", imports.__file__)
+    another = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(another)
+    before, seen = list(sys.meta_path), []
+    for copy in (imports, another):
+        copy.after_import("engines_test_module", lambda copy=copy: seen.append(copy))
+    import engines_test_module
+
+    assert seen == [imports, another] and sys.meta_path == before
+    assert type(engines_test_module.__spec__.loader) is type(spec.loader)
+    del sys.modules["engines_test_module"]
+
+
 class OldFinder:
     def find_module(self, name, path=None):
         return None
