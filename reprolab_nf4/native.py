@@ -19,7 +19,7 @@ def native_library():
         importlib.import_module("bitsandbytes")  # complete, where another thread is importing it
         native = importlib.import_module("bitsandbytes.cextension").lib
     except Exception as error:  # such as a ValueError of NumPy's, for another version of it
-        why = str(error).strip().partition("\n")[0]
+        why = str(error).strip().partition("\n")[0] or repr(error)
         raise DropinError(f"bitsandbytes cannot be imported: {why}") from error
     try:
         library = native if isinstance(native, ctypes.CDLL) else vars(native).get("_lib")

@@ -332,6 +332,7 @@ NO_CUDA += (fake_bitsandbytes.WRAPPED_CPU_LIBRARY,)
         ("raise OSError('no libcublas.so.12')", "libcublas.so.12"),
         ("raise RuntimeError('\\nno CUDA\\nhere')", "no CUDA"),
         ("raise ValueError('numpy.dtype size changed')", "numpy.dtype"),
+        ("raise AssertionError", "AssertionError"),
         ("", "'lib'"),
     ],
 )
