@@ -339,7 +339,7 @@ def give_up(error: NoCodeError) -> None:
     """Undoes the installation, with a warning."""
     installed = _installed
     if installed is not None and installed.undo():
-        warnings.warn(f"reprolab_nf4: {error}: bitsandbytes goes on by itself", stacklevel=3)
+        warnings.warn(f"reprolab_nf4: {error}: {machine.GIVEN_UP}", stacklevel=3)
 
 
 def ways_of(library: Library, products: str, table):
@@ -362,6 +362,7 @@ def ways_of(library: Library, products: str, table):
     return matmul.Ways(library, products, table)
 
 
+@machine.needs_code()
 def advise(model, batch: int = 2) -> str:
     """The gain of install() for a model with layers in NF4, on one GPU or several, as text.
 
@@ -379,6 +380,7 @@ def advise(model, batch: int = 2) -> str:
     return measuring.advise(measuring.Gpu(), model, batch, kernels)
 
 
+@machine.needs_code()
 def tune(model, table: str | PathLike) -> None:
     """Measures the ways of a matmul on this GPU for a loaded model's layers in NF4, at 1 to 512
     rows, and writes their times to a file for install(table=...). Takes seconds per distinct shape

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import reprolab_nf4
-from reprolab_nf4 import checkpoint, timing_table
+from reprolab_nf4 import checkpoint, machine, timing_table
 from reprolab_nf4.advice import Shape
 from reprolab_nf4.native import measuring_module
 
@@ -102,7 +102,8 @@ def on_gpu(measure: Callable[[Any, Begin], Any], shapes: int, seconds: float, ad
         print(f"{done} of {shapes} shapes, about {left} min left: {what}", file=sys.stderr)
 
     try:
-        return measure(measuring.Gpu(), begin)
+        with machine.needs_code():
+            return measure(measuring.Gpu(), begin)
     except torch.OutOfMemoryError:
         raise reprolab_nf4.DropinError(f"out of memory: {advice}") from None
 

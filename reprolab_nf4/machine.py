@@ -2,9 +2,13 @@
 
 import ctypes
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from reprolab_nf4.c_functions import DropinError
 
+GIVEN_UP = "bitsandbytes goes on by itself"  # ends the warning of an installation that is undone
 OTHER_BUILDS = {"hip": "ROCm", "xpu": "XPU"}  # as torch.version names them
 
 
@@ -42,3 +46,16 @@ def no_gpu() -> str:
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     is_visible = cuda is None or cuda.is_available()
     return "" if is_visible else "no NVIDIA GPU is visible to PyTorch"
+
+
+@contextmanager
+def needs_code() -> Iterator[None]:
+    """Raises DropinError where the library has no code for the GPU, instead of the warning: a
+    measurement would go on with bitsandbytes' own kernels.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", f"reprolab_nf4: .*: {GIVEN_UP}")
+        try:
+            yield
+        except UserWarning as warning:
+            raise DropinError(str(warning)) from None

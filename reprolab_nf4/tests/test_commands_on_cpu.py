@@ -2,6 +2,8 @@
 torch.
 """
 
+from types import SimpleNamespace
+
 import checkpoints
 import on_cpu
 import pytest
@@ -226,6 +228,25 @@ def test_too_little_memory_is_one_line(command, folder, capsys, monkeypatch):
     # A kernel is not left out for it.
     monkeypatch.setitem(on_cpu.KERNELS, "streaming", exhaust)
     assert smaller in last_line(*advise)
+
+
+@pytest.mark.parametrize("words", [["tune", "--output=t", "--model"], ["advise"]])
+def test_a_library_without_code_for_the_gpu_is_one_line(
+    words, command, folder, tmp_path, capsys, monkeypatch
+):
+    """Not advice, or a table, of bitsandbytes' own kernels."""
+
+    def dequantize(weight):
+        reprolab_nf4.give_up(reprolab_nf4.NoCodeError("no code for this GPU"))
+        return weight
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reprolab_nf4, "_installed", SimpleNamespace(undo=lambda: True))
+    for name in on_cpu.KERNELS:
+        monkeypatch.setitem(on_cpu.KERNELS, name, dequantize)
+    assert command(*words, folder) == 2
+    assert "no code for this GPU" in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "t").exists()
 
 
 def test_advice_without_the_library(command, folder, capsys, monkeypatch, message):
