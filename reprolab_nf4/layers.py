@@ -45,7 +45,7 @@ def has_c_exchange() -> bool:
         return False
     name = "__dlpack_c_exchange_api__"
     if not hasattr(torch.Tensor, name):
-        with contextlib.suppress(ImportError, OSError):
+        with contextlib.suppress(Exception):  # a broken one is not needed
             importlib.import_module("torch_c_dlpack_ext")  # adds it
     return hasattr(torch.Tensor, name)
 
@@ -63,14 +63,13 @@ def extension():
 
 
 def planner(ways: Ways, product: Callable) -> "Planner | None":
-    """None without the extension, with a warning if it cannot be loaded or is older, or if PyTorch
-    lacks a function that it needs. `product`: what replaces matmul_4bit.
+    """None without the extension; also, with a warning, if it cannot be loaded or is older, or if
+    PyTorch lacks a function that it needs. `product`: what replaces matmul_4bit.
     """
     try:
-        return Planner(extension(), ways, product)
-    except AttributeError:
-        return None
-    except ImportError as error:
+        module = extension()
+        return None if module is None else Planner(module, ways, product)
+    except (ImportError, AttributeError) as error:
         why = " ".join(str(error).split())
     except TypeError:  # its classes have other parameters
         why = f"{EXTENSION}: is older than this reprolab_nf4; run make dropin"

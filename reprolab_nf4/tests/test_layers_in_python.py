@@ -76,7 +76,15 @@ def test_the_exchange_of_another_package_is_used(installed, monkeypatch, tmp_pat
     assert layers.extension() is not None
 
 
-@pytest.mark.parametrize("fault", ["not a library", "another exchange", "older"])
+def test_a_broken_package_with_the_exchange_is_not_needed(monkeypatch, tmp_path):
+    remove_c_exchange(monkeypatch)
+    (tmp_path / "torch_c_dlpack_ext.py").write_text("raise ValueError('for another PyTorch')\n")
+    monkeypatch.delitem(sys.modules, "torch_c_dlpack_ext")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert not layers.has_c_exchange()
+
+
+@pytest.mark.parametrize("fault", ["not a library", "another exchange", "older", "PyTorch"])
 def test_an_extension_that_cannot_be_loaded_is_left_with_one_warning(
     fault, built, monkeypatch, tmp_path
 ):
@@ -92,6 +100,8 @@ def test_an_extension_that_cannot_be_loaded_is_left_with_one_warning(
         if fault == "older":  # with fewer parameters
             older = types.SimpleNamespace(Plan=None, LayerCall=None, Calls=lambda own: None)
             monkeypatch.setattr(layers, "extension", lambda: older)
+        if fault == "PyTorch":  # without a function that is not public
+            monkeypatch.delattr(torch._C._dynamo.guards, "_empty_strided_cpu")
     planned_on_cpu.put_cpu_in_place_of_gpu(monkeypatch.setattr, extension)
     path, x = planned_on_cpu.table(tmp_path / "table.json"), inputs()
     with pytest.warns(UserWarning, match="^reprolab_nf4: layers are called in Python: ") as warned:
