@@ -236,8 +236,8 @@ def test_a_thousand_random_operations_have_the_bits_of_bitsandbytes_forward(coun
 
 def a_thousand_random_operations(counts) -> collections.Counter:
     """Compares each with bitsandbytes' own. Returns the calls of our library."""
-    generator = random.Random(1)
-    torch.manual_seed(1)
+    generator = random.Random(5)  # draws a layer's other block size twice
+    torch.manual_seed(5)
     ones = [layer(nested, bias) for nested in (False, True) for bias in (False, True)]
     calls = collections.Counter()
     for _ in range(1000):
