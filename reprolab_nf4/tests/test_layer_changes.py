@@ -54,7 +54,8 @@ def scales_in_place(one):
 
 def other_block_size(one):
     state = one.weight.quant_state
-    state.blocksize, state.absmax = 32, 2 * state.absmax.repeat_interleave(2)
+    scales = 2 * state.absmax.repeat_interleave(state.blocksize // 32)
+    state.blocksize, state.absmax = 32, scales
 
 
 def other_bias(one):
@@ -235,8 +236,8 @@ def test_a_thousand_random_operations_have_the_bits_of_bitsandbytes_forward(coun
 
 def a_thousand_random_operations(counts) -> collections.Counter:
     """Compares each with bitsandbytes' own. Returns the calls of our library."""
-    generator = random.Random(1)
-    torch.manual_seed(1)
+    generator = random.Random(5)  # draws a layer's other block size twice
+    torch.manual_seed(5)
     ones = [layer(nested, bias) for nested in (False, True) for bias in (False, True)]
     calls = collections.Counter()
     for _ in range(1000):

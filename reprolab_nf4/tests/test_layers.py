@@ -164,8 +164,14 @@ def test_forward_mode_derivatives_are_bitsandbytes_own(counts):
     counts.look()
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(x, inputs())
-        outputs = one(dual), OWN_PRODUCT(dual, one.weight.t(), state)
-        assert all(same(*both) for both in zip(*map(forward_ad.unpack_dual, outputs), strict=True))
+        try:
+            expected = OWN_PRODUCT(dual, one.weight.t(), state)
+        except NotImplementedError as error:  # bitsandbytes 0.47 has none
+            with pytest.raises(NotImplementedError, match=re.escape(str(error))):
+                one(dual)
+        else:
+            outputs = map(forward_ad.unpack_dual, (one(dual), expected))
+            assert all(same(*both) for both in zip(*outputs, strict=True))
     assert counts.look() == {} and taken(counts, one, x) == PLANNED
 
 
