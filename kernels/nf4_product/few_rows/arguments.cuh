@@ -49,10 +49,10 @@ struct FewRowsBarriers {
         empty(full + max_stages),
         scales_full(empty + max_stages) {}
 
-  /// Called by one thread for each stage.
-  __device__ void init(int stage, bool decodes_scales) const {
+  /// Called by one thread for each stage. `readers`: the warps that multiply it.
+  __device__ void init(int stage, bool decodes_scales, int readers) const {
     init_barrier(&full[stage], (has_bulk_copies ? 1 : 32) + (decodes_scales ? 1 : 0));
-    init_barrier(&empty[stage], math_warps);
+    init_barrier(&empty[stage], readers);
     init_barrier(&scales_full[stage], 1);
     fence_async_proxy();
   }
@@ -72,6 +72,26 @@ struct TileRange {
     const auto all_k_tiles = static_cast<int>((args.k + tile_k - 1) / tile_k);
     k_tiles = min(args.k_split.size(slice) << args.tiling.stage_shift, all_k_tiles - first_k_tile);
     n = static_cast<int>(min(std::int64_t{n_tiles} * tile_n, args.n - first_n));
+  }
+};
+
+/// The N tiles of a team: consecutive ones, or one of each small stage.
+template <class Decode>
+struct TeamTiles {
+  int first, count, step;
+  int place;  ///< Of the first one's sums in shared memory, after the main loop.
+
+  template <bool Nested>
+  __device__ TeamTiles(const FewRowsArguments<Nested>& args, const TileRange& range, int team) {
+    if constexpr (has_small_stages<Decode>) {
+      first = team, step = args.boxes.n_tiles;
+      count = team < step && team < range.n_tiles ? (range.n_tiles - team - 1) / step + 1 : 0;
+      place = team * args.boxes.count;
+    } else {
+      const EvenSplit split(range.n_tiles, teams >> args.tiling.stage_shift);
+      place = first = split.begin(team), step = 1;
+      count = split.size(team);
+    }
   }
 };
 

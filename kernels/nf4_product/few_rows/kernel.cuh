@@ -44,8 +44,7 @@
 // Before compute capability 9.0 there is no TMA: the decoder warps also copy codes and activations.
 #pragma once
 
-#include "kernels/nf4_product/few_rows/load.cuh"
-#include "kernels/nf4_product/few_rows/mma.cuh"
+#include "kernels/nf4_product/few_rows/small_stages.cuh"
 
 namespace reprolab::nf4_product {
 
@@ -73,9 +72,19 @@ __global__ void __launch_bounds__(threads, 1)
   const StageScales<ScalesPerStep, Nested> scales{args};
   const StageLoader<ScalesPerStep, MTiles, Nested> loader(args, range, barriers, scales);
 
+  // Where there is nothing to decode, decoder warps load small stages, too: as many warps as there
+  // are stages at most, so that the phase before an awaited one has completed.
+  const int loaders = scales.are_decoded() ? 1 : min(1 + decoder_warps, layout.stages);
+
   // One warp for each stage's barriers.
   static_assert(max_stages <= math_warps);
-  if (warp < layout.stages && elect_one()) barriers.init(warp, scales.are_decoded());
+  if (warp < layout.stages && elect_one()) {
+    const int readers =
+        has_small_stages<Decode>
+            ? (min(range.n_tiles, args.boxes.n_tiles) << tiling.stage_shift) * team_warps
+            : math_warps;
+    barriers.init(warp, scales.are_decoded(), readers);
+  }
   __syncthreads();
 
   // Codes, scales and the table do not depend on the previous launch; activations do.
@@ -83,6 +92,8 @@ __global__ void __launch_bounds__(threads, 1)
     fill_table<Decode>(shared + table_begin, args.table);
     sync_named_barrier<math_warps>(1);
     grid_dependency_wait();
+  } else if (has_small_stages<Decode> && has_bulk_copies && warp < math_warps + loaders) {
+    load_small_stages(args, range, barriers, scales, stages, warp - math_warps, loaders);
   } else if (warp == math_warps) {
     const bool leads = elect_one();
     const int ring = has_bulk_copies ? min(layout.stages, stages) : 0;
@@ -117,14 +128,21 @@ __global__ void __launch_bounds__(threads, 1)
                                                            first * 32 + lane);
       sync_named_barrier<decoder_warps>(2);
     }
+    if constexpr (has_small_stages<Decode>) {
+      decode_small_stages(decoder, loader, scales, barriers, stages, first, lane);
+    }
     PipelineState state;
     for (int i = 0; i < first; ++i) state.advance(layout.stages);
 #pragma unroll 1
-    for (int stage = first; stage < stages; stage += decoder_warps) {
+    for (int stage = first; !has_small_stages<Decode> && stage < stages; stage += decoder_warps) {
       // With at least three stages, the phase before the awaited one has completed.
       wait_for(&barriers.empty[state.stage], state.phase ^ 1);
       if (scales.are_copied()) wait_for(&barriers.scales_full[state.stage], state.phase);
-      if constexpr (!has_bulk_copies) loader.load_without_tma(stage, state.stage, lane);
+      if constexpr (!has_bulk_copies) {
+        loader.load_codes_without_tma(stage, 0, state.stage, lane);
+        loader.load_activations_without_tma(stage, state.stage, lane);
+        cp_async_arrive(&barriers.full[state.stage]);
+      }
       decoder.decode(stage, layout.scales + state.stage * layout.scales_bytes);
       __syncwarp();  // racecheck does not see this ordering: tests/kernels/sanitizer
       if (elect_one()) arrive(&barriers.full[state.stage]);
@@ -136,9 +154,8 @@ __global__ void __launch_bounds__(threads, 1)
   // The warp's K tile of a stage, its step of the K tile, and the N tiles of its team.
   const int team = warp / team_warps, tile_step = warp % team_warps;
   const int stage_k_tile = team & (stage_k_tiles - 1), tile_team = team >> tiling.stage_shift;
-  const EvenSplit team_split(range.n_tiles, teams >> tiling.stage_shift);
-  const int team_tile = team_split.begin(tile_team), team_tiles = team_split.size(tile_team);
-  const int first_tile = stage_k_tile * (layout.block_n / tile_n) + team_tile;
+  const TeamTiles<Decode> tiles(args, range, tile_team);
+  const int first_tile = stage_k_tile * (layout.stage_n / tile_n) + tiles.first;
   const unsigned lane_codes =
       layout.codes + first_tile * (tile_n * tile_k_bytes) + Weights::codes_at(lane, tile_step);
   const unsigned lane_scales =
@@ -148,19 +165,26 @@ __global__ void __launch_bounds__(threads, 1)
       Activations::first_chunk(lane);
   const LaneTable<Decode> table(lane);
   float sums[max_team_tiles][MTiles][4] = {};
+  if (has_small_stages<Decode> && warp < math_warps && tiles.count > 0) {
+    multiply_small_stages<Out, Decode, ScalesPerStep>(sums, args, range, barriers, table,
+                                                      tiles.count, stage_k_tile, lane_codes,
+                                                      lane_scales, lane_activations);
+  }
   PipelineState state;
 #pragma unroll 1
-  for (int stage = 0; warp < math_warps && stage < stages; ++stage, state.advance(layout.stages)) {
+  for (int stage = 0; !has_small_stages<Decode> && warp < math_warps && stage < stages;
+       ++stage, state.advance(layout.stages)) {
     wait_for(&barriers.full[state.stage], state.phase);
-    if (team_tiles > 0 && stage * stage_k_tiles + stage_k_tile < range.k_tiles) {
+    if (tiles.count > 0 && stage * stage_k_tiles + stage_k_tile < range.k_tiles) {
       const unsigned codes = lane_codes + state.stage * layout.codes_bytes;
       const unsigned team_scales = lane_scales + state.stage * layout.scales_bytes;
       Weights next_weights;
       next_weights.read(codes, team_scales);
-      const Activations activations(lane_activations + state.stage * layout.activations_bytes);
+      Activations activations;
+      activations.read(lane_activations + state.stage * layout.activations_bytes);
 #pragma unroll
       for (int t = 0; t < max_team_tiles; ++t) {
-        if (t >= team_tiles) break;
+        if (t >= tiles.count) break;
         const Weights weights = next_weights;
         // Prefetches past the last tile, too, where the values are not used.
         next_weights.read(codes + (t + 1) * (tile_n * tile_k_bytes),
@@ -176,11 +200,11 @@ __global__ void __launch_bounds__(threads, 1)
   // [tile][register][warp][lane].
   const int sharers = team_warps * stage_k_tiles, sharer = stage_k_tile * team_warps + tile_step;
   const unsigned lane_sums =
-      stages_begin_of<Decode> + (team_tile * (MTiles * 4) * sharers * 32 + lane) * 4;
+      stages_begin_of<Decode> + (tiles.place * (MTiles * 4) * sharers * 32 + lane) * 4;
   __syncthreads();
 #pragma unroll
   for (int t = 0; t < max_team_tiles; ++t) {
-    if (warp >= math_warps || t >= team_tiles) break;
+    if (warp >= math_warps || t >= tiles.count) break;
 #pragma unroll
     for (int i = 0; i < MTiles * 4; ++i) {
       store_shared(lane_sums + ((t * MTiles * 4 + i) * sharers + sharer) * 128,
@@ -189,7 +213,7 @@ __global__ void __launch_bounds__(threads, 1)
   }
   __syncthreads();
 #pragma unroll 1
-  for (int at = sharer; warp < math_warps && at < team_tiles * MTiles * 4; at += sharers) {
+  for (int at = sharer; warp < math_warps && at < tiles.count * MTiles * 4; at += sharers) {
     float total = 0;
 #pragma unroll 1
     for (int first = 0; first < sharers; first += team_warps) {
@@ -200,8 +224,8 @@ __global__ void __launch_bounds__(threads, 1)
     }
     const int t = at / (MTiles * 4), i = at % (MTiles * 4);
     const int m_index = i / 4 * 8 + Activations::m_of(lane % 4 * 2 + i % 2);
-    const std::int64_t n_index =
-        range.first_n + (team_tile + t) * tile_n + Weights::n_of(lane) + i % 4 / 2 * 8;
+    const std::int64_t n_index = range.first_n + (tiles.first + t * tiles.step) * tile_n +
+                                 Weights::n_of(lane) + i % 4 / 2 * 8;
     if (m_index >= args.m || n_index >= args.n) continue;
     if (tiling.split_k > 1) {
       *args.partial_sums.at(slice, m_index, n_index) = total;

@@ -130,7 +130,7 @@ class FewRowsPlan {
               .k = problem.k,
               .m = static_cast<int>(problem.m),
               .tiling = tiling,
-              .boxes = Boxes(tiling),
+              .boxes = Boxes(tiling, memory.has_small_stages),
               .n_split = {static_cast<int>(blocks_over(problem.n, tile_n)), tiling.n_blocks},
               .k_split = {static_cast<int>(stages_over(problem.k, tiling)), tiling.split_k},
               .layout = FewRowsLayout(tiling, tile_m, tile_scales(problem.block_size), memory),

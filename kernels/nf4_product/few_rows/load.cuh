@@ -24,7 +24,7 @@ class StageLoader {
     const int bytes = layout_.codes_bytes + layout_.activations_bytes;
     arrive_expect_tx(full, bytes + (copies_scales && !decodes_scales ? layout_.scales_bytes : 0));
     if (copies_scales && decodes_scales)
-      arrive_expect_tx(scales_full, layout_.block_n * scale_bytes);
+      arrive_expect_tx(scales_full, layout_.stage_n * scale_bytes);
     const int k_tile = first_k_tile(stage);
 #pragma unroll 1
     for (int box = 0; box < args_.boxes.count; ++box) {
@@ -54,20 +54,23 @@ class StageLoader {
                     first_k_tile(stage) * tile_steps, shared_address(&barriers_.full[at]));
   }
 
-  /// Codes and activations below compute capability 9.0, by a warp in chunks of 16 bytes.
-  __device__ void load_without_tma(int stage, int at, int lane) const {
-    static_assert(tile_k_bytes == step_bytes);
-    constexpr int row_chunks = tile_k_bytes / 16, rows_at_once = 32 / row_chunks;
-    constexpr int tile_m = MTiles * 8;
+  /// Below compute capability 9.0 a warp loads codes and activations in chunks of 16 bytes; then
+  /// each lane calls cp_async_arrive(). `first_column`: of the stage, from the block's first.
+  __device__ void load_codes_without_tma(int stage, int first_column, int at, int lane) const {
     const int p = lane % row_chunks, stage_k_tiles = args_.tiling.stage_k_tiles();
-    for (int i = lane / row_chunks; i < stage_k_tiles * layout_.block_n; i += rows_at_once) {
-      const int in_block = i % layout_.block_n, k_tile = first_k_tile(stage) + i / layout_.block_n;
+    for (int i = lane / row_chunks; i < stage_k_tiles * layout_.stage_n; i += rows_at_once) {
+      const int in_block = first_column + i % layout_.stage_n;
+      const int k_tile = first_k_tile(stage) + i / layout_.stage_n;
       const std::int64_t byte = std::int64_t{k_tile} * tile_k_bytes + p * 16;
       if (in_block >= range_.n) continue;
       cp_async_16(layout_.codes + at * layout_.codes_bytes + i * tile_k_bytes + (p ^ i % 8) * 16,
                   args_.codes + (range_.first_n + in_block) * (args_.k / 2) + byte,
                   byte < args_.k / 2 ? 16 : 0);
     }
+  }
+  __device__ void load_activations_without_tma(int stage, int at, int lane) const {
+    constexpr int tile_m = MTiles * 8;
+    const int p = lane % row_chunks, stage_k_tiles = args_.tiling.stage_k_tiles();
     for (int i = lane / row_chunks; i < stage_k_tiles * tile_steps * tile_m; i += rows_at_once) {
       const int m_index = i % tile_m;
       const std::int64_t k_index =
@@ -77,10 +80,12 @@ class StageLoader {
                       (p ^ m_index % 8) * 16,
                   args_.input + (exists ? m_index * args_.k + k_index : 0), exists ? 16 : 0);
     }
-    cp_async_arrive(&barriers_.full[at]);
   }
 
  private:
+  static_assert(tile_k_bytes == step_bytes);
+  static constexpr int row_chunks = tile_k_bytes / 16, rows_at_once = 32 / row_chunks;
+
   __device__ int first_k_tile(int stage) const {
     return range_.first_k_tile + (stage << args_.tiling.stage_shift);
   }

@@ -28,7 +28,7 @@ struct ActivationFragment {
   }
   static constexpr unsigned second_chunk = ScalesPerStep == 1 ? 16 : 64;
 
-  __device__ explicit ActivationFragment(unsigned at) {
+  __device__ void read(unsigned at) {
 #pragma unroll
     for (int r = 0; r < MTiles; ++r) {
 #pragma unroll

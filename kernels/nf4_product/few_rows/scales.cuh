@@ -64,11 +64,11 @@ class ScaleDecoder {
   static constexpr int per_copy = StageScales<ScalesPerStep, Nested>::per_copy;
   static constexpr int row_bytes = count * 4;
   /// A lane has every 32nd column, in all K tiles of a stage: up to 10 in one, or 3 in each of
-  /// four.
-  static constexpr int max_rows = 12;
+  /// four; in a small stage, 2 in one, or 1 in each of four.
+  static constexpr int max_rows = has_small_stages<Decode> ? 4 : 12;
   static constexpr int at_once =
       4 / ScalesPerStep;  ///< Loaded together, so that their latencies overlap.
-  static_assert(teams * max_team_tiles * tile_n <= (max_rows - 2) * 32);
+  static_assert(has_small_stages<Decode> || teams * max_team_tiles * tile_n <= (max_rows - 2) * 32);
 
  public:
   __device__ ScaleDecoder(const FewRowsArguments<Nested>& args, const TileRange& range, int lane)
@@ -80,7 +80,7 @@ class ScaleDecoder {
         seconds_(args.scales.nested.absmax, first_group(args, range),
                  args.scales.shift - 5 + args.scales.second_shift),
         lane_(lane),
-        block_n_(args.layout.block_n),
+        stage_n_(args.layout.stage_n),
         shift_(args.tiling.stage_shift),
         row_groups_(static_cast<unsigned>(args.k / 32)),
         lane_group_(lane * row_groups_),
@@ -88,21 +88,22 @@ class ScaleDecoder {
         k_(args.k) {}
 
   /// Starts the loads of a stage for decode(): second-level scales, and numbers that are not
-  /// copied.
-  __device__ void read(int stage) {
+  /// copied. `stage`: along K. `first_column`: of the stage, from the block's first.
+  __device__ void read(int stage, int first_column = 0) {
     if (!scales_.are_whole()) return;
 #pragma unroll
     for (int i = 0; Nested && i < max_rows; ++i) {
       const Row row(*this, i);
-      if (!row.may_be_in_block()) break;
-      if (row.exists(stage)) second_[i] = __ldg(seconds_.at(row.group(stage)));
+      if (!row.may_be_in_stage()) break;
+      if (row.exists(stage, first_column))
+        second_[i] = __ldg(seconds_.at(row.group(stage, first_column)));
     }
 #pragma unroll
     for (int i = 0; !scales_.are_copied() && i < max_rows; ++i) {
       const Row row(*this, i);
-      if (!row.may_be_in_block()) break;
-      if (!row.exists(stage)) continue;
-      const Number* const numbers = numbers_.at(row.group(stage));
+      if (!row.may_be_in_stage()) break;
+      if (!row.exists(stage, first_column)) continue;
+      const Number* const numbers = numbers_.at(row.group(stage, first_column));
       if constexpr (Nested) {
         const auto* const words = reinterpret_cast<const std::uint32_t*>(numbers);
         words_[i][0] = __ldg(words), words_[i][1] = __ldg(words + ScalesPerStep - 1);
@@ -114,11 +115,12 @@ class ScaleDecoder {
   }
 
   /// Writes the scales of a stage: past the end of K, 0 or nothing.
-  __device__ void decode(int stage, std::uint32_t to) {
+  __device__ void decode(int stage, std::uint32_t to, int first_column = 0) {
     if (!scales_.are_whole()) {
 #pragma unroll 1
-      for (int i = 0; Row(*this, i).may_be_in_block(); ++i) {
-        if (const Row row(*this, i); row.exists(stage)) read_and_decode(stage, row, to);
+      for (int i = 0; Row(*this, i).may_be_in_stage(); ++i) {
+        if (const Row row(*this, i); row.exists(stage, first_column))
+          read_and_decode(stage, first_column, row, to);
       }
       return;
     }
@@ -129,8 +131,8 @@ class ScaleDecoder {
 #pragma unroll
     for (int i = 0; scales_.are_copied() && i < max_rows; ++i) {
       const Row row(*this, i);
-      if (!row.may_be_in_block()) break;
-      if (!row.is_in_block()) continue;
+      if (!row.may_be_in_stage()) break;
+      if (!row.is_in_stage()) continue;
       const int number = scales_.first_number(first_k_tile + row.k_tile) - first_copied;
       const std::uint32_t word = to + row.place_in_tile() + number * (16 / per_copy);
       words_[i][0] = load_shared<std::uint32_t>(word);
@@ -138,7 +140,7 @@ class ScaleDecoder {
     }
 #pragma unroll
     for (int first = 0; first < max_rows; first += at_once) {
-      if (!Row(*this, first).may_be_in_block()) break;
+      if (!Row(*this, first).may_be_in_stage()) break;
       float scales[at_once][count];
 #pragma unroll
       for (int a = 0; a < at_once; ++a) {
@@ -161,7 +163,7 @@ class ScaleDecoder {
           scales[a][j] = nf4::nested_scale(scales[a][j], second_[first + a], of_.nested.offset);
         }
 #pragma unroll
-        for (int j = 0; row.is_in_block() && j < count; j += 4) {
+        for (int j = 0; row.is_in_stage() && j < count; j += 4) {
           store_shared(to + row.place() + j * 4,
                        {scales[a][j], scales[a][j + 1], scales[a][j + 2], scales[a][j + 3]});
         }
@@ -179,18 +181,19 @@ class ScaleDecoder {
         : of(of), k_tile(i & ((1 << of.shift_) - 1)), first_n((i >> of.shift_) * 32) {}
     __device__ int n() const { return first_n + of.lane_; }
     /// For any lane.
-    __device__ bool may_be_in_block() const { return first_n < of.block_n_; }
-    __device__ bool is_in_block() const { return of.lane_ < of.block_n_ - first_n; }
-    __device__ bool exists(int stage) const {
-      return of.lane_ < of.range_.n - first_n && k_tile < of.range_.k_tiles - (stage << of.shift_);
+    __device__ bool may_be_in_stage() const { return first_n < of.stage_n_; }
+    __device__ bool is_in_stage() const { return of.lane_ < of.stage_n_ - first_n; }
+    __device__ bool exists(int stage, int first_column) const {
+      return of.lane_ < of.range_.n - first_column - first_n &&
+             k_tile < of.range_.k_tiles - (stage << of.shift_);
     }
-    __device__ unsigned group(int stage) const {
-      return of.lane_group_ + static_cast<unsigned>(first_n) * of.row_groups_ +
+    __device__ unsigned group(int stage, int first_column) const {
+      return of.lane_group_ + static_cast<unsigned>(first_column + first_n) * of.row_groups_ +
              static_cast<unsigned>((stage << of.shift_) + k_tile) * (tile_k / 32);
     }
     __device__ std::uint32_t place_in_tile() const { return of.lane_place_ + first_n * row_bytes; }
     __device__ std::uint32_t place() const {
-      return place_in_tile() + k_tile * of.block_n_ * row_bytes;
+      return place_in_tile() + k_tile * of.stage_n_ * row_bytes;
     }
   };
 
@@ -210,9 +213,11 @@ class ScaleDecoder {
     return Nested ? ScalesPerStep == 2 : 1 << of_.shift < tile_k;
   }
 
-  __device__ void read_and_decode(int stage, const Row& row, std::uint32_t to) const {
+  __device__ void read_and_decode(int stage, int first_column, const Row& row,
+                                  std::uint32_t to) const {
     const int k_tile = range_.first_k_tile + (stage << shift_) + row.k_tile;
-    const std::int64_t weight = (range_.first_n + row.n()) * k_ + std::int64_t{k_tile} * tile_k;
+    const std::int64_t weight =
+        (range_.first_n + first_column + row.n()) * k_ + std::int64_t{k_tile} * tile_k;
     const int existing = static_cast<int>(k_ / k_each) - k_tile * count;
 #pragma unroll 1
     for (int j = 0; j < count; ++j) {
@@ -237,7 +242,7 @@ class ScaleDecoder {
   SharedMap<Decode> map_;
   PerGroups<Number> numbers_;
   PerGroups<float> seconds_;
-  int lane_, block_n_, shift_;
+  int lane_, stage_n_, shift_;
   unsigned row_groups_, lane_group_, lane_place_;
   std::int64_t k_;
   std::uint32_t words_[max_rows][2] = {};

@@ -39,20 +39,27 @@ inline std::int64_t stages_over(std::int64_t k, const FewRowsTiling& tiling) {
   return blocks_over(k, tile_k << tiling.stage_shift);
 }
 
-/// The TMA boxes of a stage's codes: equal boxes of up to 256 rows of weights.
+/// Whether a stage has one N tile for each team instead of all of the block's: small stages, for
+/// small shared memory.
+template <class Decode>
+inline constexpr bool has_small_stages = Decode::has_small_table;
+
+/// The TMA boxes of a K tile's codes: equal boxes, of up to 256 rows of weights. A stage has all of
+/// them, a small stage one.
 struct Boxes {
   int count, n_tiles;  ///< Boxes per K tile; N tiles per box.
 
-  explicit Boxes(const FewRowsTiling& tiling)
-      : count(static_cast<int>(blocks_over(tiling.n_tiles, max_box_tiles))),
-        n_tiles(static_cast<int>(blocks_over(tiling.n_tiles, count))) {}
-  int n() const { return count * n_tiles * tile_n; }
+  Boxes(const FewRowsTiling& tiling, bool are_small_stages)
+      : count(static_cast<int>(blocks_over(
+            tiling.n_tiles, are_small_stages ? teams >> tiling.stage_shift : max_box_tiles))),
+        n_tiles(are_small_stages ? std::min(tiling.n_tiles, teams >> tiling.stage_shift)
+                                 : static_cast<int>(blocks_over(tiling.n_tiles, count))) {}
 };
 
 /// The addresses in a block's shared memory that stages may have.
 struct StageMemory {
   int begin = 0, end = 0;
-  int wave_cycles = 0;  ///< The estimated time between two waves of blocks.
+  bool has_small_stages = false;
 };
 
 /// The maximum of a block on compute capability 8.6, 8.9 and 12.0.
@@ -61,14 +68,15 @@ inline constexpr int small_shared_bytes = 99 * 1024;
 /// With a small table, at most `small_shared_bytes` on every GPU.
 template <class Decode>
 StageMemory stage_memory(const Device& device) {
-  if (!Decode::has_small_table) return {stages_begin_of<Decode>, device.shared_bytes};
-  // Smaller blocks need more waves.
-  return {stages_begin_of<Decode>, std::min(device.shared_bytes, small_shared_bytes), 2500};
+  const int end = Decode::has_small_table ? std::min(device.shared_bytes, small_shared_bytes)
+                                          : device.shared_bytes;
+  return {stages_begin_of<Decode>, end, has_small_stages<Decode>};
 }
 
-/// The stages in shared memory: all codes, then all activations, then all scales.
+/// The stages in shared memory: all codes, then all activations, then all scales. Small stages of
+/// the same K tiles share their activations.
 struct FewRowsLayout {
-  int block_n = 0;                                   ///< Columns in a block's boxes.
+  int stage_n = 0;                                   ///< Columns in a stage's boxes.
   int codes = 0, activations = 0, scales = 0;        ///< Offsets in the first stage.
   int codes_bytes, activations_bytes, scales_bytes;  ///< Per stage.
   int stages = 0;                                    ///< As many as fit; 0: no room.
@@ -76,22 +84,37 @@ struct FewRowsLayout {
 
   /// `tile_m`: 8 or 16. `tile_scales`: scales of a column in a K tile.
   FewRowsLayout(const FewRowsTiling& tiling, int tile_m, int tile_scales, const StageMemory& memory)
-      : block_n(Boxes(tiling).n()),
-        codes_bytes(tiling.stage_k_tiles() * block_n * tile_k_bytes),
+      : FewRowsLayout(tiling, Boxes(tiling, memory.has_small_stages), tile_m, tile_scales, memory) {
+  }
+
+  /// The number of K tiles with activations in shared memory, of `sharing` small stages each. When
+  /// the ring is back at the first stage of a K tile, all stages of the K tile whose activations
+  /// are replaced have been multiplied.
+  __host__ __device__ int activation_ring(int sharing) const {
+    return (stages + sharing - 1) / sharing;
+  }
+
+ private:
+  FewRowsLayout(const FewRowsTiling& tiling, const Boxes& boxes, int tile_m, int tile_scales,
+                const StageMemory& memory)
+      : stage_n((memory.has_small_stages ? 1 : boxes.count) * boxes.n_tiles * tile_n),
+        codes_bytes(tiling.stage_k_tiles() * stage_n * tile_k_bytes),
         activations_bytes(tiling.stage_k_tiles() * tile_steps * tile_m * step_bytes),
-        scales_bytes(tiling.stage_k_tiles() * block_n * tile_scales * 4) {
-    // A warp prefetches one N tile past its last.
-    const int read_past = tile_n * tile_scales * 4;
-    stages = std::clamp(
-        (memory.end - memory.begin - read_past) / (codes_bytes + activations_bytes + scales_bytes),
-        0, max_stages);
-    codes = memory.begin;
-    activations = codes + stages * codes_bytes;
-    scales = activations + stages * activations_bytes;
+        scales_bytes(tiling.stage_k_tiles() * stage_n * tile_scales * 4) {
+    const int sharing = memory.has_small_stages ? boxes.count : 1;
+    // A warp prefetches one N tile past its last, if the stage has several of its team.
+    const int read_past = memory.has_small_stages ? 0 : tile_n * tile_scales * 4;
+    for (stages = max_stages; stages > 0; --stages) {
+      codes = memory.begin;
+      activations = codes + stages * codes_bytes;
+      scales = activations + activation_ring(sharing) * activations_bytes;
+      end = scales + stages * scales_bytes + read_past;
+      if (end <= memory.end) break;
+    }
     // After the main loop the warps' sums take the place of the stages.
-    const int sums_bytes =
-        (tiling.n_tiles << tiling.stage_shift) * team_warps * tile_m * tile_n * 4;
-    end = std::max(scales + stages * scales_bytes + read_past, memory.begin + sums_bytes);
+    const int sum_tiles = memory.has_small_stages ? boxes.count * boxes.n_tiles : tiling.n_tiles;
+    const int sums_bytes = (sum_tiles << tiling.stage_shift) * team_warps * tile_m * tile_n * 4;
+    end = std::max(end, memory.begin + sums_bytes);
     if (end > memory.end) stages = 0;
   }
 };
@@ -116,7 +139,7 @@ inline int max_block_tiles(const Problem& problem, const StageMemory& memory, in
 /// memory, of latency, of device memory, and of the L2 cache, from which each block reads its
 /// activations; plus the time of the split-K reduction.
 inline double estimated_cycles(const FewRowsTiling& tiling, const Problem& problem,
-                               int multiprocessors, int wave_cycles) {
+                               int multiprocessors) {
   constexpr int tile_cycles = 108, stage_overhead = 150, stage_latency = 400;
   constexpr int memory_bytes = 2210, cache_bytes = 4000;  // per cycle
   constexpr int reduction = 5000, reduction_per_slice = 100;
@@ -133,7 +156,27 @@ inline double estimated_cycles(const FewRowsTiling& tiling, const Problem& probl
                                        stages * stage_overhead),
                    static_cast<double>(stages * stage_latency), weight_bytes / memory_bytes,
                    (weight_bytes + activation_bytes) / cache_bytes}) +
-         static_cast<double>((waves - 1) * wave_cycles) +
+         (tiling.split_k > 1 ? reduction + reduction_per_slice * tiling.split_k : 0);
+}
+
+/// The same for small stages, fitted to an H200 with 99 KiB of shared memory: the time in which a
+/// block loads its stages, plus the time of the split-K reduction.
+inline double estimated_cycles_of_small_stages(const FewRowsTiling& tiling, const Problem& problem,
+                                               int multiprocessors) {
+  constexpr int loaded_bytes = 18;  // per cycle
+  // DRAM takes longer for 128 bytes of a row at a time than for more, and activations of four K
+  // tiles leave room for fewer stages.
+  constexpr double of_shift[] = {1.08, 1, 1.02};
+  constexpr int reduction = 2500, reduction_per_slice = 3000;
+  constexpr int m = 12, scales = 4;
+  const Boxes boxes(tiling, true);
+  const std::int64_t waves =
+      blocks_over(std::int64_t{tiling.n_blocks} * tiling.split_k, multiprocessors);
+  const std::int64_t slice_stages = blocks_over(stages_over(problem.k, tiling), tiling.split_k);
+  const int loaded_n = boxes.count * boxes.n_tiles * tile_n;
+  const int k_tile_loads = loaded_n * (tile_k_bytes + scales * 4) + tile_k * 2 * m;
+  return static_cast<double>(waves * (slice_stages << tiling.stage_shift) * k_tile_loads) /
+             loaded_bytes * of_shift[tiling.stage_shift] +
          (tiling.split_k > 1 ? reduction + reduction_per_slice * tiling.split_k : 0);
 }
 
@@ -160,17 +203,22 @@ inline FewRowsTiling few_rows_tiling(const Problem& problem, const Device& devic
   double least = 0;
   for (int split_k = 1; split_k <= std::min<std::int64_t>(k_tiles, 16); ++split_k) {
     FewRowsTiling tiling = split_n(problem, multiprocessors, split_k, block_tiles);
-    // One copy loads several K tiles per stage, if K is a multiple of the tile.
-    while (tiling.stage_shift < 2 && problem.k % tile_k == 0 &&
-           2 * tiling.stage_k_tiles() * split_k <= k_tiles &&
-           2 * tiling.stage_k_tiles() * tiling.n_tiles <= teams * max_team_tiles) {
-      ++tiling.stage_shift;
-    }
-    while (tiling.stage_shift > 0 && !has_room(tiling, problem, memory)) --tiling.stage_shift;
-    const double cycles = estimated_cycles(tiling, problem, multiprocessors, memory.wave_cycles);
-    if (best.split_k == 0 || cycles < least) {
-      best = tiling;
-      least = cycles;
+    for (tiling.stage_shift = 2; tiling.stage_shift >= 0; --tiling.stage_shift) {
+      // One copy loads several K tiles per stage, if K is a multiple of the tile.
+      const int stage_k_tiles = tiling.stage_k_tiles();
+      if (stage_k_tiles > 1 && (problem.k % tile_k != 0 || stage_k_tiles * split_k > k_tiles ||
+                                stage_k_tiles * tiling.n_tiles > teams * max_team_tiles ||
+                                !has_room(tiling, problem, memory))) {
+        continue;
+      }
+      const double cycles = memory.has_small_stages
+                                ? estimated_cycles_of_small_stages(tiling, problem, multiprocessors)
+                                : estimated_cycles(tiling, problem, multiprocessors);
+      if (best.split_k == 0 || cycles < least) {
+        best = tiling;
+        least = cycles;
+      }
+      if (!memory.has_small_stages) break;  // as many K tiles as fit
     }
   }
   // An M tile of 8 leaves room for more N tiles, which do not change the order of a sum.

@@ -45,8 +45,14 @@ void check(const Problem& problem, const Device& device) {
   if (problem.k % tile_k != 0) {
     EXPECT_EQ(tiling.stage_k_tiles(), 1);
   }
-  if (tiling.stage_k_tiles() > 1) {
-    EXPECT_EQ(Boxes(tiling).count, 1);
+  const Boxes boxes(tiling, memory.has_small_stages);
+  EXPECT_GE(boxes.count * boxes.n_tiles, tiling.n_tiles);
+  EXPECT_LT((boxes.count - 1) * boxes.n_tiles, tiling.n_tiles);  // no box is empty
+  if (memory.has_small_stages) {
+    EXPECT_LE(boxes.count, max_team_tiles);
+    EXPECT_LE(boxes.n_tiles << tiling.stage_shift, teams);
+  } else if (tiling.stage_k_tiles() > 1) {
+    EXPECT_EQ(boxes.count, 1);
   }
   const int tile_m = problem.m <= 8 ? 8 : max_m;
   const FewRowsLayout layout(tiling, tile_m, tile_scales(problem.block_size), memory);
@@ -54,7 +60,16 @@ void check(const Problem& problem, const Device& device) {
   EXPECT_GE(layout.codes, stages_begin_of<Decode>);
   EXPECT_LE(layout.end, memory.end);
   EXPECT_LE(layout.end, device.shared_bytes);
-  EXPECT_GE(layout.block_n, tiling.n_tiles * tile_n);
+  EXPECT_EQ(layout.stage_n, boxes.n_tiles * tile_n * (memory.has_small_stages ? 1 : boxes.count));
+  // No part of shared memory begins before the previous one ends.
+  const int sharing = memory.has_small_stages ? boxes.count : 1;
+  EXPECT_GE(layout.activations, layout.codes + layout.stages * layout.codes_bytes);
+  EXPECT_GE(layout.scales,
+            layout.activations + layout.activation_ring(sharing) * layout.activations_bytes);
+  EXPECT_GE(layout.end, layout.scales + layout.stages * layout.scales_bytes);
+  // A stage is loaded after the one `stages` before it was multiplied: activations are replaced
+  // after all stages that share them.
+  EXPECT_GE(layout.activation_ring(sharing) * sharing, layout.stages);
 }
 
 template <class Decode>
