@@ -1,7 +1,8 @@
 // few_rows in 99 KiB of shared memory, the maximum of a block on compute capability 8.6, 8.9 and
-// 12.0. The table has half the size, and stages are fewer or smaller; the weights and the sums are
-// those of few_rows. More than 16 rows are multiplied 16 at a time, because many_rows needs wgmma
-// or 227 KiB. On GPUs with more shared memory it still uses 99 KiB, to be compared there.
+// 12.0. The table has half the size, and a stage has one N tile for each team of warps
+// (few_rows/small_stages.cuh); the weights, and the sums over a block of weights, are those of
+// few_rows. More than 16 rows are multiplied 16 at a time, because many_rows needs wgmma or 227
+// KiB. On GPUs with more shared memory it still uses 99 KiB, to be compared there.
 //
 // Source: ours.
 // Bound:  memory: codes and scales are read once.
