@@ -25,10 +25,10 @@ def warn_of_unsloth() -> None:
     from importlib import metadata  # slow, and rarely needed
 
     try:
-        version = metadata.version(UNSLOTH)
+        version = metadata.metadata(UNSLOTH).get("Version", "")  # none if damaged
     except metadata.PackageNotFoundError:
         return
-    numbers = tuple(map(int, re.findall(r"\d+", version or "")[:2]))  # None if damaged
+    numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
     if numbers >= SINCE and os.environ.get(SWITCH) != "0":
         what = f"unsloth {version} may replace 4-bit matmuls by its own kernels"
         then = f"set {SWITCH}=0 before it is imported, for those of reprolab_nf4"

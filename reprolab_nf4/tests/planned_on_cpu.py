@@ -1,7 +1,5 @@
 """Layers whose calls are planned on the CPU, for tests."""
 
-import sys
-
 import pytest
 from bitsandbytes_on_cpu import bitsandbytes, torch
 
@@ -96,19 +94,3 @@ def called(counts, call, expected_call=None):
 
 def taken(counts, one, x):
     return called(counts, lambda: one(x), lambda: OWN(one, x))
-
-
-def functions_of(call) -> list[str]:
-    """The functions in Python that a call runs."""
-    seen = []
-
-    def note(frame, event, _):
-        if event == "call":
-            seen.append(frame.f_code.co_name)
-
-    sys.setprofile(note)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
-    return seen

@@ -17,7 +17,6 @@ from planned_on_cpu import (  # noqa: F401
     K,
     N,
     called,
-    functions_of,
     inputs,
     layer,
     planned,
@@ -28,6 +27,7 @@ from planned_on_cpu import (  # noqa: F401
     taken,
     torch,
 )
+from python_calls import functions_of
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 

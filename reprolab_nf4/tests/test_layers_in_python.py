@@ -9,7 +9,6 @@ import pytest
 from planned_on_cpu import (  # noqa: F401
     OWN,
     UNPLANNED,
-    functions_of,
     inputs,
     layer,
     planned,
@@ -19,6 +18,7 @@ from planned_on_cpu import (  # noqa: F401
     taken,
     torch,
 )
+from python_calls import functions_of
 from test_layer_changes import CHANGES, a_thousand_random_operations
 
 import reprolab_nf4

@@ -14,6 +14,7 @@ if not torch.cuda.is_available():
     pytest.skip("NOT TESTED, no GPU", allow_module_level=True)
 
 from bitsandbytes import functional  # noqa: E402
+from python_calls import functions_of  # noqa: E402
 
 TYPES = (torch.float16, torch.bfloat16)
 
@@ -308,3 +309,21 @@ def test_products_run_where_their_tensors_are(only, max_rows):
             output = layers[i](x)
             assert output.device == x.device
             assert torch.equal(output.cpu(), layers[0](x.to("cuda:0")).cpu())
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="NOT TESTED, one GPU")
+@pytest.mark.parametrize("rows", [1, 16])
+def test_layers_on_each_gpu_are_planned_whichever_is_current(only, max_rows, rows):
+    max_rows("few_rows")
+    with torch.no_grad(), only("few_rows"):
+        for gpu in (0, 1):
+            layer = layer_of(nested=True, bias=True).to(f"cuda:{gpu}")
+            x = torch.randn((rows, 4096), device=f"cuda:{gpu}").half()
+            expected = layer(x)
+            for current in (1 - gpu, gpu, 1 - gpu):
+                with torch.cuda.device(current):
+                    outputs = [layer(x) for _ in range(3)]
+                    assert functions_of(lambda: outputs.append(layer(x))) == ["<lambda>"]
+                    assert torch.cuda.current_device() == current
+                torch.cuda.synchronize(gpu)
+                assert all(torch.equal(output, expected) for output in outputs)
