@@ -134,12 +134,14 @@ def code_of(row: Row, gpu: Facts) -> dict[str, Any] | None:
     architecture = int(gpu["compute_capability"].replace(".", ""))
     if row.kind == "kernel":
         return chosen_code(machine_code(BUILT), [f"kernels/nf4/{row.kernel}.cu"], architecture)
-    if row.kind == "fused":  # all kernels that may be chosen, and the tables
-        known = machine_code(BUILT)
-        products = sorted({source for source, _ in known if source.startswith(PRODUCTS)})
-        code = chosen_code(known, [DEQUANTIZES, *products], architecture)
-        table = {file.name: sha256(file) for file in timing_table.files(*model_of(gpu))}
-        return code and code | {"sha256": code["sha256"] | table}
+    if row.kind == "fused":  # all kernels that the tables may choose, and the tables
+        known, files = machine_code(BUILT), timing_table.files(*model_of(gpu))
+        layers = [layer for file in files for layer in timing_table.read(file).layers]
+        ways = {way for layer in layers for times in layer.us.values() for way in times}
+        products = {source for source, _ in known if source.startswith(PRODUCTS)}
+        chosen = sorted(source for source in products if Path(source).stem in ways)
+        code = chosen_code(known, [DEQUANTIZES, *chosen], architecture)
+        return code and code | {"sha256": code["sha256"] | {f.name: sha256(f) for f in files}}
     if row.kind == "peer":
         file = Path(row.library)
     else:

@@ -189,16 +189,19 @@ def test_the_code_of_a_row_is_the_one_that_the_driver_takes():
     assert rows.chosen_code(code, [one, other], 90) is None
 
 
-def test_the_code_of_products_has_all_kernels_and_the_table(monkeypatch, tmp_path):
-    sources = ("kernels/nf4/branch_tree.cu", "kernels/nf4/streaming.cu")
-    sources += ("kernels/nf4_product/few_rows.cu", "kernels/nf4_product/simple.cu")
+def test_the_code_of_products_has_the_kernels_of_the_table_and_the_table(monkeypatch, tmp_path):
+    sources = ("kernels/nf4/branch_tree.cu", "kernels/nf4_product/few_rows_99kib.cu")
+    sources += ("kernels/nf4/streaming.cu", "kernels/nf4_product/few_rows.cu")
+    sources += ("kernels/nf4_product/simple.cu",)
     monkeypatch.setattr(rows, "machine_code", lambda library: {(s, 90): s for s in sources})
     table = tmp_path / "sm_90.json"
-    table.write_text("{}")
+    times = {1: {"few_rows": 1.0, "bitsandbytes": 2.0}, 512: {"simple": 3.0, "dequantize": 2.0}}
+    layers = (rows.timing_table.Layer(512, 4096, "fp16", False, times),)
+    rows.timing_table.write(table, rows.timing_table.Table("a GPU", "9.0", "made up", layers))
     gpu_of = lambda capability: {"name": "a GPU", "compute_capability": capability}  # noqa: E731
     monkeypatch.setattr(rows.timing_table, "files", lambda *gpu: [table])
     code = rows.code_of(plan.Row("fused", "fused"), gpu_of("9.0"))
-    digests = {s: s for s in sources[1:]} | {"sm_90.json": rows.sha256(table)}
+    digests = {s: s for s in sources[2:]} | {"sm_90.json": rows.sha256(table)}
     assert code == {"target": "sm_90", "sha256": digests}
     assert rows.code_of(plan.Row("fused", "fused"), gpu_of("12.0")) is None
     source = plan.Row("fused", "fused").described(gpu_of("9.0"))["source_file"]
