@@ -49,7 +49,7 @@ struct FewRowsBarriers {
         empty(full + max_stages),
         scales_full(empty + max_stages) {}
 
-  /// Called by one thread for each stage. `readers`: the warps that multiply it.
+  /// Called by one thread for each stage. `readers`: the number of warps that read it.
   __device__ void init(int stage, bool decodes_scales, int readers) const {
     init_barrier(&full[stage], (has_bulk_copies ? 1 : 32) + (decodes_scales ? 1 : 0));
     init_barrier(&empty[stage], readers);

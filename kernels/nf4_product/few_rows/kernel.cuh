@@ -1,7 +1,7 @@
 // A matmul for the few rows (M <= 16) of decoding, out[M, N] = x[M, K] * W[N, K]^T, in one pass
 // over the codes of W.
 //
-// Idea:   One warp streams codes to shared memory; the math warps decode a byte, two weights, by
+// Idea:   Codes are streamed to shared memory; the math warps decode a byte, two weights, by
 //         one permutation of bytes and one load from a table, into registers from which
 //         mma.m16n8k16 takes its 16 x 16 operand. The sum over a block of weights is scaled in
 //         fp32.
@@ -73,8 +73,8 @@ __global__ void __launch_bounds__(threads, 1)
   const StageScales<ScalesPerStep, Nested> scales{args};
   const StageLoader<ScalesPerStep, MTiles, Nested> loader(args, range, barriers, scales);
 
-  // Where there is nothing to decode, decoder warps load small stages, too: as many warps as there
-  // are stages at most, so that the phase before an awaited one has completed.
+  // If no scales are decoded, the decoder warps load small stages, too. At most as many warps load
+  // as there are stages, so that the phase before an awaited one has completed.
   const int loaders = scales.are_decoded() ? 1 : min(1 + decoder_warps, layout.stages);
 
   // One warp for each stage's barriers.

@@ -64,11 +64,12 @@ class ScaleDecoder {
   static constexpr int per_copy = StageScales<ScalesPerStep, Nested>::per_copy;
   static constexpr int row_bytes = count * 4;
   /// A lane has every 32nd column, in all K tiles of a stage: up to 10 in one, or 3 in each of
-  /// four; in a small stage, 2 in one, or 1 in each of four.
+  /// four; in a small stage, up to 2 in one, or 1 in each of two or four.
   static constexpr int max_rows = has_small_stages<Decode> ? 4 : 12;
   static constexpr int at_once =
       4 / ScalesPerStep;  ///< Loaded together, so that their latencies overlap.
-  static_assert(has_small_stages<Decode> || teams * max_team_tiles * tile_n <= (max_rows - 2) * 32);
+  static_assert(has_small_stages<Decode> ? teams * tile_n <= max_rows * 32
+                                         : teams * max_team_tiles * tile_n <= (max_rows - 2) * 32);
 
  public:
   __device__ ScaleDecoder(const FewRowsArguments<Nested>& args, const TileRange& range, int lane)

@@ -1,10 +1,9 @@
-// Small stages of few_rows, for little shared memory. A stage has one N tile for each team, so that
-// a block multiplies as many N tiles as with large stages, which have all of them. Consecutive
-// stages have the other N tiles of the same K tiles, and share the activations that the first one
-// brings.
+// Small stages of few_rows: a stage has 16 x 256 weights for each team, so that a block may have 16
+// or 20 N tiles in 99 KiB of shared memory. Consecutive stages have the other N tiles of the same K
+// tiles, and share the activations that are loaded with the first one.
 //
-// A small stage is multiplied in about 500 cycles. So several warps load; a load computes its
-// addresses before it waits; and a stage is free as soon as its codes are in registers.
+// On an H200 a small stage is loaded in about 500 cycles. So several warps load; a load computes
+// its addresses before it waits; and a stage is free as soon as its codes are in registers.
 #pragma once
 
 #include "kernels/nf4_product/few_rows/load.cuh"
@@ -25,7 +24,7 @@ class SmallStage {
 
   int number = 0;
   int k = 0, box = 0;   ///< Its number along K, and along N.
-  int activations = 0;  ///< The place of its activations.
+  int activations = 0;  ///< The number of its activations in their ring.
   PipelineState state;
 
   /// Its first column, from the first of the block.
@@ -112,26 +111,27 @@ class SmallStageLoader {
   unsigned full_ = 0, codes_ = 0, scales_to_ = 0, activations_ = 0;
 };
 
-/// The loads of a warp: every `loaders`th stage, from number `first` on. `k_stages`: along K.
+/// Loads every `loaders`th stage from number `first` on, by one warp. `k_stages`: the number of
+/// stages along K.
 template <int ScalesPerStep, bool Nested>
 __device__ void load_small_stages(const FewRowsArguments<Nested>& args, const TileRange& range,
                                   const FewRowsBarriers& barriers,
                                   const StageScales<ScalesPerStep, Nested>& scales, int k_stages,
                                   int first, int loaders) {
   SmallStageLoader<ScalesPerStep, Nested> loader(args, range, barriers, scales);
-  SmallStage<Nested> stage(args, first), with_activations(args, first);
+  SmallStage<Nested> stage(args, first), activations(args, first);
   const bool leads = elect_one();
-  const int ring = min(args.layout.stages, k_stages * args.boxes.count);
+  const int without_wait = min(args.layout.stages, k_stages * args.boxes.count);
 #pragma unroll 1
-  for (; stage.number < ring; stage.advance(loaders)) {
+  for (; stage.number < without_wait; stage.advance(loaders)) {
     loader.prepare(stage);
     if (leads) loader.load_weights(stage);
   }
   grid_dependency_wait();
   launch_dependents();
 #pragma unroll 1
-  for (; with_activations.number < ring; with_activations.advance(loaders)) {
-    loader.prepare(with_activations);
+  for (; activations.number < without_wait; activations.advance(loaders)) {
+    loader.prepare(activations);
     if (leads) loader.load_activations();
   }
 #pragma unroll 1
@@ -145,8 +145,8 @@ __device__ void load_small_stages(const FewRowsArguments<Nested>& args, const Ti
   }
 }
 
-/// The stages of a decoder warp: every third, from number `first` on. Below compute capability 9.0
-/// it also copies codes and activations.
+/// Decodes the scales of every third stage from number `first` on, by one warp. Below compute
+/// capability 9.0 it also copies codes and activations.
 template <class Decode, int ScalesPerStep, int MTiles, bool Nested>
 __device__ void decode_small_stages(ScaleDecoder<Decode, ScalesPerStep, Nested>& decoder,
                                     const StageLoader<ScalesPerStep, MTiles, Nested>& loader,
@@ -177,7 +177,7 @@ __device__ void decode_small_stages(ScaleDecoder<Decode, ScalesPerStep, Nested>&
 }
 
 /// The products of a warp, for the `team_tiles` N tiles of its team. `codes`, `scales` and
-/// `activations_from`: the lane's first in shared memory.
+/// `activations_from`: the addresses of the lane's first ones in shared memory.
 template <class Out, class Decode, int ScalesPerStep, int MTiles, bool Nested>
 __device__ void multiply_small_stages(float (&sums)[max_team_tiles][MTiles][4],
                                       const FewRowsArguments<Nested>& args, const TileRange& range,

@@ -39,8 +39,8 @@ inline std::int64_t stages_over(std::int64_t k, const FewRowsTiling& tiling) {
   return blocks_over(k, tile_k << tiling.stage_shift);
 }
 
-/// Whether a stage has one N tile for each team instead of all of the block's: small stages, for
-/// small shared memory.
+/// Whether a stage has 16 x 256 weights for each team instead of all N tiles of the block: small
+/// stages, for little shared memory.
 template <class Decode>
 inline constexpr bool has_small_stages = Decode::has_small_table;
 
@@ -87,9 +87,9 @@ struct FewRowsLayout {
       : FewRowsLayout(tiling, Boxes(tiling, memory.has_small_stages), tile_m, tile_scales, memory) {
   }
 
-  /// The number of K tiles with activations in shared memory, of `sharing` small stages each. When
-  /// the ring is back at the first stage of a K tile, all stages of the K tile whose activations
-  /// are replaced have been multiplied.
+  /// The number of stages of activations, if `sharing` stages of weights share one. Enough that the
+  /// load of the first of them, which waits for the stage `stages` before it, waits for all warps
+  /// that have read the replaced activations: a warp reads them once, with the first stage.
   __host__ __device__ int activation_ring(int sharing) const {
     return (stages + sharing - 1) / sharing;
   }
@@ -130,9 +130,11 @@ inline bool has_room(const FewRowsTiling& tiling, const Problem& problem, const 
 }
 /// The N tiles of a block, at most; 0 if there is no room for one of each team.
 inline int max_block_tiles(const Problem& problem, const StageMemory& memory, int tile_m = max_m) {
+  // One small stage for each K tile needs more memory than two that share activations.
+  if (!has_room({.n_tiles = teams}, problem, memory, tile_m)) return 0;
   int tiles = teams * max_team_tiles;
-  while (tiles >= teams && !has_room({.n_tiles = tiles}, problem, memory, tile_m)) --tiles;
-  return tiles < teams ? 0 : tiles;
+  while (!has_room({.n_tiles = tiles}, problem, memory, tile_m)) --tiles;
+  return tiles;
 }
 
 /// A model of a product's time in cycles, fitted to an H200: the largest of the times of shared
@@ -164,8 +166,8 @@ inline double estimated_cycles(const FewRowsTiling& tiling, const Problem& probl
 inline double estimated_cycles_of_small_stages(const FewRowsTiling& tiling, const Problem& problem,
                                                int multiprocessors) {
   constexpr int loaded_bytes = 18;  // per cycle
-  // DRAM takes longer for 128 bytes of a row at a time than for more, and activations of four K
-  // tiles leave room for fewer stages.
+  // The relative time for one, two and four K tiles in a stage: DRAM takes longer for 128 bytes of
+  // a row at a time than for more, and activations of four K tiles leave room for fewer stages.
   constexpr double of_shift[] = {1.08, 1, 1.02};
   constexpr int reduction = 2500, reduction_per_slice = 3000;
   constexpr int m = 12, scales = 4;

@@ -47,7 +47,8 @@ void check(const Problem& problem, const Device& device) {
   }
   const Boxes boxes(tiling, memory.has_small_stages);
   EXPECT_GE(boxes.count * boxes.n_tiles, tiling.n_tiles);
-  EXPECT_LT((boxes.count - 1) * boxes.n_tiles, tiling.n_tiles);  // no box is empty
+  // No box is empty in the blocks with the most N tiles.
+  EXPECT_LT((boxes.count - 1) * boxes.n_tiles, tiling.n_tiles);
   if (memory.has_small_stages) {
     EXPECT_LE(boxes.count, max_team_tiles);
     EXPECT_LE(boxes.n_tiles << tiling.stage_shift, teams);
@@ -67,8 +68,8 @@ void check(const Problem& problem, const Device& device) {
   EXPECT_GE(layout.scales,
             layout.activations + layout.activation_ring(sharing) * layout.activations_bytes);
   EXPECT_GE(layout.end, layout.scales + layout.stages * layout.scales_bytes);
-  // A stage is loaded after the one `stages` before it was multiplied: activations are replaced
-  // after all stages that share them.
+  // A stage is loaded after the one `stages` before it was read, and activations are read with the
+  // first stage that shares them.
   EXPECT_GE(layout.activation_ring(sharing) * sharing, layout.stages);
 }
 
@@ -174,6 +175,7 @@ TEST(FewRowsTiling, OrderOfASumDoesNotDependOnM) {
 TEST(FewRowsTiling, IsEmptyIfSharedMemoryIsTooSmall) {
   EXPECT_EQ(tiling_of<Full>(product(8192, 8192), {86, 84, 99 * 1024}).split_k, 0);
   EXPECT_EQ(tiling_of<Small>(product(8192, 8192), {75, 68, 64 * 1024}).split_k, 0);
+  EXPECT_EQ(tiling_of<Small>(product(8448, 8192), {86, 132, 82 * 1024}).split_k, 0);
   EXPECT_EQ(tiling_of<Small>(product(8192, 8192), {}).split_k, 0);
 }
 
