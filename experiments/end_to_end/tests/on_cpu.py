@@ -13,6 +13,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("tomllib", reason="NOT TESTED, records/ needs Python 3.11")
+
 from made import CLOCKS, GPU
 from needs_torch import bitsandbytes, functional, torch
 from torch.utils._python_dispatch import TorchDispatchMode
