@@ -46,7 +46,7 @@ class Awaited(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname, path, target=None):
         if fullname != self.name:
             return None
-        # Those before it have found nothing, or are calling it.
+        # Earlier finders are not asked: they have found nothing, or one of them asks this one.
         later = itertools.dropwhile(lambda finder: finder is not self, [*sys.meta_path])
         others = [finder for finder in later if finder is not self]
         others = [finder for finder in others if hasattr(finder, "find_spec")]  # as Python does

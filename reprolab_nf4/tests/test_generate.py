@@ -19,19 +19,22 @@ TIMES = {2: {"few_rows": 1.0}, 64: {"many_rows": 1.0}}
 TOKENS = torch.tensor([[3, 4, 5, 6], [7, 8, 9, 10]])
 
 
-@pytest.fixture(params=[False, True])
+@pytest.fixture(params=[("Llama", False), ("Llama", True), ("Qwen3", False), ("Gemma2", True)])
 def model(request, tmp_path, monkeypatch):
-    """A model of random weights, quantized while it is loaded, with plain and nested scales."""
+    """A model of a family, with random weights, quantized while it is loaded, with plain or nested
+    scales.
+    """
+    family, nested = request.param
     # The layout of codes for such CPUs is left to bitsandbytes.
     monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
     torch.manual_seed(1)
-    config = transformers.LlamaConfig(**SIZES)
-    transformers.LlamaForCausalLM(config).half().save_pretrained(tmp_path)
+    config = getattr(transformers, f"{family}Config")(**SIZES)
+    getattr(transformers, f"{family}ForCausalLM")(config).half().save_pretrained(tmp_path)
     how = transformers.BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_compute_dtype=torch.float16,
-        bnb_4bit_use_double_quant=request.param,
+        bnb_4bit_use_double_quant=nested,
     )
     return transformers.AutoModelForCausalLM.from_pretrained(
         tmp_path, quantization_config=how, device_map={"": "cpu"}, dtype=torch.float16

@@ -131,24 +131,25 @@ __global__ void __launch_bounds__(threads, 1)
     }
     if constexpr (has_small_stages<Decode>) {
       decode_small_stages(decoder, loader, scales, barriers, stages, first, lane);
-    }
-    PipelineState state;
-    for (int i = 0; i < first; ++i) state.advance(layout.stages);
+    } else {
+      PipelineState state;
+      for (int i = 0; i < first; ++i) state.advance(layout.stages);
 #pragma unroll 1
-    for (int stage = first; !has_small_stages<Decode> && stage < stages; stage += decoder_warps) {
-      // With at least three stages, the phase before the awaited one has completed.
-      wait_for(&barriers.empty[state.stage], state.phase ^ 1);
-      if (scales.are_copied()) wait_for(&barriers.scales_full[state.stage], state.phase);
-      if constexpr (!has_bulk_copies) {
-        loader.load_codes_without_tma(stage, 0, state.stage, lane);
-        loader.load_activations_without_tma(stage, state.stage, lane);
-        cp_async_arrive(&barriers.full[state.stage]);
+      for (int stage = first; stage < stages; stage += decoder_warps) {
+        // With at least three stages, the phase before the awaited one has completed.
+        wait_for(&barriers.empty[state.stage], state.phase ^ 1);
+        if (scales.are_copied()) wait_for(&barriers.scales_full[state.stage], state.phase);
+        if constexpr (!has_bulk_copies) {
+          loader.load_codes_without_tma(stage, 0, state.stage, lane);
+          loader.load_activations_without_tma(stage, state.stage, lane);
+          cp_async_arrive(&barriers.full[state.stage]);
+        }
+        decoder.decode(stage, layout.scales + state.stage * layout.scales_bytes);
+        __syncwarp();  // racecheck does not see this ordering: tests/kernels/sanitizer
+        if (elect_one()) arrive(&barriers.full[state.stage]);
+        decoder.read(stage + decoder_warps);
+        for (int i = 0; i < decoder_warps; ++i) state.advance(layout.stages);
       }
-      decoder.decode(stage, layout.scales + state.stage * layout.scales_bytes);
-      __syncwarp();  // racecheck does not see this ordering: tests/kernels/sanitizer
-      if (elect_one()) arrive(&barriers.full[state.stage]);
-      decoder.read(stage + decoder_warps);
-      for (int i = 0; i < decoder_warps; ++i) state.advance(layout.stages);
     }
   }
 
@@ -166,35 +167,38 @@ __global__ void __launch_bounds__(threads, 1)
       Activations::first_chunk(lane);
   const LaneTable<Decode> table(lane);
   float sums[max_team_tiles][MTiles][4] = {};
-  if (has_small_stages<Decode> && warp < math_warps && tiles.count > 0) {
-    multiply_small_stages<Out, Decode, ScalesPerStep>(sums, args, range, barriers, table,
-                                                      tiles.count, stage_k_tile, lane_codes,
-                                                      lane_scales, lane_activations);
-  }
-  PipelineState state;
-#pragma unroll 1
-  for (int stage = 0; !has_small_stages<Decode> && warp < math_warps && stage < stages;
-       ++stage, state.advance(layout.stages)) {
-    wait_for(&barriers.full[state.stage], state.phase);
-    if (tiles.count > 0 && stage * stage_k_tiles + stage_k_tile < range.k_tiles) {
-      const unsigned codes = lane_codes + state.stage * layout.codes_bytes;
-      const unsigned team_scales = lane_scales + state.stage * layout.scales_bytes;
-      Weights next_weights;
-      next_weights.read(codes, team_scales);
-      Activations activations;
-      activations.read(lane_activations + state.stage * layout.activations_bytes);
-#pragma unroll
-      for (int t = 0; t < max_team_tiles; ++t) {
-        if (t >= tiles.count) break;
-        const Weights weights = next_weights;
-        // Prefetches past the last tile, too, where the values are not used.
-        next_weights.read(codes + (t + 1) * (tile_n * tile_k_bytes),
-                          team_scales + (t + 1) * (tile_n * scale_bytes));
-        mma_step<Out>(sums[t], table, weights, activations);
-      }
+  if constexpr (has_small_stages<Decode>) {
+    if (warp < math_warps && tiles.count > 0) {
+      multiply_small_stages<Out, Decode, ScalesPerStep>(sums, args, range, barriers, table,
+                                                        tiles.count, stage_k_tile, lane_codes,
+                                                        lane_scales, lane_activations);
     }
-    __syncwarp();
-    if (elect_one()) arrive(&barriers.empty[state.stage]);
+  } else {
+    PipelineState state;
+#pragma unroll 1
+    for (int stage = 0; warp < math_warps && stage < stages;
+         ++stage, state.advance(layout.stages)) {
+      wait_for(&barriers.full[state.stage], state.phase);
+      if (tiles.count > 0 && stage * stage_k_tiles + stage_k_tile < range.k_tiles) {
+        const unsigned codes = lane_codes + state.stage * layout.codes_bytes;
+        const unsigned team_scales = lane_scales + state.stage * layout.scales_bytes;
+        Weights next_weights;
+        next_weights.read(codes, team_scales);
+        Activations activations;
+        activations.read(lane_activations + state.stage * layout.activations_bytes);
+#pragma unroll
+        for (int t = 0; t < max_team_tiles; ++t) {
+          if (t >= tiles.count) break;
+          const Weights weights = next_weights;
+          // Prefetches past the last tile, too, where the values are not used.
+          next_weights.read(codes + (t + 1) * (tile_n * tile_k_bytes),
+                            team_scales + (t + 1) * (tile_n * scale_bytes));
+          mma_step<Out>(sums[t], table, weights, activations);
+        }
+      }
+      __syncwarp();
+      if (elect_one()) arrive(&barriers.empty[state.stage]);
+    }
   }
 
   // The sums of the warps that have the same N tiles, in shared memory:
