@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from claims.ledger import Decision, Verdict
-from claims.prediction import VALIDATED, validation
-from claims.published import NAMED_GPU, Reading
-from claims.rules import DIRECTIONS
+from reprolab.claims.ledger import Decision, Verdict
+from reprolab.claims.prediction import VALIDATED, validation
+from reprolab.claims.published import NAMED_GPU, Reading
+from reprolab.claims.rules import DIRECTIONS
 from plots.documents import markdown_code, markdown_escape, markdown_link
 from plots.sentences import IN_DOCUMENT, quoted, spelled, verdict_in_words
 from records.code import OLDER_NOTE

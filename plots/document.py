@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from claims.evidence import Evidence, collect
-from claims.ledger import Decision, decide
-from claims.published import Source, load_sources
+from reprolab.claims.evidence import Evidence, collect
+from reprolab.claims.ledger import Decision, decide
+from reprolab.claims.published import Source, load_sources
 from plots import claim_details, experiments, first_screen, forest, ledger
 from plots.bandwidth import Measured, table_by_gpu
 from plots.claim_details import relative

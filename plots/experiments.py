@@ -20,9 +20,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from claims.evidence import Evidence, collect
-from claims.ledger import Decision, decide
-from claims.published import Source, load_sources
+from reprolab.claims.evidence import Evidence, collect
+from reprolab.claims.ledger import Decision, decide
+from reprolab.claims.published import Source, load_sources
 from plots import claim_details, default_view
 from plots.documents import table_files
 from plots.figures import FORMATS, encode, figure_style, take_caption

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from claims import findings, several_gpus
+from reprolab.claims import findings, several_gpus
 from plots import ledger
 from plots.claim_details import relative
 from plots.documents import markdown_escape

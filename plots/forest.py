@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from claims import rules
-from claims.ledger import Decision, Verdict
+from reprolab.claims import rules
+from reprolab.claims.ledger import Decision, Verdict
 from plots import figures as draw
 
 COLOURS = {

@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from claims.rules import VERDICTS
+from reprolab.claims.rules import VERDICTS
 from plots.claim_details import TITLE, SourceEvidence
 from plots.sentences import spell
 from records.tables import Noted, Table

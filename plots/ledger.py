@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from claims import differing, findings, several_gpus
-from claims.evidence import Evidence, machines
-from claims.ledger import Decision, Verdict, decide, verdict_on
-from claims.published import load_sources
-from claims.rules import (
+from reprolab.claims import differing, findings, several_gpus
+from reprolab.claims.evidence import Evidence, machines
+from reprolab.claims.ledger import Decision, Verdict, decide, verdict_on
+from reprolab.claims.published import load_sources
+from reprolab.claims.rules import (
     NOT_REPRODUCED,
     NOT_TESTABLE,
     NOT_TESTED,

@@ -16,11 +16,11 @@ from typing import Any
 import jinja2
 from matplotlib.figure import Figure
 
-from claims import findings, prediction, uncertainty
-from claims.findings import PAPER
-from claims.headlines import months_between, table_merged
-from claims.published import load_sources
-from claims.rules import NOT_TESTABLE, NOT_TESTED
+from reprolab.claims import findings, prediction, uncertainty
+from reprolab.claims.findings import PAPER
+from reprolab.claims.headlines import months_between, table_merged
+from reprolab.claims.published import load_sources
+from reprolab.claims.rules import NOT_TESTABLE, NOT_TESTED
 from plots import document, forest, ledger
 from plots.document import MachineResults, fullest, read_recorded
 from plots.experiments import experiment

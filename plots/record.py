@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from claims.evidence import collect, recorded_as
+from reprolab.claims.evidence import collect, recorded_as
 from plots.document import files, machine_of, read_recorded
 from plots.experiments import load_run
 from records import declared

@@ -12,10 +12,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from claims import findings
-from claims.evidence import machines
-from claims.ledger import Decision
-from claims.published import Source
+from reprolab.claims import findings
+from reprolab.claims.evidence import machines
+from reprolab.claims.ledger import Decision
+from reprolab.claims.published import Source
 from plots import claim_details, ledger
 from plots.document import MachineResults, heading, machine_of, tables_by_gpu
 from plots.experiments import Run, all_tables, experiment, sentences

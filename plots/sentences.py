@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from claims.ledger import Decision, Verdict, verdict_on
-from claims.rules import NOT_TESTABLE, NOT_TESTED, PREMISE_FALSE, REPRODUCED, VERDICTS
+from reprolab.claims.ledger import Decision, Verdict, verdict_on
+from reprolab.claims.rules import NOT_TESTABLE, NOT_TESTED, PREMISE_FALSE, REPRODUCED, VERDICTS
 from plots.bandwidth import with_interval
 from records.captions import listed
 from records.stats import Estimate

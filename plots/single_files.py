@@ -3,7 +3,7 @@
 import argparse
 from dataclasses import replace
 
-from claims.evidence import CODE
+from reprolab.claims.evidence import CODE
 from plots.bandwidth import bandwidth_table
 from plots.counter_tables import asked_for_table, facts_table, short_table
 from plots.counter_values import ASKED_FOR, by_family

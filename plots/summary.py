@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from claims.ledger import Decision, Verdict
+from reprolab.claims.ledger import Decision, Verdict
 from plots import figures as draw
 from plots.sentences import counted_in
 from records.tables import rounded

@@ -5,16 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from claims.evidence import Evidence, machines
-from claims.ledger import decide
-from claims.published import load_sources
-from plots.claim_details import relative
-from plots.ledger import csv_row
 from records.errors import InputError
 from records.frames import Row, frame, record_rows
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from reprolab.claims.evidence import Evidence
 
 
 class Frames(NamedTuple):
@@ -31,6 +28,9 @@ def load(*places: str | os.PathLike[str]) -> Frames:
     name are one machine, recorded runs stay apart from the user's own, and of several files of one
     experiment's pass on a machine the newest counts. InputError says what is wrong with a file.
     """
+    from plots.claim_details import relative  # these import parts of this package
+    from reprolab.claims.evidence import machines
+
     if not places:
         raise TypeError("load: give result files or folders, such as load('results')")
     if not all(map(str, places)):
@@ -45,7 +45,11 @@ def load(*places: str | os.PathLike[str]) -> Frames:
     return Frames(frame(records), frame([row for e in found for row in claim_rows(e, here)]))
 
 
-def claim_rows(evidence: Evidence, here: Path) -> Iterator[Row]:
+def claim_rows(evidence: "Evidence", here: Path) -> Iterator[Row]:
+    from plots.ledger import csv_row
+    from reprolab.claims.ledger import decide
+    from reprolab.claims.published import load_sources
+
     machine = {"gpu": evidence.newest and evidence.newest.gpu}
     machine |= {"recorded": evidence.folder is not None}
     for decision in decide(evidence, load_sources()):

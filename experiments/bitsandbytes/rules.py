@@ -7,9 +7,9 @@ from collections.abc import Container
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from claims import rules
-from claims.evidence import Case, NotTested
-from claims.rules import WITHIN, Finding, Ours, rule
+from reprolab.claims import rules
+from reprolab.claims.evidence import Case, NotTested
+from reprolab.claims.rules import WITHIN, Finding, Ours, rule
 from records import stats
 from records.results import KERNEL_TIME, Results
 from records.stats import Estimate

@@ -4,10 +4,10 @@ import math
 from contextlib import suppress
 from dataclasses import replace
 
-from claims import rules, uncertainty
-from claims.evidence import Case, NotTestable, NotTested
-from claims.published import Cell
-from claims.rules import WITHIN, Finding, Ours, reproduced_if, rule
+from reprolab.claims import rules, uncertainty
+from reprolab.claims.evidence import Case, NotTestable, NotTested
+from reprolab.claims.published import Cell
+from reprolab.claims.rules import WITHIN, Finding, Ours, reproduced_if, rule
 from experiments.counters.rules.occupancy import LAUNCHES, launch_of
 from records import stats
 from records.counter_table import WARP

@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from claims import rules, uncertainty
-from claims.evidence import Case, NotTestable, NotTested
-from claims.rules import WITHIN, Decide, Finding, Ours, judge, rule
+from reprolab.claims import rules, uncertainty
+from reprolab.claims.evidence import Case, NotTestable, NotTested
+from reprolab.claims.rules import WITHIN, Decide, Finding, Ours, judge, rule
 from records.families import in_cuda
 from records.results import COPY, KERNEL_TIME, Outcome, Record
 from records.stats import Estimate, difference_percent, out_of, significant

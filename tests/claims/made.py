@@ -11,9 +11,9 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from claims.evidence import collect
-from claims.ledger import Decision, Verdict, decide
-from claims.published import Source, load_source, load_sources
+from reprolab.claims.evidence import collect
+from reprolab.claims.ledger import Decision, Verdict, decide
+from reprolab.claims.published import Source, load_source, load_sources
 from records import result_file
 from records.json_files import ROOT
 from records.results import SCHEMA, Results, parse

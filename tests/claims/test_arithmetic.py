@@ -4,7 +4,7 @@ documents."""
 import made
 import pytest
 
-from claims import codebook
+from reprolab.claims import codebook
 
 YES, NO, PREMISE = "reproduced", "not_reproduced", "premise_false"
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from claims import differing
-from claims.evidence import machines
-from claims.ledger import decide
-from claims.published import load_sources
-from claims.rules import NOT_TESTABLE, NOT_TESTED, REPRODUCED
+from reprolab.claims import differing
+from reprolab.claims.evidence import machines
+from reprolab.claims.ledger import decide
+from reprolab.claims.published import load_sources
+from reprolab.claims.rules import NOT_TESTABLE, NOT_TESTED, REPRODUCED
 from records.json_files import ROOT
 
 NAMES = ("H100", "H200")

@@ -10,10 +10,10 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
-from claims import evidence, uncertainty
-from claims.ledger import decide
-from claims.published import load_sources
-from claims.rules import NOT_REPRODUCED, PREMISE_FALSE, REPRODUCED
+from reprolab.claims import evidence, uncertainty
+from reprolab.claims.ledger import decide
+from reprolab.claims.published import load_sources
+from reprolab.claims.rules import NOT_REPRODUCED, PREMISE_FALSE, REPRODUCED
 from plots.sides import load_side
 from records.folders import result_files
 from records.json_files import ROOT

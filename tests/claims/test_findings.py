@@ -7,13 +7,13 @@ from statistics import geometric_mean
 
 import pytest
 
-from claims.evidence import Evidence, machines
-from claims.findings import answer, findings, lines
-from claims.headlines import months_between
-from claims.ledger import decide
-from claims.published import load_sources
-from claims.rules import NOT_REPRODUCED, PREMISE_FALSE, REPRODUCED
-from claims.several_gpus import machines_of
+from reprolab.claims.evidence import Evidence, machines
+from reprolab.claims.findings import answer, findings, lines
+from reprolab.claims.headlines import months_between
+from reprolab.claims.ledger import decide
+from reprolab.claims.published import load_sources
+from reprolab.claims.rules import NOT_REPRODUCED, PREMISE_FALSE, REPRODUCED
+from reprolab.claims.several_gpus import machines_of
 from records.json_files import ROOT
 from records.results import KERNEL_TIME
 

@@ -5,10 +5,10 @@ from statistics import median
 
 import pytest
 
-from claims import evidence, uncertainty
-from claims.ledger import decide
-from claims.published import load_sources
-from claims.rules import NOT_TESTABLE, UNDECIDED
+from reprolab.claims import evidence, uncertainty
+from reprolab.claims.ledger import decide
+from reprolab.claims.published import load_sources
+from reprolab.claims.rules import NOT_TESTABLE, UNDECIDED
 from plots.sides import load_side
 from records.json_files import ROOT, read_json
 

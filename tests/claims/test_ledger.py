@@ -6,9 +6,9 @@ from pathlib import Path
 import made
 import pytest
 
-from claims.evidence import machines
-from claims.ledger import Decision, Verdict, decide, is_on
-from claims.published import Cell, Reading
+from reprolab.claims.evidence import machines
+from reprolab.claims.ledger import Decision, Verdict, decide, is_on
+from reprolab.claims.published import Cell, Reading
 from records.folders import recorded_folder
 from records.json_files import ROOT
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from claims import prediction
-from claims.prediction import Card, Scale
+from reprolab.claims import prediction
+from reprolab.claims.prediction import Card, Scale
 
 HERE, THERE = Card(100, 1000.0, 4000.0), Card(50, 1000.0, 1000.0)
 

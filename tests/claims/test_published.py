@@ -7,9 +7,9 @@ from dataclasses import replace
 import made
 import pytest
 
-from claims.evidence import Evidence
-from claims.ledger import decide
-from claims.published import is_below, load_sources, numbers_without_cell
+from reprolab.claims.evidence import Evidence
+from reprolab.claims.ledger import decide
+from reprolab.claims.published import is_below, load_sources, numbers_without_cell
 from records import declared
 
 SEE = "(see data/published.schema.json)"

@@ -11,9 +11,9 @@ import made
 import numpy as np
 import pytest
 
-from claims import rules, uncertainty
-from claims.evidence import collect
-from claims.ledger import decide
+from reprolab.claims import rules, uncertainty
+from reprolab.claims.evidence import collect
+from reprolab.claims.ledger import decide
 from records.json_files import ROOT, read_json
 from records.results import Metric
 from records.stats import CONFIDENCE, FALSE_SHARE, LogMean, log_mean, summarize

@@ -5,8 +5,8 @@ import json
 import made
 import pytest
 
-from claims.evidence import machines
-from claims.ledger import decide
+from reprolab.claims.evidence import machines
+from reprolab.claims.ledger import decide
 
 STEP = "kernel_time.step"
 TIMES = {"branch_tree": 157.0, "shared_lut": 75.0, "streaming": 42.0}

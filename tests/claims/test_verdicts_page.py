@@ -4,7 +4,7 @@ import re
 
 import made
 
-from claims import prediction, uncertainty
+from reprolab.claims import prediction, uncertainty
 from records.json_files import ROOT
 
 PAGE = (ROOT / "docs/verdicts.md").read_text()

@@ -8,7 +8,7 @@ import pytest
 from edited import RECORDED, edited, recorded_names  # noqa: F401, one is a fixture
 from matplotlib.figure import Figure
 
-from claims.evidence import collect
+from reprolab.claims.evidence import collect
 from experiments.puzzle import views as puzzle
 from experiments.table2 import views as table2
 from experiments.transpose import views as transpose

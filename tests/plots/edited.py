@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
-from claims.evidence import collect
+from reprolab.claims.evidence import collect
 from plots.documents import markdown
 from plots.experiments import CLAIM_DETAILS, Run, all_tables, experiment, load_run
 from plots.figures import figure_style

@@ -9,10 +9,10 @@ import made
 import pytest
 from edited import cells_of, line
 
-from claims.evidence import Evidence, machines
-from claims.ledger import decide
-from claims.prediction import validation
-from claims.published import FOLDER, load_sources
+from reprolab.claims.evidence import Evidence, machines
+from reprolab.claims.ledger import decide
+from reprolab.claims.prediction import validation
+from reprolab.claims.published import FOLDER, load_sources
 from plots import experiments, forest
 from plots.claim_details import cell_evidence, numbers_table
 from plots.cli import main

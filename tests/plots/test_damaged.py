@@ -15,9 +15,9 @@ from xml.etree import ElementTree
 import pytest
 from edited import RECORDED, Edited, few, look, recorded_names
 
-from claims.evidence import collect, machines
-from claims.ledger import decide
-from claims.published import FOLDER, load_source, load_sources
+from reprolab.claims.evidence import collect, machines
+from reprolab.claims.ledger import decide
+from reprolab.claims.published import FOLDER, load_source, load_sources
 from plots import claim_details
 from plots.bandwidth import bandwidth_table
 from plots.counter_tables import asked_for_table

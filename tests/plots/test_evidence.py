@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from claims.evidence import collect
-from claims.ledger import decide
-from claims.published import load_sources
+from reprolab.claims.evidence import collect
+from reprolab.claims.ledger import decide
+from reprolab.claims.published import load_sources
 from plots import claim_details
 from plots.claim_details import CellEvidence, ClaimEvidence, SourceEvidence
 from plots.html import Links, evidence_html

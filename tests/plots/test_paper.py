@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from claims import findings
+from reprolab.claims import findings
 from plots import paper
 from plots.cli import main
 from plots.document import MachineResults, read_recorded

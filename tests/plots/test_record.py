@@ -12,9 +12,9 @@ from shutil import copytree
 import pytest
 from edited import Edited, scale
 
-from claims.evidence import collect
-from claims.ledger import decide
-from claims.published import load_sources
+from reprolab.claims.evidence import collect
+from reprolab.claims.ledger import decide
+from reprolab.claims.published import load_sources
 from plots import record as record_module
 from plots.cli import main
 from plots.sentences import spell

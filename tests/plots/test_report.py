@@ -14,10 +14,10 @@ from browser import CONTRASTS, FIGURES_SHOWN, browser, print_to_pdf
 from edited import Edited, recorded_names
 from parsed import Parsed
 
-from claims.evidence import collect
-from claims.findings import findings
-from claims.ledger import decide
-from claims.published import load_sources
+from reprolab.claims.evidence import collect
+from reprolab.claims.findings import findings
+from reprolab.claims.ledger import decide
+from reprolab.claims.published import load_sources
 from plots.claim_details import anchor
 from plots.cli import main
 from plots.document import machine_of

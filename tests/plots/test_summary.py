@@ -3,9 +3,9 @@
 import pytest
 from edited import recorded_names
 
-from claims.evidence import collect
-from claims.ledger import decide
-from claims.published import load_sources
+from reprolab.claims.evidence import collect
+from reprolab.claims.ledger import decide
+from reprolab.claims.published import load_sources
 from plots.experiments import experiment
 from plots.figures import figure_style
 from plots.summary import claim_figure

@@ -8,9 +8,9 @@ import pytest
 import records.counter_table
 import records.families
 import records.json_files
-from claims import rules, uncertainty
-from claims.evidence import Case, collect
-from claims.published import load_source
+from reprolab.claims import rules, uncertainty
+from reprolab.claims.evidence import Case, collect
+from reprolab.claims.published import load_source
 from experiments.end_to_end import sizes
 from profiling.ncu import agreement
 from records import code, run_to_run

@@ -10,7 +10,7 @@ import pandas
 import pytest
 
 import reprolab
-from claims.evidence import machines
+from reprolab.claims.evidence import machines
 from plots.bandwidth import bandwidth_table
 from plots.ledger import machine_table
 from records.json_files import ROOT

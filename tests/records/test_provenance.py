@@ -19,12 +19,12 @@ DEPEND = ["CMakeLists.txt", "experiments/end_to_end/plan.py", "kernels/nf4/strea
 DEPEND += ["profiling/sass/code.py", "records/provenance.py"]
 INDEPENDENT = ["README.md", "reprolab_nf4/tables/README.md", "data/published/modular_blog.json"]
 INDEPENDENT += ["data/recorded/h200/README.md", "plots/documents.py", "profiling/ncu/tool.py"]
-INDEPENDENT += ["tests/claims/made.py", "claims/rules.py", "data/published/paper.json"]
+INDEPENDENT += ["tests/claims/made.py", "reprolab/claims/rules.py", "data/published/paper.json"]
 INDEPENDENT += ["experiments/counters/rules/occupancy.py", "experiments/puzzle/rules.py"]
 # Every other path of the project must be in row_sources.
 NO_SOURCES = """.ci .clang-format .clang-tidy .dockerignore .github .gitignore
     .pre-commit-config.yaml .zenodo.json ARTIFACT.md CHANGELOG.md CITATION.cff CODE_OF_CONDUCT.md
-    CONTRIBUTING.md Dockerfile LICENSE LICENSES Makefile README.md REUSE.toml SECURITY.md claims
+    CONTRIBUTING.md Dockerfile LICENSE LICENSES Makefile README.md REUSE.toml SECURITY.md
     codemeta.json conftest.py docs plots pyproject.toml reprolab requirements.lock requirements.txt
     scripts tests data/counters.schema.json data/experiment.schema.json
     data/families.schema.json data/host_to_host.schema.json data/protocol.schema.json

@@ -23,13 +23,13 @@ MAY_USE = {
     "programs": ("harness",),
     "reprolab_nf4/csrc": ("kernels", "reference"),
     "records": ("reprolab_nf4",),
-    "claims": ("records",),
+    "reprolab/claims": ("records",),
     "compile": ("records",),
     "reprolab_nf4": (),
     "experiments": ("programs", "records", "reprolab_nf4"),
-    "rules": ("claims", "experiments"),
+    "rules": ("reprolab/claims", "experiments"),
     "matplotlib": (),
-    "plots": ("claims", "matplotlib"),
+    "plots": ("reprolab/claims", "matplotlib"),
     "views": ("plots", "rules"),
     "reprolab": ("plots",),
     "profiling/sass": ("compile",),
@@ -103,7 +103,7 @@ def test_no_folder_uses_one_above_it(files):
 
 def test_nothing_that_measures_reads_what_sources_say(files):
     """An edited claim would make the next measurement dirty."""
-    judging = {folder for folder in MAY_USE if "claims" in reachable(folder)}
+    judging = {folder for folder in MAY_USE if "reprolab/claims" in reachable(folder)}
     measuring = [file for file in files if folder_of(file) not in judging]
     named = re.compile(r'"[^"\n]*data/published')
     assert [f for f in measuring if named.search((ROOT / f).read_text(encoding="utf-8"))] == []

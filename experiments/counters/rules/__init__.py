@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from contextlib import suppress
 
-from claims import rules
-from claims.evidence import Case, NotTestable, NotTested
-from claims.rules import (
+from reprolab.claims import rules
+from reprolab.claims.evidence import Case, NotTestable, NotTested
+from reprolab.claims.rules import (
     COUNTS,
     WITHIN,
     Finding,

@@ -1,8 +1,8 @@
 """Rules about compiled code, for the claims that experiment counters decides without a GPU."""
 
-from claims import rules
-from claims.evidence import Case, NotTestable, NotTested
-from claims.rules import (
+from reprolab.claims import rules
+from reprolab.claims.evidence import Case, NotTestable, NotTested
+from reprolab.claims.rules import (
     COUNTS,
     WITHIN,
     Finding,

@@ -7,10 +7,10 @@ for allocation units of registers and shared memory the toolkit's cuda_occupancy
 
 from dataclasses import dataclass
 
-from claims import rules
-from claims.evidence import Case, NotTestable, NotTested
-from claims.published import Source
-from claims.rules import Finding, over_places, quotients, reproduced_if, rule
+from reprolab.claims import rules
+from reprolab.claims.evidence import Case, NotTestable, NotTested
+from reprolab.claims.published import Source
+from reprolab.claims.rules import Finding, over_places, quotients, reproduced_if, rule
 from records.counter_table import WARP
 from records.results import Record
 from records.stats import span

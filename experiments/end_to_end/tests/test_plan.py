@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from claims.published import FOLDER, load_source
+from reprolab.claims.published import FOLDER, load_source
 from experiments.end_to_end import partial_results, plan, rows, sizes
 from experiments.end_to_end.plan import Cell, choose
 from experiments.end_to_end.rows import Row

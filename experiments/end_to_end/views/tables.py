@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from claims.ledger import Verdict
+from reprolab.claims.ledger import Verdict
 from experiments.end_to_end.protocol import EAGER, GRAPH, WALL_TIME
 from experiments.end_to_end.rules import KERNEL_SPEEDUP, amdahl
 from experiments.end_to_end.rules import papers_predictions as predictions

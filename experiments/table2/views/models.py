@@ -5,7 +5,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from claims.published import Cell as PublishedCell
+from reprolab.claims.published import Cell as PublishedCell
 from experiments.table2.views.speedup import cells_by_model, in_ms
 from plots import figures as draw
 from plots.bandwidth import Measured, Rows, measure, values_of

@@ -6,9 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter
 
-from claims.ledger import Verdict
-from claims.published import AVERAGE
-from claims.rules import NOT_TESTED, REPRODUCED
+from reprolab.claims.ledger import Verdict
+from reprolab.claims.published import AVERAGE
+from reprolab.claims.rules import NOT_TESTED, REPRODUCED
 from plots import figures as draw
 from plots import sentences
 from plots.bandwidth import Measured, measure, time_values

@@ -4,9 +4,9 @@ documents that it cites, and with its models' sizes.
 
 from dataclasses import replace
 
-from claims import codebook, rules
-from claims.evidence import Case
-from claims.rules import WITHIN, Finding, Ours, judge, reproduced_if, rule
+from reprolab.claims import codebook, rules
+from reprolab.claims.evidence import Case
+from reprolab.claims.rules import WITHIN, Finding, Ours, judge, reproduced_if, rule
 from records import stats
 from records.json_files import ROOT, read_json
 from records.stats import Estimate, significant

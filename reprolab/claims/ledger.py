@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from claims import rules
-from claims.evidence import Case, Evidence, NotTestable, NotTested
-from claims.prediction import Prediction, predict
-from claims.published import Cell, Claim, Comparison, Source
-from claims.rules import Finding, Rule
+from reprolab.claims import rules
+from reprolab.claims.evidence import Case, Evidence, NotTestable, NotTested
+from reprolab.claims.prediction import Prediction, predict
+from reprolab.claims.published import Cell, Claim, Comparison, Source
+from reprolab.claims.rules import Finding, Rule
 from records import code
 from records.errors import InputError
 from records.stats import difference_percent

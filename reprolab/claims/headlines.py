@@ -10,12 +10,12 @@ from itertools import permutations
 from statistics import geometric_mean
 from typing import Any
 
-from claims import gpus, prediction, rules
-from claims.evidence import Case, Evidence
-from claims.ledger import Verdict, verdict_on
-from claims.prediction import PROFILE, STEP
-from claims.published import Source
-from claims.several_gpus import (
+from reprolab.claims import gpus, prediction, rules
+from reprolab.claims.evidence import Case, Evidence
+from reprolab.claims.ledger import Verdict, verdict_on
+from reprolab.claims.prediction import PROFILE, STEP
+from reprolab.claims.published import Source
+from reprolab.claims.several_gpus import (
     MISSING,
     Machine,
     all_of,

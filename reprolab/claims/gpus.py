@@ -2,8 +2,8 @@
 
 from contextlib import suppress
 
-from claims.evidence import Case, Evidence, NotTested
-from claims.rules import Finding, rule, side_of
+from reprolab.claims.evidence import Case, Evidence, NotTested
+from reprolab.claims.rules import Finding, rule, side_of
 from records import stats
 from records.stats import Estimate, significant
 

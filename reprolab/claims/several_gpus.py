@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import TypeVar
 
-from claims import rules
-from claims.evidence import Evidence
-from claims.ledger import Decision, Verdict
+from reprolab.claims import rules
+from reprolab.claims.evidence import Evidence
+from reprolab.claims.ledger import Decision, Verdict
 from records.captions import listed
 from records.results import KERNEL_TIME, Results
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from claims.evidence import Evidence
-from claims.ledger import Decision
-from claims.published import Differs
-from claims.rules import NOT_TESTABLE, NOT_TESTED
+from reprolab.claims.evidence import Evidence
+from reprolab.claims.ledger import Decision
+from reprolab.claims.published import Differs
+from reprolab.claims.rules import NOT_TESTABLE, NOT_TESTED
 from records.captions import listed
 from records.results import Record
 from records.stats import span

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from claims import rules
-from claims.headlines import FINDINGS, from_global_memory, is_small
-from claims.ledger import is_on
-from claims.several_gpus import (
+from reprolab.claims import rules
+from reprolab.claims.headlines import FINDINGS, from_global_memory, is_small
+from reprolab.claims.ledger import is_on
+from reprolab.claims.several_gpus import (
     MISSING,
     Machine,
     by_gpu,

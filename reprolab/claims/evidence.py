@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from claims import uncertainty
-from claims.published import Cell, Claim, Comparison, Source, describe
+from reprolab.claims import uncertainty
+from reprolab.claims.published import Cell, Claim, Comparison, Source, describe
 from records.folders import age, by_machine, result_files
 from records.json_files import ROOT
 from records.results import Record, Results

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from claims.evidence import Case, Evidence, NotTestable, NotTested, recorded_evidence
-from claims.published import Source
+from reprolab.claims.evidence import Case, Evidence, NotTestable, NotTested, recorded_evidence
+from reprolab.claims.published import Source
 from records.json_files import ROOT
 from records.results import KERNEL_TIME, PRODUCT_TIME, Record
 

@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from claims import uncertainty
-from claims.evidence import Case, NotTestable, NotTested
-from claims.published import Cell
+from reprolab.claims import uncertainty
+from reprolab.claims.evidence import Case, NotTestable, NotTested
+from reprolab.claims.published import Cell
 from records import declared, stats
 from records.errors import InputError
 from records.printable import shortened
@@ -83,12 +83,12 @@ MODULES = ("arithmetic", "gpus")  # of this folder, with rules that need no expe
 def rule(
     criterion: str, split: Callable[[Case], list[Cell]] | None = None
 ) -> Callable[[Decide], Decide]:
-    """Registers a rule under the function's name: of claims/rules.py as it is, of another module of
-    claims/ as '<module>.<name>', of an experiment as '<experiment>.<name>'.
+    """Registers a rule under the function's name: of reprolab/claims/rules.py as it is, of another module of
+    reprolab/claims/ as '<module>.<name>', of an experiment as '<experiment>.<name>'.
     """
 
     def register(function: Decide) -> Decide:
-        owner = function.__module__.split(".")[1]
+        owner = function.__module__.removeprefix("reprolab.").split(".")[1]
         prefix = "" if function.__module__ == __name__ else f"{owner}."
         RULES[prefix + function.__name__] = Rule(function, criterion, split)
         return function
@@ -97,9 +97,9 @@ def rule(
 
 
 def import_rules(owner: str) -> None:
-    """Registers the rules of a module of claims/ or of an experiment, if there is one."""
+    """Registers the rules of a module of reprolab/claims/ or of an experiment, if there is one."""
     if owner in MODULES:
-        importlib.import_module(f"claims.{owner}")
+        importlib.import_module(f"reprolab.claims.{owner}")
     elif owner in declared.names() and (rules := declared.module(owner, "rules")):
         importlib.import_module(rules)
 
