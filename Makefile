@@ -204,7 +204,10 @@ lock: ## Resolve the Python packages again, after a change to what is pinned (ne
 	  --generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make lock" $$list.txt -o $$list.lock \
 	  || exit 2; done
 
-CHECKS := "scripts/check_format.sh" "scripts/python -m plots document --check" "scripts/python -m sass recorded" \
+pages: .venv/installed ## Write README and other pages from their templates (FILE.md.j2) and the recorded runs
+	@scripts/python -m plots pages
+
+CHECKS := "scripts/check_format.sh" "scripts/python -m plots document --check" "scripts/python -m plots pages --check" "scripts/python -m sass recorded" \
   "scripts/python -m pytest -q tests/scripts/test_documents.py"
 check: .venv/installed ## Check formatting, generated tables, commands and paths; list recorded rows of older kernels
 	@failed=0; for command in $(CHECKS); do $$command || { failed=1; echo "failed: $$command" >&2; }; done; exit $$failed

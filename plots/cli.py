@@ -56,6 +56,11 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--check", action="store_true", help="write nothing; exit 1 if stale")
     p.set_defaults(run=document.run)
 
+    about = "write the pages that have a template, FILE.md.j2, with the numbers of recorded runs"
+    p = commands.add_parser("pages", help=about)
+    p.add_argument("--check", action="store_true", help="write nothing; exit 1 if stale")
+    p.set_defaults(run=late("pages"))
+
     about = "add a folder of results to the recorded runs, if others can rely on it"
     p = commands.add_parser("record", help=about, parents=[pages])
     p.add_argument("--results", help="folder of result files", **folder)

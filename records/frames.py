@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from records.code import is_older
 from records.folders import recorded_folder
 from records.results import KERNEL_TIME, Results
 from records.stats import Summary
@@ -12,7 +13,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Row = dict[str, Any]
-AS_THEY_ARE = ("ranked", "origin", "bytes_read", "bytes_moved", "sm_mhz")  # fields of a record
+AS_THEY_ARE = (  # fields of a record
+    *("ranked", "origin", "maker", "lineage", "deviation", "bound", "source_file", "mismatches"),
+    *("findings", "launch", "bytes_read", "bytes_moved", "sm_mhz"),
+)
+ENDS = ("low", "high")  # of a median's interval
 
 
 def record_rows(results: Results, file: str) -> Iterator[Row]:
@@ -34,11 +39,13 @@ def record_rows(results: Results, file: str) -> Iterator[Row]:
                 "metric": metric and metric.name,
                 "unit": metric and metric.unit,
                 **{field.name: getattr(summary, field.name, None) for field in fields(Summary)},
+                **{end: getattr(summary, end, None) for end in ENDS},
                 "samples": metric.samples if summary else None,
                 "gb_per_s": record.bandwidth.value if is_time and record.bandwidth else None,
                 "missing": (metric and metric.missing) or None,
                 "outcome": record.outcome,
                 "reason": record.reason or None,
+                "older_code": is_older(record),
                 **{name: getattr(record, name) for name in AS_THEY_ARE},
                 **{name: provenance[name] for name in ("started", "commit")},
                 "driver": gpu and provenance["gpu"]["driver"],

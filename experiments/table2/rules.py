@@ -1,7 +1,15 @@
 """Rules of single claims, for the claims that experiment table2 decides."""
 
 from reprolab.claims.evidence import Case, NotTestable
-from reprolab.claims.rules import WITHIN, Finding, Ours, over_places, percent_below, rule, side_of_margins
+from reprolab.claims.rules import (
+    WITHIN,
+    Finding,
+    Ours,
+    over_places,
+    percent_below,
+    rule,
+    side_of_margins,
+)
 from records import stats
 from records.results import PRODUCT_TIME
 from records.stats import Estimate, significant, span

@@ -29,12 +29,13 @@ MAY_USE = {
     "experiments": ("programs", "records", "reprolab_nf4"),
     "rules": ("reprolab/claims", "experiments"),
     "matplotlib": (),
-    "plots": ("reprolab/claims", "matplotlib"),
+    "plots": ("reprolab", "matplotlib"),
     "views": ("plots", "rules"),
-    "reprolab": ("plots",),
+    "reprolab": ("reprolab/claims",),
     "profiling/sass": ("compile",),
     "profiling/ncu": ("records",),
 }
+OF_EXPERIMENTS = ("rules", "views", "derived", "figures")  # modules that stand above plots/
 INCLUDE = re.compile(r'^ *#include "([^"]+)"', re.MULTILINE)
 CPP_TEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", re.MULTILINE)
 PYTHON_TEST = re.compile(r"^ *def (test_\w+)\(", re.MULTILINE)
@@ -50,8 +51,8 @@ def folder_of(path: str) -> str:
     parts = PurePath(path).parts
     if "tests" in parts or parts == ("conftest.py",):
         return "tests"
-    if parts[0] == "experiments" and PurePath(*parts[2:3]).stem in ("rules", "views"):
-        return PurePath(parts[2]).stem
+    if parts[0] == "experiments" and (own := PurePath(*parts[2:3]).stem) in OF_EXPERIMENTS:
+        return "views" if own in ("derived", "figures") else own
     if "/".join(parts[:2]) in MAY_USE:
         return "/".join(parts[:2])
     return {"sass": "profiling/sass", "ncu": "profiling/ncu"}.get(parts[0], parts[0])

@@ -1,0 +1,23 @@
+"""What tables of experiment table2 derive from its rows and claims."""
+
+import pandas as pd
+
+from plots.frame import beside, summaries
+from records.results import PRODUCT_TIME
+from records.stats import share_percent
+
+
+def table2(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """The cells of the paper's Table II; shared_lut_tile512 is another reading of its tile."""
+    cells = claims[claims.claim == "kernel-speedup"].copy()
+    cells[["model", "batch"]] = cells.cell.str.extract(r"^(.*), (?:batch )?(\w+)$")
+    cells["kernel"] = cells["keys"].str.extract(r"(\w+)$")
+    return cells.rename(columns={"published": "paper", "low": "ours_low", "high": "ours_high"})
+
+
+def share(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """Dequantization's part of dequantization and products in percent, pass by pass."""
+    cells = beside(rows, PRODUCT_TIME)
+    pairs = zip(cells.samples, cells.product_time_samples, strict=True)
+    shares = summaries([share_percent(*pair) for pair in pairs], "share", cells.index)
+    return cells.join(shares)

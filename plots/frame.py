@@ -1,0 +1,85 @@
+"""The frame of records as tables, figures and derived values use it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from records.captions import CLOCK_PERCENT
+from records.errors import InputError
+from records.results import COPY, KERNEL_TIME, RIGHT, VERIFIED
+from records.stats import Summary
+
+NUMBERS = ["median", "low", "high", "q1", "q3", "min", "max", "gb_per_s"]
+
+
+def prepared(records: pd.DataFrame) -> pd.DataFrame:
+    """The frame for tables: problem_batch is batch, unverified rows have no number, and bandwidths
+    are also shares of the copy's and of the fastest ceiling's on the problem.
+    """
+    short = {name: name.removeprefix("problem_") for name in records}
+    rows = records.rename(columns={k: v for k, v in short.items() if v not in records})
+    if rows.empty:
+        return rows
+    ceiling = rows.origin == "ceiling"
+    rows.loc[~(rows.outcome.isin(VERIFIED) | ceiling), NUMBERS] = None
+    rows["gb_per_s_low"] = rows.gb_per_s * rows["median"] / rows.high
+    rows["gb_per_s_high"] = rows.gb_per_s * rows["median"] / rows.low
+    rows["bytes_per_cycle"] = 1e3 * rows.gb_per_s / rows.sm_mhz
+    problem = rows.set_index(["file", "problem"]).index
+    copy = (rows.kernel == COPY) & ceiling
+    moves = ceiling & (rows.bytes_read > 0) & (rows.bytes_read < rows.bytes_moved)
+    for name, chosen in (("of_copy", copy), ("of_ceiling", moves)):
+        best = rows.gb_per_s.where(chosen).groupby([rows.file, rows.problem]).max()
+        rows[name] = rows.gb_per_s / best.reindex(problem).to_numpy()
+    timed = rows.sm_mhz.where(rows["median"].notna())
+    highest = timed.groupby([rows.file, rows.problem]).max().reindex(problem).to_numpy()
+    rows["clock_is_lower"] = 100 * (highest - timed) / highest > CLOCK_PERCENT
+    return rows
+
+
+def chosen(rows: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
+    """The rows with these values; a list has several."""
+    for name, value in where.items():
+        if name not in rows:
+            raise InputError(f"tables: no row has the column '{name}'")
+        rows = rows[rows[name].isin(value if isinstance(value, list) else [value])]
+    return rows
+
+
+def against(rows: pd.DataFrame, over: dict[str, Any], keys: list[str]) -> pd.DataFrame:
+    """With the ratio of the base's median to the row's, the inverse and the change: the speed-up,
+    the time over the base's and its difference from it. Wrong and deviating rows have none.
+    """
+    on = [k for k in dict.fromkeys([*keys, "pass", "kernel", "metric"]) if k not in over]
+    right = rows.outcome.isin(RIGHT) | (rows.origin == "ceiling")
+    base = chosen(rows[right], over)[[*on, "median", "low", "high"]]
+    rows = rows.merge(base, how="left", on=on, suffixes=("", "_base"), validate="m:1")
+    rows.loc[~(rows.outcome.isin(RIGHT) | (rows.origin == "ceiling")), "median_base"] = None
+    for end, own, other in (
+        ("", "median", "median"),
+        ("_low", "low", "high"),
+        ("_high", "high", "low"),
+    ):
+        rows[f"time_ratio{end}"] = (rows[own] / rows[f"{other}_base"]).where(
+            rows.median_base.notna()
+        )
+    for end, other in (("", ""), ("_low", "_high"), ("_high", "_low")):
+        rows[f"ratio{end}"] = 1 / rows[f"time_ratio{other}"]
+    return rows.assign(change=rows.time_ratio - 1)
+
+
+def beside(rows: pd.DataFrame, *metrics: str) -> pd.DataFrame:
+    """For derived.py: the rows of kernel times with other metrics of the same rows."""
+    base = rows[rows.metric == KERNEL_TIME]
+    for name in metrics:
+        other = rows[rows.metric == name].set_index(["file", "key"])
+        other = other[["median", "low", "high", "samples"]].add_prefix(f"{name}_")
+        base = base.join(other, on=["file", "key"], how="inner")
+    return base
+
+
+def summaries(values: Iterable[Summary], name: str, index: pd.Index) -> pd.DataFrame:
+    """For derived.py: the summaries as the columns of a value and its interval."""
+    names = (name, f"{name}_low", f"{name}_high")
+    return pd.DataFrame([(s.median, s.low, s.high) for s in values], index, names)
