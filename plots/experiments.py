@@ -131,7 +131,7 @@ def load_run(
     steps = declared.experiment(name).passes
     present, missing = declared.experiment(name).passes_in(folder, known)
     for p in present or missing:
-        file = folder / f"{p}.json"
+        file = declared.file_of(folder, p, known)
         passes[p] = known.get(file) or load(file, name, p)
         require(passes[p], steps[p])
     first = min(passes.items(), key=lambda pair: steps[pair[0]].is_separate)[1]

@@ -9,7 +9,7 @@ from records.captions import date
 from records.code import Place, differing, unknown, unknown_note
 from records.counter_table import known
 from records.folders import recorded_folder
-from records.json_files import ROOT
+from records.json_files import ROOT, stored
 from records.results import Results, load
 
 RECORDED = ROOT / "data/recorded"
@@ -87,7 +87,7 @@ def pass_for(times: Results, experiment: str, pass_name: str) -> Results | None:
     file = Path(experiment, f"{pass_name}.json")
     # A pass is in its experiment's folder, the output of `make bench` next to those folders.
     beside = [folder / file for folder in times.file.resolve().parents[:2]]
-    for place in (*beside, *sorted(RECORDED.glob(f"*/{file}"))):
+    for place in map(stored, (*beside, *sorted(place / file for place in RECORDED.glob("*")))):
         if place.exists():
             results = load(place, experiment, pass_name)
             if results.gpu == times.gpu:

@@ -5,6 +5,7 @@ written.
 """
 
 import argparse
+import lzma
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -38,7 +39,8 @@ def run(args: argparse.Namespace) -> int:
 def add(args: argparse.Namespace) -> int:
     results = list(complete(args.results))
     target = place(args.recorded_dir, args.gpu, results)
-    copies = {r.file: target / r.file.relative_to(args.results) for r in results}
+    places = {r.file: target / r.file.relative_to(args.results) for r in results}
+    copies = {f: c.with_suffix(".json.xz") if c.suffix == ".json" else c for f, c in places.items()}
     kept = list(result_files(target)) if target.is_dir() else []
     moved = [replace(r, file=copies[r.file]) for r in results]
     if not args.older:
@@ -79,11 +81,13 @@ def check_ages(recorded: Sequence[Results], moved: Sequence[Results]) -> None:
 
 
 def unchanged(results: Results) -> bytes:
-    """The content of its file, unchanged since it was checked."""
+    """The content of its file, compressed, unchanged since it was checked."""
     content = results.file.read_bytes()
     if load(results.file) != results or results.file.read_bytes() != content:
         raise InputError(f"{results.file}: was changed while it was read; record it again")
-    return content
+    if results.file.suffix == ".xz":
+        return content
+    return lzma.compress(content, preset=9 | lzma.PRESET_EXTREME)
 
 
 def complete(folder: Path) -> Iterator[Results]:
@@ -95,7 +99,7 @@ def complete(folder: Path) -> Iterator[Results]:
             continue
         if missing:
             print(printable(f"{name}: not measured: {', '.join(missing)}"))
-        results = [loaded(folder / name / f"{p}.json", name, p) for p in present]
+        results = [loaded(declared.file_of(folder / name, p), name, p) for p in present]
         load_run(name, folder / name, True, collect(results))
         ran += [(r.file, record) for r in results if r.gpu for record in r.records]
         yield from results

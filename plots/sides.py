@@ -1,10 +1,6 @@
 """The two sides of a comparison: the user's result files and their provenance."""
 
-import io
 import subprocess
-import tarfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,15 +8,12 @@ from tempfile import TemporaryDirectory
 from records import comparison
 from records.captions import banner, clocks, commit, dates, driver
 from records.errors import InputError
-from records.folders import age, recorded_folder, result_files
+from records.folders import age, is_json, recorded_folder, result_files
 from records.interruption import held
 from records.json_files import ROOT
 from records.printable import printable
 from records.results import Results
 from records.sources import git
-
-ARCHIVE = ".tar.xz"
-
 
 @dataclass(frozen=True)
 class Side:
@@ -54,38 +47,26 @@ class Side:
 
 
 def load_side(given: str) -> Side:
-    """A side from a result file, a folder of them, an archive of such a folder, or REV:PATH: a file
-    or folder in a commit.
-    """
+    """A side from a result file, a folder of them, or REV:PATH: a file or folder in a commit."""
     revision, colon, path = given.partition(":")
-    if given.endswith(ARCHIVE) and Path(given).is_file():
-        with extracted(given, Path(given).read_bytes(), f"{given}/") as folder:
-            return side_of(given, folder)
     if Path(given).exists() or not colon:
         return side_of(given, Path(given))
     commit_id = git("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
     if not commit_id:
         raise InputError(f"{revision}: names no commit of this repository")
-    command = ["git", "archive", "--format=tar", commit_id, "--", path]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True)
-    if done.returncode or Path(path).is_absolute():
+    listed = git("ls-tree", "-r", "-z", "--name-only", commit_id, "--", path)
+    if not listed or Path(path).is_absolute():
         raise InputError(f"{revision}:{path}: is not in that commit")
-    with extracted(given, done.stdout, f"{revision}:") as folder:
-        return side_of(given, folder / path)
-
-
-@contextmanager
-def extracted(given: str, archive: bytes, shown: str) -> Iterator[Path]:
-    """A folder with the archive's files; errors name it as `shown`."""
     with held(), TemporaryDirectory() as folder:  # else a signal leaves the folder
+        for name in filter(is_json, listed.split("\0")):
+            file = Path(folder, name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            show = ["git", "cat-file", "blob", f"{commit_id}:{name}"]
+            file.write_bytes(subprocess.run(show, cwd=ROOT, capture_output=True, check=True).stdout)
         try:
-            with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-                files.extractall(folder, filter="data")
-            yield Path(folder)
-        except (tarfile.TarError, EOFError) as error:
-            raise InputError(f"{given}: is not a whole archive: {error}") from None
+            return side_of(given, Path(folder, path))
         except InputError as error:
-            raise InputError(str(error).replace(f"{folder}/", shown)) from None
+            raise InputError(str(error).replace(f"{folder}/", f"{revision}:")) from None
 
 
 def side_of(given: str, path: Path) -> Side:

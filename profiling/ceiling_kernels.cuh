@@ -1,6 +1,5 @@
 // The kernels of the ceilings. A form is a way to move bytes: threads per block, elements and loads
-// per thread, and cache hints. ceilings.cu has the fastest known forms; experiments/ceilings/
-// measures many.
+// per thread, and cache hints. ceilings.cu has the fastest known forms.
 #pragma once
 
 #include <cuda_runtime.h>

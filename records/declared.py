@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from records.errors import InputError
-from records.json_files import ROOT, Schema, all_printable, read_text
+from records.json_files import ROOT, Schema, all_printable, read_text, stored
 
 FOLDER = ROOT / "experiments"
 FILE = "experiment.toml"
@@ -48,8 +48,16 @@ class Experiment:
     def passes_in(self, folder: Path, known: Collection[Path] = ()) -> tuple[list[str], list[str]]:
         """The passes that a run's folder has or will have, and the required passes that it
         lacks."""
-        there = [n for n in self.passes if (f := folder / f"{n}.json") in known or f.exists()]
+        files = {n: file_of(folder, n, known) for n in self.passes}
+        there = [n for n, f in files.items() if f in known or f.exists()]
         return there, [n for n, s in self.passes.items() if n not in there and not s.is_separate]
+
+
+def file_of(folder: Path, pass_name: str, known: Collection[Path] = ()) -> Path:
+    """The pass's result file, which may be compressed; `known` has files that are not written."""
+    file = folder / f"{pass_name}.json"
+    compressed = file.with_name(f"{file.name}.xz")
+    return compressed if compressed in known else stored(file)
 
 
 def names() -> list[str]:

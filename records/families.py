@@ -21,7 +21,7 @@ from records.printable import shortened
 FILE = ROOT / "data/families.json"
 SCHEMA = Schema("families.schema.json", {"families": "name"})
 VERSION = "reprolab-families/1"
-PROGRAMS = ("bench", "bench_ceilings", "latency", "puzzle")  # that have all families
+PROGRAMS = ("bench", "latency", "puzzle")  # that have all families
 CUDA = "cuda"
 
 

@@ -67,10 +67,12 @@ def json_files(folder: Path) -> Iterator[Path]:
     for place, below, files in os.walk(folder, followlinks=True, onerror=fail):
         real = os.path.realpath(place)
         below[:] = [name for name in below if name != "parts" and real not in seen]
-        yield from (
-            Path(place, name) for name in files if name.endswith(".json") and real not in seen
-        )
+        yield from (Path(place, name) for name in files if is_json(name) and real not in seen)
         seen.add(real)
+
+
+def is_json(name: str) -> bool:
+    return name.endswith((".json", ".json.xz"))
 
 
 def by_machine(

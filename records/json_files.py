@@ -1,6 +1,7 @@
 """JSON files and their schemas; an error in a file is one line that names it."""
 
 import json
+import lzma
 import math
 import os
 import re
@@ -21,13 +22,13 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def read_json(file: Path) -> Any:
-    """The file's value with printable texts.
+    """The file's value with printable texts; `file` as it is, or compressed beside.
 
     InputError if it cannot be read, or is not JSON with finite numbers and unique names.
     """
     hooks = {"parse_constant": finite, "parse_float": finite, "parse_int": whole}
     try:
-        text = read_text(file)
+        text = read_text(stored(file))
         value = json.loads(text, object_pairs_hook=unique, **hooks)
         return value if all_printable_in(text) else all_printable(value)
     except RecursionError:
@@ -38,8 +39,14 @@ def read_json(file: Path) -> Any:
         raise InputError(f"{file}: is not whole JSON: {error}") from None
 
 
+def stored(file: Path) -> Path:
+    """x.json.xz where there is that and no x.json: recorded files are compressed."""
+    compressed = file.with_name(f"{file.name}.xz")
+    return compressed if not os.path.lexists(file) and compressed.is_file() else file
+
+
 def read_text(file: Path) -> str:
-    """The text of a regular file, because reading a pipe would block. A file larger than the
+    """The text of a regular file, compressed if its name ends with .xz, because reading a pipe would block. A file larger than the
     machine's memory is refused, because the system would kill the process.
     """
     try:
@@ -48,7 +55,10 @@ def read_text(file: Path) -> str:
             raise InputError(f"{file}: cannot be read: it is not a regular file")
         if status.st_size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2:
             raise InputError(f"{file}: does not fit the memory")
-        return file.read_bytes().decode("utf-8")
+        content = file.read_bytes()
+        return (lzma.decompress(content) if file.suffix == ".xz" else content).decode("utf-8")
+    except (lzma.LZMAError, EOFError) as error:
+        raise InputError(f"{file}: is not a whole .xz file: {error}") from None
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

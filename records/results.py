@@ -12,7 +12,7 @@ from records.counter_table import COUNTERS, known
 from records.errors import InputError
 from records.families import Family, Kernel, described, kernels
 from records.families import parse as families_of
-from records.json_files import Schema
+from records.json_files import Schema, stored
 from records.printable import printable, shortened
 from records.stats import (
     Estimate,
@@ -306,6 +306,7 @@ class Results:
 
 def load(file: Path, experiment: str | None = None, pass_name: str | None = None) -> Results:
     """Reads and checks a result file, of the given experiment and pass if they are given."""
+    file = stored(file)
     root = SCHEMA.read(file)
     for name, wanted in (("experiment", experiment), ("pass", pass_name)):
         if wanted is not None and root[name] != wanted:

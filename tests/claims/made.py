@@ -15,12 +15,12 @@ from reprolab.claims.evidence import collect
 from reprolab.claims.ledger import Decision, Verdict, decide
 from reprolab.claims.published import Source, load_source, load_sources
 from records import result_file
-from records.json_files import ROOT
+from records.json_files import ROOT, read_json
 from records.results import SCHEMA, Results, parse
 
 PUBLISHED = ROOT / "data/published"
 # The provenance of all made files: that of a recorded run.
-ORIGIN = json.loads((ROOT / "data/recorded/h200/ladder/plain.json").read_text())["provenance"]
+ORIGIN = read_json(ROOT / "data/recorded/h200/ladder/plain.json")["provenance"]
 GPU, CLOCKS = ORIGIN["gpu"], ORIGIN["clocks"]
 
 

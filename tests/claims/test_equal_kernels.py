@@ -48,7 +48,7 @@ def repetitions(gpu):
     """By kernel and run, the samples of its forward passes."""
     samples = {}
     for run in range(1, RUNS[gpu] + 1):
-        files = load_side(str(ROOT / f"data/repetitions/{gpu}/{run}.tar.xz")).files
+        files = load_side(str(ROOT / f"data/repetitions/{gpu}/{run}")).files
         (replay,) = (f for f in files if f.pass_name == "replay")
         for kernel in KERNELS[gpu]:
             rows = sorted((r for r in replay.records if r.kernel == kernel), key=lambda r: r.key)

@@ -20,7 +20,7 @@ BASELINE, SUBJECT = "branch_tree", "shared_lut"
 
 @cache
 def measured(host):
-    return load_side(str(ROOT / f"data/repetitions/eager/{host}.tar.xz")).files
+    return load_side(str(ROOT / f"data/repetitions/eager/{host}")).files
 
 
 def eager_rows(host, model="gemma-2-27b"):

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from plots.experiments import CLAIM_DETAILS, Run, all_tables, experiment, load_r
 from plots.figures import figure_style
 from records import declared
 from records.folders import recorded_folder
-from records.json_files import ROOT
+from records.json_files import ROOT, read_json
 from records.results import Results, load
 
 RECORDED = ROOT / "data/recorded/h200"
@@ -31,7 +30,6 @@ NO_NUMBER = re.compile(r"\b(nan|inf)\b")
 
 # By pass: the problems that are kept, of all that would take long to draw.
 KEPT = {
-    "ceilings/sweep": ("*/8MiB", "*/448MiB", "*/3072MiB"),
     "counters/nf4_*": ("21504x5376/*", "28672x8192/*"),
     "counters/sass": ("sm_80", "sm_90"),
     "end_to_end/*": ("qwen3-32b/batch2/*", "qwen3-32b/batch8/*", "llama-3.3-70b/batch2/*"),
@@ -51,7 +49,6 @@ KERNELS = {
     "counters/*": ("branch_tree", "shared_lut", "shared_lut_algorithm1", "constant_lut", "copy")
     + ("tma_naive", "tiled", "*_load", "global_*", "*_chain", "shared_store*"),
 }
-FORMS = 6  # of each sweep
 # Passes that tests keep, because kernels change more often than they are recorded: a few rows of an
 # earlier run, without their code.
 OWN = {"product/peers": ROOT / "experiments/product/tests/product_peers.json"}
@@ -68,12 +65,9 @@ def few(name: str) -> File:
 
 @cache
 def text_of_few(name: str) -> str:
-    file = json.loads(OWN.get(name, RECORDED / f"{name}.json").read_text())
+    file = read_json(OWN.get(name, RECORDED / f"{name}.json"))
     rows = [r for r in file["records"] if matches(r["problem"]["name"], *kept(KEPT, name))]
     rows = [r for r in rows if matches(r["kernel"], *kept(KERNELS, name))]
-    if name == "ceilings/sweep":
-        forms = {k for family in ("copy", "mixed", "even") for k in forms_of(rows, family)}
-        rows = [r for r in rows if r["kernel"] in forms or r["origin"]["kind"] == "ceiling"]
     keys = {r["key"] for r in rows}
     file["checks"] = [c for c in file["checks"] if keys >= set(c["keys"])]
     return json.dumps(file | {"records": rows})
@@ -81,11 +75,6 @@ def text_of_few(name: str) -> str:
 
 def kept(patterns: dict[str, tuple[str, ...]], name: str) -> tuple[str, ...]:
     return next((values for key, values in patterns.items() if fnmatchcase(name, key)), ("*",))
-
-
-def forms_of(rows: list[Row], family: str) -> Iterator[str]:
-    kernels = (r["kernel"] for r in rows if r["problem"]["family"] == family)
-    return islice(dict.fromkeys(kernels), 0, FORMS * 20, 20)
 
 
 def matches(name: str, *patterns: str) -> bool:

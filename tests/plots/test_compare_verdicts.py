@@ -53,7 +53,7 @@ def of_kernel(pools, kernel, pass_name="shapes"):
 
 def whole(name, change=lambda row: None):
     """A recorded pass with all its rows, and times modified by `change`."""
-    file = json.loads((RECORDED / f"{name}.json").read_text())
+    file = read_json(RECORDED / f"{name}.json")
     for row in file["records"]:
         change(row)
     return file

@@ -164,22 +164,6 @@ def test_a_result_file_of_an_experiment_that_cannot_be_shown(place, write):
     assert not (place / "recorded/h200/figure4/README.md").exists()
 
 
-def test_an_experiment_that_decides_no_claim(place, edited):
-    """It has a page like any other, but is not in a block of claims."""
-    readme = place / "README.md"
-    run(place)
-    before = readme.read_text()
-    edited("ceilings", "recorded/h200/ceilings").write()
-    assert run(place) == 0
-    page = (place / "recorded/h200/ceilings/README.md").read_text()
-    assert "\n\n**The fastest way" in page and "claims**" not in page
-    assert readme.read_text() == before
-    assert "[ceilings](ceilings/README.md), [table2]" in (
-        (place / "recorded/h200/README.md").read_text()
-    )
-    assert run(place, "--check") == 0
-
-
 def test_a_gpu_on_which_nothing_decides_a_claim(place, edited):
     """It has a page, and a link from the page of all GPUs; claims are counted and shown without
     it."""

@@ -172,14 +172,6 @@ NO_CEILINGS = {"no ceilings": dropped(is_ceiling)}
 NO_PEER = {"no peer ran": dropped(is_peer)}
 PASSES = {"the fastest kernel passes every ceiling": passes_every_ceiling}
 EDITS: dict[str, dict[str, Edit]] = {
-    "ceilings": {
-        **(EVERY | NO_CEILINGS),
-        "the fastest form is wrong": failed(
-            "sweep", "copy_128x2_evict_last_plain", "copy/448MiB", **WRONG
-        ),
-        "a size did not fit": failed(problem="copy/3072MiB", why="needs 24.0 GiB of device memory"),
-        "a family was not swept": dropped(lambda row: row["problem"]["family"] == "even"),
-    },
     "counters": {
         **EVERY,
         "nothing was counted": uncounted("*_counters"),

@@ -142,7 +142,7 @@ def test_an_old_run_of_another_unit_is_replaced(project, capsys, message):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("unit 0000000000000000 and 842f9e0295896e68")
     assert lines[1].startswith("recorded: table2; ")
-    assert (project / "data/recorded/a100/puzzle/mlps.json").exists()
+    assert (project / "data/recorded/a100/puzzle/mlps.json.xz").exists()
     # A folder of a recorded run is not for a second GPU.
     assert record(project, "x2", project / "data/recorded/a100") == 2
     assert "recorded run" in message(capsys.readouterr().err)

@@ -24,7 +24,7 @@ from plots.document import machine_of
 from plots.experiments import experiment
 from plots.first_screen import compared
 from records.folders import result_files
-from records.json_files import ROOT
+from records.json_files import ROOT, read_text, stored
 
 PACKED = "data:application/x-xz;base64,"
 ELSEWHERE = "Not measured on this machine."
@@ -45,7 +45,7 @@ def folder(tmp_path_factory):
     for name in recorded_names():
         Edited(name, folder / name).write()
     host = "product/host.json"  # not written by a pass
-    (folder / host).write_bytes((ROOT / "data/recorded/h200" / host).read_bytes())
+    (folder / host).write_text(read_text(stored(ROOT / "data/recorded/h200" / host)))
     return folder
 
 

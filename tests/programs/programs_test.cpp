@@ -156,7 +156,7 @@ TEST_F(MeasuringPrograms, DescribeTheContentsOfTheData) {
   const char* remedy = "data/families.json is not what the programs say: make describe";
   const auto [families, kernels] = described(read_json(project_root() / "data/families.json"));
   std::set<std::string> all, in_cuda;
-  for (const char* program : {BENCH, BENCH_CEILINGS, LATENCY, PUZZLE, REPLAY}) {
+  for (const char* program : {BENCH, LATENCY, PUZZLE, REPLAY}) {
     const auto [own_families, own_kernels] =
         described(nlohmann::json::parse(output_of(program, "--describe")));
     for (const auto& [name, family] : own_families) {

@@ -15,7 +15,7 @@ from experiments.end_to_end import sizes
 from profiling.ncu import agreement
 from records import code, run_to_run
 from records.errors import InputError
-from records.json_files import ROOT, Schema
+from records.json_files import ROOT, Schema, read_json
 from records.results import load
 from reprolab_nf4 import timing_table
 
@@ -51,18 +51,19 @@ def reader(monkeypatch, tmp_path):
         "models/*.json": with_file(monkeypatch, sizes, "FOLDER", sizes.known),
         "published/*.json": load_source,
         "products/*.json": timing_table.read,
-        "recorded/*/counters/ncu.json": lambda file: agreement.SCHEMA.read(file),
-        "recorded/*.json": load,
+        "recorded/*/counters/ncu.json.xz": lambda file: agreement.SCHEMA.read(file),
+        "recorded/*.json.xz": load, "repetitions/*.json.xz": load,
     }
     return lambda name: next(read for pattern, read in readers.items() if fnmatch(name, pattern))
 
 
 DATA = sorted(
     str(file.relative_to(ROOT / "data"))
-    for file in (ROOT / "data").rglob("*.json")
+    for pattern in ("*.json", "*.json.xz")
+    for file in (ROOT / "data").rglob(pattern)
     if not file.name.endswith(".schema.json")
 )
-SMALL = [name for name in DATA if not name.startswith("recorded/")]
+SMALL = [name for name in DATA if name.endswith(".json")]
 SMALL.append(next(name for name in DATA if name.startswith("recorded/")))
 DAMAGES = {
     "a list at the root": lambda root: [root],
@@ -83,8 +84,8 @@ def last(root):
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", SMALL)
 def test_a_damaged_file_of_data_is_one_line(name, damage, reader, tmp_path, refused):
-    read, root = reader(name), json.loads((ROOT / "data" / name).read_text())
-    file = tmp_path / name.split("/")[-1]
+    read, root = reader(name), read_json(ROOT / "data" / name)
+    file = tmp_path / name.split("/")[-1].removesuffix(".xz")
     file.write_text(json.dumps(root))
     read(file)
     file.write_text(json.dumps(DAMAGES[damage](root)))

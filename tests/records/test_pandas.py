@@ -15,7 +15,7 @@ from records.json_files import ROOT
 from records.results import load
 
 H200 = ROOT / "data/recorded/h200"
-PLACES = [H200 / "table2", H200 / "counters/sass.json"]
+PLACES = [H200 / "table2", H200 / "counters/sass.json.xz"]
 
 
 @pytest.fixture(scope="module")

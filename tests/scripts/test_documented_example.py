@@ -126,7 +126,7 @@ def test_a_run_is_recorded_by_make(tree):
         copied = tree / lists.relative_to(ROOT)
         copied.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(lists, copied)
-    content = json.loads((ROOT / "data/recorded/h200/puzzle/mlps.json").read_text())
+    content = read_json(ROOT / "data/recorded/h200/puzzle/mlps.json")
     content["provenance"]["gpu"]["unit"] = "0" * 16
     (tree / "results/puzzle").mkdir(parents=True)
     (tree / "results/puzzle/mlps.json").write_text(json.dumps(content))
@@ -138,6 +138,6 @@ def test_a_run_is_recorded_by_make(tree):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("data/recorded/h200: NVIDIA H200, unit ")
     assert "\nrecorded: puzzle; " in done.stdout
-    for name in ("README.md", "claims.md", "puzzle/README.md", "puzzle/mlps.json"):
+    for name in ("README.md", "claims.md", "puzzle/README.md", "puzzle/mlps.json.xz"):
         assert (tree / "data/recorded/h200" / name).is_file()
     assert "make reproduce-puzzle" in (tree / "README.md").read_text()

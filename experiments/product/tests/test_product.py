@@ -23,7 +23,7 @@ from experiments.product.views.shared_memory import PAIRS, shared_memory_table
 from plots.experiments import NotMeasured, figure_files, load_run
 from plots.figures import figure_style, take_caption
 from records.errors import InputError
-from records.json_files import ROOT
+from records.json_files import ROOT, read_json, read_text, stored
 
 H100 = ROOT / "data/recorded/h100/product"
 
@@ -31,7 +31,8 @@ H100 = ROOT / "data/recorded/h100/product"
 def copy_of_h100(folder):
     """A small pass of its run, and the files that no pass writes."""
     for name in ("simple", "host", "serving"):
-        (folder / f"{name}.json").write_bytes((H100 / f"{name}.json").read_bytes())
+        text = read_text(stored(H100 / f"{name}.json"))
+        (folder / f"{name}.json").write_text(text)
 
 
 @pytest.fixture
@@ -125,7 +126,7 @@ def test_measured_host_times_are_a_table(run, tmp_path):
 def test_measured_host_times_are_a_figure(run):
     for gpu in ("h100", "h200"):
         recorded_run = load_run("product", ROOT / "data/recorded" / gpu / "product", recorded=True)
-        cells = json.loads((recorded_run.first.file.parent / "host.json").read_text())["rows"]
+        cells = read_json(recorded_run.first.file.parent / "host.json")["rows"]
         with figure_style():
             figure = product.host_figure(recorded_run)
         assert [axes.get_title() for axes in figure.axes] == ["plain scales", "nested scales"]

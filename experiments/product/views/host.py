@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from plots import figures as draw
 from plots.experiments import NotMeasured, Run
 from records.errors import InputError
-from records.json_files import read_json
+from records.json_files import read_json, stored
 from records.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant, summarize
 from records.tables import Column, Table, Values, rounded
 
@@ -36,7 +36,7 @@ Cell = dict[str, Any]
 
 def made(run: Run, make: Callable[[Content], Any], name: str = NAME) -> Any:
     """The result of `make` for the file's content; None without the file."""
-    file = run.first.file.parent / name
+    file = stored(run.first.file.parent / name)
     if not file.is_file():
         return None
     content = read_json(file)

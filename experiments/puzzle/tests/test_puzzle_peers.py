@@ -11,7 +11,7 @@ from on_cpu import stand_ins  # noqa: F401
 from experiments import unsloth_peer
 from experiments.puzzle import peers
 from records.families import described
-from records.json_files import ROOT
+from records.json_files import ROOT, read_json
 from records.results import load
 
 OLD, NEW = "2026.1.4", "2026.10.9"
@@ -57,7 +57,7 @@ def test_it_is_the_problem_that_was_recorded():
     """The MLPs, and the bytes that they move, are those of the programs."""
     family = described()["puzzle"]
     assert [part.name for part in family.parts.values()] == [mlp.name for mlp in peers.MLPS]
-    recorded = json.loads((ROOT / "data/recorded/h200/puzzle/mlps.json").read_text())["records"][0]
+    recorded = read_json(ROOT / "data/recorded/h200/puzzle/mlps.json")["records"][0]
     row = peers.record(NEW, 1000, peers.Measured(), "")
     assert row["bytes"] == recorded["bytes"]
     assert row["problem"].items() <= recorded["problem"].items()

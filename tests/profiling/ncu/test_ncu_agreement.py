@@ -75,7 +75,7 @@ def test_nothing_that_is_held_is_no_agreement():
 
 
 def test_recorded_agreement_fits_the_schema(tmp_path):
-    file = ROOT / "data/recorded/h200/counters/ncu.json"
+    file = ROOT / "data/recorded/h200/counters/ncu.json.xz"
     recorded = read_json(file)
     agreement.SCHEMA.check(file, recorded)
     recorded["rows"][0]["verdict"] = "fine"
