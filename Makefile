@@ -112,7 +112,7 @@ list: .venv/installed ## List the kernels (without a GPU: those of the recorded 
 describe: .venv/installed ## Write the description of families and kernels to data/families.json (needs nvcc, no GPU)
 	@[ -n "$$MEASURE" ] || { echo "describe: needs what nvcc compiles: make describe PRESET=gpu ARCH=90" >&2; exit 2; }
 	@scripts/build bench latency puzzle
-	@scripts/python -m records.families "$$BIN"
+	@scripts/python -m reprolab.families "$$BIN"
 
 bench: .venv/installed ## Measure kernels alone (all of them without KERNEL): make bench KERNEL=name [PEER=...]
 	$(call needs_gpu,measure)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from compile.compiled import LanguageError
-from records.errors import InputError
-from records.json_files import ROOT
+from reprolab.errors import InputError
+from reprolab.json_files import ROOT
 from reprolab_nf4 import DropinError
 
 # A shell that starts the tests in the background has them, and what they start, ignore it.
@@ -24,7 +24,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 @pytest.fixture(autouse=True, scope="session")
 def recorded_once() -> Iterator[None]:
     """Tests of one process share the recorded result files, which take seconds to read."""
-    folders = sys.modules.get("records.folders")
+    folders = sys.modules.get("reprolab.folders")
     if folders is None:  # not imported here: it needs Python 3.11, and reprolab_nf4/tests 3.10
         yield
         return

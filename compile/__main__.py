@@ -22,7 +22,7 @@ from compile.compiled import (
     kernel_file,
     variant_facts,
 )
-from records.command_line import Parser
+from reprolab.command_line import Parser
 
 LANGUAGES = {"mojo": "Mojo", "triton": "Triton"}
 

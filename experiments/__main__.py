@@ -24,12 +24,12 @@ from itertools import chain, groupby
 from pathlib import Path
 
 from experiments import gpus
-from records import declared
-from records.command_line import Parser, peers, run
-from records.declared import Experiment, Step
-from records.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT
-from records.printable import printable
-from records.provenance import checkout
+from reprolab import declared
+from reprolab.command_line import Parser, peers, run
+from reprolab.declared import Experiment, Step
+from reprolab.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT
+from reprolab.printable import printable
+from reprolab.provenance import checkout
 
 TORCH = Path("build/end_to_end/python")  # names the Python that has PyTorch
 FLAGS = ("QUICK", "DRY_RUN")
@@ -231,7 +231,7 @@ def measured_before(file: str, command: Sequence[str], gpu: str) -> int | None:
     """The status of a result of the same command, sources and GPU model; None without one, or where
     not all of it was measured.
     """
-    from records import parts  # which imports numpy
+    from reprolab import parts  # which imports numpy
 
     result = parts.read(Path(file))
     if result is None or result["provenance"]["argv"] != command:

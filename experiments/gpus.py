@@ -15,9 +15,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from records.command_line import numbers
-from records.errors import InputError
-from records.printable import printable
+from reprolab.command_line import numbers
+from reprolab.errors import InputError
+from reprolab.printable import printable
 
 SYSTEM, DEVICES = Path("/sys"), Path("/dev")
 DRIVER = Path("/proc/driver/nvidia/gpus")  # a folder for each GPU, by its PCI bus

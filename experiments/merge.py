@@ -18,17 +18,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from records import interruption, parts
-from records.code import differing
-from records.command_line import Parser, complain, run
-from records.errors import USAGE, InputError
-from records.folders import age, by_machine
-from records.json_files import read_json
-from records.output import write_files
-from records.printable import printable
-from records.result_file import Content, as_json
-from records.results import SCHEMA, Outcome, Results, parse
-from records.sources import Sources
+from reprolab import interruption, parts
+from reprolab.code import differing
+from reprolab.command_line import Parser, complain, run
+from reprolab.errors import USAGE, InputError
+from reprolab.folders import age, by_machine
+from reprolab.json_files import read_json
+from reprolab.output import write_files
+from reprolab.printable import printable
+from reprolab.result_file import Content, as_json
+from reprolab.results import SCHEMA, Outcome, Results, parse
+from reprolab.sources import Sources
 
 
 def parser() -> argparse.ArgumentParser:

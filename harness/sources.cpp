@@ -26,7 +26,7 @@ std::string output_of(const char* command) {
 std::string compiled_sources() { return REPROLAB_COMPILED_SOURCES; }
 
 nlohmann::json find_sources(const std::filesystem::path& root, const std::string& compiled) {
-  const auto program = root / "records/sources.py";
+  const auto program = root / "reprolab/sources.py";
   setenv("REPROLAB_SOURCES", program.c_str(), 1);  // no part of the shell's text
   setenv("REPROLAB_COMPILED", compiled.c_str(), 1);
   auto sources = nlohmann::json::parse(

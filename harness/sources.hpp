@@ -1,4 +1,4 @@
-// The sources that rows depend on, for a result file's provenance. records/sources.py finds them,
+// The sources that rows depend on, for a result file's provenance. reprolab/sources.py finds them,
 // also for the programs.
 #pragma once
 

@@ -82,7 +82,7 @@ fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-constexpr std::string_view temporary_prefix = ".reprolab-tmp-";  // as records/output.py has it
+constexpr std::string_view temporary_prefix = ".reprolab-tmp-";  // as reprolab/output.py has it
 
 /// A temporary file next to the target. Its writer holds a lock on it, so that the next writer in
 /// the folder can tell whether it is still being written.

@@ -1,4 +1,4 @@
-// Files that are written whole or not at all, as by records/output.py in Python.
+// Files that are written whole or not at all, as by reprolab/output.py in Python.
 #pragma once
 
 #include <filesystem>

@@ -1,6 +1,6 @@
 """`python -m plots`."""
 
-from records import interruption
+from reprolab import interruption
 
 
 def run() -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from plots.memory_gain import difference
-from records.captions import (
+from reprolab.captions import (
     Used,
     clock_mark,
     machine_notes,
@@ -14,11 +14,11 @@ from records.captions import (
     outcome_notes,
     outcome_words,
 )
-from records.code import older_mark
-from records.errors import InputError
-from records.results import COPY, Record, Results
-from records.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant
-from records.tables import BEST, KERNEL, NONE, WORDS, Column, Noted, Table, Values, rounded
+from reprolab.code import older_mark
+from reprolab.errors import InputError
+from reprolab.results import COPY, Record, Results
+from reprolab.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant
+from reprolab.tables import BEST, KERNEL, NONE, WORDS, Column, Noted, Table, Values, rounded
 
 GB_NOTE = (
     "GB/s: bytes read and written, once each, over the median time; GB = 1e9 bytes. "

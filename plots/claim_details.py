@@ -15,9 +15,9 @@ from reprolab.claims.published import NAMED_GPU, Reading
 from reprolab.claims.rules import DIRECTIONS
 from plots.documents import markdown_code, markdown_escape, markdown_link
 from plots.sentences import IN_DOCUMENT, quoted, spelled, verdict_in_words
-from records.code import OLDER_NOTE
-from records.printable import printable
-from records.tables import WORDS, Column, Noted, Table, Values, in_unit, rounded
+from reprolab.code import OLDER_NOTE
+from reprolab.printable import printable
+from reprolab.tables import WORDS, Column, Noted, Table, Values, in_unit, rounded
 
 COLUMNS = [
     Column("claim", "claim", **WORDS),

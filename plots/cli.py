@@ -12,8 +12,8 @@ from pathlib import Path
 
 from plots import document, experiments, ledger, record, single_files
 from plots.figures import WIDTHS
-from records import declared
-from records.command_line import Parser, run
+from reprolab import declared
+from reprolab.command_line import Parser, run
 
 WITH_BLOCKS = [Path("README.md"), Path("docs/drop-in.md"), Path("docs/upstream.md")]
 

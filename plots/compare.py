@@ -16,15 +16,15 @@ from plots import figures as draw
 from plots.bandwidth import estimate_values, with_interval
 from plots.documents import table_files
 from plots.sides import Side, by_gpu, load_side
-from records import comparison, console, run_to_run
-from records.comparison import FASTER, SAME, SLOWER, UNDECIDED, VERDICTS, Key, Pair, Pool
-from records.errors import WRONG_OUTPUT, InputError
-from records.json_files import ROOT
-from records.output import write_files
-from records.printable import printable
-from records.results import Record
-from records.stats import CONFIDENCE, FALSE_SHARE, Estimate, significant
-from records.tables import KERNEL, WORDS, Column, Noted, Origin, Table, Values
+from reprolab import comparison, console, run_to_run
+from reprolab.comparison import FASTER, SAME, SLOWER, UNDECIDED, VERDICTS, Key, Pair, Pool
+from reprolab.errors import WRONG_OUTPUT, InputError
+from reprolab.json_files import ROOT
+from reprolab.output import write_files
+from reprolab.printable import printable
+from reprolab.results import Record
+from reprolab.stats import CONFIDENCE, FALSE_SHARE, Estimate, significant
+from reprolab.tables import KERNEL, WORDS, Column, Noted, Origin, Table, Values
 
 NAME = "compare"
 FINDINGS = 3  # of a verdict on the terminal

@@ -19,11 +19,11 @@ from plots.counter_values import (
     short,
     stall_name,
 )
-from records.captions import machine_notes, outcome_notes, outcome_words
-from records.counter_table import known
-from records.results import RIGHT, Record, Results
-from records.stats import difference_percent
-from records.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
+from reprolab.captions import machine_notes, outcome_notes, outcome_words
+from reprolab.counter_table import known
+from reprolab.results import RIGHT, Record, Results
+from reprolab.stats import difference_percent
+from reprolab.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values
 
 # The short table's counters and headings; the full table has all counters.
 SHORT = {

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from math import isfinite, prod
 from typing import Any
 
-from records.counter_table import NO_WAIT, WARP, Counter, known
-from records.families import Family
-from records.results import Record, Results
-from records.stats import Summary, difference_percent, significant
-from records.tables import NONE
+from reprolab.counter_table import NO_WAIT, WARP, Counter, known
+from reprolab.families import Family
+from reprolab.results import Record, Results
+from reprolab.stats import Summary, difference_percent, significant
+from reprolab.tables import NONE
 
 ASKED_FOR = "asked for by METRICS"
 PIPES, STALLS = "pipes", "stalls"  # groups of data/counters.json

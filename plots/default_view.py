@@ -11,10 +11,10 @@ from plots.bandwidth import Measured, bandwidth_table, measure
 from plots.counter_tables import facts_table
 from plots.counter_values import by_family
 from plots.single_files import counter_tables
-from records.counter_table import COUNTERS
-from records.declared import Experiment
-from records.results import COPY, Results
-from records.tables import Table
+from reprolab.counter_table import COUNTERS
+from reprolab.declared import Experiment
+from reprolab.results import COPY, Results
+from reprolab.tables import Table
 
 
 def of(experiment: Experiment) -> dict[str, Any]:

@@ -18,14 +18,14 @@ from plots.documents import markdown_link as link
 from plots.experiments import Run, all_tables, experiment, figure_files, load_run
 from plots.figures import figure_style, take_caption
 from plots.sentences import count_line, headline_by_gpu
-from records.captions import banner, capitalized, commit, date, in_words, listed
-from records.declared import FOLDER, names
-from records.errors import InputError
-from records.folders import result_files
-from records.json_files import ROOT, read_text
-from records.output import write_files
-from records.printable import printable
-from records.tables import Table
+from reprolab.captions import banner, capitalized, commit, date, in_words, listed
+from reprolab.declared import FOLDER, names
+from reprolab.errors import InputError
+from reprolab.folders import result_files
+from reprolab.json_files import ROOT, read_text
+from reprolab.output import write_files
+from reprolab.printable import printable
+from reprolab.tables import Table
 
 BEGIN = re.compile(r"^<!-- begin generated: (\S+) -->\n", re.MULTILINE)
 ASKED_TABLE = re.compile(r"begin generated: (table-(\w+)-(\w+)) ")

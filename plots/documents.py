@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from plots.latex import latex
-from records.console import render
-from records.tables import Column, Noted, Table
+from reprolab.console import render
+from reprolab.tables import Column, Noted, Table
 
 # The first characters of texts that a spreadsheet evaluates, unless an apostrophe precedes them.
 FORMULA = "(?=[=+@\uff1d\uff0b\uff0d\uff20-])"

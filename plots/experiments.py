@@ -28,15 +28,15 @@ from plots.documents import table_files
 from plots.figures import FORMATS, encode, figure_style, take_caption
 from plots.ledger import claims_table
 from plots.sentences import count_line, headline
-from records import console, declared
-from records.captions import banner, commit, driver, machine_notes
-from records.code import differing, older_notes
-from records.errors import InputError
-from records.folders import recorded_folder, result_files
-from records.output import write_files
-from records.printable import printable
-from records.results import WRONG, Outcome, Results, load
-from records.tables import Table
+from reprolab import console, declared
+from reprolab.captions import banner, commit, driver, machine_notes
+from reprolab.code import differing, older_notes
+from reprolab.errors import InputError
+from reprolab.folders import recorded_folder, result_files
+from reprolab.output import write_files
+from reprolab.printable import printable
+from reprolab.results import WRONG, Outcome, Results, load
+from reprolab.tables import Table
 
 FINDINGS = 3  # sentences on the terminal
 CLAIM_DETAILS = "claim-details.md"

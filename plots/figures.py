@@ -20,10 +20,10 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
-from records.captions import banner, clocks_apart, machine
-from records.code import older_notes
-from records.results import Results
-from records.stats import Estimate
+from reprolab.captions import banner, clocks_apart, machine
+from reprolab.code import older_notes
+from reprolab.results import Results
+from reprolab.stats import Estimate
 
 FORMATS = ("pdf", "png", "svg")
 DPI = 200

@@ -11,7 +11,7 @@ from plots import ledger
 from plots.claim_details import relative
 from plots.documents import markdown_escape
 from plots.documents import markdown_link as link
-from records.captions import banner
+from reprolab.captions import banner
 
 if TYPE_CHECKING:
     from plots.document import MachineResults

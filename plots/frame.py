@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from records.captions import CLOCK_PERCENT
-from records.errors import InputError
-from records.results import COPY, KERNEL_TIME, RIGHT, VERIFIED
-from records.stats import Summary
+from reprolab.captions import CLOCK_PERCENT
+from reprolab.errors import InputError
+from reprolab.results import COPY, KERNEL_TIME, RIGHT, VERIFIED
+from reprolab.stats import Summary
 
 NUMBERS = ["median", "low", "high", "q1", "q3", "min", "max", "gb_per_s"]
 

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from reprolab.claims.rules import VERDICTS
 from plots.claim_details import TITLE, SourceEvidence
 from plots.sentences import spell
-from records.tables import Noted, Table
+from reprolab.tables import Noted, Table
 
 # Raw HTML is kept: the pages are our own, and texts from result files are escaped in them.
 MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")

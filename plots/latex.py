@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from records.console import GAP, texts_of, whole
-from records.printable import escaped
-from records.tables import NONE, Column, Noted, Row, Table
+from reprolab.console import GAP, texts_of, whole
+from reprolab.printable import escaped
+from reprolab.tables import NONE, Column, Noted, Row, Table
 
 LATEX_FONTS = {"scriptsize": 80, "tiny": 106}  # characters in a line of an article
 

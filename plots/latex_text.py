@@ -7,7 +7,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from plots.latex import TWO_COLUMNS, latex, latex_words
-from records.tables import WORDS, Column, Table
+from reprolab.tables import WORDS, Column, Table
 
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 # Identifiers and paths, in the font of code.

@@ -31,12 +31,12 @@ from plots.sentences import (
     value_range,
     verdict_in_words,
 )
-from records import console
-from records.captions import Used, banner, listed, origins
-from records.code import OLDER_NOTE, unknown_note
-from records.output import write_files
-from records.printable import printable
-from records.tables import NONE, WORDS, Column, Noted, Table, Values, in_unit
+from reprolab import console
+from reprolab.captions import Used, banner, listed, origins
+from reprolab.code import OLDER_NOTE, unknown_note
+from reprolab.output import write_files
+from reprolab.printable import printable
+from reprolab.tables import NONE, WORDS, Column, Noted, Table, Values, in_unit
 
 COLUMNS = [
     Column("claim", "claim", **WORDS),

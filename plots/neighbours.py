@@ -5,12 +5,12 @@ from pathlib import Path
 
 from plots.counter_tables import Counted, counted, largest
 from plots.counter_values import Value, by_family
-from records.captions import date
-from records.code import Place, differing, unknown, unknown_note
-from records.counter_table import known
-from records.folders import recorded_folder
-from records.json_files import ROOT, stored
-from records.results import Results, load
+from reprolab.captions import date
+from reprolab.code import Place, differing, unknown, unknown_note
+from reprolab.counter_table import known
+from reprolab.folders import recorded_folder
+from reprolab.json_files import ROOT, stored
+from reprolab.results import Results, load
 
 RECORDED = ROOT / "data/recorded"
 NAMED = 3

@@ -29,12 +29,12 @@ import pandas as pd
 import reprolab
 from plots.frame import prepared
 from plots.tables import Table, markdown, tables
-from records.declared import names
-from records.errors import InputError
-from records.json_files import ROOT, read_text
-from records.output import write_files
-from records.printable import printable
-from records.stats import span
+from reprolab.declared import names
+from reprolab.errors import InputError
+from reprolab.json_files import ROOT, read_text
+from reprolab.output import write_files
+from reprolab.printable import printable
+from reprolab.stats import span
 
 RECORDED = ROOT / "data/recorded"
 MACHINE = "plots/machine.md.j2"  # makes the page of each machine

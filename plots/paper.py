@@ -29,14 +29,14 @@ from plots.first_screen import compared
 from plots.latex import TWO_COLUMNS, latex
 from plots.latex_text import Latex, markdown_latex, prose
 from plots.sentences import count_line, counts, spell, verdict_sentence
-from records import run_to_run, stats
-from records.captions import dates, listed
-from records.errors import InputError
-from records.json_files import ROOT, read_text
-from records.output import write_files
-from records.printable import printable
-from records.results import Results
-from records.tables import WORDS, Column, Table, Values
+from reprolab import run_to_run, stats
+from reprolab.captions import dates, listed
+from reprolab.errors import InputError
+from reprolab.json_files import ROOT, read_text
+from reprolab.output import write_files
+from reprolab.printable import printable
+from reprolab.results import Results
+from reprolab.tables import WORDS, Column, Table, Values
 
 TEX = "paper.tex"
 # Figures of the paper, from the machine with the most experiments: experiment, name, columns of the

@@ -17,15 +17,15 @@ from typing import Any
 from reprolab.claims.evidence import collect, recorded_as
 from plots.document import files, machine_of, read_recorded
 from plots.experiments import load_run
-from records import declared
-from records.captions import outcome_words
-from records.code import differing
-from records.errors import InputError
-from records.folders import recorded_folder, result_files
-from records.output import lock, named, write_files
-from records.printable import printable
-from records.results import Outcome, Results, load
-from records.sources import is_of_other_sources
+from reprolab import declared
+from reprolab.captions import outcome_words
+from reprolab.code import differing
+from reprolab.errors import InputError
+from reprolab.folders import recorded_folder, result_files
+from reprolab.output import lock, named, write_files
+from reprolab.printable import printable
+from reprolab.results import Outcome, Results, load
+from reprolab.sources import is_of_other_sources
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,13 +5,13 @@ from collections import Counter
 from itertools import combinations
 
 from plots.sides import Side, load_side
-from records import comparison, console, run_to_run
-from records.captions import dates
-from records.comparison import FASTER, SLOWER, Pair, Pool
-from records.errors import InputError
-from records.output import write_files
-from records.result_file import as_json
-from records.tables import WORDS, Column, Table
+from reprolab import comparison, console, run_to_run
+from reprolab.captions import dates
+from reprolab.comparison import FASTER, SLOWER, Pair, Pool
+from reprolab.errors import InputError
+from reprolab.output import write_files
+from reprolab.result_file import as_json
+from reprolab.tables import WORDS, Column, Table
 
 MIN_RUNS = 4  # two are compared, and the others give the run-to-run spread
 

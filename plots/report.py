@@ -25,14 +25,14 @@ from plots.html import Links, evidence_html, markdown_html, table_html, template
 from plots.sentences import counts, spell
 from plots.summary import TIMES, claim_figure, deciding, ranges_figure
 from plots.svg import Sheet, dark_theme, inline
-from records import captions
-from records.command_line import paths
-from records.declared import FOLDER
-from records.errors import InputError
-from records.json_files import read_text
-from records.output import write_files
-from records.printable import printable
-from records.tables import Table
+from reprolab import captions
+from reprolab.command_line import paths
+from reprolab.declared import FOLDER
+from reprolab.errors import InputError
+from reprolab.json_files import read_text
+from reprolab.output import write_files
+from reprolab.printable import printable
+from reprolab.tables import Table
 
 OWN, RECORDED = Path("results"), Path("data/recorded")
 WIDTHS = {"wide": 2, "narrow": 1}  # columns of a paper, by the CSS class of the drawing

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from plots import figures as draw
-from records.results import COPY, KERNEL_TIME, Record, Results
-from records.stats import INTERVAL_NOTE, significant
+from reprolab.results import COPY, KERNEL_TIME, Record, Results
+from reprolab.stats import INTERVAL_NOTE, significant
 
 SAME_BYTES = "same_bytes"  # the ceiling that moves a kernel's bytes and does nothing else
 MILLION_WEIGHTS = (4, 8, 16, 32, 64, 128, 256)  # ticks of axes

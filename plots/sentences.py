@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from reprolab.claims.ledger import Decision, Verdict, verdict_on
 from reprolab.claims.rules import NOT_TESTABLE, NOT_TESTED, PREMISE_FALSE, REPRODUCED, VERDICTS
 from plots.bandwidth import with_interval
-from records.captions import listed
-from records.stats import Estimate
-from records.tables import NONE, rounded
+from reprolab.captions import listed
+from reprolab.stats import Estimate
+from reprolab.tables import NONE, rounded
 
 SEVERAL = 2  # reasons given in full: the first and the last
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from records import comparison
-from records.captions import banner, clocks, commit, dates, driver
-from records.errors import InputError
-from records.folders import age, is_json, recorded_folder, result_files
-from records.interruption import held
-from records.json_files import ROOT
-from records.printable import printable
-from records.results import Results
-from records.sources import git
+from reprolab import comparison
+from reprolab.captions import banner, clocks, commit, dates, driver
+from reprolab.errors import InputError
+from reprolab.folders import age, is_json, recorded_folder, result_files
+from reprolab.interruption import held
+from reprolab.json_files import ROOT
+from reprolab.printable import printable
+from reprolab.results import Results
+from reprolab.sources import git
 
 @dataclass(frozen=True)
 class Side:

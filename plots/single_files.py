@@ -8,14 +8,14 @@ from plots.bandwidth import bandwidth_table
 from plots.counter_tables import asked_for_table, facts_table, short_table
 from plots.counter_values import ASKED_FOR, by_family
 from plots.neighbours import neighbour_notes
-from records import console
-from records.captions import banner
-from records.counter_table import COUNTERS, known
-from records.errors import InputError
-from records.families import CONTRACTS
-from records.folders import recorded_folder, result_files
-from records.results import Results, load
-from records.tables import WORDS, Column, Noted, Table, Values
+from reprolab import console
+from reprolab.captions import banner
+from reprolab.counter_table import COUNTERS, known
+from reprolab.errors import InputError
+from reprolab.families import CONTRACTS
+from reprolab.folders import recorded_folder, result_files
+from reprolab.results import Results, load
+from reprolab.tables import WORDS, Column, Noted, Table, Values
 
 
 def bench(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from reprolab.claims.ledger import Decision, Verdict
 from plots import figures as draw
 from plots.sentences import counted_in
-from records.tables import rounded
+from reprolab.tables import rounded
 
 TIMES = "x"  # the unit of ratios, which are compared with 1
 AXES = {TIMES: "times as fast", "%": "percent"}

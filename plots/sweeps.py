@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from plots import bandwidth
 from plots.bandwidth import Measured, percent
-from records.stats import INTERVAL_NOTE
-from records.tables import CODE, Column, Noted, Values
+from reprolab.stats import INTERVAL_NOTE
+from reprolab.tables import CODE, Column, Noted, Values
 
 WINNER = [
     Column("fastest form", "form", **CODE),

@@ -16,12 +16,12 @@ from typing import Any
 import pandas as pd
 
 from plots.frame import against, chosen
-from records.captions import CLOCK_PERCENT
-from records.declared import FOLDER, module
-from records.errors import InputError
-from records.json_files import read_text
-from records.results import KERNEL_TIME, VERIFIED
-from records.stats import significant
+from reprolab.captions import CLOCK_PERCENT
+from reprolab.declared import FOLDER, module
+from reprolab.errors import InputError
+from reprolab.json_files import read_text
+from reprolab.results import KERNEL_TIME, VERIFIED
+from reprolab.stats import significant
 
 DEFAULTS = {
     "metric": KERNEL_TIME,

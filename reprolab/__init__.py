@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from records.errors import InputError
-from records.frames import frame, record_rows
+from reprolab.errors import InputError
+from reprolab.frames import frame, record_rows
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from records.json_files import ROOT
+from reprolab.json_files import ROOT
 
 
 def test_a_message_that_the_file_lacks_fails(message):

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from reprolab.claims import rules
 from reprolab.claims.evidence import Case, NotTested
 from reprolab.claims.rules import WITHIN, Finding, Ours, rule
-from records import stats
-from records.results import KERNEL_TIME, Results
-from records.stats import Estimate
+from reprolab import stats
+from reprolab.results import KERNEL_TIME, Results
+from reprolab.stats import Estimate
 
 VERSION = re.compile(r"bitsandbytes (\d+(?:\.\d+)*)")  # of a row's maker
 RELEASE = re.compile(r"(before|from) (\d+(?:\.\d+)*)(?: (\w+))?")  # as an argument

@@ -7,9 +7,9 @@ from plots import default_view
 from plots import figures as draw
 from plots.bandwidth import Rows, measure, over
 from plots.experiments import Run
-from records.captions import machine_notes
-from records.results import Record
-from records.tables import KERNEL, Column, Table, rounded
+from reprolab.captions import machine_notes
+from reprolab.results import Record
+from reprolab.tables import KERNEL, Column, Table, rounded
 
 LAYERS = "layers"  # a pass
 BESIDE = ("shared_lut", "streaming")  # the paper's kernel, and ours

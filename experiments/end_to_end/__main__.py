@@ -16,13 +16,13 @@ from experiments.end_to_end import partial_results, plan, prompts, schedule, siz
 from experiments.end_to_end.plan import Cell, Choices, Job
 from experiments.end_to_end.protocol import EAGER, GRAPH
 from experiments.gpus import chosen, free_bytes, gpu_name
-from records import interruption, parts, result_file
-from records.command_line import Parser, run
-from records.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT, InputError
-from records.json_files import ROOT
-from records.output import check_place
-from records.progress import Line
-from records.provenance import checkout
+from reprolab import interruption, parts, result_file
+from reprolab.command_line import Parser, run
+from reprolab.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT, InputError
+from reprolab.json_files import ROOT
+from reprolab.output import check_place
+from reprolab.progress import Line
+from reprolab.provenance import checkout
 
 PYTHON = ROOT / "build/end_to_end/python"  # names the Python that has torch
 

@@ -23,7 +23,7 @@ from experiments.end_to_end.protocol import (
     split,
 )
 from experiments.end_to_end.rows import Row
-from records.errors import InputError
+from reprolab.errors import InputError
 
 ALIGNED = 8  # tokens: attention kernels need aligned rows of the mask
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from experiments.end_to_end.protocol import Launch
-from records.errors import InputError
+from reprolab.errors import InputError
 from reprolab_nf4 import measuring
 
 # By bit, as the programs name them (profiling/nvml.cpp).

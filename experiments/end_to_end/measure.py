@@ -32,10 +32,10 @@ from experiments.end_to_end.protocol import EAGER, PROFILE, TIMING
 from experiments.end_to_end.rounds import Measured, Report, Rounds
 from experiments.end_to_end.rows import Row
 from experiments.end_to_end.sizes import BLOCK_SIZE
-from records import provenance, result_file
-from records.errors import InputError
-from records.results import Outcome
-from records.sources import Sources
+from reprolab import provenance, result_file
+from reprolab.errors import InputError
+from reprolab.results import Outcome
+from reprolab.sources import Sources
 
 INSTRUMENTS = {TIMING: "events", PROFILE: "activity"}
 

@@ -1,4 +1,4 @@
-"""Partial results: a result file for each cell while a run goes on; records/parts.py joins them."""
+"""Partial results: a result file for each cell while a run goes on; reprolab/parts.py joins them."""
 
 import hashlib
 import json
@@ -10,9 +10,9 @@ from typing import Any
 
 from experiments.end_to_end import SEED, rows, sizes
 from experiments.end_to_end.plan import Cell, Choices, cell_name
-from records import parts
-from records.result_file import Content
-from records.sources import Sources
+from reprolab import parts
+from reprolab.result_file import Content
+from reprolab.sources import Sources
 
 EXPERIMENT = FAMILY = "end_to_end"
 

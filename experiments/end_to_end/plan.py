@@ -10,9 +10,9 @@ from experiments.end_to_end.prompts import Prompts
 from experiments.end_to_end.protocol import EAGER, GRAPH, INSTALLED, PROFILE, TIMING
 from experiments.end_to_end.rows import FUSED, Row, require_distinct, version_of
 from experiments.end_to_end.sizes import Model
-from records.command_line import numbers
-from records.errors import InputError
-from records.sources import Sources
+from reprolab.command_line import numbers
+from reprolab.errors import InputError
+from reprolab.sources import Sources
 
 PASSES = (TIMING, PROFILE)  # on the host's clock and events; by CUPTI
 BASELINE = "branch_tree"

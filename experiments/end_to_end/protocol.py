@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from records.results import Outcome
+from reprolab.results import Outcome
 
 if TYPE_CHECKING:
     from experiments.end_to_end.rows import Row

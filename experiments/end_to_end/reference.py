@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from bitsandbytes import functional
 
-from records.errors import InputError
+from reprolab.errors import InputError
 from reprolab_nf4.checkpoint import VERIFY
 
 LIBRARY = VERIFY.with_name("libreprolab_reference.so")

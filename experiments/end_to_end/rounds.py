@@ -24,8 +24,8 @@ from experiments.end_to_end.protocol import (
     other_than,
 )
 from experiments.end_to_end.rows import DEVIATIONS, Row
-from records.errors import InputError
-from records.results import VERIFIED, Outcome
+from reprolab.errors import InputError
+from reprolab.results import VERIFIED, Outcome
 from reprolab_nf4.measuring import shuffled
 
 WAIT_S = 10  # for a steady host, in all of a cell's samples in one mode

@@ -15,7 +15,7 @@ from typing import Any
 
 import reprolab_nf4
 from experiments.end_to_end.protocol import INSTALLED
-from records.errors import InputError
+from reprolab.errors import InputError
 from reprolab_nf4 import BUILT, timing_table
 
 # Rows and their argument `products` of reprolab_nf4.install, which chooses kernels by the recorded

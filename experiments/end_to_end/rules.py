@@ -14,9 +14,9 @@ from reprolab.claims.published import Source
 from reprolab.claims.rules import WITHIN, Finding, Ours, rule
 from experiments.counters.rules.occupancy import issue_ns_per_weight
 from experiments.end_to_end.protocol import EAGER, PROFILE, STEP_TIME, WALL_TIME
-from records import stats
-from records.results import KERNEL_TIME, Outcome, Record
-from records.stats import Estimate, Summary
+from reprolab import stats
+from reprolab.results import KERNEL_TIME, Outcome, Record
+from reprolab.stats import Estimate, Summary
 
 COUNTERS = "counters/nf4_counters"  # the pass in which instructions are counted
 LAYER = {"rows": 25600, "columns": 5120}  # of Qwen3-32B

@@ -17,8 +17,8 @@ from typing import Any
 
 from experiments.end_to_end.plan import Cell, Job
 from experiments.gpus import environment, share
-from records.json_files import ROOT
-from records.progress import Line
+from reprolab.json_files import ROOT
+from reprolab.progress import Line
 
 TIMEOUT_S = 1800  # without a message; a download sends none
 

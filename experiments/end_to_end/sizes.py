@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from records.errors import InputError
-from records.json_files import ROOT, Schema
-from records.printable import shortened
+from reprolab.errors import InputError
+from reprolab.json_files import ROOT, Schema
+from reprolab.printable import shortened
 from reprolab_nf4 import DropinError, checkpoint
 from reprolab_nf4.advice import Shape
 

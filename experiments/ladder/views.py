@@ -13,11 +13,11 @@ from plots import figures as draw
 from plots.bandwidth import Measured, compared, measure, rows_by, speed_or_outcome
 from plots.counter_values import Value, change, counts_of
 from plots.experiments import Run, one_problem
-from records.captions import machine_notes
-from records.errors import InputError
-from records.results import COPY, Record
-from records.stats import Estimate
-from records.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values, rounded
+from reprolab.captions import machine_notes
+from reprolab.errors import InputError
+from reprolab.results import COPY, Record
+from reprolab.stats import Estimate
+from reprolab.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values, rounded
 
 # Each ladder is a pass, with two more passes whose names end in _counters and _launches. Its steps,
 # with the change of each from the previous one; for the first, a description.

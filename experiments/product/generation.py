@@ -18,7 +18,7 @@ from experiments.end_to_end.generate import Eager, batch_of
 from experiments.end_to_end.protocol import Tokens, busy_ns, different, split
 from experiments.end_to_end.sizes import NF4_BYTES, Model
 from experiments.product.ways import DENSE, OWN, PLANNED, PYTHON, WAYS, installed
-from records.errors import InputError
+from reprolab.errors import InputError
 from reprolab_nf4.measuring import shuffled
 
 PROMPT = 32  # tokens

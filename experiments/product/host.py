@@ -31,11 +31,11 @@ from unittest import mock
 
 from experiments.end_to_end.sizes import known
 from experiments.product.ways import DENSE, OWN, PLANNED, PYTHON, WAYS, installed, shown
-from records.command_line import Parser, numbers, run
-from records.errors import InputError
-from records.json_files import read_json
-from records.output import check_place, write_files
-from records.provenance import checkout
+from reprolab.command_line import Parser, numbers, run
+from reprolab.errors import InputError
+from reprolab.json_files import read_json
+from reprolab.output import check_place, write_files
+from reprolab.provenance import checkout
 
 ROUNDS = 15
 LAYERS, SIZE = 64, 1024  # launches that a stream takes without waiting; N and K of each

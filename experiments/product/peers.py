@@ -23,13 +23,13 @@ from experiments.end_to_end.partial_results import digest
 from experiments.end_to_end.rounds import Measured
 from experiments.product import layers, training, unsloth
 from experiments.product.layers import Held, Layer, Way
-from records import interruption, parts, result_file
-from records.command_line import Parser, numbers, run
-from records.errors import InputError
-from records.progress import Line
-from records.provenance import checkout
-from records.result_file import Content
-from records.results import SCHEMA, Outcome
+from reprolab import interruption, parts, result_file
+from reprolab.command_line import Parser, numbers, run
+from reprolab.errors import InputError
+from reprolab.progress import Line
+from reprolab.provenance import checkout
+from reprolab.result_file import Content
+from reprolab.results import SCHEMA, Outcome
 from reprolab_nf4 import measuring
 from reprolab_nf4.bounds import Wrong
 

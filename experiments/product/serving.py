@@ -15,7 +15,7 @@ import torch
 from experiments.end_to_end import SEED
 from experiments.end_to_end.sizes import BLOCK_SIZE, Model
 from experiments.product.ways import OWN, PLANNED, SHARDS, installed
-from records.errors import InputError
+from reprolab.errors import InputError
 from reprolab_nf4 import measuring
 from reprolab_nf4.advice import Shape
 from reprolab_nf4.bounds import Interval, Wrong, activations, interval

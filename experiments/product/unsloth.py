@@ -10,7 +10,7 @@ import torch
 from experiments import unsloth_peer
 from experiments.end_to_end.rows import Facts
 from experiments.product.layers import EXACT, Held, Layer, Way, in_own_format, peer
-from records.errors import InputError
+from reprolab.errors import InputError
 from reprolab_nf4.quantized import linear
 
 LINEAGE = "fast_linear_forward: one row by its GEMV, more in the way that it chooses for the GPU"

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 from unittest import mock
 
-from records.errors import InputError
+from reprolab.errors import InputError
 
 DENSE, OWN, PYTHON, PLANNED = "nn.Linear", "bitsandbytes", "python", "planned"
 WAYS = (DENSE, OWN, PYTHON, PLANNED)

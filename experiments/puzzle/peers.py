@@ -21,12 +21,12 @@ from experiments.end_to_end import SEED, build, measure, reference
 from experiments.end_to_end.rounds import Measured
 from experiments.end_to_end.sizes import BLOCK_SIZE
 from experiments.product.peers import attempt
-from records import interruption, parts, result_file
-from records.command_line import Parser, numbers, run
-from records.errors import InputError
-from records.progress import Line
-from records.provenance import checkout
-from records.result_file import Content
+from reprolab import interruption, parts, result_file
+from reprolab.command_line import Parser, numbers, run
+from reprolab.errors import InputError
+from reprolab.progress import Line
+from reprolab.provenance import checkout
+from reprolab.result_file import Content
 from reprolab_nf4 import measuring
 from reprolab_nf4.bounds import Wrong
 

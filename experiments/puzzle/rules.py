@@ -9,11 +9,11 @@ from reprolab.claims.evidence import Case, NotTestable, NotTested
 from reprolab.claims.published import Cell
 from reprolab.claims.rules import WITHIN, Finding, Ours, reproduced_if, rule
 from experiments.counters.rules.occupancy import LAUNCHES, launch_of
-from records import stats
-from records.counter_table import WARP
-from records.families import in_cuda
-from records.results import KERNEL_TIME, Record, Results
-from records.stats import Estimate, significant, span
+from reprolab import stats
+from reprolab.counter_table import WARP
+from reprolab.families import in_cuda
+from reprolab.results import KERNEL_TIME, Record, Results
+from reprolab.stats import Estimate, significant, span
 
 WALL_TIME = "wall_time"  # on the host's clock, which waits for the GPU after every launch
 COUNTERS = "counters/nf4_counters"  # next to LAUNCHES: the same kernels, each layer alone

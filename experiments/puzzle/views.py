@@ -17,11 +17,11 @@ from plots import figures as draw
 from plots.bandwidth import Measured, Rows, measure, with_interval
 from plots.experiments import Run, one_problem
 from plots.neighbours import pass_for, rows_of_both
-from records.captions import date, machine_notes
-from records.code import differing, unknown, unknown_note
-from records.results import KERNEL_TIME, Record
-from records.stats import INTERVAL_NOTE, Summary, gb_per_s, significant
-from records.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values, columns_of, rounded
+from reprolab.captions import date, machine_notes
+from reprolab.code import differing, unknown, unknown_note
+from reprolab.results import KERNEL_TIME, Record
+from reprolab.stats import INTERVAL_NOTE, Summary, gb_per_s, significant
+from reprolab.tables import KERNEL, NONE, WORDS, Column, Noted, Table, Values, columns_of, rounded
 
 # The names of the post's rows, in its table and in ours.
 MAKERS = {"unsloth": "Unsloth (CUDA)", "mojo": "the post (Mojo)"}

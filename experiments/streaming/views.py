@@ -13,11 +13,11 @@ from plots.bandwidth import Measured, Rows, compared, over, percent, rows_by, va
 from plots.experiments import Run
 from plots.figures import add_caption
 from plots.sweeps import WINNER, winner_note, winner_values
-from records.captions import machine_notes
-from records.errors import InputError
-from records.results import Results
-from records.stats import difference_percent, ratio, significant
-from records.tables import WORDS, Column, Noted, Table, Values, columns_of, side_by_side
+from reprolab.captions import machine_notes
+from reprolab.errors import InputError
+from reprolab.results import Results
+from reprolab.stats import difference_percent, ratio, significant
+from reprolab.tables import WORDS, Column, Noted, Table, Values, columns_of, side_by_side
 
 OURS = "streaming"
 SCALES = {"": "plain", "_nested": "nested"}  # by how the name of a pass ends

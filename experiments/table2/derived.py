@@ -3,8 +3,8 @@
 import pandas as pd
 
 from plots.frame import beside, summaries
-from records.results import PRODUCT_TIME
-from records.stats import share_percent
+from reprolab.results import PRODUCT_TIME
+from reprolab.stats import share_percent
 
 
 def table2(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:

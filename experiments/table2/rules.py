@@ -10,9 +10,9 @@ from reprolab.claims.rules import (
     rule,
     side_of_margins,
 )
-from records import stats
-from records.results import PRODUCT_TIME
-from records.stats import Estimate, significant, span
+from reprolab import stats
+from reprolab.results import PRODUCT_TIME
+from reprolab.stats import Estimate, significant, span
 
 WEIGHT_BYTES = 2  # of fp16
 

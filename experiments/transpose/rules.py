@@ -9,9 +9,9 @@ from typing import Any
 from reprolab.claims import rules, uncertainty
 from reprolab.claims.evidence import Case, NotTestable, NotTested
 from reprolab.claims.rules import WITHIN, Decide, Finding, Ours, judge, rule
-from records.families import in_cuda
-from records.results import COPY, KERNEL_TIME, Outcome, Record
-from records.stats import Estimate, difference_percent, out_of, significant
+from reprolab.families import in_cuda
+from reprolab.results import COPY, KERNEL_TIME, Outcome, Record
+from reprolab.stats import Estimate, difference_percent, out_of, significant
 
 TILE_BYTES = 4 * 32 * 32  # that a block of the post's kernels loads
 IN_EITHER = "in Mojo, or without it in CUDA, "  # begins the criteria of rules in_own_language

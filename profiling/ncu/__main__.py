@@ -14,12 +14,12 @@ from pathlib import Path
 from ncu import agreement, report, tool
 from ncu.subject import Subject, last_line, problem_of, subject
 from ncu.tool import Pages
-from records import console
-from records.command_line import Parser, numbers, peers, run
-from records.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
-from records.json_files import ROOT
-from records.printable import printable
-from records.results import Outcome, Results, load
+from reprolab import console
+from reprolab.command_line import Parser, numbers, peers, run
+from reprolab.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
+from reprolab.json_files import ROOT
+from reprolab.printable import printable
+from reprolab.results import Outcome, Results, load
 
 # The kernels that `check` compares without --kernel: a tree of branches, a table, the fastest
 # transpose, and a transpose that waits for its copies in a loop.

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from ncu.report import Launch, Value, shown
-from records import console
-from records.captions import machine
-from records.counter_table import Counter, known
-from records.errors import InputError
-from records.json_files import ROOT, Schema
-from records.output import write_files
-from records.result_file import as_json
-from records.results import Record, Results
-from records.tables import WORDS, Column, Origin, Table
+from reprolab import console
+from reprolab.captions import machine
+from reprolab.counter_table import Counter, known
+from reprolab.errors import InputError
+from reprolab.json_files import ROOT, Schema
+from reprolab.output import write_files
+from reprolab.result_file import as_json
+from reprolab.results import Record, Results
+from reprolab.tables import WORDS, Column, Origin, Table
 
 SCHEMA = Schema("ncu.schema.json")
 PERCENT = 1.0  # of our value

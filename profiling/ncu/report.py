@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from records.counter_table import known
-from records.errors import InputError
-from records.stats import significant
-from records.tables import WORDS, Column, Table, Values
+from reprolab.counter_table import known
+from reprolab.errors import InputError
+from reprolab.stats import significant
+from reprolab.tables import WORDS, Column, Table, Values
 
 KERNEL_NAME, FIRST_COLUMN = "Kernel Name", "ID"
 PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from records.counter_table import Counter, known
-from records.json_files import ROOT
-from records.output import write_files
+from reprolab.counter_table import Counter, known
+from reprolab.json_files import ROOT
+from reprolab.output import write_files
 
 FOLDER, IDENTIFIER = "build/ncu", "Reprolab"
 BARS = ("pipes", "stalls")  # groups that are a chart; the others are tables

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from records import declared
-from records.errors import InputError
-from records.families import Family, described
-from records.json_files import ROOT
-from records.printable import printable
+from reprolab import declared
+from reprolab.errors import InputError
+from reprolab.families import Family, described
+from reprolab.json_files import ROOT
+from reprolab.printable import printable
 
 # profiling/nvtx.hpp: the domain, and the characters that ncu's filters would read.
 DOMAIN = "reprolab"

@@ -11,9 +11,9 @@ from subprocess import CompletedProcess
 
 from ncu import section
 from ncu.subject import DOMAIN
-from records.errors import InputError
-from records.json_files import ROOT
-from records.output import named
+from reprolab.errors import InputError
+from reprolab.json_files import ROOT
+from reprolab.output import named
 
 NO_PERMISSION = "ERR_NVGPUCTRPERM"
 RETURNED = "The application returned an error code"

@@ -8,14 +8,14 @@ import sys
 import time
 from pathlib import Path
 
-from records import console, interruption
-from records.code import OLDER, SCHEMA, known_codes
-from records.command_line import Parser, run
-from records.errors import InputError
-from records.folders import result_files
-from records.json_files import ROOT
-from records.output import write_files
-from records.printable import printable
+from reprolab import console, interruption
+from reprolab.code import OLDER, SCHEMA, known_codes
+from reprolab.command_line import Parser, run
+from reprolab.errors import InputError
+from reprolab.folders import result_files
+from reprolab.json_files import ROOT
+from reprolab.output import write_files
+from reprolab.printable import printable
 from sass import cubin, kernels, outdated, tools, view
 from sass.code import measured_code, measured_codes
 from sass.facts import Facts

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from records.errors import InputError
+from reprolab.errors import InputError
 from sass import cubin, tools
 from sass.flow import Flow, flow_of
 from sass.kernels import Kernel

@@ -17,8 +17,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from records.errors import InputError
-from records.json_files import ROOT, read_text
+from reprolab.errors import InputError
+from reprolab.json_files import ROOT, read_text
 from sass import tools
 
 PRESET = "sass"  # its commands are those of every preset, but for the architectures

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from records.errors import InputError
+from reprolab.errors import InputError
 from sass.parse import INSTRUCTION_BYTES, Function, Instruction
 
 JUMPS = ("BRA", "JMP", "UBRA", "UJMP")

@@ -7,10 +7,10 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from compile.compiled import fingerprints
-from records import families
-from records.errors import InputError
-from records.families import CUDA, described
-from records.json_files import ROOT, read_json
+from reprolab import families
+from reprolab.errors import InputError
+from reprolab.families import CUDA, described
+from reprolab.json_files import ROOT, read_json
 
 OTHER_LANGUAGES = ROOT / "build/ptx"  # as compile/__main__.py writes it
 

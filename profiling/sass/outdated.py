@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from records import code
-from records.code import BEFORE, Digest
-from records.errors import InputError
-from records.json_files import ROOT
-from records.results import Record, Results
+from reprolab import code
+from reprolab.code import BEFORE, Digest
+from reprolab.errors import InputError
+from reprolab.json_files import ROOT
+from reprolab.results import Record, Results
 from sass import cubin, tools
 from sass.kernels import OTHER_LANGUAGES
 

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from records.errors import InputError
+from reprolab.errors import InputError
 
 INSTRUCTION_BYTES = 16  # since compute capability 7.0
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from records import provenance, result_file
-from records.results import Outcome
+from reprolab import provenance, result_file
+from reprolab.results import Outcome
 from sass import tools
 from sass.facts import Facts
 from sass.measures import measures

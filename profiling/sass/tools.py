@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from records.errors import InputError
-from records.json_files import ROOT
+from reprolab.errors import InputError
+from reprolab.json_files import ROOT
 
 WHERE_FROM = {
     "nvcc": "install the CUDA toolkit, 12.4 or newer; no GPU is needed",

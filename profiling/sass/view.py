@@ -8,8 +8,8 @@ from itertools import groupby
 from linecache import getline
 from pathlib import Path
 
-from records.printable import printable, shortened
-from records.tables import NONE, WORDS, Column, Table
+from reprolab.printable import printable, shortened
+from reprolab.tables import NONE, WORDS, Column, Table
 from sass.facts import Facts
 from sass.flow import Block
 from sass.measures import Measure, measures

@@ -7,9 +7,9 @@ from dataclasses import replace
 from reprolab.claims import codebook, rules
 from reprolab.claims.evidence import Case
 from reprolab.claims.rules import WITHIN, Finding, Ours, judge, reproduced_if, rule
-from records import stats
-from records.json_files import ROOT, read_json
-from records.stats import Estimate, significant
+from reprolab import stats
+from reprolab.json_files import ROOT, read_json
+from reprolab.stats import Estimate, significant
 
 MODELS = ROOT / "data/models/models.json"
 

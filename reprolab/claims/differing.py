@@ -6,9 +6,9 @@ from reprolab.claims.evidence import Evidence
 from reprolab.claims.ledger import Decision
 from reprolab.claims.published import Differs
 from reprolab.claims.rules import NOT_TESTABLE, NOT_TESTED
-from records.captions import listed
-from records.results import Record
-from records.stats import span
+from reprolab.captions import listed
+from reprolab.results import Record
+from reprolab.stats import span
 
 CLOCK = "sm_mhz"
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from reprolab.claims import uncertainty
 from reprolab.claims.published import Cell, Claim, Comparison, Source, describe
-from records.folders import age, by_machine, result_files
-from records.json_files import ROOT
-from records.results import Record, Results
-from records.stats import Estimate, Summary
+from reprolab.folders import age, by_machine, result_files
+from reprolab.json_files import ROOT
+from reprolab.results import Record, Results
+from reprolab.stats import Estimate, Summary
 
 CODE = "counters/sass"  # the pass with facts of compiled code
 THIS_GPU = "this GPU"  # as a cell's architecture

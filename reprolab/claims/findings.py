@@ -20,8 +20,8 @@ from reprolab.claims.several_gpus import (
     on_each,
     require_no_other,
 )
-from records.captions import capitalized, listed
-from records.stats import span
+from reprolab.captions import capitalized, listed
+from reprolab.stats import span
 
 PAPER = "paper"
 PAPER_IS_RIGHT = "Is the paper right?"

@@ -4,8 +4,8 @@ from contextlib import suppress
 
 from reprolab.claims.evidence import Case, Evidence, NotTested
 from reprolab.claims.rules import Finding, rule, side_of
-from records import stats
-from records.stats import Estimate, significant
+from reprolab import stats
+from reprolab.stats import Estimate, significant
 
 ALIKE = ("compute_capability", "multiprocessors")  # what two GPUs have to have in common
 APART_PERCENT = 20  # that their memories' bandwidths differ by at the least

@@ -30,9 +30,9 @@ from reprolab.claims.several_gpus import (
     require_no_other,
     times,
 )
-from records.captions import capitalized, listed
-from records.results import COPY, KERNEL_TIME, PRODUCT_TIME, Record, Results
-from records.stats import is_within, out_of, significant, span
+from reprolab.captions import capitalized, listed
+from reprolab.results import COPY, KERNEL_TIME, PRODUCT_TIME, Record, Results
+from reprolab.stats import is_within, out_of, significant, span
 
 SMALL_PERCENT = 5  # beyond it, the place of the table does matter
 AGREE_PERCENT = 10  # as the tolerance for ratios of two kernels

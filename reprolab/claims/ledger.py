@@ -10,9 +10,9 @@ from reprolab.claims.evidence import Case, Evidence, NotTestable, NotTested
 from reprolab.claims.prediction import Prediction, predict
 from reprolab.claims.published import Cell, Claim, Comparison, Source
 from reprolab.claims.rules import Finding, Rule
-from records import code
-from records.errors import InputError
-from records.stats import difference_percent
+from reprolab import code
+from reprolab.errors import InputError
+from reprolab.stats import difference_percent
 
 # Python's errors if a source or a row lacks something that a rule expects.
 UNFIT = (ArithmeticError, AttributeError, LookupError, RuntimeError, StopIteration, TypeError)

@@ -14,8 +14,8 @@ from typing import Any
 
 from reprolab.claims.evidence import Case, Evidence, NotTestable, NotTested, recorded_evidence
 from reprolab.claims.published import Source
-from records.json_files import ROOT
-from records.results import KERNEL_TIME, PRODUCT_TIME, Record
+from reprolab.json_files import ROOT
+from reprolab.results import KERNEL_TIME, PRODUCT_TIME, Record
 
 STEP, PROFILE, PUZZLE = ".step", ("end_to_end", "profile"), ("puzzle", "mlps")
 BUSY, WALL_TIME = "busy_time.step", "wall_time"

@@ -7,9 +7,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from records.errors import InputError
-from records.json_files import ROOT, Schema
-from records.printable import shortened
+from reprolab.errors import InputError
+from reprolab.json_files import ROOT, Schema
+from reprolab.printable import shortened
 
 FOLDER = ROOT / "data/published"
 SCHEMA = Schema("published.schema.json")

@@ -16,11 +16,11 @@ from typing import Any
 from reprolab.claims import uncertainty
 from reprolab.claims.evidence import Case, NotTestable, NotTested
 from reprolab.claims.published import Cell
-from records import declared, stats
-from records.errors import InputError
-from records.printable import shortened
-from records.results import Outcome
-from records.stats import Estimate, LogMean, significant, span
+from reprolab import declared, stats
+from reprolab.errors import InputError
+from reprolab.printable import shortened
+from reprolab.results import Outcome
+from reprolab.stats import Estimate, LogMean, significant, span
 
 # The verdict on a whole claim is the first of these that one of its cells has.
 VERDICTS = (

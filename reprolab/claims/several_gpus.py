@@ -9,8 +9,8 @@ from typing import TypeVar
 from reprolab.claims import rules
 from reprolab.claims.evidence import Evidence
 from reprolab.claims.ledger import Decision, Verdict
-from records.captions import listed
-from records.results import KERNEL_TIME, Results
+from reprolab.captions import listed
+from reprolab.results import KERNEL_TIME, Results
 
 T = TypeVar("T")
 MISSING = (LookupError, StopIteration)  # of a row or a claim

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from records.json_files import ROOT, Schema
-from records.results import Record
-from records.run_to_run import Budgets, budget_for, in_class, recorded_budgets
-from records.stats import SPREAD_PERCENT, Estimate, LogMean
+from reprolab.json_files import ROOT, Schema
+from reprolab.results import Record
+from reprolab.run_to_run import Budgets, budget_for, in_class, recorded_budgets
+from reprolab.stats import SPREAD_PERCENT, Estimate, LogMean
 
 HOST_TO_HOST = ROOT / "data/host_to_host.json"
 SCHEMA = Schema("host_to_host.schema.json")

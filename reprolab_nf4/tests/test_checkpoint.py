@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from records.json_files import ROOT
+from reprolab.json_files import ROOT
 from reprolab_nf4 import DropinError, checkpoint
 from reprolab_nf4.advice import Shape
 

@@ -12,7 +12,7 @@ import pytest
 from sass import tools
 
 import reprolab_nf4
-from records.errors import InputError
+from reprolab.errors import InputError
 from reprolab_nf4 import DropinError, c_functions
 
 HEADER = Path(reprolab_nf4.__file__).parents[1] / "reprolab_nf4/csrc/reprolab_nf4.h"

@@ -14,9 +14,9 @@ from typing import Any
 from reprolab.claims.evidence import collect
 from reprolab.claims.ledger import Decision, Verdict, decide
 from reprolab.claims.published import Source, load_source, load_sources
-from records import result_file
-from records.json_files import ROOT, read_json
-from records.results import SCHEMA, Results, parse
+from reprolab import result_file
+from reprolab.json_files import ROOT, read_json
+from reprolab.results import SCHEMA, Results, parse
 
 PUBLISHED = ROOT / "data/published"
 # The provenance of all made files: that of a recorded run.

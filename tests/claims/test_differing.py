@@ -9,7 +9,7 @@ from reprolab.claims.evidence import machines
 from reprolab.claims.ledger import decide
 from reprolab.claims.published import load_sources
 from reprolab.claims.rules import NOT_TESTABLE, NOT_TESTED, REPRODUCED
-from records.json_files import ROOT
+from reprolab.json_files import ROOT
 
 NAMES = ("H100", "H200")
 

@@ -15,10 +15,10 @@ from reprolab.claims.ledger import decide
 from reprolab.claims.published import load_sources
 from reprolab.claims.rules import NOT_REPRODUCED, PREMISE_FALSE, REPRODUCED
 from plots.sides import load_side
-from records.folders import result_files
-from records.json_files import ROOT
-from records.results import KERNEL_TIME
-from records.stats import FALSE_SHARE
+from reprolab.folders import result_files
+from reprolab.json_files import ROOT
+from reprolab.results import KERNEL_TIME
+from reprolab.stats import FALSE_SHARE
 
 RECORDED = ROOT / "data/recorded"
 PAGE = (ROOT / "docs/verdicts.md").read_text()

@@ -14,8 +14,8 @@ from reprolab.claims.ledger import decide
 from reprolab.claims.published import load_sources
 from reprolab.claims.rules import NOT_REPRODUCED, PREMISE_FALSE, REPRODUCED
 from reprolab.claims.several_gpus import machines_of
-from records.json_files import ROOT
-from records.results import KERNEL_TIME
+from reprolab.json_files import ROOT
+from reprolab.results import KERNEL_TIME
 
 RECORDED = ROOT / "data/recorded"
 NAMES = ("H100", "H200")

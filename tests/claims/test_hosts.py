@@ -10,7 +10,7 @@ from reprolab.claims.ledger import decide
 from reprolab.claims.published import load_sources
 from reprolab.claims.rules import NOT_TESTABLE, UNDECIDED
 from plots.sides import load_side
-from records.json_files import ROOT, read_json
+from reprolab.json_files import ROOT, read_json
 
 HOSTS = (1, 2, 3)  # of Gemma-2-27B, nine generations per row
 ALL_HOSTS = (*HOSTS, 4, 5, 6)

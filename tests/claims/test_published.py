@@ -10,7 +10,7 @@ import pytest
 from reprolab.claims.evidence import Evidence
 from reprolab.claims.ledger import decide
 from reprolab.claims.published import is_below, load_sources, numbers_without_cell
-from records import declared
+from reprolab import declared
 
 SEE = "(see data/published.schema.json)"
 

@@ -14,9 +14,9 @@ import pytest
 from reprolab.claims import rules, uncertainty
 from reprolab.claims.evidence import collect
 from reprolab.claims.ledger import decide
-from records.json_files import ROOT, read_json
-from records.results import Metric
-from records.stats import CONFIDENCE, FALSE_SHARE, LogMean, log_mean, summarize
+from reprolab.json_files import ROOT, read_json
+from reprolab.results import Metric
+from reprolab.stats import CONFIDENCE, FALSE_SHARE, LogMean, log_mean, summarize
 
 PAPER = made.all_sources()[0]
 MODELS, BATCHES = PAPER.every("model"), PAPER.every("batch")

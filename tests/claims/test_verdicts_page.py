@@ -5,7 +5,7 @@ import re
 import made
 
 from reprolab.claims import prediction, uncertainty
-from records.json_files import ROOT
+from reprolab.json_files import ROOT
 
 PAGE = (ROOT / "docs/verdicts.md").read_text()
 

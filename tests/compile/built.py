@@ -9,7 +9,7 @@ import pytest
 from sass import tools
 
 from compile.compiled import ROOT
-from records.errors import InputError
+from reprolab.errors import InputError
 
 
 def built(language: str, family: str) -> list[tuple[dict[str, Any], Path]]:

@@ -1,5 +1,5 @@
 // A program's report on its sources: compiled from those of the commit, or from others.
-// tests/records/test_provenance.py has the rest.
+// tests/reprolab/test_provenance.py has the rest.
 #include "harness/sources.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class FindSources : public testing::Test {
 
   /// A checkout with one commit of one source; returns the digest of the compiled sources.
   std::string commit_one_source() const {
-    for (const char* name : {"records/sources.py", "records/row_sources"}) {
+    for (const char* name : {"reprolab/sources.py", "reprolab/row_sources"}) {
       folder_.write(name, content_of(project_root() / name));
     }
     folder_.write("kernels/one.cu", "code");
@@ -41,7 +41,7 @@ class FindSources : public testing::Test {
   }
 
   std::string digest() const {
-    output_of("python3 -I records/sources.py compiled '" +
+    output_of("python3 -I reprolab/sources.py compiled '" +
               (outside_.path() / "digest.hpp").string() + "'");
     const auto text = content_of(outside_.path() / "digest.hpp");
     const auto begin = text.find('"') + 1;

@@ -20,10 +20,10 @@ from reprolab.claims.evidence import collect
 from plots.documents import markdown
 from plots.experiments import CLAIM_DETAILS, Run, all_tables, experiment, load_run
 from plots.figures import figure_style
-from records import declared
-from records.folders import recorded_folder
-from records.json_files import ROOT, read_json
-from records.results import Results, load
+from reprolab import declared
+from reprolab.folders import recorded_folder
+from reprolab.json_files import ROOT, read_json
+from reprolab.results import Results, load
 
 RECORDED = ROOT / "data/recorded/h200"
 NO_NUMBER = re.compile(r"\b(nan|inf)\b")

@@ -4,9 +4,9 @@ import pytest
 from edited import few
 
 from plots.record import faults
-from records import sources
-from records.captions import commit, machine
-from records.results import parse
+from reprolab import sources
+from reprolab.captions import commit, machine
+from reprolab.results import parse
 
 EMPTY = dict.fromkeys(("sm_mhz", "power_w", "temperature_c"))
 LOCKED = {"policy": "locked", "locked_mhz": 1410} | EMPTY

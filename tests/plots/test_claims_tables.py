@@ -25,8 +25,8 @@ from plots.ledger import (
     used_by,
 )
 from plots.sentences import count_line
-from records.captions import clocks, origins
-from records.json_files import ROOT
+from reprolab.captions import clocks, origins
+from reprolab.json_files import ROOT
 
 RECORDED = ROOT / "data/recorded"
 TABLES = ("claims", "published-numbers")

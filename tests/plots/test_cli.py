@@ -10,13 +10,13 @@ from edited import Edited
 
 from plots import experiments
 from plots.cli import main
-from records.json_files import ROOT
+from reprolab.json_files import ROOT
 
 FULL = "error: standard output: No space left on device\n"
 # Runs like `python -m plots`, with a command that only prints.
 PROGRAM = """
 import argparse, sys
-from records.command_line import Parser, run
+from reprolab.command_line import Parser, run
 parser = Parser(prog="plots")
 parser.set_defaults(run=lambda args: print("x" * 99 + "\\n" * {lines}, end="") or {result})
 sys.exit(run(parser))
@@ -57,7 +57,7 @@ def test_output_that_is_lost_is_an_error(streams, status, sentence):
 def test_a_verdict_stays_where_nobody_reads_the_words():
     """The reader has ended before the first line."""
     program = PROGRAM.replace('print("x" * 99 + "\\n" * {lines}, end="")', "show('', [], ['x'])")
-    program = f"from records.console import show\n{program.format(result=1)}"
+    program = f"from reprolab.console import show\n{program.format(result=1)}"
     assert run(program, streams="| (exec <&-; sleep 1)").returncode == 1
 
 
@@ -84,7 +84,7 @@ def test_wrong_usage_is_printable_and_fails_without_a_reader(streams, is_read):
 
 PAUSED = """
 import os, signal, sys
-from records import interruption
+from reprolab import interruption
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 interruption.end_quietly()
 from plots import experiments
@@ -115,7 +115,7 @@ runpy.run_module('plots', run_name='__main__')
 """
 IGNORED = """
 import os, signal
-from records import interruption
+from reprolab import interruption
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 interruption.end_quietly()
 os.kill(os.getpid(), signal.SIGHUP)

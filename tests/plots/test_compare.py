@@ -19,7 +19,7 @@ from plots.cli import main
 from plots.compare import compared, figure_of
 from plots.figures import PAGE, figure_style
 from plots.sides import load_side
-from records.comparison import (
+from reprolab.comparison import (
     FASTER,
     SAME,
     SLOWER,
@@ -28,9 +28,9 @@ from records.comparison import (
     compare,
     times,
 )
-from records.json_files import ROOT
-from records.results import Metric
-from records.run_to_run import Budget, SpreadClass, recorded_budgets
+from reprolab.json_files import ROOT
+from reprolab.results import Metric
+from reprolab.run_to_run import Budget, SpreadClass, recorded_budgets
 
 GPU = "NVIDIA H200"
 KERNEL, PROBLEM = "shared_lut", "qwen3-32b/batch2/fp16/b64"
@@ -205,7 +205,7 @@ def test_a_run_in_a_commit(edited, two, tmp_path, monkeypatch, refused):
     for words in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "all"]):
         user = ["-c", "user.name=a", "-c", "user.email=a@b"]
         subprocess.run(["git", *user, *words], cwd=repository, check=True)
-    for name in ("plots.sides.ROOT", "records.sources.ROOT"):
+    for name in ("plots.sides.ROOT", "reprolab.sources.ROOT"):
         monkeypatch.setattr(name, repository)
     wanted = times(load_side(str(run)).files).keys()
     assert times(load_side("HEAD:runs").files).keys() == wanted

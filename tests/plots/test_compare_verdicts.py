@@ -13,7 +13,7 @@ from plots.cli import main
 from plots.compare import ALLOWED, compared, failures, figure_of
 from plots.figures import figure_style
 from plots.sides import load_side
-from records.comparison import (
+from reprolab.comparison import (
     FASTER,
     SAME,
     SLOWER,
@@ -22,7 +22,7 @@ from records.comparison import (
     pools,
     times,
 )
-from records.run_to_run import Budget, recorded_budgets
+from reprolab.run_to_run import Budget, recorded_budgets
 
 LATER = "2027-01-01T00:00:00Z"
 

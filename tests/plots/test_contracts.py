@@ -1,9 +1,9 @@
 """A kernel's contract, from what C++ registers to the list of kernels."""
 
 from plots.single_files import kernel_list
-from records.families import CONTRACTS, SCHEMA
-from records.json_files import ROOT
-from records.results import load
+from reprolab.families import CONTRACTS, SCHEMA
+from reprolab.json_files import ROOT
+from reprolab.results import load
 
 
 def test_every_contract_of_the_schema_has_words():

@@ -3,7 +3,7 @@
 import pytest
 
 from plots.counter_values import Value, change
-from records.counter_table import Counter
+from reprolab.counter_table import Counter
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,11 @@ from plots.documents import markdown, table_files
 from plots.experiments import CLAIM_DETAILS, all_tables, experiment, figure_files, load_run
 from plots.ledger import claims_table, machine_table
 from plots.single_files import kernel_list
-from records import counter_table, declared
-from records.counter_table import known
-from records.errors import InputError
-from records.folders import result_files
-from records.json_files import ROOT
+from reprolab import counter_table, declared
+from reprolab.counter_table import known
+from reprolab.errors import InputError
+from reprolab.folders import result_files
+from reprolab.json_files import ROOT
 
 ALL = os.environ.get("FUZZ") == "all"
 EVERY = 20  # of the variants that have tables, one's figures are drawn too

@@ -12,7 +12,7 @@ from edited import RECORDED
 from plots.cli import main
 from plots.document import NOTHING, fullest
 from plots.experiments import load_run
-from records.json_files import ROOT
+from reprolab.json_files import ROOT
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 MARKERS = "<!-- begin generated: {0} -->\n<!-- end generated: {0} -->\n"

@@ -5,7 +5,7 @@ import pytest
 
 from plots.frame import prepared
 from plots.tables import Table
-from records.errors import InputError
+from reprolab.errors import InputError
 
 COPY = {"origin": "ceiling", "bytes_read": 500, "bytes_moved": 1000}
 

@@ -27,8 +27,8 @@ from plots.figures import (
     take_caption,
 )
 from plots.sample_figures import samples_figure
-from records.json_files import ROOT
-from records.results import COPY, load
+from reprolab.json_files import ROOT
+from reprolab.results import COPY, load
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from records.json_files import ROOT
-from records.output import check_place, write_files
+from reprolab.json_files import ROOT
+from reprolab.output import check_place, write_files
 from reprolab_nf4.whole_file import TemporaryFile
 
 OLD, NEW = b"old", b"new"
@@ -120,8 +120,8 @@ def test_the_longest_name_is_taken(tmp_path):
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
-from records import interruption
-from records.output import write_files
+from reprolab import interruption
+from reprolab.output import write_files
 from reprolab_nf4.whole_file import TemporaryFile
 number, folder = int(sys.argv[1]), Path(sys.argv[2])
 if number != signal.SIGKILL: signal.signal(number, signal.SIG_DFL)  # nohup ignores it
@@ -179,7 +179,7 @@ def test_links_and_files_in_the_way_are_kept(tmp_path):
 
 def test_two_processes_wait_for_each_other(files, tmp_path):
     program = (
-        "import sys; from pathlib import Path; from records.output import write_files\n"
+        "import sys; from pathlib import Path; from reprolab.output import write_files\n"
         "print('here', flush=True); write_files({Path(sys.argv[1]): b'theirs'})"
     )
     path = tmp_path / "a.md"

@@ -8,8 +8,8 @@ from plots import neighbours
 from plots.counter_tables import Counted
 from plots.counter_values import Value
 from plots.neighbours import changed_most, neighbour_notes
-from records.counter_table import known
-from records.results import load
+from reprolab.counter_table import known
+from reprolab.results import load
 
 BASE, OTHER = "branch_tree", "shared_lut"
 LINE = f"{OTHER}: "

@@ -7,7 +7,7 @@ import pytest
 
 from plots import bandwidth, claim_details, ledger
 from plots.figures import add_caption, figure_style, panels, take_caption
-from records import code
+from reprolab import code
 
 OLD, NEW = "shared_lut", "branch_tree"
 

@@ -9,7 +9,7 @@ from parsed import Parsed
 from plots.figures import figure_style, look, new_figure
 from plots.html import Links, leading_verdict, markdown_html, table_html
 from plots.svg import Sheet, inline
-from records.tables import Column, Noted, Table
+from reprolab.tables import Column, Noted, Table
 
 SHAPES = {"path", "use", "text", "tspan", "clipPath", "rect"}
 HOSTILE_NAMES = ("o'neill", "x' onload='alert(1)", "}text{display:none}</style>", "<svg onload=a>")

@@ -14,7 +14,7 @@ from plots.cli import main
 from plots.document import MachineResults, read_recorded
 from plots.first_screen import compared
 from plots.latex_text import markdown_latex, prose
-from records.json_files import ROOT
+from reprolab.json_files import ROOT
 
 RECORDED = ROOT / "data/recorded"
 TEMPLATE = ROOT / "plots/paper.tex.j2"

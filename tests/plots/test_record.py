@@ -18,9 +18,9 @@ from reprolab.claims.published import load_sources
 from plots import record as record_module
 from plots.cli import main
 from plots.sentences import spell
-from records.folders import result_files
-from records.json_files import ROOT
-from records.output import lock
+from reprolab.folders import result_files
+from reprolab.json_files import ROOT
+from reprolab.output import lock
 
 README = "".join(
     f"<!-- begin generated: {name} -->\n<!-- end generated: {name} -->\n"

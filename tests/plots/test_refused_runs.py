@@ -5,7 +5,7 @@ import pytest
 from edited import Edited
 
 from plots.cli import main
-from records.errors import InputError
+from reprolab.errors import InputError
 
 LAYER = "28672x8192/fp16/b64"
 

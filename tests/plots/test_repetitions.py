@@ -8,9 +8,9 @@ import pytest
 from edited import scale
 
 from plots.cli import main
-from records import run_to_run
-from records.json_files import ROOT, read_json
-from records.run_to_run import RUN_TO_RUN, recorded_budgets
+from reprolab import run_to_run
+from reprolab.json_files import ROOT, read_json
+from reprolab.run_to_run import RUN_TO_RUN, recorded_budgets
 
 
 @pytest.fixture

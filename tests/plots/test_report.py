@@ -23,8 +23,8 @@ from plots.cli import main
 from plots.document import machine_of
 from plots.experiments import experiment
 from plots.first_screen import compared
-from records.folders import result_files
-from records.json_files import ROOT, read_text, stored
+from reprolab.folders import result_files
+from reprolab.json_files import ROOT, read_text, stored
 
 PACKED = "data:application/x-xz;base64,"
 ELSEWHERE = "Not measured on this machine."

@@ -8,7 +8,7 @@ from edited import line
 from plots.cli import main
 from plots.counter_values import ASKED_FOR
 from plots.single_files import asked_for
-from records.results import load
+from reprolab.results import load
 
 EXTRA = "smsp__inst_executed_op_ld.sum"
 

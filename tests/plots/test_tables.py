@@ -13,11 +13,11 @@ import pytest
 from plots import bandwidth
 from plots.documents import csv_text, markdown, markdown_escape
 from plots.latex import latex, latex_escape, number_format, typeset
-from records import console
-from records.console import WIDTH, render
-from records.results import Metric
-from records.stats import Estimate
-from records.tables import KERNEL, WORDS, Column, Noted, Origin, Table, in_unit
+from reprolab import console
+from reprolab.console import WIDTH, render
+from reprolab.results import Metric
+from reprolab.stats import Estimate
+from reprolab.tables import KERNEL, WORDS, Column, Noted, Origin, Table, in_unit
 
 ORIGINS = [Origin("A GPU"), Origin("From here", "build/bench --all")]
 

@@ -13,7 +13,7 @@ from make_targets import ECHO, MEASURED, PYTHON, ROOT, declare, program
 def checkout(tmp_path):
     """Makefile and scripts/, with programs that print their arguments and need no building."""
     folder = tmp_path / "a checkout's folder, $(x)"
-    for name in ("scripts", "records"):
+    for name in ("scripts", "reprolab"):
         shutil.copytree(ROOT / name, folder / name)
     for name in ("Makefile", "requirements.txt", "requirements.lock"):
         shutil.copy(ROOT / name, folder)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from records.json_files import ROOT, read_json
+from reprolab.json_files import ROOT, read_json
 
 OWN = re.compile(r'^ *# *include "([^"]+)"', re.MULTILINE)
 CUDA = re.compile(

@@ -6,12 +6,12 @@ import made
 import pytest
 
 from experiments.merge import parser
-from records.captions import machine_notes
-from records.command_line import run
-from records.errors import InputError
-from records.frames import record_rows
-from records.json_files import ROOT
-from records.results import load, parse
+from reprolab.captions import machine_notes
+from reprolab.command_line import run
+from reprolab.errors import InputError
+from reprolab.frames import record_rows
+from reprolab.json_files import ROOT
+from reprolab.results import load, parse
 
 H200 = ROOT / "data/recorded/h200"
 

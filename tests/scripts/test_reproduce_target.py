@@ -3,7 +3,7 @@
 import pytest
 from make_targets import NASTY, declare, make, printed, program, reproduce
 
-from records import declared
+from reprolab import declared
 
 
 def test_what_a_user_gives_reaches_the_passes(checkout):

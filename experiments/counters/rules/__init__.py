@@ -25,10 +25,10 @@ from experiments.counters.rules.occupancy import (
     instructions_per_weight,
     issue_ns_per_weight,
 )
-from records import stats
-from records.counter_table import NO_WAIT, WARP
-from records.results import Record
-from records.stats import Summary, significant, span
+from reprolab import stats
+from reprolab.counter_table import NO_WAIT, WARP
+from reprolab.results import Record
+from reprolab.stats import Summary, significant, span
 
 ENTRIES = 16  # of the table
 STALL = "stall_"  # begins the counters of warps by what they wait for, at each issue

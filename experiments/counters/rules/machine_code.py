@@ -14,8 +14,8 @@ from reprolab.claims.rules import (
     rule,
     side_of_margins,
 )
-from records import stats
-from records.stats import significant, span
+from reprolab import stats
+from reprolab.stats import significant, span
 
 WEIGHT_BYTES = 2  # of fp16
 

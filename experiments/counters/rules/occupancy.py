@@ -11,9 +11,9 @@ from reprolab.claims import rules
 from reprolab.claims.evidence import Case, NotTestable, NotTested
 from reprolab.claims.published import Source
 from reprolab.claims.rules import Finding, over_places, quotients, reproduced_if, rule
-from records.counter_table import WARP
-from records.results import Record
-from records.stats import span
+from reprolab.counter_table import WARP
+from reprolab.results import Record
+from reprolab.stats import span
 
 LAUNCHES = "counters/nf4_launches"  # the pass with times and launch facts
 

@@ -15,8 +15,8 @@ from experiments.counters.views.latency import latency_figure, latency_table
 from plots.counter_tables import facts_table, full_table, on_largest, short_table
 from plots.experiments import Run
 from plots.neighbours import rows_of_both
-from records.code import differing
-from records.tables import Table
+from reprolab.code import differing
+from reprolab.tables import Table
 
 TITLES = {
     "nf4": "Why NF4 kernels differ: counters on the largest layer",

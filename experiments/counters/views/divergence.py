@@ -10,12 +10,12 @@ from plots.bandwidth import Rows, compared, rows_by
 from plots.counter_tables import Counted, shown
 from plots.counter_values import Counts, counts_of, derived_notes
 from plots.experiments import Run
-from records.captions import machine_notes
-from records.counter_table import WARP
-from records.errors import InputError
-from records.results import Record
-from records.stats import INTERVAL_NOTE, Estimate
-from records.tables import KERNEL, NONE, Column, Noted, Table, rounded
+from reprolab.captions import machine_notes
+from reprolab.counter_table import WARP
+from reprolab.errors import InputError
+from reprolab.results import Record
+from reprolab.stats import INTERVAL_NOTE, Estimate
+from reprolab.tables import KERNEL, NONE, Column, Noted, Table, rounded
 
 PASS, COUNTERS = "divergence", "divergence_counters"
 SHOWN = ("instructions_per_element", "threads_per_instruction", "divergent_targets")

@@ -10,9 +10,9 @@ from plots import figures as draw
 from plots.counter_tables import Counted, counted, largest
 from plots.counter_values import PARTS_OF_FMA, PIPES, STALLS
 from plots.experiments import Run
-from records.counter_table import WARP
-from records.results import COPY, Results
-from records.tables import rounded
+from reprolab.counter_table import WARP
+from reprolab.results import COPY, Results
+from reprolab.tables import rounded
 
 Parts = dict[str, float]  # of one bar, by what it is
 

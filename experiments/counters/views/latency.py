@@ -6,10 +6,10 @@ from plots import figures as draw
 from plots.bandwidth import with_interval
 from plots.experiments import Run
 from plots.sentences import ours_text, spell
-from records.captions import machine_notes, outcome_notes, outcome_words
-from records.results import Record
-from records.stats import INTERVAL_NOTE, difference_percent
-from records.tables import KERNEL, WORDS, Column, Noted, Table, Values, rounded
+from reprolab.captions import machine_notes, outcome_notes, outcome_words
+from reprolab.results import Record
+from reprolab.stats import INTERVAL_NOTE, difference_percent
+from reprolab.tables import KERNEL, WORDS, Column, Noted, Table, Values, rounded
 
 PASS = METRIC = "latency"
 CLAIMS = ("latency-12-15", "latency-15", "table-latency")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("tomllib", reason="NOT TESTED, records/ needs Python 3.11")
+pytest.importorskip("tomllib", reason="NOT TESTED, reprolab/ needs Python 3.11")
 
 from made import CLOCKS, GPU
 from needs_torch import bitsandbytes, functional, torch

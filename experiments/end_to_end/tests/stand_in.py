@@ -14,7 +14,7 @@ from pathlib import Path
 
 import made
 
-from records import result_file
+from reprolab import result_file
 
 
 def content(job, wrong=(), lost=()):

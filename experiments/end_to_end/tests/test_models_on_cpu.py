@@ -9,7 +9,7 @@ from on_cpu import CPU, FAMILIES, REAL, SMALL, stand_ins  # noqa: F401
 
 from experiments.end_to_end import build, generate
 from experiments.end_to_end.rows import Row
-from records.errors import InputError
+from reprolab.errors import InputError
 
 MATRICES, TOKENS = 14, 10
 

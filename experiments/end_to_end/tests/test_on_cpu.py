@@ -17,9 +17,9 @@ from experiments.end_to_end import build, generate, measure, plan, rounds
 from experiments.end_to_end.host import Host
 from experiments.end_to_end.plan import Cell, Job, choose
 from experiments.end_to_end.rows import DEVIATIONS, FUSED, Row
-from records.errors import InputError
-from records.results import load
-from records.sources import Sources
+from reprolab.errors import InputError
+from reprolab.results import load
+from reprolab.sources import Sources
 from reprolab_nf4 import checkpoint, matmul, timing_table
 
 MODEL, MATRICES = "qwen3-32b", 14

@@ -8,7 +8,7 @@ from itertools import chain
 
 import pytest
 
-from records.json_files import ROOT
+from reprolab.json_files import ROOT
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("bitsandbytes")
@@ -24,8 +24,8 @@ from experiments.end_to_end.host import Host  # noqa: E402
 from experiments.end_to_end.plan import Cell, Job, choose  # noqa: E402
 from experiments.end_to_end.rows import DEQUANTIZES, FUSED, PRODUCTS  # noqa: E402
 from experiments.product import layers, peers, training  # noqa: E402
-from records.results import load  # noqa: E402
-from records.sources import Sources  # noqa: E402
+from reprolab.results import load  # noqa: E402
+from reprolab.sources import Sources  # noqa: E402
 from reprolab_nf4 import __main__ as products  # noqa: E402
 from reprolab_nf4 import measuring, timing_table  # noqa: E402
 from reprolab_nf4.advice import Shape  # noqa: E402

@@ -11,7 +11,7 @@ from reprolab.claims.published import FOLDER, load_source
 from experiments.end_to_end import partial_results, plan, rows, sizes
 from experiments.end_to_end.plan import Cell, choose
 from experiments.end_to_end.rows import Row
-from records.json_files import ROOT
+from reprolab.json_files import ROOT
 from reprolab_nf4.__main__ import recorded_shapes
 
 MODELS = json.loads((ROOT / "data/models/models.json").read_text())["models"]

@@ -14,7 +14,7 @@ from on_cpu import SMALL, stand_ins  # noqa: F401
 
 import reprolab_nf4
 from experiments.end_to_end import build
-from records.json_files import ROOT
+from reprolab.json_files import ROOT
 
 TOKENS = torch.tensor([[3, 4, 5, 6]])
 

@@ -8,7 +8,7 @@ from needs_torch import bitsandbytes, torch
 from safetensors import torch as safetensors
 
 from experiments.end_to_end import reference
-from records.json_files import ROOT
+from reprolab.json_files import ROOT
 
 CONTENT = (ROOT / "tests/golden/golden_seed1.safetensors").read_bytes()
 HEADER = json.loads(CONTENT[8 : 8 + int.from_bytes(CONTENT[:8], "little")])

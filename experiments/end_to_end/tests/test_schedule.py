@@ -16,11 +16,11 @@ from experiments import gpus
 from experiments.end_to_end import __main__ as command
 from experiments.end_to_end import partial_results, plan, schedule
 from experiments.end_to_end.plan import Job
-from records.errors import InputError
-from records.folders import result_files
-from records.json_files import ROOT
-from records.results import load
-from records.sources import Sources
+from reprolab.errors import InputError
+from reprolab.folders import result_files
+from reprolab.json_files import ROOT
+from reprolab.results import load
+from reprolab.sources import Sources
 
 COMMIT, INSTALLED = "a" * 40, "Python 3.12.3, torch 2.11.0, bitsandbytes 0.50.2"
 QWEN = ("--model", "qwen3-32b")

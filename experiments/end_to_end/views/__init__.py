@@ -18,8 +18,8 @@ from experiments.end_to_end.views.tables import (
 )
 from plots import figures as draw
 from plots.experiments import Run
-from records.stats import INTERVAL_NOTE, Estimate
-from records.tables import Values, plain
+from reprolab.stats import INTERVAL_NOTE, Estimate
+from reprolab.tables import Values, plain
 
 BARS = f"Bars: intervals. {INTERVAL_NOTE}"
 TOKENS_PER_S = [digit * power for power in (0.1, 1, 10, 100, 1000) for digit in (1, 3)]

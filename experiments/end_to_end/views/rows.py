@@ -10,10 +10,10 @@ from typing import Any
 from experiments.end_to_end.protocol import EAGER, GRAPH, INSTALLED, NOTHING, WALL_TIME
 from experiments.end_to_end.rules import percent_of
 from plots.experiments import Run
-from records.code import older_mark
-from records.errors import InputError
-from records.results import KERNEL_TIME, PRODUCT_TIME, Record
-from records.stats import Estimate, Summary, ratio, share_percent
+from reprolab.code import older_mark
+from reprolab.errors import InputError
+from reprolab.results import KERNEL_TIME, PRODUCT_TIME, Record
+from reprolab.stats import Estimate, Summary, ratio, share_percent
 
 BUSY_TIME = "busy_time"
 STEP = ".step"

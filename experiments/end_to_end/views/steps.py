@@ -24,10 +24,10 @@ from experiments.end_to_end.views.tables import (
 )
 from plots.bandwidth import estimate_values, with_interval
 from plots.experiments import Run
-from records.captions import outcome_words
-from records.results import Outcome, Record
-from records.stats import INTERVAL_NOTE, Estimate
-from records.tables import (
+from reprolab.captions import outcome_words
+from reprolab.results import Outcome, Record
+from reprolab.stats import INTERVAL_NOTE, Estimate
+from reprolab.tables import (
     KERNEL,
     WORDS,
     Column,

@@ -18,10 +18,10 @@ from experiments.end_to_end.views.rows import (
 from plots import sentences
 from plots.bandwidth import estimate_values, with_interval
 from plots.experiments import Run
-from records.captions import machine_notes
-from records.results import KERNEL_TIME, PRODUCT_TIME
-from records.stats import INTERVAL_NOTE, Estimate, difference_percent
-from records.tables import (
+from reprolab.captions import machine_notes
+from reprolab.results import KERNEL_TIME, PRODUCT_TIME
+from reprolab.stats import INTERVAL_NOTE, Estimate, difference_percent
+from reprolab.tables import (
     WORDS,
     Column,
     Noted,

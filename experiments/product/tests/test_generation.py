@@ -21,7 +21,7 @@ from experiments.end_to_end.sizes import known
 from experiments.product import generation, host
 from experiments.product.generation import Generations, Models, Static
 from experiments.product.ways import DENSE, OWN, PLANNED, PYTHON, WAYS, installed
-from records.errors import InputError
+from reprolab.errors import InputError
 
 # A model of each, and whether its scales are nested.
 FAMILIES = [("llama-3.3-70b", False), ("qwen3-32b", True), ("gemma-3-27b", False)]

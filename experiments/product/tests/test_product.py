@@ -22,8 +22,8 @@ from experiments.product.views.serving import serving_table
 from experiments.product.views.shared_memory import PAIRS, shared_memory_table
 from plots.experiments import NotMeasured, figure_files, load_run
 from plots.figures import figure_style, take_caption
-from records.errors import InputError
-from records.json_files import ROOT, read_json, read_text, stored
+from reprolab.errors import InputError
+from reprolab.json_files import ROOT, read_json, read_text, stored
 
 H100 = ROOT / "data/recorded/h100/product"
 

@@ -13,8 +13,8 @@ from on_cpu import CPU, stand_ins  # noqa: F401
 
 from experiments import unsloth_peer
 from experiments.product import layers, peers
-from records.results import load
-from records.sources import Sources
+from reprolab.results import load
+from reprolab.sources import Sources
 from reprolab_nf4 import measuring, timing_table
 from reprolab_nf4.bounds import Wrong, activations, interval
 

@@ -17,7 +17,7 @@ from experiments.end_to_end.sizes import known
 from experiments.product import host, serving
 from experiments.product.serving import Linear, Served, exact_weights, shapes_of
 from experiments.product.ways import OWN, PLANNED, SHARDS, installed
-from records.errors import InputError
+from reprolab.errors import InputError
 from reprolab_nf4 import measuring, shards
 from reprolab_nf4.quantized import nf4
 from reprolab_nf4.tests import stub_vllm

@@ -20,9 +20,9 @@ from plots import figures as draw
 from plots.bandwidth import Measured, compared
 from plots.counter_tables import short_table
 from plots.experiments import Run
-from records.results import Record
-from records.stats import Estimate, span
-from records.tables import Table, rounded
+from reprolab.results import Record
+from reprolab.stats import Estimate, span
+from reprolab.tables import Table, rounded
 
 HIGHLIGHTED_ROWS = (1, 8)
 SUMMARY_ROWS = (1, 8, 64, 512)

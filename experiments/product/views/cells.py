@@ -7,8 +7,8 @@ from typing import Any
 
 from plots.bandwidth import Measured, Rows, compared, rows_by
 from plots.experiments import Run
-from records.results import Record, Results
-from records.stats import Estimate
+from reprolab.results import Record, Results
+from reprolab.stats import Estimate
 
 CUBLAS = "cublas_16bit"
 DETOURS = ("streaming_then_cublas", "shared_lut_then_cublas")  # they write 16-bit weights first

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 
 from plots import figures as draw
 from plots.experiments import NotMeasured, Run
-from records.errors import InputError
-from records.json_files import read_json, stored
-from records.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant, summarize
-from records.tables import Column, Table, Values, rounded
+from reprolab.errors import InputError
+from reprolab.json_files import read_json, stored
+from reprolab.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant, summarize
+from reprolab.tables import Column, Table, Values, rounded
 
 NAME = "host.json"
 DENSE, OWN, OURS = "nn.Linear", "bitsandbytes", "planned"

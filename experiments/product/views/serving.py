@@ -4,8 +4,8 @@ experiments/product/host.py, in the folder of the passes.
 
 from experiments.product.views.host import OURS, OWN, Cell, Content, made, medians, origin
 from plots.experiments import Run
-from records.stats import ratio, summarize
-from records.tables import Column, Table, Values, rounded
+from reprolab.stats import ratio, summarize
+from reprolab.tables import Column, Table, Values, rounded
 
 NAME, SHARDS = "serving.json", "shards"
 PARTS = {

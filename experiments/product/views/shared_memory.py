@@ -6,9 +6,9 @@ from experiments.product.views.cells import cells
 from experiments.product.views.tables import BATCH, heading, median
 from plots.bandwidth import over, values_of
 from plots.experiments import Run
-from records.captions import machine_notes
-from records.stats import INTERVAL_NOTE
-from records.tables import Column, Table, Values
+from reprolab.captions import machine_notes
+from reprolab.stats import INTERVAL_NOTE
+from reprolab.tables import Column, Table, Values
 
 PASS = "shared_memory"
 SMALL = "_99kib"  # the end of a name

@@ -25,10 +25,10 @@ from experiments.product.views.cells import (
 from plots import bandwidth
 from plots.bandwidth import Measured, compared, over, percent, values_of
 from plots.experiments import Run
-from records.captions import machine_notes
-from records.code import older_mark
-from records.stats import INTERVAL_NOTE, significant
-from records.tables import CODE, KERNEL, NONE, WORDS, Column, Noted, Table, Values, rounded
+from reprolab.captions import machine_notes
+from reprolab.code import older_mark
+from reprolab.stats import INTERVAL_NOTE, significant
+from reprolab.tables import CODE, KERNEL, NONE, WORDS, Column, Noted, Table, Values, rounded
 
 FORMATS = {"nested": "nested scales", "bf16": "bf16", "block_sizes": ""}  # by pass
 ONE_HOT = ("one_hot", "one_hot_nested")

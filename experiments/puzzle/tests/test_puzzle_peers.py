@@ -10,9 +10,9 @@ from on_cpu import stand_ins  # noqa: F401
 
 from experiments import unsloth_peer
 from experiments.puzzle import peers
-from records.families import described
-from records.json_files import ROOT, read_json
-from records.results import load
+from reprolab.families import described
+from reprolab.json_files import ROOT, read_json
+from reprolab.results import load
 
 OLD, NEW = "2026.1.4", "2026.10.9"
 SMALL = (peers.Mlp(64, 256, torch.float16), peers.Mlp(64, 512, torch.bfloat16))

@@ -15,10 +15,10 @@ from plots.bandwidth import Measured, measure
 from plots.experiments import MAIN_CLAIM, Run
 from plots.figures import add_caption, left_out_note
 from plots.sample_figures import bandwidth_figure, samples_figure
-from records.captions import machine_notes
-from records.results import COPY, Results
-from records.stats import INTERVAL_NOTE
-from records.tables import CODE, WORDS, Column, Noted, Table, rounded
+from reprolab.captions import machine_notes
+from reprolab.results import COPY, Results
+from reprolab.stats import INTERVAL_NOTE
+from reprolab.tables import CODE, WORDS, Column, Noted, Table, rounded
 
 
 def shapes_table(run: Run) -> Table:

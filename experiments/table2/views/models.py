@@ -11,10 +11,10 @@ from plots import figures as draw
 from plots.bandwidth import Measured, Rows, measure, values_of
 from plots.experiments import Run
 from plots.neighbours import neighbour_notes
-from records.captions import machine_notes, outcome_notes, span
-from records.results import KERNEL_TIME, PRODUCT_TIME, Record
-from records.stats import INTERVAL_NOTE, Estimate, Summary, ratio, share_percent, significant
-from records.tables import KERNEL, WORDS, Column, Noted, Table, Values, columns_of, side_by_side
+from reprolab.captions import machine_notes, outcome_notes, span
+from reprolab.results import KERNEL_TIME, PRODUCT_TIME, Record
+from reprolab.stats import INTERVAL_NOTE, Estimate, Summary, ratio, share_percent, significant
+from reprolab.tables import KERNEL, WORDS, Column, Noted, Table, Values, columns_of, side_by_side
 
 INTERVAL_BARS = f"Bars: intervals. {INTERVAL_NOTE}"
 SHARE_CLAIM = "qmatmul-72"

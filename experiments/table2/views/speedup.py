@@ -13,10 +13,10 @@ from plots import figures as draw
 from plots import sentences
 from plots.bandwidth import Measured, measure, time_values
 from plots.experiments import MAIN_CLAIM, Run
-from records.captions import check_notes, machine_notes, outcome_notes
-from records.errors import InputError
-from records.stats import INTERVAL_NOTE, Estimate, significant
-from records.tables import NONE, WORDS, Column, Noted, Table, Values
+from reprolab.captions import check_notes, machine_notes, outcome_notes
+from reprolab.errors import InputError
+from reprolab.stats import INTERVAL_NOTE, Estimate, significant
+from reprolab.tables import NONE, WORDS, Column, Noted, Table, Values
 
 MIN_SPAN = 0.4  # of the speed-up axis, so that small differences stay small
 PLAIN, DIFFERENCE = "{:.2f}".format, "{:+.1f} %".format

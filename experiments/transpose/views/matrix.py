@@ -14,11 +14,11 @@ from plots.bandwidth import Measured, Rows, measure
 from plots.experiments import Run, one_problem
 from plots.neighbours import neighbour_notes
 from plots.sample_figures import BANDWIDTH_LABEL
-from records.captions import check_notes, machine_notes
-from records.families import in_cuda
-from records.results import COPY, Outcome, Record, Results
-from records.stats import INTERVAL_NOTE, Estimate, ratio
-from records.tables import CODE, KERNEL, NONE, WORDS, Column, Noted, Table, Values, columns_of
+from reprolab.captions import check_notes, machine_notes
+from reprolab.families import in_cuda
+from reprolab.results import COPY, Outcome, Record, Results
+from reprolab.stats import INTERVAL_NOTE, Estimate, ratio
+from reprolab.tables import CODE, KERNEL, NONE, WORDS, Column, Noted, Table, Values, columns_of
 
 RANDOM, CONSTANT = "random", "constant"  # what the matrix is filled with
 SHIFTS = (-0.17, 0.17)  # off the row, of the post's values in CUDA and in Mojo

@@ -11,10 +11,10 @@ from plots.bandwidth import Measured, Rows, rows_by
 from plots.experiments import Run
 from plots.figures import MOJO, add_caption
 from plots.figures import left_out_note as draw_left_out
-from records.captions import check_notes, machine_notes
-from records.errors import InputError
-from records.results import COPY, WRONG, Outcome, Record, Results
-from records.tables import KERNEL, Column, Noted, Table, Values, rounded
+from reprolab.captions import check_notes, machine_notes
+from reprolab.errors import InputError
+from reprolab.results import COPY, WRONG, Outcome, Record, Results
+from reprolab.tables import KERNEL, Column, Noted, Table, Values, rounded
 
 # A tile has 32 or 64 rows; TMA and 16-byte accesses need rows of a multiple of four fp32.
 ALIGNMENTS = {64: "multiples of 64", 4: "other multiples of 4", 1: "not multiples of 4"}

@@ -8,10 +8,10 @@ from ncu import agreement
 from ncu.agreement import DIFFERS, EQUAL, NOT_HELD, WITHIN, compare, judge
 from ncu.report import Value, launches
 
-from records.counter_table import known
-from records.errors import InputError
-from records.json_files import ROOT, read_json
-from records.results import parse
+from reprolab.counter_table import known
+from reprolab.errors import InputError
+from reprolab.json_files import ROOT, read_json
+from reprolab.results import parse
 
 BY_ID = known()
 

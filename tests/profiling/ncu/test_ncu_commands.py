@@ -8,9 +8,9 @@ from ncu.__main__ import CHECKED, parser
 from sass.kernels import registered
 from stand_ins import PROBLEM, StandIns
 
-from records import declared
-from records.command_line import run
-from records.folders import result_files
+from reprolab import declared
+from reprolab.command_line import run
+from reprolab.folders import result_files
 
 RANGE = "table2:shared_lut:28672x8192_fp16_b64"
 

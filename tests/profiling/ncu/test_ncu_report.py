@@ -4,7 +4,7 @@ import pytest
 import stand_ins
 from ncu.report import Value, launches, number
 
-from records.errors import InputError
+from reprolab.errors import InputError
 
 
 @pytest.mark.parametrize(

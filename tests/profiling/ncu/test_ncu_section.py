@@ -5,8 +5,8 @@ import re
 from ncu import section
 from ncu.subject import DOMAIN, OF_FILTERS
 
-from records.counter_table import known
-from records.json_files import ROOT
+from reprolab.counter_table import known
+from reprolab.json_files import ROOT
 
 
 def test_the_page_has_each_counter_that_says_so_with_its_title_and_chips():

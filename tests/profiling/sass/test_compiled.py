@@ -16,9 +16,9 @@ from sass.code import measured_code, measured_codes
 from sass.facts import BULK_STORES, GLOBAL_LOADS, GLOBAL_STORES, Facts, of
 from sass.measures import measures
 
-from records.code import OLDER, known_codes
-from records.errors import InputError
-from records.json_files import ROOT
+from reprolab.code import OLDER, known_codes
+from reprolab.errors import InputError
+from reprolab.json_files import ROOT
 
 try:
     tools.require_all()

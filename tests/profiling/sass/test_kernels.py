@@ -6,9 +6,9 @@ from sass import kernels, tools, view
 from sass.__main__ import parser
 from sass.code import choose, plain, resources_of
 
-from records import declared
-from records.errors import InputError
-from records.json_files import ROOT
+from reprolab import declared
+from reprolab.errors import InputError
+from reprolab.json_files import ROOT
 
 TILES = {"a": "vector_tile<DownColumns<1u>, X>", "b": "vector_tile<DownColumns<2u>, X>"}
 

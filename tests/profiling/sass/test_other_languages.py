@@ -12,7 +12,7 @@ from sass.measures import measures
 from sass.result_file import record
 
 from compile.compiled import fingerprints
-from records.errors import InputError
+from reprolab.errors import InputError
 
 SOURCE, MADE_BY = "kernels/nf4/triton_lut.py", "Triton (triton 3.9.0)"
 # Two bytes' weights for each thread, in one store of 16 bytes.

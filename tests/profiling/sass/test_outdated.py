@@ -13,11 +13,11 @@ import pytest
 from sass import __main__ as command
 from sass import cubin, outdated, tools
 
-from records import code
-from records.command_line import run
-from records.errors import InputError
-from records.json_files import ROOT
-from records.results import SCHEMA, Results, parse
+from reprolab import code
+from reprolab.command_line import run
+from reprolab.errors import InputError
+from reprolab.json_files import ROOT
+from reprolab.results import SCHEMA, Results, parse
 
 SOURCE, OTHER = "kernels/nf4/scalar_store.cu", "kernels/nf4/streaming.cu"
 FILE = ROOT / "data/recorded/made/table2/replay.json"

@@ -5,7 +5,7 @@ import test_facts
 import written
 from sass import result_file
 
-from records.results import Code, load
+from reprolab.results import Code, load
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from sass.facts import Facts
 from sass.kernels import Kernel
 from sass.parse import Function, parse
 
-from records.families import described
+from reprolab.families import described
 
 
 def printed(text: str, name: str = "kernel") -> str:

@@ -1,1 +1,0 @@
-"""Result files: their schema, reading, writing, statistics and provenance."""

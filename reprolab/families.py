@@ -1,0 +1,146 @@
+"""Families and their kernels as C++ describes them (data/families.schema.json): result files have
+those of their rows, data/families.json those of this checkout.
+
+`python -m reprolab.families PROGRAMS` rewrites the latter, from the programs in that folder.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from reprolab.errors import InputError
+from reprolab.json_files import ROOT, Schema
+from reprolab.output import write_files
+from reprolab.printable import shortened
+
+FILE = ROOT / "data/families.json"
+SCHEMA = Schema("families.schema.json", {"families": "name"})
+VERSION = "reprolab-families/1"
+PROGRAMS = ("bench", "latency", "puzzle")  # that have all families
+CUDA = "cuda"
+
+
+# As `bench --list` words them.
+CONTRACTS = {
+    "bit_exact": "bit-exact",
+    "declared_deviation": "declared deviation",
+    "within_bound": "within a bound",
+}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Unknown kernels have only a name."""
+
+    name: str
+    language: str = ""
+    counterpart: str = ""  # in CUDA; empty: none
+    lineage: str = ""
+    source_file: str = ""
+    contract: str = ""
+    contract_text: str = ""
+
+    @property
+    def deviation(self) -> str | None:
+        return self.contract_text if self.contract == "declared_deviation" else None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One matrix of a problem of several, with its own metrics: METRIC.PART."""
+
+    name: str
+    rows: int
+    columns: int
+
+    @property
+    def weights(self) -> int:
+        return self.rows * self.columns
+
+
+@dataclass(frozen=True)
+class Family:
+    """Unknown families have only a name."""
+
+    name: str
+    element: str = "element"
+    element_bytes: int = 0  # of the code that is measured
+    moves: str = ""  # what a row's bytes are; empty: nothing is moved
+    baseline: str = ""
+    size_option: str = ""
+    profiled_size: str = ""
+    measured_code: tuple[str, ...] = ()
+    parts: dict[str, Part] = field(default_factory=dict)
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+
+
+def parse(file: Path, described: list[dict[str, Any]]) -> dict[str, Family]:
+    """By name; InputError if they violate the schema."""
+    SCHEMA.check(file, {"schema": VERSION, "families": described})
+    families = {}
+    for of in described:
+        kernels = {kernel["name"]: Kernel(**kernel) for kernel in of["kernels"]}
+        if len(kernels) < len(of["kernels"]):
+            raise InputError(f"{file}: family '{of['name']}' has two kernels of one name")
+        parts = {part["name"]: Part(**part) for part in of["parts"]}
+        first = of["types"][0]["bytes"] if of["types"] else 0
+        lists = {"kernels": kernels, "parts": parts, "element_bytes": first}
+        lists["measured_code"] = tuple(of["measured_code"])
+        rest = {name: value for name, value in of.items() if name != "types"}
+        families[of["name"]] = Family(**rest | lists)
+    return families
+
+
+@cache
+def described() -> dict[str, Family]:
+    """This checkout's."""
+    return parse(FILE, SCHEMA.read(FILE)["families"])
+
+
+def kernels(families: Iterable[Family]) -> dict[str, Kernel]:
+    return {name: kernel for family in families for name, kernel in family.kernels.items()}
+
+
+def in_cuda(kernel: str) -> str:
+    """The kernel's counterpart, or itself; InputError if it is unknown."""
+    entry = kernels(described().values()).get(kernel)
+    name = entry and (entry.counterpart or (entry.language == CUDA and kernel))
+    if not name:
+        raise InputError(
+            f"{FILE}: says no counterpart of '{shortened(kernel)}'; make describe writes it anew"
+        )
+    return name
+
+
+def ask(programs: Path) -> dict[str, Any]:
+    """The programs' descriptions of kernels/, and older descriptions of kernels in other languages
+    that are not compiled here.
+    """
+    families: dict[str, dict[str, Any]] = {}
+    for program in PROGRAMS:
+        done = subprocess.run([programs / program, "--describe"], check=True, capture_output=True)
+        families |= {family["name"]: family for family in json.loads(done.stdout)["families"]}
+    before = described() if FILE.exists() else {}
+    for name, family in families.items():
+        now = {k["name"]: k for k in family["kernels"] if k["source_file"].startswith("kernels/")}
+        kept = {
+            k.name: asdict(k)
+            for k in before.get(name, Family(name)).kernels.values()
+            if k.language != CUDA and (ROOT / k.source_file).exists()
+        }
+        family["kernels"] = [kernel for _, kernel in sorted((kept | now).items())]
+    return {"schema": VERSION, "families": [family for _, family in sorted(families.items())]}
+
+
+def text(content: dict[str, Any]) -> str:
+    """One line per kernel."""
+    return json.dumps(content).replace(', {"name"', ',\n{"name"') + "\n"
+
+
+if __name__ == "__main__":
+    write_files({FILE: text(ask(Path(sys.argv[1]))).encode()})

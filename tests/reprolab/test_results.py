@@ -1,0 +1,252 @@
+"""The reader and the schema: errors for invalid files, and the values of a valid one."""
+
+import json
+import os
+from pathlib import Path
+
+import made
+import pytest
+
+from reprolab import result_file
+from reprolab.json_files import ROOT
+from reprolab.results import load, wrong_metrics
+
+SEE = "(see data/results.schema.json)"
+NO_BYTES = {"bytes": {"read": 0, "written": 0}}
+
+
+@pytest.fixture
+def file():
+    """A replay of two rows, with a check of the first."""
+    problem = made.forward_pass("qwen3-32b", 2)
+    tree = made.record(problem, "branch_tree", [30.0, 10.0, 20.0], products=[5.0, 6.0, 7.0])
+    lut = made.record(problem, "shared_lut", [10.0, 11.0, 12.0])
+    check = {"name": "clock", "keys": [tree["key"]], "first": 101.0, "second": 100.0}
+    check |= {"unit": "us", "allowed_percent": 1.0}
+    return made.results("table2", "replay", [tree, lut], checks=[check])
+
+
+def first(file):
+    return file["records"][0]
+
+
+CASES = [
+    (lambda r: r.update(schema=3), "schema"),
+    (lambda r: r.update(verdicts=[], more=1), "'more', 'verdicts'"),
+    (lambda r: first(r).pop("outcome"), "records[0] lacks 'outcome'"),
+    (lambda r: first(r).update(outcome="fine"), "records[0].outcome"),
+    (lambda r: first(r)["metrics"][0]["samples"].__setitem__(2, 0), "metrics[0].samples[2]"),
+    (lambda r: first(r)["metrics"][0].update(missing="no clock"), "metrics[0] has 'samples'"),
+    (lambda r: first(r).update(outcome="mismatch"), "records[0].metrics"),
+    (lambda r: first(r).update(outcome="deviation_as_declared"), "records[0].deviation"),
+    (lambda r: first(r)["metrics"][0].update(name="kernel_time.step", unit="s"), "metrics[0].unit"),
+    # Errors that the schema cannot find.
+    (lambda r: r["provenance"].update(started="2026-02-30T08:00:00Z"), "provenance.started"),
+    (lambda r: r["provenance"].update(instrument="counters"), "instrument 'counters'"),
+    (lambda r: counters(r, "ratio"), "'ratio'"),
+    (lambda r: r["provenance"].update(instrument="none"), "instrument 'none'"),
+    (lambda r: r["records"].append(first(r)), "records[2].key"),
+    (lambda r: r["records"].append(first(r) | {"key": "another"}), "second row"),
+    (lambda r: first(r)["metrics"][1]["samples"].pop(), "samples, not 2 and 3"),
+    (lambda r: first(r).update(disturbed={"repeated": 0, "kept": 4}), "disturbed.kept"),
+    (lambda r: first(r).update(NO_BYTES), "records[0].bytes"),
+    (lambda r: first(r).update(NO_BYTES, outcome="unsupported", metrics=[]), "records[0].bytes"),
+    (lambda r: first(r)["metrics"].append(first(r)["metrics"][0]), "'kernel_time' twice"),
+    (lambda r: r["checks"][0]["keys"].append("nobody"), "checks[0].keys"),
+]
+
+
+def counters(file, unit):
+    """The file as if of the instrument counters."""
+    file["provenance"]["instrument"] = "counters"
+    for record in file["records"]:
+        record["metrics"] = [made.metric("dram_utilisation", [23.0], unit)]
+
+
+def test_a_counter_has_its_unit(file):
+    counters(file, "%")
+    assert made.read(file).records[0].metrics["dram_utilisation"].samples == (23.0,)
+
+
+def test_a_latency_is_in_cycles():
+    record = {"metrics": [made.metric("latency", [1.0], "ns")]}
+    (error,) = wrong_metrics(record, "events")
+    assert "not in 'cycles'" in error
+
+
+@pytest.mark.parametrize(("spoil", "field"), CASES)
+def test_an_error_names_the_file_and_the_field(file, write, spoil, field, refused):
+    spoil(file)
+    error = refused(load, write("replay.json", file))
+    assert "/replay.json: " in error and field in error and error.endswith(SEE)
+
+
+def test_a_file_describes_families_that_this_checkout_does_not_have(write, refused):
+    """The file's families override data/families.json, which is the default."""
+    problem = {"name": "64", "family": "product", "n": 64}
+    kernel = {"name": "mojo_a", "language": "mojo", "counterpart": "a", "lineage": "ours"}
+    kernel |= {"source_file": "a.mojo", "contract": "bit_exact", "contract_text": ""}
+    family = {"name": "product", "element": "sum", "types": [{"name": "fp32", "bytes": 4}]}
+    family |= {"moves": "weights", "baseline": "a", "size_option": "", "profiled_size": ""}
+    family |= {"measured_code": [], "parts": [], "kernels": [kernel]}
+    file = made.results("any", "any", [made.record(problem, "mojo_a", [1.0])])
+    assert load(write("file.json", file)).family.element == "element"
+    results = load(write("file.json", file | {"families": [family]}))
+    assert (results.family.element, results.family.element_bytes) == ("sum", 4)
+    assert results.kernel(results.records[0]).counterpart == "a"
+    assert results.families["nf4"].baseline == "branch_tree"
+    file["records"][0]["bytes"] = {"read": 0, "written": 0}
+    assert "'product'" in refused(load, write("file.json", file | {"families": [family]}))
+    family.pop("moves")
+    error = refused(load, write("file.json", file | {"families": [family]}))
+    assert "families[0] lacks 'moves'" in error and "families.schema.json" in error
+
+
+def test_a_product_may_have_findings():
+    problem = {"name": "8x64x128/fp16/b64/sparse", "family": "nf4_product", "n": 512, "batch": 8}
+    problem |= {"rows": 64, "columns": 128, "block_size": 64, "nested": False, "output": "fp16"}
+    row = made.record(problem | {"bias": True, "data": "sparse"}, "a", [1.0])
+    assert made.read(made.results("any", "any", [row])).records[0].findings == {}
+    row["findings"] = {"rows_different_alone": 3}
+    assert made.read(made.results("any", "any", [row])).records[0].findings == row["findings"]
+
+
+@pytest.mark.parametrize(
+    ("content", "noun"),
+    [
+        (b'{"schema": ', "column 12"),
+        (b'{"schema": NaN}', "NaN"),
+        (b'{"schema": 1e999}', "1e999"),
+        (b"1" * 400, f" {'1' * 20} "),
+        (b"\xff\xfe{}", "UTF-8"),
+        (b'{"a": 1, "a": 1}', "'a' comes twice"),
+        (b'{"schema": "\\ud800\\n"}', r'not "\\ud800\\n"'),
+        (b'{"schema": ["deep"]}', "not a list"),
+        (b"[" * 100_000, "nested"),
+        (b"[1]", "object"),
+        (b"7", "not 7"),
+    ],
+    ids=lambda content: repr(content[:20]) if isinstance(content, bytes) else content.strip(),
+)
+def test_only_a_json_object_of_finite_numbers_is_read(tmp_path, content, noun, refused):
+    path = tmp_path / "replay.json"
+    path.write_bytes(content)
+    error = refused(load, path)
+    assert "/replay.json: " in error and noun in error
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda r: first(r).update(kernel="k" * 10**6), lambda r: r.update({"n" * 10**6: 1})],
+)
+def test_a_field_of_any_length_makes_a_short_line(file, write, spoil, refused):
+    spoil(file)
+    assert len(refused(load, write("replay.json", file))) < 300
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_a_folder_or_a_pipe_is_refused_at_once(tmp_path, make, refused):
+    path = tmp_path / "replay.json"
+    make(path)
+    assert "regular file" in refused(load, path)
+
+
+def test_texts_are_printable_as_soon_as_they_are_read(file, write):
+    first(file)["reason"] = "a\nb\x1b[31m\x7f\x9b\u202e\u200b\ufeff\u2028\ud800 \u00e9\u4e2d"
+    first(file)["problem"]["\u2066"] = "\r"
+    record = load(write("replay.json", file)).records[0]
+    shown = r"a\nb\x1b[31m\x7f\x9b\u202e\u200b\ufeff\u2028\ud800" + " \u00e9\u4e2d"
+    assert record.reason == shown
+    assert record.problem[r"\u2066"] == r"\r"
+
+
+def test_texts_that_are_in_the_file_without_escapes_are_printable_too(file, write):
+    first(file)["reason"] = "REASON"
+    path = write("replay.json", file)
+    path.write_text(path.read_text().replace("REASON", "a\x7f\x9b\u202e\u2028 \u4e2d"))
+    assert load(path).records[0].reason == r"a\x7f\x9b\u202e\u2028" + " \u4e2d"
+
+
+def test_an_error_is_one_line_whatever_the_file_is_called(tmp_path, refused):
+    error = refused(load, tmp_path / "a\nforged\x1b[2J\udcff.json")
+    assert "/a\\nforged\\x1b[2J\\udcff.json: " in error
+
+
+def test_a_file_that_violates_the_schema_is_not_written(file, tmp_path, refused):
+    path = tmp_path / "replay.json"
+    result_file.write(path, file)
+    assert load(path).records == made.read(file).records
+    path.unlink()
+    file.pop("checks")
+    assert "'checks'" in refused(result_file.write, path, file)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_pass_than_the_one_needed(file, write, refused):
+    path = write("r.json", file)
+    assert load(path, "table2", "replay").pass_name == "replay"
+    assert "'puzzle'" in refused(load, path, "puzzle", "replay")
+    assert "'shapes'" in refused(load, path, "table2", "shapes")
+
+
+@pytest.mark.parametrize(
+    ("changes", "timed", "ranked"),
+    [
+        ({}, True, True),
+        ({"outcome": "within_bound", "bound": "sums in another order"}, True, True),
+        ({"outcome": "deviation_as_declared", "deviation": "wrong scale"}, True, False),
+        ({"deviation": "wrong where scales are nested"}, True, True),
+        ({"outcome": "not_verified"}, False, False),
+        ({"outcome": "not_verified", "origin": {"kind": "ceiling", "maker": ""}}, True, False),
+        ({"outcome": "mismatch", "metrics": []}, False, False),
+        ({"metrics": [{"name": "kernel_time", "unit": "us", "missing": "x"}]}, False, False),
+    ],
+)
+def test_only_verified_rows_and_ceilings_have_a_time(file, changes, timed, ranked):
+    first(file).update(changes)
+    record = made.read(file).records[0]
+    assert (record.timed, record.ranked) == (timed, ranked)
+    assert record.is_verified is (record.outcome not in ("not_verified", "mismatch"))
+    assert (record.bandwidth is None) is not timed
+    if timed:  # 2562500000 bytes in 20 us, of 1980 cycles each
+        assert record.bytes_per_cycle == pytest.approx(2562500000 / 20 / 1980)
+
+
+@pytest.mark.parametrize(
+    ("reading", "passed"), [(101.0, True), (99.0, True), (101.01, False), (98.99, False)]
+)
+def test_a_check_passes_up_to_what_it_allows(file, reading, passed):
+    file["checks"][0]["first"] = reading
+    results = made.read(file)
+    assert results.checks[0].passed is passed
+    assert results.checks[0].difference_percent == pytest.approx(reading - 100)
+    assert list(results.failed_checks) == ([] if passed else [first(file)["key"]])
+    # Another failed check hides none.
+    file["checks"].append(file["checks"][0] | {"first": 1.0, "unit": "byte"})
+    failed = made.read(file).failed_checks[first(file)["key"]]
+    assert [check.unit for check in failed] == ["us"] * (not passed) + ["byte"]
+
+
+def test_a_file_that_the_cpp_test_wrote():
+    """tests/harness writes it, so that one schema validates both ends."""
+    files = sorted(ROOT.glob("build/*/result_file_from_cpp.json"))
+    if not files:
+        programs = list(ROOT.glob("build/*/bin/harness_test"))
+        assert not programs, (
+            f"{programs[0]} is there, but has not written result_file_from_cpp.json"
+        )
+        pytest.skip("no build/*/result_file_from_cpp.json: the C++ tests were not run here")
+    for file in files:
+        results, raw = load(file), json.loads(file.read_text())
+        assert len(results.records) == len(raw["records"])
+        for record, value in zip(results.records, raw["records"], strict=True):
+            assert [m.name for m in record.metrics.values()] == [
+                m["name"] for m in value["metrics"]
+            ]
+            assert record.bytes_moved == sum(value["bytes"].values())
+
+
+@pytest.mark.parametrize(("kept", "wrong"), [(2, 0), (3, 1)])
+def test_all_samples_may_be_disturbed_and_no_more(kept, wrong):
+    row = {"metrics": [made.metric("kernel_time", [1.0, 2.0])], "disturbed": {"kept": kept}}
+    assert len([*wrong_metrics(row, "events")]) == wrong
