@@ -1,8 +1,6 @@
-"""JSON files in the test's own folder, messages and refusals, and Ctrl-C for started programs."""
+"""JSON files in the test's own folder, refusals, and Ctrl-C for started programs."""
 
-import fcntl
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -49,48 +47,14 @@ def write(tmp_path: Path) -> Callable[[str, Any], Path]:
     return write_json
 
 
-MESSAGES = ROOT / "tests/messages.json"  # by test: its messages, in their order
-
-
 @pytest.fixture
-def message(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], str]]:
-    """Compares a text, without its folders, with the test's next one in tests/messages.json, and
-    returns it. UPDATE_GOLDEN=1 writes the file, under a lock.
-    """
-    seen: list[str] = []
-    is_update = bool(os.environ.get("UPDATE_GOLDEN"))
-    texts = {} if is_update else json.loads(MESSAGES.read_text(encoding="utf-8"))
-    golden = texts.get(node := request.node.nodeid, [])
-
-    def compare(text: str) -> str:
-        plain = text
-        for folder, name in ((tmp_path, "TMP"), (tmp_path.parent, "TMPS"), (ROOT, "ROOT")):
-            plain = plain.replace(str(folder), name)
-        expected = golden[len(seen) : len(seen) + 1]
-        assert is_update or [plain] == expected, "if meant, UPDATE_GOLDEN=1"
-        seen.append(plain)
-        return text
-
-    yield compare
-    if is_update:
-        with MESSAGES.open("r+", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            texts = {test: t for test, t in [*json.load(file).items(), (node, seen)] if t}
-            file.seek(0)
-            file.truncate()
-            file.write(json.dumps(texts, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
-    else:
-        assert seen == golden, "if meant, UPDATE_GOLDEN=1"
-
-
-@pytest.fixture
-def refused(message: Callable[[str], str]) -> Callable[..., str]:
-    """The one line of a call's InputError, which is also compared as a `message`."""
+def refused() -> Callable[..., str]:
+    """The one line of a call's error."""
 
     def call(function: Callable[..., Any], *given: Any, **options: Any) -> str:
         with pytest.raises((InputError, DropinError, LanguageError)) as error:
             function(*given, **options)
         assert str(error.value).isprintable()
-        return message(str(error.value))
+        return str(error.value)
 
     return call

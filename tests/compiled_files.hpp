@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "harness/compiled_kernels.hpp"
-#include "tests/messages.hpp"
+#include "tests/refusal.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace reprolab {
@@ -52,7 +52,7 @@ class CompiledFiles {
   }
   template <class Reader>
   void expect_refusal(Reader&& reader) const {
-    expect_refused<UsageError>([&] { read(reader); });
+    expect_refused<UsageError>([&] { read(reader); }, "toy");
   }
   const OwnFolder& folder() const { return folder_; }
 

@@ -249,10 +249,10 @@ def test_a_library_without_code_for_the_gpu_is_one_line(
     assert not (tmp_path / "t").exists()
 
 
-def test_advice_without_the_library(command, folder, capsys, monkeypatch, message):
+def test_advice_without_the_library(command, folder, capsys, monkeypatch):
     def refuse():
         raise reprolab_nf4.DropinError("none.so: no such file")
 
     monkeypatch.setattr(reprolab_nf4, "install", refuse)
     assert command("advise", folder) == 2
-    assert "none.so" in message(capsys.readouterr().err)
+    assert "none.so" in capsys.readouterr().err

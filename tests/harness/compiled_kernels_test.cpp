@@ -118,7 +118,7 @@ TEST(CompiledKernels, EachLanguageWithoutAKernelIsOneLineAndNamesAreUnique) {
   kernel.language = "mojo";
   toys.add_all({kernel});
   EXPECT_EQ(not_built(), std::vector<std::string>{"triton: not built; make triton"});
-  expect_refused<UsageError>([&] { toys.add_all({kernel}); });
+  expect_refused<UsageError>([&] { toys.add_all({kernel}); }, "mojo_toy");
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 #include "harness/ceilings.hpp"
 #include "harness/errors.hpp"
 #include "tests/harness/toy_workload.hpp"
-#include "tests/messages.hpp"
 #include "tests/on_gpu.hpp"
+#include "tests/refusal.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab {
@@ -48,7 +48,7 @@ TEST(Ceilings, HaveNamesThatNoKernelMayHave) {
   EXPECT_EQ(ceiling_variants().size(), 5u);
   for (const auto& ceiling : ceiling_variants()) {
     EXPECT_TRUE(ceiling.is_ceiling());
-    expect_refused<UsageError>([&] { refuse_names_of_ceilings({ceiling}); });
+    expect_refused<UsageError>([&] { refuse_names_of_ceilings({ceiling}); }, "ceiling");
   }
 }
 

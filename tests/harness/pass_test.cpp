@@ -132,7 +132,7 @@ TEST_F(PassClocks, AreResetAfterAFailure) {
 TEST_F(PassClocks, ThatCannotBeLockedEndThePassBeforeItMeasures) {
   const auto never = [](ResultFile&) { FAIL() << "measures"; };
   const auto expect_clocks_refused = [&](bool announced) {
-    expect_refused<UsageError>([&] { run("1410", never); });
+    expect_refused<UsageError>([&] { run("1410", never); }, "measure");
     const std::string printed = testing::internal::GetCapturedStdout();
     EXPECT_EQ(printed.starts_with("locking the SM clock at 1410"), announced);
   };
@@ -152,7 +152,7 @@ TEST_F(PassClocks, ThatCannotBeLockedEndThePassBeforeItMeasures) {
       dry_run_notes(options, gpu).find("\nthe SM clock would be locked at 1980 MHz; afterwards"),
       std::string::npos);
   options.clocks = profiling::parse_clock_policy("1410");
-  expect_refused<UsageError>([&] { dry_run_notes(options, gpu); });
+  expect_refused<UsageError>([&] { dry_run_notes(options, gpu); }, "measure");
   EXPECT_EQ(log_.lines(), Lines{});
   EXPECT_TRUE(folder_.names().empty());
 }

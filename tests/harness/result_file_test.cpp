@@ -8,7 +8,7 @@
 #include "harness/outcome.hpp"
 #include "harness/whole_file.hpp"
 #include "kernels/promise.hpp"
-#include "tests/messages.hpp"
+#include "tests/refusal.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace reprolab {
@@ -149,8 +149,9 @@ TEST(ResultFile, ExitStatusIsThatOfTheWorstRow) {
 
 TEST(ReadJson, FaultsNameTheFile) {
   const OwnFolder folder;
-  expect_refused<UsageError>([&] { read_json(folder.path() / "absent.json"); });
-  expect_refused<UsageError>([&] { read_json(folder.write("broken.json", "{\"a\": }")); });
+  expect_refused<UsageError>([&] { read_json(folder.path() / "absent.json"); }, "absent");
+  expect_refused<UsageError>([&] { read_json(folder.write("broken.json", "{\"a\": }")); },
+                             "broken");
   EXPECT_EQ(read_json(folder.write("fine.json", "{\"b\": 1, \"a\": 2}")).dump(),
             "{\"b\":1,\"a\":2}")
       << "members stay in their order";

@@ -2,8 +2,8 @@
 #include "harness/verifier.hpp"
 
 #include "tests/harness/toy_workload.hpp"
-#include "tests/messages.hpp"
 #include "tests/on_gpu.hpp"
+#include "tests/refusal.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab {

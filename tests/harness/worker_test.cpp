@@ -16,7 +16,7 @@
 
 #include "common/not_measured.hpp"
 #include "harness/errors.hpp"
-#include "tests/messages.hpp"
+#include "tests/refusal.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab {
@@ -213,7 +213,7 @@ TEST(Worker, LostOutputIsAUsageError) {
     return "printed";
   };
   Worker worker(prints, limit);
-  expect_refused<UsageError>([&] { worker.ask({}, {"a"}); });
+  expect_refused<UsageError>([&] { worker.ask({}, {"a"}); }, "output");
 }
 
 TEST(Worker, WithoutALimitServesInThisProcess) {

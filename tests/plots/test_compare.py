@@ -176,13 +176,13 @@ def test_each_sides_machine_is_named_once_and_a_recorded_run_as_one(edited, show
         ("docs", ("--threshold", "nan"), "'nan'"),
     ],
 )
-def test_bad_input_is_one_line(b, options, noun, tmp_path, capsys, monkeypatch, message):
+def test_bad_input_is_one_line(b, options, noun, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     a = str(RECORDED / "ladder/nested.json.xz")
     arguments = ["compare", f"--a={a}", f"--b={b}", f"--output={tmp_path / 'out'}", *options]
     assert main(arguments) == 2
     error = capsys.readouterr().err
-    assert error.startswith("error: ") and noun in message(error) and error.count("\n") == 1
+    assert error.startswith("error: ") and noun in error and error.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 

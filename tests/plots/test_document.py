@@ -35,11 +35,11 @@ def run(place, *options):
     return main(["document", *arguments, *options])
 
 
-def test_write_then_check(place, capsys, message):
+def test_write_then_check(place, capsys):
     assert run(place) == 0
     capsys.readouterr()
     assert run(place, "--check") == 0
-    assert "up to date" in message(capsys.readouterr().out)
+    assert "up to date" in capsys.readouterr().out
     before = {path: path.read_bytes() for path in place.rglob("*.md")}
     assert len(before) == 5  # README, ledger, details, numbers and the experiment's page
     assert run(place) == 0
@@ -102,7 +102,7 @@ def test_a_gpu_and_folders_with_odd_names(place, edited, capsys):
     assert f" claims on {shown}: " in readme and "](recorded/a%20b%29%0A/README.md)." in readme
 
 
-def test_check_names_stale_and_missing_files(place, capsys, message):
+def test_check_names_stale_and_missing_files(place, capsys):
     run(place)
     readme, folder = place / "README.md", place / "recorded/h200"
     readme.write_text(readme.read_text().replace("2.19", "3.19"))
@@ -113,7 +113,7 @@ def test_check_names_stale_and_missing_files(place, capsys, message):
     capsys.readouterr()
     before = readme.read_text()
     assert run(place, "--check") == 1
-    assert message(capsys.readouterr().out).count("\n") == 5
+    assert capsys.readouterr().out.count("\n") == 5
     assert readme.read_text() == before
     assert run(place) == 0
     assert run(place, "--check") == 0
@@ -201,23 +201,23 @@ def test_the_fullest_is_the_gpu_that_decides_the_most_claims():
     ],
     ids=["unknown", "open", "nested"],
 )
-def test_wrong_markers(tmp_path, capsys, text, block, message):
+def test_wrong_markers(tmp_path, capsys, text, block):
     path = tmp_path / "README.md"
     path.write_text(text)
     assert run(tmp_path) == 2
-    assert "/recorded: " in message(capsys.readouterr().err)
+    assert "/recorded: " in capsys.readouterr().err
     (tmp_path / "recorded").mkdir()
     assert run(tmp_path) == 2
-    assert f"/README.md: block '{block}'" in message(capsys.readouterr().err)
+    assert f"/README.md: block '{block}'" in capsys.readouterr().err
     assert path.read_text() == text
 
 
-def test_an_unreadable_page_is_one_line(place, capsys, message):
+def test_an_unreadable_page_is_one_line(place, capsys):
     (place / "recorded/h200/README.md").mkdir()
     assert run(place, "--check") == 2
     (place / "README.md").unlink()
     assert run(place) == 2
-    assert message(capsys.readouterr().err).count("\n") == 2
+    assert capsys.readouterr().err.count("\n") == 2
 
 
 def test_each_promise_of_a_percentage_is_kept():

@@ -133,7 +133,7 @@ def test_a_pass_that_a_run_need_not_have_is_on_its_page(edited, project):
     assert run(project, "document", "--check") == 0
 
 
-def test_an_old_run_of_another_unit_is_replaced(project, capsys, message):
+def test_an_old_run_of_another_unit_is_replaced(project, capsys):
     assert record(project, "a100", make_up("a100", project / "mine", ["puzzle", "table2"])) == 0
     capsys.readouterr()
     again = make_up("a100", project / "again", ["table2"])
@@ -145,7 +145,7 @@ def test_an_old_run_of_another_unit_is_replaced(project, capsys, message):
     assert (project / "data/recorded/a100/puzzle/mlps.json.xz").exists()
     # A folder of a recorded run is not for a second GPU.
     assert record(project, "x2", project / "data/recorded/a100") == 2
-    assert "recorded run" in message(capsys.readouterr().err)
+    assert "recorded run" in capsys.readouterr().err
     # Two of one kind are distinguished by their names.
     assert record(project, "a100-b", again) == 0
     both = "A100-SXM4-80GB, recorded as a100 \\| A100-SXM4-80GB, recorded as a100-b"
@@ -165,7 +165,7 @@ def test_a_failed_check_is_reported(project, capsys):
     assert re.search(r"^events: 2\.0 % .*1 % .* 3 rows", capsys.readouterr().out, re.MULTILINE)
 
 
-def test_a_file_that_changes_meanwhile_is_not_recorded(project, capsys, monkeypatch, message):
+def test_a_file_that_changes_meanwhile_is_not_recorded(project, capsys, monkeypatch):
     results, original = make_up("a100", project / "mine", ["table2"]), record_module.files
     file, before = results / "table2/replay.json", snapshot(project)
 
@@ -175,7 +175,7 @@ def test_a_file_that_changes_meanwhile_is_not_recorded(project, capsys, monkeypa
 
     monkeypatch.setattr(record_module, "files", while_it_works)
     assert record(project, "a100", results) == 2
-    assert "changed" in message(capsys.readouterr().err) and snapshot(project) == before
+    assert "changed" in capsys.readouterr().err and snapshot(project) == before
 
 
 def test_a_run_that_is_recorded_meanwhile_is_on_the_pages(project):
@@ -240,16 +240,16 @@ def other_code(content):
         ("shapes", other_code, "different code"),
     ],
 )
-def test_unreliable_results_are_not_recorded(project, capsys, name, damage, noun, message):
+def test_unreliable_results_are_not_recorded(project, capsys, name, damage, noun):
     results = make_up("a100", project / "mine", ["table2"])
     edit(results / f"table2/{name}.json", damage)
     before = snapshot(project)
     assert record(project, "a100", results) == 2
-    assert noun in message(capsys.readouterr().err)
+    assert noun in capsys.readouterr().err
     assert snapshot(project) == before
 
 
-def test_other_gpus_and_empty_folders_are_refused(edited, project, capsys, message):
+def test_other_gpus_and_empty_folders_are_refused(edited, project, capsys):
     edited("puzzle", "data/recorded/h200/puzzle").write()
     results = make_up("a100", project / "mine", ["table2"])
     before = snapshot(project)
@@ -258,7 +258,7 @@ def test_other_gpus_and_empty_folders_are_refused(edited, project, capsys, messa
         capsys.readouterr()
         assert record(project, name, folder) == 2
         assert snapshot(project) == before
-        error = message(capsys.readouterr().err)
+        error = capsys.readouterr().err
         assert error.count("\n") == 1
         return error
 
@@ -291,7 +291,7 @@ def test_a_run_that_lacks_a_pass_is_recorded_with_what_it_has(project, capsys, l
     assert "Not measured:" not in page and all(title in page for title in titles.values())
 
 
-def test_an_older_run_replaces_a_newer_one_only_if_asked_to(project, capsys, message):
+def test_an_older_run_replaces_a_newer_one_only_if_asked_to(project, capsys):
     def started(time):
         for file in (project / "mine/t4").rglob("*.json"):
             root = json.loads(file.read_text())
@@ -305,7 +305,7 @@ def test_an_older_run_replaces_a_newer_one_only_if_asked_to(project, capsys, mes
     started("2026-11-20T09:59:59Z")
     capsys.readouterr()
     assert record(project, "t4", project / "mine/t4") == 2
-    error = message(capsys.readouterr().err)
+    error = capsys.readouterr().err
     assert error.count("\n") == 1 and "OLDER=1" in error
     assert snapshot(project) == before
     options = ("--results", str(project / "mine/t4"), "--gpu", "t4", "--older")

@@ -87,7 +87,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "spoil", "noun"), REFUSED)
-def test_a_refused_run_writes_nothing(name, spoil, noun, tmp_path, capsys, message):
+def test_a_refused_run_writes_nothing(name, spoil, noun, tmp_path, capsys):
     run = Edited(name, tmp_path / "run")
     spoil(run)
     folders = ["--results", str(run.write()), "--output", str(tmp_path / "out")]
@@ -95,7 +95,7 @@ def test_a_refused_run_writes_nothing(name, spoil, noun, tmp_path, capsys, messa
     captured = capsys.readouterr()
     assert captured.out == "" and not (tmp_path / "out").exists()
     assert captured.err.startswith(f"error: {run.folder}") and captured.err.count("\n") == 1
-    assert noun in message(captured.err)
+    assert noun in captured.err
 
 
 def test_changed_sources_of_compiled_code_are_no_matter(tmp_path):

@@ -229,12 +229,12 @@ def test_several_machines_each_have_a_section(edited, tmp_path, monkeypatch, no_
     assert 'class="banner"' not in output.read_text()
 
 
-def test_bad_input_is_one_line_and_leaves_the_old_report(edited, tmp_path, capsys, message):
+def test_bad_input_is_one_line_and_leaves_the_old_report(edited, tmp_path, capsys):
     output, folder = tmp_path / "out/report.html", tmp_path / "mine"
-    assert report(output, folder) == 2 and "/mine: " in message(capsys.readouterr().err)
+    assert report(output, folder) == 2 and "/mine: " in capsys.readouterr().err
     folder.mkdir()
     assert report(output, folder) == 2
-    assert "data/recorded/h200" in message(capsys.readouterr().err)
+    assert "data/recorded/h200" in capsys.readouterr().err
     assert not output.parent.exists()
     output.parent.mkdir()
     output.write_text("old")

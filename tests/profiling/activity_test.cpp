@@ -184,11 +184,11 @@ TEST_F(Activities, ThatAreLostOrHaveNoTimesAreAnErrorUnlessTheyAreDiscarded) {
     launch("without times", 0, 0);
   };
   lose();
-  expect_refused<NotMeasured>([&] { recorder.flush(); });
+  expect_refused<NotMeasured>([&] { recorder.flush(); }, "Synchronize");
   EXPECT_TRUE(recorder.flush().empty());
   {
     const ScopedVariable dropped("FAKE_CUPTI_DROPPED", "3");
-    expect_refused<NotMeasured>([&] { recorder.flush(); });
+    expect_refused<NotMeasured>([&] { recorder.flush(); }, "recording");
     lose();
     EXPECT_NO_THROW(recorder.discard());
   }
@@ -200,7 +200,7 @@ TEST_F(Activities, ThatAreLostOrHaveNoTimesAreAnErrorUnlessTheyAreDiscarded) {
 
 TEST_F(Activities, OfAProcessThatAnotherProfilerHoldsAreRefused) {
   const auto expect_refusal = [] {
-    expect_refused<std::runtime_error>([] { ActivityRecorder recorder; });
+    expect_refused<std::runtime_error>([] { ActivityRecorder recorder; }, "instrument");
   };
   for (const char* failure :
        {"cuptiActivityRegisterCallbacks=39", "cuptiActivityEnable=39", "cuptiActivityEnable=26"}) {
@@ -220,7 +220,7 @@ TEST_F(Activities, OfAProcessThatAnotherProfilerHoldsAreRefused) {
 TEST(ActivityRecorder, NeedsCuptiOrSaysWhatIsMissing) {
   for (const char* library : {"/nonexistent/libcupti.so", FAKE_NVML}) {
     const ScopedVariable used("REPROLAB_CUPTI", library);
-    expect_refused<std::runtime_error>([] { ActivityRecorder recorder; });
+    expect_refused<std::runtime_error>([] { ActivityRecorder recorder; }, "recording");
   }
 }
 

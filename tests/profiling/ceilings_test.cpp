@@ -7,16 +7,16 @@
 #include <set>
 #include <stdexcept>
 
-#include "tests/messages.hpp"
 #include "tests/on_gpu.hpp"
 #include "tests/profiling/moved_bytes.hpp"
+#include "tests/refusal.hpp"
 
 namespace reprolab::profiling {
 namespace {
 
 template <class Action>
 void expect_refusal(Action action) {
-  expect_refused<std::invalid_argument>(action);
+  expect_refused<std::invalid_argument>(action, "ceilings: ");
 }
 
 TEST(Ceilings, MisalignedPointersAreRefused) {

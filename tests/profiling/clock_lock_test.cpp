@@ -33,7 +33,7 @@ class ClockLocks : public testing::Test {
   Lines log() const { return log_.lines(); }
 
   void expect_refusal(ClockPolicy wanted) const {
-    expect_refused<std::runtime_error>([&] { ClockLock lock(gpu_, wanted, ignore); });
+    expect_refused<std::runtime_error>([&] { ClockLock lock(gpu_, wanted, ignore); }, "clock");
   }
 };
 
@@ -75,7 +75,7 @@ TEST_F(ClockLocks, MayBeAtTheHighestClockHoweverLongTheList) {
 
 TEST_F(ClockLocks, OfAClockThatTheGpuLacksNameTheNearest) {
   for (const unsigned wanted : {1400u, 1405u, 5000u, 1u}) expect_refusal(at(wanted));
-  expect_refused<std::runtime_error>([&] { clock_to_lock(gpu_, at(1)); });
+  expect_refused<std::runtime_error>([&] { clock_to_lock(gpu_, at(1)); }, "nearest");
   EXPECT_EQ(clock_to_lock(gpu_, parse_clock_policy("max")), 1980u);
   EXPECT_EQ(log(), Lines{});
 }
@@ -213,7 +213,7 @@ TEST_F(ClockLocks, ThatCannotBeResetNameTheCommand) {
     StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410"});
     log_.wait_for("locked");
     killed ? program.send(SIGKILL) : program.release();
-    expect_message(program.errors(), gpu_.pci_bus_id, "GPU");
+    EXPECT_TRUE(contains(program.errors(), gpu_.pci_bus_id));
   }
 }
 
@@ -222,7 +222,7 @@ TEST_F(ClockLocks, WhoseGuardianIsKilledNameTheCommand) {
   log_.wait_for("locked");
   kill(log_.guardian(), SIGKILL);
   program.release();
-  expect_message(program.errors(), gpu_.pci_bus_id, "GPU");
+  EXPECT_TRUE(contains(program.errors(), gpu_.pci_bus_id));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "profiling/counter_host.hpp"
-#include "tests/messages.hpp"
+#include "tests/refusal.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -42,18 +42,18 @@ TEST(CounterTable, RefusesWhatIsNotAsItsSchemaSays) {
   for (const char* text :
        {"{}", "[]", R"({"counters": 1})", R"({"counters": [{"id": "a"}]})",
         R"({"counters": [{"id": 1, "unit": "", "meaning": "", "metrics": []}]})"}) {
-    expect_refused<std::invalid_argument>([&] { parse_counters(json::parse(text)); });
+    expect_refused<std::invalid_argument>([&] { parse_counters(json::parse(text)); }, "counters");
   }
   json twice = two;
   twice["counters"][1]["id"] = "first";
-  expect_refused<std::invalid_argument>([&] { parse_counters(twice); });
+  expect_refused<std::invalid_argument>([&] { parse_counters(twice); }, "counters");
 }
 
 TEST(CounterTable, RefusesWhatIsNoMetric) {
   auto counters = parse_counters(two);
   for (const char* wrong :
        {"third", "Sm__a.sum", "sm__a-b", "__a", "sm__\n", " ,", "gpu__time_duration.sum"}) {
-    expect_refused<std::invalid_argument>([&] { add_chosen(counters, wrong); });
+    expect_refused<std::invalid_argument>([&] { add_chosen(counters, wrong); }, "metrics");
   }
 }
 

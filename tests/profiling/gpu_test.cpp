@@ -19,8 +19,8 @@
 #include "profiling/machine.hpp"
 #include "profiling/nvtx.hpp"
 #include "profiling/sm_clock_probe.hpp"
-#include "tests/messages.hpp"
 #include "tests/on_gpu.hpp"
+#include "tests/refusal.hpp"
 
 namespace reprolab::profiling {
 namespace {

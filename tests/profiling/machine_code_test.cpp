@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "common/sha256.hpp"
-#include "tests/messages.hpp"
+#include "tests/refusal.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace reprolab::profiling {
@@ -74,7 +74,7 @@ TEST(MachineCode, AFileThatIsNotAProgramIsRefusedByName) {
   for (const auto& file : {folder.path() / "missing.so", folder.write("short", "x"),
                            folder.write("text", std::string(100, 'x')),
                            folder.write("start", start), folder.path() / "fifo"}) {
-    expect_refused<std::runtime_error>([&] { machine_code_in(file); });
+    expect_refused<std::runtime_error>([&] { machine_code_in(file); }, file.filename().string());
   }
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "tests/messages.hpp"
+#include "tests/refusal.hpp"
 
 namespace reprolab::profiling {
 

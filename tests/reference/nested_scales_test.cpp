@@ -6,7 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "tests/messages.hpp"
+#include "tests/refusal.hpp"
 
 namespace reprolab::reference {
 namespace {
@@ -43,7 +43,7 @@ TEST(NestedScales, SizesThatDisagreeAreRefused) {
   nested.codes.resize(257);
   nested.absmax.resize(1);
   std::vector<float> absmax(257);
-  expect_refused<std::invalid_argument>([&] { dequantize_scales(nested, absmax); });
+  expect_refused<std::invalid_argument>([&] { dequantize_scales(nested, absmax); }, "second-level");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "reference/nf4/normal_weights.hpp"
-#include "tests/messages.hpp"
+#include "tests/refusal.hpp"
 
 namespace reprolab::reference {
 namespace {
@@ -122,18 +122,20 @@ TEST(Nf4, SubnormalWeightsAndReciprocalsQuantizeAsZerosAndNanAsCodeZero) {
 }
 
 TEST(Nf4, SizesThatDisagreeAreRefused) {
-  const auto expect_refusal = [](std::size_t codes, std::size_t absmax, int block_size,
-                                 std::size_t n) {
+  const auto expect_refusal = [](const std::string& noun, std::size_t codes, std::size_t absmax,
+                                 int block_size, std::size_t n) {
     std::vector<std::uint16_t> output(n);
-    expect_refused<std::invalid_argument>([&] {
-      dequantize(std::vector<std::uint8_t>(codes), std::vector<float>(absmax), standard_table,
-                 block_size, WeightType::fp16, output);
-    });
+    expect_refused<std::invalid_argument>(
+        [&] {
+          dequantize(std::vector<std::uint8_t>(codes), std::vector<float>(absmax), standard_table,
+                     block_size, WeightType::fp16, output);
+        },
+        noun);
   };
-  expect_refusal(32, 1, 48, 64);
-  expect_refusal(32, 1, 8192, 64);
-  expect_refusal(32, 1, 64, 65);
-  expect_refusal(33, 1, 64, 65);
+  expect_refusal("block size 48", 32, 1, 48, 64);
+  expect_refusal("block size 8192", 32, 1, 8192, 64);
+  expect_refusal("33 bytes of codes", 32, 1, 64, 65);
+  expect_refusal("2 scales", 33, 1, 64, 65);
 }
 
 TEST(Nf4, SizesPastTwoToThe31AreCountedIn64Bits) {

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "tests/messages.hpp"
+#include "tests/refusal.hpp"
 
 namespace reprolab::reference {
 namespace {
@@ -86,11 +86,13 @@ TEST(Transpose, FollowsTheDefinitionAtTheSeamsOfItsBlocksOnAnyNumberOfThreads) {
 
 void expect_refusal(const MatrixShape& shape, std::int64_t out_stride, std::size_t input_size,
                     std::size_t output_size) {
-  expect_refused<std::invalid_argument>([&] {
-    const Bits input(input_size);
-    Bits output(output_size);
-    transpose(input, shape, output, out_stride);
-  });
+  expect_refused<std::invalid_argument>(
+      [&] {
+        const Bits input(input_size);
+        Bits output(output_size);
+        transpose(input, shape, output, out_stride);
+      },
+      "shorter");
 }
 
 TEST(Transpose, RefusesStridesAndSpansThatAreShorterThanTheirRowsAndMatrices) {

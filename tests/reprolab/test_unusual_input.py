@@ -31,12 +31,12 @@ def test_a_file_larger_than_the_machines_memory_is_not_begun(tmp_path, monkeypat
     assert "memory" in refused(read_json, file)
 
 
-def test_a_file_larger_than_what_may_be_used_is_one_line(tmp_path, message):
+def test_a_file_larger_than_what_may_be_used_is_one_line(tmp_path):
     file = tmp_path / "large.json"
     file.write_text("[" + "[]," * (6 * 2**20) + "[]]")
     command = [sys.executable, "-c", READ, file]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert "memory" in message(done.stdout) and done.stderr == ""
+    assert "memory" in done.stdout and done.stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -32,13 +32,13 @@ def test_shares_of_table_1_are_those_of_an_a100():
     assert v.why.endswith(" 32")
 
 
-def test_a_share_is_of_one_kernel(message):
+def test_a_share_is_of_one_kernel():
     passes = files("qwen3-32b", {8: (10e6, 9e6)}, (37.4e5, 1e5))
     for record in passes[1]["records"]:
         record["code"] = made.code_of("sm_90", record["kernel"], "edited")
     v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *passes)
     assert (v.verdict, v.ours) == ("not_testable", None)
-    assert "branch_tree.cu" in message(v.reason)
+    assert "branch_tree.cu" in v.reason
     for record in passes[1]["records"]:
         del record["code"]  # recorded before there were digests
     v = verdict("dequantization-overhead", "qwen3-32b, batch 8", *passes)

@@ -223,14 +223,12 @@ def test_a_process_that_dies_between_rows_fails_none(set_faults, fault, jobs):
     assert f"batch 64: {ABORTED}" in error and status == 1  # a wrong output outranks it
 
 
-def test_a_refusal_of_a_process_is_reported_and_others_go_on(
-    set_faults, fault, jobs, output, message
-):
+def test_a_refusal_of_a_process_is_reported_and_others_go_on(set_faults, fault, jobs, output):
     set_faults(refuse="x: cannot be loaded")
     error, status = fault(*QWEN)
-    assert "cannot be loaded" in message(error) and status == 2
+    assert "cannot be loaded" in error and status == 2
     assert len(jobs()) == 2
-    assert "batch 2 and 3 others" in message(fault(*QWEN, "--batches", "2,4,8,16")[0])
+    assert "batch 2 and 3 others" in fault(*QWEN, "--batches", "2,4,8,16")[0]
     assert "from a library" in output.with_suffix(".log").read_text()
 
 
@@ -254,9 +252,7 @@ def test_without_a_living_gpu_nothing_is_measured(set_faults, fault, output):
 
 
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]])
-def test_bad_input_is_one_line_before_anything_runs(
-    fault, jobs, tmp_path, monkeypatch, dry, message
-):
+def test_bad_input_is_one_line_before_anything_runs(fault, jobs, tmp_path, monkeypatch, dry):
     kernels = ["branch_tree", "shared_lut", "streaming"]
     library = SimpleNamespace(kernels=lambda: kernels)
     monkeypatch.setattr(command.reprolab_nf4, "Library", lambda: library)
@@ -270,7 +266,7 @@ def test_bad_input_is_one_line_before_anything_runs(
         (("--gpus", ","), "GPUS: "),
         (("--prompts", prompts), "PROMPTS: "),
     ):
-        assert noun in message(fault(*options, *dry)[0])
+        assert noun in fault(*options, *dry)[0]
     assert jobs() == []
 
 
@@ -296,29 +292,29 @@ def test_several_gpus_have_a_process_each(measure, jobs, monkeypatch):
     assert all(job.cpus == [cpu] for job in jobs())
 
 
-def test_without_a_python_that_has_torch(fault, tmp_path, message):
+def test_without_a_python_that_has_torch(fault, tmp_path):
     command.PYTHON.write_text(f"{tmp_path}/gone\n")
     error, _ = fault(*QWEN, "--batches", "2")
     assert error.startswith("GPU 0: ") and "No such file" in error
     command.PYTHON.unlink()
-    assert "names_python: " in message(fault()[0])
+    assert "names_python: " in fault()[0]
 
 
-def test_a_dry_run_measures_nothing(measure, jobs, capsys, tmp_path, message):
+def test_a_dry_run_measures_nothing(measure, jobs, capsys, tmp_path):
     assert measure("--dry-run", pass_name="profile") == 0
     assert not (tmp_path / "results").exists() and jobs() == []
     text = capsys.readouterr().out
-    assert "GB of GPU memory" in message(text)
+    assert "GB of GPU memory" in text
     measure("--dry-run", "--tokens", "16", "--gpus", "0,1")
     text = capsys.readouterr().out
-    assert "2 H200s" in message(text) and "may not fit" not in text
+    assert "2 H200s" in text and "may not fit" not in text
 
 
-def test_a_dry_run_lists_models_that_do_not_fit(measure, capsys, monkeypatch, message):
+def test_a_dry_run_lists_models_that_do_not_fit(measure, capsys, monkeypatch):
     monkeypatch.setattr(command, "free_bytes", {"0": None, "1": 40 * 10**9}.get)
     measure("--dry-run", "--gpus", "0,1")
     line = capsys.readouterr().out.splitlines()[-1]
-    assert "may not fit" in message(line) and "llama-3.3-70b, batch 64 " in line
+    assert "may not fit" in line and "llama-3.3-70b, batch 64 " in line
     measure("--dry-run")
     assert "may not fit" not in capsys.readouterr().out
 

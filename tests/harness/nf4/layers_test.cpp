@@ -6,7 +6,7 @@
 
 #include "harness/errors.hpp"
 #include "harness/result_file.hpp"
-#include "tests/messages.hpp"
+#include "tests/refusal.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace reprolab::nf4 {
@@ -77,7 +77,7 @@ TEST(Layers, AFileThatIsWrongIsAnErrorThatNamesModelAndKey) {
     json model = small_model();
     model.erase(key);
     const std::string expected = complaint({{"models", {model}}});
-    expect_message(expected);
+    EXPECT_TRUE(contains(expected, key));
     for (const json& wrong : {json(0), json(-4), json("64"), json(1.5), json(nullptr)}) {
       model[key] = wrong;
       EXPECT_EQ(complaint({{"models", {model}}}), expected) << wrong;
@@ -86,9 +86,9 @@ TEST(Layers, AFileThatIsWrongIsAnErrorThatNamesModelAndKey) {
   json nameless = small_model();
   nameless.erase("id");
   nameless.erase("hidden");
-  expect_message(complaint({{"models", {nameless}}}));
+  EXPECT_TRUE(contains(complaint({{"models", {nameless}}}), "models"));
   for (const json& wrong : {json::object(), json::array(), json{{"models", 3}}}) {
-    expect_message(complaint(wrong));
+    EXPECT_TRUE(contains(complaint(wrong), "models"));
   }
 }
 

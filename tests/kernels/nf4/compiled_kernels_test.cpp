@@ -38,18 +38,18 @@ TEST(CompiledNf4, ARowSaysItsCompilerAndWhatItCannotRun) {
   Problem problem;
   problem.table = reference::standard_table;
   problem.n = 17;
-  expect_message(row.supports(problem).reason);
+  EXPECT_TRUE(contains(row.supports(problem).reason, "multiples"));
   problem.n = std::int64_t{1} << 31;
-  expect_message(row.supports(problem).reason);
+  EXPECT_TRUE(contains(row.supports(problem).reason, "weights"));
   problem.n = 32;
   problem.absmax = reinterpret_cast<const float*>(std::uintptr_t{24});
-  expect_message(row.supports(problem).reason);
+  EXPECT_TRUE(contains(row.supports(problem).reason, "compiled"));
   problem.absmax = nullptr;
   // No GPU has capability 1.0.
   EXPECT_TRUE(matches(row.supports(problem).reason,
                       "needs a GPU|is not compiled for sm_[0-9]+; make mojo ARCH=[0-9]+"));
   problem.table[3] = 0.5f;
-  expect_message(row.supports(problem).reason);
+  EXPECT_TRUE(contains(row.supports(problem).reason, "checkpoint"));
 }
 
 /// Every kernel that was built here, at sizes within and across its blocks.

@@ -8,7 +8,7 @@
 #include "profiling/graph.hpp"
 #include "tests/kernels/fake_peer.hpp"
 #include "tests/kernels/nf4/testing.hpp"
-#include "tests/messages.hpp"
+#include "tests/refusal.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace reprolab::nf4 {
@@ -52,20 +52,21 @@ TEST(PeerErrors, AFileThatIsNotBitsandbytesIsOneLine) {
         std::string("/no=folder/a.so"), folder.path().string(),
         folder.write("libbitsandbytes_cuda1.so", "not ELF").string(), std::string(NOT_A_PEER),
         std::string("peer_twice=" FAKE_PEER), std::string("shared_lut=" FAKE_PEER)}) {
-    expect_message(complaint(argument));
+    EXPECT_TRUE(contains(complaint(argument), "peer"));
   }
 }
 
 TEST(PeerErrors, ALibraryThatEndsTheProcessWhenItIsLoaded) {
-  expect_refused<UsageError>([] { load_peers({UNLOADABLE_PEER}); });
+  expect_refused<UsageError>([] { load_peers({UNLOADABLE_PEER}); }, "libunloadable_peer");
 }
 
 TEST(PeerErrors, ANameThatIsNotPlain) {
   for (const std::string name : {"", "a|b", "$x$", "a b", ".a", "a\nb"}) {
-    expect_message(complaint(name + "=" FAKE_PEER));
+    EXPECT_TRUE(contains(complaint(name + "=" FAKE_PEER), "libbitsandbytes_cuda999"));
   }
   const OwnFolder site;
-  expect_message(complaint(peer_in_wheel(site, "bitsandbytes-1\x1b.dist-info")));
+  EXPECT_TRUE(contains(complaint(peer_in_wheel(site, "bitsandbytes-1\x1b.dist-info")),
+                       "libbitsandbytes_cuda999"));
 }
 
 /// The user's name has priority, then the wheel's version if its metadata are next to the library,
@@ -102,13 +103,13 @@ TEST(PeerSupports, SupportsExportedTypesAndLengthsThatFitAnInt) {
   problem.output_type = OutputType::bf16;
   EXPECT_TRUE(peer.supports(problem).ok);
   problem.n = longest + 1;
-  expect_message(peer.supports(problem).reason);
+  EXPECT_TRUE(contains(peer.supports(problem).reason, "bitsandbytes"));
   problem.n = 1;
   problem.table[3] = 0.5f;
-  expect_message(peer.supports(problem).reason);
+  EXPECT_TRUE(contains(peer.supports(problem).reason, "checkpoint"));
   const std::uint8_t code = 0;
   problem.nested.codes = &code;
-  expect_message(peer.supports(problem).reason);
+  EXPECT_TRUE(contains(peer.supports(problem).reason, "cdequantize_blockwise_fp32"));
 }
 
 /// Registers the fake peer as `name` and records its calls.

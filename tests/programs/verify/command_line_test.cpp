@@ -99,7 +99,7 @@ TEST_F(VerifyProgram, NamesOfAFileAreEscapedOnTheTerminal) {
   EXPECT_TRUE(begins(finished.out, folder_.path().string() + "/a\\x0a  reference  bit_exact 9: "));
   EXPECT_TRUE(contains(finished.out, "\nl\\x0aer\\x1b[2J\\u202e.weight: [3, 67] bf16"));
   const auto raw = folder_.write("b\n\x1b", "");
-  expect_message(verify(fmt::format("'{}'", raw.string())).err);
+  EXPECT_TRUE(contains(verify(fmt::format("'{}'", raw.string())).err, "safetensors"));
 }
 
 TEST_F(VerifyProgram, VerifiesAllTensorsOfAFolder) {
@@ -209,7 +209,7 @@ std::vector<BuilderTensor> two_mismatches(const std::string& a, const std::strin
 TEST_F(VerifyProgram, ADumpThatFailsDoesNotEndTheChecks) {
   const Finished finished = verify(file(two_mismatches("a", "b")) + " --dump /dev/null");
   EXPECT_EQ(finished.status, 1);
-  expect_message(finished.err);
+  EXPECT_TRUE(contains(finished.err, "reference"));
   EXPECT_TRUE(contains(finished.out, "  reference  mismatch 2\n"));
 }
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "reference/checkpoint/bnb_checkpoint.hpp"
-#include "tests/messages.hpp"
 #include "tests/programs/verify/checkpoint_builder.hpp"
+#include "tests/refusal.hpp"
 
 namespace reprolab::reference {
 namespace {
@@ -110,12 +110,12 @@ TEST(Safetensors, AnotherFileThanARegularOneIsRefusedAtOnce) {
   ASSERT_EQ(::bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   for (const std::filesystem::path& path :
        std::vector<std::filesystem::path>{fifo, listener, "/dev/zero", "/dev/null"}) {
-    expect_refused<InvalidFile>([&] { BnbCheckpoint({path}); });
+    expect_refused<InvalidFile>([&] { BnbCheckpoint({path}); }, "safetensors");
   }
   ::close(descriptor);
-  expect_refused<InvalidFile>([&] { BnbCheckpoint({folder.path()}); });
+  expect_refused<InvalidFile>([&] { BnbCheckpoint({folder.path()}); }, "safetensors");
   std::filesystem::rename(fifo, folder.path() / "model.safetensors.index.json");
-  expect_refused<InvalidFile>([&] { BnbCheckpoint({folder.path()}); });
+  expect_refused<InvalidFile>([&] { BnbCheckpoint({folder.path()}); }, "safetensors");
 }
 
 /// A regular file may become a FIFO before it is opened, and a program may be started while it is
@@ -174,7 +174,7 @@ TEST(Scale, LongHeadersAreReadOrRefusedInOneLine) {
   EXPECT_NE(read("\"" + name + "\":" + entry + "]}", "x").find(name), nullptr);
   EXPECT_EQ(read(R"("__metadata__":{)" + texts + "}", "").tensor_count(), 0u);
   for (const auto& header : {R"("__metadata__":{)" + texts + R"(,"777":""})", entries}) {
-    expect_refused<InvalidFile>([&] { read(header, ""); });
+    expect_refused<InvalidFile>([&] { read(header, ""); }, "safetensors");
   }
 }
 

@@ -11,8 +11,8 @@
 
 #include "reference/checkpoint/bnb_checkpoint.hpp"
 #include "reference/compare.hpp"
-#include "tests/messages.hpp"
 #include "tests/programs/verify/checkpoint_builder.hpp"
+#include "tests/refusal.hpp"
 
 namespace reprolab::reference {
 namespace {
@@ -45,7 +45,7 @@ int verified(const BnbCheckpoint& checkpoint) {
 }
 
 void expect_refusal(const std::vector<fs::path>& given) {
-  expect_refused<InvalidFile>([&] { BnbCheckpoint{given}; });
+  expect_refused<InvalidFile>([&] { BnbCheckpoint{given}; }, "model");
 }
 
 class Shards : public testing::Test {
@@ -155,7 +155,7 @@ TEST_F(Shards, AFileThatChangesAfterItsHeaderWasReadIsRefused) {
       std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << ' ';
       fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
     }
-    expect_refused<InvalidFile>(read);
+    expect_refused<InvalidFile>(read, "safetensors");
   }
 }
 

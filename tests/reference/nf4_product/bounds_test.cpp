@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/messages.hpp"
+#include "tests/refusal.hpp"
 
 namespace reprolab::reference {
 namespace {
@@ -252,11 +252,11 @@ TEST(ProductBounds, ABlockOfWeightsMayReachIntoTheNextRow) {
 TEST(ProductBounds, RefusesArraysOfOtherSizes) {
   Small small;
   small.input.pop_back();
-  expect_refused<std::invalid_argument>([&] { small.bounds(); });
+  expect_refused<std::invalid_argument>([&] { small.bounds(); }, "elements");
   small.input.push_back(0);
   small.bias = {0, 0};
-  expect_refused<std::invalid_argument>([&] { small.bounds(); });
-  expect_refused<std::invalid_argument>([] { reading_named("exact"); });
+  expect_refused<std::invalid_argument>([&] { small.bounds(); }, "elements");
+  expect_refused<std::invalid_argument>([] { reading_named("exact"); }, "dequantized_weights");
   EXPECT_EQ(reading_named("rounded_entries"), Reading::rounded_entries);
 }
 
