@@ -21,10 +21,16 @@ def prepared(records: pd.DataFrame) -> pd.DataFrame:
     rows = records.rename(columns={k: v for k, v in short.items() if v not in records})
     if rows.empty:
         return rows
+    if {"rows", "columns"} <= {*rows}:
+        rows["layer"] = rows["rows"].astype(str) + "x" + rows["columns"].astype(str)
+    if "offset" in rows:
+        rows["offset"] = rows.offset.fillna(0)
     ceiling = rows.origin == "ceiling"
-    rows.loc[~(rows.outcome.isin(VERIFIED) | ceiling), NUMBERS] = None
+    has_run = rows.gpu.notna()  # facts of compiled code are not verified
+    rows.loc[has_run & ~(rows.outcome.isin(VERIFIED) | ceiling), NUMBERS] = None
     rows["gb_per_s_low"] = rows.gb_per_s * rows["median"] / rows.high
     rows["gb_per_s_high"] = rows.gb_per_s * rows["median"] / rows.low
+    rows["of_peak"] = rows.gb_per_s / rows.peak_gb_s.astype(float)
     rows["bytes_per_cycle"] = 1e3 * rows.gb_per_s / rows.sm_mhz
     problem = rows.set_index(["file", "problem"]).index
     copy = (rows.kernel == COPY) & ceiling
@@ -47,15 +53,18 @@ def chosen(rows: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
     return rows
 
 
+def right_of(rows: pd.DataFrame) -> pd.Series:
+    return rows.outcome.isin(RIGHT) | (rows.origin == "ceiling")
+
+
 def against(rows: pd.DataFrame, over: dict[str, Any], keys: list[str]) -> pd.DataFrame:
     """With the ratio of the base's median to the row's, the inverse and the change: the speed-up,
-    the time over the base's and its difference from it. Wrong and deviating rows have none.
+    the time over the base's and its difference from it. Wrong and deviating times have none.
     """
     on = [k for k in dict.fromkeys([*keys, "pass", "kernel", "metric"]) if k not in over]
-    right = rows.outcome.isin(RIGHT) | (rows.origin == "ceiling")
-    base = chosen(rows[right], over)[[*on, "median", "low", "high"]]
+    base = chosen(rows[right_of(rows)], over)[[*on, "median", "low", "high"]]
     rows = rows.merge(base, how="left", on=on, suffixes=("", "_base"), validate="m:1")
-    rows.loc[~(rows.outcome.isin(RIGHT) | (rows.origin == "ceiling")), "median_base"] = None
+    rows.loc[~right_of(rows) & (rows.metric == KERNEL_TIME), "median_base"] = None
     for end, own, other in (
         ("", "median", "median"),
         ("_low", "low", "high"),

@@ -9,7 +9,7 @@ experiments/<name>/derived.py that makes the rows. Rows of older code are in no 
 import importlib
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -50,7 +50,24 @@ def markdown(frame: pd.DataFrame, texts: int = 1_000) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in cells)
 
 
-@dataclass(frozen=True)
+def short(number: float) -> str:
+    """With four significant digits: 466.2 M, 19.58, 0."""
+    power, letter = next(
+        (
+            p
+            for p in ((1e9, " G"), (1e6, " M"), (1e3, " k"))
+            if abs(number) >= 10 * p[0] or abs(number) >= p[0] > 1e3
+        ),
+        (1, ""),
+    )
+    return (
+        f"{number:.0f}"
+        if number == int(number) and not letter
+        else significant(number / power) + letter
+    )
+
+
+@dataclass
 class Table:
     """One table of one machine; `{{ table }}` is its Markdown, `table(batch=2)` a cell's text."""
 
@@ -58,14 +75,13 @@ class Table:
     spec: dict[str, Any]
     all_rows: pd.DataFrame  # prepared, of the experiment
     claims: pd.DataFrame
+    derived: dict[str, pd.DataFrame] = field(default_factory=dict)  # shared by its tables
 
-    def __getattr__(self, name: str) -> Any:
-        """A field of the declaration."""
-        if name in DEFAULTS:
-            return self.spec.get(name, DEFAULTS[name])
-        if name in ("name", "title", "note"):
-            return self.spec.get(name, "")
-        raise AttributeError(name)
+    def __post_init__(self) -> None:
+        self.spec |= DEFAULTS | self.spec
+        self.name, self.title = self.spec["name"], self.spec["title"]
+        self.rows, self.columns = self.spec["rows"], self.spec["columns"]
+        self.values, self.metric = self.spec["values"], self.spec["metric"]
 
     @cached_property
     def every(self) -> pd.DataFrame:
@@ -74,8 +90,10 @@ class Table:
         if "pass" in self.spec:
             rows = chosen(rows, {"pass": self.spec["pass"]})
         if make := self.spec.get("derived"):
-            derived = importlib.import_module(module(self.experiment, "derived"))
-            rows = getattr(derived, make)(rows, self.claims)
+            if make not in self.derived:
+                derived = importlib.import_module(module(self.experiment, "derived"))
+                self.derived[make] = getattr(derived, make)(rows, self.claims)
+            rows = self.derived[make]
         elif self.metric != "all":
             asked = [self.metric] if isinstance(self.metric, str) else self.metric
             rows = rows[rows.metric.isin(asked) | rows.metric.isna()]  # wrong outputs have none
@@ -98,8 +116,10 @@ class Table:
         if isinstance(number, str):
             return number
         if number is None or pd.isna(number):
-            outcome = getattr(row, "outcome", None) or ""
-            return "-" if outcome in (*VERIFIED, "") else outcome.replace("_", " ")
+            is_timed = not pd.isna(getattr(row, "median", None))  # another value is missing
+            outcome = getattr(row, "outcome", None)
+            right = is_timed or pd.isna(outcome) or outcome in VERIFIED
+            return "-" if right else outcome.replace("_", " ")
         ends = [getattr(row, f"{value}{end}", None) for end in ("_low", "_high")]
         ends = [getattr(row, end) for end in ("low", "high")] if value == "median" else ends
         shown = self.shown(number, value)
@@ -112,6 +132,8 @@ class Table:
         formats = self.spec.get("format", {})
         kind = formats if isinstance(formats, str) else formats.get(value, KINDS.get(value, ""))
         number *= self.spec.get("scale", {}).get(value, 1)
+        if kind == "short":
+            return short(number)
         return format(number, kind) if kind else significant(float(number))
 
     @cached_property
@@ -131,7 +153,7 @@ class Table:
             frame = frame.reindex([row if len(index) > 1 else row[0] for row in rows])
             frame = frame[[(value, *column) for column in columns for value in named]]
             shown = [c[1:] if len(named) == 1 else (*c[1:], c[0]) for c in frame]
-            frame.columns = [" ".join(map(str, names)) for names in shown]
+            frame.columns = [" ".join(heads.get(n, str(n)) for n in names) for names in shown]
         return frame.reset_index(names=[heads.get(n, n.replace("_", " ")) for n in index])
 
     def markdown(self) -> str:
@@ -143,7 +165,7 @@ class Table:
     def notes(self) -> list[str]:
         cells = " ".join(self.shown_frame.astype(str).to_numpy().ravel())
         marks = [f"{mark} {text}" for mark, text in NOTES.items() if mark in cells]
-        return [self.note] * bool(self.note) + marks
+        return [note for note in (self.spec.get("note"), *marks) if note]
 
     def csv(self) -> str:
         """The rows in full."""
@@ -187,5 +209,6 @@ def declared(experiment: str) -> list[dict[str, Any]]:
 def tables(experiment: str, rows: pd.DataFrame, claims: pd.DataFrame) -> dict[str, Table]:
     """By name; those without a row are left out."""
     own = rows[rows.experiment == experiment]
-    made = (Table(experiment, spec, own, claims) for spec in declared(experiment))
+    derived: dict[str, pd.DataFrame] = {}
+    made = (Table(experiment, spec, own, claims, derived) for spec in declared(experiment))
     return {table.name: table for table in made if not table.every.empty}

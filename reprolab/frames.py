@@ -49,6 +49,8 @@ def record_rows(results: Results, file: str) -> Iterator[Row]:
                 **{name: getattr(record, name) for name in AS_THEY_ARE},
                 **{name: provenance[name] for name in ("started", "commit")},
                 "driver": gpu and provenance["gpu"]["driver"],
+                "multiprocessors": gpu and provenance["gpu"]["multiprocessors"],
+                "peak_gb_s": gpu and provenance["gpu"]["theoretical_bandwidth_gb_s"],
                 "file": file,
                 "key": record.key,
                 **problem,

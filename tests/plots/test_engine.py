@@ -21,7 +21,7 @@ def records(*rows):
             | {"gb_per_s": 1 / middle if times else None, "n": 3 if times else None}
             | {"outcome": "bit_exact", "origin": "project", "older_code": False, "sm_mhz": 1000.0}
             | {"bytes_read": 500, "bytes_moved": 1000, "pass": "shapes", "problem": "p"}
-            | {"file": "shapes.json", "experiment": "made", "problem_batch": 2}
+            | {"file": "shapes.json", "gpu": "T4", "peak_gb_s": 1.0, "experiment": "made", "problem_batch": 2}
             | more
         )
     return prepared(pd.DataFrame(made))

@@ -1,0 +1,163 @@
+"""What tables of experiment end_to_end derive: both passes by setting, and Amdahl's law."""
+
+import pandas as pd
+
+from experiments.end_to_end.protocol import EAGER, GRAPH, INSTALLED, NOTHING
+from experiments.end_to_end.rules import KERNEL_SPEEDUP, amdahl
+from experiments.end_to_end.rules import papers_predictions as predictions
+from plots.frame import summaries
+from reprolab.claims.published import Source, load_sources
+from reprolab.stats import share_percent
+
+AT = ["model", "batch", "way"]
+SAME = [*AT, "tokens", "prompts", "kernel"]  # the passes may come from two runs
+BASELINE, SUBJECT = "branch_tree", "shared_lut"
+ENDS = ("", "_low", "_high")
+TABLE1 = "table1_qwen3_32b"
+
+
+def paper() -> Source:
+    return next(source for source in load_sources() if source.id == "paper")
+
+
+def divided(rows: pd.DataFrame, name: str, over: str, under: str, scale: float = 1) -> None:
+    """Adds the ratio of two times with its interval, as `name`."""
+    others = {"": "", "_low": "_high", "_high": "_low"}
+    for end, other in others.items():
+        rows[name + end] = scale * rows[over + end] / rows[under + other]
+
+
+def by_metric(rows: pd.DataFrame, pass_name: str) -> pd.DataFrame:
+    """A row for each setting and kernel; the times of each metric, with dots as underscores."""
+    of_pass = rows[(rows["pass"] == pass_name) & rows.metric.notna()]
+    times = of_pass.set_index([*SAME, "metric"])[["median", "low", "high"]].unstack("metric")
+    ends = {"median": "", "low": "_low", "high": "_high"}
+    times.columns = [metric.replace(".", "_") + ends[end] for end, metric in times.columns]
+    return times
+
+
+def settings(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """Every kernel at every model, batch and decode mode: times of a generation (wall_time) and of
+    a decoding step, speed-ups over the baseline and the installed library, the shares of
+    dequantization, and Amdahl's prediction.
+    """
+    facts = rows[rows["pass"] == "timing"].drop_duplicates(SAME).set_index(SAME)
+    facts = facts[["outcome", "reason", "lineage", "older_code", "mismatches", "file", "key"]]
+    made = facts.join(by_metric(rows, "timing")).join(by_metric(rows, "profile"))
+    made = with_nothing_dequantized(made, rows).reset_index()
+    count = 1e6 * made.batch.astype(float) * made.tokens.astype(float)
+    for end, other in zip(ENDS, ("", "_high", "_low"), strict=True):
+        made[f"tokens_per_s{end}"] = count / made[f"wall_time{other}"]
+    made["per_pass_ms"] = made.kernel_time / 1e3 / made.tokens.astype(float)
+    made["products_ms"] = made.product_time / 1e3 / made.tokens.astype(float)
+    for name, part in (("share", ""), ("step_share", "_step")):
+        divided(made, name, f"kernel_time{part}", f"wall_time{part}", 100)
+    divided(made, "busy", "busy_time_step", "wall_time_step", 100)
+    for end, other in zip(ENDS, ("", "_high", "_low"), strict=True):
+        made[f"idle{end}"] = (100 - made[f"busy{other}"]).clip(lower=0)
+    times = [n for n in made if n.startswith(("wall_time", "kernel_time"))]
+    own = made.kernel[made.lineage == INSTALLED]
+    for prefix, kernels in (("base_", [BASELINE]), ("own_", own.unique())):
+        base = made[made.kernel.isin(kernels)].drop_duplicates(AT).set_index(AT)[times]
+        made = made.join(base.add_prefix(prefix), on=AT)
+    for name, metric in (("gain", "wall_time"), ("step_gain", "wall_time_step")):
+        divided(made, name, f"base_{metric}", metric)
+        divided(made, f"{name}_over_own", f"own_{metric}", metric)
+    for part in ("", "_step"):
+        divided(made, f"kernel_gain{part}", f"base_kernel_time{part}", f"kernel_time{part}")
+        of_base = 100 * made[f"kernel_time{part}"] / made[f"base_wall_time{part}"]
+        made[f"percent_of_base{part}"] = of_base
+    return with_prediction(made).sort_values("batch", kind="stable")
+
+
+def with_nothing_dequantized(made: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """No time of dequantizing is 0 where all products are computed right from the codes."""
+    nothing = rows[(rows["pass"] == "profile") & (rows.missing == NOTHING)]
+    for metric, of_metric in nothing.groupby("metric"):
+        at = made.index.intersection(pd.MultiIndex.from_frame(of_metric[SAME]))
+        made.loc[at, metric.replace(".", "_")] = 0.0
+    return made
+
+
+def with_prediction(made: pd.DataFrame) -> pd.DataFrame:
+    """Eager, of a generation; in a graph, of a decoding step: as the tables of left and Amdahl."""
+    graph = made.way == GRAPH
+    for name, whole, step in (
+        ("part_share", "share", "step_share"),
+        ("part_gain", "gain", "step_gain"),
+        ("part_gain_low", "gain_low", "step_gain_low"),
+        ("part_gain_high", "gain_high", "step_gain_high"),
+        ("part_kernel_gain", "kernel_gain", "kernel_gain_step"),
+        ("part_percent_of_base", "percent_of_base", "percent_of_base_step"),
+    ):
+        made[name] = made[step].where(graph, made[whole])
+    base = made[made.kernel == BASELINE].drop_duplicates(AT).set_index(AT).part_share
+    made = made.join(base.rename("base_share"), on=AT)
+    pairs = zip(made.base_share / 100, made.part_kernel_gain, strict=True)
+    return made.assign(predicted=[amdahl(*p) if pd.notna(sum(p)) else None for p in pairs])
+
+
+def table1(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """The baseline's share of an eager generation, with the paper's Table I."""
+    made = settings(rows, claims)
+    made = made[(made.kernel == BASELINE) & (made.way == EAGER)].copy()
+    theirs, is_its = paper().table(TABLE1), made.model == "qwen3-32b"
+    for name, field in (("paper", "overhead_percent"), ("paper_ms", "kernel_latency_ms")):
+        values = made.batch.astype(str).map({batch: row[field] for batch, row in theirs.items()})
+        made[name] = values.where(is_its)
+    return made
+
+
+def figure4(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """Latency and throughput of the baseline and the paper's kernel, with the paper's numbers."""
+    made = settings(rows, claims)
+    made = made[made.kernel.isin([BASELINE, SUBJECT]) & (made.way == EAGER)].copy()
+    theirs = paper().table("figure4")
+    names = {ours: name for name, all_ours in paper().models.items() for ours in all_ours}
+    cells = claims[claims.claim.isin(["end-to-end-llama", "end-to-end"])]
+    paper_gain = cells.drop_duplicates("cell").set_index("cell").published
+    at = zip(made.model, made.batch.astype(str), made.kernel, strict=True)
+    of_paper = [
+        (paper_gain.get(f"{model}, batch {batch}") if kernel == SUBJECT else None)
+        for model, batch, kernel in at
+    ]
+    made["paper"] = of_paper
+    for field in ("s", "tokens_per_s"):
+        which = {BASELINE: f"baseline_{field}", SUBJECT: f"optimized_{field}"}
+        made[f"paper_{field}"] = [
+            theirs.get(names.get(model, ""), {}).get(str(batch), {}).get(which[kernel])
+            for model, batch, kernel in zip(made.model, made.batch, made.kernel, strict=True)
+        ]
+    return made
+
+
+def amdahl_table(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """Predicted and measured speed-ups of the paper's kernel; the paper's own first."""
+    made = settings(rows, claims)
+    ours = made[made.kernel == SUBJECT]
+    source, model = paper(), "qwen3-32b"
+    cells = claims[(claims.claim == "tables-agree") & claims.published.notna()]
+    batches = cells.cell.str.extract(r"batch (\d+)")[0].astype(float)
+    reported = dict(zip(batches, cells.published, strict=True))
+    theirs = [
+        {"way": "paper", "model": model, "batch": batch, "predicted": predicted}
+        | {"base_share": source.table(TABLE1)[str(batch)]["overhead_percent"]}
+        | {"part_kernel_gain": source.number(f"{KERNEL_SPEEDUP}/{model}/{batch}")}
+        | {"part_gain": reported.get(float(batch)), "older_code": False}
+        for batch, predicted in predictions(source, TABLE1, model).items()
+    ]
+    return pd.concat([pd.DataFrame(theirs), ours])
+
+
+def qmatmul(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """Dequantization's share of the quantized products of an eager generation, in percent."""
+    eager = rows[(rows.way == EAGER) & rows.kernel.isin([BASELINE, SUBJECT])]
+    made = eager[eager.metric == "kernel_time"]
+    products = eager[eager.metric == "product_time"].set_index(["file", "key"])
+    made = made.join(products[["median", "samples"]].add_prefix("product_"), on=["file", "key"])
+    made = made[made.product_samples.notna()]
+    shares = [share_percent(*p) for p in zip(made.samples, made.product_samples, strict=True)]
+    made = made.join(summaries(shares, "percent", made.index))
+    tokens = made.tokens.astype(float)
+    made["dequantize_ms"] = made["median"] / 1e3 / tokens
+    return made.assign(products_ms=made.product_median / 1e3 / tokens).sort_values("batch")

@@ -1,0 +1,109 @@
+"""What tables of experiment product derive: floors, the fastest of ours, and generate()."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from plots.counters import with_derived
+from reprolab.json_files import read_json, stored
+from reprolab.stats import ratio, summarize
+
+CUBLAS, READ_ONLY = "cublas_16bit", "read_only"
+DETOURS = ["streaming_then_cublas", "shared_lut_then_cublas"]  # they write 16-bit weights first
+NOT_OURS = [*DETOURS, "simple"]
+AT = ["pass", "problem"]
+
+
+def floors(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """Every product with its floor: the time to read codes and scales once, at read_only's
+    bandwidth on the largest layer with the fewest rows of the pass; or that of multiplying at the
+    highest rate of any row of `layers`, if it is more.
+    """
+    size, batch = (
+        rows["rows"].astype(float) * rows["columns"].astype(float),
+        rows.batch.astype(float),
+    )
+    operations = 2 * size * batch
+    ranked = (rows["pass"] == "layers") & rows.ranked.astype(bool)
+    tflops = (operations / rows["median"] / 1e6)[ranked].max()
+    activations = 2 * batch * rows["columns"].astype(float)
+    bias = 2 * rows["rows"].astype(float) * rows.bias.astype(float)
+    rows = rows.assign(weight_bytes=rows.bytes_read.astype(float) - activations - bias, size=size)
+    rows["multiplying_us"] = operations / tflops / 1e6
+    ceilings = rows[rows.kernel == READ_ONLY].sort_values(
+        ["size", "batch"], ascending=[True, False]
+    )
+    speed = ceilings.drop_duplicates("pass", keep="last").set_index("pass").gb_per_s
+    products = rows[rows.origin != "ceiling"].drop_duplicates(AT).set_index(AT).weight_bytes
+    bytes_of = products.reindex(pd.MultiIndex.from_frame(rows[AT])).to_numpy()
+    rows["reading_us"] = bytes_of / rows["pass"].map(speed).to_numpy() / 1e3
+    rows["floor_us"] = rows[["reading_us", "multiplying_us"]].max(axis=1, skipna=False)
+    rows["of_floor"] = (rows.floor_us / rows["median"]).where(rows.ranked.astype(bool))
+    return rows.sort_values(["size", "batch"], kind="stable")
+
+
+def ours(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """The fastest of ours for each problem, and of what it is compared with: how many times as
+    fast it is as each, and `kernel`'s name."""
+    rows = floors(rows, claims)
+    ranked = rows[rows.ranked.astype(bool) & ~rows.older_code.astype(bool)]
+    own = (ranked.origin == "project") & ~ranked.kernel.isin(NOT_OURS)
+    named = ranked.assign(
+        group=ranked.kernel.str.removesuffix("_gemm")
+        .str.removesuffix("_gemv")
+        .mask(own, "ours")
+        .mask(ranked.kernel.isin(DETOURS), "dequantizing")
+    )
+    gemm = named.kernel.str.endswith("_gemm")  # a library's, where it has one, before its gemv
+    named = named.assign(second=~gemm & (named.origin == "peer")).sort_values(["second", "median"])
+    best = named.drop_duplicates([*AT, "group"]).copy()
+    base = best[best.group == "ours"].set_index(AT)[["kernel", "median", "low", "high"]]
+    best = best.join(base.add_prefix("ours_"), on=AT)
+    best["over"] = best["median"] / best.ours_median
+    best["over_low"], best["over_high"] = best.low / best.ours_high, best.high / best.ours_low
+    return best.sort_values(["size", "batch"], kind="stable")
+
+
+def crossover(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """The number of rows from which on another way is faster than ours, beyond the intervals, at
+    every number of rows that was measured."""
+    best = ours(rows[rows["pass"] == "layers"], claims)
+    made = []
+    for (layer, group), cells in best[best.group != "ours"].groupby(["layer", "group"], sort=False):
+        slower = cells.sort_values("batch", ascending=False)
+        first = slower[(slower.over_high < 1).cumprod().astype(bool)].batch
+        text = str(first.min()) if len(first) else f"not up to {slower.batch.max()}"
+        made.append({"layer": layer, "other": group, "from_rows": text})
+    return pd.DataFrame(made)
+
+
+def counters(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    return with_derived(rows[rows.origin != "ceiling"])
+
+
+def weights(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """The percent of the weights that a kernel multiplies by whose bits are not dequantization's,
+    asked by rows of zeros with a single one; the largest difference in units in the last place."""
+    products = rows[rows.origin != "ceiling"].copy()
+    size = products["rows"].astype(float) * products["columns"].astype(float)
+    for name in ("weights_different", "weights_max_ulps"):
+        products[name] = [(f or {}).get(name) for f in products.findings]
+    scales = products["pass"].map({"one_hot": "plain", "one_hot_nested": "nested"})
+    return products.assign(scales=scales, different=100 * products.weights_different / size)
+
+
+def generation(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """Tokens per second of generate(): generation.json, in the folder of the passes."""
+    files = {stored(Path(file).parent / "generation.json") for file in rows.file}
+    cells = [c for file in sorted(files) if file.is_file() for c in read_json(file)["sequences"]]
+    made = []
+    for cell in cells:
+        at = {"model": cell["model"], "layers": cell["layers"], "cache": cell["cache"]}
+        at |= {"sequences": cell["sequences"], "tokens": cell["tokens"], "nested": cell["nested"]}
+        speeds = {way: summarize(samples) for way, samples in cell["tokens_per_s"].items()}
+        for way, s in speeds.items():
+            gain = ratio(s, speeds["bitsandbytes"])
+            ends = {"tokens_per_s_low": s.low, "tokens_per_s_high": s.high}
+            row = at | {"way": way, "tokens_per_s": s.median, "n": s.n, "gain": gain.value}
+            made.append(row | ends | {"gain_low": gain.low, "gain_high": gain.high})
+    return pd.DataFrame(made).sort_values(["cache", "sequences"]) if made else rows[:0]
