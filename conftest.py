@@ -22,7 +22,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 @pytest.fixture(autouse=True, scope="session")
 def recorded_once() -> Iterator[None]:
     """Tests of one process share the recorded result files, which take seconds to read."""
-    folders = sys.modules.get("reprolab.folders")
+    folders = sys.modules.get("reprolab.results")
     if folders is None:  # not imported here: it needs Python 3.11, and reprolab_nf4/tests 3.10
         yield
         return

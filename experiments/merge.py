@@ -22,7 +22,7 @@ from reprolab import interruption, parts
 from reprolab.code import differing
 from reprolab.command_line import Parser, complain, run
 from reprolab.errors import USAGE, InputError
-from reprolab.folders import age, by_machine
+from reprolab.results import age, by_machine
 from reprolab.json_files import read_json
 from reprolab.output import write_files
 from reprolab.printable import printable

@@ -21,7 +21,7 @@ from plots.sentences import count_line, headline_by_gpu
 from reprolab.captions import banner, capitalized, commit, date, in_words, listed
 from reprolab.declared import FOLDER, names
 from reprolab.errors import InputError
-from reprolab.folders import result_files
+from reprolab.results import result_files
 from reprolab.json_files import ROOT, read_text
 from reprolab.output import write_files
 from reprolab.printable import printable

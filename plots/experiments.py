@@ -32,7 +32,7 @@ from reprolab import console, declared
 from reprolab.captions import banner, commit, driver, machine_notes
 from reprolab.code import differing, older_notes
 from reprolab.errors import InputError
-from reprolab.folders import recorded_folder, result_files
+from reprolab.results import recorded_folder, result_files
 from reprolab.output import write_files
 from reprolab.printable import printable
 from reprolab.results import WRONG, Outcome, Results, load

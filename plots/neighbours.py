@@ -8,7 +8,7 @@ from plots.counter_values import Value, by_family
 from reprolab.captions import date
 from reprolab.code import Place, differing, unknown, unknown_note
 from reprolab.counter_table import known
-from reprolab.folders import recorded_folder
+from reprolab.results import recorded_folder
 from reprolab.json_files import ROOT, stored
 from reprolab.results import Results, load
 

@@ -14,17 +14,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from reprolab.claims.evidence import collect, recorded_as
 from plots.document import files, machine_of, read_recorded
 from plots.experiments import load_run
 from reprolab import declared
 from reprolab.captions import outcome_words
+from reprolab.claims.evidence import collect, recorded_as
 from reprolab.code import differing
 from reprolab.errors import InputError
-from reprolab.folders import recorded_folder, result_files
 from reprolab.output import lock, named, write_files
 from reprolab.printable import printable
-from reprolab.results import Outcome, Results, load
+from reprolab.results import Outcome, Results, load, recorded_folder, result_files
 from reprolab.sources import is_of_other_sources
 
 

@@ -8,12 +8,12 @@ from tempfile import TemporaryDirectory
 from reprolab import comparison
 from reprolab.captions import banner, clocks, commit, dates, driver
 from reprolab.errors import InputError
-from reprolab.folders import age, is_json, recorded_folder, result_files
 from reprolab.interruption import held
 from reprolab.json_files import ROOT
 from reprolab.printable import printable
-from reprolab.results import Results
+from reprolab.results import Results, age, is_json, recorded_folder, result_files
 from reprolab.sources import git
+
 
 @dataclass(frozen=True)
 class Side:

@@ -13,7 +13,7 @@ from reprolab.captions import banner
 from reprolab.counter_table import COUNTERS, known
 from reprolab.errors import InputError
 from reprolab.families import CONTRACTS
-from reprolab.folders import recorded_folder, result_files
+from reprolab.results import recorded_folder, result_files
 from reprolab.results import Results, load
 from reprolab.tables import WORDS, Column, Noted, Table, Values
 

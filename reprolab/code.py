@@ -2,15 +2,20 @@
 this checkout's.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from reprolab.json_files import ROOT, Schema
 from reprolab.printable import printable
-from reprolab.results import Record, Results
 
-Place = tuple[Path, Record]  # a row and its file
+if TYPE_CHECKING:
+    from reprolab.results import Record, Results
+
+Place = tuple[Path, Any]  # a row and its file
 Digest = tuple[str, str, str]  # a part of a kernel, the architecture, and the code's digest
 
 OLDER = ROOT / "data/older_code.json"  # `python -m sass recorded --write` writes it

@@ -7,7 +7,7 @@ from typing import Any
 from reprolab.json_files import ROOT, Schema
 
 TABLE = ROOT / "data/counters.json"
-SCHEMA = Schema("counters.schema.json", {"counters": "id"})
+SCHEMA = Schema("counters.schema.json")
 COUNTERS = "counters"  # the instrument
 NO_WAIT = ("stall_selected", "stall_not_selected")  # of its stalls: warps that could have issued
 WARP = 32  # threads

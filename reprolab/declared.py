@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reprolab.errors import InputError
-from reprolab.json_files import ROOT, Schema, all_printable, read_text, stored
+from reprolab.json_files import ROOT, Schema, read_text, stored
 
 FOLDER = ROOT / "experiments"
 FILE = "experiment.toml"
@@ -77,7 +77,7 @@ def experiment(name: str) -> Experiment:
     if name not in names():
         raise InputError(f"there is no experiment '{name}'; there are {', '.join(names())}")
     try:
-        root = all_printable(tomllib.loads(read_text(file)))
+        root = tomllib.loads(read_text(file))
     except (ValueError, RecursionError) as error:  # of what is no TOML, and of what is too deep
         raise InputError(f"{file}: is not TOML: {error}") from None
     SCHEMA.check(file, root)

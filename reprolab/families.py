@@ -19,7 +19,7 @@ from reprolab.output import write_files
 from reprolab.printable import shortened
 
 FILE = ROOT / "data/families.json"
-SCHEMA = Schema("families.schema.json", {"families": "name"})
+SCHEMA = Schema("families.schema.json")
 VERSION = "reprolab-families/1"
 PROGRAMS = ("bench", "latency", "puzzle")  # that have all families
 CUDA = "cuda"
@@ -85,8 +85,6 @@ def parse(file: Path, described: list[dict[str, Any]]) -> dict[str, Family]:
     families = {}
     for of in described:
         kernels = {kernel["name"]: Kernel(**kernel) for kernel in of["kernels"]}
-        if len(kernels) < len(of["kernels"]):
-            raise InputError(f"{file}: family '{of['name']}' has two kernels of one name")
         parts = {part["name"]: Part(**part) for part in of["parts"]}
         first = of["types"][0]["bytes"] if of["types"] else 0
         lists = {"kernels": kernels, "parts": parts, "element_bytes": first}

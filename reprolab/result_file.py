@@ -51,4 +51,4 @@ def write(file: Path, content: Content) -> None:
 
 
 def as_json(value: Any) -> bytes:
-    return (json.dumps(value, indent=1) + "\n").encode()
+    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()

@@ -1,19 +1,22 @@
-"""Result files (data/results.schema.json): read, checked, and turned into plain records."""
+"""Result files (data/results.schema.json): each as `Results`, and many as one pandas frame, whose
+columns docs/pandas.md names.
+"""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reprolab.counter_table import COUNTERS, known
+from reprolab.code import is_older
 from reprolab.errors import InputError
 from reprolab.families import Family, Kernel, described, kernels
 from reprolab.families import parse as families_of
-from reprolab.json_files import Schema, stored
-from reprolab.printable import printable, shortened
+from reprolab.json_files import Schema, read_json, stored
+from reprolab.printable import printable
 from reprolab.stats import (
     Estimate,
     LogMean,
@@ -25,10 +28,12 @@ from reprolab.stats import (
     summarize,
 )
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 SCHEMA = Schema("results.schema.json")
 KERNEL_TIME, PRODUCT_TIME = "kernel_time", "product_time"
 CLOCKS = ("events", "activity")  # the instruments that time
-UNITS = {"latency": "cycles"}  # of what is no counter and no time
 # Named by harness/outcome.hpp, with which a C++ test compares the schema.
 OUTCOMES = SCHEMA.definition["definitions"]["record"]["properties"]["outcome"]["enum"]
 Outcome = StrEnum("Outcome", [name.upper() for name in OUTCOMES])
@@ -317,64 +322,11 @@ def load(file: Path, experiment: str | None = None, pass_name: str | None = None
 def parse(file: Path, root: dict[str, Any]) -> Results:
     """The records of a valid file."""
     families = described() | families_of(file, root.get("families", []))
-    for where, problem in wrongs(root, families):
-        raise SCHEMA.error(file, where, problem)
     checks = tuple(Check(**c | {"keys": tuple(c["keys"])}) for c in root["checks"])
     head = (root["experiment"], root["pass"], root["provenance"])
     gpu = (root["provenance"]["gpu"] or {}).get("name", "")
     records = tuple(read_record(record, gpu) for record in root["records"])
     return Results(file, *head, records, checks, families)
-
-
-def wrongs(root: dict[str, Any], families: dict[str, Family]) -> Iterator[tuple[str, str]]:
-    """Errors that a schema cannot detect: each wrong field, and its fault."""
-    started, instrument = (root["provenance"][name] for name in ("started", "instrument"))
-    try:
-        datetime.strptime(started, "%Y-%m-%dT%H:%M:%SZ")  # decides which of two runs is the newer
-    except ValueError:
-        yield "provenance.started", f"is not a date: '{started}'"
-    keys, places = set(), set()
-    for i, record in enumerate(root["records"]):
-        where, problem = f"records[{i}]", record["problem"]
-        if record["key"] in keys:
-            yield f"{where}.key", f"is a duplicate: '{record['key']}'"
-        if (place := (problem["name"], record["kernel"])) in places:
-            again = f"a second row of '{place[1]}' on '{place[0]}'"
-            yield where, f"is {shortened(again, 300)}"
-        if record.get("run", 0) >= len(root["provenance"].get("runs", [None])):
-            yield f"{where}.run", "is not the index of a run in provenance.runs"
-        keys.add(record["key"])
-        places.add(place)
-        yield from ((f"{where}.metrics", text) for text in wrong_metrics(record, instrument))
-        # A bandwidth needs bytes, and every share needs a bandwidth. Compiled code did not run.
-        moves = families.get(problem["family"], Family("")).moves
-        if moves and "arch" not in problem and not any(record["bytes"].values()):
-            wrong = f"are all 0, but a problem of family '{problem['family']}' moves data"
-            yield f"{where}.bytes", f"{wrong}: measure it anew"
-    for i, check in enumerate(root["checks"]):
-        for key in sorted(set(check["keys"]) - keys):
-            yield f"checks[{i}].keys", f"names '{key}', which no record has"
-
-
-def wrong_metrics(record: dict[str, Any], instrument: str) -> Iterator[str]:
-    """Metrics that the instrument cannot have measured, or not in that unit, or not for one row."""
-    names = [metric["name"] for metric in record["metrics"]]
-    for metric in record["metrics"]:
-        name, unit = metric["name"], metric["unit"]
-        if instrument == "none" or (unit == "us" and instrument not in CLOCKS):
-            yield f"names '{name}', which instrument '{instrument}' does not measure"
-        counter = known().get(name) if instrument == COUNTERS else None
-        wanted = counter.unit if counter else UNITS.get(name, unit)
-        if unit != wanted:
-            yield f"has '{name}' in '{shortened(unit)}', not in '{wanted}'"
-        if names.count(name) > 1:
-            yield f"names '{name}' twice"
-    counts = sorted({len(m["samples"]) for m in record["metrics"] if m.get("samples")})
-    if len(counts) > 1:
-        yield f"must all have equally many samples, not {' and '.join(map(str, counts))}"
-    kept = record.get("disturbed", {}).get("kept", 0)
-    if counts and kept > counts[-1]:
-        yield f"have {counts[-1]} samples, fewer than the {kept} of disturbed.kept"
 
 
 def read_record(value: dict[str, Any], gpu: str) -> Record:
@@ -397,3 +349,186 @@ def read_record(value: dict[str, Any], gpu: str) -> Record:
         run=value.get("run", 0),
         gpu=gpu,
     )
+
+
+def age(results: Results) -> tuple[str, str]:
+    """A key for sorting, oldest first; the name orders two files of the same second."""
+    return results.provenance["started"], str(results.file)
+
+
+def recorded_folder(file: Path) -> Path | None:
+    """data/recorded/<gpu>/ if the file is below it: it is of another machine, or day."""
+    folders = reversed(file.resolve().parents)
+    return next((f for f in folders if f.parts[-3:-1] == ("data", "recorded")), None)
+
+
+def result_files(folder: Path, damaged: list[InputError] | None = None) -> Iterator[Results]:
+    """Every result file below `folder`, or that file. Skips JSON without records, and folders named
+    `parts`, whose files are merged into one next to the folder when a pass is complete. A damaged
+    file is an error, which `damaged` collects if it is given.
+    """
+    try:
+        is_file, is_dir = folder.is_file(), folder.is_dir()
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read: {error.strerror}") from None
+    if is_file:
+        yield load(folder)
+        return
+    if not is_dir:
+        raise InputError(f"{folder}: is not a folder of result files")
+    for file in sorted(json_files(folder)):
+        try:
+            results = result_file(file)
+        except InputError as error:
+            if damaged is None:
+                raise
+            damaged.append(error)
+            continue
+        if results:
+            yield results
+
+
+def result_file(file: Path) -> Results | None:
+    """None for JSON without records."""
+    root = read_json(file)
+    if not isinstance(root, dict):
+        return None
+    if "records" not in root and not str(root.get("schema", "")).startswith("reprolab-results/"):
+        return None
+    SCHEMA.check(file, root)
+    return parse(file, root)
+
+
+def json_files(folder: Path) -> Iterator[Path]:
+    """Files below the folder, following links; InputError if a folder cannot be read."""
+
+    def fail(error: OSError) -> None:
+        raise InputError(f"{error.filename}: cannot be read: {error.strerror}")
+
+    seen = set()
+    for place, below, files in os.walk(folder, followlinks=True, onerror=fail):
+        real = os.path.realpath(place)
+        below[:] = [name for name in below if name != "parts" and real not in seen]
+        yield from (Path(place, name) for name in files if is_json(name) and real not in seen)
+        seen.add(real)
+
+
+def is_json(name: str) -> bool:
+    return name.endswith((".json", ".json.xz"))
+
+
+def by_machine(
+    folders: list[Path], damaged: list[InputError] | None = None
+) -> list[tuple[tuple[str, str], list[Results]]]:
+    """All result files below the folders, by the folder of a recorded run, or '', and the GPU.
+
+    Facts of compiled code go to every GPU of their folder. `damaged`: as of result_files.
+    """
+    results = [r for folder in folders for r in result_files(folder, damaged)]
+    places = [(str(recorded_folder(r.file) or ""), r) for r in results]
+    ran = {(place, r.gpu) for place, r in places if r.gpu is not None}
+    compiled_alone = {(place, "") for place, _ in places} - {(place, "") for place, _ in ran}
+    return [
+        ((place, gpu), [r for at, r in places if at == place and r.gpu in (gpu, None)])
+        for place, gpu in sorted(ran | compiled_alone)
+    ]
+
+
+Row = dict[str, Any]
+AS_THEY_ARE = (  # fields of a record
+    *("ranked", "origin", "maker", "lineage", "deviation", "bound", "source_file", "mismatches"),
+    *("findings", "launch", "bytes_read", "bytes_moved", "sm_mhz"),
+)
+ENDS = ("low", "high")  # of a median's interval
+
+
+def read(places: Iterable[Path]) -> "DataFrame":
+    """A row for each metric of each row of the result files, or of those below folders."""
+    files = (results for place in places for results in result_files(Path(place)))
+    return frame([row for results in files for row in record_rows(results)])
+
+
+def runs(places: Iterable[Path]) -> "DataFrame":
+    """The provenance of each run of the result files: a row for each `file` and `run` of read()."""
+    files = [results for place in places for results in result_files(Path(place))]
+    return frame([row for results in files for row in run_rows(results)])
+
+
+def run_rows(results: Results) -> Iterator[Row]:
+    """`file`: as in record_rows."""
+    for i, origin in enumerate(results.origins):
+        gpu, clocks = origin["gpu"] or {}, origin["clocks"] or {}
+        yield {
+            "file": os.path.relpath(results.file.resolve()),
+            "run": i,
+            "recorded": recorded_folder(results.file) is not None,
+            "experiment": results.experiment,
+            "pass": results.pass_name,
+            "gpu": gpu.get("name"),
+            **{name: gpu.get(name) for name in ("unit", "driver", "cuda_runtime")},
+            "multiprocessors": gpu.get("multiprocessors"),
+            "peak_gb_s": gpu.get("theoretical_bandwidth_gb_s"),
+            **{name: origin[name] for name in ("started", "commit", "dirty", "instrument")},
+            "command": shlex.join(origin["argv"]),
+            "nvcc": origin["build"].get("nvcc"),
+            "clock_policy": clocks.get("policy"),
+            "locked_mhz": clocks.get("locked_mhz"),
+            "throttle_reasons": clocks.get("throttle_reasons"),
+        }
+
+
+def record_rows(results: Results) -> Iterator[Row]:
+    """`file`: as seen from the working folder."""
+    file = os.path.relpath(results.file.resolve())
+    gpu, is_recorded = results.gpu, recorded_folder(results.file) is not None
+    for record in results.records:
+        provenance = results.origins[record.run]
+        problem = {f"problem_{name}": v for name, v in record.problem.items() if name != "name"}
+        for metric in record.metrics.values() or [None]:  # a wrong output has none
+            summary = metric and metric.summary
+            is_time = metric and metric.name == KERNEL_TIME
+            yield {
+                "gpu": gpu,
+                "recorded": is_recorded,
+                "experiment": results.experiment,
+                "pass": results.pass_name,
+                "problem": record.problem["name"],
+                "kernel": record.kernel,
+                "metric": metric and metric.name,
+                "unit": metric and metric.unit,
+                **{field.name: getattr(summary, field.name, None) for field in fields(Summary)},
+                **{end: getattr(summary, end, None) for end in ENDS},
+                "samples": metric.samples if summary else None,
+                "gb_per_s": record.bandwidth.value if is_time and record.bandwidth else None,
+                "missing": (metric and metric.missing) or None,
+                "outcome": record.outcome,
+                "reason": record.reason or None,
+                "older_code": is_older(record),
+                **{name: getattr(record, name) for name in AS_THEY_ARE},
+                **{name: provenance[name] for name in ("started", "commit")},
+                "driver": gpu and provenance["gpu"]["driver"],
+                "multiprocessors": gpu and provenance["gpu"]["multiprocessors"],
+                "peak_gb_s": gpu and provenance["gpu"]["theoretical_bandwidth_gb_s"],
+                "run": record.run,
+                "disturbed": record.disturbed,
+                "file": file,
+                "key": record.key,
+                **problem,
+            }
+
+
+def frame(rows: list[Row]) -> "DataFrame":
+    """Integers and flags keep their type if some rows have none."""
+    import pandas  # here alone: it takes half a second
+
+    columns = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        types = {type(value) for value in values} - {type(None)}
+        whole = {int: "Int64", bool: "boolean"}
+        dtype = whole.get(types.pop()) if len(types) == 1 else None
+        columns[name] = pandas.Series(values, dtype=dtype)
+    data = pandas.DataFrame(columns)
+    if "started" in data:
+        data["started"] = pandas.to_datetime(data["started"])
+    return data

@@ -13,7 +13,7 @@ from reprolab_nf4 import DropinError, checkpoint
 from reprolab_nf4.advice import Shape
 
 FOLDER = ROOT / "data/models"
-SIZES = Schema("models.schema.json", {"models": "id"})
+SIZES = Schema("models.schema.json")
 CLASSES = Schema("transformers.schema.json")
 PROTOCOL = Schema("protocol.schema.json")
 BLOCK_SIZE = 64  # of random weights

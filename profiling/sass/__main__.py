@@ -12,7 +12,7 @@ from reprolab import console, interruption
 from reprolab.code import OLDER, SCHEMA, known_codes
 from reprolab.command_line import Parser, run
 from reprolab.errors import InputError
-from reprolab.folders import result_files
+from reprolab.results import result_files
 from reprolab.json_files import ROOT
 from reprolab.output import write_files
 from reprolab.printable import printable

@@ -9,7 +9,7 @@ from typing import Any
 
 from reprolab.claims import uncertainty
 from reprolab.claims.published import Cell, Claim, Comparison, Source, describe
-from reprolab.folders import age, by_machine, result_files
+from reprolab.results import age, by_machine, result_files
 from reprolab.json_files import ROOT
 from reprolab.results import Record, Results
 from reprolab.stats import Estimate, Summary

@@ -15,7 +15,7 @@ from reprolab.claims.ledger import decide
 from reprolab.claims.published import load_sources
 from reprolab.claims.rules import NOT_REPRODUCED, PREMISE_FALSE, REPRODUCED
 from plots.sides import load_side
-from reprolab.folders import result_files
+from reprolab.results import result_files
 from reprolab.json_files import ROOT
 from reprolab.results import KERNEL_TIME
 from reprolab.stats import FALSE_SHARE

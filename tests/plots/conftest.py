@@ -14,7 +14,7 @@ from experiments.table2 import views as table2
 from experiments.transpose import views as transpose
 from plots.experiments import Run, load_run
 from plots.figures import add_caption, new_figure
-from reprolab.folders import result_files
+from reprolab.results import result_files
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -21,7 +21,7 @@ from plots.documents import markdown
 from plots.experiments import CLAIM_DETAILS, Run, all_tables, experiment, load_run
 from plots.figures import figure_style
 from reprolab import declared
-from reprolab.folders import recorded_folder
+from reprolab.results import recorded_folder
 from reprolab.json_files import ROOT, read_json
 from reprolab.results import Results, load
 

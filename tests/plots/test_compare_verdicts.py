@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
+from reprolab.json_files import read_json
 from edited import RECORDED, scale
 from test_compare import GPU, KERNEL, PROBLEM, made_up
 

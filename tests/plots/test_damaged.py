@@ -28,7 +28,7 @@ from plots.single_files import kernel_list
 from reprolab import counter_table, declared
 from reprolab.counter_table import known
 from reprolab.errors import InputError
-from reprolab.folders import result_files
+from reprolab.results import result_files
 from reprolab.json_files import ROOT
 
 ALL = os.environ.get("FUZZ") == "all"

@@ -13,7 +13,7 @@ from reprolab.claims.published import load_sources
 from plots import claim_details
 from plots.claim_details import CellEvidence, ClaimEvidence, SourceEvidence
 from plots.html import Links, evidence_html
-from reprolab.folders import result_files
+from reprolab.results import result_files
 from reprolab.json_files import ROOT
 
 FOLDER = ROOT / "data/recorded/h100"

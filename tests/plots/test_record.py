@@ -12,15 +12,15 @@ from shutil import copytree
 import pytest
 from edited import Edited, scale
 
-from reprolab.claims.evidence import collect
-from reprolab.claims.ledger import decide
-from reprolab.claims.published import load_sources
 from plots import record as record_module
 from plots.cli import main
 from plots.sentences import spell
-from reprolab.folders import result_files
+from reprolab.claims.evidence import collect
+from reprolab.claims.ledger import decide
+from reprolab.claims.published import load_sources
 from reprolab.json_files import ROOT
 from reprolab.output import lock
+from reprolab.results import result_files
 
 README = "".join(
     f"<!-- begin generated: {name} -->\n<!-- end generated: {name} -->\n"

@@ -23,7 +23,7 @@ from plots.cli import main
 from plots.document import machine_of
 from plots.experiments import experiment
 from plots.first_screen import compared
-from reprolab.folders import result_files
+from reprolab.results import result_files
 from reprolab.json_files import ROOT, read_text, stored
 
 PACKED = "data:application/x-xz;base64,"

@@ -9,7 +9,7 @@ from reprolab.claims.published import load_sources
 from plots.experiments import experiment
 from plots.figures import figure_style
 from plots.summary import claim_figure
-from reprolab.folders import result_files
+from reprolab.results import result_files
 from reprolab.json_files import ROOT
 
 HEADLINES = [*filter(None, (experiment(name).HEADLINE for name in recorded_names()))]

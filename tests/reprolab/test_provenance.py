@@ -31,7 +31,7 @@ NO_SOURCES = """.ci .clang-format .clang-tidy .dockerignore .github .gitignore
     data/ncu.schema.json data/published.schema.json data/recorded
     data/host_to_host.json data/older_code.json data/older_code.schema.json
     data/models.schema.json data/repetitions data/results.schema.json data/run_to_run.json
-    data/run_to_run.schema.json data/schema.schema.json data/transformers.schema.json
+    data/run_to_run.schema.json data/transformers.schema.json
     data/published""".split()
 
 

@@ -18,8 +18,7 @@ def checkout(tmp_path):
     for name in ("Makefile", "requirements.txt", "requirements.lock"):
         shutil.copy(ROOT / name, folder)
     (folder / "data").mkdir()
-    for name in ("experiment.schema.json", "schema.schema.json"):
-        shutil.copy(ROOT / "data" / name, folder / "data")
+    shutil.copy(ROOT / "data/experiment.schema.json", folder / "data")
     for name in ("end_to_end", "product"):
         (folder / "experiments" / name).mkdir(parents=True)
     (folder / "experiments/end_to_end/requirements.lock").touch()

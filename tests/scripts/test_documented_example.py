@@ -11,8 +11,11 @@ from pathlib import Path
 
 import made
 import pytest
+
 from edited import few
 from make_targets import ROOT, make, program, run
+
+from reprolab.json_files import read_json
 
 EXAMPLE = re.compile(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
 PASSES = ("plain", "nested", "counters")

@@ -9,7 +9,7 @@ from experiments.merge import parser
 from reprolab.captions import machine_notes
 from reprolab.command_line import run
 from reprolab.errors import InputError
-from reprolab.frames import record_rows
+from reprolab.results import record_rows
 from reprolab.json_files import ROOT
 from reprolab.results import load, parse
 
@@ -93,7 +93,7 @@ def test_runs_of_several_commits_keep_their_provenance(merge, tmp_path, write, c
     assert [[r.problem["batch"] for r in run.records] for run in runs] == [[4], [8, 8]]
     notes = [note.text for note in machine_notes(shown)]
     assert [sum(commit[:9] in note for note in notes) for commit in commits] == [1, 1, 1]
-    assert {r["commit"] for r in record_rows(shown, "") if r["problem_batch"] == 8} == {"c" * 40}
+    assert {r["commit"] for r in record_rows(shown) if r["problem_batch"] == 8} == {"c" * 40}
 
     later = write("3/table2/replay.json", replay([16], "10:00", commit="d" * 40)).parents[1]
     again = write("4/table2/replay.json", merged).parents[1]

@@ -17,7 +17,7 @@ from experiments.end_to_end import __main__ as command
 from experiments.end_to_end import partial_results, plan, schedule
 from experiments.end_to_end.plan import Job
 from reprolab.errors import InputError
-from reprolab.folders import result_files
+from reprolab.results import result_files
 from reprolab.json_files import ROOT
 from reprolab.results import load
 from reprolab.sources import Sources

@@ -10,7 +10,7 @@ from stand_ins import PROBLEM, StandIns
 
 from reprolab import declared
 from reprolab.command_line import run
-from reprolab.folders import result_files
+from reprolab.results import result_files
 
 RANGE = "table2:shared_lut:28672x8192_fp16_b64"
 
