@@ -14,7 +14,7 @@ from reprolab.json_files import ROOT, Schema, read_text, stored
 FOLDER = ROOT / "experiments"
 FILE = "experiment.toml"
 SCHEMA = Schema("experiment.schema.json")
-PROGRAM = re.compile(r"(?:add_executable|_test)\((\w+)")  # in a CMakeLists.txt
+PROGRAM = re.compile(r"(?:add_executable|add_custom_target|_test)\((\w+)")  # in a CMakeLists.txt
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def experiment(name: str) -> Experiment:
 @cache
 def programs() -> set[str]:
     """All programs that the build can make, including those that this machine cannot."""
-    folders = (ROOT / name for name in ("programs", "experiments", "tests"))
+    folders = (ROOT / name for name in ("reference", "programs", "experiments", "tests"))
     lists = (file for folder in folders for file in folder.rglob("CMakeLists.txt"))
     return {name for file in lists for name in PROGRAM.findall(read_text(file))}
 

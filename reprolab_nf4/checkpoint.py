@@ -44,7 +44,7 @@ def read(folder: Path) -> list[Shape]:
         what = "run make build in a checkout of the project"
         raise DropinError(f"{VERIFY}: {error.strerror}; {what}") from None
     if process.returncode != 0:
-        why = process.stderr.strip().removeprefix("verify: ")
+        why = process.stderr.strip().removeprefix("error: ")
         raise DropinError(why or f"{VERIFY}: ended with status {process.returncode}")
     layers = []
     for layer in json.loads(process.stdout):

@@ -2,22 +2,14 @@
 without code of bitsandbytes or of a kernel.
 """
 
-import ctypes
 from typing import Any
 
 import torch
 from bitsandbytes import functional
 
-from reprolab.errors import InputError
-from reprolab_nf4.checkpoint import VERIFY
+from reprolab.reference import TYPES, Weight, array, write_weights
 
-LIBRARY = VERIFY.with_name("libreprolab_reference.so")
-TYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}  # in C++
 NONE = torch.empty(0)
-
-
-class Array(ctypes.Structure):
-    _fields_ = (("values", ctypes.c_void_p), ("count", ctypes.c_int64))
 
 
 def weights(codes: torch.Tensor, state: Any, dtype: torch.dtype) -> torch.Tensor:
@@ -25,20 +17,20 @@ def weights(codes: torch.Tensor, state: Any, dtype: torch.dtype) -> torch.Tensor
 
     ValueError where sizes disagree.
     """
-    values, nested = torch.empty(state.shape, dtype=dtype), (NONE, NONE, 0, ctypes.c_float())
+    values, nested = torch.empty(state.shape, dtype=dtype), (NONE, NONE, 0, 0.0)
     if state.nested:
-        own, offset = state.state2, ctypes.c_float(state.offset.item())
-        nested = (own.code, own.absmax, own.blocksize, offset)
-    arguments = (codes, state.absmax, *nested, state.code, state.blocksize, TYPES[dtype], values)
-    on_cpu = [x.cpu().contiguous() if torch.is_tensor(x) else x for x in arguments]
-    arrays = [Array(x.data_ptr(), x.numel()) if torch.is_tensor(x) else x for x in on_cpu]
-    try:
-        function = ctypes.CDLL(str(LIBRARY)).reprolab_reference_weights
-    except OSError as error:
-        raise InputError(f"{LIBRARY}: cannot be loaded: {error}; run make build") from None
-    function.restype = ctypes.c_char_p
-    if error := function(*arrays):
-        raise ValueError(error.decode())
+        nested = (
+            state.state2.code,
+            state.state2.absmax,
+            state.state2.blocksize,
+            state.offset.item(),
+        )
+    shape = torch.tensor(state.shape, dtype=torch.int64)
+    numbers = (state.blocksize, TYPES[str(dtype).removeprefix("torch.")])
+    given = (codes, state.absmax, *nested, state.code, *numbers, shape)
+    on_cpu = [x.cpu().contiguous() if torch.is_tensor(x) else x for x in given]
+    arrays = [array(x) if torch.is_tensor(x) else x for x in on_cpu]
+    write_weights(Weight(*arrays), values)
     return values
 
 

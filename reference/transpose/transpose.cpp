@@ -9,7 +9,7 @@
 namespace reprolab::reference {
 namespace {
 
-using Matrix = Eigen::Matrix<std::uint32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using BitMatrix = Eigen::Matrix<std::uint32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Stride = Eigen::OuterStride<>;
 
 /// A block of this many rows and columns stays in the L1 cache.
@@ -28,9 +28,9 @@ void transpose(std::span<const std::uint32_t> input, const MatrixShape& shape,
       static_cast<std::int64_t>(output.size()) < transposed.elements()) {
     throw std::invalid_argument("transpose: a span is shorter than its matrix");
   }
-  const Eigen::Map<const Matrix, 0, Stride> from(input.data(), shape.rows, shape.columns,
+  const Eigen::Map<const BitMatrix, 0, Stride> from(input.data(), shape.rows, shape.columns,
                                                  Stride(shape.stride));
-  Eigen::Map<Matrix, 0, Stride> to(output.data(), shape.columns, shape.rows, Stride(out_stride));
+  Eigen::Map<BitMatrix, 0, Stride> to(output.data(), shape.columns, shape.rows, Stride(out_stride));
   parallel_for(shape.columns, block, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = 0; row < shape.rows; row += block) {
       const std::int64_t rows = std::min(block, shape.rows - row);

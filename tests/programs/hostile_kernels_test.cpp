@@ -134,16 +134,6 @@ TEST_F(OnGpuHostileKernels, LoseOnlyTheirRowsInTheReplay) {
   }
 }
 
-TEST_F(OnGpuHostileKernels, LoseOnlyTheirRowsInVerify) {
-  const Finished finished =
-      run(VERIFY, GOLDEN_FILE " --kernel 'hostile_illegal_address|hostile_exit|shared_lut'");
-  EXPECT_EQ(finished.status, 1) << finished.err;
-  EXPECT_TRUE(has_match(finished.out, "\n  shared_lut +bit_exact 86\n"));
-  EXPECT_TRUE(has_match(finished.out, "\n  hostile_exit +launch_failed [0-9]+"));
-  EXPECT_TRUE(has_match(finished.out, "\n  hostile_exit: launch_failed: .*exit status 3\n"));
-  EXPECT_TRUE(has_match(finished.out, "\n  hostile_illegal_address +launch_failed [0-9]+"));
-}
-
 /// The rows of the first problem are kept, and the next run measures all but that kernel.
 TEST_F(OnGpuHostileKernels, ThatKillTheProgramAreNamedAndSkippedByTheNextRun) {
   const std::string arguments =

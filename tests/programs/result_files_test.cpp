@@ -291,33 +291,5 @@ TEST_F(OnGpuResultFile, WithoutAnInstrumentHasOnlyVerdicts) {
   }
 }
 
-/// verify, whose other tests are in tests/programs/verify: its kernels, or why none runs.
-class VerifyKernels : public Programs {};
-
-TEST_F(VerifyKernels, WithoutADeviceOnlyTheReferenceIsProven) {
-  const std::string report = output_of(VERIFY, GOLDEN_FILE);
-  EXPECT_TRUE(has_match(report, "\nkernels: none run \\(no device: [^\n]*\\)\n"));
-  EXPECT_TRUE(has_match(report, "\n  reference  bit_exact 86\n"));
-  EXPECT_TRUE(contains(refusal(VERIFY, GOLDEN_FILE " --kernel 'shared*'"), ": no device: "));
-  expect_no_such_kernel(VERIFY, GOLDEN_FILE " --kernel nothing", {"nf4"});
-  expect_refusal(VERIFY, GOLDEN_FILE " --peer /nonexistent/a.so");
-}
-
-class OnGpuVerifyKernels : public NeedsGpu<Programs> {};
-
-/// Compares outputs of bitsandbytes itself with every kernel.
-TEST_F(OnGpuVerifyKernels, EveryKernelIsAsPromisedOnTheGoldenVectors) {
-  const Finished finished = run(VERIFY, GOLDEN_FILE);
-  EXPECT_EQ(finished.status, 0) << finished.out;
-  EXPECT_EQ(finished.err, "");
-  for (const auto& kernel : kernel_names_in_cuda("nf4")) {
-    EXPECT_TRUE(has_match(finished.out, fmt::format("\n  {} +bit_exact [0-9]+", kernel)));
-  }
-  for (const char* kernel : {"branch_tree", "shared_lut", "packed_store", "streaming"}) {
-    EXPECT_TRUE(has_match(finished.out, fmt::format("\n  {} +bit_exact 86\n", kernel)));
-  }
-  EXPECT_TRUE(has_match(finished.out, "\n  shared_lut_algorithm1 .*deviation_as_declared "));
-}
-
 }  // namespace
 }  // namespace reprolab

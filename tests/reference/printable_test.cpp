@@ -6,12 +6,8 @@
 
 #include <map>
 
-#include "reference/checkpoint/invalid_file.hpp"
-
 namespace reprolab {
 namespace {
-
-using reference::quote_name;
 
 TEST(Printable, PlainTextOfAnyScriptStaysAsItIs) {
   for (const std::string text :
@@ -49,16 +45,6 @@ TEST(Printable, ControlCharactersAreEscapedOnce) {
   }
   for (int c = 0; c < 0x20; ++c) {
     EXPECT_EQ(printable(std::string(1, static_cast<char>(c))), fmt::format("\\x{:02x}", c));
-  }
-}
-
-TEST(QuoteName, FitsOnOneLineAndIsCutAtACharacterBorder) {
-  EXPECT_EQ(quote_name("a\nb\x7f"), "'a\\x0ab\\x7f'");
-  const std::string whole(118, 'x');
-  EXPECT_EQ(quote_name(whole + "yz"), "'" + whole + "yz'");
-  EXPECT_EQ(quote_name(whole + "yzz"), "'" + whole + "yz...'");
-  for (const char* wide : {"層", "\x1b", "\u202e"}) {  // of three bytes, or more when escaped
-    EXPECT_EQ(quote_name(whole + wide), "'" + whole + "...'");
   }
 }
 

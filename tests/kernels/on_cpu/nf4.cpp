@@ -2,7 +2,6 @@
 #include "kernels/nf4/problem.hpp"
 
 #include "harness/nf4/tensor.hpp"
-#include "reference/checkpoint/bnb_checkpoint.hpp"
 #include "reference/mismatch_report.hpp"
 #include "tests/kernels/nf4/problems.hpp"
 #include "tests/kernels/on_cpu/checks.hpp"
@@ -80,19 +79,10 @@ void run_lengths(Nf4Check& check) {
   });
 }
 
-/// The golden tensors, whose outputs bitsandbytes computed.
-void run_golden(Nf4Check& check) {
-  const reference::BnbCheckpoint golden({GOLDEN_FILE});
-  for (const auto& info : golden.tensors()) {
-    check.run({golden.load(info), golden.load_bits(*info.dequantized)});
-  }
-}
-
 }  // namespace
 
 Tally check_nf4(const std::string& kernel) {
   Nf4Check check(kernel);
-  run_golden(check);
   run_lengths(check);
   nf4::for_each_offset([&](const Tensor& tensor, int offset) { check.run(tensor, offset); });
   nf4::for_each_nested_scale([&](const Tensor& tensor) { check.run(tensor); });
