@@ -9,4 +9,4 @@ RUN apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-ins
   ca-certificates ccache git make python3 python3-venv
 WORKDIR /reprolab
 COPY . .
-RUN .ci/run && make build dropin PRESET=all-archs
+RUN .ci/run change && make build dropin PRESET=all-archs

@@ -1,17 +1,18 @@
 # All commands of the project; `make help` lists them.
 .NOTPARALLEL:
 
-# User input is data: make does not expand it, and recipes read it from the environment.
+# What a user may give, as make's arguments; of the environment only CUDA_VISIBLE_DEVICES counts. Recipes read the values
+# from their environment, so that no shell parses them.
 KNOWN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
-  MODEL BATCH BATCHES KERNELS TOKENS GENERATIONS PROMPTS GPU GPUS QUICK RESUME VERBOSE VERSION A B THRESHOLD ALLOW OUT OLDER \
+  MODEL BATCH BATCHES KERNELS TOKENS GENERATIONS PROMPTS GPU QUICK RESUME VERBOSE VERSION A B THRESHOLD ALLOW OUT OLDER \
   SET SECTION LAUNCHES CUDA_VISIBLE_DEVICES
+$(foreach name,$(filter-out CUDA_VISIBLE_DEVICES,$(KNOWN)),\
+  $(if $(findstring environment,$(origin $(name))),$(eval undefine $(name))))
 GIVEN := $(foreach name,$(KNOWN),$(if $(filter-out undefined,$(origin $(name))),$(name)))
-$(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
-$(foreach flag,DRY_RUN QUICK RESUME VERBOSE,$(eval override $(flag) := $$(filter-out 0 no off false,$$($(flag)))))
 export $(GIVEN)
-# A variable of another name would have no effect.
-UNKNOWN := $(firstword $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name))))
-$(if $(UNKNOWN),$(error $(UNKNOWN): no such variable (make help lists them)))
+UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name))))
+$(if $(UNKNOWN),$(error $(firstword $(UNKNOWN)): no such variable (make help lists them)))
+$(foreach flag,DRY_RUN QUICK RESUME VERBOSE,$(eval override $(flag) := $$(filter-out 0 no off false,$$($(flag)))))
 $(if $(and $(DRY_RUN),$(filter-out help bench profile verify reproduce-%,$(or $(MAKECMDGOALS),help))),\
   $(error DRY_RUN: only bench, profile, verify and reproduce-... support it))
 export override RESULTS := $(or $(RESULTS),results)
@@ -26,24 +27,25 @@ HIDDEN_GPU := $(if $(filter CUDA_VISIBLE_DEVICES,$(GIVEN)),$(if $(filter-out -1,
 export HAS_GPU := $(if $(HIDDEN_GPU),,$(if $(wildcard /dev/nvidia[0-9]* /dev/dxg),yes))
 CUDA_BIN := $(patsubst %/nvcc,%,$(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc)))
 export override PRESET := $(or $(PRESET),$(if $(and $(HAS_GPU),$(CUDA_BIN)),gpu,cpu))
-$(if $(filter-out 1,$(words $(PRESET)))$(filter-out $(PRESETS),$(PRESET)),$(error PRESET: give one of $(PRESETS)))
+$(if $(filter $(PRESETS),$(PRESET)),,$(error PRESET: give one of $(PRESETS)))
 export BIN := build/$(PRESET)/bin
 # Empty where nothing can be measured.
 export MEASURE := $(filter-out cpu asan,$(PRESET))
 export NO_GPU_WHY := $(if $(HAS_GPU),PRESET=$(PRESET) has no GPU half (nvcc: $(or $(CUDA_BIN),none)),no GPU is visible)
-# Settings of the user's shell do not apply to ours, and a make that a recipe runs would expand what the user gave.
-# Without compiled modules each process would compile all that it imports, which takes 10 s for PyTorch.
-unexport CDPATH GLOBIGNORE BASH_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE \
-  MAKEFLAGS MFLAGS MAKEOVERRIDES
+export CUDA_DEVICE_ORDER := PCI_BUS_ID
+# Python's settings of others, such as a cluster's modules, would hide our packages. Without compiled modules each process
+# would compile all that it imports, which takes 10 s for PyTorch.
+unexport CDPATH BASH_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE MAKEFLAGS MFLAGS MAKEOVERRIDES
 export PATH := $(if $(CUDA_BIN),$(CUDA_BIN):)$(PATH)
 
 # First lines of recipes that need a GPU or a variable.
 needs_gpu = @[ -n "$$MEASURE" ] || { echo "$@: nothing to $1: $(NO_GPU_WHY)" >&2; exit 2; }
 needs = @$(foreach name,$1,[ -n "$$$(name)" ] &&) true || { echo "$@: give $(subst $() $(), and ,$1): $2" >&2; exit 2; }
-# Builds programs ($2), and runs a command when no other make builds what it runs, or measures on its GPUs; variables
-# ($1) become its options.
-run = scripts/python -m experiments run --take '$1' --build '$2'
 TORCH = "$$(cat build/end_to_end/python)"
+# Builds a program, and begins the command that runs it; a dry run builds nothing.
+program = @[ -n "$$DRY_RUN" ] || scripts/build $1 || exit 2; \
+  [ -x "$$BIN/$1" ] || { echo "$@: shows its plan after make build" >&2; exit 2; }; "$$BIN/$1"
+PEERS = $(foreach peer,$(PEER),--peer="$(peer)") $${DRY_RUN:+--dry-run}
 
 # A folder with an experiment.toml is an experiment: docs/adding-an-experiment.md.
 REPRODUCE := $(patsubst experiments/%/experiment.toml,reproduce-%,$(wildcard experiments/*/experiment.toml))
@@ -58,7 +60,7 @@ help: ## List the targets
 #= variables: PRESET=cpu|gpu|all-archs|asan  ARCH=90  PEER=path/to/libbitsandbytes_cuda*.so  DRY_RUN=1
 #=            CLOCKS=1410|max  METRICS=sm__warps_launched.sum  VERBOSE=1  RESULTS=folder (of all targets that
 #=            write results)  CUDA_VISIBLE_DEVICES=1 (the GPU, of all that run kernels)
-#= of reproduce-...: GPUS=0,1 (divides its passes among them)  RESUME=1 (resumes an interrupted run)
+#= of reproduce-...: RESUME=1 (omits what an interrupted run of the same command has measured)
 #= of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=shared_lut,global_lut
 #=            TOKENS=32  GENERATIONS=9  PROMPTS=file.jsonl
 #= of profile: SET=full  SECTION=SourceCounters,...  LAUNCHES=4  PROBLEM=28672x8192
@@ -86,14 +88,15 @@ test: $(if $(KERNEL),,build) .venv/installed ## Run every test that this machine
 ifneq ($(KERNEL),)
 	@scripts/test_kernel
 else
-	@$(run) ctest --test-dir build/$(PRESET) -j$$(nproc) --output-on-failure --progress
-	@$(run) scripts/python -m pytest -q -n $$(nproc) --dist loadfile # by file: its tests share what is made once
+	@ctest --test-dir build/$(PRESET) -j$$(nproc) --output-on-failure --progress
+	@scripts/python -m pytest -q -n $$(nproc) --dist loadfile # by file: its tests share what is made once
 endif
 	@[ -n "$$HAS_GPU" ] && [ -n "$$MEASURE" ] || echo "GPU TESTS SKIPPED: $$NO_GPU_WHY. Nothing above ran on a GPU."
 
 # Their matrices are so small that a second thread only waits.
 test-end_to_end: build/end_to_end/python $(if $(MEASURE),dropin) ## The tests that need torch and bitsandbytes (5 GB)
-	@export OMP_NUM_THREADS=1; $(call run,,verify) $(TORCH) -m pytest -q \
+	@scripts/build verify
+	@OMP_NUM_THREADS=1 $(TORCH) -m pytest -q \
 	  --ignore-glob="*_claims.py" --ignore-glob="*/test_schedule.py" \
 	  --ignore-glob="*/test_product.py" experiments/end_to_end experiments/product reprolab_nf4/tests # others need no PyTorch
 
@@ -103,7 +106,7 @@ test-sanitized: ## The tests of the CPU half under AddressSanitizer
 
 verify: .venv/installed ## Compare every dequantized weight of a checkpoint with the CPU reference: make verify FILE=<file or folder> [KERNEL=...] [PEER=...]
 	$(call needs,FILE,make verify FILE=model.safetensors (or its folder))
-	@$(call run,KERNEL PEER DRY_RUN,verify) "$$BIN/verify" -- "$$FILE"
+	$(call program,verify) $${KERNEL:+"--kernel=$$KERNEL"} $(PEERS) -- "$$FILE"
 
 list: .venv/installed ## List the kernels (without a GPU: those of the recorded runs)
 	@if [ -n "$$MEASURE" ]; then scripts/build bench && "$$BIN/bench" --list; \
@@ -116,8 +119,8 @@ describe: .venv/installed ## Write the description of families and kernels to da
 
 bench: .venv/installed ## Measure kernels alone (all of them without KERNEL): make bench KERNEL=name [PEER=...]
 	$(call needs_gpu,measure)
-	@$(call run,KERNEL PEER METRICS CLOCKS DRY_RUN,bench) "$$BIN/bench" $${METRICS:+--instrument counters} \
-	  --output "$$RESULTS/bench$${METRICS:+_counters}.json"
+	$(call program,bench) $${KERNEL:+"--kernel=$$KERNEL"} $(PEERS) $${CLOCKS:+"--clocks=$$CLOCKS"} \
+	  $${METRICS:+--instrument counters "--metrics=$$METRICS"} --output "$$RESULTS/bench$${METRICS:+_counters}.json"
 	@[ -n "$$DRY_RUN" ] || scripts/python -m plots bench --results "$$RESULTS/bench$${METRICS:+_counters}.json"
 
 metrics: ## List a chip's hardware counters, without a GPU: make metrics CHIP=A100 [METRICS='dram*']
@@ -127,8 +130,10 @@ metrics: ## List a chip's hardware counters, without a GPU: make metrics CHIP=A1
 profile: .venv/installed ## Nsight Compute on one kernel: make profile EXPERIMENT=table2 KERNEL=name [PROBLEM=28672x8192]
 	$(if $(DRY_RUN),,$(call needs_gpu,profile))
 	$(call needs,EXPERIMENT KERNEL,make profile EXPERIMENT=table2 KERNEL=shared_lut)
-	@$(call run,EXPERIMENT KERNEL PROBLEM SET SECTION LAUNCHES DRY_RUN,bench) scripts/python -m ncu profile \
-	  "--programs=$$BIN" "--results=$$RESULTS/profile"
+	@[ -n "$$DRY_RUN" ] || scripts/build bench
+	@scripts/python -m ncu profile "--programs=$$BIN" "--results=$$RESULTS/profile" \
+	  "--experiment=$$EXPERIMENT" "--kernel=$$KERNEL" $${PROBLEM:+"--problem=$$PROBLEM"} $${SET:+"--set=$$SET"} \
+	  $${SECTION:+"--section=$$SECTION"} $${LAUNCHES:+"--launches=$$LAUNCHES"} $${DRY_RUN:+--dry-run}
 
 $(REPRODUCE): reproduce-%: .venv/installed
 	@scripts/python -m experiments reproduce $*
@@ -146,11 +151,13 @@ endif
 advise: .venv/installed ## Measure the speed-up of the drop-in library for your model: make advise MODEL=folder [BATCH=2]
 	$(call needs_gpu,measure)
 	$(call needs,MODEL,make advise MODEL=folder of a 4-bit checkpoint)
-	@$(call run,,verify) $(TORCH) -m reprolab_nf4 advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
+	@scripts/build verify
+	@$(TORCH) -m reprolab_nf4 advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
 
 tune: .venv/installed ## Time the backends of 4-bit matmuls on this GPU and write the table of the drop-in: make tune [MODEL=folder]
 	$(call needs_gpu,measure)
-	@$(call run,,verify) $(TORCH) -m reprolab_nf4 tune $${MODEL:+--model="$$MODEL"} --output="$$RESULTS/products.json"
+	@scripts/build verify
+	@$(TORCH) -m reprolab_nf4 tune $${MODEL:+--model="$$MODEL"} --output="$$RESULTS/products.json"
 
 render: .venv/installed ## Render your own results again
 	@scripts/python -m plots render "--results=$$RESULTS" "--output=$$RESULTS" $${VERBOSE:+--verbose}
@@ -216,6 +223,4 @@ format: ## Format the C++ and Python files
 	@scripts/check_format.sh --fix
 
 clean: ## Remove builds (results and wheels stay)
-	@for folder in build/*/; do [ ! -d "$$folder" ] || flock --nonblock "$$folder" true || { \
-	  echo "clean: another make uses $$folder" >&2; exit 2; }; done
 	@rm -rf build

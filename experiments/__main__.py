@@ -1,12 +1,10 @@
 """`python -m experiments reproduce NAME`: runs an experiment's checks and passes, then makes tables
 and figures. Where nothing can be measured, it makes those of a recorded run, before anything is
-compiled, and runs the checks alone. `run COMMAND` runs any command with the same locks, and the
-user's variables as its options.
+compiled, and runs the checks alone.
 
 `make reproduce-NAME` sets the environment: PRESET selects the programs that are built; BIN,
 RESULTS and RECORDED are folders; MEASURE is empty where nothing can be measured, and NO_GPU_WHY is
-then the reason; the rest is the user's. GPUS divides the passes among several GPUs
-(docs/many-gpus.md), and RESUME=1 omits those that the same command has measured already.
+then the reason; the rest is the user's. RESUME=1 omits what the same command has measured already.
 
 Exit status: 0; 1 where an output is wrong, after all passes ran; 3 where something else was not
 measured; else that of the program that could not run.
@@ -19,11 +17,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from itertools import chain, groupby
+from itertools import chain
 from pathlib import Path
 
-from experiments import gpus
 from reprolab import declared
 from reprolab.command_line import Parser, peers, run
 from reprolab.declared import Experiment, Step
@@ -38,37 +34,16 @@ ALL_RECORDED = Path("data/recorded")
 LINES_OF_FAILURE = 20  # at the end of a log
 interrupted: list[int] = []  # signals
 FOR_MEASURING = (
-    "PEER METRICS CLOCKS MODEL BATCHES KERNELS KERNEL PROBLEM FILE TOKENS GENERATIONS PROMPTS GPUS "
-    "QUICK"
+    "PEER METRICS CLOCKS MODEL BATCHES KERNELS KERNEL PROBLEM FILE TOKENS GENERATIONS PROMPTS QUICK"
 ).split()
 
 
 def parser() -> argparse.ArgumentParser:
-    top = Parser(prog="python -m experiments", description=__doc__)
-    commands = top.add_subparsers(dest="command", required=True)
-    p = commands.add_parser("reproduce")
+    p = Parser(prog="python -m experiments", description=__doc__)
+    p.add_argument("command", choices=["reproduce"])
     p.add_argument("name", help="the experiment")
     p.set_defaults(run=reproduce)
-    p = commands.add_parser("run")
-    p.add_argument("--take", default="", help="variables that become options, before a '--'")
-    p.add_argument("--build", default="", help="programs that are built first, except for DRY_RUN")
-    p.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
-    p.set_defaults(run=run_command)
-    return top
-
-
-def run_command(args: argparse.Namespace) -> int:
-    """Replaces this process by the command."""
-    if not variable("DRY_RUN") and (status := build(args.build.split())):
-        return status
-    gpus.lock_alone()
-    place = args.words.index("--") if "--" in args.words else len(args.words)
-    args.words[place:place] = map("=".join, options(args.take.split()))
-    if variable("DRY_RUN") and not Path(args.words[0]).exists():
-        print(printable(f"{shlex.join(args.words)} ({NOT_BUILT})"))
-        return 0
-    os.environ.pop("PYTHONPATH", None)  # scripts/python sets it
-    os.execvp(args.words[0], args.words)
+    return p
 
 
 def variable(name: str) -> str:
@@ -81,8 +56,8 @@ def steps(experiment: Experiment) -> list[Step]:
     return [*experiment.checks, *(step for step in measured if not step.torch or TORCH.exists())]
 
 
-def build(programs: Iterable[str]) -> int:
-    names = sorted({*programs} - {""})
+def build(todo: Iterable[Step]) -> int:
+    names = sorted({step.program for step in todo} - {""})
     return subprocess.run(["scripts/build", *names]).returncode if names else 0
 
 
@@ -97,7 +72,7 @@ def reproduce(args: argparse.Namespace) -> int:
         print(unused, flush=True)
     if variable("DRY_RUN"):
         return plan(experiment)
-    if status := build(step.program for step in steps(experiment)):
+    if status := build(steps(experiment)):
         return status
     own = f"{variable('RESULTS')}/{args.name}"
     worst = measure(experiment, own)
@@ -107,7 +82,7 @@ def reproduce(args: argparse.Namespace) -> int:
 def not_used(experiment: Experiment) -> str:
     """A note on the variables that no step uses; empty where there are none."""
     all_steps = [*experiment.checks, *experiment.passes.values()] if variable("MEASURE") else []
-    used = {name for step in all_steps for name in ("GPUS", *taken_variables(step))}
+    used = {name for step in all_steps for name in taken_variables(step)}
     unused = " ".join(name for name in FOR_MEASURING if variable(name) and name not in used)
     return f"Not used: {unused}." * bool(unused)
 
@@ -138,7 +113,7 @@ def show_and_check(experiment: Experiment) -> int:
     reason = with_unused(f"Nothing is measured here: {why}.", experiment)
     print(f"{reason} A recorded run:", flush=True)
     status = render(name, recorded, shown, "--recorded")
-    if status := status or build(step.program for step in steps(experiment)):
+    if status := status or build(steps(experiment)):
         return status
     if experiment.checks:
         print("The check on the CPU:", flush=True)
@@ -163,61 +138,31 @@ def not_recorded() -> str:
 
 def measure(experiment: Experiment, own: str) -> int:
     """The worst status of the steps. SystemExit where one could not run: no other begins."""
-    gpus.lock_alone()
-    todo, statuses = steps(experiment), []
-    gpus_given = gpus_for(todo)
-
-    def work(gpu: str, waiting: Iterator[Step]) -> None:
-        for step in waiting:
-            prefix = f"{step.name} on GPU {gpu}: " if len(gpus_given) > 1 and gpu else ""
-            try:
-                statuses.append(measure_step(experiment, step, own, gpu, prefix))
-            except SystemExit:
-                list(waiting)  # the other GPUs get no more
-                raise
-
-    for is_parallel, group in groupby(
-        todo, lambda step: bool(gpus_given) and runs_on_one_gpu(step)
-    ):
-        grouped = list(group)
-        gpus.share(gpus_given, grouped, work) if is_parallel else work("", iter(grouped))
+    statuses = [measure_step(experiment, step, own) for step in steps(experiment)]
     return max(statuses, key=(0, NOT_MEASURED, WRONG_OUTPUT).index, default=0)
 
 
-def gpus_for(todo: Sequence[Step]) -> list[str]:
-    """The GPUs of GPUS; none without it, or without a step that runs on one GPU."""
-    return (
-        gpus.chosen(variable("GPUS"))
-        if variable("GPUS") and any(map(runs_on_one_gpu, todo))
-        else []
-    )
-
-
-def runs_on_one_gpu(step: Step) -> bool:
-    """Whether one process measures all of it on one GPU."""
-    return bool(step.name) and "GPUS" not in step.takes
-
-
-def measure_step(experiment: Experiment, step: Step, own: str, gpu: str, prefix: str) -> int:
-    """The step's status; SystemExit with one that ends the run. `prefix` begins each
-    of its lines.
+def measure_step(experiment: Experiment, step: Step, own: str) -> int:
+    """The step's status; SystemExit with one that ends the run.
 
     A wrong output (status 1) or one that was not measured (3) has its row without a time, and the
     steps after it still run. An older result stays until a new one is complete, and does not count
     as one: a program that wrote none has failed, such as Python with a traceback, whose status is
     1, too.
     """
-    command, file = words(step), f"{own}/{step.name}.json"
+    command, file = words(step), Path(own, f"{step.name}.json")
     if step.name and step.program:
         command += ["--experiment", experiment.name, "--pass", step.name]
-    command += ["--output", file] * bool(step.name)
-    before = measured_before(file, command, gpu) if step.name and variable("RESUME") else None
-    if before is not None:
-        print(f"{prefix}{step.name}: was measured before: {quoted(file)}", flush=True)
-        return before
+    command += ["--output", str(file)] * bool(step.name)
+    if step.name and variable("RESUME"):
+        before = measured_before(file, command)
+        if before is not None:
+            print(f"{step.name}: was measured before: {quoted(str(file))}", flush=True)
+            return before
+        command += ["--resume"] * bool(step.program)  # keeps the finished problem groups
     older = inode(file)
     log = Path(own, f"{step.name}.log") if step.name and not variable("VERBOSE") else None
-    status = status_of(command, gpu, prefix, log)
+    status = status_of(command, log)
     if status in (0, WRONG_OUTPUT, NOT_MEASURED) and step.name and inode(file) == older:
         failed = f"{step.name}: failed without a result (exit status {status})"
         print(failed, file=sys.stderr, flush=True)
@@ -227,17 +172,28 @@ def measure_step(experiment: Experiment, step: Step, own: str, gpu: str, prefix:
     return status
 
 
-def measured_before(file: str, command: Sequence[str], gpu: str) -> int | None:
+def measured_before(file: Path, command: Sequence[str]) -> int | None:
     """The status of a result of the same command, sources and GPU model; None without one, or where
     not all of it was measured.
     """
     from reprolab import parts  # which imports numpy
 
-    result = parts.read(Path(file))
+    result = parts.read(file)
     if result is None or result["provenance"]["argv"] != command:
         return None
-    done = parts.is_done(result, checkout(), gpus.gpu_name(gpu or gpus.chosen("")[0]))
+    done = parts.is_done(result, checkout(), gpu_name())
     return parts.status_of({record["outcome"] for record in result["records"]}) if done else None
+
+
+def gpu_name() -> str:
+    """The model of the GPU that is measured; empty where the driver does not say."""
+    first = variable("CUDA_VISIBLE_DEVICES").partition(",")[0] or "0"
+    command = ["nvidia-smi", f"--id={first}", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def plan(experiment: Experiment) -> int:
@@ -249,9 +205,6 @@ def plan(experiment: Experiment) -> int:
             print(f"{command_line(step)} ({NOT_BUILT})")
         elif status := status_of(words(step)):
             return status
-    if len(gpus_given := gpus_for(steps(experiment))) > 1:
-        listed = ", ".join(gpus_given)
-        print(f"Each pass on one of the GPUs {listed}: whichever is free takes the next.")
     return 0
 
 
@@ -266,20 +219,18 @@ def taken_variables(step: Step) -> tuple[str, ...]:
 
 
 def words(step: Step) -> list[str]:
-    """The step's command with the user's options, none of which is parsed by a shell."""
+    """The step's command with the user's options."""
     command = [f"{variable('BIN')}/{step.program}"]
     if step.module:
         # Where there is no PyTorch, the command is only shown.
         python = TORCH.read_text().strip() if step.torch and TORCH.exists() else "scripts/python"
         command = [python, "-m", step.module]
     command += step.arguments
-    if step.kernels or step.all_but:
-        names = [
-            *step.kernels,
-            *names_of(peers() if variable("MEASURE") and "PEER" in step.takes else ()),
-        ]
-        pattern = "|".join(names) if step.kernels else f"!{'|'.join(step.all_but)}"
-        command += ["--kernel", pattern]
+    if step.kernels:
+        others = peers() if variable("MEASURE") and "PEER" in step.takes else ()
+        command += ["--kernel", "|".join([*step.kernels, *names_of(others)])]
+    elif step.all_but:
+        command += ["--kernel", f"!{'|'.join(step.all_but)}"]
     return [*command, *chain(*options(taken_variables(step) if variable("MEASURE") else ()))]
 
 
@@ -287,10 +238,8 @@ def options(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
     """The given variables among `names`, as a program's options with their values."""
     for name in names:
         option = f"--{name.lower().replace('_', '-')}"
-        if name == "PEER":
-            yield from ((option, peer) for peer in peers())
-        elif value := variable(name):
-            yield (option,) if name in FLAGS else (option, value)
+        values = peers() if name == "PEER" else [variable(name)] * bool(variable(name))
+        yield from ((option,) if name in FLAGS else (option, value) for value in values)
 
 
 def names_of(peers: Sequence[str]) -> list[str]:
@@ -307,39 +256,27 @@ def render(name: str, results: str, output: str, *options: str) -> int:
     return NOT_MEASURED if status == WRONG_OUTPUT else status
 
 
-def status_of(
-    command: Sequence[str], gpu: str = "", prefix: str = "", log: Path | None = None
-) -> int:
+def status_of(command: Sequence[str], log: Path | None = None) -> int:
     """The exit status, as in a shell. The program ends with this process, which alone gets make's
-    SIGTERM. `gpu`: the one that it may use; `prefix` begins each of its lines, where several run;
-    `log`: a file for its standard output, of which the end is shown if it fails.
+    SIGTERM. `log`: a file for its standard output, of which the end is shown if it fails.
     """
-    sys.stdout.flush()
     bound_command = ["setpriv", "--pdeathsig", "TERM", "--", *command]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if prefix else {}
-    environment = gpus.environment(gpu) if gpu else None
-    with ExitStack() as stack:
-        if log:
-            log.parent.mkdir(parents=True, exist_ok=True)
-            pipes = {"stdout": stack.enter_context(log.open("wb"))}
-            pipes |= {"stderr": subprocess.PIPE} if prefix else {}
-            print(f"{prefix}{log.stem}: its lines go to {quoted(str(log))}", flush=True)
-        process = subprocess.Popen(
-            bound_command, stdin=subprocess.DEVNULL, env=environment, **pipes
-        )
-        for line in process.stdout or process.stderr or ():
-            print(prefix + line.decode(errors="replace").rstrip("\n"), flush=True)
-        status = process.wait()
+    if log:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        print(f"{log.stem}: its lines go to {quoted(str(log))}", flush=True)
+    sys.stdout.flush()
+    output = log.open("wb") if log else None
+    status = subprocess.Popen(bound_command, stdin=subprocess.DEVNULL, stdout=output).wait()
     if interrupted:
         os._exit(128 + signal.SIGINT)
     if status and log:
         for line in log.read_bytes().splitlines()[-LINES_OF_FAILURE:]:
-            print(prefix + line.decode(errors="replace"), flush=True)
+            print(line.decode(errors="replace"), flush=True)
     return status if status >= 0 else 128 - status
 
 
-def inode(file: str) -> int | None:
-    return Path(file).stat().st_ino if Path(file).exists() else None
+def inode(file: Path) -> int | None:
+    return file.stat().st_ino if file.exists() else None
 
 
 def quoted(path: str) -> str:

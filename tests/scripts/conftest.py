@@ -1,36 +1,32 @@
-import json
 import os
 import shutil
 import sys
 from pathlib import Path
 
-import made
 import pytest
-from make_targets import ECHO, MEASURED, PYTHON, ROOT, declare, program
+from make_targets import ECHO, PYTHON, ROOT, declare, program
 
 
 @pytest.fixture
 def checkout(tmp_path):
     """Makefile and scripts/, with programs that print their arguments and need no building."""
-    folder = tmp_path / "a checkout's folder, $(x)"
+    folder = tmp_path / "a checkout"
     for name in ("scripts", "reprolab"):
         shutil.copytree(ROOT / name, folder / name)
     for name in ("Makefile", "requirements.txt", "requirements.lock"):
         shutil.copy(ROOT / name, folder)
     (folder / "data").mkdir()
-    shutil.copy(ROOT / "data/experiment.schema.json", folder / "data")
+    for file in (ROOT / "data").glob("*.json"):
+        shutil.copy(file, folder / "data")
+    (folder / "reprolab_nf4").symlink_to(ROOT / "reprolab_nf4")
     for name in ("end_to_end", "product"):
         (folder / "experiments" / name).mkdir(parents=True)
     (folder / "experiments/end_to_end/requirements.lock").touch()
     for file in (ROOT / "programs").glob("*/CMakeLists.txt"):
         (folder / "programs" / file.parent.name).mkdir(parents=True)
         shutil.copy(file, folder / "programs" / file.parent.name)
-    compiled = folder / "experiments/__pycache__"  # else each process compiles them
-    compiled.mkdir()
     for file in (ROOT / "experiments").glob("*.py"):
         shutil.copy2(file, folder / "experiments")
-    for file in (ROOT / "experiments/__pycache__").glob("*.pyc"):
-        shutil.copy2(file, compiled)
     declare(folder, check="verify --brief", one="bench --x")
     for preset in ("cpu", "gpu"):
         for name in ("bench", "verify", "metrics"):
@@ -54,9 +50,7 @@ def real(checkout):
 
 @pytest.fixture
 def tools(checkout):
-    """A PATH that begins with these programs, and lacks the folders of programs in `without`.
-    It has no character of the checkout's name that make cannot handle.
-    """
+    """A PATH that begins with these programs, and lacks the folders of programs in `without`."""
 
     def put(without=(), **programs):
         folder = checkout.parent / "tools"
@@ -67,18 +61,3 @@ def tools(checkout):
         return {"PATH": ":".join([str(folder), *path])}
 
     return put
-
-
-@pytest.fixture
-def lab(checkout):
-    """Three passes of a program that measures nothing, and a driver with three GPUs."""
-    for file in (ROOT / "data").glob("*.json"):
-        shutil.copy(file, checkout / "data")
-    declare(checkout, one="bench --x", two="bench --y", three="bench --z")
-    program(checkout / "build/cpu/bin/bench", MEASURED)
-    smi = 'case "$*" in *=2*) echo "Tesla T4";; *query-gpu=name*) echo "NVIDIA H200";; esac'
-    program(checkout / "nvidia-smi", f"#!/bin/sh\n{smi}\n")
-    facts = {"experiment": "mine", "provenance": made.provenance(commit="a" * 40)}
-    file = made.replay({"branch_tree": [10.0, 11.0, 12.0]}) | facts
-    (checkout / "template.json").write_text(json.dumps(file))
-    return checkout

@@ -24,16 +24,6 @@ done
 PYTHON = f"""#!/bin/sh
 case "$2" in experiments*) exec {sys.executable} "$@";; esac
 {ECHO}"""
-# Writes the result file of its command, and measures nothing.
-MEASURED = f"""#!/bin/sh
-exec {sys.executable} {Path(__file__).with_name("measured.py")} "$0" "$@"
-"""
-# Characters that a shell, make or an option parser would act on.
-NASTY = (
-    'x"; echo INJECTED; " $(shell touch injected) $(touch injected)`touch injected` a  b\n'
-    "it's #1: 50 % of $HOME; $$ $| \\ *"
-)
-HOSTILE = (NASTY, "--help")
 
 
 def program(path, text):
@@ -44,15 +34,15 @@ def program(path, text):
 
 def own_environment():
     """The environment without the variables of a make that started these tests."""
-    of_make = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "HAS_GPU"}
     text = (ROOT / "Makefile").read_text()
-    given = set(text.partition("KNOWN := ")[2].partition("GIVEN")[0].replace("\\", " ").split())
-    return {k: v for k, v in os.environ.items() if k not in of_make | given}
+    given = set(text.partition("KNOWN := ")[2].partition("$(foreach")[0].replace("\\", " ").split())
+    given |= {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "HAS_GPU", "MEASURE"}
+    return {k: v for k, v in os.environ.items() if k not in given}
 
 
 def given_to(folder, environment):
     """The environment of a process there."""
-    environment = own_environment() | {"XDG_RUNTIME_DIR": str(folder.parent)} | environment
+    environment = own_environment() | environment
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return pipes | {"cwd": folder, "env": environment}
 
@@ -96,14 +86,6 @@ def reproduce(folder, **given):
     where = {"BIN": "build/cpu/bin", "RESULTS": "results", "RECORDED": "none", "MEASURE": "gpu"}
     command = ["scripts/python", "-m", "experiments", "reproduce", "mine"]
     return run(folder, *command, **where | {"PEER": ""} | given)
-
-
-def began(folder):
-    """Pass and GPU of each call of MEASURED since the last call of this function."""
-    file = folder / "began"
-    lines = file.read_text().splitlines() if file.exists() else []
-    file.unlink(missing_ok=True)
-    return [line.split() for line in lines]
 
 
 def has_ended(process):

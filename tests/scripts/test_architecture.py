@@ -1,6 +1,4 @@
-"""Rules of CONTRIBUTING.md: which folder may use which, as includes and imports say; and how long
-the names of tests may be.
-"""
+"""Rules of CONTRIBUTING.md: which folder may use which, as includes and imports say."""
 
 import ast
 import re
@@ -36,11 +34,8 @@ MAY_USE = {
 }
 OF_EXPERIMENTS = ("rules", "views", "derived", "figures")  # modules that stand above plots/
 INCLUDE = re.compile(r'^ *#include "([^"]+)"', re.MULTILINE)
-CPP_TEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", re.MULTILINE)
-PYTHON_TEST = re.compile(r"^ *def (test_\w+)\(", re.MULTILINE)
 WRITTEN = ("build", "dist", "results")  # folders of what commands write
 CODE = (".py", ".cpp", ".hpp", ".cu", ".cuh")
-TOO_LONG = 80  # letters of a test's name
 
 
 def folder_of(path: str) -> str:
@@ -125,16 +120,6 @@ def test_nothing_that_measures_reads_what_sources_say(files):
 )
 def test_the_folder_of_a_module_is_known(path, folder):
     assert folder_of(path) == folder
-
-
-def test_names_of_tests_are_short(every_file):
-    names = []
-    for file in every_file:
-        text = (ROOT / file).read_text(encoding="utf-8")
-        is_python = file.endswith(".py")
-        names += PYTHON_TEST.findall(text) if is_python else map(".".join, CPP_TEST.findall(text))
-    assert len(names) > 1000
-    assert [name for name in names if len(name) >= TOO_LONG] == []
 
 
 def test_a_tarballs_check_reads_nothing_that_commands_write():

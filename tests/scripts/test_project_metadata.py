@@ -54,11 +54,13 @@ def test_the_workflow_runs_ci_in_the_dockerfiles_image():
     assert "- run: .ci/run ${{ matrix.part }}\n" in workflow
     parts = value_of(r"^all=\((.*)\)$", ".ci/run").split()
     assert value_of(r"^ +part: \[(.*)\]$", ".github/workflows/ci.yml").split(", ") == parts
-    assert all(f"\n{part}() {{\n" in text(".ci/run") for part in parts)
+    assert parts[-1] == "bare" and all(f"\n{part}() {{\n" in text(".ci/run") for part in parts[:-1])
+    files = re.findall(r"\b(?:tests|reprolab_nf4|scripts|\.ci)/[\w./]+", text(".ci/run"))
+    assert files and all((ROOT / file).exists() for file in files)
     image = value_of(
         r"^ARG IMAGE=(nvidia/cuda:[0-9.]+-devel-ubuntu24.04@sha256:[0-9a-f]{64})$", "Dockerfile"
     )
-    assert f"container: {image}\n" in workflow
+    assert f"image: {image}\n" in workflow
     packages = value_of(r"--no-install-recommends (.*)$", ".github/workflows/ci.yml")
     assert packages in text("Dockerfile")
 

@@ -1,8 +1,25 @@
-"""`make reproduce-...`: what reaches the passes, what is shown without a GPU, wrong files."""
+"""`make reproduce-...`: what reaches the passes, failed passes, and what is shown without a GPU."""
 
+import json
+import os
+import signal
+
+import made
 import pytest
-from make_targets import NASTY, declare, make, printed, program, reproduce
+from make_targets import (
+    ECHO,
+    PYTHON,
+    declare,
+    has_ended,
+    make,
+    printed,
+    program,
+    reproduce,
+    start,
+    wait_for,
+)
 
+from experiments.__main__ import LINES_OF_FAILURE
 from reprolab import declared
 
 
@@ -11,18 +28,18 @@ def test_what_a_user_gives_reaches_the_passes(checkout):
     names = ("MODEL", "BATCHES", "KERNELS", "TOKENS", "PROMPTS", "METRICS")
     taken = [*names, "QUICK", "DRY_RUN"]
     declare(checkout, takes=taken, check="verify", one="python -m steps", two="bench --x")
-    options = [word for name in names for word in (f"--{name.lower()}", NASTY)]
-    done = reproduce(checkout, **dict.fromkeys(names, NASTY), QUICK="1", CLOCKS=NASTY, VERBOSE="1")
+    value = 'a "quoted" $name'
+    options = [word for name in names for word in (f"--{name.lower()}", value)]
+    given = dict.fromkeys(names, value) | {"QUICK": "1", "CLOCKS": "max"}
+    done = reproduce(checkout, **given, VERBOSE="1", KERNEL="k")
     of_pass = "--experiment mine --pass two --output results/mine/two.json".split()
     passes = ["-m", "steps", *options, "--quick", "--output", "results/mine/one.json", "--x"]
-    wanted = [*options, "--quick", *passes, *options, "--quick", "--clocks", NASTY, *of_pass]
-    assert done.stdout.startswith(printed(wanted))
-    # A Python pass that can say what it would run does so.
-    done = reproduce(checkout, MODEL=NASTY, CLOCKS="1", DRY_RUN="1")
-    model = ["--model", NASTY, "--dry-run"]
+    wanted = [*options, "--quick", *passes, *options, "--quick", "--clocks", "max", *of_pass]
+    assert done.stdout.startswith("Not used: KERNEL.\n" + printed(wanted))
+    done = reproduce(checkout, MODEL="m", CLOCKS="1", DRY_RUN="1")
+    model = ["--model", "m", "--dry-run"]
     wanted = [*model, "-m", "steps", *model, "--x", *model, "--clocks", "1", "--dry-run"]
     assert done.stdout == printed(wanted)
-    assert not list(checkout.rglob("injected"))
 
 
 @pytest.mark.parametrize(
@@ -30,113 +47,38 @@ def test_what_a_user_gives_reaches_the_passes(checkout):
     [
         ("  ", [], "streaming|x*"),
         ("a peer's.so", ["a peer's.so"], "streaming|x*|bitsandbytes*"),
-        ("name=a peer's.so", ["name=a peer's.so"], "streaming|x*|name"),
-        ("one.so two=$x.so\n*", ["one.so", "two=$x.so", "*"], "|bitsandbytes*|two|bitsandbytes*"),
-        ("new=/b=/c&.so ./d=.so", ["new=/b=/c&.so", "./d=.so"], "|new|bitsandbytes*"),
+        ("one.so two=/b/two.so", ["one.so", "two=/b/two.so"], "streaming|x*|bitsandbytes*|two"),
     ],
 )
-def test_peers_are_one_path_or_several_and_selected_beside_named_kernels(
-    checkout, given, taken, pattern
-):
+def test_peers_are_selected_beside_named_kernels(checkout, given, taken, pattern):
     (checkout / "a peer's.so").touch()
     (checkout / "x*").touch()  # nothing is taken for a file's name
     declare(checkout, takes=["PEER"], also='kernels = ["streaming", "x*"]', one="bench --x")
-    wanted = printed(word for peer in taken for word in ("--peer", peer))
-    assert (
-        f"{pattern}>\n{wanted}<--experiment>" in reproduce(checkout, PEER=given, VERBOSE="1").stdout
-    )
+    wanted = printed(["--kernel", pattern, *(w for peer in taken for w in ("--peer", peer))])
+    assert f"{wanted}<--experiment>" in reproduce(checkout, PEER=given, VERBOSE="1").stdout
 
 
-def test_a_pass_may_be_read_off_the_code_by_python(checkout):
-    declare(checkout, facts="python -m sass facts", one="bench --x")
-    done = reproduce(checkout, CLOCKS="1410", VERBOSE="1")
-    output = "-m sass facts --output results/mine/facts.json --x --clocks".split()
-    assert done.stdout.startswith(printed(output))
-    program(checkout / "scripts/build", '#!/bin/sh\necho "build $*"\n')
-    assert reproduce(checkout).stdout.startswith("build bench\n")
-    assert reproduce(checkout, DRY_RUN="1").stdout.startswith("facts: python -m sass facts\n")
-
-
-def test_what_is_given_for_measuring_is_not_used_where_nothing_is(checkout):
-    declare(checkout, takes=["PEER", "MODEL", "QUICK"], check="verify --brief", one="bench")
-    (checkout / "recorded/mine").mkdir(parents=True)
-    given = ["RECORDED=recorded", "PEER=nowhere.so", "CLOCKS=nope", "MODEL=m", "QUICK=1"]
-    for dry in ([], ["DRY_RUN=1"]):
-        done = make(checkout, "reproduce-mine", *given, *dry)
-        assert done.returncode == 0
-        assert ". Not used: PEER CLOCKS MODEL QUICK. " in done.stdout.splitlines()[0]
-        assert "nowhere.so" not in done.stdout
-        assert ("recorded run:" in done.stdout.splitlines()[0]) is not dry
-    said = make(checkout, "reproduce-mine", given[0], "QUICK=no").stdout.splitlines()[0]
-    assert said.endswith(". A recorded run:") and "Not used" not in said
-
-
-def test_a_recorded_run_is_shown_before_anything_is_compiled(checkout):
-    program(checkout / "scripts/build", '#!/bin/sh\necho "build $*"\n')
-    (checkout / "recorded/mine").mkdir(parents=True)
-    lines = make(checkout, "reproduce-mine", "RECORDED=recorded").stdout.splitlines()
-    places = [lines.index(line) for line in ("<render>", "build verify", "<--brief>")]
-    assert places == sorted(places)
-
-
-def test_what_no_pass_takes_is_said(checkout):
-    declare(checkout, takes=["MODEL"], one="python -m steps")
-    for dry in ({}, {"DRY_RUN": "1"}):
-        done = reproduce(checkout, MODEL="m", KERNEL="k", QUICK="1", GPUS="0", **dry)
-        assert done.stdout.startswith("Not used: KERNEL QUICK.\n")
-
-
-def test_a_dry_run_shows_every_pass_where_nothing_is_measured(checkout):
-    also = "options.shape = ['2x2', '3x3']\ntorch = true"
-    declare(checkout, also=also, check="verify --brief", one="bench --x y", two="python -m steps")
-    lines = make(checkout, "reproduce-mine", "DRY_RUN=1").stdout.splitlines()
-    assert lines[1].startswith("show nothing: ")
-    assert lines[2:] == [
-        "check: verify --brief",
-        "With a GPU it would also run:",
-        "one: bench --x y --shape 2x2 --shape 3x3",
-        "two: python -m steps --shape 2x2 --shape 3x3",
-    ]
-
-
-def test_a_run_of_another_gpu_is_shown_if_the_usual_one_has_none(checkout):
-    (checkout / "data/recorded/h100/mine").mkdir(parents=True)
-    shown = make(checkout, "reproduce-mine").stdout
-    assert "<--results>\n<data/recorded/h100/mine>\n" in shown
-    dry = make(checkout, "reproduce-mine", "DRY_RUN=1").stdout
-    assert "render the recorded run data/recorded/h100/mine " in dry
-    assert make(checkout, "reproduce-mine", "RECORDED=data/nowhere/h200").returncode == 2
-
-
-def test_where_nothing_is_recorded_nothing_is_shown(checkout):
-    """Table 1 and Figure 4 are one run."""
-    declare(checkout, "end_to_end", timing="python -m timing")
-    done = make(checkout, "reproduce-table1", "RECORDED=nowhere")
-    assert (done.returncode, done.stdout) == (2, "")
-    said = done.stderr.splitlines()[0]
-    assert said.startswith("reproduce-end_to_end: ")
-    assert said.endswith(", and nowhere has no recorded run of it yet")
-    dry = make(checkout, "reproduce-figure4", "RECORDED=nowhere", "DRY_RUN=1").stdout.splitlines()
-    assert dry[1].startswith("show nothing: ") and dry[1].endswith(
-        " nowhere has no recorded run of it yet"
-    )
+def test_a_pass_that_is_like_another_says_what_differs(checkout):
+    also = 'kernels = ["a", "b"]\noptions = { x = 1, warm = true, shape = ["2x2", "3x3"] }'
+    declare(checkout, also=also, one="bench --first")
+    with (checkout / "experiments/mine/experiment.toml").open("a") as file:
+        file.write('[pass.two]\nlike = "one"\nall_but = ["c", "d"]\noptions.x = "2.5"\n')
+    one, two = reproduce(checkout, VERBOSE="1").stdout.split("<--first>\n")[1:]
+    options = "<--x>\n<{}>\n<--warm>\n<--shape>\n<2x2>\n<--shape>\n<3x3>\n<--kernel>\n<{}>\n"
+    assert one.startswith(options.format("1", "a|b"))
+    assert two.startswith(options.format("2.5", "!c|d"))
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("[pass", "is not TOML"),
-        ("", "lacks 'pass'"),
-        ('[pass.one]\nprogram = "x"\ntake = []\n', "pass.one has 'take'"),
+        ("", "'pass'"),
+        ('[pass.one]\nprogram = "x"\ntake = []\n', "'take'"),
         ('[pass.one]\nprogram = "x"\ntakes = ["HOME"]\n', "pass.one.takes[0] "),
-        ('[pass.one]\nprogram = "../x"\n', "pass.one.program "),
-        ('[pass.one]\nprogram = "x"\noptions.x = 1979-05-27\n', "pass.one.options.x "),
-        (f"x = {'[' * 5000}", "is not TOML"),
-        (f"x = {'9' * 5000}", "is not TOML"),
         ('[pass.one]\nprogram = "x"\nmodule = "y"\n', "pass.one: "),
         ('[pass.one]\nlike = "two"\n[pass.two]\nprogram = "x"\n', "pass.one: is like 'two'"),
         ('[pass.one]\nprogram = "bnech"\n', "pass.one: there is no program 'bnech'"),
-        ('[[check]]\nprogram = "x"\n[pass.one]\nprogram = "bench"\n', "check[0]: "),
     ],
 )
 def test_an_experiment_that_is_none_is_one_line(tmp_path, monkeypatch, text, said, refused):
@@ -149,12 +91,149 @@ def test_an_experiment_that_is_none_is_one_line(tmp_path, monkeypatch, text, sai
     assert refused(declared.experiment, "yours") == "there is no experiment 'yours'; there are mine"
 
 
-def test_a_pass_that_is_like_another_says_what_differs(checkout):
-    also = 'kernels = ["a", "b"]\noptions = { x = 1, warm = true, shape = ["2x2", "3x3"] }'
-    declare(checkout, also=also, one="bench --first")
-    with (checkout / "experiments/mine/experiment.toml").open("a") as file:
-        file.write('[pass.two]\nlike = "one"\nall_but = ["c", "d"]\noptions.x = "2.5"\n')
-    one, two = reproduce(checkout, VERBOSE="1").stdout.split("<--first>\n")[1:]
-    options = "<--x>\n<{}>\n<--warm>\n<--shape>\n<2x2>\n<--shape>\n<3x3>\n<--kernel>\n<{}>\n"
-    assert one.startswith(options.format("1", "a|b"))
-    assert two.startswith(options.format("2.5", "!c|d"))
+# Without a GPU
+
+
+def test_a_recorded_run_is_shown_before_anything_is_compiled(checkout):
+    declare(checkout, takes=["PEER", "QUICK"], check="verify --brief", one="bench")
+    program(checkout / "scripts/build", '#!/bin/sh\necho "build $*"\n')
+    (checkout / "recorded/mine").mkdir(parents=True)
+    words = ["reproduce-mine", "RECORDED=recorded", "PEER=nowhere.so", "QUICK=1"]
+    lines = make(checkout, *words).stdout.splitlines()
+    assert ". Not used: PEER QUICK. A recorded run:" in lines[0]
+    places = [lines.index(line) for line in ("<render>", "build verify", "<--brief>")]
+    assert places == sorted(places)
+
+
+def test_a_run_of_another_gpu_is_shown_if_the_usual_one_has_none(checkout):
+    (checkout / "data/recorded/h100/mine").mkdir(parents=True)
+    shown = make(checkout, "reproduce-mine").stdout
+    assert "<--results>\n<data/recorded/h100/mine>\n" in shown
+    done = make(checkout, "reproduce-mine", "RECORDED=data/nowhere/h200")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "data/nowhere/h200 has no recorded run of it yet" in done.stderr.splitlines()[0]
+
+
+def test_a_dry_run_shows_every_pass(checkout):
+    also = "options.shape = ['2x2', '3x3']\ntorch = true"
+    declare(checkout, also=also, check="verify --brief", one="bench --x y", two="python -m steps")
+    lines = make(checkout, "reproduce-mine", "DRY_RUN=1").stdout.splitlines()
+    assert lines[1].startswith("show nothing: ")
+    assert lines[2:] == [
+        "check: verify --brief",
+        "With a GPU it would also run:",
+        "one: bench --x y --shape 2x2 --shape 3x3",
+        "two: python -m steps --shape 2x2 --shape 3x3",
+    ]
+
+
+# After a failed pass
+
+
+@pytest.fixture
+def older(checkout):
+    """The checkout, with an older result of the pass `one`."""
+    (checkout / "results/mine").mkdir(parents=True)
+    (checkout / "results/mine/one.json").write_text('{"an": "older result"}')
+    return checkout
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "status", "goes_on"),
+    [
+        ("bench --x", f"{ECHO}exit 1\n", 1, True),
+        ("bench --x", f"{ECHO}exit 3\n", 3, True),
+        ("bench --x", f"{ECHO}exit 2\n", 2, False),
+        ("bench --x", "#!/bin/sh\nexit 0\n", 3, False),
+        ("bench --x", "#!/bin/sh\nkill -KILL $$\n", 137, False),
+        ("python -m module", f"{ECHO}exit 1\n", 1, True),
+        ("python -m module", "#!/bin/sh\nexit 1\n", 3, False),
+    ],
+)
+def test_a_failed_pass_is_followed_if_it_has_a_result(older, line, text, status, goes_on):
+    """Otherwise the program could not run, as Python with a traceback, and an older result is not
+    shown as this run's.
+    """
+    declare(older, one=line, two="verify --y")
+    program(older / "build/cpu/bin/bench", text)
+    renders = 'case "$*" in *render*) exec echo "<render>";; esac\n'
+    program(older / "scripts/python", PYTHON.removesuffix(ECHO) + renders + text)
+    done = reproduce(older, VERBOSE="1")
+    assert done.returncode == status
+    assert ("<--y>\n" in done.stdout) is ("<render>\n" in done.stdout) is goes_on
+    failed = "one: failed without a result (exit status "
+    assert (failed in done.stderr) is (status == 3 and not goes_on)
+
+
+def test_a_wrong_output_outranks_rows_that_were_not_measured(older):
+    for name, status in (("bench", 1), ("verify", 3)):
+        program(older / f"build/cpu/bin/{name}", f"{ECHO}exit {status}\n")
+    for one, two in (("bench", "verify"), ("verify", "bench")):
+        declare(older, one=one, two=two)
+        assert reproduce(older).returncode == 1
+
+
+def test_a_failed_figure_is_not_a_wrong_output(older):
+    declare(older, one="bench")
+    program(older / "scripts/python", PYTHON.removesuffix(ECHO) + "exit 1\n")
+    assert reproduce(older).returncode == 3
+
+
+def test_lines_of_a_pass_go_to_its_log_and_a_failure_is_shown(checkout):
+    declare(checkout, check="verify --brief", one="bench --x")
+    text = "for i in $(seq 100); do echo line $i; done; echo told >&2; exit 2"
+    program(checkout / "build/cpu/bin/bench", f"#!/bin/bash\n{text}\n")
+    done = reproduce(checkout)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("line ")]
+    assert len(lines) == LINES_OF_FAILURE and lines[-1] == "line 100" and "told" in done.stderr
+    assert len((checkout / "results/mine/one.log").read_text().splitlines()) == 100
+    assert "<--brief>\n" in done.stdout
+
+
+# Interrupted runs
+
+
+def test_a_resumed_run_measures_what_is_missing(checkout):
+    """Whole files of the same command and sources are kept; programs keep finished groups."""
+    declare(checkout, one="bench --x", two="bench --y")
+    source = {"commit": "a" * 40, "dirty": False}
+    content = made.replay({"branch_tree": [10.0, 11.0, 12.0]})
+    words = ["build/cpu/bin/bench", "--x", "--experiment", "mine", "--pass", "one"]
+    file = checkout / "results/mine/one.json"
+    content["provenance"] |= source | {"argv": [*words, "--output", "results/mine/one.json"]}
+    content["provenance"].pop("sources_sha256", None)  # as older files, of which it is not known
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(content))
+    same = {"REPROLAB_COMMIT": "a" * 40, "REPROLAB_DIRTY": "0", "VERBOSE": "1"}
+    done = reproduce(checkout, RESUME="1", **same)
+    assert done.stdout.startswith("one: was measured before: results/mine/one.json\n<--y>\n")
+    assert "<--resume>\n" in done.stdout
+    for changed in ({"RESUME": ""}, {"REPROLAB_COMMIT": "b" * 40}, {"CLOCKS": "max"}):
+        assert "<--x>\n" in reproduce(checkout, **{"RESUME": "1"} | same | changed).stdout
+        file.write_text(json.dumps(content))
+
+
+def test_programs_end_with_their_make(checkout):
+    program(checkout / "build/cpu/bin/verify", "#!/bin/sh\necho $$ >started\nexec sleep 60\n")
+    started = checkout / "started"
+    (checkout / "recorded/mine").mkdir(parents=True)
+    with start(checkout, "make", "PRESET=cpu", "reproduce-mine", "RECORDED=recorded") as running:
+        wait_for(lambda: started.exists() and started.read_text())
+        running.terminate()
+        running.communicate()
+    wait_for(lambda: has_ended(started.read_text()), 10)
+
+
+def test_a_ctrl_c_waits_for_the_program_and_prints_nothing(checkout):
+    """The program has clocks to reset."""
+    text = "#!/bin/sh\ntrap 'sleep 0.2; echo gave back; exit 130' INT\ntouch started\n"
+    text += "while :; do sleep 0.05; done\n"
+    program(checkout / "build/cpu/bin/verify", text)
+    command = ["scripts/python", "-m", "experiments", "reproduce", "mine"]
+    (checkout / "recorded/mine").mkdir(parents=True)
+    where = {"BIN": "build/cpu/bin", "RESULTS": "results", "RECORDED": "recorded"}
+    running = start(checkout, *command, **where)
+    wait_for((checkout / "started").exists)
+    os.killpg(running.pid, signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, out.splitlines()[-1], err) == (130, "gave back", "")
