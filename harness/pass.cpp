@@ -1,6 +1,7 @@
 #include "harness/pass.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <iterator>
 #include <memory>
+#include <thread>
 
 #include "common/names.hpp"
 #include "common/plain_name.hpp"
@@ -16,7 +18,9 @@
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
 #include "harness/selection.hpp"
+#include "harness/sources.hpp"
 #include "harness/whole_file.hpp"
+#include "profiling/nvml.hpp"
 #include "reference/compare.hpp"
 
 namespace reprolab {
@@ -124,6 +128,9 @@ void add_pass_options(CLI::App& app, PassOptions& options) {
       ->check(plain_name)
       ->capture_default_str();
   app.add_option("--output", options.output, "Write the result file there");
+  app.add_flag("--resume", options.resume,
+               "Keep the problem groups that an interrupted run of the same arguments, sources, GPU "
+               "and driver has finished");
   app.add_flag("--dry-run", options.dry_run,
                "Print what would run and how long it would take, then exit");
   app.add_flag("--describe", options.describe,
@@ -152,6 +159,15 @@ std::vector<VariantInfo> selected_kernels(const Worker::Json& request,
 
 MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
                         const std::vector<VariantInfo>& kernels, const RowsOf& rows_of) {
+  Worker::Json key = request;
+  key["kernels"] = names_of(kernels);
+  UnfinishedRun* unfinished = worker.unfinished();
+  if (unfinished != nullptr) {
+    if (Worker::Json answer = unfinished->finished(key); !answer.is_null()) {
+      auto records = answer.at("records").get<std::vector<Record>>();
+      return {std::move(records), {std::move(answer)}};
+    }
+  }
   MeasuredRows rows{{}, worker.ask(request, names_of(kernels))};
   if (const auto& json = rows.answer.json; !json.is_null()) {
     rows.records = json.at("records").get<std::vector<Record>>();
@@ -160,50 +176,76 @@ MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
     std::ranges::move(rows_of(kernel_named(kernels, kernel), {outcome, reason}),
                       std::back_inserter(rows.records));
   }
-  worker.keep(rows.records);
+  const bool is_whole =
+      std::ranges::none_of(rows.records, [](Outcome o) { return o == Outcome::not_measured; },
+                           &Record::outcome);
+  if (unfinished != nullptr && is_whole && !rows.answer.json.is_null()) {
+    Worker::Json answer = rows.answer.json;
+    answer["records"] = rows.records;
+    unfinished->keep(key, answer);
+  }
   return rows;
 }
 
 namespace {
 
-/// The rows stay in the journal if they cannot be written, for example to a full disk.
-void write_results(const PassOptions& options, const ResultFile& results, Journal& journal) {
-  try {
-    write_whole(options.output, {results.text()});
-  } catch (const UsageError&) {
-    journal.leave();
-    throw;
+/// Throws UsageError if another process computes on this GPU: its kernels would share the memory's
+/// bandwidth and the clocks.
+void require_idle_gpu(const Machine& machine) {
+  std::string no_nvml;
+  const auto device = profiling::find_nvml_device(machine.pci_bus_id, machine.uuid, &no_nvml);
+  if (!device) return;
+  std::vector<unsigned> processes = device->compute_processes();
+  for (int tenths = 0; tenths < 20 && !processes.empty(); ++tenths) {  // one that just ended
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    processes = device->compute_processes();
   }
-  journal.remove_old();
+  if (processes.empty()) return;
+  throw UsageError(fmt::format(
+      "another process computes on this GPU ({}), so that times would be wrong: end it, or select "
+      "another GPU with CUDA_VISIBLE_DEVICES",
+      fmt::join(processes, ", ")));
 }
 
 }  // namespace
 
-int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
-             const Machine& machine, const MeasurePass& measure) {
+int run_pass(const PassOptions& options, std::vector<std::string> argv, const Machine& machine,
+             const MeasurePass& measure) {
   reference::self_test_comparison();
   const std::string program = std::filesystem::path(argv.at(0)).filename();
+  std::erase(argv, "--resume");  // the rows are the same without it
   if (!options.output.empty()) require_writable(options.output);
+  if (options.limit()) require_idle_gpu(machine);
   set_code_target(machine.gpu.at("compute_capability"));
   ResultFile results{.experiment = options.experiment, .pass = options.pass};
-  std::optional<Journal> journal;
+  const nlohmann::json sources = find_sources(project_root());  // they may change in the pass
+  std::optional<UnfinishedRun> unfinished;
+  if (!options.output.empty() && options.limit()) {
+    unfinished.emplace(
+        options.output,
+        UnfinishedRun::Json{{"argv", argv}, {"sources", sources}, {"gpu", machine.gpu}},
+        options.resume);
+  } else {
+    unfinished.emplace();
+  }
+  if (!unfinished->remark().empty()) complain(program.c_str(), unfinished->remark().c_str());
   {
     // Must come first, because it forks: the observer has a thread.
     const auto lock = lock_clock(options, machine);
-    const bool keeps_rows = !options.output.empty() && options.limit();
-    if (keeps_rows) {
-      journal.emplace(options.output);
-    } else {
-      journal.emplace();
-    }
-    if (!journal->remark().empty()) complain(program.c_str(), journal->remark().c_str());
     results.provenance = observe(argv, options.instrument, options.seed, machine,
                                  lock ? std::optional(lock->mhz()) : std::nullopt,
-                                 [&] { measure(results, *journal); });
-    results.families = describe_families(&results.records);
-    results.provenance["metrics"] = options.metrics;
+                                 [&] { measure(results, *unfinished); });
   }
-  if (!options.output.empty()) write_results(options, results, *journal);
+  results.families = describe_families(&results.records);
+  results.provenance.update(sources);
+  results.provenance["metrics"] = options.metrics;
+  if (const auto& from = unfinished->resumed_from(); !from.is_null()) {
+    results.provenance["resumed_from"] = from;
+  }
+  if (!options.output.empty()) {
+    write_whole(options.output, results.text());
+    unfinished->done();
+  }
   const int status = results.exit_status();
   if (status == exit_usage) {
     complain(program.c_str(), "no selected kernel could run; the reasons are above");

@@ -29,7 +29,7 @@ struct PassOptions {
   profiling::InstrumentKind instrument = profiling::InstrumentKind::events;
   double limit_s = 20;
   profiling::ClockPolicy clocks{};
-  bool dry_run = false, describe = false;
+  bool dry_run = false, describe = false, resume = false;
   std::vector<std::string> metrics{};  ///< Metrics selected by the user, in their order.
 
   /// Time limit of a kernel's turn; none if everything runs in one process.
@@ -40,7 +40,7 @@ struct PassOptions {
 CLI::Validator number_in(double least, double most);
 
 /// Adds --experiment, --pass, --output, --kernel, --seed, --instrument, --limit-s, --clocks,
-/// --dry-run and --describe.
+/// --resume, --dry-run and --describe.
 void add_pass_options(CLI::App& app, PassOptions& options);
 
 /// Notes of a dry run on the time limit and the clocks, a line each. Throws UsageError if there is
@@ -64,18 +64,18 @@ struct MeasuredRows {
 /// Makes the rows of a kernel that did not run, from the reason.
 using RowsOf = std::function<std::vector<Record>(const VariantInfo& kernel, const Verification&)>;
 
-/// Sends a worker the request to measure `kernels`. Its answer is an object with "records";
-/// `rows_of` makes the rows of a kernel that has none there.
+/// Sends a worker the request to measure `kernels`, unless an earlier run has its answer. The answer
+/// is an object with "records"; `rows_of` makes the rows of a kernel that has none there.
 MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
                         const std::vector<VariantInfo>& kernels, const RowsOf& rows_of);
 
-/// Fills the file's records and checks. Its workers get the journal.
-using MeasurePass = std::function<void(ResultFile&, const Journal& journal)>;
+/// Fills the file's records and checks. Its workers get `unfinished`.
+using MeasurePass = std::function<void(ResultFile&, UnfinishedRun& unfinished)>;
 
-/// Tests the comparison, checks that the result file can be written, locks the SM clock if
-/// requested, observes the GPU during `measure`, resets the clock, writes the file, and returns the
+/// Tests the comparison, checks that the result file can be written and that no other process
+/// computes on the GPU, locks the SM clock if requested, observes the GPU during `measure`, resets the clock, writes the file, and returns the
 /// exit status. No CUDA call may precede it.
-int run_pass(const PassOptions& options, const std::vector<std::string>& argv,
-             const Machine& machine, const MeasurePass& measure);
+int run_pass(const PassOptions& options, std::vector<std::string> argv, const Machine& machine,
+             const MeasurePass& measure);
 
 }  // namespace reprolab

@@ -7,7 +7,6 @@
 #include "harness/buffer_sets.hpp"
 #include "harness/errors.hpp"
 #include "harness/result_file.hpp"
-#include "harness/sources.hpp"
 #include "harness/worker.hpp"
 #include "profiling/clocks.hpp"
 
@@ -55,7 +54,6 @@ nlohmann::json observe(const std::vector<std::string>& argv, profiling::Instrume
                        std::uint64_t seed, const Machine& machine,
                        std::optional<unsigned> locked_mhz, const std::function<void()>& measure) {
   const auto started = std::chrono::system_clock::now();
-  const auto sources = find_sources(project_root());  // before the pass, in which they may change
   std::string no_nvml;  // without NVML, the values that it would give are null
   profiling::ClockObserver observer(
       profiling::find_nvml_device(machine.pci_bus_id, machine.uuid, &no_nvml));
@@ -65,7 +63,7 @@ nlohmann::json observe(const std::vector<std::string>& argv, profiling::Instrume
   nlohmann::json clocks = observer.summary();
   clocks["policy"] = locked_mhz ? "locked" : "observed";
   clocks["locked_mhz"] = locked_mhz ? nlohmann::json(*locked_mhz) : nullptr;
-  nlohmann::json provenance = {
+  return {
       {"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
                               fmt::gmtime(std::chrono::system_clock::to_time_t(started)))},
       {"runtime_s", runtime.count()},
@@ -76,8 +74,6 @@ nlohmann::json observe(const std::vector<std::string>& argv, profiling::Instrume
       {"host", profiling::describe_host()},
       {"gpu", machine.gpu},
       {"clocks", clocks}};
-  provenance.update(sources);
-  return provenance;
 }
 
 }  // namespace reprolab

@@ -31,7 +31,7 @@ Machine require_machine();
 profiling::Gpu require_gpu();
 
 /// Runs a pass's measurements, observes the GPU meanwhile, and describes both: the file's
-/// `provenance`, without the metrics. `locked_mhz`: the locked SM clock.
+/// `provenance`, without the sources and metrics. `locked_mhz`: the locked SM clock.
 nlohmann::json observe(const std::vector<std::string>& argv, profiling::InstrumentKind instrument,
                        std::uint64_t seed, const Machine& machine,
                        std::optional<unsigned> locked_mhz, const std::function<void()>& measure);

@@ -2,15 +2,14 @@
 #pragma once
 
 #include <filesystem>
-#include <initializer_list>
 #include <string_view>
 
 namespace reprolab {
 
-/// Writes `parts`, one after the other, to `path` whole or not at all: to a temporary file next to
-/// it, which is then renamed. Creates the folder, follows links, and replaces nothing but regular
-/// files. If that fails, throws UsageError that names the path, and the option that gave it.
-void write_whole(const std::filesystem::path& path, std::initializer_list<std::string_view> parts,
+/// Writes `text` to a file beside `path`, then renames it. Creates the folder, follows links, and
+/// replaces nothing but regular files. If that fails, throws UsageError that names the path and the
+/// option that gave it.
+void write_whole(const std::filesystem::path& path, std::string_view text,
                  std::string_view option = "--output");
 
 /// Throws the same error early, before hours of measurements are lost, and leaves no file.

@@ -69,10 +69,11 @@ Received receive(int socket, std::string& unread, Clock::time_point deadline, Js
 
 }  // namespace
 
-Worker::Worker(Serve serve, std::optional<std::chrono::milliseconds> limit, const Journal* journal)
-    : serve_(std::move(serve)), limit_(limit), journal_(journal) {
-  if (journal_ == nullptr) return;
-  for (const auto& [kernel, problem] : journal_->suspects()) {
+Worker::Worker(Serve serve, std::optional<std::chrono::milliseconds> limit,
+               UnfinishedRun* unfinished)
+    : serve_(std::move(serve)), limit_(limit), unfinished_(unfinished) {
+  if (unfinished_ == nullptr) return;
+  for (const auto& [kernel, problem] : unfinished_->suspects()) {
     given_up_[kernel] = {
         kernel, fmt::format("not run: an earlier run was killed while it ran on {}", problem),
         Outcome::not_measured};
@@ -131,7 +132,7 @@ void Worker::serve_forever(int socket) const {
   std::string unread;
   Json request;
   const Watchdog watchdog([&](const std::string& kernel) {
-    if (journal_ != nullptr) journal_->running(kernel, request.value("name", ""));
+    if (unfinished_ != nullptr) unfinished_->running(kernel, request.value("name", ""));
     send_line(socket, {{"turn", kernel}, {"secret", secret_}});
   });
   while (receive(socket, unread, never, request) == Received::message) {
@@ -141,10 +142,6 @@ void Worker::serve_forever(int socket) const {
     if (!send_line(socket, answer) || answer.contains("crashed")) break;
   }
   _exit(0);  // without libraries' exit handlers, which belong to the parent
-}
-
-void Worker::keep(const Json& records) const {
-  if (journal_ != nullptr) journal_->keep(records);
 }
 
 void Worker::stop() {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "harness/errors.hpp"
-#include "harness/journal.hpp"
+#include "harness/unfinished_run.hpp"
 
 namespace reprolab {
 
@@ -65,11 +65,11 @@ class Worker {
 
   /// `limit`: the time limit of a kernel's turn. The first request forks the worker process; no
   /// CUDA call may precede it. Without a limit everything runs in this process, for a profiler or
-  /// debugger; a kernel that crashes then ends this process. `journal` gets the name of the running
-  /// kernel; kernels that were running when an earlier run was killed are not run, and are
+  /// debugger; a kernel that crashes then ends this process. `unfinished` gets the name of the
+  /// running kernel; kernels that were running when an earlier run was killed are not run, and are
   /// not_measured.
   Worker(Serve serve, std::optional<std::chrono::milliseconds> limit,
-         const Journal* journal = nullptr);
+         UnfinishedRun* unfinished = nullptr);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -79,8 +79,7 @@ class Worker {
   /// "name" of that request. Throws UsageError if serving the request did.
   Answer ask(const Json& request, std::vector<std::string> kernels);
 
-  /// Writes rows to the journal, if there is one.
-  void keep(const Json& records) const;
+  UnfinishedRun* unfinished() const { return unfinished_; }
 
   /// Ends the worker process, if there is one; the next request starts a new one.
   void stop();
@@ -102,7 +101,7 @@ class Worker {
 
   Serve serve_;
   std::optional<std::chrono::milliseconds> limit_;
-  const Journal* journal_;
+  UnfinishedRun* unfinished_;
   std::map<std::string, Crash> given_up_;  ///< By kernel: the reason for not running it again.
   pid_t process_ = -1;                     ///< Also its process group.
   int socket_ = -1;

@@ -10,6 +10,13 @@
 
 namespace reprolab::profiling {
 
+/// nvmlProcessInfo_t, of driver 510 and later.
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long memory_bytes;
+  unsigned gpu_instance, compute_instance;
+};
+
 // nvmlReturn_t and the enums of nvml.h are ints here, nvmlDevice_t a void*.
 struct NvmlFunctions {
   int (*init)() = nullptr;
@@ -25,6 +32,7 @@ struct NvmlFunctions {
   int (*power_limit_mw)(void*, unsigned*) = nullptr;
   int (*memory_clocks)(void*, unsigned*, unsigned*) = nullptr;
   int (*graphics_clocks)(void*, unsigned, unsigned*, unsigned*) = nullptr;
+  int (*compute_processes)(void*, unsigned*, ProcessInfo*) = nullptr;
   int (*lock_clocks)(void*, unsigned, unsigned) = nullptr;
   int (*reset_clocks)(void*) = nullptr;
 
@@ -87,6 +95,7 @@ std::shared_ptr<const NvmlFunctions> load(std::string* why_not) {
   library->bind({{nvml->power_limit_mw, "nvmlDeviceGetEnforcedPowerLimit"}});
   library->bind({{nvml->memory_clocks, "nvmlDeviceGetSupportedMemoryClocks"},
                  {nvml->graphics_clocks, "nvmlDeviceGetSupportedGraphicsClocks"}});
+  library->bind({{nvml->compute_processes, "nvmlDeviceGetComputeRunningProcesses_v3"}});
   library->bind({{nvml->lock_clocks, "nvmlDeviceSetGpuLockedClocks"},
                  {nvml->reset_clocks, "nvmlDeviceResetGpuLockedClocks"}});
   // Renamed in driver 535; older drivers have the older name.
@@ -157,6 +166,18 @@ std::vector<unsigned> NvmlDevice::sm_clocks_mhz() const {
   auto clocks = ask_for_all(functions_->graphics_clocks, handle_, std::ranges::max(memory));
   std::ranges::sort(clocks);
   return clocks;
+}
+
+std::vector<unsigned> NvmlDevice::compute_processes() const {
+  std::array<ProcessInfo, 64> infos{};
+  unsigned count = infos.size();
+  if (!functions_->compute_processes ||
+      functions_->compute_processes(handle_, &count, infos.data()) != success) {
+    return {};
+  }
+  std::vector<unsigned> pids;
+  for (unsigned i = 0; i < count; ++i) pids.push_back(infos[i].pid);
+  return pids;
 }
 
 std::string NvmlDevice::lock_sm_clock(unsigned mhz) const {

@@ -33,6 +33,9 @@ class NvmlDevice {
   /// The SM clocks in MHz that the GPU supports at its highest memory clock, ascending; empty if
   /// NVML does not list them.
   std::vector<unsigned> sm_clocks_mhz() const;
+  /// The processes that compute on the GPU, by number; empty if NVML does not list them.
+  std::vector<unsigned> compute_processes() const;
+
   /// Locks the SM clock for every program on this GPU, until it is reset or the driver is reloaded.
   /// Returns the reason for a failure; empty if it is locked.
   std::string lock_sm_clock(unsigned mhz) const;

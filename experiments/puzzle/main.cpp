@@ -118,7 +118,7 @@ void print(const Record& record) {
 /// Tests in a separate process whose launches can be captured: a library may end its process after
 /// an error in a capture.
 NotCapturable try_captures(const Options& options, const std::vector<VariantInfo>& kernels,
-                           const Journal& journal) {
+                           UnfinishedRun& unfinished) {
   const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
     NotCapturable not_capturable;
     for (const auto& kernel : selected_kernels(request, kernels)) {
@@ -127,7 +127,7 @@ NotCapturable try_captures(const Options& options, const std::vector<VariantInfo
     }
     return not_capturable;
   };
-  Worker worker(serve, options.pass.limit(), &journal);
+  Worker worker(serve, options.pass.limit(), &unfinished);
   const auto answer = worker.ask({{"name", "a trial capture"}}, names_of(kernels));
   NotCapturable not_capturable;
   if (!answer.json.is_null()) not_capturable = answer.json.get<NotCapturable>();
@@ -139,11 +139,11 @@ NotCapturable try_captures(const Options& options, const std::vector<VariantInfo
 
 /// Measures in a worker process, which a kernel may crash.
 std::vector<Record> measure(const Options& options, const std::vector<VariantInfo>& kernels,
-                            const Journal& journal) {
+                            UnfinishedRun& unfinished) {
   const std::string name = facts_of(options.iterations).name;
   const bool timed = options.pass.instrument != profiling::InstrumentKind::none;
   const NotCapturable not_capturable =
-      timed ? try_captures(options, kernels, journal) : NotCapturable{};
+      timed ? try_captures(options, kernels, unfinished) : NotCapturable{};
   const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
     const auto instrument = profiling::make_instrument(options.pass.instrument);
     Puzzle puzzle(options.iterations, options.pass.seed, options.pass.experiment, not_capturable);
@@ -178,7 +178,7 @@ std::vector<Record> measure(const Options& options, const std::vector<VariantInf
     }
     return {{"records", records_of(std::move(rows))}};
   };
-  Worker worker(serve, options.pass.limit(), &journal);
+  Worker worker(serve, options.pass.limit(), &unfinished);
   return measure_in(worker, {{"name", name}}, kernels,
                     [&](const auto& kernel, const auto& why) {
                       return std::vector{row_of(options.iterations, kernel, why).record};
@@ -210,9 +210,9 @@ int run(int argc, char** argv) {
   refuse_names_of_ceilings(kernels);
   if (options.pass.dry_run) return dry_run(options, kernels);
   return run_pass(options.pass, {argv, argv + argc}, require_machine(),
-                  [&](ResultFile& results, const Journal& journal) {
+                  [&](ResultFile& results, UnfinishedRun& unfinished) {
                     nf4::print_languages_not_built(options.pass.kernel);
-                    results.records = measure(options, kernels, journal);
+                    results.records = measure(options, kernels, unfinished);
                     fmt::print("{}, median of {} samples\n", facts_of(options.iterations).name,
                                options.samples);
                     std::ranges::for_each(results.records, print);

@@ -110,13 +110,13 @@ constexpr std::uint64_t max_lost_bytes = std::uint64_t{256} << 20;
 /// Measures groups in a worker process, which a kernel may crash.
 class Bench {
  public:
-  Bench(const Options& options, const std::vector<Group>& groups, const Journal& journal)
+  Bench(const Options& options, const std::vector<Group>& groups, UnfinishedRun& unfinished)
       : options_(options),
         groups_(groups),
         ceilings_(ceilings_measured_by(options.pass.instrument)),
         worker_([this](const Worker::Json& request,
                        const Watchdog& watchdog) { return serve(request, watchdog); },
-                options.pass.limit(), &journal) {}
+                options.pass.limit(), &unfinished) {}
 
   std::vector<Record> measure(const Group& group, const std::vector<VariantInfo>& kernels) {
     const auto& facts = group.planned.facts;
@@ -249,8 +249,8 @@ int run(int argc, char** argv) {
     return exit_verified;
   }
   return run_pass(
-      options.pass, {argv, argv + argc}, machine, [&](ResultFile& results, const Journal& journal) {
-        Bench bench(options, groups, journal);
+      options.pass, {argv, argv + argc}, machine, [&](ResultFile& results, UnfinishedRun& unfinished) {
+        Bench bench(options, groups, unfinished);
         const MeasureGroup measure = std::bind_front(&Bench::measure, &bench);
         if (!timed.empty()) {
           results.records = run_benchmarks(timed, ceilings, options.measure.samples,

@@ -74,7 +74,7 @@ void print(const Record& record) {
 
 /// Runs the chases in a worker process, which a row may crash.
 std::vector<Record> measure(const Options& options, const std::vector<Space>& spaces,
-                            const std::vector<VariantInfo>& selected, const Journal& journal) {
+                            const std::vector<VariantInfo>& selected, UnfinishedRun& unfinished) {
   const auto row_of = [&](const VariantInfo& variant, const Verification& verified) {
     return start_row(space_named(spaces, variant.name).facts(), variant, verified);
   };
@@ -98,7 +98,7 @@ std::vector<Record> measure(const Options& options, const std::vector<Space>& sp
     }
     return {{"records", records_of(std::move(rows))}};
   };
-  Worker worker(serve, options.pass.limit(), &journal);
+  Worker worker(serve, options.pass.limit(), &unfinished);
   return measure_in(worker, {{"name", "the latencies"}}, selected,
                     [&](const auto& variant, const auto& why) {
                       return std::vector{row_of(variant, why).record};
@@ -127,8 +127,8 @@ int run(int argc, char** argv) {
   const Machine machine = require_machine();
   const auto all = spaces(l2_bytes(machine));
   return run_pass(options.pass, {argv, argv + argc}, machine,
-                  [&](ResultFile& results, const Journal& journal) {
-                    results.records = measure(options, all, selected, journal);
+                  [&](ResultFile& results, UnfinishedRun& unfinished) {
+                    results.records = measure(options, all, selected, unfinished);
                     fmt::print("cycles per step, median of {} chases\n", options.samples);
                     std::ranges::for_each(results.records, print);
                   });

@@ -152,13 +152,13 @@ void print(const Model& model, const ModelRows& rows) {
 class Replays {
  public:
   Replays(const Options& options, const std::vector<Model>& models,
-          const std::vector<VariantInfo>& kernels, const Journal& journal)
+          const std::vector<VariantInfo>& kernels, UnfinishedRun& unfinished)
       : options_(options),
         models_(models),
         kernels_(kernels),
         worker_([this](const Worker::Json& request,
                        const Watchdog& watchdog) { return serve(request, watchdog); },
-                options.pass.limit(), &journal) {}
+                options.pass.limit(), &unfinished) {}
 
   ModelRows run(std::size_t model) {
     auto [records, answer] = measure_in(worker_, {{"name", models_[model].id}, {"model", model}},
@@ -309,9 +309,9 @@ int run(int argc, char** argv) {
   if (options.pass.describe) return print_description();
   if (options.pass.dry_run) return dry_run(options, models, kernels);
   return run_pass(options.pass, {argv, argv + argc}, require_machine(),
-                  [&](ResultFile& results, const Journal& journal) {
+                  [&](ResultFile& results, UnfinishedRun& unfinished) {
                     print_languages_not_built(options.pass.kernel);
-                    Replays replays(options, models, kernels, journal);
+                    Replays replays(options, models, kernels, unfinished);
                     for (std::size_t model = 0; model < models.size(); ++model) {
                       const ModelRows rows = replays.run(model);
                       std::ranges::copy(rows.records, std::back_inserter(results.records));

@@ -50,6 +50,34 @@ TEST(MeasureIn, HasRowsOfEveryKernel) {
   EXPECT_EQ(describe_ending(records[2]), "not_measured: no memory");
 }
 
+/// A group is measured once, and again if not all of it was.
+TEST(MeasureIn, ReusesWholeGroupsOfAnInterruptedRun) {
+  const OwnFolder folder;
+  std::vector<VariantInfo> kernels(1);
+  kernels[0].name = "a";
+  const auto row_of = [](const VariantInfo& kernel, const Verification& verified) {
+    return start_row({.name = "a problem"}, kernel, verified).record;
+  };
+  const auto measure = [&](const char* problem, Outcome outcome) {
+    UnfinishedRun run(folder.path() / "r.json", {{"argv", {"bench"}}}, true);
+    Worker worker(
+        [&](const Worker::Json&, const Watchdog&) -> Worker::Json {
+          return {{"records", {row_of(kernels[0], {outcome, "now"})}}, {"lost_bytes", 7}};
+        },
+        std::chrono::seconds(60), &run);
+    return measure_in(worker, {{"name", problem}}, kernels,
+                      [&](const VariantInfo& kernel, const Verification& why) {
+                        return std::vector{row_of(kernel, why)};
+                      });
+  };
+  measure("p", Outcome::bit_exact);
+  const auto again = measure("p", Outcome::mismatch);
+  EXPECT_EQ(again.records.at(0).outcome, Outcome::bit_exact);
+  EXPECT_EQ(again.answer.json.at("lost_bytes"), 7);
+  measure("q", Outcome::not_measured);
+  EXPECT_EQ(measure("q", Outcome::mismatch).records.at(0).outcome, Outcome::mismatch);
+}
+
 class PassClocks : public testing::Test {
  protected:
   int run(const std::string& clocks, const std::function<void(ResultFile&)>& measure) const {
@@ -59,7 +87,7 @@ class PassClocks : public testing::Test {
                               .clocks = profiling::parse_clock_policy(clocks)};
     testing::internal::CaptureStdout();
     const int status = run_pass(options, {"bench"}, machine_,
-                                [&](ResultFile& results, const Journal&) { measure(results); });
+                                [&](ResultFile& results, UnfinishedRun&) { measure(results); });
     printed_ = testing::internal::GetCapturedStdout();
     return status;
   }
@@ -109,14 +137,23 @@ TEST_F(PassClocks, AreObservedWithoutALock) {
   EXPECT_TRUE(clocks()["locked_mhz"].is_null());
 }
 
-/// After a failure, the file of a killed run is kept, as its rows are nowhere else.
-TEST_F(PassClocks, APassRemovesTheFileOfAKilledPass) {
+/// Its kernels would take bandwidth and clocks from those that are measured.
+TEST_F(PassClocks, AnotherProcessOnTheGpuRefusesThePass) {
+  const ScopedVariable busy("FAKE_NVML_PIDS", "4711");
+  const auto why = message_of<UsageError>([&] { run("observe", add_row); });
+  testing::internal::GetCapturedStdout();
+  EXPECT_TRUE(contains(why, "4711"));
+  EXPECT_TRUE(folder_.names().empty());
+}
+
+/// An interrupted run's groups stay where a later run fails, and go when their file is written.
+TEST_F(PassClocks, APassThatFailsKeepsFinishedGroups) {
   using Names = std::vector<std::string>;
-  folder_.write("results.json.part.old", "");
+  folder_.write("results.json.partial", "{}");
   const auto fail = [](ResultFile&) { throw std::runtime_error("the GPU is gone"); };
   EXPECT_EQ(message_of<std::runtime_error>([&] { run("observe", fail); }), "the GPU is gone");
   testing::internal::GetCapturedStdout();
-  EXPECT_EQ(folder_.names(), Names{"results.json.part.old"});
+  EXPECT_EQ(folder_.names(), Names{"results.json.partial"});
   run("observe", add_row);
   EXPECT_EQ(folder_.names(), Names{"results.json"});
 }
@@ -132,7 +169,7 @@ TEST_F(PassClocks, AreResetAfterAFailure) {
 TEST_F(PassClocks, ThatCannotBeLockedEndThePassBeforeItMeasures) {
   const auto never = [](ResultFile&) { FAIL() << "measures"; };
   const auto expect_clocks_refused = [&](bool announced) {
-    expect_refused<UsageError>([&] { run("1410", never); }, "measure");
+    EXPECT_NE(message_of<UsageError>([&] { run("1410", never); }), "");
     const std::string printed = testing::internal::GetCapturedStdout();
     EXPECT_EQ(printed.starts_with("locking the SM clock at 1410"), announced);
   };
@@ -152,7 +189,7 @@ TEST_F(PassClocks, ThatCannotBeLockedEndThePassBeforeItMeasures) {
       dry_run_notes(options, gpu).find("\nthe SM clock would be locked at 1980 MHz; afterwards"),
       std::string::npos);
   options.clocks = profiling::parse_clock_policy("1410");
-  expect_refused<UsageError>([&] { dry_run_notes(options, gpu); }, "measure");
+  EXPECT_NE(message_of<UsageError>([&] { dry_run_notes(options, gpu); }), "");
   EXPECT_EQ(log_.lines(), Lines{});
   EXPECT_TRUE(folder_.names().empty());
 }

@@ -107,7 +107,7 @@ TEST(ResultFile, IsWrittenForThePythonTests) {
   // In the folder of this build, whose name is in no definition: presets share the object.
   const auto bin = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const auto path = bin.parent_path() / "result_file_from_cpp.json";
-  write_whole(path, {full_file().text()});
+  write_whole(path, full_file().text());
   const json written = read_json(path);
   EXPECT_EQ(written["records"].size(), 3u);
   EXPECT_EQ(written["records"][0].dump(), json(nlohmann::ordered_json(full_record())).dump());

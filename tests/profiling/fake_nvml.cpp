@@ -153,6 +153,22 @@ int nvmlDeviceGetSupportedGraphicsClocks(void*, unsigned memory_mhz, unsigned* c
   return give_list(numbers("FAKE_NVML_SM_CLOCKS", "1980,1410,1395,210"), count, mhz);
 }
 
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long memory_bytes;
+  unsigned instances[2];
+};
+
+int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, ProcessInfo* infos) {
+  const char* pids = std::getenv("FAKE_NVML_PIDS");
+  *count = 0;
+  if (pids == nullptr) return success;
+  for (const auto pid : numbers("FAKE_NVML_PIDS", "")) {
+    infos[(*count)++] = {static_cast<unsigned>(pid), 1, {0, 0}};
+  }
+  return success;
+}
+
 int nvmlDeviceSetGpuLockedClocks(void*, unsigned least, unsigned most) {
   return set_slowly("nvmlDeviceSetGpuLockedClocks",
                     "locking " + std::to_string(least) + "-" + std::to_string(most), "locked");
