@@ -3,7 +3,7 @@
 
 # What a user may give, as make's arguments; of the environment only CUDA_VISIBLE_DEVICES counts. Recipes read the values
 # from their environment, so that no shell parses them.
-KNOWN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CHIP CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
+KNOWN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
   MODEL BATCH BATCHES KERNELS TOKENS GENERATIONS PROMPTS GPU QUICK RESUME VERBOSE VERSION A B THRESHOLD ALLOW OUT OLDER \
   SET SECTION LAUNCHES CUDA_VISIBLE_DEVICES
 $(foreach name,$(filter-out CUDA_VISIBLE_DEVICES,$(KNOWN)),\
@@ -122,10 +122,6 @@ bench: .venv/installed ## Measure kernels alone (all of them without KERNEL): ma
 	$(call program,bench) $${KERNEL:+"--kernel=$$KERNEL"} $(PEERS) $${CLOCKS:+"--clocks=$$CLOCKS"} \
 	  $${METRICS:+--instrument counters "--metrics=$$METRICS"} --output "$$RESULTS/bench$${METRICS:+_counters}.json"
 	@[ -n "$$DRY_RUN" ] || scripts/python -m plots bench --results "$$RESULTS/bench$${METRICS:+_counters}.json"
-
-metrics: ## List a chip's hardware counters, without a GPU: make metrics CHIP=A100 [METRICS='dram*']
-	@scripts/build metrics
-	@"$$BIN/metrics" $${CHIP:+--chip "$$CHIP"} $${METRICS:+--metrics "$$METRICS"}
 
 profile: .venv/installed ## Nsight Compute on one kernel: make profile EXPERIMENT=table2 KERNEL=name [PROBLEM=28672x8192]
 	$(if $(DRY_RUN),,$(call needs_gpu,profile))

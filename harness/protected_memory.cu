@@ -23,11 +23,19 @@ __global__ void __launch_bounds__(threads)
   const auto begin = reinterpret_cast<std::uintptr_t>(region.data);
   const unsigned before = begin % sizeof(std::uint32_t);  // bytes of the first word to skip
   const auto* words = reinterpret_cast<const std::uint32_t*>(begin - before);
-  const std::uint64_t count = (before + region.bytes) / sizeof(std::uint32_t);
+  const std::uint64_t whole = (before + region.bytes) / sizeof(std::uint32_t);
+  const unsigned after = (before + region.bytes) % sizeof(std::uint32_t);  // bytes of a last word
+  const std::uint64_t count = whole + (after > 0);
   const std::uint64_t step = std::uint64_t{gridDim.x} * threads;
   unsigned long long mine = 0;
   for (std::uint64_t i = std::uint64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += step) {
-    const std::uint32_t word = i == 0 ? words[i] >> 8 * before : words[i];
+    std::uint32_t word = 0;
+    if (i < whole) {
+      word = i == 0 ? words[i] >> 8 * before : words[i];
+    } else {  // nothing past the region is read
+      const auto* bytes = reinterpret_cast<const std::uint8_t*>(words + whole);
+      for (unsigned b = i == 0 ? before : 0; b < after; ++b) word = word << 8 | bytes[b];
+    }
     mine += mixed(word, i ^ std::uint64_t{blockIdx.y} << 48);
   }
   for (int lanes = 16; lanes > 0; lanes /= 2) mine += __shfl_down_sync(~0u, mine, lanes);

@@ -15,8 +15,7 @@ namespace reprolab {
 
 class ProtectedMemory {
  public:
-  /// A range of device memory, of any alignment; if its end is not a multiple of 4 bytes, the last
-  /// bytes are not checked.
+  /// A range of device memory, of any alignment.
   struct Region {
     const void* data = nullptr;
     std::uint64_t bytes = 0;

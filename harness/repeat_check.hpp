@@ -1,31 +1,44 @@
-// Checks, for launches that repeat each other in the same memory, whether a randomly chosen one
-// really writes its output again. A kernel that detects its output as already written, or counts
-// its launches, could otherwise skip all but the first.
+// Checks of launches that follow each other: whether a launch really writes its output again, and
+// whether it waits for the work before it.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <random>
+#include <span>
 
 #include "harness/device_compare.hpp"
 #include "profiling/cuda_check.hpp"
 
 namespace reprolab {
 
+/// For launches that repeat each other in the same memory: a kernel that detects its output as
+/// already written, or counts its launches, could skip all but the first. Single random elements of
+/// one launch's output are overwritten before it, so that a kernel cannot find them without reading
+/// all of the output.
 class RepeatCheck {
  public:
-  /// Chooses one of `launches` and the checked place in its output. No seed predicts either.
+  static constexpr int places = 64;
+  /// Elements of the output, and the bits that overwrite them.
+  struct Places {
+    std::array<std::uint64_t, places> element;
+    std::array<std::uint32_t, places> bits;
+  };
+
+  /// Chooses one of `launches`, the checked elements of its output and their bits. No seed predicts
+  /// them.
   void choose(int launches);
   /// Chooses no launch.
   void choose_none() { chosen_ = -1; }
 
-  /// Enqueues launch number `launch` by `enqueue`; it writes `bytes` to `output`, in `buffer_set`.
-  /// For the chosen launch, poisons a few bytes of the output before it and saves them after it,
-  /// which takes a few microseconds in the stream.
-  void around(int launch, int buffer_set, void* output, std::uint64_t bytes, cudaStream_t stream,
-              const std::function<void()>& enqueue);
+  /// Enqueues launch number `launch` by `enqueue`; it writes the `elements` of `output`, in
+  /// `buffer_set`. For the chosen launch, overwrites the chosen elements before it and saves them
+  /// after it, which takes a few microseconds in the stream.
+  void around(int launch, int buffer_set, void* output, std::int64_t elements, int element_bytes,
+              cudaStream_t stream, const std::function<void()>& enqueue);
 
   /// The buffer set of the chosen launch; negative if none was chosen or enqueued.
   int buffer_set() const { return chosen_ < 0 ? -1 : buffer_set_; }
@@ -34,13 +47,15 @@ class RepeatCheck {
                      const DeviceComparison& comparison) const;
 
  private:
-  static constexpr std::uint64_t max_bytes = 256;
-
   std::random_device random_;
   int chosen_ = -1, buffer_set_ = -1;
-  std::uint64_t place_ = 0;  ///< Random; within an output, it becomes `offset_`.
-  std::uint64_t offset_ = 0, bytes_ = 0;
-  profiling::DeviceBuffer saved_{max_bytes};
+  Places places_{};  ///< Random; `around` makes them elements of the output.
+  cudaStream_t stream_ = nullptr;
+  profiling::DeviceBuffer saved_{places * sizeof(std::uint32_t)};
 };
+
+/// Enqueues work that copies `from` to `to`, but only after a while, and that lets a programmatic
+/// launch after it begin at once: a kernel that does not wait for it reads what was there before.
+void deliver_late(std::span<const std::byte> to, const void* from, cudaStream_t stream);
 
 }  // namespace reprolab

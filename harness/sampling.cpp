@@ -107,9 +107,32 @@ void finish(Row& row) {
 
 }  // namespace
 
+void refuse_impossible_times(std::vector<Record>& records) {
+  const auto time_of = [](const Record& record) {
+    const Metric* time = record.metric(kernel_time);
+    return time && !time->samples.empty() ? median(time->samples) : 0;
+  };
+  const auto floor = std::ranges::find_if(records, [](const Record& record) {
+    return record.variant.is_ceiling() && record.variant.name == "write_only";
+  });
+  if (floor == records.end()) return;
+  const double least = least_share_of_write_only * time_of(*floor);
+  for (Record& record : records) {
+    const double time = time_of(record);
+    if (record.variant.is_ceiling() || time <= 0 || time >= least) continue;
+    withdraw(record, "in all samples",
+             {Outcome::launch_failed,
+              fmt::format("took {:.3g} us, but only to write its output takes this GPU {:.3g} us: "
+                          "its work cannot all be done in that time",
+                          time, least / least_share_of_write_only)});
+    record.clocks = {};
+  }
+}
+
 std::vector<Record> records_of(std::vector<Row> rows) {
   std::vector<Record> records;
   for (Row& row : rows) records.push_back(std::move(row.record));
+  refuse_impossible_times(records);
   return records;
 }
 

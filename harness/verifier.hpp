@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,7 @@ class Verifier {
   /// Launches the kernel on every buffer set through `instrument`. Compares buffer set 0 on the
   /// host with the reference, or with the output that the kernel declares, and the other buffer
   /// sets on the device; if the host has no reference, compares all buffer sets on the device. Then
-  /// has the workload inspect the kernel. Must be called before the workload exchanges its inputs.
+  /// has the workload inspect the kernel, and launches it on an input that comes late. Must be called before the workload exchanges its inputs.
   Verification verify(const VariantInfo& variant, profiling::Instrument& instrument);
 
   /// One sample of a verified kernel, repeated up to twice if it was late.
@@ -58,6 +59,10 @@ class Verifier {
 
   /// A mismatch if the chosen launch did not write its output again; otherwise not_verified.
   Verification judge_repeat(const VariantInfo& variant, const RepeatCheck& repeat);
+
+  /// Whether every output of a kernel is compared with the reference's: its contract declares no
+  /// deviation, or the declared output showed none.
+  bool compares_all(const VariantInfo& variant) const;
 
   /// Enqueues a comparison with the reference of an output of `matrix` that is not in a buffer set;
   /// the next `collect()` of the comparison in the launches' stream returns the result.
@@ -93,10 +98,11 @@ class Verifier {
   Verification judge_on_host(const VariantInfo& variant);
   Verification judge_buffer_sets(const VariantInfo& variant, Launches launches);
   void inspect(const VariantInfo& variant, Verification& judged);
+  Verification judge_late_input(const VariantInfo& variant);
   ExpectedOutput reference_output(const std::string& reading, int matrix) const;
   ExpectedOutput wanted_on_device(const VariantInfo& variant, int matrix);
   Bounds wanted(const VariantInfo& variant);
-  Outcome kept(const Promise& promise) const;
+  Outcome kept(const VariantInfo& variant) const;
   std::string describe(int matrix, const reference::Comparison& comparison, ExpectedOutput expected,
                        const void* actual, cudaMemcpyKind to_host) const;
 
@@ -114,7 +120,7 @@ class Verifier {
   std::string declared_by_;
   std::vector<std::byte> declared_;
   profiling::DeviceBuffer declared_on_device_;
-  bool equals_reference_ = false;  ///< Whether the declared output equals the reference's.
+  std::set<std::string> show_no_deviation_;  ///< Kernels whose declared output is the reference's.
 };
 
 /// Comparison on the host of elements of 2 or 4 bytes.

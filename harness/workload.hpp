@@ -72,6 +72,9 @@ class Workload {
   }
   /// All memory that a launch may read and nothing may write: at least `bytes_read`.
   virtual std::span<const std::byte> input(int buffer_set) const = 0;
+  /// The part of the input that the work before a launch may still be writing, for which a kernel
+  /// waits; the rest was there before.
+  virtual std::span<const std::byte> late_input(int buffer_set) const { return input(buffer_set); }
   /// Memory that no launch may access, after the memory that it may write; by default the guards of
   /// outputs.
   virtual std::vector<std::span<std::byte>> guards() const {

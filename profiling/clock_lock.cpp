@@ -4,9 +4,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,7 +14,6 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <stdexcept>
@@ -32,8 +29,6 @@ namespace {
 constexpr std::string_view cannot = "cannot ", locked = "locked";
 
 constexpr int parent_ended = SIGUSR1;  // sent by the kernel, as PR_SET_PDEATHSIG asks
-
-std::system_error system_error(const char* what) { return {errno, std::generic_category(), what}; }
 
 /// One write, independent of the program's own buffers.
 void say_still_locked(const GpuAddress& gpu, unsigned mhz, const std::string& why) {
@@ -63,43 +58,19 @@ void send_text(int socket, std::string_view text) {
        MSG_NOSIGNAL);  // if the other end is closed, poll() reports it
 }
 
-/// Held by the only guardian of a GPU; a socket's abstract name, which disappears after a crash.
-class OnlyGuardian {
- public:
-  explicit OnlyGuardian(const GpuAddress& gpu)
-      : socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
-    const std::string name = "reprolab-clocks-" + gpu.pci_bus_id;
-    const std::size_t length = std::min(name.size(), sizeof address.sun_path - 1);
-    std::memcpy(address.sun_path + 1, name.data(), length);  // after a zero byte
-    const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
-    if (bind(socket_, reinterpret_cast<const sockaddr*>(&address), bytes) == 0) return;
-    if (errno != EADDRINUSE) throw system_error("keeping other programs off the clocks");
-    throw std::runtime_error("another run has locked this GPU's clocks: wait until it ends");
-  }
-  ~OnlyGuardian() { close(socket_); }
-  OnlyGuardian(const OnlyGuardian&) = delete;
-  OnlyGuardian& operator=(const OnlyGuardian&) = delete;
-
- private:
-  int socket_;
-};
-
-/// Waits for the program's byte; false if the program has ended or no longer needs the lock. The
-/// end of the program is detected in two ways: it shuts its socket down, or the kernel sends a
-/// signal (`signals`). A closed socket is not sufficient, because processes that the program forks
-/// also hold the socket and may outlive it.
-bool program_speaks(int socket, int signals, pid_t program) {
-  for (;;) {
-    std::array<pollfd, 2> events = {{{socket, POLLIN, 0}, {signals, POLLIN, 0}}};
-    if (poll(events.data(), events.size(), -1) < 0) continue;
-    signalfd_siginfo seen;
-    while (read(signals, &seen, sizeof seen) > 0) {
-    }
-    if (getppid() != program) return false;
+/// Waits for the program's byte; false if the program has ended or no longer needs the lock: it has
+/// shut its socket down, or the system's signal says so while a process that it forked still holds
+/// the socket.
+bool program_speaks(int socket, pid_t program) {
+  sigset_t blocked;
+  sigfillset(&blocked);
+  sigdelset(&blocked, parent_ended);
+  pollfd event{socket, POLLIN, 0};
+  while (getppid() == program) {
     char byte = 0;
-    if (events[0].revents != 0) return recv(socket, &byte, 1, 0) > 0;
+    if (ppoll(&event, 1, nullptr, &blocked) > 0) return recv(socket, &byte, 1, 0) > 0;
   }
+  return false;
 }
 
 /// Locks the clock on request, and resets it when the program has ended. Returns an exit status:
@@ -108,24 +79,19 @@ bool program_speaks(int socket, int signals, pid_t program) {
 int guard(int socket, pid_t program, const GpuAddress& gpu, const ClockPolicy& wanted) {
   prctl(PR_SET_NAME, "clock_guardian");  // so that killing the program by name does not kill it
   setsid();                              // out of reach of the terminal's Ctrl-C and hang-up
+  std::signal(parent_ended, [](int) {});  // ends a wait
   prctl(PR_SET_PDEATHSIG, parent_ended);
-  sigset_t parents;
-  sigemptyset(&parents);
-  sigaddset(&parents, parent_ended);
-  const int signals = signalfd(-1, &parents, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (signals < 0) throw system_error("signalfd");
-  const OnlyGuardian only(gpu);
   std::string why_not;
   const auto device = find_nvml_device(gpu.pci_bus_id, gpu.uuid, &why_not);
   if (!device) throw std::runtime_error(why_not);
   const unsigned mhz = clock_to_lock(*device, wanted);
   send_text(socket, std::to_string(mhz));
-  if (!program_speaks(socket, signals, program)) return 0;
+  if (!program_speaks(socket, program)) return 0;
   if (why_not = device->lock_sm_clock(mhz); !why_not.empty()) {
     throw std::runtime_error(fmt::format("NVML does not lock the SM clock: {}", why_not));
   }
   send_text(socket, locked);
-  program_speaks(socket, signals, program);  // no further requests: it ends
+  program_speaks(socket, program);  // no further requests: it ends
   if (why_not = device->reset_sm_clock(); why_not.empty()) return 0;
   say_still_locked(gpu, mhz, "NVML does not reset it: " + why_not);
   return 1;
@@ -180,7 +146,7 @@ ClockLock::ClockLock(const GpuAddress& gpu, const ClockPolicy& wanted,
     : gpu_(gpu), owner_(getpid()) {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    throw system_error("socketpair");
+    throw std::system_error(errno, std::generic_category(), "socketpair");
   }
   // The guardian blocks all signals from its start.
   sigset_t all, before;
@@ -191,14 +157,9 @@ ClockLock::ClockLock(const GpuAddress& gpu, const ClockPolicy& wanted,
     close(ends[0]);
     be_guardian(ends[1], owner_, gpu, wanted);
   }
-  const int error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   close(ends[1]);
   socket_ = ends[0];
-  if (guardian_ < 0) {
-    close(socket_);
-    throw std::system_error(error, std::generic_category(), "fork");
-  }
   try {
     mhz_ = static_cast<unsigned>(std::stoul(answer()));
     announce(mhz_);

@@ -10,23 +10,6 @@
 #include <utility>
 
 namespace reprolab::profiling {
-namespace {
-
-constexpr CUpti_MetricType types[] = {CUPTI_METRIC_TYPE_COUNTER, CUPTI_METRIC_TYPE_RATIO,
-                                      CUPTI_METRIC_TYPE_THROUGHPUT};
-
-std::string text_of(const char* text) { return text ? text : ""; }
-
-}  // namespace
-
-std::vector<std::string> known_chips(const CuptiProfiling& cupti) {
-  CUpti_Profiler_Host_GetSupportedChips_Params params{};
-  cupti.call("cuptiProfilerHostGetSupportedChips",
-             CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE, params);
-  std::vector<std::string> names(params.ppChipNames, params.ppChipNames + params.numChips);
-  std::ranges::sort(names);
-  return names;
-}
 
 std::string chip_of(const CuptiProfiling& cupti, int device) {
   CUpti_Device_GetChipName_Params params{};
@@ -92,41 +75,12 @@ ChipCounters::ChipCounters(const CuptiProfiling& cupti, std::string chip,
   const Object known(*this);
 }
 
-BaseMetric ChipCounters::properties(const Object& object, const std::string& name) {
+std::string ChipCounters::unit_of(const Object& object, const std::string& name) {
   CUpti_Profiler_Host_GetMetricProperties_Params params{};
   params.pMetricName = name.c_str();
   object.call("cuptiProfilerHostGetMetricProperties",
               CUpti_Profiler_Host_GetMetricProperties_Params_STRUCT_SIZE, params);
-  return {params.metricType, name, text_of(params.pDimUnit), text_of(params.pDescription)};
-}
-
-std::vector<BaseMetric> ChipCounters::base_metrics() const {
-  const Object object(*this);
-  std::vector<BaseMetric> metrics;
-  for (const CUpti_MetricType type : types) {
-    CUpti_Profiler_Host_GetBaseMetrics_Params params{};
-    params.metricType = type;
-    object.call("cuptiProfilerHostGetBaseMetrics",
-                CUpti_Profiler_Host_GetBaseMetrics_Params_STRUCT_SIZE, params);
-    // Copied before the next call of CUPTI, which may reuse the list's memory.
-    std::vector<std::string> names(params.ppMetricNames, params.ppMetricNames + params.numMetrics);
-    std::ranges::sort(names);
-    for (const std::string& name : names) metrics.push_back(properties(object, name));
-  }
-  return metrics;
-}
-
-std::vector<std::string> ChipCounters::rollups(const BaseMetric& metric) const {
-  const Object object(*this);
-  CUpti_Profiler_Host_GetSubMetrics_Params params{};
-  params.metricType = metric.type;
-  params.pMetricName = metric.name.c_str();
-  object.call("cuptiProfilerHostGetSubMetrics",
-              CUpti_Profiler_Host_GetSubMetrics_Params_STRUCT_SIZE, params);
-  std::vector<std::string> endings(params.ppSubMetrics,
-                                   params.ppSubMetrics + params.numOfSubmetrics);
-  std::ranges::stable_partition(endings, [](const auto& ending) { return ending == ".sum"; });
-  return endings;
+  return params.pDimUnit ? params.pDimUnit : "";
 }
 
 std::vector<std::uint8_t> ChipCounters::config(std::span<const char* const> names) const {
@@ -156,17 +110,16 @@ std::size_t ChipCounters::passes(std::vector<std::uint8_t> config) const {
 std::string ChipCounters::why_missing(const std::vector<std::string>& names) const {
   const Object object(*this);
   for (const std::string& name : names) {
-    BaseMetric metric;
     try {
-      metric = properties(object, name);
+      unit_of(object, name);
     } catch (const CuptiError&) {
       continue;  // no such metric
     }
     if (name.find('.') != name.npos) {
       return fmt::format("{} has {}, but cannot collect it around a kernel", chip_, name);
     }
-    return fmt::format("{} has {}, but it is read with an ending, such as {}{}", chip_, name, name,
-                       rollups(metric).at(0));
+    return fmt::format("{} has {}, but it is read with an ending, such as .sum, .ratio or .pct",
+                       chip_, name);
   }
   return fmt::format("{} has no metric {}", chip_, fmt::join(names, " or "));
 }
@@ -188,7 +141,7 @@ CounterPlan ChipCounters::plan(const std::vector<Counter>& counters) const {
     if (entry.name.empty()) {
       entry.missing = why_missing(counter.names);
     } else if (entry.counter.unit.empty()) {
-      entry.counter.unit = properties(Object(*this), entry.name).unit;
+      entry.counter.unit = unit_of(Object(*this), entry.name);
     }
   }
   if (plan.names().empty()) return plan;

@@ -16,9 +16,6 @@
 
 namespace reprolab::profiling {
 
-/// The chips that this CUPTI supports: "GH100" and so on.
-std::vector<std::string> known_chips(const CuptiProfiling& cupti);
-
 /// The chip of a CUDA device; calls the driver. Throws CuptiError.
 std::string chip_of(const CuptiProfiling& cupti, int device);
 
@@ -38,12 +35,6 @@ struct CounterPlan {
   std::vector<const char*> names() const;
 };
 
-/// A metric without its rollup: "smsp__inst_executed", which is read as smsp__inst_executed.sum.
-struct BaseMetric {
-  CUpti_MetricType type = CUPTI_METRIC_TYPE_COUNTER;
-  std::string name{}, unit{}, description{};
-};
-
 /// The counters of one chip. Members throw CuptiError if CUPTI refuses a call that must succeed.
 class ChipCounters {
  public:
@@ -53,12 +44,6 @@ class ChipCounters {
                std::vector<std::uint8_t> availability = {});
 
   const std::string& chip() const { return chip_; }
-
-  /// All metrics of CUPTI for the chip, sorted by name within each type.
-  std::vector<BaseMetric> base_metrics() const;
-
-  /// The endings with which a base metric is read: ".avg.per_second" and so on, ".sum" first.
-  std::vector<std::string> rollups(const BaseMetric& metric) const;
 
   /// Looks up each counter separately, because one unknown name fails a whole configuration, then
   /// plans all that the chip has together.
@@ -71,7 +56,8 @@ class ChipCounters {
 
  private:
   class Object;
-  static BaseMetric properties(const Object& object, const std::string& name);
+  /// Throws CuptiError if the chip has no such metric.
+  static std::string unit_of(const Object& object, const std::string& name);
   std::string why_missing(const std::vector<std::string>& names) const;
   std::vector<std::uint8_t> config(std::span<const char* const> names) const;
   std::size_t passes(std::vector<std::uint8_t> config) const;

@@ -58,7 +58,7 @@ std::vector<std::string> add_chosen(std::vector<Counter>& table, std::string_vie
     if (!could_be_a_metric(id)) {
       throw std::invalid_argument(
           fmt::format("--metrics: '{}' is neither a column of data/counters.json nor the name of a "
-                      "CUPTI metric, such as smsp__inst_executed.sum; `make metrics` lists both",
+                      "CUPTI metric, such as smsp__inst_executed.sum; `ncu --query-metrics` lists those",
                       id));
     }
     if (id.starts_with("gpu__time_")) {

@@ -95,14 +95,14 @@ void Puzzle::prepare(const VariantInfo& variant) {
 
 void Puzzle::iterate(const Part& part, const VariantInfo& variant, int times, bool checked,
                      const std::function<void()>& after_each) {
-  const std::uint64_t bytes = part.workload.facts().output_bytes();
+  const ProblemFacts& facts = part.workload.facts();
   if (checked) repeat_.choose(times * matrices_per_mlp);
   for (int i = 0; i < times * matrices_per_mlp; ++i) {
     const int buffer_set = i % matrices_per_mlp;
     const auto launch_it = [&] { launch(part, variant, buffer_set); };
     if (checked) {
-      repeat_.around(i, buffer_set, part.workload.output(buffer_set), bytes, stream_.get(),
-                     launch_it);
+      repeat_.around(i, buffer_set, part.workload.output(buffer_set), facts.elements,
+                     facts.element_bytes, stream_.get(), launch_it);
     } else {
       launch_it();
     }

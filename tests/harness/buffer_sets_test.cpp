@@ -61,18 +61,6 @@ TEST(WantedBufferSets, OutgrowTheCacheAndTheBatchAndAreThreeAtLeastAnd4096AtMost
   }
 }
 
-/// Data that only some kernels read take memory, but do not evict other kernels' data from the
-/// cache.
-TEST(WantedBufferSets, CountWhatIsSeldomReadAsMemoryAlone) {
-  PlannedProblem planned = problem_of(500, 1);
-  planned.seldom_read_bytes = 400;
-  planned.shared_device_bytes = [] { return std::uint64_t{70}; };
-  EXPECT_EQ(wanted_buffer_sets(planned, {.l2_bytes = 1000}), 31);
-  EXPECT_EQ(device_bytes(planned, 31), 70 + 31u * 500 + 2 * 2);
-  EXPECT_FALSE(buffer_sets_for(planned, {.l2_bytes = 1000}, {70 + 30 * 500 + 4, plenty}).cold);
-  EXPECT_TRUE(buffer_sets_for(planned, {.l2_bytes = 1000}, {70 + 31 * 500 + 4, plenty}).cold);
-}
-
 TEST(KeptWarm, IsAProblemOfItsOwnWithTwoBufferSetsWhateverTheCacheAndNeverCold) {
   PlannedProblem cold = problem_of(100, 10, 70);
   cold.facts.description = {{"name", "4x4"}, {"family", "toys"}};
@@ -91,15 +79,6 @@ TEST(KeptWarm, IsAProblemOfItsOwnWithTwoBufferSetsWhateverTheCacheAndNeverCold) 
   EXPECT_EQ(buffer_sets_for(warm, {}, {14 * gib, plenty}).count, warm_buffer_sets);
   expect_none(buffer_sets_for(warm, {}, {14 * gib - 1, plenty}), "14.0 GiB of device memory");
   EXPECT_EQ(buffer_sets_for(warm, {}, {7 * gib, plenty}, 1).count, 1) << "verified only";
-}
-
-TEST(MostLaunches, AreOnePerBufferSetAndOfAWarmProblemWhatMovesTheBytesOfABatch) {
-  const PlannedProblem cold = problem_of(500, 1), warm = kept_warm(cold);
-  EXPECT_EQ(max_launches(cold, {.batch_bytes = 5000}, 7), 7);
-  EXPECT_EQ(max_launches(warm, {.batch_bytes = 5000}, warm_buffer_sets), 10);
-  EXPECT_EQ(max_launches(warm, {.batch_bytes = 5001}, warm_buffer_sets), 11);
-  EXPECT_EQ(max_launches(warm, {.batch_bytes = 0}, warm_buffer_sets), 1) << "unknown bandwidth";
-  EXPECT_EQ(max_launches(warm, {.batch_bytes = std::uint64_t{1} << 50}, warm_buffer_sets), 4096);
 }
 
 TEST(Launches, GoOnToTheNextBufferSetOrStayInOne) {

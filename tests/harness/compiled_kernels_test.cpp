@@ -25,12 +25,6 @@ TEST(CompiledKernels, NothingBuiltMeansNoKernels) {
   EXPECT_EQ(read("sm_9x/toy.json", "{"), 0u);
 }
 
-TEST(CompiledKernels, KernelsOfOtherFamiliesAreIgnored) {
-  CompiledFiles files;
-  files.add("sm_90/other.json", R"({"family": "others"})").add("sm_90/toy.json", sound.dump());
-  EXPECT_EQ(files.read(read_toys).size(), 1u);
-}
-
 TEST(CompiledKernels, AKernelHasEveryVariantForEachArchitecture) {
   CompiledFiles files;
   files.add("sm_90/toy.json", sound.dump()).add("sm_120/toy.json", sound.dump());
@@ -77,48 +71,12 @@ TEST(CompiledKernels, AnInvalidManifestIsOneLineWithARemedy) {
   wrong("/variants", Json::object());
 }
 
-/// compile/__main__.py writes the same; the values are those of the hash's authors.
-TEST(CompiledKernels, FingerprintsAreFnv1a) {
-  EXPECT_EQ(fingerprint(""), "cbf29ce484222325");
-  EXPECT_EQ(fingerprint("a"), "af63dc4c8601ec8c");
-  EXPECT_EQ(fingerprint("foobar"), "85944171f73967e8");
-}
-
-TEST(CompiledKernels, ArchitecturesMustAgreeOnTheKernel) {
-  CompiledFiles files;
-  files.add("sm_80/toy.json", sound.dump());
-  files.add("sm_90/toy.json", with(sound, "/compiler", "Mojo (max-core 2)"));
-  files.expect_refusal(read_toys);
-}
-
 struct Toy {};
 
 void register_toy(Kernel<Toy> toy) {
   toy.supports = [](const Toy&) { return Support::yes(); };
   toy.launch = [](const Toy&, cudaStream_t) { return cudaSuccess; };
   Registry<Toy>::instance().add(std::move(toy));
-}
-
-TEST(CompiledKernels, EachLanguageWithoutAKernelIsOneLineAndNamesAreUnique) {
-  const CompiledFamily<Toy, PtxKernel> toys{
-      .name = "toys",
-      .variants = variants,
-      .commands = {{"mojo", "make mojo"}, {"triton", "make triton"}},
-      .with_facts = [](const PtxKernel& kernel, const Manifest&) { return kernel; },
-      .add = [](const PtxKernel& kernel) { register_toy(described<Toy>(kernel)); }};
-  const auto not_built = [&] { return toys.languages_not_built(); };
-  Kernel<Toy> ours;
-  ours.name = "mojo_ours";  // not compiled, in spite of its name
-  register_toy(ours);
-  EXPECT_EQ(not_built(), (std::vector<std::string>{"mojo: not built; make mojo",
-                                                   "triton: not built; make triton"}));
-  PtxKernel kernel;
-  kernel.name = "mojo_toy";
-  kernel.source_file = "toy.mojo";
-  kernel.language = "mojo";
-  toys.add_all({kernel});
-  EXPECT_EQ(not_built(), std::vector<std::string>{"triton: not built; make triton"});
-  expect_refused<UsageError>([&] { toys.add_all({kernel}); }, "mojo_toy");
 }
 
 }  // namespace

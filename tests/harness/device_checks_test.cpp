@@ -103,6 +103,13 @@ TEST_F(OnGpuProtectedMemory, AnyChangedByteOfAnyRegionShows) {
     regions.push_back({buffers.back().data(), bytes});
   }
   for (const std::uint64_t before : {1, 2, 3}) {
+    const ProtectedMemory odd({{buffers[1].data(), 1024 + before}}, stream.get());
+    for (std::uint64_t at = 1023; at < 1024 + before + 1; ++at) {
+      auto* const byte = buffers[1].as<std::byte>() + at;
+      profiling::check(cudaMemset(byte, 0x10, 1), "changing a byte");
+      EXPECT_EQ(odd.changed(), at < 1024 + before) << "byte " << at << " of " << 1024 + before;
+      profiling::check(cudaMemset(byte, 0x11, 1), "restoring it");
+    }
     regions.push_back({buffers[1].as<std::byte>() + 1024 + before, 64 - before});
     const ProtectedMemory within({regions.back()}, stream.get());
     for (const std::uint64_t at : {before - 1, before, std::uint64_t{63}, std::uint64_t{64}}) {
@@ -144,8 +151,9 @@ class OnGpuRepeatCheck : public OnGpuTest {};
 
 /// Whether the check finds that each of `launches` launches wrote its output of `bytes` again;
 /// `writes` says which do.
-bool seen_as_written(RepeatCheck& check, int launches, std::uint64_t bytes,
+bool seen_as_written(RepeatCheck& check, int launches, std::uint64_t bytes, int element_bytes,
                      const std::function<bool(int)>& writes) {
+  const auto elements = static_cast<std::int64_t>(bytes) / element_bytes;
   const profiling::Stream stream;
   const profiling::DeviceBuffer expected(bytes), output(bytes);
   profiling::check(cudaMemset(expected.data(), 0x5a, bytes), "a reference");
@@ -153,21 +161,25 @@ bool seen_as_written(RepeatCheck& check, int launches, std::uint64_t bytes,
   profiling::check(cudaDeviceSynchronize(), "both");
   check.choose(launches);
   for (int i = 0; i < launches; ++i) {
-    check.around(i, i % 3, output.data(), bytes, stream.get(), [&] {
+    check.around(i, i % 3, output.data(), elements, element_bytes, stream.get(), [&] {
       if (!writes(i)) return;
       profiling::check(cudaMemsetAsync(output.data(), 0x5a, bytes, stream.get()), "a launch");
     });
   }
   stream.synchronize();
   const DeviceComparison comparison(stream.get());
-  return check.written_again(expected.data(), 2, comparison);
+  return check.written_again(expected.data(), element_bytes, comparison);
 }
 
 TEST_F(OnGpuRepeatCheck, TellsWorkFromNone) {
   RepeatCheck check;
-  for (const std::uint64_t bytes : {2, 254, 256, 258, 100'002}) {
+  for (const auto& [bytes, element_bytes] :
+       {std::pair{256, 2}, {258, 2}, {100'002, 2}, {256, 4}, {100'004, 4}}) {
     for (const bool writes : {true, false}) {
-      EXPECT_EQ(seen_as_written(check, 5, bytes, [&](int) { return writes; }), writes) << bytes;
+      EXPECT_EQ(seen_as_written(check, 5, static_cast<std::uint64_t>(bytes), element_bytes,
+                                [&](int) { return writes; }),
+                writes)
+          << bytes;
     }
   }
 }
@@ -178,7 +190,7 @@ TEST_F(OnGpuRepeatCheck, DetectsAnIdleLaunchIfItIsChosen) {
   std::set<int> buffer_sets;
   bool is_detected = false;
   for (int i = 0; i < 200; ++i) {
-    const bool written = seen_as_written(check, 3, 1000, [](int launch) { return launch != 1; });
+    const bool written = seen_as_written(check, 3, 1000, 2, [](int launch) { return launch != 1; });
     buffer_sets.insert(check.buffer_set());
     EXPECT_EQ(written, check.buffer_set() != 1) << "its launches are in buffer sets 0, 1 and 2";
     is_detected = is_detected || !written;

@@ -28,21 +28,6 @@ class Toys : public Family {
 
 Toys toys;
 
-TEST(Families, OfRowsAreDescribedOnlyWithTheirKernels) {
-  std::vector<Record> rows(1);
-  rows[0].variant.name = "toy";
-  rows[0].problem = {{"family", "toys"}};
-  const auto described = describe_families(&rows);
-  ASSERT_EQ(described.size(), 1u);
-  EXPECT_EQ(described[0]["element"], "toy");
-  ASSERT_EQ(described[0]["kernels"].size(), 1u);
-  EXPECT_EQ(described[0]["kernels"][0]["name"], "toy");
-  EXPECT_EQ(described[0]["kernels"][0]["contract"], "bit_exact");
-  rows.clear();
-  EXPECT_TRUE(describe_families(&rows).empty());
-  EXPECT_FALSE(describe_families().empty());
-}
-
 /// Otherwise two rows would have the same key.
 TEST(Ceilings, HaveNamesThatNoKernelMayHave) {
   EXPECT_EQ(ceiling_variants().size(), 5u);
@@ -82,16 +67,6 @@ TEST(LeastTime, IsThatOfTheBytesWhichCrossTheMemoryBus) {
   EXPECT_EQ(min_us(10'000'000, 10, gpu), 0) << "all of it may be in the cache";
 }
 
-TEST(RotationFor, IsOfTheBytesThatMemoryMovesInABatchUnlessLaunchesAreCounted) {
-  profiling::Gpu gpu;
-  gpu.l2_bytes = 50'000'000;
-  EXPECT_EQ(rotation_for(gpu, {}).batch_bytes, 0u) << "of an unknown bandwidth";
-  gpu.theoretical_bandwidth_gb_s = 1000;
-  EXPECT_EQ(rotation_for(gpu, {.batch_us = 200}).batch_bytes, 200'000'000u);
-  EXPECT_EQ(rotation_for(gpu, {.counted = true}).batch_bytes, 0u);
-  EXPECT_EQ(rotation_for(gpu, {.counted = true}).l2_bytes, 50'000'000u);
-}
-
 /// A new metric is one more reading, before or after the time.
 TEST(CallsOfBatch, ComeFromTheKernelTimeWhateverElseIsRead) {
   const profiling::Reading time{"kernel_time", "us", 4}, bytes{"bytes", "B", 1e9};
@@ -100,17 +75,6 @@ TEST(CallsOfBatch, ComeFromTheKernelTimeWhateverElseIsRead) {
   EXPECT_EQ(calls_of_batch({.readings = {time}}, 1000, 100), 100) << "no more than fit";
   EXPECT_EQ(calls_of_batch({.readings = {time}}, 1, 100), 1);
   EXPECT_EQ(calls_of_batch({.readings = {bytes}}, 1000, 300), 300) << "no time, no limit";
-}
-
-TEST(CompareOnHost, TakesElementsOfTwoOrFourBytes) {
-  const std::uint32_t a[3] = {1, 2, 3}, b[3] = {1, 2, 0x10003};
-  const auto compare = [&](int bytes) {
-    const auto expected = std::as_bytes(std::span(a));
-    return compare_on_host({expected, expected}, std::as_bytes(std::span(b)), bytes);
-  };
-  EXPECT_EQ(compare(4).first_mismatch, 2);
-  EXPECT_EQ(compare(2).first_mismatch, 5);
-  EXPECT_THROW(compare(8), std::invalid_argument);
 }
 
 class OnGpuPlannedProblem : public OnGpuTest {

@@ -113,17 +113,6 @@ TEST(ResultFile, IsWrittenForThePythonTests) {
   EXPECT_EQ(written["records"][0].dump(), json(nlohmann::ordered_json(full_record())).dump());
 }
 
-/// The names of outcomes and contracts are C++'s; Python reads them in the schemas.
-TEST(Schemas, HaveTheNamesOfOutcomesAndContracts) {
-  const auto names = [](const char* schema, const char* pointer) {
-    return read_json(PROJECT_ROOT "/data/" + std::string(schema)).at(json::json_pointer(pointer));
-  };
-  EXPECT_EQ(names("results.schema.json", "/definitions/record/properties/outcome/enum"),
-            json(outcome_names));
-  EXPECT_EQ(names("families.schema.json", "/definitions/kernel/properties/contract/enum"),
-            json(contract_names));
-}
-
 /// 1 if an output was wrong, 3 if the harness failed and no kernel did, 2 if nothing ran.
 TEST(ResultFile, ExitStatusIsThatOfTheWorstRow) {
   using enum Outcome;
@@ -145,16 +134,6 @@ TEST(ResultFile, ExitStatusIsThatOfTheWorstRow) {
     for (const Outcome outcome : outcomes) file.records.emplace_back().outcome = outcome;
     EXPECT_EQ(file.exit_status(), status) << testing::PrintToString(outcomes);
   }
-}
-
-TEST(ReadJson, FaultsNameTheFile) {
-  const OwnFolder folder;
-  expect_refused<UsageError>([&] { read_json(folder.path() / "absent.json"); }, "absent");
-  expect_refused<UsageError>([&] { read_json(folder.write("broken.json", "{\"a\": }")); },
-                             "broken");
-  EXPECT_EQ(read_json(folder.write("fine.json", "{\"b\": 1, \"a\": 2}")).dump(),
-            "{\"b\":1,\"a\":2}")
-      << "members stay in their order";
 }
 
 }  // namespace

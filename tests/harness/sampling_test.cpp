@@ -187,6 +187,28 @@ TEST_F(Sampling, ATimeBelowTheMemorysLimitIsAFailedRow) {
   EXPECT_EQ(records.at("fine").outcome, Outcome::bit_exact);
 }
 
+/// In the time of writing the output alone, cold or warm, no kernel can do its work.
+TEST(ImpossibleTimes, BelowThatOfWritingTheOutputAreWithdrawn) {
+  const auto record_of = [](const char* kernel, double us, Origin::Kind kind = {}) {
+    Record record = row_of(kernel).record;
+    record.variant.origin.kind = kind;
+    record.metrics = {{.name = kernel_time, .unit = "us", .samples = {us, us, us}}};
+    return record;
+  };
+  const auto floor = record_of("write_only", 10, Origin::Kind::ceiling);
+  std::vector<Record> records{record_of("too_fast", 7.9), record_of("fast", 8.1), floor,
+                              record_of("read_only", 1, Origin::Kind::ceiling), row_of("none").record};
+  refuse_impossible_times(records);
+  EXPECT_EQ(records[0].outcome, Outcome::launch_failed);
+  EXPECT_TRUE(has_match(records[0].reason, "took 7\\.9 us.* 10 us"));
+  EXPECT_TRUE(records[0].metrics.empty());
+  for (const int kept : {1, 2, 3}) EXPECT_FALSE(records[kept].metrics.empty()) << kept;
+  EXPECT_EQ(records[4].outcome, Outcome::bit_exact);
+  records = {record_of("too_fast", 0.001)};
+  refuse_impossible_times(records);
+  EXPECT_FALSE(records[0].metrics.empty()) << "without a ceiling";
+}
+
 TEST_F(Sampling, AZeroTimeIsAFailedRowAndACountMayBeZero) {
   for (const double us : {0.0, -1.0, 1.0}) {
     const auto sampled = [us](const std::string&, int) {
@@ -224,33 +246,6 @@ TEST_F(Sampling, AMetricThatIsMissingFromOneSampleIsMissingFromTheRow) {
   }
 }
 
-TEST_F(Sampling, LaunchesAreDescribedOncePerDistinctKernelWithTheMostOfACall) {
-  const profiling::KernelActivity small{.name = "k",
-                                        .grid = {1, 1, 1},
-                                        .block = {64, 3, 2},
-                                        .registers_per_thread = 48,
-                                        .static_shared_bytes = 1088,
-                                        .dynamic_shared_bytes = 16,
-                                        .blocks_per_multiprocessor = 5};
-  const auto sampled = [&](const std::string&, int) {
-    auto sampled = timed(100);
-    profiling::KernelActivity large = small;
-    large.grid = {9, 1, 1};
-    large.blocks_per_multiprocessor.reset();
-    sampled.sample.launched = {{small}, {small, large}, {large}};
-    return sampled;
-  };
-  const auto launch = sample({row_of("a")}, {.samples = 2}, sampled).at("a").launch;
-  auto kernel = nlohmann::ordered_json::parse(R"({"name": "k", "grid": [1, 1, 1],
-    "block": [64, 3, 2], "registers": 48, "static_shared_bytes": 1088, "dynamic_shared_bytes": 16,
-    "blocks_per_multiprocessor": 5})");
-  EXPECT_EQ(launch["kernels_per_call"], 2);
-  ASSERT_EQ(launch["kernels"].size(), 2u);
-  EXPECT_EQ(launch["kernels"][0], kernel);
-  EXPECT_EQ(launch["kernels"][1]["grid"][0], 9);
-  EXPECT_TRUE(launch["kernels"][1]["blocks_per_multiprocessor"].is_null());
-}
-
 /// A source that only calls a library has no code.
 TEST(StartRow, NamesTheCodeThatTheKernelRuns) {
   set_code_target("9.0");
@@ -265,14 +260,6 @@ TEST(StartRow, NamesTheCodeThatTheKernelRuns) {
   EXPECT_EQ(code["sha256"]["exe"], profiling::file_digest("/proc/self/exe"));
   EXPECT_TRUE(code_in({"calls.cu"}).is_null());
   EXPECT_TRUE(code_in({"/missing/library.so"}).is_null());
-}
-
-TEST(StartRow, MovesTheBytesOfItsProblem) {
-  ProblemFacts facts;
-  facts.bytes_read = 3;
-  facts.bytes_written = 5;
-  const Record record = start_row(facts, VariantInfo{}, {}).record;
-  EXPECT_EQ(std::pair(record.bytes_read, record.bytes_written), std::pair(3ul, 5ul));
 }
 
 TEST(WithRecords, WrongOutputsAndForeignWorkOutrankLostRecords) {

@@ -81,21 +81,5 @@ TEST_F(FindSources, AWrongCommitIsAUsageError) {
   unsetenv("REPROLAB_COMMIT");
 }
 
-TEST_F(FindSources, WithoutTheScriptNothingIsKnown) {
-  testing::internal::CaptureStderr();
-  const auto sources = find_sources(root());
-  // After Python's own error.
-  const std::string errors = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(
-      contains(errors.substr(std::min(errors.find("the commit "), errors.size())), "the commit "));
-  EXPECT_EQ(sources, (nlohmann::json{{"commit", "unknown"}, {"dirty", true}}));
-}
-
-/// The build writes the digest again when a source changes.
-TEST(CompiledSources, AreThoseOfThisCheckout) {
-  const auto sources = find_sources(project_root());
-  EXPECT_EQ(sources.at("sources_sha256"), find_sources(project_root(), "").at("sources_sha256"));
-}
-
 }  // namespace
 }  // namespace reprolab

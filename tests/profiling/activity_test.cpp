@@ -128,53 +128,6 @@ TEST_F(Activities, HaveTheTagOfTheirCall) {
   }
 }
 
-TEST_F(Activities, AreTaggedByTheInnermostScope) {
-  ActivityRecorder recorder;
-  launch("untagged", 10, 20);
-  {
-    const ScopedTag outer(recorder, 1);
-    launch("outer", 30, 40);
-    {
-      const ScopedTag inner(recorder, 2);
-      launch("inner", 50, 60);
-    }
-    launch("outer", 70, 80);
-  }
-  const auto kernels = recorder.flush();
-  ASSERT_EQ(kernels.size(), 4u);
-  EXPECT_FALSE(kernels[0].tag);
-  EXPECT_EQ(kernels[1].tag, 1u);
-  EXPECT_EQ(kernels[2].tag, 2u);
-  EXPECT_EQ(kernels[3].tag, 1u);
-}
-
-TEST_F(Activities, AreRecordedAsLongAsTheRecorderLives) {
-  launch("before", 1, 2);
-  {
-    ActivityRecorder recorder;
-    launch("first", 10, 20);
-    EXPECT_EQ(recorder.flush().size(), 1u);
-    EXPECT_TRUE(recorder.flush().empty());
-    launch("second", 30, 40);
-  }
-  EXPECT_EQ(enabled_kinds(), 0u);
-  launch("after", 50, 60);
-  EXPECT_TRUE(ActivityRecorder{}.flush().empty());
-}
-
-TEST_F(Activities, MayBeMoreThanABufferHolds) {
-  constexpr std::uint64_t count = 50'000;
-  ActivityRecorder recorder;
-  for (int pass = 0; pass < 2; ++pass) {
-    const ScopedTag tag(recorder, 5);
-    for (std::uint64_t i = 1; i <= count; ++i) launch("_Z6kernelv", 10 * i, 10 * i + 7);
-    const auto kernels = recorder.flush();
-    EXPECT_EQ(kernels.size(), count);
-    EXPECT_EQ(kernels.back().tag, 5u);
-    EXPECT_NEAR(sum(kernels).busy_us, 7e-3 * count, 1e-6 * count);
-  }
-}
-
 /// A flush leaves nothing for the next one, and a loss of discarded records does not count.
 TEST_F(Activities, ThatAreLostOrHaveNoTimesAreAnErrorUnlessTheyAreDiscarded) {
   ActivityRecorder recorder;
@@ -222,18 +175,6 @@ TEST(ActivityRecorder, NeedsCuptiOrSaysWhatIsMissing) {
     const ScopedVariable used("REPROLAB_CUPTI", library);
     expect_refused<std::runtime_error>([] { ActivityRecorder recorder; }, "recording");
   }
-}
-
-TEST(ActivitySum, BusyIsOfTheKernelsAndTheSpanFromTheFirstToTheLast) {
-  std::vector<KernelActivity> kernels;
-  for (std::uint64_t i = 1; i <= 4; ++i) {
-    kernels.push_back({.start_ns = 1000 * i, .end_ns = 1000 * i + 400});
-  }
-  const auto all = sum(kernels);
-  EXPECT_EQ(all.kernels, 4u);
-  EXPECT_DOUBLE_EQ(all.busy_us, 1.6);
-  EXPECT_DOUBLE_EQ(all.span_us(), 3.4);
-  EXPECT_EQ(sum({}).span_us(), 0.0);
 }
 
 /// From NVIDIA's table of compute capabilities ("CUDA C++ Programming Guide"): an A100, but for the

@@ -19,36 +19,6 @@ void expect_refusal(Action action) {
   expect_refused<std::invalid_argument>(action, "ceilings: ");
 }
 
-TEST(Ceilings, MisalignedPointersAreRefused) {
-  char* const misaligned = reinterpret_cast<char*>(std::uintptr_t{24});
-  expect_refusal([&] { ceilings::write_only(misaligned, 16, nullptr); });
-  expect_refusal([&] { ceilings::read_only(misaligned, 16, nullptr); });
-  for (const std::uint64_t bytes : {0, 16}) {
-    expect_refusal([&] { ceilings::copy_kernel(misaligned, nullptr, bytes, nullptr); });
-    expect_refusal([&] { ceilings::copy_kernel(nullptr, misaligned, bytes, nullptr); });
-  }
-}
-
-TEST(Ceilings, TooManyBytesAreRefusedAndNoneNeedNoGpu) {
-  // One byte more than a grid of blocks of 512 threads writes, with 16 bytes per thread.
-  constexpr std::uint64_t many = std::uint64_t{1} << 45, one_more = 0x7fffffffull * 512 * 16 + 1;
-  expect_refusal([] { ceilings::write_only(nullptr, one_more, nullptr); });
-  expect_refusal([] { ceilings::same_bytes(nullptr, 16, nullptr, many, nullptr); });
-  expect_refusal([] { ceilings::copy_kernel(nullptr, nullptr, many, nullptr); });
-  EXPECT_NO_THROW(ceilings::write_only(nullptr, 0, nullptr));
-  EXPECT_NO_THROW(ceilings::copy_kernel(nullptr, nullptr, 0, nullptr));
-  EXPECT_NO_THROW(ceilings::read_only(nullptr, 0, nullptr));
-  EXPECT_NO_THROW(ceilings::same_bytes(nullptr, 0, nullptr, 0, nullptr));
-}
-
-TEST(Ceilings, ThePatternIsNotConstantOverALine) {
-  for (const std::uint64_t line : {0ull, 1ull, 1ull << 33}) {
-    std::set<std::uint32_t> words;
-    for (std::uint64_t i = 0; i < 32; ++i) words.insert(ceilings::pattern_word(32 * line + i));
-    EXPECT_EQ(words.size(), 32u);
-  }
-}
-
 class OnGpuCeilings : public OnGpuTest {};
 
 TEST_F(OnGpuCeilings, WriteOnlyWritesEveryByteAndNoOther) {

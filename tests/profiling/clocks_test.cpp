@@ -44,15 +44,6 @@ TEST(Nvml, FindsTheGpuByBusIdOrUuid) {
   EXPECT_DOUBLE_EQ(device->power_limit_w().value(), 700.0);
 }
 
-TEST(Nvml, NamesEveryReasonThatABitStandsFor) {
-  EXPECT_EQ(decode_clock_event_reasons(0x2ff),
-            (std::vector<std::string>{"gpu_idle", "applications_clocks_setting", "sw_power_cap",
-                                      "hw_slowdown", "sync_boost", "sw_thermal_slowdown",
-                                      "hw_thermal_slowdown", "hw_power_brake_slowdown",
-                                      "unknown_0x200"}));
-  EXPECT_EQ(decode_clock_event_reasons(0x100), std::vector<std::string>{"display_clock_setting"});
-}
-
 TEST(ClockSummary, HasMinimumMedianAndMaximumOfWhatIsThere) {
   const auto summary = summarize({{1980, 3201, 300, {}, 0x1},
                                   {1200, 3201, 700, {}, 0x4},
@@ -86,20 +77,6 @@ TEST(ClockObserver, SeesEveryValueOverThePass) {
   EXPECT_EQ(summary.at("power_w").at("median"), 412.5);
   EXPECT_EQ(summary.at("temperature_c").at("median"), 45);
   EXPECT_EQ(summary.at("throttle_reasons"), (json{"sw_power_cap", "hw_power_brake_slowdown"}));
-}
-
-TEST(ClockObserver, OfAShortPassHasItsTwoEnds) {
-  ClockObserver observer(fake_device(FAKE_NVML), std::chrono::seconds(60));
-  observer.stop();
-  EXPECT_EQ(observer.snapshots().size(), 2u);
-}
-
-TEST(ClockObserver, OfAnOldDriverLacksOneValueAndNamesAnotherDifferently) {
-  const ScopedVariable sm("FAKE_NVML_SM_MHZ", "1980"), reasons("FAKE_NVML_REASONS", "0x8");
-  const ClockSnapshot now = fake_device(FAKE_NVML_OF_OLD_DRIVER)->snapshot();
-  EXPECT_FALSE(now.temperature_c);
-  EXPECT_EQ(now.sm_mhz, 1980);
-  EXPECT_EQ(now.event_reasons, 0x8u);
 }
 
 TEST(ClockObserver, GivesNullForAFunctionThatFailsAndWithoutADevice) {

@@ -22,33 +22,6 @@ const json two = json::parse(R"({"counters": [
   {"id": "first", "unit": "bytes", "meaning": "One.", "metrics": ["a__b.sum", "a__c.sum"]},
   {"id": "second", "unit": "%", "meaning": "Two.", "metrics": ["a__d.pct"]}]})");
 
-TEST(CounterTable, HasEachCounterInOrderAndThoseThatAreChosenOnce) {
-  auto counters = parse_counters(two);
-  ASSERT_EQ(counters.size(), 2u);
-  EXPECT_EQ(counters[0].id, "first");
-  EXPECT_EQ(counters[0].unit, "bytes");
-  EXPECT_EQ(counters[0].meaning, "One.");
-  EXPECT_EQ(counters[0].names, (Names{"a__b.sum", "a__c.sum"}));
-  EXPECT_EQ(counters[1].id, "second");
-  EXPECT_EQ(add_chosen(counters, "dram__x.sum, second,,dram__x.sum"),
-            (Names{"dram__x.sum", "second", "dram__x.sum"}));
-  ASSERT_EQ(counters.size(), 3u);
-  EXPECT_EQ(counters[2].id, "dram__x.sum");
-  EXPECT_EQ(counters[2].names, Names{"dram__x.sum"});
-  EXPECT_EQ(counters[2].unit, "");
-}
-
-TEST(CounterTable, RefusesWhatIsNotAsItsSchemaSays) {
-  for (const char* text :
-       {"{}", "[]", R"({"counters": 1})", R"({"counters": [{"id": "a"}]})",
-        R"({"counters": [{"id": 1, "unit": "", "meaning": "", "metrics": []}]})"}) {
-    expect_refused<std::invalid_argument>([&] { parse_counters(json::parse(text)); }, "counters");
-  }
-  json twice = two;
-  twice["counters"][1]["id"] = "first";
-  expect_refused<std::invalid_argument>([&] { parse_counters(twice); }, "counters");
-}
-
 TEST(CounterTable, RefusesWhatIsNoMetric) {
   auto counters = parse_counters(two);
   for (const char* wrong :

@@ -27,17 +27,6 @@ namespace {
 
 class OnGpuProfiling : public OnGpuTest {};
 
-TEST_F(OnGpuProfiling, IsDescribed) {
-  EXPECT_FALSE(gpu->name.empty());
-  EXPECT_GT(gpu->multiprocessors, 0);
-  EXPECT_GT(gpu->l2_bytes, 0u);
-  EXPECT_GT(gpu->memory_bytes, 1u << 30);
-  ASSERT_TRUE(gpu->theoretical_bandwidth_gb_s);
-  EXPECT_GT(*gpu->theoretical_bandwidth_gb_s, 50);
-  std::printf("%s, %s, PCI %s, %.0f GB/s\n", gpu->name.c_str(), gpu->uuid.c_str(),
-              gpu->pci_bus_id.c_str(), *gpu->theoretical_bandwidth_gb_s);
-}
-
 TEST_F(OnGpuProfiling, NvmlKnowsTheSameGpu) {
   std::string why_not;
   const auto device = find_nvml_device(gpu->pci_bus_id, gpu->uuid, &why_not);
@@ -48,14 +37,6 @@ TEST_F(OnGpuProfiling, NvmlKnowsTheSameGpu) {
   ASSERT_FALSE(sm_mhz.is_null());
   EXPECT_GT(sm_mhz.at("median"), 50);
   EXPECT_LT(sm_mhz.at("median"), 4000);
-}
-
-/// No error is left for the next launch to report.
-TEST_F(OnGpuProfiling, MemoryThatCannotBeHadIsAFaultOfTheHarnessThatSaysHowMuchWasAsked) {
-  EXPECT_TRUE(message_of<NotMeasured>([] {
-                DeviceBuffer(std::uint64_t{1} << 46);
-              }).starts_with("device memory: 65536.00 GiB asked for, "));
-  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
 TEST_F(OnGpuProfiling, SmClockProbeIsPlausibleAndRepeatable) {

@@ -68,36 +68,5 @@ TEST(Machine, JsonHasTheSchemasMembers) {
     "cuda_runtime": "12.4", "ecc": false, "power_limit_w": 700.0})"));
 }
 
-TEST(CudaCheck, MessageHasStepErrorPlaceAndHint) {
-  EXPECT_NO_THROW(check(cudaSuccess, "anything"));
-  const auto fail = [] { check(cudaErrorNoDevice, "making a stream"); };
-  const int line = __LINE__ - 1;
-  const auto message = message_of<CudaError>(fail);
-  EXPECT_TRUE(begins(message, "making a stream: cudaErrorNoDevice, "));
-  EXPECT_TRUE(contains(message, "(machine_test.cpp:" + std::to_string(line) + ")"));
-  EXPECT_TRUE(contains(message, "CUDA_VISIBLE_DEVICES"));
-  for (int code = 1; code < 1000; ++code) {
-    const auto error = static_cast<cudaError_t>(code);
-    if (error == cudaErrorMemoryAllocation) continue;
-    const auto message = message_of<CudaError>([&] { check(error, "a step"); });
-    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-  }
-}
-
-/// No kernel's launch goes through check().
-TEST(CudaCheck, OutOfMemoryIsAFaultOfTheHarness) {
-  const std::string message = message_of<NotMeasured>(
-      [] { check(cudaErrorMemoryAllocation, "making a graph executable"); });
-  EXPECT_TRUE(message.starts_with("making a graph executable: cudaErrorMemoryAllocation, "));
-}
-
-TEST(Nvtx, NamesHaveNoSpecialCharacterOfNcu) {
-  EXPECT_EQ(nvtx_range_name("table2", "shared_lut", "qwen3-32b.gate/fp16/b64"),
-            "table2:shared_lut:qwen3-32b.gate_fp16_b64");
-  EXPECT_EQ(nvtx_range_name("a", "b@c[d]", "e+f*g,h i\\j"), "a:b_c_d_:e_f_g_h_i_j");
-  const NvtxRange outer("table2", "shared_lut", "a/b");
-  const NvtxRange inner("table2", "shared_lut", "c");
-}
-
 }  // namespace
 }  // namespace reprolab::profiling

@@ -62,15 +62,6 @@ TEST_F(MeasuringPrograms, RefuseMissingKernelsPeersAndModels) {
   expect_refused(replay, "--output-type fp16,bf16,fp16");
 }
 
-TEST_F(MeasuringPrograms, RefuseInstrumentsThatCannotMeasureThem) {
-  const auto& [bench, latency, puzzle, replay] = programs;
-  for (const char* instrument : {"activity", "counters"}) {
-    expect_refused(puzzle, fmt::format("--instrument {}", instrument));
-  }
-  expect_refused(replay, "--instrument events");
-  expect_refused(replay, "--instrument counters");
-}
-
 TEST_F(MeasuringPrograms, WithoutADeviceEndInOneLineAndWriteNoFile) {
   for (const auto& [name, path, some] : programs) {
     for (const char* more : {"", " --instrument none", " --clocks 1410"}) {
@@ -93,47 +84,6 @@ TEST_F(MeasuringPrograms, DryRunsNameTheClocks) {
       EXPECT_TRUE(has_match(plan, "\n[^\n]* (20|120) s \\(--limit-s\\) ")) << name;
     }
   }
-}
-
-/// For programs whose tables no other test checks: `lines` is a regular expression.
-TEST_F(MeasuringPrograms, DryRunsAreTables) {
-  const auto expect_lines = [&](const char* program, const char* arguments,
-                                const std::string& lines) {
-    const std::string plan = output_of(program, fmt::format("--dry-run {}", arguments));
-    EXPECT_TRUE(matches(plan, "([a-z]+: not built; make [a-z]+\n)*" + lines +
-                                  "[^\n]*--limit-s[^\n]*\n[^\n]*\n[^\n]*\n"))
-        << program;
-  };
-  std::string rows = "kernel +nodes +memory +about\nempty_chain +nothing +[0-9.]+ GiB +[0-9.]+ s\n";
-  for (const char* row :
-       {"shared_load", "shared_store", "shared_store_to_load", "constant_load", "global_l1",
-        "global_l2", "global_l2_one_line", "global_dram", "global_dram_by_page"}) {
-    rows += fmt::format("{} +[0-9xB]+ +[0-9.]+ GiB +[0-9.]+ s\n", row);
-  }
-  expect_lines(LATENCY, "--samples 7", rows + "7 samples per row; about [0-9]+ s\n");
-  expect_lines(PUZZLE, "",
-               "MLP +output +weights in up, gate and down +bytes moved\n"
-               "2048x8192 +fp16 +50331648 +126\\.63 GB\n"
-               "1024x4096 +bf16 +12582912 +31\\.66 GB\n"
-               "4096x14336 +bf16 +176160768 +443\\.20 GB\n"
-               "[0-9]+ kernels and 3 ceilings, three MLPs, 1000 times: 601\\.48 GB in 9000 "
-               "launches, 5 samples of both ways: about [0-9]+ s, and the time to make the data\n");
-  EXPECT_TRUE(contains(
-      output_of(PUZZLE, "--dry-run --iterations 10 --samples 2 --kernel 'scalar_store|wide_store'"),
-      "\n2 kernels and 3 ceilings, three MLPs, 10 times: 6.01 GB in 90 launches, 2 samples "));
-  expect_lines(REPLAY, "",
-               "model +layers +launches +weights resident +working memory +about\n"
-               "gemma-2-27b +46 +322 +14\\.7 GB +[0-9.]+ GB +[0-9]+ s\n"
-               "gemma-3-27b +62 +434 +14\\.4 GB +[0-9.]+ GB +[0-9]+ s\n"
-               "qwen3-32b +64 +448 +17\\.6 GB +[0-9.]+ GB +[0-9]+ s\n"
-               "llama-3\\.3-70b +80 +560 +38\\.5 GB +[0-9.]+ GB +[0-9]+ s\n"
-               "[0-9]+ kernels, batches 2, 4, 8, 16, 32, 64, 1 warm-up and 3 measured passes each: "
-               "about [0-9]+ s, and the time to make the data\n");
-  expect_lines(REPLAY,
-               "--models llama-3.3-70b --nested --block-size 128 --batches 1,3 --kernel "
-               "shared_lut",
-               "model [^\n]*\nllama-3\\.3-70b +80 +560 +34\\.8 GB [^\n]*\n"
-               "1 kernels, batches 1, 3, [^\n]*\n");
 }
 
 /// Parts of a description by name: its families without kernels, or the kernels of kernels/.

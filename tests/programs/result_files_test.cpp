@@ -128,28 +128,12 @@ TEST_F(OnGpuResultFile, OfAProblemOnSeveralKindsOfDataHasTheirTimes) {
   }
 }
 
-TEST_F(OnGpuResultFile, AMatrixThatDoesNotFitIsHalved) {
-  const Finished finished =
-      run(BENCH, "--matrix 262144x1024 --matrix 262144x262144 --halve-to-fit --dry-run");
-  ASSERT_EQ(finished.status, 0) << finished.err;
-  EXPECT_TRUE(contains(finished.out, "\n262144x1024 ")) << "rows and columns are at least 1024";
-  EXPECT_FALSE(contains(finished.out, "\n262144x262144 "));
-}
-
 TEST_F(OnGpuResultFile, OfAnActivityPassHasLaunchesAndNoCeilings) {
   const json file =
       written_by(BENCH, "--shape 64x64 --kernel shared_lut --instrument activity" + briefly);
   ASSERT_EQ(file["records"].size(), 1u);
   EXPECT_EQ(times_of(file["records"][0]), 2u);
   EXPECT_EQ(file["records"][0]["launch"]["kernels"][0]["block"], json::array({64, 1, 1}));
-}
-
-TEST_F(OnGpuResultFile, DryRunNamesTheKernelsThatRefuseAProblemAndWhy) {
-  const Finished finished =
-      run(BENCH, "--dry-run --matrix 63x65 --shape 64x1024 --block-size 1024");
-  EXPECT_EQ(finished.status, 0);
-  EXPECT_TRUE(has_match(finished.out, "\n  refused by [^\n]*tiled, tma_[^\n]*multiples of 4"));
-  EXPECT_TRUE(has_match(finished.out, "\n  refused by shared_lut_algorithm1: .*past the end"));
 }
 
 /// A matrix of 4 TiB and its transpose; a block that a kernel refuses.
@@ -174,15 +158,6 @@ TEST_F(OnGpuResultFile, OfUnsupportedProblemsHasReasonsAndStatus2) {
   }
 }
 
-TEST_F(OnGpuResultFile, OfAFilteredRunHasTheRowsOfTheFilterAndTheCeilings) {
-  const json file = written_by(BENCH, "--shape 64x64 --benchmark_filter='/shared_lut/'" + briefly);
-  std::vector<std::string> kernels;
-  for (const json& record : file["records"]) {
-    if (record["origin"]["kind"] == "project") kernels.push_back(record["kernel"]);
-  }
-  EXPECT_EQ(kernels, std::vector<std::string>{"shared_lut"});
-}
-
 /// A path that cannot be written is reported before anything is measured.
 TEST_F(OnGpuResultFile, IsNotWrittenIfNothingIsMeasured) {
   const Finished nothing =
@@ -198,23 +173,6 @@ TEST_F(OnGpuResultFile, IsNotWrittenIfNothingIsMeasured) {
   EXPECT_EQ(nowhere.out, "");
   EXPECT_TRUE(begins(nowhere.err, "bench: /proc/results.json: cannot be written"));
   expect_no_files();
-}
-
-TEST_F(OnGpuResultFile, NamesTheGivenCommit) {
-  const std::string hash = "0123456789abcdef0123456789abcdef01234567";
-  const ScopedVariable commit("REPROLAB_COMMIT", hash.c_str());
-  for (const char* given : {"", "0", "1"}) {
-    const ScopedVariable dirty("REPROLAB_DIRTY", given);
-    if (*given == '\0') unsetenv("REPROLAB_DIRTY");
-    const json provenance =
-        written_by(BENCH, "--family nf4 --shape 64x64 --instrument none")["provenance"];
-    EXPECT_EQ(provenance["commit"], hash);
-    EXPECT_EQ(provenance["dirty"], given != std::string("0"));
-  }
-  const ScopedVariable short_one("REPROLAB_COMMIT", "0123abc");
-  const Finished refused = run(BENCH, "--family nf4 --shape 64x64 --output refused.json");
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_TRUE(begins(refused.err, "bench: REPROLAB_COMMIT: "));
 }
 
 TEST_F(OnGpuResultFile, OfLatencyHasEveryRowWithItsSamples) {

@@ -36,17 +36,5 @@ TEST(MismatchReport, TellsEverythingOfTheFirst) {
             "different sign)");
 }
 
-/// That is below a factor of two, which is 1024 ULPs of fp16 and 128 of bf16.
-TEST(DescribeExtent, TellsTheLargestDistanceWhereItMeansSomething) {
-  const auto extent = [](std::uint32_t max_ulps, WeightType type) {
-    return describe_extent({.mismatches = 2, .max_ulps = max_ulps}, 4096, type);
-  };
-  EXPECT_EQ(extent(1023, WeightType::fp16), "2 of 4096 weights differ, by at most 1023 ULPs");
-  EXPECT_EQ(extent(127, WeightType::bf16), "2 of 4096 weights differ, by at most 127 ULPs");
-  EXPECT_EQ(extent(1024, WeightType::fp16), "2 of 4096 weights differ");
-  EXPECT_EQ(extent(128, WeightType::bf16), "2 of 4096 weights differ");
-  EXPECT_EQ(describe_extent({}, 4096, WeightType::bf16), "0 of 4096 weights differ");
-}
-
 }  // namespace
 }  // namespace reprolab::reference

@@ -20,15 +20,5 @@ TEST(ParallelFor, CoversEachIndexOnceInChunksOfTheGrain) {
   parallel_for(0, 10, 4, [](auto, auto) { FAIL() << "there is nothing to do"; });
 }
 
-TEST(ParallelFor, PassesAnExceptionOn) {
-  for (const int threads : {1, 3}) {
-    EXPECT_THROW(parallel_for(100, 10, threads,
-                              [](std::int64_t begin, std::int64_t) {
-                                if (begin == 50) throw std::runtime_error("at 50");
-                              }),
-                 std::runtime_error);
-  }
-}
-
 }  // namespace
 }  // namespace reprolab::reference

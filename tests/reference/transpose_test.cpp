@@ -83,37 +83,6 @@ TEST(Transpose, FollowsTheDefinitionAtTheSeamsOfItsBlocksOnAnyNumberOfThreads) {
     for (const int threads : {1, 7}) expect_follows_the_definition(rows, columns, threads);
   }
 }
-
-void expect_refusal(const MatrixShape& shape, std::int64_t out_stride, std::size_t input_size,
-                    std::size_t output_size) {
-  expect_refused<std::invalid_argument>(
-      [&] {
-        const Bits input(input_size);
-        Bits output(output_size);
-        transpose(input, shape, output, out_stride);
-      },
-      "shorter");
-}
-
-TEST(Transpose, RefusesStridesAndSpansThatAreShorterThanTheirRowsAndMatrices) {
-  expect_refusal({3, 5, 4}, 3, 100, 100);
-  expect_refusal({3, 5, 5}, 2, 100, 100);
-  expect_refusal({-1, 5, 5}, 3, 100, 100);
-  expect_refusal({3, 5, 7}, 4, 2 * 7 + 5 - 1, 4 * 4 + 3);
-  expect_refusal({3, 5, 7}, 4, 2 * 7 + 5, 4 * 4 + 3 - 1);
-  expect_refusal({1, 1, 1}, 1, 0, 1);
-  Bits output(4 * 4 + 3);
-  EXPECT_NO_THROW(transpose(Bits(2 * 7 + 5), {3, 5, 7}, output, 4));
-}
-
-TEST(MatrixShape, CountsTheRoomBetweenRowsButNoneBehindTheLast) {
-  EXPECT_EQ((MatrixShape{3, 5, 8}.elements()), 21);
-  EXPECT_EQ((MatrixShape{1, 5, 8}.elements()), 5);
-  EXPECT_EQ((MatrixShape{0, 5, 8}.elements()), 0);
-  EXPECT_EQ((MatrixShape{3, 0, 8}.elements()), 0);
-  EXPECT_EQ((MatrixShape{65536, 65536, 65540}.elements()), 65535ll * 65540 + 65536);
-}
-
 /// Computed by a second implementation in Python, so that the data never change silently.
 TEST(DistinctValues, AreTheseForEver) {
   const struct {

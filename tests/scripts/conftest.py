@@ -29,7 +29,7 @@ def checkout(tmp_path):
         shutil.copy2(file, folder / "experiments")
     declare(folder, check="verify --brief", one="bench --x")
     for preset in ("cpu", "gpu"):
-        for name in ("bench", "verify", "metrics"):
+        for name in ("bench", "verify"):
             program(folder / f"build/{preset}/bin" / name, ECHO)
     program(folder / "scripts/build", "#!/bin/sh\n")
     program(folder / "scripts/dropin", "#!/bin/sh\necho built\n")

@@ -55,42 +55,5 @@ TEST(Layers, MatricesOfOneLayerInTheOrderOfUse) {
   EXPECT_EQ(models[0].weights(), 3 * (2 * 8192 + 2 * 4096 + 3 * 16384));
 }
 
-TEST(Layers, DistinctShapesComeOnceInOrderOfFirstUseWithAllTheirUsers) {
-  const Model a{"a", 1, {{"q", 8, 4}, {"o", 4, 8}, {"gate", 8, 4}}};
-  const Model b{"b", 1, {{"q", 2, 2}, {"k", 4, 8}}};
-  const auto shapes = distinct_shapes({a, b});
-  ASSERT_EQ(shapes.size(), 3u);
-  EXPECT_EQ(shapes[0].rows, 8);
-  EXPECT_EQ(shapes[0].columns, 4);
-  EXPECT_EQ(shapes[0].used_by, (Names{"a.q", "a.gate"}));
-  EXPECT_EQ(shapes[1].used_by, (Names{"a.o", "b.k"}));
-  EXPECT_EQ(shapes[2].used_by, (Names{"b.q"}));
-}
-
-TEST(Layers, AFileThatIsWrongIsAnErrorThatNamesModelAndKey) {
-  const OwnFolder folder;
-  const auto complaint = [&](const json& file) {
-    const auto path = folder.write("models.json", file.dump());
-    return message_of<UsageError>([&] { read_models(path); });
-  };
-  for (const char* key : {"hidden", "intermediate", "layers", "heads", "kv_heads", "head_dim"}) {
-    json model = small_model();
-    model.erase(key);
-    const std::string expected = complaint({{"models", {model}}});
-    EXPECT_TRUE(contains(expected, key));
-    for (const json& wrong : {json(0), json(-4), json("64"), json(1.5), json(nullptr)}) {
-      model[key] = wrong;
-      EXPECT_EQ(complaint({{"models", {model}}}), expected) << wrong;
-    }
-  }
-  json nameless = small_model();
-  nameless.erase("id");
-  nameless.erase("hidden");
-  EXPECT_TRUE(contains(complaint({{"models", {nameless}}}), "models"));
-  for (const json& wrong : {json::object(), json::array(), json{{"models", 3}}}) {
-    EXPECT_TRUE(contains(complaint(wrong), "models"));
-  }
-}
-
 }  // namespace
 }  // namespace reprolab::nf4

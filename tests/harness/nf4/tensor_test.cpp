@@ -72,33 +72,6 @@ TEST(Tensor, CodesOccurAsThoseOfNormalWeights) {
   EXPECT_GT(share(7), 2 * share(15));
 }
 
-TEST(CodeData, SortedAreTheNormalOnesInAscendingOrder) {
-  // Lengths at which codes begin in either half of a byte, and few enough that some do not occur.
-  for (const std::int64_t n : {1, 2, 3, 15, 16, 17, 64, 1000, 1001, 4099, 262144}) {
-    auto expected = codes_of(tensor_with(CodeData::normal, 1, n));
-    std::ranges::sort(expected);
-    EXPECT_EQ(codes_of(tensor_with(CodeData::sorted, 1, n)), expected) << n;
-  }
-}
-
-/// 262144 codes have 16384 of each, give or take 124 (one standard deviation).
-TEST(CodeData, UniformOnesOccurEquallyOftenInNoOrder) {
-  const auto codes = codes_of(tensor_with(CodeData::uniform));
-  for (int code = 0; code < 16; ++code) {
-    EXPECT_NEAR(std::ranges::count(codes, code), 16384, 6 * 124);
-  }
-  std::int64_t like_the_one_before = 0;
-  for (std::size_t i = 1; i < codes.size(); ++i) like_the_one_before += codes[i] == codes[i - 1];
-  EXPECT_NEAR(like_the_one_before, 16384, 6 * 124);
-}
-
-TEST(CodeData, EqualOnesAreOneCodeWhoseWeightsDifferByTheirScale) {
-  const Tensor tensor = tensor_with(CodeData::equal);
-  EXPECT_EQ(std::ranges::count(codes_of(tensor), equal_code), tensor.quantized.n);
-  EXPECT_NE(tensor.expected.front(), 0);
-  EXPECT_NE(std::ranges::count(tensor.expected, tensor.expected.front()), tensor.quantized.n);
-}
-
 TEST(CodeData, LeavesTheScalesAndDependsOnTheSeedInItsOutput) {
   for (const bool nested : {false, true}) {
     const TensorSpec normal{.rows = 3, .columns = 12345, .nested = nested};

@@ -27,13 +27,6 @@ TEST(ProductData, DependsOnItsSpecAndSeedAlone) {
   }
 }
 
-TEST(ProductData, BytesAreThoseOfTheMatrixTheActivationsAndTheBias) {
-  const ProductSpec spec = small();
-  const std::uint64_t weights = 24 * 130, scales = (weights + 63) / 64;
-  EXPECT_EQ(spec.bytes_read(), weights / 2 + 4 * scales + 2u * 5 * 130 + 2u * 24);
-  EXPECT_EQ(spec.bytes_written(), 2u * 5 * 24);
-}
-
 TEST(ProductData, SparseRowsHaveOneInputOfEitherSignInEverySixteen) {
   const auto input = make_input(InputData::sparse, 7, 130, WeightType::fp16, 1);
   const auto is_negative = [](auto bits) { return bits >= 0x8000; };
@@ -65,16 +58,6 @@ TEST(ProductData, OneHotRowsHaveOneOneInDifferentPlaces) {
   }
   std::ranges::sort(places);
   EXPECT_GT(std::unique(places.begin(), places.end()) - places.begin(), rows / 2);
-}
-
-TEST(ProductData, AnOutputOutsideItsBoundIsDescribed) {
-  const reference::Comparison comparison{.mismatches = 3, .first_mismatch = 24 + 2};
-  EXPECT_EQ(describe_outside(small(), comparison, 0x3c00, 0x3b00),
-            "3 of 120 outputs lie outside their bound; first at row 1, output 2: expected 0x3c00 "
-            "(1) or more, actual 0x3b00 (0.875)");
-  EXPECT_EQ(describe_outside(small(), comparison, 0x3c00, 0x4000),
-            "3 of 120 outputs lie outside their bound; first at row 1, output 2: expected 0x3c00 "
-            "(1) or less, actual 0x4000 (2)");
 }
 
 }  // namespace

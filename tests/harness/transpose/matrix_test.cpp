@@ -38,34 +38,5 @@ TEST(MakeMatrix, HoldsTheValuesAtTheirPlacesAndExpectsThemTurned) {
   }
 }
 
-/// In 64 bits: the last element of the largest matrix of the sweep has a position beyond 2^32 - 1.
-TEST(ValueBits, AreThoseOfTheElementsPlace) {
-  EXPECT_EQ(value_bits(Data::random, 65537, 65536, 65536, 1),
-            reference::distinct_value_bits(65537ull * 65537 - 1, 1));
-  EXPECT_EQ(value_bits(Data::random, 10, 3, 4, 9), reference::distinct_value_bits(34, 9));
-  EXPECT_EQ(value_bits(Data::constant, 10, 3, 4, 9), one);
-}
-
-TEST(DescribeMismatch, TellsThePlaceInTheOutputAndTheBits) {
-  EXPECT_EQ(describe_mismatch({.mismatches = 3, .first_mismatch = 6}, {.rows = 4, .columns = 4},
-                              one, poison),
-            "3 of 16 elements differ; first at row 1, column 2 of the output: expected 0x3f800000 "
-            "(1), actual 0xffffffff (-nan)");
-  // Rows of 3 elements, 5 apart.
-  const MatrixSpec padded{.rows = 3, .columns = 5, .padding = 2};
-  EXPECT_EQ(describe_mismatch({.mismatches = 1, .first_mismatch = 12}, padded, 0, 0x80000000u),
-            "1 of 15 elements differ; first at row 2, column 2 of the output: expected 0x00000000 "
-            "(0), actual 0x80000000 (-0)");
-  EXPECT_EQ(describe_mismatch({.mismatches = 1, .first_mismatch = 13}, padded, gap_bits, one),
-            "1 of 15 elements differ; first at row 2, column 3 of the output, between two rows: "
-            "expected 0xffffffff (-nan), actual 0x3f800000 (1)");
-  const std::string large = describe_mismatch(
-      {.mismatches = std::int64_t{1} << 32, .first_mismatch = (std::int64_t{1} << 32) - 1},
-      {.rows = 65536, .columns = 65536}, one, one);
-  EXPECT_EQ(large.substr(0, large.find(':')),
-            "4294967296 of 4294967296 elements differ; first at row 65535, column 65535 of the "
-            "output");
-}
-
 }  // namespace
 }  // namespace reprolab::transpose

@@ -14,21 +14,6 @@
 namespace reprolab::nf4 {
 namespace {
 
-/// The fake peer in a folder of its package.
-std::string peer_in(const std::filesystem::path& site) {
-  const auto library = site / "bitsandbytes/libbitsandbytes_cuda999.so";
-  std::filesystem::create_directories(library.parent_path());
-  std::filesystem::copy_file(FAKE_PEER, library);
-  return library.string();
-}
-
-/// The fake peer in an unpacked wheel: site/bitsandbytes/libbitsandbytes_cuda999.so, with the
-/// wheel's metadata next to its folder.
-std::string peer_in_wheel(const OwnFolder& site, const std::string& dist_info) {
-  if (!dist_info.empty()) site.write(dist_info + "/METADATA", "");
-  return peer_in(site.path());
-}
-
 /// The message of add_bitsandbytes_peer for `argument`; nothing may have been registered.
 std::string complaint(const std::string& argument) {
   const auto before = Registry<Problem>::instance().kernels().size();
@@ -54,62 +39,6 @@ TEST(PeerErrors, AFileThatIsNotBitsandbytesIsOneLine) {
         std::string("peer_twice=" FAKE_PEER), std::string("shared_lut=" FAKE_PEER)}) {
     EXPECT_TRUE(contains(complaint(argument), "peer"));
   }
-}
-
-TEST(PeerErrors, ALibraryThatEndsTheProcessWhenItIsLoaded) {
-  expect_refused<UsageError>([] { load_peers({UNLOADABLE_PEER}); }, "libunloadable_peer");
-}
-
-TEST(PeerErrors, ANameThatIsNotPlain) {
-  for (const std::string name : {"", "a|b", "$x$", "a b", ".a", "a\nb"}) {
-    EXPECT_TRUE(contains(complaint(name + "=" FAKE_PEER), "libbitsandbytes_cuda999"));
-  }
-  const OwnFolder site;
-  EXPECT_TRUE(contains(complaint(peer_in_wheel(site, "bitsandbytes-1\x1b.dist-info")),
-                       "libbitsandbytes_cuda999"));
-}
-
-/// The user's name has priority, then the wheel's version if its metadata are next to the library,
-/// then the file's name.
-TEST(PeerNames, ComeFromTheUserTheWheelOrTheFile) {
-  add("peer_named=" FAKE_PEER, "peer_named");
-  const auto peer = variant_named<Problem>("peer_named");
-  EXPECT_EQ(peer.lineage, "bitsandbytes (version unknown), libbitsandbytes_cuda999.so");
-  EXPECT_EQ(peer.source_file, "kernels/nf4/bitsandbytes_peer.cu");
-  EXPECT_EQ(peer.origin.kind, Origin::Kind::peer);
-  EXPECT_EQ(peer.origin.maker, "bitsandbytes (version unknown)");
-  EXPECT_FALSE(peer.promise.deviates());
-  const OwnFolder site, other_site;
-  EXPECT_EQ(
-      add(peer_in_wheel(site, "bitsandbytes-0.47.0.dist-info"), "bitsandbytes_0.47.0").lineage,
-      "bitsandbytes 0.47.0, libbitsandbytes_cuda999.so");
-  add(peer_in_wheel(other_site, "another-1.0.dist-info"), "bitsandbytes_cuda999");
-}
-
-TEST(PeerNames, HaveTheFoldersVersionIfTheMetadataAreMissing) {
-  const OwnFolder peers;
-  const std::string library = peer_in(peers.path() / "bitsandbytes-0.48.1");
-  EXPECT_EQ(add(library, "bitsandbytes_0.48.1").lineage,
-            "bitsandbytes 0.48.1, libbitsandbytes_cuda999.so");
-}
-
-TEST(PeerSupports, SupportsExportedTypesAndLengthsThatFitAnInt) {
-  const auto& peer = add("peer_without_nested=" CRASHING_PEER, "peer_without_nested");
-  constexpr std::int64_t longest = (std::int64_t{1} << 31) - 2048;
-  Problem problem;
-  problem.table = reference::standard_table;
-  problem.n = longest;
-  EXPECT_TRUE(peer.supports(problem).ok);
-  problem.output_type = OutputType::bf16;
-  EXPECT_TRUE(peer.supports(problem).ok);
-  problem.n = longest + 1;
-  EXPECT_TRUE(contains(peer.supports(problem).reason, "bitsandbytes"));
-  problem.n = 1;
-  problem.table[3] = 0.5f;
-  EXPECT_TRUE(contains(peer.supports(problem).reason, "checkpoint"));
-  const std::uint8_t code = 0;
-  problem.nested.codes = &code;
-  EXPECT_TRUE(contains(peer.supports(problem).reason, "cdequantize_blockwise_fp32"));
 }
 
 /// Registers the fake peer as `name` and records its calls.
@@ -199,28 +128,6 @@ TEST_F(OnGpuPeerLaunch, NestedScalesAreDequantizedThenShiftedThenUsed) {
   expect_call(peer_calls[1], "cdequantize_blockwise_fp16_nf4", problem,
               static_cast<const float*>(scales.output), stream_->get());
   EXPECT_EQ(scales_seen, std::vector<float>(701, 2.0f + problem.nested.offset));
-}
-
-/// Each launch on a stream finds the memory for scales that an earlier one left there.
-TEST_F(OnGpuPeerLaunch, MemoryForScalesIsKeptByStream) {
-  const auto peer = add_recording_peer("peer_keeping");
-  const profiling::Stream other;
-  const Problem whole = problem();
-  Problem part = whole;
-  part.n /= 4;
-  for (const Problem& problem : {part, whole, part, whole}) {
-    ASSERT_EQ(peer.launch(problem, stream_->get()), cudaSuccess);
-  }
-  ASSERT_EQ(peer.launch(whole, other.get()), cudaSuccess);
-  std::vector<const void*> scales;
-  for (const PeerCall& call : peer_calls) {
-    if (call.function == "cdequantize_blockwise_fp32") scales.push_back(call.output);
-  }
-  ASSERT_EQ(scales.size(), 5u);
-  EXPECT_NE(scales[0], scales[1]);  // was too small, and may still be a graph's
-  EXPECT_EQ(scales[2], scales[1]);
-  EXPECT_EQ(scales[3], scales[1]);
-  EXPECT_NE(scales[4], scales[1]);
 }
 
 /// A capture that would have to allocate is refused; afterwards the graph uses the memory of its

@@ -121,14 +121,6 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundWithManyOutputs) {
   }
 }
 
-TEST_P(OnGpuProducts, AreWithinTheirBoundOnALayerOfAModel) {
-  expect({.weights = {.rows = 8192, .columns = 8192}, .m = 1}, 3);
-  expect({.weights = {.rows = 5120, .columns = 25600, .nested = true}, .m = 8}, 3);
-  expect({.weights = {.rows = 2048, .columns = 8192, .output = WeightType::bf16},
-          .m = 16,
-          .data = InputData::one_hot});
-}
-
 /// If an array does not start at a multiple of 256 bytes, a kernel is right or refuses.
 TEST_P(OnGpuProducts, AreWithinTheirBoundOrRefuseUnalignedArrays) {
   for (const int offset : {1, 2, 4, 8, 16}) {

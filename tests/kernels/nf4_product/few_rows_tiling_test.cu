@@ -99,62 +99,6 @@ TEST(FewRowsTiling, FitsIn99KiBWithASmallTable) {
   }
 }
 
-/// The tilings of recorded rows, on 132 multiprocessors with 227 KiB.
-TEST(FewRowsTiling, EqualsTheTilingOfRecordedRows) {
-  struct Recorded {
-    std::int64_t n, k;
-    int split_k, n_blocks, n_tiles, stage_shift;
-    int stages_of_8, end_of_8, stages_of_16, end_of_16;  ///< With an M tile of 8, and of 16.
-  };
-  constexpr Recorded recorded[] = {
-      {17, 64, 1, 2, 1, 0, 8, 120064, 8, 152832},
-      {1000, 4160, 1, 63, 1, 0, 8, 120064, 8, 152832},
-      {1024, 4096, 1, 64, 1, 2, 6, 222464, 3, 194816},
-      {1024, 5120, 1, 64, 1, 2, 6, 222464, 3, 194816},
-      {1024, 8192, 1, 64, 1, 2, 6, 222464, 3, 194816},
-      {2048, 4608, 1, 128, 1, 2, 6, 222464, 3, 194816},
-      {2048, 5376, 1, 128, 1, 2, 6, 222464, 3, 194816},
-      {4096, 4096, 1, 132, 2, 2, 4, 208128, 3, 222464},
-      {4096, 4608, 1, 132, 2, 2, 4, 208128, 3, 222464},
-      {4096, 5376, 1, 132, 2, 2, 4, 208128, 3, 222464},
-      {4096, 12288, 1, 132, 2, 2, 4, 208128, 3, 222464},
-      {4096, 14336, 1, 132, 2, 2, 4, 208128, 3, 222464},
-      {4608, 4096, 1, 132, 3, 1, 7, 222976, 5, 219904},
-      {4608, 36864, 3, 44, 7, 1, 4, 230656, 3, 214784},
-      {5120, 8192, 1, 132, 3, 1, 7, 222976, 5, 219904},
-      {5120, 25600, 2, 66, 5, 1, 5, 225024, 4, 226560},
-      {5376, 4096, 1, 132, 3, 1, 7, 222976, 5, 219904},
-      {5376, 21504, 1, 132, 3, 1, 7, 222976, 5, 219904},
-      {8192, 5120, 1, 132, 4, 1, 6, 228608, 4, 208128},
-      {8192, 8192, 1, 132, 4, 1, 6, 228608, 4, 208128},
-      {8192, 28672, 1, 132, 4, 1, 6, 228608, 4, 208128},
-      {12288, 4096, 1, 132, 6, 1, 4, 212224, 3, 200960},
-      {14336, 4096, 1, 132, 7, 1, 4, 230656, 3, 214784},
-      {21504, 5376, 1, 132, 11, 0, 5, 216064, 4, 203008},
-      {25600, 5120, 1, 132, 13, 0, 4, 205056, 4, 221440},
-      {28672, 8192, 1, 132, 14, 0, 4, 214272, 4, 230656},
-      {36864, 4608, 1, 132, 18, 0, 3, 205568, 3, 217856},
-      {1048576, 256, 1, 3300, 20, 0, 3, 219392, 3, 231680},
-  };
-  const StageMemory memory = stage_memory<Full>(devices[1]);
-  for (const Recorded& row : recorded) {
-    SCOPED_TRACE(testing::Message() << row.n << "x" << row.k);
-    for (const std::int64_t m : {1, max_m}) {
-      const FewRowsTiling tiling = tiling_of<Full>(product(row.n, row.k, 64, m), devices[1]);
-      EXPECT_EQ(tiling.split_k, row.split_k);
-      EXPECT_EQ(tiling.n_blocks, row.n_blocks);
-      EXPECT_EQ(tiling.n_tiles, row.n_tiles);
-      EXPECT_EQ(tiling.stage_shift, row.stage_shift);
-      const FewRowsLayout of_8(tiling, 8, tile_scales(64), memory);
-      EXPECT_EQ(of_8.stages, row.stages_of_8);
-      EXPECT_EQ(of_8.end, row.end_of_8);
-      const FewRowsLayout of_16(tiling, 16, tile_scales(64), memory);
-      EXPECT_EQ(of_16.stages, row.stages_of_16);
-      EXPECT_EQ(of_16.end, row.end_of_16);
-    }
-  }
-}
-
 /// A row has the same bits alone and in a batch.
 TEST(FewRowsTiling, OrderOfASumDoesNotDependOnM) {
   const auto order = [](const FewRowsTiling& tiling) {
@@ -170,13 +114,6 @@ TEST(FewRowsTiling, OrderOfASumDoesNotDependOnM) {
       }
     }
   }
-}
-
-TEST(FewRowsTiling, IsEmptyIfSharedMemoryIsTooSmall) {
-  EXPECT_EQ(tiling_of<Full>(product(8192, 8192), {86, 84, 99 * 1024}).split_k, 0);
-  EXPECT_EQ(tiling_of<Small>(product(8192, 8192), {75, 68, 64 * 1024}).split_k, 0);
-  EXPECT_EQ(tiling_of<Small>(product(8448, 8192), {86, 132, 82 * 1024}).split_k, 0);
-  EXPECT_EQ(tiling_of<Small>(product(8192, 8192), {}).split_k, 0);
 }
 
 }  // namespace

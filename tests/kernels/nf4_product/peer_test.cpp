@@ -36,34 +36,6 @@ TEST(ProductPeer, RegistersTheProductsOfTheLibrary) {
   EXPECT_EQ(gemm.code_files(90).size(), 2u);
 }
 
-TEST(ProductPeer, ARefusalNamesTheLibrarysLimit) {
-  add_bitsandbytes_peers("refuses=" FAKE_PEER);
-  add_bitsandbytes_peers("older_refuses=" OLDER_PEER);
-  const auto gemm = [](auto change) { return refusal("refuses_gemm", change); };
-  EXPECT_EQ(gemm([](Problem& p) { p.m = 1536; }), "");
-  EXPECT_EQ(gemm([](Problem& p) { p.type = nf4::OutputType::bf16; }), "");
-  EXPECT_TRUE(contains(gemm([](Problem& p) { p.m = 1537; }), "bitsandbytes"));
-  EXPECT_TRUE(contains(gemm([](Problem& p) { p.k = 96; }), "bitsandbytes"));
-  EXPECT_TRUE(contains(gemm([](Problem& p) { p.m = 4, p.n = 63; }), "supports"));
-  EXPECT_EQ(gemm([](Problem& p) { p.m = 3, p.n = 63; }), "");
-  EXPECT_TRUE(contains(gemm([](Problem& p) { p.n = 1 << 20, p.k = 1 << 13; }), "bitsandbytes"));
-  EXPECT_TRUE(
-      contains(gemm([](Problem& p) { p.input = static_cast<const std::uint16_t*>(p.input) + 1; }),
-               "aligned"));
-  EXPECT_TRUE(contains(gemm([](Problem& p) { p.table[3] = 0.5f; }), "checkpoint"));
-  EXPECT_TRUE(
-      contains(gemm([](Problem& p) { p.nested.codes = p.codes, p.nested.block_size = 128; }),
-               "second-level"));
-
-  const auto gemv = [](auto change) { return refusal("older_refuses_gemv", change); };
-  EXPECT_EQ(gemv([](Problem&) {}), "");
-  EXPECT_TRUE(contains(gemv([](Problem& p) { p.m = 2; }), "supports"));
-  EXPECT_TRUE(contains(gemv([](Problem& p) { p.bias = p.input; }), "support"));
-  EXPECT_TRUE(contains(gemv([](Problem& p) { p.nested.codes = p.codes; }), "bitsandbytes"));
-  EXPECT_TRUE(contains(gemv([](Problem& p) { p.n = 62; }), "divides"));
-  EXPECT_TRUE(contains(gemv([](Problem& p) { p.type = nf4::OutputType::bf16; }), "library"));
-}
-
 TEST(ProductPeer, PlainScalesAreOneCallWithEveryArgument) {
   add_recording_peer("called");
   const auto& kernel = kernel_named<Problem>("called_gemm");

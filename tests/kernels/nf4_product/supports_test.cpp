@@ -30,23 +30,5 @@ TEST(ProductSupports, TheDetourRefusesWhatDequantizationOrCublasRefuses) {
   EXPECT_TRUE(contains(kernel.supports(problem).reason, "table"));
 }
 
-/// cuBLAS's part begins at a multiple of 256 bytes.
-TEST(ProductSupports, WorkspacesHoldTheWeightsAndCublasWorkspace) {
-  Problem problem = a_problem();
-  EXPECT_EQ(kernel_named<Problem>("cublas_16bit").workspace_bytes(problem), cublas_workspace_bytes);
-  EXPECT_EQ(kernel_named<Problem>("streaming_then_cublas").workspace_bytes(problem),
-            cublas_workspace_bytes + 2 * 64 * 128);
-  problem.k = 129;
-  EXPECT_EQ(kernel_named<Problem>("streaming_then_cublas").workspace_bytes(problem),
-            cublas_workspace_bytes + 2 * 64 * 130);
-}
-
-TEST(ProductSupports, EveryKernelNamesAContractOfTheReference) {
-  for (const VariantInfo& kernel : registered_kernels()) {
-    EXPECT_EQ(kernel.promise.kind, Promise::Kind::within_bound) << kernel.name;
-    EXPECT_NO_THROW(reference::reading_named(kernel.promise.reading)) << kernel.name;
-  }
-}
-
 }  // namespace
 }  // namespace reprolab::nf4_product

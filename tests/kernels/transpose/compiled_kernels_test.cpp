@@ -20,37 +20,6 @@ PtxKernel read_one(const std::string& manifest) {
   return CompiledFiles().add("sm_90/toy.json", manifest).read(read).at(0);
 }
 
-TEST(CompiledTransposes, AKernelHasItsSwizzleAndItsCounterpart) {
-  const PtxKernel kernel = read_one(sound.dump());
-  EXPECT_EQ(kernel.swizzle, CU_TENSOR_MAP_SWIZZLE_128B);
-  EXPECT_EQ(kernel.counterpart, "tma_batched");
-  EXPECT_EQ(read_one(with(sound, "/swizzle_bytes", 0)).swizzle, CU_TENSOR_MAP_SWIZZLE_NONE);
-}
-
-TEST(CompiledTransposes, AnInvalidManifestIsOneLineWithARemedy) {
-  const auto wrong = [](const std::string& pointer, const Json& value) {
-    CompiledFiles().add("sm_90/toy.json", with(sound, pointer, value)).expect_refusal(read);
-  };
-  wrong("/swizzle_bytes", 64);
-  wrong("/swizzle_bytes", 256);
-  wrong("/counterpart", "nobody");
-  wrong("/counterpart", 1);
-}
-
-TEST(CompiledTransposes, ARowHasTheContractOfItsCounterpart) {
-  PtxKernel toy = read_one(sound.dump());
-  for (const char* counterpart : {"tma_batched", "tma_batched_as_published"}) {
-    toy.name = std::string("toy_of_") + counterpart, toy.counterpart = counterpart;
-    add_ptx_kernel(toy);
-    const auto &row = kernel_named<Problem>(toy.name), &of = kernel_named<Problem>(counterpart);
-    EXPECT_EQ(is_bit_exact(row), is_bit_exact(of));
-    EXPECT_EQ(promise_of(row.contract).text, promise_of(of.contract).text);
-    EXPECT_EQ(row.origin.kind, Origin::Kind::compiler);
-    EXPECT_EQ(row.origin.maker, "Mojo (max-core 1.2.3)");
-    EXPECT_EQ(row.source_file, "toy.mojo");
-  }
-}
-
 TEST(CompiledTransposes, RefusesWhatItsCounterpartRefusesAndOtherGpus) {
   PtxKernel toy = read_one(sound.dump());
   toy.name = "toy_for_no_gpu";

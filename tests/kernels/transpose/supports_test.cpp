@@ -73,19 +73,6 @@ TEST(TransposeSupports, CublasRefusesStridesPast32Bits) {
 constexpr const char* tma_kernels[] = {"tma_naive", "tma_swizzle", "tma_batched",
                                        "tma_batched_as_published"};
 
-TEST(TransposeSupports, TmaKernelsNeedTheTensorMemoryAccelerator) {
-  std::string why_not;
-  const auto gpu = profiling::find_gpu(&why_not);
-  if (gpu && std::stoi(gpu->compute_capability) >= 9) {
-    GTEST_SKIP() << "NOT TESTED, this GPU has one";
-  }
-  for (const char* kernel : tma_kernels) {
-    EXPECT_TRUE(contains(kernel_named<Problem>(kernel).supports(aligned_problem()).reason,
-                         "tensor memory accelerator"))
-        << kernel;
-  }
-}
-
 class OnGpuTransposeSupports : public OnGpuTest {};
 
 /// It stores whole groups of 16 bytes, even past the end of a row; and the driver's descriptions of
@@ -108,13 +95,6 @@ TEST_F(OnGpuTransposeSupports, TmaTakesAlignedRowsLessThan2To40BytesApart) {
       EXPECT_EQ(kernel.supports(input).reason, wanted) << name;
       EXPECT_EQ(kernel.supports(output).reason, wanted) << name;
     }
-  }
-}
-
-TEST_F(OnGpuTransposeSupports, SupportsLeavesNoCudaError) {
-  for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
-    kernel.supports(aligned_problem());
-    EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess) << name;
   }
 }
 

@@ -18,14 +18,6 @@ using profiling::latency::links_followed;
 
 constexpr std::uint64_t l2_bytes = 60u << 20;
 
-TEST(Spaces, HaveKeysOfTheirOwn) {
-  std::set<std::string> names;
-  for (const Space& space : spaces(l2_bytes)) {
-    EXPECT_TRUE(names.insert(space.name).second) << space.name;
-    EXPECT_LE(space.what.size(), 200u) << "the schema's limit";
-  }
-}
-
 /// A chase ends at another node than the first, otherwise a chase without loads would look right;
 /// and it covers all of a cached chain before its timed steps, or never all of a long chain.
 TEST(Spaces, HaveLinksForADistinctEndAndCachesHoldAllOrNothing) {
@@ -66,19 +58,6 @@ TEST(Spaces, KeepNodesApartAndInTheirMemory) {
     }
     EXPECT_EQ(from.size(), links.size()) << space.name;
     EXPECT_EQ(from, to) << space.name;
-  }
-}
-
-TEST(Spaces, OfDramAreFarLargerThanTheCache) {
-  for (const std::uint64_t l2 : {0ull, 4ull << 20, 60ull << 20, 126ull << 20, 400ull << 20}) {
-    for (const Space& space : spaces(l2)) {
-      if (!space.name.starts_with("global_dram")) continue;
-      EXPECT_GE(space.bytes(), std::max<std::uint64_t>(1 << 30, 8 * l2)) << l2;
-    }
-  }
-  for (const Space& space : spaces(std::uint64_t{1} << 40)) {
-    if (space.step == Step::empty) continue;
-    EXPECT_LT(space.offset(space.nodes.count() - 1), space.bytes()) << "32 bits hold an offset";
   }
 }
 

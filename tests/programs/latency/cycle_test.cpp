@@ -27,13 +27,6 @@ TEST(Cycle, IsAnyOfThemEquallyLikely) {
   for (const auto& [next, count] : seen) EXPECT_NEAR(count, 1000, 6 * 29);
 }
 
-TEST(Cycle, DependsOnItsArgumentsAlone) {
-  for (const bool one_cycle : {true, false}) {
-    EXPECT_EQ(make_cycles({16, 31}, one_cycle, 1), make_cycles({16, 31}, one_cycle, 1));
-    EXPECT_NE(make_cycles({16, 31}, one_cycle, 1), make_cycles({16, 31}, one_cycle, 2));
-  }
-}
-
 TEST(Cycle, InEachGroupStaysInItsGroup) {
   const Nodes nodes{100, 15};
   const Next next = make_cycles(nodes, false, 3);

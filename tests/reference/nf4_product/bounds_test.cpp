@@ -120,23 +120,6 @@ TEST(ProductBounds, TermsAndTheBiasWidenTheIntervalAndZerosDoNot) {
   EXPECT_EQ(small.bounds().high[0], one + 1);
 }
 
-/// At most as many groups of products as the inputs have, independent of the number of non-zero
-/// inputs.
-TEST(ProductBounds, GrowsWithTheTermsUpToTheLengthOfARow) {
-  Small small;
-  const auto of = [&](std::int64_t nonzero) {
-    return error_bound(small.view(), Reading::dequantized_weights,
-                       {nonzero, static_cast<double>(nonzero)}, 1, 0);
-  };
-  EXPECT_NEAR(of(2), 2 * 0x1p-23, 1e-12);
-  EXPECT_NEAR(of(9), 16 * 0x1p-23, 1e-11);
-  EXPECT_NEAR(of(32), (31 + 8) * 0x1p-23, 1e-10);
-  Nf4Product longer = small.view();
-  longer.k = 33;
-  const double last_group = error_bound(longer, Reading::dequantized_weights, {33, 33}, 1, 0);
-  EXPECT_NEAR(last_group, (32 + 9) * 0x1p-23, 1e-10);
-}
-
 /// Many roundings multiply: gamma(a) = a u / (1 - a u), here a fifth above a u.
 TEST(ProductBounds, ManyRoundingsAreMoreThanTheirSum) {
   const Small small;
@@ -202,29 +185,6 @@ TEST(ProductBounds, ASumBeyondTheLargestNumberMayBeInfinite) {
   expect(Reading::dequantized_weights, 0x7bff);
 }
 
-/// Products below 2^-126 may become 0.
-TEST(ProductBounds, ProductsTooSmallForFp32MayVanish) {
-  Small small;
-  small.absmax = {0x1p-100f};
-  small.input[0] = round_to_bf16(0x1p-30f);
-  Nf4Product product = small.view();
-  product.type = WeightType::bf16;
-  const auto bounds = product_bounds(product, Reading::dequantized_weights, 1);
-  EXPECT_GE(widen_bf16(bounds.high[0]), 0x1p-130f);
-  EXPECT_LE(widen_bf16(bounds.low[0]), 0.0f);
-}
-
-/// Weights below 2^-24 may become 0 if they are rounded to fp16, for any input.
-TEST(ProductBounds, WeightsTooSmallForFp16MayVanish) {
-  Small small;
-  small.absmax = {0x1p-26f};
-  small.input[0] = round_to_fp16(512.0f);
-  const auto bounds = small.bounds(Reading::rounded_products);
-  EXPECT_LE(widen_fp16(bounds.low[0]), 0.0f);
-  EXPECT_GE(widen_fp16(bounds.high[0]), 0x1p-17f);
-  EXPECT_GT(widen_fp16(small.bounds(Reading::rounded_entries).low[0]), 0.0f);
-}
-
 TEST(ProductBounds, EachReadingHasItsWeights) {
   Small small;
   small.codes[0] = 0x10;  // -0.6961928
@@ -247,17 +207,6 @@ TEST(ProductBounds, ABlockOfWeightsMayReachIntoTheNextRow) {
       .m = 1, .n = 3, .k = 33, .codes = codes, .absmax = absmax, .block_size = 32, .input = input};
   const auto sums = product_sums(product, Weights::dequantized, 2);
   EXPECT_EQ(sums.sum, (std::vector<double>{1 + 2, 2 + 4, 4 + 8}));
-}
-
-TEST(ProductBounds, RefusesArraysOfOtherSizes) {
-  Small small;
-  small.input.pop_back();
-  expect_refused<std::invalid_argument>([&] { small.bounds(); }, "elements");
-  small.input.push_back(0);
-  small.bias = {0, 0};
-  expect_refused<std::invalid_argument>([&] { small.bounds(); }, "elements");
-  expect_refused<std::invalid_argument>([] { reading_named("exact"); }, "dequantized_weights");
-  EXPECT_EQ(reading_named("rounded_entries"), Reading::rounded_entries);
 }
 
 }  // namespace
