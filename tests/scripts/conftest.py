@@ -22,9 +22,10 @@ def checkout(tmp_path):
     for name in ("end_to_end", "product"):
         (folder / "experiments" / name).mkdir(parents=True)
     (folder / "experiments/end_to_end/requirements.lock").touch()
-    for file in (ROOT / "programs").glob("*/CMakeLists.txt"):
-        (folder / "programs" / file.parent.name).mkdir(parents=True)
-        shutil.copy(file, folder / "programs" / file.parent.name)
+    for file in (ROOT / "reference/CMakeLists.txt", *ROOT.glob("programs/*/CMakeLists.txt")):
+        copied = folder / file.relative_to(ROOT)
+        copied.parent.mkdir(parents=True)
+        shutil.copy(file, copied)
     for file in (ROOT / "experiments").glob("*.py"):
         shutil.copy2(file, folder / "experiments")
     declare(folder, check="verify --brief", one="bench --x")
