@@ -151,10 +151,17 @@ def content_id(file: Path, algorithm: str) -> str:
 
 
 def git(*arguments: str, say_why: bool = False) -> str:
-    """git's output; empty if it fails, which may be reported on stderr in a checkout."""
+    """git's output on this folder's own repository: not on one around it, as around a tarball's
+    folder, nor on one that the user's environment names. Empty if it fails, which may be reported
+    on stderr in a checkout.
+    """
     command = ["git", "--no-replace-objects", *arguments]
+    others = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR")
+    own = {name: value for name, value in os.environ.items() if name not in others}
+    own["GIT_CEILING_DIRECTORIES"] = str(ROOT.parent)
+    given = {"cwd": ROOT, "env": own, "capture_output": True, "check": False}
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, **AS_PATHS)
+        done = subprocess.run(command, **given, **AS_PATHS)
     except OSError as error:
         done = subprocess.CompletedProcess(command, 1, "", f"git: {error.strerror}")
     if done.returncode == 0:

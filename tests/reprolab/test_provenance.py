@@ -22,7 +22,7 @@ INDEPENDENT += ["data/recorded/h200/README.md", "plots/documents.py", "profiling
 INDEPENDENT += ["tests/claims/made.py", "reprolab/claims/rules.py", "data/published/paper.json"]
 INDEPENDENT += ["experiments/counters/rules/occupancy.py", "experiments/puzzle/rules.py"]
 # Every other path of the project must be in row_sources.
-NO_SOURCES = """.ci .clang-format .clang-tidy .dockerignore .github .gitignore
+NO_SOURCES = """.ci .clang-format .clang-tidy .dockerignore .gitattributes .github .gitignore
     .pre-commit-config.yaml .zenodo.json ARTIFACT.md CHANGELOG.md CITATION.cff CODE_OF_CONDUCT.md
     CONTRIBUTING.md Dockerfile LICENSE LICENSES Makefile README.md REUSE.toml SECURITY.md
     codemeta.json conftest.py docs plots pyproject.toml requirements.lock requirements.txt
@@ -129,6 +129,23 @@ def test_a_refusal_of_git_is_said(committed, monkeypatch, capfd):
     checkout = provenance.checkout()
     assert (checkout.commit, checkout.dirty) == ("unknown", True)
     assert "dubious ownership" in capfd.readouterr().err
+
+
+def test_only_this_folders_repository_is_asked(committed, tmp_path, monkeypatch):
+    """GIT_DIR may name another; a tarball's folder may lie in another's."""
+    clean = provenance.checkout()
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "--quiet")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    assert provenance.checkout() == clean
+    monkeypatch.delenv("GIT_DIR")
+    inside = tmp_path / "unpacked"
+    for name in (*DEPEND, "reprolab/row_sources"):
+        (inside / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, inside / name)
+    monkeypatch.setattr(sources, "ROOT", inside)
+    assert provenance.checkout().commit == "unknown"
 
 
 def test_a_given_commit_that_is_known_is_compared(committed, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import tomllib
 
 import pytest
@@ -71,3 +72,13 @@ def test_hooks_run_scripts_that_exist():
     assert all(
         (ROOT / word).is_file() for entry in entries for word in entry.split() if "/" in word
     )
+
+
+def test_line_ends_are_kept_where_git_converts_them(tmp_path):
+    """core.autocrlf would change what is hashed, and bash would not run scripts."""
+    (tmp_path / ".gitattributes").write_bytes((ROOT / ".gitattributes").read_bytes())
+    (tmp_path / "script").write_bytes(b"#!/bin/sh\n")
+    git = ["git", "-c", "core.autocrlf=true", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in ("init -q", "add -A", "commit -qm all", "rm -q script", "checkout HEAD script"):
+        subprocess.run([*git, *words.split()], cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / "script").read_bytes() == b"#!/bin/sh\n"
