@@ -39,7 +39,7 @@ class Reproduce(rfm.RunOnlyRegressionTest):
         """The rows that were measured; none where no GPU is, which shows a recorded run."""
         files = sorted(Path(self.stagedir, "results", self.experiment).glob("*.json*"))
         opened = [lzma.open(f, "rt") if f.suffix == ".xz" else f.open() for f in files]
-        return [(f, row) for f, text in zip(files, opened) for row in json.load(text)["records"]]
+        return [(f, row) for f, text in zip(files, opened, strict=False) for row in json.load(text)["records"]]
 
     @sanity_function
     def has_succeeded(self):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import made
 import pytest
-
 from edited import few
 from make_targets import ROOT, make, program, run
 
