@@ -174,7 +174,7 @@ paper: .venv/installed ## Write the recorded runs up in LaTeX, as PDF too where 
 
 compare: .venv/installed ## Compare two runs' times: make compare A=results B=data/recorded/h200 [THRESHOLD=1]
 	$(call needs,A B,make compare A=results B=data/recorded/h200 (or commit:path))
-	@scripts/python -m plots compare "--a=$$A" "--b=$$B" "--output=$${OUT:-$$RESULTS/compare}" \
+	@scripts/python -m reprolab.compare "--a=$$A" "--b=$$B" "--output=$${OUT:-$$RESULTS/compare}" \
 	  $${THRESHOLD:+"--threshold=$$THRESHOLD"} $${ALLOW:+"--allow=$$ALLOW"} $${VERBOSE:+--verbose}
 
 record: .venv/installed ## Add your results to the recorded runs, to submit them: make record GPU=a100-sxm4-80gb

@@ -90,28 +90,6 @@ def parser() -> argparse.ArgumentParser:
     p = commands.add_parser("facts", help="show a result file of compiled kernels")
     p.add_argument("--results", type=Path, required=True, metavar="FILE")
     p.set_defaults(run=single_files.facts)
-
-    side = {"required": True, "metavar": "RUN"}
-    p = commands.add_parser(
-        "compare",
-        help="show the times of one run with those of another",
-        description="A run is a result file, a folder of them, or REV:PATH, either of them in a "
-        "commit. Which test decides, and why: docs/comparing-runs.md.",
-    )
-    p.add_argument("--a", help="what is compared with", **side)
-    p.add_argument("--b", help="what is compared", **side)
-    p.add_argument("--output", help="folder for table and figure", **folder)
-    p.add_argument("--threshold", metavar="PERCENT", help="exit 1 if B is slower by more")
-    about = "what does not fail with a threshold: undecided, lost (rows that only A has), or both"
-    p.add_argument("--allow", default="", metavar="WORDS", help=about)
-    p.add_argument("--verbose", action="store_true", help="show the table too")
-    p.set_defaults(run=late("compare"))
-
-    p = commands.add_parser("repetitions", help="how often compare is wrong, of repeated runs")
-    p.add_argument("runs", nargs="+", metavar="RUN", help="as of compare, all of the same kernels")
-    p.add_argument("--kernel", default="*", metavar="PATTERN", help="those that did not change")
-    p.add_argument("--write", type=Path, metavar="FILE", help="for data/run_to_run.json")
-    p.set_defaults(run=late("repetitions"))
     return top
 
 

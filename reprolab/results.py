@@ -2,6 +2,7 @@
 columns docs/pandas.md names.
 """
 
+import hashlib
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -477,6 +478,12 @@ def run_rows(results: Results) -> Iterator[Row]:
         }
 
 
+def digest(code: Code) -> str:
+    """The same for two rows that ran the same machine code."""
+    files = repr(sorted(code.sha256.items())).encode()
+    return f"{code.target}:{hashlib.sha256(files).hexdigest()[:12]}"
+
+
 def record_rows(results: Results) -> Iterator[Row]:
     """`file`: as seen from the working folder."""
     file = os.path.relpath(results.file.resolve())
@@ -504,6 +511,7 @@ def record_rows(results: Results) -> Iterator[Row]:
                 "outcome": record.outcome,
                 "reason": record.reason or None,
                 "older_code": is_older(record),
+                "code": digest(record.code) if record.code else None,
                 **{name: getattr(record, name) for name in AS_THEY_ARE},
                 **{name: provenance[name] for name in ("started", "commit")},
                 "driver": gpu and provenance["gpu"]["driver"],

@@ -1,16 +1,26 @@
 """By how much times differ from run to run: data/run_to_run.json, which repetitions of one run
-give (docs/comparing-runs.md).
+give. `python -m reprolab.run_to_run KERNELS RUN RUN...` prints a GPU's part of it.
 """
 
+import json
+import math
+import sys
 from bisect import bisect
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from reprolab.json_files import ROOT, Schema
+from reprolab.stats import log_mean
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 RUN_TO_RUN = ROOT / "data/run_to_run.json"
 SCHEMA = Schema("run_to_run.schema.json")
+CLASSES_US = (0, 5, 10, 20, 50, 100, 1000)
 
 
 class SpreadClass(NamedTuple):
@@ -26,53 +36,88 @@ class SpreadClass(NamedTuple):
         return max(self.percent, self.kernels.get(kernel, max(self.kernels.values(), default=0)))
 
 
+Budget = dict[str, list[SpreadClass]]  # by kind of time, the shortest first
+Budgets = Mapping[str, Budget]  # by GPU; other GPUs take the first that has the kind of time
+
+
 def in_class(classes: Sequence[SpreadClass], us: float) -> SpreadClass:
     """The next shorter class of times, which differ more, replaces a class that was not
     recorded."""
     return classes[max(0, bisect([c.from_us for c in classes], us) - 1)]
 
 
-Spread = dict[str, list[SpreadClass]]  # by kind of time, the shortest first
-Shared = dict[str, float]  # by kind of time, a correlation
-
-
-class Budget(NamedTuple):
-    """By how much times differ from run to run."""
-
-    spread: Spread
-    shared: Shared
-
-
-Budgets = Mapping[str, Budget]  # by GPU; other GPUs take the first that has the kind of time
-
-
-def recorded(file: Path | None = None) -> dict[str, dict[str, Any]]:
+def recorded() -> dict[str, dict[str, Any]]:
     """By GPU."""
-    file = file or RUN_TO_RUN
-    gpus = SCHEMA.read(file)["gpus"]
-    for gpu, spreads in gpus.items():
-        for kind, classes in spreads["spread"].items():
-            starts = [c["from_us"] for c in classes]
-            if starts != sorted(set(starts)):
-                where = f"gpus.{gpu}.spread.{kind}"
-                raise SCHEMA.error(file, where, "is not sorted by from_us")
-        if unknown := set(spreads["shared"]) - set(spreads["spread"]):
-            where = f"gpus.{gpu}.shared.{min(unknown)}"
-            raise SCHEMA.error(file, where, "has no spread")
-    return gpus
+    return SCHEMA.read(RUN_TO_RUN)["gpus"]
 
 
 def recorded_budgets() -> Budgets:
-    def read(spreads: dict[str, Any]) -> Budget:
-        spread = {
-            k: [SpreadClass(**c) for c in classes] for k, classes in spreads["spread"].items()
-        }
-        return Budget(spread, spreads["shared"])
-
-    return {gpu: read(spreads) for gpu, spreads in recorded().items()}
+    return {
+        gpu: {k: [SpreadClass(**c) for c in classes] for k, classes in of["spread"].items()}
+        for gpu, of in recorded().items()
+    }
 
 
 def budget_for(budgets: Budgets, gpu: str, kind: str) -> Budget | None:
     """None where the kind of time was not repeated."""
     own = [budgets[gpu]] if gpu in budgets else []
-    return next((b for b in (*own, *budgets.values()) if kind in b.spread), None)
+    return next((b for b in (*own, *budgets.values()) if kind in b), None)
+
+
+def kind_of(metric: str, origin: str) -> str:
+    """kernel_time for kernel_time.2048x8192; separate for ceilings, whose times differ more."""
+    return "ceiling_" * (origin == "ceiling") + metric.split(".")[0]
+
+
+def spread_of(runs: Sequence["DataFrame"], kernels: str) -> Budget:
+    """The standard deviation of a row's mean between runs, in addition to that within runs. Rows
+    are those of the chosen kernels: 'a|b*', or after '!' all but those.
+    """
+    seen: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for rows in runs:
+        for row in rows.to_dict("records"):
+            is_named = any(fnmatchcase(row["kernel"], n) for n in kernels.lstrip("!").split("|"))
+            if is_named != kernels.startswith("!") and row["n"] > 1:
+                place = "experiment", "pass", "problem", "kernel", "metric", "bytes_moved"
+                seen.setdefault(tuple(row[name] for name in place), []).append(row)
+    variances: dict[str, dict[float, dict[str, list[tuple[float, int]]]]] = {}
+    for repeated in seen.values():
+        first, means = repeated[0], [log_mean(row["samples"]) for row in repeated]
+        if len(means) > 1:
+            within = np.mean([mean.parts[0][0] for mean in means])
+            between = np.var([mean.value for mean in means], ddof=1) - within
+            us = CLASSES_US[bisect(CLASSES_US, means[0].geometric_mean) - 1]
+            by_class = variances.setdefault(kind_of(first["metric"], first["origin"]), {})
+            of_kernel = by_class.setdefault(us, {}).setdefault(first["kernel"], [])
+            of_kernel.append((between, len(means) - 1))
+    return {
+        kind: [
+            SpreadClass(
+                us,
+                percent_of([one for many in by_kernel.values() for one in many]),
+                sum(map(len, by_kernel.values())),
+                {kernel: percent_of(many) for kernel, many in sorted(by_kernel.items())},
+            )
+            for us, by_kernel in sorted(classes.items())
+        ]
+        for kind, classes in sorted(variances.items())
+    }
+
+
+def percent_of(variances: Sequence[tuple[float, int]]) -> float:
+    """The standard deviation in percent, of variances with their degrees of freedom."""
+    variance = np.average([v for v, _ in variances], weights=[freedom for _, freedom in variances])
+    return round(100 * math.sqrt(max(0, variance)), 3)
+
+
+def main(kernels: str, *places: str) -> None:
+    from reprolab.compare import load_side, times
+
+    spread = spread_of([times(load_side(place)) for place in places], kernels)
+    as_json = {kind: [c._asdict() for c in classes] for kind, classes in spread.items()}
+    about = {"source": "", "runs": list(places), "kernels": kernels, "spread": as_json}
+    print(json.dumps(about, indent=1))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

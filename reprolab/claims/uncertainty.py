@@ -27,7 +27,7 @@ def budgets() -> Budgets:
 def between_runs_percent(gpu: str, kind: str, us: float, kernel: str = "") -> float:
     """Standard deviation; for a kind of time that was not repeated, half of SPREAD_PERCENT."""
     budget = budget_for(budgets(), gpu, kind)
-    return in_class(budget.spread[kind], us).of(kernel) if budget else SPREAD_PERCENT / 2
+    return in_class(budget[kind], us).of(kernel) if budget else SPREAD_PERCENT / 2
 
 
 def log_time(row: Record, metric: str) -> LogMean:

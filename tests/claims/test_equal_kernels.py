@@ -14,7 +14,6 @@ from reprolab.claims import evidence, uncertainty
 from reprolab.claims.ledger import decide
 from reprolab.claims.published import load_sources
 from reprolab.claims.rules import NOT_REPRODUCED, PREMISE_FALSE, REPRODUCED
-from plots.sides import load_side
 from reprolab.results import result_files
 from reprolab.json_files import ROOT
 from reprolab.results import KERNEL_TIME
@@ -48,7 +47,7 @@ def repetitions(gpu):
     """By kernel and run, the samples of its forward passes."""
     samples = {}
     for run in range(1, RUNS[gpu] + 1):
-        files = load_side(str(ROOT / f"data/repetitions/{gpu}/{run}")).files
+        files = list(result_files(ROOT / f"data/repetitions/{gpu}/{run}"))
         (replay,) = (f for f in files if f.pass_name == "replay")
         for kernel in KERNELS[gpu]:
             rows = sorted((r for r in replay.records if r.kernel == kernel), key=lambda r: r.key)

@@ -9,8 +9,8 @@ from reprolab.claims import evidence, uncertainty
 from reprolab.claims.ledger import decide
 from reprolab.claims.published import load_sources
 from reprolab.claims.rules import NOT_TESTABLE, UNDECIDED
-from plots.sides import load_side
 from reprolab.json_files import ROOT, read_json
+from reprolab.results import result_files
 
 HOSTS = (1, 2, 3)  # of Gemma-2-27B, nine generations per row
 ALL_HOSTS = (*HOSTS, 4, 5, 6)
@@ -20,7 +20,7 @@ BASELINE, SUBJECT = "branch_tree", "shared_lut"
 
 @cache
 def measured(host):
-    return load_side(str(ROOT / f"data/repetitions/eager/{host}")).files
+    return tuple(result_files(ROOT / f"data/repetitions/eager/{host}"))
 
 
 def eager_rows(host, model="gemma-2-27b"):

@@ -17,7 +17,7 @@ HANDED_ON = {
     "sass KERNEL=k ARCH=90 FUNCTION=f": "-m sass show --kernel=k --arch=90 --function=f",
     "profile EXPERIMENT=x KERNEL=k LAUNCHES=2": "-m ncu profile --programs=build/gpu/bin "
     "--results=results/profile --experiment=x --kernel=k --launches=2",
-    "compare A=x B=y RESULTS=mine VERBOSE=1": "-m plots compare --a=x --b=y "
+    "compare A=x B=y RESULTS=mine VERBOSE=1": "-m reprolab.compare --a=x --b=y "
     "--output=mine/compare --verbose",
     "record GPU=h200": "-m plots record --results=results --gpu=h200",
     "advise MODEL=m BATCH=2": "-m reprolab_nf4 advise --batch=2 -- m",

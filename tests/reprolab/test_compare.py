@@ -1,0 +1,177 @@
+"""`make compare`: planted differences are named, equal runs are not, and a wrong kernel fails."""
+
+import copy
+import json
+import math
+import subprocess
+
+import made
+import numpy as np
+import pytest
+from scipy import stats
+
+from reprolab import compare
+from reprolab.json_files import ROOT
+from reprolab.run_to_run import SpreadClass, recorded, recorded_budgets, spread_of
+from reprolab.stats import LogMean, log_mean
+
+KERNELS = {"branch_tree": [100.0, 101.0, 102.0, 100.5], "shared_lut": [50.0, 50.2, 50.1, 49.9]}
+
+
+@pytest.fixture
+def run(tmp_path, write, capsys):
+    """The command's status, the rows of its CSV by kernel, and what it prints."""
+
+    def call(a, b, *options):
+        sides = [write(f"{name}/replay.json", file) for name, file in (("a", a), ("b", b))]
+        words = [f"--a={sides[0].parent}", f"--b={sides[1].parent}", f"--output={tmp_path}/out"]
+        status = compare.command_line.run(compare.parser(), [*words, *options])
+        rows = compare.pd.read_csv(tmp_path / "out/compare.csv").set_index("kernel")
+        return status, rows, capsys.readouterr().out
+
+    return call
+
+
+def other(file, **changes):
+    """The file of a later run, with the samples of kernels scaled."""
+    file = copy.deepcopy(file)
+    file["provenance"]["started"] = "2026-11-21T08:00:00Z"
+    for row in file["records"]:
+        for metric in row["metrics"]:
+            metric["samples"] = [changes.get(row["kernel"], 1) * s for s in metric["samples"]]
+    return file
+
+
+def test_a_slower_kernel_is_named_and_fails_a_threshold(run):
+    a = made.replay(KERNELS)
+    b = other(a, shared_lut=1.5)
+    status, rows, text = run(a, b)
+    assert status == 0 and rows.verdict.to_dict()["shared_lut"] == "slower"
+    assert rows.ratio["shared_lut"] == pytest.approx(1.5) and "slower: 1" in text
+    assert rows.low["shared_lut"] < 1.5 < rows.high["shared_lut"]
+    assert rows.verdict["branch_tree"] in ("no difference", "undecided")
+    assert run(a, b, "--threshold=1")[0] == 1
+    assert run(b, a, "--threshold=1", "--allow=undecided")[0] == 0  # faster
+    assert run(a, b, "--threshold=80", "--allow=undecided")[0] == 0
+
+
+def test_a_kernel_that_became_wrong_always_fails(run):
+    a = made.replay(KERNELS)
+    b = other(a)
+    made.fail(b["records"][1], "mismatch")
+    status, rows, text = run(a, b)
+    assert status == 1 and rows.verdict["shared_lut"] == "wrong" and "FAILED: " in text
+    assert "1 of 8 weights differ" in text
+    assert "wrong" not in run(b, a)[1].verdict.tolist()
+
+
+def test_a_lost_row_fails_unless_allowed(run):
+    a = made.replay(KERNELS)
+    b = other(a)
+    b["records"].pop()
+    allow = "--allow=undecided"
+    assert run(a, b)[1].verdict["shared_lut"] == "lost"
+    assert run(a, b, "--threshold=1", allow)[0] == 1
+    assert run(a, b, "--threshold=1", f"{allow},lost")[0] == 0
+    assert len(run(b, a)[1]) == 1  # an added row is none
+
+
+def test_a_run_does_not_differ_from_itself(run):
+    a = made.replay(KERNELS | {"once": [3.0]})
+    assert set(run(a, a, "--threshold=1")[1].verdict) == {"no difference"}
+
+
+@pytest.mark.parametrize("us", [1e-6, 1e8])
+def test_samples_of_any_length(run, us):
+    a = made.replay({"branch_tree": [us, 1.1 * us, us], "once": [us]})
+    _, rows, _ = run(a, other(a, branch_tree=1e6))
+    assert rows.verdict.to_dict() == {"branch_tree": "slower", "once": "undecided"}
+    assert rows.why["once"] == "a single sample"
+    frames = [compare.load_side(f"{ROOT}/data/repetitions/h200/1") for _ in range(2)]
+    for frame, samples in zip(frames, [(1e-6, 2e-6), (1e15, 2e15)], strict=True):
+        frame["samples"] = [samples] * len(frame)
+    assert set(compare.compare(*frames, 1, recorded_budgets()).verdict) == {"slower"}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "noun"),
+    [
+        ("nowhere", "docs", "nowhere"),
+        ("nothing:data", "docs", "commit"),
+        ("HEAD:nowhere", "docs", "commit"),
+        ("docs", "docs", "times"),
+        ("data/recorded/h200/counters/sass.json.xz", "docs", "times"),
+        ("data/recorded/h200/table2", "data/recorded/h200/puzzle", "row"),
+    ],
+)
+def test_bad_input_is_one_line(a, b, noun, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    words = [f"--a={a}", f"--b={b}", f"--output={tmp_path / 'out'}"]
+    assert compare.command_line.run(compare.parser(), words) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and noun in error and error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("option", "value"), [("threshold", "nan"), ("allow", "wrong")])
+def test_a_wrong_option_is_one_line(option, value, capsys):
+    words = ["--a=docs", "--b=docs", "--output=x", f"--{option}={value}"]
+    assert compare.command_line.run(compare.parser(), words) == 2
+    assert f"'{value}'" in capsys.readouterr().err
+
+
+def test_a_run_in_a_commit(write, tmp_path, monkeypatch):
+    file = write("repository/runs/table2/replay.json", made.replay(KERNELS))
+    repository = tmp_path / "repository"
+    user = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
+        subprocess.run(["git", *user, *words], cwd=repository, check=True)
+    for name in ("compare.ROOT", "sources.ROOT"):
+        monkeypatch.setattr(f"reprolab.{name}", repository)
+    file.write_text(json.dumps(made.replay({"other": [1.0]})))
+    assert set(compare.load_side("HEAD:runs").kernel) == set(KERNELS)
+
+
+def test_equal_runs_are_named_in_at_most_the_stated_share():
+    """2,000 rows of two runs of one normal distribution, with the recorded kind of spread."""
+    random, within, between = np.random.default_rng(5), 0.002, 0.003
+    budgets = {"G": {"kernel_time": [SpreadClass(0, 100 * between, 1)]}}
+    true = np.where(np.arange(2000) < 100, 0.05, 0.0)  # of B
+
+    def side(shift):
+        means = shift + random.normal(0, between, 2000)
+        rows = np.exp(means[:, None] + random.normal(0, within, (2000, 5)))
+        names = {"experiment": "e", "pass": "p", "problem": [str(i) for i in range(2000)]}
+        same = {"kernel": "k", "metric": "kernel_time", "bytes_moved": 1, "gpu": "G", "n": 5}
+        same |= {
+            "unit": "us",
+            "outcome": "bit_exact",
+            "reason": "",
+            "origin": "",
+            "started": shift.sum(),
+        }
+        samples = [tuple(row) for row in rows]
+        return compare.pd.DataFrame(names | same | {"samples": samples, "median": rows[:, 2]})
+
+    rows = compare.compare(side(0 * true), side(true), 1, budgets)
+    named = rows.verdict.isin(["slower", "faster"]).to_numpy()
+    assert named[:100].sum() > 95
+    assert named[100:].sum() <= 0.03 * named.sum()  # on average at most 1 %
+
+
+def test_the_mean_is_welchs_where_runs_do_not_vary():
+    a, b = [10.0, 10.2, 9.9, 10.1], [11.0, 11.5, 10.9]
+    ours = log_mean(b).over(log_mean(a))
+    theirs = stats.ttest_ind(np.log(b), np.log(a), equal_var=False)
+    assert ours.chance(0) == pytest.approx(theirs.pvalue)
+    assert ours.freedom == pytest.approx(theirs.df)
+    wide = LogMean(ours.value, ours.parts).with_part(5.0)
+    assert wide.error == pytest.approx(math.hypot(ours.error, 0.05))
+
+
+@pytest.mark.parametrize("gpu", recorded())
+def test_the_recorded_spread_is_that_of_the_repetitions(gpu, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    of = recorded()[gpu]
+    runs = [compare.times(compare.load_side(place)) for place in of["runs"]]
+    assert spread_of(runs, of["kernels"]) == recorded_budgets()[gpu]
