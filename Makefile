@@ -179,7 +179,7 @@ compare: .venv/installed ## Compare two runs' times: make compare A=results B=da
 
 record: .venv/installed ## Add your results to the recorded runs, to submit them: make record GPU=a100-sxm4-80gb
 	$(call needs,GPU,make record GPU=a100-sxm4-80gb [RESULTS=folder])
-	@scripts/python -m plots record "--results=$$RESULTS" "--gpu=$$GPU" $${OLDER:+--older}
+	@scripts/python -m reprolab.record "--results=$$RESULTS" "--gpu=$$GPU" $${OLDER:+--older}
 
 sass: .venv/installed ## Compile a kernel alone, without a GPU, and show its code; or of two, the difference: make sass KERNEL=name|A=name B=name ARCH=90
 	$(if $(KERNEL)$(A)$(B),$(call needs,ARCH,make sass KERNEL=name ARCH=90))

@@ -1,8 +1,7 @@
 """Tables and figures from result files.
 
-Exit status: 0 for success; 1 if a check found something stale or `compare` something wrong or, with
---threshold, slower, undecided or lost; 2 for bad input and for output that cannot be written; 128
-plus the signal's number if a signal ended it.
+Exit status: 0 for success; 1 if a check found something stale; 2 for bad input and for output that
+cannot be written.
 """
 
 import argparse
@@ -10,7 +9,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from plots import document, experiments, ledger, record, single_files
+from plots import document, experiments, ledger, single_files
 from plots.figures import WIDTHS
 from reprolab import declared
 from reprolab.command_line import Parser, run
@@ -60,13 +59,6 @@ def parser() -> argparse.ArgumentParser:
     p = commands.add_parser("pages", help=about)
     p.add_argument("--check", action="store_true", help="write nothing; exit 1 if stale")
     p.set_defaults(run=late("pages"))
-
-    about = "add a folder of results to the recorded runs, if others can rely on it"
-    p = commands.add_parser("record", help=about, parents=[pages])
-    p.add_argument("--results", help="folder of result files", **folder)
-    p.add_argument("--gpu", required=True, metavar="NAME", help="of the folder: a100-sxm4-80gb")
-    p.add_argument("--older", action="store_true", help="may replace newer recorded results")
-    p.set_defaults(run=record.run)
 
     p = commands.add_parser("report", help="write one HTML page of all results and verdicts")
     about = "folder of result files, or several between spaces"

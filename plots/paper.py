@@ -238,7 +238,7 @@ def machines_table(ran: Sequence[Results]) -> Latex:
 def uncertain() -> dict[str, Any]:
     """The parts of the uncertainty budget, and the errors of predictions."""
     budgets = uncertainty.budgets().values()
-    every = [c.percent for b in budgets for classes in b.spread.values() for c in classes]
+    every = [c.percent for b in budgets for classes in b.values() for c in classes]
     hosts = uncertainty.host_classes()
     off = prediction.validation()
     tolerances = Counter(

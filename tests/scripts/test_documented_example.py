@@ -133,14 +133,7 @@ def test_a_run_is_recorded_by_make(tree):
     content["provenance"]["gpu"]["unit"] = "0" * 16
     (tree / "results/puzzle").mkdir(parents=True)
     (tree / "results/puzzle/mlps.json").write_text(json.dumps(content))
-    marked = "<!-- begin generated: experiments -->\n<!-- end generated: experiments -->\n"
-    for name in ("README.md", "docs/drop-in.md", "docs/upstream.md"):
-        (tree / name).parent.mkdir(exist_ok=True)
-        (tree / name).write_text(marked)
     done = make(tree, "record", "GPU=h200")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("data/recorded/h200: NVIDIA H200, unit ")
-    assert "\nrecorded: puzzle; " in done.stdout
-    for name in ("README.md", "claims.md", "puzzle/README.md", "puzzle/mlps.json.xz"):
-        assert (tree / "data/recorded/h200" / name).is_file()
-    assert "make reproduce-puzzle" in (tree / "README.md").read_text()
+    assert done.stdout.startswith("data/recorded/h200: recorded NVIDIA H200: puzzle")
+    assert (tree / "data/recorded/h200/puzzle/mlps.json.xz").is_file()

@@ -19,7 +19,7 @@ HANDED_ON = {
     "--results=results/profile --experiment=x --kernel=k --launches=2",
     "compare A=x B=y RESULTS=mine VERBOSE=1": "-m reprolab.compare --a=x --b=y "
     "--output=mine/compare --verbose",
-    "record GPU=h200": "-m plots record --results=results --gpu=h200",
+    "record GPU=h200": "-m reprolab.record --results=results --gpu=h200",
     "advise MODEL=m BATCH=2": "-m reprolab_nf4 advise --batch=2 -- m",
     "tune": "-m reprolab_nf4 tune --output=results/products.json",
     # The default folder may be missing before the first run; a wrong name is an error.
