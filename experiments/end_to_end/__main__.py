@@ -16,7 +16,7 @@ from experiments.end_to_end import partial_results, plan, prompts, schedule, siz
 from experiments.end_to_end.plan import Cell, Choices, Job
 from experiments.end_to_end.protocol import EAGER, GRAPH
 from experiments.gpus import chosen, free_bytes, gpu_name
-from reprolab import interruption, parts, result_file
+from reprolab import parts, result_file
 from reprolab.command_line import Parser, run
 from reprolab.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT, InputError
 from reprolab.json_files import ROOT
@@ -173,5 +173,4 @@ def installed_versions() -> str:
 
 
 if __name__ == "__main__":
-    interruption.end_quietly()
     raise SystemExit(run(parser()))
