@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "common/plain_name.hpp"
 #include "common/printable.hpp"
 
 namespace reprolab {

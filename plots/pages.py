@@ -19,7 +19,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,9 @@ import jinja2
 import pandas as pd
 
 import reprolab
+from plots import style
 from plots.frame import prepared
+from plots.pictures import is_current, pictures
 from plots.tables import Table, markdown, tables
 from reprolab.declared import names
 from reprolab.errors import InputError
@@ -143,10 +145,15 @@ def templates(root: Path) -> Iterator[Path]:
     )
 
 
+@cache
+def recorded(root: Path = ROOT) -> list[Machine]:
+    folders = sorted(p for p in (root / "data/recorded").glob("*") if p.is_dir())
+    return [Machine(folder.name, folder) for folder in folders]
+
+
 def pages(root: Path = ROOT) -> dict[Path, str]:
     """Every page by its path, from its template; those of machines from one."""
-    folders = sorted(p for p in (root / "data/recorded").glob("*") if p.is_dir())
-    machines = [Machine(folder.name, folder) for folder in folders]
+    machines = recorded(root)
     filled = {}
     for template in templates(root):
         filled[template.with_suffix("")] = fill(template, machines)
@@ -178,14 +185,18 @@ def fill(template: Path, machines: list[Machine], folder: Path | None = None, **
 
 
 def run(args: argparse.Namespace) -> int:
-    """`make pages`; with --check exit status 1 where a page is stale."""
+    """`make pages`; with --check exit status 1 where a page or a picture is stale."""
     filled = pages()
+    rows = pd.concat([machine.frames.records for machine in recorded()], ignore_index=True)
+    drawn = pictures(rows)
     stale = [p for p, text in filled.items() if not p.exists() or read_text(p) != text]
+    stale += [p for p, figure in drawn.items() if not is_current(p, figure)]
     if not args.check:
-        write_files({path: filled[path].encode() for path in stale})
-        print(f"wrote {len(stale)} of {len(filled)} pages")
+        made = {path: style.svg(drawn[path]) for path in stale if path in drawn}
+        write_files(made | {path: filled[path].encode() for path in stale if path in filled})
+        print(f"wrote {len(stale)} of {len(filled) + len(drawn)} pages and pictures")
         return 0
     for path in stale:
-        print(printable(f"{path.relative_to(ROOT)}: is stale: edit its template, then make pages"))
-    print(f"{len(filled) - len(stale)} of {len(filled)} pages are up to date")
+        print(printable(f"{path.relative_to(ROOT)}: is stale: make pages writes it again"))
+    print(f"{len(filled) + len(drawn) - len(stale)} pages and pictures are up to date")
     return 1 if stale else 0

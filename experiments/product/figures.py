@@ -1,0 +1,50 @@
+"""The figure of products: time by the number of rows, of each way to multiply by 4-bit weights."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from plots import style
+
+SHOWN = {
+    "few_rows": ("few rows (ours)", style.OURS),
+    "many_rows": ("many rows (ours)", "#d0a215"),
+    "few_rows_exact": ("few rows, exact (ours)", "#e3b08f"),
+    "bitsandbytes_0.50.2_gemm": ("bitsandbytes 0.50, fused", style.LIBRARY),
+    "shared_lut_then_cublas": ("the paper's kernel, then cuBLAS", style.THEIRS),
+    "streaming_then_cublas": ("streaming, then cuBLAS (ours)", "#882255"),
+    "cublas_16bit": ("cuBLAS on 16-bit weights: not 4-bit", style.LIMIT),
+}
+
+
+def by_rows(rows: pd.DataFrame) -> Figure:
+    """Time of a product with the largest layer by the number of rows of activations."""
+    timed = style.times(rows, "layers")
+    weights = timed["rows"] * timed["columns"]
+    timed = timed[weights == weights.max()]
+    gpus = style.by_gpu(timed)
+    figure, grid = style.panels(len(gpus), 3.3, sharey=True)
+    for axes, (gpu, own) in zip(grid[0], gpus, strict=False):
+        layer = own.problem.str.partition("x")[2].iloc[0]
+        own = own[own.problem.str.partition("x")[2] == layer]
+        for kernel, (text, colour) in SHOWN.items():
+            of = own[own.kernel == kernel].sort_values("batch")
+            line = "--" if kernel == "cublas_16bit" else "-"
+            axes.plot(
+                of.batch.astype(float),
+                of["median"],
+                line,
+                marker="o",
+                markersize=3,
+                color=colour,
+                label=text,
+            )
+        style.logarithmic(axes.xaxis, (1, 4, 16, 64, 256, 1024, 4096))
+        style.logarithmic(axes.yaxis, (50, 100, 200, 500, 1000, 2000, 5000))
+        axes.set_title(f"{gpu}, {layer.partition('/')[0]}", loc="left")
+        axes.set_xlabel("rows of activations, logarithmic")
+    grid[0][0].set_ylabel("µs, logarithmic")
+    style.legend(figure, grid.flat)
+    return figure
+
+
+FIGURES = {"rows": ("layers", by_rows)}
