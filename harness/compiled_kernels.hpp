@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -17,29 +18,7 @@
 
 namespace reprolab {
 
-/// One kernel's manifest for one architecture, or an object in it. Every fault throws a UsageError
-/// of one line that names the file.
-class Manifest {
- public:
-  using Json = nlohmann::ordered_json;
-
-  explicit Manifest(const std::filesystem::path& path) : path_(path), json_(read_json(path)) {}
-
-  [[noreturn]] void refuse(const std::string& why) const;
-  const std::filesystem::path& path() const { return path_; }
-  const Json& json() const { return json_; }
-  const Json& at(const std::string& key) const;
-  Manifest object_at(const std::string& key) const { return {path_, at(key)}; }
-  std::string plain_name(const std::string& key) const;
-  std::string text(const std::string& key) const;
-  int number(const std::string& key, int least, int most) const;
-
- private:
-  Manifest(const std::filesystem::path& path, const Json& json) : path_(path), json_(json) {}
-
-  std::filesystem::path path_;
-  Json json_;
-};
+using Manifest = nlohmann::ordered_json;
 
 /// A kernel with all of its variants, and one of its manifests, from which its family reads more.
 struct CompiledKernel {
@@ -54,8 +33,8 @@ std::filesystem::path compiled_folder();
 std::string fingerprint(std::string_view text);
 
 /// The kernels of a family in `folder`/sm_*/KERNEL.json, each with its PTX next to it (paths of
-/// sources are from `root`). Throws UsageError if a manifest is invalid, or its kernel's source has
-/// changed.
+/// sources are from `root`). Throws UsageError of one line if a manifest is not as it is written there,
+/// or its kernel's source has changed: it would be measured under the wrong name.
 std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
                                                   const std::vector<std::string>& variants,
                                                   const std::filesystem::path& folder,
@@ -74,7 +53,11 @@ struct CompiledFamily {
                                   const std::filesystem::path& root) const {
     std::vector<FamilysKernel> kernels;
     for (const auto& [kernel, manifest] : read_compiled_kernels(name, variants, folder, root)) {
-      kernels.push_back(with_facts(kernel, manifest));
+      try {
+        kernels.push_back(with_facts(kernel, manifest));
+      } catch (const std::exception& error) {
+        throw UsageError(kernel.source_file + ": its manifest: " + error.what());
+      }
     }
     return kernels;
   }

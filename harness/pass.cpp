@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "common/names.hpp"
-#include "common/plain_name.hpp"
+#include "common/printable.hpp"
 #include "harness/code.hpp"
 #include "harness/errors.hpp"
 #include "harness/family.hpp"

@@ -2,7 +2,6 @@
 
 #include <stdexcept>
 
-#include "common/plain_name.hpp"
 #include "common/printable.hpp"
 
 namespace reprolab {

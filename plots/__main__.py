@@ -1,16 +1,11 @@
 """`python -m plots`."""
 
-from reprolab import interruption
+import contextlib
+import logging
+from pathlib import Path
 
 
 def run() -> int:
-    """The imports take a second, during which Ctrl-C must also be quiet."""
-    interruption.end_quietly()
-
-    import contextlib
-    import logging
-    from pathlib import Path
-
     # Hides matplotlib's warning about a home that is not writable.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with contextlib.chdir(Path(__file__).parent):  # not the user's, which may hold a matplotlibrc

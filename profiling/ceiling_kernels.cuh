@@ -8,10 +8,8 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 
 #include "common/access.cuh"
-#include "common/bulk_copy.cuh"
 #include "profiling/ceiling_layouts.cuh"
 #include "profiling/ceilings.hpp"
 
@@ -33,21 +31,18 @@ unsigned blocks_of(std::uint64_t bytes) {
   return grid_of(bytes / Form::block_bytes + ceil_div(bytes % Form::block_bytes, row), bytes);
 }
 
-/// Bytes of one prefetch to L2, in forms that prefetch.
+/// Bytes of one prefetch to L2, in forms that read ahead.
 inline constexpr unsigned burst_bytes = 32 << 10;
 
 // ---- Copies ----
 
-/// A thread moves `Elements` elements, `Threads` elements apart in a block of `Layout`. Data is
-/// prefetched to L2 in bursts, `AheadBytes` ahead of its use; 0: no prefetch.
-template <int Threads, int Elements, class ReadPolicy, class StorePolicy, class BlockLayout = Line,
-          int AheadBytes = 0>
+/// A thread moves `Elements` elements, `Threads` elements apart in a block of `Layout`.
+template <int Threads, int Elements, class ReadPolicy, class StorePolicy, class BlockLayout = Line>
 struct CopyForm {
-  static_assert(AheadBytes == 0 || std::is_same_v<BlockLayout, Line>);
   using Layout = BlockLayout;
   using Reads = ReadPolicy;
   using Stores = StorePolicy;
-  static constexpr unsigned threads = Threads, elements = Elements, ahead_bytes = AheadBytes;
+  static constexpr unsigned threads = Threads, elements = Elements;
   static constexpr unsigned block_bytes = threads * elements * element_bytes;
 };
 
@@ -55,11 +50,6 @@ template <class Form>
 __global__ void __launch_bounds__(Form::threads) copying(Traffic traffic) {
   const typename Form::Reads reads;
   const typename Form::Stores stores;
-  const std::uint64_t begin = std::uint64_t{blockIdx.x} * Form::block_bytes;
-  if (Form::ahead_bytes > 0 && begin % burst_bytes == 0) {
-    prefetch_to_l2<Form::threads>(traffic.from, begin + Form::ahead_bytes, burst_bytes,
-                                  traffic.read_bytes);
-  }
   const auto load = [&](std::uint64_t at) {
     return reads.load(reinterpret_cast<const uint4*>(traffic.from + at));
   };
@@ -87,66 +77,6 @@ template <class Form>
 cudaError_t launch_copying(const Traffic& traffic, cudaStream_t stream) {
   if (traffic.write_bytes == 0) return cudaSuccess;
   copying<Form><<<blocks_of<Form>(traffic.write_bytes), Form::threads, 0, stream>>>(traffic);
-  return cudaGetLastError();
-}
-
-/// A block moves `BlockBytes` through its shared memory by two bulk copies, which one thread starts
-/// (compute capability 9.0). `keep_reads` and `drop_stores` are requests to L2.
-template <int BlockBytes, bool Keep, bool Drop>
-struct BulkForm {
-  static_assert(BlockBytes % element_bytes == 0);
-  static constexpr unsigned threads = 32, block_bytes = BlockBytes;
-  static constexpr bool keep_reads = Keep, drop_stores = Drop;
-};
-
-template <class Form>
-__global__ void __launch_bounds__(Form::threads) bulk_copying(Traffic traffic) {
-#if __CUDA_ARCH__ >= 900
-  alignas(128) __shared__ std::uint8_t held[Form::block_bytes];
-  __shared__ std::uint64_t arrived;
-  const std::uint64_t begin = std::uint64_t{blockIdx.x} * Form::block_bytes;
-  const std::uint64_t left = traffic.write_bytes - begin;
-  const auto part = static_cast<unsigned>(left < Form::block_bytes ? left : Form::block_bytes);
-  const unsigned whole = part / element_bytes * element_bytes;
-  if (threadIdx.x == 0 && whole > 0) {
-    const std::uint32_t barrier = shared_address(&arrived), shared = shared_address(held);
-    expect_bytes(barrier, whole);
-    if constexpr (Form::keep_reads) {
-      asm volatile(
-          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
-          " [%0], [%1], %2, [%3], %4;" ::"r"(shared),
-          "l"(traffic.from + begin), "r"(whole), "r"(barrier),
-          "l"(l2_policy<L2Priority::evict_last>())
-          : "memory");
-    } else {
-      bulk_load(shared, traffic.from + begin, whole, barrier);
-    }
-    await_bytes(barrier);
-    if constexpr (Form::drop_stores) {
-      asm volatile(
-          "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(
-              traffic.to + begin),
-          "r"(shared), "r"(whole), "l"(l2_policy<L2Priority::evict_first>())
-          : "memory");
-    } else {
-      asm volatile(
-          "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(traffic.to + begin),
-          "r"(shared), "r"(whole)
-          : "memory");
-    }
-    finish_bulk_stores();
-  }
-  const std::uint64_t at = begin + whole + threadIdx.x;  // the bytes of a last, shorter element
-  if (at < traffic.write_bytes && whole + threadIdx.x < part) traffic.to[at] = traffic.from[at];
-#endif
-}
-
-template <class Form>
-cudaError_t launch_bulk_copying(const Traffic& traffic, cudaStream_t stream) {
-  if (traffic.write_bytes == 0) return cudaSuccess;
-  const unsigned blocks =
-      grid_of(ceil_div(traffic.write_bytes, Form::block_bytes), traffic.write_bytes);
-  bulk_copying<Form><<<blocks, Form::threads, 0, stream>>>(traffic);
   return cudaGetLastError();
 }
 

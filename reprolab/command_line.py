@@ -3,9 +3,11 @@
 import argparse
 import os
 import re
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from types import FrameType
 from typing import NoReturn, TextIO
 
 from reprolab.errors import NOT_MEASURED, USAGE, InputError
@@ -35,6 +37,9 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
     """
     if sys.stdout is None:
         return complain("standard output is closed")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores the latter
+            signal.signal(number, stop)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal may not know a kernel author's name
     status = 0
@@ -47,6 +52,8 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
         return status
     except InputError as error:
         return complain(str(error), error.status)
+    except KeyboardInterrupt:
+        return complain("interrupted", 128 + signal.SIGINT)
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
         discard(sys.stdout)
         return status
@@ -57,6 +64,11 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
     except Exception:
         traceback.print_exc()
         return NOT_MEASURED
+
+
+def stop(number: int, _: FrameType | None) -> NoReturn:
+    """Ends the process as the signal would, but by way of `finally`, so that no file is left."""
+    raise SystemExit(128 + number)
 
 
 def complain(message: str, status: int = USAGE) -> int:

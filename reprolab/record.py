@@ -57,7 +57,9 @@ def complete(folder: Path) -> Iterator[Results]:
         for pass_name in present:
             results = load(declared.file_of(folder / name, pass_name), name, pass_name)
             for fault in faults(results):
-                raise InputError(f"{results.file}: {fault}; make reproduce-{name} measures it again")
+                raise InputError(
+                    f"{results.file}: {fault}; make reproduce-{name} measures it again"
+                )
             yield results
     print("".join(f"{line}\n" for line in missing), end="")
 
@@ -91,8 +93,7 @@ def code_of(results: Results) -> str:
 
 
 def check_alike(results: list[Results], before: list[Results], may_be_older: bool) -> None:
-    """InputError if the files are not of one kind of GPU and one code, or older than what is there.
-    """
+    """InputError if the files are not of one kind of GPU and one code, or older than what is there."""
     ran = [r for r in results if r.gpu]
     if not ran:
         raise InputError("no experiment's results here; make reproduce-table2 makes some")

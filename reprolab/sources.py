@@ -156,13 +156,7 @@ def git(*arguments: str, say_why: bool = False) -> str:
     on stderr in a checkout.
     """
     command = ["git", "--no-replace-objects", *arguments]
-    others = (
-        "GIT_DIR",
-        "GIT_WORK_TREE",
-        "GIT_INDEX_FILE",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_COMMON_DIR",
-    )
+    others = "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_COMMON_DIR".split()
     own = {name: value for name, value in os.environ.items() if name not in others}
     own["GIT_CEILING_DIRECTORIES"] = str(ROOT.parent)
     given = {"cwd": ROOT, "env": own, "capture_output": True, "check": False}

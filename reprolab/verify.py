@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from reprolab import checkpoint, interruption, reference
+from reprolab import checkpoint, reference
 from reprolab.command_line import Parser, run
 from reprolab.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
 from reprolab.printable import printable
@@ -319,5 +319,4 @@ def show(weight: checkpoint.Weight, notes: list[Note], brief: bool) -> None:
 
 
 if __name__ == "__main__":
-    interruption.end_quietly()
     raise SystemExit(run(parser()))

@@ -37,9 +37,11 @@ class Reproduce(rfm.RunOnlyRegressionTest):
 
     def rows(self):
         """The rows that were measured; none where no GPU is, which shows a recorded run."""
-        files = sorted(Path(self.stagedir, "results", self.experiment).glob("*.json*"))
-        opened = [lzma.open(f, "rt") if f.suffix == ".xz" else f.open() for f in files]
-        return [(f, row) for f, text in zip(files, opened, strict=False) for row in json.load(text)["records"]]
+        rows = []
+        for file in sorted(Path(self.stagedir, "results", self.experiment).glob("*.json*")):
+            with (lzma.open if file.suffix == ".xz" else open)(file, "rt") as text:
+                rows += [(file, row) for row in json.load(text)["records"]]
+        return rows
 
     @sanity_function
     def has_succeeded(self):

@@ -10,7 +10,7 @@
 
 namespace reprolab {
 
-using Json = Manifest::Json;
+using Json = Manifest;
 
 /// A valid manifest of a kernel named toy, with `facts` of its family.
 inline Json toy_manifest(const std::string& family, const std::vector<std::string>& variants,

@@ -1,27 +1,28 @@
-"""Measures the missing cells of one pass, timing or profile, and joins all cells in its result
-file. `make reproduce-table1` and `make reproduce-figure4` run both passes.
+"""Measures the missing cells of one pass, timing or profile, one model after another, and joins all
+cells in its result file. `make reproduce-table1` and `make reproduce-figure4` run both passes.
 
 Exit status: 0; 1 where a row's output is wrong or its kernel failed; 2 for wrong usage, or where
 the input cannot be measured; 3 where the run itself failed, at one row or at a cell.
 """
 
 import argparse
+import json
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import reprolab_nf4
-from experiments.end_to_end import partial_results, plan, prompts, schedule, sizes
+from experiments.__main__ import gpu_name
+from experiments.end_to_end import partial_results, plan, prompts, sizes
 from experiments.end_to_end.plan import Cell, Choices, Job
 from experiments.end_to_end.protocol import EAGER, GRAPH
-from experiments.gpus import chosen, free_bytes, gpu_name
-from reprolab import interruption, parts, result_file
+from reprolab import parts, result_file
 from reprolab.command_line import Parser, run
 from reprolab.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT, InputError
 from reprolab.json_files import ROOT
 from reprolab.output import check_place
-from reprolab.progress import Line
 from reprolab.provenance import checkout
 
 PYTHON = ROOT / "build/end_to_end/python"  # names the Python that has torch
@@ -37,7 +38,6 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--tokens", default="", help="new tokens for each prompt")
     p.add_argument("--generations", default="", help="eager ones of each row, 3 by default")
     p.add_argument("--prompts", default="", help="a file with one JSON object per line")
-    p.add_argument("--gpus", default="0", help="such as 0,1: one process for each")
     p.add_argument("--clocks", default="", help="not supported: clocks are observed")
     p.add_argument("--quick", action="store_true", help="fewer batches, tokens and samples")
     p.add_argument("--dry-run", action="store_true", help="print the plan and its duration")
@@ -47,42 +47,24 @@ def parser() -> argparse.ArgumentParser:
 
 
 def measure(args: argparse.Namespace) -> int:
-    if args.clocks:
-        raise InputError(
-            "CLOCKS: generating text is measured at the GPU's current clocks; lock them with "
-            "nvidia-smi -lgc before, and do not set CLOCKS"
-        )
-    choices = plan.choose(
-        model=args.model,
-        batches=args.batches,
-        kernels=args.kernels,
-        peers=args.peer,
-        tokens=args.tokens,
-        generations=args.generations,
-        prompts_file=args.prompts,
-        quick=args.quick,
-    )
+    choices = chosen(args)
     check(choices)
-    gpus = chosen(args.gpus)
-    output = args.output or Path(f"results/{partial_results.EXPERIMENT}/{args.pass_name}.json")
-    now, gpu = checkout(), gpu_name(gpus[0])
+    output = output_of(args)
+    now, gpu = checkout(), gpu_name()
     run_name = partial_results.run_of(choices, installed_versions())
-    argv = ["python", "-m", "experiments.end_to_end", *sys.argv[1:]]
-    every = [
-        Job(cell, partial_results.file_of(output, cell, run_name).resolve(), argv, now)
-        for cell in plan.cells(choices, args.pass_name)
-    ]
-    there = {job.file: partial_results.read(job.file, args.pass_name) for job in every}
-    todo = [job for job in every if not parts.is_done(there[job.file], now, gpu)]
+    every = partial_results.jobs(choices, args.pass_name, output, run_name, sys.argv[1:], now)
+    todo = [job for job in every if not partial_results.is_done(job, gpu)]
     cells = [job.cell for job in todo]
-    print(describe([job.cell for job in every], cells, len(gpus)))
-    free = [n for gpu in gpus if (n := free_bytes(gpu)) is not None]
-    if free and (large := too_large(cells, min(free))):
-        print(f"  may not fit on this GPU: {large}")
+    print(describe([job.cell for job in every], cells), flush=True)
     if args.dry_run:
         return 0
     check_place(output)
-    faults, status = measure_cells(todo, gpus, output) if todo else ([], 0)
+    models = dict.fromkeys(cell.model for cell in cells)
+    faults, status = [], 0
+    for model in models:
+        fault, model_status = measure_model(model, [job for job in todo if job.cell.model == model])
+        faults += [fault] * bool(fault)
+        status = max(status, model_status)  # 3: a fault of the run; 2: of its input
     files = [job.file for job in every]
     partials = partial_results.partials_of_run(
         output.resolve(), args.pass_name, files, run_name, now
@@ -98,18 +80,58 @@ def measure(args: argparse.Namespace) -> int:
     return status
 
 
-def measure_cells(todo: Sequence[Job], gpus: Sequence[str], output: Path) -> tuple[list[str], int]:
-    """The faults beyond single rows, and the exit status for them."""
+def chosen(args: argparse.Namespace) -> Choices:
+    if args.clocks:
+        raise InputError(
+            "CLOCKS: generating text is measured at the GPU's current clocks; lock them with "
+            "nvidia-smi -lgc before, and do not set CLOCKS"
+        )
+    return plan.choose(
+        model=args.model,
+        batches=args.batches,
+        kernels=args.kernels,
+        peers=args.peer,
+        tokens=args.tokens,
+        generations=args.generations,
+        prompts_file=args.prompts,
+        quick=args.quick,
+    )
+
+
+def output_of(args: argparse.Namespace) -> Path:
+    return args.output or Path(f"results/{partial_results.EXPERIMENT}/{args.pass_name}.json")
+
+
+def measure_model(model: str, jobs: Sequence[Job]) -> tuple[str, int]:
+    """Measures a model's cells in a process of its own. If it dies in a row, another goes on
+    without this row of the cell. The fault beyond single rows, and its exit status.
+    """
     python = PYTHON.read_text().strip() if PYTHON.exists() else ""
     if not python:
         raise InputError(f"{PYTHON}: is missing; run make reproduce-table1, which makes it")
-    command = [python, "-m", "experiments.end_to_end.measure"]
-    log = output.parent / f"{output.stem}.log"
-    line = Line(plan.total_seconds([job.cell for job in todo], len(gpus)))
-    scheduler = schedule.Scheduler(todo, lambda gpu: schedule.Process(command, gpu, log), line)
-    scheduler.run(gpus)
-    faults = [f"{fault} (log: {log})" for fault in scheduler.fault_lines()]
-    return faults, (NOT_MEASURED if scheduler.run_failed else USAGE) if faults else 0
+    command = [python, "-m", "experiments.end_to_end.measure", *sys.argv[1:], "--model", model]
+    for job in jobs:
+        job.running.unlink(missing_ok=True)
+    while True:
+        try:
+            status = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL).returncode
+        except OSError as error:
+            return f"{python}: {error.strerror}", NOT_MEASURED
+        if status in (0, USAGE):
+            return (f"{plan.plain_name(model)}: not all of it was measured" * bool(status)), status
+        ended = f"the process ended {ending(status)}"
+        running = [job for job in jobs if job.running.exists()]
+        row = running[0].running.read_text() if running else ""
+        failed = running[0].failed if running else {}
+        if not row or row in failed:  # no row to omit: it would die again
+            text = running[0].cell.text if running else plan.plain_name(model)
+            return f"{text}: {ended}", NOT_MEASURED
+        running[0].failed_rows.write_text(json.dumps(failed | {row: ended}))
+        running[0].running.unlink()
+
+
+def ending(status: int) -> str:
+    return f"with status {status}" if status >= 0 else f"by {signal.Signals(-status).name}"
 
 
 def check(choices: Choices) -> None:
@@ -131,14 +153,13 @@ def check(choices: Choices) -> None:
             )
 
 
-def describe(every: Sequence[Cell], todo: Sequence[Cell], gpus: int) -> str:
+def describe(every: Sequence[Cell], todo: Sequence[Cell]) -> str:
     """The plan of the run; the memory is the largest of its cells."""
     first, choices = every[0], every[0].choices
     rows = ", ".join(row.kernel for row in choices.rows)
-    minutes = round(plan.total_seconds(todo, gpus) / 60) or 1
+    minutes = round(plan.total_seconds(todo) / 60) or 1
     needs = [n for cell in todo if (n := cell.bytes_needed)]
     memory = f", up to {max(needs) / 1e9:.0f} GB of GPU memory" if needs else ""
-    where = "an H200" if gpus == 1 else f"{gpus} H200s"
     lines = [
         f"{first.pass_name}: {', '.join(map(plan.plain_name, choices.models))} at batch "
         f"{', '.join(map(str, choices.batches))}; {choices.tokens} new tokens, of which "
@@ -147,16 +168,9 @@ def describe(every: Sequence[Cell], todo: Sequence[Cell], gpus: int) -> str:
         f"{first.samples(EAGER)} measured eager, {first.samples(GRAPH)} in a graph; "
         f"prompts: {choices.prompts.text}",
         f"  {len(every) - len(todo)} of {len(every)} cells already measured"
-        + (f"; the remaining ones take about {minutes} min on {where}{memory}" if todo else ""),
+        + (f"; the remaining ones take about {minutes} min on an H200{memory}" if todo else ""),
     ]
     return "\n".join(lines)
-
-
-def too_large(todo: Sequence[Cell], free: int) -> str:
-    """The cells that need more than the GPU has free, as far as that is known; empty for none."""
-    needs = {cell.text: cell.bytes_needed or 0 for cell in todo}
-    large = [f"{text} (about {n / 1e9:.0f} GB)" for text, n in needs.items() if n > free]
-    return f"{', '.join(large)}; {free / 1e9:.0f} GB are free now" if large else ""
 
 
 def installed_versions() -> str:
@@ -173,5 +187,4 @@ def installed_versions() -> str:
 
 
 if __name__ == "__main__":
-    interruption.end_quietly()
     raise SystemExit(run(parser()))

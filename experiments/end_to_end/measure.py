@@ -1,14 +1,12 @@
-"""The process that measures, one for each GPU: `measure FD`. It receives jobs through the pipe
-of that number and sends reports of progress; schedule.py has the other end.
+"""The process that measures one model, with PyTorch: `measure PASS --model MODEL`, and the other
+options of __main__.py, which starts it. Writes a file for each cell that has none yet.
 """
 
+import argparse
 import secrets
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict
-from multiprocessing.connection import Connection
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,15 +23,17 @@ from experiments.end_to_end import (
     reference,
     rows,
 )
+from experiments.end_to_end import __main__ as command
 from experiments.end_to_end.generate import MODES
-from experiments.end_to_end.host import Host
 from experiments.end_to_end.plan import Cell, Job, plain_name
-from experiments.end_to_end.protocol import EAGER, PROFILE, TIMING
-from experiments.end_to_end.rounds import Measured, Report, Rounds
+from experiments.end_to_end.protocol import PROFILE, TIMING
+from experiments.end_to_end.rounds import Measured, Rounds
 from experiments.end_to_end.rows import Row
 from experiments.end_to_end.sizes import BLOCK_SIZE
 from reprolab import provenance, result_file
-from reprolab.errors import InputError
+from reprolab.command_line import run
+from reprolab.errors import USAGE, InputError
+from reprolab.provenance import checkout
 from reprolab.results import Outcome
 from reprolab.sources import Sources
 
@@ -43,8 +43,8 @@ INSTRUMENTS = {TIMING: "events", PROFILE: "activity"}
 class Bench:
     """The GPU of this process, and the model that is loaded on it."""
 
-    def __init__(self, gpu: Any, host: Host):
-        self.gpu, self.host, self.name = gpu, host, ""
+    def __init__(self, gpu: Any):
+        self.gpu, self.name = gpu, ""
         self.process = secrets.token_hex(8)
         self.model, self.tokenizer = None, None
         self.facts: dict[str, Any] = {}
@@ -69,7 +69,7 @@ class Bench:
         ]
         self.name = cell.model
 
-    def measure(self, job: Job, report: Report) -> list[dict[str, Any]]:
+    def measure(self, job: Job) -> list[dict[str, Any]]:
         """The records of a cell."""
         cell, chosen = job.cell, job.cell.choices.rows
         states: dict[str, dict[Row, Measured]] = {}
@@ -82,7 +82,7 @@ class Bench:
                 except InputError as reason:  # the other mode may run
                     states[name] = dict.fromkeys(chosen, Measured(Outcome.UNSUPPORTED, str(reason)))
                     continue
-                states[name] = Rounds(self, mode, job, report).run()
+                states[name] = Rounds(self, mode, job).run()
                 del mode
                 self.gpu.forget()
         except torch.OutOfMemoryError:
@@ -133,9 +133,7 @@ class Bench:
         problem = {"name": f"{facts['model']}/batch{cell.batch}/{mode}", "family": family}
         problem |= facts | {"batch": cell.batch, "way": mode, "tokens": choices.tokens}
         problem |= {"generated": cell.new_tokens(mode), "prompts": choices.prompts.text}
-        on_hosts_clock = cell.pass_name == TIMING and mode == EAGER
         more: dict[str, Any] = {"process": self.process}
-        more |= {"disturbed": asdict(state.disturbed)} if on_hosts_clock else {}
         # Where bitsandbytes chooses, the number of dequantizations is unknown.
         if "kernel_time" in state.samples and not state.failed and not row.may_fuse(cell.batch):
             read, written = facts["quantized_bytes"], 2 * facts["weights"]
@@ -166,34 +164,44 @@ def origin(
     )
 
 
-def serve(jobs: Iterable[Job], report: Report, gpu: Any, host: Host) -> None:
-    """The last message on each job is `ended`: empty, or the error in the user's input."""
-    bench = Bench(gpu, host)
-    for job in jobs:
-        started = time.time()
+def serve(jobs: Sequence[Job], gpu: Any) -> list[str]:
+    """Measures the cells. Returns the faults of those whose input is wrong."""
+    bench, faults = Bench(gpu), []
+    for number, job in enumerate(jobs, 1):
+        started, name = time.time(), job.cell.pass_name
         try:
             rows.check(job.cell.choices.rows)
-            name = job.cell.pass_name
-            records = bench.measure(job, report)
+            records = bench.measure(job)
             made = origin(gpu, started, job.argv, INSTRUMENTS[name], job.sources)
             content = result_file.content(partial_results.EXPERIMENT, name, made, records)
             result_file.write(job.file, content)
         except InputError as error:
-            report({"ended": str(error)})
+            faults.append(f"{job.cell.text}: {error}")
+            print(faults[-1], file=sys.stderr)
         else:
-            report({"ended": ""})
+            job.failed_rows.unlink(missing_ok=True)
+            done = f"{number} of {len(jobs)} cells of the model, {time.time() - started:.0f} s"
+            print(f"{job.cell.text}: {done}", file=sys.stderr)
+        finally:
+            job.running.unlink(missing_ok=True)
+    return faults
 
 
-def main() -> None:
-    pipe = Connection(int(sys.argv[1]))
+def main(args: argparse.Namespace) -> int:
     build.quiet()
     from experiments.end_to_end.gpu import Gpu
 
-    gpu = Gpu()
-    pipe.send({})  # the GPU exists: if this process dies from here on, a row or cell is the cause
-    with suppress(EOFError):  # the other end is closed
-        serve(iter(pipe.recv, None), pipe.send, gpu, Host())
+    gpu, choices = Gpu(), command.chosen(args)
+    run_name = partial_results.run_of(choices, partial_results.made_with())
+    every = partial_results.jobs(
+        choices, args.pass_name, command.output_of(args), run_name, sys.argv[1:], checkout()
+    )
+    name = gpu.facts()["name"]
+    todo = [job for job in every if not partial_results.is_done(job, name)]
+    return USAGE if serve(todo, gpu) else 0
 
 
 if __name__ == "__main__":
-    main()
+    own = command.parser()
+    own.set_defaults(run=main)
+    raise SystemExit(run(own))

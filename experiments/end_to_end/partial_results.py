@@ -1,15 +1,15 @@
-"""Partial results: a result file for each cell while a run goes on; reprolab/parts.py joins them."""
+"""Partial results: a result file for each cell; reprolab/parts.py joins them."""
 
 import hashlib
 import json
 import platform
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from experiments.end_to_end import SEED, rows, sizes
-from experiments.end_to_end.plan import Cell, Choices, cell_name
+from experiments.end_to_end.plan import Cell, Choices, Job, cell_name, cells
 from reprolab import parts
 from reprolab.result_file import Content
 from reprolab.sources import Sources
@@ -56,6 +56,22 @@ def file_of(output: Path, cell: Cell, run: str) -> Path:
         config = folder / "config.json"
         own = digest(str(folder.resolve()), config.read_text() if config.is_file() else "") + "."
     return parts.folder_of(output) / f"{cell.name}.{own}{run}.json"
+
+
+def jobs(
+    choices: Choices, pass_name: str, output: Path, run: str, argv: Sequence[str], now: Sources
+) -> list[Job]:
+    """All cells of the choices. `argv`: the command's own arguments."""
+    command = ["python", "-m", "experiments.end_to_end", *argv]
+    return [
+        Job(cell, file_of(output, cell, run).resolve(), command, now)
+        for cell in cells(choices, pass_name)
+    ]
+
+
+def is_done(job: Job, gpu: str) -> bool:
+    """Whether its file has all rows, from the same sources and on a GPU of that name."""
+    return parts.is_done(read(job.file, job.cell.pass_name), job.sources, gpu)
 
 
 def read(file: Path, pass_name: str) -> Content | None:

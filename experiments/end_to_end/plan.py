@@ -1,5 +1,6 @@
 """The plan of a run: the cells, the rows that are compared in each, and the expected time."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -95,7 +96,7 @@ class Cell:
 
     @property
     def seconds(self) -> float:
-        """About the time on an H200, without its process's start and without repeated samples."""
+        """About the time on an H200, without its process's start."""
         model, rows = self.size, len(self.choices.rows)
         in_eager, in_graph = self.samples(EAGER), self.samples(GRAPH)
         step, prompt = 0.1, 0.3
@@ -121,15 +122,26 @@ class Cell:
 
 @dataclass(frozen=True)
 class Job:
-    """A cell to measure, and the facts of the run for its result file. `failed`: by row, how an
-    earlier process died at it.
-    """
+    """A cell to measure, and the facts of the run for its result file."""
 
     cell: Cell
     file: Path
     argv: Sequence[str]
     sources: Sources
-    failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def running(self) -> Path:
+        """Names the row that is being measured, while the process lives."""
+        return self.file.with_suffix(".running")
+
+    @property
+    def failed_rows(self) -> Path:
+        return self.file.with_suffix(".failed")
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """By row, how an earlier process of this run died at it."""
+        return json.loads(self.failed_rows.read_text()) if self.failed_rows.exists() else {}
 
 
 def cell_name(model: str, pass_name: str, batch: int | str) -> str:
@@ -235,6 +247,5 @@ def cells(choices: Choices, pass_name: str) -> list[Cell]:
     return [Cell(choices, pass_name, model, batch) for model, batch in each]
 
 
-def total_seconds(todo: Sequence[Cell], gpus: int = 1) -> float:
-    starts = len({cell.model for cell in todo}) * START_S
-    return (sum(cell.seconds for cell in todo) + starts) / max(1, min(gpus, len(todo)))
+def total_seconds(todo: Sequence[Cell]) -> float:
+    return sum(cell.seconds for cell in todo) + START_S * len({cell.model for cell in todo})

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 
 from experiments.end_to_end import SEED
-from experiments.end_to_end.generate import MODES, Mode
-from experiments.end_to_end.host import SlowSamples
+from experiments.end_to_end.generate import Mode
 from experiments.end_to_end.plan import Job, warm_up
 from experiments.end_to_end.protocol import (
     NOTHING,
@@ -28,9 +27,6 @@ from reprolab.errors import InputError
 from reprolab.results import VERIFIED, Outcome
 from reprolab_nf4.measuring import shuffled
 
-WAIT_S = 10  # for a steady host, in all of a cell's samples in one mode
-Report = Callable[[dict[str, Any]], None]
-
 
 @dataclass
 class Measured:
@@ -42,7 +38,6 @@ class Measured:
     deviation: str | None = None
     samples: dict[str, list[float]] = field(default_factory=dict)
     sm_mhz: list[float] = field(default_factory=list)
-    disturbed: SlowSamples = field(default_factory=SlowSamples)
 
     @property
     def failed(self) -> bool:
@@ -68,11 +63,11 @@ class Measured:
 class Rounds:
     """Prepares, warms up and measures all rows of a cell in one mode, round by round.
 
-    `bench`: measure.Bench, with the model, the GPU and the host.
+    `bench`: measure.Bench, with the model and the GPU.
     """
 
-    def __init__(self, bench: Any, mode: Mode, job: Job, report: Report):
-        self.bench, self.mode, self.cell, self.report = bench, mode, job.cell, report
+    def __init__(self, bench: Any, mode: Mode, job: Job):
+        self.bench, self.mode, self.cell, self.running = bench, mode, job.cell, job.running
         self.rows, self.failed = job.cell.choices.rows, job.failed
         self.baseline = self.rows[0]
         self.profiles = self.cell.pass_name == PROFILE
@@ -90,12 +85,11 @@ class Rounds:
             (row, self.measure)
             for row in shuffled(self.rows, self.cell.samples(self.mode.name), seed)
         ]
-        # As many repeated samples as one more round has.
-        self.bench.host.allow(len(self.rows), WAIT_S)
-        for done, (row, step) in enumerate(steps):
-            self.show(row.kernel, done / len(steps))
+        self.running.parent.mkdir(parents=True, exist_ok=True)
+        for row, step in steps:
+            self.running.write_text(row.kernel)
             self.attempt(row, step)
-        self.show("", 1)  # a fault from here on is not of one row
+        self.running.write_text("")  # a fault from here on is not of one row
         self.judge()
         return self.states
 
@@ -123,10 +117,6 @@ class Rounds:
         theirs, ours = (self.mode.logits(x, i, j, tokens) for x in (self.baseline, row))
         text = "their logits: {:.5g} and {:.5g} by {}, {:.5g} and {:.5g} here"
         return text.format(*theirs, self.baseline.kernel, *ours)
-
-    def show(self, kernel: str, done: float) -> None:
-        share = (list(MODES).index(self.mode.name) + min(done, 0.99)) / len(MODES)
-        self.report({"row": kernel, "mode": self.mode.name, "share": share})
 
     def attempt(self, row: Row, step: Callable[[Row], None]) -> None:
         """One step of a row; where it fails, the others go on."""
@@ -168,13 +158,8 @@ class Rounds:
         self.outputs[row].append(self.mode.run(row, tokens).tokens)
 
     def measure(self, row: Row) -> None:
-        state, host = self.states[row], self.bench.host
-        if self.profiles:
-            values = self.profile(row)
-        elif self.mode.is_captured:  # events time its steps
-            values = self.time(row)
-        else:
-            values = host.sample(lambda: self.time(row), state.disturbed)
+        state = self.states[row]
+        values = self.profile(row) if self.profiles else self.time(row)
         clock = self.bench.gpu.sensors.sm_mhz
         for name, value in values.items():
             state.samples.setdefault(name, []).append(value)

@@ -8,13 +8,13 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
 
+from experiments.counters.rules.occupancy import issue_ns_per_weight
+from experiments.end_to_end.protocol import EAGER, PROFILE, STEP_TIME, WALL_TIME
+from reprolab import stats
 from reprolab.claims import prediction, rules, uncertainty
 from reprolab.claims.evidence import Case, NotTestable, NotTested
 from reprolab.claims.published import Source
 from reprolab.claims.rules import WITHIN, Finding, Ours, rule
-from experiments.counters.rules.occupancy import issue_ns_per_weight
-from experiments.end_to_end.protocol import EAGER, PROFILE, STEP_TIME, WALL_TIME
-from reprolab import stats
 from reprolab.results import KERNEL_TIME, Outcome, Record
 from reprolab.stats import Estimate, Summary
 

@@ -23,7 +23,7 @@ from experiments.end_to_end.partial_results import digest
 from experiments.end_to_end.rounds import Measured
 from experiments.product import layers, training, unsloth
 from experiments.product.layers import Held, Layer, Way
-from reprolab import interruption, parts, result_file
+from reprolab import parts, result_file
 from reprolab.command_line import Parser, numbers, run
 from reprolab.errors import InputError
 from reprolab.progress import Line
@@ -237,5 +237,4 @@ def attempt(row: Measured, install: str) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    interruption.end_quietly()
     sys.exit(run(parser()))

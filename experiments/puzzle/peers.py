@@ -21,7 +21,7 @@ from experiments.end_to_end import SEED, build, measure, reference
 from experiments.end_to_end.rounds import Measured
 from experiments.end_to_end.sizes import BLOCK_SIZE
 from experiments.product.peers import attempt
-from reprolab import interruption, parts, result_file
+from reprolab import parts, result_file
 from reprolab.command_line import Parser, numbers, run
 from reprolab.errors import InputError
 from reprolab.progress import Line
@@ -220,5 +220,4 @@ def record(version: str, iterations: int, timed: Measured, kernels: str) -> Cont
 
 
 if __name__ == "__main__":
-    interruption.end_quietly()
     sys.exit(run(parser()))

@@ -9,9 +9,8 @@ const CompiledFamily<Problem, PtxKernel> compiled_kernels{
     .variants = {"fp16", "bf16", "fp16_nested", "bf16_nested"},
     .commands = {{"mojo", "make mojo"}, {"triton", "make triton"}},
     .with_facts = [](const reprolab::PtxKernel& kernel, const Manifest& manifest) -> PtxKernel {
-      return {kernel, manifest.number("weights_per_block", 1, 1 << 20),
-              manifest.number("pointer_alignment", 1, 16),
-              manifest.number("weights_multiple", 1, 1 << 20)};
+      return {kernel, manifest.at("weights_per_block"), manifest.at("pointer_alignment"),
+              manifest.at("weights_multiple")};
     },
     .add = add_ptx_kernel};
 

@@ -4,14 +4,9 @@ namespace reprolab::transpose {
 namespace {
 
 PtxKernel with_facts(const reprolab::PtxKernel& kernel, const Manifest& manifest) {
-  const int swizzle_bytes = manifest.number("swizzle_bytes", 0, 128);
-  if (swizzle_bytes != 0 && swizzle_bytes != 128) {
-    manifest.refuse("swizzle_bytes: expected 0 or 128");
-  }
-  if (!Registry<Problem>::instance().kernels().contains(kernel.counterpart)) {
-    manifest.refuse("counterpart: there is no kernel '" + kernel.counterpart + "'");
-  }
-  return {kernel, swizzle_bytes == 0 ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_128B};
+  kernel_named<Problem>(kernel.counterpart);  // throws where there is none
+  return {kernel, manifest.at("swizzle_bytes") == 0 ? CU_TENSOR_MAP_SWIZZLE_NONE
+                                                    : CU_TENSOR_MAP_SWIZZLE_128B};
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from reprolab import console, interruption
+from reprolab import console
 from reprolab.code import OLDER, SCHEMA, known_codes
 from reprolab.command_line import Parser, run
 from reprolab.errors import InputError
@@ -120,5 +120,4 @@ def recorded(args: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    interruption.end_quietly()
     raise SystemExit(run(parser()))

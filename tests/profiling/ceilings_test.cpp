@@ -80,26 +80,6 @@ TEST_F(OnGpuCeilings, CopyKernelCopiesEveryByteAndNoOther) {
   }
 }
 
-/// A size that needs more than 32 bits. Both ends and the 4 GiB boundary are checked.
-TEST_F(OnGpuCeilings, CopyKernelCopiesMoreThan4GiB) {
-  constexpr std::uint64_t seam = std::uint64_t{1} << 32, bytes = seam + 70001;
-  const std::string why = lacks_memory(2 * bytes + (1 << 28));
-  if (!why.empty()) GTEST_SKIP() << why;
-  const DeviceBuffer from(bytes), to(bytes + guard_bytes);
-  ceilings::write_only(from.data(), bytes, nullptr);
-  fill(to, 0xcd);
-  ceilings::copy_kernel(to.data(), from.data(), bytes, nullptr);
-  for (const std::uint64_t begin : {std::uint64_t{0}, seam - 4096, bytes - 4096}) {
-    Bytes part(8192);
-    check(cudaMemcpy(part.data(), to.as<char>() + begin, part.size(), cudaMemcpyDeviceToHost),
-          "copying to the host");
-    for (std::uint64_t i = 0; i < part.size(); ++i) {
-      const std::uint8_t expected = begin + i < bytes ? pattern_byte(begin + i) : 0xcd;
-      ASSERT_EQ(part[i], expected) << "byte " << begin + i;
-    }
-  }
-}
-
 TEST_F(OnGpuCeilings, SameBytesWritesEveryByteAndNoOther) {
   for (const std::uint64_t write_bytes : sizes) {
     for (const std::uint64_t read_bytes :

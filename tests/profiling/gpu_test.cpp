@@ -39,18 +39,6 @@ TEST_F(OnGpuProfiling, NvmlKnowsTheSameGpu) {
   EXPECT_LT(sm_mhz.at("median"), 4000);
 }
 
-TEST_F(OnGpuProfiling, SmClockProbeIsPlausibleAndRepeatable) {
-  SmClockProbe probe;
-  const Stream stream;
-  for (int i = 0; i < 8; ++i) {
-    const auto mhz = probe.mhz(stream.get());
-    ASSERT_TRUE(mhz) << "globaltimer stood still";
-    EXPECT_GT(*mhz, 200);
-    EXPECT_LT(*mhz, 4000);
-    std::printf("SM clock: %.1f MHz\n", *mhz);
-  }
-}
-
 TEST_F(OnGpuProfiling, EventTimerKeepsTheHostAheadAndSurvivesABatchThatThrowsOrWaits) {
   const Stream stream;
   const DeviceBuffer buffer(1 << 20);

@@ -106,28 +106,6 @@ TEST_F(OnGpuResultFile, WithoutCuptiCountersAreMissingAndTheRunContinues) {
   }
 }
 
-/// Small versions of the post's experiment, and of the pass `divergence`.
-TEST_F(OnGpuResultFile, OfAProblemOnSeveralKindsOfDataHasTheirTimes) {
-  for (const auto& [arguments, family, untimed] :
-       {std::tuple{"--matrix 256x256 --data random,constant --halve-to-fit", "transpose",
-                   "constant"},
-        {"--shape 63x1003 --data normal,sorted,uniform,equal", "nf4", "none"}}) {
-    const json file = written_by(BENCH, arguments + briefly);
-    std::map<std::string, std::size_t> rows;
-    for (const json& record : file.at("records")) {
-      const std::string data = record["problem"].value("data", "normal");
-      ++rows[data];
-      EXPECT_EQ(times_of(record), data == untimed || is_left_out(record) ? 0u : 2u)
-          << record["key"];
-    }
-    EXPECT_EQ(rows.size(), family == std::string("nf4") ? 4u : 2u);
-    for (const auto& [data, count] : rows) {
-      EXPECT_EQ(count, kernel_names(family).size() + (data == untimed ? 0 : 5))
-          << data << ", with the ceilings";
-    }
-  }
-}
-
 TEST_F(OnGpuResultFile, OfAnActivityPassHasLaunchesAndNoCeilings) {
   const json file =
       written_by(BENCH, "--shape 64x64 --kernel shared_lut --instrument activity" + briefly);

@@ -22,8 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import reprolab_nf4
 from experiments import end_to_end
-from experiments.end_to_end import build, host, rows, sizes
-from experiments.end_to_end.host import Host
+from experiments.end_to_end import build, rows, sizes
 from experiments.end_to_end.protocol import Launch
 from reprolab_nf4 import matmul, native, timing_table
 from reprolab_nf4.tests import cpu_as_gpu
@@ -113,11 +112,6 @@ def put_gpu(monkeypatch):
     stand_in = types.SimpleNamespace(Gpu=Cpu)
     monkeypatch.setitem(sys.modules, "experiments.end_to_end.gpu", stand_in)
     monkeypatch.setattr(end_to_end, "gpu", stand_in, raising=False)
-
-
-class SteadyHost(Host):
-    def is_slow(self):
-        return False
 
 
 def flipped(weight):
@@ -211,7 +205,5 @@ def stand_ins(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a CPU")
     code = {"target": "sm_90", "sha256": {"library.so": "0" * 64}}
     monkeypatch.setattr(rows, "code_of", lambda row, gpu: code)
-    monkeypatch.setattr(host, "preemptions", lambda: 0)
-    monkeypatch.setattr(host, "fixed_work_s", lambda: 0.005)
     monkeypatch.setattr(sizes, "known", lambda: SMALL)
     monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)

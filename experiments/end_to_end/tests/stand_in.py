@@ -1,20 +1,21 @@
-"""Stands in for measure.py: sends its messages and writes its files, but measures nothing.
+"""Stands in for measure.py: writes its files, but measures nothing.
 
-The file named by STAND_IN has the faults: {"dead": GPUs}, {"die_at": kernel}, {"die_after": true or
-a batch}, {"refuse": text}, {"silent": true}, and {"wrong": kernels} or {"lost": kernels}. Each job
-is added to the file `jobs` next to it.
+The file named by STAND_IN has the faults: {"die_at": kernel}, {"die_after": batch},
+{"refuse": true}, and {"wrong": kernels} or {"lost": kernels}. Each cell is added to `cells` next to
+it.
 """
 
 import json
 import os
 import sys
-import time
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import made
 
+from experiments.end_to_end import __main__ as command
+from experiments.end_to_end import partial_results
 from reprolab import result_file
+from reprolab.provenance import checkout
 
 
 def content(job, wrong=(), lost=()):
@@ -40,33 +41,28 @@ def content(job, wrong=(), lost=()):
 
 
 def main():
-    file, pipe = Path(os.environ["STAND_IN"]), Connection(int(sys.argv[1]))
-    gpu = os.environ["CUDA_VISIBLE_DEVICES"]
-    print("from a library")
-    faults = json.loads(file.read_text())
-    if gpu in faults.get("dead", ()):
-        sys.exit(1)
-    pipe.send({})
-    while True:
-        job = pipe.recv()
-        with file.with_name("jobs").open("a") as jobs:
-            facts = {"pid": os.getpid(), "gpu": gpu, "cpus": sorted(os.sched_getaffinity(0))}
-            facts |= {"model": job.cell.model, "batch": job.cell.batch, "failed": job.failed}
-            jobs.write(json.dumps(facts) + "\n")
-        rows = [row.kernel for row in job.cell.choices.rows]
-        for i, kernel in enumerate(rows):
-            pipe.send({"row": kernel, "mode": "eager", "share": i / len(rows)})
+    file, args = Path(os.environ["STAND_IN"]), command.parser().parse_args()
+    faults, choices = json.loads(file.read_text()), command.chosen(args)
+    run = partial_results.run_of(choices, os.environ["INSTALLED"])
+    output, given = command.output_of(args), sys.argv[1:]
+    jobs = partial_results.jobs(choices, args.pass_name, output, run, given, checkout())
+    for job in [job for job in jobs if not partial_results.is_done(job, "NVIDIA H200")]:
+        with file.with_name("cells").open("a") as cells:
+            facts = {"pid": os.getpid(), "model": job.cell.model, "batch": job.cell.batch}
+            cells.write(json.dumps(facts | {"failed": job.failed}) + "\n")
+        job.running.parent.mkdir(parents=True, exist_ok=True)
+        for kernel in (row.kernel for row in choices.rows):
+            job.running.write_text(kernel)
             if kernel == faults.get("die_at") and kernel not in job.failed:
                 os.abort()
-        pipe.send({"row": "", "mode": "eager", "share": 0.99})
-        if faults.get("die_after") in (True, job.cell.batch):
+        job.running.write_text("")
+        if faults.get("die_after") == job.cell.batch:
             os.abort()
-        if faults.get("silent"):
-            time.sleep(60)
         if "refuse" not in faults:
             wrong, lost = (faults.get(name, ()) for name in ("wrong", "lost"))
             result_file.write(job.file, content(job, wrong, lost))
-        pipe.send({"ended": faults.get("refuse", "")})
+        job.running.unlink()
+    sys.exit(2 if "refuse" in faults else 0)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ import pytest
 from needs_torch import bitsandbytes, torch
 from on_cpu import CPU, FAMILIES, REAL, SMALL, stand_ins  # noqa: F401
 
+from experiments.end_to_end import __main__ as command
 from experiments.end_to_end import build, generate, measure, plan, rounds
-from experiments.end_to_end.host import Host
 from experiments.end_to_end.plan import Cell, Job, choose
 from experiments.end_to_end.rows import DEVIATIONS, FUSED, Row
 from reprolab.errors import InputError
@@ -34,20 +34,21 @@ def run(tmp_path):
     short = tmp_path / "short.jsonl"
     short.write_text('{"tokens": [5, 6, 7]}\n{"tokens": [8, 9, 10, 11, 12]}\n{"tokens": [13]}\n')
 
-    def call(model=MODEL, pass_name="timing", gpu=None, host=None, failed=None, batch=3, **options):
+    def call(model=MODEL, pass_name="timing", gpu=None, failed=None, batch=3, **options):
         options = {"prompts_file": str(short)} | options
         chosen = choose(model=model, batches=str(batch), tokens=str(TOKENS), **options)
-        file, reports = tmp_path / "cell.json", []
+        file = tmp_path / "cell.json"
         file.unlink(missing_ok=True)
         cell = Cell(chosen, pass_name, model, batch)
-        job = Job(cell, file, ["python"], Sources("a" * 40, False, "c" * 64), failed or {})
-        measure.serve([job], reports.append, gpu or on_cpu.Cpu(), host or on_cpu.SteadyHost())
-        assert reports[-1].keys() == {"ended"}
-        if reports[-1]["ended"]:
+        job = Job(cell, file, ["python"], Sources("a" * 40, False, "c" * 64))
+        if failed:
+            job.failed_rows.write_text(json.dumps(failed))
+        faults = measure.serve([job], gpu or on_cpu.Cpu())
+        assert not job.running.exists()
+        if faults:
             assert not file.exists()
-            return reports[-1]["ended"]
-        shares = [x["share"] for x in reports[:-1]]
-        assert shares == sorted(shares) and max(shares, default=0) < 1
+            return faults[0].removeprefix(f"{cell.text}: ")
+        assert not job.failed_rows.exists()
         return {
             (r.kernel, r.problem["way"]): r for r in load(file, "end_to_end", pass_name).records
         }
@@ -59,6 +60,22 @@ def run(tmp_path):
 def wrong_later(monkeypatch):
     """A kernel whose weights are right where they are checked, and wrong afterwards."""
     monkeypatch.setitem(on_cpu.KERNELS, "wrong_later", on_cpu.WrongLater(40))
+
+
+def test_the_process_measures_the_cells_that_are_missing(tmp_path, monkeypatch, capsys):
+    on_cpu.put_gpu(monkeypatch)
+    output = tmp_path / "timing.json"
+    words = ["timing", "--output", str(output), "--model", MODEL, "--batches", "1,2"]
+    words += ["--tokens", "2", "--generations", "1", "--kernels", "shared_lut"]
+    monkeypatch.setattr("sys.argv", ["measure", *words])
+    monkeypatch.setenv("REPROLAB_DIRTY", "0")
+    args = command.parser().parse_args(words)
+    for done in (0, 1):
+        assert measure.main(args) == 0
+        files = sorted((tmp_path / "parts").glob("*.json"))
+        assert [f.name.split(".")[2] for f in files] == ["batch1", "batch2"]
+        assert ("1 of 1 cells" in capsys.readouterr().err) is bool(done)
+        files[0].unlink()
 
 
 def test_a_row_has_the_median_clock_and_no_metric_with_a_sample_of_0():
@@ -169,19 +186,6 @@ def test_lost_records_cost_one_row(run, monkeypatch, mode, kernel, sample):
     for place, other in rows.items():
         assert other.outcome == "bit_exact", (place, other.reason)
         assert {len(m.samples) for m in other.metrics.values() if m.samples} == {3}
-
-
-def test_a_host_that_is_never_steady_costs_as_much_as_one_more_round(run, tmp_path, monkeypatch):
-    class Slow(Host):
-        def is_slow(self):
-            return True
-
-    monkeypatch.setattr(rounds, "WAIT_S", 0)
-    for (_, mode), row in run(host=Slow()).items():
-        kept = 3 if mode == "eager" else 0  # events time a graph's steps
-        assert (row.disturbed, len(row.metrics["wall_time"].samples)) == (kept, 3)
-    written = json.loads((tmp_path / "cell.json").read_text())["records"]
-    assert sum(r["disturbed"]["repeated"] for r in written if "disturbed" in r) == 5
 
 
 def test_memory_that_runs_out_costs_its_row_unless_an_output_was_wrong(
@@ -338,7 +342,7 @@ def test_a_failed_measurement_is_one_line(run, tmp_path, monkeypatch):
     content, text = file.read_bytes(), config.read_text()
     file.write_bytes(content[:-100])
     error = run(str(folder))
-    assert error.startswith(f"{file}: tensor ") and "was cut short" in error
+    assert error.startswith(f"{file}: ") and "was cut short" in error
     file.write_bytes(content)
     config.write_text(text.replace('"qwen3"', '"no_such_model"'))
     error = run(str(folder))

@@ -20,7 +20,6 @@ import checkpoints  # noqa: E402
 import reprolab_nf4  # noqa: E402
 from experiments.end_to_end import build, measure, sizes  # noqa: E402
 from experiments.end_to_end.gpu import Gpu  # noqa: E402
-from experiments.end_to_end.host import Host  # noqa: E402
 from experiments.end_to_end.plan import Cell, Job, choose  # noqa: E402
 from experiments.end_to_end.rows import DEQUANTIZES, FUSED, PRODUCTS  # noqa: E402
 from experiments.product import layers, peers, training  # noqa: E402
@@ -51,10 +50,9 @@ def small(monkeypatch):
 
 def run(folder, gpu, model, pass_name, **options):
     chosen = choose(model=model, batches="3", tokens=str(TOKENS), **options)
-    cell, file, reports = Cell(chosen, pass_name, model, 3), folder / "cell.json", []
+    cell, file = Cell(chosen, pass_name, model, 3), folder / "cell.json"
     job = Job(cell, file, ["python"], Sources("a" * 40, False, "c" * 64))
-    measure.serve([job], reports.append, gpu, Host())
-    assert reports[-1] == {"ended": ""}
+    assert measure.serve([job], gpu) == []
     results = load(file, "end_to_end", pass_name)
     return results, {(r.kernel, r.problem["way"]): r for r in results.records}
 

@@ -1,6 +1,5 @@
 """The puzzle through Python on a CPU, with a substitute for Unsloth."""
 
-import json
 
 import on_cpu
 import pytest

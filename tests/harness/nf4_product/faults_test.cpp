@@ -147,16 +147,6 @@ TEST(ProductFaults, EveryOrderAndRoundingOfASumIsWithinTheBound) {
   }
 }
 
-/// If all terms have one sign, roundings in one direction add up.
-TEST(ProductFaults, CutOffSumsOfEqualSignsAreWithinTheBound) {
-  ProductData product = made(InputData::normal);
-  for (auto& input : product.input) input &= 0x7fff;
-  for (auto& codes : product.matrix.quantized.codes) codes |= 0x88;
-  for (const std::size_t group : {1, 4, 8, 16}) {
-    EXPECT_EQ(outside(product, {.sum = groups_of(group)}), 0) << group;
-  }
-}
-
 /// The kernel omits the products of these inputs.
 Sum without(std::size_t begin, std::size_t count) {
   return [=](std::span<const float> products) {

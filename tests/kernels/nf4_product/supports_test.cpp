@@ -16,19 +16,5 @@ TEST(ProductSupports, OnlyTheRowOf16BitWeightsGetsThem) {
   }
 }
 
-TEST(ProductSupports, TheDetourRefusesWhatDequantizationOrCublasRefuses) {
-  const auto& kernel = kernel_named<Problem>("shared_lut_then_cublas");
-  Problem problem = a_problem();
-  problem.n = std::int64_t{1} << 31;
-  EXPECT_TRUE(contains(kernel.supports(problem).reason, "32 bits"));
-  problem = a_problem();
-  problem.bias = problem.input;
-  EXPECT_TRUE(contains(kernel.supports(problem).reason, "bias"));
-  problem = a_problem();
-  problem.table[3] = 0.5f;
-  if (!supports_cublas(problem).ok) GTEST_SKIP() << "NOT TESTED, no cuBLAS here";
-  EXPECT_TRUE(contains(kernel.supports(problem).reason, "table"));
-}
-
 }  // namespace
 }  // namespace reprolab::nf4_product

@@ -35,32 +35,6 @@ std::uint32_t node_bytes(Step step) {
   return step == Step::global_through_l1 || step == Step::global_past_l1 ? 8 : 4;
 }
 
-TEST(Spaces, KeepNodesApartAndInTheirMemory) {
-  for (const Space& space : spaces(l2_bytes)) {
-    if (space.step == Step::empty || space.nodes.count() > 1'000'000) continue;
-    const auto links = space.links(space.next(1));
-    ASSERT_EQ(links.size(), space.nodes.count());
-    if (node_bytes(space.step) == 4) {
-      EXPECT_LE(space.bytes(), profiling::latency::max_on_chip_bytes);
-    }
-    if (space.step == Step::shared_store || space.step == Step::shared_store_to_load) {
-      EXPECT_EQ(links.size(), profiling::latency::ring_nodes);
-    }
-    std::set<std::uint32_t> from, to;
-    for (const auto& link : links) {
-      from.insert(link.at);
-      to.insert(link.to);
-      EXPECT_EQ(link.at % node_bytes(space.step), 0u);
-      EXPECT_LE(link.at + node_bytes(space.step), space.bytes());
-      if (space.name == "global_l2_one_line") {
-        EXPECT_EQ(link.at / 128, link.to / 128);
-      }
-    }
-    EXPECT_EQ(from.size(), links.size()) << space.name;
-    EXPECT_EQ(from, to) << space.name;
-  }
-}
-
 class OnGpuLatency : public OnGpuTest {};
 
 /// The last node of the chase of a chain of adjacent nodes.

@@ -27,23 +27,6 @@ TEST(Cycle, IsAnyOfThemEquallyLikely) {
   for (const auto& [next, count] : seen) EXPECT_NEAR(count, 1000, 6 * 29);
 }
 
-TEST(Cycle, InEachGroupStaysInItsGroup) {
-  const Nodes nodes{100, 15};
-  const Next next = make_cycles(nodes, false, 3);
-  std::set<Next> different;
-  for (std::uint32_t group = 0; group < nodes.groups; ++group) {
-    const std::uint32_t first = group * nodes.per_group;
-    EXPECT_EQ(cycle_length(next, first), nodes.per_group);
-    Next within(next.begin() + first, next.begin() + first + nodes.per_group);
-    for (std::uint32_t& node : within) {
-      ASSERT_EQ(node / nodes.per_group, group);
-      node %= nodes.per_group;
-    }
-    different.insert(within);
-  }
-  EXPECT_GT(different.size(), 90u);
-}
-
 TEST(Cycle, GroupByGroupFinishesAGroupBeforeItEntersTheNext) {
   for (const Nodes nodes : {Nodes{1, 1}, {1, 3}, {1, 16383}, {5, 1}, {2, 2}, {7, 16}, {50, 64}}) {
     const Next next = make_cycles(nodes, true, 4);
