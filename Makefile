@@ -200,9 +200,9 @@ peer: .venv/installed ## Fetch another bitsandbytes to compare with: make peer V
 dropin wheel peer:
 	@scripts/$@
 
-LISTS := requirements experiments/end_to_end/requirements compile/mojo compile/triton scripts/uv scripts/check scripts/reframe
+LISTS := requirements experiments/end_to_end/requirements compile/mojo compile/triton .ci/uv .ci/check .ci/reframe
 lock: ## Resolve the Python packages again, after a change to what is pinned (needs a network)
-	@scripts/deps environment scripts/uv.txt build/lock-tools
+	@scripts/deps environment .ci/uv.txt build/lock-tools
 	@for list in $(LISTS); do build/lock-tools/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make lock" $$list.txt -o $$list.lock \
 	  || exit 2; done

@@ -2,7 +2,6 @@
 
 import ast
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
@@ -104,29 +103,3 @@ def test_nothing_that_measures_reads_what_sources_say(files):
     measuring = [file for file in files if folder_of(file) not in judging]
     named = re.compile(r'"[^"\n]*data/published')
     assert [f for f in measuring if named.search((ROOT / f).read_text(encoding="utf-8"))] == []
-
-
-@pytest.mark.parametrize(
-    ("path", "folder"),
-    [
-        ("experiments/puzzle/rules.py", "rules"),
-        ("experiments/puzzle/views", "views"),  # as `from experiments.puzzle import views`
-        ("experiments/counters/rules/occupancy", "rules"),
-        ("experiments/end_to_end/rows.py", "experiments"),
-        ("experiments/end_to_end/tests/on_cpu.py", "tests"),
-        ("reprolab_nf4/csrc/calls.hpp", "reprolab_nf4/csrc"),
-        ("sass/facts", "profiling/sass"),
-    ],
-)
-def test_the_folder_of_a_module_is_known(path, folder):
-    assert folder_of(path) == folder
-
-
-def test_a_tarballs_check_reads_nothing_that_commands_write():
-    ruff = ROOT / "build/check-tools/bin/ruff"
-    if not ruff.exists():
-        pytest.skip("NOT TESTED, no ruff before make check")
-    command = [ruff, "check", "--show-files", "--no-respect-gitignore", "."]
-    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    read = {Path(line).relative_to(ROOT).parts[0] for line in done.stdout.splitlines()}
-    assert "reprolab" in read and read.isdisjoint(WRITTEN)

@@ -11,7 +11,7 @@ from make_targets import ROOT, program
 REFRAME = ROOT / "build/reframe/bin/reframe"
 pytestmark = pytest.mark.skipif(
     not REFRAME.exists(),
-    reason="NOT TESTED, no ReFrame: scripts/deps environment scripts/reframe.txt build/reframe",
+    reason="NOT TESTED, no ReFrame: scripts/deps environment .ci/reframe.txt build/reframe",
 )
 RECORDED = ROOT / "data/recorded/h200/table2"
 
@@ -28,7 +28,7 @@ def check(folder, text):
 def test_medians_of_a_run_are_performance_values(tmp_path):
     done = check(tmp_path, f"mkdir -p $results && cp -r {RECORDED} $results")
     assert done.returncode == 0 and "Ran 1/1 test case(s)" in done.stdout
-    rows = json.loads(lzma.open(RECORDED / "replay.json.xz").read())["records"]
+    rows = json.loads(lzma.decompress((RECORDED / "replay.json.xz").read_bytes()))["records"]
     for row in rows[:3]:
         samples = row["metrics"][0]["samples"]
         assert f"replay/{row['key']}/{row['metrics'][0]['name']}" in done.stdout

@@ -4,7 +4,6 @@ as it stands in a copy of the tree; and a run that is recorded in one.
 
 import copy
 import csv
-import json
 import re
 import shutil
 from pathlib import Path
@@ -13,8 +12,6 @@ import made
 import pytest
 from edited import few
 from make_targets import ROOT, make, program, run
-
-from reprolab.json_files import read_json
 
 EXAMPLE = re.compile(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
 PASSES = ("plain", "nested", "counters")
@@ -122,18 +119,3 @@ def test_its_claim_is_decided_by_its_own_rule(tree, write, us, verdict):
     rows = csv_rows(tree / "results/claims/claims.csv")
     (claim,) = [row for row in rows if row["claim"] == "any-address"]
     assert (claim["verdict"], claim["our_value"]) == (verdict, f"{us / 10:g}")
-
-
-def test_a_run_is_recorded_by_make(tree):
-    for lists in (ROOT / "tests").rglob("CMakeLists.txt"):  # they list the programs
-        copied = tree / lists.relative_to(ROOT)
-        copied.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(lists, copied)
-    content = read_json(ROOT / "data/recorded/h200/puzzle/mlps.json")
-    content["provenance"]["gpu"]["unit"] = "0" * 16
-    (tree / "results/puzzle").mkdir(parents=True)
-    (tree / "results/puzzle/mlps.json").write_text(json.dumps(content))
-    done = make(tree, "record", "GPU=h200")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("data/recorded/h200: recorded NVIDIA H200: puzzle")
-    assert (tree / "data/recorded/h200/puzzle/mlps.json.xz").is_file()

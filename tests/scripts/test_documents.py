@@ -57,33 +57,3 @@ FILES = [
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_commands_and_paths_exist(file):
     assert list(faults(file)) == []
-
-
-@pytest.fixture
-def check(tmp_path):
-    """Checks a document of a small project."""
-    for folder in ("docs", "experiments/mine"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "Makefile").write_text("test: build ## Run\ntest-my_own: test\n")
-    (tmp_path / "docs/map.md").touch()
-    (tmp_path / "experiments/mine/experiment.toml").touch()
-
-    def run(text):
-        (tmp_path / "README.md").write_text(text)
-        return list(faults(tmp_path / "README.md", tmp_path))
-
-    return run
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("`make tset`", "the Makefile has no target 'tset'"),
-        ("```sh\nmake tset\n```", "the Makefile has no target 'tset'"),
-        ("[the map](docs/mop.md)", "there is no 'docs/mop.md'"),
-        ('<img src="docs/map.png">', "there is no 'docs/map.png'"),
-    ],
-)
-def test_missing_commands_and_paths_are_named_with_their_line(check, text, fault):
-    line = 2 + text.startswith("```")
-    assert check(f"\n{text}\n") == [f"README.md:{line}: {fault}"]

@@ -102,7 +102,7 @@ def test_a_dry_run_compiles_nothing(checkout, preset):
 def test_the_tool_that_writes_locks_is_installed_with_hashes(checkout, tools):
     """As all other tools; pip is not called."""
     environment = """#!/bin/sh
-[ "$1 $2" = "environment scripts/uv.txt" ] && mkdir -p "$3/bin" || exit 1
+[ "$1 $2" = "environment .ci/uv.txt" ] && mkdir -p "$3/bin" || exit 1
 printf '#!/bin/sh\\necho uv "$@" >>uv.log\\n' >"$3/bin/uv" && chmod +x "$3/bin/uv"
 """
     program(checkout / "scripts/deps", environment)

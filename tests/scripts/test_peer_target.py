@@ -91,43 +91,12 @@ def test_the_newest_library_for_this_nvcc_is_fetched_once(peer_checkout):
     assert subprocess.run(command, capture_output=True, text=True).stdout == "47\n"
 
 
-@pytest.fixture
-def unsloth(peer_checkout):
-    for name in ("unsloth/unsloth", "unsloth_zoo/unsloth_zoo"):
-        (peer_checkout / "wheels" / name).mkdir(parents=True)
-        (peer_checkout / f"wheels/{name}/__init__.py").write_text("raise SystemExit('ran')\n")
-    (peer_checkout / "wheels/unsloth/unsloth-2026.10.9.dist-info").mkdir()
-    return peer_checkout
-
-
-def test_unsloth_is_fetched_once(unsloth):
-    folder = unsloth / "build/peers/unsloth-2026.10.9"
-    for is_first in (True, False):
-        done = fetch(unsloth, "unsloth-2026.10.9")
-        assert (done.returncode, bool(done.stderr)) == (0, is_first)
-        assert done.stdout == "make reproduce-puzzle reproduce-product\n"
-    asked = (unsloth / "asked").read_text().split()
-    assert asked == ["unsloth==2026.10.9", "unsloth_zoo==2026.10.9"]
-    kept = {path.name for path in folder.iterdir()}
-    assert kept == {"unsloth", "unsloth_zoo", "unsloth-2026.10.9.dist-info", "ready"}
-
-
 def test_a_version_whose_hash_is_not_known_is_said(peer_checkout):
     done = fetch(peer_checkout, "0.1.2")
     assert done.returncode == 0
     second = done.stderr.splitlines()[1]
     assert "bitsandbytes==0.1.2" in second and "hash" in second
     assert (peer_checkout / "asked").read_text().split()[0] == "bitsandbytes==0.1.2"
-
-
-@pytest.mark.parametrize("version", ["", "0.47", "1.2.3.4", "unsloth-", "peft-0.1.2"])
-def test_a_version_is_numbers_or_refused(peer_checkout, version):
-    done = fetch(peer_checkout, version)
-    if version == "0.47":  # PyPI says whether it is one
-        assert done.returncode == 0
-        return
-    assert done.returncode == 2
-    assert done.stderr.startswith("peer: give VERSION: make peer VERSION=0.47.0")
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,7 @@
 """The set-up: Python, packages, compilers, other checkouts. Anything missing is one line."""
 
-import os
 import shutil
 import sys
-import time
 
 import pytest
 from make_targets import ROOT, make, program, run
@@ -92,14 +90,6 @@ def test_an_environment_is_replaced_when_another_is_complete(checkout, deps, tmp
     (checkout / ".venv/installed").unlink()
     assert deps(*OWN, python3=MAKES)[0] == 2
     assert not (checkout / ".venv/installed").exists()
-
-
-def test_packages_of_others_are_not_used(tmp_path):
-    """As environment modules of a cluster name them."""
-    (tmp_path / "numpy.py").write_text("raise SystemExit('of another')")
-    of_others = {"PYTHONPATH": str(tmp_path), "PYTHONHOME": "/nonexistent"}
-    done = run(ROOT, "scripts/python", "-c", "import numpy", **of_others)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_packages_that_cannot_be_installed_are_one_line(deps):
@@ -192,12 +182,3 @@ def test_the_drop_in_is_built_for_all_architectures_or_the_given_ones(checkout, 
     done = run(checkout, "scripts/dropin", PATH=without)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "dropin: needs nvcc; install the CUDA toolkit, 12.4 or newer\n"
-
-
-def test_an_environment_is_made_where_its_lock_changed(checkout):
-    program(checkout / "scripts/deps", '#!/bin/sh\necho "deps $*"; touch .venv/installed\n')
-    assert "deps" not in make(checkout, "render").stdout
-    at = time.time() + 2
-    os.utime(checkout / "requirements.lock", (at, at))
-    made = "deps environment requirements.txt .venv\n"
-    assert make(checkout, "render").stdout.startswith(made)
