@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "compiled_sources.hpp"  // which the build writes
 #include "harness/errors.hpp"
 
 namespace reprolab {
@@ -23,15 +22,11 @@ std::string output_of(const char* command) {
 
 }  // namespace
 
-std::string compiled_sources() { return REPROLAB_COMPILED_SOURCES; }
-
-nlohmann::json find_sources(const std::filesystem::path& root, const std::string& compiled) {
+nlohmann::json find_sources(const std::filesystem::path& root) {
   const auto program = root / "reprolab/sources.py";
   setenv("REPROLAB_SOURCES", program.c_str(), 1);  // no part of the shell's text
-  setenv("REPROLAB_COMPILED", compiled.c_str(), 1);
-  auto sources = nlohmann::json::parse(
-      output_of("python3 -I \"$REPROLAB_SOURCES\" find \"$REPROLAB_COMPILED\""), nullptr,
-      /*allow_exceptions=*/false);
+  auto sources = nlohmann::json::parse(output_of("python3 -I \"$REPROLAB_SOURCES\""), nullptr,
+                                       /*allow_exceptions=*/false);
   if (!sources.is_object()) {
     complain("the commit is not known", ("python3 cannot run " + program.string()).c_str());
     return {{"commit", "unknown"}, {"dirty", true}};

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from reprolab.results import RIGHT, Check, Outcome, Record, Results
-from reprolab.sources import Sources, is_of_other_sources
 from reprolab.stats import is_within, significant
 from reprolab.tables import Origin
 
@@ -35,12 +34,9 @@ def dates(files: Iterable[Results]) -> str:
 
 
 def commit(results: Results) -> str:
-    """Short commit; for uncommitted sources with '+dirty' and, if known, their digest."""
+    """Short commit; for uncommitted sources with '+dirty'."""
     origin = results.provenance
-    if not (origin["dirty"] or is_of_other_sources(origin)):
-        return origin["commit"][:9]
-    sha256 = Sources.of(origin).sha256[:9]
-    return f"{origin['commit'][:9]}+dirty" + f" (sources {sha256})" * bool(sha256)
+    return origin["commit"][:9] + "+dirty" * origin["dirty"]
 
 
 def capitalized(text: str) -> str:

@@ -16,7 +16,6 @@ from reprolab.code import differing
 from reprolab.errors import InputError
 from reprolab.output import write_files
 from reprolab.results import Outcome, Results, load, recorded_folder, result_files
-from reprolab.sources import is_of_other_sources
 
 
 def run(args: argparse.Namespace) -> int:
@@ -76,8 +75,6 @@ def faults(results: Results) -> Iterator[str]:
 def faults_of_origin(origin: dict[str, Any]) -> Iterator[str]:
     if origin["dirty"] or origin["commit"] == "unknown":
         yield "provenance.commit: the sources were not those of a commit: commit them"
-    elif is_of_other_sources(origin):
-        yield "provenance.sources_sha256: the sources were not those of the commit that is named"
     started = datetime.strptime(origin["started"], "%Y-%m-%dT%H:%M:%S%z")
     if started > datetime.now(UTC) + timedelta(days=1):
         yield f"provenance.started: {origin['started']} is in the future: set the host's clock"
@@ -93,7 +90,7 @@ def code_of(results: Results) -> str:
 
 
 def check_alike(results: list[Results], before: list[Results], may_be_older: bool) -> None:
-    """InputError if the files are not of one kind of GPU and one code, or older than what is there."""
+    """InputError unless they are of one kind of GPU and one code, and no older than what is there."""
     ran = [r for r in results if r.gpu]
     if not ran:
         raise InputError("no experiment's results here; make reproduce-table2 makes some")

@@ -3,8 +3,7 @@
 import pytest
 from edited import few
 
-from reprolab import sources
-from reprolab.captions import commit, machine
+from reprolab.captions import machine
 from reprolab.results import parse
 
 EMPTY = dict.fromkeys(("sm_mhz", "power_w", "temperature_c"))
@@ -38,25 +37,3 @@ def test_clocks_and_throttling(tmp_path, clocks, gpu, sm_mhz, text):
     for i, row in enumerate(file["records"]):
         row["clocks"]["sm_mhz_during"] = sm_mhz[i % len(sm_mhz)] if sm_mhz else None
     assert text in "; ".join(machine(parse(tmp_path / "shapes.json", file))[:3])
-
-
-def test_sources_that_are_not_the_commits_are_said(tmp_path):
-    """If the commit is known here, the digest decides, not the file's flag."""
-    head = sources.git("rev-parse", "HEAD").strip()
-    recorded = sources.of_commit(head)
-    if not recorded:
-        pytest.skip("no history")
-    for known, digest, dirty, text in (
-        (head, recorded, False, head[:9]),
-        (head, None, False, head[:9]),  # older than the digest
-        (head, None, True, f"{head[:9]}+dirty"),
-        (head, "c" * 64, False, f"{head[:9]}+dirty (sources ccccccccc)"),
-        (head, "c" * 64, True, f"{head[:9]}+dirty (sources ccccccccc)"),
-        ("a" * 40, "c" * 64, False, "aaaaaaaaa"),  # a commit that is not known here
-    ):
-        file = few("table2/shapes")
-        file["provenance"] |= {"commit": known, "dirty": dirty, "sources_sha256": digest}
-        if digest is None:
-            del file["provenance"]["sources_sha256"]
-        results = parse(tmp_path / "shapes.json", file)
-        assert commit(results) == text

@@ -6,7 +6,7 @@ import pytest
 from reprolab import parts
 from reprolab.sources import Sources
 
-NOW = Sources("a" * 40, False, "c" * 64)
+NOW = Sources("a" * 40, False)
 
 
 def partial(**provenance):
@@ -19,7 +19,6 @@ def partial(**provenance):
     [
         ({}, NOW, True),
         ({"commit": "b" * 40}, NOW, False),
-        ({"sources_sha256": "d" * 64}, NOW, False),
         ({"dirty": True}, NOW, False),
         ({}, NOW._replace(dirty=True), False),
         ({"dirty": True}, NOW._replace(dirty=True), False),  # nothing is known of how they differ

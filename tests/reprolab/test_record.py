@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from reprolab import record, sources
+from reprolab import record
 from reprolab.json_files import ROOT, read_json
 from reprolab.results import load, result_files
 
@@ -93,14 +93,6 @@ def test_unreliable_results_are_not_recorded(results, capsys, name, damage, noun
     error = capsys.readouterr().err
     assert noun in error and error.count("\n") == 1
     assert not (results.parent / "data").exists()
-
-
-def test_sources_that_are_not_the_commits_are_refused(results, capsys):
-    head = sources.git("rev-parse", "HEAD").strip()
-    if not sources.of_commit(head):
-        pytest.skip("no history")
-    edit(results, "replay", origin(commit=head, sources_sha256="c" * 64))
-    assert call(results) == 2 and "sources_sha256" in capsys.readouterr().err
 
 
 def test_other_gpus_recorded_runs_and_empty_folders_are_refused(results, capsys, tmp_path):

@@ -8,7 +8,6 @@ from pathlib import Path, PurePath
 import pytest
 
 from reprolab.json_files import ROOT
-from reprolab.sources import files_in
 
 # Each may use those below it that it names, and what those use.
 MAY_USE = {
@@ -75,7 +74,7 @@ def reachable(folder: str) -> set[str]:
 def every_file():
     """Also of a tarball, without git."""
     places = [p for p in ROOT.iterdir() if p.name not in WRITTEN and not p.name.startswith(".")]
-    files = [file for place in places for file in files_in(place)]
+    files = [file for place in places for file in (place.rglob("*") if place.is_dir() else [place])]
     return sorted(str(f.relative_to(ROOT)) for f in files if f.suffix in CODE)
 
 
