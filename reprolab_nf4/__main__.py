@@ -1,6 +1,6 @@
 """Measures matmuls of layers with random weights. `advise`: the gain of the drop-in library for a
-4-bit checkpoint on this GPU, as reprolab_nf4.advise for a loaded model. `tune`: the times of
-each way of a matmul, for the layers of a checkpoint or all of tables/, written as a table for
+4-bit checkpoint on this GPU, as reprolab_nf4.advise for a loaded model. `tune`: the times of each
+backend of a matmul, for the layers of a checkpoint or all of tables/, written as a table for
 reprolab_nf4.install(table=...).
 """
 
@@ -14,28 +14,27 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import reprolab_nf4
 from reprolab_nf4 import checkpoint, machine, timing_table
-from reprolab_nf4.advice import Shape
+from reprolab_nf4.c_functions import DropinError
+from reprolab_nf4.checkpoint import Shape
 from reprolab_nf4.native import measuring_module
 
 ADVISE_S, TUNE_S = 12, 10  # per shape, on an H200
-Begin = Callable[[int, Shape], None]
 
 
 class Parser(argparse.ArgumentParser):
     """Prints an error as one line."""
 
     def error(self, message: str) -> NoReturn:
-        raise reprolab_nf4.DropinError(f"{self.prog}: {message}")
+        raise DropinError(f"{self.prog}: {message}")
 
 
-def parser() -> Parser:
+def parser() -> argparse.ArgumentParser:
     top = Parser(prog="reprolab-nf4", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
     p = commands.add_parser("advise", help="about a minute")
     p.add_argument("model", help="the folder of a checkpoint in bitsandbytes' 4-bit NF4")
-    p.add_argument("--batch", default="2", help="sequences that are decoded together")
+    p.add_argument("--batch", type=int, default=2, help="sequences that are decoded together")
     p.set_defaults(run=advise)
     p = commands.add_parser("tune", help="seconds for each shape, of 1 to 512 rows")
     p.add_argument("--model", help="the folder of a checkpoint")
@@ -46,31 +45,25 @@ def parser() -> Parser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status; a DropinError is one line and status 2."""
-    given = sys.argv[1:] if argv is None else [*argv]
-    top = parser()
     try:
-        if any(word.startswith("--") and word.endswith("=--") for word in given):
-            top.error("'--' is not a value")  # argparse crashes on it
-        args = top.parse_args(given)
+        args = parser().parse_args(argv)
         args.run(args)
-    except reprolab_nf4.DropinError as error:
+    except DropinError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
 
 
 def advise(args: argparse.Namespace) -> None:
-    counts, batch = shapes_of(args.model), number("BATCH", args.batch)
+    counts = shapes_of(args.model)
+    if args.batch < 1:
+        raise DropinError("BATCH: 1 at least")
+    name = Path(args.model).resolve().name
+    smaller = f"batch {args.batch} does not fit on this GPU; give a smaller BATCH"
 
-    def measure(gpu: Any, begin: Begin) -> str:
-        from reprolab_nf4 import measuring
+    def measure(measuring: Any, gpu: Any, begin: Any) -> str:
+        return measuring.advise(gpu, name, counts, lambda s: copies(gpu, s), args.batch, begin)
 
-        with reprolab_nf4.install() as installed:
-            kernels = list(installed.kernels())
-        name, weights = Path(args.model).resolve().name, lambda shape: copies(gpu, shape)
-        return measuring.advice(gpu, name, counts, weights, batch, kernels, begin)
-
-    smaller = f"batch {batch} does not fit on this GPU; give a smaller BATCH"
     print(on_gpu(measure, len(counts), ADVISE_S, smaller))
 
 
@@ -78,9 +71,7 @@ def tune(args: argparse.Namespace) -> None:
     shapes = list(shapes_of(args.model)) if args.model is not None else recorded_shapes()
     place = timing_table.writable(args.output)
 
-    def measure(gpu: Any, begin: Begin) -> timing_table.Table:
-        from reprolab_nf4 import measuring
-
+    def measure(measuring: Any, gpu: Any, begin: Any) -> timing_table.Table:
         return measuring.tune(gpu, shapes, lambda shape: copies(gpu, shape), begin)
 
     table = on_gpu(measure, len(shapes), TUNE_S, "free some of this GPU's")
@@ -89,7 +80,7 @@ def tune(args: argparse.Namespace) -> None:
     print(f"written for reprolab_nf4.install(table={str(place.resolve())!r})")
 
 
-def on_gpu(measure: Callable[[Any, Begin], Any], shapes: int, seconds: float, advice: str) -> Any:
+def on_gpu(measure: Callable[..., Any], shapes: int, seconds: float, advice: str) -> Any:
     """Calls `measure`, with progress on stderr. `advice`: for when memory runs out."""
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")  # those of libraries do not concern the user
@@ -103,43 +94,32 @@ def on_gpu(measure: Callable[[Any, Begin], Any], shapes: int, seconds: float, ad
 
     try:
         with machine.needs_code():
-            return measure(measuring.Gpu(), begin)
+            return measure(measuring, measuring.Gpu(), begin)
     except torch.OutOfMemoryError:
-        raise reprolab_nf4.DropinError(f"out of memory: {advice}") from None
-
-
-def number(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 7):
-        raise reprolab_nf4.DropinError(f"{name}: give one number, not '{text}'")
-    if int(text) < 1:
-        raise reprolab_nf4.DropinError(f"{name}: 1 at least")
-    return int(text)
+        raise DropinError(f"out of memory: {advice}") from None
 
 
 def shapes_of(model: str) -> dict[Shape, int]:
     """How many layers of the checkpoint have each shape, the largest first."""
-    try:
-        if not Path(model).is_dir():
-            what = "give a checkpoint's, downloaded before"
-            raise reprolab_nf4.DropinError(f"MODEL: folder '{model}' does not exist; {what}")
-        counts = Counter(checkpoint.read(Path(model)))
-    except OSError as error:
-        what = f"cannot be read: {error.strerror}"
-        raise reprolab_nf4.DropinError(f"MODEL: folder '{model}' {what}") from None
+    if not Path(model).is_dir():
+        what = "give a checkpoint's, downloaded before"
+        raise DropinError(f"MODEL: folder '{model}' does not exist; {what}")
+    counts = Counter(checkpoint.read(Path(model)))
     return dict(sorted(counts.items(), key=lambda item: -item[0].rows * item[0].columns))
 
 
 def recorded_shapes() -> list[Shape]:
     """The shapes of all tables in this package, the largest first."""
     outputs = {ours: theirs for theirs, ours in checkpoint.OUTPUTS.items()}
-    layers = [
-        x for file in timing_table.RECORDED.glob("*.json") for x in timing_table.read(file).layers
-    ]
-    sizes = {
-        Shape(x.n, x.k, timing_table.BLOCK_SIZE, x.nested, outputs[x.type]): x.n * x.k
-        for x in layers
+    tables = map(timing_table.read, sorted(timing_table.RECORDED.glob("*.json")))
+    block_size = timing_table.BLOCK_SIZE
+    shapes = {
+        Shape(layer.n, layer.k, block_size, layer.nested, outputs[layer.type])
+        for table in tables
+        for layer in table.layers
     }
-    return sorted(sizes, key=sizes.get, reverse=True)
+    order = lambda s: (-s.rows * s.columns, s.rows, s.output, s.nested)  # noqa: E731
+    return sorted(shapes, key=order)
 
 
 def copies(gpu: Any, shape: Shape) -> Sequence[tuple[Any, Any]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-import reprolab_nf4
+from reprolab_nf4.library import Library
 from reprolab_nf4.matmul import TYPES
 
 SEED = 1
@@ -79,7 +79,7 @@ class RowBounds:
         rows = ((x != 0).sum(1).cpu(), x.double().abs().sum(1).cpu())
         made = [torch.empty(size, dtype=torch.float64) for size in (m, m, 1)]
         given, written = ([t.data_ptr() for t in tensors] for tensors in (rows, made))
-        reprolab_nf4.Library().row_bounds(TYPES[x.dtype], *given, offset, m, k, *written)
+        Library().row_bounds(TYPES[x.dtype], *given, offset, m, k, *written)
         relative, absolute, limit = (values[:, None].to(x.device) for values in made)
         # The fp32 weights are rounded themselves; a kernel's error is relative to the exact ones.
         return cls(relative + (1 + relative) * FP32_ROUNDING, absolute, limit)

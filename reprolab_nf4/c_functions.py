@@ -14,7 +14,6 @@ NESTED = ("reprolab_nf4_dequantize_nested_fp16", "reprolab_nf4_dequantize_nested
 MULTIPLY = ("reprolab_nf4_multiply_fp16", "reprolab_nf4_multiply_bf16")
 PLAN = ("reprolab_nf4_plan_fp16", "reprolab_nf4_plan_bf16")
 ROW_BOUNDS = ("reprolab_nf4_row_bounds_fp16", "reprolab_nf4_row_bounds_bf16")
-GEMM = ("cgemm_4bit_fp16", "cgemm_4bit_bf16")
 WORKSPACE = "reprolab_nf4_workspace"
 NO_CODE = 209  # cudaErrorNoKernelImageForDevice
 
@@ -150,12 +149,6 @@ WORKSPACE_PARAMETERS = {
     **dict.fromkeys(("m", "n", "k"), INT64),
     **{"blocksize": INT, "bytes": ADDRESS},
 }
-GEMM_PARAMETERS = {
-    **dict.fromkeys(("A", "B", "absmax", "absmax_8bit", "absmax_code", "absmax_offset"), ADDRESS),
-    **dict.fromkeys(("out", "bias"), ADDRESS),
-    **dict.fromkeys(("M", "N", "K", "blocksize", "quant_type"), INT),
-    "stream": ADDRESS,
-}
 ROW_BOUNDS_PARAMETERS = {
     **dict.fromkeys(("nonzero", "magnitude"), ADDRESS),
     "offset": ctypes.c_float,
@@ -166,7 +159,6 @@ ROW_BOUNDS_PARAMETERS = {
 OURS = {
     **dict.fromkeys(NESTED, NESTED_PARAMETERS),
     **dict.fromkeys(MULTIPLY, MULTIPLY_PARAMETERS),
-    **dict.fromkeys(GEMM, GEMM_PARAMETERS),
     WORKSPACE: WORKSPACE_PARAMETERS,
     **dict.fromkeys(ROW_BOUNDS, ROW_BOUNDS_PARAMETERS),
     **dict.fromkeys(PLAN, PLAN_PARAMETERS),

@@ -1,23 +1,36 @@
-"""Reads the layers of a folder with a 4-bit checkpoint, without torch."""
+"""Reads the layers of a folder with a 4-bit checkpoint, without torch. Needs safetensors."""
 
 import json
-import os
-import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reprolab_nf4.advice import Shape
 from reprolab_nf4.c_functions import DropinError, shown
 
-ROOT = Path(__file__).resolve().parents[1]
-VERIFY = ROOT / os.environ.get("BIN", "build/cpu/bin") / "verify"
 OUTPUTS = {"float16": "fp16", "bfloat16": "bf16"}  # torch's names, and those of result files
 COMPUTE = (*OUTPUTS, "float32")
+STATE = ".quant_state.bitsandbytes__nf4"  # the end of the name of a weight's quantization state
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The shape and format of layers that are alike."""
+
+    rows: int
+    columns: int
+    block_size: int
+    nested: bool
+    output: str  # of dequantization
+    compute: str = ""  # the type of activations and outputs, if it differs
+
+    @property
+    def text(self) -> str:
+        return f"{self.rows} x {self.columns}"
 
 
 def read(folder: Path) -> list[Shape]:
-    """The shape of every quantized layer, as the program `verify` reads it. A DropinError names the
-    file and its fault. Codes and scales are not read.
+    """The shape of every quantized layer. A DropinError names the file and its fault. Codes and
+    scales are not read.
     """
     if not (folder / "config.json").is_file():
         raise DropinError(f"{folder}: is not a checkpoint: it has no config.json")
@@ -33,27 +46,46 @@ def read(folder: Path) -> list[Shape]:
     if compute not in COMPUTE:
         what = f"give {', '.join(COMPUTE)}, not {shown(compute)}"
         raise DropinError(f"{folder}/config.json: bnb_4bit_compute_dtype: {what}")
-    # transformers loads the single file if it exists, otherwise the files of the index.
-    names = ("model.safetensors", "model.safetensors.index.json")
-    given = next((folder / name for name in names if (folder / name).is_file()), None)
-    if given is None:
-        raise DropinError(f"{folder}: lacks {names[0]}; was it downloaded whole?")
-    try:
-        process = subprocess.run([VERIFY, "--list", "--", given], capture_output=True, text=True)
-    except OSError as error:
-        what = "run make build in a checkout of the project"
-        raise DropinError(f"{VERIFY}: {error.strerror}; {what}") from None
-    if process.returncode != 0:
-        why = process.stderr.strip().removeprefix("error: ")
-        raise DropinError(why or f"{VERIFY}: ended with status {process.returncode}")
-    layers = []
-    for layer in json.loads(process.stdout):
-        name, shape = layer.pop("name"), layer.pop("shape")
-        if len(shape) != 2:
-            raise DropinError(f"{given}: {name}: is not a matrix, so not a layer of a model")
-        other = "" if compute == layer["output"] else compute
-        layers.append(Shape(*shape, **layer, compute=other))
+    layers = [shape for file in files(folder) for shape in shapes_in(file, compute)]
+    if not layers:
+        raise DropinError(f"{folder}: has no layers in NF4")
     return layers
+
+
+def files(folder: Path) -> list[Path]:
+    """As transformers loads them: the single file if it exists, otherwise those of the index."""
+    if (folder / "model.safetensors").is_file():
+        return [folder / "model.safetensors"]
+    index = folder / "model.safetensors.index.json"
+    if not index.is_file():
+        raise DropinError(f"{folder}: lacks model.safetensors; was it downloaded whole?")
+    content = read_json(index)
+    names = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+        raise DropinError(f"{index}: has no weight_map")
+    return [folder / name for name in sorted(set(names.values()))]
+
+
+def shapes_in(file: Path, compute: str) -> list[Shape]:
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError:
+        raise DropinError("a checkpoint needs the package safetensors: pip install it") from None
+    shapes = []
+    try:
+        with safe_open(file, framework="numpy") as tensors:
+            for name in sorted(tensors.keys()):
+                if name.endswith(STATE):
+                    state = json.loads(tensors.get_tensor(name).tobytes())
+                    n, k = state["shape"]
+                    output, nested = state["dtype"], "nested_blocksize" in state
+                    other = "" if compute == output else compute
+                    shapes.append(Shape(n, k, state["blocksize"], nested, output, other))
+    except (OSError, SafetensorError) as error:
+        raise DropinError(f"{file}: cannot be read: {error}") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise DropinError(f"{file}: {name}: is not a state of NF4: {error!r}") from None
+    return shapes
 
 
 def read_json(file: Path) -> Any:

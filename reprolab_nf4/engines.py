@@ -2,13 +2,18 @@
 this package, in front end, engine and workers. Needs nothing but the standard library.
 """
 
+import importlib.abc
+import importlib.util
+import logging
 import os
+import sys
 
-import reprolab_nf4
-from reprolab_nf4.imports import after_import, log
+from reprolab_nf4 import installation
+from reprolab_nf4.c_functions import one_line
 
 # "0": not installed; otherwise one of PRODUCTS. Engines have no option for it.
 VARIABLE = "REPROLAB_NF4"
+AWAITED = "bitsandbytes"
 
 
 def install_in_engine() -> None:
@@ -17,16 +22,53 @@ def install_in_engine() -> None:
     It waits until the engine imports bitsandbytes, because that initializes CUDA: a front end that
     does not compute could not fork its workers afterwards.
     """
-    if os.environ.get(VARIABLE) != "0":
-        after_import("bitsandbytes", _install)
+    if os.environ.get(VARIABLE) == "0":
+        return
+    if AWAITED in sys.modules:
+        install()
+    elif not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, Finder())
 
 
-def _install() -> None:
+def install() -> None:
     products = os.environ.get(VARIABLE) or "1"
     try:
-        if reprolab_nf4._installed is None:
+        if installation.installed() is None:
             chosen = "fastest" if products == "1" else products
-            reprolab_nf4.install(products=chosen, compile_generate=False)
+            installation.install(products=chosen, compile_generate=False)
     except Exception as error:  # the engine would not catch it
-        if reprolab_nf4._installed is None:  # and no other thread has installed it
-            log(f" is not installed, {VARIABLE}={products}", error)
+        words = f"reprolab_nf4 is not installed, {VARIABLE}={products}: {error}".split()
+        logging.getLogger("reprolab_nf4").warning("%s", one_line(" ".join(words)))
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds bitsandbytes as the other finders do, with a loader that installs afterwards."""
+
+    def find_spec(self, fullname, path, target=None):
+        if fullname != AWAITED or self not in sys.meta_path:
+            return None
+        sys.meta_path.remove(self)
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            sys.meta_path.insert(0, self)
+        if spec is not None and spec.loader is not None:
+            spec.loader = Loader(spec.loader, self)
+        return spec
+
+
+class Loader:
+    """In place of a module's loader until the module runs: other modules may have the same one."""
+
+    def __init__(self, own, finder: Finder):
+        self._own, self._finder = own, finder
+
+    def __getattr__(self, name: str):
+        return getattr(self._own, name)
+
+    def exec_module(self, module) -> None:
+        module.__spec__.loader = module.__loader__ = self._own
+        self._own.exec_module(module)
+        if self._finder in sys.meta_path:
+            sys.meta_path.remove(self._finder)
+            install()

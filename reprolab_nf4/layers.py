@@ -1,11 +1,13 @@
-"""Calls a Linear4bit in C if its matmul is planned: docs/drop-in-cases.md lists these calls. All
-others run bitsandbytes' forward, which calls matmul_4bit; without the extension in C, a shorter
-one.
+"""Calls a Linear4bit in C if its matmul is planned, with PyTorch 2.10 or later. All other calls run
+bitsandbytes' forward, which calls matmul_4bit.
+
+A layer is planned at the second call with a number of rows: the plan is the kernel, its tiling, and
+the addresses that it reads. A planned call first checks that the layer, its weights and PyTorch's
+modes are as they were.
 
 Needs torch and bitsandbytes.
 """
 
-import contextlib
 import functools
 import importlib.util
 import sysconfig
@@ -17,42 +19,35 @@ import bitsandbytes
 import torch
 from bitsandbytes import functional
 
-from reprolab_nf4 import ABSENT, BUILT
-from reprolab_nf4.arrays import arrays_of, fits
 from reprolab_nf4.c_functions import DropinError
+from reprolab_nf4.library import BUILT
 from reprolab_nf4.matmul import (
+    MAX_ROWS,
     TYPES,
-    Ways,
+    Dispatcher,
     address,
+    has_values,
     is_ours,
+    needs_gradient,
     on_device_of,
+    put_in_place_of,
 )
-from reprolab_nf4.settled import is_capturing
-from reprolab_nf4.timing_table import DEQUANTIZE, OWN
+from reprolab_nf4.timing_table import BITSANDBYTES, DEQUANTIZE
+from reprolab_nf4.training import left, marking_training
+from reprolab_nf4.weights import arrays_of, fits, is_capturing
 
 EXTENSION = BUILT.with_name("_layers.abi3.so")  # which CMake builds from csrc/layers/
-OLDEST = (2, 7)  # the first PyTorch, with torch-c-dlpack-ext, which 2.10 and later do not need
-MAX_ROWS = 512  # of a table of times
+OLDEST = (2, 10)  # the first PyTorch with DLPack's C exchange
 
 WEIGHTS = (bitsandbytes.nn.Params4bit, torch.nn.Parameter)  # new, and unpickled
+ABSENT = ...
 # Holder in csrc/layers/layer.hpp: the objects of a layer that hold a matmul's inputs.
 MODULE, PARAMETERS, WEIGHT, STATE, STATE2 = range(5)
 
 
-def has_c_exchange() -> bool:
-    """Whether DLPack's C exchange exists: in PyTorch 2.10 or later, or by torch-c-dlpack-ext."""
-    if torch.__version__ < OLDEST:
-        return False
-    name = "__dlpack_c_exchange_api__"
-    if not hasattr(torch.Tensor, name):
-        with contextlib.suppress(Exception):  # a broken one is not needed
-            importlib.import_module("torch_c_dlpack_ext")  # adds it
-    return hasattr(torch.Tensor, name)
-
-
 def extension():
     """The module in C; None if this Python, PyTorch or build does not support it."""
-    if not EXTENSION.is_file() or not has_c_exchange():
+    if not EXTENSION.is_file() or torch.__version__ < OLDEST:
         return None
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         return None
@@ -62,13 +57,25 @@ def extension():
     return module
 
 
-def planner(ways: Ways, product: Callable) -> "Planner | None":
+def replaced(dispatcher: Dispatcher) -> list[tuple]:
+    """The replaced functions of bitsandbytes: owner, name, replacement."""
+    product, layer = (
+        put_in_place_of(bitsandbytes.matmul_4bit, dispatcher),
+        bitsandbytes.nn.Linear4bit,
+    )
+    call = marking_training(layer)
+    planner = planner_of(dispatcher, product) if dispatcher.varies else None
+    methods = [(layer, "__call__", call)] if planner is None else planner.replaced(layer, call)
+    return [(bitsandbytes, "matmul_4bit", product), *methods]
+
+
+def planner_of(dispatcher: Dispatcher, product: Callable) -> "Planner | None":
     """None without the extension; also, with a warning, if it cannot be loaded or is older, or if
     PyTorch lacks a function that it needs. `product`: what replaces matmul_4bit.
     """
     try:
         module = extension()
-        return None if module is None else Planner(module, ways, product)
+        return None if module is None else Planner(module, dispatcher, product)
     except (ImportError, AttributeError) as error:
         why = " ".join(str(error).split())
     except TypeError:  # its classes have other parameters
@@ -90,40 +97,11 @@ def forward_in_c(own: Callable, calls) -> Callable:
     return forward
 
 
-def forward_in_python(own: Callable) -> Callable:
-    """Replaces Linear4bit.forward without the extension: that of 0.50, in two thirds of the host
-    time, for calls in which it changes neither the layer nor a type.
-    """
-    if not bitsandbytes.__version__.startswith("0.50."):
-        return own
-    is_compiling = torch.compiler.is_compiling
-
-    @functools.wraps(own)
-    def forward(self, x):
-        if is_compiling() or not changes_nothing(self, x):
-            return own(self, x)
-        weight, bias = self._parameters["weight"], self._parameters["bias"]
-        return bitsandbytes.matmul_4bit(x, weight, weight.quant_state, bias=bias)
-
-    return forward
-
-
-def changes_nothing(layer, x) -> bool:
-    if not layer.compute_type_is_set or layer.compute_dtype is not x.dtype:
-        return False
-    parameters = layer._parameters
-    weight, bias = parameters.get("weight"), parameters.get("bias", ABSENT)
-    if type(parameters) is not dict or getattr(weight, "quant_state", None) is None:
-        return False
-    is_converted = not x.is_cuda and layer.support_avx512bf16_for_cpu
-    return not is_converted and (bias is None or getattr(bias, "dtype", None) is x.dtype)
-
-
 class Planner:
     """Plans the matmuls of layers that are called again."""
 
-    def __init__(self, module, ways: Ways, product: Callable):
-        self._own, self._ways = bitsandbytes.nn.Linear4bit.forward, ways
+    def __init__(self, module, dispatcher: Dispatcher, product: Callable):
+        self._own, self._dispatcher = bitsandbytes.nn.Linear4bit.forward, dispatcher
         self._new_plan, self._layer_call = module.Plan, module.LayerCall
         guards = [
             (torch._C._len_torch_function_stack, 0),
@@ -141,18 +119,20 @@ class Planner:
         on_cpu = torch._C._dynamo.guards._empty_strided_cpu
         on_gpu = torch._C._dynamo.guards._empty_strided_cuda
         self.calls = module.Calls(
-            *(self._own, self.product, torch.Tensor.__dlpack_c_exchange_api__, torch.Tensor),
-            *(*WEIGHTS, functional.QuantState, guards, settings, torch.is_grad_enabled),
-            *(torch.cuda.is_current_stream_capturing, on_cpu, on_gpu, torch.uint8),
-            *(torch.Tensor._version.__get__, torch._C._disabled_torch_function_impl, MAX_ROWS),
+            *(self._own, left, self.product, torch.Tensor.__dlpack_c_exchange_api__),
+            *(torch.Tensor, *WEIGHTS, functional.QuantState, guards, settings),
+            *(torch.is_grad_enabled, torch.cuda.is_current_stream_capturing, on_cpu, on_gpu),
+            *(torch.uint8, torch.Tensor._version.__get__, torch.Tensor.is_neg),
+            *(torch._C._disabled_torch_function_impl, MAX_ROWS),
         )
+        dispatcher.closed_by.append(self.calls.close)
 
     def replaced(self, layer: type, call: Callable) -> list[tuple]:
         """Replaced methods of Linear4bit: owner, name, replacement. `call`: __call__ in Python."""
         module, forward = torch.nn.Module, forward_in_c(layer.forward, self.calls)
         kinds = ("forward", "forward_pre", "backward", "backward_pre")
         hooks = [getattr(torch.nn.modules.module, f"_global_{kind}_hooks") for kind in kinds]
-        own = (module, module._wrapped_call_impl, module._call_impl)
+        own = (module, module._wrapped_call_impl, module._call_impl, torch._C._get_tracing_state)
         in_c = self._layer_call(self.calls, call, forward, *own, hooks)
         return [(layer, "forward", forward), (layer, "__call__", in_c)]
 
@@ -160,7 +140,8 @@ class Planner:
         """bitsandbytes' forward; it also makes a plan, which is kept if it gives the same bits."""
         kept = Kept.of(layer)
         may_wait = not is_capturing(x) and not (x.is_cuda and torch.cuda.get_sync_debug_mode())
-        if kept is None or not may_wait or not self._bind(layer, kept):
+        can_plan = kept is not None and may_wait and not needs_gradient(x, kept.weight, kept.bias)
+        if not can_plan or not self._bind(layer, kept):
             return self._own(layer, x)
         product = self._own(layer, x)
         # Writes to the weights precede the next launch on the stream, unless one came later.
@@ -172,32 +153,37 @@ class Planner:
         return product
 
     def _bind(self, layer, kept: "Kept") -> bool:
-        is_bound = self.calls.is_bound(layer)
-        return is_bound or self.calls.bind(layer, kept.facts(), kept.arrays())
+        if self.calls.is_bound(layer):
+            return True
+        return self.calls.bind(layer, kept.attributes(), kept.facts(), kept.arrays())
 
     def _plan(self, kept: "Kept", x: torch.Tensor):
-        """None if the fastest way is not a kernel of ours, or the kernel does not support the
-        matmul.
+        """False where the product is bitsandbytes' own; None if the fastest backend is not a kernel
+        of ours, or the kernel does not support the matmul.
         """
         state, bias = kept.state, kept.bias
-        if not kept.computes_in(x.dtype) or not is_ours(x, kept.weight, state, bias):
+        if not kept.computes_in(x.dtype):
             return None
-        way = self._ways.way(x, state)
+        if not is_ours(x, kept.weight, state, bias) or not has_values(x, bias):
+            return False
+        backend = self._dispatcher.backend(x, state)
+        if backend == BITSANDBYTES:
+            return False
         weights = kept.weights()
-        if way in (OWN, DEQUANTIZE) or not fits(x.device, state, *weights):
+        if backend == DEQUANTIZE or not fits(x.device, state, *weights):
             return None
         n, k = state.shape
         more = (None, None, 0.0)
         if state.nested:
-            offset = self._ways.offsets.read(state.offset)
+            offset = self._dispatcher.offsets.read(state.offset)
             more = (address(weights[2]), address(weights[3]), offset)
         sizes = (x.numel() // k, n, k, state.blocksize, state.state2.blocksize if more[0] else 0)
-        given = (way, *map(address, weights[:2]), *more, address(bias), *sizes)
-        library = self._ways.library
+        given = (backend, *map(address, weights[:2]), *more, address(bias), *sizes)
+        library = self._dispatcher.library
         try:
             with on_device_of(x):
                 handle, workspace_bytes = library.plan(TYPES[x.dtype], *given)
-        except DropinError:  # the call reports it, or takes another way
+        except DropinError:  # the call reports it, or takes another backend
             return None
         functions = map(library.address, ("reprolab_nf4_run", "reprolab_nf4_forget"))
         return self._new_plan(
@@ -237,18 +223,24 @@ class Kept(NamedTuple):
         return cls(layer, weight, state, bias)
 
     def computes_in(self, dtype: torch.dtype) -> bool:
-        """Whether activations of that type are multiplied unconverted, for inference."""
+        """Whether activations of that type are multiplied unconverted."""
         is_set = getattr(self.layer, "compute_type_is_set", True)
-        return is_set and not self.layer.training and self.layer.compute_dtype in (None, dtype)
+        return is_set and self.layer.compute_dtype in (None, dtype)
+
+    def attributes(self) -> list:
+        """Those of all classes that may hide what the objects hold."""
+        classes = [*type(self.layer).__mro__[:-1], type(self.weight), type(self.state)]
+        return [vars(each) for each in classes]
 
     def facts(self) -> list[tuple]:
         """Values that a matmul depends on: holder, name, value."""
-        holders = [(MODULE, vars(self.layer), ("training", "compute_dtype", "compute_type_is_set"))]
+        holders = [(MODULE, vars(self.layer), ("compute_dtype", "compute_type_is_set"))]
         names = ("shape", "blocksize", "quant_type", "dtype", "nested")
         holders += [(STATE, vars(self.state), names)]
         if self.state.nested:
             holders += [(STATE2, vars(self.state.state2), ("blocksize",))]
-        facts = [(holder, n, of[n]) for holder, of, names in holders for n in names if n in of]
+        facts = [(holder, n, of.get(n, ABSENT)) for holder, of, names in holders for n in names]
+        facts += [(MODULE, name, ABSENT) for name in ("weight", "bias")]
         return facts + [(PARAMETERS, "bias", None)] * (self.bias is None)
 
     def arrays(self) -> list[tuple]:

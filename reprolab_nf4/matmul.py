@@ -1,4 +1,4 @@
-"""bitsandbytes' matmul_4bit with NF4 weights, in the fastest way by a table of measured times.
+"""bitsandbytes' matmul_4bit with NF4 weights, by the fastest backend of a table of measured times.
 Needs torch and bitsandbytes.
 """
 
@@ -10,19 +10,19 @@ from collections.abc import Callable
 import torch
 from bitsandbytes import functional
 
-from reprolab_nf4 import Library, give_up
-from reprolab_nf4.arrays import Offsets, arrays_of, fits, scales_of
 from reprolab_nf4.c_functions import DropinError, NoCodeError
-from reprolab_nf4.settled import SettledWeights
-from reprolab_nf4.timing_table import DEQUANTIZE, OWN, Table, recorded
-from reprolab_nf4.training import marking_training, training
+from reprolab_nf4.library import Library
+from reprolab_nf4.timing_table import BITSANDBYTES, DEQUANTIZE, Table, recorded
+from reprolab_nf4.training import left
+from reprolab_nf4.weights import Offsets, SettledWeights, arrays_of, fits, scales_of
 
 TYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
+MAX_ROWS = 512  # of a table of times
 NO_CHANGE = contextlib.nullcontext()
 
-# bitsandbytes' matmul_4bit and the ways of the last install(), for the operator, which exported
-# programs call too.
-_dispatch: tuple[Callable, "Ways"] | None = None
+# bitsandbytes' matmul_4bit and the dispatcher of the last install(), for the operator, which
+# exported programs call too.
+_dispatch: tuple[Callable, "Dispatcher"] | None = None
 
 
 def multiply(
@@ -41,7 +41,7 @@ def multiply(
     weights_ready: bool = False,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """A [..., k] times the transposed n x k weights, by `kernel`: reprolab_nf4.h.
+    """A [..., k] times the transposed n x k weights, by `kernel`: csrc/reprolab_nf4.h.
 
     PyTorch allocates the workspace, so a captured call uses memory of its graph.
     """
@@ -82,11 +82,16 @@ def operator(
     such as torch.compile and torch.export; elsewhere it would take host time.
 
     It may run later, with another number of rows, other weights, or after another install(). So
-    each run chooses the way, checks the arrays and decodes nested scales.
+    each run chooses the backend, checks the arrays and decodes nested scales.
     """
     if _dispatch is None:
         raise DropinError("reprolab_nf4 is not installed: call install() before the program runs")
-    own, ways = _dispatch
+    own, dispatcher = _dispatch
+    arrays = (B, absmax, code, bias, absmax2, code2, offset)
+    if any(array is not None and array.device != A.device for array in arrays):
+        # A kernel would read the address of another device's memory.
+        devices = {str(array.device) for array in (A, *arrays) if array is not None}
+        raise DropinError(f"a matmul's tensors are on {' and '.join(sorted(devices))}: move them")
     state = functional.QuantState(
         absmax, torch.Size((n, A.shape[-1])), code, blocksize, "nf4", dtype
     )
@@ -94,17 +99,18 @@ def operator(
         second = functional.QuantState(absmax2, code=code2, blocksize=blocksize2)
         second.dtype = torch.float32
         state.offset, state.state2, state.nested = offset, second, True
-    way, codes = ways.way(A, state), B.view(-1, 1)
-    can_read = is_bias(bias, A, n) and fits(A.device, state, *arrays_of(codes, state))
-    if way == OWN or not can_read:
-        return own(A, B, state, bias=bias)
-    if way == DEQUANTIZE:
+    backend, codes = dispatcher.backend(A, state), B.reshape(-1, 1)
+    can_read = has_values(A, bias) and is_bias(bias, A, n) and fits(A.device, state, *arrays_of(codes, state))
+    if backend == BITSANDBYTES or not can_read:
+        return own(A, codes.t(), state, bias=bias)
+    if backend == DEQUANTIZE:
         return dequantized(A, codes, state, bias)
     try:
-        return multiply(ways.library, way, A, codes, n, scales_of(state), blocksize, bias)
+        scales = scales_of(state)
+        return multiply(dispatcher.library, backend, A, codes, n, scales, blocksize, bias)
     except NoCodeError as error:
-        give_up(error)
-        return own(A, B, state, bias=bias)
+        dispatcher.give_up(error)
+        return own(A, codes.t(), state, bias=bias)
 
 
 @operator.register_fake
@@ -166,41 +172,25 @@ def workspace_bytes(library, device, *product) -> int:
     return library.workspace(*product)
 
 
-class Ways:
-    """Chooses the way of a matmul by a layer's weights. `products`: as in install()."""
+class Dispatcher:
+    """Chooses the backend of a matmul by a layer's weights. `products`: as in install();
+    `give_up`: called with the error where the library has no code for a GPU.
+    """
 
-    def __init__(self, library: Library, products: str, table: Table | None):
-        self.usual = OWN if products == "fastest" else DEQUANTIZE
-        self.library, self._products, self._table = library, products, table
-        self._known: dict = {}
-        self._has_warned, self._calls, self._engines = False, None, []
+    def __init__(
+        self,
+        library: Library,
+        products: str,
+        table: Table | None,
+        give_up: Callable[[NoCodeError], None],
+    ):
+        self.default = BITSANDBYTES if products == "fastest" else DEQUANTIZE
+        self.library, self.give_up = library, give_up
+        self._products, self._table, self._known = products, table, {}
+        self._has_warned, self.closed_by = False, []  # called by end()
         self._settled, self.offsets = SettledWeights(), Offsets()
-        # Otherwise all take the usual way, and bitsandbytes' operators are recorded.
-        self.vary = products != DEQUANTIZE
-
-    def replaced(self, bitsandbytes) -> list[tuple]:
-        """The replaced functions of bitsandbytes: owner, name, replacement."""
-        from reprolab_nf4 import layers  # which imports this module
-
-        global _dispatch
-        _dispatch = (bitsandbytes.matmul_4bit, self)
-        product, layer = replacement(*_dispatch), bitsandbytes.nn.Linear4bit
-        call = marking_training(layer)
-        planner = layers.planner(self, product) if self.vary else None
-        if planner is None:
-            forward = layers.forward_in_python(layer.forward)
-            methods = [(layer, "__call__", call), (layer, "forward", forward)]
-        else:
-            self._calls, methods = planner.calls, planner.replaced(layer, call)
-        return [(bitsandbytes, "matmul_4bit", product), *methods]
-
-    def begin(self) -> None:
-        """From when the functions are replaced until end()."""
-        from reprolab_nf4 import shards, tensor_parallel  # the former imports this module
-
-        self._engines.append(tensor_parallel.Loader())
-        if self.vary:
-            self._engines.append(shards.Shards(self))
+        # Otherwise all products dequantize, and bitsandbytes' operators are recorded.
+        self.varies = products != DEQUANTIZE
 
     def warn_of_fp32(self, state) -> None:
         """Once."""
@@ -212,32 +202,30 @@ class Ways:
 
     def end(self) -> None:
         """Makes bitsandbytes compute again, also for callers that kept the replacements."""
-        self.usual = self._products = OWN
+        self.default = self._products = BITSANDBYTES
         self._known = {}
         self.offsets.forget()
         workspace_bytes.cache_clear()  # which keeps the library
-        if self._calls is not None:
-            self._calls.close()
-        while self._engines:
-            self._engines.pop().end()
+        while self.closed_by:
+            self.closed_by.pop()()
 
-    def way(self, A: torch.Tensor, state) -> str:
-        """The way of the matmul with these activations."""
+    def backend(self, A: torch.Tensor, state) -> str:
+        """The backend of the matmul with these activations."""
         # Exact weights were not rounded to another type first.
-        if self.usual != OWN and state.dtype != A.dtype:
-            return self.usual
+        if not self.varies or (self.default != BITSANDBYTES and state.dtype != A.dtype):
+            return self.default
         n, k = state.shape
         rows = A.numel() // k
-        for most, way in self.by_rows(
+        for most, backend in self.by_rows(
             A.device, n, k, state.blocksize, TYPES[A.dtype], state.nested
         ):
             if rows <= most:
-                return way
-        return self.usual
+                return backend
+        return self.default
 
-    def by_kernel(self, way: str, A, B, state, bias, out=None) -> torch.Tensor | None:
-        """By a kernel of ours, into `out` if given. None if it cannot read the arrays, or the
-        library has no code for the GPU.
+    def by_kernel(self, backend: str, A, B, state, bias) -> torch.Tensor | None:
+        """By a kernel of ours. None if it cannot read the arrays, or the library has no code for
+        the GPU.
         """
         with torch._C.DisableTorchFunctionSubclass():  # bitsandbytes' is slow
             codes = B.detach()
@@ -247,27 +235,28 @@ class Ways:
         (n, k), blocksize = state.shape, state.blocksize
         sizes = (n, k, blocksize, more[-1])
         ready = codes.get_device() == A.get_device() and self._settled.has(sizes, arrays)
+        if state.nested and state.offset.dtype != torch.float32:
+            return None
         if not ready and not fits(A.device, state, *arrays):
             return None
-        given = (A, codes, n, arrays[1], blocksize, bias, *more, ready, out)
+        given = (A, codes, n, arrays[1], blocksize, bias, *more, ready)
         try:
-            product = multiply(self.library, way, *given)
+            product = multiply(self.library, backend, *given)
         except NoCodeError as error:
-            give_up(error)
+            self.give_up(error)
             return None
         if not ready:
             self._settled.add(sizes, arrays)
         return product
 
     def by_rows(self, *layer) -> tuple[tuple[int, str], ...]:
-        """The ways by number of rows, as Table.ways(); for more rows the usual one.
+        """The backends by number of rows, as Table.backends(); for more rows the default.
 
         `layer`: device, n, k, block size, type, and whether scales are nested.
         """
-        known = self._known  # end() may replace it in another thread
-        if layer not in known:
-            known[layer] = tuple(self._measured(*layer))
-        return known[layer]
+        if layer not in self._known:
+            self._known[layer] = tuple(self._measured(*layer))
+        return self._known[layer]
 
     def _measured(self, device, n, k, blocksize, type, nested) -> list[tuple[int, str]]:
         current = capability(device) if self._products in ("fastest", "exact") else None
@@ -285,24 +274,20 @@ class Ways:
         is_exact = self._products == "exact"
         exact = (DEQUANTIZE, *self.library.exact_products()) if is_exact else ()
 
-        def can(way: str, rows: int) -> bool:
-            if is_exact and way not in exact:
+        def can(backend: str, rows: int) -> bool:
+            if is_exact and backend not in exact:
                 return False
-            product = (way, rows, n, k, blocksize)
-            return way in (OWN, DEQUANTIZE) or runs(self.library, device, *product)
+            product = (backend, rows, n, k, blocksize)
+            return backend in (BITSANDBYTES, DEQUANTIZE) or self._runs(device, *product)
 
-        return table.ways(n, k, type, nested, can, self.usual)
+        return table.backends(n, k, type, nested, can, self.default)
 
-
-class Always(Ways):
-    """One way for every matmul."""
-
-    def __init__(self, library: Library, way: str):
-        super().__init__(library, way, None)
-        self.usual = way
-
-    def way(self, *_):
-        return self.usual
+    def _runs(self, device: torch.device, *product) -> bool:
+        try:
+            return runs(self.library, device, *product)
+        except NoCodeError as error:
+            self.give_up(error)
+            return False
 
 
 def capability(device: torch.device) -> str:
@@ -312,45 +297,64 @@ def capability(device: torch.device) -> str:
 
 
 def runs(library: Library, device: torch.device, *product) -> bool:
+    """Whether a kernel supports the shape. Raises NoCodeError."""
     try:
         with torch.cuda.device(device):
             workspace_bytes(library, device, *product)
         return True
-    except NoCodeError as error:
-        give_up(error)
-    except DropinError:  # the kernel does not support the shape
-        pass
-    return False
+    except NoCodeError:
+        raise
+    except DropinError:
+        return False
 
 
-def replacement(own, ways: Ways):
-    """bitsandbytes' matmul_4bit, in the way that `ways` chooses.
+def replacement(own, dispatcher: Dispatcher):
+    """bitsandbytes' matmul_4bit, by the backend that `dispatcher` chooses.
 
     Training, layers in training mode, FP4, fp32, codes in the layout for CPUs, and malformed inputs
-    go to `own`.
+    go to `own`; the most frequent of these after the fewest checks.
     """
     # Older versions transpose square weights only if the codes are a row.
     always_transposes = knows_fused_products()
+    leaves_many_rows = dispatcher.default == BITSANDBYTES
+    is_compiling = torch.compiler.is_compiling  # one graph serves all numbers of rows
 
     def matmul_4bit(A, B, quant_state, out=None, bias=None):
-        if out is not None or training.is_on or not is_ours(A, B, quant_state, bias):
-            if A.dtype == torch.float32 and not is_recorded(A):
-                ways.warn_of_fp32(quant_state)
+        if left.is_on or out is not None or getattr(quant_state, "quant_type", None) != "nf4":
             return own(A, B, quant_state, out=out, bias=bias)
+        if A.dtype not in TYPES:
+            if A.dtype == torch.float32 and not is_recorded(A):
+                dispatcher.warn_of_fp32(quant_state)
+            return own(A, B, quant_state, bias=bias)
+        if A.requires_grad and torch.is_grad_enabled():
+            return own(A, B, quant_state, bias=bias)
+        if leaves_many_rows and not is_compiling() and A.numel() > MAX_ROWS * A.shape[-1]:
+            return own(A, B, quant_state, bias=bias)
+        if not is_ours(A, B, quant_state, bias):
+            return own(A, B, quant_state, bias=bias)
         n, k = quant_state.shape
         if not always_transposes and n == k and B.shape[0] != 1:
             return own(A, B, quant_state, bias=bias)
-        if ways.vary and is_recorded(A):
+        if dispatcher.varies and is_recorded(A):
             return recorded_product(A, B, quant_state, bias)
-        way = ways.way(A, quant_state) if ways.vary else ways.usual
-        if way == OWN:
+        if not has_values(A, bias):
             return own(A, B, quant_state, bias=bias)
-        if way == DEQUANTIZE:
+        backend = dispatcher.backend(A, quant_state)
+        if backend == BITSANDBYTES:
+            return own(A, B, quant_state, bias=bias)
+        if backend == DEQUANTIZE:
             return dequantized(A, B.view(-1, 1), quant_state, bias)
-        product = ways.by_kernel(way, A, B, quant_state, bias)
+        product = dispatcher.by_kernel(backend, A, B, quant_state, bias)
         return own(A, B, quant_state, bias=bias) if product is None else product
 
     return matmul_4bit
+
+
+def put_in_place_of(own, dispatcher: Dispatcher):
+    """The replacement, which the operator calls from now on, too."""
+    global _dispatch
+    _dispatch = (own, dispatcher)
+    return replacement(own, dispatcher)
 
 
 def knows_fused_products() -> bool:
@@ -358,26 +362,32 @@ def knows_fused_products() -> bool:
     return hasattr(torch.ops.bitsandbytes, "gemm_4bit")
 
 
+def needs_gradient(*tensors) -> bool:
+    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+
+
 def is_ours(A, B, state, bias) -> bool:
-    if getattr(state, "quant_type", None) != "nf4" or len(state.shape) != 2:
+    """Whether a backend other than bitsandbytes' own may multiply."""
+    if state.quant_type != "nf4" or len(state.shape) != 2 or A.dtype not in TYPES:
         return False
     n, k = state.shape
-    if A.layout is not torch.strided or A.dtype not in TYPES or not is_bias(bias, A, n):
+    # bitsandbytes handles weights that were quantized as k x n.
+    if A.layout is not torch.strided or A.numel() == 0 or n == 0 or A.shape[-1] != k:
         return False
-    if not A.is_cuda and getattr(state, "packing_format_for_cpu", False):
+    if needs_gradient(A, B, bias) or torch.autograd.forward_ad._current_level >= 0:
         return False
-    given = (A, B) if bias is None else (A, B, bias)
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given):
-        return False
-    if torch.autograd.forward_ad._current_level >= 0:
+    if not is_bias(bias, A, n):
         return False
     kind = "cuda" if A.is_cuda else A.device.type  # makes an object
-    if kind == "meta":
+    if kind == "meta" or (kind == "cpu" and getattr(state, "packing_format_for_cpu", False)):
         return False
-    if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) != A.dtype:
-        return False
-    # bitsandbytes handles weights that were quantized as k x n.
-    return A.numel() > 0 and n > 0 and A.shape[-1] == k
+    return not (torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) != A.dtype)
+
+
+def has_values(*tensors) -> bool:
+    """Whether the values are those in memory: neither of the other sign, nor zeros without any."""
+    given = (tensor for tensor in tensors if tensor is not None)
+    return not any(tensor.is_neg() or tensor._is_zerotensor() for tensor in given)
 
 
 def is_bias(bias, A, n: int) -> bool:

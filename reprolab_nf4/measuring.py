@@ -1,13 +1,12 @@
-"""Times of a model's quantized matmuls: with the installed bitsandbytes, with each kernel under it,
-and in each way of timing_table.py. advice.py adds them up, tune() writes them to a table. Needs
-torch and bitsandbytes.
+"""Times of a model's quantized matmuls, by what is installed and by backend: advise() compares
+installations, tune() writes a table of backends. Needs torch and bitsandbytes.
 """
 
 import copy
 import gc
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from itertools import cycle, islice
 from statistics import median
 from typing import Any
@@ -16,21 +15,12 @@ import bitsandbytes
 import torch
 from bitsandbytes import functional
 
-import reprolab_nf4
-from reprolab_nf4 import bounds, matmul, timing_table
-from reprolab_nf4.advice import (
-    BY_TABLE,
-    FASTEST,
-    INSTALLED,
-    OWN,
-    Phase,
-    Shape,
-    Times,
-    Variant,
-    text,
-)
+from reprolab_nf4 import bounds, installation, matmul, timing_table
 from reprolab_nf4.c_functions import DropinError, shown
+from reprolab_nf4.checkpoint import Shape
+from reprolab_nf4.library import Library
 from reprolab_nf4.quantized import linear
+from reprolab_nf4.timing_table import BITSANDBYTES, DEQUANTIZE
 
 SAMPLES = 7
 SEED = 1  # of their order
@@ -39,17 +29,22 @@ MOST_COPIES = 1024  # of a small layer, to limit the time
 SHORTEST_US = 2000  # of a sample
 PROMPT_TOKENS = 50  # the median of GSM8K's questions
 ROWS = tuple(2**i for i in range(10))  # of a table
-NO_TIMES = (
-    "No times of products by 4-bit weights are recorded for this GPU. make tune, or\n"
-    "reprolab_nf4.tune(model, file), measures them, for install(table=file)."
-)
-CALLS_UNTIL_PLANNED = 3  # of a layer: docs/drop-in-cases.md
+CALLS_UNTIL_PLANNED = 3  # of a layer
 SIMPLE_ROWS = 8  # above, `simple` is by far the slowest
 VERIFIED_ROWS = 8  # fewer run the same code
-
 SCALE = 0.02  # of random weights, as transformers initializes them
+LEAST_GAIN = 1.01  # less than the spread between runs
+
+OWN = ""  # bitsandbytes as it is installed, among the arguments `products` that are compared
+COMPARED = (OWN, "bitsandbytes", "exact", "fastest")
+GRAPH, EAGER, PROMPT = "a step in a CUDA graph", "the same step, eager", "the prompts"
+NO_TIMES = (
+    "No times of products by 4-bit weights are recorded for this GPU: make tune, or\n"
+    "reprolab_nf4.tune(model, file), measures them, for install(table=file)."
+)
 
 Weights = Sequence[tuple[torch.Tensor, Any]]  # codes and bitsandbytes' quantization state
+Begin = Callable[[int, Shape], None]  # with the number of finished shapes and the next shape
 
 
 class Gpu:
@@ -109,13 +104,6 @@ class Gpu:
         return replay
 
 
-def advise(gpu: Any, model: torch.nn.Module, batch: int, kernels: list[str]) -> str:
-    layers = layers_of(gpu, model)
-    counts = {shape: len(weights) for shape, weights in layers.items()}
-    weights_of = lambda shape: weights_in(gpu, shape, layers[shape])  # noqa: E731
-    return advice(gpu, type(model).__name__, counts, weights_of, batch, kernels)
-
-
 def layers_of(gpu: Any, model: torch.nn.Module) -> dict[Shape, Weights]:
     """The layers in NF4 by shape, including those that PEFT has wrapped."""
     if not isinstance(model, torch.nn.Module):
@@ -155,133 +143,21 @@ def copies_needed(gpu: Any, shape: Shape) -> int:
     return min(max(2, count), MOST_COPIES)
 
 
-def advice(
+def interleave(
     gpu: Any,
-    name: str,
-    counts: dict[Shape, int],
-    weights_of: Callable[[Shape], Weights],
-    batch: int,
-    kernels: list[str],
-    begin: Callable[[int, Shape], None] = lambda done, shape: None,
-) -> str:
-    """`begin` is called with the number of finished shapes and the next shape."""
-    sizes = {
-        f"one step at batch {batch}": batch,
-        f"the prompts, of {PROMPT_TOKENS} tokens each": batch * PROMPT_TOKENS,
-    }
-    phases = tuple(Phase(what, {}, counts) for what in sizes)
-    eager = Phase(phases[0].what, {}, counts)
-    refused: dict[str, str] = {}
-    for done, shape in enumerate(counts):
-        begin(done, shape)
-        weights = weights_of(shape)
-        device = weights[0][0].device
-        with torch.cuda.device_of(weights[0][0]):
-            refused |= {k: why for k in kernels if (why := difference(k, *weights[0]))}
-            kernels = [k for k in kernels if k not in refused]
-            for phase in phases:
-                samples = times(gpu, shape, weights, sizes[phase.what], variants(kernels))
-                phase.times.update(samples)
-            by_host = [INSTALLED] if FASTEST in kernels else []
-            eager.times.update(eager_times(gpu, shape, weights, batch, by_host))
-            del weights
-            gpu.forget()
-    own = f"bitsandbytes {bitsandbytes.__version__}"
-    fuses = matmul.knows_fused_products()
-    report = text(name, own, phases, eager, kernels, refused, fuses)
-    is_known = timing_table.recorded(gpu.name(), matmul.capability(device)) is not None
-    return report if is_known else f"{report}\n\n{NO_TIMES}"
-
-
-def variants(kernels: list[str]) -> list[Variant]:
-    """The variants that are compared with the installed bitsandbytes."""
-    return [*map(Variant, kernels), *(v for v in BY_TABLE if v.kernel in kernels)]
-
-
-def difference(kernel: str, codes: torch.Tensor, state: Any) -> str:
-    """How the kernel's output differs from bitsandbytes'; empty if it is the same, bit for bit."""
-    expected = functional.dequantize_4bit(codes, state)
-    try:
-        with reprolab_nf4.install(kernel=kernel, products="bitsandbytes"):
-            weights = functional.dequantize_4bit(codes, state)
-    except torch.OutOfMemoryError:  # not a fault of the kernel
-        raise
-    except (RuntimeError, ValueError) as error:
-        return str(error).partition("\n")[0]
-    wrong = int((weights.view(torch.int16) != expected.view(torch.int16)).sum())
-    return f"{wrong} of {state.shape.numel()} weights differ" if wrong else ""
-
-
-def times(gpu: Any, shape: Shape, weights: Weights, size: int, compared: list[Variant]) -> Times:
-    """Samples of one matmul in a CUDA graph, in us, by variant."""
-    replays: dict[Variant, Callable[[], None]] = {}
-    pool = gpu.new_pool()
-    for variant in (OWN, *compared):
-        with variant.in_place():
-            products = all_products(shape, weights, size, bitsandbytes.matmul_4bit)
-            replays[variant] = gpu.capture(products, pool)
-    sampled = in_turn(gpu, replays, len(weights))
-    return {(variant, shape): samples for variant, samples in sampled.items()}
-
-
-def eager_times(
-    gpu: Any, shape: Shape, weights: Weights, size: int, compared: list[Variant]
-) -> Times:
-    """Samples of one layer called in Python, in us: the longer of the host's and the GPU's time."""
-    dtype = computed_in(shape, weights[0][1])
-    layers = [linear(codes, state, dtype).eval() for codes, state in weights]
-    x = torch.ones((size, shape.columns), dtype=dtype, device=weights[0][0].device)
-
-    @torch.no_grad()
-    def step() -> None:
-        for layer in layers:
-            layer(x)
-
-    @contextmanager
-    def planned(variant: Variant):
-        with variant.in_place():
-            gpu.time_us(step, CALLS_UNTIL_PLANNED)  # waits for its launches
-            yield
-
-    step()  # initializes what a first call does
-    steps = dict.fromkeys((OWN, *compared), step)
-    sampled = in_turn(gpu, steps, len(weights), under=planned)
-    return {(variant, shape): samples for variant, samples in sampled.items()}
-
-
-def all_products(
-    shape: Shape, weights: Weights, size: int, multiply: Callable[..., torch.Tensor]
-) -> Callable[[], None]:
-    codes, state = weights[0]
-    x = torch.ones((size, shape.columns), dtype=computed_in(shape, state), device=codes.device)
-
-    @torch.no_grad()
-    def products() -> None:
-        for codes, state in weights:
-            multiply(x, codes.t(), quant_state=state)
-
-    return products
-
-
-def computed_in(shape: Shape, state: Any) -> torch.dtype:
-    return getattr(torch, shape.compute) if shape.compute else state.dtype
-
-
-def in_turn(
-    gpu: Any,
-    replays: dict[Any, Callable[[], None]],
+    runs: dict[Any, Callable[[], None]],
     products: int,
     after: Callable[[Any], None] = lambda name: None,
-    under: Callable[[Any], Any] = lambda name: nullcontext(),
+    under: Callable[[Any], AbstractContextManager] = lambda name: nullcontext(),
 ) -> dict[Any, list[float]]:
-    """Samples in us of one of the `products` matmuls of a replay, in shuffled rounds, each inside
-    the context `under(name)`, then `after(name)`. All samples repeat a replay equally often.
+    """Samples in us of one of the `products` matmuls of a run, in shuffled rounds, each inside the
+    context `under(name)`, then `after(name)`. All samples repeat a run equally often.
     """
-    samples: dict[Any, list[float]] = {name: [] for name in replays}
-    often = 1 + int(SHORTEST_US / max(1.0, gpu.time_us(next(iter(replays.values())), 1)))
-    for name in shuffled(replays, SAMPLES):
+    samples: dict[Any, list[float]] = {name: [] for name in runs}
+    repeats = 1 + int(SHORTEST_US / max(1.0, gpu.time_us(next(iter(runs.values())), 1)))
+    for name in shuffled(runs, SAMPLES):
         with under(name):
-            samples[name].append(gpu.time_us(replays[name], often) / often / products)
+            samples[name].append(gpu.time_us(runs[name], repeats) / repeats / products)
         after(name)
     return samples
 
@@ -293,40 +169,171 @@ def shuffled(names: Iterable[Any], rounds: int, seed: Any = SEED) -> Iterator[An
         yield from order.sample(every, len(every))
 
 
+def all_products(
+    shape: Shape, weights: Weights, rows: int, multiply: Callable[..., torch.Tensor]
+) -> Callable[[], None]:
+    codes, state = weights[0]
+    x = torch.ones((rows, shape.columns), dtype=computed_in(shape, state), device=codes.device)
+
+    @torch.no_grad()
+    def products() -> None:
+        for codes, state in weights:
+            multiply(x, codes.t(), quant_state=state)
+
+    return products
+
+
+def computed(shape: Shape) -> str:
+    return shape.compute or shape.output
+
+
+def computed_in(shape: Shape, state: Any) -> torch.dtype:
+    return getattr(torch, shape.compute) if shape.compute else state.dtype
+
+
+def put(products: str) -> AbstractContextManager:
+    """A context with one of COMPARED in place."""
+    return installation.install(products=products) if products else nullcontext()
+
+
+def advise(
+    gpu: Any,
+    name: str,
+    counts: dict[Shape, int],
+    weights_of: Callable[[Shape], Weights],
+    batch: int,
+    begin: Begin = lambda done, shape: None,
+) -> str:
+    """The gain of install() for the model `name`, as text. `counts`: layers of each shape."""
+    ms = {what: dict.fromkeys(COMPARED, 0.0) for what in (GRAPH, EAGER, PROMPT)}
+    for done, (shape, count) in enumerate(counts.items()):
+        begin(done, shape)
+        weights = weights_of(shape)
+        with torch.cuda.device_of(weights[0][0]):
+            check_bits(shape, *weights[0])
+            for what, us in times(gpu, shape, weights, batch).items():
+                for products, samples in us.items():
+                    ms[what][products] += count * median(samples) / 1e3
+            capability = matmul.capability(weights[0][0].device)
+            del weights
+            gpu.forget()
+    has_times = timing_table.recorded(gpu.name(), capability) is not None
+    return text(name, counts, batch, ms) + f"\n\n{NO_TIMES}" * (not has_times)
+
+
+def check_bits(shape: Shape, codes: torch.Tensor, state: Any) -> None:
+    """DropinError if dequantized weights differ from bitsandbytes' in a bit."""
+    expected = functional.dequantize_4bit(codes, state)
+    with put("bitsandbytes"):
+        weights = functional.dequantize_4bit(codes, state)
+    wrong = int((weights.view(torch.int16) != expected.view(torch.int16)).sum())
+    if wrong:
+        what = f"{wrong} of {shape.text} dequantized weights differ from bitsandbytes'"
+        raise DropinError(f"{what} on this GPU: do not install it")
+
+
+def times(gpu: Any, shape: Shape, weights: Weights, batch: int) -> dict[str, dict]:
+    """Samples of one matmul in us, by phase and argument `products`."""
+    found, pool = {}, gpu.new_pool()
+    for what, rows in ((GRAPH, batch), (PROMPT, batch * PROMPT_TOKENS)):
+        replays = {}
+        for products in COMPARED:
+            with put(products):
+                run = all_products(shape, weights, rows, bitsandbytes.matmul_4bit)
+                replays[products] = gpu.capture(run, pool)
+        found[what] = interleave(gpu, replays, len(weights))
+    dtype = computed_in(shape, weights[0][1])
+    layers = [linear(codes, state, dtype).eval() for codes, state in weights]
+    x = torch.ones((batch, shape.columns), dtype=dtype, device=weights[0][0].device)
+
+    @torch.no_grad()
+    def step() -> None:
+        for layer in layers:
+            layer(x)
+
+    class Planned:
+        """With one of COMPARED in place, and its layers planned."""
+
+        def __init__(self, products: str):
+            self.put = put(products)
+
+        def __enter__(self) -> None:
+            self.put.__enter__()
+            gpu.time_us(step, CALLS_UNTIL_PLANNED)  # waits for its launches
+
+        def __exit__(self, *given: Any) -> None:
+            self.put.__exit__(*given)
+
+    step()  # initializes what a first call does
+    found[EAGER] = interleave(gpu, dict.fromkeys(COMPARED, step), len(weights), under=Planned)
+    return found
+
+
+def text(name: str, counts: dict[Shape, int], batch: int, ms: dict[str, dict[str, float]]) -> str:
+    """The advice, from the sums of all layers' times in ms."""
+    weights = sum(count * shape.rows * shape.columns for shape, count in counts.items())
+    lines = [f"{name}: {sum(counts.values())} layers in NF4, {weights / 1e9:.2f} billion weights"]
+    if slow := sum(n for shape, n in counts.items() if computed(shape) == "float32"):
+        lines += [f"WARNING: {slow} of them compute in float32, in which bitsandbytes is slow, and"]
+        lines += ["for which there is no matmul here: set bnb_4bit_compute_dtype=torch.bfloat16."]
+    lines += [
+        "",
+        f"ms of their matmuls with {batch} sequences (prompts: {PROMPT_TOKENS} tokens each),",
+        "and times as fast as bitsandbytes:",
+        "",
+        f"{'':38}" + "".join(f"{what:>26}" for what in ms),
+    ]
+    for products in COMPARED:
+        what = f'install(products="{products}")' if products else "bitsandbytes alone"
+        cells = (f"{us[products]:.2f} ({us[OWN] / us[products]:.2f} x)" for us in ms.values())
+        lines.append(f"{what:38}" + "".join(f"{cell:>26}" for cell in cells))
+    least = {what: min(us, key=us.get) for what, us in ms.items()}
+    gains = [us[OWN] / us[least[what]] > LEAST_GAIN for what, us in ms.items()]
+    best = least[GRAPH] or least[PROMPT]
+    if not any(gains) or not best:
+        return "\n".join([*lines, "", "Nothing is gained here: keep bitsandbytes as it is."])
+    lines += ["", "The fastest here, before or after the model is loaded:", ""]
+    lines += ["    import reprolab_nf4", f'    installed = reprolab_nf4.install(products="{best}")']
+    if min(ms[EAGER].values()) / ms[GRAPH][best] > LEAST_GAIN:
+        lines += ['    model.generate(**inputs, cache_implementation="static")  # the CUDA graph']
+    if best != "bitsandbytes":
+        lines += ["", "It may sum in another order than bitsandbytes, so that tokens may differ."]
+    return "\n".join(lines)
+
+
 def tune(
     gpu: Any,
     shapes: Sequence[Shape],
     weights_of: Callable[[Shape], Weights],
-    begin: Callable[[int, Shape], None] = lambda done, shape: None,
+    begin: Begin = lambda done, shape: None,
 ) -> timing_table.Table:
-    """Times of each way in a CUDA graph, at ROWS. The table's source names the kernels that are
-    left out because their outputs are wrong on this GPU. `begin`: as in advice().
+    """Times of each backend in a CUDA graph, at ROWS. The table's source names the kernels that are
+    left out because their outputs are wrong on this GPU.
     """
     layers, gpus = [], set()
     refused: dict[str, str] = {}
     types = {name_of(dtype): name for dtype, name in matmul.TYPES.items()}
-    type_of = {shape: types.get(shape.compute or shape.output) for shape in shapes}
+    type_of = {shape: types.get(computed(shape)) for shape in shapes}
     shapes = [shape for shape in shapes if type_of[shape]]
     if not shapes:
         set_it = "set bnb_4bit_compute_dtype=torch.bfloat16"
         raise DropinError(f"model: no layer computes in fp16 or bf16; {set_it}")
-    with reprolab_nf4.install(products="bitsandbytes") as installed:
+    with installation.install(products="bitsandbytes") as installed:
+        library = installed.library
         for done, shape in enumerate(shapes):
             begin(done, shape)
             weights = weights_of(shape)
-            device, type = weights[0][0].device, type_of[shape]
+            device = weights[0][0].device
             with torch.cuda.device_of(weights[0][0]):
                 gpus.add((gpu.name(), matmul.capability(device)))
                 if len(gpus) > 1:
                     kinds = ", ".join(sorted(name for name, _ in gpus))
                     raise DropinError(f"model: is on several kinds of GPU: {kinds}")
-                refused |= wrong_kernels(shape, weights[0], installed.library)
-                kernels = [k for k in installed.library.products() if k not in refused]
-                of = (gpu, shape, weights, installed.library, kernels)
-                us = {rows: ways(*of, rows) for rows in ROWS}
-            layers.append(
-                timing_table.Layer(shape.rows, shape.columns, type, bool(shape.nested), us)
-            )
+                refused |= wrong_kernels(shape, weights[0], library)
+                kernels = [k for k in library.products() if k not in refused]
+                us = {rows: backends(gpu, shape, weights, library, kernels, rows) for rows in ROWS}
+            nested = bool(shape.nested)
+            layers.append(timing_table.Layer(shape.rows, shape.columns, type_of[shape], nested, us))
             del weights
             gpu.forget()
     source = f"make tune, bitsandbytes {bitsandbytes.__version__}, torch {torch.__version__}"
@@ -340,7 +347,7 @@ def tune(
 
 @torch.no_grad()
 def wrong_kernels(
-    shape: Shape, weights: tuple[torch.Tensor, Any], library: reprolab_nf4.Library
+    shape: Shape, weights: tuple[torch.Tensor, Any], library: Library
 ) -> dict[str, str]:
     """The library's kernels with outputs outside their interval on this GPU, and the fault."""
     codes, state = weights
@@ -366,34 +373,37 @@ def wrong_kernels(
     return refused
 
 
-def always(library: reprolab_nf4.Library, way: str) -> Callable[..., torch.Tensor]:
-    """bitsandbytes' matmul_4bit, computed in that way."""
-    ways_of = matmul.Always(library, way)
-    return matmul.replacement(bitsandbytes.matmul_4bit, ways_of)
+class Always(matmul.Dispatcher):
+    """One backend for every matmul."""
+
+    def __init__(self, library: Library, backend: str):
+        super().__init__(library, "exact", None, installation.give_up)
+        self.default = backend
+
+    def backend(self, *_) -> str:
+        return self.default
 
 
-def takes(
-    library: reprolab_nf4.Library, device: torch.device, shape: Shape, kernel: str, rows: int
-) -> bool:
+def always(library: Library, backend: str) -> Callable[..., torch.Tensor]:
+    """bitsandbytes' matmul_4bit, computed by that backend."""
+    return matmul.replacement(bitsandbytes.matmul_4bit, Always(library, backend))
+
+
+def takes(library: Library, device: torch.device, shape: Shape, kernel: str, rows: int) -> bool:
     sizes = (shape.rows, shape.columns, shape.block_size)
     is_slow = kernel == "simple" and rows > SIMPLE_ROWS
     return not is_slow and matmul.runs(library, device, kernel, rows, *sizes)
 
 
-def ways(
-    gpu: Any,
-    shape: Shape,
-    weights: Weights,
-    library: reprolab_nf4.Library,
-    kernels: Sequence[str],
-    rows: int,
+def backends(
+    gpu: Any, shape: Shape, weights: Weights, library: Library, kernels: Sequence[str], rows: int
 ) -> dict[str, float]:
     """Medians in us."""
     device = weights[0][0].device
     kernels = [k for k in kernels if takes(library, device, shape, k, rows)]
     pool, replays = gpu.new_pool(), {}
-    for way in (timing_table.OWN, timing_table.DEQUANTIZE, *kernels):
-        products = all_products(shape, weights, rows, always(library, way))
-        replays[way] = gpu.capture(products, pool)
-    sampled = in_turn(gpu, replays, len(weights))
-    return {way: round(median(samples), 3) for way, samples in sampled.items()}
+    for backend in (BITSANDBYTES, DEQUANTIZE, *kernels):
+        products = all_products(shape, weights, rows, always(library, backend))
+        replays[backend] = gpu.capture(products, pool)
+    sampled = interleave(gpu, replays, len(weights))
+    return {backend: round(median(samples), 3) for backend, samples in sampled.items()}

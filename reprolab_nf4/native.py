@@ -16,7 +16,6 @@ def native_library():
     CDLL. Both prefer an attribute of their own.
     """
     try:
-        importlib.import_module("bitsandbytes")  # complete, where another thread is importing it
         native = importlib.import_module("bitsandbytes.cextension").lib
     except Exception as error:  # such as a ValueError of NumPy's, for another version of it
         why = str(error).strip().partition("\n")[0] or repr(error)

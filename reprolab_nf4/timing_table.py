@@ -1,5 +1,5 @@
-"""Tables of measured times, by which the fastest way of a matmul is chosen for a layer and a number
-of rows.
+"""Tables of measured times, by which the backend of a matmul is chosen for a layer and a number of
+rows.
 
 A table has the times of one GPU: measured by `make tune`, or recorded in tables/, also for other
 GPUs of its architecture. Needs nothing but the standard library.
@@ -8,14 +8,13 @@ GPUs of its architecture. Needs nothing but the standard library.
 import functools
 import json
 import math
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from reprolab_nf4 import whole_file
 from reprolab_nf4.c_functions import DropinError, shown
 
 RECORDED = Path(__file__).resolve().with_name("tables")
@@ -24,14 +23,14 @@ HEAD = ("gpu", "compute_capability", "source")  # fields of a table before its l
 TYPES = ("fp16", "bf16")
 BLOCK_SIZE = 64  # of the recorded layers
 MAX_SIZE = 1 << 40  # of a layer, and of a number of rows
-OWN = "bitsandbytes"  # as bitsandbytes chooses
-# By the installed kernel, then PyTorch's matmul. All other ways are the library's products().
+BITSANDBYTES = "bitsandbytes"  # as bitsandbytes chooses
+# By the installed kernel, then PyTorch's matmul. All other backends are the library's products().
 DEQUANTIZE = "dequantize"
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Times of matmuls with n x k weights. `type`: fp16 or bf16; `us`: by rows, then by way."""
+    """Times of matmuls with n x k weights. `type`: fp16 or bf16; `us`: by rows, then by backend."""
 
     n: int
     k: int
@@ -47,11 +46,11 @@ class Table:
     source: str  # what was measured, and with which bitsandbytes
     layers: tuple[Layer, ...]
 
-    def ways(
-        self, n: int, k: int, type: str, nested: bool, can: Callable[[str, int], bool], usual: str
+    def backends(
+        self, n: int, k: int, type: str, nested: bool, can: Callable[[str, int], bool], default: str
     ) -> list[tuple[int, str]]:
-        """The fastest way for each range of rows: the most rows of the range, and the way, of those
-        that `can` run with so many rows; `usual` if none can.
+        """The fastest backend for each range of rows: the most rows of the range, and the backend,
+        of those that `can` run with so many rows; `default` if none can.
 
         The times are those of the nearest measured layer, preferably of the same type and scales;
         for more rows than it has, of the next nearest. Between two measured numbers of rows those
@@ -68,10 +67,11 @@ class Table:
             us |= {rows: times for rows, times in layer.us.items() if rows > most}
         ranges: list[tuple[int, str]] = []
         for rows, times in sorted(us.items()):
-            way = next((way for way in sorted(times, key=times.get) if can(way, rows)), usual)
-            if ranges and ranges[-1][1] == way:
+            able = (name for name in sorted(times, key=times.get) if can(name, rows))
+            backend = next(able, default)
+            if ranges and ranges[-1][1] == backend:
                 ranges.pop()
-            ranges.append((rows, way))
+            ranges.append((rows, backend))
         return ranges
 
 
@@ -121,10 +121,10 @@ def read(path: str | PathLike) -> Table:
 
 
 def check(table: Table, kernels: list[str]) -> None:
-    """Raises DropinError if a way is none of these kernels, OWN or DEQUANTIZE."""
-    ways = {way for layer in table.layers for us in layer.us.values() for way in us}
-    for way in sorted(ways - {OWN, DEQUANTIZE, *kernels}):
-        raise DropinError(f"table: the library has no kernel {way!r}; measure again by make tune")
+    """Raises DropinError if a backend is none of these kernels, BITSANDBYTES or DEQUANTIZE."""
+    names = {name for layer in table.layers for us in layer.us.values() for name in us}
+    for name in sorted(names - {BITSANDBYTES, DEQUANTIZE, *kernels}):
+        raise DropinError(f"table: the library has no kernel {name!r}; measure again by make tune")
 
 
 def _each_once(pairs: list[tuple[str, object]]) -> dict:
@@ -144,7 +144,7 @@ def _layer(fields: dict) -> Layer:
         raise ValueError("sizes and numbers of rows are whole numbers from 1 on")
     if layer.type not in TYPES or type(layer.nested) is not bool:
         raise ValueError(f"type is {' or '.join(TYPES)}, and nested true or false")
-    every = [us for by_way in times.values() for us in by_way.values()]
+    every = [us for by_backend in times.values() for us in by_backend.values()]
     if not all(times.values()) or not all(
         type(us) in (int, float) and 0 < us < MAX_SIZE for us in every
     ):
@@ -155,26 +155,22 @@ def _layer(fields: dict) -> Layer:
 def writable(path: str | PathLike) -> Path:
     """The path, if a file can be written there; called before the measurement."""
     file = file_of(path)
-    with named(path):
-        whole_file.check_place(file)
+    if file.is_dir() or (file.exists() and not file.is_file()):
+        raise DropinError(f"{path}: cannot be written: it is not a file")
+    if not os.access(file.absolute().parent, os.W_OK):
+        raise DropinError(f"{path}: cannot be written: its folder does not exist, or is not yours")
     return file
 
 
 def write(path: Path, table: Table) -> None:
-    """Writes atomically: if it fails, the old file stays."""
-    with named(path):
-        whole_file.write(path, text(table).encode())
-
-
-@contextmanager
-def named(path: str | PathLike) -> Iterator[None]:
-    """Turns errors of writing into a DropinError with the path."""
+    """If it fails, the old file stays."""
+    part = path.with_name(f"{path.name}.part")
     try:
-        yield
+        part.write_text(text(table), encoding="utf-8")
+        part.replace(path)
     except OSError as error:
+        part.unlink(missing_ok=True)
         raise DropinError(f"{path}: cannot be written: {error.strerror}") from None
-    except ValueError as error:  # a zero byte
-        raise DropinError(f"{path!r}: cannot be written: {error}") from None
 
 
 def text(table: Table) -> str:

@@ -1,19 +1,19 @@
-"""Marks the matmuls of layers in training mode. Needs nothing but the standard library."""
+"""Marks the matmuls that are left to bitsandbytes. Needs nothing but the standard library."""
 
 import threading
 from collections.abc import Callable
 
 
-class Training(threading.local):
-    """Whether this thread is inside a layer in training mode. Reentrant checkpoints first run such
-    layers without gradients, where their activations look like those of inference.
+class Left(threading.local):
+    """Whether this thread's matmul is bitsandbytes' own, such as inside a layer in training mode.
+    Reentrant checkpoints first run such layers without gradients, where their activations look like
+    those of inference.
     """
 
     is_on = False
 
 
-training = Training()
-
+left = Left()
 
 _layer: type  # Linear4bit
 _own: Callable | None = None  # a __call__ of its own, if it has one
@@ -38,9 +38,9 @@ def call(self, *given, **by_name):
         run, given = _own, (self, *given)
     if not self.training:
         return run(*given, **by_name)
-    before = training.is_on  # of a layer around this one
-    training.is_on = True
+    before = left.is_on  # of a layer around this one
+    left.is_on = True
     try:
         return run(*given, **by_name)
     finally:
-        training.is_on = before
+        left.is_on = before

@@ -17,6 +17,7 @@ import reprolab_nf4
 from experiments.end_to_end.protocol import INSTALLED
 from reprolab.errors import InputError
 from reprolab_nf4 import BUILT, timing_table
+from reprolab_nf4.native import native_library
 
 # Rows and their argument `products` of reprolab_nf4.install, which chooses kernels by the recorded
 # times of the GPU. The second is for checkpoints, whose tokens are meaningful.
@@ -145,7 +146,7 @@ def code_of(row: Row, gpu: Facts) -> dict[str, Any] | None:
     if row.kind == "peer":
         file = Path(row.library)
     else:
-        native = reprolab_nf4.native_library()
+        native = native_library()
         file = Path(vars(native).get("_lib", native)._name)
     return {"target": f"sm_{architecture}", "sha256": {file.name: sha256(file)}}
 

@@ -10,7 +10,7 @@ from reprolab.errors import InputError
 from reprolab.json_files import ROOT, Schema
 from reprolab.printable import shortened
 from reprolab_nf4 import DropinError, checkpoint
-from reprolab_nf4.advice import Shape
+from reprolab_nf4.checkpoint import Shape
 
 FOLDER = ROOT / "data/models"
 SIZES = Schema("models.schema.json")

@@ -1,12 +1,27 @@
 """Tokens per second of transformers' generate() by library, and the gaps between the kernels of a
 decoding step; with the cache that generate() takes by default, or with a static one.
+
+    python -m experiments.product.generation --sequences 1,4,16 --output results/generation.json
+    python -m experiments.product.generation --sequences 1,4 --cache static --output ...
+
+Ours is measured twice: as installed, and with every call in Python, as before PyTorch 2.10. Each
+cell is written as soon as it is measured; cells that the file has are not measured again.
+
+Exit status: 0; 1 if tokens of both measurements of ours differ; 2 for wrong usage.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import argparse
+import datetime
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from statistics import fmean, median
 from typing import Any, ClassVar
+from unittest import mock
 
 import torch
 import transformers
@@ -16,11 +31,17 @@ from transformers.quantizers.quantizer_bnb_4bit import Bnb4BitHfQuantizer
 from experiments.end_to_end import SEED, build
 from experiments.end_to_end.generate import Eager, batch_of
 from experiments.end_to_end.protocol import Tokens, busy_ns, different, split
-from experiments.end_to_end.sizes import NF4_BYTES, Model
-from experiments.product.ways import DENSE, OWN, PLANNED, PYTHON, WAYS, installed
+from experiments.end_to_end.sizes import NF4_BYTES, Model, known
+from reprolab.command_line import Parser, numbers, run
 from reprolab.errors import InputError
+from reprolab.json_files import read_json
+from reprolab.output import write_files
+from reprolab.provenance import checkout
 from reprolab_nf4.measuring import shuffled
 
+DENSE, OWN, PYTHON, PLANNED = "nn.Linear", "bitsandbytes", "python", "planned"
+BACKENDS = (DENSE, OWN, PYTHON, PLANNED)  # of linear layers; the last two are ours
+GENERATIONS, TOKENS = 5, 64
 PROMPT = 32  # tokens
 SHORT = 8  # new tokens of a generation after which layers are planned, or that is profiled
 DTYPE = torch.bfloat16
@@ -28,19 +49,34 @@ DENSE_BYTES = 2.0  # of a weight
 COPIED_BYTES, COPIES = 1 << 30, 20  # of the copy whose bandwidth bounds a step
 
 
-class Dynamic(Eager):
-    """With the cache that generate() takes by default; all ways in shuffled rounds."""
+@contextmanager
+def installed(backend: str, **given: Any) -> Iterator[None]:
+    """Installs ours if the backend is ours; "python": without the extension in C."""
+    import reprolab_nf4
+    from reprolab_nf4 import layers
 
-    ways = WAYS
+    without = mock.patch.object(layers, "EXTENSION", Path("none"))
+    with without if backend == PYTHON else nullcontext():
+        if backend == PLANNED and layers.extension() is None:
+            raise InputError("_layers.abi3.so cannot be used here: make dropin; PyTorch 2.10")
+        is_ours = backend in (PYTHON, PLANNED)
+        with reprolab_nf4.install(**given) if is_ours else nullcontext():
+            yield
+
+
+class Dynamic(Eager):
+    """With the cache that generate() takes by default; all backends in shuffled rounds."""
+
+    backends = BACKENDS
 
 
 class Static(Eager):
     """With a static cache: transformers compiles the decoding step if it may. The generations of a
-    way run consecutively, because another install() would compile the step again.
+    backend run consecutively, because another install() would compile the step again.
     """
 
     options: ClassVar[dict[str, Any]] = {"cache_implementation": "static"}
-    ways = (DENSE, OWN, PLANNED)
+    backends = (DENSE, OWN, PLANNED)
 
 
 CACHES = {"dynamic": Dynamic, "static": Static}
@@ -64,7 +100,7 @@ class Logit(transformers.LogitsProcessor):
 
 
 class Models:
-    """The model of each way; `missing`: the reason of each way that does not fit the GPU."""
+    """The model of each backend; `missing`: why a backend does not fit the GPU."""
 
     def __init__(self, gpu: Any, sizes: Model, nested: bool, batch: int, tokens: int):
         self.missing: dict[str, str] = {}
@@ -75,11 +111,11 @@ class Models:
         # As after from_pretrained: generate() asks it whether it may compile the model.
         config = transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")
         packed.hf_quantizer = Bnb4BitHfQuantizer(config)
-        self.by_way = dict.fromkeys((OWN, PYTHON, PLANNED), packed)
+        self.by_backend = dict.fromkeys((OWN, PYTHON, PLANNED), packed)
         if why := lacks_memory(gpu, sizes, batch, tokens, DENSE_BYTES):
             self.missing[DENSE] = why
         else:
-            self.by_way[DENSE] = build.from_sizes(sizes, gpu.device, DTYPE, build.in_16_bits)
+            self.by_backend[DENSE] = build.from_sizes(sizes, gpu.device, DTYPE, build.in_16_bits)
 
 
 def lacks_memory(gpu: Any, sizes: Model, batch: int, tokens: int, weight_bytes: float) -> str:
@@ -107,8 +143,8 @@ def bytes_of_step(model: Any) -> int:
 
 
 class Generations:
-    """Generations of `batch` sequences with `tokens` new tokens and one cache, by way. `install`:
-    arguments of ways.installed().
+    """Generations of `batch` sequences with `tokens` new tokens and one cache, by backend.
+    `install`: arguments of install().
     """
 
     def __init__(
@@ -118,61 +154,61 @@ class Generations:
         self.kind, self.new_tokens = CACHES[cache], tokens
         # The step is compiled again for a static cache of another size.
         self.short = tokens if self.kind is Static else min(SHORT, tokens)
-        self.ways = [way for way in self.kind.ways if way in models.by_way]
-        vocab = models.by_way[OWN].config.get_text_config().vocab_size
+        self.backends = [backend for backend in self.kind.backends if backend in models.by_backend]
+        vocab = models.by_backend[OWN].config.get_text_config().vocab_size
         some = torch.Generator().manual_seed(SEED)
         prompts = torch.randint(0, vocab, (batch, PROMPT), generator=some).tolist()
         self.batch = batch_of(prompts, tokens, gpu.device)
-        self.tokens_per_s: dict[str, list[float]] = {way: [] for way in self.ways}
-        self.step_us: dict[str, list[float]] = {way: [] for way in self.ways}
+        self.tokens_per_s: dict[str, list[float]] = {backend: [] for backend in self.backends}
+        self.step_us: dict[str, list[float]] = {backend: [] for backend in self.backends}
         self.tokens: dict[str, Tokens] = {}
         self.busy: dict[str, dict[str, float]] = {}
 
     def measure(self, count: int) -> dict[str, Any]:
-        """A cell of the result file, with `count` generations of each way."""
-        models = [self.models.by_way[way] for way in self.ways]
+        """A cell of the result file, with `count` generations of each backend."""
+        models = [self.models.by_backend[backend] for backend in self.backends]
         cell = {"tokens_per_s": self.tokens_per_s}
-        cell |= {"bytes": dict(zip(self.ways, map(bytes_of_step, models), strict=True))}
+        cell |= {"bytes": dict(zip(self.backends, map(bytes_of_step, models), strict=True))}
         cell |= self.in_blocks(count) if self.kind is Static else self.in_rounds(count)
-        steps = {way: {"wall_us": median(us)} for way, us in self.step_us.items()}
-        cell["steps"] = {way: us | self.busy.get(way, {}) for way, us in steps.items()}
+        steps = {backend: {"wall_us": median(us)} for backend, us in self.step_us.items()}
+        cell["steps"] = {backend: us | self.busy.get(backend, {}) for backend, us in steps.items()}
         return cell | {"missing": self.models.missing}
 
     def in_rounds(self, count: int) -> dict[str, Any]:
-        for way in shuffled(self.ways, count):
-            with installed(way, **self.install):
-                self.generate(way, 1)
+        for backend in shuffled(self.backends, count):
+            with installed(backend, **self.install):
+                self.generate(backend, 1)
         return {"same": self.tokens[PYTHON] == self.tokens[PLANNED]}
 
     def in_blocks(self, count: int) -> dict[str, Any]:
         """`graphs`: how many PyTorch has compiled; `difference`: from a dynamic cache."""
         graphs, difference = {}, None
-        for way in self.ways:
+        for backend in self.backends:
             before = counters["stats"]["unique_graphs"]
-            with installed(way, **self.install):
-                self.generate(way, count)
-                if way == PLANNED:
+            with installed(backend, **self.install):
+                self.generate(backend, count)
+                if backend == PLANNED:
                     difference = self.difference()
-            graphs[way] = counters["stats"]["unique_graphs"] - before
+            graphs[backend] = counters["stats"]["unique_graphs"] - before
             torch.compiler.reset()
             self.gpu.forget()
         return {"graphs": graphs, "difference": difference}
 
-    def mode(self, way: str, kind: type[Eager]) -> Eager:
-        return kind(self.models.by_way[way], self.batch, self.gpu)
+    def mode(self, backend: str, kind: type[Eager]) -> Eager:
+        return kind(self.models.by_backend[backend], self.batch, self.gpu)
 
-    def generate(self, way: str, count: int) -> None:
-        """Measures `count` generations after a warm-up, then profiles the way if it was not yet."""
-        mode = self.mode(way, self.kind)
+    def generate(self, backend: str, count: int) -> None:
+        """Measures `count` generations after a warm-up, and profiles the backend once."""
+        mode = self.mode(backend, self.kind)
         mode.generate(self.short)
         for _ in range(count):
             generation = mode.generate(self.new_tokens)
             total = len(generation.tokens) * self.new_tokens
-            self.tokens_per_s[way].append(1e6 * total / generation.wall_us)
-            self.step_us[way].append(generation.step_us)
-        self.tokens[way] = generation.tokens
-        if way not in self.busy:
-            self.busy[way] = self.profile(mode)
+            self.tokens_per_s[backend].append(1e6 * total / generation.wall_us)
+            self.step_us[backend].append(generation.step_us)
+        self.tokens[backend] = generation.tokens
+        if backend not in self.busy:
+            self.busy[backend] = self.profile(mode)
 
     def profile(self, mode: Eager) -> dict[str, float]:
         """Launches and busy time of a decoding step; empty where CUPTI has lost records."""
@@ -202,3 +238,78 @@ class Generations:
             self.mode(PLANNED, kind).generate(self.new_tokens, processors=[logit])
             cell[cache] = logit.logits
         return cell
+
+
+def parser() -> argparse.ArgumentParser:
+    p = Parser(prog="python -m experiments.product.generation", description=__doc__)
+    p.add_argument("--sequences", required=True, help="1,4,16")
+    p.add_argument("--nested", action="store_true", help="double-quantized scales")
+    p.add_argument("--model", default="llama-3.1-8b", help="of data/models, with random weights")
+    p.add_argument("--layers", type=int, help="of the model, if not all")
+    p.add_argument("--cache", choices=CACHES, default="dynamic")
+    p.add_argument("--generations", type=int, default=GENERATIONS, help="of each backend")
+    p.add_argument("--tokens", type=int, default=TOKENS, help="new ones of each sequence")
+    p.add_argument("--output", type=Path, required=True, help="a JSON file")
+    p.set_defaults(run=reproduce)
+    return p
+
+
+def reproduce(args: argparse.Namespace) -> int:
+    batches = numbers("--sequences", args.sequences, "1,4,16")
+    given = {"sequences": min(batches), "layers": args.layers, "tokens": args.tokens - 1}
+    for name, value in (given | {"generations": args.generations}).items():
+        if value is not None and value < 1:
+            raise InputError(f"--{name}: give more, not {getattr(args, name)}")
+    if args.model not in known():
+        raise InputError(f"--model: give one of {', '.join(known())}, not '{args.model}'")
+    if not torch.cuda.is_available():
+        raise InputError("no GPU is visible to PyTorch")
+    with torch.no_grad():
+        return measured(args, batches)
+
+
+def measured(args: argparse.Namespace, batches: Sequence[int]) -> int:
+    from experiments.end_to_end.gpu import Gpu
+
+    build.quiet()
+    gpu, sizes = Gpu(), known()[args.model]
+    sizes = replace(sizes, layers=args.layers or sizes.layers)
+    content = begun(args.output, gpu.facts()["name"])
+    key = {"model": sizes.id, "layers": sizes.layers, "nested": args.nested, "cache": args.cache}
+    key |= {"tokens": args.tokens}
+    cells = [{"sequences": batch} | key for batch in batches]
+    todo = [c for c in cells if not any(c.items() <= d.items() for d in content["sequences"])]
+    if todo:
+        content.setdefault("copy_gb_s", copy_gb_s(gpu))
+        most = max(cell["sequences"] for cell in todo)
+        models = Models(gpu, sizes, args.nested, most, args.tokens)
+    for cell in todo:
+        made = Generations(gpu, models, args.cache, cell["sequences"], args.tokens)
+        cell |= made.measure(args.generations)
+        content["sequences"].append(cell)
+        write_files({args.output: (json.dumps(content, indent=1) + "\n").encode()})
+        speeds = (f"{name} {median(values):.1f}" for name, values in cell["tokens_per_s"].items())
+        print(f"{cell['sequences']} sequences, tokens/s: {', '.join(speeds)}", flush=True)
+    return 0 if all(cell.get("same", True) for cell in content["sequences"]) else 1
+
+
+def begun(path: Path, gpu: str) -> dict[str, Any]:
+    """The content of the file, of the same commit, GPU and versions; or a new one."""
+    import bitsandbytes
+
+    packages = (torch, bitsandbytes, transformers)
+    origin = {
+        "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
+        "commit": checkout().commit,
+        "gpu": gpu,
+        "versions": {package.__name__: package.__version__ for package in packages},
+    }
+    there = read_json(path) if path.exists() else origin | {"sequences": []}
+    for name in ("commit", "gpu", "versions"):
+        if not isinstance(there, dict) or there.get(name) != origin[name]:
+            raise InputError(f"{path}: has another {name}; remove it or give another --output")
+    return there
+
+
+if __name__ == "__main__":
+    sys.exit(run(parser()))

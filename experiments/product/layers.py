@@ -4,7 +4,7 @@ the weights in its own format. Needs torch and bitsandbytes; other libraries are
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -16,8 +16,8 @@ from experiments.end_to_end import SEED, build, reference
 from experiments.end_to_end.rows import Facts, Row
 from experiments.end_to_end.sizes import BLOCK_SIZE
 from reprolab_nf4 import measuring
-from reprolab_nf4.advice import Shape
 from reprolab_nf4.bounds import Wrong, activations, interval
+from reprolab_nf4.checkpoint import Shape
 
 PACKAGES = ("humming-kernels", "gemlite")
 INSTALL = '"$(cat build/end_to_end/python)" -m pip install'
@@ -46,7 +46,6 @@ class Layer:
     n: int
     k: int
     max_rows: int
-    seen: dict[Any, Any] = field(default_factory=dict)  # values that ways have to agree on
 
     @cached_property
     def x(self) -> torch.Tensor:

@@ -1,7 +1,6 @@
-"""Products of libraries under torch and of ours, or steps of training: for every layer and number
-of rows each way is verified, captured in a CUDA graph over all copies of the layer and timed in a
-shuffle, and the outputs of the graphs are verified, too. An interrupted run continues with the
-missing products.
+"""Products of libraries under torch and of ours: for every layer and number of rows each backend is
+verified, captured in a CUDA graph over all copies of the layer and timed in a shuffle, and the
+outputs of the graphs are verified, too. An interrupted run continues with the missing products.
 
 Exit status: 0; 1 if an output is wrong; 3 if a row was not measured for another reason.
 """
@@ -21,7 +20,7 @@ import torch
 from experiments.end_to_end import build, measure
 from experiments.end_to_end.partial_results import digest
 from experiments.end_to_end.rounds import Measured
-from experiments.product import layers, training, unsloth
+from experiments.product import layers
 from experiments.product.layers import Held, Layer, Way
 from reprolab import parts, result_file
 from reprolab.command_line import Parser, numbers, run
@@ -34,8 +33,7 @@ from reprolab_nf4 import measuring
 from reprolab_nf4.bounds import Wrong
 
 EXPECTED_S = 20  # of one layer and number of rows, mostly for libraries that compile at first use
-# By pass: training is a step of QLoRA, with backward passes.
-SUBJECTS = {"peers": layers, "unsloth": unsloth, "training": training}
+PASS = "peers"
 LEFT = "out of memory: free some of this GPU's"
 
 
@@ -43,19 +41,17 @@ def parser() -> argparse.ArgumentParser:
     p = Parser(prog="python -m experiments.product.peers", description=__doc__)
     p.add_argument("--shape", action="append", required=True, help="of weights: 28672x8192")
     p.add_argument("--rows", required=True, help="of activations: 1,2,4")
-    p.add_argument("--subject", choices=SUBJECTS, default="peers", help="the pass")
     p.add_argument("--output", type=Path, required=True, help="the pass's result file")
     p.set_defaults(run=reproduce)
     return p
 
 
 class Product(NamedTuple):
-    """`batch` rows of activations times weights [n, k], or the step of training with it."""
+    """`batch` rows of activations times weights [n, k]."""
 
     batch: int
     n: int
     k: int
-    trains: bool = False
 
     @property
     def text(self) -> str:
@@ -64,24 +60,23 @@ class Product(NamedTuple):
     @property
     def name(self) -> str:
         """In a result file."""
-        return f"{self.text}/fp16/b{layers.BLOCK_SIZE}" + "/training" * self.trains
+        return f"{self.text}/fp16/b{layers.BLOCK_SIZE}"
 
 
 def reproduce(args: argparse.Namespace) -> int:
     from experiments.end_to_end.gpu import Gpu
 
     shapes, batches = list(map(shape_of, args.shape)), numbers("--rows", args.rows, "1,2,4")
-    what, pass_name = SUBJECTS[args.subject], args.subject
-    products = [Product(batch, n, k, what is training) for n, k in shapes for batch in batches]
+    products = [Product(batch, n, k) for n, k in shapes for batch in batches]
     started, now = time.time(), checkout()
     build.quiet()
     gpu = Gpu()
 
     def origin(started: float) -> Content:
-        return measure.origin(gpu, started, sys.orig_argv, "events", now, what.versions())
+        return measure.origin(gpu, started, sys.orig_argv, "events", now, layers.versions())
 
     folder, libraries = parts.folder_of(args.output), digest(origin(started)["build"])
-    files = {p: folder / f"{pass_name}.{p.text}.{libraries}.json" for p in products}
+    files = {p: folder / f"{PASS}.{p.text}.{libraries}.json" for p in products}
     done = {p for p in files if parts.is_done(parts.read(files[p]), now, gpu.facts()["name"])}
     todo = [product for product in files if product not in done]
     try:
@@ -90,9 +85,9 @@ def reproduce(args: argparse.Namespace) -> int:
             def begin(count: int, doing: str) -> None:
                 line.show(count / len(todo), f"{count} of {len(todo)} products", doing, True)
 
-            each = measured(gpu, what.ways(gpu.facts()), todo, begin)
+            each = measured(gpu, layers.ways(gpu.facts()), todo, begin)
             for product, records in zip(todo, each, strict=True):
-                made = result_file.content("product", pass_name, origin(started), records)
+                made = result_file.content("product", PASS, origin(started), records)
                 result_file.write(files[product], made)
                 started = time.time()
     except torch.OutOfMemoryError:
@@ -170,7 +165,7 @@ class Bench:
             rows[name].sm_mhz += [clock] if clock else []
 
         if replays:
-            samples = measuring.in_turn(self.gpu, replays, self.layer.copies, read_clock)
+            samples = measuring.interleave(self.gpu, replays, self.layer.copies, read_clock)
             for name, us in samples.items():
                 rows[name].samples["kernel_time"] = us
         few = self.layer.max_rows  # the first such row
@@ -179,8 +174,7 @@ class Bench:
             if way.name in replays:
                 with attempt(rows[way.name], way.install):
                     for output in outputs[way.name]:
-                        for tensor in output if isinstance(output, tuple) else [output]:
-                            tensor.fill_(torch.nan)
+                        output.fill_(torch.nan)
                     replays[way.name]()
                     for output in outputs[way.name]:
                         self.held[way.name].check(output, few)
@@ -198,15 +192,12 @@ class Bench:
             held.check(held.products[0](x[begin : begin + batch]), begin)
 
     def record(self, product: Product, way: Way, row: Measured) -> Content:
-        (batch, n, k, trains), held = product, self.held.get(way.name)
+        (batch, n, k), held = product, self.held.get(way.name)
         problem = {"name": product.name, "family": "nf4_product"}
         problem |= {"batch": batch, "rows": n, "columns": k, "n": batch * n, "output": "fp16"}
         problem |= {"block_size": layers.BLOCK_SIZE, "nested": False, "bias": False}
         weights, inputs, outputs = held.bytes if held else 0, 2 * batch * k, 2 * batch * n
         moved = {"read": inputs + weights, "written": outputs}
-        if trains:  # the backward pass reads the weights again, and the outputs' gradients
-            problem |= {"adapters_rank": training.RANK}
-            moved = {"read": inputs + outputs + 2 * weights, "written": inputs + outputs}
         return result_file.record(way.described, problem, **row.fields(), bytes=moved)
 
 

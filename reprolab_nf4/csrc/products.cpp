@@ -8,12 +8,11 @@
 #include <string>
 
 #include "common/printable.hpp"
-#include "kernels/grid.hpp"
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4_product/problem.hpp"
 #include "kernels/registry.hpp"
 #include "reprolab_nf4/csrc/calls.hpp"
-#include "reprolab_nf4/csrc/nested_scales.hpp"
+#include "reprolab_nf4/csrc/has_code.hpp"
 #include "reprolab_nf4/csrc/plan.hpp"
 #include "reprolab_nf4/csrc/reprolab_nf4.h"
 
@@ -22,12 +21,10 @@ namespace {
 
 using namespace dropin;
 
-/// The kernels that need no other library. Calls of bitsandbytes run the first that supports the
-/// problem, among the first four.
+/// The kernels that need no other library.
 constexpr std::array kernel_names = {
     "few_rows",       "many_rows",       "few_rows_99kib",    "simple",
     "few_rows_exact", "many_rows_exact", "many_rows_rounded", "few_rows_exact_99kib"};
-constexpr std::size_t kernels_of_bitsandbytes_calls = 4;
 
 /// `absmax_codes`: null for plain scales, whose next three parameters are ignored.
 Problem problem_of(nf4::OutputType type, const void* input, const std::uint8_t* codes,
@@ -191,76 +188,6 @@ int run(const char* function, const reprolab_nf4_plan& plan, const void* input, 
   return call.launched(plan.kernel, error);
 }
 
-/// Stream-ordered device memory, freed after the work that was enqueued before.
-/// Calls of bitsandbytes pass no workspace. Each allocates its own, because calls on two streams
-/// may run at once, and so may replays of two graphs that were captured on one stream. In a
-/// capture, allocation and free become nodes of the graph.
-class StreamMemory {
- public:
-  explicit StreamMemory(cudaStream_t stream) : stream_(stream) {}
-  StreamMemory(const StreamMemory&) = delete;
-  StreamMemory& operator=(const StreamMemory&) = delete;
-  ~StreamMemory() {
-    if (memory_ != nullptr) cudaFreeAsync(memory_, stream_);
-  }
-
-  cudaError_t allocate(std::uint64_t bytes) { return cudaMallocAsync(&memory_, bytes, stream_); }
-  void* get() const { return memory_; }
-
- private:
-  cudaStream_t stream_;
-  void* memory_ = nullptr;
-};
-
-/// `offset`: that of nested scales, in device memory. weights_ready stays false: bitsandbytes'
-/// callers do not promise it.
-int bitsandbytes_multiply(const char* function, Problem problem, const float* offset,
-                          int quantization, cudaStream_t stream) {
-  const Call call(function);
-  constexpr int nf4 = 2;
-  if (quantization != nf4) {
-    return call.refuse("quant_type is " + std::to_string(quantization) + "; give 2, which is NF4");
-  }
-  if (const auto fault = fault_of_sizes(problem); !fault.empty()) return call.refuse(fault);
-  if (problem.m == 0 || problem.n == 0) return succeed();
-  const std::string fault =
-      first_of({fault_of_pointers(problem),
-                problem.is_nested() ? fault_of({{"absmax_offset", offset, 4}}) : ""});
-  if (!fault.empty()) return call.refuse(fault);
-
-  StreamMemory scales(stream), workspace(stream);
-  const auto no_memory = [&](cudaError_t error) {
-    return call.fail(error, std::string("no workspace: ") + cudaGetErrorString(error));
-  };
-  if (problem.is_nested() && problem.k > 0) {
-    const std::int64_t blocks = blocks_over(problem.n * problem.k, problem.block_size);
-    if (const auto error = scales.allocate(static_cast<std::uint64_t>(blocks) * sizeof(float));
-        error != cudaSuccess) {
-      return no_memory(error);
-    }
-    const nf4::NestedScales nested = problem.nested;
-    problem.absmax = static_cast<const float*>(scales.get());
-    problem.nested = {};
-    if (const auto error = decode_nested_scales(nested.codes, nested.map, nested.absmax, offset,
-                                                static_cast<float*>(scales.get()), blocks, stream);
-        error != cudaSuccess) {
-      return call.launched("nested_scales", error);
-    }
-  }
-
-  const Kernel<Problem>* kernel = nullptr;
-  for (std::size_t i = 0; i < kernels_of_bitsandbytes_calls; ++i) {
-    kernel = &kernel_named<Problem>(kernel_names[i]);
-    if (kernel->supports(problem).ok) break;
-  }
-  if (const int error = support_for(call, *kernel, problem); error != cudaSuccess) return error;
-  if (const std::uint64_t bytes = workspace_bytes(*kernel, problem); bytes > 0) {
-    if (const auto error = workspace.allocate(bytes); error != cudaSuccess) return no_memory(error);
-    problem.workspace = workspace.get();
-  }
-  return call.launch(*kernel, problem, stream);
-}
-
 }  // namespace
 }  // namespace reprolab::nf4_product
 
@@ -268,39 +195,29 @@ using namespace reprolab::nf4_product;
 using reprolab::nf4::OutputType;
 
 // The functions for one type of activations and outputs.
-#define REPROLAB_PRODUCTS(type, multiply_name, plan_name, gemm_name)                               \
-  int multiply_name(const char* kernel, const void* A, const unsigned char* B,                     \
-                    const float* absmax, const unsigned char* absmax_codes, const float* code2,    \
-                    float offset, const void* bias, void* out, std::int64_t m, std::int64_t n,     \
-                    std::int64_t k, int blocksize, int blocksize2, int weights_ready,              \
-                    void* workspace, cudaStream_t stream) {                                        \
-    return multiply(__func__, kernel,                                                              \
-                    problem_of(OutputType::type, A, B, absmax, absmax_codes, code2, offset,        \
-                               blocksize2, bias, out, m, n, k, blocksize),                         \
-                    weights_ready, workspace, stream);                                             \
-  }                                                                                                \
-  int plan_name(const char* kernel, const unsigned char* B, const float* absmax,                   \
-                const unsigned char* absmax_codes, const float* code2, float offset,               \
-                const void* bias, std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,   \
-                int blocksize2, reprolab_nf4_plan** plan, std::uint64_t* bytes) {                  \
-    return reprolab::nf4_product::plan(                                                            \
-        __func__, kernel,                                                                          \
-        problem_of(OutputType::type, nullptr, B, absmax, absmax_codes, code2, offset, blocksize2,  \
-                   bias, nullptr, m, n, k, blocksize),                                             \
-        plan, bytes);                                                                              \
-  }                                                                                                \
-  int gemm_name(const void* A, const unsigned char* B, const float* absmax,                        \
-                const unsigned char* absmax_8bit, const float* absmax_code,                        \
-                const float* absmax_offset, void* out, const void* bias, int M, int N, int K,      \
-                int blocksize, int quant_type, cudaStream_t stream) {                              \
-    return bitsandbytes_multiply(                                                                  \
-        __func__,                                                                                  \
-        problem_of(OutputType::type, A, B, absmax, absmax_8bit, absmax_code, 0, scales_per_second, \
-                   bias, out, M, N, K, blocksize),                                                 \
-        absmax_offset, quant_type, stream);                                                        \
+#define REPROLAB_PRODUCTS(type, multiply_name, plan_name)                                         \
+  int multiply_name(const char* kernel, const void* A, const unsigned char* B,                    \
+                    const float* absmax, const unsigned char* absmax_codes, const float* code2,   \
+                    float offset, const void* bias, void* out, std::int64_t m, std::int64_t n,    \
+                    std::int64_t k, int blocksize, int blocksize2, int weights_ready,             \
+                    void* workspace, cudaStream_t stream) {                                       \
+    return multiply(__func__, kernel,                                                             \
+                    problem_of(OutputType::type, A, B, absmax, absmax_codes, code2, offset,       \
+                               blocksize2, bias, out, m, n, k, blocksize),                        \
+                    weights_ready, workspace, stream);                                            \
+  }                                                                                               \
+  int plan_name(const char* kernel, const unsigned char* B, const float* absmax,                  \
+                const unsigned char* absmax_codes, const float* code2, float offset,              \
+                const void* bias, std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,  \
+                int blocksize2, reprolab_nf4_plan** plan, std::uint64_t* bytes) {                 \
+    return reprolab::nf4_product::plan(                                                           \
+        __func__, kernel,                                                                         \
+        problem_of(OutputType::type, nullptr, B, absmax, absmax_codes, code2, offset, blocksize2, \
+                   bias, nullptr, m, n, k, blocksize),                                            \
+        plan, bytes);                                                                             \
   }
-REPROLAB_PRODUCTS(fp16, reprolab_nf4_multiply_fp16, reprolab_nf4_plan_fp16, cgemm_4bit_fp16)
-REPROLAB_PRODUCTS(bf16, reprolab_nf4_multiply_bf16, reprolab_nf4_plan_bf16, cgemm_4bit_bf16)
+REPROLAB_PRODUCTS(fp16, reprolab_nf4_multiply_fp16, reprolab_nf4_plan_fp16)
+REPROLAB_PRODUCTS(bf16, reprolab_nf4_multiply_bf16, reprolab_nf4_plan_bf16)
 
 int reprolab_nf4_run(const reprolab_nf4_plan* plan, const void* A, void* out, int weights_ready,
                      void* workspace, cudaStream_t stream) {

@@ -131,22 +131,6 @@ int reprolab_nf4_run(const struct reprolab_nf4_plan* plan, const void* A, void* 
 // Frees a plan that no call is using, or null. Enqueued runs complete.
 int reprolab_nf4_forget(struct reprolab_nf4_plan* plan);
 
-// The same products with the signature of bitsandbytes 0.50. Runs the first of few_rows (up to 16
-// rows), many_rows, few_rows_99kib and simple that supports the product, with stream-ordered
-// memory.
-//   absmax_8bit, absmax_code, absmax_offset  null without double quantization; else absmax_codes,
-//                 code2, and the address of the offset; blocksize2 is 256. A launch of its own then
-//                 decodes the scales, which reprolab_nf4_multiply_* do not need
-//   quant_type    2, which is NF4. For all others, and for fp32, use bitsandbytes' own library
-int cgemm_4bit_fp16(const void* A, const unsigned char* B, const float* absmax,
-                    const unsigned char* absmax_8bit, const float* absmax_code,
-                    const float* absmax_offset, void* out, const void* bias, int M, int N, int K,
-                    int blocksize, int quant_type, struct CUstream_st* stream);
-int cgemm_4bit_bf16(const void* A, const unsigned char* B, const float* absmax,
-                    const unsigned char* absmax_8bit, const float* absmax_code,
-                    const float* absmax_offset, void* out, const void* bias, int M, int N, int K,
-                    int blocksize, int quant_type, struct CUstream_st* stream);
-
 // The error bound of a correct product without bias before its outputs are rounded to fp16 or bf16,
 // for any kernel and order of summation: in row i of A at most relative[i] * S + absolute[i], with
 // S = sum over l of |A[i][l] * weight[j][l]|. If S is *limit or more, a step may overflow. All

@@ -47,8 +47,8 @@ def put_bitsandbytes(tmp_path, monkeypatch, libraries):
     for name in imported():  # a real one is restored after the test
         monkeypatch.delitem(sys.modules, name)
     yield put
-    if reprolab_nf4._installed:
-        reprolab_nf4._installed.undo()
+    if installed := reprolab_nf4.installation.installed():
+        installed.undo()
     for name in imported():
         del sys.modules[name]
 
@@ -57,9 +57,9 @@ def put_bitsandbytes(tmp_path, monkeypatch, libraries):
 def built_library():
     """libreprolab_nf4.so of the tested build, or of `make dropin`."""
     build = Path(os.environ.get("BIN", "build/dropin/bin")).parent
-    for folder in (ROOT / build, reprolab_nf4.BUILT.parent):
-        if (folder / reprolab_nf4.BUILT.name).is_file():
-            return folder / reprolab_nf4.BUILT.name
+    for folder in (ROOT / build, ROOT / "build/dropin"):
+        if (folder / "libreprolab_nf4.so").is_file():
+            return folder / "libreprolab_nf4.so"
     pytest.skip("NOT TESTED, libreprolab_nf4.so is not built: make dropin ARCH=90")
 
 
@@ -75,13 +75,17 @@ def called():
     return call
 
 
-@pytest.fixture(scope="module")
-def plugin():
-    """vllm-bnb-plugin's module of linear layers, under vLLM or its stub."""
-    from reprolab_nf4.tests import stub_vllm  # which needs torch
-
-    try:
-        with stub_vllm.linear_layers("cpu") as module:
-            yield module
-    except ImportError as error:
-        pytest.skip(f"NOT TESTED, {error}")
+@pytest.fixture(params=["cpu", "gpu"])
+def bench(request, tmp_path, monkeypatch):
+    """Where a case runs, with what it installs: cpu_as_gpu.py."""
+    cpu_as_gpu = pytest.importorskip("cpu_as_gpu", reason="NOT TESTED, no torch")
+    torch, capability = cpu_as_gpu.torch, "9.0"
+    if request.param == "cpu":
+        cpu_as_gpu.put_cpu_in_place_of_gpu(monkeypatch.setattr)
+    elif not torch.cuda.is_available() or not reprolab_nf4.BUILT.is_file():
+        pytest.skip("NOT TESTED, no GPU, or no library: make dropin")
+    else:
+        capability = ".".join(map(str, torch.cuda.get_device_capability()))
+    with cpu_as_gpu.stance("force_eager"):
+        yield cpu_as_gpu.Bench({"cpu": "cpu", "gpu": "cuda"}[request.param], tmp_path, capability)
+    cpu_as_gpu.reset()

@@ -64,8 +64,11 @@ void compute(const Weights& w, const void* input, void* output) {
   }
 }
 
-std::atomic<int> multiplied, ran, alive, settled, workspaces;
+std::atomic<int> multiplied, ran, alive, settled;
 std::atomic<int> next_error, does_nothing;
+void *last_workspace, *last_stream;
+
+bool is_aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
 
 }  // namespace
 
@@ -81,22 +84,31 @@ int times_multiplied() { return multiplied; }
 int times_run() { return ran; }
 int plans_alive() { return alive; }
 int runs_of_settled_weights() { return settled; }
-int runs_with_workspace() { return workspaces; }
+void* workspace_of_last_run() { return last_workspace; }
+void* stream_of_last_run() { return last_stream; }
 void fail_next_run(int error) { next_error = error; }
 void do_nothing(int nothing) { does_nothing = nothing; }
 
 int reprolab_nf4_use(const char*) { return 0; }
 const char* reprolab_nf4_kernels() { return "streaming"; }
-const char* reprolab_nf4_products() { return "few_rows\nmany_rows"; }
-const char* reprolab_nf4_exact_products() { return ""; }
+const char* reprolab_nf4_products() { return "few_rows\nmany_rows\nfew_rows_exact"; }
+const char* reprolab_nf4_exact_products() { return "few_rows_exact"; }
 const char* reprolab_nf4_build() { return "13.0.88\n90"; }
 const char* reprolab_nf4_error() { return "refused"; }
 int reprolab_nf4_dequantize_nested_fp16() { return 1; }
 int reprolab_nf4_dequantize_nested_bf16() { return 1; }
-int cdequantize_blockwise_fp16_nf4() { return 1; }
-int cdequantize_blockwise_bf16_nf4() { return 1; }
-int cgemm_4bit_fp16() { return 1; }
-int cgemm_4bit_bf16() { return 1; }
+#define DEQUANTIZE(name, type)                                                                  \
+  int name(const float*, const unsigned char* A, const float* absmax, void* out, int blocksize, \
+           int n, void*) {                                                                      \
+    for (int i = 0; i < n; ++i) {                                                               \
+      const int code = A[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15;                                   \
+      static_cast<type*>(out)[i] =                                                              \
+          type::of(reprolab::reference::standard_table[code] * absmax[i / blocksize]);          \
+    }                                                                                           \
+    return 0;                                                                                   \
+  }
+DEQUANTIZE(cdequantize_blockwise_fp16_nf4, Fp16)
+DEQUANTIZE(cdequantize_blockwise_bf16_nf4, Bf16)
 
 // The kernel many_rows has a workspace.
 int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t n, std::int64_t, int,
@@ -109,8 +121,9 @@ int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t n, s
   int name(const char*, const void* A, const unsigned char* B, const float* absmax,               \
            const unsigned char* absmax_codes, const float* code2, float offset, const void* bias, \
            void* out, std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,              \
-           int blocksize2, int, void*, void*) {                                                   \
-    ++multiplied;                                                                                 \
+           int blocksize2, int weights_ready, void*, void*) {                                     \
+    if (!is_aligned(A) || !is_aligned(B)) return 1;                                               \
+    ++multiplied, settled += weights_ready;                                                       \
     if (does_nothing) return 0;                                                                   \
     compute<type>({B, absmax, absmax_codes, code2, offset, bias, m, n, k, blocksize, blocksize2}, \
                   A, out);                                                                        \
@@ -134,10 +147,12 @@ PLAN(reprolab_nf4_plan_fp16, false)
 PLAN(reprolab_nf4_plan_bf16, true)
 
 int reprolab_nf4_run(const reprolab_nf4_plan* plan, const void* A, void* out, int weights_ready,
-                     void* workspace, void*) {
+                     void* workspace, void* stream) {
   if (does_nothing) return 0;
   if (const int error = next_error.exchange(0)) return error;
-  ++ran, settled += weights_ready, workspaces += workspace != nullptr;
+  if (!is_aligned(A)) return 1;
+  ++ran, settled += weights_ready;
+  last_workspace = workspace, last_stream = stream;
   if (workspace != nullptr) std::memset(workspace, 0xff, 4 * plan->weights.m * plan->weights.n);
   plan->is_bf16 ? compute<Bf16>(plan->weights, A, out) : compute<Fp16>(plan->weights, A, out);
   return 0;

@@ -59,8 +59,6 @@ int reprolab_nf4_run() { return 0; }
 int reprolab_nf4_forget() { return 0; }
 int reprolab_nf4_row_bounds_fp16() { return 0; }
 int reprolab_nf4_row_bounds_bf16() { return 0; }
-int cgemm_4bit_fp16() { return 0; }
-int cgemm_4bit_bf16() { return 0; }
 // One byte per row; kernels support up to 99 rows, and "tree" only another GPU.
 int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t, std::int64_t, int,
                            std::uint64_t* bytes) {

@@ -23,12 +23,7 @@ using reference::WeightType;
 class Product {
  public:
   explicit Product(const ProductSpec& spec, std::uint64_t seed = 1)
-      : workload_(nf4_product::make_workload(spec, 1, seed)),
-        problem_(workload_.problem("", 0)),
-        offset_(sizeof(float)) {
-    check(cudaMemcpy(offset_.data(), &problem_.nested.offset, sizeof(float), cudaMemcpyDefault),
-          "copying");
-  }
+      : workload_(nf4_product::make_workload(spec, 1, seed)), problem_(workload_.problem("", 0)) {}
 
   void clear() const { overwrite(problem_.output, elements()); }
 
@@ -51,14 +46,6 @@ class Product {
         kernel, p.input, p.codes, absmax(), p.nested.codes, p.nested.map, p.nested.offset, p.bias,
         p.output, p.m, p.n, p.k, p.block_size, p.nested.block_size, weights_ready ? 1 : 0,
         workspace.data(), stream);
-  }
-
-  int bitsandbytes_multiply(cudaStream_t stream) const {
-    const auto& p = problem_;
-    return (is_fp16() ? cgemm_4bit_fp16 : cgemm_4bit_bf16)(
-        p.input, p.codes, absmax(), p.nested.codes, p.nested.map, offset_.as<float>(), p.output,
-        p.bias, static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), p.block_size,
-        2, stream);
   }
 
   /// Waits for `stream`.
@@ -84,7 +71,6 @@ class Product {
 
   nf4_product::ProductWorkload workload_;
   nf4_product::Problem problem_;
-  DeviceBuffer offset_;
 };
 
 /// Kernels, each with the contract that it computes by.
@@ -170,34 +156,6 @@ TEST_F(OnGpuDropinProducts, WithoutWeightsReadyThePreviousCallMayWriteTheWeights
   }
 }
 
-/// The output is within the wider of both bounds, since any kernel may run. Every replay of a
-/// captured call allocates and frees memory.
-TEST_F(OnGpuDropinProducts, BitsandbytesNamesNeedNoWorkspaceAndAGraphRepeatsThem) {
-  for (const bool nested : {false, true}) {
-    for (const auto type : {WeightType::fp16, WeightType::bf16}) {
-      for (const std::int64_t m : {1, 8, 9, 100}) {
-        for (const std::int64_t k : {4096, 96}) {  // simple runs the second
-          const Product product(spec_of(m, 272, k, nested, type, true));
-          product.clear();
-          ASSERT_EQ(product.bitsandbytes_multiply(stream()), 0) << reprolab_nf4_error();
-          EXPECT_TRUE(product.is_right("rounded_entries", stream()) ||
-                      product.is_right("dequantized_weights", stream()))
-              << "m " << m << ", k " << k;
-          const auto expected = product.output(stream());
-          const profiling::Graph graph(stream(), [&] {
-            EXPECT_EQ(product.bitsandbytes_multiply(stream()), 0) << reprolab_nf4_error();
-          });
-          for (int i = 0; i < 3; ++i) {
-            product.clear();
-            graph.launch(stream());
-            EXPECT_EQ(product.output(stream()), expected);
-          }
-        }
-      }
-    }
-  }
-}
-
 TEST_F(OnGpuDropinProducts, AFailedLaunchIsAnErrorAndTheNextCallSucceeds) {
   const Product product(spec_of(1, 512, 8192));
   const DeviceBuffer weights(512 * 8192 * 2);
@@ -218,20 +176,28 @@ TEST_F(OnGpuDropinProducts, AFailedLaunchIsAnErrorAndTheNextCallSucceeds) {
 
 /// The first two run one kernel, with different amounts of shared memory.
 TEST_F(OnGpuDropinProducts, ThreadsMultiplyAtOnceOnTheirOwnStreams) {
-  struct Shape {
+  struct Call {
+    const char* kernel;
     std::int64_t m, n, k;
   };
   std::vector<std::function<void()>> calls;
-  for (const auto& [m, n, k] :
-       {Shape{1, 512, 8192}, {1, 2048, 512}, {2, 512, 8192}, {17, 512, 8192}, {64, 512, 8192}}) {
-    calls.emplace_back([m, n, k] {
-      const Product product(spec_of(m, n, k, m % 2 == 0), static_cast<std::uint64_t>(m));
+  for (const auto& [kernel, m, n, k] : {Call{"few_rows", 1, 512, 8192},
+                                        {"few_rows", 1, 2048, 512},
+                                        {"few_rows", 2, 512, 8192},
+                                        {"many_rows", 17, 512, 8192},
+                                        {"many_rows", 64, 512, 8192}}) {
+    const auto spec = spec_of(m, n, k, m % 2 == 0);
+    if (!workspace_for(kernel, spec)) continue;
+    calls.emplace_back([kernel, spec] {
+      const Product product(spec, static_cast<std::uint64_t>(spec.m));
+      const auto workspace = workspace_for(kernel, spec);
       const Stream stream(cudaStreamNonBlocking);
       std::vector<std::uint16_t> first;
       for (int i = 0; i < 50; ++i) {
         product.clear();
         for (int j = 0; j < 4; ++j) {
-          EXPECT_EQ(product.bitsandbytes_multiply(stream.get()), 0) << reprolab_nf4_error();
+          EXPECT_EQ(product.multiply(kernel, *workspace, true, stream.get()), 0)
+              << reprolab_nf4_error();
         }
         const auto output_bits = product.output(stream.get());
         if (i == 0) first = output_bits;
@@ -244,9 +210,11 @@ TEST_F(OnGpuDropinProducts, ThreadsMultiplyAtOnceOnTheirOwnStreams) {
 
 TEST_F(OnGpuDropinProducts, RunOnTheCallersDevice) {
   on_each_device([](cudaStream_t stream) {
-    const Product product(spec_of(4, 512, 8192, true));
-    EXPECT_EQ(product.bitsandbytes_multiply(stream), 0) << reprolab_nf4_error();
-    EXPECT_TRUE(product.is_right("rounded_entries", stream));
+    const ProductSpec spec = spec_of(4, 512, 8192, true);
+    const auto workspace = workspace_for("simple", spec);
+    const Product product(spec);
+    EXPECT_EQ(product.multiply("simple", *workspace, false, stream), 0) << reprolab_nf4_error();
+    EXPECT_TRUE(product.is_right("dequantized_weights", stream));
   });
 }
 

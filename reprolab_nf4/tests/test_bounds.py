@@ -2,9 +2,8 @@
 
 import pytest
 from bitsandbytes_on_cpu import torch
-from cpu_as_gpu import compile_library, compiled
+from cpu_as_gpu import compile_library
 
-import reprolab_nf4
 from reprolab_nf4 import bounds
 from reprolab_nf4.c_functions import DropinError
 
@@ -15,7 +14,7 @@ TYPES = [(torch.float16, 2.0**-11, 2.0**-24), (torch.bfloat16, 2.0**-8, 2.0**-12
 
 @pytest.fixture(autouse=True)
 def put_library(monkeypatch):
-    monkeypatch.setattr(reprolab_nf4, "BUILT", compiled(compile_library))
+    monkeypatch.setattr("reprolab_nf4.library.BUILT", compile_library())
 
 
 @pytest.mark.parametrize(("dtype", "rounding", "smallest"), TYPES)
@@ -107,7 +106,7 @@ def test_a_right_product_lies_inside_and_a_wrong_weight_does_not(dtype, rounded)
 
 
 def test_without_the_library_one_line_says_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setattr(reprolab_nf4, "BUILT", tmp_path / "libreprolab_nf4.so")
+    monkeypatch.setattr("reprolab_nf4.library.BUILT", tmp_path / "libreprolab_nf4.so")
     with pytest.raises(DropinError, match=r"libreprolab_nf4.so: no such file; run make dropin$"):
         bounds.interval(torch.ones(1, 1).half(), torch.ones(1, 1), torch.ones(1, 1))
 

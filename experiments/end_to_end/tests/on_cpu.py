@@ -24,7 +24,7 @@ import reprolab_nf4
 from experiments import end_to_end
 from experiments.end_to_end import build, rows, sizes
 from experiments.end_to_end.protocol import Launch
-from reprolab_nf4 import matmul, native, timing_table
+from reprolab_nf4 import bounds, installation, matmul, native, timing_table
 from reprolab_nf4.tests import cpu_as_gpu
 
 CPU = torch.device("cpu")
@@ -151,7 +151,7 @@ KERNELS = {
 @cache
 def library_on_cpu(kind=reprolab_nf4.Library):
     """The library that tests compile in place of libreprolab_nf4.so; stand_ins replace it later."""
-    return kind(cpu_as_gpu.compiled(cpu_as_gpu.compile_library))
+    return kind(cpu_as_gpu.compile_library())
 
 
 LIBRARY = types.SimpleNamespace(
@@ -179,9 +179,8 @@ def drop_in(kernels=KERNELS):
         change = kernels[kernel or "branch_tree"]
         functional.dequantize_4bit = lambda *a, **k: change(dequantize(*a, **k))
         if products != "bitsandbytes":
-            ways = matmul.Ways(LIBRARY, products, None)
-            bitsandbytes.matmul_4bit = matmul.replacement(multiply, ways)
-            matmul._dispatch = multiply, ways  # for compiled steps
+            dispatcher = matmul.Dispatcher(LIBRARY, products, None, installation.give_up)
+            bitsandbytes.matmul_4bit = matmul.put_in_place_of(multiply, dispatcher)
         try:
             yield types.SimpleNamespace(kernels=lambda: list(kernels), library=LIBRARY)
         finally:
@@ -199,6 +198,7 @@ def stand_ins(monkeypatch):
     monkeypatch.setattr("bitsandbytes.backends.cpu.ops.lib", CPU_LIBRARY)
     for name, stand_in in drop_in().items():
         monkeypatch.setattr(reprolab_nf4, name, stand_in)
+    monkeypatch.setattr(bounds, "Library", lambda: LIBRARY)
     monkeypatch.setattr(native, "native_library", lambda: None)
     # A CPU has one backend of products, whatever the table.
     monkeypatch.setattr(timing_table, "recorded", lambda *gpu: TABLE)

@@ -198,5 +198,5 @@ def test_the_code_of_products_has_the_kernels_of_the_table_and_the_table(monkeyp
     assert code == {"target": "sm_90", "sha256": digests}
     assert rows.code_of(plan.Row("fused", "fused"), gpu_of("12.0")) is None
     source = plan.Row("fused", "fused").described(gpu_of("9.0"))["source_file"]
-    for name in ("matmul", "settled", "training", "layers", "timing_table"):
+    for name in ("matmul", "weights", "training", "layers", "timing_table"):
         assert (ROOT / source / f"{name}.py").is_file(), name

@@ -1,5 +1,5 @@
-"""Generations of small models in every way, on the CPU: matmuls of ours are planned calls of a
-library that multiplies on the CPU.
+"""Generations of small models with every backend, on the CPU: matmuls of ours are planned calls of
+a library that multiplies on the CPU.
 """
 
 import json
@@ -9,19 +9,28 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from layers_on_cpu import needs_whole_graphs
 from needs_torch import bitsandbytes, torch, transformers
 from on_cpu import SMALL, Cpu, put_gpu
-from planned_on_cpu import Counts, put_built, put_cpu  # noqa: F401, fixtures
 from torch._dynamo.backends.debugging import aot_eager
 from transformers.generation.configuration_utils import CompileConfig
 
 from experiments.end_to_end import build
 from experiments.end_to_end.sizes import known
-from experiments.product import generation, host
-from experiments.product.generation import Generations, Models, Static
-from experiments.product.ways import DENSE, OWN, PLANNED, PYTHON, WAYS, installed
+from experiments.product import generation
+from experiments.product.generation import (
+    BACKENDS,
+    DENSE,
+    OWN,
+    PLANNED,
+    PYTHON,
+    Generations,
+    Models,
+    Static,
+    installed,
+)
 from reprolab.errors import InputError
+from reprolab_nf4 import layers, timing_table
+from reprolab_nf4.tests.cpu_as_gpu import Bench, compile_library, put_cpu_in_place_of_gpu
 
 # A model of each, and whether its scales are nested.
 FAMILIES = [("llama-3.3-70b", False), ("qwen3-32b", True), ("gemma-3-27b", False)]
@@ -33,6 +42,24 @@ PROJECTIONS = 7 * TINY.layers
 PROMPT, TOKENS = 4, 10
 
 
+needs_whole_graphs = pytest.mark.skipif(
+    torch.__version__ < (2, 8), reason="NOT TESTED: whole graphs of 4-bit layers need torch 2.8"
+)
+
+
+@pytest.fixture
+def cpu(monkeypatch, tmp_path):
+    """Arguments of install(), for layers of 64 inputs and outputs."""
+    if torch.__version__ < layers.OLDEST:
+        pytest.skip("NOT TESTED: planned calls need torch 2.10")
+    put_cpu_in_place_of_gpu(monkeypatch.setattr)
+    times = {2: {"few_rows": 1.0}, 512: {"many_rows": 1.0}}
+    layer = timing_table.Layer(64, 64, "fp16", False, times)
+    table = timing_table.Table("a GPU", "9.0", "made up", (layer,))
+    timing_table.write(tmp_path / "t.json", table)
+    return {"library": compile_library(), "table": tmp_path / "t.json"}
+
+
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     build.quiet()
@@ -42,12 +69,12 @@ def short(monkeypatch):
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_ways_with_equal_products_differ_only_in_speed(cpu, nested):
+def test_backends_with_equal_products_differ_only_in_speed(cpu, nested):
     models = Models(Cpu(), TINY, nested, 2, TOKENS)
-    counts = Counts(cpu["library"])
+    counts = Bench("cpu", None)
     cell = Generations(Cpu(), models, "dynamic", 2, TOKENS, **cpu).measure(2)
-    counted = {way: len(values) for way, values in cell["tokens_per_s"].items()}
-    assert counted == dict.fromkeys(WAYS, 2)
+    counted = {name: len(values) for name, values in cell["tokens_per_s"].items()}
+    assert counted == dict.fromkeys(BACKENDS, 2)
     assert cell["same"] is True and cell["missing"] == {}
     called = counts.look()
     assert called["times_run"] > 2 * (TOKENS - 1) * PROJECTIONS  # planned
@@ -61,23 +88,23 @@ def test_ways_with_equal_products_differ_only_in_speed(cpu, nested):
         assert cell["bytes"][OWN] == weights // 2 + scales + others
     else:
         assert weights // 2 + others < cell["bytes"][OWN] < weights // 2 + scales + others
-    for way in WAYS:
-        step = cell["steps"][way]
-        assert step["busy_us"] > 0 and step["launches"] > PROJECTIONS, way
+    for backend in BACKENDS:
+        step = cell["steps"][backend]
+        assert step["busy_us"] > 0 and step["launches"] > PROJECTIONS, backend
         assert step["busy_us"] == pytest.approx(step["launches"])  # a launch takes 1 us here
     rates = cell["tokens_per_s"][OWN]
     assert min(rates) <= 2e6 / cell["steps"][OWN]["wall_us"] * 1.5
 
 
-def with_tokens(monkeypatch, cell, changed_way, change):
-    """Generations whose tokens in one way are changed in place."""
+def with_tokens(monkeypatch, cell, changed, change):
+    """Generations whose tokens of one backend are changed in place."""
     original = cell.generate
 
-    def generate(way, count):
-        original(way, count)
-        if way == changed_way:
-            cell.tokens[way] = [[*row] for row in cell.tokens[way]]
-            change(cell.tokens[way])
+    def generate(backend, count):
+        original(backend, count)
+        if backend == changed:
+            cell.tokens[backend] = [[*row] for row in cell.tokens[backend]]
+            change(cell.tokens[backend])
 
     monkeypatch.setattr(cell, "generate", generate)
     return cell
@@ -147,20 +174,20 @@ def test_a_run_measures_the_cells_that_its_file_lacks(cpu, monkeypatch, tmp_path
     put_gpu(monkeypatch)
     monkeypatch.setattr(generation, "COPIED_BYTES", 1000)
     monkeypatch.setattr(generation, "installed", partial(installed, **cpu))
-    monkeypatch.setattr(host, "known", lambda: {TINY.id: replace(TINY, layers=3)})
+    monkeypatch.setattr(generation, "known", lambda: {TINY.id: replace(TINY, layers=3)})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda *args: "a GPU")
-    path = tmp_path / "host.json"
+    path = tmp_path / "generation.json"
 
     def measured(*options):
         arguments = ["--model", TINY.id, "--layers", "1", "--tokens", "4", "--generations", "1"]
         arguments += ["--output", str(path), *options]
-        assert host.reproduce(host.parser().parse_args(arguments)) == 0
+        assert generation.reproduce(generation.parser().parse_args(arguments)) == 0
         return json.loads(path.read_text()), capsys.readouterr().out
 
     content, text = measured("--sequences", "1")
-    assert content["gpu"] == "a GPU" and content["copy_gb_s"] > 0
-    assert "1 sequences" in text and "same tokens" in text
+    assert content["gpu"] == Cpu().facts()["name"] and content["copy_gb_s"] > 0
+    assert "1 sequences" in text
     content, text = measured("--sequences", "1,2")
     assert "1 sequences" not in text and "2 sequences" in text
     content, _ = measured("--sequences", "2", "--cache", "static", "--nested")
@@ -225,7 +252,7 @@ def loaded(folder: Path, sizes, nested: bool, device: str):
     quantized = read(folder / "4").eval()
     states = [layer.weight.quant_state for layer in build.layers(quantized)]
     assert [state.nested for state in states] == [nested] * 7 * sizes.layers
-    return types.SimpleNamespace(by_way={OWN: quantized, PLANNED: quantized}, missing={})
+    return types.SimpleNamespace(by_backend={OWN: quantized, PLANNED: quantized}, missing={})
 
 
 def assert_same_but_for_ties(cell):
@@ -244,7 +271,7 @@ def test_checkpoints_give_the_same_tokens_with_a_static_cache(
     compile_on_cpu(monkeypatch)
     sizes = replace(SMALL[family], hidden=64, intermediate=128, head_dim=32, heads=2, kv_heads=1)
     models = loaded(tmp_path, replace(sizes, vocab=96), nested, "cpu")
-    counts = Counts(cpu["library"])
+    counts = Bench("cpu", None)
     cell = Generations(Cpu(), models, "static", 2, TOKENS, **cpu).measure(1)
     assert cell["graphs"][OWN] == 0 and cell["graphs"][PLANNED] >= 1
     assert counts.look()["times_multiplied"] >= TOKENS * 7 * sizes.layers

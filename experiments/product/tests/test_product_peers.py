@@ -7,11 +7,9 @@ import sys
 import on_cpu
 import pytest
 import stand_in_peers
-import stand_in_unsloth
 from needs_torch import bitsandbytes, torch
 from on_cpu import CPU, stand_ins  # noqa: F401
 
-from experiments import unsloth_peer
 from experiments.product import layers, peers
 from reprolab.results import load
 from reprolab.sources import Sources
@@ -119,8 +117,10 @@ WRONG = [(f, False) for f in (one_step, last_columns, no_number)]
 
 @pytest.mark.parametrize(("change", "once_it_is_timed"), [*WRONG, (no_number, True)])
 def test_a_wrong_product_gets_no_time(change, once_it_is_timed, run, monkeypatch):
-    is_timed, original = [], measuring.in_turn
-    monkeypatch.setattr(measuring, "in_turn", lambda *args: is_timed.append(1) or original(*args))
+    is_timed, original = [], measuring.interleave
+    monkeypatch.setattr(
+        measuring, "interleave", lambda *args: is_timed.append(1) or original(*args)
+    )
 
     def forward(layer, x):
         weights = layer.weights.clone()
@@ -166,103 +166,6 @@ def test_without_recorded_times_ours_has_no_fastest_way(run, monkeypatch):
     for row in outcomes(results, *OURS[1:]):
         assert row.outcome == "unsupported"
         assert row.reason.startswith("no times ")
-
-
-@pytest.fixture
-def beside_unsloth(run, tmp_path, monkeypatch):
-    def call(*versions):
-        stand_in_unsloth.put(monkeypatch, tmp_path / "peers", *versions)
-        return run("--subject=unsloth", pass_name="unsloth")
-
-    yield call
-    stand_in_unsloth.forget()
-
-
-def test_the_newest_unsloth_is_verified_and_timed(beside_unsloth, tmp_path):
-    status, results = beside_unsloth("2026.9.14", "2026.10.9")
-    assert status == 0
-    assert list(results) == [(name, rows) for rows in (1, 4) for name in [*OURS, "unsloth"]]
-    outcomes(results)
-    for rows in (1, 4):
-        row, ours = results["unsloth", rows], results[OURS[0], rows]
-        assert (row.maker, row.origin) == ("Unsloth 2026.10.9", "peer")
-        assert (row.bytes_read, row.bound) == (ours.bytes_read, ours.bound)
-    versions = load(tmp_path / "peers.json").provenance["build"]["versions"]
-    assert versions["unsloth"] == "2026.10.9"
-
-
-def test_unsloth_without_its_own_kernels_gets_no_time(beside_unsloth):
-    """As it is with UNSLOTH_BNB_TRITON=0, and before 2026.10."""
-    status, results = beside_unsloth("2026.9.14")
-    reasons = {(row.outcome, row.reason) for row in outcomes(results, "unsloth")}
-    assert status == 0 and reasons == {("unsupported", peers.unsloth.OFF)}
-
-
-def test_a_wrong_matmul_of_unsloth_gets_no_time(beside_unsloth, monkeypatch):
-    text = stand_in_unsloth.UTILS.replace("return (X", "return 1.01 * (X")
-    monkeypatch.setattr(stand_in_unsloth, "UTILS", text)
-    status, results = beside_unsloth("2026.10.9")
-    assert status == 1
-    for row in outcomes(results, "unsloth"):
-        assert row.outcome == "mismatch" and row.mismatches and not row.metrics
-
-
-def test_without_unsloth_its_row_says_how_to_install_it(beside_unsloth):
-    status, results = beside_unsloth()
-    for row in outcomes(results, "unsloth"):
-        assert row.outcome == "unsupported" and row.reason.endswith(unsloth_peer.INSTALL)
-    assert status == 0
-
-
-@pytest.fixture
-def train(run):
-    pytest.importorskip("peft", reason="NOT TESTED, no peft")
-    return lambda: run("--subject=training", pass_name="training")
-
-
-def test_a_step_of_training_is_verified_and_timed(train):
-    status, results = train()
-    assert status == 0
-    assert list(results) == [(name, rows) for rows in (1, 4) for name in (OURS[0], "streaming")]
-    outcomes(results)
-    for (_, rows), row in results.items():
-        assert row.problem["name"] == f"{rows}x{N}x{K}/fp16/b64/training"
-        assert "same bits" in row.bound
-
-
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        (on_cpu.flipped, " outputs are wrong; first in row "),
-        (on_cpu.last_bit, " outputs or gradients are other bits"),
-    ],
-)
-def test_a_wrong_step_of_training_gets_no_time(change, text, train, monkeypatch):
-    monkeypatch.setitem(on_cpu.KERNELS, "streaming", change)
-    status, results = train()
-    assert status == 1
-    for row in outcomes(results, "streaming"):
-        assert row.outcome == "mismatch" and text in row.reason and not row.metrics
-
-
-def test_a_step_with_a_wrong_backward_pass_gets_no_time(train, monkeypatch):
-    calls = []
-
-    def later(weight):
-        calls.append(weight)
-        return weight if len(calls) % 2 else on_cpu.flipped(weight)
-
-    monkeypatch.setitem(on_cpu.KERNELS, "streaming", later)
-    status, results = train()
-    assert status == 1 and {row.outcome for row in outcomes(results, "streaming")} == {"mismatch"}
-
-
-def test_without_peft_no_step_is_trained(train, monkeypatch):
-    monkeypatch.setitem(sys.modules, "peft", None)  # which import refuses
-    status, results = train()
-    assert status == 0
-    for row in outcomes(results, OURS[0], "streaming"):
-        assert row.outcome == "unsupported" and row.reason.endswith(" -m pip install peft")
 
 
 def test_too_little_memory_is_not_measured(run, monkeypatch, capsys):

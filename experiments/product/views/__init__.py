@@ -1,20 +1,11 @@
 """Experiment product: tables, figures and highlights."""
 
-from functools import partial
-
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.product.views import tables
 from experiments.product.views.cells import MODEL, OURS, Cell, cells, of_model, others, peers
-from experiments.product.views.host import (
-    gain_sentences,
-    generation_table,
-    host_figure,
-    host_table,
-    steps_table,
-)
-from experiments.product.views.serving import serving_table
+from experiments.product.views.generation import gain_sentences, generation_table, steps_table
 from experiments.product.views.shared_memory import shared_memory_table
 from plots import figures as draw
 from plots.bandwidth import Measured, compared
@@ -43,7 +34,7 @@ def highlights(run: Run) -> list[str]:
         if count := sum(gain.high < 1 for gain in gains):
             slower.append(f"{name} in {count} of {len(gains)} cells")
     lines += [f"The fastest of ours is slower than {', '.join(slower)}."] * bool(slower)
-    lines += [under_torch(run), in_training(run), *gain_sentences(run)]
+    lines += [under_torch(run), *gain_sentences(run)]
     return [line for line in lines if line]
 
 
@@ -72,18 +63,6 @@ def under_torch(run: Run) -> str:
         counted = f", slower in {slower} of {len(ratios)} cells" * bool(slower)
         parts.append(f"{span([g.value for g in ratios])} times as fast as {name}{counted}")
     return f"Under PyTorch {FUSED[0]} is {'; '.join(parts)}." if parts else ""
-
-
-def in_training(run: Run) -> str:
-    """'A step of QLoRA's training in a layer: streaming is 1.02 to 1.10 times as fast as ...'"""
-    gains: dict[str, list[float]] = {}
-    for cell in cells(run, "training") if "training" in run.passes else ():
-        for name, m in cell.rows.items():
-            if m.record.origin == "project" and (gain := compared(tables.installed(cell), m)):
-                gains.setdefault(name, []).append(gain.value)
-    parts = [f"{name} is {span(ratios)}" for name, ratios in gains.items()]
-    text = "times as fast as bitsandbytes as it is installed"
-    return f"A step of QLoRA's training in a layer: {'; '.join(parts)} {text}." if parts else ""
 
 
 def summary(run: Run) -> dict[str, list[float]]:
@@ -184,23 +163,18 @@ TABLES = (
     tables.layers_table,
     tables.kernels_table,
     tables.peers_table,
-    partial(tables.peers_table, name="unsloth", others="Unsloth's matmuls"),
-    tables.training_table,
     tables.crossover_table,
     tables.formats_table,
     tables.weights_table,
     counters_table,
     shared_memory_table,
-    host_table,
     generation_table,
     steps_table,
-    serving_table,
 )
 SUMMARY = summary
 QUESTION = "How much faster than the installed bitsandbytes is a product with 4-bit weights?"
-ON_TERMINAL = ("layers", "peers", "training", "crossover", "formats", "weights")
+ON_TERMINAL = ("layers", "peers", "crossover", "formats", "weights")
 FIGURES = {
     "rows": (f"Time over the number of rows, layers of {MODEL}", rows_figure),
-    "host": ("Host time of one 4-bit layer in eager PyTorch, by library", host_figure),
 }
 BRIEF = brief

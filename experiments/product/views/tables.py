@@ -174,35 +174,6 @@ def peers_table(
     return Table(name, title, columns, rows, notes, machine_notes(results), data)
 
 
-def training_table(run: Run) -> Table | None:
-    """A step of training in each layer; None for a run without that pass."""
-    results = run.passes.get("training")
-    if results is None:
-        return None
-    of_row = {r.kernel: r for r in results.records}
-    others = [name for name, r in of_row.items() if r.origin == "project"]
-    columns = [BATCH, *kernel_columns(of_row), *(Column(f"{n} x", f"_{n}") for n in others)]
-    rows, data = [], []
-    for cell in cells(run, "training"):
-        every = cell.rows.items()
-        shown = {name: median(replace(cell, reading_us=None), m, str) for name, m in every}
-        gains = {f"_{name}": over(installed(cell), cell.rows.get(name)) for name in others}
-        rows.append({"_under": cell.layer, "batch": cell.batch} | shown | gains)
-        facts = {"layer": cell.layer, "batch": cell.batch}
-        data += [facts | values_of(m) | {"bound": m.record.bound} for _, m in every]
-    notes = [
-        "Median us of a layer, forward and backward, with new adapters; a row is a token. "
-        f"x: times as fast as bitsandbytes as it is installed. {INTERVAL_NOTE}",
-        *(f"{name}: {r.maker or 'ours'}; {r.lineage}; {r.bound}." for name, r in of_row.items()),
-    ]
-    title = "A step of QLoRA's training in one layer, with PEFT's code, in CUDA graphs"
-    return Table("training", title, columns, rows, notes, machine_notes(results), data)
-
-
-def installed(cell: Cell) -> Measured | None:
-    return next((m for m in cell.rows.values() if m.record.origin == "peer"), None)
-
-
 def takes_over(group: list[Cell], one: str, other: str) -> Noted:
     """The number of rows from which on `other` is faster at every one that was measured."""
     first = None

@@ -29,6 +29,13 @@ bool requires_grad(PyObject* tensor) {
   return value.get() != Py_False;
 }
 
+/// An interned copy of a name, as dictionaries of objects have them.
+Ref interned(PyObject* name) {
+  PyObject* text = Py_NewRef(name);
+  PyUnicode_InternInPlace(&text);
+  return Ref::of_new(text);
+}
+
 /// A tuple of numbers, or null.
 template <class Get>
 Ref tuple_of(int count, const Get& get) {
@@ -52,10 +59,6 @@ bool has_sizes(PyObject* output, const exchange::Tensor& x) {
 
 }  // namespace
 
-PyObject* Calls::forward(PyObject* module, PyObject* x) {
-  return PyObject_CallFunctionObjArgs(given_.forward.get(), module, x, nullptr);
-}
-
 bool Calls::is_idle() {
   const auto holds = [](const Setting& setting) {
     return PyDict_GetItemWithError(setting.dictionary.get(), setting.name.get()) ==
@@ -69,15 +72,10 @@ bool Calls::is_idle() {
   });
 }
 
-bool Calls::needs_gradient(PyObject* x, const Layer& layer, const Arrays& arrays) {
+bool Calls::records_gradients() {
   const auto enabled = Ref::of_new(PyObject_CallNoArgs(given_.grad_is_enabled.get()));
-  if (enabled.get() == Py_False) return false;
-  PyErr_Clear();
-  if (requires_grad(x)) return true;
-  for (std::size_t i = 0; i < layer.arrays.size(); ++i) {
-    if (layer.arrays[i].is_trainable && arrays[i] && requires_grad(arrays[i].get())) return true;
-  }
-  return false;
+  if (!enabled) PyErr_Clear();
+  return enabled.get() != Py_False;
 }
 
 /// Whether x is an input that a plan supports.
@@ -103,31 +101,36 @@ std::shared_ptr<Layer> Calls::layer_of(PyObject* module) {
   return layers_[module] = std::move(layer);
 }
 
+/// The cheapest checks are first: what is left to bitsandbytes should not take longer by them.
 Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& wanted, Arrays& arrays,
                               Ref& plan) {
   const auto layer = layer_of(module);
-  if (layer == nullptr) {
-    PyErr_Clear();
-    return Decision::forward;
-  }
+  if (layer == nullptr) return Decision::forward;
   Product* const product = layer->find(wanted);
   if (product == nullptr) {  // most prompt lengths occur once
     layer->add(wanted);
     return Decision::forward;
   }
-  if (!product->plan && product->calls_before > 1) {
+  plan = product->plan;
+  if (plan.get() == Py_None) return Decision::forward;
+  const bool records = records_gradients();
+  if (plan.get() == Py_False || (records && requires_grad(x))) return Decision::leave;
+  if (!plan && product->calls_before > 1) {
     --product->calls_before;
     return Decision::forward;
   }
-  plan = product->plan;
-  if (plan && !layer->is_current(module, given_.classes, given_.reader, arrays)) {
+  if (given_.reader.is_negative(x)) return Decision::forward;
+  if (!plan) return Decision::make;
+  if (!layer->is_current(module, given_.classes, given_.reader, arrays)) {
     layer->change();
     layer->add(wanted);
     return Decision::forward;
   }
-  if (needs_gradient(x, *layer, arrays)) return Decision::forward;
-  if (!plan) return Decision::make;
-  if (plan.get() == Py_None) return Decision::forward;
+  for (std::size_t i = 0; i < layer->arrays.size(); ++i) {
+    if (!layer->arrays[i].is_trainable) continue;
+    if (records && requires_grad(arrays[i].get())) return Decision::leave;
+    if (given_.reader.is_negative(arrays[i].get())) return Decision::forward;
+  }
   layer->note_run();
   return Decision::run;
 }
@@ -137,7 +140,7 @@ Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& want
 Calls::Decision Calls::attempt(PyObject* module, PyObject* x, Ref& output) {
   exchange::Tensor view;
   Product wanted;
-  if (!read(x, view, wanted)) return Decision::forward;
+  if (!is_idle() || !read(x, view, wanted)) return Decision::forward;
   Arrays arrays;  // kept alive while another thread may run
   Ref plan;
   const Decision decision = decide(module, x, wanted, arrays, plan);
@@ -148,21 +151,38 @@ Calls::Decision Calls::attempt(PyObject* module, PyObject* x, Ref& output) {
 
 PyObject* Calls::planned(PyObject* module, PyObject* x) {
   Ref output;
-  if (is_idle()) attempt(module, x, output);
+  attempt(module, x, output);
   return output.release();
 }
 
 PyObject* Calls::call(PyObject* module, PyObject* x) {
-  return is_idle() ? call_while_idle(module, x) : forward(module, x);
+  static PyObject* const training = PyUnicode_InternFromString("training");
+  const auto own = Ref::of_new(PyObject_GenericGetDict(module, nullptr));
+  if (!own) return nullptr;
+  const bool infers = PyDict_GetItemWithError(own.get(), training) == Py_False;
+  return infers ? infer(module, x) : leave(module, x);
 }
 
-PyObject* Calls::call_while_idle(PyObject* module, PyObject* x) {
+PyObject* Calls::infer(PyObject* module, PyObject* x) {
   Ref output;
   const Decision decision = attempt(module, x, output);
   if (output) return output.release();
-  if (decision != Decision::make) return forward(module, x);  // which raises the error
-  const Ref make = given_.make;                               // close() releases it
-  return PyObject_CallFunctionObjArgs(make.get(), module, x, nullptr);
+  if (decision == Decision::leave) return leave(module, x);
+  // close() releases it. A run that failed is repeated by forward, which raises the error.
+  const Ref function = decision == Decision::make ? given_.make : given_.forward;
+  return PyObject_CallFunctionObjArgs(function.get(), module, x, nullptr);
+}
+
+PyObject* Calls::leave(PyObject* module, PyObject* x) {
+  static PyObject* const is_on = PyUnicode_InternFromString("is_on");
+  const auto before = Ref::of_new(PyObject_GetAttr(given_.left.get(), is_on));
+  if (!before || PyObject_SetAttr(given_.left.get(), is_on, Py_True) != 0) return nullptr;
+  PyObject* const output = PyObject_CallFunctionObjArgs(given_.forward.get(), module, x, nullptr);
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject_SetAttr(given_.left.get(), is_on, before.get());
+  PyErr_Restore(type, value, traceback);
+  return output;
 }
 
 /// Null on failure, perhaps with an exception.
@@ -264,39 +284,38 @@ bool Calls::is_bound(PyObject* module) {
          known->second->is_current(module, given_.classes, given_.reader, arrays);
 }
 
-bool Calls::bind(PyObject* module, PyObject* facts, PyObject* arrays) {
+bool Calls::bind(PyObject* module, PyObject* classes, PyObject* facts, PyObject* arrays) {
+  std::vector<Attributes> attributes;
+  for (Py_ssize_t i = 0; i < PyList_Size(classes); ++i) {
+    PyObject* const of_class = PyList_GetItem(classes, i);
+    attributes.push_back({Ref::to(of_class), PyObject_Size(of_class)});
+  }
   std::vector<Fact> new_facts;
   for (Py_ssize_t i = 0; i < PyList_Size(facts); ++i) {
     int holder;
     PyObject *name, *value;
     if (!PyArg_ParseTuple(PyList_GetItem(facts, i), "iOO", &holder, &name, &value)) return false;
-    PyObject* text = Py_NewRef(name);
-    PyUnicode_InternInPlace(&text);
-    new_facts.push_back({holder, Ref::of_new(text), Ref::to(value)});
+    new_facts.push_back({holder, interned(name), value == Py_Ellipsis ? Ref() : Ref::to(value)});
   }
   std::vector<Array> new_arrays;
-  if (PyList_Size(arrays) > max_arrays) {
-    PyErr_SetString(PyExc_ValueError, "too many arrays");
-    return false;
-  }
+  if (PyList_Size(arrays) > max_arrays) return false;
   for (Py_ssize_t i = 0; i < PyList_Size(arrays); ++i) {
     int holder, counts_writes, is_trainable, is_value;
     PyObject *name, *tensor, *storage;
     exchange::Tensor view;
     if (!PyArg_ParseTuple(PyList_GetItem(arrays, i), "iOOOppp", &holder, &name, &tensor, &storage,
                           &counts_writes, &is_trainable, &is_value) ||
-        given_.reader.api->read(tensor, &view) != 0) {
+        given_.reader.api->read(tensor, &view) != 0 || view.dimensions > 2) {
       return false;
     }
-    PyObject* text = Py_NewRef(name);
-    PyUnicode_InternInPlace(&text);
     Array array{holder,
-                Ref::of_new(text),
+                interned(name),
                 tensor,
                 Ref::of_new(PyWeakref_NewRef(storage, nullptr)),
                 counts_writes != 0,
                 is_trainable != 0,
                 view.first(),
+                Layout::of(view),
                 counts_writes != 0 ? given_.reader.version_of(tensor) : 0,
                 is_value != 0 ? Ref::to(tensor) : Ref()};
     if (!array.storage || array.version < 0) return false;
@@ -305,6 +324,8 @@ bool Calls::bind(PyObject* module, PyObject* facts, PyObject* arrays) {
   const auto layer = layer_of(module);
   if (layer == nullptr) return false;
   layer->forget_products();
+  layer->type = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(module)));
+  layer->attributes = std::move(attributes);
   layer->facts = std::move(new_facts);
   layer->arrays = std::move(new_arrays);
   return true;

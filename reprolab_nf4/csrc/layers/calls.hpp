@@ -28,6 +28,7 @@ struct Setting {
 /// The objects of torch and of install(), which layers.py passes.
 struct Given {
   Ref forward;  ///< bitsandbytes' Linear4bit.forward
+  Ref left;     ///< Its is_on tells matmul_4bit that this thread's product is bitsandbytes' own.
   Ref make;     ///< make(layer, x): calls forward and plans the product
   Reader reader;
   Classes classes;
@@ -43,20 +44,19 @@ class Calls {
  public:
   explicit Calls(Given given) : given_(std::move(given)) {}
 
-  /// The layer's output; null with an exception.
+  /// The layer's output; null with an exception. The second: of a layer in inference mode.
   PyObject* call(PyObject* module, PyObject* x);
-  PyObject* call_while_idle(PyObject* module, PyObject* x);
-  /// Whether PyTorch's operators only compute, no other code has replaced matmul_4bit, and close()
-  /// was not called.
-  bool is_idle();
+  PyObject* infer(PyObject* module, PyObject* x);
+  /// bitsandbytes' forward, whose product is its own.
+  PyObject* leave(PyObject* module, PyObject* x);
   /// Runs the layer by its plan. Null, without an exception: it has no plan, or the plan failed.
   PyObject* planned(PyObject* module, PyObject* x);
   /// Whether the layer is unchanged since it was bound.
   bool is_bound(PyObject* module);
   /// Forgets the layer's plans. `facts` and `arrays` are lists of tuples. False, without an
   /// exception, where an array cannot be read.
-  bool bind(PyObject* module, PyObject* facts, PyObject* arrays);
-  /// Takes a plan, or None.
+  bool bind(PyObject* module, PyObject* classes, PyObject* facts, PyObject* arrays);
+  /// Takes a plan, None or False.
   bool add(PyObject* module, PyObject* x, PyObject* plan);
   /// Removes a module that was freed, by its weak reference.
   void forget(PyObject* weak);
@@ -66,7 +66,7 @@ class Calls {
   Ref weak_callback;  ///< Calls forget().
 
  private:
-  enum class Decision { forward, make, run };
+  enum class Decision { forward, leave, make, run };
   struct Workspace {
     exchange::Device device;
     void* stream;
@@ -75,7 +75,10 @@ class Calls {
     Ref tensor;
   };
 
-  bool needs_gradient(PyObject* x, const Layer& layer, const Arrays& arrays);
+  /// Whether PyTorch's operators only compute, no other code has replaced matmul_4bit, and close()
+  /// was not called.
+  bool is_idle();
+  bool records_gradients();
   bool read(PyObject* x, exchange::Tensor& view, Product& product);
   std::shared_ptr<Layer> layer_of(PyObject* module);
   Decision decide(PyObject* module, PyObject* x, const Product& wanted, Arrays& arrays, Ref& plan);
@@ -84,7 +87,6 @@ class Calls {
   Ref output_for(Plan& plan, const exchange::Tensor& x);
   Ref allocate(Plan& plan, const exchange::Device& device, PyObject* arguments, void*& first);
   Workspace* workspace_for(Plan& plan, const exchange::Device& device, void* stream);
-  PyObject* forward(PyObject* module, PyObject* x);
 
   Given given_;
   bool is_open_ = true;

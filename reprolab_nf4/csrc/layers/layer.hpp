@@ -21,10 +21,36 @@ struct Classes {
   Ref weight, parameter, state;
 };
 
-/// A name and the object that a holder has under it, compared by identity.
+/// A name and the object that a holder has under it, compared by identity. `value`: null if the
+/// holder has no such name, which would hide a parameter.
 struct Fact {
   int holder;
   Ref name, value;
+};
+
+/// The attributes of a class that a layer, its weight or its state has, and their number. A new one
+/// may hide what the object has, as a property does.
+struct Attributes {
+  Ref of_class;
+  Py_ssize_t count;
+};
+
+/// A tensor's type, sizes and strides. Arrays of a product have at most two dimensions.
+struct Layout {
+  exchange::ElementType type;
+  std::int32_t dimensions;
+  std::array<std::int64_t, 2> sizes, strides;
+  bool operator==(const Layout&) const = default;
+
+  /// Equal to no other if there are more dimensions.
+  static Layout of(const exchange::Tensor& tensor) {
+    Layout layout{tensor.type, tensor.dimensions, {}, {}};
+    for (int i = 0; i < std::min(tensor.dimensions, 2); ++i) {
+      layout.sizes[i] = tensor.shape[i];
+      layout.strides[i] = tensor.strides[i];
+    }
+    return layout;
+  }
 };
 
 /// A tensor that a holder has under a name, with its memory and the number of writes to it. No
@@ -38,6 +64,7 @@ struct Array {
   bool counts_writes;  ///< False for tensors of inference mode.
   bool is_trainable;   ///< Whether the product has a gradient with respect to it.
   void* first;
+  Layout layout;
   long long version;
   Ref kept;  ///< The tensor, if the plan holds its value: no other can get its address.
 };
@@ -46,7 +73,7 @@ inline constexpr int max_arrays = 6;  ///< Codes, scales, the three of nested sc
 using Arrays = std::array<Ref, max_arrays>;
 
 /// The products of one number of rows, type and device. `plan`: a Plan, None if there can be none,
-/// or null until there were enough calls.
+/// False if they are bitsandbytes' own, or null until there were enough calls.
 struct Product {
   std::int64_t m;
   exchange::ElementType type;
@@ -62,12 +89,19 @@ struct Product {
 /// Functions of torch that read tensors.
 struct Reader {
   const exchange::Api* api;
-  Ref tensor;   ///< torch.Tensor
-  Ref version;  ///< Gets Tensor._version.
+  Ref tensor;       ///< torch.Tensor
+  Ref version;      ///< Gets Tensor._version.
+  Ref is_neg;   ///< Tensor.is_neg
   Ref plainly;  ///< Calls a function as if the classes of its arguments had no __torch_function__.
 
   bool is_plain(PyObject* object) const {
     return reinterpret_cast<PyObject*>(Py_TYPE(object)) == tensor.get();
+  }
+  /// Whether the values have the other sign than those in memory. Sets no exception.
+  bool is_negative(PyObject* object) const {
+    const auto result = Ref::of_new(PyObject_CallFunctionObjArgs(is_neg.get(), object, nullptr));
+    if (!result) PyErr_Clear();
+    return result.get() != Py_False;
   }
   /// The count of writes, or -1 with an exception.
   long long version_of(PyObject* object) const {
@@ -89,6 +123,8 @@ struct Reader {
 class Layer {
  public:
   Ref module;  ///< Weak.
+  Ref type;    ///< Of the module.
+  std::vector<Attributes> attributes;
   std::vector<Fact> facts;
   std::vector<Array> arrays;
 
@@ -124,7 +160,11 @@ class Layer {
   bool is_current(PyObject* layer, const Classes& classes, const Reader& reader,
                   Arrays& tensors) const {
     std::array<PyObject*, holders> dictionaries{};
-    if (facts.empty() || !find_holders(layer, classes, dictionaries)) return false;
+    if (facts.empty() || !is_of(layer, type)) return false;
+    for (const Attributes& known : attributes) {
+      if (PyObject_Size(known.of_class.get()) != known.count) return false;
+    }
+    if (!find_holders(layer, classes, dictionaries)) return false;
     for (const Fact& fact : facts) {
       if (item(dictionaries[fact.holder], fact.name.get()) != fact.value.get()) return false;
     }
@@ -135,7 +175,7 @@ class Layer {
       tensors[i] = Ref::to(tensor);
       exchange::Tensor view;
       if (referent(array.storage) == nullptr || reader.api->read(tensor, &view) != 0 ||
-          view.first() != array.first ||
+          view.first() != array.first || Layout::of(view) != array.layout ||
           (array.counts_writes && reader.version_of(tensor) != array.version)) {
         PyErr_Clear();
         return false;

@@ -24,9 +24,13 @@ bool has(PyObject* owner, PyObject* name, const Ref& value) {
   return attribute && attribute.get() == value.get();
 }
 
-/// Whether the layer object itself, not its class, makes a call run more than forward: hooks,
-/// methods of its own, or training.
-bool runs_more(PyObject* layer) {
+PyObject* item(const Ref& dictionary, PyObject* name) {
+  return PyDict_GetItemWithError(dictionary.get(), name);
+}
+
+/// Whether the layer object itself, not its class, makes a call run more than forward: hooks, or
+/// methods of its own.
+bool runs_more(const Ref& own) {
   static const std::array hooks{PyUnicode_InternFromString("_forward_hooks"),
                                 PyUnicode_InternFromString("_forward_pre_hooks"),
                                 PyUnicode_InternFromString("_backward_hooks"),
@@ -34,25 +38,22 @@ bool runs_more(PyObject* layer) {
   static const std::array methods{PyUnicode_InternFromString("forward"),
                                   PyUnicode_InternFromString("_call_impl"),
                                   PyUnicode_InternFromString("_compiled_call_impl")};
-  static PyObject* const training = PyUnicode_InternFromString("training");
-  const auto own = Ref::of_new(PyObject_GenericGetDict(layer, nullptr));
-  if (!own) {
-    PyErr_Clear();
-    return true;
-  }
-  const auto item = [&](PyObject* name) { return PyDict_GetItemWithError(own.get(), name); };
-  return item(training) != Py_False ||
-         std::ranges::any_of(methods, [&](PyObject* name) { return item(name) != nullptr; }) ||
-         !std::ranges::all_of(hooks, [&](PyObject* name) { return is_empty(item(name)); });
+  return std::ranges::any_of(methods, [&](PyObject* name) { return item(own, name) != nullptr; }) ||
+         !std::ranges::all_of(hooks, [&](PyObject* name) { return is_empty(item(own, name)); });
 }
 
 PyObject* call(PyObject* self, PyObject* arguments, PyObject* by_name) {
+  static PyObject* const training = PyUnicode_InternFromString("training");
   const LayerCall& call = call_of(self);
   if (PyTuple_Size(arguments) == 2 && (by_name == nullptr || PyDict_Size(by_name) == 0)) {
     PyObject* const layer = PyTuple_GetItem(arguments, 0);
-    if (call.calls->is_idle() && call.runs_forward_alone(layer)) {
-      return call.calls->call_while_idle(layer, PyTuple_GetItem(arguments, 1));
+    PyObject* const x = PyTuple_GetItem(arguments, 1);
+    const auto own = Ref::of_new(PyObject_GenericGetDict(layer, nullptr));
+    if (own && !runs_more(own) && call.runs_forward_alone(Py_TYPE(layer))) {
+      const bool infers = item(own, training) == Py_False;
+      return infers ? call.calls->infer(layer, x) : call.calls->leave(layer, x);
     }
+    PyErr_Clear();
   }
   return PyObject_Call(call.in_python.get(), arguments, by_name);
 }
@@ -65,16 +66,16 @@ PyObject* get(PyObject* self, PyObject* object, PyObject* type) {
 }
 
 PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject*) {
-  PyObject *calls, *in_python, *forward, *module, *module_call, *call_impl, *global_hooks;
-  if (!PyArg_ParseTuple(arguments, "O!OOOOOO!", calls_type(), &calls, &in_python, &forward, &module,
-                        &module_call, &call_impl, &PyList_Type, &global_hooks)) {
+  PyObject *calls, *in_python, *forward, *module, *module_call, *call_impl, *tracing, *global_hooks;
+  if (!PyArg_ParseTuple(arguments, "O!OOOOOOO!", calls_type(), &calls, &in_python, &forward,
+                        &module, &module_call, &call_impl, &tracing, &PyList_Type, &global_hooks)) {
     return nullptr;
   }
   PyObject* const object = PyType_GenericAlloc(type, 0);
   if (object == nullptr) return nullptr;
-  auto* const call =
-      new LayerCall{Ref::to(calls),  &calls_of(calls),     Ref::to(in_python), Ref::to(forward),
-                    Ref::to(module), Ref::to(module_call), Ref::to(call_impl), {}};
+  auto* const call = new LayerCall{Ref::to(calls),     &calls_of(calls), Ref::to(in_python),
+                                   Ref::to(forward),   Ref::to(module),  Ref::to(module_call),
+                                   Ref::to(call_impl), Ref::to(tracing), {}};
   for (Py_ssize_t i = 0; i < PyList_Size(global_hooks); ++i) {
     call->global_hooks.push_back(Ref::to(PyList_GetItem(global_hooks, i)));
   }
@@ -91,16 +92,17 @@ void free_call(PyObject* object) {
 
 }  // namespace
 
-/// Checks everything that torch.nn.Module._call_impl does.
-bool LayerCall::runs_forward_alone(PyObject* layer) const {
+/// With runs_more(), checks everything that torch.nn.Module._call_impl does.
+bool LayerCall::runs_forward_alone(PyTypeObject* type) const {
   static PyObject* const call_name = PyUnicode_InternFromString("__call__");
   static PyObject* const call_impl_name = PyUnicode_InternFromString("_call_impl");
   static PyObject* const forward_name = PyUnicode_InternFromString("forward");
-  auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(layer));
-  return !runs_more(layer) &&
+  auto* const of_class = reinterpret_cast<PyObject*>(type);
+  const auto trace = Ref::of_new(PyObject_CallNoArgs(tracing_state.get()));
+  return trace.get() == Py_None &&
          std::ranges::all_of(global_hooks,
                              [](const Ref& hooks) { return is_empty(hooks.get()); }) &&
-         has(type, forward_name, forward) && has(type, call_impl_name, call_impl) &&
+         has(of_class, forward_name, forward) && has(of_class, call_impl_name, call_impl) &&
          has(module.get(), call_name, module_call);
 }
 

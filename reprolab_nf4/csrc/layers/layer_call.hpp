@@ -1,4 +1,4 @@
-// Linear4bit.__call__ in C: torch.nn.Module.__call__ for a layer in inference mode without hooks.
+// Linear4bit.__call__ in C: torch.nn.Module.__call__ for a layer without hooks.
 #pragma once
 
 #include <vector>
@@ -17,12 +17,14 @@ struct LayerCall {
   Ref forward;                    ///< Linear4bit.forward, set by install()
   Ref module;                     ///< torch.nn.Module
   Ref module_call, call_impl;     ///< The original __call__ and _call_impl of Module
+  Ref tracing_state;              ///< A function that returns None while torch.jit traces nothing
   std::vector<Ref> global_hooks;  ///< Dictionaries of torch.nn.modules.module
 
-  bool runs_forward_alone(PyObject* layer) const;
+  bool runs_forward_alone(PyTypeObject* type) const;
 };
 
-/// In Python: LayerCall(Calls, in_python, forward, module, module_call, call_impl, global_hooks).
+/// In Python: LayerCall(Calls, in_python, forward, module, module_call, call_impl, tracing_state,
+/// global_hooks).
 PyTypeObject* layer_call_type();
 
 // module.cpp

@@ -42,11 +42,12 @@ PyObject* is_bound(PyObject* self, PyObject* module) {
 }
 
 PyObject* bind(PyObject* self, PyObject* arguments) {
-  PyObject *module, *facts, *arrays;
-  if (!PyArg_ParseTuple(arguments, "OO!O!", &module, &PyList_Type, &facts, &PyList_Type, &arrays)) {
+  PyObject *module, *classes, *facts, *arrays;
+  if (!PyArg_ParseTuple(arguments, "OO!O!O!", &module, &PyList_Type, &classes, &PyList_Type, &facts,
+                        &PyList_Type, &arrays)) {
     return nullptr;
   }
-  const bool is_done = calls_of(self).bind(module, facts, arrays);
+  const bool is_done = calls_of(self).bind(module, classes, facts, arrays);
   PyErr_Clear();
   return PyBool_FromLong(is_done);
 }
@@ -54,8 +55,8 @@ PyObject* bind(PyObject* self, PyObject* arguments) {
 PyObject* add(PyObject* self, PyObject* arguments) {
   PyObject *module, *x, *plan;
   if (!PyArg_ParseTuple(arguments, "OOO", &module, &x, &plan)) return nullptr;
-  if (plan != Py_None && Py_TYPE(plan) != plan_type()) {
-    PyErr_SetString(PyExc_TypeError, "give a Plan or None");
+  if (plan != Py_None && plan != Py_False && Py_TYPE(plan) != plan_type()) {
+    PyErr_SetString(PyExc_TypeError, "give a Plan, None or False");
     return nullptr;
   }
   return none_if(calls_of(self).add(module, x, plan));
@@ -72,19 +73,21 @@ PyObject* close(PyObject* self, PyObject*) {
 }
 
 PyObject* new_calls(PyTypeObject* type, PyObject* arguments, PyObject*) {
-  PyObject *forward, *make, *capsule, *tensor, *weight, *parameter, *state, *guards, *settings,
-      *grad, *capturing;
-  PyObject *on_cpu, *on_gpu, *byte_type, *version, *plainly;
+  PyObject *forward, *left, *make, *capsule, *tensor, *weight, *parameter, *state, *guards,
+      *settings, *grad, *capturing;
+  PyObject *on_cpu, *on_gpu, *byte_type, *version, *is_negative, *plainly;
   long long max_rows;
-  if (!PyArg_ParseTuple(arguments, "OOOOOOOO!O!OOOOOOOL", &forward, &make, &capsule, &tensor,
-                        &weight, &parameter, &state, &PyList_Type, &guards, &PyList_Type, &settings,
-                        &grad, &capturing, &on_cpu, &on_gpu, &byte_type, &version, &plainly,
-                        &max_rows)) {
+  if (!PyArg_ParseTuple(arguments, "OOOOOOOOO!O!OOOOOOOOL", &forward, &left, &make, &capsule,
+                        &tensor, &weight, &parameter, &state, &PyList_Type, &guards, &PyList_Type,
+                        &settings, &grad, &capturing, &on_cpu, &on_gpu, &byte_type, &version,
+                        &is_negative, &plainly, &max_rows)) {
     return nullptr;
   }
   Given given{.forward = Ref::to(forward),
+              .left = Ref::to(left),
               .make = Ref::to(make),
-              .reader = {exchange_of(capsule), Ref::to(tensor), Ref::to(version), Ref::to(plainly)},
+              .reader = {exchange_of(capsule), Ref::to(tensor), Ref::to(version),
+                         Ref::to(is_negative), Ref::to(plainly)},
               .classes = {Ref::to(weight), Ref::to(parameter), Ref::to(state)},
               .guards = {},
               .settings = {},

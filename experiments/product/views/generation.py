@@ -1,53 +1,38 @@
-"""Host time of a 4-bit layer in eager PyTorch, by library, and tokens per second of generate(): the
-file of experiments/product/host.py, in the folder of the passes.
+"""Tokens per second of generate(), by library: the file of experiments/product/generation.py, in
+the folder of the passes.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from matplotlib.figure import Figure
-
-from plots import figures as draw
-from plots.experiments import NotMeasured, Run
+from plots.experiments import Run
 from reprolab.errors import InputError
 from reprolab.json_files import read_json, stored
-from reprolab.stats import INTERVAL_NOTE, Estimate, Summary, ratio, significant, summarize
+from reprolab.stats import Estimate, Summary, ratio, significant, summarize
 from reprolab.tables import Column, Table, Values, rounded
 
-NAME = "host.json"
+NAME = "generation.json"
 DENSE, OWN, OURS = "nn.Linear", "bitsandbytes", "planned"
 WAYS = {DENSE: "nn.Linear, 16 bits", OWN: "bitsandbytes", "python": "ours, in Python", OURS: "ours"}
-STANDS_FOR = {  # kernels whose looks they have
-    DENSE: "cublas_16bit",
-    OWN: "bitsandbytes_0.50.2",
-    "python": "few_rows_exact",
-    OURS: "few_rows",
-}
 CACHES = {"dynamic": "dynamic cache", "static": "static cache"}
-IN_HOST = (
-    "Medians with their intervals, of launching a layer's matmul on an idle GPU; in Python: "
-    "without the extension in C."
-)
 COPY = "each weight is read once per step, at the bandwidth of a copy"
 
 Content = dict[str, Any]  # of the file
 Cell = dict[str, Any]
 
 
-def made(run: Run, make: Callable[[Content], Any], name: str = NAME) -> Any:
+def made(run: Run, make: Callable[[Content], Any]) -> Any:
     """The result of `make` for the file's content; None without the file."""
-    file = stored(run.first.file.parent / name)
+    file = stored(run.first.file.parent / NAME)
     if not file.is_file():
         return None
     content = read_json(file)
     try:
         return make(content)
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{file}: not as experiments.product.host writes it: {error!r}") from error
-
-
-def host_table(run: Run) -> Table | None:
-    return made(run, host)
+        raise InputError(
+            f"{file}: not as experiments.product.generation writes it: {error!r}"
+        ) from error
 
 
 def generation_table(run: Run) -> Table | None:
@@ -56,66 +41,6 @@ def generation_table(run: Run) -> Table | None:
 
 def steps_table(run: Run) -> Table | None:
     return made(run, steps)
-
-
-def host(content: Content) -> Table | None:
-    cells = sorted(content.get("rows", []), key=lambda cell: (cell["nested"], cell["rows"]))
-    rows = [
-        {"_under": scales(cell), "batch": cell["rows"]} | medians(cell["host_us"]) for cell in cells
-    ]
-    columns = [Column("rows", "batch")]
-    columns += [Column(shown, way, wrap=1) for way, shown in WAYS.items()]
-    notes = [
-        IN_HOST,
-        origin(content),
-    ]
-    title = "Host time of one 4-bit layer in eager PyTorch, in us"
-    return Table("host", title, columns, rows, notes) if rows else None
-
-
-def host_figure(run: Run) -> Figure:
-    """Host time over the number of rows: a panel for each kind of scales."""
-    if (figure := made(run, lambda content: draw_host(content, run.banner))) is None:
-        raise NotMeasured(f"{run.first.file.parent}: {NAME}: has no host times")
-    return figure
-
-
-def draw_host(content: Content, banner: str) -> Figure | None:
-    groups: dict[str, list[Cell]] = {}
-    for cell in sorted(content.get("rows", []), key=lambda cell: (cell["nested"], cell["rows"])):
-        groups.setdefault(scales(cell), []).append(cell)
-    if not groups:
-        return None
-    figure, panels = draw.panels(2.2, len(groups), sharey=True)
-    for axes, (title, cells) in zip(panels, groups.items(), strict=True):
-        for way, name in WAYS.items():
-            points = [(cell["rows"], estimate(cell["host_us"][way])) for cell in cells]
-            look = draw.look(STANDS_FOR[way]) | {"label": name, "capsize": 2}
-            draw.whiskers(axes, points, gid=way, **look)
-        axes.set_title(title)
-        draw.logarithmic(axes.xaxis, [cell["rows"] for cell in cells], "rows of activations")
-    panels[0].set_ylim(bottom=0)  # of all panels
-    panels[0].set_ylabel("host us per layer")
-    draw.legend_above(figure, panels)
-    sizes = {
-        f"{cell['layers']} layers of {cell['size']}x{cell['size']}" for cell in content["rows"]
-    }
-    rows = sorted({cell["rows"] for cell in content["rows"]})
-    draw.write_caption(
-        figure,
-        [
-            f"{IN_HOST} From {NAME}: {' and '.join(sorted(sizes))}, "
-            f"{', '.join(map(str, rows))} rows. Bars: intervals. {INTERVAL_NOTE}",
-            origin(content),
-        ],
-        banner,
-    )
-    return figure
-
-
-def estimate(samples: list[float]) -> Estimate:
-    summary = summarize(samples)
-    return Estimate(summary.median, summary.low, summary.high)
 
 
 def generation(content: Content) -> Table | None:

@@ -6,7 +6,9 @@ import torch
 from bitsandbytes import functional
 
 from reprolab_nf4.c_functions import DropinError
-from reprolab_nf4.settled import is_capturing
+
+MOST = 2**31 - 1  # of a block size, an int of the library: ctypes would cut a larger one
+NOT_READ = (lambda: None), None, None
 
 
 class Offsets:
@@ -33,10 +35,51 @@ class Offsets:
         self._known.clear()
 
 
-NOT_READ = (lambda: None), None, None
+class SettledWeights:
+    """Codes and scales of an earlier matmul with the same sizes, still in the same memory and
+    without a later write that PyTorch counts (Tensor._version).
+
+    That matmul waited for all earlier work on its stream, including the writes of these arrays, so
+    later ones on the stream need not. On another stream, such as a capture's, the synchronization
+    that orders the first use there still does. (Except after a writer there that starts the next
+    launch before it has written; PyTorch's kernels do not.) After a write that PyTorch does not
+    count, such as to `.data`, by address or by the replay of a graph, the caller synchronizes
+    before the next matmul.
+    """
+
+    def __init__(self):
+        # By the address of the codes, and the sizes of the matrix and of its blocks.
+        self._known: dict[tuple[int, ...], list] = {}
+
+    def has(self, sizes: tuple[int, ...], weights: list[torch.Tensor]) -> bool:
+        known = self._known.get((weights[0].data_ptr(), *sizes), ())
+        for array, (memory, *facts) in zip(weights, known, strict=False):
+            if memory() is not array.untyped_storage() or facts != facts_of(array):
+                return False
+        return len(known) == len(weights)
+
+    def add(self, sizes: tuple[int, ...], weights: list[torch.Tensor]) -> None:
+        # A captured product has not run; writes to inference tensors are not counted.
+        if is_capturing(weights[0]) or any(array.is_inference() for array in weights):
+            return
+        known, key = self._known, (weights[0].data_ptr(), *sizes)
+
+        def forget(_):  # when the first memory is freed; otherwise entries would accumulate
+            known.pop(key, None)
+
+        known[key] = [
+            (weakref.ref(array.untyped_storage(), forget), *facts_of(array)) for array in weights
+        ]
 
 
-MOST = 2**31 - 1  # of a block size, an int of the library: ctypes would cut a larger one
+def facts_of(array: torch.Tensor) -> list:
+    layout = array.dtype, array.shape, array.stride()
+    return [array.data_ptr(), None if array.is_inference() else array._version, *layout]
+
+
+def is_capturing(tensor: torch.Tensor) -> bool:
+    with torch.cuda.device_of(tensor):
+        return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 def scales_of(state) -> torch.Tensor:
@@ -67,7 +110,8 @@ def fits(device, state, codes, scales, scale_codes=None, map=None) -> bool:
         return False
     if scale_codes is None:
         return scales.numel() >= count
-    if (scale_codes.dtype, map.dtype) != (torch.uint8, torch.float32):
+    types = scale_codes.dtype, map.dtype, state.offset.dtype
+    if types != (torch.uint8, torch.float32, torch.float32):
         return False
     seconds = -(-count // blocksize2)
     sizes = (scale_codes.numel(), scales.numel(), map.numel())

@@ -1,0 +1,15 @@
+#include "reprolab_nf4/csrc/has_code.hpp"
+
+namespace reprolab::dropin {
+namespace {
+__global__ void nothing() {}
+}  // namespace
+
+cudaError_t has_code() {
+  cudaFuncAttributes attributes{};
+  const auto error = cudaFuncGetAttributes(&attributes, nothing);
+  cudaGetLastError();
+  return error;
+}
+
+}  // namespace reprolab::dropin

@@ -1,0 +1,165 @@
+"""Puts a library under bitsandbytes, and takes it away. Needs nothing but the standard library;
+install() imports bitsandbytes, which imports torch.
+"""
+
+import importlib
+import warnings
+from os import PathLike
+
+from reprolab_nf4 import generate, machine, native, timing_table
+from reprolab_nf4.c_functions import REPLACED, DropinError, NoCodeError, in_parts, shown
+from reprolab_nf4.library import Library
+
+# How a matmul is computed: by the fastest backend of the measured times; by the fastest that
+# multiplies by exactly the dequantized weights; always by dequantizing; as bitsandbytes does.
+PRODUCTS = ("fastest", "exact", "dequantize", "bitsandbytes")
+ABSENT = ...  # marks an attribute that does not exist
+
+
+class Installed:
+    """An installed library, until undo(), the end of a `with` block, or the first call on a GPU
+    that the library has no code for. use() and kernels() are the library's.
+    """
+
+    def __init__(self, library: Library, replacements: list, dispatcher=None):
+        self.library, self.use, self.kernels = library, library.use, library.kernels
+        self._dispatcher = dispatcher
+        self._replaced = [(*each, vars(each[0]).get(each[1], ABSENT)) for each in replacements]
+        for owner, name, ours in replacements:
+            setattr(owner, name, ours)
+
+    def undo(self) -> bool:
+        """Restores bitsandbytes' functions. A second call does nothing and returns False. Functions
+        that other code has replaced since install() stay, with a warning.
+        """
+        global _installed
+        if _installed is not self:
+            return False
+        theirs = [name for owner, name, *both in self._replaced if not restored(owner, name, *both)]
+        if self._dispatcher is not None:
+            self._dispatcher.end()
+        _installed = None
+        if theirs:
+            what = f"{', '.join(theirs)}: replaced by others since install()"
+            warnings.warn(f"reprolab_nf4: {what}, and left as they are", stacklevel=2)
+        return True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.undo()
+
+
+def restored(owner, name: str, ours, own) -> bool:
+    """Restores `own` in place of `ours`; False if other code has replaced `ours`."""
+    current = vars(owner).get(name, ABSENT)
+    if current is not ours and current is not ABSENT:
+        return False
+    if own is not ABSENT:
+        setattr(owner, name, own)
+    elif current is ours:
+        delattr(owner, name)
+    return True
+
+
+_installed: Installed | None = None
+
+
+def installed() -> Installed | None:
+    return _installed
+
+
+def install(
+    library: str | PathLike | None = None,
+    kernel: str | None = None,
+    products: str = "fastest",
+    table: str | PathLike | None = None,
+    compile_generate: bool = True,
+) -> Installed:
+    """Makes bitsandbytes call `library` for NF4 weights: to dequantize them to fp16 or bf16, and to
+    multiply by them.
+
+    `library`: by default the one that comes with this package; or any with the same C names, such
+    as another version's libbitsandbytes_cuda*.so, which only dequantizes. `kernel`: one of
+    kernels(), for dequantization; by default the fastest. `products`:
+      fastest       each matmul by the fastest backend of the times in `table`, which tune() writes,
+                    or of those recorded for the GPU's architecture; without times, bitsandbytes
+                    chooses. Some sum in another order than bitsandbytes does, or round other
+                    values, so the last bits may differ.
+      exact         the fastest that multiplies by exactly the dequantized weights; without times,
+                    by dequantizing
+      dequantize    dequantizes, then multiplies, as bitsandbytes did up to 0.49 for more than one
+                    token
+      bitsandbytes  as bitsandbytes chooses
+    `compile_generate`: whether transformers' generate(cache_implementation="static") compiles 4-bit
+    models as it does others. Not with `products="bitsandbytes"`.
+
+    Training is unchanged: layers in training mode, and matmuls that need a gradient. On a GPU that
+    the library has no code for, the first call warns and restores all of bitsandbytes' functions.
+
+    Raises DropinError, and changes nothing, on bad arguments and if a library is installed.
+    """
+    global _installed
+    if not isinstance(products, str) or products not in PRODUCTS:
+        raise DropinError(f"products: give one of {', '.join(PRODUCTS)}, not {shown(products)}")
+    if type(compile_generate) is not bool:
+        raise DropinError(f"compile_generate: give True or False, not {shown(compile_generate)}")
+    times = None if table is None else timing_table.read(table)
+    loaded, lib = Library(library), native.native_library()
+    machine.check(loaded.path, loaded.built()[0])
+    compiled = generate.replaced() if compile_generate and products != "bitsandbytes" else []
+    if _installed is not None:
+        raise DropinError(f"{_installed.library.path} is already installed; undo() that first")
+    dispatcher = dispatcher_of(loaded, products, times)
+    if kernel is not None or loaded.kernels():
+        loaded.use(kernel)
+    replaced = [(lib, name, or_own(lib, name, loaded)) for name in REPLACED]
+    if dispatcher is not None:
+        from reprolab_nf4 import layers  # which needs torch
+
+        replaced += layers.replaced(dispatcher) + compiled
+    _installed = Installed(loaded, replaced, dispatcher)
+    return _installed
+
+
+def or_own(lib, name: str, library: Library):
+    """The library's function; bitsandbytes' own on a GPU that it has no code for, and after undo(),
+    for callers that kept this one.
+    """
+    ours, own = in_parts(getattr(library, name)), vars(lib).get(name)
+
+    def call(*given, **by_name):
+        if _installed is not None and _installed.library is library:
+            try:
+                return ours(*given, **by_name)
+            except NoCodeError as error:
+                give_up(error)
+        return (own or native.own_function(lib, name))(*given, **by_name)
+
+    return call
+
+
+def give_up(error: NoCodeError) -> None:
+    """Undoes the installation, with a warning."""
+    if _installed is not None and _installed.undo():
+        warnings.warn(f"reprolab_nf4: {error}: {machine.GIVEN_UP}", stacklevel=3)
+
+
+def dispatcher_of(library: Library, products: str, table):
+    """Chooses the backend of a matmul; None where bitsandbytes' matmul_4bit stays."""
+    own = getattr(importlib.import_module("bitsandbytes"), "matmul_4bit", None)
+    if not library.kernels():  # another library has no products
+        products = {"fastest": "bitsandbytes", "exact": "dequantize"}.get(products, products)
+    if products == "bitsandbytes":
+        return None
+    if own is None or not native.has_operators():
+        if products == "fastest":
+            return None
+        needed = "PyTorch 2.4, and a bitsandbytes with matmul_4bit"
+        raise DropinError(f"products: {products}: needs {needed}")
+    from reprolab_nf4 import matmul  # which needs torch
+
+    if table is not None and library.products():
+        timing_table.check(table, library.products())
+    return matmul.Dispatcher(library, products, table, give_up)

@@ -1,0 +1,165 @@
+"""libreprolab_nf4.so, or another library with bitsandbytes' names, as Python calls it. Needs
+nothing but the standard library.
+"""
+
+import ctypes
+import os
+import re
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+
+from reprolab_nf4.c_functions import (
+    MULTIPLY,
+    MULTIPLY_PARAMETERS,
+    NO_CODE,
+    OURS,
+    PLAIN_PARAMETERS,
+    REPLACED,
+    TEXTS,
+    WORKSPACE,
+    DropinError,
+    NoCodeError,
+    shown,
+    unchecked,
+)
+
+# pip installs it next to this file; in a checkout `make dropin` builds it.
+BUILT = Path(__file__).resolve().with_name("libreprolab_nf4.so")
+if not BUILT.is_file():
+    BUILT = BUILT.parents[1] / "build/dropin" / BUILT.name
+
+
+class Library:
+    """The C functions of libreprolab_nf4.so, or of another library that has bitsandbytes' names.
+
+    They are attributes with their C names and take addresses, such as `tensor.data_ptr()`, and
+    numbers. A wrong argument raises DropinError, and so does an error code of libreprolab_nf4.so;
+    other libraries return nothing. `multiply`: the matmul functions by type, fp16 or bf16, whose
+    arguments are not checked, because every layer calls them.
+    """
+
+    def __init__(self, path: str | PathLike | None = None):
+        try:
+            # Path.resolve() would raise on a loop of links.
+            self.path = Path(os.path.realpath(BUILT if path is None else path))
+            is_file = self.path.is_file()
+        except (TypeError, ValueError):
+            raise DropinError(f"library: give a file's path, not {shown(path)}") from None
+        except OSError:  # too long a name
+            is_file = False
+        if not is_file:
+            advice = "; run make dropin" if path is None else ""
+            raise DropinError(f"{self.path}: no such file{advice}")
+        try:
+            self._library = ctypes.CDLL(str(self.path))
+        except OSError as error:
+            raise DropinError(f"{self.path}: cannot be loaded: {error}") from error
+        # Whether it is libreprolab_nf4.so: its functions return an error, and it has several
+        # kernels.
+        self._is_ours = hasattr(self._library, "reprolab_nf4_use")
+        if self._is_ours:
+            for name in TEXTS:
+                self._named(name).restype = ctypes.c_char_p
+            self._use = self._bound("reprolab_nf4_use", {"kernel": ctypes.c_char_p})
+        for name in REPLACED:
+            setattr(self, name, self._bound(name, PLAIN_PARAMETERS))
+        for name in OURS if self._is_ours else ():
+            setattr(self, name, self._bound(name, OURS[name]))
+        self.multiply = {}
+        for name in MULTIPLY if self._is_ours else ():
+            kinds = map(unchecked, MULTIPLY_PARAMETERS.values())
+            self.multiply[name.rpartition("_")[2]] = self._function(name, kinds)
+
+    def _named(self, name: str):
+        try:
+            return getattr(self._library, name)
+        except AttributeError:
+            why = "exports no {}: it is older than this reprolab_nf4; run make dropin"
+            raise DropinError(f"{self.path}: {why.format(name)}") from None
+
+    def _function(self, name: str, kinds: Iterable, flags: tuple | None = None):
+        result = ctypes.c_int if self._is_ours else None
+        try:
+            function = ctypes.CFUNCTYPE(result, *kinds)((name, self._library), flags)
+        except AttributeError as error:
+            raise DropinError(f"{self.path}: exports no {name}") from error
+        if self._is_ours:
+            function.errcheck = self._check
+        return function
+
+    def _bound(self, name: str, parameters: dict):
+        # bitsandbytes before 0.44 passes no stream: the default one.
+        flags = tuple((1, p, None) if p == "stream" else (1, p) for p in parameters)
+        function = self._function(name, parameters.values(), flags)
+
+        def call(*given, **by_name):
+            try:
+                return function(*given, **by_name)
+            except (ctypes.ArgumentError, TypeError) as error:
+                # ctypes writes "argument 2: TypeError: " before the reason.
+                place = re.match(r"argument (\d+): .*?: ", str(error))
+                why = str(error)
+                if place:
+                    why = f"{[*parameters][int(place[1]) - 1]}: {why[place.end() :]}"
+                raise DropinError(f"{name}: {why}") from None
+
+        return call
+
+    def _check(self, error, function, arguments):
+        if error != 0:
+            kind = NoCodeError if error == NO_CODE else DropinError
+            raise kind(self._text("error"))
+
+    def _text(self, name: str) -> str:
+        """Empty for another library."""
+        return self._named(f"reprolab_nf4_{name}")().decode() if self._is_ours else ""
+
+    def kernels(self) -> list[str]:
+        """The names that use() takes; none for a library without a choice."""
+        return self._text("kernels").split()
+
+    def products(self) -> list[str]:
+        """The kernels that multiply by 4-bit weights; none for another library."""
+        return self._text("products").split()
+
+    def exact_products(self) -> list[str]:
+        """The kernels of products() that multiply by exactly the dequantized weights."""
+        return self._text("exact_products").split()
+
+    def workspace(self, kernel: str, m: int, n: int, k: int, blocksize: int) -> int:
+        """Bytes of workspace of a matmul on the current GPU; DropinError if it is not supported."""
+        size = ctypes.c_uint64()
+        getattr(self, WORKSPACE)(kernel, m, n, k, blocksize, ctypes.byref(size))
+        return size.value
+
+    def plan(self, type: str, *given) -> tuple[int, int]:
+        """A plan of matmuls in fp16 or bf16 on the current GPU, to be freed by reprolab_nf4_forget,
+        and the bytes of their workspace.
+        """
+        made, size = ctypes.c_void_p(), ctypes.c_uint64()
+        getattr(self, f"reprolab_nf4_plan_{type}")(*given, ctypes.byref(made), ctypes.byref(size))
+        return made.value, size.value
+
+    def row_bounds(self, type: str, *given) -> None:
+        """Writes the error bounds of matmuls in fp16 or bf16, by row of activations."""
+        getattr(self, f"reprolab_nf4_row_bounds_{type}")(*given)
+
+    def address(self, name: str) -> int:
+        """The address of a function, for callers in C."""
+        return ctypes.cast(self._named(name), ctypes.c_void_p).value
+
+    def built(self) -> tuple[str, str]:
+        """nvcc's version and the architectures, such as "90"; empty for another library."""
+        nvcc, _, architectures = self._text("build").partition("\n")
+        return nvcc, architectures
+
+    def use(self, kernel: str | None) -> None:
+        """Chooses the kernel of every call of this process; None: the fastest, "streaming"."""
+        if not self._is_ours:
+            raise DropinError(f"{self.path}: has no choice of kernels")
+        is_name = isinstance(kernel, str) and kernel.isascii() and kernel.isprintable()
+        if kernel is not None and not is_name:
+            wanted = "give a name that kernels() lists"
+            raise DropinError(f"kernel: {wanted}, not {shown(kernel)}")
+        self._use(None if kernel is None else kernel.encode())

@@ -1,0 +1,409 @@
+"""Tables of times and what they choose; advise() and tune() on a CPU; checkpoints; the commands."""
+
+import gc
+import json
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from unittest.mock import Mock
+
+import pytest
+from cpu_as_gpu import N, bitsandbytes, torch
+
+import reprolab_nf4
+from reprolab_nf4 import DropinError, checkpoint, measuring, timing_table
+from reprolab_nf4 import __main__ as command
+from reprolab_nf4.checkpoint import Shape
+from reprolab_nf4.timing_table import BITSANDBYTES, DEQUANTIZE, Layer, Table
+
+OWN = BITSANDBYTES
+SMALL = {1: {"few_rows": 5.0, OWN: 12.0}, 64: {"many_rows": 13.0, DEQUANTIZE: 18.0, OWN: 19.0}}
+LARGE = {
+    1: {"few_rows": 41.0, "few_rows_exact": 45.0, OWN: 100.0, DEQUANTIZE: 368.0},
+    8: {"few_rows": 43.0, "few_rows_exact": 47.0, OWN: 370.0, DEQUANTIZE: 367.0},
+    16: {"many_rows": 50.0, "many_rows_exact": 55.0, OWN: 370.0, DEQUANTIZE: 367.0},
+    512: {"many_rows": 800.0, "many_rows_exact": 810.0, OWN: 760.0, DEQUANTIZE: 750.0},
+}
+LAYERS = (
+    Layer(1024, 8192, "fp16", False, SMALL),
+    Layer(28672, 8192, "fp16", False, LARGE),
+    Layer(28672, 8192, "bf16", True, {8: {OWN: 1.0, "few_rows": 2.0}}),
+)
+TABLE = Table("NVIDIA H200", "9.0", "made up", LAYERS)
+OF_SMALL = [(1, "few_rows"), (64, "many_rows"), (512, DEQUANTIZE)]  # the last from the large layer
+OF_LARGE = [(8, "few_rows"), (16, "many_rows"), (512, DEQUANTIZE)]
+EXACT = lambda name, rows: name.endswith("_exact") or name == DEQUANTIZE  # noqa: E731
+ANY = lambda name, rows: True  # noqa: E731
+
+
+@pytest.mark.parametrize(
+    ("layer", "can", "expected"),
+    [
+        ((28672, 8192, "fp16", False), ANY, OF_LARGE),
+        ((1024, 8192, "fp16", False), ANY, OF_SMALL),
+        # The nearest by the ratio of sizes; among equals, that of the same type and scales.
+        ((6000, 8192, "fp16", False), ANY, OF_LARGE),
+        ((5000, 8192, "fp16", False), ANY, OF_SMALL),
+        # As many weights as the small layer, but another shape.
+        ((28672, 300, "fp16", False), ANY, OF_LARGE),
+        ((28672, 8192, "bf16", True), ANY, [(8, OWN), *OF_LARGE[1:]]),
+        (
+            (28672, 8192, "fp16", False),
+            EXACT,
+            [(8, "few_rows_exact"), (16, "many_rows_exact"), (512, DEQUANTIZE)],
+        ),
+        (
+            (28672, 8192, "fp16", False),
+            lambda name, rows: name == "few_rows" and rows <= 1,
+            [(1, "few_rows"), (512, OWN)],
+        ),
+    ],
+)
+def test_the_fastest_possible_backend_of_the_nearest_layer_is_taken(layer, can, expected):
+    assert TABLE.backends(*layer, can, OWN) == expected
+
+
+def test_a_written_table_is_read_and_chosen_by_its_gpu(tmp_path, monkeypatch):
+    path = tmp_path / "sm_90.json"
+    timing_table.write(path, TABLE)
+    assert timing_table.read(path) == TABLE and list(tmp_path.iterdir()) == [path]
+    # One line for each layer and number of rows, for readable diffs.
+    assert len(path.read_text().splitlines()) == 7 + sum(1 + len(x.us) for x in TABLE.layers)
+    monkeypatch.setattr(timing_table, "RECORDED", tmp_path)
+    other = replace(TABLE, gpu="NVIDIA H100 PCIe")
+    timing_table.write(path.with_name("sm_90_h100.json"), other)
+    for gpu, table in (("NVIDIA H100 PCIe", other), ("NVIDIA H100", TABLE), (TABLE.gpu, TABLE)):
+        assert timing_table.recorded(gpu, "9.0") == table
+    assert timing_table.recorded(TABLE.gpu, "8.0") is None
+
+
+def test_a_table_that_cannot_be_written_keeps_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "table.json"
+    path.write_text("what was there")
+    for wrong in (tmp_path, tmp_path / "none/table.json", "/dev/null", None, ""):
+        with pytest.raises(DropinError):
+            timing_table.writable(wrong)
+    monkeypatch.setattr(timing_table, "text", lambda table: "half\ud800")
+    with pytest.raises((DropinError, UnicodeError)):
+        timing_table.write(path, TABLE)
+    assert path.read_text() == "what was there"
+
+
+HEAD = {"gpu": "", "compute_capability": "9.0", "source": ""}
+GOOD = {"n": 1, "k": 1, "type": "fp16", "nested": False, "us": {"1": {"few_rows": 1.5}}}
+WRONG = [
+    *("", "[]", "{}", "[" * 100_000, json.dumps(HEAD | {"layers": []})),
+    *(
+        json.dumps(HEAD | {"layers": [GOOD | wrong]})
+        for wrong in (
+            *({"us": us} for us in ({}, {"1": {}}, {"01": {"x": 1}}, {"0": {"x": 1}}, {"1": 5})),
+            *({"us": {"1": {"x": us}}} for us in (None, float("nan"), -1, 0, True, "1")),
+            *({"n": n} for n in (0, -1, 1.0, "1", None, 10**400)),
+            *({"type": "fp32"}, {"nested": 0}, {"more": 1}),
+        )
+    ),
+    *(
+        json.dumps(HEAD | wrong | {"layers": [GOOD]})
+        for wrong in ({"gpu": 5}, {"compute_capability": "sm_90"}, {"compute_capability": "90"})
+    ),
+]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_file_that_is_not_a_table_is_one_line(text, tmp_path):
+    path = tmp_path / "table.json"
+    path.write_text(text)
+    with pytest.raises(DropinError, match=r"table\.json: is not a table"):
+        timing_table.read(path)
+    path.write_text(json.dumps(HEAD | {"layers": [GOOD]}))
+    assert timing_table.read(path).layers[0].us == {1: {"few_rows": 1.5}}
+    with pytest.raises(DropinError, match="no kernel 'few_rows'"):
+        timing_table.check(timing_table.read(path), ["many_rows"])
+    with pytest.raises(DropinError, match="no such file"):
+        timing_table.read(tmp_path / "none.json")
+
+
+def test_every_recorded_table_is_of_the_architecture_that_its_name_says():
+    for path in timing_table.RECORDED.glob("*.json"):
+        table = timing_table.read(path)
+        assert path.stem.split("_")[:2] == ["sm", table.compute_capability.replace(".", "")]
+        assert timing_table.recorded(table.gpu, table.compute_capability) == table
+
+
+@pytest.fixture
+def cpu(bench):
+    if bench.device != "cpu":
+        pytest.skip("runs on the CPU")
+    return bench
+
+
+@pytest.mark.parametrize(("recorded", "taken"), [("9.0", "recorded"), ("8.6", "no")])
+def test_a_table_of_another_architecture_is_not_used_and_warns(
+    recorded, taken, cpu, monkeypatch, tmp_path
+):
+    timing_table.write(tmp_path / "sm_90.json", replace(TABLE, gpu="a GPU"))
+    monkeypatch.setattr(timing_table, "RECORDED", tmp_path)
+    monkeypatch.setattr("reprolab_nf4.matmul.capability", lambda device: recorded)
+    cpu._capability = "8.0"
+    output = f"compute capability 8.0, this GPU of {recorded}: {taken} times are taken"
+    with cpu.install(), torch.no_grad(), pytest.warns(UserWarning, match=output) as seen:
+        one = cpu.layer()
+        for _ in range(2):
+            one(cpu.inputs())
+        assert (cpu.path() == "theirs") == (taken == "no")
+    assert len(seen) == 1
+
+
+def test_a_kernel_without_code_for_the_gpu_gives_up_once(cpu, monkeypatch):
+    def refuse(*given):
+        raise reprolab_nf4.NoCodeError("no kernel image")
+
+    one, x = cpu.layer(), cpu.inputs()
+    with torch.no_grad():
+        alone = one(x)
+        for name in ("multiply", "runs"):
+            with monkeypatch.context() as without:
+                without.setattr(f"reprolab_nf4.matmul.{name}", refuse)
+                installed = cpu.install()
+                with pytest.warns(UserWarning, match="goes on by itself") as seen:
+                    assert torch.equal(one(x), alone) and torch.equal(one(x), alone)
+                assert len(seen) == 1 and not installed.undo()
+
+
+def test_a_layer_that_computes_in_fp32_is_named_once(cpu, recwarn):
+    one = cpu.layer(dtype=torch.float32)
+    with cpu.install(), torch.no_grad():
+        for _ in range(2):
+            one(cpu.inputs(dtype=torch.float32))
+    assert len([w for w in recwarn if "bnb_4bit_compute_dtype" in str(w.message)]) == 1
+
+
+class Cpu(measuring.Gpu):
+    kind, device = "cpu", torch.device("cpu")
+    name, l2_bytes = (lambda self: "a GPU"), (lambda self: 1000)
+    forget = new_pool = lambda self: None
+    us = 6.0
+
+    def time_us(self, run, times):
+        for _ in range(min(times, 3)):
+            run()
+        return self.us * times
+
+    def capture(self, step, pool, before=lambda: None):
+        step()
+        return step
+
+
+@pytest.fixture
+def tool(cpu, monkeypatch):
+    """Runs a command, with layers of N x 128 weights."""
+    monkeypatch.setattr(measuring, "Gpu", Cpu)
+    monkeypatch.setattr(measuring, "ROWS", (1, 16))
+    monkeypatch.setattr(measuring, "SAMPLES", 2)
+    monkeypatch.setattr(command, "copies", lambda gpu, shape: [weights(cpu)] * 2)
+    return lambda *given: command.main(list(map(str, given)))
+
+
+def weights(bench):
+    one = bench.layer(dtype=torch.float16)
+    return one.weight.data, one.weight.quant_state
+
+
+@pytest.fixture
+def folder(tmp_path):
+    safetensors = pytest.importorskip("safetensors.torch")
+    state = {"quant_type": "nf4", "blocksize": 64, "dtype": "float16", "shape": [N, 128]}
+    state = torch.tensor(list(json.dumps(state).encode()), dtype=torch.uint8)
+    tensors = {f"a.{i}.weight.quant_state.bitsandbytes__nf4": state.clone() for i in range(2)}
+    safetensors.save_file(tensors, tmp_path / "model.safetensors")
+    how = {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
+    config = {"quantization_config": how | {"bnb_4bit_compute_dtype": "bfloat16"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    return tmp_path
+
+
+def test_a_checkpoints_layers_are_read(folder):
+    shape = Shape(N, 128, 64, False, "float16", "bfloat16")
+    assert checkpoint.read(folder) == [shape] * 2 and command.shapes_of(str(folder)) == {shape: 2}
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "model-1.safetensors"}}))
+    assert checkpoint.read(folder) == [shape] * 2
+    for damage, noun in (("[]", "weight_map"), ("{", "JSON"), ('{"weight_map": {"a": "b"}}', "/b")):
+        index.write_text(damage)
+        with pytest.raises(DropinError, match=noun):
+            checkpoint.read(folder)
+    index.unlink()
+    with pytest.raises(DropinError, match="downloaded whole"):
+        checkpoint.read(folder)
+    (folder / "model.safetensors").write_bytes(b"\x08")
+    with pytest.raises(DropinError, match="cannot be read"):
+        checkpoint.read(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "noun"),
+    [
+        ({"quant_method": "gptq"}, "not quantized by bitsandbytes"),
+        ({"load_in_4bit": False}, "8 bits"),
+        ({"bnb_4bit_quant_type": "fp4"}, "fp4"),
+        ({"bnb_4bit_compute_dtype": "int8"}, "bnb_4bit_compute_dtype"),
+    ],
+)
+def test_a_folder_that_is_not_an_nf4_checkpoint(change, noun, folder):
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] |= change
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(DropinError, match=noun):
+        checkpoint.read(folder)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_advice_for_a_checkpoint_and_for_a_model(tool, folder, cpu, capsys):
+    assert tool("advise", folder, "--batch=3") == 0
+    text = capsys.readouterr().out
+    assert f"{folder.name}: 2 layers in NF4" in text and "3 sequences" in text
+    assert "Nothing is gained here" in text  # all take as long on this GPU
+    one, two = cpu.layer(), cpu.layer(dtype=torch.float32)
+    text = reprolab_nf4.advise(torch.nn.Sequential(one, two), 1)
+    assert "Sequential: 2 layers" in text and "WARNING: 1 of them" in text
+
+
+def test_the_advice_names_the_fastest(cpu):
+    ms = {
+        measuring.GRAPH: {"": 4.0, "bitsandbytes": 3.0, "exact": 2.0, "fastest": 1.0},
+        measuring.EAGER: {"": 8.0, "bitsandbytes": 8.0, "exact": 6.0, "fastest": 5.0},
+        measuring.PROMPT: {"": 9.0, "bitsandbytes": 7.0, "exact": 9.0, "fastest": 9.0},
+    }
+    counts = {Shape(1024, 1024, 64, False, "float16"): 10}
+    text = measuring.text("mine", counts, 2, ms)
+    assert 'install(products="fastest")' in text and "(4.00 x)" in text and "static" in text
+    ms[measuring.GRAPH] = dict.fromkeys(ms[measuring.GRAPH], 4.0)
+    text = measuring.text("mine", counts, 2, ms)
+    assert 'installed = reprolab_nf4.install(products="bitsandbytes")' in text
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_tune_writes_a_table_for_install(tool, folder, cpu, tmp_path, capsys):
+    path = tmp_path / "table.json"
+    assert tool("tune", f"--model={folder}", f"--output={path}") == 0
+    table = timing_table.read(path)
+    (layer,) = table.layers
+    assert (layer.n, layer.k, layer.type, list(layer.us)) == (N, 128, "bf16", [1, 16])
+    assert layer.us[1].keys() == {OWN, DEQUANTIZE, "few_rows", "many_rows", "few_rows_exact"}
+    assert str(path) in capsys.readouterr().out and "left out" not in table.source
+    with cpu.install():
+        pass
+    reprolab_nf4.tune(torch.nn.Sequential(cpu.layer()), path)
+    with reprolab_nf4.install(table=path), torch.no_grad():
+        cpu.layer()(cpu.inputs(1, 128))
+    with pytest.raises(DropinError, match="bnb_4bit_compute_dtype"):
+        reprolab_nf4.tune(torch.nn.Sequential(cpu.layer(dtype=torch.float32)), path)
+
+
+@pytest.mark.parametrize("rows", [8, 16])
+def test_a_wrong_kernel_is_left_out_of_a_table(rows, tool, folder, tmp_path, monkeypatch):
+    """One output of any number of rows from 8 on."""
+    own = reprolab_nf4.matmul.multiply
+
+    def multiply(library, kernel, A, *given):
+        output = own(library, kernel, A, *given)
+        if kernel == "few_rows" and A.shape[0] == rows:
+            output[0, -1] += 4
+        return output
+
+    monkeypatch.setattr(measuring, "ROWS", (1, 8, 16))
+    monkeypatch.setattr(reprolab_nf4.matmul, "multiply", multiply)
+    path = tmp_path / "table.json"
+    assert tool("tune", f"--model={folder}", f"--output={path}") == 0
+    table = timing_table.read(path)
+    assert "left out: few_rows: 64 x 128 weights" in table.source
+    assert all("few_rows" not in us for us in table.layers[0].us.values())
+
+
+def test_dequantized_weights_of_other_bits_are_refused(tool, cpu, monkeypatch):
+    shape, pair = Shape(N, 128, 64, False, "float16"), weights(cpu)
+    measuring.check_bits(shape, *pair)
+    own, calls = bitsandbytes.functional.dequantize_4bit, []
+    change = lambda w: w + torch.eye(*w.shape).half() if len(calls) % 2 == 0 else w  # noqa: E731
+    dequantize = lambda *given: (calls.append(1), change(own(*given)))[1]  # noqa: E731
+    monkeypatch.setattr(bitsandbytes.functional, "dequantize_4bit", dequantize)
+    with pytest.raises(DropinError, match="weights differ"):
+        measuring.check_bits(shape, *pair)
+
+
+def test_a_sample_is_the_time_of_one_matmul():
+    found = measuring.interleave(Cpu(), {"a": lambda: None, "b": lambda: None}, products=3)
+    assert found == {name: pytest.approx([2.0] * measuring.SAMPLES) for name in "ab"}
+
+
+def test_a_cache_that_holds_all_layers_is_outgrown_by_copies(cpu):
+    gpu, shape = Cpu(), Shape(1024, 1024, 64, False, "float16")
+    gpu.l2_bytes = lambda: 50 << 20
+    count = measuring.copies_needed(gpu, shape)
+    assert count * 1024 * 512 > 3 * (50 << 20)
+    assert measuring.copies_needed(gpu, replace(shape, rows=1)) <= 1024
+    made = measuring.weights_in(gpu, shape, [weights(cpu)] * 2)
+    assert len({codes.data_ptr() for codes, _ in made[2:]}) == count - 2
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_nothing_is_collected_while_a_graph_is_captured(collects, monkeypatch):
+    """If the collector destroyed an older graph then, the capture would end."""
+    seen = []
+
+    @contextmanager
+    def captured(graph, pool):
+        seen.append(gc.isenabled())
+        yield
+
+    cuda = Mock(graph=captured, stream=lambda stream: nullcontext())
+    monkeypatch.setattr(torch, "cuda", cuda)
+    before = gc.isenabled()
+    try:
+        (gc.enable if collects else gc.disable)()
+        measuring.Gpu().capture(lambda: None, None)
+        assert gc.isenabled() is collects and seen == [False]
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+@pytest.mark.parametrize(
+    ("words", "noun"),
+    [
+        ((), "required"),
+        (("advise", "none"), "'none' does not exist"),
+        (("advise", "."), "config.json"),
+        (("tune", "--output", "/dev/null"), "/dev/null"),
+        (("tune", "--model", "none", "--output", "x"), "'none' does not exist"),
+        (("advise", ".", "--batch=x"), "--batch"),
+    ],
+)
+def test_wrong_usage_is_one_line(words, noun, capsys):
+    assert command.main(list(words)) == 2
+    error = capsys.readouterr().err
+    assert noun in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("batch", [0, 1.5, "2", True])
+def test_a_wrong_batch_or_model_is_one_line(batch, cpu):
+    with pytest.raises(DropinError, match=r"^batch: "):
+        reprolab_nf4.advise(torch.nn.Linear(2, 2), batch)
+    for wrong in ("name", torch.nn.Linear(2, 2)):
+        with pytest.raises(DropinError, match=r"^model: "):
+            reprolab_nf4.advise(wrong)
+
+
+def test_too_little_memory_is_one_line(tool, folder, monkeypatch, capsys):
+    def exhaust(*given):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(measuring, "advise", exhaust)
+    assert tool("advise", folder) == 2
+    assert "give a smaller BATCH" in capsys.readouterr().err
+
+
+def test_recorded_shapes_are_those_of_the_tables():
+    tables = [timing_table.read(path) for path in timing_table.RECORDED.glob("*.json")]
+    assert len(command.recorded_shapes()) == len(
+        {(x.n, x.k, x.type, x.nested) for table in tables for x in table.layers}
+    )
