@@ -8,8 +8,8 @@
 #include <iterator>
 #include <utility>
 
-#include "common/fnv1a.hpp"
-#include "common/printable.hpp"
+#include "harness/fnv1a.hpp"
+#include "kernels/printable.hpp"
 
 namespace reprolab {
 namespace {
@@ -85,7 +85,8 @@ std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
           if (known != fingerprint(content_of(root / name))) refuse(name + " has changed");
         }
         const PtxKernel kernel = kernel_of(manifest);
-        auto& all = kernels.try_emplace(kernel.name, CompiledKernel{kernel, manifest}).first->second;
+        auto& all =
+            kernels.try_emplace(kernel.name, CompiledKernel{kernel, manifest}).first->second;
         for (const auto& name : variants) {
           all.kernel.variants[capability][name] =
               variant_of(place, manifest.at("variants").at(name));

@@ -33,8 +33,8 @@ std::filesystem::path compiled_folder();
 std::string fingerprint(std::string_view text);
 
 /// The kernels of a family in `folder`/sm_*/KERNEL.json, each with its PTX next to it (paths of
-/// sources are from `root`). Throws UsageError of one line if a manifest is not as it is written there,
-/// or its kernel's source has changed: it would be measured under the wrong name.
+/// sources are from `root`). Throws UsageError of one line if a manifest is not as it is written
+/// there, or its kernel's source has changed: it would be measured under the wrong name.
 std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
                                                   const std::vector<std::string>& variants,
                                                   const std::filesystem::path& folder,

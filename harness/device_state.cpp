@@ -9,7 +9,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "common/dynamic_library.hpp"
+#include "kernels/dynamic_library.hpp"
 
 namespace reprolab {
 namespace {

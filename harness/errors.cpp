@@ -7,7 +7,7 @@
 #include <csignal>
 #include <cstdio>
 
-#include "common/printable.hpp"
+#include "kernels/printable.hpp"
 
 namespace reprolab {
 

@@ -12,16 +12,16 @@
 #include <memory>
 #include <thread>
 
-#include "common/names.hpp"
-#include "common/printable.hpp"
 #include "harness/code.hpp"
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
 #include "harness/selection.hpp"
 #include "harness/sources.hpp"
 #include "harness/whole_file.hpp"
+#include "kernels/printable.hpp"
 #include "profiling/nvml.hpp"
 #include "reference/compare.hpp"
+#include "reference/names.hpp"
 
 namespace reprolab {
 namespace {
@@ -128,9 +128,10 @@ void add_pass_options(CLI::App& app, PassOptions& options) {
       ->check(plain_name)
       ->capture_default_str();
   app.add_option("--output", options.output, "Write the result file there");
-  app.add_flag("--resume", options.resume,
-               "Keep the problem groups that an interrupted run of the same arguments, sources, GPU "
-               "and driver has finished");
+  app.add_flag(
+      "--resume", options.resume,
+      "Keep the problem groups that an interrupted run of the same arguments, sources, GPU "
+      "and driver has finished");
   app.add_flag("--dry-run", options.dry_run,
                "Print what would run and how long it would take, then exit");
   app.add_flag("--describe", options.describe,
@@ -176,9 +177,8 @@ MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
     std::ranges::move(rows_of(kernel_named(kernels, kernel), {outcome, reason}),
                       std::back_inserter(rows.records));
   }
-  const bool is_whole =
-      std::ranges::none_of(rows.records, [](Outcome o) { return o == Outcome::not_measured; },
-                           &Record::outcome);
+  const bool is_whole = std::ranges::none_of(
+      rows.records, [](Outcome o) { return o == Outcome::not_measured; }, &Record::outcome);
   if (unfinished != nullptr && is_whole && !rows.answer.json.is_null()) {
     Worker::Json answer = rows.answer.json;
     answer["records"] = rows.records;

@@ -64,8 +64,8 @@ struct MeasuredRows {
 /// Makes the rows of a kernel that did not run, from the reason.
 using RowsOf = std::function<std::vector<Record>(const VariantInfo& kernel, const Verification&)>;
 
-/// Sends a worker the request to measure `kernels`, unless an earlier run has its answer. The answer
-/// is an object with "records"; `rows_of` makes the rows of a kernel that has none there.
+/// Sends a worker the request to measure `kernels`, unless an earlier run has its answer. The
+/// answer is an object with "records"; `rows_of` makes the rows of a kernel that has none there.
 MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
                         const std::vector<VariantInfo>& kernels, const RowsOf& rows_of);
 
@@ -73,8 +73,8 @@ MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
 using MeasurePass = std::function<void(ResultFile&, UnfinishedRun& unfinished)>;
 
 /// Tests the comparison, checks that the result file can be written and that no other process
-/// computes on the GPU, locks the SM clock if requested, observes the GPU during `measure`, resets the clock, writes the file, and returns the
-/// exit status. No CUDA call may precede it.
+/// computes on the GPU, locks the SM clock if requested, observes the GPU during `measure`, resets
+/// the clock, writes the file, and returns the exit status. No CUDA call may precede it.
 int run_pass(const PassOptions& options, std::vector<std::string> argv, const Machine& machine,
              const MeasurePass& measure);
 

@@ -63,17 +63,16 @@ nlohmann::json observe(const std::vector<std::string>& argv, profiling::Instrume
   nlohmann::json clocks = observer.summary();
   clocks["policy"] = locked_mhz ? "locked" : "observed";
   clocks["locked_mhz"] = locked_mhz ? nlohmann::json(*locked_mhz) : nullptr;
-  return {
-      {"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
-                              fmt::gmtime(std::chrono::system_clock::to_time_t(started)))},
-      {"runtime_s", runtime.count()},
-      {"argv", argv},
-      {"instrument", profiling::name(instrument)},
-      {"seed", seed},
-      {"build", profiling::describe_build()},
-      {"host", profiling::describe_host()},
-      {"gpu", machine.gpu},
-      {"clocks", clocks}};
+  return {{"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
+                                  fmt::gmtime(std::chrono::system_clock::to_time_t(started)))},
+          {"runtime_s", runtime.count()},
+          {"argv", argv},
+          {"instrument", profiling::name(instrument)},
+          {"seed", seed},
+          {"build", profiling::describe_build()},
+          {"host", profiling::describe_host()},
+          {"gpu", machine.gpu},
+          {"clocks", clocks}};
 }
 
 }  // namespace reprolab

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <utility>
 
-#include "common/names.hpp"
 #include "harness/errors.hpp"
+#include "reference/names.hpp"
 
 namespace reprolab {
 namespace {

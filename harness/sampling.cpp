@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "common/median.hpp"
 #include "harness/code.hpp"
 #include "harness/shuffle.hpp"
+#include "profiling/median.hpp"
 
 namespace reprolab {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/fnv1a.hpp"
+#include "harness/fnv1a.hpp"
 
 namespace reprolab {
 

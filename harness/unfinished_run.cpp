@@ -46,14 +46,15 @@ Json read_partial(const std::filesystem::path& path) {
 UnfinishedRun::UnfinishedRun(const std::filesystem::path& output, Json origin, bool resume)
     : running_file_(output.string() + ".running"),
       partial_file_(output.string() + ".partial"),
-      partial_{{"origin", std::move(origin)}, {"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+      partial_{{"origin", std::move(origin)},
+               {"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
                {"groups", Json::object()}} {
   std::ifstream lines(running_file_);
   for (std::string kernel, problem;
        std::getline(lines, kernel, '\t') && std::getline(lines, problem);) {
     suspects_[kernel] = problem;
-    remark_ += fmt::format("skipping {}: an earlier run was killed while it ran on {}. ", kernel,
-                           problem);
+    remark_ +=
+        fmt::format("skipping {}: an earlier run was killed while it ran on {}. ", kernel, problem);
   }
   const Json left = read_partial(partial_file_);
   if (left.is_object() && left.contains("groups") && left["groups"].is_object()) {

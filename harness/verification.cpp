@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "common/not_measured.hpp"
+#include "profiling/not_measured.hpp"
 
 namespace reprolab {
 namespace {

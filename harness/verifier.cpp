@@ -128,7 +128,8 @@ void Verifier::enqueue(const VariantInfo& variant, Launches launches, cudaStream
     call(kernel_time, [&] {
       const int buffer_set = launches.buffer_set(i, workload_.buffer_sets());
       repeat_.around(i, buffer_set, workload_.output(buffer_set), facts_.elements,
-                     facts_.element_bytes, stream, [&] { require_launched(workload_.launch(variant.name, buffer_set, stream)); });
+                     facts_.element_bytes, stream,
+                     [&] { require_launched(workload_.launch(variant.name, buffer_set, stream)); });
     });
   }
 }
@@ -240,12 +241,12 @@ Verification Verifier::judge_late_input(const VariantInfo& variant) {
   const auto all = workload_.late_input(0);
   const auto input = all.first(std::min(all.size(), max_late_bytes));
   const profiling::DeviceBuffer saved(input.size());
-  profiling::check(cudaMemcpyAsync(saved.data(), input.data(), input.size(),
-                                   cudaMemcpyDeviceToDevice, stream_),
-                   "saving an input");
-  profiling::check(cudaMemsetAsync(const_cast<std::byte*>(input.data()), poison_byte, input.size(),
-                                   stream_),
-                   "poisoning an input");
+  profiling::check(
+      cudaMemcpyAsync(saved.data(), input.data(), input.size(), cudaMemcpyDeviceToDevice, stream_),
+      "saving an input");
+  profiling::check(
+      cudaMemsetAsync(const_cast<std::byte*>(input.data()), poison_byte, input.size(), stream_),
+      "poisoning an input");
   poison({0, 1});
   const Verification ran = run_or_fail(variant, comparisons_.state, [&] {
     deliver_late(input, saved.data(), stream_);
@@ -388,9 +389,8 @@ ExpectedOutput Verifier::wanted_on_device(const VariantInfo& variant, int matrix
   const auto declared = wanted(variant).low;
   if (declared_on_device_.bytes() == 0) {
     declared_on_device_ = on_device(declared);
-    const auto from_reference =
-        comparisons_.in_order.compare(reference_output("", 0), declared_on_device_.data(),
-                                      facts_.elements, facts_.element_bytes);
+    const auto from_reference = comparisons_.in_order.compare(
+        reference_output("", 0), declared_on_device_.data(), facts_.elements, facts_.element_bytes);
     if (from_reference.equal()) show_no_deviation_.insert(variant.name);
   }
   return declared_on_device_.data();

@@ -47,7 +47,8 @@ class Verifier {
   /// Launches the kernel on every buffer set through `instrument`. Compares buffer set 0 on the
   /// host with the reference, or with the output that the kernel declares, and the other buffer
   /// sets on the device; if the host has no reference, compares all buffer sets on the device. Then
-  /// has the workload inspect the kernel, and launches it on an input that comes late. Must be called before the workload exchanges its inputs.
+  /// has the workload inspect the kernel, and launches it on an input that comes late. Must be
+  /// called before the workload exchanges its inputs.
   Verification verify(const VariantInfo& variant, profiling::Instrument& instrument);
 
   /// One sample of a verified kernel, repeated up to twice if it was late.

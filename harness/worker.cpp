@@ -17,7 +17,7 @@
 #include <system_error>
 #include <thread>
 
-#include "common/not_measured.hpp"
+#include "profiling/not_measured.hpp"
 
 namespace reprolab {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "common/printable.hpp"
+#include "kernels/printable.hpp"
 
 namespace reprolab {
 namespace {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "common/dynamic_library.hpp"
+#include "kernels/dynamic_library.hpp"
 #include "kernels/registry.hpp"
 
 namespace reprolab {

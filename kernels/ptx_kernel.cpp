@@ -5,10 +5,10 @@
 #include <iterator>
 #include <vector>
 
-#include "common/dynamic_library.hpp"
-#include "common/printable.hpp"
 #include "kernels/device.hpp"
+#include "kernels/dynamic_library.hpp"
 #include "kernels/grid.hpp"
+#include "kernels/printable.hpp"
 
 namespace reprolab {
 namespace {

@@ -15,8 +15,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "common/not_measured.hpp"
 #include "profiling/cupti_library.hpp"
+#include "profiling/not_measured.hpp"
 
 namespace reprolab::profiling {
 namespace {

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "common/access.cuh"
+#include "kernels/access.cuh"
 #include "profiling/ceiling_layouts.cuh"
 #include "profiling/ceilings.hpp"
 

@@ -22,8 +22,8 @@ template <int Threads, int Elements, class Layout>
 constexpr auto launch_streaming_copy =
     launch_copying<CopyForm<Threads, Elements, StreamingAccess, StreamingAccess, Layout>>;
 
-// The fastest of 573 forms that were measured on an H200 on 2026-11-23, or forms within 2 % of them,
-// so that fewer forms suffice.
+// The fastest of 573 forms that were measured on an H200 on 2026-11-23, or forms within 2 % of
+// them, so that fewer forms suffice.
 constexpr Fastest copies[] = {
     {3 << 19, launch_streaming_copy<128, 2, Line>},
     {3 << 20, launch_streaming_copy<64, 8, Tile<64, 4096>>},

@@ -77,8 +77,8 @@ bool program_speaks(int socket, pid_t program) {
 /// not 0 if the clock may still be locked, which is reported on stderr. Throws only before anything
 /// is locked.
 int guard(int socket, pid_t program, const GpuAddress& gpu, const ClockPolicy& wanted) {
-  prctl(PR_SET_NAME, "clock_guardian");  // so that killing the program by name does not kill it
-  setsid();                              // out of reach of the terminal's Ctrl-C and hang-up
+  prctl(PR_SET_NAME, "clock_guardian");   // so that killing the program by name does not kill it
+  setsid();                               // out of reach of the terminal's Ctrl-C and hang-up
   std::signal(parent_ended, [](int) {});  // ends a wait
   prctl(PR_SET_PDEATHSIG, parent_ended);
   std::string why_not;

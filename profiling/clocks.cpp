@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "common/median.hpp"
+#include "profiling/median.hpp"
 
 namespace reprolab::profiling {
 namespace {

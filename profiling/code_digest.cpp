@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "common/printable.hpp"
+#include "kernels/printable.hpp"
 #include "profiling/machine_code.hpp"
 
 int main(int argc, char** argv) {

@@ -56,10 +56,10 @@ std::vector<std::string> add_chosen(std::vector<Counter>& table, std::string_vie
   for (const std::string& id : ids) {
     if (std::ranges::find(table, id, &Counter::id) != table.end()) continue;
     if (!could_be_a_metric(id)) {
-      throw std::invalid_argument(
-          fmt::format("--metrics: '{}' is neither a column of data/counters.json nor the name of a "
-                      "CUPTI metric, such as smsp__inst_executed.sum; `ncu --query-metrics` lists those",
-                      id));
+      throw std::invalid_argument(fmt::format(
+          "--metrics: '{}' is neither a column of data/counters.json nor the name of a "
+          "CUPTI metric, such as smsp__inst_executed.sum; `ncu --query-metrics` lists those",
+          id));
     }
     if (id.starts_with("gpu__time_")) {
       throw std::invalid_argument(

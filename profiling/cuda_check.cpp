@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "common/not_measured.hpp"
+#include "profiling/not_measured.hpp"
 
 namespace reprolab::profiling {
 std::string_view cuda_error_hint(cudaError_t error) {

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/dynamic_library.hpp"
-#include "common/not_measured.hpp"
+#include "kernels/dynamic_library.hpp"
+#include "profiling/not_measured.hpp"
 
 namespace reprolab::profiling {
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/not_measured.hpp"
+#include "profiling/not_measured.hpp"
 
 namespace reprolab::profiling {
 namespace {

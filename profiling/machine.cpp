@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "common/printable.hpp"
-#include "common/sha256.hpp"
+#include "kernels/printable.hpp"
 #include "profiling/cuda_check.hpp"
 #include "profiling/nvml.hpp"
+#include "profiling/sha256.hpp"
 
 namespace reprolab::profiling {
 namespace {

@@ -12,7 +12,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "common/sha256.hpp"
+#include "profiling/sha256.hpp"
 
 namespace reprolab::profiling {
 namespace {

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdlib>
 
-#include "common/dynamic_library.hpp"
+#include "kernels/dynamic_library.hpp"
 
 namespace reprolab::profiling {
 

@@ -102,7 +102,7 @@ def experiment(name: str) -> Experiment:
 @cache
 def programs() -> set[str]:
     """All programs that the build can make, including those that this machine cannot."""
-    folders = (ROOT / name for name in ("reference", "programs", "experiments", "tests"))
+    folders = (ROOT / name for name in ("reference", "harness", "experiments", "tests"))
     lists = (file for folder in folders for file in folder.rglob("CMakeLists.txt"))
     return {name for file in lists for name in PROGRAM.findall(read_text(file))}
 

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "common/median.hpp"
-#include "common/progress.hpp"
 #include "experiments/puzzle/puzzle.hpp"
 #include "harness/ceilings.hpp"
 #include "harness/command_line.hpp"
@@ -15,8 +13,10 @@
 #include "harness/nf4/compiled_kernels.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/pass.hpp"
+#include "harness/progress.hpp"
 #include "harness/selection.hpp"
 #include "profiling/machine.hpp"
+#include "profiling/median.hpp"
 
 namespace reprolab::puzzle {
 namespace {

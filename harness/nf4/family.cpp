@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "common/names.hpp"
 #include "harness/nf4/compiled_kernels.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/nf4/workload.hpp"
+#include "reference/names.hpp"
 
 namespace reprolab::nf4 {
 namespace {

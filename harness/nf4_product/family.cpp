@@ -2,11 +2,11 @@
 // with several M.
 #include <CLI/CLI.hpp>
 
-#include "common/names.hpp"
 #include "harness/family.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/nf4_product/workload.hpp"
 #include "kernels/nf4_product/bitsandbytes_peer.hpp"
+#include "reference/names.hpp"
 
 namespace reprolab::nf4_product {
 namespace {

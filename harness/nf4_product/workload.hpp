@@ -38,7 +38,8 @@ class ProductWorkload : public nf4::MatrixWorkload<Problem> {
   Support supports(const std::string& kernel) const override;
   /// The activations: our kernels read weights that are ready before they wait.
   std::span<const std::byte> late_input(int buffer_set) const override {
-    return {tensor(buffer_set).extra() + input_at_, 2 * static_cast<std::size_t>(spec_.m * spec_.k())};
+    return {tensor(buffer_set).extra() + input_at_,
+            2 * static_cast<std::size_t>(spec_.m * spec_.k())};
   }
   /// The guards after outputs and workspaces.
   std::vector<std::span<std::byte>> guards() const override;

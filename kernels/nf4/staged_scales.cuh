@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "common/access.cuh"
-#include "common/bulk_copy.cuh"
+#include "kernels/access.cuh"
+#include "kernels/bulk_copy.cuh"
 #include "kernels/nf4/scales.hpp"
 
 namespace reprolab::nf4 {

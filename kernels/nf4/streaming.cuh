@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "common/access.cuh"
+#include "kernels/access.cuh"
 #include "kernels/nf4/constant_table.cuh"
 #include "kernels/nf4/problem_types.hpp"
 #include "kernels/nf4/staged_scales.cuh"

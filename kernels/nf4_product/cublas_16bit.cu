@@ -4,7 +4,7 @@
 // Source: cuBLAS, cublasGemmEx (of the CUDA toolkit that this is built with).
 // Bound:  memory for few rows: 16-bit weights read once; tensor cores for many.
 // Alone:  make bench KERNEL=cublas_16bit
-#include "common/cublas_library.hpp"
+#include "kernels/cublas_library.hpp"
 #include "kernels/nf4_product/cublas_product.hpp"
 
 namespace reprolab::nf4_product {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "common/cublas_library.hpp"
+#include "kernels/cublas_library.hpp"
 
 namespace reprolab::nf4_product {
 namespace {

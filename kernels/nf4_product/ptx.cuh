@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "common/bulk_copy.cuh"
+#include "kernels/bulk_copy.cuh"
 
 namespace reprolab::nf4_product {
 

@@ -10,7 +10,7 @@
 //         (column_walk_six_blocks).
 // Bound:  memory, at nearly the speed of a copy.
 // Alone:  make bench KERNEL=column_walk
-#include "common/access.cuh"
+#include "kernels/access.cuh"
 #include "kernels/device.hpp"
 #include "kernels/transpose/shifted_window.cuh"
 #include "kernels/transpose/support.hpp"

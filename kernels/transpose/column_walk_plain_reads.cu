@@ -4,7 +4,7 @@
 // Source: ours, for the comparison alone.
 // Bound:  memory.
 // Alone:  make bench KERNEL=column_walk_plain_reads
-#include "common/access.cuh"
+#include "kernels/access.cuh"
 #include "kernels/transpose/support.hpp"
 #include "kernels/transpose/vector_tile.cuh"
 

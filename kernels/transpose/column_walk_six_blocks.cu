@@ -5,7 +5,7 @@
 // Source: ours, for the comparison alone.
 // Bound:  memory.
 // Alone:  make bench KERNEL=column_walk_six_blocks
-#include "common/access.cuh"
+#include "kernels/access.cuh"
 #include "kernels/transpose/support.hpp"
 #include "kernels/transpose/vector_tile.cuh"
 

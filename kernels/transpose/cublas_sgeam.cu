@@ -7,7 +7,7 @@
 #include <limits>
 #include <string>
 
-#include "common/cublas_library.hpp"
+#include "kernels/cublas_library.hpp"
 #include "kernels/registry.hpp"
 #include "kernels/transpose/problem.hpp"
 

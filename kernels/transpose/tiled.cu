@@ -4,7 +4,7 @@
 //         2009): a tile in shared memory, here with float4 accesses, without the accelerator.
 // Bound:  memory: neighbouring blocks write to addresses that are 64 rows of the output apart.
 // Alone:  make bench KERNEL=tiled
-#include "common/access.cuh"
+#include "kernels/access.cuh"
 #include "kernels/transpose/support.hpp"
 #include "kernels/transpose/vector_tile.cuh"
 

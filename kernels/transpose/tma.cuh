@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "common/bulk_copy.cuh"
+#include "kernels/bulk_copy.cuh"
 #include "kernels/transpose/swizzle.hpp"
 #include "kernels/transpose/tile_order.hpp"
 #include "kernels/transpose/tma_launch.hpp"

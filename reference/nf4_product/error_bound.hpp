@@ -7,7 +7,7 @@
 #include <limits>
 #include <string_view>
 
-#include "common/names.hpp"
+#include "reference/names.hpp"
 #include "reference/nf4_product/product.hpp"
 
 namespace reprolab::reference {

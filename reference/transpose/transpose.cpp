@@ -29,7 +29,7 @@ void transpose(std::span<const std::uint32_t> input, const MatrixShape& shape,
     throw std::invalid_argument("transpose: a span is shorter than its matrix");
   }
   const Eigen::Map<const BitMatrix, 0, Stride> from(input.data(), shape.rows, shape.columns,
-                                                 Stride(shape.stride));
+                                                    Stride(shape.stride));
   Eigen::Map<BitMatrix, 0, Stride> to(output.data(), shape.columns, shape.rows, Stride(out_stride));
   parallel_for(shape.columns, block, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = 0; row < shape.rows; row += block) {

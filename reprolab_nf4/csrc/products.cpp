@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <string>
 
-#include "common/printable.hpp"
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4_product/problem.hpp"
+#include "kernels/printable.hpp"
 #include "kernels/registry.hpp"
 #include "reprolab_nf4/csrc/calls.hpp"
 #include "reprolab_nf4/csrc/has_code.hpp"

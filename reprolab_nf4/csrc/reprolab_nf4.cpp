@@ -10,9 +10,9 @@
 #include <initializer_list>
 #include <string>
 
-#include "common/printable.hpp"
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4/problem.hpp"
+#include "kernels/printable.hpp"
 #include "kernels/registry.hpp"
 #include "reprolab_nf4/csrc/calls.hpp"
 

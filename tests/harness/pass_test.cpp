@@ -5,9 +5,9 @@
 
 #include <cstdlib>
 
-#include "common/not_measured.hpp"
 #include "harness/errors.hpp"
 #include "harness/sampling.hpp"
+#include "profiling/not_measured.hpp"
 #include "tests/profiling/lock_log.hpp"
 #include "tests/text.hpp"
 

@@ -197,7 +197,8 @@ TEST(ImpossibleTimes, BelowThatOfWritingTheOutputAreWithdrawn) {
   };
   const auto floor = record_of("write_only", 10, Origin::Kind::ceiling);
   std::vector<Record> records{record_of("too_fast", 7.9), record_of("fast", 8.1), floor,
-                              record_of("read_only", 1, Origin::Kind::ceiling), row_of("none").record};
+                              record_of("read_only", 1, Origin::Kind::ceiling),
+                              row_of("none").record};
   refuse_impossible_times(records);
   EXPECT_EQ(records[0].outcome, Outcome::launch_failed);
   EXPECT_TRUE(has_match(records[0].reason, "took 7\\.9 us.* 10 us"));

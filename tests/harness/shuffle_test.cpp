@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/median.hpp"
+#include "profiling/median.hpp"
 
 namespace reprolab {
 namespace {

@@ -75,7 +75,8 @@ TEST_F(UnfinishedRuns, ThatAKernelKilledNameItAndKeepFinishedGroups) {
   ASSERT_EQ(folder_.names(), (Names{"r.json.partial", "r.json.running"}));
   UnfinishedRun next(output_, origin_, true);
   EXPECT_EQ(next.suspects(), (Suspects{{"kills_parent", "64x65"}}));
-  EXPECT_TRUE(contains(next.remark(), "kills_parent: an earlier run was killed while it ran on 64x65"));
+  EXPECT_TRUE(
+      contains(next.remark(), "kills_parent: an earlier run was killed while it ran on 64x65"));
   EXPECT_EQ(next.finished({{"name", "64x64"}}).at("records"), Json({"a", "b"}));
   EXPECT_TRUE(next.finished({{"name", "64x65"}}).is_null());
   EXPECT_TRUE(next.resumed_from().is_string());

@@ -59,9 +59,9 @@ TEST(WriteWhole, RefusesWhatIsNoRegularFileAndNamesIt) {
   mkfifo((folder.path() / "fifo").c_str(), 0600);
   std::filesystem::create_symlink("loop", folder.path() / "loop");
   const std::string own = folder.path().string() + "/";
-  for (const std::string& path : {own, own + "fifo", own + "loop", own + "file/a",
-                                  own + std::string(300, 'x'), own + "a/", std::string("/dev/null"),
-                                  std::string("/proc/none/a.json")}) {
+  for (const std::string& path :
+       {own, own + "fifo", own + "loop", own + "file/a", own + std::string(300, 'x'), own + "a/",
+        std::string("/dev/null"), std::string("/proc/none/a.json")}) {
     for (const bool early : {true, false}) {
       try {
         early ? require_writable(path) : write_whole(path, "text");

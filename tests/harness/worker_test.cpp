@@ -14,8 +14,8 @@
 #include <new>
 #include <thread>
 
-#include "common/not_measured.hpp"
 #include "harness/errors.hpp"
+#include "profiling/not_measured.hpp"
 #include "tests/refusal.hpp"
 #include "tests/text.hpp"
 

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "common/not_measured.hpp"
+#include "profiling/not_measured.hpp"
 #include "tests/profiling/testing.hpp"
 
 namespace reprolab::profiling {

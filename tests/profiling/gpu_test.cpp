@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "common/not_measured.hpp"
 #include "profiling/activity.hpp"
 #include "profiling/ceilings.hpp"
 #include "profiling/clocks.hpp"
@@ -17,6 +16,7 @@
 #include "profiling/graph.hpp"
 #include "profiling/instrument.hpp"
 #include "profiling/machine.hpp"
+#include "profiling/not_measured.hpp"
 #include "profiling/nvtx.hpp"
 #include "profiling/sm_clock_probe.hpp"
 #include "tests/on_gpu.hpp"

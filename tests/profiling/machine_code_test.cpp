@@ -6,7 +6,7 @@
 
 #include <stdexcept>
 
-#include "common/sha256.hpp"
+#include "profiling/sha256.hpp"
 #include "tests/refusal.hpp"
 #include "tests/temporary_folder.hpp"
 

@@ -6,8 +6,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "common/not_measured.hpp"
 #include "profiling/cuda_check.hpp"
+#include "profiling/not_measured.hpp"
 #include "profiling/nvtx.hpp"
 #include "tests/profiling/testing.hpp"
 

@@ -140,10 +140,12 @@ TEST_F(OnGpuHostileKernels, ThatKillTheProgramAreNamedAndSkippedByTheNextRun) {
       "--kernel 'sly_kills_parent|shared_lut' --shape 64x64 --shape 2048x2048 --samples 3";
   const Finished killed = run(BENCH, arguments + " --output results.json");
   EXPECT_TRUE(killed.status == 128 + SIGKILL || killed.status == -1) << killed.status;
-  EXPECT_EQ(folder_.names(), (std::vector<std::string>{"results.json.partial", "results.json.running"}));
+  EXPECT_EQ(folder_.names(),
+            (std::vector<std::string>{"results.json.partial", "results.json.running"}));
   const Finished next = run(BENCH, arguments + " --output results.json --resume");
   EXPECT_EQ(next.status, 3) << next.err;
-  EXPECT_TRUE(has_match(next.err, "skipping sly_kills_parent: .* on 2048x2048.*not measured again"));
+  EXPECT_TRUE(
+      has_match(next.err, "skipping sly_kills_parent: .* on 2048x2048.*not measured again"));
   const json file = read_json(folder_.path() / "results.json");
   std::map<std::string, std::vector<std::string>> outcomes;
   for (const json& row : file.at("records")) outcomes[row["kernel"]].push_back(row["outcome"]);

@@ -11,18 +11,16 @@ from reprolab.json_files import ROOT
 
 # Each may use those below it that it names, and what those use.
 MAY_USE = {
-    "common": (),
-    "reference": ("common",),
-    "kernels": ("common",),
-    "profiling": ("common",),
+    "reference": (),
+    "kernels": (),
+    "profiling": ("kernels",),
     "harness": ("kernels", "reference", "profiling"),
-    "programs": ("harness",),
     "reprolab_nf4/csrc": ("kernels", "reference"),
     "reprolab": ("reprolab_nf4",),
     "reprolab/claims": ("reprolab",),
     "compile": ("reprolab",),
     "reprolab_nf4": (),
-    "experiments": ("programs", "reprolab", "reprolab_nf4"),
+    "experiments": ("harness", "reprolab", "reprolab_nf4"),
     "rules": ("reprolab/claims", "experiments"),
     "matplotlib": (),
     "plots": ("reprolab/claims", "matplotlib"),

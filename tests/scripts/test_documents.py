@@ -49,7 +49,7 @@ def faults(file: Path, root: Path = ROOT) -> Iterator[str]:
 
 FILES = [
     file
-    for glob in ("*.md", "docs/*.md", "experiments/*/*.md", "programs/*/*.md")
+    for glob in ("*.md", "docs/*.md", "experiments/*/*.md", "harness/programs/*/*.md")
     for file in sorted(ROOT.glob(glob))
 ]
 

@@ -23,7 +23,9 @@ TEST(CompiledNf4, AKernelHasItsFacts) {
   EXPECT_EQ(kernels[0].pointer_alignment, 16);
   EXPECT_EQ(kernels[0].weights_multiple, 16);
   EXPECT_EQ(kernels[0].variants.at(90).size(), 4u);
-  CompiledFiles().add("sm_90/toy.json", with(sound, "/weights_per_block", "x")).expect_refusal(read);
+  CompiledFiles()
+      .add("sm_90/toy.json", with(sound, "/weights_per_block", "x"))
+      .expect_refusal(read);
 }
 
 TEST(CompiledNf4, ARowSaysItsCompilerAndWhatItCannotRun) {

@@ -1,5 +1,6 @@
 // The kernels' index functions: where elements lie in shared memory and which of them a thread
-// moves, compared with the post's own arithmetic; and windows that cover each output row once, whatever its alignment.
+// moves, compared with the post's own arithmetic; and windows that cover each output row once,
+// whatever its alignment.
 #include <gtest/gtest.h>
 
 #include <algorithm>

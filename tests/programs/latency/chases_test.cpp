@@ -1,5 +1,5 @@
 // The rows of the program; chases on the GPU end where the host's end, and wrong chains are found.
-#include "programs/latency/chases.hpp"
+#include "harness/programs/latency/chases.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "programs/latency/cycle.hpp"
+#include "harness/programs/latency/cycle.hpp"
 
 #include <gtest/gtest.h>
 

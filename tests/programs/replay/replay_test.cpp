@@ -1,6 +1,6 @@
 // The bytes of a forward pass, the number of a model's layers that fit on a GPU, and a small
 // replayed pass. Times are only checked to exist.
-#include "programs/replay/replay.hpp"
+#include "harness/programs/replay/replay.hpp"
 
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/text.hpp"

@@ -4,16 +4,16 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "common/median.hpp"
 #include "harness/buffer_sets.hpp"
 #include "harness/command_line.hpp"
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
 #include "harness/pass.hpp"
+#include "harness/programs/latency/chases.hpp"
 #include "harness/sampling.hpp"
 #include "harness/selection.hpp"
 #include "profiling/machine.hpp"
-#include "programs/latency/chases.hpp"
+#include "profiling/median.hpp"
 
 namespace reprolab::latency {
 namespace {

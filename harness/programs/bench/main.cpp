@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <functional>
 
-#include "common/median.hpp"
 #include "harness/buffer_sets.hpp"
 #include "harness/ceilings.hpp"
 #include "harness/command_line.hpp"
 #include "harness/errors.hpp"
 #include "harness/pass.hpp"
+#include "harness/programs/bench/benchmark_front.hpp"
 #include "profiling/counters.hpp"
-#include "programs/bench/benchmark_front.hpp"
+#include "profiling/median.hpp"
 
 namespace reprolab::bench {
 namespace {
@@ -248,17 +248,18 @@ int run(int argc, char** argv) {
     list_benchmarks(timed, ceilings);
     return exit_verified;
   }
-  return run_pass(
-      options.pass, {argv, argv + argc}, machine, [&](ResultFile& results, UnfinishedRun& unfinished) {
-        Bench bench(options, groups, unfinished);
-        const MeasureGroup measure = std::bind_front(&Bench::measure, &bench);
-        if (!timed.empty()) {
-          results.records = run_benchmarks(timed, ceilings, options.measure.samples,
-                                           context(machine, timed, options.measure), measure);
-        }
-        if (timed.empty()) fmt::print("{}", describe_absent(untimed));
-        run_without_timing(untimed, options.pass.metrics, measure, results.records);
-      });
+  return run_pass(options.pass, {argv, argv + argc}, machine,
+                  [&](ResultFile& results, UnfinishedRun& unfinished) {
+                    Bench bench(options, groups, unfinished);
+                    const MeasureGroup measure = std::bind_front(&Bench::measure, &bench);
+                    if (!timed.empty()) {
+                      results.records =
+                          run_benchmarks(timed, ceilings, options.measure.samples,
+                                         context(machine, timed, options.measure), measure);
+                    }
+                    if (timed.empty()) fmt::print("{}", describe_absent(untimed));
+                    run_without_timing(untimed, options.pass.metrics, measure, results.records);
+                  });
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "programs/bench/plan.hpp"
+#include "harness/programs/bench/plan.hpp"
 
 namespace reprolab::bench {
 

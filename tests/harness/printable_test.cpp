@@ -1,5 +1,5 @@
 // Text of a file or a driver that may reach a terminal.
-#include "common/printable.hpp"
+#include "kernels/printable.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "programs/replay/product.hpp"
+#include "harness/programs/replay/product.hpp"
 
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "common/cublas_library.hpp"
+#include "kernels/cublas_library.hpp"
 #include "reference/nf4/normal_weights.hpp"
 
 namespace reprolab::nf4 {

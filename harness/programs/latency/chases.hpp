@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "harness/programs/latency/cycle.hpp"
 #include "harness/verification.hpp"
 #include "profiling/latency.hpp"
 #include "profiling/machine.hpp"
 #include "profiling/sm_clock_probe.hpp"
-#include "programs/latency/cycle.hpp"
 
 namespace reprolab::latency {
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 
-#include "common/median.hpp"
 #include "harness/buffer_sets.hpp"
 #include "harness/command_line.hpp"
 #include "harness/errors.hpp"
@@ -13,8 +12,9 @@
 #include "harness/nf4/compiled_kernels.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/pass.hpp"
+#include "harness/programs/replay/replay.hpp"
 #include "profiling/machine.hpp"
-#include "programs/replay/replay.hpp"
+#include "profiling/median.hpp"
 
 namespace reprolab::nf4 {
 namespace {

@@ -1,4 +1,4 @@
-#include "programs/bench/plan.hpp"
+#include "harness/programs/bench/plan.hpp"
 
 #include <fmt/core.h>
 

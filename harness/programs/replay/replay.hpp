@@ -12,10 +12,10 @@
 
 #include "harness/nf4/layers.hpp"
 #include "harness/nf4/workload.hpp"
+#include "harness/programs/replay/product.hpp"
 #include "harness/sampling.hpp"
 #include "profiling/machine.hpp"
 #include "profiling/sm_clock_probe.hpp"
-#include "programs/replay/product.hpp"
 
 namespace reprolab::nf4 {
 

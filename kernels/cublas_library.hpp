@@ -8,7 +8,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "common/dynamic_library.hpp"
+#include "kernels/dynamic_library.hpp"
 
 namespace reprolab {
 

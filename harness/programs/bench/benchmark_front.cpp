@@ -1,4 +1,4 @@
-#include "programs/bench/benchmark_front.hpp"
+#include "harness/programs/bench/benchmark_front.hpp"
 
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>

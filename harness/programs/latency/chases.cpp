@@ -1,4 +1,4 @@
-#include "programs/latency/chases.hpp"
+#include "harness/programs/latency/chases.hpp"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
-#include "programs/replay/replay.hpp"
+#include "harness/programs/replay/replay.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 
-#include "common/not_measured.hpp"
+#include "profiling/not_measured.hpp"
 #include "profiling/nvtx.hpp"
 
 namespace reprolab::nf4 {
@@ -203,7 +203,8 @@ Verification Replay::verify_copies(const VariantInfo& kernel) {
       profiling::check(cudaDeviceSynchronize(), kernel.name);
     });
     if (!one.is_bad()) {
-      one = distinct_.at(resident.shape.weights()).verifier.judge(kernel, resident.matrix, dequantized_.data());
+      one = distinct_.at(resident.shape.weights())
+                .verifier.judge(kernel, resident.matrix, dequantized_.data());
     }
     if (one.is_bad()) {
       one.reason = fmt::format("{}.{}: {}", model_.id, resident.shape.name, one.reason);
@@ -219,10 +220,10 @@ Sampled Replay::pass(const VariantInfo& kernel, int batch, profiling::Instrument
   const profiling::NvtxRange range(experiment_, kernel.name,
                                    fmt::format("{}.batch{}", model_.id, batch));
   std::set<std::int64_t> compared;
-  const bool compares_all = std::ranges::all_of(distinct_, [&](const auto& entry) {
-    return entry.second.verifier.compares_all(kernel);
-  });
-  while (compares_all && std::ssize(compared) < std::min<std::int64_t>(spot_checks, model_.launches())) {
+  const bool compares_all = std::ranges::all_of(
+      distinct_, [&](const auto& entry) { return entry.second.verifier.compares_all(kernel); });
+  while (compares_all &&
+         std::ssize(compared) < std::min<std::int64_t>(spot_checks, model_.launches())) {
     compared.insert(static_cast<std::int64_t>(random_() % model_.launches()));
   }
   Sampled sampled;
