@@ -13,7 +13,7 @@ RETRIED = "out of memory"  # the next time there may be room
 
 
 def folder_of(output: Path) -> Path:
-    """The folder of a pass's parts, next to its file; reprolab/folders.py skips it."""
+    """The folder of a pass's parts, next to its file, which readers skip."""
     return output.parent / "parts"
 
 
@@ -49,54 +49,21 @@ def status_of(outcomes: Collection[str]) -> int:
 
 
 def join(partials: Sequence[Content]) -> Content:
-    """One result file from several of one pass: their rows, in this order. If they are of several
-    commits, their own provenances follow as `runs`, and each row has the index of its run.
-    """
-    runs, records = runs_of(partials)
-    last = max(runs, key=lambda run: run["started"])
-    units = dict.fromkeys(u for run in runs for u in (run["gpu"] or {}).get("unit", "").split())
-    provenance = last | {
-        "gpu": (last["gpu"] | {"unit": " ".join(units)}) if units else last["gpu"],
+    """One result file from several of one pass and the same sources: their rows, in this order."""
+    runs = sorted((p["provenance"] for p in partials), key=lambda run: run["started"])
+    units = dict.fromkeys(u for run in runs for u in run["gpu"].get("unit", "").split())
+    provenance = runs[-1] | {
+        "started": runs[0]["started"],
+        "argv": command_of([run["argv"] for run in runs]),
+        "gpu": runs[-1]["gpu"] | ({"unit": " ".join(units)} if units else {}),
         "runtime_s": round(sum(run["runtime_s"] for run in runs), 1),
         "clocks": join_clocks([run["clocks"] for run in runs]),
     }
-    if len({Sources.of(run) for run in runs}) > 1:
-        provenance["runs"] = runs
-    else:
-        by_age = sorted(runs, key=lambda run: run["started"])
-        provenance |= {"argv": command_of([run["argv"] for run in by_age])}
-        provenance |= {"started": by_age[0]["started"]}
-        records = [record for partial in partials for record in partial["records"]]
-    families = joined_families(partials)
-    joined = result_file.content(partials[0]["experiment"], partials[0]["pass"], provenance, [])
-    joined |= {"families": families} if families else {}
-    checks = [check for partial in partials for check in partial["checks"]]
-    return joined | {"records": records, "checks": checks}
-
-
-def runs_of(partials: Sequence[Content]) -> tuple[list[Content], list[Content]]:
-    """The provenances of the files' runs, and the rows, each with the index of its run. The runs of
-    a joined file whose rows were all replaced since are left out.
-    """
-    runs: list[Content] = []
-    records = []
-    for partial in partials:
-        origins = partial["provenance"].get("runs", [partial["provenance"]])
-        used = sorted({row.get("run", 0) for row in partial["records"]} or {0})
-        index = {run: len(runs) + i for i, run in enumerate(used)}
-        records += [row | {"run": index[row.get("run", 0)]} for row in partial["records"]]
-        runs += [origins[run] for run in used]
-    return runs, records
-
-
-def joined_families(partials: Sequence[Content]) -> list[Content]:
-    """Each family with the kernels of all files: a file describes only the kernels of its rows."""
-    families: dict[str, Content] = {}
-    for family in (f for partial in partials for f in partial.get("families", ())):
-        before = families.get(family["name"], {"kernels": []})
-        kernels = {kernel["name"]: kernel for kernel in before["kernels"] + family["kernels"]}
-        families[family["name"]] = family | {"kernels": [kernels[name] for name in sorted(kernels)]}
-    return list(families.values())
+    records = [record for partial in partials for record in partial["records"]]
+    joined = result_file.content(
+        partials[0]["experiment"], partials[0]["pass"], provenance, records
+    )
+    return joined | {"checks": [check for partial in partials for check in partial["checks"]]}
 
 
 def command_of(commands: Sequence[list[str]]) -> list[str]:

@@ -25,14 +25,12 @@ from experiments.product.layers import Held, Layer, Way
 from reprolab import parts, result_file
 from reprolab.command_line import Parser, numbers, run
 from reprolab.errors import InputError
-from reprolab.progress import Line
 from reprolab.provenance import checkout
 from reprolab.result_file import Content
 from reprolab.results import SCHEMA, Outcome
 from reprolab_nf4 import measuring
 from reprolab_nf4.bounds import Wrong
 
-EXPECTED_S = 20  # of one layer and number of rows, mostly for libraries that compile at first use
 PASS = "peers"
 LEFT = "out of memory: free some of this GPU's"
 
@@ -80,16 +78,15 @@ def reproduce(args: argparse.Namespace) -> int:
     done = {p for p in files if parts.is_done(parts.read(files[p]), now, gpu.facts()["name"])}
     todo = [product for product in files if product not in done]
     try:
-        with Line(EXPECTED_S * len(todo)) as line:
 
-            def begin(count: int, doing: str) -> None:
-                line.show(count / len(todo), f"{count} of {len(todo)} products", doing, True)
+        def begin(count: int, doing: str) -> None:
+            print(f"{count} of {len(todo)} products done: {doing}", file=sys.stderr)
 
-            each = measured(gpu, layers.ways(gpu.facts()), todo, begin)
-            for product, records in zip(todo, each, strict=True):
-                made = result_file.content("product", PASS, origin(started), records)
-                result_file.write(files[product], made)
-                started = time.time()
+        each = measured(gpu, layers.ways(gpu.facts()), todo, begin)
+        for product, records in zip(todo, each, strict=True):
+            made = result_file.content("product", PASS, origin(started), records)
+            result_file.write(files[product], made)
+            started = time.time()
     except torch.OutOfMemoryError:
         raise InputError(LEFT) from None
     whole = parts.join([SCHEMA.read(file) for file in files.values()])

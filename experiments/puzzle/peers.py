@@ -24,7 +24,6 @@ from experiments.product.peers import attempt
 from reprolab import parts, result_file
 from reprolab.command_line import Parser, numbers, run
 from reprolab.errors import InputError
-from reprolab.progress import Line
 from reprolab.provenance import checkout
 from reprolab.result_file import Content
 from reprolab_nf4 import measuring
@@ -32,7 +31,6 @@ from reprolab_nf4.bounds import Wrong
 
 Dequantize = Callable[[torch.Tensor, Any], torch.Tensor]
 WALL_TIME = "wall_time"
-EXPECTED_S = 1  # of one sample
 PUBLISHED_ITERATIONS, WARM_UP, SAMPLES = 1000, 2, 5
 MATRICES = ("up", "gate", "down")
 NESTED_BLOCK = 256  # scales
@@ -184,17 +182,15 @@ def measured(gpu: Any, iterations: int, versions: Sequence[str]) -> list[Content
             loaded[version] = unsloth_peer.kernels(version)
             puzzle.verify(loaded[version].fast_dequantize)
     puzzle.exchange()
-    with Line(EXPECTED_S * SAMPLES * len(loaded)) as line:
-        for done, version in enumerate(measuring.shuffled(loaded, SAMPLES)):
-            count = SAMPLES * len(loaded)
-            line.show(done / count, f"{done} of {count} samples", version)
-            if rows[version].failed:
-                continue
-            with attempt(rows[version], unsloth_peer.INSTALL):
-                for metric, us in puzzle.sample(loaded[version].fast_dequantize).items():
-                    rows[version].samples.setdefault(metric, []).append(us)
-            gpu.sensors.read()
-            rows[version].sm_mhz += [clock] if (clock := gpu.sensors.sm_mhz) else []
+    print(f"{SAMPLES} samples of {', '.join(loaded)}", file=sys.stderr)
+    for version in measuring.shuffled(loaded, SAMPLES):
+        if rows[version].failed:
+            continue
+        with attempt(rows[version], unsloth_peer.INSTALL):
+            for metric, us in puzzle.sample(loaded[version].fast_dequantize).items():
+                rows[version].samples.setdefault(metric, []).append(us)
+        gpu.sensors.read()
+        rows[version].sm_mhz += [clock] if (clock := gpu.sensors.sm_mhz) else []
     library = f"bitsandbytes {bitsandbytes.__version__}"
     made = dict.fromkeys(rows, f"two calls of {library}")
     made |= {v: OWN_KERNEL for v in loaded if unsloth_peer.own_kernels_run(loaded[v])}
