@@ -64,7 +64,7 @@ help: ## List the targets
 #= of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=shared_lut,global_lut
 #=            TOKENS=32  GENERATIONS=9  PROMPTS=file.jsonl
 #= of profile: SET=full  SECTION=SourceCounters,...  LAUNCHES=4  PROBLEM=28672x8192
-#= of sass: FUNCTION=text (part of the name of one function of the kernel)
+#= of sass: FUNCTION=text (part of a function's name; of one function, its instructions are shown)
 #= of render-recorded, and without a GPU of list and reproduce-...: RECORDED=data/recorded/h100 (what they show)
 #= of compare: THRESHOLD=1 (percent; fails if B is slower by more)  ALLOW=undecided,lost  OUT=folder
 #= of record: OLDER=1 (replaces newer recorded results)
@@ -181,12 +181,10 @@ record: .venv/installed ## Add your results to the recorded runs, to submit them
 	$(call needs,GPU,make record GPU=a100-sxm4-80gb [RESULTS=folder])
 	@scripts/python -m reprolab.record "--results=$$RESULTS" "--gpu=$$GPU" $${OLDER:+--older}
 
-sass: .venv/installed ## Compile a kernel alone, without a GPU, and show its code; or of two, the difference: make sass KERNEL=name|A=name B=name ARCH=90
-	$(if $(KERNEL)$(A)$(B),$(call needs,ARCH,make sass KERNEL=name ARCH=90))
-	$(if $(A)$(B),@scripts/python -m sass diff "--a=$$A" "--b=$$B" "--arch=$$ARCH")
-	$(if $(KERNEL),@scripts/python -m sass show "--kernel=$$KERNEL" "--arch=$$ARCH" $${FUNCTION:+"--function=$$FUNCTION"})
-	$(if $(KERNEL)$(A)$(B),,@scripts/python -m sass facts $${ARCH:+"--arch=$$ARCH"} "--output=$$RESULTS/counters/sass.json")
-	$(if $(KERNEL)$(A)$(B),,@scripts/python -m plots facts "--results=$$RESULTS/counters/sass.json")
+sass: .venv/installed ## Compile a kernel, without a GPU, and show its registers and opcodes; or compare two: make sass KERNEL=name|A=name B=name ARCH=90
+	$(call needs,$(if $(A)$(B),A B,KERNEL) ARCH,make sass KERNEL=name ARCH=90 (or A=name B=name))
+	@if [ -n "$$A" ]; then set -- diff "--a=$$A" "--b=$$B"; else set -- show "--kernel=$$KERNEL"; fi; \
+	  scripts/python -m sass "$$@" "--arch=$$ARCH" $${FUNCTION:+"--function=$$FUNCTION"}
 
 mojo: .venv/installed ## Install the Mojo compiler, and compile this project's kernels in Mojo (needs no GPU)
 triton: .venv/installed ## Install the Triton compiler, and compile this project's kernels in Triton (needs no GPU)

@@ -14,7 +14,7 @@ void set_code_target(const std::string& compute_capability);
 
 /// The record's "code": its architecture, "sm_90" (`target`), and a digest by file (`sha256`): of
 /// the machine code for this project's CUDA files, of the text for PTX
-/// (profiling/machine_code.hpp), of the bytes for a library. Null if some code is unknown, such as
+/// (profiling/sass/identity.py), of the bytes for a library. Null if some code is unknown, such as
 /// if the driver compiles it for this GPU, or a library is missing.
 nlohmann::ordered_json code_of(const VariantInfo& variant);
 

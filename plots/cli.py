@@ -79,9 +79,6 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--results", type=Path, required=True, metavar="FILE")
     p.set_defaults(run=single_files.bench)
 
-    p = commands.add_parser("facts", help="show a result file of compiled kernels")
-    p.add_argument("--results", type=Path, required=True, metavar="FILE")
-    p.set_defaults(run=single_files.facts)
     return top
 
 

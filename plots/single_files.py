@@ -3,9 +3,8 @@
 import argparse
 from dataclasses import replace
 
-from reprolab.claims.evidence import CODE
 from plots.bandwidth import bandwidth_table
-from plots.counter_tables import asked_for_table, facts_table, short_table
+from plots.counter_tables import asked_for_table, short_table
 from plots.counter_values import ASKED_FOR, by_family
 from plots.neighbours import neighbour_notes
 from reprolab import console
@@ -13,8 +12,7 @@ from reprolab.captions import banner
 from reprolab.counter_table import COUNTERS, known
 from reprolab.errors import InputError
 from reprolab.families import CONTRACTS
-from reprolab.results import recorded_folder, result_files
-from reprolab.results import Results, load
+from reprolab.results import Results, load, recorded_folder, result_files
 from reprolab.tables import WORDS, Column, Noted, Table, Values
 
 
@@ -31,12 +29,6 @@ def bench(args: argparse.Namespace) -> int:
         tables[0].notes += neighbour_notes(results)
     heading = banner(results) if recorded_folder(args.results) else ""
     console.show(heading, [replace(table, banner=heading) for table in tables])
-    return 0
-
-
-def facts(args: argparse.Namespace) -> int:
-    """`make sass` without a kernel: the compiled code of each."""
-    console.show("", [facts_table(load(args.results, *CODE.split("/")))])
     return 0
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import reprolab_nf4
 from experiments.end_to_end.protocol import INSTALLED
 from reprolab.errors import InputError
+from reprolab.json_files import ROOT
 from reprolab_nf4 import BUILT, timing_table
 from reprolab_nf4.native import native_library
 
@@ -30,7 +31,7 @@ DEVIATIONS = {
     + OTHER_SUMS,
     "fused": f"products that are faster so {OTHER_SUMS}",
 }
-DIGESTS = BUILT.parent / "bin/code_digest"
+DIGESTS = ROOT / "scripts/python", "-m", "sass", "digest"
 
 Facts = Mapping[str, Any]  # of a GPU: Gpu.facts()
 
@@ -159,9 +160,9 @@ def model_of(gpu: Facts) -> tuple[str, str]:
 def machine_code(library: Path) -> dict[tuple[str, int], str]:
     """By source file and compute capability (90), the digest of the code in a library of ours."""
     try:
-        done = subprocess.run([DIGESTS, library], capture_output=True, text=True, check=True)
+        done = subprocess.run([*DIGESTS, library], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise InputError(f"{DIGESTS}: {error}; run make dropin") from None
+        raise InputError(f"{library}: {error}; run make dropin") from None
     lines = (line.split(" ", 2) for line in done.stdout.splitlines())
     return {(source, int(capability)): digest for capability, digest, source in lines}
 

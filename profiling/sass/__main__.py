@@ -6,19 +6,26 @@ import argparse
 import json
 import sys
 import time
+from difflib import unified_diff
 from pathlib import Path
 
-from reprolab import console
 from reprolab.code import OLDER, SCHEMA, known_codes
 from reprolab.command_line import Parser, run
 from reprolab.errors import InputError
-from reprolab.results import result_files
 from reprolab.json_files import ROOT
 from reprolab.output import write_files
 from reprolab.printable import printable
-from sass import cubin, kernels, outdated, tools, view
-from sass.code import measured_code, measured_codes
-from sass.facts import Facts
+from reprolab.results import result_files
+from sass import cubin, identity, kernels, outdated, tools
+from sass.code import (
+    INSTRUCTION_BYTES,
+    LOADS,
+    STORES,
+    Function,
+    file_of,
+    functions_in,
+    measured_codes,
+)
 from sass.result_file import write
 
 RECORDED = ROOT / "data/recorded"
@@ -28,23 +35,29 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="python -m sass", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
 
-    p = commands.add_parser("show", help="one kernel's facts, and its inner loop with source lines")
+    p = commands.add_parser("show", help="resources, opcodes and instructions of a kernel's file")
     p.add_argument("--kernel", required=True)
     p.add_argument("--arch", required=True, help="sm_80, or 80")
-    p.add_argument("--function", default="", help="a part of a name, for another than is measured")
+    p.add_argument("--function", default="", help="a part of its name, as C++ has it")
     p.set_defaults(run=show)
 
-    p = commands.add_parser("diff", help="in what the inner loops of two kernels differ")
+    p = commands.add_parser("diff", help="in what two kernels differ")
     for side in ("a", "b"):
         p.add_argument(f"--{side}", required=True, metavar="KERNEL")
     p.add_argument("--arch", required=True, help="sm_80, or 80")
+    p.add_argument("--function", default="", help="a part of its name in both")
     p.set_defaults(run=diff)
 
-    p = commands.add_parser("facts", help="all kernels' facts, as a result file")
+    p = commands.add_parser("facts", help="all kernels' resources and counts, as a result file")
     p.add_argument("--family", action="append", default=[], help="kernels of this one alone")
     p.add_argument("--arch", default="", help="this one alone")
     p.add_argument("--output", type=Path, required=True, metavar="FILE")
     p.set_defaults(run=facts)
+
+    p = commands.add_parser("digest", help="of the code in a program or library of ours")
+    p.add_argument("file", type=Path, metavar="FILE")
+    p.add_argument("--whole", action="store_true", help="of the file's text or bytes")
+    p.set_defaults(run=digest)
 
     p = commands.add_parser("recorded", help="recorded rows that are not of this checkout's code")
     p.add_argument("folder", type=Path, nargs="?", default=RECORDED)
@@ -54,31 +67,56 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def measured_facts(name: str, arch: str, function: str = "") -> Facts:
+def functions(name: str, arch: str, part: str) -> list[Function]:
+    """Those of a kernel's file with the part in their names, in their order."""
     tools.require_all()
     kernel, arch = kernels.named(name), cubin.architecture(arch)
-    code = measured_code(kernel, arch, function, lines=True)
-    if code is None and kernel.maker:
+    file = file_of(kernel, arch)
+    if file is None:
         make = f"make {kernel.language} ARCH={arch}"
         raise InputError(f"{kernel.name} is not compiled for {arch}; {make}")
-    if code is None:
+    every = functions_in(file).values()
+    if not every:
         raise InputError(f"{kernel.source_file}: has no code for the GPU: it calls a library")
-    return Facts(code)
+    if not (found := [function for function in every if part in function.name]):
+        names = "; ".join(function.name for function in every)
+        raise InputError(f"FUNCTION: '{part}' is in none of the names: {names}")
+    return sorted(found, key=lambda function: function.name)
+
+
+def described(function: Function) -> list[str]:
+    """Its resources and its opcodes, in lines."""
+    opcodes = ", ".join(f"{name} {count}" for name, count in function.opcodes.most_common())
+    return [
+        f"{function.registers} registers and {function.stack_bytes} bytes of stack a thread, "
+        f"{function.static_shared_bytes} bytes of shared memory a block, {function.code_bytes} "
+        "bytes of code",
+        f"{len(function.instructions)} instructions, {function.count(LOADS)} loads and "
+        f"{function.count(STORES)} stores of global memory: {opcodes}",
+    ]
 
 
 def show(args: argparse.Namespace) -> int:
-    measured = measured_facts(args.kernel, args.arch, args.function)
-    console.show([], view.tables(measured))
-    print()
-    sys.stdout.writelines(f"{line}\n" for line in view.listing(measured))
+    """One function's instructions too, where only one has the part in its name."""
+    found = functions(args.kernel, args.arch, args.function)
+    for function in found:
+        print(printable(function.name))
+        for line in described(function):
+            print(f"  {line}")
+    if len(found) == 1:
+        for at, instruction in enumerate(found[0].instructions):
+            print(printable(f"  {at * INSTRUCTION_BYTES:04x}  {instruction}"))
     return 0
 
 
 def diff(args: argparse.Namespace) -> int:
-    measured = [measured_facts(name, args.arch) for name in (args.a, args.b)]
-    console.show([], [view.differing_facts(*measured)])
-    print()
-    sys.stdout.writelines(f"{line}\n" for line in view.difference(*measured))
+    sides = [functions(name, args.arch, args.function) for name in (args.a, args.b)]
+    if any(len(side) > 1 for side in sides):
+        texts = [[line for one in side for line in (one.name, *described(one))] for side in sides]
+    else:
+        texts = [described(side[0]) + side[0].plain_instructions for side in sides]
+    for line in unified_diff(*texts, args.a, args.b, n=2, lineterm=""):
+        print(printable(line))
     return 0
 
 
@@ -87,9 +125,16 @@ def facts(args: argparse.Namespace) -> int:
     started = time.time()
     archs = [cubin.architecture(args.arch)] if args.arch else cubin.architectures()
     codes = measured_codes(kernels.of_families(args.family), archs)
-    measured = [Facts(code) for code in codes]
-    write(args.output, measured, ["sass", *sys.argv[1:]], started)
+    write(args.output, codes, ["sass", *sys.argv[1:]], started)
     print(f"All facts of each: {printable(str(args.output))}")
+    return 0
+
+
+def digest(args: argparse.Namespace) -> int:
+    """harness/code.cpp reads these lines."""
+    whole = [("0", identity.of_file(args.file), args.file)]
+    for line in whole if args.whole else identity.embedded_in(args.file):
+        print(*line)
     return 0
 
 

@@ -1,6 +1,5 @@
 """Cubins: a kernel's file, compiled by the build's own command for one architecture; or assembled
-from the PTX of another language's compiler. And digests of code, by the reader of the measuring
-programs: profiling/machine_code.hpp.
+from the PTX of another language's compiler.
 """
 
 import fcntl
@@ -9,10 +8,8 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -23,7 +20,6 @@ from sass import tools
 
 PRESET = "sass"  # its commands are those of every preset, but for the architectures
 FOLDER = ROOT / "build/sass"
-BUILT = "gpu"  # the preset whose object files are used where they are of the same command
 COMMENT = re.compile(rb"""^([^"']*?)//.*""")
 INCLUDED = re.compile(r'^\s*#\s*include\s+"(.+)"', re.MULTILINE)
 
@@ -54,62 +50,29 @@ Command = tuple[Path, list[str]]  # the folder and the words
 
 @cache
 def build_commands() -> dict[Path, Command]:
-    """The command by which the build compiles each file."""
-    build()
-    return commands_of(PRESET)
-
-
-@cache
-def commands_of(preset: str) -> dict[Path, Command]:
-    """Empty if the preset is not configured."""
-    with suppress(FileNotFoundError):
-        entries = json.loads(commands_file(preset).read_text())
-        return {
-            Path(entry["file"]): (Path(entry["directory"]), shlex.split(entry["command"]))
-            for entry in entries
-        }
-    return {}
-
-
-def commands_file(preset: str) -> Path:
-    return ROOT / f"build/{preset}/compile_commands.json"
-
-
-def build(*targets: str) -> None:
-    """Builds the targets; without any, only configures."""
+    """The command by which the build compiles each file; of a preset that is only configured."""
     environment = os.environ | {"PRESET": PRESET, "ARCH": ""}
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (FOLDER / "lock").open("w") as lock:  # tests run in several processes
         fcntl.flock(lock, fcntl.LOCK_EX)
-        command = ["scripts/build", *targets]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        done = subprocess.run(
+            ["scripts/build"], cwd=ROOT, env=environment, capture_output=True, text=True
+        )
     if done.returncode != 0:
         raise InputError(f"sass: {(done.stderr.splitlines() or ['scripts/build failed'])[-1]}")
+    entries = json.loads((FOLDER / "compile_commands.json").read_text())
+    return {
+        Path(entry["file"]): (Path(entry["directory"]), shlex.split(entry["command"]))
+        for entry in entries
+    }
 
 
-def prepare() -> None:
-    """Does the work that is needed once, before threads start."""
-    build_commands(), digest_program()
-
-
-@cache
-def digest_program() -> Path:
-    build("code_digest")
-    return ROOT / f"build/{PRESET}/bin/code_digest"
-
-
-@cache
-def digest(file: Path) -> str:
-    """The digest of a cubin or PTX file."""
-    return tools.output_of([digest_program(), file]).split()[1]
-
-
-def command_for(source: Path, arch: str, lines: bool = False) -> Command:
+def command_for(source: Path, arch: str) -> Command:
     """The build's command for one architecture, to a cubin; without its output file."""
     if source not in build_commands():
         raise InputError(f"sass: the build does not compile {source.relative_to(ROOT)}")
     folder, words = build_commands()[source]
-    return folder, [*to_cubin(words, arch), *["-lineinfo"] * lines]
+    return folder, to_cubin(words, arch)
 
 
 def to_cubin(words: list[str], arch: str) -> list[str]:
@@ -123,53 +86,18 @@ def to_cubin(words: list[str], arch: str) -> list[str]:
     return [*kept, f"--generate-code=arch=compute_{number},code=sm_{number}", "-cubin"]
 
 
-def compiled(source: Path, arch: str, lines: bool = False) -> Path:
-    """The cubin of a file, with source lines where they are wanted; compiled again only if the
-    file, a header that it includes or the command changed."""
-    folder, command = command_for(source, arch, lines)
-    sources = with_headers(source)
-
-    def copy(file: Path) -> bool:
-        return not lines and copied(source, arch, sources, file)
-
-    return made_by(command, folder, place_of(source, arch, lines), copy)
+def compiled(source: Path, arch: str) -> Path:
+    """The cubin of a file; compiled again only if the file, a header that it includes, or the
+    command has changed."""
+    folder, command = command_for(source, arch)
+    return made_by(command, folder, place_of(source, arch))
 
 
-def place_of(source: Path, arch: str, lines: bool = False) -> Path:
+def place_of(source: Path, arch: str) -> Path:
     """Where the cubin of a file is; the name has a digest of what it is made from."""
-    name = f"{source.parent.name}-{source.stem}{'.lines' * lines}"
-    command = command_for(source, arch, lines)[1]
+    name = f"{source.parent.name}-{source.stem}"
+    command = command_for(source, arch)[1]
     return FOLDER / arch / file_name(name, command, with_headers(source))
-
-
-def copied(source: Path, arch: str, sources: Sequence[Path], file: Path) -> bool:
-    """Copies the code from the build's object file, unless that is of another command, older than
-    what it is made of, or being written.
-    """
-    folder, words = commands_of(BUILT).get(source, (ROOT, []))
-    if not words or to_cubin(words, arch) != command_for(source, arch)[1]:
-        return False
-    made, nvcc = folder / words[words.index("-o") + 1], tools.program("nvcc")
-    building = os.open(ROOT / "build" / BUILT, os.O_RDONLY)
-    try:
-        fcntl.flock(building, fcntl.LOCK_SH | fcntl.LOCK_NB)  # scripts/build locks it
-        parts = [*sources, commands_file(BUILT)]
-        newest = max(nvcc.stat().st_ctime, *(part.stat().st_mtime for part in parts))
-        return made.stat().st_mtime > newest and extracted(made, arch, file)
-    except (BlockingIOError, FileNotFoundError, InputError):
-        return False
-    finally:
-        os.close(building)
-
-
-def extracted(made: Path, arch: str, file: Path) -> bool:
-    """Whether an object file has code of the architecture, which is written to the file."""
-    with tempfile.TemporaryDirectory() as place:
-        tools.output_of([tools.program("cuobjdump"), "--extract-elf", "all", made], Path(place))
-        cubins = [*Path(place).glob(f"*.{arch}.cubin"), *Path(place).glob(f"*.{arch}a.cubin")]
-        if len(cubins) == 1:
-            shutil.copy(cubins[0], file)
-    return len(cubins) == 1
 
 
 def assembled(ptx: Path, arch: str) -> Path:
@@ -201,18 +129,12 @@ def without_comments(text: bytes) -> bytes:
     return b"\n".join(filter(None, lines))
 
 
-def made_by(
-    command: Sequence[str],
-    folder: Path,
-    place: Path,
-    copy: Callable[[Path], bool] = lambda file: False,
-) -> Path:
+def made_by(command: Sequence[str], folder: Path, place: Path) -> Path:
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         unfinished, name = place.with_suffix(f".{os.getpid()}.tmp"), place.stem.rpartition("-")[0]
         try:
-            if not copy(unfinished):
-                tools.output_of([*command, "-o", str(unfinished)], folder)
+            tools.output_of([*command, "-o", str(unfinished)], folder)
             with suppress(FileExistsError):  # another process was faster: its names are read now
                 place.hardlink_to(unfinished)
             for older in set(place.parent.glob(f"{name}-*.cubin")) - {place}:

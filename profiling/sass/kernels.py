@@ -79,10 +79,9 @@ def of_families(names: Collection[str]) -> list[Kernel]:
 def named(name: str) -> Kernel:
     """A kernel by its name; a kernel that is not yet described has only the facts in its file."""
     kernels = known()
-    for family in described().values():
-        source = f"kernels/{family.name}/{name}.cu"
-        if name not in kernels and (ROOT / source).is_file():
-            return Kernel(name=name, family=family, source_file=source)
+    for source in ROOT.glob(f"kernels/*/{name}.cu") if name not in kernels else ():
+        family, path = described().get(source.parent.name), str(source.relative_to(ROOT))
+        return Kernel(name=name, family=family, source_file=path)
     if name not in kernels:
         near = "".join(f" (did you mean {one}?)" for one in get_close_matches(name, kernels, 1))
         there = ", ".join(kernels)

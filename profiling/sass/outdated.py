@@ -17,7 +17,7 @@ from reprolab.code import BEFORE, Digest
 from reprolab.errors import InputError
 from reprolab.json_files import ROOT
 from reprolab.results import Record, Results
-from sass import cubin, tools
+from sass import cubin, identity, tools
 from sass.kernels import OTHER_LANGUAGES
 
 # After which nothing more is compiled: what is done is kept for the next time. CI compiles all.
@@ -100,7 +100,7 @@ def digests(
     `codes` gets the digests of the parts by cubin.
     """
     if parts:
-        cubin.prepare()
+        cubin.build_commands()
     deadline = time.monotonic() + SECONDS
 
     def digest(part: Part) -> str:
@@ -110,7 +110,7 @@ def digests(
         name = str(cubin.place_of(source, arch).relative_to(cubin.FOLDER))
         if name not in known and time.monotonic() > deadline:
             return ""
-        codes[name] = known.get(name) or cubin.digest(cubin.compiled(source, arch))
+        codes[name] = known.get(name) or identity.of_cubin(cubin.compiled(source, arch))
         return codes[name]
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -119,7 +119,7 @@ def digests(
     def digest_now(part: str, arch: str) -> str:
         ptx = OTHER_LANGUAGES / arch / part
         if part.endswith(".ptx") and ptx.is_file():
-            return cubin.digest(ptx)
+            return identity.of_ptx(ptx.read_text())
         return now.get((part, arch), "")
 
     return digest_now

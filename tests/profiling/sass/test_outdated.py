@@ -1,17 +1,13 @@
 """Recorded rows of older code: a kernel's file edited in a constant, or in a comment."""
 
-import fcntl
 import json
-import os
-import shlex
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import made
 import pytest
 from sass import __main__ as command
-from sass import cubin, outdated, tools
+from sass import cubin, identity, outdated, tools
 
 from reprolab import code
 from reprolab.command_line import run
@@ -100,7 +96,7 @@ def test_code_with_a_known_digest_is_not_compiled(monkeypatch):
         pytest.skip(str(error))
     compiled = []
     monkeypatch.setattr(cubin, "compiled", lambda *part: compiled.append(part))
-    monkeypatch.setattr(cubin, "digest", lambda file: "8" * 64)
+    monkeypatch.setattr(identity, "of_cubin", lambda file: "8" * 64)
     for known, digest in (({name: "9" * 64}, "9" * 64), ({f"{name}2": "9" * 64}, "8" * 64)):
         codes: dict[str, str] = {}
         now = outdated.digests([(SOURCE, "sm_90")], known, codes)
@@ -213,43 +209,8 @@ def test_a_constant_makes_recorded_rows_old_and_a_comment_does_not(tmp_path):
         edited.write_text(text.replace(old, new, 1))
         words = [str(edited) if word == str(ROOT / SOURCE) else word for word in command]
         assert words != command
-        digest = cubin.digest(cubin.made_by(words, folder, tmp_path / f"{edited.stem}-1.cubin"))
+        digest = identity.of_cubin(
+            cubin.made_by(words, folder, tmp_path / f"{edited.stem}-1.cubin")
+        )
         found = outdated.compare([rows], NVCC, lambda *_, digest=digest: digest).outdated
         assert [": the code of" in line for line in found] == [True] * is_old
-
-
-def test_code_is_copied_from_an_object_file_of_the_build_unless_that_is_stale(
-    tmp_path, monkeypatch
-):
-    source, arch = ROOT / SOURCE, "sm_90"
-    try:
-        folder, command = cubin.command_for(source, arch)
-    except InputError as error:
-        pytest.skip(str(error))
-    digest = cubin.digest(cubin.compiled(source, arch))
-    words = [word for word in command if word not in ("-cubin", "-lineinfo")]
-    build = tmp_path / "build/gpu"
-    build.mkdir(parents=True)
-    monkeypatch.setattr(cubin, "ROOT", tmp_path)
-
-    def is_copied(*more: str, made: float = 0) -> bool:
-        entry = {"file": str(source), "directory": str(folder)}
-        entry["command"] = shlex.join([*words, *more, "-c", "-o", str(build / "x.o")])
-        cubin.commands_file("gpu").write_text(json.dumps([entry]))
-        cubin.commands_of.cache_clear()
-        if (build / "x.o").exists():
-            os.utime(build / "x.o", (made, made))
-        return cubin.copied(source, arch, [source], tmp_path / "copy.cubin")
-
-    later = time.time() + 3600  # after all that the test writes
-    assert not is_copied(made=later)
-    tools.output_of([*words, "-c", "-o", build / "x.o"], folder)
-    assert is_copied(made=later)
-    assert cubin.digest(tmp_path / "copy.cubin") == digest
-    assert not is_copied(made=source.stat().st_mtime - 1)
-    assert not is_copied("-DX", made=later)
-    building = os.open(build, os.O_RDONLY)
-    fcntl.flock(building, fcntl.LOCK_EX)
-    assert not is_copied(made=later)
-    os.close(building)
-    cubin.commands_of.cache_clear()
