@@ -127,7 +127,7 @@ profile: .venv/installed ## Nsight Compute on one kernel: make profile EXPERIMEN
 	$(if $(DRY_RUN),,$(call needs_gpu,profile))
 	$(call needs,EXPERIMENT KERNEL,make profile EXPERIMENT=table2 KERNEL=shared_lut)
 	@[ -n "$$DRY_RUN" ] || scripts/build bench
-	@scripts/python -m ncu profile "--programs=$$BIN" "--results=$$RESULTS/profile" \
+	@scripts/python -m ncu "--programs=$$BIN" "--results=$$RESULTS/profile" \
 	  "--experiment=$$EXPERIMENT" "--kernel=$$KERNEL" $${PROBLEM:+"--problem=$$PROBLEM"} $${SET:+"--set=$$SET"} \
 	  $${SECTION:+"--section=$$SECTION"} $${LAUNCHES:+"--launches=$$LAUNCHES"} $${DRY_RUN:+--dry-run}
 
