@@ -99,8 +99,14 @@ def history(axes: Axes, rows: pd.DataFrame) -> None:
         kernel = timed[timed.problem == style.largest(timed)].set_index("kernel")["median"]
         axes.plot([paper], [kernel.get("shared_lut")], "*", color=style.THEIRS, markersize=8)
     for version, day, time in found:
-        axes.annotate(version, (day, time), (2, -18), textcoords="offset points", fontsize=6.5)
-    for day, text, up in ((merged, "table\nmerged", 0.72), (paper, "paper", 0.72)):
+        axes.annotate(
+            version,
+            (day, time),
+            (3, 5) if time > 400 else (2, -18),
+            textcoords="offset points",
+            fontsize=6.5,
+        )
+    for day, text, up in ((merged, "table\nmerged", 0.66), (paper, "paper", 0.72)):
         axes.axvline(day, color=style.RED, linewidth=0.9, linestyle="--")
         axes.text(
             day + np.timedelta64(6, "D"),

@@ -1,4 +1,4 @@
-"""Every command and path that Markdown files name must exist.
+"""Every command and path that Markdown files name must exist, and README must be short.
 
 Commands are lines of ```sh blocks and `make ...` in backticks; paths are links and backticked words
 with a slash.
@@ -49,7 +49,7 @@ def faults(file: Path, root: Path = ROOT) -> Iterator[str]:
 
 FILES = [
     file
-    for glob in ("*.md", "docs/*.md", "experiments/*/*.md", "harness/programs/*/*.md")
+    for glob in ("*.md", "docs/*.md", "experiments/*/*.md", "data/recorded/*.md")
     for file in sorted(ROOT.glob(glob))
 ]
 
@@ -57,3 +57,27 @@ FILES = [
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_commands_and_paths_exist(file):
     assert list(faults(file)) == []
+
+
+def test_readme_is_short_and_begins_with_a_command():
+    """At most 90 lines and 900 words; a claim has at most 25 words and one number per GPU."""
+    text = (ROOT / "README.md").read_text()
+    lines = text.split("\n")
+    assert len(lines) <= 90 and len(text.split()) <= 900
+    assert any(line.startswith("make ") for line in lines[:12])
+    table = lines[next(i for i, line in enumerate(lines) if line.startswith("| Claimed")) :]
+    rows = [line.strip("| ").split(" | ") for line in table[2 : table.index("")]]
+    assert len(rows) <= 10
+    for claim, *ours in rows:
+        assert len(re.findall(r"[\w.'%-]+", claim)) <= 25, claim
+        assert all(len(re.findall(r"[\d.]+(?:-[\d.]+)?", cell)) <= 1 for cell in ours), claim
+
+
+def test_a_missing_command_or_path_is_named_with_its_line(tmp_path):
+    (tmp_path / "Makefile").write_text("test: build ## Run\n")
+    page = tmp_path / "README.md"
+    page.write_text("\n`make tset`\n[the map](docs/mop.md)\n")
+    assert list(faults(page, tmp_path)) == [
+        "README.md:2: the Makefile has no target 'tset'",
+        "README.md:3: there is no 'docs/mop.md'",
+    ]
