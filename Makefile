@@ -189,8 +189,8 @@ sass: .venv/installed ## Compile a kernel, without a GPU, and show its registers
 mojo: .venv/installed ## Install the Mojo compiler, and compile this project's kernels in Mojo (needs no GPU)
 triton: .venv/installed ## Install the Triton compiler, and compile this project's kernels in Triton (needs no GPU)
 mojo triton:
-	@scripts/deps environment compile/$@.txt build/languages/$@
-	@build/languages/$@/bin/python -m compile $@ "--arch=$$ARCH"
+	@scripts/deps environment profiling/compile/$@.txt build/languages/$@
+	@PYTHONPATH=.:profiling build/languages/$@/bin/python -m compile $@ "--arch=$$ARCH"
 
 dropin: ## Build our kernels as a library for bitsandbytes (docs/drop-in.md; needs no GPU)
 wheel: .venv/installed ## Build the same as a package for pip, in dist/
@@ -198,7 +198,7 @@ peer: .venv/installed ## Fetch another bitsandbytes to compare with: make peer V
 dropin wheel peer:
 	@scripts/$@
 
-LISTS := requirements experiments/end_to_end/requirements compile/mojo compile/triton .ci/uv .ci/check .ci/reframe
+LISTS := requirements experiments/end_to_end/requirements profiling/compile/mojo profiling/compile/triton .ci/uv .ci/check .ci/reframe
 lock: ## Resolve the Python packages again, after a change to what is pinned (needs a network)
 	@scripts/deps environment .ci/uv.txt build/lock-tools
 	@for list in $(LISTS); do build/lock-tools/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \

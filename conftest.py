@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from compile.compiled import LanguageError
+
 from reprolab.errors import InputError
 from reprolab.json_files import ROOT
 from reprolab_nf4 import DropinError

@@ -1,5 +1,5 @@
 // The kernels compiled from other languages (`make mojo`, `make triton`), for every family: their
-// manifests, and the languages that are not built. compile/__main__.py writes a manifest next to
+// manifests, and the languages that are not built. profiling/compile/__main__.py writes one beside
 // the PTX of each kernel.
 #pragma once
 
@@ -29,12 +29,9 @@ struct CompiledKernel {
 /// The folder of compiled kernels: build/ptx of the project.
 std::filesystem::path compiled_folder();
 
-/// A source's digest in manifests: 64-bit FNV-1a, in hexadecimal.
-std::string fingerprint(std::string_view text);
-
 /// The kernels of a family in `folder`/sm_*/KERNEL.json, each with its PTX next to it (paths of
 /// sources are from `root`). Throws UsageError of one line if a manifest is not as it is written
-/// there, or its kernel's source has changed: it would be measured under the wrong name.
+/// there, or is older than its kernel's sources: it would be measured under the wrong name.
 std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
                                                   const std::vector<std::string>& variants,
                                                   const std::filesystem::path& folder,

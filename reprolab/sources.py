@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 # What rows depend on, as git's pathspecs. Left out is what only reads results, and what a row says
 # itself: options, and the compiler and architectures that scripts/ chose.
-ROW_SOURCES = """CMakeLists.txt CMakePresets.json compile data/counters.json
+ROW_SOURCES = """CMakeLists.txt CMakePresets.json data/counters.json
 data/families.json data/models experiments harness kernels profiling reference reprolab
 reprolab_nf4 :!*.md :!*/tests/* :!experiments/*/rules* :!experiments/*/views*
 :!experiments/*/derived.py :!experiments/*/figures.py :!experiments/*/tables.toml

@@ -21,7 +21,7 @@ inline Json toy_manifest(const std::string& family, const std::vector<std::strin
                    {"compiler", "Mojo (max-core 1.2.3)"},
                    {"lineage", "a toy"},
                    {"source_file", "toy.mojo"},
-                   {"sources", {{"toy.mojo", fingerprint("")}}},
+                   {"sources", Manifest::array({"toy.mojo"})},
                    {"threads", 128}};
   manifest.update(facts);
   for (const auto& name : variants) {

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
-from compile.compiled import fingerprints
+from compile.compiled import outdated
+
 from reprolab import families
 from reprolab.errors import InputError
 from reprolab.families import CUDA, described
 from reprolab.json_files import ROOT, read_json
 
-OTHER_LANGUAGES = ROOT / "build/ptx"  # as compile/__main__.py writes it
+OTHER_LANGUAGES = ROOT / "build/ptx"  # as profiling/compile/__main__.py writes it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +44,7 @@ def in_other_languages(folder: Path = OTHER_LANGUAGES) -> dict[str, Kernel]:
         name, place = manifest.stem, manifest.parent
         try:
             facts = read_json(manifest)
-            known = facts["sources"]
-            outdated = [
-                source for source, now in fingerprints(known).items() if now != known[source]
-            ]
+            changed = outdated(manifest, facts["sources"])
             file = place / next(iter(facts["variants"].values()))["file"]  # the measured code's
             of = cuda.get(facts.get("counterpart", ""), families.Kernel(name))
             same = {key: facts[key] for key in ("language", "lineage", "source_file")}
@@ -54,8 +52,8 @@ def in_other_languages(folder: Path = OTHER_LANGUAGES) -> dict[str, Kernel]:
             same |= {"family": described()[facts["family"]], "maker": facts["compiler"]}
         except (KeyError, TypeError, AttributeError, OSError, StopIteration):
             raise InputError(f"{manifest}: is damaged; {AGAIN}") from None
-        if outdated:
-            raise InputError(f"{manifest}: {outdated[0]} has changed; {AGAIN}")
+        if changed:
+            raise InputError(f"{manifest}: {changed[0]} has changed; {AGAIN}")
         earlier = kernels[name].ptx if name in kernels else {}
         kernels[name] = Kernel(name=name, ptx={**earlier, place.name: file}, **same)
     return kernels

@@ -18,14 +18,14 @@ MAY_USE = {
     "reprolab_nf4/csrc": ("kernels", "reference"),
     "reprolab": ("reprolab_nf4",),
     "reprolab/claims": ("reprolab",),
-    "compile": ("reprolab",),
+    "profiling/compile": (),
     "reprolab_nf4": (),
     "experiments": ("harness", "reprolab", "reprolab_nf4"),
     "rules": ("reprolab/claims", "experiments"),
     "matplotlib": (),
     "plots": ("reprolab/claims", "matplotlib"),
     "views": ("plots", "rules"),
-    "profiling/sass": ("compile",),
+    "profiling/sass": ("profiling/compile", "reprolab"),
     "profiling/ncu": ("reprolab",),
 }
 OF_EXPERIMENTS = ("rules", "views", "derived", "figures")  # modules that stand above plots/
@@ -36,7 +36,7 @@ CODE = (".py", ".cpp", ".hpp", ".cu", ".cuh")
 
 def folder_of(path: str) -> str:
     """The folder of a file or module. The rules and the views of experiments count as folders of
-    their own; sass and ncu are imported by these names.
+    their own; compile, sass and ncu are imported by these names.
     """
     parts = PurePath(path).parts
     if parts == ("reprolab", "__init__.py"):  # users' `load`, which decides claims
@@ -47,7 +47,7 @@ def folder_of(path: str) -> str:
         return "views" if own in ("derived", "figures") else own
     if "/".join(parts[:2]) in MAY_USE:
         return "/".join(parts[:2])
-    return {"sass": "profiling/sass", "ncu": "profiling/ncu"}.get(parts[0], parts[0])
+    return f"profiling/{parts[0]}" if parts[0] in ("compile", "ncu", "sass") else parts[0]
 
 
 def used_by(file: Path) -> Iterator[str]:

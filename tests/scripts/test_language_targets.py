@@ -13,7 +13,7 @@ def test_the_pinned_compiler_is_installed_and_compiles(checkout, language):
     program(checkout / folder / "bin/python", '#!/bin/sh\necho "$*"\n')
     done = make(checkout, language, "ARCH=90")
     assert (done.returncode, done.stderr) == (0, "")
-    installed = f"deps environment compile/{language}.txt {folder}"
+    installed = f"deps environment profiling/compile/{language}.txt {folder}"
     assert done.stdout == f"{installed}\n-m compile {language} --arch=90\n"
 
 

@@ -1,5 +1,5 @@
 # Prints the elements that every thread of the transpose's Mojo kernels moves: kernel, source and
-# destination in shared memory. tests/compile/test_transpose_in_mojo.py compiles and runs it,
+# destination in shared memory. tests/profiling/compile/test_transpose_in_mojo.py compiles and runs it,
 # without a GPU.
 from swizzle import *
 

@@ -6,7 +6,6 @@ import subprocess
 
 import pytest
 from built import assembled, built
-
 from compile.compiled import ROOT
 
 TILE = 32
@@ -21,7 +20,13 @@ def moves(tmp_path_factory):
         pytest.skip("mojo: not installed; make mojo")
     cache = str(tmp_path_factory.mktemp("mojo"))
     done = subprocess.run(
-        [mojo, "run", "-I", ROOT / "kernels/transpose", ROOT / "tests/compile/moves.mojo"],
+        [
+            mojo,
+            "run",
+            "-I",
+            ROOT / "kernels/transpose",
+            ROOT / "tests/profiling/compile/moves.mojo",
+        ],
         env=os.environ | {"MODULAR_TELEMETRY_ENABLED": "0", "MODULAR_CACHE_DIR": cache},
         capture_output=True,
         text=True,

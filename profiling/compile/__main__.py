@@ -4,6 +4,7 @@ Runs in the virtual environment of the compiler. Writes KERNEL.json next to the 
 for harness/compiled_kernels.cpp.
 """
 
+import argparse
 import importlib
 import json
 import re
@@ -18,11 +19,10 @@ from compile.compiled import (
     ROOT,
     KernelFile,
     LanguageError,
-    fingerprints,
     kernel_file,
+    outdated,
     variant_facts,
 )
-from reprolab.command_line import Parser
 
 LANGUAGES = {"mojo": "Mojo", "triton": "Triton"}
 
@@ -54,7 +54,7 @@ def is_current(manifest: Path, compiler: str) -> bool:
     try:
         facts = json.loads(manifest.read_text())
         is_known = facts["compiler"] == compiler and facts["family"] in FAMILIES
-        return is_known and facts["sources"] == fingerprints(facts["sources"])
+        return is_known and not outdated(manifest, facts["sources"])
     except (ValueError, KeyError, TypeError, OSError):
         return False
 
@@ -99,7 +99,7 @@ def build_kernel(
         (place / variants[variant]["file"]).write_text(ptx.text)
     facts = {"kernel": kernel.name, "family": kernel.family.name} | maker
     facts |= {"lineage": kernel.lineage, "source_file": kernel.source_file}
-    facts |= {"sources": fingerprints(module.sources(kernel))} | kernel.facts
+    facts |= {"sources": module.sources(kernel)} | kernel.facts
     facts |= module.ASSUMES.get(kernel.family.name, {}) | {"variants": variants}
     unfinished = manifest.with_suffix(".unfinished")
     unfinished.write_text(json.dumps(facts, indent=1) + "\n")
@@ -109,7 +109,7 @@ def build_kernel(
 
 
 def main() -> int:
-    parser = Parser(prog="python -m compile")
+    parser = argparse.ArgumentParser(prog="python -m compile")
     parser.add_argument("language", choices=LANGUAGES)
     parser.add_argument("--arch", default="")
     given = parser.parse_args()

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compile.compiled import ROOT
 from sass import tools
 
-from compile.compiled import ROOT
 from reprolab.errors import InputError
 
 

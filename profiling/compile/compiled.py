@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 POINTER = 8
 
 
@@ -88,14 +88,11 @@ def kernel_file(path: Path, family: Family) -> KernelFile:
     return KernelFile(path, family, source[1].strip(), facts)
 
 
-def fingerprints(sources: Iterable[str]) -> dict[str, str]:
-    """By path from the project's root, the 64-bit FNV-1a of the file."""
-    hashes = {}
-    for source in sources:
-        hashes[source] = 0xCBF29CE484222325
-        for byte in (ROOT / source).read_bytes():
-            hashes[source] = (hashes[source] ^ byte) * 0x100000001B3 % 2**64
-    return {source: f"{value:016x}" for source, value in hashes.items()}
+def outdated(manifest: Path, sources: Iterable[str]) -> list[str]:
+    """The sources, by path from the project's root, that are newer than the manifest, or gone."""
+    made = manifest.stat().st_mtime
+    files = {source: ROOT / source for source in sources}
+    return [name for name, f in files.items() if not f.exists() or f.stat().st_mtime > made]
 
 
 @dataclass(frozen=True)
