@@ -169,9 +169,6 @@ claims: .venv/installed ## Decide every published claim from all that was record
 	@scripts/python -m plots claims --results=data/recorded "--output=$$RESULTS/claims" \
 	  $(if $(filter-out results,$(RESULTS))$(wildcard results),"--results=$$RESULTS")
 
-paper: .venv/installed ## Write the recorded runs up in LaTeX, as PDF too where pdflatex is installed: build/paper/
-	@scripts/python -m plots paper --output build/paper
-
 compare: .venv/installed ## Compare two runs' times: make compare A=results B=data/recorded/h200 [THRESHOLD=1]
 	$(call needs,A B,make compare A=results B=data/recorded/h200 (or commit:path))
 	@scripts/python -m reprolab.compare "--a=$$A" "--b=$$B" "--output=$${OUT:-$$RESULTS/compare}" \
@@ -208,7 +205,7 @@ lock: ## Resolve the Python packages again, after a change to what is pinned (ne
 pages: .venv/installed ## Write README and other pages from their templates (FILE.md.j2) and the recorded runs
 	@scripts/python -m plots pages
 
-CHECKS := "scripts/check_format.sh" "scripts/python -m plots document --check" "scripts/python -m plots pages --check" "scripts/python -m sass recorded" \
+CHECKS := "scripts/check_format.sh" "scripts/python -m plots pages --check" "scripts/python -m sass recorded" \
   "scripts/python -m pytest -q tests/scripts/test_documents.py"
 check: .venv/installed ## Check formatting, generated tables, commands and paths; list recorded rows of older kernels
 	@failed=0; for command in $(CHECKS); do $$command || { failed=1; echo "failed: $$command" >&2; }; done; exit $$failed

@@ -16,101 +16,27 @@ columns and values a slot can name.
 
 import argparse
 import os
-import re
-from collections import Counter
 from collections.abc import Iterator
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import pandas as pd
 
-import reprolab
 from plots import style
-from plots.frame import prepared
+from plots.machine import Machine
 from plots.pictures import is_current, pictures
-from plots.tables import Table, markdown, tables
+from plots.tables import markdown
+from reprolab.claims.published import load_sources
 from reprolab.declared import names
 from reprolab.errors import InputError
 from reprolab.json_files import ROOT, read_text
 from reprolab.output import write_files
 from reprolab.printable import printable
-from reprolab.stats import span
 
 RECORDED = ROOT / "data/recorded"
 MACHINE = "plots/machine.md.j2"  # makes the page of each machine
-
-
-class Claim:
-    """A claim on one machine: the verdict and the numbers of the cells that decide it."""
-
-    def __init__(self, cells: pd.DataFrame):
-        first = cells.iloc[0]
-        self.id, self.source, self.text, self.remark = first[["claim", "source", "text", "remark"]]
-        self.section, self.verdict = first.section, first.claim_verdict.replace("_", " ")
-        primary = cells[cells.primary]
-        decisive = primary[primary.verdict == first.claim_verdict]
-        self.cells = decisive[decisive.unit == decisive.unit.iloc[0]] if len(decisive) else primary
-        self.ours, self.theirs = (self.span(name) for name in ("ours", "published"))
-        self.files = sorted({f for files in primary.file for f in files.split()})
-
-    def span(self, name: str) -> str:
-        values, unit = self.cells[name].dropna(), self.cells.unit.iloc[0] or ""
-        return (
-            span(values).replace(" to ", "-") + (unit if unit == "x" else f" {unit}")
-            if len(values)
-            else ""
-        )
-
-
-class Machine:
-    """The results of one GPU; each experiment is an attribute, with its tables by name."""
-
-    def __init__(self, name: str, folder: Path):
-        self.id, self.folder = name, folder
-
-    @cached_property
-    def frames(self) -> reprolab.Frames:
-        records, claims = reprolab.load(self.folder)
-        return reprolab.Frames(prepared(records), claims)
-
-    @property
-    def gpu(self) -> str:
-        return self.frames.records.gpu.dropna().iloc[0]
-
-    @property
-    def name(self) -> str:
-        return re.sub(r" \d+GB\b.*", "", self.gpu.removeprefix("NVIDIA "))
-
-    def __getattr__(self, experiment: str) -> dict[str, Table]:
-        if experiment not in names():
-            raise AttributeError(experiment)
-        made = tables(experiment, *self.frames)
-        setattr(self, experiment, made)
-        return made
-
-    @cached_property
-    def claims(self) -> dict[str, Claim]:
-        return {
-            name: Claim(cells) for name, cells in self.frames.claims.groupby("claim", sort=False)
-        }
-
-    def counts(self, source: str = "") -> Counter[str]:
-        chosen = (claim for claim in self.claims.values() if source in ("", claim.source))
-        return Counter(claim.verdict.replace(" ", "_") for claim in chosen)
-
-    def runs(self, experiment: str) -> str:
-        """'2026-11-28, commit 05bbd482f, driver 580.95', of each run."""
-        rows = self.frames.records[self.frames.records.experiment == experiment]
-        runs = rows.assign(day=rows.started.dt.strftime("%Y-%m-%d"), short=rows.commit.str[:9])
-        runs = (
-            runs[["day", "short", "driver"]].fillna("not run").drop_duplicates().sort_values("day")
-        )
-        return "; ".join(
-            f"{day}, commit {commit}, driver {driver}"
-            for day, commit, driver in runs.itertuples(index=False)
-        )
 
 
 def claims_table(machines: list[Machine], folder: Path, source: str) -> str:
@@ -125,12 +51,9 @@ def claims_table(machines: list[Machine], folder: Path, source: str) -> str:
             "source": next((c.theirs for c in of if c.theirs), "-"),
         }
         for machine, claim in zip(machines, of, strict=True):
-            links = (
-                f"[{Path(f).stem.partition('.')[0]}]({os.path.relpath(ROOT / f, folder)})"
-                for f in claim.files
-            )
-            ours = f": {claim.ours}" * bool(claim.ours and not claim.verdict.startswith("not test"))
-            row[machine.name] = f"{claim.verdict}{ours} {' '.join(links)}".rstrip()
+            places = (os.path.relpath(Path(file).resolve(), folder) for file in claim.files)
+            links = (f"[{Path(p).name.partition('.')[0]}]({p})" for p in places)
+            row[machine.name] = " ".join([claim.result, *links])
         rows.append(row | {"remark": first.remark or ""})
     if not rows:
         raise InputError(f"slot claims('{source}'): no such source")
@@ -173,6 +96,7 @@ def fill(template: Path, machines: list[Machine], folder: Path | None = None, **
     context |= {
         "machines": machines,
         "experiments": names(),
+        "sources": load_sources(),
         "claims": lambda source: claims_table(machines, folder, source),
     }
     try:
@@ -197,6 +121,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"wrote {len(stale)} of {len(filled) + len(drawn)} pages and pictures")
         return 0
     for path in stale:
-        print(printable(f"{path.relative_to(ROOT)}: is stale: make pages writes it again"))
+        print(printable(f"{os.path.relpath(path)}: is stale: make pages writes it again"))
     print(f"{len(filled) + len(drawn) - len(stale)} pages and pictures are up to date")
     return 1 if stale else 0

@@ -15,8 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from plots.frame import against, chosen
-from reprolab.captions import CLOCK_PERCENT
+from plots.frame import CLOCK_PERCENT, against, chosen
 from reprolab.declared import FOLDER, module
 from reprolab.errors import InputError
 from reprolab.json_files import read_text
@@ -97,6 +96,8 @@ class Table:
         elif self.metric != "all":
             asked = [self.metric] if isinstance(self.metric, str) else self.metric
             rows = rows[rows.metric.isin(asked) | rows.metric.isna()]  # wrong outputs have none
+        if not {*self.rows, *self.columns} <= {*rows}:
+            return rows[:0]  # a pass that has these fields was not measured
         over, where = self.spec.get("over", {}), self.spec.get("where", {})
         rows = chosen(rows, {k: v for k, v in where.items() if k not in over})
         if over:
@@ -184,6 +185,8 @@ class Table:
         """The text of the only cell with these values, or of several the range."""
         value = value or self.values[0]
         where = f"{self.experiment}.{self.name}({', '.join(f'{k}={v!r}' for k, v in at.items())})"
+        if unknown := {value, *at} - {*self.every}:
+            raise InputError(f"slot {where}: no column '{unknown.pop()}'")
         cells = chosen(self.data, at)
         if cells.empty:
             if chosen(self.every, at).empty:
@@ -201,14 +204,27 @@ FULL = """origin maker outcome reason median low high min n bytes_moved gb_per_s
 of_copy of_ceiling ratio ratio_low ratio_high sm_mhz clock_is_lower source_file""".split()
 
 
-def declared(experiment: str) -> list[dict[str, Any]]:
+def declared(experiment: str, rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """The experiment's own; without a file, one of each pass."""
     file = FOLDER / experiment / "tables.toml"
-    return tomllib.loads(read_text(file))["table"] if file.exists() else []
+    if file.exists():
+        return tomllib.loads(read_text(file))["table"]
+    return [
+        {"name": name, "title": f"{experiment}, {name}", "pass": name, **of_pass(own)}
+        for name, own in rows.groupby("pass", sort=False)
+    ]
+
+
+def of_pass(rows: pd.DataFrame) -> dict[str, Any]:
+    """Times and bandwidths, or every metric."""
+    if KERNEL_TIME in set(rows.metric):
+        return {"values": ["median", "gb_per_s", "of_copy"]}
+    return {"metric": "all", "rows": ["problem", "kernel", "metric"], "csv": ["unit"]}
 
 
 def tables(experiment: str, rows: pd.DataFrame, claims: pd.DataFrame) -> dict[str, Table]:
     """By name; those without a row are left out."""
     own = rows[rows.experiment == experiment]
     derived: dict[str, pd.DataFrame] = {}
-    made = (Table(experiment, spec, own, claims, derived) for spec in declared(experiment))
+    made = (Table(experiment, spec, own, claims, derived) for spec in declared(experiment, own))
     return {table.name: table for table in made if not table.every.empty}

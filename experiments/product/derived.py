@@ -1,6 +1,8 @@
 """What tables of experiment product derive: floors, the fastest of ours, and generate()."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -92,18 +94,39 @@ def weights(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     return products.assign(scales=scales, different=100 * products.weights_different / size)
 
 
+def cells_of(rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
+    """Of generation.json, in the folder of the passes: where a cell is, the cell and the file."""
+    for file in sorted({stored(Path(file).parent / "generation.json") for file in rows.file}):
+        content = read_json(file) if file.is_file() else {"sequences": []}
+        for cell in content["sequences"]:
+            names = ("model", "layers", "cache", "sequences", "tokens")
+            scales = {"scales": "nested" if cell["nested"] else "plain"}
+            yield {name: cell[name] for name in names} | scales, cell, content
+
+
 def generation(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-    """Tokens per second of generate(): generation.json, in the folder of the passes."""
-    files = {stored(Path(file).parent / "generation.json") for file in rows.file}
-    cells = [c for file in sorted(files) if file.is_file() for c in read_json(file)["sequences"]]
+    """Tokens per second of generate(), and how many times those of bitsandbytes."""
     made = []
-    for cell in cells:
-        at = {"model": cell["model"], "layers": cell["layers"], "cache": cell["cache"]}
-        at |= {"sequences": cell["sequences"], "tokens": cell["tokens"], "nested": cell["nested"]}
+    for at, cell, _ in cells_of(rows):
         speeds = {way: summarize(samples) for way, samples in cell["tokens_per_s"].items()}
         for way, s in speeds.items():
             gain = ratio(s, speeds["bitsandbytes"])
             ends = {"tokens_per_s_low": s.low, "tokens_per_s_high": s.high}
             row = at | {"way": way, "tokens_per_s": s.median, "n": s.n, "gain": gain.value}
             made.append(row | ends | {"gain_low": gain.low, "gain_high": gain.high})
+    return pd.DataFrame(made).sort_values(["cache", "sequences"]) if made else rows[:0]
+
+
+def steps(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """Of a decoding step the part in which no kernel, copy or fill runs, as CUPTI records it; its
+    floor is the time to read each weight once at the bandwidth of a copy."""
+    made = []
+    for at, cell, content in cells_of(rows):
+        for way, us in cell.get("steps", {}).items():
+            row = at | {"way": way, "wall_ms": us["wall_us"] / 1e3, "launches": us.get("launches")}
+            row["floor_ms"] = cell["bytes"][way] / content["copy_gb_s"] / 1e6
+            if (busy := us.get("busy_us")) is not None:
+                gaps = max(0.0, 100 * (1 - busy / us["wall_us"]))
+                row |= {"busy_ms": busy / 1e3, "gaps": gaps}
+            made.append(row)
     return pd.DataFrame(made).sort_values(["cache", "sequences"]) if made else rows[:0]

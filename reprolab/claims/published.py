@@ -124,6 +124,7 @@ class Source:
     title: str
     author: str
     reference: str
+    url: str
     gpu: str
     setup: dict[str, Any]
     tables: dict[str, Any]
@@ -196,6 +197,7 @@ def load_sources(folder: Path = FOLDER) -> tuple[Source, ...]:
 def load_source(file: Path) -> Source:
     root = SCHEMA.read(file)
     facts = {name: root[name] for name in ("title", "author", "reference", "gpu", "setup")}
+    facts["url"] = root.get("url", "")
     facts |= {name: root.get(name, {}) for name in ("tables", "decided_on", "without_cell")}
     source = Source(file, **facts, notes=tuple(Note(**note) for note in root.get("notes", [])))
     claims: dict[str, Claim] = {}

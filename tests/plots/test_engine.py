@@ -21,7 +21,13 @@ def records(*rows):
             | {"gb_per_s": 1 / middle if times else None, "n": 3 if times else None}
             | {"outcome": "bit_exact", "origin": "project", "older_code": False, "sm_mhz": 1000.0}
             | {"bytes_read": 500, "bytes_moved": 1000, "pass": "shapes", "problem": "p"}
-            | {"file": "shapes.json", "gpu": "T4", "peak_gb_s": 1.0, "experiment": "made", "problem_batch": 2}
+            | {
+                "file": "shapes.json",
+                "gpu": "T4",
+                "peak_gb_s": 1.0,
+                "experiment": "made",
+                "problem_batch": 2,
+            }
             | more
         )
     return prepared(pd.DataFrame(made))
@@ -97,5 +103,5 @@ def test_a_slot_shows_the_range_of_its_cells_and_names_one_that_is_not_there():
 
 
 def test_two_rows_for_one_cell_are_an_error():
-    with pytest.raises(ValueError, match="reindex|unique|duplicate"):
+    with pytest.raises(ValueError, match=r"reindex|unique|duplicate"):
         table(records(BASE, FAST), rows=["problem"], columns=["batch"]).markdown()

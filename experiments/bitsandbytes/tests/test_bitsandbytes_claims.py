@@ -1,13 +1,7 @@
-"""The claims of bitsandbytes' pull requests: each possible verdict, and the history."""
+"""The claims of bitsandbytes' pull requests: each possible verdict."""
 
 import made
 import pytest
-from edited import few, line, texts_of
-
-from plots.documents import markdown
-from plots.experiments import all_tables, experiment, load_run
-from plots.figures import figure_style
-from plots.sentences import count_line
 
 DESIGN, RELEASE = "its own design, written anew", "the release with pull request 1746"
 SHAPES = ((1024, 1024), (16384, 8192))
@@ -92,7 +86,6 @@ def test_without_rows_a_gpu_that_is_not_named_cannot_decide(gpu, expected):
     other = layers(2.0, 2.0, gpu=gpu) | {"experiment": "puzzle", "pass": "mlps"}
     verdict = decided("lut-by-gpu", other)
     assert verdict.verdict == expected
-    assert "without a measurement" not in count_line([verdict])
 
 
 def products(gains):
@@ -135,26 +128,3 @@ def test_gains_with_few_rows_and_with_many(few_rows, expected):
 def test_the_kernel_for_one_compute_capability_is_no_release():
     decision = decided("nested-fused")
     assert decision.verdict == "not_testable"
-
-
-@pytest.fixture
-def run(write):
-    """Recorded rows of two libraries, presented as this experiment's."""
-    parts = {"layers": "streaming/layers", "nested": "streaming/layers_nested"}
-    files = {name: few(place) for name, place in (parts | {"products": "product/layers"}).items()}
-    for name, file in files.items():
-        changed = {"experiment": "bitsandbytes", "pass": name}
-        changed |= {"provenance": files["layers"]["provenance"]}
-        path = write(f"bitsandbytes/{name}.json", file | changed)
-    return load_run("bitsandbytes", path.parent)
-
-
-def test_the_history_has_a_time_for_each_release_and_two_kernels(run):
-    tables = {t.name: markdown(t) for t in all_tables("bitsandbytes", run, "", "")}
-    names = (OLD, "bitsandbytes_0.50.2", "shared_lut", "streaming")
-    shown = [line(tables["history"], f"| `{name}`") for name in names]
-    gains = [float(x.split("|")[3].split()[0]) for x in shown[1:]]
-    assert gains == pytest.approx([2.16, 2.13, 3.7], rel=0.05)
-    with figure_style():
-        drawn = texts_of(experiment("bitsandbytes").FIGURES["history"][1](run))
-    assert {"0.47.0", "0.50.2", "time of 28672x8192/fp16/b64 (us)"} <= {*drawn}

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from reprolab.claims.published import FOLDER, load_source
 from experiments.end_to_end import partial_results, plan, rows, sizes
 from experiments.end_to_end.plan import Cell, choose
 from experiments.end_to_end.rows import Row
+from reprolab.claims.published import FOLDER, load_source
 from reprolab.json_files import ROOT
 from reprolab_nf4.__main__ import recorded_shapes
 

@@ -1,11 +1,8 @@
 """The paper's claims that a replay decides, and the rows that may decide a claim."""
 
-from types import SimpleNamespace
 
 import made
 import pytest
-
-from experiments.table2.views.speedup import ours
 
 PAPER = made.all_sources()[0]
 SPEEDUPS = {
@@ -277,11 +274,3 @@ def test_one_wrong_output_decides_wherever_it_is(replay):
     v = decided(replay, "token-exact", "model all, batch 2")
     assert v.verdict == "not_testable"  # our fault, which says nothing of the paper
     assert v.reason.endswith(": mismatch: 2 of 8 weights differ")
-
-
-@pytest.mark.parametrize(
-    ("verdict", "value", "text"),
-    [("reproduced", 2.1, "2.10"), ("undecided", 2.1, "2.10 !"), ("not_tested", None, "-")],
-)
-def test_a_cell_of_table_ii_that_is_not_reproduced_is_marked(verdict, value, text):
-    assert ours(SimpleNamespace(verdict=verdict, ours=value)) == text

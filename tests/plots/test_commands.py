@@ -1,0 +1,187 @@
+"""Each command of `python -m plots` on small runs: what it writes, and whose numbers they are."""
+
+import csv
+import io
+import os
+import subprocess
+import sys
+from functools import partial
+
+import made
+import pytest
+from edited import RECORDED, Edited
+
+from plots import pages
+from plots.cli import main
+from reprolab.json_files import ROOT
+
+TIMES = {"branch_tree": [20.0, 21.0, 22.0], "shared_lut": [10.0, 10.5, 11.0]}
+
+
+@pytest.fixture
+def own(write):
+    """A run of this machine."""
+    write("results/table2/replay.json", made.replay(TIMES))
+    return lambda *words: main([*words])
+
+
+def rows_of(path):
+    return list(csv.DictReader(io.StringIO(path.read_text())))
+
+
+def test_render_writes_the_tables_of_a_run_of_this_machine(own, tmp_path, capsys):
+    results, output = tmp_path / "results/table2", tmp_path / "out"
+    assert own("render", "table2", f"--results={results}", f"--output={output}") == 0
+    (lut,) = [r for r in rows_of(output / "gains.csv") if r["kernel"] == "shared_lut"]
+    assert (lut["ratio"], lut["ratio_low"], lut["ratio_high"]) == ("2", "1.81818", "2.2")
+    printed = capsys.readouterr().out
+    assert "Not measured on this machine" not in printed and "Not measured: shapes" in printed
+    assert (output / "table2.md").exists() and (output / "table2.tex").exists()
+
+
+def test_a_recorded_run_is_never_shown_as_this_machines(tmp_path, capsys):
+    words = ("render", "table2", f"--results={RECORDED}/table2", f"--output={tmp_path}")
+    assert main([*words]) == 0
+    first, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith("Recorded run of NVIDIA H200,") and "Not measured on this" in first
+
+
+def test_a_wrong_output_is_named_and_has_no_number(write, tmp_path, capsys):
+    file = made.replay(TIMES | {"mine": [1.0, 1.0, 1.0]})
+    made.fail(file["records"][2], "mismatch")
+    results = write("table2/replay.json", file).parent
+    assert main(["render", "table2", f"--results={results}", f"--output={tmp_path}/out"]) == 0
+    assert "WRONG OUTPUT, hence no time: mine (1 rows)" in capsys.readouterr().out
+    (wrong,) = [r for r in rows_of(tmp_path / "out/gains.csv") if r["kernel"] == "mine"]
+    assert (wrong["median"], wrong["ratio"], wrong["outcome"]) == ("", "", "mismatch")
+
+
+def test_every_experiment_of_a_folder_is_rendered(tmp_path, capsys):
+    for name in ("puzzle", "counters"):
+        Edited(name, tmp_path / "runs" / name).write()
+    words = ["render", f"--results={tmp_path}/runs", f"--output={tmp_path}/out", "--recorded"]
+    assert main(words) == 0
+    written = {folder.name for folder in (tmp_path / "out").iterdir()}
+    assert written == {"puzzle-recorded", "counters-recorded"}
+    assert main(["render", f"--results={tmp_path}/none", f"--output={tmp_path}/x"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "make reproduce-table2" in line and not (tmp_path / "x").exists()
+
+
+def test_results_of_two_gpus_in_one_folder_are_refused(write, capsys):
+    write("table2/replay.json", made.replay(TIMES))
+    shapes = made.on("Tesla T4", made.replay(TIMES)) | {"pass": "shapes"}
+    results = write("table2/shapes.json", shapes).parent
+    assert main(["render", "table2", f"--results={results}", f"--output={results}"]) == 2
+    assert "results of 2 GPUs" in capsys.readouterr().err
+
+
+def test_claims_are_counted_and_written_with_their_evidence(own, tmp_path, capsys):
+    assert own("claims", f"--results={tmp_path}/results", f"--output={tmp_path}/out") == 0
+    rows = rows_of(tmp_path / "out/claims.csv")
+    cell = next(
+        r for r in rows if r["claim"] == "kernel-speedup" and r["cell"] == "qwen3-32b, batch 2"
+    )
+    assert (cell["ours"], cell["published"]) == ("2", "2.2")
+    assert cell["file"].endswith("results/table2/replay.json") and "shared_lut" in cell["keys"]
+    assert f"{len({(r['source'], r['claim']) for r in rows})} claims: " in capsys.readouterr().out
+    assert "kernel-speedup" in (tmp_path / "out/claims.md").read_text()
+
+
+def test_bench_shows_times_or_counters(edited, capsys):
+    run = edited("ladder")
+    folder = run.write()
+    assert main(["bench", f"--results={folder}/plain.json"]) == 0
+    times = capsys.readouterr().out
+    assert "GB/s" in times and "| streaming |" in times
+    assert main(["bench", f"--results={folder}/plain_counters.json"]) == 0
+    assert "dram_utilisation" in capsys.readouterr().out
+
+
+def test_list_names_kernels_and_compiled_code_is_no_bench(edited, capsys):
+    folder = edited("counters").write()
+    assert main(["list", f"--recorded={folder}"]) == 0
+    assert "| branch_tree | bitsandbytes" in capsys.readouterr().out
+    assert main(["bench", f"--results={folder}/sass.json"]) == 2
+
+
+@pytest.fixture
+def filled(tmp_path, monkeypatch):
+    """The command `pages` with one template, and without pictures."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/recorded").symlink_to(ROOT / "data/recorded")
+    monkeypatch.setattr(pages, "pictures", lambda rows: {})
+    monkeypatch.setattr(pages, "pages", partial(pages.pages, tmp_path))
+
+    def fill(template, *words):
+        (tmp_path / "README.md.j2").write_text(template)
+        return main(["pages", *words])
+
+    return fill
+
+
+def test_a_page_is_filled_and_a_stale_one_is_named(filled, tmp_path, capsys):
+    template = 'x {{ h200.claims["kernel-speedup"].ours }}\n'
+    assert filled(template) == 0
+    assert (tmp_path / "README.md").read_text() == "x 2.11-2.12x\n"
+    assert filled(template, "--check") == 0
+    (tmp_path / "README.md").write_text("x 2.50x\n")
+    capsys.readouterr()
+    assert filled(template, "--check") == 1
+    assert "README.md: is stale" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("slot", "noun"),
+    [
+        ("h200.table2.gains(kernel='gone')", "no such cell"),
+        ("h200.table2.gains('no_value')", "no column 'no_value'"),
+        ("h200.no_experiment", "no_experiment"),
+        ("h200.claims['no-claim'].ours", "no-claim"),
+        ("h200.", "README.md.j2:1"),
+    ],
+)
+def test_a_slot_that_is_not_there_is_one_line(filled, tmp_path, capsys, slot, noun):
+    assert filled(f"{{{{ {slot} }}}}") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert noun in line and not (tmp_path / "README.md").exists()
+
+
+FULL = "error: standard output: No space left on device\n"
+PROGRAM = """
+import argparse, sys
+from reprolab.command_line import Parser, run
+parser = Parser(prog="plots")
+parser.set_defaults(run=lambda args: print("x" * 99) or {result})
+sys.exit(run(parser))
+"""
+
+
+@pytest.mark.parametrize(
+    ("streams", "result", "status", "start"),
+    [
+        (">/dev/full", 0, 2, FULL),
+        (">&-", 0, 2, "error: standard output is closed\n"),
+        ("2>&-", 0, 0, ""),
+        ("", "1 / 0", 3, "Traceback "),
+    ],
+)
+def test_the_status_says_what_went_wrong(streams, result, status, start):
+    command = ["bash", "-o", "pipefail", "-c", f'exec "$0" -c "$1" {streams}', sys.executable]
+    program = PROGRAM.format(result=result)
+    done = subprocess.run([*command, program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == status and done.stderr.startswith(start)
+
+
+def test_the_same_run_gives_the_same_files_in_any_environment(own, tmp_path):
+    words = ("render", "table2", f"--results={tmp_path}/results/table2")
+    assert own(*words, f"--output={tmp_path}/out") == 0
+    settings = {"PYTHONHASHSEED": "7", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    environment = os.environ | settings | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "plots", *words, f"--output={tmp_path}/again"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    once, again = (
+        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+        for name in ("out", "again")
+    )
+    assert once == again
