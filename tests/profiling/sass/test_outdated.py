@@ -111,6 +111,7 @@ def test_a_cubins_name_follows_its_sources_and_command(monkeypatch, tmp_path):
     through.write_text('#include "kernels/c.cuh"\n')
     other.write_text("constexpr int threads = 64;\n")
     monkeypatch.setattr(cubin, "ROOT", tmp_path)
+    monkeypatch.setattr(cubin.tools, "nvcc_version", lambda: NVCC)  # also where there is none
     assert cubin.with_headers.__wrapped__(source) == [source, through, other]
 
     def name(*words: str) -> str:
