@@ -91,6 +91,7 @@ struct Kernels {
 
   /// Runs in the worker: one kernel on one weight.
   Json serve(const Json& request, const Watchdog& watchdog) {
+    if (request.at("kernels").empty()) return Json::object();  // it has crashed
     if (!held || held->number != request.at("number")) {
       held.reset();
       held = std::make_unique<Held>(request, memory);

@@ -1,9 +1,12 @@
 """Machine code: what `make sass` shows, and the digests that identify recorded rows."""
 
+import time
+
 import pytest
 from sass import __main__ as command
 from sass import cubin, identity, kernels, tools
-from sass.code import LOADS, STORES, Function, choose, functions_in, without_padding
+from sass.code import LOADS, STORES, Function, choose, functions_in, measured_code, without_padding
+from sass.result_file import write
 
 from reprolab.claims.evidence import CODE
 from reprolab.code import OLDER, known_codes
@@ -122,3 +125,12 @@ def test_an_impossible_request_is_one_line(words, said, capsys):
     assert run(command.parser(), ["show", *words]) == 2
     text = capsys.readouterr().err
     assert said in text and text.count("\n") == 1
+
+
+def test_facts_are_a_result_file(tmp_path):
+    code = measured_code(kernels.named("constant_lut"), "sm_90")
+    file = tmp_path / f"{CODE}.json"
+    write(file, [code], ["sass", "facts"], time.time())
+    (row,) = load(file, *CODE.split("/")).records
+    assert row.code.sha256 == code.sha256
+    assert row.metric("sass_registers").summary.median == code.function.registers
