@@ -13,14 +13,13 @@ from reprolab.json_files import ROOT, Schema
 from reprolab.printable import printable
 
 if TYPE_CHECKING:
-    from reprolab.results import Record, Results
+    from reprolab.results import Record
 
 Place = tuple[Path, Any]  # a row and its file
 Digest = tuple[str, str, str]  # a part of a kernel, the architecture, and the code's digest
 
 OLDER = ROOT / "data/older_code.json"  # `python -m sass recorded --write` writes it
 SCHEMA = Schema("older_code.schema.json")
-OLDER_NOTE = "Code of an older kernel: this checkout's differs. Measure it again."
 
 BEFORE = "recorded before result files had digests of their rows' code"
 
@@ -45,17 +44,6 @@ def digests(row: Record) -> set[Digest]:
 def is_older(row: Record | None) -> bool:
     """Whether the row's code is known to differ from this checkout's."""
     return row is not None and not older_digests(OLDER).isdisjoint(digests(row))
-
-
-def older_mark(*rows: Record | None) -> tuple[str, ...]:
-    """A footnote for a number to which one of the rows contributes."""
-    return (OLDER_NOTE,) * any(map(is_older, rows))
-
-
-def older_notes(*files: Results) -> list[str]:
-    """A remark under a figure, whose points have no footnotes."""
-    names = {row.kernel: None for results in files for row in results.records if is_older(row)}
-    return [f"Code of older kernels than this checkout's: {', '.join(names)}."] * bool(names)
 
 
 def differing(rows: Iterable[Place]) -> str:
@@ -90,13 +78,6 @@ def unknown(rows: Iterable[Place]) -> tuple[str, ...]:
     return tuple(
         kernel for kernel, digests in files.items() if len(digests) > 1 and kernel in silent
     )
-
-
-def unknown_note(kernels: Iterable[str]) -> list[str]:
-    """A remark under a table that combines such rows."""
-    names = ", ".join(sorted(set(kernels)))
-    whether = "Whether rows of one kernel from several files are of the same code is not known of"
-    return [f"{whether} {names}: {BEFORE}."] if names else []
 
 
 def short(file: Path) -> str:

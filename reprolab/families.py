@@ -69,7 +69,6 @@ class Family:
 
     name: str
     element: str = "element"
-    element_bytes: int = 0  # of the code that is measured
     moves: str = ""  # what a row's bytes are; empty: nothing is moved
     baseline: str = ""
     size_option: str = ""
@@ -86,8 +85,7 @@ def parse(file: Path, described: list[dict[str, Any]]) -> dict[str, Family]:
     for of in described:
         kernels = {kernel["name"]: Kernel(**kernel) for kernel in of["kernels"]}
         parts = {part["name"]: Part(**part) for part in of["parts"]}
-        first = of["types"][0]["bytes"] if of["types"] else 0
-        lists = {"kernels": kernels, "parts": parts, "element_bytes": first}
+        lists = {"kernels": kernels, "parts": parts}
         lists["measured_code"] = tuple(of["measured_code"])
         rest = {name: value for name, value in of.items() if name != "types"}
         families[of["name"]] = Family(**rest | lists)

@@ -90,7 +90,7 @@ def code_of(results: Results) -> str:
 
 
 def check_alike(results: list[Results], before: list[Results], may_be_older: bool) -> None:
-    """InputError unless they are of one kind of GPU and one code, and none is older than its place."""
+    """InputError if kinds of GPU or codes differ, or one file is older than what it replaces."""
     ran = [r for r in results if r.gpu]
     if not ran:
         raise InputError("no experiment's results here; make reproduce-table2 makes some")

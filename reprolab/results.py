@@ -5,8 +5,8 @@ columns docs/pandas.md names.
 import hashlib
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from reprolab.code import is_older
 from reprolab.errors import InputError
-from reprolab.families import Family, Kernel, described, kernels
+from reprolab.families import Family, described
 from reprolab.families import parse as families_of
 from reprolab.json_files import Schema, read_json, stored
-from reprolab.printable import printable
 from reprolab.stats import (
     Estimate,
     LogMean,
@@ -95,7 +94,6 @@ class Record:
     code: Code | None  # None: not known
     findings: dict[str, int]  # of the kernel's verification, by name
     disturbed: int  # samples that were kept although the host was seen to be slow
-    process: str  # a number of the process that measured it; '' where that is not known
     run: int  # the index of its run in a file that was merged from several
     gpu: str  # '' where nothing ran
 
@@ -111,13 +109,6 @@ class Record:
         summary = self.metrics[name].summary
         assert summary is not None, f"{self.key}: {name}"
         return summary
-
-    @property
-    def contract(self) -> str:
-        """The contract of this row; a step of training has a bound although its kernel is exact."""
-        if self.deviation:
-            return "declared_deviation"
-        return "within_bound" if self.bound else "bit_exact"
 
     @property
     def is_verified(self) -> bool:
@@ -167,15 +158,6 @@ class Record:
         """GB/s; None if no time may be shown, or nothing is moved."""
         return gb_per_s(self.bytes_moved, self.times) if self.timed and self.bytes_moved else None
 
-    @property
-    def bytes_per_cycle(self) -> float | None:
-        """Bytes that all SMs together move in one cycle of the clock during the samples; None if
-        either is unknown.
-        """
-        if self.bandwidth is None or self.sm_mhz is None:
-            return None
-        return 1e3 * self.bandwidth.value / self.sm_mhz
-
 
 @dataclass(frozen=True)
 class Check:
@@ -208,11 +190,6 @@ class Results:
     records: tuple[Record, ...]
     checks: tuple[Check, ...]
     families: dict[str, Family]  # of this checkout, and of the file
-
-    @property
-    def name(self) -> str:
-        """The file's name, as it may be shown."""
-        return printable(self.file.name)
 
     @property
     def gpu(self) -> str | None:
@@ -259,25 +236,11 @@ class Results:
 
     @property
     def family(self) -> Family:
-        """The element type of the first row: of all rows, if a table uses it."""
-        return self.family_of(self.records[0])
-
-    def family_of(self, record: Record) -> Family:
-        name = record.problem["family"]
-        return self.families.get(name, Family(name))
-
-    @cached_property
-    def _kernels(self) -> dict[str, Kernel]:
-        return kernels(self.families.values())
-
-    def kernel(self, record: Record) -> Kernel:
-        return self._kernels.get(record.kernel, Kernel(record.kernel))
+        """The first row's: of all rows, if it is asked for."""
+        return self.families[self.records[0].problem["family"]]
 
     def find(self, problem: str, kernel: str) -> Record | None:
         return self._by_problem.get(problem, {}).get(kernel)
-
-    def rows_on(self, problem: str) -> list[Record]:
-        return list(self._by_problem.get(problem, {}).values())
 
     def problems(self) -> list[dict[str, Any]]:
         """Distinct problems in the order of the file, with all facts in their rows."""
@@ -292,13 +255,6 @@ class Results:
         from runs of several commits.
         """
         return self.provenance.get("runs") or [self.provenance]
-
-    def runs(self, rows: Sequence[Record] = ()) -> list["Results"]:
-        """The runs that measured these rows, or all, each with its own provenance and rows."""
-        shown = rows or self.records
-        own = [tuple(r for r in shown if r.run == i) for i in range(len(self.origins))]
-        runs = zip(self.origins, own, strict=True)
-        return [replace(self, provenance=origin, records=r) for origin, r in runs if r]
 
     @cached_property
     def failed_checks(self) -> dict[str, list[Check]]:
@@ -346,7 +302,6 @@ def read_record(value: dict[str, Any], gpu: str) -> Record:
         code=Code(**value["code"]) if value.get("code") else None,
         findings=value.get("findings", {}),
         disturbed=value.get("disturbed", {}).get("kept", 0),
-        process=value.get("process", ""),
         run=value.get("run", 0),
         gpu=gpu,
     )

@@ -146,11 +146,6 @@ class Estimate:
             self.value, self.low - part * abs(self.low), self.high + part * abs(self.high)
         )
 
-    @property
-    def differs_from_one(self) -> bool:
-        """For a ratio: whether the two intervals have no point in common."""
-        return self.low > 1 or self.high < 1
-
 
 def summarize(samples: Sequence[float]) -> Summary:
     """Summarize at least one sample; quartiles by linear interpolation."""

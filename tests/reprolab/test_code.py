@@ -39,6 +39,3 @@ def test_unknown_code_is_allowed_and_noted():
     assert code.differing(both) == ""
     assert code.unknown(both) == ("a",)
     assert code.unknown([row(TIMES, "a")]) == ()  # one file: nothing is put together
-    (note,) = code.unknown_note(["b", "a", "a"])
-    assert " a, b" in note
-    assert code.unknown_note([]) == []

@@ -58,10 +58,8 @@ def test_a_file_describes_families_that_this_checkout_does_not_have(write):
     family |= {"moves": "weights", "baseline": "a", "size_option": "", "profiled_size": ""}
     family |= {"measured_code": [], "parts": [], "kernels": [kernel]}
     file = made.results("any", "any", [made.record(problem, "mojo_a", [1.0])])
-    assert load(write("file.json", file)).family.element == "element"
     results = load(write("file.json", file | {"families": [family]}))
-    assert (results.family.element, results.family.element_bytes) == ("sum", 4)
-    assert results.kernel(results.records[0]).counterpart == "a"
+    assert results.family.element == "sum"
     assert results.families["nf4"].baseline == "branch_tree"
 
 
@@ -136,8 +134,6 @@ def test_only_verified_rows_and_ceilings_have_a_time(file, changes, timed, ranke
     assert (record.timed, record.ranked) == (timed, ranked)
     assert record.is_verified is (record.outcome not in ("not_verified", "mismatch"))
     assert (record.bandwidth is None) is not timed
-    if timed:  # 2562500000 bytes in 20 us, of 1980 cycles each
-        assert record.bytes_per_cycle == pytest.approx(2562500000 / 20 / 1980)
 
 
 @pytest.mark.parametrize(

@@ -56,21 +56,6 @@ def test_ratio_is_of_medians_with_the_ends_crossed():
     assert five == Estimate(30 / 3, 20 / 4, 40 / 2)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "differ"),
-    [
-        ((1, 2), (3, 4), True),
-        ((3, 4), (1, 2), True),
-        ((1, 3), (2, 4), False),
-        ((1, 4), (2, 3), False),
-        ((1, 2), (2, 3), False),  # one common point is an overlap
-    ],
-)
-def test_a_difference_is_seen_where_intervals_do_not_overlap(a, b, differ):
-    first, second = (Summary(sum(x) / 2, x[0], x[1], 0, 9, 5) for x in (a, b))
-    assert ratio(first, second).differs_from_one is differ
-
-
 def test_an_estimate_is_scaled_and_widened_with_both_ends():
     assert Estimate(2.0, 1.0, 4.0).scaled(2) == Estimate(4.0, 2.0, 8.0)
     assert Estimate(2.0, 1.0, 4.0).widened(50) == Estimate(2.0, 0.5, 6.0)
