@@ -1,6 +1,6 @@
-// A fake CUPTI that needs no driver: records are made by fake_cupti_record, or by fake_cupti_launch
-// with the tag that was pushed last, and delivered at the flush. FAKE_CUPTI_FAIL="function=code"
-// makes one function fail; FAKE_CUPTI_DROPPED is the number of records reported as dropped.
+// A fake CUPTI that needs no driver: records are made by fake_cupti_launch and delivered at the
+// flush. FAKE_CUPTI_FAIL="function=code" makes one function fail; FAKE_CUPTI_DROPPED is the number
+// of records reported as dropped.
 #include <cupti.h>
 
 #include <cstdint>
@@ -41,29 +41,17 @@ constexpr std::size_t record_bytes = 512;
 
 extern "C" {
 
-void fake_cupti_record(const CUpti_Activity* record, std::size_t bytes) {
-  if (!fake().enabled.count(record->kind)) return;
-  const auto* data = reinterpret_cast<const std::uint8_t*>(record);
-  fake().records.emplace_back(data, data + bytes);
-}
-
 void fake_cupti_launch(const char* name, std::uint64_t start_ns, std::uint64_t end_ns) {
   Fake& state = fake();
-  CUpti_ActivityExternalCorrelation tag{};
-  tag.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
-  tag.externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
-  tag.correlationId = ++state.correlation_id;
-  if (!state.tags.empty()) {
-    tag.externalId = state.tags.back();
-    fake_cupti_record(reinterpret_cast<const CUpti_Activity*>(&tag), sizeof tag);
-  }
   CUpti_ActivityKernel9 kernel{};
   kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+  if (!state.enabled.count(kernel.kind)) return;
   kernel.name = name;
   kernel.start = start_ns;
   kernel.end = end_ns;
-  kernel.correlationId = state.correlation_id;
-  fake_cupti_record(reinterpret_cast<const CUpti_Activity*>(&kernel), sizeof kernel);
+  kernel.correlationId = ++state.correlation_id;
+  const auto* data = reinterpret_cast<const std::uint8_t*>(&kernel);
+  state.records.emplace_back(data, data + sizeof kernel);
 }
 
 std::size_t fake_cupti_enabled_kinds() { return fake().enabled.size(); }

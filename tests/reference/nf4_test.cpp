@@ -121,12 +121,5 @@ TEST(Nf4, SubnormalWeightsAndReciprocalsQuantizeAsZerosAndNanAsCodeZero) {
   EXPECT_EQ(code_at(q.codes, 5), 0);
 }
 
-TEST(Nf4, SizesPastTwoToThe31AreCountedIn64Bits) {
-  constexpr std::int64_t n = (std::int64_t{1} << 33) + 1;
-  EXPECT_EQ(code_bytes(n), (std::int64_t{1} << 32) + 1);
-  EXPECT_EQ(block_count(n, 64), (std::int64_t{1} << 27) + 1);
-  EXPECT_EQ(block_count(INT64_MAX, 32), (std::int64_t{1} << 58));
-}
-
 }  // namespace
 }  // namespace reprolab::reference

@@ -12,13 +12,6 @@
 namespace reprolab::transpose {
 namespace {
 
-const MatrixSpec specs[] = {{.rows = 1, .columns = 1},
-                            {.rows = 1, .columns = 1000, .padding = 3},
-                            {.rows = 1000, .columns = 1, .padding = 3},
-                            {.rows = 100, .columns = 132, .padding = 4},
-                            {.rows = 1031, .columns = 2050, .padding = 1},
-                            {.rows = 100, .columns = 132, .padding = 4, .data = Data::constant}};
-
 TEST(Plan, HasTheFactsOfTheMatrix) {
   const PlannedProblem planned =
       plan({.rows = 100, .columns = 132, .padding = 4, .data = Data::constant});
@@ -40,16 +33,6 @@ TEST(Plan, HasTheFactsOfTheMatrix) {
   EXPECT_TRUE(plan({.rows = 2, .columns = 3}).timed);
 }
 
-TEST(Plan, ChecksOnTheDeviceWhatIsTooLargeForAHost) {
-  const PlannedProblem most = plan({.rows = 32768, .columns = 65536});
-  EXPECT_EQ(most.facts.description.at("checked_on"), "host");
-  EXPECT_EQ(most.host_bytes, 2u * (std::uint64_t{8} << 30));
-  const PlannedProblem more = plan({.rows = 32768, .columns = 65537});
-  EXPECT_EQ(more.facts.description.at("checked_on"), "device");
-  EXPECT_EQ(more.host_bytes, 0u);
-  EXPECT_EQ(more.facts.bytes_read, 4ull * 32768 * 65537);
-}
-
 class OnGpuTranspose : public OnGpuTest {};
 
 using Bits = std::vector<std::uint32_t>;
@@ -59,35 +42,6 @@ Bits to_host(const void* device, std::size_t elements) {
   profiling::check(cudaMemcpy(bits.data(), device, 4 * elements, cudaMemcpyDeviceToHost),
                    "copying to the host");
   return bits;
-}
-
-/// Two matrices, the second from the next seed.
-TEST_F(OnGpuTranspose, AWorkloadHasMemoryOfItsOwnInEveryBufferSetAndTwoMatricesInTurns) {
-  for (const MatrixSpec& spec : specs) {
-    const Matrix matrices[] = {make_matrix(spec, 5), make_matrix(spec, 6)};
-    // The first element is the same from every seed.
-    EXPECT_EQ(matrices[0].input == matrices[1].input,
-              spec.data == Data::constant || spec.elements() == 1)
-        << spec.name();
-    const TransposeWorkload workload(spec, 5, 3);
-    ASSERT_EQ(workload.buffer_sets(), 3);
-    EXPECT_TRUE(std::ranges::equal(workload.bounds(0, "").low,
-                                   std::as_bytes(std::span(matrices[0].expected))));
-    std::set<const void*> places;
-    for (int buffer_set = 0; buffer_set < 3; ++buffer_set) {
-      const Matrix& matrix = matrices[buffer_set % 2];
-      EXPECT_EQ(to_host(workload.input(buffer_set).data(), matrix.input.size()), matrix.input);
-      places.insert(workload.input(buffer_set).data());
-      places.insert(workload.output(buffer_set));
-    }
-    EXPECT_EQ(places.size(), 6u) << spec.name();
-    for (int matrix = 0; matrix < 2; ++matrix) {
-      const Matrix& host = matrices[matrix];
-      const profiling::DeviceBuffer expected(4 * host.expected.size());
-      workload.write_expected(matrix, expected.data(), nullptr);
-      EXPECT_EQ(to_host(expected.data(), host.expected.size()), host.expected) << matrix;
-    }
-  }
 }
 
 /// 46352 x 46352 elements: more than 2^31, in 26 GB with the output and the expected output.

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "harness/transpose/compiled_kernels.hpp"
 #include "harness/transpose/workload.hpp"
 #include "tests/kernels/testing.hpp"
 #include "tests/kernels/transpose/place_check.hpp"
@@ -25,12 +24,6 @@ class OnGpuEachTranspose : public OnGpuEachKernel {
     if (!support.ok) GTEST_SKIP() << "NOT TESTED, " << support.reason;
   }
 };
-
-/// Registers the kernels that `make mojo` compiled, the first time that a test needs them.
-inline void require_compiled_kernels() {
-  static const bool loaded = (compiled_kernels.load(), true);
-  ASSERT_TRUE(loaded);
-}
 
 /// The bit-exact kernels, including cuBLAS's.
 inline std::vector<VariantInfo> exact_kernels() {
