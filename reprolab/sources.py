@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # itself: options, and the compiler and architectures that scripts/ chose.
 ROW_SOURCES = """CMakeLists.txt CMakePresets.json data/counters.json
 data/families.json data/models experiments harness kernels profiling reference reprolab
-reprolab_nf4 :!*.md :!*/tests/* :!experiments/*/rules* :!experiments/*/views*
+reprolab_nf4 :!*.md :!*/tests/* :!experiments/*/rules*
 :!experiments/*/derived.py :!experiments/*/figures.py :!experiments/*/tables.toml
 :!profiling/ncu :!reprolab/claims :!reprolab/compare.py :!reprolab/record.py""".split()
 

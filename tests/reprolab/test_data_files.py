@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 
-import made
 import pytest
 
 from experiments.end_to_end import sizes
@@ -15,7 +14,6 @@ from reprolab.claims.published import load_source
 from reprolab.declared import SCHEMA as EXPERIMENT
 from reprolab.declared import experiment, names
 from reprolab.json_files import ROOT
-from reprolab.results import SCHEMA as RESULTS
 from reprolab.results import result_files
 
 DATA = ROOT / "data"
@@ -51,16 +49,6 @@ def test_every_recorded_file_fits_the_schema_and_names_a_row_once():
 def test_every_experiment_is_declared_as_its_schema_says(refused):
     assert len(names()) > 5 and all(experiment(name).passes for name in names())
     assert "/x.toml: " in refused(EXPERIMENT.check, DATA / "x.toml", {"pass": 7})
-
-
-def test_every_outcome_has_a_result_file():
-    """As the C++ programs write them."""
-    for outcome in RESULTS.definition["definitions"]["record"]["properties"]["outcome"]["enum"]:
-        file = made.replay({"a": [1.0]})
-        file["records"][0] |= {"outcome": outcome, "bound": "b", "deviation": "d"}
-        if outcome in ("mismatch", "launch_failed", "unsupported", "not_measured"):
-            file["records"][0] |= {"metrics": [], "launch": None}
-        RESULTS.check(DATA / "x.json", file)
 
 
 def test_counters_have_one_name_and_no_time():

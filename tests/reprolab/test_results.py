@@ -63,15 +63,6 @@ def test_a_file_describes_families_that_this_checkout_does_not_have(write):
     assert results.families["nf4"].baseline == "branch_tree"
 
 
-def test_a_product_may_have_findings():
-    problem = {"name": "8x64x128/fp16/b64/sparse", "family": "nf4_product", "n": 512, "batch": 8}
-    problem |= {"rows": 64, "columns": 128, "block_size": 64, "nested": False, "output": "fp16"}
-    row = made.record(problem | {"bias": True, "data": "sparse"}, "a", [1.0])
-    assert made.read(made.results("any", "any", [row])).records[0].findings == {}
-    row["findings"] = {"rows_different_alone": 3}
-    assert made.read(made.results("any", "any", [row])).records[0].findings == row["findings"]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "noun"),
     [
