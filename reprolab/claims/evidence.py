@@ -201,7 +201,7 @@ class Case:
             arch = "sm_" + newest.provenance["gpu"]["compute_capability"].replace(".", "")
         code = self.results(CODE)
         if all((r.kernel, r.problem.get("arch")) != (kernel, arch) for r in code.records):
-            raise NotTested(f"{code.name} has no {kernel} for {arch}")
+            raise NotTested(f"{code.file.name} has no {kernel} for {arch}")
         return with_samples(code, self.find(kernel, {"arch": arch}, CODE), f"sass_{fact}")
 
     def fact(self, kernel: str, fact: str) -> float:
