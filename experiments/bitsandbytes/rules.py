@@ -7,10 +7,10 @@ from collections.abc import Container
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from reprolab import stats
 from reprolab.claims import rules
 from reprolab.claims.evidence import Case, NotTested
 from reprolab.claims.rules import WITHIN, Finding, Ours, rule
-from reprolab import stats
 from reprolab.results import KERNEL_TIME, Results
 from reprolab.stats import Estimate
 

@@ -4,12 +4,12 @@ import math
 from contextlib import suppress
 from dataclasses import replace
 
+from experiments.counters.rules.occupancy import LAUNCHES, launch_of
+from reprolab import stats
 from reprolab.claims import rules, uncertainty
 from reprolab.claims.evidence import Case, NotTestable, NotTested
 from reprolab.claims.published import Cell
 from reprolab.claims.rules import WITHIN, Finding, Ours, reproduced_if, rule
-from experiments.counters.rules.occupancy import LAUNCHES, launch_of
-from reprolab import stats
 from reprolab.counter_table import WARP
 from reprolab.families import in_cuda
 from reprolab.results import KERNEL_TIME, Record, Results

@@ -1,5 +1,6 @@
 """Rules of single claims, for the claims that experiment table2 decides."""
 
+from reprolab import stats
 from reprolab.claims.evidence import Case, NotTestable
 from reprolab.claims.rules import (
     WITHIN,
@@ -10,7 +11,6 @@ from reprolab.claims.rules import (
     rule,
     side_of_margins,
 )
-from reprolab import stats
 from reprolab.results import PRODUCT_TIME
 from reprolab.stats import Estimate, significant, span
 

@@ -4,10 +4,10 @@ documents that it cites, and with its models' sizes.
 
 from dataclasses import replace
 
+from reprolab import stats
 from reprolab.claims import codebook, rules
 from reprolab.claims.evidence import Case
 from reprolab.claims.rules import WITHIN, Finding, Ours, judge, reproduced_if, rule
-from reprolab import stats
 from reprolab.json_files import ROOT, read_json
 from reprolab.stats import Estimate, significant
 

@@ -9,9 +9,8 @@ from typing import Any
 
 from reprolab.claims import uncertainty
 from reprolab.claims.published import Cell, Claim, Comparison, Source, describe
-from reprolab.results import age, by_machine, result_files
 from reprolab.json_files import ROOT
-from reprolab.results import Record, Results
+from reprolab.results import Record, Results, age, by_machine, result_files
 from reprolab.stats import Estimate, Summary
 
 CODE = "counters/sass"  # the pass with facts of compiled code

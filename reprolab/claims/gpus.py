@@ -2,9 +2,9 @@
 
 from contextlib import suppress
 
+from reprolab import stats
 from reprolab.claims.evidence import Case, Evidence, NotTested
 from reprolab.claims.rules import Finding, rule, side_of
-from reprolab import stats
 from reprolab.stats import Estimate, significant
 
 ALIKE = ("compute_capability", "multiprocessors")  # what two GPUs have to have in common

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from reprolab import code
 from reprolab.claims import rules
 from reprolab.claims.evidence import Case, Evidence, NotTestable, NotTested
 from reprolab.claims.prediction import Prediction, predict
 from reprolab.claims.published import Cell, Claim, Comparison, Source
 from reprolab.claims.rules import Finding, Rule
-from reprolab import code
 from reprolab.errors import InputError
 from reprolab.stats import difference_percent
 

@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from reprolab import declared, stats
 from reprolab.claims import uncertainty
 from reprolab.claims.evidence import Case, NotTestable, NotTested
 from reprolab.claims.published import Cell
-from reprolab import declared, stats
 from reprolab.errors import InputError
 from reprolab.printable import shortened
 from reprolab.results import Outcome
@@ -83,7 +83,7 @@ MODULES = ("arithmetic", "gpus")  # of this folder, with rules that need no expe
 def rule(
     criterion: str, split: Callable[[Case], list[Cell]] | None = None
 ) -> Callable[[Decide], Decide]:
-    """Registers a rule under the function's name: of reprolab/claims/rules.py as it is, of another module of
+    """Registers a rule under the function's name: of this file as it is, of another module of
     reprolab/claims/ as '<module>.<name>', of an experiment as '<experiment>.<name>'.
     """
 

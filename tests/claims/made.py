@@ -11,10 +11,10 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
+from reprolab import result_file
 from reprolab.claims.evidence import collect
 from reprolab.claims.ledger import Decision, Verdict, decide
 from reprolab.claims.published import Source, load_source, load_sources
-from reprolab import result_file
 from reprolab.json_files import ROOT, read_json
 from reprolab.results import SCHEMA, Results, parse
 

@@ -14,9 +14,8 @@ from reprolab.claims import evidence, uncertainty
 from reprolab.claims.ledger import decide
 from reprolab.claims.published import load_sources
 from reprolab.claims.rules import NOT_REPRODUCED, PREMISE_FALSE, REPRODUCED
-from reprolab.results import result_files
 from reprolab.json_files import ROOT
-from reprolab.results import KERNEL_TIME
+from reprolab.results import KERNEL_TIME, result_files
 from reprolab.stats import FALSE_SHARE
 
 RECORDED = ROOT / "data/recorded"

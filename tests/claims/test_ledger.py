@@ -9,8 +9,8 @@ import pytest
 from reprolab.claims.evidence import machines
 from reprolab.claims.ledger import Decision, Verdict, decide, is_on
 from reprolab.claims.published import Cell, Reading
-from reprolab.results import recorded_folder
 from reprolab.json_files import ROOT
+from reprolab.results import recorded_folder
 
 
 def replay(started="2026-11-20T08:00:00Z", gpu="NVIDIA H200", us=2.19):

@@ -7,10 +7,10 @@ from dataclasses import replace
 import made
 import pytest
 
+from reprolab import declared
 from reprolab.claims.evidence import Evidence
 from reprolab.claims.ledger import decide
 from reprolab.claims.published import is_below, load_sources, numbers_without_cell
-from reprolab import declared
 
 SEE = "(see data/published.schema.json)"
 

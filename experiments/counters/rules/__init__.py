@@ -3,6 +3,13 @@
 from collections.abc import Sequence
 from contextlib import suppress
 
+from experiments.counters.rules.machine_code import index_computation
+from experiments.counters.rules.occupancy import (
+    LAUNCHES,
+    instructions_per_weight,
+    issue_ns_per_weight,
+)
+from reprolab import stats
 from reprolab.claims import rules
 from reprolab.claims.evidence import Case, NotTestable, NotTested
 from reprolab.claims.rules import (
@@ -19,13 +26,6 @@ from reprolab.claims.rules import (
     side_below,
     side_of_margins,
 )
-from experiments.counters.rules.machine_code import index_computation
-from experiments.counters.rules.occupancy import (
-    LAUNCHES,
-    instructions_per_weight,
-    issue_ns_per_weight,
-)
-from reprolab import stats
 from reprolab.counter_table import NO_WAIT, WARP
 from reprolab.results import Record
 from reprolab.stats import Summary, significant, span

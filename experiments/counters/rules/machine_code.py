@@ -1,5 +1,6 @@
 """Rules about compiled code, for the claims that experiment counters decides without a GPU."""
 
+from reprolab import stats
 from reprolab.claims import rules
 from reprolab.claims.evidence import Case, NotTestable, NotTested
 from reprolab.claims.rules import (
@@ -14,7 +15,6 @@ from reprolab.claims.rules import (
     rule,
     side_of_margins,
 )
-from reprolab import stats
 from reprolab.stats import significant, span
 
 WEIGHT_BYTES = 2  # of fp16

@@ -1,6 +1,5 @@
 """The paper's claims that a replay decides, and the rows that may decide a claim."""
 
-
 import made
 import pytest
 
