@@ -8,7 +8,7 @@ from plots.machine import Claim, Machine, machines
 from plots.tables import markdown
 from reprolab.output import write_files
 
-SHOWN = ("not reproduced", "premise false", "undecided")  # on the terminal, one by one
+SHOWN = ("not reproduced", "premise false", "contradicted", "undecided")  # on the terminal, one by one
 
 
 def run(args: argparse.Namespace) -> int:

@@ -30,10 +30,21 @@ class SpreadClass(NamedTuple):
     percent: float  # standard deviation between runs, of all kernels together
     rows: int  # that it was estimated from
     kernels: Mapping[str, float] = {}  # of each alone
+    worst: Mapping[str, float] = {}  # of each alone, on the problem where it varies most
+    common: Mapping[str, float] = {}  # of each alone, what all its problems of a run share
 
     def of(self, kernel: str) -> float:
         """In percent: at least that of all. Another kernel may vary as the worst of them does."""
         return max(self.percent, self.kernels.get(kernel, max(self.kernels.values(), default=0)))
+
+    def at_worst(self, kernel: str) -> float:
+        """The same for a problem that was not repeated, on which it may vary as on the worst."""
+        return max(self.of(kernel), self.worst.get(kernel, max(self.worst.values(), default=0)))
+
+    def in_common(self, kernel: str) -> float:
+        """The part of that which the mean over problems does not reduce."""
+        common = self.common.get(kernel, max(self.common.values(), default=self.percent))
+        return min(common, self.at_worst(kernel))
 
 
 Budget = dict[str, list[SpreadClass]]  # by kind of time, the shortest first
@@ -81,6 +92,7 @@ def spread_of(runs: Sequence["DataFrame"], kernels: str) -> Budget:
                 place = "experiment", "pass", "problem", "kernel", "metric", "bytes_moved"
                 seen.setdefault(tuple(row[name] for name in place), []).append(row)
     variances: dict[str, dict[float, dict[str, list[tuple[float, int]]]]] = {}
+    by_run: dict[tuple[str, float, str], list[list[float]]] = {}
     for repeated in seen.values():
         first, means = repeated[0], [log_mean(row["samples"]) for row in repeated]
         if len(means) > 1:
@@ -90,6 +102,8 @@ def spread_of(runs: Sequence["DataFrame"], kernels: str) -> Budget:
             by_class = variances.setdefault(kind_of(first["metric"], first["origin"]), {})
             of_kernel = by_class.setdefault(us, {}).setdefault(first["kernel"], [])
             of_kernel.append((between, len(means) - 1))
+            place = kind_of(first["metric"], first["origin"]), us, first["kernel"]
+            by_run.setdefault(place, []).append([mean.value for mean in means])
     return {
         kind: [
             SpreadClass(
@@ -97,11 +111,24 @@ def spread_of(runs: Sequence["DataFrame"], kernels: str) -> Budget:
                 percent_of([one for many in by_kernel.values() for one in many]),
                 sum(map(len, by_kernel.values())),
                 {kernel: percent_of(many) for kernel, many in sorted(by_kernel.items())},
+                {k: max(percent_of([one]) for one in v) for k, v in sorted(by_kernel.items())},
+                {k: common_of(by_run[kind, us, k]) for k in sorted(by_kernel)},
             )
             for us, by_kernel in sorted(classes.items())
         ]
         for kind, classes in sorted(variances.items())
     }
+
+
+def common_of(problems: Sequence[Sequence[float]]) -> float:
+    """The standard deviation in percent of what all problems of a run share: the root of the mean
+    covariance of two; of one problem, its own.
+    """
+    whole = [logs for logs in problems if len(logs) == max(map(len, problems))]
+    matrix = np.atleast_2d(np.cov(whole))
+    pairs = matrix.size - len(whole)
+    covariance = (matrix.sum() - matrix.trace()) / pairs if pairs else matrix[0, 0]
+    return round(100 * math.sqrt(max(0, covariance)), 3)
 
 
 def percent_of(variances: Sequence[tuple[float, int]]) -> float:

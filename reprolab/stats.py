@@ -62,11 +62,11 @@ def special() -> Any:
 @dataclass(frozen=True)
 class LogMean:
     """A mean of logarithms, or a difference of two; `parts`: the components of its variance, each
-    with its degrees of freedom.
+    with its degrees of freedom and whether rows of one run share it.
     """
 
     value: float
-    parts: tuple[tuple[float, float], ...]
+    parts: tuple[tuple[float, float, bool], ...]
 
     @property
     def geometric_mean(self) -> float:
@@ -76,18 +76,20 @@ class LogMean:
     def over(self, other: "LogMean") -> "LogMean":
         return LogMean(self.value - other.value, self.parts + other.parts)
 
-    def with_part(self, percent: float, freedom: float = math.inf) -> "LogMean":
-        """The mean with an additional standard deviation."""
-        return LogMean(self.value, (*self.parts, ((percent / 100) ** 2, freedom)))
+    def with_part(
+        self, percent: float, freedom: float = math.inf, shared: bool = True
+    ) -> "LogMean":
+        """The mean with an additional standard deviation, such as of a run or a host."""
+        return LogMean(self.value, (*self.parts, ((percent / 100) ** 2, freedom, shared)))
 
     @property
     def error(self) -> float:
-        return math.sqrt(sum(variance for variance, _ in self.parts)) or 1e-9  # all samples equal
+        return math.sqrt(sum(variance for variance, *_ in self.parts)) or 1e-9  # all samples equal
 
     @property
     def freedom(self) -> float:
         """Welch and Satterthwaite's effective degrees of freedom (JCGM 100:2008, G.4)."""
-        known = sum(variance**2 / freedom for variance, freedom in self.parts)
+        known = sum(variance**2 / freedom for variance, freedom, *_ in self.parts)
         return self.error**4 / known if known else math.inf
 
     def interval(self, confidence: float = CONFIDENCE) -> "Estimate":
@@ -110,7 +112,7 @@ class LogMean:
 def log_mean(samples: Sequence[float]) -> LogMean:
     """The mean of positive samples; the variance of a single sample is unknown."""
     logs = np.log(samples)
-    within = ((float(logs.var(ddof=1)) / len(logs), len(logs) - 1),) if len(logs) > 1 else ()
+    within = ((float(logs.var(ddof=1)) / len(logs), len(logs) - 1, False),) * (len(logs) > 1)
     return LogMean(float(logs.mean()), within)
 
 
@@ -171,15 +173,37 @@ def ratio(over: Summary, under: Summary) -> Estimate:
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
-    """Mean of the values, and of the ends of their intervals, as if all errors had one sign."""
+    """Mean of the values, with the interval of their logarithms' mean; without logarithms, of the
+    ends of their intervals, as if all errors had one sign.
+    """
     columns = zip(*((e.value, e.low, e.high) for e in estimates), strict=True)
     value, low, high = (sum(column) / len(estimates) for column in columns)
-    logs = [e.log for e in estimates]
-    if None in logs or value <= 0:
+    logs = [e.log for e in estimates if e.log]
+    if len(logs) < len(estimates) or value <= 0:
         return Estimate(value, low, high)
-    error = sum(log.error for log in logs) / len(logs)
-    together = LogMean(math.log(value), ((error**2, min(log.freedom for log in logs)),))
-    return Estimate(value, low, high, together)
+    together = weighted(logs, [1 / len(logs)] * len(logs))
+    return LogMean(math.log(value), together.parts).ratio
+
+
+def weighted(logs: Sequence[LogMean], weights: Sequence[float]) -> LogMean:
+    """The weighted sum of logarithms. Errors that rows share add up, and those of samples are
+    independent; parts of one position are of one kind.
+    """
+    value = sum(w * log.value for w, log in zip(weights, logs, strict=True))
+    if len({len(log.parts) for log in logs}) > 1:  # some rows have a single sample
+        error = sum(abs(w) * log.error for w, log in zip(weights, logs, strict=True))
+        return LogMean(value, ((error**2, min(log.freedom for log in logs), True),))
+    parts = []
+    for own in zip(*(log.parts for log in logs), strict=True):
+        terms = [(w * w * v, freedom) for w, (v, freedom, _) in zip(weights, own, strict=True)]
+        total = sum(variance for variance, _ in terms)
+        known = sum(variance**2 / freedom for variance, freedom in terms)
+        freedom = total**2 / known if known else math.inf
+        if own[0][2]:
+            total = sum(abs(w) * math.sqrt(v) for w, (v, *_) in zip(weights, own, strict=True)) ** 2
+            freedom = min(freedom for _, freedom in terms)
+        parts.append((total, freedom, own[0][2]))
+    return LogMean(value, tuple(parts))
 
 
 def pool(estimates: Sequence[Estimate]) -> Estimate:

@@ -5,36 +5,38 @@ kernels or two releases of the library.
 import re
 from collections.abc import Container
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reprolab import stats
 from reprolab.claims import rules
 from reprolab.claims.evidence import Case, NotTested
-from reprolab.claims.rules import WITHIN, Finding, Ours, rule
+from reprolab.claims.rules import WITHIN, Verdict, judge, rule
 from reprolab.results import KERNEL_TIME, Results
-from reprolab.stats import Estimate
+from reprolab.stats import Estimate, span
 
 VERSION = re.compile(r"bitsandbytes (\d+(?:\.\d+)*)")  # of a row's maker
 RELEASE = re.compile(r"(before|from) (\d+(?:\.\d+)*)(?: (\w+))?")  # as an argument
-
-
-@dataclass(frozen=True)
-class Gain:
-    at: str  # the problem's name
-    value: Estimate
+Gains = dict[str, Estimate]  # by problem, in ascending order
 
 
 @rule(f"the smallest gain of {{fast}} over {{slow}} in any layer, {WITHIN}")
-def smallest_gain(case: Case, *, slow: str, fast: str, beside: str = "") -> Ours:
+def smallest_gain(case: Case, *, slow: str, fast: str, beside: str = "") -> Verdict:
     """`slow`, `fast`: a kernel, or a release as for `kernel_of`. `beside`: another pass, which
     decides if the claim's own has no such rows.
     """
-    return ours(gains(case, slow, fast, beside), 0)
+    return judged(case, gains(case, slow, fast, beside), 0)
 
 
 @rule(f"the largest gain of {{fast}} over {{slow}} in any layer, {WITHIN}")
-def largest_gain(case: Case, *, slow: str, fast: str) -> Ours:
-    return ours(gains(case, slow, fast), -1)
+def largest_gain(case: Case, *, slow: str, fast: str) -> Verdict:
+    return judged(case, gains(case, slow, fast), -1)
+
+
+def judged(case: Case, found: Gains, place: int) -> Verdict:
+    """The gain with this rank among all decides."""
+    name = list(found)[place]
+    ends = span([gain.value for gain in found.values()])
+    return judge(case, found[name], f"{ends} x over {len(found)} problems, this one on {name}")
 
 
 @rule(
@@ -43,41 +45,29 @@ def largest_gain(case: Case, *, slow: str, fast: str) -> Ours:
 )
 def largest_gain_of_products(
     case: Case, *, slow: str, fast: str, least: int, most: int, beside: str
-) -> Finding:
-    largest = ours(gains(case, slow, fast, beside, range(least, most + 1)), -1)
-    found = rules.judge(case, largest)
-    if found.verdict != rules.NOT_REPRODUCED:
+) -> Verdict:
+    found = judged(case, gains(case, slow, fast, beside, range(least, most + 1)), -1)
+    if found.kind != rules.NOT_REPRODUCED:
         return found
-    short = f"{largest.value.value:.2f} x here, and on another GPU it may be more"
-    return replace(found, verdict=rules.NOT_TESTABLE, short=short)
+    return replace(found, kind=rules.NOT_TESTABLE, note="on another GPU it may be more")
 
 
 @rule("the mean gain of {fast} over {slow} is larger with {least:g} rows than with {most:g}")
 def larger_with_fewer_rows(
     case: Case, *, slow: str, fast: str, least: int, most: int, beside: str
-) -> Finding:
+) -> Verdict:
     few, many = (
-        stats.mean([gain.value for gain in gains(case, slow, fast, beside, [rows])])
-        for rows in (least, most)
+        stats.mean(list(gains(case, slow, fast, beside, [rows]).values())) for rows in (least, most)
     )
-    found = few.log.over(many.log).ratio
-    said = f"{few.value:.2f} x with {least} rows, {many.value:.2f} x with {most}"
-    verdict = rules.above_one([found], case.family_size)
-    return Finding(verdict, said, found.value, found.interval, said)
-
-
-def ours(found: list[Gain], place: int) -> Ours:
-    """The gain with this rank among all, in ascending order."""
-    ranked = sorted(found, key=lambda gain: gain.value.value)
-    chosen = ranked[place]
-    ends = f"{ranked[0].value.value:.2f} to {ranked[-1].value.value:.2f} x"
-    said = f"{ends} over {len(ranked)} problems"
-    return Ours(chosen.value, f"{said}, this one on {chosen.at}", said)
+    ours = few.log.over(many.log).ratio
+    note = f"{few.value:.2f} x with {least} rows, {many.value:.2f} x with {most}"
+    kind = rules.above_one([ours], case.cell.family_size)
+    return Verdict(kind, note, ours.value, ours.interval)
 
 
 def gains(
     case: Case, slow: str, fast: str, beside: str = "", batches: Container[int] | None = None
-) -> list[Gain]:
+) -> Gains:
     """The ratios of the claim's own pass, or else of pass `beside`."""
     try:
         return gains_in(case, "", slow, fast, batches)
@@ -90,7 +80,7 @@ def gains(
 
 def gains_in(
     case: Case, pass_name: str, slow: str, fast: str, batches: Container[int] | None
-) -> list[Gain]:
+) -> Gains:
     """The ratios on every problem of the pass at the cell's place, or only on those with this
     number of rows of activations.
     """
@@ -100,9 +90,9 @@ def gains_in(
     if not names:
         raise NotTested("no such problem ran")
     kernels = kernel_of(results, slow), kernel_of(results, fast)
-    places = case.at(*({"name": name} for name in names))
-    ratios = places.ratios(*kernels, KERNEL_TIME, pass_name)
-    return [Gain(name, value) for name, value in zip(names, ratios, strict=True)]
+    ratios = case.at(*({"name": name} for name in names)).ratios(*kernels, KERNEL_TIME, pass_name)
+    found = zip(names, ratios, strict=True)
+    return dict(sorted(found, key=lambda one: one[1].value))
 
 
 def kernel_of(results: Results, said: str) -> str:

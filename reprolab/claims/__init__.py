@@ -33,7 +33,7 @@ def rows_of(evidence: "Evidence") -> Iterator[dict[str, Any]]:
     for d in decide(evidence, load_sources()):
         for v in d.verdicts:
             low, high = v.interval or (None, None)
-            files = dict.fromkeys(os.path.relpath(file.resolve()) for file, _ in v.evidence)
+            files = dict.fromkeys(os.path.relpath(file.resolve()) for file, _ in v.rows)
             yield {
                 "source": d.source.id,
                 "claim": d.claim.id,
@@ -41,22 +41,22 @@ def rows_of(evidence: "Evidence") -> Iterator[dict[str, Any]]:
                 "section": d.claim.section,
                 "text": d.claim.text,
                 "remark": d.claim.remark,
-                "reading": v.comparison.reading,
+                "reading": v.cell.reading,
                 "primary": v in d.primary,
                 "cell": v.cell.text,
-                "experiment": v.comparison.experiment,
-                "unit": v.comparison.unit,
+                "experiment": v.cell.experiment,
+                "unit": v.cell.unit,
                 "gpu": gpu,
                 "recorded": evidence.folder.name if evidence.folder else "",
                 "published": v.cell.value,
-                "ours": v.ours if v.documented is None else v.documented,
+                "ours": v.ours,
                 "low": low,
                 "high": high,
-                "verdict": v.verdict,
+                "verdict": v.kind,
                 "claim_verdict": d.verdict,
-                "note": v.why,
+                "note": v.note,
                 "reproduced_if": v.criterion,
                 "command": d.command,
                 "file": " ".join(files),
-                "keys": " ".join(key for _, key in v.evidence if key),
+                "keys": " ".join(key for _, key in v.rows if key),
             }

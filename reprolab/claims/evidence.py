@@ -1,14 +1,13 @@
-"""All result files of one machine, and their rows that may decide a cell of a claim."""
+"""The result files of one machine, and the rows of them that may decide a cell of a claim."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from reprolab.claims import uncertainty
-from reprolab.claims.published import Cell, Claim, Comparison, Source, describe
+from reprolab.claims.published import Cell, Claim, Source, describe
 from reprolab.json_files import ROOT
 from reprolab.results import Record, Results, age, by_machine, result_files
 from reprolab.stats import Estimate, Summary
@@ -19,7 +18,7 @@ THIS_GPU = "this GPU"  # as a cell's architecture
 
 class NotTested(Exception):
     """No row bears on the claim: it can be measured, but was not. `experiment` would measure it;
-    empty: the claim's own.
+    empty: the cell's own.
     """
 
     def __init__(self, text: str, experiment: str = ""):
@@ -48,35 +47,14 @@ class Evidence:
         """The other recorded machines, with only this experiment: a claim may need two machines."""
         own = self.folder and self.folder.resolve()
         recorded = own.parent if own else ROOT / "data/recorded"
-        folders = {path.parent for path in recorded.glob(f"*/{experiment}") if path.is_dir()}
-        folders |= {f for f in being_recorded if f.parent == recorded}
-        beside = (recorded_evidence(f / experiment) for f in sorted(folders - {own}))
+        folders = {path for path in recorded.glob(f"*/{experiment}") if path.is_dir()}
+        beside = (read_evidence(f) for f in sorted(folders) if f.parent != own)
         return [evidence for evidence in beside if evidence.results]
-
-
-being_recorded: dict[Path, Evidence] = {}  # by resolved folder
-
-
-@contextmanager
-def recorded_as(folder: Path, run: Evidence) -> Iterator[None]:
-    """Claims are decided as if the run were in its folder already, those of other GPUs, too."""
-    being_recorded[folder.resolve()] = run
-    try:
-        yield
-    finally:
-        del being_recorded[folder.resolve()]
-
-
-def recorded_evidence(folder: Path) -> Evidence:
-    """An experiment's part of a recorded run; `folder`: data/recorded/<gpu>/<experiment>."""
-    if run := being_recorded.get(folder.parent.resolve()):
-        of_it = {key: r for key, r in run.results.items() if key[0] == folder.name}
-        return Evidence(of_it, folder.parent)
-    return read_evidence(folder)
 
 
 @cache
 def read_evidence(folder: Path) -> Evidence:
+    """An experiment's part of a recorded run; `folder`: data/recorded/<gpu>/<experiment>."""
     return collect(result_files(folder), folder.parent)
 
 
@@ -95,26 +73,21 @@ def machines(folders: list[Path]) -> list[Evidence]:
 
 @dataclass(frozen=True)
 class Case:
-    """One cell of a claim, and the rows that bear on it: cold rows of the problems that the
-    source's claims are decided on. `used` are the rows that were read, by file and key; a file
-    without a key means its provenance.
+    """A cell on one machine: cold rows of the problems that the source's claims are decided on.
+    `used` are the rows that were read, by file and key; a file without a key means its provenance.
     """
 
     source: Source
     claim: Claim
-    comparison: Comparison
     cell: Cell
     evidence: Evidence
     used: dict[tuple[Path, str], Record | None] = field(default_factory=dict)
+    hosts: list[int] = field(default_factory=list)  # of each eager gain, where those decide
 
     @property
     def value(self) -> float | None:
         """The source's."""
         return self.cell.value
-
-    @property
-    def tolerance_percent(self) -> float | None:
-        return self.comparison.tolerance_percent
 
     @property
     def place(self) -> dict[str, Any]:
@@ -126,15 +99,11 @@ class Case:
         """The same case for a cell that covers these places."""
         return replace(self, cell=replace(self.cell, places=places))
 
-    def on(self, evidence: Evidence) -> "Case":
-        """The same case on another machine; rows that are read there are also evidence."""
-        return replace(self, evidence=evidence)
-
     def results(self, pass_name: str = "") -> Results:
-        """The results of the claim's own pass, of another pass of its experiment, or of
+        """The results of the cell's own pass, of another pass of its experiment, or of
         'counters/nf4'."""
-        name = pass_name or self.comparison.arguments["pass"]
-        experiment, name = [self.comparison.experiment, *name.split("/")][-2:]
+        name = pass_name or self.cell.pass_name
+        experiment, name = [self.cell.experiment, *name.split("/")][-2:]
         of_pass = self.evidence.results.get((experiment, name))
         if of_pass is None:
             raise NotTested(f"no results of the pass {experiment}/{name}", experiment)
@@ -163,14 +132,8 @@ class Case:
     def verified(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Record:
         """As `find`, for a row that may decide something."""
         row = self.find(kernel, at, pass_name)
-        self.require_verified(row)
+        require_verified(row)
         return row
-
-    def require_verified(self, row: Record) -> None:
-        """A failed row is our fault, which decides nothing about a source."""
-        if not row.is_verified:
-            outcome = row.outcome.replace("_", " ")
-            raise NotTestable(": ".join(filter(None, (row.place, outcome, row.reason))))
 
     def measured(
         self,
@@ -217,12 +180,14 @@ class Case:
 
     def ratios(self, over: str, under: str, metric: str, pass_name: str = "") -> list[Estimate]:
         """The ratios of one kernel's times to another's, at every place."""
-        return [
-            uncertainty.ratio(
-                *(self.measured(k, metric, at, pass_name) for k in (over, under)), metric
-            )
-            for at in self.cell.places
-        ]
+        ratios = []
+        for at in self.cell.places:
+            rows = [self.measured(kernel, metric, at, pass_name) for kernel in (over, under)]
+            hosts = uncertainty.other_hosts(*rows, metric) if self.evidence.folder else []
+            if uncertainty.is_of_host(rows[0].problem, metric):
+                self.hosts.append(len(hosts) + 1)
+            ratios.append(uncertainty.log_ratio(*rows, metric, hosts).ratio)
+        return ratios
 
     def comparisons(self, over: str, under: str, metric: str) -> list[Estimate]:
         """As `ratios`, for decisions by intervals: a single sample has none."""
@@ -231,12 +196,12 @@ class Case:
                 raise NotTestable(f"a single sample of {kernel} has no interval")
         return self.ratios(over, under, metric)
 
-    @property
-    def family_size(self) -> int:
-        """The cells that are decided together: all of the claim in this reading, with their
-        places."""
-        same = [c for c in self.claim.comparisons if c.reading == self.comparison.reading]
-        return max(sum(len(c.cells) for c in same), len(self.cell.places))
+
+def require_verified(row: Record) -> None:
+    """A failed row is our fault, which decides nothing about a source."""
+    if not row.is_verified:
+        outcome = row.outcome.replace("_", " ")
+        raise NotTestable(": ".join(filter(None, (row.place, outcome, row.reason))))
 
 
 def with_samples(results: Results, row: Record, metric: str) -> Record:
@@ -249,10 +214,9 @@ def with_samples(results: Results, row: Record, metric: str) -> Record:
         slow = f"the host was slow in {row.disturbed} of {len(measured.samples)} samples"
         raise NotTestable(f"{row.place}: {slow}: measure again while nothing else runs")
     for check in results.failed_checks.get(row.key, ()):
-        if check.unit != measured.unit:
-            continue
-        difference = f"{check.difference_percent:+.1f} %"
-        raise NotTestable(f"the instruments disagree: {check.name}, {difference}")
+        if check.unit == measured.unit:
+            difference = f"{check.difference_percent:+.1f} %"
+            raise NotTestable(f"the instruments disagree: {check.name}, {difference}")
     return row
 
 

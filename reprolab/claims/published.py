@@ -1,5 +1,6 @@
-"""The sources' numbers and claims (data/published/*.json, one file per source)."""
+"""The sources' claims and numbers: data/published, one file per source (published.schema.json)."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -13,20 +14,32 @@ from reprolab.printable import shortened
 
 FOLDER = ROOT / "data/published"
 SCHEMA = Schema("published.schema.json")
-NAMED_GPU = "named_gpu"  # a scope
 ALL, AVERAGE = "all", "average"  # of a cell: every value of the source's setup, or their mean
+NAMED_GPU = (
+    "named_gpu"  # the scope of a cell that only the GPU that it or its source names can show
+)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One value of a claim, and its place: {"model": "qwen3-32b", "batch": 8}."""
+    """A value of a claim, its place ({"model": "qwen3-32b", "batch": 8}), how it is decided."""
 
+    claim: str
     at: dict[str, Any]
     value: float | None
     places: tuple[dict[str, Any], ...]  # `at`, with 'all' and 'average' spelled out
+    experiment: str  # that measures it
+    rule: str
+    direction: str  # gain, at_least, at_most, exactly; "statement" where there is no number
+    arguments: dict[str, Any] = field(default_factory=dict)  # of the rule, without `pass`
+    pass_name: str = ""  # of the experiment, whose rows decide
+    tolerance_percent: float | None = None
+    unit: str = ""
+    reading: str = ""  # one of the claim's, where it has several
     model: str = ""  # the source's name of the model; `at` has ours
     gpu: str = ""  # the only one that can show it: "T4"; '' where any can
-    paths: tuple[str, ...] = ()  # where the value stands in tables
+    paths: tuple[str, ...] = ()  # where the value stands in the source's tables
+    family_size: int = 1  # the cells, with their places, that are decided together
 
     @property
     def text(self) -> str:
@@ -40,86 +53,20 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """One way to decide a claim: the compared values and the rule."""
-
-    experiment: str  # that measures it
-    cells: tuple[Cell, ...]
-    rule: str
-    direction: str  # of rules.DIRECTIONS; "statement" where the source gives no number
-    scope: str  # any_gpu, or named_gpu: that of the cell, or else the source's
-    arguments: dict[str, Any] = field(default_factory=dict)
-    tolerance_percent: float | None = None
-    unit: str = ""
-    reading: str = ""  # the name of one of the claim's readings, where it has several
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One reading of the source's words. The primary reading decides the claim's verdict."""
-
-    name: str
-    primary_because: str = ""
-    added: str = ""  # the date, where a verdict was known before
-    own_measurement: bool = False  # of this project; the source's words do not describe it
-
-
-@dataclass(frozen=True)
-class Differs:
-    """Why recorded GPUs have different verdicts, and the metric of some kernels' rows that shows
-    it.
-    """
-
-    because: str
-    rows: str  # of 'table2/replay'
-    metric: str  # sm_mhz: the clock
-    unit: str
-    kernels: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Claim:
     """A statement of a source, once, even if the source repeats it."""
 
     id: str
     text: str
-    comparisons: tuple[Comparison, ...]
+    cells: tuple[Cell, ...]
     short: str = ""  # the text in a few words, where it is longer
     section: str = ""
     remark: str = ""  # ours, in one sentence
-    readings: tuple[Reading, ...] = (Reading(""),)  # the primary one first
-    differs: Differs | None = None
-
-    @property
-    def in_short(self) -> str:
-        return f"{self.id}: {self.short or self.text}"
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of its first comparison's rule."""
-        return self.comparisons[0].arguments
-
-    @property
-    def experiments(self) -> list[str]:
-        return list(dict.fromkeys(c.experiment for c in self.comparisons))
-
-    @property
-    def cells(self) -> list[Cell]:
-        return [cell for c in self.comparisons for cell in c.cells]
-
-
-@dataclass(frozen=True)
-class Note:
-    """A remark for readers of the source that is not a claim."""
-
-    about: str
-    text: str
+    readings: tuple[dict[str, Any], ...] = ({"name": ""},)  # the one that decides first
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file of data/published; data/published.schema.json describes its fields."""
-
     file: Path
     title: str
     author: str
@@ -129,9 +76,9 @@ class Source:
     setup: dict[str, Any]
     tables: dict[str, Any]
     decided_on: dict[str, dict[str, Any]]
+    without_cell: dict[str, str]  # numbers of tables that no cell compares, and why
+    notes: tuple[dict[str, str], ...] = ()  # for readers of the source
     claims: tuple[Claim, ...] = ()
-    notes: tuple[Note, ...] = ()
-    without_cell: dict[str, str] = field(default_factory=dict)  # numbers of tables, and why
 
     @property
     def id(self) -> str:
@@ -147,12 +94,11 @@ class Source:
         return self._named("setup", self.setup, name)
 
     def table(self, name: str) -> dict[str, Any]:
-        """A table of its numbers; InputError if it is missing."""
         return self._named("tables", self.tables, name)
 
     def _named(self, where: str, values: dict[str, Any], name: str) -> Any:
         if name not in values:
-            raise InputError(f"{self.file}: {where} has no '{name}', which tables show")
+            raise InputError(f"{self.file}: {where} has no '{name}'")
         return values[name]
 
     @cached_property
@@ -167,7 +113,6 @@ class Source:
         return self.numbers[path]
 
     def numbers_below(self, path: str, where: str = "") -> dict[str, float]:
-        """The numbers of the path, or of all paths below it; InputError if there are none."""
         selected = {p: number for p, number in self.numbers.items() if is_below(p, path)}
         if not selected:
             raise InputError(f"{where or self.file}: tables has no numbers below '{path}'")
@@ -175,9 +120,9 @@ class Source:
 
     def every(self, name: str) -> list[Any]:
         """All models, by our names, all batches or all layers; empty if the source lists none."""
-        ours = [model for models in self.models.values() for model in models]
-        listed = {"batch": self.setup.get("batches", []), "layer": self.setup.get("layers", [])}
-        return ({"model": ours} | listed).get(name, [])
+        if name == "model":
+            return [model for models in self.models.values() for model in models]
+        return self.setup.get({"batch": "batches", "layer": "layers"}.get(name, ""), [])
 
 
 def describe(at: Mapping[str, Any]) -> str:
@@ -199,44 +144,55 @@ def load_source(file: Path) -> Source:
     facts = {name: root[name] for name in ("title", "author", "reference", "gpu", "setup")}
     facts["url"] = root.get("url", "")
     facts |= {name: root.get(name, {}) for name in ("tables", "decided_on", "without_cell")}
-    source = Source(file, **facts, notes=tuple(Note(**note) for note in root.get("notes", [])))
+    source = Source(file, **facts, notes=tuple(root.get("notes", [])))
     claims: dict[str, Claim] = {}
     for value in root["claims"]:
         where = f"{file}: claim '{value['id']}'"
         if value["id"] in claims:
             raise InputError(f"{where} is a duplicate")
-        comparisons = tuple(read_comparison(source, c, where) for c in value["comparisons"])
-        lists = {"comparisons": comparisons, "readings": readings_of(value, where)}
-        if differs := value.get("differs"):
-            lists["differs"] = Differs(**differs | {"kernels": tuple(differs["kernels"])})
-        claims[value["id"]] = Claim(**value | lists)
+        cells = [cell for c in value["comparisons"] for cell in cells_of(source, value, c, where)]
+        sizes = Counter(cell.reading for cell in cells)
+        cells = [replace(c, family_size=max(sizes[c.reading], len(c.places))) for c in cells]
+        readings = readings_of(value, where)
+        kept = {k: v for k, v in value.items() if k != "comparisons"}
+        claims[value["id"]] = Claim(**kept | {"cells": tuple(cells), "readings": readings})
     source = replace(source, claims=tuple(claims.values()))
-    check_references(source)
+    check_numbers(source, root["claims"])
     return source
 
 
-def readings_of(claim: dict[str, Any], where: str) -> tuple[Reading, ...]:
-    """The primary reading first; InputError unless there is one, and comparisons use all
-    readings."""
-    if "readings" not in claim:
-        readings = (Reading(""),)
-    else:
-        readings = tuple(Reading(**value) for value in claim["readings"])
-        readings = tuple(sorted(readings, key=lambda reading: not reading.primary_because))
-        primary = sum(bool(reading.primary_because) for reading in readings)
-        if primary != 1 or readings[0].own_measurement:
-            raise InputError(f"{where}: readings: one of the source's must be primary")
-    declared = [reading.name for reading in readings]
+def readings_of(claim: dict[str, Any], where: str) -> tuple[dict[str, Any], ...]:
+    """The primary reading first; InputError unless there is one, and comparisons use them all."""
+    readings = claim.get("readings", [{"name": ""}])
+    readings = sorted(readings, key=lambda reading: "primary_because" not in reading)
+    primary = sum("primary_because" in reading for reading in readings)
+    if len(readings) > 1 and (primary != 1 or readings[0].get("own_measurement")):
+        raise InputError(f"{where}: readings: one of the source's must be primary")
+    names = [reading["name"] for reading in readings]
     compared = dict.fromkeys(c.get("reading", "") for c in claim["comparisons"])
-    twice = {name for name in declared if declared.count(name) > 1}
-    if wrong := (compared.keys() ^ declared) | twice:
+    if wrong := (compared.keys() ^ set(names)) | {name for name in names if names.count(name) > 1}:
         name = shortened(min(wrong))
         raise InputError(f"{where}: readings and comparisons do not agree on the reading '{name}'")
-    return readings
+    return tuple(readings)
 
 
-def check_references(source: Source) -> None:
-    """InputError if a number is unused or a name has no number, so that views need not check."""
+def cells_of(
+    source: Source, claim: dict[str, Any], comparison: dict[str, Any], where: str
+) -> list[Cell]:
+    common = {k: v for k, v in comparison.items() if k not in ("cells", "scope")}
+    arguments = dict(comparison["arguments"])
+    common |= {"claim": claim["id"], "pass_name": arguments.pop("pass"), "arguments": arguments}
+    spelled = (c for cell in comparison["cells"] for c in each_of(source, cell, where))
+    cells = [Cell(**common, **one) for cell in spelled for one in spelled_out(source, cell, where)]
+    # Two models that represent one of the source's: all cells of the first, then of the second.
+    cells.sort(key=lambda c: source.every("model").index(c.at["model"]) if c.model else 0)
+    if comparison["scope"] == NAMED_GPU:
+        cells = [replace(c, gpu=c.at.get("gpu", source.gpu)) for c in cells]
+    return cells
+
+
+def check_numbers(source: Source, claims: list[dict[str, Any]]) -> None:
+    """InputError if a number is unused or a name has no number, so that pages need not check."""
     for path in source.without_cell:
         source.numbers_below(path, f"{source.file}: without_cell")
     for path in numbers_without_cell(source)[:1]:
@@ -250,13 +206,9 @@ def check_references(source: Source) -> None:
 
 
 def numbers_without_cell(source: Source) -> list[str]:
-    """Numbers of its tables that no cell compares, no rule uses, and no reason excuses.
-
-    An argument of a rule names one number; a reason is given for a path or for all below it.
-    """
-    used: set[Any] = set()
-    for comparison in (c for claim in source.claims for c in claim.comparisons):
-        used.update(comparison.arguments.values(), *(cell.paths for cell in comparison.cells))
+    """Numbers of its tables that no cell compares, no rule uses, and no reason excuses."""
+    cells = [cell for claim in source.claims for cell in claim.cells]
+    used = {path for cell in cells for path in (*cell.paths, *cell.arguments.values())}
     left = [path for path in source.numbers if path not in used]
     return [p for p in left if not any(is_below(p, excused) for excused in source.without_cell)]
 
@@ -271,17 +223,6 @@ def numbers_of(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
             yield from numbers_of(inner, f"{path}/{name}" if path else name)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield path, value
-
-
-def read_comparison(source: Source, value: dict[str, Any], where: str) -> Comparison:
-    """`where` begins an error."""
-    spelled = (c for cell in value["cells"] for c in each_of(source, cell, where))
-    cells = [c for cell in spelled for c in read_cell(source, cell, where)]
-    # Two models that represent one of the source's: all cells of the first, then of the second.
-    cells.sort(key=lambda c: source.every("model").index(c.at["model"]) if c.model else 0)
-    if value["scope"] == NAMED_GPU:
-        cells = [replace(c, gpu=c.at.get("gpu", source.gpu)) for c in cells]
-    return Comparison(**value | {"cells": tuple(cells)})
 
 
 def each_of(source: Source, cell: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
@@ -300,8 +241,8 @@ def each_of(source: Source, cell: dict[str, Any], where: str) -> Iterator[dict[s
         yield {"at": cell.get("at", {}) | at, "value": {"value_of": path}}
 
 
-def read_cell(source: Source, cell: dict[str, Any], where: str) -> Iterator[Cell]:
-    """The cells of our models that represent the source's model."""
+def spelled_out(source: Source, cell: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
+    """Place and value, for each of our models that represents the source's model."""
     at, value, paths = cell["at"], cell.get("value"), []
     if isinstance(value, dict):
         paths = value.get("ratio_of") or [value["value_of"]]
@@ -313,8 +254,13 @@ def read_cell(source: Source, cell: dict[str, Any], where: str) -> Iterator[Cell
         raise InputError(f"{where}: model '{model}' is none of setup.models: {known}")
     ours = [{"model": name} for name in source.models[model]] if model != ALL else [{}]
     for ats in (at | name for name in ours):
-        places = places_of(source, ats, where)
-        yield Cell(ats, value, places, "" if model == ALL else model, paths=tuple(paths))
+        yield {
+            "at": ats,
+            "value": value,
+            "places": places_of(source, ats, where),
+            "model": "" if model == ALL else model,
+            "paths": tuple(paths),
+        }
 
 
 def places_of(source: Source, at: dict[str, Any], where: str) -> tuple[dict[str, Any], ...]:

@@ -1,71 +1,55 @@
 """The rules that claims name: each decides one cell of a claim from the rows that bear on it.
 
-A rule is a function of a `Case` and of the claim's `arguments`. It returns a verdict, or only our
-value, which is then compared with the source's. Rules of a single claim are in
-experiments/<experiment>/rules.py and are named "<experiment>.<rule>".
+A rule is a function of a `Case` and of the cell's `arguments`, and returns a `Verdict`; `judge`
+makes one of our value. Rules of one experiment's claims are in experiments/<experiment>/rules.py
+and are named "<experiment>.<rule>".
 """
 
 import importlib
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from reprolab import declared, stats
 from reprolab.claims import uncertainty
-from reprolab.claims.evidence import Case, NotTestable, NotTested
+from reprolab.claims.evidence import Case, NotTestable
 from reprolab.claims.published import Cell
 from reprolab.errors import InputError
 from reprolab.printable import shortened
 from reprolab.results import Outcome
 from reprolab.stats import Estimate, LogMean, significant, span
 
-# The verdict on a whole claim is the first of these that one of its cells has.
+# The verdict on a whole claim is the first of these that one of its cells has. Nothing is measured
+# for "contradicted" and "documented": a document, or the source itself, has another number or the
+# same.
 VERDICTS = (
-    *("not_reproduced", "premise_false", "undecided", "not_testable", "not_tested", "reproduced"),
+    *("not_reproduced", "premise_false", "contradicted", "undecided", "not_testable"),
+    *("not_tested", "reproduced", "documented"),
 )
-NOT_REPRODUCED, PREMISE_FALSE, UNDECIDED, NOT_TESTABLE, NOT_TESTED, REPRODUCED = VERDICTS
+NOT_REPRODUCED, PREMISE_FALSE, CONTRADICTED, UNDECIDED, NOT_TESTABLE = VERDICTS[:5]
+NOT_TESTED, REPRODUCED, DOCUMENTED = VERDICTS[5:]
 # Directions of a number. A gain is at least that large, and more than 1 for any tolerance.
 GAIN, AT_LEAST, AT_MOST, EXACTLY = "gain", "at_least", "at_most", "exactly"
 DIRECTIONS = {GAIN: "more than 1 and at least", AT_LEAST: "at least", AT_MOST: "at most"}
 DIRECTIONS |= {EXACTLY: "equal to"}
+MANY_HOSTS = 1000
+COUNTS = 0  # guard band of counts, which are equal in six recorded runs
+# The criterion by which `judge` decides that a cell is reproduced.
+WITHIN = "ours is {direction} the source's value, {tolerance_percent:g} % allowed"
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A verdict on one cell, its full reason, and our own value if there is one.
+class Verdict:
+    """On one cell: `note` has the numbers that decide it, or why nothing does."""
 
-    `documented`: the number of a document, where nothing is measured here.
-    """
-
-    verdict: str
-    reason: str
+    kind: str
+    note: str = ""
     ours: float | None = None
     interval: tuple[float, float] | None = None
-    short: str = ""  # the reason in one short sentence, where it is longer than that
-    documented: float | None = None
-
-    @property
-    def why(self) -> str:
-        return self.short or self.reason
 
 
-@dataclass(frozen=True)
-class Ours:
-    """Our value, for comparison with the source's. `reason` precedes their difference, `short`
-    replaces it. `spread_percent`: the spread between runs; 0 for what no run can change, such as a
-    size or a compiler's output.
-    """
-
-    value: Estimate
-    reason: str = ""
-    short: str = ""
-    spread_percent: float = stats.SPREAD_PERCENT
-
-
-Decide = Callable[..., Finding | Ours]
+Decide = Callable[..., Verdict]
 KINDS = {str: "a text", int: "a whole number", float: "a number"}  # of rules' arguments
 
 
@@ -77,18 +61,17 @@ class Rule:
 
 
 RULES: dict[str, Rule] = {}
-MODULES = ("arithmetic", "gpus")  # of this folder, with rules that need no experiment
+DOCUMENTS = "documents"  # the module with rules that need no experiment
 
 
 def rule(
     criterion: str, split: Callable[[Case], list[Cell]] | None = None
 ) -> Callable[[Decide], Decide]:
-    """Registers a rule under the function's name: of this file as it is, of another module of
-    reprolab/claims/ as '<module>.<name>', of an experiment as '<experiment>.<name>'.
-    """
+    """Registers a rule under the function's name, after that of its experiment, or "documents"."""
 
     def register(function: Decide) -> Decide:
-        owner = function.__module__.removeprefix("reprolab.").split(".")[1]
+        package, owner, *module = function.__module__.split(".")
+        owner = owner if package == "experiments" else module[0]
         prefix = "" if function.__module__ == __name__ else f"{owner}."
         RULES[prefix + function.__name__] = Rule(function, criterion, split)
         return function
@@ -96,24 +79,22 @@ def rule(
     return register
 
 
-def import_rules(owner: str) -> None:
-    """Registers the rules of a module of reprolab/claims/ or of an experiment, if there is one."""
-    if owner in MODULES:
-        importlib.import_module(f"reprolab.claims.{owner}")
-    elif owner in declared.names() and (rules := declared.module(owner, "rules")):
-        importlib.import_module(rules)
+def experiment_rules(name: str) -> str:
+    """The module with the experiment's rules; '' if there is none."""
+    return declared.module(name, "rules") if name in declared.names() else ""
 
 
-def bind(case: Case) -> tuple[Rule, dict[str, Any]]:
-    """The rule with its arguments; InputError if there is none, or its arguments do not fit."""
-    where, name = f"{case.source.file}: claim '{case.claim.id}'", case.comparison.rule
-    owner = name.rpartition(".")[0]
-    if name not in RULES:
-        import_rules(owner)
+def rule_of(case: Case) -> Rule:
+    """InputError if there is none, or the cell's arguments do not fit it."""
+    where, name = f"{case.source.file}: claim '{case.claim.id}'", case.cell.rule
+    owner, arguments = name.rpartition(".")[0], case.cell.arguments
+    if name not in RULES and owner == DOCUMENTS:
+        importlib.import_module("reprolab.claims.documents")
+    elif name not in RULES and (module := experiment_rules(owner)):
+        importlib.import_module(module)
     if name not in RULES:
         others = ", ".join(rule for rule in RULES if rule.rpartition(".")[0] == owner)
         raise InputError(f"{where}: no rule is named '{name}'; known are {shortened(others, 500)}")
-    arguments = {k: v for k, v in case.comparison.arguments.items() if k != "pass"}
     signature = inspect.signature(RULES[name].decide)
     try:
         signature.bind(case, **arguments)
@@ -123,48 +104,42 @@ def bind(case: Case) -> tuple[Rule, dict[str, Any]]:
         kind = signature.parameters[argument].annotation
         if not isinstance(value, (int, float) if kind is float else kind):
             raise InputError(f"{where}: arguments.{argument} must be {KINDS[kind]}, not {value!r}")
-    return RULES[name], arguments
+    return RULES[name]
 
 
-COUNTS = 0  # guard band of counts, which are equal in six recorded runs
-
-# The criterion by which `judge` decides that a cell is reproduced.
-WITHIN = "ours is {direction} the source's value, {tolerance_percent:g} % allowed"
-
-
-def judge(case: Case, ours: Finding | Ours) -> Finding:
-    """Compares our value with the source's, in the direction that the comparison declares;
-    undecided if our interval, widened by the spread between runs, crosses a bound.
+def judge(
+    case: Case, ours: Estimate, note: str = "", spread_percent: float = stats.SPREAD_PERCENT
+) -> Verdict:
+    """Compares our value with the source's, in the direction that the cell declares; undecided if
+    our interval, widened by the spread between runs, crosses a bound. `spread_percent`: 0 for what
+    no run can change, such as a size or a compiler's output.
     """
-    if isinstance(ours, Finding):
-        return ours
-    value, tolerance_percent, estimate = case.value, case.tolerance_percent, ours.value
-    direction = case.comparison.direction
-    widened = estimate if estimate.log else estimate.widened(ours.spread_percent)
-    cells = case.family_size
-    sides: dict[str, float] = {}  # by verdict, the bound that ours is on that side of
-    if direction in (GAIN, AT_LEAST, EXACTLY):
-        bound = value * (1 - tolerance_percent / 100)
-        bound = max(bound, 1) if direction == GAIN else bound
-        sides[side_above(widened, bound, cells)] = bound
-    if direction in (AT_MOST, EXACTLY):
-        bound = value * (1 + tolerance_percent / 100)
-        sides.setdefault(side_below(widened, bound, cells), bound)
-    verdict = next(v for v in VERDICTS if v in sides)
-    difference = stats.difference_percent(estimate.value, value)
-    allowed = {AT_MOST: "more", EXACTLY: "either way"}.get(direction, "less")
-    reason = (
-        f"{difference:+.1f} % from the source's value, {tolerance_percent:g} % {allowed} allowed"
-    )
-    short = ours.short
-    if verdict == UNDECIDED:
-        ends = " to ".join(significant(end, 3) for end in widened.deciding(cells).interval)
-        reaches = f"{ends} {case.comparison.unit}, with what runs differ by, reaches over "
-        reaches += significant(sides[UNDECIDED])
-        reason += f"; {reaches}: runs on several GPUs of this kind would decide it"
-        short = short or reaches
-    reason = "; ".join(filter(None, (ours.reason, reason)))
-    return Finding(verdict, reason, estimate.value, estimate.interval, short)
+    cell, tolerance_percent = case.cell, case.cell.tolerance_percent
+    widened = ours if ours.log else ours.widened(spread_percent)
+    kinds = set()
+    if cell.direction in (GAIN, AT_LEAST, EXACTLY):
+        bound = cell.value * (1 - tolerance_percent / 100)
+        bound = max(bound, 1) if cell.direction == GAIN else bound
+        kinds.add(side_above(widened, bound, cell.family_size))
+    if cell.direction in (AT_MOST, EXACTLY):
+        bound = cell.value * (1 + tolerance_percent / 100)
+        kinds.add(side_below(widened, bound, cell.family_size))
+    kind = next(v for v in VERDICTS if v in kinds)
+    if kind == UNDECIDED:
+        ends = span(widened.deciding(cell.family_size).interval)
+        notes = [note, f"{ends} {cell.unit} with what runs differ by", by_hosts(case, ours, bound)]
+        note = "; ".join(filter(None, notes))
+    return Verdict(kind, note, ours.value, ours.interval)
+
+
+def by_hosts(case: Case, ratio: Estimate, bound: float) -> str:
+    """Of an undecided eager gain: how many hosts it would take; '' where no host takes part."""
+    if not case.hosts:
+        return ""
+    hosts, cells = min(case.hosts), 1 if ratio.value >= bound else case.cell.family_size
+    needed = uncertainty.hosts_to_decide(ratio.log, bound, cells, hosts)
+    count = f"about {needed}" if needed < MANY_HOSTS else f"more than {MANY_HOSTS}"
+    return f"undecided on {hosts} host{'s' * (hosts > 1)}, {count} would decide"
 
 
 def side_above(estimate: Estimate, bound: float, cells: int) -> str:
@@ -191,7 +166,7 @@ def side_of(low: float, high: float, bound: float) -> str:
 
 
 def reproduced_if(holds: bool, fails: bool = True) -> str:
-    """The verdict by intervals: it holds, it does not hold, or neither is shown."""
+    """It holds, it does not hold, or neither is shown."""
     if holds:
         return REPRODUCED
     return NOT_REPRODUCED if fails else UNDECIDED
@@ -216,11 +191,11 @@ def side_of_margins(margins: Sequence[float], guard_percent: float = stats.SPREA
     return UNDECIDED if min(margins) > -guard_percent - slack else NOT_REPRODUCED
 
 
-def over_places(verdict: str, reason: str, values: Sequence[float], short: str = "") -> Finding:
+def over_places(kind: str, note: str, values: Sequence[float]) -> Verdict:
     """With the median of the values, one for each place, and their range."""
     summary = stats.summarize(values)
     interval = (summary.min, summary.max) if summary.min < summary.max else None
-    return Finding(verdict, reason, summary.median, interval, short)
+    return Verdict(kind, note, summary.median, interval)
 
 
 def quotients(
@@ -238,130 +213,135 @@ def quotients(
 
 
 @rule(WITHIN)
-def ratio_within(case: Case, *, metric: str, baseline: str, subject: str) -> Ours:
+def ratio_within(case: Case, *, metric: str, baseline: str, subject: str) -> Verdict:
     """The baseline's time over the subject's; for several places, the mean of their ratios."""
-    return Ours(stats.mean(case.ratios(baseline, subject, metric)))
+    return judge(case, stats.mean(case.ratios(baseline, subject, metric)))
 
 
 @rule("nothing: ours is an upper bound, which could only refute it, {tolerance_percent:g} % below")
-def share_not_above(case: Case, *, kernel: str, part: str, rest: str) -> Finding:
+def share_not_above(case: Case, *, kernel: str, part: str, rest: str) -> Verdict:
     """The share of one metric in the sum of two, sample by sample, in percent; our sum lacks parts
     of the source's.
     """
     samples = [case.measured(kernel, name).metrics[name].samples for name in (part, rest)]
-    judged = judge(case, Ours(stats.share_percent(*samples).estimate))
-    if judged.verdict != REPRODUCED:
+    judged = judge(case, stats.share_percent(*samples).estimate)
+    if judged.kind != REPRODUCED:
         return judged
-    said = f"ours is an upper bound, {significant(judged.ours, 3)} %, and does not refute it"
-    return replace(judged, verdict=NOT_TESTABLE, reason=f"{said}; {judged.reason}", short=said)
+    note = f"ours is an upper bound, {significant(judged.ours, 3)} %, and does not refute it"
+    return Verdict(NOT_TESTABLE, note, judged.ours, judged.interval)
 
 
-@rule("greatest and smallest time of {kernel} at most {tolerance_percent:g} % apart")
-def invariant_over(case: Case, *, metric: str, kernel: str) -> Finding:
-    """Over all places that the cell covers."""
+@rule("{kernel}'s time changes by at most {tolerance_percent:g} % from the first place to the last")
+def invariant_over(case: Case, *, metric: str, kernel: str) -> Verdict:
+    """By the line through the times of all places, which are in the order of doubled batches; the
+    greatest over the smallest time would differ where only noise does.
+    """
     rows = [case.measured(kernel, metric, at) for at in case.cell.places]
-    times = [uncertainty.log_time(row, metric) for row in rows]
-    unit = rows[0].metrics[metric].unit
-    return spread(case, times, f"{metric.replace('_', ' ')}", unit)
+    change = trend([uncertainty.log_time(row, metric) for row in rows]).ratio
+    medians = [row.summary_of(metric).median for row in rows]
+    note = f"{span(medians, 4)} {rows[0].metrics[metric].unit} in {len(rows)} rows"
+    kind = equivalent([change], case.cell.tolerance_percent, case.cell.family_size)
+    percents = [100 * (end - 1) for end in (change.value, *change.interval)]
+    return Verdict(kind, note, percents[0], (percents[1], percents[2]))
 
 
-@rule("greatest and smallest gain at most {tolerance_percent:g} % apart")
-def gains_alike(case: Case, *, metric: str, baseline: str, subject: str) -> Finding:
-    """Ratios of the baseline's time to the subject's, over all places that the cell covers."""
-    gains = [ratio.log for ratio in case.ratios(baseline, subject, metric)]
-    return spread(case, gains, f"{subject} over {baseline}", "x")
-
-
-def spread(case: Case, values: Sequence[LogMean], what: str, unit: str) -> Finding:
-    """Reproduced if the ends, the two most different of many, are no further apart than the
-    tolerance, beyond the uncertainty of both.
+def trend(values: Sequence[LogMean]) -> LogMean:
+    """The change from the first value to the last on the line of least squares, as if no error
+    were shared, as those would cancel.
     """
-    low, high = (pick(values, key=lambda v: v.value) for pick in (min, max))
-    pairs = max(1, len(values) * (len(values) - 1) // 2)
-    apart, bound = high.over(low).ratio, 1 + case.tolerance_percent / 100
-    ends = (significant(math.exp(v.value)) for v in (low, high))
-    reason = f"{what} {' to '.join(ends)} {unit} in {len(values)} rows"
-    verdict = side_below(apart, bound, max(pairs, case.family_size))
-    return Finding(verdict, reason, 100 * (apart.value - 1))
+    values = [LogMean(v.value, tuple((*part[:2], False) for part in v.parts)) for v in values]
+    middle = (len(values) - 1) / 2
+    offsets = [i - middle for i in range(len(values))]
+    scale = (len(values) - 1) / sum(offset**2 for offset in offsets)
+    return stats.weighted(values, [offset * scale for offset in offsets])
 
 
-@rule("{slow} slower than {fast} in every place, beyond the intervals")
-def slower_in_every_cell(
-    case: Case, *, metric: str, slow: str, fast: str, beside: str = ""
-) -> Finding:
-    """One place where it is faster decides, if chance would show one in so many places in 1 % of
-    cases; if no difference is seen, nothing is decided.
+def equivalent(ratios: Sequence[Estimate], percent: float, cells: int) -> str:
+    """Whether all ratios lie within the tolerance of 1 on either side, by their intervals."""
+    bound = 1 + percent / 100
+    kinds = {side_below(ratio, bound, cells) for ratio in ratios}
+    kinds |= {side_above(ratio, 1 / bound, cells) for ratio in ratios}
+    return next(kind for kind in VERDICTS if kind in kinds)
 
-    `beside`: a kernel over which the gains of both are shown for comparison.
+
+def part_of_saving(part: Estimate, whole: Estimate, least: float) -> Verdict:
+    """The part in percent of the time that a kernel saves; both are ratios of a time to the
+    kernel's. Reproduced from `least` percent on.
     """
+
+    def percent(part_ratio: float, ratio: float) -> float:
+        return 100 * (part_ratio - 1) / (ratio - 1)
+
+    if whole.deciding().low <= 1:
+        raise NotTestable("the kernel is not shown to save any time")
+    kind = side_of(*ends(part.deciding(), whole.deciding(), percent), least)
+    both = " and ".join(significant(ratio.value) for ratio in (part, whole))
+    note = f"{both} times the kernel's own time"
+    return Verdict(kind, note, percent(part.value, whole.value), ends(part, whole, percent))
+
+
+def ends(
+    a: Estimate, b: Estimate, function: Callable[[float, float], float]
+) -> tuple[float, float]:
+    """The least and the greatest value over the ends of both intervals."""
+    values = [function(x, y) for x in a.interval for y in b.interval]
+    return min(values), max(values)
+
+
+@rule("{slow} slower than {fast} on the average of all places, beyond the interval")
+def slower_on_average(case: Case, *, metric: str, slow: str, fast: str) -> Verdict:
+    """The places are one experiment; if no difference is seen, nothing is decided."""
     ratios = case.comparisons(slow, fast, metric)
-    cells = case.family_size
-    slower = sum(r.deciding().low > 1 for r in ratios)
-    faster = sum(r.deciding(cells).high < 1 for r in ratios)
-    reason = (
-        f"{slow} against {fast}: slower in {slower} of {len(ratios)} places, faster in {faster}, "
-        f"no difference seen in {len(ratios) - slower - faster}"
-    )
-    if beside:
-        with suppress(NotTested, NotTestable):
-            gains = {k: stats.mean(case.ratios(beside, k, metric)).value for k in (slow, fast)}
-            listed = " and ".join(f"{k} {significant(gain, 3)} x" for k, gain in gains.items())
-            reason += f"; over {beside} {listed}"
-    ours, verdict = stats.pool(ratios), above_one(ratios, cells)
-    short = f"{slow} is slower in {slower} of {len(ratios)} places"
-    return Finding(verdict, reason, ours.value, ours.interval, short)
+    ours = stats.mean(ratios)
+    note = f"time of {slow} over {fast}: {span([r.value for r in ratios])} in {len(ratios)} places"
+    return Verdict(above_one([ours], 1), note, ours.value, ours.interval)
 
 
 @rule("one round for each access of {kernel}, up to {tolerance_percent:g} % more allowed")
 def one_round_each(
     case: Case, *, kernel: str, accesses: str, rounds: str, less: str = "", beside: str = ""
-) -> Finding:
+) -> Verdict:
     """Rounds of shared memory per access of a warp: more than one are bank conflicts.
 
     `less`: a kernel that lacks only the accesses in question. `beside`: a kernel that is shown for
     comparison.
     """
     per_access = rounds_per_access(case, kernel, accesses, rounds, less)
-    lacked = f" that {less} lacks" * bool(less)
-    reason = f"rounds for each access of {kernel}{lacked}: {span(per_access)}"
-    short = f"{span(per_access)} rounds for each access"
+    note = f"{span(per_access)} rounds for each access"
     if beside:
-        others = rounds_per_access(case, beside, accesses, rounds, less)
-        of_other = f"of {beside}: {span(others)}"
-        reason, short = f"{reason}; {of_other}", f"{short}; {of_other}"
-    bound = 1 + case.tolerance_percent / 100
-    verdict = side_of_margins([percent_below(value, bound) for value in per_access])
-    return over_places(verdict, reason, per_access, short)
+        note += f"; {beside} {span(rounds_per_access(case, beside, accesses, rounds, less))}"
+    bound = 1 + case.cell.tolerance_percent / 100
+    kind = side_of_margins([percent_below(value, bound) for value in per_access])
+    return over_places(kind, note, per_access)
 
 
 def rounds_per_access(
     case: Case, kernel: str, accesses: str, rounds: str, less: str = ""
 ) -> list[float]:
     """At every place that the cell covers."""
-    both_medians = [case.medians(kernel, metric) for metric in (rounds, accesses)]
+    counts = [case.medians(kernel, metric) for metric in (rounds, accesses)]
     if less:
         without = [case.medians(less, metric) for metric in (rounds, accesses)]
-        both_medians = [
+        counts = [
             [a - b for a, b in zip(*both, strict=True)]
-            for both in zip(both_medians, without, strict=True)
+            for both in zip(counts, without, strict=True)
         ]
-    if min(both_medians[1]) <= 0:
-        lacked = f" that {less} lacks" * bool(less)
-        raise NotTestable(f"{kernel} has no {accesses.replace('_', ' ')}{lacked}")
-    return quotients(*both_medians)
+    if min(counts[1]) <= 0:
+        raise NotTestable(f"{kernel} has no {accesses.replace('_', ' ')} of its own")
+    return quotients(*counts)
 
 
 @rule("every bit of the output of {kernel} equals the reference")
-def output_equal(case: Case, *, kernel: str) -> Finding:
+def output_equal(case: Case, *, kernel: str) -> Verdict:
     """At every place that the cell covers; one wrong output decides."""
     rows = [case.verified(kernel, at) for at in case.cell.places]
     wrong = [row for row in rows if row.outcome != Outcome.BIT_EXACT]
     if wrong:
-        return Finding(NOT_REPRODUCED, f"the output is wrong: {wrong[0].reason}")
+        return Verdict(NOT_REPRODUCED, f"the output is wrong: {wrong[0].reason}")
     outputs = sum(row.problem.get("weights_resident", row.problem.get("n", 0)) for row in rows)
-    return Finding(REPRODUCED, f"{outputs / 1e9:.1f} billion elements compared, all equal")
+    return Verdict(REPRODUCED, f"{outputs / 1e9:.1f} billion elements compared, all equal")
 
 
 @rule("nothing: nothing that runs here can show it")
-def beyond_this_project(case: Case, *, why: str) -> Finding:
-    return Finding(NOT_TESTABLE, why)
+def beyond_this_project(case: Case, *, why: str) -> Verdict:
+    return Verdict(NOT_TESTABLE, why)

@@ -3,6 +3,7 @@ docs/verdicts.md has the budget and the coverage of the intervals.
 """
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -12,11 +13,12 @@ import numpy as np
 from reprolab.json_files import ROOT, Schema
 from reprolab.results import Record
 from reprolab.run_to_run import Budgets, budget_for, in_class, recorded_budgets
-from reprolab.stats import SPREAD_PERCENT, Estimate, LogMean
+from reprolab.stats import FALSE_SHARE, SPREAD_PERCENT, LogMean, weighted
 
 HOST_TO_HOST = ROOT / "data/host_to_host.json"
 SCHEMA = Schema("host_to_host.schema.json")
 EAGER = "eager"  # generations whose steps the host launches one by one
+PAIR = ("branch_tree", "shared_lut")  # the kernels that were measured on several hosts
 
 
 @cache
@@ -24,34 +26,43 @@ def budgets() -> Budgets:
     return recorded_budgets()
 
 
-def between_runs_percent(gpu: str, kind: str, us: float, kernel: str = "") -> float:
-    """Standard deviation; for a kind of time that was not repeated, half of SPREAD_PERCENT."""
+def between_runs(gpu: str, kind: str, us: float, kernel: str = "") -> tuple[float, float]:
+    """Standard deviations in percent, on the problem where the kernel varies most: of all, and of
+    what all problems of a run share. For a kind of time that was not repeated, half of
+    SPREAD_PERCENT.
+    """
     budget = budget_for(budgets(), gpu, kind)
-    return in_class(budget[kind], us).of(kernel) if budget else SPREAD_PERCENT / 2
+    if budget is None:
+        return SPREAD_PERCENT / 2, SPREAD_PERCENT / 2
+    spread = in_class(budget[kind], us)
+    return spread.at_worst(kernel), spread.in_common(kernel)
 
 
 def log_time(row: Record, metric: str) -> LogMean:
     """The mean time of one row, from its samples and the spread between runs."""
-    log = row.metrics[metric].log
-    kind = metric.partition(".")[0]
-    return log.with_part(between_runs_percent(row.gpu, kind, log.geometric_mean, row.kernel))
+    log, kind = row.metrics[metric].log, metric.partition(".")[0]
+    total, common = between_runs(row.gpu, kind, log.geometric_mean, row.kernel)
+    return log.with_part(common).with_part(math.sqrt(total**2 - common**2), shared=False)
 
 
-def ratio(over: Record, under: Record, metric: str) -> Estimate:
-    """The ratio of two rows' geometric means; its interval covers another run elsewhere."""
+def log_ratio(over: Record, under: Record, metric: str, hosts: Sequence[float] = ()) -> LogMean:
+    """The ratio of two rows' geometric means; its interval covers another run elsewhere. `hosts`:
+    the logarithms of the ratios on other hosts, which enter the mean.
+    """
     if not is_of_host(over.problem, metric):
-        return log_time(over, metric).over(log_time(under, metric)).ratio
-    both = (row.metrics[metric].log for row in (over, under))
-    log = next(both).over(next(both))
-    host = host_spread(over.summary_of(metric).median)
-    return log.with_part(host.gain_percent, host.freedom).ratio
+        return log_time(over, metric).over(log_time(under, metric))
+    own = over.metrics[metric].log.over(under.metrics[metric].log)
+    host = host_spread(over.problem["weights"])
+    n = len(hosts) + 1
+    mean = LogMean((own.value + sum(hosts)) / n, weighted([own], [1 / n]).parts)
+    return mean.with_part(host.gain_percent / math.sqrt(n), host.freedom)
 
 
 def log_baseline(row: Record, metric: str) -> LogMean:
     """The time of the row that depends least on the host: the baseline's."""
     if not is_of_host(row.problem, metric):
         return log_time(row, metric)
-    host = host_spread(row.summary_of(metric).median)
+    host = host_spread(row.problem["weights"])
     return row.metrics[metric].log.with_part(host.baseline_percent, host.freedom)
 
 
@@ -61,32 +72,67 @@ def is_of_host(problem: dict[str, Any], metric: str) -> bool:
 
 
 class HostSpread(NamedTuple):
-    """Standard deviations between hosts, including all other differences between two runs."""
+    """Standard deviations between hosts, including all other differences between two runs.
 
-    from_us: float  # that the baseline's generation takes
+    All batches of a model on one host are one observation of that host: `freedom` has, for each
+    model on each GPU, one less than its hosts.
+    """
+
+    from_weights: float  # of the smallest model, in quantized weights
     baseline_percent: float
     gain_percent: float
-    freedom: int  # degrees of freedom: of each cell, one less than its hosts
+    freedom: int
+
+
+@cache
+def host_cells() -> list[dict[str, Any]]:
+    return SCHEMA.read(HOST_TO_HOST)["cells"]
 
 
 @cache
 def host_classes() -> tuple[HostSpread, ...]:
-    root, classes = SCHEMA.read(HOST_TO_HOST), []
-    edges = [*root["classes_us"], math.inf]
-    for low, high in pairwise(edges):
-        cells = [cell for cell in root["cells"] if low <= max(cell["baseline_us"]) < high]
-        baseline, subject = (
-            [np.log(c[name]) for c in cells] for name in ("baseline_us", "subject_us")
-        )
-        gains = [b - s for b, s in zip(baseline, subject, strict=True)]
-        freedom = sum(len(hosts) - 1 for hosts in gains)
-        percents = (
-            100 * math.sqrt(sum(len(x) * x.var() for x in values) / freedom)
-            for values in (baseline, gains)
-        )
-        classes.append(HostSpread(low, *percents, freedom))
-    return tuple(classes)
+    """By the models' sizes: what waits for the host in a step depends on the model, and on the
+    batch only by how long."""
+    edges = [*SCHEMA.read(HOST_TO_HOST)["classes_weights"], math.inf]
+    return tuple(spread_in(low, high) for low, high in pairwise(edges))
 
 
-def host_spread(us: float) -> HostSpread:
-    return [spread for spread in host_classes() if spread.from_us <= us][-1]
+def spread_in(low: float, high: float) -> HostSpread:
+    cells = [cell for cell in host_cells() if low <= cell["weights"] < high]
+    baseline, subject = ([np.log(c[name]) for c in cells] for name in ("baseline_us", "subject_us"))
+    gains = [b - s for b, s in zip(baseline, subject, strict=True)]
+    within = sum(len(hosts) - 1 for hosts in gains)
+    percents = (
+        100 * math.sqrt(sum(len(x) * x.var() for x in values) / within)
+        for values in (baseline, gains)
+    )
+    hosts: dict[tuple[str, str], int] = {}
+    for cell in cells:
+        of = cell["gpu"], cell["model"]
+        hosts[of] = max(hosts.get(of, 0), len(cell["baseline_us"]))
+    return HostSpread(low, *percents, sum(hosts.values()) - len(hosts))
+
+
+def host_spread(weights: float) -> HostSpread:
+    return [spread for spread in host_classes() if spread.from_weights <= weights][-1]
+
+
+def other_hosts(over: Record, under: Record, metric: str) -> list[float]:
+    """The logarithms of the ratios at this place on the other hosts that the recorded run's cell
+    was measured on; its own is the nearest of them, as some rows were measured again.
+    """
+    if not is_of_host(over.problem, metric) or (over.kernel, under.kernel) != PAIR:
+        return []
+    wanted = {"gpu": over.gpu} | {name: over.problem[name] for name in ("model", "batch")}
+    cells = [cell for cell in host_cells() if wanted.items() <= cell.items()]
+    own = over.metrics[metric].log.over(under.metrics[metric].log).value
+    pairs = [p for c in cells for p in zip(c["baseline_us"], c["subject_us"], strict=True)]
+    ratios = sorted((math.log(a / b) for a, b in pairs), key=lambda ratio: abs(ratio - own))
+    return ratios[1:]
+
+
+def hosts_to_decide(log: LogMean, bound: float, cells: int, hosts: int) -> int:
+    """About how many hosts the interval needs to leave the bound, if their mean stays."""
+    away = max(abs(log.value - math.log(bound)), 1e-9)
+    deciding = log.interval(1 - FALSE_SHARE / cells)
+    return math.ceil(hosts * (math.log(deciding.high / deciding.value) / away) ** 2)

@@ -3,17 +3,15 @@
 import copy
 import hashlib
 import json
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 from reprolab import result_file
 from reprolab.claims.evidence import collect
-from reprolab.claims.ledger import Decision, Verdict, decide
+from reprolab.claims.ledger import Decided, Decision, decide
 from reprolab.claims.published import Source, load_source, load_sources
 from reprolab.json_files import ROOT, read_json
 from reprolab.results import SCHEMA, Results, parse
@@ -22,6 +20,7 @@ PUBLISHED = ROOT / "data/published"
 # The provenance of all made files: that of a recorded run.
 ORIGIN = read_json(ROOT / "data/recorded/h200/ladder/plain.json")["provenance"]
 GPU, CLOCKS = ORIGIN["gpu"], ORIGIN["clocks"]
+GPU_NAMES = {"h100": "NVIDIA H100 80GB HBM3", "h200": "NVIDIA H200"}
 
 
 def provenance(**changes: Any) -> dict[str, Any]:
@@ -169,45 +168,23 @@ def read(file: dict[str, Any], path: str = "") -> Results:
     return parse(place, file)
 
 
-def decisions(*files: dict[str, Any], sources: list[Source] | None = None) -> dict[str, Decision]:
+def decisions(*files: dict[str, Any], sources: Sequence[Source] = ()) -> dict[str, Decision]:
     """The decision on a claim, by its id."""
     evidence = collect(map(read, files))
     return {d.claim.id: d for d in decide(evidence, sources or all_sources())}
 
 
-def decided(*files: dict[str, Any], sources: list[Source] | None = None) -> dict[tuple, Verdict]:
-    """The verdict on every cell, by the claim's id, the cell's text, and the reading if it has one.
-
-    If several comparisons are of one cell, the first that the files bear on.
-    """
-    verdicts: dict[tuple, Verdict] = {}
-    for name, d in decisions(*files, sources=sources).items():
-        for v in d.verdicts:
-            key = (name, v.cell.text, *filter(None, [v.comparison.reading]))
-            if key not in verdicts or (verdicts[key].awaits and not v.awaits):
-                verdicts[key] = v
-    return verdicts
+def decision(claim: str, *files: dict[str, Any], source: Source | None = None) -> Decision:
+    return decisions(*files, sources=[source] if source else with_claim(claim))[claim]
 
 
-def guards(percent: float, cells: int) -> tuple[float, float]:
-    """The distances from a bound within which the ratio of two single samples is undecided, on the
-    good side and on the bad one of several cells; `percent`: the standard deviation between runs of
-    each.
-    """
-    good, bad = (NormalDist().inv_cdf(1 - 0.005 / n) * math.sqrt(2) * percent for n in (1, cells))
-    return good, bad
-
-
-def around(
-    low: float, high: float = 0, guards: tuple[float, float] = (2.0, 2.0)
-) -> list[tuple[float, str]]:
-    """Values near the bounds, and the verdict on each; `guards` in percent."""
-    good, bad = (guard / 100 for guard in guards)
-    values = [(low * (1 + 1.05 * good), "reproduced"), (low * (1 + 0.95 * good), "undecided")]
-    values += [(low * (1 - 0.95 * bad), "undecided"), (low * (1 - 1.05 * bad), "not_reproduced")]
-    above = [(high * (1 - 1.05 * good), "reproduced"), (high * (1 - 0.95 * good), "undecided")]
-    above += [(high * (1 + 0.95 * bad), "undecided"), (high * (1 + 1.05 * bad), "not_reproduced")]
-    return values + above * bool(high)
+def verdict(
+    claim: str, cell: str, *files: dict[str, Any], reading: str = "", source: Source | None = None
+) -> Decided:
+    """On the cell with this text; of several, the first that the files bear on."""
+    every = decision(claim, *files, source=source).verdicts
+    found = [v for v in every if v.cell.text == cell and v.cell.reading.startswith(reading)]
+    return next((v for v in found if not v.awaits), found[0])
 
 
 @cache

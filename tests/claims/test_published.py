@@ -7,12 +7,10 @@ from dataclasses import replace
 import made
 import pytest
 
-from reprolab import declared
 from reprolab.claims.evidence import Evidence
 from reprolab.claims.ledger import decide
 from reprolab.claims.published import is_below, load_sources, numbers_without_cell
-
-SEE = "(see data/published.schema.json)"
+from reprolab.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -21,44 +19,29 @@ def sources():
 
 
 def test_a_number_has_a_direction_and_a_statement_has_no_number(sources):
-    wrong = {
-        (claim.id, cell.text)
-        for source in sources.values()
-        for claim in source.claims
-        for c in claim.comparisons
-        for cell in c.cells
-        # the order of two kernels in time is asked for, whatever the number
-        if (cell.value is None) != (c.direction == "statement") and claim.id != "l2-explains-l4"
-    }
-    assert not wrong
+    cells = [c for source in sources.values() for claim in source.claims for c in claim.cells]
+    wrong = {(c.claim, c.text) for c in cells if (c.value is None) != (c.direction == "statement")}
+    assert {claim for claim, _ in wrong} == {"l2-explains-l4"}  # whose order alone is asked for
 
 
-def test_the_primary_reading_is_declared_once_and_its_reason_names_no_result(sources):
-    """A reason that depends on a result would choose the verdict."""
+def test_the_reason_for_the_primary_reading_names_no_result(sources):
     for claim in (claim for source in sources.values() for claim in source.claims):
         if len(claim.readings) > 1:
             first, *others = claim.readings
-            assert first.primary_because and not first.own_measurement
-            assert not re.search(r"\d+\.\d|reproduced|faster|slower", first.primary_because)
-            assert not any(reading.primary_because for reading in others)
+            assert not re.search(r"\d+\.\d|reproduced|faster|slower", first["primary_because"])
+            assert not any("primary_because" in reading for reading in others)
 
 
-def test_measurements_of_our_own_are_no_readings_of_the_paper(sources):
-    readings = [
-        (claim.id, reading.name)
-        for claim in sources["paper"].claims
-        for reading in claim.readings
-        if reading.own_measurement
-    ]
-    assert len({name for _, name in readings}) == 1
-    assert len(readings) == 5
-
-
-def test_a_remark_is_one_short_sentence(sources):
+def test_a_remark_has_no_number_that_was_measured_here(sources):
+    """These are in cells, which are computed: 2.12 x, 0.397 s. Products and ratios of the source's
+    own numbers may stand there.
+    """
+    of_its_own = {"13.041", "4.7", "6.8", "44.2", "33.4", "39.2"}
     for source in sources.values():
-        for claim in source.claims:
-            assert not re.search(r"[.!?] +[A-Z]", claim.remark), claim.remark
-            assert not claim.remark.endswith(".") and len(claim.remark) <= 260
+        text = source.file.read_text()
+        for said in [claim.remark for claim in source.claims] + [n["text"] for n in source.notes]:
+            named = re.findall(r"(\d+\.\d+) ?(?:x|s|ms|times)\b", said)
+            assert all(text.count(n.rstrip("0")) > 1 or n in of_its_own for n in named), said
 
 
 def test_no_reason_excuses_what_needs_none(sources):
@@ -69,13 +52,19 @@ def test_no_reason_excuses_what_needs_none(sources):
             assert any(is_below(p, path) for p in unexcused), f"{path}: compared, or excused twice"
 
 
-def test_two_fills_may_differ_by_what_table_2_varies_by(sources):
-    """The difference of a model's smallest speed-up from its largest, rounded up."""
-    rows = [made.raw("paper")["tables"]["table2"][model] for model in sources["paper"].models]
-    columns = [[row[str(batch)] for batch in sources["paper"].every("batch")] for row in rows]
+def test_tolerances_that_the_sources_own_numbers_give(sources):
+    """Two fills may differ by what a model's row of Table II varies by; models' averages by what
+    theirs do.
+    """
+    paper = sources["paper"]
+    rows = [paper.table("table2")[model] for model in paper.models]
+    columns = [[row[str(batch)] for batch in paper.every("batch")] for row in rows]
     spread = max(100 * (1 - min(column) / max(column)) for column in columns)
-    (fill,) = (c for c in sources["paper"].claims if c.id == "single-thread-fill")
-    assert fill.comparisons[1].tolerance_percent == math.ceil(10 * spread) / 10 == 2.3
+    claims = {claim.id: claim for claim in paper.claims}
+    assert claims["single-thread-fill"].cells[1].tolerance_percent == math.ceil(10 * spread) / 10
+    averages = [row["average"] for row in rows]
+    apart = 100 * (max(averages) / min(averages) - 1)
+    assert claims["consistent"].cells[0].tolerance_percent == math.ceil(10 * apart) / 10
 
 
 def test_the_posts_gb_per_s_are_601_gb_over_its_seconds(sources):
@@ -84,17 +73,7 @@ def test_the_posts_gb_per_s_are_601_gb_over_its_seconds(sources):
     both = [
         (row[f"{k}_s"], row[f"{k}_gb_s"]) for row in results.values() for k in ("unsloth", "mojo")
     ]
-    assert len(both) == 8
     assert [round(moved / 1e9 / gb_s, 2) for _, gb_s in both] == [seconds for seconds, _ in both]
-    gains = [row["mojo_gb_s"] / row["unsloth_gb_s"] for row in results.values()]
-    assert [round(gain, 2) for gain in gains] == [row["speedup"] for row in results.values()]
-
-
-def test_the_layers_are_those_that_the_experiment_counts(sources):
-    passes = declared.experiment("counters").passes.values()
-    layers = sources["paper"].setup["layers"]
-    counted = "|".join(f"{layer['rows']}x{layer['columns']}/*" for layer in layers)
-    assert [counted in step.arguments for step in passes].count(True) == 2
 
 
 def first(paper, name):
@@ -103,37 +82,29 @@ def first(paper, name):
 
 
 CASES = {
-    "tables has no 'figure5'": lambda p: first(p, "end-to-end")["cells"][0].update(
-        each_of="figure5"
-    ),
-    "other levels": lambda p: first(p, "kernel-speedup")["cells"][0].update(names=["batch"]),
-    "tolerance": lambda p: first(p, "kernel-speedup").update(tolerance_percent=-1),
-    "no cell": lambda p: p["tables"].update(planted={"deep": 3.5}),
-    # An argument names one number of Figure 4, which excuses no other.
-    "no cell in a figure": lambda p: p["tables"]["figure4"]["qwen3-32b"]["32"].update(planted=3.5),
-    "without_cell of nothing": lambda p: p["without_cell"].update(planted="why"),
-    "no cycles": lambda p: p["setup"]["our_kernels"]["latency_cycles"].pop("shared_read"),
-    "no time": lambda p: p["tables"]["figure4"]["llama-3.3-70b"]["2"].pop("optimized_s"),
-    "two of one id": lambda p: p["claims"].append(p["claims"][0]),
-    "model": lambda p: first(p, "qmatmul-72")["cells"][0]["at"].update(model="gpt-2"),
-    "value_of": lambda p: first(p, "model-size")["cells"][0]["value"].update(
-        value_of="figure4/nothing"
-    ),
-    "primary": lambda p: p["claims"][0]["readings"][0].pop("primary_because"),
-    "reading": lambda p: first(p, "kernel-speedup").update(reading="tiles of 512 bits"),
-    "batches": lambda p: p["setup"].pop("batches"),
-    "rule": lambda p: first(p, "token-exact").update(rule="is_nice"),
-    "an argument too few": lambda p: first(p, "kernel-speedup")["arguments"].pop("baseline"),
-    "an argument too many": lambda p: first(p, "token-exact")["arguments"].update(baseline="a"),
+    "figure5": lambda p: first(p, "end-to-end")["cells"][0].update(each_of="figure5"),
+    "levels": lambda p: first(p, "kernel-speedup")["cells"][0].update(names=["batch"]),
+    "tolerance_percent": lambda p: first(p, "kernel-speedup").update(tolerance_percent=-1),
+    "planted/deep": lambda p: p["tables"].update(planted={"deep": 3.5}),
+    "shared_read": lambda p: p["setup"]["our_kernels"]["latency_cycles"].pop("shared_read"),
+    "duplicate": lambda p: p["claims"].append(p["claims"][0]),
+    "gpt-2": lambda p: first(p, "qmatmul-72")["cells"][0]["at"].update(model="gpt-2"),
+    "must be primary": lambda p: p["claims"][0]["readings"][0].pop("primary_because"),
+    "512 bits": lambda p: first(p, "kernel-speedup").update(reading="tiles of 512 bits"),
+    "every batch": lambda p: p["setup"].pop("batches"),
+    "is_nice": lambda p: first(p, "token-exact").update(rule="is_nice"),
+    "'baseline'": lambda p: first(p, "kernel-speedup")["arguments"].pop("baseline"),
+    "'extra'": lambda p: first(p, "token-exact")["arguments"].update(extra="a"),
+    "a text": lambda p: first(p, "token-exact")["arguments"].update(kernel=3),
 }
 
 
-@pytest.mark.parametrize("spoil", CASES.values(), ids=CASES.keys())
-def test_a_wrong_source_is_one_line_that_names_the_file(write, spoil, refused):
-    """The golden message of each names the claim or the number."""
-    error = refused(lambda: decide(Evidence({}), [made.paper(write, spoil)]))
-    assert "/paper.json: " in error
+@pytest.mark.parametrize("named", CASES)
+def test_a_wrong_source_is_one_line_that_names_the_file_and_the_fault(write, named):
+    with pytest.raises(InputError, match=f"/paper.json: .*{named}"):
+        decide(Evidence({}), [made.paper(write, CASES[named])])
 
 
-def test_a_folder_without_sources(tmp_path, refused):
-    assert "source" in refused(load_sources, tmp_path)
+def test_a_folder_without_sources(tmp_path):
+    with pytest.raises(InputError, match="source"):
+        load_sources(tmp_path)

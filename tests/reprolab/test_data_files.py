@@ -7,10 +7,8 @@ import pytest
 
 from experiments.end_to_end import sizes
 from reprolab import code, counter_table, families, run_to_run
-from reprolab.claims import rules, uncertainty
-from reprolab.claims.evidence import Case, collect
+from reprolab.claims import uncertainty
 from reprolab.claims.published import SCHEMA as PUBLISHED
-from reprolab.claims.published import load_source
 from reprolab.declared import SCHEMA as EXPERIMENT
 from reprolab.declared import experiment, names
 from reprolab.json_files import ROOT
@@ -59,24 +57,3 @@ def test_counters_have_one_name_and_no_time():
     assert len(set(metrics)) == len(metrics)
     assert not any(m.startswith("gpu__time") for m in metrics)
     assert not {c.unit for c in counters} & {"us", "ns", "s"}
-
-
-@pytest.mark.parametrize(("argument", "value"), [("why", -1), ("kernel", 7), ("most", "much")])
-def test_an_argument_of_another_kind_is_refused(argument, value, write, refused):
-    """A possible part of data/published/paper.json."""
-    root = json.loads((DATA / "published/paper.json").read_text())
-    claim, comparison = next(
-        (claim, c)
-        for claim in root["claims"]
-        for c in claim["comparisons"]
-        if argument in c["arguments"]
-    )
-    comparison["arguments"][argument] = value
-    source = load_source(write("paper.json", root))
-    (claim,) = (c for c in source.claims if c.id == claim["id"])
-    case = next(
-        Case(source, claim, c, c.cells[0], collect(()))
-        for c in claim.comparisons
-        if c.arguments.get(argument) == value
-    )
-    assert f"arguments.{argument}" in refused(rules.bind, case)

@@ -24,12 +24,8 @@ def layers(*gains, gpu="NVIDIA H200", peers=(("0.47.0", 1.0), ("0.48.2", 2.0))):
     return made.on(gpu, made.results("bitsandbytes", "layers", rows))
 
 
-def decided(claim, *files):
-    return made.decisions(*files, sources=made.with_claim(claim))[claim]
-
-
 def reading(name, *files):
-    (verdict,) = decided("lut-1.36-2.07", *files).readings[name]
+    (verdict,) = made.decision("lut-1.36-2.07", *files).of_reading(name)
     return verdict
 
 
@@ -39,21 +35,21 @@ def reading(name, *files):
 )
 def test_the_smallest_gain_of_all_layers_decides(gain, expected):
     v = reading(DESIGN, layers(2.1, gain))
-    assert (v.verdict, v.ours) == (expected, pytest.approx(gain))
-    assert "16384x8192" in v.reason
+    assert (v.kind, v.ours) == (expected, pytest.approx(gain))
+    assert "16384x8192" in v.note
 
 
 def test_the_releases_next_to_the_change_are_compared():
     four = (("0.50.2", 9.0), ("0.46.1", 0.5), ("0.47.0", 1.0), ("0.48.2", 1.7))
     v = reading(RELEASE, layers(2.0, 2.0, peers=four))
-    assert (v.verdict, v.ours) == ("reproduced", pytest.approx(1.7))
-    assert {key.rpartition("/")[2] for _, key in v.evidence} == {OLD, NEW}
+    assert (v.kind, v.ours) == ("reproduced", pytest.approx(1.7))
+    assert {key.rpartition("/")[2] for _, key in v.rows} == {OLD, NEW}
 
 
 @pytest.mark.parametrize(("version", "missing"), [("0.47.0", "from 0.48"), ("0.50.2", "before")])
 def test_one_library_decides_nothing(version, missing):
     v = reading(RELEASE, layers(2.0, 2.0, peers=((version, 1.0),)))
-    assert v.verdict == "not_tested" and missing in v.reason
+    assert v.kind == "not_tested" and missing in v.note
 
 
 def test_another_experiments_rows_decide_where_its_own_lack_them():
@@ -76,7 +72,7 @@ def test_another_experiments_rows_decide_where_its_own_lack_them():
     ],
 )
 def test_a_gpu_that_the_source_names_has_its_own_range(gpu, largest, expected):
-    assert decided("lut-by-gpu", layers(1.5, largest, gpu=gpu)).verdict == expected
+    assert made.decision("lut-by-gpu", layers(1.5, largest, gpu=gpu)).verdict == expected
 
 
 @pytest.mark.parametrize(
@@ -84,8 +80,7 @@ def test_a_gpu_that_the_source_names_has_its_own_range(gpu, largest, expected):
 )
 def test_without_rows_a_gpu_that_is_not_named_cannot_decide(gpu, expected):
     other = layers(2.0, 2.0, gpu=gpu) | {"experiment": "puzzle", "pass": "mlps"}
-    verdict = decided("lut-by-gpu", other)
-    assert verdict.verdict == expected
+    assert made.decision("lut-by-gpu", other).verdict == expected
 
 
 def products(gains):
@@ -113,18 +108,18 @@ def products(gains):
     ],
 )
 def test_the_largest_gain_confirms_and_does_not_refute(gains, expected):
-    (v,) = decided("gemm-4x", products(gains)).verdicts
-    assert (v.verdict, v.ours) == (expected, pytest.approx(max(gains[2], gains[64])))
+    (v,) = made.decision("gemm-4x", products(gains)).verdicts
+    assert (v.kind, v.ours) == (expected, pytest.approx(max(gains[2], gains[64])))
 
 
 @pytest.mark.parametrize(
     ("few_rows", "expected"), [(2.0, "reproduced"), (1.0, "undecided"), (0.5, "not_reproduced")]
 )
 def test_gains_with_few_rows_and_with_many(few_rows, expected):
-    decision = decided("gemm-smaller-batches", products({2: few_rows, 64: 1.0}))
+    decision = made.decision("gemm-smaller-batches", products({2: few_rows, 64: 1.0}))
     assert decision.verdict == expected
 
 
 def test_the_kernel_for_one_compute_capability_is_no_release():
-    decision = decided("nested-fused")
+    decision = made.decision("nested-fused")
     assert decision.verdict == "not_testable"

@@ -2,22 +2,19 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
-from experiments.counters.rules.machine_code import index_computation
-from experiments.counters.rules.occupancy import (
-    LAUNCHES,
-    instructions_per_weight,
-    issue_ns_per_weight,
-)
+from experiments.counters.rules.code import LAUNCHES, index_computation, issue_ns_per_weight
 from reprolab import stats
-from reprolab.claims import rules
+from reprolab.claims import rules, uncertainty
 from reprolab.claims.evidence import Case, NotTestable, NotTested
 from reprolab.claims.rules import (
     COUNTS,
     WITHIN,
-    Finding,
-    Ours,
+    Verdict,
+    judge,
     over_places,
+    part_of_saving,
     percent_above,
     percent_below,
     quotients,
@@ -27,111 +24,80 @@ from reprolab.claims.rules import (
     side_of_margins,
 )
 from reprolab.counter_table import NO_WAIT, WARP
-from reprolab.results import Record
-from reprolab.stats import Summary, significant, span
+from reprolab.results import KERNEL_TIME, Record
+from reprolab.stats import significant, span
 
 ENTRIES = 16  # of the table
 STALL = "stall_"  # begins the counters of warps by what they wait for, at each issue
 FOR_MEMORY, FOR_CODE = "stall_long_scoreboard", "stall_no_instruction"
-FOR_LOADS = (FOR_MEMORY, "stall_short_scoreboard")
-WAITS_PERCENT = 15  # that of waits for global memory, in the same runs
+FOR_LAST = "stall_wait"  # for their own last instruction, whose latency is fixed
+WAITS_PERCENT = 15  # guard band of waits for global memory: so far apart in repeated runs
 TRAFFIC = {"bytes of device memory": ("dram_bytes_read", "dram_bytes_written")}
 TRAFFIC |= {"sectors to L2": ("l2_written_sectors", "l2_read_sectors")}
-FOR_LAST = "stall_wait"  # for their own last instruction, whose latency is fixed
-
-
-def spans(pairs: Sequence[Sequence[float]], digits: int = 3) -> str:
-    """'52.1 to 58.7 and 12.0', of two kernels."""
-    return " and ".join(span(values, digits) for values in pairs)
 
 
 def percent_fewer(ratios: Sequence[float]) -> list[float]:
     return [100 * (1 - ratio) for ratio in ratios]
 
 
-def waits(case: Case, kernel: str, *needed: str) -> list[dict[str, float]]:
+def waits(case: Case, kernel: str, needed: str) -> list[dict[str, float]]:
     """The stalls of its warps on each layer, and their number at each issue."""
     stalls_of_places = []
     for at in case.cell.places:
-        row, *_ = [case.measured(kernel, name, at) for name in needed]
+        row = case.measured(kernel, needed, at)
         stalls = [n for n, m in row.metrics.items() if n.startswith(STALL) and m.samples]
         stalls_of_places.append({name: row.summary_of(name).median for name in stalls})
     return stalls_of_places
 
 
 @rule(f"of a load over a load, {WITHIN}; a store has no latency")
-def latency_ratio(case: Case, *, beside: str) -> Finding | Ours:
+def latency_ratio(case: Case) -> Verdict:
     """`slow` over `fast`, which the cell names, in cycles. A store returns nothing to wait for, so
     its number is not a latency that a load's could be divided by.
-
-    `beside`: another latency that is shown for comparison: a table that every thread reads is in L1
-    after its first access.
     """
-
-    def cycles(kernel: str) -> Summary:
-        return case.measured(kernel, "latency", {}).summary_of("latency")
-
-    def shown(kernel: str) -> str:
-        return significant(cycles(kernel).median, 3)
-
     slow, fast = (case.cell.at[name] for name in ("slow", "fast"))
-    ours = stats.ratio(cycles(slow), cycles(fast))
-    short = f"{slow} {shown(slow)} and {fast} {shown(fast)} cycles"
-    here = f"{short} on this {case.results().gpu}"
+    rows = [case.measured(kernel, "latency", {}) for kernel in (slow, fast)]
+    medians = (f"{r.kernel} {significant(r.summary_of('latency').median, 3)}" for r in rows)
+    note = f"{', '.join(medians)} cycles"
     if fast == "shared_store":
-        reason = (
-            "divides a load by a store, which nothing waits for: here a thread can store again "
-            f"after {shown('shared_store')} cycles, and what it stored can be read after "
-            f"{shown('shared_store_to_load')}, where a load alone takes {shown('shared_load')}"
-        )
-        short = "a store is nothing that a load waits for"
-        return Finding(rules.PREMISE_FALSE, reason, short=short)
-    reason = f"{here}, the source's figures are of its {case.source.gpu}"
-    with suppress(NotTested, NotTestable):
-        reason += f"; {beside} {shown(beside)} cycles"
-    return Ours(ours, reason, short)
+        return Verdict(rules.PREMISE_FALSE, f"{note}, for which nothing waits")
+    return judge(case, uncertainty.log_ratio(*rows, "latency").ratio, note)
 
 
 @rule("at least {value:g} % fewer than in {baseline}, less {tolerance_percent:g} % of that")
-def fewer_instructions(case: Case, *, baseline: str, subject: str) -> Finding:
+def fewer_instructions(case: Case, *, baseline: str, subject: str) -> Verdict:
     """Executed instructions on layers; for an architecture, instructions of the index
     computation."""
     if "arch" in case.cell.at:
-        before, after, reason = index_computation(case, baseline, subject)
-        short = f"{case.cell.text}: {span(before)} -> {span(after)} instructions per weight"
+        *both, note = index_computation(case, baseline, subject)
+        before, after = ([count] for count in both)
     else:
         before, after = (case.medians(k, "warp_instructions") for k in (baseline, subject))
-        ends = " against ".join(f"{span([n / 1e6 for n in both])} M" for both in (before, after))
-        reason = f"instructions that warps executed, per layer: {ends}"
-        short = f"{span(percent_fewer(quotients(after, before)))} % fewer in all"
+        ends = " -> ".join(span([n / 1e6 for n in both]) for both in (before, after))
+        note = f"{ends} million executed by warps, per layer"
     percents = percent_fewer(quotients(after, before))
-    bound = case.value * (1 - case.tolerance_percent / 100)
-    verdict = side_of_margins([percent_above(ours, bound) for ours in percents], COUNTS)
-    return over_places(verdict, f"{span(percents)} % fewer; {reason}", percents, short)
+    bound = case.value * (1 - case.cell.tolerance_percent / 100)
+    kind = side_of_margins([percent_above(ours, bound) for ours in percents], COUNTS)
+    return over_places(kind, note, percents)
 
 
 @rule("{fast} takes fewer {counted} than {slow}, by {tolerance_percent:g} % at the least")
-def fewer_transactions(case: Case, *, slow: str, fast: str, counted: str) -> Finding:
+def fewer_transactions(case: Case, *, slow: str, fast: str, counted: str) -> Verdict:
     """Bytes of device memory, or sectors of 32 bytes that reach L2."""
-    names = TRAFFIC[counted]
     before, after = (
-        [sum(parts) for parts in zip(*(case.medians(k, n) for n in names), strict=True)]
+        [sum(parts) for parts in zip(*(case.medians(k, n) for n in TRAFFIC[counted]), strict=True)]
         for k in (slow, fast)
     )
-    stores = [span([n / 1e6 for n in case.medians(k, "global_stores")]) for k in (slow, fast)]
-    times_fewer, least = quotients(before, after), 1 + case.tolerance_percent / 100
-    of_each = [quotients(*(case.medians(k, n) for k in (slow, fast))) for n in names]
-    parts = ", ".join(f"{n} {span(times)}" for n, times in zip(names, of_each, strict=True))
-    short = f"{span(times_fewer)} times fewer {counted}"
-    reason = f"{short} ({parts}), with {stores[0]} M store instructions in {slow} and "
-    reason += f"{stores[1]} M in {fast}"
-    return over_places(
-        side_of_margins([percent_above(n, least) for n in times_fewer]), reason, times_fewer, short
+    stores = " -> ".join(
+        span([n / 1e6 for n in case.medians(k, "global_stores")]) for k in (slow, fast)
     )
+    times_fewer, least = quotients(before, after), 1 + case.cell.tolerance_percent / 100
+    kind = side_of_margins([percent_above(n, least) for n in times_fewer])
+    return over_places(kind, f"{counted}; store instructions {stores} million", times_fewer)
 
 
 @rule("a call of {kernel} launches one kernel, and allocates nothing between launches")
-def one_launch(case: Case, *, kernel: str) -> Finding:
+def one_launch(case: Case, *, kernel: str) -> Verdict:
     """The harness passes a kernel codes, scales and output, and no other memory."""
     counts = []
     for at in case.cell.places:
@@ -139,74 +105,50 @@ def one_launch(case: Case, *, kernel: str) -> Finding:
         if not row.launch:
             raise NotTested(f"{row.place}: its launch was not recorded")
         counts.append(len(row.launch))
-    short = f"{span(counts, 1)} kernel launched for each matrix"
-    return over_places(reproduced_if(set(counts) == {1}), short, counts, short)
+    return over_places(reproduced_if(set(counts) == {1}), "launches of a call", counts)
 
 
 @rule(
     "{library}, or {baseline} where that did not run, reads a table in global memory at all, and "
     "{value:g} entries of it for each that {subject} reads, {tolerance_percent:g} % less allowed"
 )
-def table_traffic(
-    case: Case, *, library: str, baseline: str, subject: str, reader: str
-) -> Finding | Ours:
+def table_traffic(case: Case, *, library: str, baseline: str, subject: str) -> Verdict:
     """Loads of the table: a kernel's loads beyond those of `subject`'s codes and scales.
 
     Counted as the source does, in entries and threads: one thread of `subject` loads each once.
     """
     blocks = case.medians(subject, "blocks_launched")
-
-    def per_block(kernel: str, metric: str = "global_loads") -> list[float]:
-        return quotients(case.medians(kernel, metric), blocks, metric != "global_loads")
-
-    def tables(kernel: str) -> list[float]:
-        both = zip(per_block(kernel), per_block(subject), strict=True)
-        return [(loads - others) * WARP / ENTRIES for loads, others in both]
-
     with suppress(NotTested):
-        per_block(library)
+        case.medians(library, "global_loads")
         baseline = library
-    entries, times = tables(baseline), tables(reader)
-    if max(entries) >= 1:
-        return Ours(stats.summarize(entries).estimate)
-    kernels = (baseline, subject, reader)
-    loads = ", ".join(f"{k} {span(per_block(k))}" for k in kernels)
-    read = ", ".join(span(per_block(k, "dram_bytes_read")) for k in kernels)
-    reason = (
-        f"{baseline} reads no table: global loads a block: {loads}; {reader}, which does read "
-        f"one, loads {span(times)} entries for each that {subject} loads, but from caches: bytes "
-        f"that device memory is read for a block: {read}"
+    loads, others = (
+        quotients(case.medians(k, "global_loads"), blocks) for k in (baseline, subject)
     )
-    short = f"{baseline} reads no table"
-    return Finding(rules.PREMISE_FALSE, reason, short=short)
+    entries = [(n - m) * WARP / ENTRIES for n, m in zip(loads, others, strict=True)]
+    if max(entries) >= 1:
+        return judge(case, stats.summarize(entries).estimate)
+    note = f"{baseline} reads no table: {span(loads)} loads a block, {subject} {span(others)}"
+    return Verdict(rules.PREMISE_FALSE, note)
 
 
 @rule(
     "no branch in the loop of {subject} may diverge, at most one divergent branch is left for each "
     "block, and more threads are active in an instruction"
 )
-def no_divergence(case: Case, *, baseline: str, subject: str) -> Finding:
+def no_divergence(case: Case, *, baseline: str, subject: str) -> Verdict:
     """The remaining branch is the fill, by one thread of a block before the loop."""
     kernels = (baseline, subject)
-    in_loop, of_tree = (case.fact(k, "branches_may_diverge") for k in (subject, baseline))
+    of_tree, in_loop = (case.fact(k, "branches_may_diverge") for k in kernels)
     before, after = (case.medians(kernel, "divergent_targets") for kernel in kernels)
     threads = [case.medians(kernel, "threads_per_instruction") for kernel in kernels]
     per_block = quotients(after, case.medians(subject, "blocks_launched"), may_be_zero=True)
     left = round(max(per_block), 3)  # one warp of a hundred thousand blocks is no other divergence
     holds = in_loop == 0 and left <= 1
     holds = holds and all(b < a for b, a in zip(*threads, strict=True))
-    reason = (
-        f"branches in the loop that may diverge: {of_tree:g} and {in_loop:g}; divergent branches "
-        f"that warps took, per layer: {span([n / 1e6 for n in before])} M and "
-        f"{span([n / 1e6 for n in after])} M, which are {span(per_block)} a block, where one "
-        f"thread fills the table; threads per instruction, of {WARP}: {spans(threads)}"
-    )
+    note = f"branches in the loop {of_tree:g} -> {in_loop:g}; active threads of {WARP}: "
+    note += " -> ".join(map(span, threads))
     percents = percent_fewer(quotients(after, before, may_be_zero=True))
-    short = (
-        f"{of_tree:g} branches in the loop become {in_loop:g}, {span(threads[0])} of {WARP} active "
-    )
-    short += f"threads {span(threads[1])}, and divergent branches {span(percents)} % fewer"
-    return over_places(reproduced_if(holds), reason, percents, short)
+    return over_places(reproduced_if(holds), note, percents)
 
 
 @rule(
@@ -214,7 +156,7 @@ def no_divergence(case: Case, *, baseline: str, subject: str) -> Finding:
     "what most of the waiting warps wait for; on the source's GPU, by arithmetic: the bytes take "
     "longer than issuing the instructions"
 )
-def memory_bound(case: Case, *, least: float, baseline: str) -> Finding:
+def memory_bound(case: Case, *, least: float, baseline: str) -> Verdict:
     """Bound by bandwidth or by latency: either is enough."""
     if "by" in case.cell.at:
         return bound_by_arithmetic(case, baseline)
@@ -228,144 +170,108 @@ def memory_bound(case: Case, *, least: float, baseline: str) -> Finding:
     ]
     if min(sum(w.values()) for w in reasons) <= 0:
         raise NotTestable(f"no warps of {baseline} wait for anything")
-    for_it = [w[FOR_MEMORY] for w in reasons]
     waiting = [
         percent_above(w[FOR_MEMORY], max(n for name, n in w.items() if name != FOR_MEMORY))
         for w in reasons
     ]
     first = sorted(reasons[0], key=reasons[0].__getitem__, reverse=True)[:3]
     most = ", ".join(f"{n.removeprefix(STALL)} {span([r[n] for r in reasons])}" for n in first)
-    short = (
-        f"{baseline} keeps device memory {span(memory)} % busy and the schedulers {span(issue)} %"
-    )
-    reason = (
-        f"{short}; at each issue {span(for_it)} warps wait for global memory; the most common "
-        f"waits: {most}"
-    )
     either = {side_of_margins(busy), side_of_margins(waiting, WAITS_PERCENT)}
-    verdict = next(
-        v for v in (rules.REPRODUCED, rules.UNDECIDED, rules.NOT_REPRODUCED) if v in either
-    )
-    return over_places(verdict, reason, memory, short)
+    order = (rules.REPRODUCED, rules.UNDECIDED, rules.NOT_REPRODUCED)
+    note = f"device memory, schedulers {span(issue)} % busy; warps wait at an issue for {most}"
+    return over_places(next(v for v in order if v in either), note, memory)
 
 
-def bound_by_arithmetic(case: Case, baseline: str) -> Finding:
+def bound_by_arithmetic(case: Case, baseline: str) -> Verdict:
     """On the source's GPU, which need not be available: the time to issue compared with the time to
     move."""
     at = {name: value for name, value in case.place.items() if name != "by"}
     row, source = case.measured(baseline, "warp_instructions", at), case.source
-    bandwidth = source.fact("peak_gb_s")
     issue_ms = row.problem["n"] * issue_ns_per_weight(source, row) / 1e6
-    bytes_ms = row.bytes_moved / bandwidth / 1e6
-    short = (
-        f"on the source's {source.gpu}, issuing the instructions of {row.problem['rows']} x "
-        f"{row.problem['columns']} takes {significant(issue_ms, 3)} ms, its bytes "
-        f"{significant(bytes_ms, 3)} ms"
-    )
-    reason = (
-        f"{short}: {instructions_per_weight(row):.3f} warp instructions per weight, counted on "
-        f"this {case.results().gpu}, one per cycle and scheduler at "
-        f"{source.fact('sm_clock_mhz')} MHz, and {bandwidth} GB/s"
-    )
+    bytes_ms = row.bytes_moved / source.fact("peak_gb_s") / 1e6
     share = 100 * bytes_ms / issue_ms
-    verdict = side_of_margins([percent_above(share, 100)])
-    return Finding(verdict, reason, share, short=short)
+    note = f"{significant(bytes_ms, 3)} ms for its bytes, {significant(issue_ms, 3)} ms to issue "
+    note += f"its instructions, on an {source.gpu}"
+    return Verdict(side_of_margins([percent_above(share, 100)]), note, share)
 
 
 @rule(
     "warps wait for instructions longer than with the table, and for at least {least:g} % of their "
     "time"
 )
-def code_pressure(case: Case, *, least: float, literals: str, table: str) -> Finding:
-    """Pressure on the instruction caches appears in the warps' stalls."""
-    kernels, shares = (literals, table), []
-    for kernel in kernels:
+def code_pressure(case: Case, *, least: float, literals: str, table: str) -> Verdict:
+    """Pressure on the instruction caches appears in the warps' stalls; a counter of misses does
+    not count the refills of a scheduler's own cache.
+    """
+    shares = []
+    for kernel in (literals, table):
         stalls = waits(case, kernel, FOR_CODE)
         for_code, all_waits = [100 * w[FOR_CODE] for w in stalls], [sum(w.values()) for w in stalls]
         shares.append(quotients(for_code, all_waits, may_be_zero=True))
-    caches = ""
-    with suppress(NotTested, NotTestable):  # for comparison alone: not every GPU counts it
-        asked, missed = (
-            spans([[n / 1e6 for n in case.medians(k, f"icc_{what}")] for k in kernels])
-            for what in ("requests", "misses")
-        )
-        caches = f"; the instruction caches are asked {asked} million times, and miss {missed}"
-        caches += f", by a counter that is not 0 in {rows_that_miss(case)}"
-    short = f"waits for code {span(shares[0], 2)} % against {span(shares[1], 2)} %"
-    reason = f"warps wait for instructions {span(shares[0])} % of their time, "
-    reason += f"{span(shares[1])} % with the table{caches}"
     margins = [
         min(percent_above(s, t), percent_above(s, least)) for s, t in zip(*shares, strict=True)
     ]
-    verdict = side_of_margins(margins)
-    return over_places(verdict, reason, quotients(*shares, may_be_zero=True), short)
-
-
-def rows_that_miss(case: Case) -> str:
-    """'11 of 193 rows' of all passes of this GPU: a counter that never counts shows nothing."""
-    rows = (row for results in case.evidence.results.values() for row in results.records)
-    counted = [m.summary.median for row in rows if (m := row.metric("icc_misses")) and m.summary]
-    return f"{sum(misses > 0 for misses in counted)} of {len(counted)} rows"
+    note = f"{span(shares[0])} % of their time, {span(shares[1])} % with the table"
+    return over_places(side_of_margins(margins), note, quotients(*shares, may_be_zero=True))
 
 
 @rule(
     "warps wait out their own last instruction at least {tolerance_percent:g} % less per issue, "
     "and a scheduler has more warps to choose from"
 )
-def less_dependent(case: Case, *, baseline: str, subject: str) -> Finding:
+def less_dependent(case: Case, *, baseline: str, subject: str) -> Verdict:
     """Warps wait out a fixed latency if the next instruction needs the last one's result; with more
     parallelism, more warps could also issue. Critical paths in the machine code would decide.
     """
     kernels = (baseline, subject)
-    both = [waits(case, kernel, FOR_LAST, *FOR_LOADS) for kernel in kernels]
-    for_last = [[w[FOR_LAST] for w in stalls] for stalls in both]
-    for_loads = [[sum(w[name] for name in FOR_LOADS) for w in stalls] for stalls in both]
-    eligible, busy = (
-        [case.medians(kernel, name) for kernel in kernels]
-        for name in ("eligible_warps", "issue_utilisation")
-    )
-    reason = (
-        "at each issue, warps that wait out the fixed latency of their last instruction: "
-        f"{spans(for_last)}; those that wait for loads: {spans(for_loads)}, so that a scheduler "
-        f"has {spans(eligible)} warps to choose from and is busy {spans(busy)} % of the time"
-    )
-    before, after = for_last
-    short = (
-        f"{span(before)} warps wait out their last instruction at each issue, then {span(after)}"
-    )
-    ratios, bound = quotients(after, before), 1 - case.tolerance_percent / 100
-    verdict = side_of_margins([percent_below(ratio, bound) for ratio in ratios])
-    fewer = [percent_above(*pair) for pair in zip(eligible[1], eligible[0], strict=True)]
-    if verdict == rules.REPRODUCED and side_of_margins(fewer) != rules.REPRODUCED:
-        verdict = rules.UNDECIDED
-        short = f"fewer waits, but also fewer eligible warps: {spans(eligible)}"
-    return over_places(verdict, reason, ratios, short)
+    before, after = ([w[FOR_LAST] for w in waits(case, kernel, FOR_LAST)] for kernel in kernels)
+    eligible = [case.medians(kernel, "eligible_warps") for kernel in kernels]
+    ratios, bound = quotients(after, before), 1 - case.cell.tolerance_percent / 100
+    kind = side_of_margins([percent_below(ratio, bound) for ratio in ratios])
+    more = [percent_above(*pair) for pair in zip(eligible[1], eligible[0], strict=True)]
+    if kind == rules.REPRODUCED and side_of_margins(more) != rules.REPRODUCED:
+        kind = rules.UNDECIDED
+    note = f"warps that wait {span(before)} -> {span(after)}, eligible "
+    return over_places(kind, note + " -> ".join(map(span, eligible)), ratios)
 
 
 @rule(
     "at most {tolerance_percent:g} % slower than {other}, where 16 threads fill the table: by so "
     "much the source's own Table II varies over the batches, where nothing should vary"
 )
-def fill_is_amortised(case: Case, *, subject: str, other: str) -> Finding:
+def fill_is_amortised(case: Case, *, subject: str, other: str) -> Verdict:
     """The common cost of both fills cancels, so this is the minimum cost of the fill."""
-    ratios = [r.value for r in case.ratios(subject, other, "kernel_time", LAUNCHES)]
-    instructions = quotients(*(case.medians(k, "warp_instructions") for k in (subject, other)))
-    barrier = [case.medians(kernel, "stall_barrier") for kernel in (subject, other)]
-    reason = (
-        f"time of {subject} over {other}: {span(ratios, 4)}; "
-        f"instructions: {span(instructions, 4)}; "
-        f"warps that wait at a barrier, at each issue: {spans(barrier)}"
+    ratios = case.ratios(subject, other, "kernel_time", LAUNCHES)
+    slower = [100 * (r.value - 1) for r in ratios]
+    bound = 1 + case.cell.tolerance_percent / 100
+    kind = side_below(stats.mean(ratios), bound, case.cell.family_size)
+    return over_places(kind, f"% slower than {other}", slower)
+
+
+@rule("of the time that {subject} saves, {baseline} saves at least {least:g} % on equal codes")
+def saved_without_divergence(
+    case: Case, *, baseline: str, subject: str, normal: str, least: float
+) -> Verdict:
+    """On equal codes no branch diverges. `normal`: the problem with the codes of weights."""
+    usual = {"name": normal}
+    diverging, fast = (case.measured(k, KERNEL_TIME, usual) for k in (baseline, subject))
+    equal = case.measured(baseline, KERNEL_TIME)
+    left, whole = (
+        uncertainty.log_ratio(row, fast, KERNEL_TIME).ratio for row in (equal, diverging)
     )
-    slower = [100 * (ratio - 1) for ratio in ratios]
-    mean = stats.mean(case.ratios(subject, other, "kernel_time", LAUNCHES))
-    ends = " to ".join(dict.fromkeys(f"{end:+.1f}" for end in (min(slower), max(slower))))
-    short = f"the time differs by {ends} % from that of {other}"
-    verdict = side_below(mean, 1 + case.tolerance_percent / 100, case.family_size)
-    return over_places(verdict, reason, slower, short)
+    found = part_of_saving(left, whole, 100 - least)
+    opposite = {rules.REPRODUCED: rules.NOT_REPRODUCED, rules.NOT_REPRODUCED: rules.REPRODUCED}
+    low, high = found.interval
+    return replace(
+        found,
+        kind=opposite.get(found.kind, found.kind),
+        ours=100 - found.ours,
+        interval=(100 - high, 100 - low),
+    )
 
 
 @rule("no look-up of {kernel} is repeated where all codes are equal")
-def constant_broadcast(case: Case, *, kernel: str) -> Finding:
+def constant_broadcast(case: Case, *, kernel: str) -> Verdict:
     """Compared with the same layer with the codes of normal weights."""
 
     def per_look_up(row: Record) -> float:
@@ -373,15 +279,8 @@ def constant_broadcast(case: Case, *, kernel: str) -> Finding:
 
     equal = case.measured(kernel, "idc_replays")
     layer = {name: equal.problem[name] for name in ("rows", "columns")}
-    weights = case.measured(kernel, "idc_replays", layer, "nf4_counters")
-    repeats, control = per_look_up(equal), per_look_up(weights)
+    control = per_look_up(case.measured(kernel, "idc_replays", layer, "nf4_counters"))
     if control <= 0:  # a counter that never counts shows nothing by its zero
         raise NotTestable("no look-up is repeated on the codes of weights either")
-    reason = (
-        "where all threads of a warp want one entry, a look-up is repeated "
-        f"{significant(repeats, 3)} times; on the codes of weights "
-        f"{significant(control, 3)} times, once for each further entry that its threads want"
-    )
-    short = f"a look-up is repeated {significant(repeats, 3)} times where all codes are equal, and "
-    short += f"{significant(control, 3)} times on the codes of weights"
-    return over_places(reproduced_if(repeats == 0), reason, [repeats], short)
+    note = f"repeats of a look-up; {significant(control, 3)} on the codes of weights"
+    return over_places(reproduced_if(per_look_up(equal) == 0), note, [per_look_up(equal)])

@@ -31,8 +31,3 @@ def gains(by_batch, spread=0.0, way="eager", model="qwen3-32b"):
     """The baseline takes `by_batch` times as long; the host hardly affects runs so long."""
     times = {batch: (6e6 * gain, 6e6) for batch, gain in by_batch.items()}
     return results_of("timing", "wall_time", times, way, model, spread)
-
-
-def verdict(claim, cell, *results, source=None, reading=None):
-    every = made.decided(*results, sources=[source] if source else made.with_claim(claim))
-    return every[(claim, cell, reading) if reading else (claim, cell)]
