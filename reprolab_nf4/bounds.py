@@ -1,6 +1,5 @@
 """The interval of the outputs of a correct matmul, in any order of sums. Its width is that of
-`rounded_products` in reference/nf4_product/bounds.hpp, by libreprolab_nf4.so. Needs torch and
-bitsandbytes.
+`rounded_products` in reference/nf4_product/bounds.hpp, which derives it. Needs torch.
 
 With thousands of nonzero inputs it hides a wrong scale; with few it does not. So most rows of
 activations have few, and every column is in one of them.
@@ -10,11 +9,10 @@ from dataclasses import dataclass
 
 import torch
 
-from reprolab_nf4.library import Library
-from reprolab_nf4.matmul import TYPES
-
 SEED = 1
 FP32_ROUNDING = 2.0**-24  # of weights that are held in fp32
+FP32_UNIT, FP64_UNIT = 2.0**-23, 2.0**-52
+SMALLEST_FP32, SMALLEST_FP16 = 2.0**-126, 2.0**-24
 INPUTS = 16  # nonzero inputs of a sparse row
 CHUNK = 4096  # outputs; bounds the memory for weights in fp64
 
@@ -67,22 +65,28 @@ def interval(
 
 @dataclass(frozen=True)
 class RowBounds:
-    """The bound of each row of activations, [m, 1], as reprolab_nf4_row_bounds_fp16 writes it."""
+    """The bound of each row of activations, [m, 1]."""
 
     relative: torch.Tensor
     absolute: torch.Tensor
-    limit: torch.Tensor  # of the sum of magnitudes, [1]
+    limit: float  # of the sum of magnitudes
 
     @classmethod
     def of(cls, x: torch.Tensor, offset: float) -> "RowBounds":
-        m, k = x.shape
-        rows = ((x != 0).sum(1).cpu(), x.double().abs().sum(1).cpu())
-        made = [torch.empty(size, dtype=torch.float64) for size in (m, m, 1)]
-        given, written = ([t.data_ptr() for t in tensors] for tensors in (rows, made))
-        Library().row_bounds(TYPES[x.dtype], *given, offset, m, k, *written)
-        relative, absolute, limit = (values[:, None].to(x.device) for values in made)
+        k, is_fp16 = x.shape[1], x.dtype == torch.float16
+        terms = (x != 0).sum(1, keepdim=True).double()
+        inputs = x.double().abs().sum(1, keepdim=True)
+        others = (terms - 1).clamp(min=0)
+        additions = others + others.clamp(max=(k + 3) // 4)
+        sums = (additions + 4) * FP32_UNIT
+        once = 1 + 2.0 ** (-11 if is_fp16 else -8)
+        relative = once**4 * (1 + sums / (1 - sums)) - 1 + k * FP64_UNIT
+        small = (2 * terms + additions + 2 + 2 * inputs) * SMALLEST_FP32
+        small += (2 * inputs + terms) * SMALLEST_FP16 * is_fp16
+        small += inputs * abs(offset) * FP32_UNIT
         # The fp32 weights are rounded themselves; a kernel's error is relative to the exact ones.
-        return cls(relative + (1 + relative) * FP32_ROUNDING, absolute, limit)
+        relative += (1 + relative) * FP32_ROUNDING
+        return cls(relative, 2 * small, 2.0 ** (15 if is_fp16 else 126))
 
     def largest_error(self, magnitude: torch.Tensor) -> torch.Tensor:
         """The largest error of outputs with these sums of magnitudes, [m, n]."""

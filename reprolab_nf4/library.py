@@ -4,14 +4,11 @@ nothing but the standard library.
 
 import ctypes
 import os
-import re
-from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
 from reprolab_nf4.c_functions import (
     MULTIPLY,
-    MULTIPLY_PARAMETERS,
     NO_CODE,
     OURS,
     PLAIN_PARAMETERS,
@@ -21,7 +18,6 @@ from reprolab_nf4.c_functions import (
     DropinError,
     NoCodeError,
     shown,
-    unchecked,
 )
 
 # pip installs it next to this file; in a checkout `make dropin` builds it.
@@ -34,9 +30,9 @@ class Library:
     """The C functions of libreprolab_nf4.so, or of another library that has bitsandbytes' names.
 
     They are attributes with their C names and take addresses, such as `tensor.data_ptr()`, and
-    numbers. A wrong argument raises DropinError, and so does an error code of libreprolab_nf4.so;
-    other libraries return nothing. `multiply`: the matmul functions by type, fp16 or bf16, whose
-    arguments are not checked, because every layer calls them.
+    numbers, which ctypes cuts to the C type. An error code of libreprolab_nf4.so raises
+    DropinError; other libraries return nothing. `multiply`: the matmul functions by type, fp16 or
+    bf16.
     """
 
     def __init__(self, path: str | PathLike | None = None):
@@ -61,15 +57,13 @@ class Library:
         if self._is_ours:
             for name in TEXTS:
                 self._named(name).restype = ctypes.c_char_p
-            self._use = self._bound("reprolab_nf4_use", {"kernel": ctypes.c_char_p})
+            self._use = self._function("reprolab_nf4_use", {"kernel": ctypes.c_char_p})
         for name in REPLACED:
-            setattr(self, name, self._bound(name, PLAIN_PARAMETERS))
+            setattr(self, name, self._function(name, PLAIN_PARAMETERS))
         for name in OURS if self._is_ours else ():
-            setattr(self, name, self._bound(name, OURS[name]))
-        self.multiply = {}
-        for name in MULTIPLY if self._is_ours else ():
-            kinds = map(unchecked, MULTIPLY_PARAMETERS.values())
-            self.multiply[name.rpartition("_")[2]] = self._function(name, kinds)
+            setattr(self, name, self._function(name, OURS[name]))
+        by_type = MULTIPLY if self._is_ours else ()
+        self.multiply = {name.rpartition("_")[2]: getattr(self, name) for name in by_type}
 
     def _named(self, name: str):
         try:
@@ -78,33 +72,18 @@ class Library:
             why = "exports no {}: it is older than this reprolab_nf4; run make dropin"
             raise DropinError(f"{self.path}: {why.format(name)}") from None
 
-    def _function(self, name: str, kinds: Iterable, flags: tuple | None = None):
+    def _function(self, name: str, parameters: dict):
         result = ctypes.c_int if self._is_ours else None
+        # bitsandbytes before 0.44 passes no stream: the default one.
+        flags = tuple((1, p, None) if p == "stream" else (1, p) for p in parameters)
         try:
-            function = ctypes.CFUNCTYPE(result, *kinds)((name, self._library), flags)
+            kind = ctypes.CFUNCTYPE(result, *parameters.values())
+            function = kind((name, self._library), flags if name in REPLACED else None)
         except AttributeError as error:
             raise DropinError(f"{self.path}: exports no {name}") from error
         if self._is_ours:
             function.errcheck = self._check
         return function
-
-    def _bound(self, name: str, parameters: dict):
-        # bitsandbytes before 0.44 passes no stream: the default one.
-        flags = tuple((1, p, None) if p == "stream" else (1, p) for p in parameters)
-        function = self._function(name, parameters.values(), flags)
-
-        def call(*given, **by_name):
-            try:
-                return function(*given, **by_name)
-            except (ctypes.ArgumentError, TypeError) as error:
-                # ctypes writes "argument 2: TypeError: " before the reason.
-                place = re.match(r"argument (\d+): .*?: ", str(error))
-                why = str(error)
-                if place:
-                    why = f"{[*parameters][int(place[1]) - 1]}: {why[place.end() :]}"
-                raise DropinError(f"{name}: {why}") from None
-
-        return call
 
     def _check(self, error, function, arguments):
         if error != 0:
@@ -130,20 +109,17 @@ class Library:
     def workspace(self, kernel: str, m: int, n: int, k: int, blocksize: int) -> int:
         """Bytes of workspace of a matmul on the current GPU; DropinError if it is not supported."""
         size = ctypes.c_uint64()
-        getattr(self, WORKSPACE)(kernel, m, n, k, blocksize, ctypes.byref(size))
+        getattr(self, WORKSPACE)(kernel.encode(), m, n, k, blocksize, ctypes.byref(size))
         return size.value
 
-    def plan(self, type: str, *given) -> tuple[int, int]:
+    def plan(self, type: str, kernel: str, *given) -> tuple[int, int]:
         """A plan of matmuls in fp16 or bf16 on the current GPU, to be freed by reprolab_nf4_forget,
         and the bytes of their workspace.
         """
         made, size = ctypes.c_void_p(), ctypes.c_uint64()
-        getattr(self, f"reprolab_nf4_plan_{type}")(*given, ctypes.byref(made), ctypes.byref(size))
+        function = getattr(self, f"reprolab_nf4_plan_{type}")
+        function(kernel.encode(), *given, ctypes.byref(made), ctypes.byref(size))
         return made.value, size.value
-
-    def row_bounds(self, type: str, *given) -> None:
-        """Writes the error bounds of matmuls in fp16 or bf16, by row of activations."""
-        getattr(self, f"reprolab_nf4_row_bounds_{type}")(*given)
 
     def address(self, name: str) -> int:
         """The address of a function, for callers in C."""

@@ -28,31 +28,24 @@ const Kernel<Problem>& default_kernel() {
 
 std::atomic<const Kernel<Problem>*> chosen_kernel = nullptr;  ///< Null: the default.
 
-/// Launches the chosen kernel. `nested`: null for plain scales, which are `absmax`.
+/// Launches the chosen kernel.
 int dequantize(const char* function, OutputType type, const unsigned char* codes,
-               const float* absmax, const NestedScales* nested, void* out, int block_size,
-               std::int64_t n, cudaStream_t stream) {
+               const float* absmax, void* out, int block_size, std::int64_t n,
+               cudaStream_t stream) {
   const Call call(function);
   const Problem problem{.codes = codes,
                         .absmax = absmax,
-                        .nested = nested == nullptr ? NestedScales{} : *nested,
+                        .nested = {},
                         .table = std::bit_cast<std::array<float, 16>>(standard_table()),
                         .n = n,
                         .block_size = block_size,
                         .output = out,
                         .output_type = type};
-  const NestedScales& scales = problem.nested;
   std::string fault =
-      first_of({fault_of_block_size("blocksize", block_size),
-                fault_of_block_size("blocksize2", scales.block_size), fault_of_count("n", n)});
+      first_of({fault_of_block_size("blocksize", block_size), fault_of_count("n", n)});
   if (!fault.empty()) return call.refuse(fault);
   if (n == 0) return succeed();
-  fault = first_of({fault_of({{"A", codes, 1}}),
-                    nested == nullptr ? fault_of({{"absmax", absmax, 4}})
-                                      : fault_of({{"absmax_codes", scales.codes, 1},
-                                                  {"code2", scales.map, 4},
-                                                  {"absmax2", scales.absmax, 4}}),
-                    fault_of({{"out", out, 2}})});
+  fault = fault_of({{"A", codes, 1}, {"absmax", absmax, 4}, {"out", out, 2}});
   if (!fault.empty()) return call.refuse(fault);
 
   const Kernel<Problem>* kernel = chosen_kernel;
@@ -77,20 +70,15 @@ std::string choices(const char* separator) {
 
 using namespace reprolab::nf4;
 
-// The functions for one type of outputs.
-#define REPROLAB_DEQUANTIZATIONS(type, plain_name, nested_name)                                    \
-  int plain_name(const float*, const unsigned char* A, const float* absmax, void* out,             \
-                 int blocksize, int n, cudaStream_t stream) {                                      \
-    return dequantize(__func__, OutputType::type, A, absmax, nullptr, out, blocksize, n, stream);  \
-  }                                                                                                \
-  int nested_name(const unsigned char* A, const unsigned char* absmax_codes, const float* code2,   \
-                  const float* absmax2, float offset, void* out, int blocksize, int blocksize2,    \
-                  std::int64_t n, cudaStream_t stream) {                                           \
-    const NestedScales nested{absmax_codes, code2, absmax2, offset, blocksize2};                   \
-    return dequantize(__func__, OutputType::type, A, nullptr, &nested, out, blocksize, n, stream); \
-  }
-REPROLAB_DEQUANTIZATIONS(fp16, cdequantize_blockwise_fp16_nf4, reprolab_nf4_dequantize_nested_fp16)
-REPROLAB_DEQUANTIZATIONS(bf16, cdequantize_blockwise_bf16_nf4, reprolab_nf4_dequantize_nested_bf16)
+int cdequantize_blockwise_fp16_nf4(const float*, const unsigned char* A, const float* absmax,
+                                   void* out, int blocksize, int n, cudaStream_t stream) {
+  return dequantize(__func__, OutputType::fp16, A, absmax, out, blocksize, n, stream);
+}
+
+int cdequantize_blockwise_bf16_nf4(const float*, const unsigned char* A, const float* absmax,
+                                   void* out, int blocksize, int n, cudaStream_t stream) {
+  return dequantize(__func__, OutputType::bf16, A, absmax, out, blocksize, n, stream);
+}
 
 int reprolab_nf4_use(const char* kernel) {
   const auto& kernels = reprolab::Registry<Problem>::instance().kernels();

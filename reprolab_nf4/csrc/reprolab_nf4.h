@@ -8,9 +8,7 @@
 //   1 (cudaErrorInvalidValue)  an argument is invalid and nothing was launched: a pointer that is
 //                              null or not aligned to its element, a block size that is not a
 //                              power of two from 32 to 4096, a negative count, or an unknown kernel
-//   801 (cudaErrorNotSupported)  more weights to dequantize than a grid has blocks for, which is
-//                              2^39 - 256, or a product that the kernel does not support on this
-//                              device
+//   801 (cudaErrorNotSupported)  a product that the kernel does not support on this device
 //   any other                  the launch failed, such as 35 without a driver or with an old one,
 //                              100 without a GPU, 209 for a GPU that the library was not built for
 // reprolab_nf4_error() returns the message. Without outputs, a call does nothing and does not check
@@ -43,21 +41,6 @@ int cdequantize_blockwise_fp16_nf4(const float* code, const unsigned char* A, co
 int cdequantize_blockwise_bf16_nf4(const float* code, const unsigned char* A, const float* absmax,
                                    void* out, int blocksize, int n, struct CUstream_st* stream);
 
-// The same with double quantization: the scale of block b is
-//   round(code2[absmax_codes[b]] * absmax2[b / blocksize2]) + offset, in fp32.
-//   absmax_codes  [ceil(n / blocksize)] bytes
-//   code2         [256] fp32, 4-byte aligned
-//   absmax2       [ceil(blocks / blocksize2)] fp32 for the blocks = ceil(n / blocksize), 4-byte
-//                 aligned
-int reprolab_nf4_dequantize_nested_fp16(const unsigned char* A, const unsigned char* absmax_codes,
-                                        const float* code2, const float* absmax2, float offset,
-                                        void* out, int blocksize, int blocksize2, int64_t n,
-                                        struct CUstream_st* stream);
-int reprolab_nf4_dequantize_nested_bf16(const unsigned char* A, const unsigned char* absmax_codes,
-                                        const float* code2, const float* absmax2, float offset,
-                                        void* out, int blocksize, int blocksize2, int64_t n,
-                                        struct CUstream_st* stream);
-
 // Sets the kernel for all later dequantizations of this process; null is the default, "streaming".
 // An error does not change the choice. A call that the chosen kernel does not support, for example
 // because it needs 16-byte alignment, runs streaming.
@@ -79,9 +62,11 @@ const char* reprolab_nf4_kernels(void);
 //                 blocks of 32. Names with _99kib: forms of few_rows for GPUs of 8.6, 8.9 and 12.0,
 //                 for any number of rows
 //   B             [ceil(n * k / 2)] bytes of two codes each
-//   absmax        [ceil(n * k / blocksize)] fp32, or, with double quantization, absmax2 above
+//   absmax        [ceil(n * k / blocksize)] fp32
 //   absmax_codes  null without double quantization; then code2, offset and blocksize2 are ignored.
-//                 With it, these five are those of dequantization
+//                 With it, [ceil(n * k / blocksize)] bytes: the scale of block b is
+//                 round(code2[absmax_codes[b]] * absmax[b / blocksize2]) + offset, in fp32, with
+//                 code2 [256] and absmax [ceil(blocks / blocksize2)] fp32
 //   weights_ready  not 0: B and the scales (absmax; absmax_codes and code2 if given) were complete
 //                 before the previous kernel in `stream` began, as those of a loaded model are.
 //                 From sm_90 on, all kernels but simple then begin to read them while that kernel
@@ -130,20 +115,6 @@ int reprolab_nf4_run(const struct reprolab_nf4_plan* plan, const void* A, void* 
 
 // Frees a plan that no call is using, or null. Enqueued runs complete.
 int reprolab_nf4_forget(struct reprolab_nf4_plan* plan);
-
-// The error bound of a correct product without bias before its outputs are rounded to fp16 or bf16,
-// for any kernel and order of summation: in row i of A at most relative[i] * S + absolute[i], with
-// S = sum over l of |A[i][l] * weight[j][l]|. If S is *limit or more, a step may overflow. All
-// arrays are in host memory.
-//   nonzero, magnitude  [m] the number of nonzero inputs in row i of A, and the sum of |A[i][l]|
-//   offset              that of nested scales; 0 for plain scales
-//   relative, absolute  [m]
-int reprolab_nf4_row_bounds_fp16(const int64_t* nonzero, const double* magnitude, float offset,
-                                 int64_t m, int64_t k, double* relative, double* absolute,
-                                 double* limit);
-int reprolab_nf4_row_bounds_bf16(const int64_t* nonzero, const double* magnitude, float offset,
-                                 int64_t m, int64_t k, double* relative, double* absolute,
-                                 double* limit);
 
 // The kernels for products, one per line, and those that multiply by exactly the weights that
 // dequantization writes. Never freed.

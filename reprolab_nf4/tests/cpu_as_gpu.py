@@ -40,12 +40,9 @@ def compile_extension() -> Path:
 @cache
 def compile_library() -> Path:
     made = Path(COMPILED.name) / "libcpu.so"
-    sources = (
-        Path(__file__).with_name("cpu_library.cpp"),
-        ROOT / "reference/nf4_product/error_bound.cpp",
-    )
+    source = Path(__file__).with_name("cpu_library.cpp")
     options = ["-std=c++20", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-I", ROOT]
-    subprocess.run(["g++", *options, "-o", made, *sources], check=True)
+    subprocess.run(["g++", *options, "-o", made, source], check=True)
     return made
 
 

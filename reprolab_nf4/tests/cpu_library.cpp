@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "reference/nf4/nf4.hpp"
-#include "reprolab_nf4/csrc/row_bounds.hpp"
 
 namespace {
 
@@ -95,8 +94,6 @@ const char* reprolab_nf4_products() { return "few_rows\nmany_rows\nfew_rows_exac
 const char* reprolab_nf4_exact_products() { return "few_rows_exact"; }
 const char* reprolab_nf4_build() { return "13.0.88\n90"; }
 const char* reprolab_nf4_error() { return "refused"; }
-int reprolab_nf4_dequantize_nested_fp16() { return 1; }
-int reprolab_nf4_dequantize_nested_bf16() { return 1; }
 #define DEQUANTIZE(name, type)                                                                  \
   int name(const float*, const unsigned char* A, const float* absmax, void* out, int blocksize, \
            int n, void*) {                                                                      \
@@ -157,17 +154,6 @@ int reprolab_nf4_run(const reprolab_nf4_plan* plan, const void* A, void* out, in
   plan->is_bf16 ? compute<Bf16>(plan->weights, A, out) : compute<Fp16>(plan->weights, A, out);
   return 0;
 }
-#define ROW_BOUNDS(name, type)                                                                    \
-  int name(const std::int64_t* nonzero, const double* magnitude, float offset, std::int64_t m,    \
-           std::int64_t k, double* relative, double* absolute, double* limit) {                   \
-    reprolab::dropin::write_row_bounds(reprolab::reference::WeightType::type,                     \
-                                       {nonzero, static_cast<std::size_t>(m)}, magnitude, offset, \
-                                       k, relative, absolute, limit);                             \
-    return 0;                                                                                     \
-  }
-ROW_BOUNDS(reprolab_nf4_row_bounds_fp16, fp16)
-ROW_BOUNDS(reprolab_nf4_row_bounds_bf16, bf16)
-
 int reprolab_nf4_forget(reprolab_nf4_plan* plan) {
   --alive;
   delete plan;

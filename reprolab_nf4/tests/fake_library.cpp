@@ -49,16 +49,12 @@ int cdequantize_blockwise_bf16_nf4(const void* code, const void* a, const void* 
   write_call("bf16", code, a, absmax, out, block_size, n, stream);
   return 0;
 }
-int reprolab_nf4_dequantize_nested_fp16() { return 0; }
-int reprolab_nf4_dequantize_nested_bf16() { return 0; }
 int reprolab_nf4_multiply_fp16() { return 0; }
 int reprolab_nf4_multiply_bf16() { return 0; }
 int reprolab_nf4_plan_fp16() { return 0; }
 int reprolab_nf4_plan_bf16() { return 0; }
 int reprolab_nf4_run() { return 0; }
 int reprolab_nf4_forget() { return 0; }
-int reprolab_nf4_row_bounds_fp16() { return 0; }
-int reprolab_nf4_row_bounds_bf16() { return 0; }
 // One byte per row; kernels support up to 99 rows, and "tree" only another GPU.
 int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t, std::int64_t, int,
                            std::uint64_t* bytes) {

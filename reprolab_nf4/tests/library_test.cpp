@@ -2,17 +2,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
-#include <limits>
-#include <random>
 #include <thread>
 
 #include "kernels/nf4/problem.hpp"
 #include "kernels/registry.hpp"
-#include "reference/nf4_product/error_bound.hpp"
 #include "reprolab_nf4/csrc/plan.hpp"
 #include "reprolab_nf4/csrc/reprolab_nf4.h"
 #include "tests/kernels/nf4/testing.hpp"
@@ -42,7 +38,6 @@ struct Call {
   const void *input = address(), *bias = nullptr;
   std::int64_t m = 2, k = 128;
 
-  bool is_nested() const { return name.find("nested") != std::string::npos; }
   bool is_product() const { return name.starts_with("reprolab_nf4_multiply"); }
 
   int operator()() const {
@@ -53,10 +48,6 @@ struct Call {
           kernel, input, codes, absmax, scale_codes, map, 0.5f, bias, out, m, n, k, block_size,
           nested_block_size, 0, nullptr, nullptr);
     }
-    if (is_nested()) {
-      return (fp16 ? reprolab_nf4_dequantize_nested_fp16 : reprolab_nf4_dequantize_nested_bf16)(
-          codes, scale_codes, map, absmax, 0.5f, out, block_size, nested_block_size, n, nullptr);
-    }
     return (fp16 ? cdequantize_blockwise_fp16_nf4 : cdequantize_blockwise_bf16_nf4)(
         nullptr, codes, absmax, out, block_size, short_n, nullptr);
   }
@@ -64,11 +55,7 @@ struct Call {
 
 class DropinCalls : public testing::TestWithParam<const char*> {
  protected:
-  static Call good() {
-    Call call{.name = GetParam()};
-    if (call.is_nested()) call.scale_codes = address<const unsigned char>();
-    return call;
-  }
+  static Call good() { return {.name = GetParam()}; }
 
   /// Fails the test unless the call is invalid after `change`.
   static void expect_refused(const std::function<void(Call&)>& change, const std::string& noun) {
@@ -86,20 +73,15 @@ TEST_P(DropinCalls, RefuseNullAndMisalignedPointers) {
   expect_refused([](Call& call) { call.absmax = address<const float>(2); }, "absmax");
   expect_refused([](Call& call) { call.out = nullptr; }, "out is null");
   expect_refused([](Call& call) { call.out = address(1); }, "out is not a multiple");
-  if (call.is_nested()) {
-    expect_refused([](Call& call) { call.scale_codes = nullptr; }, "absmax_codes");
-  }
-  if (call.is_nested() || call.is_product()) {
-    for (const float* map : {static_cast<const float*>(nullptr), address<const float>(3)}) {
-      expect_refused(
-          [&](Call& call) {
-            call.scale_codes = address<const unsigned char>();
-            call.map = map;
-          },
-          "code2");
-    }
-  }
   if (!call.is_product()) return;
+  for (const float* map : {static_cast<const float*>(nullptr), address<const float>(3)}) {
+    expect_refused(
+        [&](Call& call) {
+          call.scale_codes = address<const unsigned char>();
+          call.map = map;
+        },
+        "code2");
+  }
   expect_refused([](Call& call) { call.input = nullptr; }, "A is null");
   expect_refused([](Call& call) { call.input = address(1); }, "A is not a multiple");
   expect_refused([](Call& call) { call.bias = address(1); }, "bias");
@@ -108,7 +90,7 @@ TEST_P(DropinCalls, RefuseNullAndMisalignedPointers) {
 TEST_P(DropinCalls, RefuseWrongSizes) {
   for (const int size : {INT32_MIN, 0, 1, 16, 33, 4095, 8192, INT32_MAX}) {
     expect_refused([&](Call& call) { call.block_size = size; }, "blocksize is");
-    if (!good().is_nested() && !good().is_product()) continue;
+    if (!good().is_product()) continue;
     expect_refused(
         [&](Call& call) {
           call.scale_codes = address<const unsigned char>();
@@ -122,16 +104,6 @@ TEST_P(DropinCalls, RefuseWrongSizes) {
   if (!good().is_product()) return;
   expect_refused([](Call& call) { call.m = -1; }, "m is");
   expect_refused([](Call& call) { call.k = -1; }, "k is");
-}
-
-TEST_P(DropinCalls, RefuseMoreWeightsThanAGridCovers) {
-  if (!good().is_nested()) return;  // an int counts fewer
-  for (const std::int64_t n : {std::int64_t{1} << 39, std::int64_t{1} << 62, INT64_MAX}) {
-    Call call = good();
-    call.n = n;
-    EXPECT_EQ(call(), cudaErrorNotSupported);
-    EXPECT_TRUE(contains(reprolab_nf4_error(), "streaming"));
-  }
 }
 
 TEST_P(DropinCalls, WithoutOutputsSucceedForAnyPointers) {
@@ -178,12 +150,12 @@ TEST_P(DropinCalls, ReportAFailedLaunchWithoutAGpu) {
   expect_error(call, "launching simple failed: .+");
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Functions, DropinCalls,
-    testing::Values("cdequantize_blockwise_fp16_nf4", "cdequantize_blockwise_bf16_nf4",
-                    "reprolab_nf4_dequantize_nested_fp16", "reprolab_nf4_dequantize_nested_bf16",
-                    "reprolab_nf4_multiply_fp16", "reprolab_nf4_multiply_bf16"),
-    [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Functions, DropinCalls,
+                         testing::Values("cdequantize_blockwise_fp16_nf4",
+                                         "cdequantize_blockwise_bf16_nf4",
+                                         "reprolab_nf4_multiply_fp16",
+                                         "reprolab_nf4_multiply_bf16"),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST(DropinKernels, AreTheBitExactOnesAndRunTheCallsThatTheySupport) {
   EXPECT_EQ(reprolab_nf4_kernels(), fmt::format("{}", fmt::join(exact_kernels(), "\n")));
@@ -271,55 +243,6 @@ TEST(DropinPlans, RefuseNullAndMisalignedPointersBeforeTheLaunch) {
     EXPECT_EQ(reprolab_nf4_run(&plan, input, output, 0, workspace, nullptr), cudaErrorInvalidValue);
     EXPECT_TRUE(contains(reprolab_nf4_error(), "reprolab_nf4_run"));
   }
-}
-
-/// Expects relative * magnitude + absolute to be the reference's bound.
-void expect_reference_bounds(const reference::Nf4Product& product,
-                             const reference::RowOfInputs& row) {
-  const bool is_fp16 = product.type == reference::WeightType::fp16;
-  const auto call = is_fp16 ? &reprolab_nf4_row_bounds_fp16 : &reprolab_nf4_row_bounds_bf16;
-  double relative = 0, absolute = 0, limit = 0;
-  ASSERT_EQ(call(&row.nonzero, &row.magnitude, product.nested_offset, 1, product.k, &relative,
-                 &absolute, &limit),
-            cudaSuccess);
-  const auto wanted = [&](double magnitude) {
-    const auto reading = reference::Reading::rounded_products;
-    return reference::error_bound(product, reading, row, magnitude, 0);
-  };
-  for (const double magnitude : {0.0, 0.3, 1e3, limit / 2}) {
-    EXPECT_EQ(relative * magnitude + absolute, wanted(magnitude)) << row.nonzero;
-  }
-  EXPECT_EQ(wanted(limit), std::numeric_limits<double>::infinity());
-}
-
-TEST(DropinRowBounds, EqualTheReferencesForAnyMagnitude) {
-  std::mt19937 chance(1);
-  for (const std::int64_t k : {1, 64, 100, 28672}) {
-    std::uniform_int_distribution<std::int64_t> nonzero(0, k);
-    for (int i = 0; i < 50; ++i) {
-      const reference::RowOfInputs row{nonzero(chance), std::ldexp(chance(), -24)};
-      for (const float offset : {0.0f, -0.75f}) {
-        expect_reference_bounds({.k = k, .nested_offset = offset}, row);
-        const auto type = reference::WeightType::bf16;
-        expect_reference_bounds({.k = k, .type = type, .nested_offset = offset}, row);
-      }
-    }
-  }
-}
-
-TEST(DropinRowBounds, RefuseNullAndNegativeCounts) {
-  std::int64_t nonzero = 1;
-  double magnitude = 1, bound = 7;
-  const auto call = [&](const double* inputs, std::int64_t m, double* limit) {
-    return reprolab_nf4_row_bounds_fp16(&nonzero, inputs, 0, m, 64, &bound, &bound, limit);
-  };
-  EXPECT_EQ(call(nullptr, 1, &bound), cudaErrorInvalidValue);
-  EXPECT_TRUE(contains(reprolab_nf4_error(), "reprolab_nf4_row_bounds_fp16"));
-  EXPECT_EQ(call(&magnitude, 1, nullptr), cudaErrorInvalidValue);
-  EXPECT_TRUE(contains(reprolab_nf4_error(), "reprolab_nf4_row_bounds_fp16"));
-  EXPECT_EQ(call(&magnitude, -1, &bound), cudaErrorInvalidValue);
-  EXPECT_TRUE(contains(reprolab_nf4_error(), "reprolab_nf4_row_bounds_fp16"));
-  EXPECT_EQ(bound, 7);
 }
 
 TEST(DropinErrors, BelongToTheThreadThatCalled) {

@@ -2,19 +2,12 @@
 
 import pytest
 from bitsandbytes_on_cpu import torch
-from cpu_as_gpu import compile_library
 
 from reprolab_nf4 import bounds
-from reprolab_nf4.c_functions import DropinError
 
 UNIT = 2.0**-23
 # Relative error of a rounding, and the type's smallest positive number.
 TYPES = [(torch.float16, 2.0**-11, 2.0**-24), (torch.bfloat16, 2.0**-8, 2.0**-126)]
-
-
-@pytest.fixture(autouse=True)
-def put_library(monkeypatch):
-    monkeypatch.setattr("reprolab_nf4.library.BUILT", compile_library())
 
 
 @pytest.mark.parametrize(("dtype", "rounding", "smallest"), TYPES)
@@ -103,12 +96,6 @@ def test_a_right_product_lies_inside_and_a_wrong_weight_does_not(dtype, rounded)
     wrong[7, 300] *= 1.25  # one code further, at the least
     with pytest.raises(bounds.Wrong, match="output 7"):
         allowed.check((x.float() @ wrong.T).to(dtype), 0)
-
-
-def test_without_the_library_one_line_says_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setattr("reprolab_nf4.library.BUILT", tmp_path / "libreprolab_nf4.so")
-    with pytest.raises(DropinError, match=r"libreprolab_nf4.so: no such file; run make dropin$"):
-        bounds.interval(torch.ones(1, 1).half(), torch.ones(1, 1), torch.ones(1, 1))
 
 
 def test_the_ends_are_inside_and_outputs_beyond_them_are_counted():

@@ -9,7 +9,6 @@ import time
 import types
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,8 +23,7 @@ import reprolab_nf4
 from experiments import end_to_end
 from experiments.end_to_end import build, rows, sizes
 from experiments.end_to_end.protocol import Launch
-from reprolab_nf4 import bounds, installation, matmul, native, timing_table
-from reprolab_nf4.tests import cpu_as_gpu
+from reprolab_nf4 import installation, matmul, native, timing_table
 
 CPU = torch.device("cpu")
 TINY = {"hidden": 128, "intermediate": 256, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32}
@@ -148,17 +146,10 @@ KERNELS = {
 }
 
 
-@cache
-def library_on_cpu(kind=reprolab_nf4.Library):
-    """The library that tests compile in place of libreprolab_nf4.so; stand_ins replace it later."""
-    return kind(cpu_as_gpu.compile_library())
-
-
 LIBRARY = types.SimpleNamespace(
     built=lambda: ("13.0.88", "90"),
     products=lambda: ["few_rows"],
     exact_products=lambda: [],
-    row_bounds=lambda *sizes: library_on_cpu().row_bounds(*sizes),
 )
 TABLE = timing_table.Table(
     "a GPU",
@@ -198,7 +189,6 @@ def stand_ins(monkeypatch):
     monkeypatch.setattr("bitsandbytes.backends.cpu.ops.lib", CPU_LIBRARY)
     for name, stand_in in drop_in().items():
         monkeypatch.setattr(reprolab_nf4, name, stand_in)
-    monkeypatch.setattr(bounds, "Library", lambda: LIBRARY)
     monkeypatch.setattr(native, "native_library", lambda: None)
     # A CPU has one backend of products, whatever the table.
     monkeypatch.setattr(timing_table, "recorded", lambda *gpu: TABLE)

@@ -89,8 +89,8 @@ struct Product {
 /// Functions of torch that read tensors.
 struct Reader {
   const exchange::Api* api;
-  Ref tensor;       ///< torch.Tensor
-  Ref version;      ///< Gets Tensor._version.
+  Ref tensor;   ///< torch.Tensor
+  Ref version;  ///< Gets Tensor._version.
   Ref is_neg;   ///< Tensor.is_neg
   Ref plainly;  ///< Calls a function as if the classes of its arguments had no __torch_function__.
 
