@@ -67,19 +67,6 @@ def differing(rows: Iterable[Place]) -> str:
     return ""
 
 
-def unknown(rows: Iterable[Place]) -> tuple[str, ...]:
-    """The kernels with rows in several files, not all of which have the code's digest."""
-    files: dict[str, set[Path]] = {}
-    silent = set()
-    for file, row in rows:
-        files.setdefault(row.kernel, set()).add(file)
-        if row.code is None:
-            silent.add(row.kernel)
-    return tuple(
-        kernel for kernel, digests in files.items() if len(digests) > 1 and kernel in silent
-    )
-
-
 def short(file: Path) -> str:
     """'table2/replay.json'"""
     return printable("/".join(file.parts[-2:]))

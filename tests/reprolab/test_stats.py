@@ -81,7 +81,6 @@ def test_one_of_several_cells_is_decided_by_a_wider_interval():
         assert ratio.deciding(cells).high == pytest.approx(math.exp(0.01 * reach), rel=1e-6)
 
 
-
 def test_shares_and_bandwidths_by_hand():
     s = share_percent([30.0, 60.0, 50.0], [70.0, 40.0, 50.0])  # sample by sample
     assert (s.median, s.q1, s.q3, s.n) == (50.0, 40.0, 55.0, 3)
