@@ -8,7 +8,7 @@ from plots.machine import Claim, Machine, machines
 from plots.tables import markdown
 from reprolab.output import write_files
 
-SHOWN = ("not reproduced", "premise false", "contradicted", "undecided")  # on the terminal, one by one
+SHOWN = ("not reproduced", "premise false", "contradicted", "undecided")  # on the terminal
 
 
 def run(args: argparse.Namespace) -> int:
