@@ -100,7 +100,11 @@ def operator(
         second.dtype = torch.float32
         state.offset, state.state2, state.nested = offset, second, True
     backend, codes = dispatcher.backend(A, state), B.reshape(-1, 1)
-    can_read = has_values(A, bias) and is_bias(bias, A, n) and fits(A.device, state, *arrays_of(codes, state))
+    can_read = (
+        has_values(A, bias)
+        and is_bias(bias, A, n)
+        and fits(A.device, state, *arrays_of(codes, state))
+    )
     if backend == BITSANDBYTES or not can_read:
         return own(A, codes.t(), state, bias=bias)
     if backend == DEQUANTIZE:

@@ -22,7 +22,10 @@ def checkout(tmp_path):
     for name in ("end_to_end", "product"):
         (folder / "experiments" / name).mkdir(parents=True)
     (folder / "experiments/end_to_end/requirements.lock").touch()
-    for file in (ROOT / "reference/CMakeLists.txt", *ROOT.glob("harness/programs/*/CMakeLists.txt")):
+    for file in (
+        ROOT / "reference/CMakeLists.txt",
+        *ROOT.glob("harness/programs/*/CMakeLists.txt"),
+    ):
         copied = folder / file.relative_to(ROOT)
         copied.parent.mkdir(parents=True)
         shutil.copy(file, copied)

@@ -1,9 +1,8 @@
 """`make mojo` and `make triton`: what is installed, and faults in one line."""
 
 import pytest
-from make_targets import ROOT, make, program, run
-
 from compile.__main__ import LANGUAGES
+from make_targets import ROOT, make, program, run
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

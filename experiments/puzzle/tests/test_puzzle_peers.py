@@ -1,6 +1,5 @@
 """The puzzle through Python on a CPU, with a substitute for Unsloth."""
 
-
 import on_cpu
 import pytest
 import stand_in_unsloth
