@@ -83,7 +83,7 @@ class Bench:
         return reprolab_nf4.install(products=products, table=self._folder / "table.json", **more)
 
     def _all(self) -> dict[str, int]:
-        names = ("times_multiplied", "times_run", "runs_of_settled_weights")
+        names = ("times_multiplied", "times_run", "times_refused", "runs_of_settled_weights")
         return {name: getattr(self.library, name)() for name in names if self.counts_calls}
 
     def look(self) -> dict[str, int]:
@@ -96,6 +96,8 @@ class Bench:
     def path(self) -> str:
         """That of the one product since the last look(); "" on a GPU, which does not count."""
         seen = self.look()
+        if seen.get("times_refused"):
+            return "refused"
         if seen.get("times_run"):
             return "planned"
         return ("ours" if seen else "theirs") * self.counts_calls

@@ -63,7 +63,7 @@ void compute(const Weights& w, const void* input, void* output) {
   }
 }
 
-std::atomic<int> multiplied, ran, alive, settled;
+std::atomic<int> multiplied, ran, refused, alive, settled;
 std::atomic<int> next_error, does_nothing;
 void *last_workspace, *last_stream;
 
@@ -81,6 +81,7 @@ extern "C" {
 // Functions by which tests set and read the library's state.
 int times_multiplied() { return multiplied; }
 int times_run() { return ran; }
+int times_refused() { return refused; }
 int plans_alive() { return alive; }
 int runs_of_settled_weights() { return settled; }
 void* workspace_of_last_run() { return last_workspace; }
@@ -147,7 +148,7 @@ int reprolab_nf4_run(const reprolab_nf4_plan* plan, const void* A, void* out, in
                      void* workspace, void* stream) {
   if (does_nothing) return 0;
   if (const int error = next_error.exchange(0)) return error;
-  if (!is_aligned(A)) return 1;
+  if (!is_aligned(A)) return ++refused, 1;
   ++ran, settled += weights_ready;
   last_workspace = workspace, last_stream = stream;
   if (workspace != nullptr) std::memset(workspace, 0xff, 4 * plan->weights.m * plan->weights.n);

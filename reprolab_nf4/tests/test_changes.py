@@ -5,6 +5,7 @@ bitsandbytes alone gives for the changed layer, or its error.
 import copy
 import ctypes
 import gc
+import struct
 import threading
 import weakref
 
@@ -195,8 +196,10 @@ def test_memory_that_was_freed_is_not_read_by_its_plan(bench):
 @torch.no_grad()
 def test_a_new_offset_at_the_address_of_the_old_is_read(bench):
     read = Offsets().read
-    for value in range(50):  # most get the same id() and address
-        offset = torch.tensor(float(value))
+    memory = bytearray(4)
+    for value in range(50):  # all at one address, most with the id() of the last
+        memory[:] = struct.pack("f", value)
+        offset = torch.frombuffer(memory, dtype=torch.float32).view(())
         assert read(offset) == read(offset) == value
         del offset
     offset = torch.tensor(1.0)
