@@ -36,8 +36,8 @@ struct Array {
   }
 };
 
-/// A quantized weight. `absmax`: scales, or the codes of nested ones, whose map, second-level scales,
-/// offset and block size are the four after it. `type`: 0 is fp16, 1 bf16.
+/// A quantized weight. `absmax`: scales, or the codes of nested ones, whose map, second-level
+/// scales, offset and block size are the four after it. `type`: 0 is fp16, 1 bf16.
 struct Weight {
   Array codes, absmax, map, absmax2;
   int block_size2;
@@ -124,16 +124,16 @@ const char* reprolab_reference_mismatch(const Weight* weight, Array expected, Ar
   return kept(describe_mismatch(comparison, weight->tensor(), wanted[first], found[first]));
 }
 
-/// How the reference's codes and scales for `source` differ from the weight's, in one line, empty if
-/// they do not; `wrong` is set where rounding on a GPU does not explain it.
+/// How the reference's codes and scales for `source` differ from the weight's, in one line, empty
+/// if they do not; `wrong` is set where rounding on a GPU does not explain it.
 const char* reprolab_reference_quantizer(const Weight* weight, Array source, bool* wrong) {
   const auto check = check_quantizer(weight->tensor(), source.of<std::uint16_t>());
   *wrong = check.wrong();
   return kept(describe(check));
 }
 
-/// Whether a table is that of NF4. bitsandbytes dequantizes with NF4's values whatever the table is,
-/// but multiplies vectors with the table: with another one, there is no single right output.
+/// Whether a table is that of NF4. bitsandbytes dequantizes with NF4's values whatever the table
+/// is, but multiplies vectors with the table: with another one, there is no single right output.
 bool reprolab_reference_is_nf4(Array table) {
   return std::bit_cast<std::array<std::uint32_t, 16>>(table.map<Nf4Table>()) ==
          std::bit_cast<std::array<std::uint32_t, 16>>(standard_table);

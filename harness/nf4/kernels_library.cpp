@@ -1,5 +1,5 @@
-// libreprolab_kernels.so: runs the kernels of this build on a weight, for reprolab/verify.py. Requests
-// and answers are JSON; arrays are in memory that the worker process shares with Python.
+// libreprolab_kernels.so: runs the kernels of this build on a weight, for reprolab/verify.py.
+// Requests and answers are JSON; arrays are in memory that the worker process shares with Python.
 #include <algorithm>
 #include <bit>
 #include <memory>
@@ -106,7 +106,8 @@ struct Kernels {
       const auto place = request.at("places").at("actual").at(0).get<std::size_t>();
       std::ranges::copy(held->verifier.actual(), memory + place);
     }
-    return {{"outcome", name_of(verdict.outcome)}, {"reason", verdict.reason}, {"differs", differs}};
+    return {
+        {"outcome", name_of(verdict.outcome)}, {"reason", verdict.reason}, {"differs", differs}};
   }
 
   static std::string name_of(Outcome outcome) { return std::string(name(outcome)); }
@@ -148,7 +149,8 @@ struct Memory {
   std::int64_t bytes;
 };
 
-/// {"pattern", "peers"} -> {"names": those that a pattern selects, "unavailable": why none can run}.
+/// {"pattern", "peers"} -> {"names": those that a pattern selects, "unavailable": why none can
+/// run}.
 extern "C" const char* reprolab_kernels_open(const char* request, Memory memory) {
   return reprolab::nf4::answer_of([&]() -> Json {
     const auto given = Json::parse(request);
