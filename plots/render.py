@@ -1,6 +1,7 @@
 """`make render`: every table and figure of an experiment's results as files, and a few lines."""
 
 import argparse
+from functools import cache
 from pathlib import Path
 
 from plots.machine import Machine
@@ -38,7 +39,7 @@ def render(args: argparse.Namespace, name: str, folder: Path, output: Path) -> N
     present, missing = declared.experiment(name).passes_in(folder)
     if not present:
         raise InputError(f"{folder}: has no results of {name}; make reproduce-{name}")
-    machine = Machine(name, recorded or folder)
+    machine = machine_of(recorded or folder)
     rows = machine.frames.records
     if rows.gpu.nunique() > 1:
         raise InputError(f"{folder}: has results of {rows.gpu.nunique()} GPUs: give one's folder")
@@ -46,8 +47,9 @@ def render(args: argparse.Namespace, name: str, folder: Path, output: Path) -> N
     figures = {output / f"{n}.svg": svg for n, svg in machine.figures(name).items()}
     write_files(files_of(made, output) | figures)
     lines = [banner] if (banner := machine.banner(name) or "Recorded run." * args.recorded) else []
-    shown = [t for t in made if t.spec.get("terminal")] or made[:1]
-    lines += [t.markdown() for t in (made if args.verbose else shown)]
+    of_pages = [t for t in made if t.spec.get("page", True)]
+    shown = [t for t in made if t.spec.get("terminal")] or of_pages[:1]
+    lines += [t.markdown() for t in (of_pages if args.verbose else shown)]
     lines += [f"Not measured: {', '.join(missing)}."] * bool(missing)
     counts = machine.counts(experiment=name)
     words = (f"{count} {verdict.replace('_', ' ')}" for verdict, count in counts.items())
@@ -56,6 +58,11 @@ def render(args: argparse.Namespace, name: str, folder: Path, output: Path) -> N
     more = "" if args.verbose else "; VERBOSE=1 shows every table"
     lines.append(f"Tables (md, csv, tex) and figures (svg): {output}/{more}")
     print("\n".join(map(printable_lines, lines)))
+
+
+@cache
+def machine_of(folder: Path) -> Machine:
+    return Machine("", folder)
 
 
 def printable_lines(text: str) -> str:
