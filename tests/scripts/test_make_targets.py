@@ -15,7 +15,7 @@ HANDED_ON = {
     "--results results/bench_counters.json",
     "sass A=x B=y ARCH=90": "-m sass diff --a=x --b=y --arch=90",
     "sass KERNEL=k ARCH=90 FUNCTION=f": "-m sass show --kernel=k --arch=90 --function=f",
-    "profile EXPERIMENT=x KERNEL=k LAUNCHES=2": "-m ncu profile --programs=build/gpu/bin "
+    "profile EXPERIMENT=x KERNEL=k LAUNCHES=2": "-m ncu --programs=build/gpu/bin "
     "--results=results/profile --experiment=x --kernel=k --launches=2",
     "compare A=x B=y RESULTS=mine VERBOSE=1": "-m reprolab.compare --a=x --b=y "
     "--output=mine/compare --verbose",
