@@ -47,7 +47,7 @@ program = @[ -n "$$DRY_RUN" ] || scripts/build $1 || exit 2; \
   [ -x "$$BIN/$1" ] || { echo "$@: shows its plan after make build" >&2; exit 2; }; "$$BIN/$1"
 PEERS = $(foreach peer,$(PEER),--peer="$(peer)") $${DRY_RUN:+--dry-run}
 
-# A folder with an experiment.toml is an experiment: docs/adding-an-experiment.md.
+# A folder with an experiment.toml is an experiment: docs/adding-a-kernel.md.
 REPRODUCE := $(patsubst experiments/%/experiment.toml,reproduce-%,$(wildcard experiments/*/experiment.toml))
 .PHONY: $(REPRODUCE) $(shell sed -n 's/^\([a-z0-9_-]*\):.*##.*/\1/p' Makefile)
 

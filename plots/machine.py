@@ -1,19 +1,49 @@
 """The results of one machine as tables and claims use them."""
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 import reprolab
 from plots.frame import prepared
-from plots.tables import Table, tables
+from plots.tables import Table
 from reprolab.declared import FOLDER, names
 from reprolab.errors import InputError
+from reprolab.json_files import read_text
+from reprolab.results import KERNEL_TIME
 from reprolab.stats import significant
+
+
+def declared(experiment: str, rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """The experiment's own; without a file, one of each pass."""
+    file = FOLDER / experiment / "tables.toml"
+    if file.exists():
+        return tomllib.loads(read_text(file))["table"]
+    return [
+        {"name": name, "title": f"{experiment}, {name}", "pass": name, **of_pass(own)}
+        for name, own in rows.groupby("pass", sort=False)
+    ]
+
+
+def of_pass(rows: pd.DataFrame) -> dict[str, Any]:
+    """Times and bandwidths, or every metric."""
+    if KERNEL_TIME in set(rows.metric):
+        return {"values": ["median", "gb_per_s", "of_copy"]}
+    return {"metric": "all", "rows": ["problem", "kernel", "metric"], "csv": ["unit"]}
+
+
+def tables(experiment: str, rows: pd.DataFrame, claims: pd.DataFrame) -> dict[str, Table]:
+    """By name; those without a row are left out."""
+    own = rows[rows.experiment == experiment]
+    derived: dict[str, pd.DataFrame] = {}
+    made = (Table(experiment, spec, own, claims, derived) for spec in declared(experiment, own))
+    return {table.name: table for table in made if not table.every.empty}
 
 
 class Claim:

@@ -68,5 +68,6 @@ def list_kernels(args: argparse.Namespace) -> int:
 
 def contract(row, known) -> str:
     """No family describes a user's own library."""
-    of_row = "declared_deviation" if row.deviation else "within_bound" if row.bound else "bit_exact"
+    of_row = "within_bound" if pd.notna(row.bound) else "bit_exact"
+    of_row = "declared_deviation" if pd.notna(row.deviation) else of_row
     return CONTRACTS[(row.kernel in known and known[row.kernel].contract) or of_row]

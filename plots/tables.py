@@ -8,7 +8,6 @@ experiments/<name>/derived.py that makes the rows. Rows of older code are in no 
 
 import importlib
 import re
-import tomllib
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,9 +15,8 @@ from typing import Any
 import pandas as pd
 
 from plots.frame import CLOCK_PERCENT, against, chosen
-from reprolab.declared import FOLDER, module
+from reprolab.declared import module
 from reprolab.errors import InputError
-from reprolab.json_files import read_text
 from reprolab.results import KERNEL_TIME, VERIFIED
 from reprolab.stats import significant
 
@@ -51,19 +49,10 @@ def markdown(frame: pd.DataFrame, texts: int = 1_000) -> str:
 
 def short(number: float) -> str:
     """With four significant digits: 466.2 M, 19.58, 0."""
-    power, letter = next(
-        (
-            p
-            for p in ((1e9, " G"), (1e6, " M"), (1e3, " k"))
-            if abs(number) >= 10 * p[0] or abs(number) >= p[0] > 1e3
-        ),
-        (1, ""),
-    )
-    return (
-        f"{number:.0f}"
-        if number == int(number) and not letter
-        else significant(number / power) + letter
-    )
+    for least, power, letter in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if abs(number) >= least:
+            return f"{significant(number / power)} {letter}"
+    return f"{number:.0f}" if number == int(number) else significant(number)
 
 
 @dataclass
@@ -202,29 +191,3 @@ class Table:
 
 FULL = """origin maker outcome reason median low high min n bytes_moved gb_per_s bytes_per_cycle
 of_copy of_ceiling ratio ratio_low ratio_high sm_mhz clock_is_lower source_file""".split()
-
-
-def declared(experiment: str, rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """The experiment's own; without a file, one of each pass."""
-    file = FOLDER / experiment / "tables.toml"
-    if file.exists():
-        return tomllib.loads(read_text(file))["table"]
-    return [
-        {"name": name, "title": f"{experiment}, {name}", "pass": name, **of_pass(own)}
-        for name, own in rows.groupby("pass", sort=False)
-    ]
-
-
-def of_pass(rows: pd.DataFrame) -> dict[str, Any]:
-    """Times and bandwidths, or every metric."""
-    if KERNEL_TIME in set(rows.metric):
-        return {"values": ["median", "gb_per_s", "of_copy"]}
-    return {"metric": "all", "rows": ["problem", "kernel", "metric"], "csv": ["unit"]}
-
-
-def tables(experiment: str, rows: pd.DataFrame, claims: pd.DataFrame) -> dict[str, Table]:
-    """By name; those without a row are left out."""
-    own = rows[rows.experiment == experiment]
-    derived: dict[str, pd.DataFrame] = {}
-    made = (Table(experiment, spec, own, claims, derived) for spec in declared(experiment, own))
-    return {table.name: table for table in made if not table.every.empty}

@@ -101,7 +101,11 @@ def test_bench_shows_times_or_counters(edited, capsys):
 def test_list_names_kernels_and_compiled_code_is_no_bench(edited, capsys):
     folder = edited("counters").write()
     assert main(["list", f"--recorded={folder}"]) == 0
-    assert "| branch_tree | bitsandbytes" in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    (tree,) = [line for line in listed.splitlines() if line.startswith("| branch_tree |")]
+    assert "| bit-exact | kernels/nf4/branch_tree.cu |" in tree
+    (wrong,) = [line for line in listed.splitlines() if "shared_lut_algorithm1 |" in line]
+    assert "| declared deviation |" in wrong
     assert main(["bench", f"--results={folder}/sass.json"]) == 2
 
 
