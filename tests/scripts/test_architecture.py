@@ -24,18 +24,18 @@ MAY_USE = {
     "rules": ("reprolab/claims", "experiments"),
     "matplotlib": (),
     "plots": ("reprolab/claims", "matplotlib"),
-    "views": ("plots", "rules"),
+    "derived": ("plots", "rules"),
     "profiling/sass": ("profiling/compile", "reprolab"),
     "profiling/ncu": ("reprolab",),
 }
-OF_EXPERIMENTS = ("rules", "views", "derived", "figures")  # modules that stand above plots/
+OF_EXPERIMENTS = ("rules", "derived", "figures")  # modules that stand above plots/
 INCLUDE = re.compile(r'^ *#include "([^"]+)"', re.MULTILINE)
 WRITTEN = ("build", "dist", "results")  # folders of what commands write
 CODE = (".py", ".cpp", ".hpp", ".cu", ".cuh")
 
 
 def folder_of(path: str) -> str:
-    """The folder of a file or module. The rules and the views of experiments count as folders of
+    """The folder of a file or module. What experiments decide and derive counts as folders of
     their own; compile, sass and ncu are imported by these names.
     """
     parts = PurePath(path).parts
@@ -44,7 +44,7 @@ def folder_of(path: str) -> str:
     if "tests" in parts or parts == ("conftest.py",):
         return "tests"
     if parts[0] == "experiments" and (own := PurePath(*parts[2:3]).stem) in OF_EXPERIMENTS:
-        return "views" if own in ("derived", "figures") else own
+        return "derived" if own == "figures" else own
     if "/".join(parts[:2]) in MAY_USE:
         return "/".join(parts[:2])
     return f"profiling/{parts[0]}" if parts[0] in ("compile", "ncu", "sass") else parts[0]
