@@ -112,8 +112,9 @@ def test_list_names_kernels_and_compiled_code_is_no_bench(edited, capsys):
 @pytest.fixture
 def filled(tmp_path, monkeypatch):
     """The command `pages` with one template, and without pictures."""
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/recorded").symlink_to(ROOT / "data/recorded")
+    (tmp_path / "data/recorded").mkdir(parents=True)
+    for gpu in ("h100", "h200"):  # without the folder's own template, whose page would be written
+        (tmp_path / f"data/recorded/{gpu}").symlink_to(ROOT / f"data/recorded/{gpu}")
     monkeypatch.setattr(pages, "pictures", lambda rows: {})
     monkeypatch.setattr(pages, "pages", partial(pages.pages, tmp_path))
 
