@@ -198,7 +198,7 @@ def test_an_interrupted_run_continues_with_missing_products(run, tmp_path, monke
             run(rows="1,2,4")
         return measured == list(at)
 
-    monkeypatch.setattr(peers, "checkout", lambda: Sources("a" * 40, False, "c" * 64))
+    monkeypatch.setattr(peers, "checkout", lambda: Sources("a" * 40, False))
     assert stopped(1, 2) and stopped() and not (tmp_path / "peers.json").exists()
     before = [r for file in folder.iterdir() for r in load(file, "product", "peers").records]
     status, results = run(rows="1,2,4")
@@ -210,7 +210,7 @@ def test_an_interrupted_run_continues_with_missing_products(run, tmp_path, monke
     assert stopped(1, 2), "a finished run is not gone on with"
     monkeypatch.setattr(layers, "version", lambda package: "1.2.4")
     assert stopped(1, 2), "another version was measured with nothing yet"
-    monkeypatch.setattr(peers, "checkout", lambda: Sources("b" * 40, False, "c" * 64))
+    monkeypatch.setattr(peers, "checkout", lambda: Sources("b" * 40, False))
     assert stopped(1, 2), "nor were other sources"
 
 
