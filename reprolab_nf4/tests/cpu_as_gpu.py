@@ -12,9 +12,12 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from reprolab_nf4.tests.bitsandbytes_on_cpu import bitsandbytes, torch
+
+# isort: split
+# What follows needs both; the line above skips the tests where there is neither.
 import reprolab_nf4
 from reprolab_nf4 import layers, library, matmul, native, timing_table
-from reprolab_nf4.tests.bitsandbytes_on_cpu import bitsandbytes, torch
 from reprolab_nf4.timing_table import BITSANDBYTES
 
 ROOT = Path(__file__).resolve().parents[2]
