@@ -40,7 +40,7 @@ def run(tmp_path):
         file = tmp_path / "cell.json"
         file.unlink(missing_ok=True)
         cell = Cell(chosen, pass_name, model, batch)
-        job = Job(cell, file, ["python"], Sources("a" * 40, False, "c" * 64))
+        job = Job(cell, file, ["python"], Sources("a" * 40, False))
         if failed:
             job.failed_rows.write_text(json.dumps(failed))
         faults = measure.serve([job], gpu or on_cpu.Cpu())
@@ -342,7 +342,7 @@ def test_a_failed_measurement_is_one_line(run, tmp_path, monkeypatch):
     content, text = file.read_bytes(), config.read_text()
     file.write_bytes(content[:-100])
     error = run(str(folder))
-    assert error.startswith(f"{file}: ") and "was cut short" in error
+    assert error.startswith(f"{file}: ") and "cannot be read" in error
     file.write_bytes(content)
     config.write_text(text.replace('"qwen3"', '"no_such_model"'))
     error = run(str(folder))

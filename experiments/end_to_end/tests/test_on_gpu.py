@@ -51,7 +51,7 @@ def small(monkeypatch):
 def run(folder, gpu, model, pass_name, **options):
     chosen = choose(model=model, batches="3", tokens=str(TOKENS), **options)
     cell, file = Cell(chosen, pass_name, model, 3), folder / "cell.json"
-    job = Job(cell, file, ["python"], Sources("a" * 40, False, "c" * 64))
+    job = Job(cell, file, ["python"], Sources("a" * 40, False))
     assert measure.serve([job], gpu) == []
     results = load(file, "end_to_end", pass_name)
     return results, {(r.kernel, r.problem["way"]): r for r in results.records}
