@@ -3,19 +3,10 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
+from experiments.ladder.derived import LADDERS
 from plots import style
 
-STEPS = {
-    "branch_tree": "a tree of branches for the 16 values",
-    "global_lut": "a table in global memory for the tree",
-    "shared_lut": "the table in shared memory",
-    "scalar_store": "no CUB transpose: a byte per thread",
-    "packed_store": "both weights in one 4-byte store",
-    "wide_store": "4 bytes per thread, one 16-byte store",
-    "wide_store_hints": "cache hints: nothing need be kept",
-    "wide_store_unrolled": "unrolled: two words per thread",
-    "streaming": "reads asked for ahead, in bursts",
-}
+STEPS = LADDERS["plain"]
 CURVES = ("branch_tree", "shared_lut", "packed_512", "streaming", "copy")
 
 
