@@ -3,13 +3,18 @@ library; of layers that are left to bitsandbytes, such as in training mode; and 
 
     python -m experiments.product.host            # on a GPU
     python -m experiments.product.host --cpu      # around matmuls that do nothing
+    python -m experiments.product.host --token    # of a token of eager generate(), by function
 
 All are measured in shuffled rounds of one process, and printed with their ratio to bitsandbytes
 alone. Whatever is left to bitsandbytes should take at most 1 us more than without install().
 """
 
 import argparse
+import cProfile
+import pstats
+import re
 import time
+from collections import defaultdict
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
@@ -19,11 +24,15 @@ from unittest import mock
 import bitsandbytes
 import torch
 
-from experiments.product.generation import OWN, PLANNED, PYTHON, installed
+from experiments.end_to_end import build
+from experiments.end_to_end.generate import Eager, batch_of
+from experiments.end_to_end.sizes import known
+from experiments.product.generation import DTYPE, OWN, PLANNED, PROMPT, PYTHON, SHORT, installed
 from reprolab_nf4.measuring import shuffled
 from reprolab_nf4.timing_table import Layer, Table, write
 
 LAYERS, SIZE, ROUNDS, REPEATS = 64, 1024, 25, 4
+TOKENS = 24  # of a profile
 ONE = torch.bfloat16
 # By case: what the layers have, the rows and the type of their input, and whether they train.
 CASES = {
@@ -66,10 +75,61 @@ def nothing(A, B, quant_state, out=None, bias=None):
     return A.new_empty((*A.shape[:-1], quant_state.shape[0]))
 
 
+def of_each_token(mode: Eager) -> dict[tuple, tuple[float, float]]:
+    """Calls and own time in us of each function, by file, line and name: the difference of two
+    generations, so without the prompt.
+    """
+
+    def profiled(tokens: int) -> dict[tuple, tuple[float, float]]:
+        profile = cProfile.Profile()
+        profile.runcall(mode.generate, tokens)
+        every = pstats.Stats(profile).stats.items()
+        return {function: (calls, 1e6 * own) for function, (_, calls, own, *_) in every}
+
+    few, many = profiled(SHORT), profiled(SHORT + TOKENS)
+    differences = {f: (few.get(f, (0, 0)), after) for f, after in many.items()}
+    return {
+        f: tuple((b - a) / TOKENS for a, b in zip(*pair, strict=True))
+        for f, pair in differences.items()
+    }
+
+
+def token(gpu, model) -> None:
+    """Prints where the host's time of a token goes, and how many calls of layers are planned."""
+    mode = Eager(model, batch_of([list(range(PROMPT))], SHORT + TOKENS, gpu.device), gpu)
+    layers = build.layers(model)
+    for backend in (OWN, PLANNED):
+        with installed(backend):
+            mode.generate(SHORT)
+            wall = median(mode.generate(SHORT + TOKENS).step_us for _ in range(3))
+            each = of_each_token(mode)
+        forward = (bitsandbytes.nn.modules.__file__, "forward")
+        unplanned = sum(n for f, (n, _) in each.items() if (f[0], f[2]) == forward)
+        total, by_library = sum(us for _, us in each.values()), defaultdict(float)
+        for (path, *_), (_, us) in each.items():
+            library = re.search(r"site-packages/(\w+)/|(reprolab\w*|experiments)/", path)
+            by_library[(library[1] or library[2]) if library else "built-in functions"] += us
+        print(f"{backend}: {wall:.0f} us a token, {total:.0f} while profiled; ", end="")
+        print(f"{len(layers) - unplanned:.1f} of {len(layers)} calls of layers have no Python")
+        for name, us in sorted(by_library.items(), key=lambda item: -item[1])[:8]:
+            print(f"  {us:8.0f} us in {name}")
+        for (path, _, name), (calls, us) in sorted(each.items(), key=lambda x: -x[1][1])[:25]:
+            print(f"  {us:8.0f} us in {calls:6.1f} calls of {Path(path).name} {name}")
+
+
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--cpu", action="store_true", help="around matmuls that do nothing")
-    device = "cpu" if p.parse_args().cpu else "cuda"
+    p.add_argument("--token", action="store_true", help="of generate(), Llama-3.1-8B")
+    args = p.parse_args()
+    if args.token:
+        from experiments.end_to_end.gpu import Gpu
+
+        build.quiet()
+        gpu = Gpu()
+        token(gpu, build.from_sizes(known()["llama-3.1-8b"], gpu.device, DTYPE, build.quantized))
+        return
+    device = "cpu" if args.cpu else "cuda"
     with TemporaryDirectory() as folder, ExitStack() as stack:
         size, table, do_nothing = SIZE, Path(folder) / "table.json", lambda nothing: None
         if device == "cpu":
