@@ -87,11 +87,7 @@ def operator(
     if _dispatch is None:
         raise DropinError("reprolab_nf4 is not installed: call install() before the program runs")
     own, dispatcher = _dispatch
-    arrays = (B, absmax, code, bias, absmax2, code2, offset)
-    if any(array is not None and array.device != A.device for array in arrays):
-        # A kernel would read the address of another device's memory.
-        devices = {str(array.device) for array in (A, *arrays) if array is not None}
-        raise DropinError(f"a matmul's tensors are on {' and '.join(sorted(devices))}: move them")
+    check_devices(A, B, absmax, code, bias, absmax2, code2, offset)
     state = functional.QuantState(
         absmax, torch.Size((n, A.shape[-1])), code, blocksize, "nf4", dtype
     )
@@ -120,6 +116,16 @@ def operator(
 @operator.register_fake
 def _(A, B, n, *_, **__):
     return A.new_empty(*A.shape[:-1], n)
+
+
+def check_devices(*tensors: torch.Tensor | None) -> None:
+    """DropinError if tensors are on several devices: a kernel, also of bitsandbytes, would read the
+    address of another device's memory. torch.export.save() moves a layer's scales to the CPU.
+    """
+    devices = sorted({str(tensor.device) for tensor in tensors if tensor is not None})
+    if len(devices) > 1:
+        what = f"a matmul's tensors are on {' and '.join(devices)}"
+        raise DropinError(f"{what}: move them, scales by layer.weight.quant_state.to(device)")
 
 
 def recorded_product(A, B, state, bias) -> torch.Tensor:
@@ -191,18 +197,16 @@ class Dispatcher:
         self.default = BITSANDBYTES if products == "fastest" else DEQUANTIZE
         self.library, self.give_up = library, give_up
         self._products, self._table, self._known = products, table, {}
-        self._has_warned, self.closed_by = False, []  # called by end()
+        self.has_warned, self.closed_by = False, []  # called by end()
         self._settled, self.offsets = SettledWeights(), Offsets()
         # Otherwise all products dequantize, and bitsandbytes' operators are recorded.
         self.varies = products != DEQUANTIZE
 
-    def warn_of_fp32(self, state) -> None:
-        """Once."""
-        if not self._has_warned and getattr(state, "quant_type", None) == "nf4":
-            self._has_warned = True
-            what = "a 4-bit layer computes in float32, for which reprolab_nf4 has no matmul"
-            then = "set bnb_4bit_compute_dtype, or Linear4bit's compute_dtype, to torch.bfloat16"
-            warnings.warn(f"{what}: {then}", stacklevel=3)
+    def warn_of_fp32(self) -> None:
+        self.has_warned = True
+        what = "a 4-bit layer computes in float32, for which reprolab_nf4 has no matmul"
+        then = "set bnb_4bit_compute_dtype, or Linear4bit's compute_dtype, to torch.bfloat16"
+        warnings.warn(f"{what}: {then}", stacklevel=3)
 
     def end(self) -> None:
         """Makes bitsandbytes compute again, also for callers that kept the replacements."""
@@ -242,6 +246,7 @@ class Dispatcher:
         if state.nested and state.offset.dtype != torch.float32:
             return None
         if not ready and not fits(A.device, state, *arrays):
+            check_devices(A, *arrays)
             return None
         given = (A, codes, n, arrays[1], blocksize, bias, *more, ready)
         try:
@@ -327,8 +332,8 @@ def replacement(own, dispatcher: Dispatcher):
         if left.is_on or out is not None or getattr(quant_state, "quant_type", None) != "nf4":
             return own(A, B, quant_state, out=out, bias=bias)
         if A.dtype not in TYPES:
-            if A.dtype == torch.float32 and not is_recorded(A):
-                dispatcher.warn_of_fp32(quant_state)
+            if not dispatcher.has_warned and A.dtype == torch.float32 and not is_recorded(A):
+                dispatcher.warn_of_fp32()
             return own(A, B, quant_state, bias=bias)
         if A.requires_grad and torch.is_grad_enabled():
             return own(A, B, quant_state, bias=bias)
@@ -341,13 +346,11 @@ def replacement(own, dispatcher: Dispatcher):
             return own(A, B, quant_state, bias=bias)
         if dispatcher.varies and is_recorded(A):
             return recorded_product(A, B, quant_state, bias)
-        if not has_values(A, bias):
-            return own(A, B, quant_state, bias=bias)
         backend = dispatcher.backend(A, quant_state)
-        if backend == BITSANDBYTES:
-            return own(A, B, quant_state, bias=bias)
         if backend == DEQUANTIZE:
             return dequantized(A, B.view(-1, 1), quant_state, bias)
+        if backend == BITSANDBYTES or not has_values(A, bias):
+            return own(A, B, quant_state, bias=bias)
         product = dispatcher.by_kernel(backend, A, B, quant_state, bias)
         return own(A, B, quant_state, bias=bias) if product is None else product
 
