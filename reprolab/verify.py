@@ -7,26 +7,31 @@ that cannot be read; 3 a kernel was not measured, or there was nothing to compar
 
 import argparse
 import ctypes
-import hashlib
 import json
+import math
 import mmap
-import re
-import struct
-import sys
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
-from reprolab import checkpoint, reference
+from reprolab import reference
 from reprolab.command_line import Parser, run
 from reprolab.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
-from reprolab.printable import printable
+from reprolab.printable import printable, shortened
 
+INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
+STATE = ".quant_state.bitsandbytes__"
+FP4_PARTS = ("", f"{STATE}fp4", ".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map")
+BLOCK_SIZES = [1 << i for i in range(5, 13)]
+DAMAGED = "was the checkpoint downloaded whole?"
+SAVE_AGAIN = "give the whole checkpoint, or save it again with bitsandbytes"
 # In the order of a summary.
-EQUAL, DECLARED = ("bit_exact", "within_bound", "deviation_as_declared")[::2]
+EQUAL, DECLARED = "bit_exact", "deviation_as_declared"
 OUTCOMES = (EQUAL, "within_bound", DECLARED, "mismatch", "launch_failed", "unsupported")
 OUTCOMES += ("not_measured", "not_verified")
 WRONG, NOT_COMPARED = ("mismatch", "launch_failed"), ("unsupported", "not_measured", "not_verified")
@@ -71,23 +76,203 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
+@dataclass(frozen=True)
+class Stored:
+    """The place of a tensor in a file."""
+
+    file: Path
+    dtype: str
+    begin: int
+    size: int  # in bytes
+
+    def read(self, dtype: Any) -> np.ndarray:
+        return np.fromfile(self.file, np.uint8, self.size, offset=self.begin).view(dtype)
+
+
+def stored_in(file: Path) -> dict[str, Stored]:
+    """The tensors of a .safetensors file: 8 bytes with the length of the header, the header in
+    JSON, and the tensors' bytes."""
+    try:
+        with file.open("rb") as content:
+            begin = 8 + int.from_bytes(content.read(8), "little")
+            size = file.stat().st_size
+            header = json.loads(content.read(max(0, min(begin, size) - 8)))
+        header.pop("__metadata__", None)
+        places = {name: (x["dtype"], *x["data_offsets"]) for name, x in header.items()}
+        tensors = {name: Stored(file, t, begin + a, b - a) for name, (t, a, b) in places.items()}
+        end = max((t.begin + t.size for t in tensors.values()), default=begin)
+        if end != size:
+            raise ValueError(f"the tensors end at byte {end} of {size}")
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}; {DAMAGED}") from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        why = shortened(str(error), 160)
+        raise InputError(f"{file}: is not a whole .safetensors file: {why}; {DAMAGED}") from None
+    return tensors
+
+
+def mapped(index: Path) -> dict[str, Path]:
+    """The file of each tensor in an index."""
+    try:
+        names = json.loads(index.read_bytes())["weight_map"]
+        return {tensor: index.parent / name for tensor, name in names.items()}
+    except OSError as error:
+        raise InputError(f"{index}: cannot be read: {error.strerror}; {DAMAGED}") from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise InputError(f"{index}: is not the index of a checkpoint; download it again") from None
+
+
+class Weight:
+    """An NF4 weight, and what the file has to compare it with."""
+
+    def __init__(self, name: str, tensors: dict[str, Stored]):
+        self.name, self.tensors, self.claimed = name, tensors, {f"{name}{STATE}nf4"}
+        self.stored = tensors[f"{name}{STATE}nf4"]
+        try:
+            state = json.loads(self.stored.read(np.uint8).tobytes())
+            self.shape = [*map(int, state["shape"])]
+            self.block_size, self.output = int(state["blocksize"]), state["dtype"]
+            self.nested_block_size = int(state.get("nested_blocksize", 0))
+            self.offset = np.float32(float(state["nested_offset"]) if self.nested_block_size else 0)
+            known = state["quant_type"] == "nf4" and self.output in reference.TYPES
+            if not known or self.block_size not in BLOCK_SIZES or self.nested_block_size < 0:
+                raise ValueError("a type or block size is not one of bitsandbytes")
+        except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
+            self.refuse(f"has a quant_state that is wrong: {shortened(repr(error), 160)}")
+        self.nested = self.nested_block_size > 0
+        self.elements = math.prod(self.shape)
+        blocks = -(-self.elements // self.block_size)
+        self.parts = {
+            "codes": self.part("", -(-self.elements // 2)),  # of any dtype
+            "absmax": self.part(".absmax", blocks if self.nested else 4 * blocks),
+            "table": self.part(".quant_map", 4 * 16),
+        }
+        if self.nested:
+            groups = -(-blocks // self.nested_block_size)
+            self.parts["map"] = self.part(".nested_quant_map", 4 * 256)
+            self.parts["absmax2"] = self.part(".nested_absmax", 4 * groups)
+        self.dequantized, self.source = self.companion("dequantized"), self.companion("source")
+
+    def refuse(self, fault: str):
+        where = f"{self.stored.file}: tensor '{shortened(self.name, 120)}'"
+        raise InputError(f"{where} {fault}; {SAVE_AGAIN}") from None
+
+    def part(self, suffix: str, size: int) -> Stored:
+        part = self.tensors.get(self.name + suffix)
+        what = f"'{suffix[1:]}'" if suffix else "its codes"
+        if part is None:
+            self.refuse(f"has a quant_state but lacks {what}")
+        if part.size != size:
+            self.refuse(f"has {part.size} bytes of {what}, but its quant_state calls for {size}")
+        self.claimed.add(self.name + suffix)
+        return part
+
+    def companion(self, kind: str) -> Stored | None:
+        """What a file of golden vectors has beside the weight, in its output type."""
+        name = f"{self.name.removesuffix('.weight')}.{kind}"
+        if name in self.tensors and self.tensors[name].size != 2 * self.elements:
+            self.refuse(f"has a '{kind}' of another size")
+        self.claimed.add(name)
+        return self.tensors.get(name)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    files: list[Path]
+    not_read: list[str]  # further files beside them
+    weights: list[Weight]  # with 16-bit outputs
+    others: Counter[str]  # tensors of other kinds, in the order in which they are reported
+
+
+def in_folder(folder: Path) -> list[Path]:
+    """The .safetensors files by name, without leftovers of other systems."""
+    return sorted(file for file in folder.glob("*.safetensors") if not file.name.startswith("."))
+
+
+def read(given: list[Path]) -> Checkpoint:
+    """Of a folder with a single file and an index, transformers loads the single file."""
+    files: list[Path] = []
+    beside: list[Path] = []
+    indexed: dict[str, Path] = {}
+    for path in given:
+        index = path / INDEX if path.is_dir() else path
+        if path.is_dir() and (path / SINGLE).exists() and index.exists():
+            here = [path / SINGLE]
+        elif index.suffix == ".json" and (index.exists() or not path.is_dir()):
+            indexed |= mapped(index)
+            here = [*indexed.values(), index]
+        else:
+            here = in_folder(path) if path.is_dir() else [path]
+        if not here:
+            raise InputError(f"{path}: has no .safetensors file; give the folder of a checkpoint")
+        files += here
+        beside += [*in_folder(index.parent), index] if index.suffix == ".json" else []
+    not_read = [f.name for f in dict.fromkeys(beside) if f not in files and f.exists()]
+    files = sorted({file.resolve(): file for file in files if file.suffix != ".json"}.values())
+    tensors: dict[str, Stored] = {}
+    for file in files:
+        found = stored_in(file)
+        if twice := found.keys() & tensors.keys():
+            what = f"tensor '{min(twice)}' is also in {tensors[min(twice)].file}"
+            raise InputError(f"{file}: {what}; give the files of one checkpoint alone")
+        tensors |= found
+    if absent := indexed.keys() - tensors.keys():
+        name = min(absent)
+        raise InputError(f"{indexed[name]}: lacks tensor '{name}' of the index; {DAMAGED}")
+    return sorted_out(given[0], files, not_read, tensors)
+
+
+def sorted_out(
+    given: Path, files: list[Path], not_read: list[str], tensors: dict[str, Stored]
+) -> Checkpoint:
+    """The weights, and the tensors of other kinds."""
+    claimed: set[str] = set()
+    weights, others = [], Counter[str]()
+    for name in sorted(tensors):
+        stem, is_state, kind = name.rpartition(STATE)
+        if is_state and kind == "nf4":
+            weight = Weight(stem, tensors)
+            claimed |= weight.claimed
+            if weight.output == "float32":
+                others["NF4 with fp32 outputs"] += 1
+            else:
+                weights.append(weight)
+        elif is_state and kind == "fp4":
+            others["FP4"] += 1
+            claimed |= {stem + part for part in FP4_PARTS}
+    plain = Counter(tensor.dtype for name, tensor in tensors.items() if name not in claimed)
+    others = Counter(dict(sorted(others.items(), reverse=True) + sorted(plain.items())))
+    if not weights:
+        what = "no NF4 weight of bitsandbytes with fp16 or bf16 outputs, only "
+        what += counted(others) if others else "nothing"
+        raise InputError(f"{given}: {what}; give a whole bnb-4bit checkpoint")
+    return Checkpoint(files, not_read, sorted(weights, key=lambda w: w.name), others)
+
+
+def counted(kinds: Counter[str]) -> str:
+    """'2 tensors of FP4, 5 of BF16'"""
+    (first, count), *rest = kinds.items()
+    return ", ".join([f"{plural(count)} of {first}", *(f"{n} of {kind}" for kind, n in rest)])
+
+
+def plural(count: int) -> str:
+    return f"{count} tensor{'s' * (count != 1)}"
+
+
 class Loaded:
     """A weight with its arrays in memory, and the reference's outputs."""
 
-    def __init__(self, weight: checkpoint.Weight):
-        nested = np.empty(0, np.float32)
+    def __init__(self, weight: Weight):
+        types = {"codes": np.uint8, "absmax": np.uint8 if weight.nested else np.float32}
+        empty = {"map": np.empty(0, np.float32), "absmax2": np.empty(0, np.float32)}
         self.weight = weight
-        self.arrays = {
-            "codes": weight.codes.read(),
-            "absmax": weight.absmax.read(np.uint8 if weight.nested else np.float32),
-            "map": weight.nested_map.read(np.float32) if weight.nested_map else nested,
-            "absmax2": weight.nested_absmax.read(np.float32) if weight.nested_absmax else nested,
-            "table": weight.table.read(np.float32),
-            "shape": np.array(weight.shape, np.int64),
+        self.arrays = empty | {
+            name: stored.read(types.get(name, np.float32)) for name, stored in weight.parts.items()
         }
+        self.arrays["shape"] = np.array(weight.shape, np.int64)
         self.numbers = {
             "block_size2": weight.nested_block_size,
-            "offset": weight.offset,
+            "offset": float(weight.offset),
             "block_size": weight.block_size,
             "type": reference.TYPES[weight.output],
         }
@@ -105,7 +290,7 @@ class Kernels:
     a process of its own, which shares the memory of a weight with this one.
     """
 
-    def __init__(self, pattern: str, peers: list[str], most: checkpoint.Weight | None):
+    def __init__(self, pattern: str, peers: list[str], most: int):
         self.names: list[str] = []
         self.unavailable, file = "", reference.BIN / "libreprolab_kernels.so"
         if not file.exists():
@@ -117,8 +302,7 @@ class Kernels:
         self.functions = ctypes.CDLL(str(file))
         for name in ("open", "verify"):
             getattr(self.functions, f"reprolab_kernels_{name}").restype = ctypes.c_char_p
-        elements = most.elements if most else 0
-        self.memory = np.frombuffer(mmap.mmap(-1, 9 * elements + (1 << 20)), np.uint8)
+        self.memory = np.frombuffer(mmap.mmap(-1, 9 * most + (1 << 20)), np.uint8)
         opened = self.ask(
             "open", {"pattern": pattern, "peers": peers}, reference.array(self.memory)
         )
@@ -140,173 +324,51 @@ class Kernels:
             self.memory[at : at + data.size] = data
             places[name] = [at, values.size]
             at += -(-data.size // 256) * 256
-        numbers = loaded.numbers | {
-            "offset": struct.unpack("I", struct.pack("f", loaded.weight.offset))[0]
-        }
+        numbers = loaded.numbers | {"offset": int(loaded.weight.offset.view(np.uint32))}
         return {"name": loaded.weight.name, "places": places, "numbers": numbers}
 
-    def notes(self, loaded: Loaded, number: int):
+    def notes(self, loaded: Loaded, number: int) -> Iterator[tuple[Note, np.ndarray | None]]:
         """The kernels' notes, each with the output that is wrong, if it is known."""
         request = self.place(loaded) | {"number": number} if self.names else {}
         for kernel in self.names:
             answer = self.ask("verify", request, kernel.encode())
             begin, count = request["places"]["actual"]
             actual = self.memory[begin : begin + 2 * count].view(np.uint16)
-            yield (
-                (kernel, answer["outcome"], answer["reason"]),
-                actual if answer["differs"] else None,
-            )
+            note = (kernel, answer["outcome"], answer["reason"])
+            yield note, actual if answer["differs"] else None
 
 
-def checked(loaded: Loaded, kernels: Kernels, number: int):
-    """The notes on a weight, each with the two outputs that differ, if they are known."""
-    weight = loaded.weight
-    if weight.dequantized is None:
-        why = "the file holds no .dequantized to compare with"
-        yield ("reference", "not_verified", why), None, None
-    else:
+def checked(loaded: Loaded, kernels: Kernels, number: int, dumps: Path | None) -> list[Note]:
+    """The notes on a weight; writes what differs to the folder."""
+    weight, notes = loaded.weight, []
+    if weight.dequantized:
         stored = weight.dequantized.read(np.uint16)
         why = reference.mismatch(loaded.in_c, stored, loaded.expected)
-        note = ("reference", "mismatch" if why else EQUAL, why)
-        yield note, *((stored, loaded.expected) if why else (None, None))
+        notes.append(("reference", "mismatch" if why else EQUAL, why))
+        if why and dumps:
+            dump(dumps, weight, "reference", expected=stored, actual=loaded.expected)
+    else:
+        why = "the file holds no .dequantized to compare with"
+        notes.append(("reference", "not_verified", why))
     if weight.source:
         wrong, why = reference.quantizer_check(loaded.in_c, weight.source.read(np.uint16))
-        yield ("quantizer", "mismatch" if wrong else DECLARED if why else EQUAL, why), None, None
+        notes.append(("quantizer", "mismatch" if wrong else DECLARED if why else EQUAL, why))
     for note, actual in kernels.notes(loaded, number):
-        yield note, *((loaded.expected, actual) if actual is not None else (None, None))
+        notes.append(note)
+        if actual is not None and dumps:
+            dump(dumps, weight, note[0], expected=loaded.expected, actual=actual)
+    return notes
 
 
-def dump(folder: Path, weight: checkpoint.Weight, subject: str, **sides: np.ndarray) -> None:
-    """Both sides as .npy; NumPy has no bf16, so its bits are uint16. Names that are no file names
-    are escaped, with a hash, so that no two share a file."""
-    name = f"{weight.name}.{subject}"
-    stem = re.sub(r"[^A-Za-z0-9._-]", "_", name)
-    if stem != name or len(stem) > 200:
-        stem = f"{stem[:180]}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+def dump(folder: Path, weight: Weight, subject: str, **sides: np.ndarray) -> None:
+    """Both sides as .npy; NumPy has no bf16, so its bits are uint16."""
     for side, bits in sides.items():
         values = bits.view(np.float16 if weight.output == "float16" else np.uint16)
-        with suppress(ValueError):  # of more dimensions than NumPy has
-            values = values.reshape(weight.shape)
-        try:
-            np.save(folder / f"{stem}.{side}.npy", values)
-        except OSError as error:  # the mismatch itself fails the run
-            place = printable(str(error.filename or folder))
-            print(f"verify: --dump: {place}: {error.strerror}", file=sys.stderr)
+        name = quote(f"{weight.name}.{subject}.{side}.npy", safe="")
+        np.save(folder / name, values.reshape(weight.shape))
 
 
-def plan(found: checkpoint.Checkpoint, kernels: Kernels) -> int:
-    sizes = [weight.elements for weight in found.weights]
-    memory = f"about {BYTES_PER_WEIGHT * max(sizes) / 1e9:.1f} GB of memory"
-    print(f"to check: {len(sizes)} tensors with {sum(sizes) / 1e6:.4g} million weights; {memory}")
-    if found.others:
-        print(f"not to check: {printable(checkpoint.counted(found.others))}")
-    if kernels.names:
-        print(f"with: {', '.join(kernels.names)}")
-    return 0
-
-
-def summary(notes: list[list[Note]], found: checkpoint.Checkpoint) -> int:
-    print("summary, in tensors:")
-    counts: dict[str, Counter[str]] = {}
-    why: dict[tuple[str, str], str] = {}
-    for subject, outcome, reason in (note for one in notes for note in one):
-        counts.setdefault(subject, Counter())[outcome] += 1
-        why.setdefault((subject, outcome), reason)
-    width = max(len(printable(subject)) for subject in counts)
-    for subject, of_it in counts.items():
-        parts = [f"  {printable(subject):<{width}}"]
-        for outcome in (outcome for outcome in OUTCOMES if of_it[outcome]):
-            reason = why[subject, outcome] if outcome not in WRONG else ""
-            parts.append(f"{outcome} {of_it[outcome]}" + f" ({printable(reason)})" * bool(reason))
-        print("  ".join(parts))
-    return coverage(notes, found)
-
-
-def coverage(notes: list[list[Note]], found: checkpoint.Checkpoint) -> int:
-    """How many tensors were compared, and with what; the exit status."""
-    compared = Counter[str]()
-    proved = 0
-    for one in notes:
-        what = {
-            s: SUBJECTS.get(s, "kernels")
-            for s, outcome, _ in one
-            if outcome not in (*NOT_COMPARED, "launch_failed")
-        }
-        compared.update(set(what.values()))
-        proved += bool(what)
-    total = len(notes) + found.others.total()
-    withs = [f"{compared[w]} with {w}" for w in (*SUBJECTS.values(), "kernels") if compared[w]]
-    print(f"checked: {proved} of {plural(total)}" + f": {', '.join(withs)}" * bool(withs))
-    if proved < len(notes):
-        print(
-            f"not checked: {plural(len(notes) - proved)} of NF4, dequantized by the reference with "
-            "nothing to compare with, which proves nothing"
-        )
-    if found.others:
-        print(f"not checked: {printable(checkpoint.counted(found.others))}")
-    outcomes = {outcome for one in notes for _, outcome, _ in one}
-    if outcomes & {*WRONG}:
-        return WRONG_OUTPUT
-    return NOT_MEASURED if "not_measured" in outcomes or not proved else 0
-
-
-def plural(count: int) -> str:
-    return f"{count} tensor{'s' * (count != 1)}"
-
-
-def verify(args: argparse.Namespace) -> int:
-    found = checkpoint.read(args.files)
-    if args.list:
-        print(
-            json.dumps(
-                [
-                    {
-                        "name": printable(w.name),
-                        "shape": w.shape,
-                        "block_size": w.block_size,
-                        "nested": w.nested,
-                        "output": w.output,
-                    }
-                    for w in found.weights
-                ]
-            )
-        )
-        return 0
-    reference.self_test()
-    for weight in found.weights:
-        if not reference.is_nf4(weight.table.read(np.float32)):
-            what = f"tensor '{weight.name}' has a 'quant_map' that is not that of NF4"
-            raise InputError(f"{weight.table.file}: {what}; {checkpoint.SAVE_AGAIN}")
-    largest = max(found.weights, key=lambda weight: weight.elements)
-    kernels = Kernels(args.kernel, args.peer, largest)
-    compares = kernels.names or any(w.dequantized or w.source for w in found.weights)
-    if not compares:
-        print(NOTHING)
-    name = printable(checkpoint.described(args.files))
-    where = f" in {len(found.files)} files" * (len(found.files) > 1)
-    print(f"{name}: {len(found.weights)} quantized tensors{where}")
-    if found.not_read:
-        print(f"not read, though beside it: {printable(', '.join(found.not_read))}")
-    if kernels.unavailable:
-        print(f"kernels: none run ({printable(kernels.unavailable)})")
-    if args.dry_run:
-        return plan(found, kernels)
-    notes: list[list[Note]] = []
-    for number, weight in enumerate(found.weights):
-        loaded = Loaded(weight)
-        notes.append([])
-        for note, expected, actual in checked(loaded, kernels, number):
-            notes[-1].append(note)
-            if args.dump and actual is not None:
-                dump(args.dump, weight, note[0], expected=expected, actual=actual)
-        show(weight, notes[-1], args.brief)
-    proves = any(outcome not in NOT_COMPARED for one in notes for _, outcome, _ in one)
-    if compares and not proves:
-        print(NOTHING)
-    return summary(notes, found)
-
-
-def show(weight: checkpoint.Weight, notes: list[Note], brief: bool) -> None:
+def show(weight: Weight, notes: list[Note], brief: bool) -> None:
     told = [note for note in notes if note[1] in SHOWN]
     if told or not brief:
         kind = {"float16": "fp16", "bfloat16": "bf16"}[weight.output]
@@ -316,6 +378,81 @@ def show(weight: checkpoint.Weight, notes: list[Note], brief: bool) -> None:
         print(f"{name}: [{shape}] {kind}, blocks of {weight.block_size}{nested}", flush=True)
     for subject, outcome, reason in told:
         print(f"  {printable(subject)}: {outcome}: {printable(reason)}", flush=True)
+
+
+def summary(notes: list[list[Note]], found: Checkpoint) -> int:
+    """Prints how many tensors were compared, and with what; the exit status."""
+    print("summary, in tensors:")
+    reasons: dict[str, dict[str, list[str]]] = {}
+    compared = Counter[str]()
+    for one in notes:
+        for subject, outcome, reason in one:
+            reasons.setdefault(subject, {}).setdefault(outcome, []).append(reason)
+        compares = [s for s, outcome, _ in one if outcome not in (*NOT_COMPARED, "launch_failed")]
+        compared.update({SUBJECTS.get(subject, "kernels") for subject in compares})
+        compared["all"] += bool(compares)
+    width = max(len(printable(subject)) for subject in reasons)
+    for subject, of_it in reasons.items():
+        parts = [f"  {printable(subject):<{width}}"]
+        for outcome in (outcome for outcome in OUTCOMES if outcome in of_it):
+            reason = of_it[outcome][0] if outcome not in WRONG else ""
+            count = f"{outcome} {len(of_it[outcome])}"
+            parts.append(count + f" ({printable(reason)})" * bool(reason))
+        print("  ".join(parts))
+    withs = [f"{compared[w]} with {w}" for w in (*SUBJECTS.values(), "kernels") if compared[w]]
+    total = plural(len(notes) + found.others.total())
+    print(f"checked: {compared['all']} of {total}" + f": {', '.join(withs)}" * bool(withs))
+    if unproved := len(notes) - compared["all"]:
+        print(
+            f"not checked: {plural(unproved)} of NF4, dequantized by the reference with "
+            "nothing to compare with, which proves nothing"
+        )
+    if found.others:
+        print(f"not checked: {printable(counted(found.others))}")
+    outcomes = {outcome for of_it in reasons.values() for outcome in of_it}
+    if outcomes & {*WRONG}:
+        return WRONG_OUTPUT
+    if not compared["all"]:
+        print(NOTHING)
+    return NOT_MEASURED if "not_measured" in outcomes or not compared["all"] else 0
+
+
+def verify(args: argparse.Namespace) -> int:
+    found = read(args.files)
+    if args.list:
+        keys = ("name", "shape", "block_size", "nested", "output")
+        print(json.dumps([{key: getattr(w, key) for key in keys} for w in found.weights]))
+        return 0
+    if args.dump and not args.dump.is_dir():
+        raise InputError(f"--dump: {args.dump} is not a folder")
+    reference.self_test()
+    for weight in found.weights:
+        if not reference.is_nf4(weight.parts["table"].read(np.float32)):
+            weight.refuse("has a 'quant_map' that is not that of NF4")
+    most = max(weight.elements for weight in found.weights)
+    kernels = Kernels(args.kernel, args.peer, most)
+    more = f" and {len(args.files) - 1} more" * (len(args.files) > 1)
+    where = f" in {len(found.files)} files" * (len(found.files) > 1)
+    name = printable(f"{args.files[0]}{more}")
+    print(f"{name}: {len(found.weights)} quantized tensors{where}")
+    if found.not_read:
+        print(f"not read, though beside it: {printable(', '.join(found.not_read))}")
+    if kernels.unavailable:
+        print(f"kernels: none run ({printable(kernels.unavailable)})")
+    if args.dry_run:
+        weights = sum(weight.elements for weight in found.weights) / 1e6
+        memory = f"about {BYTES_PER_WEIGHT * most / 1e9:.1f} GB of memory"
+        print(
+            f"to check: {plural(len(found.weights))} with {weights:.4g} million weights; {memory}"
+        )
+        if kernels.names:
+            print(f"with: {', '.join(kernels.names)}")
+        return 0
+    notes = []
+    for number, weight in enumerate(found.weights):
+        notes.append(checked(Loaded(weight), kernels, number, args.dump))
+        show(weight, notes[-1], args.brief)
+    return summary(notes, found)
 
 
 if __name__ == "__main__":
