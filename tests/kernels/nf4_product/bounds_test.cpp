@@ -11,21 +11,23 @@ namespace {
 
 using reference::WeightType;
 
-class OnGpuProducts : public OnGpuEachKernel {
+class OnGpuProducts : public OnGpuTest {
  protected:
-  /// Fails the test unless the kernel is within its bound on `spec`, or refuses it.
+  /// Fails the test unless every kernel is within its bound on `spec`, or refuses it.
   void expect(const ProductSpec& spec, int buffer_sets = 1) const {
     const ProductWorkload workload = make_workload(spec, buffer_sets);
-    const bool runs = workload.supports(GetParam().name).ok;
-    const Verification verdict = Proof().verify(GetParam(), workload);
-    EXPECT_EQ(name(verdict.outcome), name(runs ? Outcome::within_bound : Outcome::unsupported))
-        << spec.name() << ": " << verdict.reason;
+    for (const VariantInfo& kernel : registered_kernels()) {
+      const bool runs = workload.supports(kernel.name).ok;
+      const Verification verdict = Proof().verify(kernel, workload);
+      EXPECT_EQ(name(verdict.outcome), name(runs ? Outcome::within_bound : Outcome::unsupported))
+          << kernel.name << ", " << spec.name() << ": " << verdict.reason;
+    }
   }
 };
 
 constexpr InputData all_data[] = {InputData::normal, InputData::sparse, InputData::one_hot};
 
-TEST_P(OnGpuProducts, AreWithinTheirBoundAtEveryTypeBlockSizeAndKindOfScales) {
+TEST_F(OnGpuProducts, AreWithinTheirBoundAtEveryTypeBlockSizeAndKindOfScales) {
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
     for (const int block_size : {32, 64, 128, 256, 512, 1024, 2048, 4096}) {
       for (const bool nested : {false, true}) {
@@ -44,7 +46,7 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundAtEveryTypeBlockSizeAndKindOfScales) {
   }
 }
 
-TEST_P(OnGpuProducts, AreWithinTheirBoundAtEveryNumberOfRows) {
+TEST_F(OnGpuProducts, AreWithinTheirBoundAtEveryNumberOfRows) {
   for (const std::int64_t m :
        {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100, 128, 200, 512}) {
     for (const bool bias : {false, true}) {
@@ -58,7 +60,7 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundAtEveryNumberOfRows) {
 }
 
 /// Odd multiples of a block, odd numbers of outputs, and rows that are not whole blocks.
-TEST_P(OnGpuProducts, AreWithinTheirBoundAtShapesThatNoTileDivides) {
+TEST_F(OnGpuProducts, AreWithinTheirBoundAtShapesThatNoTileDivides) {
   constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {
       {1, 64},    {1, 1},      {16, 64},   {17, 192},  {63, 320},   {65, 4160}, {129, 8256},
       {1000, 96}, {1023, 448}, {3, 28672}, {333, 130}, {4097, 576}, {64, 14336}};
@@ -75,7 +77,7 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundAtShapesThatNoTileDivides) {
 }
 
 /// Blocks of weights, and of nested scales, that end within a row.
-TEST_P(OnGpuProducts, AreWithinTheirBoundIfBlocksCrossRows) {
+TEST_F(OnGpuProducts, AreWithinTheirBoundIfBlocksCrossRows) {
   constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {{17, 192}, {65, 4160}, {48, 1280}};
   for (const auto& [n, k] : shapes) {
     for (const int block_size : {128, 512, 4096}) {
@@ -92,7 +94,7 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundIfBlocksCrossRows) {
 
 /// M tiles that are full, nearly full, or of one row; and N larger than one wave of blocks, with a
 /// small K: of 132 multiprocessors four, two or none share a remaining tile.
-TEST_P(OnGpuProducts, AreWithinTheirBoundWithManyRows) {
+TEST_F(OnGpuProducts, AreWithinTheirBoundWithManyRows) {
   constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {
       {1, 64}, {17, 192}, {65, 320}, {129, 4160}};
   for (const std::int64_t m : {129, 255, 256, 257, 384, 385, 513, 1000}) {
@@ -111,7 +113,7 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundWithManyRows) {
 }
 
 /// Blocks of several N tiles: of 132 multiprocessors 4, 7 and 14 each, in one or more K tiles.
-TEST_P(OnGpuProducts, AreWithinTheirBoundWithManyOutputs) {
+TEST_F(OnGpuProducts, AreWithinTheirBoundWithManyOutputs) {
   constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {
       {6'500, 1536}, {14'400, 1536}, {28'700, 320}};
   for (const auto& [n, k] : shapes) {
@@ -122,7 +124,7 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundWithManyOutputs) {
 }
 
 /// If an array does not start at a multiple of 256 bytes, a kernel is right or refuses.
-TEST_P(OnGpuProducts, AreWithinTheirBoundOrRefuseUnalignedArrays) {
+TEST_F(OnGpuProducts, AreWithinTheirBoundOrRefuseUnalignedArrays) {
   for (const int offset : {1, 2, 4, 8, 16}) {
     for (const std::int64_t m : {1, 4, 32}) {
       expect({.weights = {.rows = 96, .columns = 576, .offset = offset}, .m = m, .bias = true});
@@ -132,27 +134,27 @@ TEST_P(OnGpuProducts, AreWithinTheirBoundOrRefuseUnalignedArrays) {
 
 /// In a verification, the first launch gets the contents written here, the others those of the
 /// previous launch.
-TEST_P(OnGpuProducts, AreWithinTheirBoundForAnyWorkspaceContents) {
+TEST_F(OnGpuProducts, AreWithinTheirBoundForAnyWorkspaceContents) {
   const Proof proof;
   const ProductWorkload workload =
       make_workload({.weights = {.rows = 512, .columns = 8192}, .m = 4}, 5);
-  const std::string& kernel = GetParam().name;
-  const auto& workspace_bytes = kernel_named<Problem>(kernel).workspace_bytes;
-  if (!workspace_bytes || !workload.supports(kernel).ok) return;
-  const Problem problem = workload.problem(kernel, 0);
-  std::vector<std::uint8_t> content(workspace_bytes(problem), 0xff);
-  std::mt19937 random(1);
-  for (int again = 0; again < 3; ++again) {
-    profiling::check(
-        cudaMemcpy(problem.workspace, content.data(), content.size(), cudaMemcpyHostToDevice),
-        "filling a workspace");
-    const auto verdict = proof.verify(GetParam(), workload);
-    EXPECT_EQ(name(verdict.outcome), name(Outcome::within_bound)) << verdict.reason;
-    for (std::uint8_t& byte : content) byte = static_cast<std::uint8_t>(random());
+  for (const VariantInfo& kernel : registered_kernels()) {
+    const auto& workspace_bytes = kernel_named<Problem>(kernel.name).workspace_bytes;
+    if (!workspace_bytes || !workload.supports(kernel.name).ok) continue;
+    const Problem problem = workload.problem(kernel.name, 0);
+    std::vector<std::uint8_t> content(workspace_bytes(problem), 0xff);
+    std::mt19937 random(1);
+    for (int again = 0; again < 3; ++again) {
+      profiling::check(
+          cudaMemcpy(problem.workspace, content.data(), content.size(), cudaMemcpyHostToDevice),
+          "filling a workspace");
+      const auto verdict = proof.verify(kernel, workload);
+      EXPECT_EQ(name(verdict.outcome), name(Outcome::within_bound))
+          << kernel.name << ": " << verdict.reason;
+      for (std::uint8_t& byte : content) byte = static_cast<std::uint8_t>(random());
+    }
   }
 }
-
-INSTANTIATE_TEST_SUITE_P(Kernels, OnGpuProducts, testing::ValuesIn(registered_kernels()), name_of);
 
 }  // namespace
 }  // namespace reprolab::nf4_product
