@@ -134,7 +134,7 @@ profile: .venv/installed ## Nsight Compute on one kernel: make profile EXPERIMEN
 $(REPRODUCE): reproduce-%: .venv/installed
 	@scripts/python -m experiments reproduce $*
 
-# One measurement feeds both: what one has measured, the other only shows.
+# One measurement feeds both; with RESUME=1 the second only shows what the first has measured.
 reproduce-table1: reproduce-end_to_end ## Table I of arXiv 2604.02556: dequantization's share of generating text
 reproduce-figure4: reproduce-end_to_end ## Figure 4 of the same: latency and throughput
 

@@ -28,10 +28,9 @@ from reprolab.printable import printable
 from reprolab.provenance import checkout
 
 TORCH = Path("build/end_to_end/python")  # names the Python that has PyTorch
-FLAGS = ("QUICK", "DRY_RUN")
+FLAGS = ("QUICK", "DRY_RUN", "RESUME")
 NOT_BUILT = "after make build its duration is printed, too"
 ALL_RECORDED = Path("data/recorded")
-LINES_OF_FAILURE = 20  # at the end of a log
 interrupted: list[int] = []  # signals
 FOR_MEASURING = (
     "PEER METRICS CLOCKS MODEL BATCHES KERNELS KERNEL PROBLEM FILE TOKENS GENERATIONS PROMPTS QUICK"
@@ -88,14 +87,11 @@ def not_used(experiment: Experiment) -> str:
 
 
 def plan_recorded(experiment: Experiment) -> int:
-    why, name = variable("NO_GPU_WHY"), experiment.name
-    recorded, shown = recorded_run(name), f"{variable('RESULTS')}/{name}-recorded"
-    action = f"render the recorded run {quoted(recorded)} to {quoted(shown)}"
-    print(
-        f"Nothing can be measured: {with_unused(f'{why}.', experiment)} Instead (half a minute on "
-        "2 cores, 3 minutes the first time, 1 GB of memory):"
-    )
-    print(action if Path(recorded).exists() else f"show nothing: {not_recorded()}")
+    """What show_and_check() would do, and the commands of the passes that need a GPU."""
+    recorded, name = recorded_run(experiment.name), experiment.name
+    print(f"Nothing can be measured: {variable('NO_GPU_WHY')}. {not_used(experiment)}")
+    action = f"render the recorded run {quoted(recorded)}, then run the check:"
+    print(action if Path(recorded).exists() else f"{name}: {not_recorded()}")
     status = plan(experiment)
     print("With a GPU it would also run:")
     for step in experiment.passes.values():
@@ -105,23 +101,19 @@ def plan_recorded(experiment: Experiment) -> int:
 
 def show_and_check(experiment: Experiment) -> int:
     """Shows the recorded run, then runs the checks on the CPU."""
-    name, why = experiment.name, variable("NO_GPU_WHY")
+    name = experiment.name
     recorded, shown = recorded_run(name), f"{variable('RESULTS')}/{name}-recorded"
     if not Path(recorded).exists():
         print(f"reproduce-{name}: {not_recorded()}", file=sys.stderr)
         return USAGE
-    reason = with_unused(f"Nothing is measured here: {why}.", experiment)
-    print(f"{reason} A recorded run:", flush=True)
+    why = f"Nothing is measured here: {variable('NO_GPU_WHY')}. {not_used(experiment)}".rstrip()
+    print(f"{why} A recorded run:", flush=True)
     status = render(name, recorded, shown, "--recorded")
     if status := status or build(steps(experiment)):
         return status
     if experiment.checks:
         print("The check on the CPU:", flush=True)
     return measure(experiment, shown)
-
-
-def with_unused(sentence: str, experiment: Experiment) -> str:
-    return f"{sentence} {not_used(experiment)}".rstrip()
 
 
 def recorded_run(name: str) -> str:
@@ -155,19 +147,19 @@ def measure_step(experiment: Experiment, step: Step, own: str) -> int:
         command += ["--experiment", experiment.name, "--pass", step.name]
     command += ["--output", str(file)] * bool(step.name)
     if step.name and variable("RESUME"):
-        before = measured_before(file, command)
+        before = measured_before(file, [word for word in command if word != "--resume"])
         if before is not None:
             print(f"{step.name}: was measured before: {quoted(str(file))}", flush=True)
             return before
-        command += ["--resume"] * bool(step.program)  # keeps the finished problem groups
     older = inode(file)
     log = Path(own, f"{step.name}.log") if step.name and not variable("VERBOSE") else None
     status = status_of(command, log)
-    if status in (0, WRONG_OUTPUT, NOT_MEASURED) and step.name and inode(file) == older:
+    may_go_on = status in (0, WRONG_OUTPUT, NOT_MEASURED)
+    if may_go_on and step.name and inode(file) == older:
         failed = f"{step.name}: failed without a result (exit status {status})"
         print(failed, file=sys.stderr, flush=True)
         sys.exit(NOT_MEASURED)
-    if status not in (0, WRONG_OUTPUT, NOT_MEASURED) or (status == NOT_MEASURED and not step.name):
+    if not may_go_on or (status == NOT_MEASURED and not step.name):
         sys.exit(status)
     return status
 
@@ -214,8 +206,8 @@ def command_line(step: Step) -> str:
 
 
 def taken_variables(step: Step) -> tuple[str, ...]:
-    """The variables that become options; every C++ pass takes CLOCKS and DRY_RUN."""
-    return step.takes + ("CLOCKS", "DRY_RUN") * bool(step.name and step.program)
+    """The variables that become options; every C++ pass takes these three."""
+    return step.takes + ("CLOCKS", "DRY_RUN", "RESUME") * bool(step.name and step.program)
 
 
 def words(step: Step) -> list[str]:
@@ -258,7 +250,7 @@ def render(name: str, results: str, output: str, *options: str) -> int:
 
 def status_of(command: Sequence[str], log: Path | None = None) -> int:
     """The exit status, as in a shell. The program ends with this process, which alone gets make's
-    SIGTERM. `log`: a file for its standard output, of which the end is shown if it fails.
+    SIGTERM. `log`: a file for its standard output.
     """
     bound_command = ["setpriv", "--pdeathsig", "TERM", "--", *command]
     if log:
@@ -269,9 +261,6 @@ def status_of(command: Sequence[str], log: Path | None = None) -> int:
     status = subprocess.Popen(bound_command, stdin=subprocess.DEVNULL, stdout=output).wait()
     if interrupted:
         os._exit(128 + signal.SIGINT)
-    if status and log:
-        for line in log.read_bytes().splitlines()[-LINES_OF_FAILURE:]:
-            print(line.decode(errors="replace"), flush=True)
     return status if status >= 0 else 128 - status
 
 

@@ -1,7 +1,12 @@
-"""Result files of parts of a run: those that are done when the run is resumed, and their merger."""
+"""Result files of the parts of a pass, in a folder next to its own, which readers skip. RESUME=1
+keeps those that are done; together they are the pass's file.
+"""
 
+import hashlib
+import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 from reprolab import result_file
 from reprolab.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
@@ -12,9 +17,10 @@ from reprolab.sources import Sources
 RETRIED = "out of memory"  # the next time there may be room
 
 
-def folder_of(output: Path) -> Path:
-    """The folder of a pass's parts, next to its file, which readers skip."""
-    return output.parent / "parts"
+def file_of(output: Path, name: str, *facts: Any) -> Path:
+    """A part's file. `facts`: the choices that its rows depend on; others have another file."""
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
+    return output.parent / "parts" / f"{name}.{digest}.json"
 
 
 def read(file: Path) -> Content | None:
@@ -25,19 +31,19 @@ def read(file: Path) -> Content | None:
         return None
 
 
-def is_done(partial: Content | None, now: Sources, gpu: str) -> bool:
+def is_done(part: Content | None, now: Sources, gpu: str) -> bool:
     """Whether this was already measured, from these sources, on the same GPU model.
 
     `gpu` is empty if unknown.
     """
-    if partial is None:
+    if part is None:
         return False
-    origin = partial["provenance"]
+    origin = part["provenance"]
     if not Sources.of(origin).is_same(now) or (gpu and (origin["gpu"] or {}).get("name") != gpu):
         return False
-    records = partial["records"]
     return not any(
-        r["outcome"] == Outcome.NOT_MEASURED or r["reason"].startswith(RETRIED) for r in records
+        r["outcome"] == Outcome.NOT_MEASURED or r["reason"].startswith(RETRIED)
+        for r in part["records"]
     )
 
 
@@ -48,32 +54,34 @@ def status_of(outcomes: Collection[str]) -> int:
     return NOT_MEASURED if Outcome.NOT_MEASURED in outcomes else 0
 
 
-def join(partials: Sequence[Content]) -> Content:
-    """One result file from several of one pass and the same sources: their rows, in this order."""
-    runs = sorted((p["provenance"] for p in partials), key=lambda run: run["started"])
-    units = dict.fromkeys(u for run in runs for u in run["gpu"].get("unit", "").split())
-    provenance = runs[-1] | {
+def join(parts: Sequence[Content], argv: Sequence[str]) -> Content:
+    """One result file from those of one pass: their rows, in this order. `argv`: the command that
+    measures all of them. InputError where not all ran on the same libraries, driver and sources.
+    """
+    runs = sorted((part["provenance"] for part in parts), key=lambda run: run["started"])
+    last, gpus = runs[-1], [run["gpu"] for run in runs]
+    for run in runs:
+        if conditions(run) != conditions(last):
+            raise InputError(
+                f"the part that began {run['started']} is of another GPU, driver, library or "
+                "source than the last: remove the folder parts/ of this run and measure again"
+            )
+    units = dict.fromkeys(unit for gpu in gpus for unit in gpu.get("unit", "").split())
+    provenance = last | {
         "started": runs[0]["started"],
-        "argv": command_of([run["argv"] for run in runs]),
-        "gpu": runs[-1]["gpu"] | ({"unit": " ".join(units)} if units else {}),
+        "argv": list(argv),
+        "gpu": gpus[-1] | ({"unit": " ".join(units)} if units else {}),
         "runtime_s": round(sum(run["runtime_s"] for run in runs), 1),
         "clocks": join_clocks([run["clocks"] for run in runs]),
     }
-    records = [record for partial in partials for record in partial["records"]]
-    joined = result_file.content(
-        partials[0]["experiment"], partials[0]["pass"], provenance, records
-    )
-    return joined | {"checks": [check for partial in partials for check in partial["checks"]]}
+    records = [record for part in parts for record in part["records"]]
+    joined = result_file.content(parts[0]["experiment"], parts[0]["pass"], provenance, records)
+    return joined | {"checks": [check for part in parts for check in part["checks"]]}
 
 
-def command_of(commands: Sequence[list[str]]) -> list[str]:
-    """The command that measures all of them: the last one, without the options that select cells if
-    there are several."""
-    *others, newest = commands
-    if all(other == newest for other in others):
-        return newest
-    chosen = [i for i, word in enumerate(newest) if word in ("--model", "--batches")]
-    return [word for i, word in enumerate(newest) if i not in chosen and i - 1 not in chosen]
+def conditions(run: Content) -> tuple[Any, ...]:
+    """Those under which all rows of one file must have been measured."""
+    return run["commit"], run["dirty"], run["build"], run["gpu"]["name"], run["gpu"]["driver"]
 
 
 def join_clocks(parts: Sequence[Content]) -> Content:

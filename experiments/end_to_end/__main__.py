@@ -1,5 +1,5 @@
-"""Measures the missing cells of one pass, timing or profile, one model after another, and joins all
-cells in its result file. `make reproduce-table1` and `make reproduce-figure4` run both passes.
+"""Measures the cells of one pass, timing or profile, one model after another, and joins them in its
+result file. `make reproduce-table1` and `make reproduce-figure4` run both passes.
 
 Exit status: 0; 1 where a row's output is wrong or its kernel failed; 2 for wrong usage, or where
 the input cannot be measured; 3 where the run itself failed, at one row or at a cell.
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import reprolab_nf4
 from experiments.__main__ import gpu_name
-from experiments.end_to_end import partial_results, plan, prompts, sizes
-from experiments.end_to_end.plan import Cell, Choices, Job
+from experiments.end_to_end import plan, prompts, sizes
+from experiments.end_to_end.plan import Cell, Choices
 from experiments.end_to_end.protocol import EAGER, GRAPH
 from reprolab import parts, result_file
 from reprolab.command_line import Parser, run
@@ -25,6 +25,7 @@ from reprolab.json_files import ROOT
 from reprolab.output import check_place
 from reprolab.provenance import checkout
 
+EXPERIMENT = "end_to_end"
 PYTHON = ROOT / "build/end_to_end/python"  # names the Python that has torch
 
 
@@ -40,7 +41,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--prompts", default="", help="a file with one JSON object per line")
     p.add_argument("--clocks", default="", help="not supported: clocks are observed")
     p.add_argument("--quick", action="store_true", help="fewer batches, tokens and samples")
-    p.add_argument("--dry-run", action="store_true", help="print the plan and its duration")
+    p.add_argument("--dry-run", action="store_true", help="print the plan")
+    p.add_argument("--resume", action="store_true", help="keep what an interrupted run measured")
+    p.add_argument("--failed", type=json.loads, default={}, help=argparse.SUPPRESS)
     p.add_argument("--output", type=Path, default=None, help="the pass's result file")
     p.set_defaults(run=measure)
     return p
@@ -50,34 +53,38 @@ def measure(args: argparse.Namespace) -> int:
     choices = chosen(args)
     check(choices)
     output = output_of(args)
-    now, gpu = checkout(), gpu_name()
-    run_name = partial_results.run_of(choices, installed_versions())
-    every = partial_results.jobs(choices, args.pass_name, output, run_name, sys.argv[1:], now)
-    todo = [job for job in every if not partial_results.is_done(job, gpu)]
-    cells = [job.cell for job in todo]
-    print(describe([job.cell for job in every], cells), flush=True)
+    cells = plan.cells(choices, args.pass_name)
+    print(describe(cells), flush=True)
     if args.dry_run:
         return 0
     check_place(output)
-    models = dict.fromkeys(cell.model for cell in cells)
+    now, gpu = checkout(), gpu_name()
+    files = [cell.file(output) for cell in cells]
+    for file in files:
+        if not (args.resume and parts.is_done(parts.read(file), now, gpu)):
+            file.unlink(missing_ok=True)
     faults, status = [], 0
-    for model in models:
-        fault, model_status = measure_model(model, [job for job in todo if job.cell.model == model])
+    for model in choices.models:
+        if all(cell.file(output).exists() for cell in cells if cell.model == model):
+            continue
+        fault, model_status = measure_model(model, running_of(output))
         faults += [fault] * bool(fault)
         status = max(status, model_status)  # 3: a fault of the run; 2: of its input
-    files = [job.file for job in every]
-    partials = partial_results.partials_of_run(
-        output.resolve(), args.pass_name, files, run_name, now
-    )
-    if partials:
-        result_file.write(output, parts.join(partials))
-    outcomes = {r["outcome"] for partial in partials for r in partial["records"]}
-    row_status = parts.status_of(outcomes)
+    measured = [part for file in files if (part := parts.read(file))]
+    if measured:
+        result_file.write(output, parts.join(measured, command_line()))
+    row_status = parts.status_of({r["outcome"] for part in measured for r in part["records"]})
     if not status or (row_status == WRONG_OUTPUT and status != USAGE):
         status = row_status
     if faults:
         raise InputError("; ".join(faults), status)
     return status
+
+
+def command_line() -> list[str]:
+    """This command in a result file, whose rows are the same without --resume."""
+    words = [word for word in sys.argv[1:] if word != "--resume"]
+    return ["python", "-m", "experiments.end_to_end", *words]
 
 
 def chosen(args: argparse.Namespace) -> Choices:
@@ -99,10 +106,15 @@ def chosen(args: argparse.Namespace) -> Choices:
 
 
 def output_of(args: argparse.Namespace) -> Path:
-    return args.output or Path(f"results/{partial_results.EXPERIMENT}/{args.pass_name}.json")
+    return args.output or Path(f"results/{EXPERIMENT}/{args.pass_name}.json")
 
 
-def measure_model(model: str, jobs: Sequence[Job]) -> tuple[str, int]:
+def running_of(output: Path) -> Path:
+    """Names the cell and the row that are being measured, while the process lives."""
+    return output.parent / "parts" / f"{output.stem}.running"
+
+
+def measure_model(model: str, running: Path) -> tuple[str, int]:
     """Measures a model's cells in a process of its own. If it dies in a row, another goes on
     without this row of the cell. The fault beyond single rows, and its exit status.
     """
@@ -110,24 +122,22 @@ def measure_model(model: str, jobs: Sequence[Job]) -> tuple[str, int]:
     if not python:
         raise InputError(f"{PYTHON}: is missing; run make reproduce-table1, which makes it")
     command = [python, "-m", "experiments.end_to_end.measure", *sys.argv[1:], "--model", model]
-    for job in jobs:
-        job.running.unlink(missing_ok=True)
+    failed: dict[str, dict[str, str]] = {}  # by cell and row, how a process died in it
     while True:
+        running.unlink(missing_ok=True)
+        options = ["--failed", json.dumps(failed)] * bool(failed)
         try:
-            status = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL).returncode
+            done = subprocess.run([*command, *options], cwd=ROOT, stdin=subprocess.DEVNULL)
         except OSError as error:
             return f"{python}: {error.strerror}", NOT_MEASURED
+        status = done.returncode
         if status in (0, USAGE):
             return (f"{plan.plain_name(model)}: not all of it was measured" * bool(status)), status
+        cell, row = running.read_text().split("\n") if running.exists() else ("", "")
         ended = f"the process ended {ending(status)}"
-        running = [job for job in jobs if job.running.exists()]
-        row = running[0].running.read_text() if running else ""
-        failed = running[0].failed if running else {}
-        if not row or row in failed:  # no row to omit: it would die again
-            text = running[0].cell.text if running else plan.plain_name(model)
-            return f"{text}: {ended}", NOT_MEASURED
-        running[0].failed_rows.write_text(json.dumps(failed | {row: ended}))
-        running[0].running.unlink()
+        if not row or row in failed.get(cell, {}):  # no row to omit: it would die again
+            return f"{cell or plan.plain_name(model)}: {ended}", NOT_MEASURED
+        failed.setdefault(cell, {})[row] = ended
 
 
 def ending(status: int) -> str:
@@ -153,37 +163,19 @@ def check(choices: Choices) -> None:
             )
 
 
-def describe(every: Sequence[Cell], todo: Sequence[Cell]) -> str:
+def describe(cells: Sequence[Cell]) -> str:
     """The plan of the run; the memory is the largest of its cells."""
-    first, choices = every[0], every[0].choices
-    rows = ", ".join(row.kernel for row in choices.rows)
-    minutes = round(plan.total_seconds(todo) / 60) or 1
-    needs = [n for cell in todo if (n := cell.bytes_needed)]
-    memory = f", up to {max(needs) / 1e9:.0f} GB of GPU memory" if needs else ""
-    lines = [
+    first, choices = cells[0], cells[0].choices
+    needs = [n for cell in cells if (n := cell.bytes_needed)]
+    memory = f"; up to {max(needs) / 1e9:.0f} GB of GPU memory" if needs else ""
+    return (
         f"{first.pass_name}: {', '.join(map(plan.plain_name, choices.models))} at batch "
         f"{', '.join(map(str, choices.batches))}; {choices.tokens} new tokens, of which "
-        f"{first.new_tokens(EAGER)} are generated eager and {first.new_tokens(GRAPH)} in a graph",
-        f"  rows: {rows}; {plan.warm_up()} generation of each to warm up, "
-        f"{first.samples(EAGER)} measured eager, {first.samples(GRAPH)} in a graph; "
-        f"prompts: {choices.prompts.text}",
-        f"  {len(every) - len(todo)} of {len(every)} cells already measured"
-        + (f"; the remaining ones take about {minutes} min on an H200{memory}" if todo else ""),
-    ]
-    return "\n".join(lines)
-
-
-def installed_versions() -> str:
-    """The package versions of the Python that has torch; empty without one."""
-    code = "from experiments.end_to_end import partial_results as p; print(p.made_with())"
-    python = PYTHON.read_text().strip() if PYTHON.exists() else ""
-    if not python:
-        return ""
-    try:
-        done = subprocess.run([python, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    except OSError:
-        return ""
-    return done.stdout.strip()
+        f"{first.new_tokens(EAGER)} are generated eager and {first.new_tokens(GRAPH)} in a graph\n"
+        f"  rows: {', '.join(row.kernel for row in choices.rows)}; {plan.warm_up()} generation of "
+        f"each to warm up, {first.samples(EAGER)} measured eager, {first.samples(GRAPH)} in a "
+        f"graph; prompts: {choices.prompts.text}{memory}"
+    )
 
 
 if __name__ == "__main__":

@@ -81,8 +81,8 @@ def random_weight(layer: nn.Linear, device: torch.device, dtype: torch.dtype) ->
 
 
 def from_checkpoint(name: str, device: torch.device) -> tuple[nn.Module, Any]:
-    """The model and its tokenizer (or None), from the folder or, if it does not exist, the hub."""
-    folder = Path(name) if Path(name).is_dir() else download(name)
+    """The model and its tokenizer (or None)."""
+    folder = Path(name)
     checkpoint_shapes(folder)  # reports in one line what transformers reports in many
     try:
         model = transformers.AutoModelForCausalLM.from_pretrained(folder, device_map={"": device})
@@ -93,16 +93,6 @@ def from_checkpoint(name: str, device: torch.device) -> tuple[nn.Module, Any]:
     if not any(isinstance(m, bitsandbytes.nn.Linear4bit) for m in model.modules()):
         raise InputError(f"{folder}: cannot be loaded: transformers made no 4-bit layer of it")
     return model.eval(), tokenizer(folder)
-
-
-def download(name: str) -> Path:
-    from huggingface_hub import snapshot_download
-
-    wanted, (repository, _, revision) = ["*.json", "*.safetensors", "*.model"], name.partition("@")
-    try:
-        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=wanted))
-    except Exception as error:
-        raise InputError(f"{name}: cannot be downloaded: {first_line(error)}") from None
 
 
 def tokenizer(folder: Path) -> Any:

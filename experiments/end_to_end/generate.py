@@ -91,21 +91,6 @@ class Mode:
     def prepare(self, row: Row) -> None:
         """InputError where the row cannot be run in this mode."""
 
-    def logits(self, row: Row, sequence: int, place: int, tokens: Sequence[int]) -> list[float]:
-        """The logits of these tokens at that place of that sequence, by the row."""
-        logits: list[torch.Tensor] = []
-
-        def note(model: Any, inputs: Any, output: Any) -> None:
-            logits.append(torch.stack([output.logits[sequence, -1, token] for token in tokens]))
-
-        hook = self.model.register_forward_hook(note)
-        try:
-            with row.in_place():
-                self.decode(max(2, place + 1))
-        finally:
-            hook.remove()
-        return logits[place].tolist()
-
     @torch.no_grad()
     def learn(self, row: Row) -> LaunchNames:
         """The names of the launches of each shape's products, run alone."""
@@ -160,9 +145,6 @@ class Eager(Mode):
     def run(self, row: Row, tokens: int) -> Generated:
         with row.in_place():
             return self.generate(tokens)
-
-    def decode(self, tokens: int) -> None:
-        self.generate(tokens)
 
     def record(self, row: Row, tokens: int) -> tuple[Tokens, list[Launch]]:
         """The tokens, and the launches of their forward passes."""
@@ -289,12 +271,6 @@ class Graph(Mode):
         self.require_written(steps)
         missing_us = (self.batch.tokens - tokens) * step_us
         return Generated(self.tokens[:, :tokens].tolist(), wall * 1e6 + missing_us, step_us)
-
-    def decode(self, tokens: int) -> None:
-        """Computes steps without the graph, with the same sums."""
-        self.prefill()
-        for _ in range(tokens - 1):
-            self.step()
 
     def record(self, row: Row, tokens: int) -> tuple[Tokens, list[Launch]]:
         """The tokens, and the launches of the steps after the first."""

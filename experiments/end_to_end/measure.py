@@ -3,10 +3,12 @@ options of __main__.py, which starts it. Writes a file for each cell that has no
 """
 
 import argparse
+import platform
 import secrets
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,14 +20,14 @@ from experiments.end_to_end import (
     SEED,
     build,
     generate,
-    partial_results,
+    plan,
     prompts,
     reference,
     rows,
 )
 from experiments.end_to_end import __main__ as command
 from experiments.end_to_end.generate import MODES
-from experiments.end_to_end.plan import Cell, Job, plain_name
+from experiments.end_to_end.plan import Cell, plain_name
 from experiments.end_to_end.protocol import PROFILE, TIMING
 from experiments.end_to_end.rounds import Measured, Rounds
 from experiments.end_to_end.rows import Row
@@ -40,15 +42,29 @@ from reprolab.sources import Sources
 INSTRUMENTS = {TIMING: "events", PROFILE: "activity"}
 
 
-class Bench:
-    """The GPU of this process, and the model that is loaded on it."""
+def installed_versions() -> dict[str, str]:
+    """The versions of Python and of the packages that generate text."""
+    names = ("torch", "transformers", "bitsandbytes")
+    return {"Python": platform.python_version()} | {name: version(name) for name in names}
 
-    def __init__(self, gpu: Any):
-        self.gpu, self.name = gpu, ""
+
+class Bench:
+    """The GPU of this process, and the model that is loaded on it. `output`: the pass's file;
+    `failed`: by cell and row, how an earlier process of this run died in it.
+    """
+
+    def __init__(self, gpu: Any, output: Path, failed: Mapping[str, Mapping[str, str]]):
+        self.gpu, self.name, self.output, self.failed = gpu, "", output, failed
         self.process = secrets.token_hex(8)
         self.model, self.tokenizer = None, None
         self.facts: dict[str, Any] = {}
         self.kinds: list[tuple[Any, torch.Tensor]] = []  # a weight of each, and its expected bits
+
+    def begin(self, cell: Cell, row: str = "") -> None:
+        """Names the row that is measured from here on, to the process that started this one."""
+        running = command.running_of(self.output)
+        running.parent.mkdir(parents=True, exist_ok=True)
+        running.write_text(f"{cell.text}\n{row}")
 
     def load(self, cell: Cell) -> None:
         if self.name == cell.model:
@@ -69,9 +85,9 @@ class Bench:
         ]
         self.name = cell.model
 
-    def measure(self, job: Job) -> list[dict[str, Any]]:
+    def measure(self, cell: Cell) -> list[dict[str, Any]]:
         """The records of a cell."""
-        cell, chosen = job.cell, job.cell.choices.rows
+        chosen = cell.choices.rows
         states: dict[str, dict[Row, Measured]] = {}
         try:
             self.load(cell)
@@ -82,7 +98,7 @@ class Bench:
                 except InputError as reason:  # the other mode may run
                     states[name] = dict.fromkeys(chosen, Measured(Outcome.UNSUPPORTED, str(reason)))
                     continue
-                states[name] = Rounds(self, mode, job).run()
+                states[name] = Rounds(self, mode, cell).run()
                 del mode
                 self.gpu.forget()
         except torch.OutOfMemoryError:
@@ -116,10 +132,6 @@ class Bench:
     def memory_error(self, cell: Cell) -> str:
         needed, there = cell.bytes_needed, self.gpu.facts()["memory_bytes"]
         needs = f"about {needed / 1e9:.0f} GB are needed" if needed else "more is needed"
-        weights = list(Path(cell.model).glob("*.safetensors")) if not needed else []
-        if weights:
-            total = sum(file.stat().st_size for file in weights)
-            needs = f"its weights alone take {total / 1e9:.1f} GB"
         return f"out of memory: {needs}, the GPU has {there / 1e9:.0f} GB"
 
     def record(self, cell: Cell, mode: str, row: Row, state: Measured) -> dict[str, Any]:
@@ -129,8 +141,7 @@ class Bench:
             sizes = {"layers": known.layers, "launches": known.launches}
             facts |= sizes | {"weights": known.nf4_weights}
             facts |= {"block_size": BLOCK_SIZE, "nested": False, "output": "fp16"}
-        family = partial_results.FAMILY
-        problem = {"name": f"{facts['model']}/batch{cell.batch}/{mode}", "family": family}
+        problem = {"name": f"{facts['model']}/batch{cell.batch}/{mode}", "family": "end_to_end"}
         problem |= facts | {"batch": cell.batch, "way": mode, "tokens": choices.tokens}
         problem |= {"generated": cell.new_tokens(mode), "prompts": choices.prompts.text}
         more: dict[str, Any] = {"process": self.process}
@@ -153,37 +164,36 @@ def origin(
 ) -> dict[str, Any]:
     """A result file's provenance. `versions`: in addition to installed_versions()."""
     nvcc, architectures = reprolab_nf4.Library().built()
-    build = {"compiler": partial_results.made_with(), "nvcc": nvcc, "type": "installed"}
-    build |= {
-        "architectures": architectures,
-        "versions": partial_results.installed_versions() | versions,
-    }
+    installed = installed_versions()
+    build = {"compiler": ", ".join(" ".join(pair) for pair in installed.items()), "nvcc": nvcc}
+    build |= {"type": "installed", "architectures": architectures}
+    build |= {"versions": installed | versions}
     machine = {"gpu": gpu.facts(), "clocks": gpu.sensors.clocks()}
     return provenance.of_run(
         started, argv, instrument, build, measured=sources, seed=SEED, **machine
     )
 
 
-def serve(jobs: Sequence[Job], gpu: Any) -> list[str]:
-    """Measures the cells. Returns the faults of those whose input is wrong."""
-    bench, faults = Bench(gpu), []
-    for number, job in enumerate(jobs, 1):
-        started, name = time.time(), job.cell.pass_name
+def serve(cells: Sequence[Cell], bench: Bench) -> list[str]:
+    """Measures the cells that have no file yet. The faults of those whose input is wrong."""
+    sources, faults = checkout(), []
+    for cell in cells:
+        file, started, name = cell.file(bench.output), time.time(), cell.pass_name
+        if file.exists():
+            continue
         try:
-            rows.check(job.cell.choices.rows)
-            records = bench.measure(job)
-            made = origin(gpu, started, job.argv, INSTRUMENTS[name], job.sources)
-            content = result_file.content(partial_results.EXPERIMENT, name, made, records)
-            result_file.write(job.file, content)
+            rows.check(cell.choices.rows)
+            bench.begin(cell)
+            records = bench.measure(cell)
+            made = origin(bench.gpu, started, command.command_line(), INSTRUMENTS[name], sources)
+            result_file.write(file, result_file.content(command.EXPERIMENT, name, made, records))
         except InputError as error:
-            faults.append(f"{job.cell.text}: {error}")
+            faults.append(f"{cell.text}: {error}")
             print(faults[-1], file=sys.stderr)
         else:
-            job.failed_rows.unlink(missing_ok=True)
-            done = f"{number} of {len(jobs)} cells of the model, {time.time() - started:.0f} s"
-            print(f"{job.cell.text}: {done}", file=sys.stderr)
+            print(f"{cell.text}: {time.time() - started:.0f} s", file=sys.stderr)
         finally:
-            job.running.unlink(missing_ok=True)
+            command.running_of(bench.output).unlink(missing_ok=True)
     return faults
 
 
@@ -191,14 +201,8 @@ def main(args: argparse.Namespace) -> int:
     build.quiet()
     from experiments.end_to_end.gpu import Gpu
 
-    gpu, choices = Gpu(), command.chosen(args)
-    run_name = partial_results.run_of(choices, partial_results.made_with())
-    every = partial_results.jobs(
-        choices, args.pass_name, command.output_of(args), run_name, sys.argv[1:], checkout()
-    )
-    name = gpu.facts()["name"]
-    todo = [job for job in every if not partial_results.is_done(job, name)]
-    return USAGE if serve(todo, gpu) else 0
+    bench = Bench(Gpu(), command.output_of(args), args.failed)
+    return USAGE if serve(plan.cells(command.chosen(args), args.pass_name), bench) else 0
 
 
 if __name__ == "__main__":

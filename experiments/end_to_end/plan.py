@@ -1,19 +1,18 @@
-"""The plan of a run: the cells, the rows that are compared in each, and the expected time."""
+"""The plan of a run: its cells, and the rows that are compared in each."""
 
-import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from experiments.end_to_end import prompts, sizes
+from experiments.end_to_end import SEED, prompts, sizes
 from experiments.end_to_end.prompts import Prompts
-from experiments.end_to_end.protocol import EAGER, GRAPH, INSTALLED, PROFILE, TIMING
-from experiments.end_to_end.rows import FUSED, Row, require_distinct, version_of
+from experiments.end_to_end.protocol import EAGER, INSTALLED, PROFILE, TIMING
+from experiments.end_to_end.rows import FUSED, Row, require_distinct, sha256, version_of
 from experiments.end_to_end.sizes import Model
+from reprolab import parts
 from reprolab.command_line import numbers
 from reprolab.errors import InputError
-from reprolab.sources import Sources
 
 PASSES = (TIMING, PROFILE)  # on the host's clock and events; by CUPTI
 BASELINE = "branch_tree"
@@ -24,9 +23,6 @@ TOKENS, QUICK_TOKENS = 32, 4
 QUICK_PROFILED = 1
 # New tokens of a generation whose decoding steps are alike, so that the first ones suffice.
 SHORT = {TIMING: 8, PROFILE: 4}
-START_S = 20  # start of a process, with its model
-GRAPH_STEP_RATIO = 0.9  # a step's time in a graph over an eager one's
-RECORDING_S = 0.002  # of one layer in one pass under the profiler, with reading its records
 
 
 def samples() -> int:
@@ -65,7 +61,15 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return cell_name(plain_name(self.model), self.pass_name, self.batch)
+        """The prefix of its file's name."""
+        return f"{plain_name(self.model)}.{self.pass_name}.batch{self.batch}"
+
+    def file(self, output: Path) -> Path:
+        """Its part of the result file `output`: another one for each other model and choice."""
+        facts = asdict(replace(self.choices, models=(), batches=()))
+        libraries = [sha256(Path(row.library)) for row in self.choices.rows if row.library]
+        where = str(Path(self.model).resolve()) if self.size is None else ""
+        return parts.file_of(output, self.name, facts, libraries, where, SEED)
 
     @property
     def text(self) -> str:
@@ -95,24 +99,6 @@ class Cell:
         return self.choices.tokens if whole else self.short
 
     @property
-    def seconds(self) -> float:
-        """About the time on an H200, without its process's start."""
-        model, rows = self.size, len(self.choices.rows)
-        in_eager, in_graph = self.samples(EAGER), self.samples(GRAPH)
-        step, prompt = 0.1, 0.3
-        if model:
-            step, prompt = model.step_s(self.batch), model.prompt_s(self.batch)
-        short, eager = self.short - 1, self.new_tokens(EAGER) - 1  # steps
-        # The baseline warms up with a whole generation; a graph when it is captured.
-        steps = eager + short * (rows - 1) + in_eager * rows * eager
-        steps += GRAPH_STEP_RATIO * rows * (2 + in_graph * short)
-        total = prompt * rows * (warm_up() + in_eager + 2 + in_graph) + step * steps
-        if self.pass_name == PROFILE:
-            recorded = rows * in_eager * (1 + 2 * short)
-            total += recorded * RECORDING_S * (model.layers if model else 64)
-        return total
-
-    @property
     def bytes_needed(self) -> int | None:
         """About the GPU memory of a run; None for a checkpoint."""
         longest = max(prompts.lengths(self.choices.prompts)[: self.batch])
@@ -120,38 +106,9 @@ class Cell:
         return self.size.bytes_needed(self.batch, longest, tokens) if self.size else None
 
 
-@dataclass(frozen=True)
-class Job:
-    """A cell to measure, and the facts of the run for its result file."""
-
-    cell: Cell
-    file: Path
-    argv: Sequence[str]
-    sources: Sources
-
-    @property
-    def running(self) -> Path:
-        """Names the row that is being measured, while the process lives."""
-        return self.file.with_suffix(".running")
-
-    @property
-    def failed_rows(self) -> Path:
-        return self.file.with_suffix(".failed")
-
-    @property
-    def failed(self) -> dict[str, str]:
-        """By row, how an earlier process of this run died at it."""
-        return json.loads(self.failed_rows.read_text()) if self.failed_rows.exists() else {}
-
-
-def cell_name(model: str, pass_name: str, batch: int | str) -> str:
-    """The prefix of its file's name. `model`: its plain_name()."""
-    return f"{model}.{pass_name}.batch{batch}"
-
-
 def plain_name(model: str) -> str:
-    """A checkpoint's name for files and tables: its folder's, or the last part of its name on the
-    hub with the given revision. It is never the name of a model with random weights.
+    """A checkpoint's name for files and tables: its folder's, but never the name of a model with
+    random weights.
     """
     name = re.sub(r"[^\w.-]+", "-", Path(model).name.lower())[:80] or "checkpoint"
     is_taken = name in sizes.known() and model != name
@@ -171,13 +128,11 @@ def choose(
     """The choices from make's variables; InputError where one of them is wrong."""
     ours = sizes.protocol()["models"].values()
     models = [model] if model else [m for group in ours for m in (group[:1] if quick else group)]
-    is_hub = re.fullmatch(r"\w[\w.-]*/\w[\w.-]*(@\w[\w.-]*)?", model)
     is_checkpoint = bool(model) and model not in sizes.known()
-    if is_checkpoint and not Path(model).is_dir() and not is_hub:
+    if is_checkpoint and not Path(model).is_dir():
         listed = ", ".join(sizes.known())
         raise InputError(
-            f"MODEL: folder '{model}' does not exist; give a checkpoint's, owner/name or "
-            f"owner/name@revision of one on the hub, or one of {listed}"
+            f"MODEL: folder '{model}' does not exist; give a checkpoint's, or one of {listed}"
         )
     every = sizes.protocol()["batches"]
     choices = Choices(
@@ -245,7 +200,3 @@ def peer_row(argument: str) -> Row:
 def cells(choices: Choices, pass_name: str) -> list[Cell]:
     each = ((model, batch) for model in choices.models for batch in choices.batches)
     return [Cell(choices, pass_name, model, batch) for model, batch in each]
-
-
-def total_seconds(todo: Sequence[Cell]) -> float:
-    return sum(cell.seconds for cell in todo) + START_S * len({cell.model for cell in todo})

@@ -51,7 +51,7 @@ def read(file: Path) -> Prompts:
         where = f"{file}:{number}"
         try:
             content = json.loads(line)
-        except (ValueError, RecursionError):
+        except ValueError:
             raise InputError(f"{where}: is not one JSON object") from None
         items.append(prompt_of(content, where))
     if not items:
@@ -62,7 +62,7 @@ def read(file: Path) -> Prompts:
 def prompt_of(content: Any, where: str) -> str | tuple[int, ...]:
     fields = content if isinstance(content, dict) else {}
     text = next((fields[name] for name in TEXT_FIELDS if name in fields), None)
-    if isinstance(text, str) and text.strip() and not any("\ud800" <= c <= "\udfff" for c in text):
+    if isinstance(text, str) and text.strip():
         return text
     tokens = fields.get("tokens")
     if isinstance(tokens, list) and tokens and all(type(t) is int and t >= 0 for t in tokens):

@@ -10,7 +10,7 @@ import torch
 
 from experiments.end_to_end import SEED
 from experiments.end_to_end.generate import Mode
-from experiments.end_to_end.plan import Job, warm_up
+from experiments.end_to_end.plan import Cell, warm_up
 from experiments.end_to_end.protocol import (
     NOTHING,
     PROFILE,
@@ -18,9 +18,7 @@ from experiments.end_to_end.protocol import (
     LaunchNames,
     RecordsLost,
     Tokens,
-    different,
     judge,
-    other_than,
 )
 from experiments.end_to_end.rows import DEVIATIONS, Row
 from reprolab.errors import InputError
@@ -66,9 +64,9 @@ class Rounds:
     `bench`: measure.Bench, with the model and the GPU.
     """
 
-    def __init__(self, bench: Any, mode: Mode, job: Job):
-        self.bench, self.mode, self.cell, self.running = bench, mode, job.cell, job.running
-        self.rows, self.failed = job.cell.choices.rows, job.failed
+    def __init__(self, bench: Any, mode: Mode, cell: Cell):
+        self.bench, self.mode, self.cell, self.rows = bench, mode, cell, cell.choices.rows
+        self.failed = bench.failed.get(cell.text, {})
         self.baseline = self.rows[0]
         self.profiles = self.cell.pass_name == PROFILE
         self.tokens = self.cell.new_tokens(mode.name)
@@ -85,11 +83,10 @@ class Rounds:
             (row, self.measure)
             for row in shuffled(self.rows, self.cell.samples(self.mode.name), seed)
         ]
-        self.running.parent.mkdir(parents=True, exist_ok=True)
         for row, step in steps:
-            self.running.write_text(row.kernel)
+            self.bench.begin(self.cell, row.kernel)
             self.attempt(row, step)
-        self.running.write_text("")  # a fault from here on is not of one row
+        self.bench.begin(self.cell)  # a fault from here on is not of one row
         self.judge()
         return self.states
 
@@ -106,17 +103,6 @@ class Rounds:
                 state.end(*outcome)
                 if state.outcome == Outcome.DEVIATION_AS_DECLARED:
                     state.deviation = DEVIATIONS[row.kind]
-                    state.reason += "" if self.profiles else f"; {self.logits(row)}"
-
-    def logits(self, row: Row) -> str:
-        """The logits of the two tokens where the row's first differ from the baseline's."""
-        first = self.outputs[self.baseline][0]
-        other = other_than(first, self.outputs[row])
-        (i, j), *_ = different(other, first)
-        tokens = first[i][j], other[i][j]
-        theirs, ours = (self.mode.logits(x, i, j, tokens) for x in (self.baseline, row))
-        text = "their logits: {:.5g} and {:.5g} by {}, {:.5g} and {:.5g} here"
-        return text.format(*theirs, self.baseline.kernel, *ours)
 
     def attempt(self, row: Row, step: Callable[[Row], None]) -> None:
         """One step of a row; where it fails, the others go on."""

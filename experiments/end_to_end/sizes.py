@@ -89,14 +89,6 @@ class Model:
         logits = 4 * batch * self.vocab * 4
         return int(weights + 2 * largest + cache_bytes + activations + logits + SPARE_BYTES)
 
-    def step_s(self, batch: int) -> float:
-        """About one decoding step on an H200: the mean over the kernels that are compared."""
-        return 0.025 + (0.0018 + 0.0005 * batch / 64) * self.nf4_weights / 1e9
-
-    def prompt_s(self, batch: int) -> float:
-        """About the prompts' pass, with the first token."""
-        return self.step_s(batch) + 0.022 * batch / 64 * self.nf4_weights / 1e9
-
 
 def checkpoint_shapes(folder: Path) -> list[Shape]:
     """Sizes of every quantized layer; InputError names the fault of the folder."""

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import torch
 
 from experiments.end_to_end import build, measure
-from experiments.end_to_end.partial_results import digest
 from experiments.end_to_end.rounds import Measured
 from experiments.product import layers
 from experiments.product.layers import Held, Layer, Way
@@ -73,8 +72,8 @@ def reproduce(args: argparse.Namespace) -> int:
     def origin(started: float) -> Content:
         return measure.origin(gpu, started, sys.orig_argv, "events", now, layers.versions())
 
-    folder, libraries = parts.folder_of(args.output), digest(origin(started)["build"])
-    files = {p: folder / f"{PASS}.{p.text}.{libraries}.json" for p in products}
+    libraries = origin(started)["build"]
+    files = {p: parts.file_of(args.output, f"{PASS}.{p.text}", libraries) for p in products}
     done = {p for p in files if parts.is_done(parts.read(files[p]), now, gpu.facts()["name"])}
     todo = [product for product in files if product not in done]
     try:
@@ -89,7 +88,7 @@ def reproduce(args: argparse.Namespace) -> int:
             started = time.time()
     except torch.OutOfMemoryError:
         raise InputError(LEFT) from None
-    whole = parts.join([SCHEMA.read(file) for file in files.values()])
+    whole = parts.join([SCHEMA.read(file) for file in files.values()], sys.orig_argv)
     result_file.write(args.output, whole)
     for file in files.values():
         file.unlink()

@@ -1,43 +1,51 @@
-"""Merging result files of parts of a run."""
+"""Result files of parts of a pass: which are kept, and what may be joined."""
 
 import made
 import pytest
 
 from reprolab import parts
+from reprolab.errors import InputError
 from reprolab.sources import Sources
 
 NOW = Sources("a" * 40, False)
 
 
-def partial(**provenance):
+def part(outcome="bit_exact", reason="", **provenance):
+    problem = made.generated("qwen3-32b", 2)
     origin = made.provenance(**NOW.told() | provenance)
-    return {"provenance": origin, "records": [{"outcome": "bit_exact", "reason": ""}]}
+    rows = [made.record(problem, "streaming") | {"outcome": outcome, "reason": reason}]
+    return made.results("end_to_end", "timing", rows) | {"provenance": origin}
 
 
 @pytest.mark.parametrize(
     ("then", "now", "done"),
     [
-        ({}, NOW, True),
-        ({"commit": "b" * 40}, NOW, False),
-        ({"dirty": True}, NOW, False),
-        ({}, NOW._replace(dirty=True), False),
-        ({"dirty": True}, NOW._replace(dirty=True), False),  # nothing is known of how they differ
-        ({"commit": "unknown"}, NOW._replace(commit="unknown", dirty=True), False),
+        (part(), NOW, True),
+        (part("mismatch"), NOW, True),
+        (part("not_measured", "the GPU was lost"), NOW, False),
+        (part("unsupported", "out of memory: 80 GB"), NOW, False),
+        (part(commit="b" * 40), NOW, False),
+        (part(), NOW._replace(dirty=True), False),
+        (part(dirty=True), NOW._replace(dirty=True), False),  # how they differ is not known
+        (None, NOW, False),
     ],
 )
-def test_rows_of_other_sources_are_measured_again(then, now, done):
-    file = partial(**then)
-    assert parts.is_done(file, now, "") is done
-    assert parts.is_done(file, now, file["provenance"]["gpu"]["name"]) is done
-    assert parts.is_done(file, now, "another GPU") is False
+def test_what_was_measured_from_these_sources_is_kept(then, now, done):
+    for gpu in ("", made.GPU["name"]):
+        assert parts.is_done(then, now, gpu) is done
+    assert not parts.is_done(then, now, "another GPU")
 
 
-def test_the_command_of_several_partial_results_measures_all_of_them():
-    words = ["python", "-m", "e", "timing", "--peer", "a.so", "--output", "t.json", "--gpus", "2,3"]
-    one, other = ([*words, "--model", name] for name in ("a", "b"))
-    assert parts.command_of([one, one]) == one
-    assert parts.command_of([one, other]) == words
-    assert parts.command_of([[*words, "--batches", "2"], words]) == words
+def test_parts_of_other_conditions_are_not_joined():
+    other = {"commit": "b" * 40, "build": {"compiler": "another torch"}}
+    other["gpu"] = made.GPU | {"driver": "1.2.3"}
+    for name, value in other.items():
+        with pytest.raises(InputError, match="another GPU, driver, library or source"):
+            parts.join([part(), part(**{name: value})], ["command"])
+    units = [part(gpu=made.GPU | {"unit": unit}) for unit in ("one", "two", "one")]
+    joined = parts.join(units, ["command"])
+    assert joined["provenance"]["gpu"]["unit"] == "one two"
+    assert joined["provenance"]["argv"] == ["command"] and len(joined["records"]) == 3
 
 
 def test_joined_clocks_hold_every_range():
@@ -45,29 +53,10 @@ def test_joined_clocks_hold_every_range():
     one, two = ({"min": 1, "median": 2, "max": 3}, {"min": 0, "median": 5, "max": 9})
     names = ("sm_mhz", "memory_mhz", "power_w", "temperature_c")
     clocks = [dict.fromkeys(names, r) | {"policy": "observed"} for r in (one, two)]
-    clocks[0] |= {"throttle_reasons": None, "power_w": None}
-    clocks[1] |= {"throttle_reasons": ["sw_power_cap"], "power_w": None}
+    clocks[0] |= {"throttle_reasons": ["idle", "sw_power_cap"], "power_w": None}
+    clocks[1] |= {"throttle_reasons": ["hw_slowdown"], "power_w": None, "memory_mhz": None}
     joined = parts.join_clocks(clocks)
-    assert joined["sm_mhz"] == {"min": 0, "max": 9}
-    assert (joined["power_w"], joined["throttle_reasons"]) == (None, ["sw_power_cap"])
-    assert parts.join_clocks(clocks[:1]) == clocks[0]
-    clocks[0]["throttle_reasons"] = ["idle", "sw_power_cap"]
-    clocks[1] |= {"memory_mhz": None, "throttle_reasons": ["hw_slowdown", "idle"]}
-    joined = parts.join_clocks(clocks)
+    assert (joined["sm_mhz"], joined["power_w"]) == ({"min": 0, "max": 9}, None)
     assert joined["memory_mhz"] == {"min": 1, "max": 3}
     assert joined["throttle_reasons"] == ["hw_slowdown", "idle", "sw_power_cap"]
-
-
-@pytest.mark.parametrize("outcome", ["bit_exact", "mismatch", "unsupported"])
-def test_a_verdict_is_kept(outcome):
-    assert parts.is_done(partial() | {"records": [{"outcome": outcome, "reason": ""}]}, NOW, "")
-
-
-@pytest.mark.parametrize(
-    ("outcome", "reason"),
-    [("not_measured", "the GPU was lost"), ("unsupported", "out of memory: 80 GB")],
-)
-def test_lost_rows_are_measured_again(outcome, reason):
-    file = partial() | {"records": [{"outcome": outcome, "reason": reason}]}
-    assert not parts.is_done(file, NOW, "")
-    assert not parts.is_done(None, NOW, "")
+    assert parts.join_clocks(clocks[:1]) == clocks[0]

@@ -6,10 +6,9 @@ import re
 import shutil
 from contextlib import ExitStack
 
-import checkpoints
 import on_cpu
 import pytest
-from needs_torch import functional, torch
+from needs_torch import functional, make_checkpoint, torch
 from on_cpu import SMALL, stand_ins  # noqa: F401
 
 import reprolab_nf4
@@ -27,7 +26,7 @@ def recipe(tmp_path, monkeypatch):
     """
     text = (ROOT / "docs/drop-in.md").read_text()
     recipes = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    small = checkpoints.make(tmp_path, SMALL["llama-3.3-70b"])
+    small = make_checkpoint(tmp_path, SMALL["llama-3.3-70b"])
     folder = tmp_path / "full"  # in 16 bits, and quantized while it is loaded
     for file in small.glob("tokenizer*"):
         shutil.copy(file, folder)

@@ -1,8 +1,11 @@
-"""The puzzle through Python on a CPU, with a substitute for Unsloth."""
+"""The puzzle through Python on a CPU, with a substitute for Unsloth: its packages, of which only
+the modules that are needed may run.
+"""
+
+import sys
 
 import on_cpu
 import pytest
-import stand_in_unsloth
 from needs_torch import functional, torch
 from on_cpu import stand_ins  # noqa: F401
 
@@ -11,6 +14,39 @@ from experiments.puzzle import peers
 from reprolab.families import described
 from reprolab.json_files import ROOT, read_json
 from reprolab.results import load
+
+REFUSED = "raise RuntimeError('this package must not run')\n"
+UTILS = """
+from unsloth_zoo.utils import VERSION
+from ..device_type import DEVICE_TYPE
+from bitsandbytes import functional
+
+_USE_NF4_KERNELS = VERSION >= (2026, 10)
+
+
+def fast_dequantize(W, quant_state=None):
+    return functional.dequantize_4bit(W, quant_state)
+
+
+def fast_linear_forward(proj, X):
+    assert X.dim() == 3 and X.shape[1] == 1 and DEVICE_TYPE == "cuda"
+    return (X.float() @ fast_dequantize(proj.weight, proj.weight.quant_state).float().T).half()
+"""
+
+
+def put_unsloth(monkeypatch, folder, *versions):
+    """Installs these versions as `make peer` does."""
+    monkeypatch.setattr(unsloth_peer, "PEERS", folder)
+    for version in versions:
+        package = folder / f"unsloth-{version}"
+        files = {f"{name.replace('.', '/')}/__init__.py": REFUSED for name in unsloth_peer.AROUND}
+        files |= {"unsloth/kernels/utils.py": UTILS, "unsloth/device_type.py": "DEVICE_TYPE='cuda'"}
+        files["unsloth_zoo/utils.py"] = f"VERSION = {tuple(map(int, version.split('.')))}"
+        files |= dict.fromkeys((f"unsloth-{version}.dist-info/METADATA", "ready"), "")
+        for name, text in files.items():
+            (package / name).parent.mkdir(parents=True, exist_ok=True)
+            (package / name).write_text(text)
+
 
 OLD, NEW = "2026.1.4", "2026.10.9"
 SMALL = (peers.Mlp(64, 256, torch.float16), peers.Mlp(64, 512, torch.bfloat16))
@@ -24,14 +60,15 @@ def run(tmp_path, monkeypatch):
     file = tmp_path / "peers.json"
 
     def call(*versions, iterations="3"):
-        stand_in_unsloth.put(monkeypatch, tmp_path / "peers", *versions)
+        put_unsloth(monkeypatch, tmp_path / "peers", *versions)
         arguments = [f"--iterations={iterations}", f"--output={file}"]
         status = peers.run(peers.parser(), arguments)
         records = load(file, "puzzle", "peers").records if file.exists() else []
         return status, {r.kernel: r for r in records}
 
     yield call
-    stand_in_unsloth.forget()
+    for name in [n for n in sys.modules if n.partition(".")[0] in ("unsloth", "unsloth_zoo")]:
+        del sys.modules[name]
 
 
 def test_each_installed_version_is_verified_and_timed(run, tmp_path):
