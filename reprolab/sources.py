@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # What rows depend on, as git's pathspecs. Left out is what only reads results, and what a row says
 # itself: options, and the compiler and architectures that scripts/ chose.
 ROW_SOURCES = """CMakeLists.txt CMakePresets.json data/counters.json
-data/families.json data/models experiments harness kernels profiling reference reprolab
+data/families.json data/models.json experiments harness kernels profiling reference reprolab
 reprolab_nf4 :!*.md :!*/tests/* :!experiments/*/rules*
 :!experiments/*/derived.py :!experiments/*/figures.py :!experiments/*/tables.toml
 :!profiling/ncu :!reprolab/claims :!reprolab/compare.py :!reprolab/record.py""".split()

@@ -22,7 +22,7 @@ from reprolab.printable import printable
 MEDIAN, SIGMA, SHORTEST, LONGEST = 50, 0.36, 19, 181
 TEXT_FIELDS = ("question", "prompt")  # GSM8K's own, and a plain one
 FIRST_TOKEN = 3  # most tokenizers' special ones are below it
-# With 32 new tokens, less than the sliding window of every model of data/models/transformers.json.
+# With 32 new tokens, less than the sliding window of every model of data/models.json.
 # A checkpoint's may be shorter (Gemma-3-1B's is 512); generate.py refuses longer prompts.
 MOST_LONG = 900
 

@@ -8,14 +8,10 @@ from typing import Any
 
 from reprolab.errors import InputError
 from reprolab.json_files import ROOT, Schema
-from reprolab.printable import shortened
 from reprolab_nf4 import DropinError, checkpoint
 from reprolab_nf4.checkpoint import Shape
 
-FOLDER = ROOT / "data/models"
-SIZES = Schema("models.schema.json")
-CLASSES = Schema("transformers.schema.json")
-PROTOCOL = Schema("protocol.schema.json")
+SCHEMA = Schema("models.schema.json")
 BLOCK_SIZE = 64  # of random weights
 NF4_BYTES = 0.5 + 4 / BLOCK_SIZE  # of one weight, with its part of a scale
 SPARE_BYTES = 3e9  # CUDA, cuBLAS, the programs' code, and the allocator's fragments
@@ -34,7 +30,7 @@ CONFIG_NAMES = {
 
 @dataclass(frozen=True)
 class Model:
-    """A decoder as data/models/models.json gives it. `classes`: of transformers, model and
+    """A decoder as data/models.json gives it. `classes`: of transformers, model and
     configuration; `extras`: the configuration's other arguments.
     """
 
@@ -98,32 +94,25 @@ def checkpoint_shapes(folder: Path) -> list[Shape]:
         raise InputError(str(error)) from None
 
 
-@cache
 def protocol() -> dict[str, Any]:
     """How the paper ran its models."""
-    file = FOLDER / "protocol.json"
-    settings = PROTOCOL.read(file)
-    for name, ours in settings["models"].items():
-        if unknown := [model for model in ours if model not in known()]:
-            lacks = "which models.json and transformers.json do not both have"
-            raise PROTOCOL.error(file, f"models.{name}", f"has '{shortened(unknown[0])}', {lacks}")
-    return settings
+    return content()["protocol"]
 
 
 @cache
 def known() -> dict[str, Model]:
     """Every model that can be built without a download."""
-    sizes = {m["id"]: m for m in SIZES.read(FOLDER / "models.json")["models"]}
-    file = FOLDER / "transformers.json"
-    classes_of = CLASSES.read(file)["models"]
-    if unknown := sorted(classes_of.keys() - sizes):
-        raise CLASSES.error(file, "models", f"has '{unknown[0]}', which models.json does not have")
     names = ("id", *CONFIG_NAMES)
     return {
-        name: Model(
-            **{k: sizes[name][k] for k in names},
-            classes=tuple(more["classes"]),
-            extras=more["config"],
+        model["id"]: Model(
+            **{name: model[name] for name in names},
+            classes=tuple(model["classes"]),
+            extras=model["config"],
         )
-        for name, more in classes_of.items()
+        for model in content()["models"]
     }
+
+
+@cache
+def content() -> dict[str, Any]:
+    return SCHEMA.read(ROOT / "data/models.json")

@@ -74,9 +74,9 @@ std::vector<Model> select_models(const std::vector<Model>& models,
 }
 
 Protocol papers_protocol() {
-  const auto path = project_root() / "data/models/protocol.json";
-  const auto json = read_json(path);
+  const auto path = project_root() / "data/models.json";
   try {
+    const auto json = read_json(path).at("protocol");
     Protocol protocol{.batches = json.at("batches").get<std::vector<int>>(),
                       .warmup_passes = json.at("warmup_passes"),
                       .profiled_passes = json.at("profiled_passes")};

@@ -26,7 +26,7 @@ struct Model {
   std::int64_t launches() const;  ///< Dequantizations of one forward pass.
 };
 
-/// Reads data/models/models.json. Throws UsageError naming the model and the key that is missing.
+/// Reads data/models.json. Throws UsageError naming the model and the key that is missing.
 std::vector<Model> read_models(const std::filesystem::path& path);
 
 /// The models whose ids are in `ids`, in that order. Throws UsageError with the known ids if one is
@@ -34,9 +34,9 @@ std::vector<Model> read_models(const std::filesystem::path& path);
 std::vector<Model> select_models(const std::vector<Model>& models,
                                  const std::vector<std::string>& ids);
 
-/// The protocol of the paper (arXiv 2604.02556), from data/models/protocol.json.
+/// The protocol of the paper (arXiv 2604.02556), from data/models.json.
 struct Protocol {
-  std::vector<std::string> models{};  ///< Ids of data/models/models.json.
+  std::vector<std::string> models{};  ///< Ids of data/models.json.
   std::vector<int> batches{};
   int warmup_passes = 0, profiled_passes = 0;
 };

@@ -128,7 +128,7 @@ std::vector<MatrixOptions::Matrix> MatrixOptions::wanted() const {
     selected.push_back({extent.rows, extent.columns, {"asked for"}});
   }
   if (selected.empty()) {
-    const auto known = read_models(project_root() / "data/models/models.json");
+    const auto known = read_models(project_root() / "data/models.json");
     selected =
         distinct_shapes(select_models(known, models.empty() ? papers_protocol().models : models));
   }

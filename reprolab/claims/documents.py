@@ -14,7 +14,7 @@ from reprolab.claims.rules import WITHIN, Verdict, percent_above, rule, side_of_
 from reprolab.json_files import ROOT, read_json
 from reprolab.stats import significant
 
-MODELS = ROOT / "data/models/models.json"
+MODELS = ROOT / "data/models.json"
 ROUNDING = 0.005  # of a source's numbers with two decimals
 
 

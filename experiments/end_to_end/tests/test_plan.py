@@ -15,7 +15,7 @@ from reprolab.claims.published import FOLDER, load_source
 from reprolab.json_files import ROOT
 from reprolab_nf4.__main__ import recorded_shapes
 
-MODELS = json.loads((ROOT / "data/models/models.json").read_text())["models"]
+MODELS = json.loads((ROOT / "data/models.json").read_text())["models"]
 
 
 def test_nothing_of_the_plan_needs_torch():

@@ -303,7 +303,7 @@ int run(int argc, char** argv) {
         "--instrument: counters are read of a kernel alone, not in a forward pass; `bench "
         "--instrument counters` reads them");
   }
-  const auto models = select_models(read_models(project_root() / "data/models/models.json"),
+  const auto models = select_models(read_models(project_root() / "data/models.json"),
                                     options.protocol.models);
   const auto kernels = load_kernels(options.pass.kernel, options.peers);
   if (options.pass.describe) return print_description();

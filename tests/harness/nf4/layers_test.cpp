@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 using Names = std::vector<std::string>;
 
-std::filesystem::path models_file() { return project_root() / "data/models/models.json"; }
+std::filesystem::path models_file() { return project_root() / "data/models.json"; }
 
 json small_model() {
   return {{"id", "small"}, {"hidden", 64},  {"intermediate", 256}, {"layers", 3},
