@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from reprolab.errors import InputError
-from reprolab.results import frame, record_rows
+from reprolab.results import frame, frame_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -37,5 +37,4 @@ def load(*places: str | os.PathLike[str]) -> Frames:
         raise InputError(f"{', '.join(map(str, places))}: no result files")
     # Facts of compiled code belong to several machines.
     files = {results.file: results for evidence in found for results in evidence.results.values()}
-    records = [row for r in files.values() for row in record_rows(r)]
-    return Frames(frame(records), frame([row for e in found for row in rows_of(e)]))
+    return Frames(frame_of(files.values()), frame([row for e in found for row in rows_of(e)]))

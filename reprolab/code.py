@@ -13,9 +13,9 @@ from reprolab.json_files import ROOT, Schema
 from reprolab.printable import printable
 
 if TYPE_CHECKING:
-    from reprolab.results import Record
+    from reprolab.results import Row
 
-Place = tuple[Path, Any]  # a row and its file
+Code = dict[str, Any] | None  # as in result files: the architecture, and a digest of each part
 Digest = tuple[str, str, str]  # a part of a kernel, the architecture, and the code's digest
 
 OLDER = ROOT / "data/older_code.json"  # `python -m sass recorded --write` writes it
@@ -36,37 +36,37 @@ def known_codes(file: Path) -> dict[str, str]:
     return SCHEMA.read(file)["codes"]
 
 
-def digests(row: Record) -> set[Digest]:
-    code = row.code
-    return {(part, code.target, sha256) for part, sha256 in code.sha256.items()} if code else set()
+def digests(code: Code) -> set[Digest]:
+    parts = code["sha256"].items() if code else ()
+    return {(part, code["target"], sha256) for part, sha256 in parts}
 
 
-def is_older(row: Record | None) -> bool:
-    """Whether the row's code is known to differ from this checkout's."""
-    return row is not None and not older_digests(OLDER).isdisjoint(digests(row))
+def is_older(code: Code) -> bool:
+    """Whether it is known to differ from this checkout's."""
+    return not older_digests(OLDER).isdisjoint(digests(code))
 
 
-def differing(rows: Iterable[Place]) -> str:
+def differing(rows: Iterable[Row]) -> str:
     """Why combined rows are not of the same code; '' if no difference is known.
 
     A source of ours has the same code in the rows of every kernel. A library's file may be another
     one in another kernel's rows, and in another experiment's: `make peer` writes into it where its
     CUDA libraries are.
     """
-    seen: dict[tuple[object, str, str], tuple[str, Path]] = {}
-    for file, row in rows:
-        for part, digest in row.code.sha256.items() if row.code else ():
-            owner = None if part.endswith(".cu") else (file.parent.name, row.kernel)
-            first = seen.setdefault((owner, row.code.target, part), (digest, file))
+    seen: dict[tuple[object, str, str], tuple[str, str]] = {}
+    for row in rows:
+        for part, target, digest in digests(row.code):
+            owner = None if part.endswith(".cu") else (row.experiment, row.kernel)
+            first = seen.setdefault((owner, target, part), (digest, row.file))
             if first[0] != digest:
                 return (
                     f"rows named {row.kernel} ran different code: {part} compiled to different "
-                    f"machine code in {short(first[1])} and {short(file)} ({row.code.target}); "
+                    f"machine code in {short(first[1])} and {short(row.file)} ({target}); "
                     "measure both again"
                 )
     return ""
 
 
-def short(file: Path) -> str:
+def short(file: str) -> str:
     """'table2/replay.json'"""
-    return printable("/".join(file.parts[-2:]))
+    return printable("/".join(Path(file).parts[-2:]))

@@ -14,7 +14,7 @@ from reprolab import command_line
 from reprolab.errors import WRONG_OUTPUT, InputError
 from reprolab.json_files import ROOT
 from reprolab.output import write_files
-from reprolab.results import VERIFIED, WRONG, age, frame, is_json, record_rows, result_files
+from reprolab.results import VERIFIED, WRONG, age, frame_of, is_json, result_files
 from reprolab.run_to_run import budget_for, in_class, kind_of, recorded_budgets
 from reprolab.sources import git
 from reprolab.stats import FALSE_SHARE, LogMean, log_mean
@@ -55,7 +55,7 @@ def load_side(given: str) -> pd.DataFrame:
 def rows_of(given: str, path: Path) -> pd.DataFrame:
     files = sorted(result_files(path), key=age)
     newest = {(r.gpu, r.experiment, r.pass_name): r for r in files if r.gpu}
-    rows = frame([row for results in newest.values() for row in record_rows(results)])
+    rows = frame_of(newest.values())
     if rows.empty or not (rows.unit == "us").any():
         raise InputError(f"{given}: holds no times")
     return rows

@@ -15,7 +15,7 @@ from reprolab import command_line, declared
 from reprolab.code import differing
 from reprolab.errors import InputError
 from reprolab.output import write_files
-from reprolab.results import Outcome, Results, load, recorded_folder, result_files
+from reprolab.results import CEILING, Outcome, Results, load, recorded_folder, result_files
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,7 +68,7 @@ def faults(results: Results) -> Iterator[str]:
     for origin in results.origins:
         yield from faults_of_origin(origin)
     for r in results.records if results.gpu else ():
-        if not (r.is_verified or r.is_ceiling or r.outcome == Outcome.UNSUPPORTED):
+        if not (r.is_verified or r.origin == CEILING or r.outcome == Outcome.UNSUPPORTED):
             yield f"{r.place}: {r.outcome.replace('_', ' ')} ({r.reason or 'no reason given'})"
 
 
@@ -108,7 +108,7 @@ def check_alike(results: list[Results], before: list[Results], may_be_older: boo
                 f"{one.file} is of commit and driver {code_of(one)}, but {r.file} of {code_of(r)}: "
                 "give two passes of one run"
             )
-    if why := differing((r.file, row) for r in ran for row in r.records):
+    if why := differing(row for r in ran for row in r.records):
         raise InputError(why)
     there = {(r.experiment, r.pass_name): r.provenance["started"] for r in before}
     for r in results:

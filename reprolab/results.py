@@ -5,11 +5,12 @@ columns docs/pandas.md names.
 import hashlib
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from reprolab.code import is_older
@@ -39,75 +40,19 @@ Outcome = StrEnum("Outcome", [name.upper() for name in OUTCOMES])
 RIGHT = (Outcome.BIT_EXACT, Outcome.WITHIN_BOUND)
 VERIFIED = (*RIGHT, Outcome.DEVIATION_AS_DECLARED)
 WRONG = (Outcome.MISMATCH, Outcome.LAUNCH_FAILED)
+CEILING = "ceiling"  # an origin
 COPY = "copy"  # the ceiling's name: cudaMemcpy, device to device
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A measured metric of a row; without samples, `missing` has the reason."""
-
-    name: str
-    unit: str
-    samples: tuple[float, ...] = ()
-    missing: str = ""
-
-    @cached_property
-    def summary(self) -> Summary | None:
-        return summarize(self.samples) if self.samples else None
-
-    @cached_property
-    def log(self) -> LogMean:
-        """The mean logarithm of the samples; there must be samples."""
-        return log_mean(self.samples)
-
-
-@dataclass(frozen=True)
-class Code:
-    """The code of a row's kernel: the digests of its files for one architecture."""
-
-    target: str  # sm_90
-    sha256: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Record:
-    """One row: one kernel, or ceiling, on one problem."""
-
-    key: str
-    kernel: str
-    origin: str  # project, peer, compiler or ceiling
-    maker: str  # of the code, where it is not this project
-    lineage: str
-    source_file: str
-    deviation: str | None  # declared beforehand; None: none is allowed for
-    bound: str | None  # why the output is held to a bound; None: to the reference's bits
-    problem: dict[str, Any]
-    outcome: str
-    reason: str
-    mismatches: int | None  # elements that differ from the reference, where any is known to
-    metrics: dict[str, Metric]
-    launch: tuple[dict[str, Any], ...]  # each distinct launch of a call; empty where none was seen
-    bytes_read: int
-    bytes_moved: int  # read and written, once each
-    sm_mhz: float | None  # while the samples ran; None without NVML
-    code: Code | None  # None: not known
-    findings: dict[str, int]  # of the kernel's verification, by name
-    disturbed: int  # samples that were kept although the host was seen to be slow
-    run: int  # the index of its run in a file that was merged from several
-    gpu: str  # '' where nothing ran
-
-    def metric(self, name: str) -> Metric | None:
-        return self.metrics.get(name)
+class Row(SimpleNamespace):
+    """One metric of one kernel, or ceiling, on one problem. Its fields are the frame's columns
+    (docs/pandas.md), but `problem` and `code` are as in the file, and `metrics` has the rows of the
+    same kernel and problem by metric. Without any there is one row, whose metric is None.
+    """
 
     @property
     def place(self) -> str:
         return f"{self.kernel} on {self.problem['name']}"
-
-    def summary_of(self, name: str) -> Summary:
-        """Summary of a metric that must have samples."""
-        summary = self.metrics[name].summary
-        assert summary is not None, f"{self.key}: {name}"
-        return summary
 
     @property
     def is_verified(self) -> bool:
@@ -120,42 +65,27 @@ class Record:
         return self.outcome == Outcome.DEVIATION_AS_DECLARED
 
     @property
-    def is_warm(self) -> bool:
-        """Whether its memory was in the cache, as far as it fits."""
-        return bool(self.problem.get("warm"))
+    def estimate(self) -> Estimate:
+        """The median with its interval."""
+        return Estimate(self.median, self.low, self.high)
 
     @property
-    def is_ceiling(self) -> bool:
-        return self.origin == "ceiling"
-
-    def shown(self, name: str) -> Summary | None:
-        """Summary of a metric; None if none may be shown, because the row is unverified."""
-        metric = self.metric(name) if self.is_verified or self.is_ceiling else None
-        return metric.summary if metric else None
-
-    @cached_property
-    def summary(self) -> Summary | None:
-        """Summary of the times in us."""
-        return self.shown(KERNEL_TIME)
+    def bandwidth(self) -> Estimate:
+        """In GB/s, of times in us."""
+        return gb_per_s(self.bytes_moved, self.estimate)
 
     @property
-    def times(self) -> Summary:
-        """The summary of a row that must be timed."""
-        return self.summary_of(KERNEL_TIME)
+    def log(self) -> LogMean:
+        """The mean logarithm of the samples; there must be samples."""
+        return log_mean(self.samples)
 
-    @cached_property
-    def timed(self) -> bool:
-        return self.summary is not None
-
-    @cached_property
-    def ranked(self) -> bool:
-        """Whether the row takes part in rankings and speed-ups."""
-        return self.timed and not self.is_ceiling and self.outcome in RIGHT
-
-    @cached_property
-    def bandwidth(self) -> Estimate | None:
-        """GB/s; None if no time may be shown, or nothing is moved."""
-        return gb_per_s(self.bytes_moved, self.times) if self.timed and self.bytes_moved else None
+    def columns(self) -> dict[str, Any]:
+        """As the frame has them."""
+        own = {k: v for k, v in vars(self).items() if k not in ("problem", "code", "metrics")}
+        of_problem = {f"problem_{k}": v for k, v in self.problem.items() if k != "name"}
+        code = digest(self.code) if self.code else None
+        named = {"problem": self.problem["name"], "code": code, "reason": self.reason or None}
+        return own | named | of_problem
 
 
 @dataclass(frozen=True)
@@ -186,7 +116,7 @@ class Results:
     experiment: str
     pass_name: str
     provenance: dict[str, Any]
-    records: tuple[Record, ...]
+    records: tuple[Row, ...]  # the first metric of each kernel on each problem
     checks: tuple[Check, ...]
     families: dict[str, Family]  # of this checkout, and of the file
 
@@ -201,45 +131,20 @@ class Results:
         return self.provenance["gpu"]["theoretical_bandwidth_gb_s"]
 
     @property
-    def multiprocessors(self) -> int:
-        """0 where nothing ran."""
-        return (self.provenance["gpu"] or {}).get("multiprocessors", 0)
+    def rows(self) -> list[Row]:
+        return [row for first in self.records for row in first.metrics.values() or (first,)]
 
     @cached_property
-    def _by_problem(self) -> dict[str, dict[str, Record]]:
-        rows: dict[str, dict[str, Record]] = {}
-        for record in self.records:
-            rows.setdefault(record.problem["name"], {})[record.kernel] = record
-        return rows
-
-    @cached_property
-    def by_kernel(self) -> dict[str, list[Record]]:
-        rows: dict[str, list[Record]] = {}
+    def by_kernel(self) -> dict[str, list[Row]]:
+        rows: dict[str, list[Row]] = {}
         for record in self.records:
             rows.setdefault(record.kernel, []).append(record)
         return rows
-
-    @cached_property
-    def _cold(self) -> dict[tuple[str, tuple[Any, ...]], list[Record]]:
-        return {}
-
-    def cold_rows(self, kernel: str, at: Mapping[str, Any]) -> list[Record]:
-        """The kernel's cold rows on problems with the values of `at`, which claims ask for again
-        and again."""
-        key = (kernel, tuple(at.items()))
-        if key not in self._cold:
-            rows = self._cold.get((kernel, ())) or self.by_kernel.get(kernel, ())
-            cold = (r for r in rows if not r.is_warm)
-            self._cold[key] = [r for r in cold if at.items() <= r.problem.items()]
-        return self._cold[key]
 
     @property
     def family(self) -> Family:
         """The first row's: of all rows, if it is asked for."""
         return self.families[self.records[0].problem["family"]]
-
-    def find(self, problem: str, kernel: str) -> Record | None:
-        return self._by_problem.get(problem, {}).get(kernel)
 
     def problems(self) -> list[dict[str, Any]]:
         """Distinct problems in the order of the file, with all facts in their rows."""
@@ -250,10 +155,7 @@ class Results:
 
     @property
     def origins(self) -> list[dict[str, Any]]:
-        """The provenance of each run, by the index in its rows: several in a file that was merged
-        from runs of several commits.
-        """
-        return self.provenance.get("runs") or [self.provenance]
+        return origins_of(self.provenance)
 
     @cached_property
     def failed_checks(self) -> dict[str, list[Check]]:
@@ -275,35 +177,88 @@ def load(file: Path, experiment: str | None = None, pass_name: str | None = None
     return parse(file, root)
 
 
+def origins_of(provenance: dict[str, Any]) -> list[dict[str, Any]]:
+    """The provenance of each run, by the index in its rows: several in a file that was merged from
+    runs of several commits.
+    """
+    return provenance.get("runs") or [provenance]
+
+
 def parse(file: Path, root: dict[str, Any]) -> Results:
     """The records of a valid file."""
     families = described() | families_of(file, root.get("families", []))
     checks = tuple(Check(**c | {"keys": tuple(c["keys"])}) for c in root["checks"])
     head = (root["experiment"], root["pass"], root["provenance"])
-    gpu = (root["provenance"]["gpu"] or {}).get("name", "")
-    records = tuple(read_record(record, gpu) for record in root["records"])
+    origins, gpu = origins_of(root["provenance"]), root["provenance"]["gpu"]
+    of_file = {
+        "gpu": gpu and gpu["name"],
+        "recorded": recorded_folder(file) is not None,
+        "experiment": root["experiment"],
+        "pass": root["pass"],
+        "file": os.path.relpath(file.resolve()),  # as seen from the working folder
+    }
+    records = tuple(first_row(r, of_file, origins[r.get("run", 0)]) for r in root["records"])
     return Results(file, *head, records, checks, families)
 
 
-def read_record(value: dict[str, Any], gpu: str) -> Record:
-    metrics = (Metric(**m | {"samples": tuple(m.get("samples", ()))}) for m in value["metrics"])
-    same = "key kernel lineage source_file deviation problem outcome reason mismatches".split()
-    return Record(
-        **{name: value[name] for name in same},
-        bound=value.get("bound"),
-        origin=value["origin"]["kind"],
-        maker=value["origin"]["maker"],
-        metrics={metric.name: metric for metric in metrics},
-        launch=tuple(value["launch"]["kernels"]) if value["launch"] else (),
-        bytes_read=value["bytes"]["read"],
-        bytes_moved=value["bytes"]["read"] + value["bytes"]["written"],
-        sm_mhz=value["clocks"]["sm_mhz_during"],
-        code=Code(**value["code"]) if value.get("code") else None,
-        findings=value.get("findings", {}),
-        disturbed=value.get("disturbed", {}).get("kept", 0),
-        run=value.get("run", 0),
-        gpu=gpu,
+def first_row(record: dict[str, Any], of_file: dict[str, Any], run: dict[str, Any]) -> Row:
+    """Of the record's first metric; its `metrics` has all."""
+    gpu, origin, outcome = run["gpu"] or {}, record["origin"], record["outcome"]
+    is_ceiling = origin["kind"] == CEILING
+    is_shown = outcome in VERIFIED or is_ceiling
+    timed = [m for m in record["metrics"] if m["name"] == KERNEL_TIME and "samples" in m]
+    same = (
+        "key",
+        "kernel",
+        "lineage",
+        "source_file",
+        "deviation",
+        "problem",
+        "mismatches",
+        "reason",
     )
+    metrics: dict[str, Row] = {}
+    code = record.get("code")
+    of_record = {name: record[name] for name in same} | {
+        "origin": origin["kind"],
+        "maker": origin["maker"],  # of the code, where it is not this project
+        "bound": record.get("bound"),
+        "outcome": outcome,
+        "ranked": bool(timed) and not is_ceiling and outcome in RIGHT,
+        "older_code": is_older(code),
+        "code": code,
+        "findings": record.get("findings", {}),
+        "launch": tuple(record["launch"]["kernels"]) if record["launch"] else (),
+        "bytes_read": record["bytes"]["read"],
+        "bytes_moved": record["bytes"]["read"] + record["bytes"]["written"],
+        "sm_mhz": record["clocks"]["sm_mhz_during"],
+        "disturbed": record.get("disturbed", {}).get("kept", 0),
+        "run": record.get("run", 0),
+        "started": run["started"],
+        "commit": run["commit"],
+        "driver": gpu.get("driver"),
+        "multiprocessors": gpu.get("multiprocessors"),
+        "peak_gb_s": gpu.get("theoretical_bandwidth_gb_s"),
+        "metrics": metrics,
+    }
+    for metric in record["metrics"] or [{}]:
+        samples = tuple(metric.get("samples", ()))
+        row = Row(**of_file, **of_record, **summary_of(samples))
+        row.metric, row.unit = metric.get("name"), metric.get("unit")
+        row.missing = metric.get("missing") or None
+        row.gb_per_s = None
+        if metric in timed and is_shown and row.bytes_moved:
+            row.gb_per_s = row.bandwidth.value
+        if metric:
+            metrics[row.metric] = row
+    return next(iter(metrics.values()), row)
+
+
+def summary_of(samples: tuple[float, ...]) -> dict[str, Any]:
+    """Columns; None without samples."""
+    summary = summarize(samples) if samples else None
+    names = [field.name for field in fields(Summary)] + ["low", "high"]
+    return {name: getattr(summary, name, None) for name in names} | {"samples": samples or None}
 
 
 def age(results: Results) -> tuple[str, str]:
@@ -389,18 +344,9 @@ def by_machine(
     ]
 
 
-Row = dict[str, Any]
-AS_THEY_ARE = (  # fields of a record
-    *("ranked", "origin", "maker", "lineage", "deviation", "bound", "source_file", "mismatches"),
-    *("findings", "launch", "bytes_read", "bytes_moved", "sm_mhz"),
-)
-ENDS = ("low", "high")  # of a median's interval
-
-
 def read(places: Iterable[Path]) -> "DataFrame":
     """A row for each metric of each row of the result files, or of those below folders."""
-    files = (results for place in places for results in result_files(Path(place)))
-    return frame([row for results in files for row in record_rows(results)])
+    return frame_of(results for place in places for results in result_files(Path(place)))
 
 
 def runs(places: Iterable[Path]) -> "DataFrame":
@@ -409,8 +355,8 @@ def runs(places: Iterable[Path]) -> "DataFrame":
     return frame([row for results in files for row in run_rows(results)])
 
 
-def run_rows(results: Results) -> Iterator[Row]:
-    """`file`: as in record_rows."""
+def run_rows(results: Results) -> Iterator[dict[str, Any]]:
+    """`file`: as in read()."""
     for i, origin in enumerate(results.origins):
         gpu, clocks = origin["gpu"] or {}, origin["clocks"] or {}
         yield {
@@ -432,54 +378,17 @@ def run_rows(results: Results) -> Iterator[Row]:
         }
 
 
-def digest(code: Code) -> str:
+def digest(code: dict[str, Any]) -> str:
     """The same for two rows that ran the same machine code."""
-    files = repr(sorted(code.sha256.items())).encode()
-    return f"{code.target}:{hashlib.sha256(files).hexdigest()[:12]}"
+    files = repr(sorted(code["sha256"].items())).encode()
+    return f"{code['target']}:{hashlib.sha256(files).hexdigest()[:12]}"
 
 
-def record_rows(results: Results) -> Iterator[Row]:
-    """`file`: as seen from the working folder."""
-    file = os.path.relpath(results.file.resolve())
-    gpu, is_recorded = results.gpu, recorded_folder(results.file) is not None
-    for record in results.records:
-        provenance = results.origins[record.run]
-        problem = {f"problem_{name}": v for name, v in record.problem.items() if name != "name"}
-        for metric in record.metrics.values() or [None]:  # a wrong output has none
-            summary = metric and metric.summary
-            is_time = metric and metric.name == KERNEL_TIME
-            yield {
-                "gpu": gpu,
-                "recorded": is_recorded,
-                "experiment": results.experiment,
-                "pass": results.pass_name,
-                "problem": record.problem["name"],
-                "kernel": record.kernel,
-                "metric": metric and metric.name,
-                "unit": metric and metric.unit,
-                **{field.name: getattr(summary, field.name, None) for field in fields(Summary)},
-                **{end: getattr(summary, end, None) for end in ENDS},
-                "samples": metric.samples if summary else None,
-                "gb_per_s": record.bandwidth.value if is_time and record.bandwidth else None,
-                "missing": (metric and metric.missing) or None,
-                "outcome": record.outcome,
-                "reason": record.reason or None,
-                "older_code": is_older(record),
-                "code": digest(record.code) if record.code else None,
-                **{name: getattr(record, name) for name in AS_THEY_ARE},
-                **{name: provenance[name] for name in ("started", "commit")},
-                "driver": gpu and provenance["gpu"]["driver"],
-                "multiprocessors": gpu and provenance["gpu"]["multiprocessors"],
-                "peak_gb_s": gpu and provenance["gpu"]["theoretical_bandwidth_gb_s"],
-                "run": record.run,
-                "disturbed": record.disturbed,
-                "file": file,
-                "key": record.key,
-                **problem,
-            }
+def frame_of(files: Iterable[Results]) -> "DataFrame":
+    return frame([row.columns() for results in files for row in results.rows])
 
 
-def frame(rows: list[Row]) -> "DataFrame":
+def frame(rows: list[dict[str, Any]]) -> "DataFrame":
     """Integers and flags keep their type if some rows have none."""
     import pandas  # here alone: it takes half a second
 

@@ -217,9 +217,9 @@ def share_percent(part: Sequence[float], rest: Sequence[float]) -> Summary:
     return summarize([100 * p / (p + r) for p, r in zip(part, rest, strict=True)])
 
 
-def gb_per_s(bytes_moved: int, times_us: Summary) -> Estimate:
+def gb_per_s(bytes_moved: int, us: Estimate) -> Estimate:
     """Bandwidth with GB = 1e9 bytes."""
-    times = (times_us.median, times_us.high, times_us.low)
+    times = (us.value, us.high, us.low)
     return Estimate(*(bytes_moved / time / 1e3 for time in times))
 
 

@@ -15,7 +15,7 @@ from reprolab.claims import rules, uncertainty
 from reprolab.claims.evidence import Case, Evidence, NotTestable, NotTested, require_verified
 from reprolab.claims.published import Source
 from reprolab.claims.rules import WITHIN, Verdict, judge, rule
-from reprolab.results import KERNEL_TIME, Outcome, Record
+from reprolab.results import KERNEL_TIME, Outcome, Row
 from reprolab.stats import Estimate, significant
 
 COUNTERS = "counters/nf4_counters"  # the pass in which instructions are counted
@@ -31,7 +31,7 @@ def amdahl(share: float, speed_up: float) -> float:
     return 1 / (1 - share + share / speed_up)
 
 
-def generated_tokens(row: Record) -> int:
+def generated_tokens(row: Row) -> int:
     """New tokens for each prompt that were generated and compared; the others are extrapolated."""
     return row.problem.get("generated", row.problem["tokens"])
 
@@ -43,7 +43,7 @@ def times_in(way: str) -> tuple[str, str]:
     return (WALL_TIME, KERNEL_TIME) if way == EAGER else (STEP_TIME, f"{KERNEL_TIME}.step")
 
 
-def dequantization_rows(case: Case, kernel: str, at: dict) -> tuple[Record, Record]:
+def dequantization_rows(case: Case, kernel: str, at: dict) -> tuple[Row, Row]:
     """The rows with the time of dequantization, and of a whole run with the same prompts and
     tokens.
     """
@@ -62,7 +62,7 @@ def share_of_latency(case: Case, *, kernel: str) -> Verdict:
 def total_latency(case: Case, *, kernel: str) -> Verdict:
     """Time of all dequantizations of a generation, in ms; it depends on the number of tokens."""
     profiled, timed = dequantization_rows(case, kernel, case.place)
-    ms, problem = profiled.summary_of(KERNEL_TIME).estimate.scaled(1e-3), timed.problem
+    ms, problem = profiled.estimate.scaled(1e-3), timed.problem
     note = f"of {problem['tokens']} passes"
     with suppress(NotTested, NotTestable):
         row = case.measured(kernel, "warp_instructions", LAYER, COUNTERS)
@@ -132,9 +132,8 @@ def share_rises_with_size(case: Case, *, kernel: str) -> Verdict:
 
 def share_of(case: Case, kernel: str, at: dict) -> Estimate:
     """The share of dequantization in percent, with the spread of runs and, eager, of hosts."""
-    whole, part = times_in(at.get("way", EAGER))
     profiled, timed = dequantization_rows(case, kernel, at)
-    log_share = uncertainty.log_time(profiled, part).over(uncertainty.log_baseline(timed, whole))
+    log_share = uncertainty.log_time(profiled).over(uncertainty.log_baseline(timed))
     return replace(log_share, value=log_share.value + math.log(100)).ratio
 
 
@@ -170,9 +169,8 @@ def products_account(case: Case, *, kernel: str) -> Verdict:
     suffix = "" if case.cell.at["way"] == EAGER else ".step"
     names = [f"{name}{suffix}" for name in ("product_time", "busy_time", KERNEL_TIME)]
     ends = [pick(case.cell.places, key=lambda at: at["batch"]) for pick in (min, max)]
-    rows = [case.measured(kernel, name, at) for at in ends for name in names]
     product, busy, own, product_later, busy_later, own_later = (
-        row.summary_of(name).median / 1e3 for row, name in zip(rows, 2 * names, strict=True)
+        case.measured(kernel, name, at).median / 1e3 for at in ends for name in names
     )
     products, others = product_later - product, busy_later - own_later - busy + own
     others -= products
@@ -204,10 +202,8 @@ def min_gain(case: Case, *, baseline: str, subject: str) -> Verdict:
 
 def geometric_means(case: Case, kernel: str, at: dict) -> tuple[float, float]:
     """Times of dequantization and of the whole."""
-    whole, part = times_in(at.get("way", EAGER))
-    rows = zip(dequantization_rows(case, kernel, at), (part, whole), strict=True)
-    dequantization, of_all = (row.metrics[metric].log.geometric_mean for row, metric in rows)
-    return dequantization, of_all
+    dequantization, of_all = dequantization_rows(case, kernel, at)
+    return dequantization.log.geometric_mean, of_all.log.geometric_mean
 
 
 @rule(
@@ -285,7 +281,7 @@ def tokens_equal(case: Case, *, kernel: str) -> Verdict:
     return result_on_tokens(rows, f"{tokens} tokens in every generation, {len(rows)} batches")
 
 
-def result_on_tokens(rows: Sequence[Record], note: str) -> Verdict:
+def result_on_tokens(rows: Sequence[Row], note: str) -> Verdict:
     wrong = [f"{row.place}: {row.reason}" for row in rows if row.outcome != Outcome.BIT_EXACT]
     return Verdict(rules.NOT_REPRODUCED, wrong[0]) if wrong else Verdict(rules.REPRODUCED, note)
 
@@ -300,7 +296,7 @@ def ran_unconverted(case: Case, *, kernel: str) -> Verdict:
     left_out = (Outcome.UNSUPPORTED, Outcome.NOT_MEASURED)
     rows = [r for r in of_kernel if r.outcome not in left_out]
     for row in rows or of_kernel[:1]:
-        case.used[results.file, row.key] = row
+        case.used[row.file, row.key] = row
         require_verified(row)
     models = dict.fromkeys(row.problem["model"] for row in rows)
     made_with = results.provenance["build"]["compiler"]
@@ -311,7 +307,7 @@ def ran_unconverted(case: Case, *, kernel: str) -> Verdict:
 def versions_ran(case: Case) -> Verdict:
     """The source's build is unknown; the versions that ran here are recorded."""
     results = case.results()
-    case.used[results.file, ""] = None  # the file's provenance alone
+    case.used[results.records[0].file, ""] = None  # the file's provenance alone
     theirs = {name: case.source.fact(fact) for name, fact in VERSIONS.items()}
     ours = results.provenance["build"].get("versions", {})
     wanted = {name: numbers_of(version) for name, version in theirs.items()}
@@ -344,7 +340,7 @@ def slower_with_slower_memory(case: Case, *, metric: str, kernel: str) -> Verdic
     bandwidths = [gpu["theoretical_bandwidth_gb_s"] for gpu in (here, there)]
     rows = [replace(case, evidence=e).measured(kernel, metric) for e in (other, case.evidence)]
     slower, faster = rows if bandwidths[0] > bandwidths[1] else rows[::-1]
-    ours = uncertainty.log_ratio(slower, faster, metric).ratio
+    ours = uncertainty.log_ratio(slower, faster).ratio
     wanted = max(bandwidths) / min(bandwidths)
     bound = wanted * (1 - case.cell.tolerance_percent / 100)
     note = f"the time with 1/{significant(wanted, 3)} the bandwidth, of "

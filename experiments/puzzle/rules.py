@@ -10,15 +10,17 @@ from reprolab.claims.evidence import Case, NotTestable, NotTested
 from reprolab.claims.published import Cell
 from reprolab.claims.rules import WITHIN, Verdict, judge, reproduced_if, rule
 from reprolab.counter_table import WARP
-from reprolab.results import KERNEL_TIME, Record, Results
+from reprolab.results import KERNEL_TIME, Results, Row
 from reprolab.stats import significant, span
 
 WALL_TIME = "wall_time"  # on the host's clock, which waits for the GPU after every launch
 COUNTERS = "counters/nf4_counters"  # next to LAUNCHES: the same kernels, each layer alone
 
 
-def in_seconds(*rows: Record) -> str:
-    return ", ".join(f"{r.kernel} {r.summary_of(WALL_TIME).median / 1e6:.3f} s" for r in rows)
+def in_seconds(*rows: Row) -> str:
+    """As published, whichever of their times the rows are of."""
+    times = (f"{r.kernel} {r.metrics[WALL_TIME].median / 1e6:.3f} s" for r in rows)
+    return ", ".join(times)
 
 
 @rule(f"timed as published, {WITHIN}")
@@ -28,13 +30,13 @@ def gain_as_published(case: Case, *, slow: str, fast: str, slow_pass: str = "") 
     """
     measured_in = {slow: slow_pass, fast: ""}
     rows = [case.measured(k, WALL_TIME, pass_name=name) for k, name in measured_in.items()]
-    return judge(case, uncertainty.log_ratio(*rows, WALL_TIME).ratio, in_seconds(*rows))
+    return judge(case, uncertainty.log_ratio(*rows).ratio, in_seconds(*rows))
 
 
 @rule("timed as published, {slow} slower than {fast}, beyond the intervals")
 def faster_as_published(case: Case, *, slow: str, fast: str) -> Verdict:
     rows = [case.measured(kernel, WALL_TIME) for kernel in (slow, fast)]
-    ours = uncertainty.log_ratio(*rows, WALL_TIME).ratio
+    ours = uncertainty.log_ratio(*rows).ratio
     kind = rules.above_one([ours], case.cell.family_size)
     return Verdict(kind, in_seconds(*rows), ours.value, ours.interval)
 
@@ -42,7 +44,7 @@ def faster_as_published(case: Case, *, slow: str, fast: str) -> Verdict:
 @rule("{slow} slower than {fast} in a CUDA graph, without the host, beyond the intervals")
 def faster_in_graphs(case: Case, *, slow: str, fast: str) -> Verdict:
     rows = [case.measured(kernel, KERNEL_TIME) for kernel in (slow, fast)]
-    ours = uncertainty.log_ratio(*rows, KERNEL_TIME).ratio
+    ours = uncertainty.log_ratio(*rows).ratio
     kind = rules.above_one([ours], case.cell.family_size)
     return Verdict(kind, in_seconds(*rows), ours.value, ours.interval)
 
@@ -78,8 +80,8 @@ def between_libraries(case: Case) -> Verdict:
     rows = [case.measured(cell.at["library"], WALL_TIME) for cell in libraries(case)]
     if len(rows) < 2:
         raise NotTested("one bitsandbytes ran, of two: PEER=old.so:new.so")
-    slow, fast = (pick(rows, key=lambda r: r.summary_of(WALL_TIME).median) for pick in (max, min))
-    return judge(case, uncertainty.log_ratio(slow, fast, WALL_TIME).ratio, in_seconds(slow, fast))
+    slow, fast = (pick(rows, key=lambda r: r.median) for pick in (max, min))
+    return judge(case, uncertainty.log_ratio(slow, fast).ratio, in_seconds(slow, fast))
 
 
 @rule("what fits into the larger cache is at least the part of all bytes that the flip changes")
@@ -108,9 +110,7 @@ def seconds(case: Case, *, kernel: str = "") -> Verdict:
     the cell's unit says so.
     """
     row = case.measured(kernel or library(case), WALL_TIME)
-    times = row.summary_of(WALL_TIME)
-    in_gb_s = case.cell.unit == "GB/s"
-    ours = stats.gb_per_s(row.bytes_moved, times) if in_gb_s else times.estimate.scaled(1e-6)
+    ours = row.bandwidth if case.cell.unit == "GB/s" else row.estimate.scaled(1e-6)
     return judge(case, ours, in_seconds(row))
 
 
@@ -120,7 +120,7 @@ def seconds(case: Case, *, kernel: str = "") -> Verdict:
 )
 def faster_by_occupancy(case: Case, *, slow: str, fast: str, most: float) -> Verdict:
     """Undecided without that limit, which the source attributes to registers."""
-    there = {k: case.summaries(k, "achieved_occupancy", COUNTERS) for k in (fast, slow)}
+    there = {k: case.rows(k, "achieved_occupancy", COUNTERS) for k in (fast, slow)}
     if min(s.low for s in there[slow]) <= 0:
         raise NotTestable(f"{slow} has no warps on any multiprocessor")
     resident = [stats.ratio(a, b) for a, b in zip(*there.values(), strict=True)]

@@ -30,8 +30,7 @@ def products_underuse_memory(case: Case, *, kernel: str, least: float) -> Verdic
     shares = []
     for at in case.cell.places:
         row = case.measured(kernel, PRODUCT_TIME, at)
-        us = row.summary_of(PRODUCT_TIME).median
-        shares.append(100 * WEIGHT_BYTES * row.problem["weights"] / us / 1e3 / peak)
+        shares.append(100 * WEIGHT_BYTES * row.problem["weights"] / row.median / 1e3 / peak)
     kind = side_of_margins([percent_below(share, least) for share in shares])
     return over_places(kind, f"{span(shares, 2)} % of {peak:.0f} GB/s", shares)
 

@@ -10,7 +10,7 @@ from reprolab.claims import rules, uncertainty
 from reprolab.claims.evidence import Case, NotTestable, NotTested
 from reprolab.claims.rules import WITHIN, Decide, Verdict, judge, rule
 from reprolab.families import in_cuda
-from reprolab.results import KERNEL_TIME, Outcome, Record
+from reprolab.results import KERNEL_TIME, Outcome, Row
 from reprolab.stats import Estimate, out_of, significant
 
 IN_EITHER = "in Mojo, or without it in CUDA, "  # begins the criteria of rules in_own_language
@@ -51,7 +51,7 @@ def in_own_language(*names: str) -> Callable[[Decide], Decide]:
     return of_both
 
 
-def speeds(*rows: Record) -> str:
+def speeds(*rows: Row) -> str:
     return ", ".join(f"{row.kernel} {row.bandwidth.value:.0f} GB/s" for row in rows)
 
 
@@ -69,7 +69,7 @@ def mojo_over_cuda(case: Case, *, mojo: str) -> Verdict:
     if not ran(case, mojo):
         raise NotTestable("Mojo itself was not run")
     ours = case.measured(mojo, KERNEL_TIME)
-    ratio = uncertainty.log_ratio(theirs, ours, KERNEL_TIME).ratio
+    ratio = uncertainty.log_ratio(theirs, ours).ratio
     return confirmed_only(judge(case, ratio, speeds(ours, theirs)))
 
 
@@ -142,9 +142,7 @@ def cuda_gain(case: Case, *, slow: str, fast: str) -> Verdict:
 
 def gain_of(case: Case, slow: str, fast: str) -> Verdict:
     before, after = (case.measured(kernel, KERNEL_TIME) for kernel in (slow, fast))
-    return judge(
-        case, uncertainty.log_ratio(before, after, KERNEL_TIME).ratio, speeds(before, after)
-    )
+    return judge(case, uncertainty.log_ratio(before, after).ratio, speeds(before, after))
 
 
 @rule(IN_EITHER + WITHIN + ANEW)

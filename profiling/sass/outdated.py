@@ -16,7 +16,7 @@ from reprolab import code
 from reprolab.code import BEFORE, Digest
 from reprolab.errors import InputError
 from reprolab.json_files import ROOT
-from reprolab.results import Record, Results
+from reprolab.results import Results, Row
 from sass import cubin, identity, tools
 from sass.kernels import OTHER_LANGUAGES
 
@@ -54,7 +54,7 @@ class Compared:
         by_digest: dict[Digest, dict[str, set[str]]] = {}
         for results in files:
             for row in results.records:
-                for digest in code.digests(row) & known:
+                for digest in code.digests(row.code) & known:
                     kernels = by_digest.setdefault(digest, {}).setdefault(
                         shown(results.file), set()
                     )
@@ -89,7 +89,9 @@ def wanted(files: Iterable[Results], nvcc: str) -> list[Part]:
     for results in files:
         for row in results.records:
             if row.code and results.provenance["build"]["nvcc"] == nvcc:
-                parts.update((p, row.code.target) for p in row.code.sha256 if p.endswith(".cu"))
+                parts.update(
+                    (p, row.code["target"]) for p in row.code["sha256"] if p.endswith(".cu")
+                )
     return [part for part, _ in parts.most_common()]
 
 
@@ -134,7 +136,7 @@ def compare(files: Iterable[Results], nvcc: str, digest_now: Callable[[str, str]
                 result.not_compared[BEFORE] += 1
                 continue
             parts = parts_of(row)
-            now = {part: digest_now(part, row.code.target) for part in parts}
+            now = {part: digest_now(part, row.code["target"]) for part in parts}
             if not parts:
                 result.not_compared["a library's, whose file is not a part of this project"] += 1
             elif theirs != nvcc and any(part.endswith(".cu") for part in parts):
@@ -142,10 +144,10 @@ def compare(files: Iterable[Results], nvcc: str, digest_now: Callable[[str, str]
             elif not all(now.values()):
                 result.not_compared[why_none(next(p for p in now if not now[p]))] += 1
             else:
-                result.compared.update((p, row.code.target, d) for p, d in parts.items())
+                result.compared.update((p, row.code["target"], d) for p, d in parts.items())
                 if changed := [part for part in parts if parts[part] != now[part]]:
-                    result.older.update((p, row.code.target, parts[p]) for p in changed)
-                    old[row.kernel] = f"the code of {', '.join(changed)} for {row.code.target}"
+                    result.older.update((p, row.code["target"], parts[p]) for p in changed)
+                    old[row.kernel] = f"the code of {', '.join(changed)} for {row.code['target']}"
         result.outdated.extend(
             f"{shown(results.file)}: {kernel}: {what} differs from this checkout's"
             for kernel, what in old.items()
@@ -153,9 +155,9 @@ def compare(files: Iterable[Results], nvcc: str, digest_now: Callable[[str, str]
     return result
 
 
-def parts_of(row: Record) -> dict[str, str]:
+def parts_of(row: Row) -> dict[str, str]:
     """The digests of what is compiled from this project's files; a library has none."""
-    known = row.code.sha256 if row.code else {}
+    known = row.code["sha256"] if row.code else {}
     return {part: digest for part, digest in known.items() if part.endswith((".cu", ".ptx"))}
 
 

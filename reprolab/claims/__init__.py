@@ -1,6 +1,5 @@
 """Every claim of every source, decided: `frame` has a row for each cell on each GPU."""
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ def frame(folders: Sequence[Path]) -> "DataFrame":
 
 
 def rows_of(evidence: "Evidence") -> Iterator[dict[str, Any]]:
-    """The rows of one machine; files are as seen from the working folder."""
+    """The rows of one machine."""
     from reprolab.claims.ledger import decide
     from reprolab.claims.published import load_sources
 
@@ -33,7 +32,7 @@ def rows_of(evidence: "Evidence") -> Iterator[dict[str, Any]]:
     for d in decide(evidence, load_sources()):
         for v in d.verdicts:
             low, high = v.interval or (None, None)
-            files = dict.fromkeys(os.path.relpath(file.resolve()) for file, _ in v.rows)
+            files = dict.fromkeys(file for file, _ in v.rows)
             yield {
                 "source": d.source.id,
                 "claim": d.claim.id,

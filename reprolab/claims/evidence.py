@@ -9,8 +9,8 @@ from typing import Any
 from reprolab.claims import uncertainty
 from reprolab.claims.published import Cell, Claim, Source, describe
 from reprolab.json_files import ROOT
-from reprolab.results import Record, Results, age, by_machine, result_files
-from reprolab.stats import Estimate, Summary
+from reprolab.results import Results, Row, age, by_machine, result_files
+from reprolab.stats import Estimate
 
 CODE = "counters/sass"  # the pass with facts of compiled code
 THIS_GPU = "this GPU"  # as a cell's architecture
@@ -81,7 +81,7 @@ class Case:
     claim: Claim
     cell: Cell
     evidence: Evidence
-    used: dict[tuple[Path, str], Record | None] = field(default_factory=dict)
+    used: dict[tuple[str, str], Row | None] = field(default_factory=dict)
     hosts: list[int] = field(default_factory=list)  # of each eager gain, where those decide
 
     @property
@@ -109,10 +109,12 @@ class Case:
             raise NotTested(f"no results of the pass {experiment}/{name}", experiment)
         return of_pass
 
-    def find(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Record:
-        """The kernel's row on the problem with the values of `at`, with any outcome."""
+    def find(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Row:
+        """The kernel's cold row on the problem with the values of `at`, with any outcome: that of
+        its first metric."""
         results = self.results(pass_name)
-        rows = results.cold_rows(kernel, at)
+        rows = [r for r in results.by_kernel.get(kernel, ()) if at.items() <= r.problem.items()]
+        rows = [r for r in rows if not r.problem.get("warm")]
         if not rows:
             raise NotTested(f"{kernel} did not run" + (f" on {describe(at)}" if at else ""))
         decided_on: dict[str, Any] = {}
@@ -126,10 +128,10 @@ class Case:
             raise NotTestable(f"decided on problems with {conditions}; {kernel} ran on {names}")
         if len(fitting) > 1:
             raise NotTestable(f"{kernel} has several rows that could decide it: {names}")
-        self.used[results.file, fitting[0].key] = fitting[0]
+        self.used[fitting[0].file, fitting[0].key] = fitting[0]
         return fitting[0]
 
-    def verified(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Record:
+    def verified(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Row:
         """As `find`, for a row that may decide something."""
         row = self.find(kernel, at, pass_name)
         require_verified(row)
@@ -142,8 +144,8 @@ class Case:
         at: Mapping[str, Any] | None = None,
         pass_name: str = "",
         may_deviate: bool = False,
-    ) -> Record:
-        """A row with samples of the metric, by default at the cell's only place; its output is
+    ) -> Row:
+        """The metric's row, with samples, by default at the cell's only place; its output is
         right, or deviates as declared if that is allowed.
         """
         row = self.verified(kernel, self.place if at is None else at, pass_name)
@@ -151,9 +153,9 @@ class Case:
             raise NotTestable(f"{row.place}: its output deviates as declared: {row.deviation}")
         return with_samples(self.results(pass_name), row, metric)
 
-    def compiled(self, kernel: str, fact: str) -> Record:
-        """The row of a kernel's code for the cell's architecture, or else for this GPU's, by the
-        newest run.
+    def compiled(self, kernel: str, fact: str) -> Row:
+        """The row of a fact of a kernel's code, for the cell's architecture, or else for this
+        GPU's, by the newest run.
         """
         arch = self.cell.at.get("arch", THIS_GPU)
         if arch == THIS_GPU:
@@ -168,44 +170,43 @@ class Case:
 
     def fact(self, kernel: str, fact: str) -> float:
         """A number of its compiled code."""
-        return self.compiled(kernel, fact).summary_of(f"sass_{fact}").median
+        return self.compiled(kernel, fact).median
 
-    def summaries(self, kernel: str, metric: str, pass_name: str = "") -> list[Summary]:
-        """The kernel's samples at every place that the cell covers."""
-        rows = [self.measured(kernel, metric, at, pass_name) for at in self.cell.places]
-        return [row.summary_of(metric) for row in rows]
+    def rows(self, kernel: str, metric: str, pass_name: str = "") -> list[Row]:
+        """At every place that the cell covers."""
+        return [self.measured(kernel, metric, at, pass_name) for at in self.cell.places]
 
     def medians(self, kernel: str, metric: str, pass_name: str = "") -> list[float]:
-        return [summary.median for summary in self.summaries(kernel, metric, pass_name)]
+        return [row.median for row in self.rows(kernel, metric, pass_name)]
 
     def ratios(self, over: str, under: str, metric: str, pass_name: str = "") -> list[Estimate]:
         """The ratios of one kernel's times to another's, at every place."""
         ratios = []
         for at in self.cell.places:
             rows = [self.measured(kernel, metric, at, pass_name) for kernel in (over, under)]
-            hosts = uncertainty.other_hosts(*rows, metric) if self.evidence.folder else []
-            if uncertainty.is_of_host(rows[0].problem, metric):
+            hosts = uncertainty.other_hosts(*rows) if self.evidence.folder else []
+            if uncertainty.is_of_host(rows[0]):
                 self.hosts.append(len(hosts) + 1)
-            ratios.append(uncertainty.log_ratio(*rows, metric, hosts).ratio)
+            ratios.append(uncertainty.log_ratio(*rows, hosts).ratio)
         return ratios
 
     def comparisons(self, over: str, under: str, metric: str) -> list[Estimate]:
         """As `ratios`, for decisions by intervals: a single sample has none."""
         for kernel in (over, under):
-            if min(summary.n for summary in self.summaries(kernel, metric)) < 2:
+            if min(row.n for row in self.rows(kernel, metric)) < 2:
                 raise NotTestable(f"a single sample of {kernel} has no interval")
         return self.ratios(over, under, metric)
 
 
-def require_verified(row: Record) -> None:
+def require_verified(row: Row) -> None:
     """A failed row is our fault, which decides nothing about a source."""
     if not row.is_verified:
         outcome = row.outcome.replace("_", " ")
         raise NotTestable(": ".join(filter(None, (row.place, outcome, row.reason))))
 
 
-def with_samples(results: Results, row: Record, metric: str) -> Record:
-    measured = row.metric(metric)
+def with_samples(results: Results, row: Row, metric: str) -> Row:
+    measured = row.metrics.get(metric)
     if measured is None:
         raise NotTested(f"{row.place}: {metric} was not measured")
     if measured.missing:
@@ -217,7 +218,7 @@ def with_samples(results: Results, row: Record, metric: str) -> Record:
         if check.unit == measured.unit:
             difference = f"{check.difference_percent:+.1f} %"
             raise NotTestable(f"the instruments disagree: {check.name}, {difference}")
-    return row
+    return measured
 
 
 def meets(value: Any, wanted: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from reprolab import code
 from reprolab.claims import rules
@@ -22,7 +21,7 @@ class Decided(Verdict):
 
     cell: Cell
     criterion: str = ""  # when the cell is reproduced
-    rows: tuple[tuple[Path, str], ...] = ()  # result file and the record's key
+    rows: tuple[tuple[str, str], ...] = ()  # result file and the record's key
     awaits: str = ""  # the experiment that would measure what is missing
     elsewhere: bool = False  # of a GPU that this is not
 
@@ -120,8 +119,7 @@ def decide_cell(case: Case, rule: rules.Rule) -> Decided:
         found = Verdict(rules.NOT_TESTED, str(nothing))
     except NotTestable as why:
         found = Verdict(rules.NOT_TESTABLE, str(why))
-    rows = [(file, row) for (file, _), row in case.used.items() if row]
-    if why_not := code.differing(rows):
+    if why_not := code.differing(filter(None, case.used.values())):
         found = Verdict(rules.NOT_TESTABLE, why_not)
     newest = case.evidence.newest
     elsewhere = bool(cell.gpu and newest and not is_on(newest.gpu, cell.gpu))

@@ -223,7 +223,7 @@ def share_not_above(case: Case, *, kernel: str, part: str, rest: str) -> Verdict
     """The share of one metric in the sum of two, sample by sample, in percent; our sum lacks parts
     of the source's.
     """
-    samples = [case.measured(kernel, name).metrics[name].samples for name in (part, rest)]
+    samples = [case.measured(kernel, name).samples for name in (part, rest)]
     judged = judge(case, stats.share_percent(*samples).estimate)
     if judged.kind != REPRODUCED:
         return judged
@@ -236,10 +236,9 @@ def invariant_over(case: Case, *, metric: str, kernel: str) -> Verdict:
     """By the line through the times of all places, which are in the order of doubled batches; the
     greatest over the smallest time would differ where only noise does.
     """
-    rows = [case.measured(kernel, metric, at) for at in case.cell.places]
-    change = trend([uncertainty.log_time(row, metric) for row in rows]).ratio
-    medians = [row.summary_of(metric).median for row in rows]
-    note = f"{span(medians, 4)} {rows[0].metrics[metric].unit} in {len(rows)} rows"
+    rows = case.rows(kernel, metric)
+    change = trend([uncertainty.log_time(row) for row in rows]).ratio
+    note = f"{span([row.median for row in rows], 4)} {rows[0].unit} in {len(rows)} rows"
     kind = equivalent([change], case.cell.tolerance_percent, case.cell.family_size)
     percents = [100 * (end - 1) for end in (change.value, *change.interval)]
     return Verdict(kind, note, percents[0], (percents[1], percents[2]))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reprolab.json_files import ROOT, Schema
-from reprolab.results import Record
+from reprolab.results import Row
 from reprolab.run_to_run import Budgets, budget_for, in_class, recorded_budgets
 from reprolab.stats import FALSE_SHARE, SPREAD_PERCENT, LogMean, weighted
 
@@ -38,37 +38,37 @@ def between_runs(gpu: str, kind: str, us: float, kernel: str = "") -> tuple[floa
     return spread.at_worst(kernel), spread.in_common(kernel)
 
 
-def log_time(row: Record, metric: str) -> LogMean:
+def log_time(row: Row) -> LogMean:
     """The mean time of one row, from its samples and the spread between runs."""
-    log, kind = row.metrics[metric].log, metric.partition(".")[0]
+    log, kind = row.log, row.metric.partition(".")[0]
     total, common = between_runs(row.gpu, kind, log.geometric_mean, row.kernel)
     return log.with_part(common).with_part(math.sqrt(total**2 - common**2), shared=False)
 
 
-def log_ratio(over: Record, under: Record, metric: str, hosts: Sequence[float] = ()) -> LogMean:
+def log_ratio(over: Row, under: Row, hosts: Sequence[float] = ()) -> LogMean:
     """The ratio of two rows' geometric means; its interval covers another run elsewhere. `hosts`:
     the logarithms of the ratios on other hosts, which enter the mean.
     """
-    if not is_of_host(over.problem, metric):
-        return log_time(over, metric).over(log_time(under, metric))
-    own = over.metrics[metric].log.over(under.metrics[metric].log)
+    if not is_of_host(over):
+        return log_time(over).over(log_time(under))
+    own = over.log.over(under.log)
     host = host_spread(over.problem["weights"])
     n = len(hosts) + 1
     mean = LogMean((own.value + sum(hosts)) / n, weighted([own], [1 / n]).parts)
     return mean.with_part(host.gain_percent / math.sqrt(n), host.freedom)
 
 
-def log_baseline(row: Record, metric: str) -> LogMean:
+def log_baseline(row: Row) -> LogMean:
     """The time of the row that depends least on the host: the baseline's."""
-    if not is_of_host(row.problem, metric):
-        return log_time(row, metric)
+    if not is_of_host(row):
+        return log_time(row)
     host = host_spread(row.problem["weights"])
-    return row.metrics[metric].log.with_part(host.baseline_percent, host.freedom)
+    return row.log.with_part(host.baseline_percent, host.freedom)
 
 
-def is_of_host(problem: dict[str, Any], metric: str) -> bool:
+def is_of_host(row: Row) -> bool:
     """Eager generations, in which the GPU waits for the host."""
-    return metric == "wall_time" and problem.get("way") == EAGER
+    return row.metric == "wall_time" and row.problem.get("way") == EAGER
 
 
 class HostSpread(NamedTuple):
@@ -117,15 +117,15 @@ def host_spread(weights: float) -> HostSpread:
     return [spread for spread in host_classes() if spread.from_weights <= weights][-1]
 
 
-def other_hosts(over: Record, under: Record, metric: str) -> list[float]:
+def other_hosts(over: Row, under: Row) -> list[float]:
     """The logarithms of the ratios at this place on the other hosts that the recorded run's cell
     was measured on; its own is the nearest of them, as some rows were measured again.
     """
-    if not is_of_host(over.problem, metric) or (over.kernel, under.kernel) != PAIR:
+    if not is_of_host(over) or (over.kernel, under.kernel) != PAIR:
         return []
     wanted = {"gpu": over.gpu} | {name: over.problem[name] for name in ("model", "batch")}
     cells = [cell for cell in host_cells() if wanted.items() <= cell.items()]
-    own = over.metrics[metric].log.over(under.metrics[metric].log).value
+    own = over.log.over(under.log).value
     pairs = [p for c in cells for p in zip(c["baseline_us"], c["subject_us"], strict=True)]
     ratios = sorted((math.log(a / b) for a, b in pairs), key=lambda ratio: abs(ratio - own))
     return ratios[1:]

@@ -36,7 +36,7 @@ def repeated(gpu):
             for row in results.records if results.pass_name == "replay" else ():
                 if row.kernel in KERNELS[gpu]:
                     of_run = logs.setdefault((row.kernel, row.problem["name"]), {})
-                    of_run[run] = log_mean(row.metrics[KERNEL_TIME].samples)
+                    of_run[run] = row.metrics[KERNEL_TIME].log
     return logs
 
 

@@ -8,7 +8,7 @@ import pytest
 from reprolab import stats
 from reprolab.claims import rules, uncertainty
 from reprolab.claims.evidence import NotTestable
-from reprolab.results import Metric
+from reprolab.results import Row
 from reprolab.run_to_run import SpreadClass, common_of
 from reprolab.stats import Estimate, LogMean
 
@@ -154,25 +154,24 @@ def test_a_hosts_batches_of_one_model_are_one_observation(hosts):
 
 def generation(kernel, us, weights=10):
     problem = {"way": "eager", "weights": weights, "model": "m", "batch": 2}
-    metrics = {"wall_time": Metric("wall_time", "us", (us, us))}
-    return SimpleNamespace(kernel=kernel, gpu="a", problem=problem, metrics=metrics)
+    return Row(kernel=kernel, gpu="a", problem=problem, metric="wall_time", samples=(us, us))
 
 
 def test_every_host_of_a_cell_enters_and_narrows_it(hosts, monkeypatch):
     spreads = (uncertainty.HostSpread(0, 3.0, 8.0, 5), uncertainty.HostSpread(90, 1.0, 2.0, 2))
     monkeypatch.setattr(uncertainty, "host_classes", lambda: spreads)
     rows = generation("branch_tree", 100.0), generation("shared_lut", 50.5)
-    others = uncertainty.other_hosts(*rows, "wall_time")
+    others = uncertainty.other_hosts(*rows)
     assert others == [pytest.approx(math.log(100 / 55))]  # the nearest is this one
-    assert uncertainty.other_hosts(*rows[::-1], "wall_time") == []
-    alone = uncertainty.log_ratio(*rows, "wall_time")
-    both = uncertainty.log_ratio(*rows, "wall_time", others)
+    assert uncertainty.other_hosts(*rows[::-1]) == []
+    alone = uncertainty.log_ratio(*rows)
+    both = uncertainty.log_ratio(*rows, others)
     assert (100 * alone.error, alone.freedom) == (pytest.approx(8.0), 5)
     assert 100 * both.error == pytest.approx(8.0 / math.sqrt(2))
     assert both.value == pytest.approx((math.log(100 / 50.5) + math.log(100 / 55)) / 2)
     large = [generation(kernel, 1.0, 90) for kernel in ("branch_tree", "shared_lut")]
-    assert 100 * uncertainty.log_ratio(*large, "wall_time").error == pytest.approx(2.0)
-    assert 100 * uncertainty.log_baseline(rows[0], "wall_time").error == pytest.approx(3.0)
+    assert 100 * uncertainty.log_ratio(*large).error == pytest.approx(2.0)
+    assert 100 * uncertainty.log_baseline(rows[0]).error == pytest.approx(3.0)
 
 
 def test_an_undecided_gain_says_how_many_hosts_would_decide():
@@ -190,9 +189,8 @@ def test_a_row_varies_between_runs_as_on_the_problem_where_it_varies_most(monkey
     assert between("a", "kernel_time", 10, "k") == (0.7, 0.2)
     assert between("a", "kernel_time", 10, "unknown") == (0.9, 0.4)
     assert between("a", "wall_time", 10) == (1.0, 1.0)  # was not repeated
-    metrics = {"kernel_time": Metric("kernel_time", "us", (10.0, 10.0))}
-    row = SimpleNamespace(gpu="a", kernel="k", metrics=metrics)
-    log = uncertainty.log_time(row, "kernel_time")
+    row = Row(gpu="a", kernel="k", metric="kernel_time", problem={}, samples=(10.0, 10.0))
+    log = uncertainty.log_time(row)
     assert 100 * log.error == pytest.approx(0.7)
     mean = stats.mean([log.ratio] * 4).log  # of four problems: 0.2 and 0.67 / 2
     assert 100 * mean.error == pytest.approx(math.sqrt(0.2**2 + (0.7**2 - 0.2**2) / 4))

@@ -12,11 +12,11 @@ SASS, TIMES = Path("counters/sass.json"), Path("table2/replay.json")
 
 def row(file: Path, kernel: str, target: str = "sm_90", **digests: str):
     """A row of a kernel whose parts have these digests; none: unknown code."""
-    content = made.replay({kernel: [1.0]})
+    content = made.replay({kernel: [1.0]}) | {"experiment": file.parent.name}
     code = {"target": target, "sha256": digests} if digests else None
     content["records"][0]["code"] = code
     (row,) = parse(file, content).records
-    return file, row
+    return row
 
 
 def test_a_source_is_one_code_in_the_rows_of_every_kernel():

@@ -86,7 +86,7 @@ def test_shares_and_bandwidths_by_hand():
     assert (s.median, s.q1, s.q3, s.n) == (50.0, 40.0, 55.0, 3)
     # 2.5 GB in a millisecond is 2500 GB/s; the longest time is the lowest bandwidth
     times = summarize([1000.0, 2000.0, 500.0])
-    assert gb_per_s(2_500_000_000, times) == Estimate(2500.0, 1250.0, 5000.0)
+    assert gb_per_s(2_500_000_000, times.estimate) == Estimate(2500.0, 1250.0, 5000.0)
 
 
 def test_the_bound_itself_is_within():

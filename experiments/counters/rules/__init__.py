@@ -24,7 +24,7 @@ from reprolab.claims.rules import (
     side_of_margins,
 )
 from reprolab.counter_table import NO_WAIT, WARP
-from reprolab.results import KERNEL_TIME, Record
+from reprolab.results import KERNEL_TIME, Row
 from reprolab.stats import significant, span
 
 ENTRIES = 16  # of the table
@@ -45,8 +45,8 @@ def waits(case: Case, kernel: str, needed: str) -> list[dict[str, float]]:
     stalls_of_places = []
     for at in case.cell.places:
         row = case.measured(kernel, needed, at)
-        stalls = [n for n, m in row.metrics.items() if n.startswith(STALL) and m.samples]
-        stalls_of_places.append({name: row.summary_of(name).median for name in stalls})
+        stalls = {n: m for n, m in row.metrics.items() if n.startswith(STALL) and m.samples}
+        stalls_of_places.append({name: metric.median for name, metric in stalls.items()})
     return stalls_of_places
 
 
@@ -57,11 +57,11 @@ def latency_ratio(case: Case) -> Verdict:
     """
     slow, fast = (case.cell.at[name] for name in ("slow", "fast"))
     rows = [case.measured(kernel, "latency", {}) for kernel in (slow, fast)]
-    medians = (f"{r.kernel} {significant(r.summary_of('latency').median, 3)}" for r in rows)
+    medians = (f"{r.kernel} {significant(r.median, 3)}" for r in rows)
     note = f"{', '.join(medians)} cycles"
     if fast == "shared_store":
         return Verdict(rules.PREMISE_FALSE, f"{note}, for which nothing waits")
-    return judge(case, uncertainty.log_ratio(*rows, "latency").ratio, note)
+    return judge(case, uncertainty.log_ratio(*rows).ratio, note)
 
 
 @rule("at least {value:g} % fewer than in {baseline}, less {tolerance_percent:g} % of that")
@@ -256,9 +256,7 @@ def saved_without_divergence(
     usual = {"name": normal}
     diverging, fast = (case.measured(k, KERNEL_TIME, usual) for k in (baseline, subject))
     equal = case.measured(baseline, KERNEL_TIME)
-    left, whole = (
-        uncertainty.log_ratio(row, fast, KERNEL_TIME).ratio for row in (equal, diverging)
-    )
+    left, whole = (uncertainty.log_ratio(row, fast).ratio for row in (equal, diverging))
     found = part_of_saving(left, whole, 100 - least)
     opposite = {rules.REPRODUCED: rules.NOT_REPRODUCED, rules.NOT_REPRODUCED: rules.REPRODUCED}
     low, high = found.interval
@@ -274,8 +272,8 @@ def saved_without_divergence(
 def constant_broadcast(case: Case, *, kernel: str) -> Verdict:
     """Compared with the same layer with the codes of normal weights."""
 
-    def per_look_up(row: Record) -> float:
-        return row.summary_of("idc_replays").median / (row.problem["n"] / WARP)
+    def per_look_up(row: Row) -> float:
+        return row.median / (row.problem["n"] / WARP)
 
     equal = case.measured(kernel, "idc_replays")
     layer = {name: equal.problem[name] for name in ("rows", "columns")}

@@ -24,7 +24,7 @@ from reprolab.claims.rules import (
     side_of_margins,
 )
 from reprolab.counter_table import WARP
-from reprolab.results import Record
+from reprolab.results import Row
 from reprolab.stats import significant, span
 
 LAUNCHES = "counters/nf4_launches"  # the pass with times and launch facts
@@ -62,14 +62,15 @@ MULTIPROCESSORS = {
 }
 
 
-def issue_ns_per_weight(source: Source, row: Record) -> float:
-    """The minimum time on the source's GPU, if all schedulers issue in every cycle."""
+def issue_ns_per_weight(source: Source, row: Row) -> float:
+    """The minimum time on the source's GPU, if all schedulers issue in every cycle. `row`: of its
+    warp instructions."""
     schedulers = 4 * source.fact("multiprocessors")  # of Ampere and Hopper alike
-    per_weight = quotients([row.summary_of("warp_instructions").median], [row.problem["n"]])[0]
+    per_weight = quotients([row.median], [row.problem["n"]])[0]
     return per_weight / (schedulers * source.fact("sm_clock_mhz") / 1e3)
 
 
-def launch_of(row: Record) -> dict:
+def launch_of(row: Row) -> dict:
     if not row.launch:
         raise NotTested(f"{row.place}: its launch was not recorded")
     if len(row.launch) > 1:
@@ -163,8 +164,7 @@ def judgement_of_a_compiler(case: Case, *, kernel: str) -> Verdict:
         row = case.compiled(kernel, fact)
     except NotTested as nothing:
         raise NotTested(f"{nothing} (make triton compiles it)") from None
-    counted = row.summary_of(f"sass_{fact}").median
-    weights = counted / WEIGHT_BYTES if is_store else counted
+    weights = row.median / WEIGHT_BYTES if is_store else row.median
     if weights < 1:
         raise NotTestable(f"{row.place}: {fact} is less than one weight")
     does = f"stores {weights:g} weights at once" if is_store else f"decodes {weights:g} in a row"

@@ -61,7 +61,7 @@ def test_shares_of_table_1_are_those_of_an_a100():
     on_a100 = [made.on("NVIDIA A100-SXM4-80GB", file) for file in passes]
     v = verdict(claim, cell, *on_a100)
     assert (v.kind, v.ours) == (YES, pytest.approx(37.4))
-    assert {file.name for file, _ in v.rows} == {"timing.json", "profile.json"}
+    assert {file for file, _ in v.rows} == {"timing.json", "profile.json"}
     v = verdict(claim, cell, *passes)
     assert (v.kind, v.elsewhere, v.ours) == (CANNOT, True, pytest.approx(37.4))
     v = verdict("kernel-latency", cell, *on_a100)

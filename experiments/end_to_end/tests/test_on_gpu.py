@@ -73,7 +73,7 @@ def test_products_by_a_table_are_rows_like_the_others(tmp_path, gpu, monkeypatch
         assert row.outcome in ("bit_exact", "deviation_as_declared"), row.reason
         assert row.metrics
         sources = {DEQUANTIZES, f"{PRODUCTS}few_rows.cu", table.name}
-        assert row.code.sha256.keys() >= sources
+        assert row.code["sha256"].keys() >= sources
 
 
 def test_ways_under_torch_are_verified_and_timed(gpu):
@@ -92,8 +92,8 @@ def test_cupti_sees_every_dequantization(tmp_path, gpu, model):
     for (kernel, mode), row in rows.items():
         if kernel in ("branch_tree", "shared_lut", "streaming"):
             assert row.outcome == "bit_exact", row.reason
-            both = [row.summary_of(f"{n}.step").median for n in ("kernel_time", "product_time")]
-            assert 0 < sum(both) < row.summary_of("busy_time.step").median
+            both = [row.metrics[f"{n}.step"].median for n in ("kernel_time", "product_time")]
+            assert 0 < sum(both) < row.metrics["busy_time.step"].median
             assert ("kernel_time" in row.metrics) is (mode == "eager")
 
 

@@ -48,7 +48,7 @@ def outcomes(results, *names):
     """Values of these kernels; asserts that all others are right and timed."""
     for (name, _), row in results.items():
         if name not in names:
-            assert (row.outcome, row.reason) == ("within_bound", "") and row.times.n == 3
+            assert (row.outcome, row.reason) == ("within_bound", "") and row.n == 3
     return [row for (name, _), row in results.items() if name in names]
 
 
@@ -58,7 +58,7 @@ def test_every_way_is_verified_and_timed(run, tmp_path):
     assert list(results) == [(name, rows) for rows in (1, 4) for name in NAMES]
     outcomes(results)
     for (name, rows), row in results.items():
-        assert row.times.min > 0 and row.sm_mhz == 1980
+        assert row.min > 0 and row.sm_mhz == 1980
         assert row.problem["name"] == f"{rows}x{N}x{K}/fp16/b64"
         assert "fp64 product" in row.bound
         assert (row.origin == "project") is name.startswith("fused")
@@ -205,7 +205,7 @@ def test_an_interrupted_run_continues_with_missing_products(run, tmp_path, monke
     assert status == 0 and not [*folder.iterdir()] and len(before) == 2 * len(NAMES)
     assert list(results) == [(name, rows) for rows in (1, 2, 4) for name in NAMES]
     for record in before:  # the samples are those of the first run
-        assert results[record.kernel, record.problem["batch"]].times == record.times
+        assert results[record.kernel, record.problem["batch"]].samples == record.samples
 
     assert stopped(1, 2), "a finished run is not gone on with"
     monkeypatch.setattr(layers, "version", lambda package: "1.2.4")

@@ -76,8 +76,8 @@ def test_each_installed_version_is_verified_and_timed(run, tmp_path):
     assert status == 0 and list(rows) == [f"unsloth_{OLD}", f"unsloth_{NEW}"]
     for row in rows.values():
         assert (row.outcome, row.reason, row.origin) == ("bit_exact", "", "peer")
-        whole, *each = (row.summary_of(f"wall_time{part}").median for part in ("", *names(SMALL)))
-        assert row.summary_of("wall_time").n == 5 and whole > max(each) > 0
+        whole, *each = (row.metrics[f"wall_time{part}"].median for part in ("", *names(SMALL)))
+        assert row.metrics["wall_time"].n == 5 and whole > max(each) > 0
     assert "bitsandbytes" in rows[f"unsloth_{OLD}"].lineage
     assert rows[f"unsloth_{NEW}"].lineage.endswith(peers.OWN_KERNEL)
     origin = load(tmp_path / "peers.json").provenance

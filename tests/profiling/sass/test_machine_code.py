@@ -35,10 +35,10 @@ def test_compiled_code_has_the_digest_and_the_facts_that_are_recorded(name):
     rows = [r for r in recorded.records if r.key == f"sm_90/{name}"]
     assert len(rows) == (name != "many_rows")
     for row in rows:
-        assert row.code.sha256 == {kernel.source_file: digest}
+        assert row.code["sha256"] == {kernel.source_file: digest}
         function = choose(kernel, [*functions_in(file).values()])
         for fact in ("registers", "stack_bytes", "static_shared_bytes", "code_bytes"):
-            assert getattr(function, fact) == row.metric(f"sass_{fact}").summary.median
+            assert getattr(function, fact) == row.metrics[f"sass_{fact}"].median
 
 
 CODE_IN_CUDA = """
@@ -132,5 +132,5 @@ def test_facts_are_a_result_file(tmp_path):
     file = tmp_path / f"{CODE}.json"
     write(file, [code], ["sass", "facts"], time.time())
     (row,) = load(file, *CODE.split("/")).records
-    assert row.code.sha256 == code.sha256
-    assert row.metric("sass_registers").summary.median == code.function.registers
+    assert row.code["sha256"] == code.sha256
+    assert row.metrics["sass_registers"].median == code.function.registers
