@@ -9,17 +9,16 @@ import logging
 import signal
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from reprolab_nf4 import checkpoint, machine, timing_table
+from reprolab_nf4 import checkpoint, timing_table
 from reprolab_nf4.c_functions import DropinError
 from reprolab_nf4.checkpoint import Shape
 from reprolab_nf4.native import measuring_module
 
-ADVISE_S, TUNE_S = 12, 10  # per shape, on an H200
+TUNE_S = 10  # per shape, on an H200
 
 
 class Parser(argparse.ArgumentParser):
@@ -55,57 +54,52 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def advise(args: argparse.Namespace) -> None:
-    counts = shapes_of(args.model)
-    if args.batch < 1:
-        raise DropinError("BATCH: 1 at least")
-    name = Path(args.model).resolve().name
-    smaller = f"batch {args.batch} does not fit on this GPU; give a smaller BATCH"
+    shapes, name = shapes_of(args.model), Path(args.model).resolve().name
 
-    def measure(measuring: Any, gpu: Any, begin: Any) -> str:
-        return measuring.advise(gpu, name, counts, lambda s: copies(gpu, s), args.batch, begin)
+    def measure(measuring: Any, gpu: Any) -> str:
+        layers = measuring.random_layers(gpu, shapes)
+        return measuring.advise(gpu, name, layers, args.batch)
 
-    print(on_gpu(measure, len(counts), ADVISE_S, smaller))
+    print(on_gpu(measure, "the model does not fit on this GPU, or give a smaller BATCH"))
 
 
 def tune(args: argparse.Namespace) -> None:
-    shapes = list(shapes_of(args.model)) if args.model is not None else recorded_shapes()
+    shapes = recorded_shapes() if args.model is None else list(dict.fromkeys(shapes_of(args.model)))
     place = timing_table.writable(args.output)
 
-    def measure(measuring: Any, gpu: Any, begin: Any) -> timing_table.Table:
-        return measuring.tune(gpu, shapes, lambda shape: copies(gpu, shape), begin)
+    def begin(done: int, shape: Shape) -> None:
+        left = max(1, round(TUNE_S * (len(shapes) - done) / 60))
+        what = f"products with {shape.text} weights"
+        print(f"{done} of {len(shapes)} shapes, about {left} min left: {what}", file=sys.stderr)
 
-    table = on_gpu(measure, len(shapes), TUNE_S, "free some of this GPU's")
+    def measure(measuring: Any, gpu: Any) -> timing_table.Table:
+        return measuring.tune(gpu, shapes, begin)
+
+    table = on_gpu(measure, "free some of this GPU's")
     timing_table.write(place, table)
     print(f"{table.gpu}: {table.source}")
     print(f"written for reprolab_nf4.install(table={str(place.resolve())!r})")
 
 
-def on_gpu(measure: Callable[..., Any], shapes: int, seconds: float, advice: str) -> Any:
-    """Calls `measure`, with progress on stderr. `advice`: for when memory runs out."""
+def on_gpu(measure: Callable[..., Any], advice: str) -> Any:
+    """`advice`: for when memory runs out."""
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")  # those of libraries do not concern the user
     measuring = measuring_module()
     import torch
 
-    def begin(done: int, shape: Shape) -> None:
-        left = max(1, round(seconds * (shapes - done) / 60))
-        what = f"products with {shape.text} weights"
-        print(f"{done} of {shapes} shapes, about {left} min left: {what}", file=sys.stderr)
-
     try:
-        with machine.needs_code():
-            return measure(measuring, measuring.Gpu(), begin)
+        return measure(measuring, measuring.Gpu())
     except torch.OutOfMemoryError:
         raise DropinError(f"out of memory: {advice}") from None
 
 
-def shapes_of(model: str) -> dict[Shape, int]:
-    """How many layers of the checkpoint have each shape, the largest first."""
+def shapes_of(model: str) -> list[Shape]:
+    """Of each layer of the checkpoint."""
     if not Path(model).is_dir():
         what = "give a checkpoint's, downloaded before"
         raise DropinError(f"MODEL: folder '{model}' does not exist; {what}")
-    counts = Counter(checkpoint.read(Path(model)))
-    return dict(sorted(counts.items(), key=lambda item: -item[0].rows * item[0].columns))
+    return checkpoint.read(Path(model))
 
 
 def recorded_shapes() -> list[Shape]:
@@ -120,20 +114,6 @@ def recorded_shapes() -> list[Shape]:
     }
     order = lambda s: (-s.rows * s.columns, s.rows, s.output, s.nested)  # noqa: E731
     return sorted(shapes, key=order)
-
-
-def copies(gpu: Any, shape: Shape) -> Sequence[tuple[Any, Any]]:
-    """Codes and quantization states of random weights in the checkpoint's format."""
-    import torch
-
-    from reprolab_nf4 import measuring
-    from reprolab_nf4.quantized import nf4
-
-    dtype = getattr(torch, shape.output, torch.float16)
-    size = (shape.rows, shape.columns)
-    weight = torch.empty(size, dtype=dtype, device=gpu.device).normal_(0, measuring.SCALE)
-    count = measuring.copies_needed(gpu, shape)
-    return [nf4(weight, shape.block_size, shape.nested) for _ in range(count)]
 
 
 def program() -> NoReturn:

@@ -12,7 +12,6 @@ TEXTS = tuple(
 MULTIPLY = ("reprolab_nf4_multiply_fp16", "reprolab_nf4_multiply_bf16")
 PLAN = ("reprolab_nf4_plan_fp16", "reprolab_nf4_plan_bf16")
 WORKSPACE = "reprolab_nf4_workspace"
-NO_CODE = 209  # cudaErrorNoKernelImageForDevice
 
 
 def one_line(message: str) -> str:
@@ -28,12 +27,6 @@ class DropinError(RuntimeError):
 
     def __init__(self, message: str):
         super().__init__(one_line(message))
-
-
-class NoCodeError(DropinError):
-    """The library was not built for this GPU."""
-
-    __module__ = "reprolab_nf4"
 
 
 def shown(value) -> str:

@@ -32,16 +32,12 @@ def read(folder: Path) -> list[Shape]:
     """The shape of every quantized layer. A DropinError names the file and its fault. Codes and
     scales are not read.
     """
-    if not (folder / "config.json").is_file():
-        raise DropinError(f"{folder}: is not a checkpoint: it has no config.json")
     config = read_json(folder / "config.json")
-    how = config.get("quantization_config") if isinstance(config, dict) else None
-    if not isinstance(how, dict) or how.get("quant_method") != "bitsandbytes":
-        raise DropinError(f"{folder}: is not quantized by bitsandbytes; quantize it to NF4 first")
-    if not (how.get("load_in_4bit") or how.get("_load_in_4bit")):
-        raise DropinError(f"{folder}: is quantized to 8 bits; 4-bit NF4 is needed")
-    if how.get("bnb_4bit_quant_type") != "nf4":
-        raise DropinError(f"{folder}: is quantized to {how.get('bnb_4bit_quant_type')}, not to nf4")
+    how = config.get("quantization_config") or {}
+    if how.get("quant_method") != "bitsandbytes" or how.get("bnb_4bit_quant_type") != "nf4":
+        is_4bit = how.get("load_in_4bit") or how.get("_load_in_4bit")
+        found = how.get("bnb_4bit_quant_type") if is_4bit else how.get("quant_method", "nothing")
+        raise DropinError(f"{folder}: is quantized by {found}, not to NF4 by bitsandbytes")
     compute = how.get("bnb_4bit_compute_dtype") or "float32"  # as transformers takes it
     if compute not in COMPUTE:
         what = f"give {', '.join(COMPUTE)}, not {shown(compute)}"
@@ -54,14 +50,13 @@ def read(folder: Path) -> list[Shape]:
 
 def files(folder: Path) -> list[Path]:
     """As transformers loads them: the single file if it exists, otherwise those of the index."""
-    if (folder / "model.safetensors").is_file():
-        return [folder / "model.safetensors"]
-    index = folder / "model.safetensors.index.json"
+    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if single.is_file():
+        return [single]
     if not index.is_file():
         raise DropinError(f"{folder}: lacks model.safetensors; was it downloaded whole?")
-    content = read_json(index)
-    names = content.get("weight_map") if isinstance(content, dict) else None
-    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+    names = read_json(index).get("weight_map")
+    if not isinstance(names, dict):
         raise DropinError(f"{index}: has no weight_map")
     return [folder / name for name in sorted(set(names.values()))]
 
@@ -88,10 +83,13 @@ def shapes_in(file: Path, compute: str) -> list[Shape]:
     return shapes
 
 
-def read_json(file: Path) -> Any:
+def read_json(file: Path) -> dict[str, Any]:
     try:
-        return json.loads(file.read_bytes())
+        content = json.loads(file.read_bytes())
     except OSError as error:
         raise DropinError(f"{file}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DropinError(f"{file}: is not whole JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise DropinError(f"{file}: is not a JSON object")
+    return content

@@ -42,33 +42,20 @@ def install() -> None:
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds bitsandbytes as the other finders do, with a loader that installs afterwards."""
+    """Finds bitsandbytes as the other finders do, and installs after the module has run."""
 
     def find_spec(self, fullname, path, target=None):
         if fullname != AWAITED or self not in sys.meta_path:
             return None
-        sys.meta_path.remove(self)
-        try:
-            spec = importlib.util.find_spec(fullname)
-        finally:
-            sys.meta_path.insert(0, self)
+        sys.meta_path.remove(self)  # also if bitsandbytes cannot be imported
+        spec = importlib.util.find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = Loader(spec.loader, self)
+            run = spec.loader.exec_module
+
+            def run_and_install(module) -> None:
+                del spec.loader.exec_module
+                run(module)
+                install()
+
+            spec.loader.exec_module = run_and_install  # of this loader, not of its class
         return spec
-
-
-class Loader:
-    """In place of a module's loader until the module runs: other modules may have the same one."""
-
-    def __init__(self, own, finder: Finder):
-        self._own, self._finder = own, finder
-
-    def __getattr__(self, name: str):
-        return getattr(self._own, name)
-
-    def exec_module(self, module) -> None:
-        module.__spec__.loader = module.__loader__ = self._own
-        self._own.exec_module(module)
-        if self._finder in sys.meta_path:
-            sys.meta_path.remove(self._finder)
-            install()

@@ -7,7 +7,7 @@ import warnings
 from os import PathLike
 
 from reprolab_nf4 import generate, machine, native, timing_table
-from reprolab_nf4.c_functions import REPLACED, DropinError, NoCodeError, in_parts, shown
+from reprolab_nf4.c_functions import REPLACED, DropinError, in_parts, shown
 from reprolab_nf4.library import Library
 
 # How a matmul is computed: by the fastest backend of the measured times; by the fastest that
@@ -17,8 +17,8 @@ ABSENT = ...  # marks an attribute that does not exist
 
 
 class Installed:
-    """An installed library, until undo(), the end of a `with` block, or the first call on a GPU
-    that the library has no code for. use() and kernels() are the library's.
+    """An installed library, until undo() or the end of a `with` block. use() and kernels() are the
+    library's.
     """
 
     def __init__(self, library: Library, replacements: list, dispatcher=None):
@@ -95,10 +95,10 @@ def install(
     `compile_generate`: whether transformers' generate(cache_implementation="static") compiles 4-bit
     models as it does others. Not with `products="bitsandbytes"`.
 
-    Training is unchanged: layers in training mode, and matmuls that need a gradient. On a GPU that
-    the library has no code for, the first call warns and restores all of bitsandbytes' functions.
+    Training is unchanged: layers in training mode, and matmuls that need a gradient.
 
-    Raises DropinError, and changes nothing, on bad arguments and if a library is installed.
+    Raises DropinError, and changes nothing, on bad arguments, if a library is installed, and if it
+    has no code for a GPU of this process.
     """
     global _installed
     if not isinstance(products, str) or products not in PRODUCTS:
@@ -107,7 +107,7 @@ def install(
         raise DropinError(f"compile_generate: give True or False, not {shown(compile_generate)}")
     times = None if table is None else timing_table.read(table)
     loaded, lib = Library(library), native.native_library()
-    machine.check(loaded.path, loaded.built()[0])
+    machine.check(loaded.path, *loaded.built())
     compiled = generate.replaced() if compile_generate and products != "bitsandbytes" else []
     if _installed is not None:
         raise DropinError(f"{_installed.library.path} is already installed; undo() that first")
@@ -124,26 +124,15 @@ def install(
 
 
 def or_own(lib, name: str, library: Library):
-    """The library's function; bitsandbytes' own on a GPU that it has no code for, and after undo(),
-    for callers that kept this one.
-    """
+    """The library's function; bitsandbytes' own after undo(), for callers that kept this one."""
     ours, own = in_parts(getattr(library, name)), vars(lib).get(name)
 
     def call(*given, **by_name):
-        if _installed is not None and _installed.library is library:
-            try:
-                return ours(*given, **by_name)
-            except NoCodeError as error:
-                give_up(error)
-        return (own or native.own_function(lib, name))(*given, **by_name)
+        is_installed = _installed is not None and _installed.library is library
+        function = ours if is_installed else own or native.own_function(lib, name)
+        return function(*given, **by_name)
 
     return call
-
-
-def give_up(error: NoCodeError) -> None:
-    """Undoes the installation, with a warning."""
-    if _installed is not None and _installed.undo():
-        warnings.warn(f"reprolab_nf4: {error}: {machine.GIVEN_UP}", stacklevel=3)
 
 
 def dispatcher_of(library: Library, products: str, table):
@@ -162,4 +151,4 @@ def dispatcher_of(library: Library, products: str, table):
 
     if table is not None and library.products():
         timing_table.check(table, library.products())
-    return matmul.Dispatcher(library, products, table, give_up)
+    return matmul.Dispatcher(library, products, table)

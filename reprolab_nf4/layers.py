@@ -70,16 +70,14 @@ def replaced(dispatcher: Dispatcher) -> list[tuple]:
 
 
 def planner_of(dispatcher: Dispatcher, product: Callable) -> "Planner | None":
-    """None without the extension; also, with a warning, if it cannot be loaded or is older, or if
-    PyTorch lacks a function that it needs. `product`: what replaces matmul_4bit.
+    """None without the extension; also, with a warning, if it cannot be used here, such as with a
+    PyTorch that lacks a function. `product`: what replaces matmul_4bit.
     """
     try:
         module = extension()
         return None if module is None else Planner(module, dispatcher, product)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError) as error:
         why = " ".join(str(error).split())
-    except TypeError:  # its classes have other parameters
-        why = f"{EXTENSION}: is older than this reprolab_nf4; run make dropin"
     warnings.warn(f"reprolab_nf4: layers are called in Python: {why}", stacklevel=1)
     return None
 
@@ -137,19 +135,15 @@ class Planner:
         return [(layer, "forward", forward), (layer, "__call__", in_c)]
 
     def product(self, layer, x: torch.Tensor) -> torch.Tensor:
-        """bitsandbytes' forward; it also makes a plan, which is kept if it gives the same bits."""
+        """bitsandbytes' forward, after which a plan is made."""
         kept = Kept.of(layer)
-        may_wait = not is_capturing(x) and not (x.is_cuda and torch.cuda.get_sync_debug_mode())
-        can_plan = kept is not None and may_wait and not needs_gradient(x, kept.weight, kept.bias)
-        if not can_plan or not self._bind(layer, kept):
-            return self._own(layer, x)
+        can_plan = kept is not None and not is_capturing(x)
+        can_plan = can_plan and not needs_gradient(x, kept.weight, kept.bias)
+        is_bound = can_plan and self._bind(layer, kept)
         product = self._own(layer, x)
         # Writes to the weights precede the next launch on the stream, unless one came later.
-        if self.calls.is_bound(layer):
+        if is_bound and self.calls.is_bound(layer):
             self.calls.add(layer, x, self._plan(kept, x))
-            again = self.calls.planned(layer, x)
-            if again is not None and not torch.equal(*map(bits_of, (again, product))):
-                self.calls.add(layer, x, None)
         return product
 
     def _bind(self, layer, kept: "Kept") -> bool:
@@ -170,7 +164,8 @@ class Planner:
         if backend == BITSANDBYTES:
             return False
         weights = kept.weights()
-        if backend == DEQUANTIZE or not fits(x.device, state, *weights):
+        is_dense = bias is None or bias.is_contiguous()
+        if backend == DEQUANTIZE or not is_dense or not fits(x.device, state, *weights):
             return None
         n, k = state.shape
         more = (None, None, 0.0)
@@ -196,10 +191,6 @@ def allocating_on(device: torch.device) -> Callable:
     return lambda sizes, strides, dtype: torch.empty_strided(
         sizes, strides, dtype=dtype, device=device
     )
-
-
-def bits_of(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.view(torch.int16)
 
 
 class Kept(NamedTuple):

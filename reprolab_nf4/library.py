@@ -9,14 +9,12 @@ from pathlib import Path
 
 from reprolab_nf4.c_functions import (
     MULTIPLY,
-    NO_CODE,
     OURS,
     PLAIN_PARAMETERS,
     REPLACED,
     TEXTS,
     WORKSPACE,
     DropinError,
-    NoCodeError,
     shown,
 )
 
@@ -87,8 +85,7 @@ class Library:
 
     def _check(self, error, function, arguments):
         if error != 0:
-            kind = NoCodeError if error == NO_CODE else DropinError
-            raise kind(self._text("error"))
+            raise DropinError(self._text("error"))
 
     def _text(self, name: str) -> str:
         """Empty for another library."""

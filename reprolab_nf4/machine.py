@@ -1,21 +1,18 @@
 """Checks whether the library can run on this machine. Needs nothing but the standard library."""
 
 import ctypes
+import re
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from reprolab_nf4.c_functions import DropinError
 
-GIVEN_UP = "bitsandbytes goes on by itself"  # ends the warning of an installation that is undone
 OTHER_BUILDS = {"hip": "ROCm", "xpu": "XPU"}  # as torch.version names them
 
 
-def check(path, nvcc: str) -> None:
-    """Raises DropinError if every call would fail here, before anything is replaced.
+def check(path, nvcc: str, architectures: str) -> None:
+    """Raises DropinError if calls would fail here, before anything is replaced.
 
-    `nvcc`: the CUDA version that the library at `path` was built with; "" if unknown.
+    `nvcc` and `architectures`: what the library at `path` was built with and for; "" if unknown.
     """
     version = getattr(sys.modules.get("torch"), "version", None)
     for name, build in OTHER_BUILDS.items():  # their bitsandbytes has the same C names
@@ -29,6 +26,23 @@ def check(path, nvcc: str) -> None:
             f"the NVIDIA driver supports CUDA {supported}, and {path} was built with CUDA {nvcc}: "
             "update the driver, or build with an older CUDA toolkit"
         )
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    for i in range(cuda.device_count() if architectures and cuda is not None else 0):
+        if not has_code(architectures, *cuda.get_device_capability(i)):
+            gpu = f"GPU {i} ({cuda.get_device_name(i)})"
+            then = "build it with ARCH=, or hide the GPU by CUDA_VISIBLE_DEVICES"
+            raise DropinError(f"{path} has no code for {gpu}, only for {architectures}: {then}")
+
+
+def has_code(architectures: str, major: int, minor: int) -> bool:
+    """Whether code for these architectures, as CMake names them, runs on a GPU: machine code on the
+    same major version, PTX (a number alone) also on all later ones. True if none is a number.
+    """
+    every = re.findall(r"(\d+)(\d)([a-z-]*)", architectures)
+    return not every or any(
+        (int(built), int(of_built)) <= (major, minor) and (int(built) == major or not kind)
+        for built, of_built, kind in every
+    )
 
 
 def driver_version() -> int:
@@ -46,16 +60,3 @@ def no_gpu() -> str:
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     is_visible = cuda is None or cuda.is_available()
     return "" if is_visible else "no NVIDIA GPU is visible to PyTorch"
-
-
-@contextmanager
-def needs_code() -> Iterator[None]:
-    """Raises DropinError where the library has no code for the GPU, instead of the warning: a
-    measurement would go on with bitsandbytes' own kernels.
-    """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", f"reprolab_nf4: .*: {GIVEN_UP}")
-        try:
-            yield
-        except UserWarning as warning:
-            raise DropinError(str(warning)) from None

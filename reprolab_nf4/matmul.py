@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from bitsandbytes import functional
 
-from reprolab_nf4.c_functions import DropinError, NoCodeError
+from reprolab_nf4.c_functions import DropinError
 from reprolab_nf4.library import Library
 from reprolab_nf4.timing_table import BITSANDBYTES, DEQUANTIZE, Table, recorded
 from reprolab_nf4.training import left
@@ -105,12 +105,8 @@ def operator(
         return own(A, codes.t(), state, bias=bias)
     if backend == DEQUANTIZE:
         return dequantized(A, codes, state, bias)
-    try:
-        scales = scales_of(state)
-        return multiply(dispatcher.library, backend, A, codes, n, scales, blocksize, bias)
-    except NoCodeError as error:
-        dispatcher.give_up(error)
-        return own(A, codes.t(), state, bias=bias)
+    scales = scales_of(state)
+    return multiply(dispatcher.library, backend, A, codes, n, scales, blocksize, bias)
 
 
 @operator.register_fake
@@ -183,19 +179,11 @@ def workspace_bytes(library, device, *product) -> int:
 
 
 class Dispatcher:
-    """Chooses the backend of a matmul by a layer's weights. `products`: as in install();
-    `give_up`: called with the error where the library has no code for a GPU.
-    """
+    """Chooses the backend of a matmul by a layer's weights. `products`: as in install()."""
 
-    def __init__(
-        self,
-        library: Library,
-        products: str,
-        table: Table | None,
-        give_up: Callable[[NoCodeError], None],
-    ):
+    def __init__(self, library: Library, products: str, table: Table | None):
         self.default = BITSANDBYTES if products == "fastest" else DEQUANTIZE
-        self.library, self.give_up = library, give_up
+        self.library = library
         self._products, self._table, self._known = products, table, {}
         self.has_warned, self.closed_by = False, []  # called by end()
         self._settled, self.offsets = SettledWeights(), Offsets()
@@ -232,9 +220,7 @@ class Dispatcher:
         return self.default
 
     def by_kernel(self, backend: str, A, B, state, bias) -> torch.Tensor | None:
-        """By a kernel of ours. None if it cannot read the arrays, or the library has no code for
-        the GPU.
-        """
+        """By a kernel of ours; None if it cannot read the arrays."""
         with torch._C.DisableTorchFunctionSubclass():  # bitsandbytes' is slow
             codes = B.detach()
         arrays, more = arrays_of(codes, state), (None, None, 0.0, 0)
@@ -249,11 +235,7 @@ class Dispatcher:
             check_devices(A, *arrays)
             return None
         given = (A, codes, n, arrays[1], blocksize, bias, *more, ready)
-        try:
-            product = multiply(self.library, backend, *given)
-        except NoCodeError as error:
-            self.give_up(error)
-            return None
+        product = multiply(self.library, backend, *given)
         if not ready:
             self._settled.add(sizes, arrays)
         return product
@@ -286,17 +268,10 @@ class Dispatcher:
         def can(backend: str, rows: int) -> bool:
             if is_exact and backend not in exact:
                 return False
-            product = (backend, rows, n, k, blocksize)
-            return backend in (BITSANDBYTES, DEQUANTIZE) or self._runs(device, *product)
+            is_ours = backend not in (BITSANDBYTES, DEQUANTIZE)
+            return not is_ours or runs(self.library, device, backend, rows, n, k, blocksize)
 
         return table.backends(n, k, type, nested, can, self.default)
-
-    def _runs(self, device: torch.device, *product) -> bool:
-        try:
-            return runs(self.library, device, *product)
-        except NoCodeError as error:
-            self.give_up(error)
-            return False
 
 
 def capability(device: torch.device) -> str:
@@ -306,13 +281,11 @@ def capability(device: torch.device) -> str:
 
 
 def runs(library: Library, device: torch.device, *product) -> bool:
-    """Whether a kernel supports the shape. Raises NoCodeError."""
+    """Whether a kernel supports the shape."""
     try:
         with torch.cuda.device(device):
             workspace_bytes(library, device, *product)
         return True
-    except NoCodeError:
-        raise
     except DropinError:
         return False
 

@@ -1,13 +1,13 @@
-"""Times of a model's quantized matmuls, by what is installed and by backend: advise() compares
-installations, tune() writes a table of backends. Needs torch and bitsandbytes.
+"""Times of quantized matmuls, by what is installed and by backend: advise() compares installations
+for a model's layers, tune() writes a table of backends. Needs torch and bitsandbytes.
 """
 
 import copy
 import gc
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from itertools import cycle, islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from statistics import median
 from typing import Any
 
@@ -19,7 +19,6 @@ from reprolab_nf4 import bounds, installation, matmul, timing_table
 from reprolab_nf4.c_functions import DropinError, shown
 from reprolab_nf4.checkpoint import Shape
 from reprolab_nf4.library import Library
-from reprolab_nf4.quantized import linear
 from reprolab_nf4.timing_table import BITSANDBYTES, DEQUANTIZE
 
 SAMPLES = 7
@@ -104,41 +103,71 @@ class Gpu:
         return replay
 
 
-def layers_of(gpu: Any, model: torch.nn.Module) -> dict[Shape, Weights]:
-    """The layers in NF4 by shape, including those that PEFT has wrapped."""
+def nf4(weight: torch.Tensor, block_size: int, nested: bool = False) -> tuple[torch.Tensor, Any]:
+    """Codes and bitsandbytes' quantization state."""
+    how = {"blocksize": block_size, "compress_statistics": nested, "quant_type": "nf4"}
+    return functional.quantize_4bit(weight, **how)
+
+
+def random_nf4(gpu: Any, shape: Shape) -> tuple[torch.Tensor, Any]:
+    dtype = getattr(torch, shape.output)
+    weight = torch.empty((shape.rows, shape.columns), dtype=dtype, device=gpu.device)
+    return nf4(weight.normal_(0, SCALE), shape.block_size, shape.nested)
+
+
+def linear(codes: torch.Tensor, state: Any, compute: torch.dtype) -> torch.nn.Module:
+    """bitsandbytes' layer for quantized weights."""
+    n, k = state.shape
+    how = {"compress_statistics": state.nested, "quant_type": "nf4"}
+    layer = bitsandbytes.nn.Linear4bit(
+        k, n, bias=False, compute_dtype=compute, device="meta", **how
+    )
+    how |= {"quant_state": state, "blocksize": state.blocksize, "bnb_quantized": True}
+    layer.weight = bitsandbytes.nn.Params4bit(codes, requires_grad=False, module=layer, **how)
+    layer.quant_state = state
+    return layer
+
+
+def random_layers(gpu: Any, shapes: Iterable[Shape]) -> list[torch.nn.Module]:
+    return [
+        linear(*random_nf4(gpu, shape), getattr(torch, computed(shape))).eval() for shape in shapes
+    ]
+
+
+def layers_of(gpu: Any, model: torch.nn.Module) -> list[torch.nn.Module]:
+    """The layers in NF4, including those that PEFT has wrapped."""
     if not isinstance(model, torch.nn.Module):
         wanted = "give a loaded model, a torch.nn.Module"
         raise DropinError(f"model: {wanted}, not {shown(model)}")
-    layers: dict[Shape, list[tuple[torch.Tensor, Any]]] = {}
-    for layer in model.modules():
-        if not isinstance(layer, bitsandbytes.nn.Linear4bit):
-            continue
-        state = getattr(layer.weight, "quant_state", None)
-        if getattr(state, "quant_type", None) == "nf4" and layer.weight.device.type == gpu.kind:
-            output, compute = name_of(state.dtype), name_of(layer.compute_dtype or state.dtype)
-            compute = "" if compute == output else compute
-            shape = Shape(*state.shape, state.blocksize, state.nested, output, compute)
-            layers.setdefault(shape, []).append((layer.weight.data, state))
+    every = [layer for layer in model.modules() if isinstance(layer, bitsandbytes.nn.Linear4bit)]
+    layers = [layer for layer in every if layer.weight.device.type == gpu.kind]
+    layers = [x for x in layers if getattr(x.weight.quant_state, "quant_type", None) == "nf4"]
     if not layers:
         raise DropinError("model: has no layers in NF4 on a GPU; quantize it, and load it there")
     return layers
+
+
+def shape_of(layer: torch.nn.Module) -> Shape:
+    state = layer.weight.quant_state
+    output, compute = name_of(state.dtype), name_of(layer.compute_dtype or state.dtype)
+    compute = "" if compute == output else compute
+    return Shape(*state.shape, state.blocksize, state.nested, output, compute)
 
 
 def name_of(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def weights_in(gpu: Any, shape: Shape, layers: Weights) -> Weights:
-    """As many weights as copies_needed(), on one GPU."""
-    device = layers[0][0].device
-    own = [(codes, state) for codes, state in layers if codes.device == device]
-    count = copies_needed(gpu, shape)
-    more = islice(cycle(own), max(0, count - len(own)))
-    return own[:count] + [(codes.clone(), state) for codes, state in more]
+def computed(shape: Shape) -> str:
+    return shape.compute or shape.output
+
+
+def copies(gpu: Any, shape: Shape) -> Weights:
+    """Random weights that together exceed the L2 cache, so that each is read cold."""
+    return [random_nf4(gpu, shape) for _ in range(copies_needed(gpu, shape))]
 
 
 def copies_needed(gpu: Any, shape: Shape) -> int:
-    """Copies of a layer that together exceed the L2 cache, so that each is read cold."""
     count = 1 + CACHES * gpu.l2_bytes() // max(1, shape.rows * shape.columns // 2)
     return min(max(2, count), MOST_COPIES)
 
@@ -172,8 +201,8 @@ def shuffled(names: Iterable[Any], rounds: int, seed: Any = SEED) -> Iterator[An
 def all_products(
     shape: Shape, weights: Weights, rows: int, multiply: Callable[..., torch.Tensor]
 ) -> Callable[[], None]:
-    codes, state = weights[0]
-    x = torch.ones((rows, shape.columns), dtype=computed_in(shape, state), device=codes.device)
+    dtype, device = getattr(torch, computed(shape)), weights[0][0].device
+    x = torch.ones((rows, shape.columns), dtype=dtype, device=device)
 
     @torch.no_grad()
     def products() -> None:
@@ -183,166 +212,122 @@ def all_products(
     return products
 
 
-def computed(shape: Shape) -> str:
-    return shape.compute or shape.output
-
-
-def computed_in(shape: Shape, state: Any) -> torch.dtype:
-    return getattr(torch, shape.compute) if shape.compute else state.dtype
-
-
 def put(products: str) -> AbstractContextManager:
     """A context with one of COMPARED in place."""
     return installation.install(products=products) if products else nullcontext()
 
 
-def advise(
-    gpu: Any,
-    name: str,
-    counts: dict[Shape, int],
-    weights_of: Callable[[Shape], Weights],
-    batch: int,
-    begin: Begin = lambda done, shape: None,
-) -> str:
-    """The gain of install() for the model `name`, as text. `counts`: layers of each shape."""
+def advise(gpu: Any, name: str, layers: Sequence[torch.nn.Module], batch: int) -> str:
+    """The gain of install() for the layers of the model `name`, as text."""
+    if type(batch) is not int or batch < 1:
+        raise DropinError(f"batch: give a number of sequences, 1 at least, not {shown(batch)}")
     ms = {what: dict.fromkeys(COMPARED, 0.0) for what in (GRAPH, EAGER, PROMPT)}
-    for done, (shape, count) in enumerate(counts.items()):
-        begin(done, shape)
-        weights = weights_of(shape)
-        with torch.cuda.device_of(weights[0][0]):
-            check_bits(shape, *weights[0])
-            for what, us in times(gpu, shape, weights, batch).items():
+    for device in {layer.weight.device for layer in layers}:
+        here = [layer for layer in layers if layer.weight.device == device]
+        with torch.cuda.device_of(here[0].weight), torch.no_grad():
+            check_bits(here)
+            for what, us in times(gpu, here, batch).items():
                 for products, samples in us.items():
-                    ms[what][products] += count * median(samples) / 1e3
-            capability = matmul.capability(weights[0][0].device)
-            del weights
-            gpu.forget()
-    has_times = timing_table.recorded(gpu.name(), capability) is not None
-    return text(name, counts, batch, ms) + f"\n\n{NO_TIMES}" * (not has_times)
+                    ms[what][products] += median(samples) / 1e3
+            has_times = timing_table.recorded(gpu.name(), matmul.capability(device)) is not None
+    return text(name, list(map(shape_of, layers)), batch, ms) + f"\n\n{NO_TIMES}" * (not has_times)
 
 
-def check_bits(shape: Shape, codes: torch.Tensor, state: Any) -> None:
+def check_bits(layers: Iterable[torch.nn.Module]) -> None:
     """DropinError if dequantized weights differ from bitsandbytes' in a bit."""
-    expected = functional.dequantize_4bit(codes, state)
-    with put("bitsandbytes"):
-        weights = functional.dequantize_4bit(codes, state)
-    wrong = int((weights.view(torch.int16) != expected.view(torch.int16)).sum())
-    if wrong:
-        what = f"{wrong} of {shape.text} dequantized weights differ from bitsandbytes'"
-        raise DropinError(f"{what} on this GPU: do not install it")
+    for weight in (layer.weight for layer in layers):
+        expected = functional.dequantize_4bit(weight.data, weight.quant_state)
+        with put("bitsandbytes"):
+            weights = functional.dequantize_4bit(weight.data, weight.quant_state)
+        if wrong := int((weights != expected).sum()):
+            what = f"{wrong} of {weights.numel()} dequantized weights differ from bitsandbytes'"
+            raise DropinError(f"{what} on this GPU: do not install it")
 
 
-def times(gpu: Any, shape: Shape, weights: Weights, batch: int) -> dict[str, dict]:
-    """Samples of one matmul in us, by phase and argument `products`."""
-    found, pool = {}, gpu.new_pool()
-    for what, rows in ((GRAPH, batch), (PROMPT, batch * PROMPT_TOKENS)):
+def times(gpu: Any, layers: Sequence[torch.nn.Module], batch: int) -> dict[str, dict]:
+    """Samples of all layers' matmuls in us, by phase and argument `products`."""
+
+    shapes, device = list(map(shape_of, layers)), layers[0].weight.device
+
+    @cache
+    def ones(rows: int, k: int, dtype: str) -> torch.Tensor:
+        return torch.ones((rows, k), dtype=getattr(torch, dtype), device=device)
+
+    def of(rows: int) -> Callable[[], None]:
+        inputs = [ones(rows, shape.columns, computed(shape)) for shape in shapes]
+        return lambda: [layer(x) for layer, x in zip(layers, inputs, strict=True)] and None
+
+    found, pool, step = {}, gpu.new_pool(), of(batch)
+    for what, run in ((GRAPH, step), (PROMPT, of(batch * PROMPT_TOKENS))):
         replays = {}
         for products in COMPARED:
             with put(products):
-                run = all_products(shape, weights, rows, bitsandbytes.matmul_4bit)
                 replays[products] = gpu.capture(run, pool)
-        found[what] = interleave(gpu, replays, len(weights))
-    dtype = computed_in(shape, weights[0][1])
-    layers = [linear(codes, state, dtype).eval() for codes, state in weights]
-    x = torch.ones((batch, shape.columns), dtype=dtype, device=weights[0][0].device)
+        found[what] = interleave(gpu, replays, 1)
 
-    @torch.no_grad()
-    def step() -> None:
-        for layer in layers:
-            layer(x)
-
-    class Planned:
-        """With one of COMPARED in place, and its layers planned."""
-
-        def __init__(self, products: str):
-            self.put = put(products)
-
-        def __enter__(self) -> None:
-            self.put.__enter__()
+    @contextmanager
+    def planned(products: str) -> Iterator[None]:
+        with put(products):
             gpu.time_us(step, CALLS_UNTIL_PLANNED)  # waits for its launches
+            yield
 
-        def __exit__(self, *given: Any) -> None:
-            self.put.__exit__(*given)
-
-    step()  # initializes what a first call does
-    found[EAGER] = interleave(gpu, dict.fromkeys(COMPARED, step), len(weights), under=Planned)
+    found[EAGER] = interleave(gpu, dict.fromkeys(COMPARED, step), 1, under=planned)
     return found
 
 
-def text(name: str, counts: dict[Shape, int], batch: int, ms: dict[str, dict[str, float]]) -> str:
+def text(name: str, shapes: Collection[Shape], batch: int, ms: dict[str, dict[str, float]]) -> str:
     """The advice, from the sums of all layers' times in ms."""
-    weights = sum(count * shape.rows * shape.columns for shape, count in counts.items())
-    lines = [f"{name}: {sum(counts.values())} layers in NF4, {weights / 1e9:.2f} billion weights"]
-    if slow := sum(n for shape, n in counts.items() if computed(shape) == "float32"):
+    weights = sum(shape.rows * shape.columns for shape in shapes)
+    lines = [f"{name}: {len(shapes)} layers in NF4, {weights / 1e9:.2f} billion weights"]
+    if slow := sum(computed(shape) == "float32" for shape in shapes):
         lines += [f"WARNING: {slow} of them compute in float32, in which bitsandbytes is slow, and"]
         lines += ["for which there is no matmul here: set bnb_4bit_compute_dtype=torch.bfloat16."]
-    lines += [
-        "",
-        f"ms of their matmuls with {batch} sequences (prompts: {PROMPT_TOKENS} tokens each),",
-        "and times as fast as bitsandbytes:",
-        "",
-        f"{'':38}" + "".join(f"{what:>26}" for what in ms),
-    ]
+    lines += [f"ms of their matmuls with {batch} sequences (prompts: {PROMPT_TOKENS} tokens each),"]
+    lines += ["and times as fast as bitsandbytes:", ""]
+    lines += [f"{'':38}" + "".join(f"{what:>26}" for what in ms)]
     for products in COMPARED:
         what = f'install(products="{products}")' if products else "bitsandbytes alone"
         cells = (f"{us[products]:.2f} ({us[OWN] / us[products]:.2f} x)" for us in ms.values())
         lines.append(f"{what:38}" + "".join(f"{cell:>26}" for cell in cells))
-    least = {what: min(us, key=us.get) for what, us in ms.items()}
-    gains = [us[OWN] / us[least[what]] > LEAST_GAIN for what, us in ms.items()]
-    best = least[GRAPH] or least[PROMPT]
-    if not any(gains) or not best:
+    best = min(COMPARED, key=lambda products: ms[GRAPH][products])
+    if ms[GRAPH][OWN] / ms[GRAPH][best] <= LEAST_GAIN:
         return "\n".join([*lines, "", "Nothing is gained here: keep bitsandbytes as it is."])
-    lines += ["", "The fastest here, before or after the model is loaded:", ""]
-    lines += ["    import reprolab_nf4", f'    installed = reprolab_nf4.install(products="{best}")']
-    if min(ms[EAGER].values()) / ms[GRAPH][best] > LEAST_GAIN:
-        lines += ['    model.generate(**inputs, cache_implementation="static")  # the CUDA graph']
-    if best != "bitsandbytes":
-        lines += ["", "It may sum in another order than bitsandbytes, so that tokens may differ."]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", f'The fastest step: reprolab_nf4.install(products="{best}")'])
 
 
 def tune(
-    gpu: Any,
-    shapes: Sequence[Shape],
-    weights_of: Callable[[Shape], Weights],
-    begin: Begin = lambda done, shape: None,
+    gpu: Any, shapes: Sequence[Shape], begin: Callable[[int, Shape], None] = lambda *_: None
 ) -> timing_table.Table:
-    """Times of each backend in a CUDA graph, at ROWS. The table's source names the kernels that are
-    left out because their outputs are wrong on this GPU.
+    """Times of each backend in a CUDA graph, at ROWS, with random weights. The table's source names
+    the kernels that are left out because their outputs are wrong on this GPU. `begin`: called with
+    the number of finished shapes and the next.
     """
-    layers, gpus = [], set()
-    refused: dict[str, str] = {}
     types = {name_of(dtype): name for dtype, name in matmul.TYPES.items()}
-    type_of = {shape: types.get(computed(shape)) for shape in shapes}
-    shapes = [shape for shape in shapes if type_of[shape]]
+    shapes = [shape for shape in shapes if computed(shape) in types]
     if not shapes:
         set_it = "set bnb_4bit_compute_dtype=torch.bfloat16"
         raise DropinError(f"model: no layer computes in fp16 or bf16; {set_it}")
+    layers, refused = [], {}
     with installation.install(products="bitsandbytes") as installed:
         library = installed.library
         for done, shape in enumerate(shapes):
             begin(done, shape)
-            weights = weights_of(shape)
-            device = weights[0][0].device
-            with torch.cuda.device_of(weights[0][0]):
-                gpus.add((gpu.name(), matmul.capability(device)))
-                if len(gpus) > 1:
-                    kinds = ", ".join(sorted(name for name, _ in gpus))
-                    raise DropinError(f"model: is on several kinds of GPU: {kinds}")
-                refused |= wrong_kernels(shape, weights[0], library)
-                kernels = [k for k in library.products() if k not in refused]
-                us = {rows: backends(gpu, shape, weights, library, kernels, rows) for rows in ROWS}
-            nested = bool(shape.nested)
-            layers.append(timing_table.Layer(shape.rows, shape.columns, type_of[shape], nested, us))
+            weights = copies(gpu, shape)
+            refused |= wrong_kernels(shape, weights[0], library)
+            kernels = [k for k in library.products() if k not in refused]
+            us = {rows: backends(gpu, shape, weights, library, kernels, rows) for rows in ROWS}
+            facts = (shape.rows, shape.columns, types[computed(shape)], bool(shape.nested))
+            layers.append(timing_table.Layer(*facts, us))
             del weights
             gpu.forget()
-    source = f"make tune, bitsandbytes {bitsandbytes.__version__}, torch {torch.__version__}"
     for layer in layers:  # also those measured before the kernel was found wrong
         for us in layer.us.values():
             for kernel in refused:
                 us.pop(kernel, None)
-    left_out = "".join(f"; left out: {kernel}: {why}" for kernel, why in refused.items())
-    return timing_table.Table(*gpus.pop(), source + left_out, tuple(layers))
+    source = f"make tune, bitsandbytes {bitsandbytes.__version__}, torch {torch.__version__}"
+    source += "".join(f"; left out: {kernel}: {why}" for kernel, why in refused.items())
+    capability = matmul.capability(gpu.device)
+    return timing_table.Table(gpu.name(), capability, source, tuple(layers))
 
 
 @torch.no_grad()
@@ -354,7 +339,7 @@ def wrong_kernels(
     exact = copy.copy(state)
     exact.dtype = torch.float32  # by a kernel of bitsandbytes
     in_fp32 = functional.dequantize_4bit(codes, exact).view(shape.rows, shape.columns)
-    dtype = computed_in(shape, state)
+    dtype = getattr(torch, computed(shape))
     x = bounds.activations(ROWS[-1], shape.columns, codes.device, dtype)
     offset = float(state.offset) if state.nested else 0.0
     allowed, refused = bounds.interval(x, in_fp32, in_fp32.abs(), offset), {}
@@ -373,20 +358,11 @@ def wrong_kernels(
     return refused
 
 
-class Always(matmul.Dispatcher):
-    """One backend for every matmul."""
-
-    def __init__(self, library: Library, backend: str):
-        super().__init__(library, "exact", None, installation.give_up)
-        self.default = backend
-
-    def backend(self, *_) -> str:
-        return self.default
-
-
 def always(library: Library, backend: str) -> Callable[..., torch.Tensor]:
     """bitsandbytes' matmul_4bit, computed by that backend."""
-    return matmul.replacement(bitsandbytes.matmul_4bit, Always(library, backend))
+    dispatcher = matmul.Dispatcher(library, DEQUANTIZE, None)
+    dispatcher.default = backend
+    return matmul.replacement(bitsandbytes.matmul_4bit, dispatcher)
 
 
 def takes(library: Library, device: torch.device, shape: Shape, kernel: str, rows: int) -> bool:

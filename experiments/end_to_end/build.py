@@ -14,8 +14,7 @@ from experiments.end_to_end import SEED
 from experiments.end_to_end.sizes import BLOCK_SIZE, Model, checkpoint_shapes
 from reprolab.errors import InputError
 from reprolab_nf4 import checkpoint
-from reprolab_nf4.measuring import SCALE
-from reprolab_nf4.quantized import linear, nf4
+from reprolab_nf4.measuring import SCALE, linear, nf4
 
 LINEAR = nn.Linear
 

@@ -1,6 +1,6 @@
-"""Whether install() chooses the fastest backend of each matmul: all backends of six layers, plain and
-nested, at 1 to 512 rows in one run, against the choice by the recorded table. Beside them, cuBLAS
-on weights in 16 bits, which is no backend.
+"""Whether install() chooses the fastest backend of each matmul: all backends of six layers, plain
+and nested, at 1 to 512 rows in one run, against the choice by the recorded table. Beside them,
+cuBLAS on weights in 16 bits, which is no backend.
 
     python -m experiments.product.choices --output results/times.json
 
@@ -17,7 +17,6 @@ import torch
 from experiments.end_to_end import build
 from reprolab.command_line import Parser, run
 from reprolab_nf4 import installation, matmul, measuring, timing_table
-from reprolab_nf4.__main__ import copies
 from reprolab_nf4.checkpoint import Shape
 
 LAYERS = ((28672, 8192), (8192, 8192), (1024, 8192), (14336, 4096), (4096, 14336), (4096, 4096))
@@ -39,12 +38,12 @@ def reproduce(args: argparse.Namespace) -> int:
     gpu, slower, layers = measuring.Gpu(), 0, []
     with installation.install(products="bitsandbytes") as installed, torch.no_grad():
         library = installed.library
-        chooses = matmul.Dispatcher(library, "fastest", None, installation.give_up)
+        chooses = matmul.Dispatcher(library, "fastest", None)
         for n, k in LAYERS:
             dense = {rows: us_in_16_bits(gpu, n, k, rows) for rows in measuring.ROWS}
             for nested in (False, True):
                 shape = Shape(n, k, timing_table.BLOCK_SIZE, nested, "float16")
-                weights, us = copies(gpu, shape), {}
+                weights, us = measuring.copies(gpu, shape), {}
                 device, kernels = weights[0][0].device, library.products()
                 ranges = chooses.by_rows(device, n, k, shape.block_size, TYPE, nested)
                 for rows in measuring.ROWS:

@@ -14,6 +14,9 @@
 
 namespace reprolab::dropin {
 
+/// Success if the library has code for the current device, otherwise CUDA's error.
+cudaError_t has_code();
+
 /// The error of this thread's latest call; empty if it succeeded.
 inline thread_local std::array<char, 1024> error_message{};
 

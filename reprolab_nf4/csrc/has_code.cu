@@ -1,4 +1,5 @@
-#include "reprolab_nf4/csrc/has_code.hpp"
+// Whether the library was built for a device.
+#include "reprolab_nf4/csrc/calls.hpp"
 
 namespace reprolab::dropin {
 namespace {

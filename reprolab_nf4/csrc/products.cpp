@@ -12,7 +12,6 @@
 #include "kernels/printable.hpp"
 #include "kernels/registry.hpp"
 #include "reprolab_nf4/csrc/calls.hpp"
-#include "reprolab_nf4/csrc/has_code.hpp"
 #include "reprolab_nf4/csrc/plan.hpp"
 #include "reprolab_nf4/csrc/reprolab_nf4.h"
 

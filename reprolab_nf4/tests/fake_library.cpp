@@ -39,7 +39,6 @@ const char* chosen_kernel() { return chosen; }
 
 int cdequantize_blockwise_fp16_nf4(const void* code, const void* a, const void* absmax, void* out,
                                    int block_size, int n, const void* stream) {
-  if (n == 209) return std::sprintf(message, "no code"), 209;
   std::sprintf(message, "%s", n < 0 ? "n is negative" : "");
   if (n >= 0) write_call("fp16", code, a, absmax, out, block_size, n, stream);
   return n < 0 ? 1 : 0;

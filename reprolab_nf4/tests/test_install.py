@@ -76,23 +76,6 @@ def test_bitsandbytes_calls_what_is_installed_until_undo(
         assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_without_code_for_the_gpu_bitsandbytes_runs_after_one_warning(
-    version, libraries, put_bitsandbytes, called
-):
-    put_bitsandbytes(version)
-    installed = reprolab_nf4.install(libraries["ours"])
-    import bitsandbytes
-
-    assert called(bitsandbytes.dequantize).startswith("ours ")
-    with pytest.warns(UserWarning, match="^reprolab_nf4: no code: ") as seen:
-        for _ in range(2):
-            assert called(bitsandbytes.dequantize, n=209).startswith("bitsandbytes ")
-    assert len(seen) == 1
-    assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
-    assert installed.undo() is False
-
-
 def test_a_second_install_fails_and_a_second_undo_does_nothing(
     libraries, put_bitsandbytes, called, refused
 ):
@@ -125,9 +108,8 @@ def test_undo_keeps_functions_that_others_replaced(libraries, put_bitsandbytes, 
         assert installed.undo() is True
     assert len(warned) == 1 and other not in str(warned[0].message)
     assert vars(native())[patched] is theirs
-    # They then call bitsandbytes' own function, also if the library has no code for the GPU.
-    for n in (1000, 209):
-        assert called(bitsandbytes.dequantize, n=n).startswith("bitsandbytes ")
+    # They then call bitsandbytes' own function.
+    assert called(bitsandbytes.dequantize).startswith("bitsandbytes ")
     delattr(native(), patched)
 
 
@@ -259,6 +241,25 @@ def test_a_driver_older_than_the_librarys_cuda_is_refused(
         reprolab_nf4.install(libraries["other"]).undo()  # of unknown version
     else:
         reprolab_nf4.install(libraries["ours"]).undo()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "is_refused"), [((8, 6), False), ((9, 0), False), ((12, 0), False), ((7, 5), True)]
+)
+def test_a_gpu_that_the_library_has_no_code_for_is_refused(
+    gpu, is_refused, libraries, put_bitsandbytes, monkeypatch, refused
+):
+    """It was built for 80-real,90: the latter has PTX, which runs on all later ones."""
+    put_bitsandbytes("0.50.2")
+    cuda = types.SimpleNamespace(device_count=lambda: 2, get_device_name=lambda i: "a GPU")
+    cuda.get_device_capability = lambda i: gpu if i else (9, 0)
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
+    if is_refused:
+        assert "no code for GPU 1 (a GPU)" in refused(reprolab_nf4.install, libraries["ours"])
+    else:
+        machine.check("library", "", "80-real,90")
+    assert not machine.has_code("75-real,90-real", 10, 0) and not machine.has_code("90a", 10, 0)
+    assert machine.has_code("90a", 9, 0) and machine.has_code("native", 9, 0)
 
 
 def test_without_a_gpu_pytorch_is_named(libraries, put_bitsandbytes, monkeypatch, refused):

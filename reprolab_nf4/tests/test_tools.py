@@ -1,10 +1,7 @@
 """Tables of times and what they choose; advise() and tune() on a CPU; checkpoints; the commands."""
 
-import gc
 import json
-from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from unittest.mock import Mock
 
 import pytest
 from cpu_as_gpu import N, bitsandbytes, torch
@@ -66,8 +63,6 @@ def test_a_written_table_is_read_and_chosen_by_its_gpu(tmp_path, monkeypatch):
     path = tmp_path / "sm_90.json"
     timing_table.write(path, TABLE)
     assert timing_table.read(path) == TABLE and list(tmp_path.iterdir()) == [path]
-    # One line for each layer and number of rows, for readable diffs.
-    assert len(path.read_text().splitlines()) == 7 + sum(1 + len(x.us) for x in TABLE.layers)
     monkeypatch.setattr(timing_table, "RECORDED", tmp_path)
     other = replace(TABLE, gpu="NVIDIA H100 PCIe")
     timing_table.write(path.with_name("sm_90_h100.json"), other)
@@ -88,38 +83,16 @@ def test_a_table_that_cannot_be_written_keeps_the_old_file(tmp_path, monkeypatch
     assert path.read_text() == "what was there"
 
 
-HEAD = {"gpu": "", "compute_capability": "9.0", "source": ""}
-GOOD = {"n": 1, "k": 1, "type": "fp16", "nested": False, "us": {"1": {"few_rows": 1.5}}}
-WRONG = [
-    *("", "[]", "{}", "[" * 100_000, json.dumps(HEAD | {"layers": []})),
-    *(
-        json.dumps(HEAD | {"layers": [GOOD | wrong]})
-        for wrong in (
-            *({"us": us} for us in ({}, {"1": {}}, {"01": {"x": 1}}, {"0": {"x": 1}}, {"1": 5})),
-            *({"us": {"1": {"x": us}}} for us in (None, float("nan"), -1, 0, True, "1")),
-            *({"n": n} for n in (0, -1, 1.0, "1", None, 10**400)),
-            *({"type": "fp32"}, {"nested": 0}, {"more": 1}),
-        )
-    ),
-    *(
-        json.dumps(HEAD | wrong | {"layers": [GOOD]})
-        for wrong in ({"gpu": 5}, {"compute_capability": "sm_90"}, {"compute_capability": "90"})
-    ),
-]
-
-
-@pytest.mark.parametrize("text", WRONG)
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"gpu": "", "layers": [{"n": 1}]}', "\xff"])
 def test_a_file_that_is_not_a_table_is_one_line(text, tmp_path):
     path = tmp_path / "table.json"
-    path.write_text(text)
+    path.write_text(text, encoding="latin-1")
     with pytest.raises(DropinError, match=r"table\.json: is not a table"):
         timing_table.read(path)
-    path.write_text(json.dumps(HEAD | {"layers": [GOOD]}))
-    assert timing_table.read(path).layers[0].us == {1: {"few_rows": 1.5}}
-    with pytest.raises(DropinError, match="no kernel 'few_rows'"):
-        timing_table.check(timing_table.read(path), ["many_rows"])
     with pytest.raises(DropinError, match="no such file"):
         timing_table.read(tmp_path / "none.json")
+    with pytest.raises(DropinError, match="no kernel 'few_rows'"):
+        timing_table.check(TABLE, ["many_rows"])
 
 
 def test_every_recorded_table_is_of_the_architecture_that_its_name_says():
@@ -153,22 +126,6 @@ def test_a_table_of_another_architecture_is_not_used_and_warns(
     assert len(seen) == 1
 
 
-def test_a_kernel_without_code_for_the_gpu_gives_up_once(cpu, monkeypatch):
-    def refuse(*given):
-        raise reprolab_nf4.NoCodeError("no kernel image")
-
-    one, x = cpu.layer(), cpu.inputs()
-    with torch.no_grad():
-        alone = one(x)
-        for name in ("multiply", "runs"):
-            with monkeypatch.context() as without:
-                without.setattr(f"reprolab_nf4.matmul.{name}", refuse)
-                installed = cpu.install()
-                with pytest.warns(UserWarning, match="goes on by itself") as seen:
-                    assert torch.equal(one(x), alone) and torch.equal(one(x), alone)
-                assert len(seen) == 1 and not installed.undo()
-
-
 def test_a_layer_that_computes_in_fp32_is_named_once(cpu, recwarn):
     one = cpu.layer(dtype=torch.float32)
     with cpu.install(), torch.no_grad():
@@ -199,7 +156,8 @@ def tool(cpu, monkeypatch):
     monkeypatch.setattr(measuring, "Gpu", Cpu)
     monkeypatch.setattr(measuring, "ROWS", (1, 16))
     monkeypatch.setattr(measuring, "SAMPLES", 2)
-    monkeypatch.setattr(command, "copies", lambda gpu, shape: [weights(cpu)] * 2)
+    monkeypatch.setattr(measuring, "random_nf4", lambda gpu, shape: weights(cpu))
+    monkeypatch.setattr("bitsandbytes.nn.modules.has_avx512bf16", lambda: False, raising=False)
     return lambda *given: command.main(list(map(str, given)))
 
 
@@ -223,12 +181,12 @@ def folder(tmp_path):
 
 def test_a_checkpoints_layers_are_read(folder):
     shape = Shape(N, 128, 64, False, "float16", "bfloat16")
-    assert checkpoint.read(folder) == [shape] * 2 and command.shapes_of(str(folder)) == {shape: 2}
+    assert checkpoint.read(folder) == [shape] * 2
     (folder / "model.safetensors").rename(folder / "model-1.safetensors")
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "model-1.safetensors"}}))
     assert checkpoint.read(folder) == [shape] * 2
-    for damage, noun in (("[]", "weight_map"), ("{", "JSON"), ('{"weight_map": {"a": "b"}}', "/b")):
+    for damage, noun in (("{}", "weight_map"), ("{", "JSON"), ('{"weight_map": {"a": "b"}}', "/b")):
         index.write_text(damage)
         with pytest.raises(DropinError, match=noun):
             checkpoint.read(folder)
@@ -243,8 +201,8 @@ def test_a_checkpoints_layers_are_read(folder):
 @pytest.mark.parametrize(
     ("change", "noun"),
     [
-        ({"quant_method": "gptq"}, "not quantized by bitsandbytes"),
-        ({"load_in_4bit": False}, "8 bits"),
+        ({"quant_method": "gptq"}, "not to NF4"),
+        ({"load_in_4bit": False, "bnb_4bit_quant_type": None}, "not to NF4"),
         ({"bnb_4bit_quant_type": "fp4"}, "fp4"),
         ({"bnb_4bit_compute_dtype": "int8"}, "bnb_4bit_compute_dtype"),
     ],
@@ -271,15 +229,10 @@ def test_advice_for_a_checkpoint_and_for_a_model(tool, folder, cpu, capsys):
 def test_the_advice_names_the_fastest(cpu):
     ms = {
         measuring.GRAPH: {"": 4.0, "bitsandbytes": 3.0, "exact": 2.0, "fastest": 1.0},
-        measuring.EAGER: {"": 8.0, "bitsandbytes": 8.0, "exact": 6.0, "fastest": 5.0},
         measuring.PROMPT: {"": 9.0, "bitsandbytes": 7.0, "exact": 9.0, "fastest": 9.0},
     }
-    counts = {Shape(1024, 1024, 64, False, "float16"): 10}
-    text = measuring.text("mine", counts, 2, ms)
-    assert 'install(products="fastest")' in text and "(4.00 x)" in text and "static" in text
-    ms[measuring.GRAPH] = dict.fromkeys(ms[measuring.GRAPH], 4.0)
-    text = measuring.text("mine", counts, 2, ms)
-    assert 'installed = reprolab_nf4.install(products="bitsandbytes")' in text
+    text = measuring.text("mine", [Shape(1024, 1024, 64, False, "float16")] * 10, 2, ms)
+    assert 'install(products="fastest")' in text and "(4.00 x)" in text
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -321,14 +274,14 @@ def test_a_wrong_kernel_is_left_out_of_a_table(rows, tool, folder, tmp_path, mon
 
 
 def test_dequantized_weights_of_other_bits_are_refused(tool, cpu, monkeypatch):
-    shape, pair = Shape(N, 128, 64, False, "float16"), weights(cpu)
-    measuring.check_bits(shape, *pair)
+    layers = [cpu.layer(dtype=torch.float16)]
+    measuring.check_bits(layers)
     own, calls = bitsandbytes.functional.dequantize_4bit, []
     change = lambda w: w + torch.eye(*w.shape).half() if len(calls) % 2 == 0 else w  # noqa: E731
     dequantize = lambda *given: (calls.append(1), change(own(*given)))[1]  # noqa: E731
     monkeypatch.setattr(bitsandbytes.functional, "dequantize_4bit", dequantize)
     with pytest.raises(DropinError, match="weights differ"):
-        measuring.check_bits(shape, *pair)
+        measuring.check_bits(layers)
 
 
 def test_a_sample_is_the_time_of_one_matmul():
@@ -342,29 +295,6 @@ def test_a_cache_that_holds_all_layers_is_outgrown_by_copies(cpu):
     count = measuring.copies_needed(gpu, shape)
     assert count * 1024 * 512 > 3 * (50 << 20)
     assert measuring.copies_needed(gpu, replace(shape, rows=1)) <= 1024
-    made = measuring.weights_in(gpu, shape, [weights(cpu)] * 2)
-    assert len({codes.data_ptr() for codes, _ in made[2:]}) == count - 2
-
-
-@pytest.mark.parametrize("collects", [True, False])
-def test_nothing_is_collected_while_a_graph_is_captured(collects, monkeypatch):
-    """If the collector destroyed an older graph then, the capture would end."""
-    seen = []
-
-    @contextmanager
-    def captured(graph, pool):
-        seen.append(gc.isenabled())
-        yield
-
-    cuda = Mock(graph=captured, stream=lambda stream: nullcontext())
-    monkeypatch.setattr(torch, "cuda", cuda)
-    before = gc.isenabled()
-    try:
-        (gc.enable if collects else gc.disable)()
-        measuring.Gpu().capture(lambda: None, None)
-        assert gc.isenabled() is collects and seen == [False]
-    finally:
-        (gc.enable if before else gc.disable)()
 
 
 @pytest.mark.parametrize(
@@ -384,10 +314,11 @@ def test_wrong_usage_is_one_line(words, noun, capsys):
     assert noun in error and error.count("\n") == 1
 
 
-@pytest.mark.parametrize("batch", [0, 1.5, "2", True])
-def test_a_wrong_batch_or_model_is_one_line(batch, cpu):
-    with pytest.raises(DropinError, match=r"^batch: "):
-        reprolab_nf4.advise(torch.nn.Linear(2, 2), batch)
+def test_a_wrong_batch_or_model_is_one_line(cpu, monkeypatch):
+    monkeypatch.setattr(measuring, "Gpu", Cpu)
+    for batch in (0, 1.5, "2"):
+        with pytest.raises(DropinError, match=r"^batch: "):
+            reprolab_nf4.advise(torch.nn.Sequential(cpu.layer()), batch)
     for wrong in ("name", torch.nn.Linear(2, 2)):
         with pytest.raises(DropinError, match=r"^model: "):
             reprolab_nf4.advise(wrong)
@@ -400,10 +331,3 @@ def test_too_little_memory_is_one_line(tool, folder, monkeypatch, capsys):
     monkeypatch.setattr(measuring, "advise", exhaust)
     assert tool("advise", folder) == 2
     assert "give a smaller BATCH" in capsys.readouterr().err
-
-
-def test_recorded_shapes_are_those_of_the_tables():
-    tables = [timing_table.read(path) for path in timing_table.RECORDED.glob("*.json")]
-    assert len(command.recorded_shapes()) == len(
-        {(x.n, x.k, x.type, x.nested) for table in tables for x in table.layers}
-    )

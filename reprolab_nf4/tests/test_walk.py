@@ -107,4 +107,4 @@ def test_a_thousand_random_operations_are_bitsandbytes(seed, in_c, bench, monkey
         paths[bench.path()] += 1
     if installed is not None:
         installed.undo()
-    assert not bench.counts_calls or paths["planned" if in_c else "ours"] > 100
+    assert not bench.counts_calls or paths["planned" if in_c else "ours"] > 50

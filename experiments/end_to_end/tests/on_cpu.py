@@ -23,7 +23,7 @@ import reprolab_nf4
 from experiments import end_to_end
 from experiments.end_to_end import build, rows, sizes
 from experiments.end_to_end.protocol import Launch
-from reprolab_nf4 import installation, matmul, native, timing_table
+from reprolab_nf4 import matmul, native, timing_table
 
 CPU = torch.device("cpu")
 TINY = {"hidden": 128, "intermediate": 256, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32}
@@ -170,7 +170,7 @@ def drop_in(kernels=KERNELS):
         change = kernels[kernel or "branch_tree"]
         functional.dequantize_4bit = lambda *a, **k: change(dequantize(*a, **k))
         if products != "bitsandbytes":
-            dispatcher = matmul.Dispatcher(LIBRARY, products, None, installation.give_up)
+            dispatcher = matmul.Dispatcher(LIBRARY, products, None)
             bitsandbytes.matmul_4bit = matmul.put_in_place_of(multiply, dispatcher)
         try:
             yield types.SimpleNamespace(kernels=lambda: list(kernels), library=LIBRARY)

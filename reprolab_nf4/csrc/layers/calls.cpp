@@ -149,12 +149,6 @@ Calls::Decision Calls::attempt(PyObject* module, PyObject* x, Ref& output) {
   return decision;
 }
 
-PyObject* Calls::planned(PyObject* module, PyObject* x) {
-  Ref output;
-  attempt(module, x, output);
-  return output.release();
-}
-
 PyObject* Calls::call(PyObject* module, PyObject* x) {
   static PyObject* const training = PyUnicode_InternFromString("training");
   const auto own = Ref::of_new(PyObject_GenericGetDict(module, nullptr));
@@ -263,12 +257,10 @@ Calls::Workspace* Calls::workspace_for(Plan& plan, const exchange::Device& devic
   void* first = nullptr;
   Ref tensor = arguments ? allocate(plan, device, arguments.get(), first) : Ref();
   if (!tensor) return nullptr;
-  constexpr std::size_t max_streams = 64;
   known = std::ranges::find_if(workspaces_, [&](const Workspace& workspace) {
     return workspace.device == device && workspace.stream == stream;
   });
   if (known == workspaces_.end()) {
-    if (workspaces_.size() == max_streams) workspaces_.erase(workspaces_.begin());
     known = workspaces_.insert(workspaces_.end(), {device, stream, nullptr, 0, {}});
   }
   known->bytes = plan.workspace_bytes;

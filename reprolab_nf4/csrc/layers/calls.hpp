@@ -49,8 +49,6 @@ class Calls {
   PyObject* infer(PyObject* module, PyObject* x);
   /// bitsandbytes' forward, whose product is its own.
   PyObject* leave(PyObject* module, PyObject* x);
-  /// Runs the layer by its plan. Null, without an exception: it has no plan, or the plan failed.
-  PyObject* planned(PyObject* module, PyObject* x);
   /// Whether the layer is unchanged since it was bound.
   bool is_bound(PyObject* module);
   /// Forgets the layer's plans. `facts` and `arrays` are lists of tuples. False, without an
@@ -94,5 +92,14 @@ class Calls {
   std::unordered_map<PyObject*, std::shared_ptr<Layer>> layers_;
   std::vector<Workspace> workspaces_;
 };
+
+// module.cpp
+PyTypeObject* calls_type();
+Calls& calls_of(PyObject* object);
+
+/// The type of Linear4bit.__call__ in C, torch.nn.Module.__call__ for a layer without hooks. In
+/// Python: LayerCall(Calls, in_python, forward, module, module_call, call_impl, tracing_state,
+/// global_hooks).
+PyTypeObject* layer_call_type();
 
 }  // namespace reprolab::layers

@@ -1,10 +1,28 @@
-#include "reprolab_nf4/csrc/layers/layer_call.hpp"
-
+// torch.nn.Module.__call__ in C.
 #include <algorithm>
 #include <array>
+#include <vector>
+
+#include "reprolab_nf4/csrc/layers/calls.hpp"
+#include "reprolab_nf4/csrc/layers/object.hpp"
 
 namespace reprolab::layers {
 namespace {
+
+/// A class attribute. Code that reads the attribute, such as torch.compile, gets the function
+/// `in_python`, which also handles all calls that run more than the layer's forward.
+struct LayerCall {
+  Ref calls_object;  ///< Keeps `calls`.
+  Calls* calls;
+  Ref in_python;
+  Ref forward;                    ///< Linear4bit.forward, set by install()
+  Ref module;                     ///< torch.nn.Module
+  Ref module_call, call_impl;     ///< The original __call__ and _call_impl of Module
+  Ref tracing_state;              ///< A function that returns None while torch.jit traces nothing
+  std::vector<Ref> global_hooks;  ///< Dictionaries of torch.nn.modules.module
+
+  bool runs_forward_alone(PyTypeObject* type) const;
+};
 
 struct LayerCallObject {
   PyObject_HEAD LayerCall* call;
@@ -90,8 +108,6 @@ void free_call(PyObject* object) {
   Py_DECREF(type);
 }
 
-}  // namespace
-
 /// With runs_more(), checks everything that torch.nn.Module._call_impl does.
 bool LayerCall::runs_forward_alone(PyTypeObject* type) const {
   static PyObject* const call_name = PyUnicode_InternFromString("__call__");
@@ -105,6 +121,8 @@ bool LayerCall::runs_forward_alone(PyTypeObject* type) const {
          has(of_class, forward_name, forward) && has(of_class, call_impl_name, call_impl) &&
          has(module.get(), call_name, module_call);
 }
+
+}  // namespace
 
 PyTypeObject* layer_call_type() {
   static PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(make)},

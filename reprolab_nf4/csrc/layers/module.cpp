@@ -1,6 +1,5 @@
 // The extension module reprolab_nf4._layers, which reprolab_nf4/layers.py uses.
 #include "reprolab_nf4/csrc/layers/calls.hpp"
-#include "reprolab_nf4/csrc/layers/layer_call.hpp"
 #include "reprolab_nf4/csrc/layers/object.hpp"
 #include "reprolab_nf4/csrc/layers/plan.hpp"
 
@@ -28,13 +27,6 @@ PyObject* call(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   if (count == 2) return calls_of(self).call(arguments[0], arguments[1]);
   PyErr_SetString(PyExc_TypeError, "give a layer and its input");
   return nullptr;
-}
-
-PyObject* planned(PyObject* self, PyObject* arguments) {
-  PyObject *module, *x;
-  if (!PyArg_ParseTuple(arguments, "OO", &module, &x)) return nullptr;
-  PyObject* const output = calls_of(self).planned(module, x);
-  return output == nullptr ? Py_NewRef(Py_None) : output;
 }
 
 PyObject* is_bound(PyObject* self, PyObject* module) {
@@ -137,7 +129,6 @@ Calls& calls_of(PyObject* object) { return *reinterpret_cast<CallsObject*>(objec
 
 PyTypeObject* calls_type() {
   static PyMethodDef methods[] = {{"call", as_method(call), METH_FASTCALL, nullptr},
-                                  {"planned", planned, METH_VARARGS, nullptr},
                                   {"is_bound", is_bound, METH_O, nullptr},
                                   {"bind", bind, METH_VARARGS, nullptr},
                                   {"add", add, METH_VARARGS, nullptr},
