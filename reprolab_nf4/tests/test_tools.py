@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from cpu_as_gpu import N, bitsandbytes, torch
+from cpu_as_gpu import K, N, bitsandbytes, torch
 
 import reprolab_nf4
 from reprolab_nf4 import DropinError, checkpoint, measuring, timing_table
@@ -331,3 +331,14 @@ def test_too_little_memory_is_one_line(tool, folder, monkeypatch, capsys):
     monkeypatch.setattr(measuring, "advise", exhaust)
     assert tool("advise", folder) == 2
     assert "give a smaller BATCH" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_advice_and_a_table_on_a_gpu(bench, tmp_path):
+    if bench.device == "cpu":
+        pytest.skip("the CPU has tests of its own")
+    model = torch.nn.Sequential(bench.layer(nested=True), bench.layer(n=K, k=N))
+    assert "Sequential: 2 layers in NF4" in reprolab_nf4.advise(model, 2)
+    reprolab_nf4.tune(model, tmp_path / "table.json")
+    with reprolab_nf4.install(table=tmp_path / "table.json"), torch.no_grad():
+        model(bench.inputs())
