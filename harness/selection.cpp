@@ -16,6 +16,8 @@ namespace reprolab {
 
 namespace {
 
+constexpr std::int64_t max_elements = std::int64_t{1} << 40;
+
 /// glibc's fnmatch backtracks only to the last `*`, so that no pattern takes exponential time.
 bool matches(std::string_view pattern, std::string_view name) {
   std::string without_sets;
@@ -117,19 +119,27 @@ const VariantInfo& kernel_named(const std::vector<VariantInfo>& kernels, const s
   return *std::ranges::find(kernels, name, &VariantInfo::name);
 }
 
-Extent parse_extent(const std::string& option, const std::string& text) {
-  Extent extent;
-  const char* const end = text.data() + text.size();
-  const auto rows = std::from_chars(text.data(), end, extent.rows);
-  if (rows.ec == std::errc{} && rows.ptr != end && *rows.ptr == 'x') {
-    const auto columns = std::from_chars(rows.ptr + 1, end, extent.columns);
-    if (columns.ec == std::errc{} && columns.ptr == end && extent.rows > 0 && extent.columns > 0) {
-      if (extent.columns <= (std::int64_t{1} << 40) / extent.rows) return extent;
-      throw UsageError(fmt::format("{}: {} has more than 2^40 elements", option, text));
-    }
+std::vector<std::int64_t> parse_extent(const std::string& option, const std::string& text,
+                                       const std::vector<std::string>& names) {
+  std::vector<std::int64_t> numbers;
+  std::int64_t product = 1;
+  const char *at = text.data(), *const end = at + text.size();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0 && (at == end || *at++ != 'x')) break;
+    std::int64_t number = 0;
+    const auto read = std::from_chars(at, end, number);
+    if (read.ec != std::errc{} || number < 1) break;
+    at = read.ptr;
+    product = number <= max_elements / product ? product * number : max_elements + 1;
+    numbers.push_back(number);
   }
-  throw UsageError(
-      fmt::format("{}: expected ROWSxCOLUMNS, such as 4096x4096; got '{}'", option, text));
+  if (at == end && numbers.size() == names.size()) {
+    if (product <= max_elements) return numbers;
+    throw UsageError(fmt::format("{}: {} has more than 2^40 elements", option, text));
+  }
+  const std::vector<int> example(names.size(), 4096);
+  throw UsageError(fmt::format("{}: expected {}, such as {}; got '{}'", option,
+                               fmt::join(names, " x "), fmt::join(example, "x"), text));
 }
 
 }  // namespace reprolab

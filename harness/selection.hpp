@@ -36,12 +36,10 @@ std::vector<std::string> names_of(const std::vector<VariantInfo>& kernels);
 /// The kernel of that name, which must be among `kernels`.
 const VariantInfo& kernel_named(const std::vector<VariantInfo>& kernels, const std::string& name);
 
-struct Extent {
-  std::int64_t rows = 0, columns = 0;
-};
-
-/// Reads "4096x4100". Throws UsageError that names `option`, also for more than 2^40 elements: more
-/// than any GPU holds, and few enough that no size in bytes overflows.
-Extent parse_extent(const std::string& option, const std::string& text);
+/// Reads "4096x4100", a positive number for each name. Throws UsageError that names `option`, also
+/// for a product above 2^40: more elements than any GPU holds, and few enough that no size in bytes
+/// overflows.
+std::vector<std::int64_t> parse_extent(const std::string& option, const std::string& text,
+                                       const std::vector<std::string>& names = {"rows", "columns"});
 
 }  // namespace reprolab

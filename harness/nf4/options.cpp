@@ -124,8 +124,8 @@ void add_matrix_options(CLI::App& app) {
 std::vector<MatrixOptions::Matrix> MatrixOptions::wanted() const {
   std::vector<Shape> selected;
   for (const auto& text : shapes) {
-    const Extent extent = parse_extent("--shape", text);
-    selected.push_back({extent.rows, extent.columns, {"asked for"}});
+    const auto extent = parse_extent("--shape", text);
+    selected.push_back({extent[0], extent[1], {"asked for"}});
   }
   if (selected.empty()) {
     const auto known = read_models(project_root() / "data/models.json");

@@ -47,6 +47,7 @@ inline std::set<std::string> kernel_names_in_cuda(const std::string& family) {
        std::filesystem::directory_iterator(project_root() / "kernels" / family)) {
     if (entry.path().extension() == ".cu") names.insert(entry.path().stem());
   }
+  names.erase("family");
   names.erase("bitsandbytes_peer");  // registers the peers that a user names
   return names;
 }

@@ -41,6 +41,8 @@ def folder_of(path: str) -> str:
     parts = PurePath(path).parts
     if parts == ("reprolab", "__init__.py"):  # users' `load`, which decides claims
         return "reprolab/claims"
+    if parts[0] == "kernels" and parts[-1] == "family.cu":  # next to the kernels that it measures
+        return "harness"
     if "tests" in parts or parts == ("conftest.py",):
         return "tests"
     if parts[0] == "experiments" and (own := PurePath(*parts[2:3]).stem) in OF_EXPERIMENTS:

@@ -13,12 +13,12 @@ namespace {
 class OnGpuFaultyTranspose : public OnGpuTest {
  protected:
   /// `reason`: a regular expression; "": it is bit-exact.
-  static void expect(const std::string& kernel, const MatrixSpec& matrix,
-                     const std::string& reason) {
-    const auto verdict =
-        Proof().verify(variant_named<Problem>(kernel), TransposeWorkload(matrix, 1, 3));
+  static void expect(const std::string& kernel, const std::string& matrix,
+                     const std::string& reason, const std::string& data = "random", int sets = 3) {
+    const auto problem = planned("transpose", "--matrix " + matrix, data).at(0);
+    const auto verdict = Proof().verify(variant_named<Problem>(kernel), *problem.prepare(sets, 1));
     EXPECT_EQ(name(verdict.outcome), name(reason.empty() ? Outcome::bit_exact : Outcome::mismatch))
-        << kernel << " on " << matrix.name();
+        << kernel << " on " << problem.facts.name;
     EXPECT_TRUE(matches(verdict.reason, reason)) << kernel;
   }
 };
@@ -27,29 +27,35 @@ class OnGpuFaultyTranspose : public OnGpuTest {
 /// 1, a swap of two is not detected, but a missing write is.
 TEST_F(OnGpuFaultyTranspose, AWrongOneIsAMismatchFromItsFirstElement) {
   // An output of 70 rows of 100 elements, with 4 between them.
-  constexpr MatrixSpec spec{.rows = 100, .columns = 70, .padding = 4};
-  MatrixSpec constant = spec;
-  constant.data = Data::constant;
+  const std::string one = "100x70 --padding 4";
   const std::string first_at = " of 7000 elements differ; first at row ";
   const std::string bits = "0x[0-9a-f]{8} \\([-.0-9e]+\\)";
-  for (const MatrixSpec& matrix :
-       {spec, MatrixSpec{.rows = 1, .columns = 1}, MatrixSpec{.rows = 333, .columns = 1001}}) {
+  for (const auto& matrix : {one, std::string("1x1"), std::string("333x1001")}) {
     expect("test_sound", matrix, "");
   }
-  expect("test_swaps_two", spec,
+  expect("test_swaps_two", one,
          "2" + first_at + "0, column 0 of the output: expected " + bits + ", actual " + bits);
-  expect("test_swaps_two", constant, "");
-  expect("test_skips_last_column", spec,
+  expect("test_swaps_two", one, "", "constant");
+  expect("test_skips_last_column", one,
          "70" + first_at + "0, column 99 of the output: .*, actual 0xffffffff \\(-nan\\)");
-  expect("test_writes_to_gap", spec,
+  expect("test_writes_to_gap", one,
          "1" + first_at +
              "0, column 100 of the output, between two rows.*, actual 0x3f800000 \\(1\\)");
-  expect("test_skips_tile", spec, "1024" + first_at + "32, column 32 of the output: .*");
-  expect("test_skips_tile", constant, "1024" + first_at + "32, column 32 .*");
-  expect("test_skips_tile", {.rows = 32, .columns = 32}, "");
-  expect("test_adds_zero", spec,
+  expect("test_skips_tile", one, "1024" + first_at + "32, column 32 of the output: .*");
+  expect("test_skips_tile", one, "1024" + first_at + "32, column 32 .*", "constant");
+  expect("test_skips_tile", "32x32", "");
+  expect("test_adds_zero", one,
          "1" + first_at +
              "0, column 0 of the output: expected 0x80000000 \\(-0\\), actual 0x00000000 \\(0\\)");
+}
+
+/// More than 2^31 elements.
+TEST_F(OnGpuFaultyTranspose, MatricesTooLargeForAHostAreVerifiedOnTheDevice) {
+  const std::string why = lacks_memory(std::uint64_t{27} << 30);
+  if (!why.empty()) GTEST_SKIP() << why;
+  expect("test_sound", "46352x46352", "", "random", 1);
+  expect("test_skips_last_column", "46352x46352",
+         "46352 of 2148507904 elements differ; first at row 0, column 46351 of .*", "random", 1);
 }
 
 /// The faults that the place check detects.

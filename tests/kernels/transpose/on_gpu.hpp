@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "harness/transpose/workload.hpp"
 #include "tests/kernels/testing.hpp"
 #include "tests/kernels/transpose/place_check.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "harness/transpose/workload.hpp"
+#include "kernels/registry.hpp"
 #include "tests/on_gpu.hpp"
 #include "tests/text.hpp"
 

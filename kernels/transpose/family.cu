@@ -1,0 +1,126 @@
+// Matrix transpose as a family: the posts' matrix, the sizes of a sweep, or those of the command
+// line.
+#include "harness/compiled_kernels.hpp"
+#include "harness/plain_family.cuh"
+#include "kernels/transpose/problem.hpp"
+#include "kernels/transpose/ptx_kernel.hpp"
+#include "reference/transpose/transpose.hpp"
+
+namespace reprolab::transpose {
+namespace {
+
+/// What `make mojo` compiles.
+const CompiledFamily<Problem, PtxKernel> compiled_kernels{
+    .name = "transpose",
+    .variants = {"fp32"},
+    .commands = {{"mojo", "make mojo, with ARCH=90 or newer"}},
+    .with_facts = [](const reprolab::PtxKernel& kernel, const Manifest& manifest) -> PtxKernel {
+      kernel_named<Problem>(kernel.counterpart);  // throws where there is none
+      return {kernel, manifest.at("swizzle_bytes") == 0 ? CU_TENSOR_MAP_SWIZZLE_NONE
+                                                        : CU_TENSOR_MAP_SWIZZLE_128B};
+    },
+    .add = add_ptx_kernel};
+
+struct Matrix {
+  using Problem = transpose::Problem;
+
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t padding = 0;  ///< Elements between two rows, of input and output.
+  int data = 0;
+
+  static const PlainFacts<Matrix>& facts() {
+    static const PlainFacts<Matrix> facts = [] {
+      constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+      PlainFacts<Matrix> stated{
+          .family = {.name = "transpose",
+                     .element = "element",
+                     .types = {{"fp32", 4}},
+                     .moves = "a matrix read and its transpose written, each byte once",
+                     .baseline = "tma_naive",  // the posts' first kernel
+                     .size_option = "--matrix",
+                     .profiled_size = "32768x32768",       // the posts'
+                     .measured_code = {"DownColumns<2"}},  // two columns of tiles at once, there
+          .numbers = {{{.name = "rows", .most = most}, &Matrix::rows},
+                      {{.name = "columns", .most = most}, &Matrix::columns},
+                      {{.name = "padding",
+                        .most = 1 << 20,
+                        .option = "--padding",
+                        .help = "Elements between two rows, of input and output",
+                        .mark = "+"},
+                       &Matrix::padding}},
+          .usual = {},
+          .data = {"random", "constant"}};
+      // Multiples of the tiles (64), multiples of 4 only, and neither.
+      for (const std::int64_t size : {256,   512,   1000,  1023,  1024,  1536,  2020,  2048,  2050,
+                                      3072,  4096,  4097,  4100,  6144,  8191,  8192,  10000, 12288,
+                                      16383, 16384, 20004, 24576, 32767, 32768, 32772, 65536}) {
+        stated.usual.push_back({.rows = size, .columns = size});
+      }
+      return stated;
+    }();
+    return facts;
+  }
+  static void load() { compiled_kernels.load(); }
+  static std::vector<std::string> absent() { return compiled_kernels.languages_not_built(); }
+
+  __host__ __device__ constexpr reference::MatrixShape in() const {
+    return {rows, columns, columns + padding};
+  }
+  __host__ __device__ constexpr reference::MatrixShape out() const {
+    return {columns, rows, rows + padding};
+  }
+  PlainFields fields() const {
+    return {{"n", rows * columns}, {"in_stride", in().stride}, {"out_stride", out().stride}};
+  }
+  std::int64_t input_words() const { return in().elements(); }
+  std::int64_t output_words() const { return out().elements(); }
+  std::uint64_t read_words() const { return static_cast<std::uint64_t>(rows * columns); }
+  std::uint64_t written_words() const { return read_words(); }
+
+  /// Random: each element has its own value. Constant: 1.0, as in the posts' own check.
+  __host__ __device__ constexpr std::uint32_t value(std::int64_t row, std::int64_t column,
+                                                    std::uint64_t seed) const {
+    if (data != 0) return 0x3f800000u;
+    return reference::distinct_value_bits(static_cast<std::uint64_t>(row * columns + column), seed);
+  }
+  /// No kernel may use or change what lies between two rows: the bits that outputs are filled with.
+  static constexpr std::uint32_t gap = 0xffffffffu;
+  __host__ __device__ constexpr std::uint32_t input(std::int64_t at, std::uint64_t seed) const {
+    const std::int64_t row = at / in().stride, column = at % in().stride;
+    return column < columns ? value(row, column, seed) : gap;
+  }
+  __host__ __device__ constexpr std::uint32_t output(std::int64_t at, std::uint64_t seed) const {
+    const std::int64_t row = at / out().stride, column = at % out().stride;
+    return column < rows ? value(column, row, seed) : gap;
+  }
+  void reference(std::span<const std::uint32_t> input, std::span<std::uint32_t> output) const {
+    reference::transpose(input, in(), output, out().stride);
+  }
+
+  std::string place(std::int64_t at) const {
+    const std::int64_t row = at / out().stride, column = at % out().stride;
+    return "row " + std::to_string(row) + ", column " + std::to_string(column) + " of the output" +
+           (column < rows ? "" : ", between two rows");
+  }
+  /// Not below 1024 rows or columns.
+  bool halve() {
+    if (std::min(rows, columns) < 2048) return false;
+    rows /= 2;
+    columns /= 2;
+    return true;
+  }
+
+  Problem problem(const void* input, void* output, void*) const {
+    return {.input = static_cast<const float*>(input),
+            .output = static_cast<float*>(output),
+            .rows = rows,
+            .columns = columns,
+            .in_stride = in().stride,
+            .out_stride = out().stride};
+  }
+};
+
+PlainFamily<Matrix> family;
+
+}  // namespace
+}  // namespace reprolab::transpose
