@@ -11,7 +11,7 @@ namespace {
 
 using reference::WeightType;
 
-class OnGpuProducts : public OnGpuTest {
+class OnGpuKernelProducts : public OnGpuTest {
  protected:
   /// Fails the test unless every kernel is within its bound on `spec`, or refuses it.
   void expect(const ProductSpec& spec, int buffer_sets = 1) const {
@@ -27,7 +27,7 @@ class OnGpuProducts : public OnGpuTest {
 
 constexpr InputData all_data[] = {InputData::normal, InputData::sparse, InputData::one_hot};
 
-TEST_F(OnGpuProducts, AreWithinTheirBoundAtEveryTypeBlockSizeAndKindOfScales) {
+TEST_F(OnGpuKernelProducts, AreWithinTheirBoundAtEveryTypeBlockSizeAndKindOfScales) {
   for (const auto type : {WeightType::fp16, WeightType::bf16}) {
     for (const int block_size : {32, 64, 128, 256, 512, 1024, 2048, 4096}) {
       for (const bool nested : {false, true}) {
@@ -46,7 +46,7 @@ TEST_F(OnGpuProducts, AreWithinTheirBoundAtEveryTypeBlockSizeAndKindOfScales) {
   }
 }
 
-TEST_F(OnGpuProducts, AreWithinTheirBoundAtEveryNumberOfRows) {
+TEST_F(OnGpuKernelProducts, AreWithinTheirBoundAtEveryNumberOfRows) {
   for (const std::int64_t m :
        {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100, 128, 200, 512}) {
     for (const bool bias : {false, true}) {
@@ -60,7 +60,7 @@ TEST_F(OnGpuProducts, AreWithinTheirBoundAtEveryNumberOfRows) {
 }
 
 /// Odd multiples of a block, odd numbers of outputs, and rows that are not whole blocks.
-TEST_F(OnGpuProducts, AreWithinTheirBoundAtShapesThatNoTileDivides) {
+TEST_F(OnGpuKernelProducts, AreWithinTheirBoundAtShapesThatNoTileDivides) {
   constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {
       {1, 64},    {1, 1},      {16, 64},   {17, 192},  {63, 320},   {65, 4160}, {129, 8256},
       {1000, 96}, {1023, 448}, {3, 28672}, {333, 130}, {4097, 576}, {64, 14336}};
@@ -77,7 +77,7 @@ TEST_F(OnGpuProducts, AreWithinTheirBoundAtShapesThatNoTileDivides) {
 }
 
 /// Blocks of weights, and of nested scales, that end within a row.
-TEST_F(OnGpuProducts, AreWithinTheirBoundIfBlocksCrossRows) {
+TEST_F(OnGpuKernelProducts, AreWithinTheirBoundIfBlocksCrossRows) {
   constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {{17, 192}, {65, 4160}, {48, 1280}};
   for (const auto& [n, k] : shapes) {
     for (const int block_size : {128, 512, 4096}) {
@@ -94,7 +94,7 @@ TEST_F(OnGpuProducts, AreWithinTheirBoundIfBlocksCrossRows) {
 
 /// M tiles that are full, nearly full, or of one row; and N larger than one wave of blocks, with a
 /// small K: of 132 multiprocessors four, two or none share a remaining tile.
-TEST_F(OnGpuProducts, AreWithinTheirBoundWithManyRows) {
+TEST_F(OnGpuKernelProducts, AreWithinTheirBoundWithManyRows) {
   constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {
       {1, 64}, {17, 192}, {65, 320}, {129, 4160}};
   for (const std::int64_t m : {129, 255, 256, 257, 384, 385, 513, 1000}) {
@@ -113,7 +113,7 @@ TEST_F(OnGpuProducts, AreWithinTheirBoundWithManyRows) {
 }
 
 /// Blocks of several N tiles: of 132 multiprocessors 4, 7 and 14 each, in one or more K tiles.
-TEST_F(OnGpuProducts, AreWithinTheirBoundWithManyOutputs) {
+TEST_F(OnGpuKernelProducts, AreWithinTheirBoundWithManyOutputs) {
   constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {
       {6'500, 1536}, {14'400, 1536}, {28'700, 320}};
   for (const auto& [n, k] : shapes) {
@@ -124,7 +124,7 @@ TEST_F(OnGpuProducts, AreWithinTheirBoundWithManyOutputs) {
 }
 
 /// If an array does not start at a multiple of 256 bytes, a kernel is right or refuses.
-TEST_F(OnGpuProducts, AreWithinTheirBoundOrRefuseUnalignedArrays) {
+TEST_F(OnGpuKernelProducts, AreWithinTheirBoundOrRefuseUnalignedArrays) {
   for (const int offset : {1, 2, 4, 8, 16}) {
     for (const std::int64_t m : {1, 4, 32}) {
       expect({.weights = {.rows = 96, .columns = 576, .offset = offset}, .m = m, .bias = true});
@@ -134,7 +134,7 @@ TEST_F(OnGpuProducts, AreWithinTheirBoundOrRefuseUnalignedArrays) {
 
 /// In a verification, the first launch gets the contents written here, the others those of the
 /// previous launch.
-TEST_F(OnGpuProducts, AreWithinTheirBoundForAnyWorkspaceContents) {
+TEST_F(OnGpuKernelProducts, AreWithinTheirBoundForAnyWorkspaceContents) {
   const Proof proof;
   const ProductWorkload workload =
       make_workload({.weights = {.rows = 512, .columns = 8192}, .m = 4}, 5);
