@@ -70,23 +70,27 @@ help: ## List the targets
 #= of record: OLDER=1 (replaces newer recorded results)
 
 deps: ## Find what is needed, install what is missing (root) or name it
-	@scripts/deps environment requirements.txt .venv
+	@scripts/deps environment requirements.lock .venv
 	@scripts/build
 	@echo "deps: all found"
 
 .venv/installed: requirements.lock
-	@scripts/deps environment requirements.txt .venv
+	@scripts/deps environment requirements.lock .venv
 
 # Names the Python that has PyTorch and bitsandbytes.
-build/end_to_end/python: experiments/end_to_end/requirements.lock
+build/end_to_end/python: experiments/end_to_end/end_to_end.lock
 	@scripts/deps torch
 
 build: ## Configure and build everything this machine can
 	@scripts/build all
 
+KERNEL_FILE = $(firstword $(wildcard kernels/*/$(KERNEL).*))
 test: $(if $(KERNEL),,build) .venv/installed ## Run every test that this machine can; of one kernel: make test KERNEL=name
 ifneq ($(KERNEL),)
-	@scripts/test_kernel
+	@[ -n "$$MEASURE" ] || { echo "test: KERNEL: needs nvcc: add PRESET=gpu ARCH=90, or another architecture" >&2; exit 2; }
+	@[ -f "$(KERNEL_FILE)" ] || { echo "test: KERNEL: no such file kernels/*/KERNEL.cu" >&2; exit 2; }
+	@scripts/build kernels_test $(notdir $(patsubst %/,%,$(dir $(KERNEL_FILE))))_kernels_test
+	@ctest --test-dir build/$(PRESET) -j$$(nproc) --output-on-failure --progress --no-tests=error -R "/$$KERNEL\$$"
 else
 	@ctest --test-dir build/$(PRESET) -j$$(nproc) --output-on-failure --progress
 	@scripts/python -m pytest -q -n $$(nproc) --dist loadfile # by file: its tests share what is made once
@@ -186,7 +190,7 @@ sass: .venv/installed ## Compile a kernel, without a GPU, and show its registers
 mojo: .venv/installed ## Install the Mojo compiler, and compile this project's kernels in Mojo (needs no GPU)
 triton: .venv/installed ## Install the Triton compiler, and compile this project's kernels in Triton (needs no GPU)
 mojo triton:
-	@scripts/deps environment profiling/compile/$@.txt build/languages/$@
+	@scripts/deps environment profiling/compile/$@.lock build/languages/$@
 	@PYTHONPATH=.:profiling build/languages/$@/bin/python -m compile $@ "--arch=$$ARCH"
 
 dropin: ## Build our kernels as a library for bitsandbytes (docs/drop-in.md; needs no GPU)
@@ -195,12 +199,13 @@ peer: .venv/installed ## Fetch another bitsandbytes to compare with: make peer V
 dropin wheel peer:
 	@scripts/$@
 
-LISTS := requirements experiments/end_to_end/requirements profiling/compile/mojo profiling/compile/triton .ci/uv .ci/check .ci/reframe
-lock: ## Resolve the Python packages again, after a change to what is pinned (needs a network)
-	@scripts/deps environment .ci/uv.txt build/lock-tools
-	@for list in $(LISTS); do build/lock-tools/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
-	  --generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make lock" $$list.txt -o $$list.lock \
-	  || exit 2; done
+LOCKS := requirements.lock experiments/end_to_end/end_to_end.lock profiling/compile/mojo.lock profiling/compile/triton.lock \
+  .ci/check.lock .ci/reframe.lock
+lock: ## Resolve the Python packages again, after a change to what pyproject.toml pins (needs a network)
+	@scripts/deps environment .ci/check.lock build/check-tools
+	@for lock in $(LOCKS); do build/check-tools/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	  --generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make lock" \
+	  --group "pyproject.toml:$$(basename "$$lock" .lock)" -o "$$lock" || exit 2; done
 
 pages: .venv/installed ## Write README and other pages from their templates (FILE.md.j2) and the recorded runs
 	@scripts/python -m plots pages

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from compile.compiled import LanguageError
 
+from reprolab import results
 from reprolab.errors import InputError
 from reprolab.json_files import ROOT
 from reprolab_nf4 import DropinError
@@ -22,17 +22,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 @pytest.fixture(autouse=True, scope="session")
 def recorded_once() -> Iterator[None]:
     """Tests of one process share the recorded result files, which take seconds to read."""
-    folders = sys.modules.get("reprolab.results")
-    if folders is None:  # not imported here: it needs Python 3.11, and reprolab_nf4/tests 3.10
-        yield
-        return
-    read, recorded = lru_cache(maxsize=None)(folders.result_file), ROOT / "data/recorded"
-
-    def result_file(file: Path) -> Any:
-        return (read if file.is_relative_to(recorded) else read.__wrapped__)(file)
-
+    original, recorded = results.result_file, ROOT / "data/recorded"
+    read = lru_cache(maxsize=None)(original)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folders, "result_file", result_file)
+        choose = lambda file: (read if file.is_relative_to(recorded) else original)(file)  # noqa: E731
+        patch.setattr(results, "result_file", choose)
         yield
 
 

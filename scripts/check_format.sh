@@ -2,7 +2,7 @@
 # Formatting of C++ (clang-format) and Python (ruff), and that every file has a licence (reuse), by the versions in
 # .ci/check.lock. --fix writes; without it, anything unformatted is named and the exit status is 1.
 set -euo pipefail
-scripts/deps environment .ci/check.txt build/check-tools # versions format differently
+scripts/deps environment .ci/check.lock build/check-tools # versions format differently
 PATH=$PWD/build/check-tools/bin:$PATH
 mapfile -d '' sources < <(find . \( -path ./build -o -path ./results -o -path './.?*' \) -prune -o \
   \( -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' \) -print0)

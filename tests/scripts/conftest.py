@@ -13,7 +13,7 @@ def checkout(tmp_path):
     folder = tmp_path / "a checkout"
     for name in ("scripts", "reprolab"):
         shutil.copytree(ROOT / name, folder / name)
-    for name in ("Makefile", "requirements.txt", "requirements.lock"):
+    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
         shutil.copy(ROOT / name, folder)
     (folder / "data").mkdir()
     for file in (ROOT / "data").glob("*.json"):
@@ -21,7 +21,7 @@ def checkout(tmp_path):
     (folder / "reprolab_nf4").symlink_to(ROOT / "reprolab_nf4")
     for name in ("end_to_end", "product"):
         (folder / "experiments" / name).mkdir(parents=True)
-    (folder / "experiments/end_to_end/requirements.lock").touch()
+    (folder / "experiments/end_to_end/end_to_end.lock").touch()
     for file in (
         ROOT / "reference/CMakeLists.txt",
         *ROOT.glob("harness/programs/*/CMakeLists.txt"),

@@ -94,11 +94,3 @@ def test_no_folder_uses_one_above_it(files):
             if folder_of(used) in MAY_USE.keys() - allowed:
                 wrong.add(f"{file} uses {used}")
     assert not wrong
-
-
-def test_nothing_that_measures_reads_what_sources_say(files):
-    """An edited claim would make the next measurement dirty."""
-    judging = {folder for folder in MAY_USE if "reprolab/claims" in reachable(folder)}
-    measuring = [file for file in files if folder_of(file) not in judging]
-    named = re.compile(r'"[^"\n]*data/published')
-    assert [f for f in measuring if named.search((ROOT / f).read_text(encoding="utf-8"))] == []

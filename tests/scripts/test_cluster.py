@@ -11,7 +11,7 @@ from make_targets import ROOT, program
 REFRAME = ROOT / "build/reframe/bin/reframe"
 pytestmark = pytest.mark.skipif(
     not REFRAME.exists(),
-    reason="NOT TESTED, no ReFrame: scripts/deps environment .ci/reframe.txt build/reframe",
+    reason="NOT TESTED, no ReFrame: scripts/deps environment .ci/reframe.lock build/reframe",
 )
 RECORDED = ROOT / "data/recorded/h200/table2"
 

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 from edited import few
-from make_targets import ROOT, make, program, run
+from make_targets import ROOT, run
 
 EXAMPLE = re.compile(r"<!-- example: (experiments\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
 
@@ -24,26 +24,11 @@ def tree(checkout, real):
         (checkout / file).parent.mkdir(exist_ok=True)
         (checkout / file).write_text(content)
     real("python")
-    program(checkout / "scripts/build", '#!/bin/sh\necho "build $*"\n')
     return checkout
 
 
 def csv_rows(file):
     return list(csv.DictReader(file.read_text().splitlines()))
-
-
-def test_it_is_listed_and_says_what_it_would_run(tree):
-    listed = run(tree, "make", "help").stdout
-    assert "reproduce-alignment  Whether a matrix that begins off its alignment costs" in listed
-    done = run(tree, "make", "reproduce-alignment", "PRESET=gpu", "DRY_RUN=1", "PEER=old=a.so")
-    assert done.returncode == 0, done.stderr
-    assert (
-        "<--shape> <28672x8192> <--shape> <4096x14336> <--offset> <0,1,2,4,8> <--samples> <11> "
-        "<--kernel> <streaming|branch_tree|old> <--peer> <old=a.so> "
-    ) in " ".join(done.stdout.splitlines())
-    done = make(tree, "reproduce-alignment", "RECORDED=none")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("reproduce-alignment: ")
 
 
 def test_it_has_its_tables_or_one_of_each_pass(tree, write):

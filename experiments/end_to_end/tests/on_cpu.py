@@ -12,9 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("tomllib", reason="NOT TESTED, reprolab/ needs Python 3.11")
-
 from made import CLOCKS, GPU
 from needs_torch import bitsandbytes, functional, torch
 from torch.utils._python_dispatch import TorchDispatchMode
