@@ -170,7 +170,7 @@ def test_bad_input_is_one_line_before_anything_runs(measure, cells, tmp_path, mo
     prompts.write_text('{"tokens": [1]}\n{"tokens": [2, 152000]}\n')
     for options, noun in (
         (("--kernels", "nix"), "KERNELS: "),
-        (("--model", tmp_path / "mine"), "/mine: "),
+        (("--model", tmp_path / "mine"), "/mine"),
         (("--clocks", "1410"), "CLOCKS: "),
         (("--prompts", prompts), "PROMPTS: "),
     ):
