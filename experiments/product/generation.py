@@ -244,7 +244,7 @@ def parser() -> argparse.ArgumentParser:
     p = Parser(prog="python -m experiments.product.generation", description=__doc__)
     p.add_argument("--sequences", required=True, help="1,4,16")
     p.add_argument("--nested", action="store_true", help="double-quantized scales")
-    p.add_argument("--model", default="llama-3.1-8b", help="of data/models.json, with random weights")
+    p.add_argument("--model", default="llama-3.1-8b", help="with random weights")
     p.add_argument("--layers", type=int, help="of the model, if not all")
     p.add_argument("--cache", choices=CACHES, default="dynamic")
     p.add_argument("--generations", type=int, default=GENERATIONS, help="of each backend")

@@ -43,8 +43,6 @@ Family family({
         }(),
 });
 
-double gb(std::uint64_t bytes) { return 1e-9 * static_cast<double>(bytes); }
-
 /// The ceilings that both read and write, like a dequantization.
 std::vector<VariantInfo> ceilings() {
   const ProblemFacts facts = nf4::describe_problem(mlps.front().name(), mlps.front().matrix(), {});
@@ -63,25 +61,15 @@ int dry_run(const Options& options, const std::vector<VariantInfo>& kernels) {
   const auto gpu = profiling::find_gpu(&why_not);
   const double bandwidth = gpu ? gpu->theoretical_bandwidth_gb_s.value_or(1000) : 1000;
   nf4::print_languages_not_built(options.pass.kernel);
-  fmt::print("{:<12} {:>7} {:>28} {:>12}\n", "MLP", "output", "weights in up, gate and down",
-             "bytes moved");
-  for (const Mlp& mlp : mlps) {
-    const auto matrix = mlp.matrix();
-    const std::uint64_t bytes = matrix.bytes_read() + matrix.bytes_written();
-    fmt::print("{:<12} {:>7} {:>28} {:>9.2f} GB\n", mlp.name(), reference::name(mlp.output),
-               matrices_per_mlp * matrix.weights(),
-               gb(bytes * static_cast<std::uint64_t>(matrices_per_mlp * options.iterations)));
-  }
   const ProblemFacts facts = facts_of(options.iterations);
-  const double moved = gb(facts.bytes_read + facts.bytes_written);
-  const double run_s = moved / (0.33 * bandwidth);
+  const double moved = 1e-9 * static_cast<double>(facts.bytes_read + facts.bytes_written);
   const double host_s = 1e-5 * static_cast<double>(launches_of(options.iterations));
   const auto rows = static_cast<double>(kernels.size() + ceilings().size());
   fmt::print(
       "{} kernels and {} ceilings, {}: {:.2f} GB in {} launches, {} samples of both ways: "
       "about {:.0f} s, and the time to make the data\n",
       kernels.size(), ceilings().size(), facts.name, moved, launches_of(options.iterations),
-      options.samples, rows * options.samples * (2 * run_s + host_s));
+      options.samples, rows * options.samples * (2 * moved / (0.33 * bandwidth) + host_s));
   if (gpu) print_refusals(kernels, supports_all);
   fmt::print("{}\n{}\n", dry_run_notes(options.pass, gpu),
              dry_run_place(gpu, why_not, " (times above are for 1000 GB/s)"));
@@ -115,38 +103,14 @@ void print(const Record& record) {
              missing);
 }
 
-/// Tests in a separate process whose launches can be captured: a library may end its process after
-/// an error in a capture.
-NotCapturable try_captures(const Options& options, const std::vector<VariantInfo>& kernels,
-                           UnfinishedRun& unfinished) {
-  const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
-    NotCapturable not_capturable;
-    for (const auto& kernel : selected_kernels(request, kernels)) {
-      const auto why = watchdog.turn(kernel.name, [&] { return why_not_capturable(kernel); });
-      if (!why.empty()) not_capturable[kernel.name] = why;
-    }
-    return not_capturable;
-  };
-  Worker worker(serve, options.pass.limit(), &unfinished);
-  const auto answer = worker.ask({{"name", "a trial capture"}}, names_of(kernels));
-  NotCapturable not_capturable;
-  if (!answer.json.is_null()) not_capturable = answer.json.get<NotCapturable>();
-  for (const auto& [kernel, reason, outcome] : answer.crashed) {
-    if (is_failure(outcome)) not_capturable[kernel] = reason;
-  }
-  return not_capturable;
-}
-
 /// Measures in a worker process, which a kernel may crash.
 std::vector<Record> measure(const Options& options, const std::vector<VariantInfo>& kernels,
                             UnfinishedRun& unfinished) {
   const std::string name = facts_of(options.iterations).name;
   const bool timed = options.pass.instrument != profiling::InstrumentKind::none;
-  const NotCapturable not_capturable =
-      timed ? try_captures(options, kernels, unfinished) : NotCapturable{};
   const auto serve = [&](const Worker::Json& request, const Watchdog& watchdog) -> Worker::Json {
     const auto instrument = profiling::make_instrument(options.pass.instrument);
-    Puzzle puzzle(options.iterations, options.pass.seed, options.pass.experiment, not_capturable);
+    Puzzle puzzle(options.iterations, options.pass.seed, options.pass.experiment);
     std::vector<Row> rows;
     for (const auto& kernel : selected_kernels(request, kernels)) {
       rows.push_back(row_of(options.iterations, kernel, watchdog.turn(kernel.name, [&] {

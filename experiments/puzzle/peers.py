@@ -1,14 +1,22 @@
-"""The puzzle through Python: Unsloth's `fast_dequantize`, each installed version of it a row, timed
-as published. Every output of a sample is compared with the reference, bit for bit, after it.
+"""The puzzle through Python: Unsloth's `fast_dequantize`, each version of it that `make peer
+VERSION=unsloth-2026.10.9` installed a row, timed as published. Every output of a sample is compared
+with the reference, bit for bit, after it.
+
+`import unsloth` needs some twenty packages and changes others, such as transformers. Its module
+`unsloth.kernels.utils` is therefore imported alone: the packages around it are present, but their
+`__init__.py` does not run.
 
 Exit status: 0; 1 if an output is wrong; 3 if a row was not measured for another reason.
 """
 
 import argparse
+import importlib
 import random
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -16,7 +24,6 @@ from typing import Any, NamedTuple
 import bitsandbytes
 import torch
 
-from experiments import unsloth_peer
 from experiments.end_to_end import SEED, build, measure, reference
 from experiments.end_to_end.rounds import Measured
 from experiments.end_to_end.sizes import BLOCK_SIZE
@@ -38,8 +45,15 @@ OWN_KERNEL = "one Triton kernel of its own"
 POISON = -1  # in all bits: not a number in fp16 and bf16
 
 
+PEERS = Path("build/peers")
+NAME, ZOO = "unsloth", "unsloth_zoo"
+AROUND = (NAME, f"{NAME}.kernels", ZOO, f"{ZOO}.temporary_patches")
+MODULE = f"{NAME}.kernels.utils"
+INSTALL = f"make peer VERSION={NAME}-2026.10.9"
+
+
 class Mlp(NamedTuple):
-    """As in mlps.hpp."""
+    """As in puzzle.hpp."""
 
     hidden: int
     intermediate: int
@@ -146,6 +160,37 @@ class Puzzle:
         del filled
 
 
+def installed_versions() -> list[str]:
+    """The completely installed ones, by their metadata, the oldest first."""
+    whole = (file.parent for file in PEERS.glob(f"{NAME}-*/ready"))
+    files = [file for folder in whole for file in folder.glob(f"{NAME}-*.dist-info")]
+    known = {file.name.removeprefix(f"{NAME}-").removesuffix(".dist-info") for file in files}
+    return sorted(known, key=lambda version: [int(n) for n in version.split(".")])
+
+
+def kernels(version: str) -> ModuleType:
+    """The module of that version; ImportError where there is none. A later call with another
+    version leaves the modules of the earlier one in use.
+    """
+    folder = PEERS.absolute() / f"{NAME}-{version}"
+    if not (folder / NAME).is_dir():
+        raise ImportError(f"no Unsloth {version} in {PEERS}")
+    for name in [n for n in sys.modules if n.partition(".")[0] in (NAME, ZOO)]:
+        del sys.modules[name]
+    for name in AROUND:
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [str(folder.joinpath(*name.split(".")))]
+        sys.modules[name] = module_from_spec(spec)
+    return importlib.import_module(MODULE)
+
+
+def own_kernels_run(module: ModuleType) -> bool:
+    """Whether its Triton kernels for NF4 are in use, which it has since 2026.10: not with
+    UNSLOTH_BNB_TRITON=0, nor after one that did not compile.
+    """
+    return getattr(module, "_USE_NF4_KERNELS", False)
+
+
 def parser() -> argparse.ArgumentParser:
     p = Parser(prog="python -m experiments.puzzle.peers", description=__doc__)
     p.add_argument("--iterations", default=str(PUBLISHED_ITERATIONS), help="of each MLP")
@@ -163,9 +208,9 @@ def reproduce(args: argparse.Namespace) -> int:
     started, now = time.time(), checkout()
     build.quiet()
     gpu = Gpu()
-    versions = unsloth_peer.versions()
+    versions = installed_versions()
     records = measured(gpu, *iterations, versions)
-    installed = {unsloth_peer.NAME: ", ".join(versions)} if versions else {}
+    installed = {NAME: ", ".join(versions)} if versions else {}
     origin = measure.origin(gpu, started, sys.orig_argv, "events", now, installed)
     made = result_file.content("puzzle", "peers", origin, records)
     result_file.write(args.output, made)
@@ -178,28 +223,28 @@ def measured(gpu: Any, iterations: int, versions: Sequence[str]) -> list[Content
     rows = {version: Measured() for version in versions or [""]}
     loaded: dict[str, ModuleType] = {}
     for version in rows:
-        with attempt(rows[version], unsloth_peer.INSTALL):
-            loaded[version] = unsloth_peer.kernels(version)
+        with attempt(rows[version], INSTALL):
+            loaded[version] = kernels(version)
             puzzle.verify(loaded[version].fast_dequantize)
     puzzle.exchange()
     print(f"{SAMPLES} samples of {', '.join(loaded)}", file=sys.stderr)
     for version in measuring.shuffled(loaded, SAMPLES):
         if rows[version].failed:
             continue
-        with attempt(rows[version], unsloth_peer.INSTALL):
+        with attempt(rows[version], INSTALL):
             for metric, us in puzzle.sample(loaded[version].fast_dequantize).items():
                 rows[version].samples.setdefault(metric, []).append(us)
         gpu.sensors.read()
         rows[version].sm_mhz += [clock] if (clock := gpu.sensors.sm_mhz) else []
     library = f"bitsandbytes {bitsandbytes.__version__}"
     made = dict.fromkeys(rows, f"two calls of {library}")
-    made |= {v: OWN_KERNEL for v in loaded if unsloth_peer.own_kernels_run(loaded[v])}
+    made |= {v: OWN_KERNEL for v in loaded if own_kernels_run(loaded[v])}
     return [record(version, iterations, one, made[version]) for version, one in rows.items()]
 
 
 def record(version: str, iterations: int, timed: Measured, kernels: str) -> Content:
     """`kernels`: what one call launches."""
-    row = {"kernel": f"{unsloth_peer.NAME}_{version}".rstrip("_")}
+    row = {"kernel": f"{NAME}_{version}".rstrip("_")}
     row |= {"origin": {"kind": "peer", "maker": f"Unsloth {version}".rstrip()}}
     row |= {"lineage": f"fast_dequantize, called in Python: {kernels}"}
     row |= {"source_file": "", "deviation": None, "code": None}

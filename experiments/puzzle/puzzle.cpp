@@ -2,15 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "harness/ceilings.hpp"
 #include "profiling/nvtx.hpp"
+#include "reference/mismatch_report.hpp"
 
 namespace reprolab::puzzle {
 namespace {
 
 using nf4::Problem;
+
+constexpr int max_iterations_per_graph = 100;  // 300 nodes, or a few times that for a peer
 
 std::string of_mlp(const char* metric, const nf4::VerifiedMatrices& mlp) {
   return fmt::format("{}.{}", metric, mlp.workload.facts().name);
@@ -22,7 +26,54 @@ Outcome worse(Outcome a, Outcome b) {
   return b;
 }
 
+/// "2048x8192 fp16: 215 of 16777216 weights differ, by at most 1 ULP; 1024x4096 bf16: 0 of ...".
+/// `comparisons`: a matrix of each MLP with the reference.
+std::string describe_differences(
+    const std::array<reference::Comparison, mlps.size()>& comparisons) {
+  std::string text;
+  for (std::size_t i = 0; i < mlps.size(); ++i) {
+    const nf4::TensorSpec matrix = mlps[i].matrix();
+    text +=
+        fmt::format("{}{} {}: {}", i == 0 ? "" : "; ", mlps[i].name(), name(matrix.output),
+                    reference::describe_extent(comparisons[i], matrix.weights(), matrix.output));
+  }
+  return text;
+}
+
 }  // namespace
+
+std::string Mlp::name() const { return fmt::format("{}x{}", hidden, intermediate); }
+
+nf4::TensorSpec Mlp::matrix() const {
+  return {.rows = intermediate, .columns = hidden, .nested = true, .output = output};
+}
+
+ProblemFacts facts_of(int iterations) {
+  const nf4::TensorSpec format = mlps.front().matrix();
+  const auto times = static_cast<std::uint64_t>(iterations);
+  ProblemFacts facts{.name = fmt::format("three MLPs, {} times", iterations), .element_bytes = 2};
+  for (const Mlp& mlp : mlps) {
+    const nf4::TensorSpec matrix = mlp.matrix();
+    facts.elements += matrices_per_mlp * matrix.weights();
+    facts.bytes_read += times * matrices_per_mlp * matrix.bytes_read();
+    facts.bytes_written += times * matrices_per_mlp * matrix.bytes_written();
+  }
+  facts.description = {{"name", facts.name},
+                       {"family", "puzzle"},
+                       {"iterations", iterations},
+                       {"iterations_per_graph", iterations_per_graph(iterations)},
+                       {"launches", launches_of(iterations)},
+                       {"weights", facts.elements},
+                       {"block_size", format.block_size},
+                       {"nested", format.nested}};
+  return facts;
+}
+
+int iterations_per_graph(int iterations) {
+  int most = std::min(iterations, max_iterations_per_graph);
+  while (iterations % most != 0) --most;
+  return most;
+}
 
 Support supports_all(const std::string& kernel) {
   for (const Mlp& mlp : mlps) {
@@ -33,29 +84,8 @@ Support supports_all(const std::string& kernel) {
   return Support::yes();
 }
 
-std::string why_not_capturable(const VariantInfo& kernel) {
-  const nf4::TensorSpec small{.rows = 64, .columns = 1024, .nested = true};
-  const nf4::DeviceTensor tensor(nf4::make_tensor(small, 1).quantized);
-  const profiling::DeviceBuffer output(small.bytes_written() + guard_bytes);
-  const profiling::Stream stream;
-  const Problem problem = tensor.problem(output.data());
-  const auto& registered = kernel_named<Problem>(kernel.name);
-  if (!registered.supports(problem).ok) return "";
-  const auto launch = [&] { require_launched(registered.launch(problem, stream.get())); };
-  const auto run = [&] {
-    launch();  // loads its module, which a capture does not allow
-    stream.synchronize();
-    const profiling::Graph graph(stream.get(), launch);
-    graph.launch(stream.get());
-    stream.synchronize();
-  };
-  const Verification tried = run_or_fail(kernel, DeviceState(stream.get()), run);
-  return is_failure(tried.outcome) ? tried.reason : "";
-}
-
-Puzzle::Puzzle(int iterations, std::uint64_t seed, const std::string& experiment,
-               NotCapturable not_capturable)
-    : iterations_(iterations), experiment_(experiment), not_capturable_(std::move(not_capturable)) {
+Puzzle::Puzzle(int iterations, std::uint64_t seed, const std::string& experiment)
+    : iterations_(iterations), experiment_(experiment) {
   for (const Mlp& mlp : mlps) {
     parts_.emplace_back(mlp.name(), mlp.matrix(), matrices_per_mlp, seed, comparisons_,
                         stream_.get(), experiment);
@@ -126,11 +156,6 @@ double Puzzle::wall_us(const Part& part, const VariantInfo& variant) {
 /// The two graphs in an order that a kernel cannot detect.
 std::optional<Puzzle::Graphs> Puzzle::capture(const Part& part, const VariantInfo& variant,
                                               Verification& why_not) {
-  const auto known = not_capturable_.find(variant.name);
-  if (known != not_capturable_.end()) {
-    why_not = {Outcome::launch_failed, known->second, {}};
-    return std::nullopt;
-  }
   const int iterations = iterations_per_graph(iterations_);
   const auto graph_of = [&](bool checked) {
     return std::make_unique<profiling::Graph>(

@@ -9,7 +9,6 @@ import pytest
 from needs_torch import functional, torch
 from on_cpu import stand_ins  # noqa: F401
 
-from experiments import unsloth_peer
 from experiments.puzzle import peers
 from reprolab.families import described
 from reprolab.json_files import ROOT, read_json
@@ -18,7 +17,6 @@ from reprolab.results import load
 REFUSED = "raise RuntimeError('this package must not run')\n"
 UTILS = """
 from unsloth_zoo.utils import VERSION
-from ..device_type import DEVICE_TYPE
 from bitsandbytes import functional
 
 _USE_NF4_KERNELS = VERSION >= (2026, 10)
@@ -27,20 +25,16 @@ _USE_NF4_KERNELS = VERSION >= (2026, 10)
 def fast_dequantize(W, quant_state=None):
     return functional.dequantize_4bit(W, quant_state)
 
-
-def fast_linear_forward(proj, X):
-    assert X.dim() == 3 and X.shape[1] == 1 and DEVICE_TYPE == "cuda"
-    return (X.float() @ fast_dequantize(proj.weight, proj.weight.quant_state).float().T).half()
 """
 
 
 def put_unsloth(monkeypatch, folder, *versions):
     """Installs these versions as `make peer` does."""
-    monkeypatch.setattr(unsloth_peer, "PEERS", folder)
+    monkeypatch.setattr(peers, "PEERS", folder)
     for version in versions:
         package = folder / f"unsloth-{version}"
-        files = {f"{name.replace('.', '/')}/__init__.py": REFUSED for name in unsloth_peer.AROUND}
-        files |= {"unsloth/kernels/utils.py": UTILS, "unsloth/device_type.py": "DEVICE_TYPE='cuda'"}
+        files = {f"{name.replace('.', '/')}/__init__.py": REFUSED for name in peers.AROUND}
+        files["unsloth/kernels/utils.py"] = UTILS
         files["unsloth_zoo/utils.py"] = f"VERSION = {tuple(map(int, version.split('.')))}"
         files |= dict.fromkeys((f"unsloth-{version}.dist-info/METADATA", "ready"), "")
         for name, text in files.items():
@@ -140,20 +134,14 @@ def test_an_output_of_another_shape_or_type_is_wrong(run, monkeypatch):
         assert status == 1 and {row.outcome for row in rows.values()} == {"mismatch"}
 
 
-def test_a_version_that_was_fetched_in_part_is_ignored(run, tmp_path):
-    (tmp_path / "peers/unsloth-2026.9.9/unsloth-2026.9.9.dist-info").mkdir(parents=True)
-    _, rows = run(NEW)
-    assert list(rows) == [f"unsloth_{NEW}"]
-
-
 def test_without_unsloth_the_row_says_how_to_install_it(run):
     status, rows = run()
     (row,) = rows.values()
     assert (status, row.kernel, row.outcome) == (0, "unsloth", "unsupported")
-    assert row.reason.endswith(unsloth_peer.INSTALL) and not row.metrics
+    assert row.reason.endswith(peers.INSTALL) and not row.metrics
 
 
-@pytest.mark.parametrize("iterations", ["0", "", "1,2", "-3", "many"])
+@pytest.mark.parametrize("iterations", ["0", "1,2", "many"])
 def test_a_wrong_number_of_iterations_is_one_line(iterations, run, capsys):
     assert run(NEW, iterations=iterations) == (2, {})
     (line,) = capsys.readouterr().err.splitlines()
