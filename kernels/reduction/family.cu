@@ -1,0 +1,56 @@
+// Sums of 32-bit words modulo 2^32, of a vector of one length or of those of the command line.
+#include <numeric>
+
+#include "harness/plain_family.cuh"
+#include "kernels/reduction/problem.hpp"
+#include "reference/nf4/normal_weights.hpp"
+
+namespace reprolab::reduction {
+namespace {
+
+struct Sum {
+  using Problem = reduction::Problem;
+
+  std::int64_t length = 0;
+  int data = 0;
+
+  static const PlainFacts<Sum>& facts() {
+    static const PlainFacts<Sum> facts{
+        .family = {.name = "reduction",
+                   .element = "sum",
+                   .types = {{"uint32", 4}},
+                   .moves = "a vector read, each byte once, and its sum written",
+                   .baseline = "sum_two_launches",  // the post's first kernel
+                   .size_option = "--length",
+                   .profiled_size = "1073741824"},  // the posts'
+        .numbers = {{{.name = "length"}, &Sum::length}},
+        .usual = {{.length = std::int64_t{1} << 30}},
+        .data = {"random", "below_100"}};
+    return facts;
+  }
+
+  PlainFields fields() const { return {{"n", 1}}; }
+  std::int64_t input_words() const { return length; }
+  std::int64_t output_words() const { return 1; }
+
+  /// Random: any bits, so that each word left out or added twice shows. Below 100, as the posts'.
+  __host__ __device__ constexpr std::uint32_t input(std::int64_t at, std::uint64_t seed) const {
+    const auto word =
+        static_cast<std::uint32_t>(reference::mix((seed << 40) + static_cast<std::uint64_t>(at)));
+    return data == 0 ? word : word % 100;
+  }
+  void reference(std::span<const std::uint32_t> input, std::span<std::uint32_t> output) const {
+    output[0] = std::accumulate(input.begin(), input.end(), std::uint32_t{0});
+  }
+  Problem problem(const void* input, void* output, void* workspace) const {
+    return {.input = static_cast<const std::uint32_t*>(input),
+            .output = static_cast<std::uint32_t*>(output),
+            .n = length,
+            .workspace = workspace};
+  }
+};
+
+PlainFamily<Sum> family;
+
+}  // namespace
+}  // namespace reprolab::reduction

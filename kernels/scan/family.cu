@@ -1,0 +1,58 @@
+// Prefix sums of 32-bit words modulo 2^32, which restart with every segment.
+#include "harness/plain_family.cuh"
+#include "kernels/scan/problem.hpp"
+#include "reference/nf4/normal_weights.hpp"
+
+namespace reprolab::scan {
+namespace {
+
+struct Scan {
+  using Problem = scan::Problem;
+
+  std::int64_t segments = 0, segment = 0;
+  int data = 0;
+
+  static const PlainFacts<Scan>& facts() {
+    static const PlainFacts<Scan> facts{
+        .family = {.name = "scan",
+                   .element = "sum",
+                   .types = {{"uint32", 4}},
+                   .moves = "a vector read and its sums written, each byte once",
+                   .baseline = "scan_in_global",  // the post's first kernel
+                   .size_option = "--segments",
+                   .profiled_size = "2097152x512"},
+        .numbers = {{{.name = "segments"}, &Scan::segments}, {{.name = "segment"}, &Scan::segment}},
+        .usual = {{1 << 22, 1 << 8}, {1 << 21, 1 << 9}, {1, 1 << 30}},  // the post's vector
+        .data = {"random", "below_100"}};
+    return facts;
+  }
+
+  PlainFields fields() const { return {{"n", segments * segment}}; }
+  std::int64_t input_words() const { return segments * segment; }
+  std::int64_t output_words() const { return segments * segment; }
+
+  /// Random: any bits, so that each word left out or added twice shows. Below 100, as the post's.
+  __host__ __device__ constexpr std::uint32_t input(std::int64_t at, std::uint64_t seed) const {
+    const auto word =
+        static_cast<std::uint32_t>(reference::mix((seed << 40) + static_cast<std::uint64_t>(at)));
+    return data == 0 ? word : word % 100;
+  }
+  void reference(std::span<const std::uint32_t> input, std::span<std::uint32_t> output) const {
+    std::uint32_t sum = 0;
+    for (std::int64_t i = 0; i < segments * segment; ++i) {
+      output[i] = sum = input[i] + (i % segment == 0 ? 0 : sum);
+    }
+  }
+  Problem problem(const void* input, void* output, void* workspace) const {
+    return {.input = static_cast<const std::uint32_t*>(input),
+            .output = static_cast<std::uint32_t*>(output),
+            .segments = segments,
+            .segment = segment,
+            .workspace = workspace};
+  }
+};
+
+PlainFamily<Scan> family;
+
+}  // namespace
+}  // namespace reprolab::scan
