@@ -1,12 +1,15 @@
 """The frame of records as tables, figures and derived values use it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pandas as pd
 
-from reprolab.results import COPY, KERNEL_TIME, RIGHT, VERIFIED
-from reprolab.stats import Summary
+from reprolab.claims.uncertainty import log_ratio
+from reprolab.results import COPY, KERNEL_TIME, RIGHT, TIMES, VERIFIED, Row
+from reprolab.stats import LogMean, Summary
+
+Mean = Callable[[Row, Row], LogMean]
 
 CLOCK_PERCENT = 2  # further apart, two rows did not run at one clock
 NUMBERS = ["median", "low", "high", "q1", "q3", "min", "max", "gb_per_s"]
@@ -59,24 +62,38 @@ def right_of(rows: pd.DataFrame) -> pd.Series:
 
 
 def against(rows: pd.DataFrame, over: dict[str, Any], keys: list[str]) -> pd.DataFrame:
-    """With the ratio of the base's median to the row's, the inverse and the change: the speed-up,
-    the time over the base's and its difference from it. Wrong and deviating times have none.
+    """With the ratio of the base's time to the row's, the inverse and the change: the speed-up,
+    the time over the base's and its difference from it. Wrong and deviating times have none, and
+    counts are divided by their medians.
     """
     on = [k for k in dict.fromkeys([*keys, "pass", "kernel", "metric"]) if k not in over]
-    base = chosen(rows[right_of(rows)], over)[[*on, "median", "low", "high"]]
+    base = chosen(rows[right_of(rows)], over)[[*on, "row", "median"]]
     rows = rows.merge(base, how="left", on=on, suffixes=("", "_base"), validate="m:1")
-    rows.loc[~right_of(rows) & (rows.metric == KERNEL_TIME), "median_base"] = None
-    for end, own, other in (
-        ("", "median", "median"),
-        ("_low", "low", "high"),
-        ("_high", "high", "low"),
-    ):
-        rows[f"time_ratio{end}"] = (rows[own] / rows[f"{other}_base"]).where(
-            rows.median_base.notna()
-        )
+    wrong = ~right_of(rows) & (rows.metric == KERNEL_TIME)
+    is_time = rows.unit.isin(TIMES) & rows["median"].notna() & ~wrong
+    ratios = ratios_of("time_ratio", rows.row, rows.row_base.where(is_time))
+    counts = (rows["median"] / rows.median_base).where(~rows.unit.isin(TIMES))
+    rows[ratios.columns] = ratios.assign(time_ratio=ratios.time_ratio.fillna(counts))
     for end, other in (("", ""), ("_low", "_high"), ("_high", "_low")):
         rows[f"ratio{end}"] = 1 / rows[f"time_ratio{other}"]
     return rows.assign(change=rows.time_ratio - 1)
+
+
+def ratios_of(
+    name: str, over: pd.Series, under: pd.Series, log_of: Mean = log_ratio, scale: float = 1
+) -> pd.DataFrame:
+    """Ratios of two columns of rows of times, and their intervals, as verdicts have them."""
+    ends: list[tuple[float | None, ...]] = []
+    for a, b in zip(over, under, strict=True):
+        if a is b and isinstance(a, Row):
+            ends.append((1, 1, 1))
+        elif isinstance(a, Row) and isinstance(b, Row) and a.samples and b.samples:
+            ratio = log_of(a, b).ratio.scaled(scale)
+            ends.append((ratio.value, *ratio.interval))
+        else:
+            ends.append((None, None, None))
+    names = [name, f"{name}_low", f"{name}_high"]
+    return pd.DataFrame(ends, over.index, names, dtype=float)
 
 
 def beside(rows: pd.DataFrame, *metrics: str) -> pd.DataFrame:

@@ -17,7 +17,6 @@ columns and values a slot can name.
 import argparse
 import os
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ import jinja2
 import pandas as pd
 
 from plots import style
-from plots.machine import Machine
+from plots.machine import Machine, machines
 from plots.pictures import is_current, pictures
 from plots.tables import markdown
 from reprolab.claims.published import load_sources
@@ -35,22 +34,22 @@ from reprolab.json_files import ROOT, read_text
 from reprolab.output import write_files
 from reprolab.printable import printable
 
-RECORDED = ROOT / "data/recorded"
+RECORDED = "data/recorded"
 MACHINE = "plots/machine.md.j2"  # makes the page of each machine
 
 
-def claims_table(machines: list[Machine], folder: Path, source: str) -> str:
+def claims_table(found: list[Machine], folder: Path, source: str) -> str:
     """Every claim of a source with its value, and each machine's verdict, value and evidence."""
     rows = []
-    for id, first in machines[0].claims.items():
+    for id, first in found[0].claims.items():
         if first.source != source:
             continue
-        of = [machine.claims[id] for machine in machines]
+        of = [machine.claims[id] for machine in found]
         row = {
             "claim": f"`{id}`: {first.text}",
             "source": next((c.theirs for c in of if c.theirs), "-"),
         }
-        for machine, claim in zip(machines, of, strict=True):
+        for machine, claim in zip(found, of, strict=True):
             places = (os.path.relpath(Path(file).resolve(), folder) for file in claim.files)
             links = (f"[{Path(p).name.partition('.')[0]}]({p})" for p in places)
             row[machine.name] = " ".join([claim.result, *links])
@@ -68,36 +67,26 @@ def templates(root: Path) -> Iterator[Path]:
     )
 
 
-@cache
-def recorded(root: Path = ROOT) -> list[Machine]:
-    folders = sorted(p for p in (root / "data/recorded").glob("*") if p.is_dir())
-    return [Machine(folder.name, folder) for folder in folders]
-
-
-def pages(root: Path = ROOT) -> dict[Path, str]:
+def pages(found: list[Machine]) -> dict[Path, str]:
     """Every page by its path, from its template; those of machines from one."""
-    machines = recorded(root)
-    filled = {}
-    for template in templates(root):
-        filled[template.with_suffix("")] = fill(template, machines)
-    if (root / MACHINE).exists():
-        for machine in machines:
-            page = machine.folder / "README.md"
-            filled[page] = fill(root / MACHINE, machines, page.parent, machine=machine)
+    filled = {template.with_suffix(""): fill(template, found) for template in templates(ROOT)}
+    for machine in found if (ROOT / MACHINE).exists() else ():
+        page = ROOT / RECORDED / machine.id / "README.md"
+        filled[page] = fill(ROOT / MACHINE, found, page.parent, machine=machine)
     return filled
 
 
-def fill(template: Path, machines: list[Machine], folder: Path | None = None, **more: Any) -> str:
+def fill(template: Path, found: list[Machine], folder: Path | None = None, **more: Any) -> str:
     folder = folder or template.parent
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True
     )
-    context = {machine.id.replace("-", "_"): machine for machine in machines} | more
+    context = {machine.id.replace("-", "_"): machine for machine in found} | more
     context |= {
-        "machines": machines,
+        "machines": found,
         "experiments": names(),
         "sources": load_sources(),
-        "claims": lambda source: claims_table(machines, folder, source),
+        "claims": lambda source: claims_table(found, folder, source),
     }
     try:
         return environment.from_string(read_text(template)).render(context)
@@ -110,8 +99,9 @@ def fill(template: Path, machines: list[Machine], folder: Path | None = None, **
 
 def run(args: argparse.Namespace) -> int:
     """`make pages`; with --check exit status 1 where a page or a picture is stale."""
-    filled = pages()
-    rows = pd.concat([machine.frames.records for machine in recorded()], ignore_index=True)
+    found = machines([ROOT / RECORDED])
+    filled = pages(found)
+    rows = pd.concat([machine.frames.records for machine in found], ignore_index=True)
     drawn = pictures(rows)
     stale = [p for p, text in filled.items() if not p.exists() or read_text(p) != text]
     stale += [p for p, figure in drawn.items() if not is_current(p, figure)]

@@ -4,7 +4,7 @@ import argparse
 from functools import cache
 from pathlib import Path
 
-from plots.machine import Machine
+from plots.machine import Machine, machines
 from plots.tables import Table
 from reprolab import declared
 from reprolab.errors import InputError
@@ -39,10 +39,9 @@ def render(args: argparse.Namespace, name: str, folder: Path, output: Path) -> N
     present, missing = declared.experiment(name).passes_in(folder)
     if not present:
         raise InputError(f"{folder}: has no results of {name}; make reproduce-{name}")
-    machine = machine_of(recorded or folder)
-    rows = machine.frames.records
-    if rows.gpu.nunique() > 1:
-        raise InputError(f"{folder}: has results of {rows.gpu.nunique()} GPUs: give one's folder")
+    machine, *others = machines_in(recorded or folder)
+    if others:
+        raise InputError(f"{folder}: has results of {1 + len(others)} GPUs: give one's folder")
     made = machine.tables(name)
     figures = {output / f"{n}.svg": svg for n, svg in machine.figures(name).items()}
     write_files(files_of(made, output) | figures)
@@ -54,6 +53,7 @@ def render(args: argparse.Namespace, name: str, folder: Path, output: Path) -> N
     counts = machine.counts(experiment=name)
     words = (f"{count} {verdict.replace('_', ' ')}" for verdict, count in counts.items())
     lines += [f"Claims that it bears on: {', '.join(words)} (make claims)."] * bool(counts)
+    rows = machine.frames.records
     lines += failures(rows[rows.experiment == name])
     more = "" if args.verbose else "; VERBOSE=1 shows every table"
     lines.append(f"Tables (md, csv, tex) and figures (svg): {output}/{more}")
@@ -61,8 +61,8 @@ def render(args: argparse.Namespace, name: str, folder: Path, output: Path) -> N
 
 
 @cache
-def machine_of(folder: Path) -> Machine:
-    return Machine("", folder)
+def machines_in(folder: Path) -> list[Machine]:
+    return machines([folder])
 
 
 def printable_lines(text: str) -> str:

@@ -30,7 +30,7 @@ def bench(args: argparse.Namespace) -> int:
     rows = records(args)
     if rows.gpu.isna().all():
         raise InputError(f"{args.results}: nothing ran, so that there is nothing to show")
-    machine = Machine("", args.results, (rows, None))
+    machine = Machine("", rows)
     title = f"{rows.experiment.iloc[0]}, {rows['pass'].iloc[0]}, on {machine.gpu}"
     spec = {"title": title, "rows": ["problem", "kernel"]}
     if (rows.metric == KERNEL_TIME).any() or rows.metric.isna().all():
@@ -60,7 +60,7 @@ def list_kernels(args: argparse.Namespace) -> int:
         | {"source file": row.source_file}
         for row in own.sort_values("kernel").itertuples()
     ]
-    banner = Machine("", args.recorded, (rows, None)).banner()
+    banner = Machine("", rows).banner()
     print("\n".join([banner] * bool(banner) + [markdown(pd.DataFrame(made))]))
     print("To compile and list this checkout's own (with nvcc): make list PRESET=gpu ARCH=90")
     return 0

@@ -2,10 +2,10 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reprolab.errors import InputError
-from reprolab.results import frame, frame_of
+from reprolab.results import Results, frame, frame_of, result_files
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 class Frames(NamedTuple):
     """`records`: a row for each metric of each result. `claims`: a row for each cell of each claim
-    on each GPU: the columns of `reprolab.claims.frame`.
+    on each GPU, as `reprolab.claims.ledger.claim_rows` has it.
     """
 
     records: "DataFrame"
@@ -25,16 +25,22 @@ def load(*places: str | os.PathLike[str]) -> Frames:
     name are one machine, recorded runs stay apart from the user's own, and of several files of one
     experiment's pass on a machine the newest counts. InputError says what is wrong with a file.
     """
-    from reprolab.claims import rows_of
     from reprolab.claims.evidence import machines
+    from reprolab.claims.ledger import claim_rows
 
     if not places:
         raise TypeError("load: give result files or folders, such as load('results')")
     if not all(map(str, places)):
         raise InputError("load: an empty path is not a folder; give '.' for this one")
-    found = machines([Path(place) for place in places])
+    files: list[Results] = []
+    for place in places:
+        files += result_files(Path(place))
+    found = machines(files)
     if not found:
         raise InputError(f"{', '.join(map(str, places))}: no result files")
     # Facts of compiled code belong to several machines.
-    files = {results.file: results for evidence in found for results in evidence.results.values()}
-    return Frames(frame_of(files.values()), frame([row for e in found for row in rows_of(e)]))
+    newest = {results.file: results for e in found for results in e.results.values()}
+    cells: list[dict[str, Any]] = []
+    for evidence in found:
+        cells += claim_rows(evidence)
+    return Frames(frame_of(newest.values()), frame(cells))

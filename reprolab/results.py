@@ -40,6 +40,7 @@ Outcome = StrEnum("Outcome", [name.upper() for name in OUTCOMES])
 RIGHT = (Outcome.BIT_EXACT, Outcome.WITHIN_BOUND)
 VERIFIED = (*RIGHT, Outcome.DEVIATION_AS_DECLARED)
 WRONG = (Outcome.MISMATCH, Outcome.LAUNCH_FAILED)
+TIMES = ("us", "cycles")  # units, whose ratios are of geometric means
 CEILING = "ceiling"  # an origin
 COPY = "copy"  # the ceiling's name: cudaMemcpy, device to device
 
@@ -49,6 +50,8 @@ class Row(SimpleNamespace):
     (docs/pandas.md), but `problem` and `code` are as in the file, and `metrics` has the rows of the
     same kernel and problem by metric. Without any there is one row, whose metric is None.
     """
+
+    __eq__, __hash__ = object.__eq__, object.__hash__  # `metrics` has the row itself
 
     @property
     def place(self) -> str:
@@ -85,6 +88,7 @@ class Row(SimpleNamespace):
         of_problem = {f"problem_{k}": v for k, v in self.problem.items() if k != "name"}
         code = digest(self.code) if self.code else None
         named = {"problem": self.problem["name"], "code": code, "reason": self.reason or None}
+        named["row"] = self
         return own | named | of_problem
 
 
@@ -246,7 +250,8 @@ def first_row(record: dict[str, Any], of_file: dict[str, Any], run: dict[str, An
         row = Row(**of_file, **of_record, **summary_of(samples))
         row.metric, row.unit = metric.get("name"), metric.get("unit")
         row.missing = metric.get("missing") or None
-        row.gb_per_s = None
+        row.gb_per_s, is_time = None, samples and row.unit in TIMES
+        row.geometric_mean = row.log.geometric_mean if is_time else None
         if metric in timed and is_shown and row.bytes_moved:
             row.gb_per_s = row.bandwidth.value
         if metric:
@@ -272,10 +277,9 @@ def recorded_folder(file: Path) -> Path | None:
     return next((f for f in folders if f.parts[-3:-1] == ("data", "recorded")), None)
 
 
-def result_files(folder: Path, damaged: list[InputError] | None = None) -> Iterator[Results]:
+def result_files(folder: Path) -> Iterator[Results]:
     """Every result file below `folder`, or that file. Skips JSON without records, and folders named
-    `parts`, whose files are merged into one next to the folder when a pass is complete. A damaged
-    file is an error, which `damaged` collects if it is given.
+    `parts`, whose files are merged into one next to the folder when a pass is complete.
     """
     try:
         is_file, is_dir = folder.is_file(), folder.is_dir()
@@ -287,14 +291,7 @@ def result_files(folder: Path, damaged: list[InputError] | None = None) -> Itera
     if not is_dir:
         raise InputError(f"{folder}: is not a folder of result files")
     for file in sorted(json_files(folder)):
-        try:
-            results = result_file(file)
-        except InputError as error:
-            if damaged is None:
-                raise
-            damaged.append(error)
-            continue
-        if results:
+        if results := result_file(file):
             yield results
 
 
@@ -325,23 +322,6 @@ def json_files(folder: Path) -> Iterator[Path]:
 
 def is_json(name: str) -> bool:
     return name.endswith((".json", ".json.xz"))
-
-
-def by_machine(
-    folders: list[Path], damaged: list[InputError] | None = None
-) -> list[tuple[tuple[str, str], list[Results]]]:
-    """All result files below the folders, by the folder of a recorded run, or '', and the GPU.
-
-    Facts of compiled code go to every GPU of their folder. `damaged`: as of result_files.
-    """
-    results = [r for folder in folders for r in result_files(folder, damaged)]
-    places = [(str(recorded_folder(r.file) or ""), r) for r in results]
-    ran = {(place, r.gpu) for place, r in places if r.gpu is not None}
-    compiled_alone = {(place, "") for place, _ in places} - {(place, "") for place, _ in ran}
-    return [
-        ((place, gpu), [r for at, r in places if at == place and r.gpu in (gpu, None)])
-        for place, gpu in sorted(ran | compiled_alone)
-    ]
 
 
 def read(places: Iterable[Path]) -> "DataFrame":

@@ -111,9 +111,10 @@ class LogMean:
 
 def log_mean(samples: Sequence[float]) -> LogMean:
     """The mean of positive samples; the variance of a single sample is unknown."""
-    logs = np.log(samples)
-    within = ((float(logs.var(ddof=1)) / len(logs), len(logs) - 1, False),) * (len(logs) > 1)
-    return LogMean(float(logs.mean()), within)
+    logs, n = [math.log(sample) for sample in samples], len(samples)
+    mean = math.fsum(logs) / n
+    squares = math.fsum((log - mean) ** 2 for log in logs)
+    return LogMean(mean, ((squares / (n - 1) / n, n - 1, False),) if n > 1 else ())
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def attribution(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """
     right = rows[rows.ranked.astype(bool) & ~rows.older_code.astype(bool)]
     right = right.assign(data=right.data.fillna(NORMAL))
-    us = chosen(right, {"pass": "divergence"}).set_index(["data", "kernel"])["median"]
+    us = chosen(right, {"pass": "divergence"}).set_index(["data", "kernel"]).geometric_mean
     if not {(NORMAL, BASELINE), (EQUAL, BASELINE)} <= {*us.index}:
         return rows[:0]
     base, equal = us[NORMAL, BASELINE], us[EQUAL, BASELINE]

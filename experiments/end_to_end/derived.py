@@ -3,9 +3,9 @@
 import pandas as pd
 
 from experiments.end_to_end.protocol import EAGER, GRAPH, INSTALLED, NOTHING
-from experiments.end_to_end.rules import KERNEL_SPEEDUP, amdahl
+from experiments.end_to_end.rules import KERNEL_SPEEDUP, amdahl, log_share
 from experiments.end_to_end.rules import papers_predictions as predictions
-from plots.frame import summaries
+from plots.frame import ratios_of, summaries
 from reprolab.claims.published import Source, load_sources
 from reprolab.stats import share_percent
 
@@ -20,18 +20,11 @@ def paper() -> Source:
     return next(source for source in load_sources() if source.id == "paper")
 
 
-def divided(rows: pd.DataFrame, name: str, over: str, under: str, scale: float = 1) -> None:
-    """Adds the ratio of two times with its interval, as `name`."""
-    others = {"": "", "_low": "_high", "_high": "_low"}
-    for end, other in others.items():
-        rows[name + end] = scale * rows[over + end] / rows[under + other]
-
-
 def by_metric(rows: pd.DataFrame, pass_name: str) -> pd.DataFrame:
     """A row for each setting and kernel; the times of each metric, with dots as underscores."""
     of_pass = rows[(rows["pass"] == pass_name) & rows.metric.notna()]
-    times = of_pass.set_index([*SAME, "metric"])[["median", "low", "high"]].unstack("metric")
-    ends = {"median": "", "low": "_low", "high": "_high"}
+    times = of_pass.set_index([*SAME, "metric"])[["median", "low", "high", "row"]].unstack("metric")
+    ends = {"median": "", "low": "_low", "high": "_high", "row": "_row"}
     times.columns = [metric.replace(".", "_") + ends[end] for end, metric in times.columns]
     return times
 
@@ -50,9 +43,9 @@ def settings(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
         made[f"tokens_per_s{end}"] = count / made[f"wall_time{other}"]
     made["per_pass_ms"] = made.kernel_time / 1e3 / made.tokens.astype(float)
     made["products_ms"] = made.product_time / 1e3 / made.tokens.astype(float)
-    for name, part in (("share", ""), ("step_share", "_step")):
-        divided(made, name, f"kernel_time{part}", f"wall_time{part}", 100)
-    divided(made, "busy", "busy_time_step", "wall_time_step", 100)
+    made = with_share(made, "share", "kernel_time", "wall_time")
+    made = with_share(made, "step_share", "kernel_time_step", "wall_time_step")
+    made = with_share(made, "busy", "busy_time_step", "wall_time_step")
     for end, other in zip(ENDS, ("", "_high", "_low"), strict=True):
         made[f"idle{end}"] = (100 - made[f"busy{other}"]).clip(lower=0)
     times = [n for n in made if n.startswith(("wall_time", "kernel_time"))]
@@ -60,14 +53,25 @@ def settings(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     for prefix, kernels in (("base_", [BASELINE]), ("own_", own.unique())):
         base = made[made.kernel.isin(kernels)].drop_duplicates(AT).set_index(AT)[times]
         made = made.join(base.add_prefix(prefix), on=AT)
-    for name, metric in (("gain", "wall_time"), ("step_gain", "wall_time_step")):
-        divided(made, name, f"base_{metric}", metric)
-        divided(made, f"{name}_over_own", f"own_{metric}", metric)
-    for part in ("", "_step"):
-        divided(made, f"kernel_gain{part}", f"base_kernel_time{part}", f"kernel_time{part}")
-        of_base = 100 * made[f"kernel_time{part}"] / made[f"base_wall_time{part}"]
-        made[f"percent_of_base{part}"] = of_base
+    for name, over, metric in (
+        ("gain", "base", "wall_time"),
+        ("gain_over_own", "own", "wall_time"),
+        ("step_gain", "base", "wall_time_step"),
+        ("step_gain_over_own", "own", "wall_time_step"),
+        ("kernel_gain", "base", "kernel_time"),
+        ("kernel_gain_step", "base", "kernel_time_step"),
+    ):
+        made = made.join(ratios_of(name, made[f"{over}_{metric}_row"], made[f"{metric}_row"]))
+    made = with_share(made, "percent_of_base", "kernel_time", "base_wall_time")
+    made = with_share(made, "percent_of_base_step", "kernel_time_step", "base_wall_time_step")
     return with_prediction(made).sort_values("batch", kind="stable")
+
+
+def with_share(made: pd.DataFrame, name: str, part: str, whole: str) -> pd.DataFrame:
+    """Adds the share of a time in another, in percent; nothing has no share."""
+    found = ratios_of(name, made[f"{part}_row"], made[f"{whole}_row"], log_share, 100)
+    found.loc[(made[part] == 0) & made[whole].notna(), name] = 0.0
+    return made.join(found)
 
 
 def with_nothing_dequantized(made: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:

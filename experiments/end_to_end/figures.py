@@ -79,9 +79,9 @@ def share(rows: pd.DataFrame) -> Figure:
     """Dequantization's share of a generation, of the baseline and the paper's kernel."""
     took = style.times(rows[rows["way"] == "eager"], "profile")
     whole = style.times(rows[rows["way"] == "eager"], "timing", metric="wall_time")
-    whole = whole.set_index(["gpu", "problem", "kernel"])["median"].rename("median_whole")
+    whole = whole.set_index(["gpu", "problem", "kernel"]).geometric_mean.rename("whole")
     took = took.join(whole, on=["gpu", "problem", "kernel"])
-    took["share"] = 100 * took["median"] / took.median_whole
+    took["share"] = 100 * took.geometric_mean / took.whole
 
     def draw(axes: Axes, line: str, own: pd.DataFrame, gpu: str) -> None:
         for kernel, colour in style.colours(("branch_tree", "shared_lut")).items():

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
@@ -16,7 +16,7 @@ from reprolab.claims.evidence import Case, Evidence, NotTestable, NotTested, req
 from reprolab.claims.published import Source
 from reprolab.claims.rules import WITHIN, Verdict, judge, rule
 from reprolab.results import KERNEL_TIME, Outcome, Row
-from reprolab.stats import Estimate, significant
+from reprolab.stats import Estimate, LogMean, significant
 
 COUNTERS = "counters/nf4_counters"  # the pass in which instructions are counted
 LAYER = {"rows": 25600, "columns": 5120}  # of Qwen3-32B
@@ -119,7 +119,10 @@ def by_batch(values: dict[int, Estimate]) -> str:
 @rule("the average speed-up rises from each model to the next larger one, beyond the intervals")
 def rises_with_size(case: Case, *, baseline: str, subject: str) -> Verdict:
     whole, _ = times_in(case.cell.at["way"])
-    return verdict_on_rise(case, lambda at: case.at(at).ratios(baseline, subject, whole)[0])
+    gains = {}
+    for model, places in places_of_models(case).items():
+        gains[model] = stats.mean(case.at(*places).ratios(baseline, subject, whole))
+    return verdict_on_rise(case, gains)
 
 
 @rule(
@@ -127,25 +130,35 @@ def rises_with_size(case: Case, *, baseline: str, subject: str) -> Verdict:
     "intervals"
 )
 def share_rises_with_size(case: Case, *, kernel: str) -> Verdict:
-    return verdict_on_rise(case, lambda at: share_of(case, kernel, at))
+    models = places_of_models(case).items()
+    shares = {m: stats.mean([share_of(case, kernel, at) for at in places]) for m, places in models}
+    return verdict_on_rise(case, shares)
 
 
 def share_of(case: Case, kernel: str, at: dict) -> Estimate:
-    """The share of dequantization in percent, with the spread of runs and, eager, of hosts."""
-    profiled, timed = dequantization_rows(case, kernel, at)
-    log_share = uncertainty.log_time(profiled).over(uncertainty.log_baseline(timed))
-    return replace(log_share, value=log_share.value + math.log(100)).ratio
+    """The share of dequantization in percent."""
+    log = log_share(*dequantization_rows(case, kernel, at))
+    return replace(log, value=log.value + math.log(100)).ratio
 
 
-def verdict_on_rise(case: Case, value_at: Callable[[dict], Estimate]) -> Verdict:
-    """Whether the mean over the batches rises from model to model, in the order of their sizes; of
-    two models with one name in the source, the cell's is taken.
+def log_share(part: Row, whole: Row) -> LogMean:
+    """With the spread of runs and, eager, of hosts."""
+    return uncertainty.log_time(part).over(uncertainty.log_baseline(whole))
+
+
+def places_of_models(case: Case) -> dict[str, list[dict]]:
+    """The batches of each model, in the order of their sizes; of two models with one name in the
+    source, the cell's is taken.
     """
-    means: dict[str, Estimate] = {}
+    own, places = case.cell.at["model"], {}
     for names in case.source.models.values():
-        model = case.cell.at["model"] if case.cell.at["model"] in names else names[0]
-        places = [at | {"model": model} for at in case.cell.places]
-        means[model] = stats.mean([value_at(at) for at in places])
+        model = own if own in names else names[0]
+        places[model] = [at | {"model": model} for at in case.cell.places]
+    return places
+
+
+def verdict_on_rise(case: Case, means: dict[str, Estimate]) -> Verdict:
+    """Whether the mean over the batches rises from model to model."""
     steps = [gain_ratio(b, a) for a, b in pairwise(means.values())]
     note = ", ".join(f"{m} {significant(e.value, 3)} {case.cell.unit}" for m, e in means.items())
     return replace(ordered(case, steps, note, steps[0]), ours=None, interval=None)

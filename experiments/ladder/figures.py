@@ -16,7 +16,7 @@ def steps(rows: pd.DataFrame) -> Figure:
     gpus = style.by_gpu(timed)
     figure, grid = style.panels(len(gpus), 3.2, sharex=True)
     for axes, (gpu, own) in zip(grid[0], gpus, strict=False):
-        us = own.set_index("kernel")["median"]
+        us = own.set_index("kernel").geometric_mean
         names = [kernel for kernel in STEPS if kernel in us]
         counted = rows[(rows["pass"] == "plain_counters") & (rows.metric == "warp_instructions")]
         counted = counted[counted.gpu == own.gpu.iloc[0]].set_index("kernel")

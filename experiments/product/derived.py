@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from plots.counters import with_derived
+from plots.frame import ratios_of
 from reprolab.json_files import read_json, stored
 from reprolab.stats import ratio, summarize
 
@@ -59,10 +60,9 @@ def ours(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     gemm = named.kernel.str.endswith("_gemm")  # a library's, where it has one, before its gemv
     named = named.assign(second=~gemm & (named.origin == "peer")).sort_values(["second", "median"])
     best = named.drop_duplicates([*AT, "group"]).copy()
-    base = best[best.group == "ours"].set_index(AT)[["kernel", "median", "low", "high"]]
+    base = best[best.group == "ours"].set_index(AT)[["kernel", "median", "row"]]
     best = best.join(base.add_prefix("ours_"), on=AT)
-    best["over"] = best["median"] / best.ours_median
-    best["over_low"], best["over_high"] = best.low / best.ours_high, best.high / best.ours_low
+    best = best.join(ratios_of("over", best.row, best.ours_row))
     return best.sort_values(["size", "batch"], kind="stable")
 
 
@@ -105,7 +105,9 @@ def cells_of(rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], dict[str, Any
 
 
 def generation(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-    """Tokens per second of generate(), and how many times those of bitsandbytes."""
+    """Tokens per second of generate(), and how many times those of bitsandbytes, by medians: the
+    first generation is slow.
+    """
     made = []
     for at, cell, _ in cells_of(rows):
         speeds = {way: summarize(samples) for way, samples in cell["tokens_per_s"].items()}

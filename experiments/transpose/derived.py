@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from plots.frame import ratios_of
 from reprolab.claims.published import Source, load_sources
 from reprolab.families import described
 from reprolab.families import kernels as kernels_of
@@ -48,9 +49,7 @@ def languages(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     mojo = mojo[mojo.counterpart.isin(cuda.index)].copy()
     of_cuda = cuda.loc[mojo.counterpart]
     mojo["cuda_gb_per_s"] = of_cuda.gb_per_s.to_numpy()
-    mojo["mojo_over_cuda"] = of_cuda["median"].to_numpy() / mojo["median"].to_numpy()
-    mojo["mojo_over_cuda_low"] = of_cuda.low.to_numpy() / mojo.high.to_numpy()
-    mojo["mojo_over_cuda_high"] = of_cuda.high.to_numpy() / mojo.low.to_numpy()
+    mojo = mojo.join(ratios_of("mojo_over_cuda", of_cuda.row.set_axis(mojo.index), mojo.row))
     row_of = {kernel: row for row, kernel in post().fact("our_kernels")["cuda_gb_s"].items()}
     posts = [mojo.counterpart.map(row_of).map(post().table(f"{x}_gb_s")) for x in ("mojo", "cuda")]
     return mojo.assign(post_mojo_over_cuda=posts[0] / posts[1])

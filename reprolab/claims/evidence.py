@@ -1,6 +1,6 @@
 """The result files of one machine, and the rows of them that may decide a cell of a claim."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any
 from reprolab.claims import uncertainty
 from reprolab.claims.published import Cell, Claim, Source, describe
 from reprolab.json_files import ROOT
-from reprolab.results import Results, Row, age, by_machine, result_files
+from reprolab.results import Results, Row, age, recorded_folder, result_files
 from reprolab.stats import Estimate
 
 CODE = "counters/sass"  # the pass with facts of compiled code
@@ -36,6 +36,7 @@ class Evidence:
 
     results: dict[tuple[str, str], Results]  # by experiment and pass
     folder: Path | None = None  # data/recorded/<gpu>; None for a run of this machine
+    beside: list["Evidence"] = field(default_factory=list, compare=False, repr=False)  # and read
 
     @property
     def newest(self) -> Results | None:
@@ -44,8 +45,10 @@ class Evidence:
         return max(ran, key=age, default=None)
 
     def recorded_beside(self, experiment: str) -> list["Evidence"]:
-        """The other recorded machines, with only this experiment: a claim may need two machines."""
+        """The other recorded machines, at least with this experiment: a claim may need two."""
         own = self.folder and self.folder.resolve()
+        if others := [e for e in self.beside if e.folder and e.folder != self.folder]:
+            return others
         recorded = own.parent if own else ROOT / "data/recorded"
         folders = {path for path in recorded.glob(f"*/{experiment}") if path.is_dir()}
         beside = (read_evidence(f) for f in sorted(folders) if f.parent != own)
@@ -55,20 +58,22 @@ class Evidence:
 @cache
 def read_evidence(folder: Path) -> Evidence:
     """An experiment's part of a recorded run; `folder`: data/recorded/<gpu>/<experiment>."""
-    return collect(result_files(folder), folder.parent)
+    return Evidence({(r.experiment, r.pass_name): r for r in result_files(folder)}, folder.parent)
 
 
-def collect(files: Iterable[Results], folder: Path | None = None) -> Evidence:
-    """The newest of several files of one experiment and pass counts."""
-    return Evidence({(r.experiment, r.pass_name): r for r in sorted(files, key=age)}, folder)
-
-
-def machines(folders: list[Path]) -> list[Evidence]:
-    """The evidence of each GPU with result files below the folders: this machine's first, then
-    recorded ones."""
-    return [
-        collect(files, Path(place) if place else None) for (place, _), files in by_machine(folders)
-    ]
+def machines(files: Sequence[Results]) -> list[Evidence]:
+    """The evidence of each GPU in the files: this machine's first, then recorded ones. Facts of
+    compiled code go to every GPU of their folder.
+    """
+    places = [(str(recorded_folder(r.file) or ""), r) for r in files]
+    ran = {(place, r.gpu) for place, r in places if r.gpu is not None}
+    compiled_alone = {(place, "") for place, _ in places} - {(place, "") for place, _ in ran}
+    found: list[Evidence] = []
+    for place, gpu in sorted(ran | compiled_alone):
+        own = [r for at, r in places if at == place and r.gpu in (gpu, None)]
+        newest = {(r.experiment, r.pass_name): r for r in sorted(own, key=age)}
+        found.append(Evidence(newest, Path(place) if place else None, found))
+    return found
 
 
 @dataclass(frozen=True)

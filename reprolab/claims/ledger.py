@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from reprolab import code
 from reprolab.claims import rules
 from reprolab.claims.evidence import Case, Evidence, NotTestable, NotTested
-from reprolab.claims.published import Cell, Claim, Source
+from reprolab.claims.published import Cell, Claim, Source, load_sources
 from reprolab.claims.rules import Verdict
 from reprolab.errors import InputError
 
@@ -69,32 +70,66 @@ def verdict_on(verdicts: Sequence[Decided]) -> str:
 
 
 def decide(evidence: Evidence, sources: Sequence[Source]) -> list[Decision]:
-    """All claims, in the order of the sources."""
-    return [
-        Decision(source, claim, tuple(verdicts_on(evidence, source, claim)))
-        for source in sources
-        for claim in source.claims
-    ]
+    """All claims, in the order of the sources. An error in a claim's rule or arguments is one line
+    that names both.
+    """
+    decisions = []
+    for source, claim in ((s, c) for s in sources for c in s.claims):
+        verdicts: list[Decided] = []
+        for cell in claim.cells:
+            case = Case(source, claim, cell, evidence)
+            rule = rules.rule_of(case)
+            where = f"{source.file}: claim '{claim.id}': rule {cell.rule}"
+            try:
+                for part in split(case, rule):
+                    verdicts.append(decide_cell(part, rule))
+            except UNFIT as error:
+                what = f"{type(error).__name__}: {error}".removesuffix(": ")
+                raise InputError(
+                    f"{where}: does not fit its arguments, cell or rows: {what}"
+                ) from error
+            except InputError as error:  # of a file that an argument names something of
+                if str(source.file) in str(error):
+                    raise
+                raise InputError(f"{where}: {error}") from None
+        decisions.append(Decision(source, claim, tuple(verdicts)))
+    return decisions
 
 
-def verdicts_on(evidence: Evidence, source: Source, claim: Claim) -> Iterator[Decided]:
-    """Decides every cell; an error in the claim's rule or arguments is one line that names both."""
-    for cell in claim.cells:
-        case = Case(source, claim, cell, evidence)
-        rule = rules.rule_of(case)
-        where = f"{source.file}: claim '{claim.id}': rule {cell.rule}"
-        try:
-            for part in split(case, rule):
-                yield decide_cell(part, rule)
-        except UNFIT as error:
-            what = f"{type(error).__name__}: {error}".removesuffix(": ")
-            raise InputError(
-                f"{where}: does not fit its arguments, cell or rows: {what}"
-            ) from error
-        except InputError as error:  # of a file that an argument names something of
-            if str(source.file) in str(error):
-                raise
-            raise InputError(f"{where}: {error}") from None
+def claim_rows(evidence: Evidence) -> Iterator[dict[str, Any]]:
+    """The frame's rows of one machine: one for each cell. `note` says why, in a few words; `file`
+    and `keys` are those of the records that show it; `primary` is whether its reading decides.
+    """
+    gpu = evidence.newest.gpu if evidence.newest else ""
+    for d in decide(evidence, load_sources()):
+        for v in d.verdicts:
+            low, high = v.interval or (None, None)
+            yield {
+                "source": d.source.id,
+                "claim": d.claim.id,
+                "short": d.claim.short or d.claim.text,
+                "section": d.claim.section,
+                "text": d.claim.text,
+                "remark": d.claim.remark,
+                "reading": v.cell.reading,
+                "primary": v in d.primary,
+                "cell": v.cell.text,
+                "experiment": v.cell.experiment,
+                "unit": v.cell.unit,
+                "gpu": gpu,
+                "recorded": evidence.folder.name if evidence.folder else "",
+                "published": v.cell.value,
+                "ours": v.ours,
+                "low": low,
+                "high": high,
+                "verdict": v.kind,
+                "claim_verdict": d.verdict,
+                "note": v.note,
+                "reproduced_if": v.criterion,
+                "command": d.command,
+                "file": " ".join(dict.fromkeys(file for file, _ in v.rows)),
+                "keys": " ".join(key for _, key in v.rows if key),
+            }
 
 
 def split(case: Case, rule: rules.Rule) -> list[Case]:

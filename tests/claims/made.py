@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from reprolab import result_file
-from reprolab.claims.evidence import collect
+from reprolab.claims.evidence import Evidence
 from reprolab.claims.ledger import Decided, Decision, decide
 from reprolab.claims.published import Source, load_source, load_sources
 from reprolab.json_files import ROOT, read_json
-from reprolab.results import SCHEMA, Results, parse
+from reprolab.results import SCHEMA, Results, age, parse
 
 PUBLISHED = ROOT / "data/published"
 # The provenance of all made files: that of a recorded run.
@@ -168,9 +168,14 @@ def read(file: dict[str, Any], path: str = "") -> Results:
     return parse(place, file)
 
 
+def evidence_of(files: Sequence[dict[str, Any]]) -> Evidence:
+    results = sorted(map(read, files), key=age)
+    return Evidence({(r.experiment, r.pass_name): r for r in results})
+
+
 def decisions(*files: dict[str, Any], sources: Sequence[Source] = ()) -> dict[str, Decision]:
     """The decision on a claim, by its id."""
-    evidence = collect(map(read, files))
+    evidence = evidence_of(files)
     return {d.claim.id: d for d in decide(evidence, sources or all_sources())}
 
 

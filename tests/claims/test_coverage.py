@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from reprolab.claims import uncertainty
-from reprolab.claims.evidence import collect
 from reprolab.claims.ledger import decide
 from reprolab.json_files import ROOT, read_json
 from reprolab.results import KERNEL_TIME, result_files
@@ -124,7 +123,7 @@ def test_a_planted_3_percent_is_found_between_kernels_that_run_as_recorded(perce
                 us = math.exp(runs[run].value) * factor
                 rows.append(made.record(problem, of, [us, us * 0.999, us * 1.001]))
     (d,) = decide(
-        collect([made.read(made.results("table2", "replay", rows))]),
+        made.evidence_of([made.results("table2", "replay", rows)]),
         made.with_claim("single-thread-fill"),
     )
     assert d.verdicts[0].kind == verdict

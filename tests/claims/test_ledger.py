@@ -7,12 +7,14 @@ from dataclasses import replace
 import made
 import pytest
 
-from reprolab.claims import frame, rules
+import reprolab
+from reprolab.claims import rules
 from reprolab.claims.evidence import machines
 from reprolab.claims.ledger import Decided, Decision, decide, is_on
 from reprolab.claims.published import load_sources
 from reprolab.errors import InputError
 from reprolab.json_files import ROOT
+from reprolab.results import result_files
 
 LEDGER = ROOT / "data/verdicts.csv"
 
@@ -28,7 +30,7 @@ def test_the_newest_of_several_files_counts(write, tmp_path):
     write("old/replay.json", replay("2026-11-20T08:00:00Z", us=9.0))
     write("new/replay.json", replay("2026-11-21T08:00:00Z", us=2.0))
     write("older/replay.json", replay("2026-11-19T08:00:00Z", us=9.0))
-    (evidence,) = machines([tmp_path])
+    (evidence,) = machines([*result_files(tmp_path)])
     assert evidence.newest.file == tmp_path / "new/replay.json"
     (decision,) = decide(evidence, made.with_claim("kernel-speedup"))
     assert [v.ours for v in decision.verdicts if v.ours] == [pytest.approx(2.0)]
@@ -39,7 +41,7 @@ def test_each_gpu_is_a_machine_and_so_is_each_recorded_folder(write, tmp_path):
     write("results/one.json", replay(gpu="NVIDIA H200"))
     write("results/two.json", replay(gpu="NVIDIA L4"))
     code = write("results/sass.json", made.code([made.compiled("shared_lut", "sm_90", {})]))
-    by_machine = machines([tmp_path / "data", tmp_path / "results"])
+    by_machine = machines([*result_files(tmp_path)])
     assert [(e.folder and e.folder.name, e.newest.gpu) for e in by_machine] == [
         (None, "NVIDIA H200"),
         (None, "NVIDIA L4"),
@@ -47,7 +49,7 @@ def test_each_gpu_is_a_machine_and_so_is_each_recorded_folder(write, tmp_path):
     ]
     with_code = [e for e in by_machine if ("counters", "sass") in e.results]
     assert with_code == by_machine[:2]  # code is every machine's of its folder
-    (alone,) = machines([code])
+    (alone,) = machines([*result_files(code)])
     assert (alone.newest, list(alone.results)) == (None, [("counters", "sass")])
 
 
@@ -147,7 +149,7 @@ def test_a_misfit_of_a_rule_is_one_line_that_names_it(write, spoil, cycles, noun
 
 @pytest.fixture(scope="module")
 def recorded():
-    return frame([ROOT / "data/recorded"])
+    return reprolab.load(ROOT / "data/recorded").claims
 
 
 def test_the_frame_has_every_cell_of_every_claim_on_each_gpu(recorded):

@@ -1,12 +1,12 @@
 """What experiments derive from several rows: by hand, or against the samples of recorded files."""
 
-from statistics import median
+from statistics import geometric_mean, median
 
 import pandas as pd
 import pytest
 
 from experiments.counters.derived import attribution
-from plots.machine import Machine
+from plots.machine import machines
 from reprolab.json_files import ROOT, read_json
 
 H200 = ROOT / "data/recorded/h200"
@@ -28,7 +28,7 @@ def test_the_part_of_a_gain_that_is_divergence():
     times = {("normal", "branch_tree"): 120.0, ("normal", "shared_lut"): 40.0}
     times |= {("equal", "branch_tree"): 60.0, ("equal", "shared_lut"): 30.0}
     rows = [
-        {"data": data if data != "normal" else None, "kernel": kernel, "median": us}
+        {"data": data if data != "normal" else None, "kernel": kernel, "geometric_mean": us}
         | {"pass": "divergence", "ranked": True, "older_code": False}
         for (data, kernel), us in times.items()
     ]
@@ -38,7 +38,7 @@ def test_the_part_of_a_gain_that_is_divergence():
 
 
 def test_steps_of_the_ladder_multiply_to_the_whole():
-    steps = Machine("h200", H200 / "ladder").ladder["steps"].data
+    steps = machines([H200 / "ladder"])[0].ladder["steps"].data
     plain = steps[steps["pass"] == "plain"]
     assert plain.step_ratio.prod() == pytest.approx(plain.ratio.iloc[-1])
     assert plain.ratio.iloc[0] == 1 and list(plain.kernel)[-1] == "streaming"
@@ -46,11 +46,11 @@ def test_steps_of_the_ladder_multiply_to_the_whole():
 
 def test_a_generations_gain_share_and_prediction_are_of_its_samples():
     at = {"model": "llama-3.3-70b", "batch": 2, "way": "eager"}
-    rows = Machine("h200", H200 / "end_to_end").end_to_end["amdahl"].data
+    rows = machines([H200 / "end_to_end"])[0].end_to_end["amdahl"].data
     (row,) = rows[(rows.model == at["model"]) & (rows.batch == 2) & (rows.way == "eager")].iloc
 
     def us(kernel, metric, name):
-        return median(samples(f"end_to_end/{name}", kernel, metric, **at))
+        return geometric_mean(samples(f"end_to_end/{name}", kernel, metric, **at))
 
     before, after = (us(k, "wall_time", "timing") for k in ("branch_tree", "shared_lut"))
     slow, fast = (us(k, "kernel_time", "profile") for k in ("branch_tree", "shared_lut"))
@@ -66,12 +66,12 @@ def test_dequantizations_share_of_a_pass_is_of_pairs_of_samples():
         samples("table2/replay", "branch_tree", f"{m}_time", **at) for m in ("kernel", "product")
     ]
     shares = [100 * k / (k + p) for k, p in zip(*both, strict=True)]
-    table = Machine("h200", H200 / "table2").table2["share"]
+    table = machines([H200 / "table2"])[0].table2["share"]
     assert table("share", kernel="branch_tree", **at) == f"{median(shares):.1f}"
 
 
 def test_one_launch_of_an_mlp_takes_its_part_of_the_launches():
-    rows = Machine("h200", H200 / "puzzle").puzzle["mlps"].data
+    rows = machines([H200 / "puzzle"])[0].puzzle["mlps"].data
     row = rows[(rows.kernel == "streaming") & (rows.mlp == "2048x8192")].iloc[0]
     us = median(samples("puzzle/mlps", "streaming", "kernel_time.2048x8192"))
     assert row.graphs_us == pytest.approx(us / 3000)

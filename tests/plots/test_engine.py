@@ -5,7 +5,9 @@ import pytest
 
 from plots.frame import prepared
 from plots.tables import Table
+from reprolab.claims.uncertainty import log_ratio
 from reprolab.errors import InputError
+from reprolab.results import Row
 
 COPY = {"origin": "ceiling", "bytes_read": 500, "bytes_moved": 1000}
 
@@ -17,8 +19,9 @@ def records(*rows):
         low, middle, high = times or (None,) * 3
         made.append(
             {"kernel": kernel, "low": low, "median": middle, "high": high, "min": low, "max": high}
-            | {"q1": low, "q3": high, "metric": "kernel_time" if times else None}
-            | {"gb_per_s": 1 / middle if times else None, "n": 3 if times else None}
+            | {"q1": low, "q3": high, "metric": "kernel_time" if times else None, "unit": "us"}
+            | {"row": Row(samples=times, metric="kernel_time", gpu="T4", kernel=kernel, problem={})}
+            | {"gb_per_s": 1 / (middle or 1) if times else None, "n": 3 if times else None}
             | {"outcome": "bit_exact", "origin": "project", "older_code": False, "sm_mhz": 1000.0}
             | {"bytes_read": 500, "bytes_moved": 1000, "pass": "shapes", "problem": "p"}
             | {
@@ -41,11 +44,21 @@ BASE = ("base", (9.0, 10.0, 11.0), {})
 FAST = ("fast", (4.0, 5.0, 6.0), {})
 
 
-def test_a_speed_up_is_the_ratio_of_medians_with_its_interval():
+def test_a_speed_up_is_the_ratio_of_geometric_means_as_in_verdicts():
+    """(9 x 10 x 11 / 4 / 5 / 6) ** (1 / 3) = 2.02, and not 10 / 5."""
     rows = records(BASE, FAST)
     t = table(rows, over={"kernel": "base"}, values=["ratio"], interval=True)
-    assert t(kernel="fast") == "2.00" and "| fast | 2.00 (1.50-2.75) |" in t.markdown()
-    assert t("time_ratio", kernel="fast") == "0.50" and t("change", kernel="fast") == "-50.0%"
+    ratio = log_ratio(*rows.row).ratio
+    assert t(kernel="fast") == "2.02"
+    assert f"| fast | 2.02 ({ratio.low:.2f}-{ratio.high:.2f}) |" in t.markdown()
+    assert t("time_ratio", kernel="fast") == "0.49" and t("change", kernel="fast") == "-50.5%"
+
+
+def test_counts_are_divided_by_their_medians():
+    counts = {"metric": "sectors", "unit": ""}
+    rows = records(("base", (9.0, 10.0, 11.0), counts), ("fast", (0.0, 0.0, 6.0), counts))
+    t = table(rows, over={"kernel": "base"}, values=["change"], metric="sectors")
+    assert t(kernel="fast") == "-100.0%"
 
 
 def test_bandwidths_are_shares_of_the_copy_and_of_the_fastest_ceiling():

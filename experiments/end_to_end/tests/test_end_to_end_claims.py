@@ -7,6 +7,7 @@ import pytest
 
 from reprolab.claims.evidence import machines
 from reprolab.claims.ledger import decide
+from reprolab.results import result_files
 
 BATCHES = (2, 4, 8, 16, 32, 64)
 TREE, LUT = "branch_tree", "shared_lut"
@@ -297,7 +298,7 @@ def two_gpus(tmp_path, *runs):
         place = tmp_path / f"data/recorded/gpu{i}/end_to_end/profile.json"
         place.parent.mkdir(parents=True)
         place.write_text(json.dumps(file))
-    first, *_ = machines([tmp_path / "data/recorded"])
+    first, *_ = machines([*result_files(tmp_path)])
     (d,) = decide(first, made.with_claim("memory-bound"))
     return d.verdicts[-1]
 
