@@ -23,13 +23,12 @@ from pathlib import Path
 from reprolab import declared
 from reprolab.command_line import Parser, peers, run
 from reprolab.declared import Experiment, Step
-from reprolab.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT
+from reprolab.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
 from reprolab.printable import printable
 from reprolab.provenance import checkout
 
 TORCH = Path("build/end_to_end/python")  # names the Python that has PyTorch
 FLAGS = ("QUICK", "DRY_RUN", "RESUME")
-NOT_BUILT = "after make build its duration is printed, too"
 ALL_RECORDED = Path("data/recorded")
 interrupted: list[int] = []  # signals
 FOR_MEASURING = (
@@ -62,15 +61,15 @@ def build(todo: Iterable[Step]) -> int:
 
 def reproduce(args: argparse.Namespace) -> int:
     experiment = declared.experiment(args.name)
-    if not variable("MEASURE"):
-        return plan_recorded(experiment) if variable("DRY_RUN") else show_and_check(experiment)
-    for name in (name for name, step in experiment.passes.items() if step not in steps(experiment)):
-        needs = f"needs PyTorch and bitsandbytes (5 GB); make {TORCH} installs them"
-        print(f"{name}: left out: {needs}", flush=True)
     if unused := not_used(experiment):
         print(unused, flush=True)
     if variable("DRY_RUN"):
         return plan(experiment)
+    if not variable("MEASURE"):
+        return show_and_check(experiment)
+    for step in (s for s in experiment.passes.values() if s not in steps(experiment)):
+        needs = f"needs PyTorch and bitsandbytes (5 GB); make {TORCH} installs them"
+        print(f"{step.name}: left out: {needs}", flush=True)
     if status := build(steps(experiment)):
         return status
     own = f"{variable('RESULTS')}/{args.name}"
@@ -86,17 +85,20 @@ def not_used(experiment: Experiment) -> str:
     return f"Not used: {unused}." * bool(unused)
 
 
-def plan_recorded(experiment: Experiment) -> int:
-    """What show_and_check() would do, and the commands of the passes that need a GPU."""
-    recorded, name = recorded_run(experiment.name), experiment.name
-    print(f"Nothing can be measured: {variable('NO_GPU_WHY')}. {not_used(experiment)}")
-    action = f"render the recorded run {quoted(recorded)}, then run the check:"
-    print(action if Path(recorded).exists() else f"{name}: {not_recorded()}")
-    status = plan(experiment)
-    print("With a GPU it would also run:")
-    for step in experiment.passes.values():
-        print(command_line(step))
-    return status
+def plan(experiment: Experiment) -> int:
+    """Prints each step's dry run where its program has one and is built, else its command; without
+    a GPU, what is shown instead.
+    """
+    if not variable("MEASURE"):
+        shown = quoted(recorded_run(experiment.name))
+        print(f"{variable('NO_GPU_WHY')}: {shown} would be shown, and the check run; with a GPU:")
+    for step in [*experiment.checks, *experiment.passes.values()]:
+        is_built = not step.program or Path(words(step)[0]).exists()
+        if not variable("MEASURE") or "DRY_RUN" not in taken_variables(step) or not is_built:
+            print(command_line(step))
+        elif status := status_of(words(step)):
+            return status
+    return 0
 
 
 def show_and_check(experiment: Experiment) -> int:
@@ -104,10 +106,8 @@ def show_and_check(experiment: Experiment) -> int:
     name = experiment.name
     recorded, shown = recorded_run(name), f"{variable('RESULTS')}/{name}-recorded"
     if not Path(recorded).exists():
-        print(f"reproduce-{name}: {not_recorded()}", file=sys.stderr)
-        return USAGE
-    why = f"Nothing is measured here: {variable('NO_GPU_WHY')}. {not_used(experiment)}".rstrip()
-    print(f"{why} A recorded run:", flush=True)
+        raise InputError(f"{variable('NO_GPU_WHY')}, and {recorded} has no recorded run of it yet")
+    print(f"Nothing is measured here: {variable('NO_GPU_WHY')}. A recorded run:", flush=True)
     status = render(name, recorded, shown, "--recorded")
     if status := status or build(steps(experiment)):
         return status
@@ -121,11 +121,6 @@ def recorded_run(name: str) -> str:
     folder = Path(variable("RECORDED"))
     others = sorted(folder.parent.glob(f"*/{name}")) if folder.parent == ALL_RECORDED else []
     return next((str(p) for p in (folder / name, *others) if p.exists()), str(folder / name))
-
-
-def not_recorded() -> str:
-    recorded = quoted(variable("RECORDED"))
-    return f"{variable('NO_GPU_WHY')}, and {recorded} has no recorded run of it yet"
 
 
 def measure(experiment: Experiment, own: str) -> int:
@@ -186,18 +181,6 @@ def gpu_name() -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
-
-
-def plan(experiment: Experiment) -> int:
-    """Prints each step's dry run where its program has one and is built, else its command."""
-    for step in steps(experiment):
-        if "DRY_RUN" not in taken_variables(step):
-            print(command_line(step))
-        elif step.program and not Path(words(step)[0]).exists():
-            print(f"{command_line(step)} ({NOT_BUILT})")
-        elif status := status_of(words(step)):
-            return status
-    return 0
 
 
 def command_line(step: Step) -> str:

@@ -3,13 +3,17 @@ a static cache; and their weights by the reference. Needs torch.
 """
 
 import json
+import re
+import shutil
+from contextlib import ExitStack
 
 import on_cpu
 import pytest
-from needs_torch import bitsandbytes, torch, transformers
+from needs_torch import bitsandbytes, make_checkpoint, torch, transformers
 from on_cpu import CPU, FAMILIES, REAL, SMALL, stand_ins  # noqa: F401
 from safetensors import torch as safetensors
 
+import reprolab_nf4
 from experiments.end_to_end import build, generate, reference
 from experiments.end_to_end.rows import Row
 from reprolab.errors import InputError
@@ -86,3 +90,32 @@ def test_every_bit_of_the_reference_is_bitsandbytes_own():
             reference.dequantized(codes[1:], state)
     kinds = {(case["dtype"], case["nested"]) for case in cases}
     assert kinds == {(dtype, nested) for dtype in ("float16", "bfloat16") for nested in (0, 1)}
+
+
+def test_training_as_the_documents_show_it(tmp_path, monkeypatch):
+    """The recipes of docs/drop-in.md: a dequantization by the installed kernel is of the backward
+    pass alone, on a CPU.
+    """
+    pytest.importorskip("peft", reason="NOT TESTED, no peft")
+    text, calls, names = (ROOT / "docs/drop-in.md").read_text(), [], {}
+    recipes = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    small = make_checkpoint(tmp_path, SMALL["llama-3.3-70b"])
+    for file in small.glob("tokenizer*"):
+        shutil.copy(file, tmp_path / "full")  # in 16 bits, and quantized while it is loaded
+    monkeypatch.setitem(on_cpu.KERNELS, "branch_tree", lambda w: calls.append(w.shape) or w)
+    original = reprolab_nf4.install
+    with ExitStack() as stack:
+        install = lambda **given: stack.enter_context(original(**given))  # noqa: E731
+        monkeypatch.setattr(reprolab_nf4, "install", install)
+        for library in ("transformers", "peft"):
+            (code,) = (code for code in recipes if f"from {library} import" in code)
+            exec(code.replace("path/to/model", str(tmp_path / "full")), names)
+        model, tokens = names["model"], torch.tensor([[3, 4, 5, 6]])
+        model.train()
+        loss = model(tokens, labels=tokens).loss
+        assert not calls
+        loss.backward()
+    assert calls
+    gradients = {name: p.grad for name, p in model.named_parameters() if p.requires_grad}
+    assert gradients and all("lora" in name for name in gradients)
+    assert all(gradient is not None for gradient in gradients.values())

@@ -1,7 +1,4 @@
-// The swept shapes of the streaming kernel: their names, and that they include those in
-// streaming.cu.
-#include <fmt/format.h>
-
+// The swept shapes of the streaming kernel: they include those in streaming.cu, and are exact.
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -9,8 +6,6 @@
 #include <set>
 
 #include "tests/kernels/nf4/testing.hpp"
-#include "tests/programs/program.hpp"
-#include "tests/text.hpp"
 
 namespace reprolab::nf4 {
 namespace {
@@ -24,17 +19,6 @@ std::map<std::string, std::string> shapes() {
     if (kernel.source_file == source_file) code[name] = kernel.lineage;
   }
   return code;
-}
-
-std::string code_of(const std::string& name) { return shapes().at(name); }
-
-TEST(StreamingShapes, SayInTheirNamesAndInTheCodeWhatTheyAre) {
-  EXPECT_EQ(code_of("streaming_128x4"), "StreamShape<128, 4>");
-  EXPECT_EQ(code_of("streaming_512x2_plain"), "StreamShape<512, 2, PlainAccess>");
-  EXPECT_EQ(code_of("streaming_1024x1_keep"), "StreamShape<1024, 1, KeepReads>");
-  EXPECT_EQ(code_of("streaming_1024x1_nothing_ahead"), "NothingAhead<1024, 1>");
-  EXPECT_EQ(code_of("streaming_512x2_ahead_1024_32"),
-            "StreamShape<512, 2, StreamingAccess, StreamingAccess, 1024 << 10, 32 << 10>");
 }
 
 TEST(StreamingShapes, HaveThoseThatTheKernelChooses) {
@@ -51,18 +35,6 @@ TEST(StreamingShapes, HaveThoseThatTheKernelChooses) {
     ++chosen;
   }
   EXPECT_GT(chosen, 0) << CHOSEN_IN;
-}
-
-TEST(StreamingShapes, AreForFp16) {
-  const auto& shape = kernel_named<Problem>("streaming_512x2");
-  TensorSpec spec{.rows = 1024, .columns = 4096};
-  EXPECT_TRUE(shape.supports(without_memory(spec)).ok);
-  spec.nested = true;
-  EXPECT_TRUE(shape.supports(without_memory(spec)).ok);
-  spec.offset = 1;
-  EXPECT_TRUE(shape.supports(without_memory(spec)).ok);
-  spec = {.rows = 1024, .columns = 4096, .output = reference::WeightType::bf16};
-  EXPECT_TRUE(contains(shape.supports(without_memory(spec)).reason, "fp16 outputs"));
 }
 
 class OnGpuStreamingShapes : public OnGpuTest {};
@@ -103,13 +75,6 @@ TEST_F(OnGpuStreamingShapes, AreExactForEveryBlockSizeWhereverTheArraysBegin) {
       }
     }
   }
-}
-
-class ShapesProgram : public Programs {};
-
-TEST_F(ShapesProgram, MeasuresThemBesideTheKernel) {
-  EXPECT_TRUE(contains(output_of(SHAPES, "--dry-run --shape 1024x4096 --kernel 'streaming*'"),
-                       fmt::format("nf4: {} kernels on 1 problems; ", shapes().size() + 1)));
 }
 
 }  // namespace
