@@ -49,13 +49,13 @@ auto lock_or_refuse(Lock lock) {
 std::unique_ptr<profiling::ClockLock> lock_clock(const PassOptions& options,
                                                  const Machine& machine) {
   if (!options.clocks.locks()) return nullptr;
-  return lock_or_refuse([&] {
+  auto lock = lock_or_refuse([&] {
     return std::make_unique<profiling::ClockLock>(
-        profiling::GpuAddress{machine.pci_bus_id, machine.uuid}, options.clocks, [](unsigned mhz) {
-          fmt::print("locking the SM clock at {} MHz; {}\n", mhz, given_back);
-          std::fflush(stdout);
-        });
+        profiling::GpuAddress{machine.pci_bus_id, machine.uuid}, options.clocks);
   });
+  fmt::print("the SM clock is locked at {} MHz; {}\n", lock->mhz(), given_back);
+  std::fflush(stdout);
+  return lock;
 }
 
 std::string clock_note(const PassOptions& options, const std::optional<profiling::Gpu>& gpu) {

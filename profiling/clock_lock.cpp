@@ -2,9 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,9 +11,6 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <cstdio>
-#include <cstring>
-#include <optional>
 #include <stdexcept>
 #include <system_error>
 
@@ -24,19 +19,18 @@
 namespace reprolab::profiling {
 namespace {
 
-// The guardian writes the clock that it is about to lock, then "locked"; otherwise "cannot" and the
-// reason. The program writes a single byte, the request to lock it.
-constexpr std::string_view cannot = "cannot ", locked = "locked";
-
-constexpr int parent_ended = SIGUSR1;  // sent by the kernel, as PR_SET_PDEATHSIG asks
+constexpr int parent_ended = SIGUSR1;  // sent by the kernel, as PR_SET_PDEATHSIG asks, or by end()
 
 /// One write, independent of the program's own buffers.
+void write_line(int descriptor, const std::string& line) {
+  [[maybe_unused]] const ssize_t written = write(descriptor, line.data(), line.size());
+}
+
 void say_still_locked(const GpuAddress& gpu, unsigned mhz, const std::string& why) {
-  const std::string line = fmt::format(
-      "clocks: the SM clock may still be locked at {} MHz: {}; this resets it: nvidia-smi -i {} "
-      "-rgc\n",
-      mhz, why, gpu.pci_bus_id);
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+  write_line(STDERR_FILENO,
+             fmt::format("clocks: the SM clock may still be locked at {} MHz: {}; this resets it: "
+                         "nvidia-smi -i {} -rgc\n",
+                         mhz, why, gpu.pci_bus_id));
 }
 
 unsigned clock_to_lock(const NvmlDevice& device, const ClockPolicy& wanted) {
@@ -53,72 +47,44 @@ unsigned clock_to_lock(const NvmlDevice& device, const ClockPolicy& wanted) {
                   wanted.mhz, nearest, clocks.front(), clocks.back()));
 }
 
-void send_text(int socket, std::string_view text) {
-  send(socket, text.data(), text.size(),
-       MSG_NOSIGNAL);  // if the other end is closed, poll() reports it
-}
-
-/// Waits for the program's byte; false if the program has ended or no longer needs the lock: it has
-/// shut its socket down, or the system's signal says so while a process that it forked still holds
-/// the socket.
-bool program_speaks(int socket, pid_t program) {
-  sigset_t blocked;
-  sigfillset(&blocked);
-  sigdelset(&blocked, parent_ended);
-  pollfd event{socket, POLLIN, 0};
-  while (getppid() == program) {
-    char byte = 0;
-    if (ppoll(&event, 1, nullptr, &blocked) > 0) return recv(socket, &byte, 1, 0) > 0;
-  }
-  return false;
-}
-
-/// Locks the clock on request, and resets it when the program has ended. Returns an exit status:
-/// not 0 if the clock may still be locked, which is reported on stderr. Throws only before anything
-/// is locked.
-int guard(int socket, pid_t program, const GpuAddress& gpu, const ClockPolicy& wanted) {
-  prctl(PR_SET_NAME, "clock_guardian");   // so that killing the program by name does not kill it
-  setsid();                               // out of reach of the terminal's Ctrl-C and hang-up
-  std::signal(parent_ended, [](int) {});  // ends a wait
-  prctl(PR_SET_PDEATHSIG, parent_ended);
+NvmlDevice device_at(const GpuAddress& gpu) {
   std::string why_not;
-  const auto device = find_nvml_device(gpu.pci_bus_id, gpu.uuid, &why_not);
+  auto device = find_nvml_device(gpu.pci_bus_id, gpu.uuid, &why_not);
   if (!device) throw std::runtime_error(why_not);
-  const unsigned mhz = clock_to_lock(*device, wanted);
-  send_text(socket, std::to_string(mhz));
-  if (!program_speaks(socket, program)) return 0;
-  if (why_not = device->lock_sm_clock(mhz); !why_not.empty()) {
-    throw std::runtime_error(fmt::format("NVML does not lock the SM clock: {}", why_not));
-  }
-  send_text(socket, locked);
-  program_speaks(socket, program);  // no further requests: it ends
-  if (why_not = device->reset_sm_clock(); why_not.empty()) return 0;
-  say_still_locked(gpu, mhz, "NVML does not reset it: " + why_not);
-  return 1;
+  return *device;
 }
 
-/// Closes all descriptors of the program except stderr: a reader of the program's output waits
-/// until they are closed. Returns the socket's new descriptor.
-int keep_only(int socket) {
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  dup2(null, STDIN_FILENO);
+/// The child process: locks the clock, writes it in MHz, or why it is not locked, to the pipe, and
+/// resets the clock when the program has ended. NVML is used here alone: the program forks again.
+[[noreturn]] void guard(int pipe, pid_t program, const GpuAddress& gpu, const ClockPolicy& wanted) {
+  prctl(PR_SET_NAME, "clock_guardian");  // so that killing the program by name does not kill it
+  setsid();                              // out of reach of the terminal's Ctrl-C and hang-up
+  prctl(PR_SET_PDEATHSIG, parent_ended);
+  const int null = open("/dev/null", O_RDWR);
+  dup2(null, STDIN_FILENO);  // a reader of the program's output waits until all have closed it
   dup2(null, STDOUT_FILENO);
-  const int kept = STDERR_FILENO + 1;
-  if (socket != kept) dup3(socket, kept, O_CLOEXEC);
-  close_range(kept + 1, ~0u, 0);
-  return kept;
-}
-
-[[noreturn]] void be_guardian(int socket, pid_t program, const GpuAddress& gpu,
-                              const ClockPolicy& wanted) {
-  int status = 0;
-  socket = keep_only(socket);
+  dup2(pipe, STDERR_FILENO + 1);
+  pipe = STDERR_FILENO + 1;
+  close_range(pipe + 1, ~0u, 0);
   try {
-    status = guard(socket, program, gpu, wanted);
+    const auto device = device_at(gpu);
+    const unsigned mhz = clock_to_lock(device, wanted);
+    if (const auto why_not = device.lock_sm_clock(mhz); !why_not.empty()) {
+      throw std::runtime_error("NVML does not lock the SM clock: " + why_not);
+    }
+    write_line(pipe, std::to_string(mhz));
+    close(pipe);
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, parent_ended);
+    if (int signal = 0; getppid() == program) sigwait(&ends, &signal);
+    if (const auto why_not = device.reset_sm_clock(); !why_not.empty()) {
+      say_still_locked(gpu, mhz, "NVML does not reset it: " + why_not);
+    }
   } catch (const std::exception& error) {
-    send_text(socket, std::string(cannot) + error.what());
+    write_line(pipe, error.what());
   }
-  _exit(status);  // without the exit handlers of the program
+  _exit(0);  // without the exit handlers of the program
 }
 
 }  // namespace
@@ -135,71 +101,47 @@ ClockPolicy parse_clock_policy(std::string_view text) {
 }
 
 unsigned clock_to_lock(const GpuAddress& gpu, const ClockPolicy& wanted) {
-  std::string why_not;
-  const auto device = find_nvml_device(gpu.pci_bus_id, gpu.uuid, &why_not);
-  if (!device) throw std::runtime_error(why_not);
-  return clock_to_lock(*device, wanted);
+  return clock_to_lock(device_at(gpu), wanted);
 }
 
-ClockLock::ClockLock(const GpuAddress& gpu, const ClockPolicy& wanted,
-                     const std::function<void(unsigned mhz)>& announce)
+ClockLock::ClockLock(const GpuAddress& gpu, const ClockPolicy& wanted)
     : gpu_(gpu), owner_(getpid()) {
   std::array<int, 2> ends{};
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    throw std::system_error(errno, std::generic_category(), "socketpair");
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw std::system_error(errno, std::generic_category(), "pipe");
   }
   // The guardian blocks all signals from its start.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   guardian_ = fork();
-  if (guardian_ == 0) {
-    close(ends[0]);
-    be_guardian(ends[1], owner_, gpu, wanted);
-  }
+  if (guardian_ == 0) guard(ends[1], owner_, gpu, wanted);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   close(ends[1]);
-  socket_ = ends[0];
-  try {
-    mhz_ = static_cast<unsigned>(std::stoul(answer()));
-    announce(mhz_);
-    send_text(socket_, "!");
-    answer();
-  } catch (...) {
-    end();
-    throw;
+  std::string answer;
+  std::array<char, 4096> text;
+  for (ssize_t bytes = 1; bytes > 0 || (bytes < 0 && errno == EINTR);) {
+    bytes = read(ends[0], text.data(), text.size());
+    if (bytes > 0) answer.append(text.data(), static_cast<std::size_t>(bytes));
+  }
+  close(ends[0]);
+  const auto* const end = answer.data() + answer.size();
+  if (const auto read = std::from_chars(answer.data(), end, mhz_);
+      answer.empty() || read.ptr != end) {
+    mhz_ = 0;
+    waitpid(guardian_, nullptr, 0);
+    throw std::runtime_error(answer.empty() ? "the process that would guard the clocks has ended"
+                                            : answer);
   }
 }
 
-ClockLock::~ClockLock() { end(); }
-
-/// The guardian's next word; throws std::runtime_error if the guardian reports "cannot" or has
-/// ended.
-std::string ClockLock::answer() const {
-  std::array<char, 4096> text;
-  ssize_t bytes = 0;
-  do {
-    bytes = recv(socket_, text.data(), text.size(), 0);
-  } while (bytes < 0 && errno == EINTR);
-  const std::string_view word(text.data(), static_cast<std::size_t>(std::max<ssize_t>(0, bytes)));
-  if (word.empty()) throw std::runtime_error("the process that would guard the clocks has ended");
-  if (word.starts_with(cannot)) throw std::runtime_error(std::string(word.substr(cannot.size())));
-  return std::string(word);
-}
-
-void ClockLock::end() {
+ClockLock::~ClockLock() {
   if (getpid() != owner_) return;  // a forked process that unwinds must not release the lock
-  // Shut down before closing: a forked process may also hold the socket.
-  shutdown(socket_, SHUT_WR);
+  kill(guardian_, parent_ended);
   int status = 0;
   while (waitpid(guardian_, &status, 0) < 0 && errno == EINTR) {
   }
-  close(socket_);
-  if (mhz_ != 0 && WIFSIGNALED(status)) {
-    say_still_locked(
-        gpu_, mhz_,
-        fmt::format("its guardian was ended by a signal ({})", strsignal(WTERMSIG(status))));
-  }
+  if (WIFSIGNALED(status)) say_still_locked(gpu_, mhz_, "its guardian was killed");
 }
 
 }  // namespace reprolab::profiling

@@ -5,7 +5,6 @@
 
 #include <sys/types.h>
 
-#include <functional>
 #include <string>
 #include <string_view>
 
@@ -34,12 +33,10 @@ unsigned clock_to_lock(const GpuAddress& gpu, const ClockPolicy& wanted);
 
 class ClockLock {
  public:
-  /// Starts the guardian, calls `announce` with the clock in MHz, and tells the guardian to lock
-  /// the clock. If that fails, throws std::runtime_error with the reason, and nothing is locked.
-  /// Must precede this process's first CUDA or NVML call and its first thread, because it forks;
-  /// processes that are forked later do not affect the lock.
-  ClockLock(const GpuAddress& gpu, const ClockPolicy& wanted,
-            const std::function<void(unsigned mhz)>& announce);
+  /// Starts the guardian, which locks the clock. If that fails, throws std::runtime_error with the
+  /// reason, and nothing is locked. Must precede this process's first CUDA or NVML call and its
+  /// first thread, because it forks; processes that are forked later do not affect the lock.
+  ClockLock(const GpuAddress& gpu, const ClockPolicy& wanted);
   /// Makes the guardian reset the clock to the driver's default, and waits. If that fails, a line
   /// on stderr reports it with the command to do it by hand.
   ~ClockLock();
@@ -49,13 +46,9 @@ class ClockLock {
   unsigned mhz() const { return mhz_; }
 
  private:
-  std::string answer() const;
-  void end();
-
   GpuAddress gpu_;
   unsigned mhz_ = 0;
-  pid_t owner_ = -1, guardian_ = -1;
-  int socket_ = -1;
+  pid_t owner_, guardian_ = -1;
 };
 
 }  // namespace reprolab::profiling

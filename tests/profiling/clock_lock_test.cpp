@@ -9,7 +9,6 @@
 
 #include "tests/profiling/lock_log.hpp"
 #include "tests/profiling/testing.hpp"
-#include "tests/started_program.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab::profiling {
@@ -18,8 +17,6 @@ namespace {
 using Lines = std::vector<std::string>;
 
 const Lines whole_life = whole_lock(1410);
-
-void ignore(unsigned) {}
 
 ClockPolicy at(unsigned mhz) { return {.kind = ClockPolicy::Kind::mhz, .mhz = mhz}; }
 
@@ -31,8 +28,21 @@ class ClockLocks : public testing::Test {
 
   Lines log() const { return log_.lines(); }
 
+  /// The process, in its own group, that holds a lock until it is ended, beside one that it forked.
+  pid_t start() const {
+    const pid_t program = fork();
+    if (program == 0) {
+      setpgid(0, 0);
+      std::signal(SIGINT, SIG_DFL);  // ignored by what a shell has started in the background
+      const ClockLock lock(gpu_, at(1410));
+      fork();
+      pause();
+    }
+    return program;
+  }
+
   void expect_refusal(ClockPolicy wanted) const {
-    EXPECT_THROW(ClockLock(gpu_, wanted, ignore), std::runtime_error);
+    EXPECT_THROW(ClockLock(gpu_, wanted), std::runtime_error);
   }
 };
 
@@ -48,17 +58,12 @@ TEST(ClockPolicies, AreReadFromText) {
 
 TEST_F(ClockLocks, AreSetOnceAndGivenBackBeforeTheProgramGoesOn) {
   const ScopedVariable slow("FAKE_NVML_SLOW_MS", "50");
-  unsigned announced = 0;
   {
-    const ClockLock lock(gpu_, at(1410), [&](unsigned mhz) {
-      announced = mhz;
-      EXPECT_EQ(log(), Lines{});  // it is said before
-    });
+    const ClockLock lock(gpu_, at(1410));
     EXPECT_EQ(lock.mhz(), 1410u);
     EXPECT_EQ(log(), (Lines{"locking 1410-1410", "locked"}));
     EXPECT_NE(log_.guardian(), getpid());
   }
-  EXPECT_EQ(announced, 1410u);
   EXPECT_EQ(log(), whole_life);
   EXPECT_EQ(waitpid(-1, nullptr, 0), -1) << "the guardian has been waited for";
 }
@@ -67,7 +72,7 @@ TEST_F(ClockLocks, MayBeAtTheHighestClockHoweverLongTheList) {
   std::string all = "345,1755,990";
   for (int mhz = 210; mhz < 1210; ++mhz) all += "," + std::to_string(mhz);
   const ScopedVariable clocks("FAKE_NVML_SM_CLOCKS", all);
-  const ClockLock lock(gpu_, parse_clock_policy("max"), ignore);
+  const ClockLock lock(gpu_, parse_clock_policy("max"));
   EXPECT_EQ(lock.mhz(), 1755u);
   EXPECT_EQ(log().front(), "locking 1755-1755");
 }
@@ -103,7 +108,7 @@ TEST_F(ClockLocks, NeedPermissionAGpuThatCanAndADriver) {
 
 TEST_F(ClockLocks, AreNotEndedByAForkedProcess) {
   std::optional<ClockLock> lock;
-  lock.emplace(gpu_, at(1410), ignore);
+  lock.emplace(gpu_, at(1410));
   const pid_t forked = fork();
   if (forked == 0) {
     lock.reset();
@@ -115,80 +120,41 @@ TEST_F(ClockLocks, AreNotEndedByAForkedProcess) {
   EXPECT_EQ(log(), whole_life);
 }
 
-/// The state of the program when the signal arrives.
-enum class Moment { locking, holding, resetting };
-
 TEST_F(ClockLocks, AreReleasedHoweverTheProgramEnds) {
-  struct End {
-    int signal;
-    Moment moment;
-    bool whole_group = false;  ///< As by Ctrl-C.
-  };
   const ScopedVariable slow("FAKE_NVML_SLOW_MS", "100");
-  for (const auto& [signal, moment, whole_group] : {End{SIGKILL, Moment::locking},
-                                                    {SIGKILL, Moment::holding},
-                                                    {SIGKILL, Moment::resetting},
-                                                    {SIGKILL, Moment::holding, true},
-                                                    {SIGTERM, Moment::holding},
-                                                    {SIGINT, Moment::locking, true}}) {
-    SCOPED_TRACE(testing::Message()
-                 << "SIG" << sigabbrev_np(signal) << " at moment " << static_cast<int>(moment));
-    log_.clear();
-    StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410"});
-    log_.wait_for("locking 1410-1410");
-    if (moment > Moment::locking) log_.wait_for("locked");
-    if (moment == Moment::resetting) {
-      program.release();
-      log_.wait_for("resetting");
+  for (const char* moment : {"locking 1410-1410", "locked"}) {
+    for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
+      for (const bool whole_group : {false, true}) {  // as by Ctrl-C
+        SCOPED_TRACE(testing::Message() << moment << ", SIG" << sigabbrev_np(signal));
+        log_.clear();
+        const pid_t program = start();
+        log_.wait_for(moment);
+        kill(whole_group ? -program : program, signal);
+        int status = 0;
+        waitpid(program, &status, 0);
+        EXPECT_TRUE(WIFSIGNALED(status)) << status;
+        log_.wait_for("reset");
+        kill(-program, SIGKILL);
+        EXPECT_EQ(log(), whole_life);
+      }
     }
-    whole_group ? program.send_to_group(signal) : program.send(signal);
-    const int status = program.wait();
-    EXPECT_TRUE(WIFSIGNALED(status)) << status;
-    EXPECT_EQ(program.errors(), "");
-    EXPECT_EQ(log(), whole_life);
   }
-}
-
-TEST_F(ClockLocks, AreReleasedWhileAForkedProcessLingers) {
-  for (const bool killed : {true, false}) {
-    log_.clear();
-    StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410", "linger"});
-    log_.wait_for("locked");
-    const pid_t forked = std::stoi(program.first_line());
-    killed ? program.send(SIGKILL) : program.release();
-    EXPECT_EQ(program.errors(), "");
-    EXPECT_EQ(log(), whole_life);
-    EXPECT_EQ(kill(forked, SIGKILL), 0) << "it was still there";
-  }
-}
-
-TEST_F(ClockLocks, SurviveSignalsToTheGuardian) {
-  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410"});
-  log_.wait_for("locked");
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) kill(log_.guardian(), signal);
-  program.release();
-  EXPECT_EQ(program.wait(), 0);
-  EXPECT_EQ(program.errors(), "");
-  EXPECT_EQ(log(), whole_life);
 }
 
 TEST_F(ClockLocks, ThatCannotBeResetNameTheCommand) {
-  const ScopedVariable fail("FAKE_NVML_FAIL", "nvmlDeviceResetGpuLockedClocks");
-  for (const bool killed : {false, true}) {
+  for (const bool guardian_is_killed : {false, true}) {
     log_.clear();
-    StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410"});
-    log_.wait_for("locked");
-    killed ? program.send(SIGKILL) : program.release();
-    EXPECT_TRUE(contains(program.errors(), "nvidia-smi -i " + gpu_.pci_bus_id + " -rgc"));
+    const ScopedVariable fail("FAKE_NVML_FAIL",
+                              guardian_is_killed ? "" : "nvmlDeviceResetGpuLockedClocks");
+    testing::internal::CaptureStderr();
+    {
+      const ClockLock lock(gpu_, at(1410));
+      for (const int signal : {SIGTERM, SIGINT, SIGHUP}) kill(log_.guardian(), signal);
+      if (guardian_is_killed) kill(log_.guardian(), SIGKILL);
+    }
+    EXPECT_TRUE(contains(testing::internal::GetCapturedStderr(),
+                         "nvidia-smi -i " + gpu_.pci_bus_id + " -rgc"));
   }
-}
-
-TEST_F(ClockLocks, WhoseGuardianIsKilledNameTheCommand) {
-  StartedProgram program({HOLD_CLOCK_LOCK, gpu_.pci_bus_id, "1410"});
-  log_.wait_for("locked");
-  kill(log_.guardian(), SIGKILL);
-  program.release();
-  EXPECT_TRUE(contains(program.errors(), "nvidia-smi -i " + gpu_.pci_bus_id + " -rgc"));
 }
 
 }  // namespace
