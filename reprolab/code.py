@@ -21,19 +21,11 @@ Digest = tuple[str, str, str]  # a part of a kernel, the architecture, and the c
 OLDER = ROOT / "data/older_code.json"  # `python -m sass recorded --write` writes it
 SCHEMA = Schema("older_code.schema.json")
 
-BEFORE = "recorded before result files had digests of their rows' code"
-
 
 @cache
-def older_digests(file: Path) -> frozenset[Digest]:
+def older_digests(file: Path) -> frozenset[str]:
     """The code of recorded rows that differs from this checkout's."""
-    older = SCHEMA.read(file)["older"]
-    return frozenset(tuple(entry[k] for k in ("part", "target", "sha256")) for entry in older)
-
-
-def known_codes(file: Path) -> dict[str, str]:
-    """Digests of this checkout's code, by cubin, whose name has a digest of its sources."""
-    return SCHEMA.read(file)["codes"]
+    return frozenset(SCHEMA.read(file)["older"])
 
 
 def digests(code: Code) -> set[Digest]:
@@ -43,7 +35,7 @@ def digests(code: Code) -> set[Digest]:
 
 def is_older(code: Code) -> bool:
     """Whether it is known to differ from this checkout's."""
-    return not older_digests(OLDER).isdisjoint(digests(code))
+    return bool(code) and not older_digests(OLDER).isdisjoint(code["sha256"].values())
 
 
 def differing(rows: Iterable[Row]) -> str:

@@ -30,7 +30,6 @@ class Step:
     all_but: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
     families: tuple[str, ...] = ()  # that its problems must be of; empty: any
-    compiled: bool = False
     torch: bool = False  # whether it needs PyTorch, without which it is left out
     separate: bool = False  # whether it may be missing, or of another run; PyTorch's are too
 

@@ -3,30 +3,19 @@ stale; 2 for bad input, missing tools, and output that cannot be written.
 """
 
 import argparse
-import json
-import sys
-import time
 from difflib import unified_diff
 from pathlib import Path
 
-from reprolab.code import OLDER, SCHEMA, known_codes
+from reprolab.code import OLDER, SCHEMA
 from reprolab.command_line import Parser, run
 from reprolab.errors import InputError
 from reprolab.json_files import ROOT
 from reprolab.output import write_files
 from reprolab.printable import printable
 from reprolab.results import result_files
-from sass import cubin, identity, kernels, outdated, tools
-from sass.code import (
-    INSTRUCTION_BYTES,
-    LOADS,
-    STORES,
-    Function,
-    file_of,
-    functions_in,
-    measured_codes,
-)
-from sass.result_file import write
+from sass import cubin, identity
+from sass import recorded as rows
+from sass.code import INSTRUCTION_BYTES, LOADS, STORES, Function, file_of, functions_in
 
 RECORDED = ROOT / "data/recorded"
 
@@ -48,19 +37,12 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--function", default="", help="a part of its name in both")
     p.set_defaults(run=diff)
 
-    p = commands.add_parser("facts", help="all kernels' resources and counts, as a result file")
-    p.add_argument("--family", action="append", default=[], help="kernels of this one alone")
-    p.add_argument("--arch", default="", help="this one alone")
-    p.add_argument("--output", type=Path, required=True, metavar="FILE")
-    p.set_defaults(run=facts)
-
     p = commands.add_parser("digest", help="of the code in a program or library of ours")
     p.add_argument("file", type=Path, metavar="FILE")
     p.add_argument("--whole", action="store_true", help="of the file's text or bytes")
     p.set_defaults(run=digest)
 
     p = commands.add_parser("recorded", help="recorded rows that are not of this checkout's code")
-    p.add_argument("folder", type=Path, nargs="?", default=RECORDED)
     p.add_argument("--write", action="store_true", help="to data/older_code.json")
     p.add_argument("--compile", action="store_true", help="all, also what is known from there")
     p.set_defaults(run=recorded)
@@ -69,15 +51,11 @@ def parser() -> argparse.ArgumentParser:
 
 def functions(name: str, arch: str, part: str) -> list[Function]:
     """Those of a kernel's file with the part in their names, in their order."""
-    tools.require_all()
-    kernel, arch = kernels.named(name), cubin.architecture(arch)
-    file = file_of(kernel, arch)
-    if file is None:
-        make = f"make {kernel.language} ARCH={arch}"
-        raise InputError(f"{kernel.name} is not compiled for {arch}; {make}")
-    every = functions_in(file).values()
+    for tool in ("nvcc", "cuobjdump", "nvdisasm"):
+        cubin.program(tool)
+    every = functions_in(file_of(name, cubin.architecture(arch)))
     if not every:
-        raise InputError(f"{kernel.source_file}: has no code for the GPU: it calls a library")
+        raise InputError(f"{name}: has no code for the GPU: it calls a library")
     if not (found := [function for function in every if part in function.name]):
         names = "; ".join(function.name for function in every)
         raise InputError(f"FUNCTION: '{part}' is in none of the names: {names}")
@@ -120,16 +98,6 @@ def diff(args: argparse.Namespace) -> int:
     return 0
 
 
-def facts(args: argparse.Namespace) -> int:
-    tools.require_all()
-    started = time.time()
-    archs = [cubin.architecture(args.arch)] if args.arch else cubin.architectures()
-    codes = measured_codes(kernels.of_families(args.family), archs)
-    write(args.output, codes, ["sass", *sys.argv[1:]], started)
-    print(f"All facts of each: {printable(str(args.output))}")
-    return 0
-
-
 def digest(args: argparse.Namespace) -> int:
     """harness/code.cpp reads these lines."""
     whole = [("0", identity.of_file(args.file), args.file)]
@@ -141,27 +109,28 @@ def digest(args: argparse.Namespace) -> int:
 def recorded(args: argparse.Namespace) -> int:
     """Older code is not a failure, because only its GPU can record it again; a stale list of it, or
     a wrong digest of this checkout's, is."""
-    files = list(result_files(args.folder))
-    known = known_codes(OLDER)
-    result, lines = outdated.look(files, {} if args.compile else known)
-    wrong = [name for name in result.codes.keys() & known if result.codes[name] != known[name]]
-    lines += [f"{OLDER}: has another digest of {name}" for name in sorted(wrong)]
-    if new := len(result.codes.keys() - known.keys()):
-        lines.append(f"compiled, because their code was not known (--write keeps it): {new} files")
-    print("\n".join(map(printable, lines)))
-    if args.folder.resolve() != RECORDED:
-        if args.write:
-            raise InputError(f"--write: {args.folder} is not {RECORDED}, of which the list is")
+    try:
+        nvcc = cubin.nvcc_version()
+    except InputError as why:
+        print(f"recorded rows are not compared with this checkout's kernels: {why}")
         return 0
-    content = result.older_of(files)
+    files = list(result_files(RECORDED))
+    codes = rows.codes_now(rows.parts_of(files, nvcc), {} if args.compile else known_codes())
+    lines, older = rows.compare(files, {part: digest for part, (_, digest) in codes.items()})
+    print("\n".join(map(printable, lines)))
+    content = rows.list_of(older, codes)
     if args.write:
         write_files({OLDER: content})
-        print(f"wrote {OLDER}; the pages that mark these rows: scripts/python -m plots document")
-        return 0
-    if not wrong and json.loads(content)["older"] == SCHEMA.read(OLDER)["older"]:
-        return 0
-    print(f"{OLDER}: is stale; fix with: scripts/python -m sass recorded --write")
-    return 1
+        print(f"wrote {OLDER}; the pages that mark these rows: make pages")
+    elif content != OLDER.read_bytes():
+        print(f"{OLDER}: is stale; fix with: scripts/python -m sass recorded --write")
+        return 1
+    return 0
+
+
+def known_codes() -> dict[str, str]:
+    """Digests of code by cubin, whose name has a digest of its sources."""
+    return SCHEMA.read(OLDER)["codes"]
 
 
 if __name__ == "__main__":

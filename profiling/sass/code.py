@@ -1,18 +1,21 @@
 """The machine code of a kernel's file, as cuobjdump prints it: instructions, and the resources that
 the compiler allocated."""
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
-from reprolab.errors import InputError
-from sass import cubin, identity, tools
-from sass.kernels import Kernel
+from compile.compiled import outdated
 
+from reprolab.errors import InputError
+from reprolab.families import described
+from reprolab.json_files import ROOT, read_json
+from sass import cubin
+
+OTHER_LANGUAGES = ROOT / "build/ptx"  # as profiling/compile/__main__.py writes it
 INSTRUCTION_BYTES = 16
 FUNCTION = re.compile(r"^\s*Function : (\S+)$", re.MULTILINE)
 INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;", re.MULTILINE)
@@ -54,32 +57,22 @@ class Function:
         return [re.sub(r"(?<=\s)0x[0-9a-f]{3,}$", "...", one) for one in plain]
 
 
-@dataclass(frozen=True)
-class Code:
-    """What a measurement launches of a kernel."""
-
-    kernel: Kernel
-    arch: str  # sm_80
-    function: Function
-    sha256: dict[str, str]  # by the name that result files have
-
-
-def functions_in(file: Path) -> dict[str, Function]:
-    """By the mangled name; none if the file has no code for the GPU."""
-    dump = tools.program("cuobjdump")
+def functions_in(file: Path) -> list[Function]:
+    """None if the file has no code for the GPU."""
+    dump = cubin.program("cuobjdump")
     reserved = SYSTEM_SHARED_BYTES if SYSTEM_SHARED in file.read_bytes() else 0
-    usage = re.findall(r"Function (\S+):\n(.*)", tools.output_of([dump, "-res-usage", file]))
+    usage = re.findall(r"Function (\S+):\n(.*)", cubin.output_of([dump, "-res-usage", file]))
     if not usage:
-        return {}
-    parts = FUNCTION.split(tools.output_of([dump, "-sass", file]))
+        return []
+    parts = FUNCTION.split(cubin.output_of([dump, "-sass", file]))
     listings = dict(zip(parts[1::2], parts[2::2], strict=True))
-    names = map(plain, tools.output_of(["c++filt", *(symbol for symbol, _ in usage)]).splitlines())
-    functions = {}
+    names = map(plain, cubin.output_of(["c++filt", *(symbol for symbol, _ in usage)]).splitlines())
+    functions = []
     for (symbol, text), name in zip(usage, names, strict=True):
         has = {key: int(number) for key, number in re.findall(r"(\w+):(\d+)", text)}
         shared = max(0, has["SHARED"] - reserved)
         code = without_padding(INSTRUCTION.findall(listings[symbol]))
-        functions[symbol] = Function(name, has["REG"], has["STACK"], shared, code)
+        functions.append(Function(name, has["REG"], has["STACK"], shared, code))
     return functions
 
 
@@ -102,37 +95,22 @@ def plain(name: str) -> str:
     return short
 
 
-def file_of(kernel: Kernel, arch: str) -> Path | None:
-    """The kernel's cubin; None if another language's compiler was not run for the architecture."""
-    if not kernel.maker:
-        return cubin.compiled(kernel.source, arch)
-    return cubin.assembled(kernel.ptx[arch], arch) if arch in kernel.ptx else None
-
-
-def measured_code(kernel: Kernel, arch: str) -> Code | None:
-    """The code that the measurement launches; None if there is none for the architecture."""
-    file = file_of(kernel, arch)
-    functions = functions_in(file) if file else {}
-    if not functions:
-        return None
-    name = kernel.ptx[arch].name if kernel.maker else kernel.source_file
-    digest = identity.of_file(kernel.ptx[arch]) if kernel.maker else identity.of_cubin(file)
-    return Code(kernel, arch, choose(kernel, [*functions.values()]), {name: digest})
-
-
-def measured_codes(kernels: Iterable[Kernel], archs: Iterable[str]) -> list[Code]:
-    """On all cores."""
-    wanted = [(kernel, arch) for arch in archs for kernel in kernels]
-    cubin.build_commands()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return [code for code in pool.map(lambda one: measured_code(*one), wanted) if code]
-
-
-def choose(kernel: Kernel, chosen: list[Function]) -> Function:
-    """The measured one, by the parts of its name that the family gives."""
-    for part in kernel.family.measured_code:
-        chosen = [function for function in chosen if part in function.name] or chosen
-    if len(chosen) != 1:
-        names = "; ".join(function.name for function in chosen)
-        raise InputError(f"{kernel.name}: which function is measured is not known: {names}")
-    return chosen[0]
+def file_of(name: str, arch: str) -> Path:
+    """The cubin of a kernel: of one in CUDA by data/families.json or a file of its name, of one in
+    another language by what `make mojo` or `make triton` has compiled."""
+    manifest = OTHER_LANGUAGES / arch / f"{name}.json"
+    if manifest.exists():
+        facts = read_json(manifest)
+        if changed := outdated(manifest, facts["sources"]):
+            raise InputError(f"{manifest}: {changed[0]} has changed; make {facts['language']}")
+        variant = next(iter(facts["variants"].values()))
+        return cubin.assembled(manifest.parent / variant["file"], arch)
+    sources = {file.stem: file for file in ROOT.glob("kernels/*/*.cu")}
+    for family in described().values():
+        sources |= {one.name: ROOT / one.source_file for one in family.kernels.values()}
+    if name not in sources:
+        near = "".join(f"; did you mean {one}?" for one in get_close_matches(name, sources, 1))
+        raise InputError(f"KERNEL: there is no kernel '{name}'{near}")
+    if sources[name].suffix != ".cu":
+        raise InputError(f"{name} is not compiled for {arch}; make mojo triton ARCH={arch}")
+    return cubin.compiled(sources[name], arch)

@@ -4,45 +4,73 @@ from the PTX of another language's compiler.
 
 import fcntl
 import hashlib
+import importlib.metadata
 import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from reprolab.errors import InputError
 from reprolab.json_files import ROOT, read_text
-from sass import tools
 
 PRESET = "sass"  # its commands are those of every preset, but for the architectures
 FOLDER = ROOT / "build/sass"
 COMMENT = re.compile(rb"""^([^"']*?)//.*""")
 INCLUDED = re.compile(r'^\s*#\s*include\s+"(.+)"', re.MULTILINE)
+WHERE_FROM = {
+    "nvcc": "install the CUDA toolkit, 12.4 or newer; no GPU is needed",
+    "nvdisasm": "run make deps",
+    "cuobjdump": "run make deps",
+    "ptxas": "install the CUDA toolkit, whose nvcc needs it too",
+}
 
 
-def known_architectures() -> list[str]:
-    return tools.output_of([tools.program("nvcc"), "--list-gpu-code"]).split()
+def program(name: str) -> Path:
+    """InputError if it is missing."""
+    path = shutil.which(name) or packaged(name)
+    if not path:
+        raise InputError(f"sass: there is no {name} on this machine: {WHERE_FROM[name]}")
+    return Path(path)
+
+
+def packaged(name: str) -> str:
+    """The program in NVIDIA's package for this Python; empty if that is not installed."""
+    try:
+        files = importlib.metadata.files(f"nvidia-cuda-{name}") or []
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+    return next((str(f.locate()) for f in files if f.name == name), "")
+
+
+def output_of(command: Sequence[str | Path], folder: Path = ROOT) -> str:
+    """The command's output; InputError with the first line of its stderr if it fails."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
+    if done.returncode != 0:
+        lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        why = next((line for line in lines if "error" in line.lower()), [*lines, "no reason"][0])
+        raise InputError(f"sass: {Path(command[0]).name} failed: {why}")
+    return done.stdout
+
+
+@cache
+def nvcc_version() -> str:
+    """'13.0.88'"""
+    text = output_of([program("nvcc"), "--version"])
+    return text.rpartition("release ")[2].partition(", V")[2].split()[0]
 
 
 def architecture(text: str) -> str:
     """'sm_80' from 'sm_80' or '80'; InputError if nvcc does not support it."""
-    name, known = text if text.startswith("sm_") else f"sm_{text}", known_architectures()
+    name = text if text.startswith("sm_") else f"sm_{text}"
+    known = output_of([program("nvcc"), "--list-gpu-code"]).split()
     if name not in known:
         raise InputError(f"ARCH: nvcc does not compile for '{text}'; it knows {', '.join(known)}")
     return name
-
-
-def architectures() -> list[str]:
-    """The architectures of PRESET=all-archs that this nvcc supports."""
-    presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
-    (preset,) = (preset for preset in presets if preset["name"] == "all-archs")
-    numbers = re.findall(r"\d+", preset["cacheVariables"]["CMAKE_CUDA_ARCHITECTURES"])
-    known = known_architectures()
-    return [f"sm_{number}" for number in numbers if f"sm_{number}" in known]
 
 
 Command = tuple[Path, list[str]]  # the folder and the words
@@ -105,19 +133,18 @@ def assembled(ptx: Path, arch: str) -> Path:
     target = re.search(r"^\.target\s+(sm_\w+)", read_text(ptx), re.MULTILINE)
     if not target:
         raise InputError(f"{ptx}: names no .target")
-    command = [str(tools.program("ptxas")), f"-arch={target[1]}", "-lineinfo", str(ptx)]
+    command = [str(program("ptxas")), f"-arch={target[1]}", str(ptx)]
     place = FOLDER / arch / file_name(f"ptx-{ptx.stem}", command, [ptx])
     return made_by(command, ROOT, place)
 
 
 def file_name(name: str, command: Sequence[str], sources: Sequence[Path]) -> str:
     """With a digest that is the same in every checkout, and whatever comments say: without the
-    compiler's path, the root's, and comments that move no line of a line table."""
+    compiler's path, the root's, and comments."""
     words = [word.replace(str(ROOT), "") for word in command[1:]]
-    content = hashlib.sha256(f"{tools.nvcc_version()}\0{words}\0".encode())
+    content = hashlib.sha256(f"{nvcc_version()}\0{words}\0".encode())
     for file in sources:
-        text = file.read_bytes()
-        content.update(text if "-lineinfo" in words else without_comments(text))
+        content.update(without_comments(file.read_bytes()))
     return f"{name}-{content.hexdigest()[:16]}.cubin"
 
 
@@ -132,13 +159,10 @@ def without_comments(text: bytes) -> bytes:
 def made_by(command: Sequence[str], folder: Path, place: Path) -> Path:
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
-        unfinished, name = place.with_suffix(f".{os.getpid()}.tmp"), place.stem.rpartition("-")[0]
+        unfinished = place.with_suffix(f".{os.getpid()}.tmp")
         try:
-            tools.output_of([*command, "-o", str(unfinished)], folder)
-            with suppress(FileExistsError):  # another process was faster: its names are read now
-                place.hardlink_to(unfinished)
-            for older in set(place.parent.glob(f"{name}-*.cubin")) - {place}:
-                older.unlink(missing_ok=True)
+            output_of([*command, "-o", str(unfinished)], folder)
+            unfinished.rename(place)
         finally:
             unfinished.unlink(missing_ok=True)
     return place

@@ -15,7 +15,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 from reprolab.errors import InputError
-from sass import tools
+from sass import cubin
 
 # A cubin's sections that the GPU uses, without the name of a kernel; the bank is part of the kind.
 KIND = re.compile(r"\.(?:text|nv\.global\.init|nv\.global|nv\.shared)(?=\.|$)|\.nv\.constant[^.]*")
@@ -86,13 +86,13 @@ def of_file(file: Path) -> str:
 def embedded_in(file: Path) -> Iterator[tuple[str, str, str]]:
     """The architecture (90), the digest and the source of each code in a program or library of this
     project's build, which names sources by their paths from the root."""
-    cuobjdump = tools.program("cuobjdump")
-    named = EMBEDDED.findall(tools.output_of([cuobjdump, file]))
+    cuobjdump = cubin.program("cuobjdump")
+    named = EMBEDDED.findall(cubin.output_of([cuobjdump, file]))
     with tempfile.TemporaryDirectory() as folder:
-        text = tools.output_of([cuobjdump, "--extract-elf", "all", file.resolve()], Path(folder))
-        cubins = EXTRACTED.findall(text)
-        if len(cubins) != len(named):
+        text = cubin.output_of([cuobjdump, "--extract-elf", "all", file.resolve()], Path(folder))
+        extracted = EXTRACTED.findall(text)
+        if len(extracted) != len(named):
             raise InputError(f"{file}: cuobjdump lists other code than it extracts")
-        for (arch, source), cubin in zip(named, cubins, strict=True):
-            if digest := of_cubin(Path(folder, cubin)):
+        for (arch, source), name in zip(named, extracted, strict=True):
+            if digest := of_cubin(Path(folder, name)):
                 yield arch, digest, source

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from compile.compiled import ROOT
-from sass import tools
+from sass.cubin import program
 
 from reprolab.errors import InputError
 
@@ -31,7 +31,7 @@ def assembled(ptx: Path, cubin: Path, arch: str = "") -> str:
     """ptxas' output when it compiles the PTX, for its own architecture or another."""
     target = arch or ptx.read_text().split(".target ")[1].split()[0]
     try:
-        command = [tools.program("ptxas"), "-v", f"-arch={target}", ptx, "-o", cubin]
+        command = [program("ptxas"), "-v", f"-arch={target}", ptx, "-o", cubin]
     except InputError as missing:
         pytest.skip(f"NOT TESTED, {missing}")
     done = subprocess.run(command, capture_output=True, text=True)

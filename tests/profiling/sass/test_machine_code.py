@@ -1,22 +1,18 @@
 """Machine code: what `make sass` shows, and the digests that identify recorded rows."""
 
-import time
-
 import pytest
 from sass import __main__ as command
-from sass import cubin, identity, kernels, tools
-from sass.code import LOADS, STORES, Function, choose, functions_in, measured_code, without_padding
-from sass.result_file import write
+from sass import cubin, identity
+from sass.code import LOADS, STORES, Function, file_of, functions_in, without_padding
 
 from reprolab.claims.evidence import CODE
-from reprolab.code import OLDER, known_codes
 from reprolab.command_line import run
 from reprolab.errors import InputError
 from reprolab.json_files import ROOT
 from reprolab.results import load
 
 try:
-    tools.require_all()
+    cubin.program("cuobjdump")
     cubin.build_commands()
 except InputError as error:
     pytest.skip(str(error), allow_module_level=True)
@@ -27,16 +23,15 @@ KERNELS = ("constant_lut", "branch_tree", "many_rows", "tma_naive")
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_compiled_code_has_the_digest_and_the_facts_that_are_recorded(name):
-    kernel = kernels.named(name)
-    file = cubin.compiled(kernel.source, "sm_90")
+    file = file_of(name, "sm_90")
     digest = identity.of_cubin(file)
-    assert digest in known_codes(OLDER).values()
+    assert digest in command.known_codes().values()
     recorded = load(ROOT / f"data/recorded/h100/{CODE}.json", *CODE.split("/"))
     rows = [r for r in recorded.records if r.key == f"sm_90/{name}"]
     assert len(rows) == (name != "many_rows")
     for row in rows:
-        assert row.code["sha256"] == {kernel.source_file: digest}
-        function = choose(kernel, [*functions_in(file).values()])
+        assert set(row.code["sha256"].values()) == {digest}
+        (function,) = [f for f in functions_in(file) if f.name == row.problem["function"]]
         for fact in ("registers", "stack_bytes", "static_shared_bytes", "code_bytes"):
             assert getattr(function, fact) == row.metrics[f"sass_{fact}"].median
 
@@ -70,11 +65,11 @@ def test_a_digest_is_of_what_the_gpu_runs_and_reads(old, new, is_other, tmp_path
     digests = []
     for name, text in (("a", CODE_IN_CUDA), ("b", CODE_IN_CUDA.replace(old, new))):
         (tmp_path / f"{name}.cu").write_text(text)
-        nvcc = [tools.program("nvcc"), "-cubin", "-arch=sm_90", tmp_path / f"{name}.cu", "-o"]
-        tools.output_of([*nvcc, tmp_path / f"{name}.cubin"])
+        nvcc = [cubin.program("nvcc"), "-cubin", "-arch=sm_90", tmp_path / f"{name}.cu", "-o"]
+        cubin.output_of([*nvcc, tmp_path / f"{name}.cubin"])
         digests.append(identity.of_cubin(tmp_path / f"{name}.cubin"))
     assert (digests[0] != digests[1]) == is_other
-    (function,) = functions_in(tmp_path / "a.cubin").values()
+    (function,) = functions_in(tmp_path / "a.cubin")
     assert (function.count(LOADS), function.count(STORES)) == (1, 2)  # with the atomic one
     assert function.static_shared_bytes == 128
 
@@ -125,12 +120,3 @@ def test_an_impossible_request_is_one_line(words, said, capsys):
     assert run(command.parser(), ["show", *words]) == 2
     text = capsys.readouterr().err
     assert said in text and text.count("\n") == 1
-
-
-def test_facts_are_a_result_file(tmp_path):
-    code = measured_code(kernels.named("constant_lut"), "sm_90")
-    file = tmp_path / f"{CODE}.json"
-    write(file, [code], ["sass", "facts"], time.time())
-    (row,) = load(file, *CODE.split("/")).records
-    assert row.code["sha256"] == code.sha256
-    assert row.metrics["sass_registers"].median == code.function.registers
