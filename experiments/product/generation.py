@@ -4,8 +4,7 @@ decoding step; with the cache that generate() takes by default, or with a static
     python -m experiments.product.generation --sequences 1,4,16 --output results/generation.json
     python -m experiments.product.generation --sequences 1,4 --cache static --output ...
 
-Ours is measured twice: as installed, and with every call in Python, as before PyTorch 2.10. Each
-cell is written as soon as it is measured; cells that the file has are not measured again.
+Ours is measured twice: as installed, and with every call in Python, as before PyTorch 2.10.
 
 Exit status: 0; 1 if tokens of both measurements of ours differ; 2 for wrong usage.
 """
@@ -16,7 +15,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
@@ -34,7 +33,6 @@ from experiments.end_to_end.protocol import Tokens, busy_ns, different, split
 from experiments.end_to_end.sizes import NF4_BYTES, Model, known
 from reprolab.command_line import Parser, numbers, run
 from reprolab.errors import InputError
-from reprolab.json_files import read_json
 from reprolab.output import write_files
 from reprolab.provenance import checkout
 from reprolab_nf4.measuring import shuffled
@@ -80,23 +78,6 @@ class Static(Eager):
 
 
 CACHES = {"dynamic": Dynamic, "static": Static}
-
-
-@dataclass
-class Logit(transformers.LogitsProcessor):
-    """Keeps the logits of some tokens at one place of one sequence."""
-
-    sequence: int
-    place: int
-    tokens: Sequence[int]
-    calls: int = 0
-    logits: list[float] = field(default_factory=list)
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        if self.calls == self.place:
-            self.logits = scores[self.sequence, list(self.tokens)].tolist()
-        self.calls += 1
-        return scores
 
 
 class Models:
@@ -181,18 +162,21 @@ class Generations:
         return {"same": self.tokens[PYTHON] == self.tokens[PLANNED]}
 
     def in_blocks(self, count: int) -> dict[str, Any]:
-        """`graphs`: how many PyTorch has compiled; `difference`: from a dynamic cache."""
-        graphs, difference = {}, None
+        """`graphs`: how many PyTorch has compiled; `different`: sequences with other tokens than with
+        a dynamic cache, since other kernels around the products decide between nearly tied tokens.
+        """
+        graphs, sequences = {}, set()
         for backend in self.backends:
             before = counters["stats"]["unique_graphs"]
             with installed(backend, **self.install):
                 self.generate(backend, count)
                 if backend == PLANNED:
-                    difference = self.difference()
+                    dynamic = self.mode(backend, Dynamic).generate(self.new_tokens).tokens
+                    sequences = {i for i, _ in different(self.tokens[backend], dynamic)}
             graphs[backend] = counters["stats"]["unique_graphs"] - before
             torch.compiler.reset()
             self.gpu.forget()
-        return {"graphs": graphs, "difference": difference}
+        return {"graphs": graphs, "different": len(sequences)}
 
     def mode(self, backend: str, kind: type[Eager]) -> Eager:
         return kind(self.models.by_backend[backend], self.batch, self.gpu)
@@ -219,25 +203,6 @@ class Generations:
             return {}
         steps = passes[1:]  # without the prompt
         return {"launches": fmean(map(len, steps)), "busy_us": fmean(map(busy_ns, steps)) / 1e3}
-
-    def difference(self) -> dict[str, Any] | None:
-        """The first token that differs from a dynamic cache's with the same products, and the
-        logits of both tokens with both caches: other kernels around the products round differently,
-        which decides between nearly tied tokens.
-        """
-        dynamic = self.mode(PLANNED, Dynamic)
-        expected, tokens = dynamic.generate(self.new_tokens).tokens, self.tokens[PLANNED]
-        if not (places := different(tokens, expected)):
-            return None
-        sequence, place = min(places, key=lambda at: at[1])
-        both = expected[sequence][place], tokens[sequence][place]
-        cell = {"sequence": sequence, "token": place, "tokens": both}
-        cell["sequences"] = len({i for i, _ in places})
-        for cache, kind in CACHES.items():
-            logit = Logit(sequence, place, both)
-            self.mode(PLANNED, kind).generate(self.new_tokens, processors=[logit])
-            cell[cache] = logit.logits
-        return cell
 
 
 def parser() -> argparse.ArgumentParser:
@@ -269,46 +234,32 @@ def reproduce(args: argparse.Namespace) -> int:
 
 
 def measured(args: argparse.Namespace, batches: Sequence[int]) -> int:
+    import bitsandbytes
+
     from experiments.end_to_end.gpu import Gpu
 
     build.quiet()
     gpu, sizes = Gpu(), known()[args.model]
     sizes = replace(sizes, layers=args.layers or sizes.layers)
-    content = begun(args.output, gpu.facts()["name"])
-    key = {"model": sizes.id, "layers": sizes.layers, "nested": args.nested, "cache": args.cache}
-    key |= {"tokens": args.tokens}
-    cells = [{"sequences": batch} | key for batch in batches]
-    todo = [c for c in cells if not any(c.items() <= d.items() for d in content["sequences"])]
-    if todo:
-        content.setdefault("copy_gb_s", copy_gb_s(gpu))
-        most = max(cell["sequences"] for cell in todo)
-        models = Models(gpu, sizes, args.nested, most, args.tokens)
-    for cell in todo:
-        made = Generations(gpu, models, args.cache, cell["sequences"], args.tokens)
-        cell |= made.measure(args.generations)
+    packages = (torch, bitsandbytes, transformers)
+    content = {
+        "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
+        "commit": checkout().commit,
+        "gpu": gpu.facts()["name"],
+        "versions": {package.__name__: package.__version__ for package in packages},
+        "copy_gb_s": copy_gb_s(gpu),
+        "sequences": [],
+    }
+    models = Models(gpu, sizes, args.nested, max(batches), args.tokens)
+    for batch in batches:
+        cell = {"sequences": batch, "model": sizes.id, "layers": sizes.layers}
+        cell |= {"nested": args.nested, "cache": args.cache, "tokens": args.tokens}
+        cell |= Generations(gpu, models, args.cache, batch, args.tokens).measure(args.generations)
         content["sequences"].append(cell)
         write_files({args.output: (json.dumps(content, indent=1) + "\n").encode()})
         speeds = (f"{name} {median(values):.1f}" for name, values in cell["tokens_per_s"].items())
-        print(f"{cell['sequences']} sequences, tokens/s: {', '.join(speeds)}", flush=True)
+        print(f"{batch} sequences, tokens/s: {', '.join(speeds)}", flush=True)
     return 0 if all(cell.get("same", True) for cell in content["sequences"]) else 1
-
-
-def begun(path: Path, gpu: str) -> dict[str, Any]:
-    """The content of the file, of the same commit, GPU and versions; or a new one."""
-    import bitsandbytes
-
-    packages = (torch, bitsandbytes, transformers)
-    origin = {
-        "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
-        "commit": checkout().commit,
-        "gpu": gpu,
-        "versions": {package.__name__: package.__version__ for package in packages},
-    }
-    there = read_json(path) if path.exists() else origin | {"sequences": []}
-    for name in ("commit", "gpu", "versions"):
-        if not isinstance(there, dict) or there.get(name) != origin[name]:
-            raise InputError(f"{path}: has another {name}; remove it or give another --output")
-    return there
 
 
 if __name__ == "__main__":

