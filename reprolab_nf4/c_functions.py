@@ -9,8 +9,7 @@ REPLACED = ("cdequantize_blockwise_fp16_nf4", "cdequantize_blockwise_bf16_nf4")
 TEXTS = tuple(
     f"reprolab_nf4_{name}" for name in ("kernels", "products", "exact_products", "build", "error")
 )
-MULTIPLY = ("reprolab_nf4_multiply_fp16", "reprolab_nf4_multiply_bf16")
-PLAN = ("reprolab_nf4_plan_fp16", "reprolab_nf4_plan_bf16")
+MULTIPLY, PLAN = "reprolab_nf4_multiply", "reprolab_nf4_make_plan"
 WORKSPACE = "reprolab_nf4_workspace"
 
 
@@ -63,6 +62,7 @@ PLAIN_PARAMETERS = {
 }
 MULTIPLY_PARAMETERS = {
     "kernel": TEXT,
+    "is_bf16": INT,
     **dict.fromkeys(("A", "B", "absmax", "absmax_codes", "code2"), ADDRESS),
     "offset": ctypes.c_float,
     **dict.fromkeys(("bias", "out"), ADDRESS),
@@ -72,6 +72,7 @@ MULTIPLY_PARAMETERS = {
 }
 PLAN_PARAMETERS = {
     "kernel": TEXT,
+    "is_bf16": INT,
     **dict.fromkeys(("B", "absmax", "absmax_codes", "code2"), ADDRESS),
     **{"offset": ctypes.c_float, "bias": ADDRESS},
     **dict.fromkeys(("m", "n", "k"), INT64),
@@ -90,9 +91,9 @@ WORKSPACE_PARAMETERS = {
 }
 # Functions that only libreprolab_nf4.so has.
 OURS = {
-    **dict.fromkeys(MULTIPLY, MULTIPLY_PARAMETERS),
+    MULTIPLY: MULTIPLY_PARAMETERS,
     WORKSPACE: WORKSPACE_PARAMETERS,
-    **dict.fromkeys(PLAN, PLAN_PARAMETERS),
+    PLAN: PLAN_PARAMETERS,
     "reprolab_nf4_run": RUN_PARAMETERS,
     "reprolab_nf4_forget": {"plan": ADDRESS},
 }

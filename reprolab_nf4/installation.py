@@ -3,10 +3,9 @@ install() imports bitsandbytes, which imports torch.
 """
 
 import importlib
-import warnings
 from os import PathLike
 
-from reprolab_nf4 import generate, machine, native, timing_table
+from reprolab_nf4 import generate, native, timing_table
 from reprolab_nf4.c_functions import REPLACED, DropinError, in_parts, shown
 from reprolab_nf4.library import Library
 
@@ -24,24 +23,25 @@ class Installed:
     def __init__(self, library: Library, replacements: list, dispatcher=None):
         self.library, self.use, self.kernels = library, library.use, library.kernels
         self._dispatcher = dispatcher
-        self._replaced = [(*each, vars(each[0]).get(each[1], ABSENT)) for each in replacements]
+        self._replaced = [(x, name, vars(x).get(name, ABSENT)) for x, name, _ in replacements]
         for owner, name, ours in replacements:
             setattr(owner, name, ours)
 
     def undo(self) -> bool:
-        """Restores bitsandbytes' functions. A second call does nothing and returns False. Functions
-        that other code has replaced since install() stay, with a warning.
+        """Restores what install() replaced, also if other code has replaced it since. A second call
+        does nothing and returns False.
         """
         global _installed
         if _installed is not self:
             return False
-        theirs = [name for owner, name, *both in self._replaced if not restored(owner, name, *both)]
+        for owner, name, before in self._replaced:
+            if before is not ABSENT:
+                setattr(owner, name, before)
+            elif name in vars(owner):
+                delattr(owner, name)
         if self._dispatcher is not None:
             self._dispatcher.end()
         _installed = None
-        if theirs:
-            what = f"{', '.join(theirs)}: replaced by others since install()"
-            warnings.warn(f"reprolab_nf4: {what}, and left as they are", stacklevel=2)
         return True
 
     def __enter__(self):
@@ -49,18 +49,6 @@ class Installed:
 
     def __exit__(self, *_):
         self.undo()
-
-
-def restored(owner, name: str, ours, own) -> bool:
-    """Restores `own` in place of `ours`; False if other code has replaced `ours`."""
-    current = vars(owner).get(name, ABSENT)
-    if current is not ours and current is not ABSENT:
-        return False
-    if own is not ABSENT:
-        setattr(owner, name, own)
-    elif current is ours:
-        delattr(owner, name)
-    return True
 
 
 _installed: Installed | None = None
@@ -107,32 +95,20 @@ def install(
         raise DropinError(f"compile_generate: give True or False, not {shown(compile_generate)}")
     times = None if table is None else timing_table.read(table)
     loaded, lib = Library(library), native.native_library()
-    machine.check(loaded.path, *loaded.built())
+    native.check(loaded.path, *loaded.built())
     compiled = generate.replaced() if compile_generate and products != "bitsandbytes" else []
     if _installed is not None:
         raise DropinError(f"{_installed.library.path} is already installed; undo() that first")
     dispatcher = dispatcher_of(loaded, products, times)
     if kernel is not None or loaded.kernels():
         loaded.use(kernel)
-    replaced = [(lib, name, or_own(lib, name, loaded)) for name in REPLACED]
+    replaced = [(lib, name, in_parts(getattr(loaded, name))) for name in REPLACED]
     if dispatcher is not None:
         from reprolab_nf4 import layers  # which needs torch
 
         replaced += layers.replaced(dispatcher) + compiled
     _installed = Installed(loaded, replaced, dispatcher)
     return _installed
-
-
-def or_own(lib, name: str, library: Library):
-    """The library's function; bitsandbytes' own after undo(), for callers that kept this one."""
-    ours, own = in_parts(getattr(library, name)), vars(lib).get(name)
-
-    def call(*given, **by_name):
-        is_installed = _installed is not None and _installed.library is library
-        function = ours if is_installed else own or native.own_function(lib, name)
-        return function(*given, **by_name)
-
-    return call
 
 
 def dispatcher_of(library: Library, products: str, table):

@@ -23,7 +23,6 @@ from reprolab_nf4.c_functions import DropinError
 from reprolab_nf4.library import BUILT
 from reprolab_nf4.matmul import (
     MAX_ROWS,
-    TYPES,
     Dispatcher,
     address,
     has_values,
@@ -173,11 +172,11 @@ class Planner:
             offset = self._dispatcher.offsets.read(state.offset)
             more = (address(weights[2]), address(weights[3]), offset)
         sizes = (x.numel() // k, n, k, state.blocksize, state.state2.blocksize if more[0] else 0)
-        given = (backend, *map(address, weights[:2]), *more, address(bias), *sizes)
+        given = (backend, x.dtype == torch.bfloat16, *map(address, weights[:2]), *more)
         library = self._dispatcher.library
         try:
             with on_device_of(x):
-                handle, workspace_bytes = library.plan(TYPES[x.dtype], *given)
+                handle, workspace_bytes = library.plan(*given, address(bias), *sizes)
         except DropinError:  # the call reports it, or takes another backend
             return None
         functions = map(library.address, ("reprolab_nf4_run", "reprolab_nf4_forget"))

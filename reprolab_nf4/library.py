@@ -3,14 +3,13 @@ nothing but the standard library.
 """
 
 import ctypes
-import os
 from os import PathLike
 from pathlib import Path
 
 from reprolab_nf4.c_functions import (
-    MULTIPLY,
     OURS,
     PLAIN_PARAMETERS,
+    PLAN,
     REPLACED,
     TEXTS,
     WORKSPACE,
@@ -29,24 +28,20 @@ class Library:
 
     They are attributes with their C names and take addresses, such as `tensor.data_ptr()`, and
     numbers, which ctypes cuts to the C type. An error code of libreprolab_nf4.so raises
-    DropinError; other libraries return nothing. `multiply`: the matmul functions by type, fp16 or
-    bf16.
+    DropinError; other libraries return nothing.
     """
 
     def __init__(self, path: str | PathLike | None = None):
         try:
-            # Path.resolve() would raise on a loop of links.
-            self.path = Path(os.path.realpath(BUILT if path is None else path))
+            self.path = Path(BUILT if path is None else path)
             is_file = self.path.is_file()
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OSError):
             raise DropinError(f"library: give a file's path, not {shown(path)}") from None
-        except OSError:  # too long a name
-            is_file = False
         if not is_file:
             advice = "; run make dropin" if path is None else ""
             raise DropinError(f"{self.path}: no such file{advice}")
         try:
-            self._library = ctypes.CDLL(str(self.path))
+            self._library = ctypes.CDLL(str(self.path.absolute()))
         except OSError as error:
             raise DropinError(f"{self.path}: cannot be loaded: {error}") from error
         # Whether it is libreprolab_nf4.so: its functions return an error, and it has several
@@ -60,8 +55,6 @@ class Library:
             setattr(self, name, self._function(name, PLAIN_PARAMETERS))
         for name in OURS if self._is_ours else ():
             setattr(self, name, self._function(name, OURS[name]))
-        by_type = MULTIPLY if self._is_ours else ()
-        self.multiply = {name.rpartition("_")[2]: getattr(self, name) for name in by_type}
 
     def _named(self, name: str):
         try:
@@ -109,13 +102,12 @@ class Library:
         getattr(self, WORKSPACE)(kernel.encode(), m, n, k, blocksize, ctypes.byref(size))
         return size.value
 
-    def plan(self, type: str, kernel: str, *given) -> tuple[int, int]:
-        """A plan of matmuls in fp16 or bf16 on the current GPU, to be freed by reprolab_nf4_forget,
-        and the bytes of their workspace.
+    def plan(self, kernel: str, *given) -> tuple[int, int]:
+        """A plan of matmuls on the current GPU, to be freed by reprolab_nf4_forget, and the bytes
+        of their workspace.
         """
         made, size = ctypes.c_void_p(), ctypes.c_uint64()
-        function = getattr(self, f"reprolab_nf4_plan_{type}")
-        function(kernel.encode(), *given, ctypes.byref(made), ctypes.byref(size))
+        getattr(self, PLAN)(kernel.encode(), *given, ctypes.byref(made), ctypes.byref(size))
         return made.value, size.value
 
     def address(self, name: str) -> int:

@@ -39,7 +39,6 @@ def multiply(
     offset: float = 0.0,
     blocksize2: int = 0,
     weights_ready: bool = False,
-    out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """A [..., k] times the transposed n x k weights, by `kernel`: csrc/reprolab_nf4.h.
 
@@ -50,16 +49,15 @@ def multiply(
     bias = None if bias is None else bias.contiguous()
     k = A.shape[-1]
     m = A.numel() // k
-    if out is None:
-        out = A.new_empty((*A.shape[:-1], n))
-    call = library.multiply[TYPES[A.dtype]]
+    out = A.new_empty((*A.shape[:-1], n))
     arrays = map(address, (A, codes, absmax, absmax_codes, code2))
     with on_device_of(A):
         size = workspace_bytes(library, A.device, kernel, m, n, k, blocksize)
         workspace = A.new_empty(size, dtype=torch.uint8) if size else None
         sizes = (m, n, k, blocksize, blocksize2, ready)
         last = (address(workspace), stream_of(A))
-        call(kernel.encode(), *arrays, offset, address(bias), address(out), *sizes, *last)
+        given = (kernel.encode(), A.dtype == torch.bfloat16, *arrays, offset, address(bias))
+        library.reprolab_nf4_multiply(*given, address(out), *sizes, *last)
     return out
 
 

@@ -37,11 +37,6 @@ LEAST_GAIN = 1.01  # less than the spread between runs
 OWN = ""  # bitsandbytes as it is installed, among the arguments `products` that are compared
 COMPARED = (OWN, "bitsandbytes", "exact", "fastest")
 GRAPH, EAGER, PROMPT = "a step in a CUDA graph", "the same step, eager", "the prompts"
-NO_TIMES = (
-    "No times of products by 4-bit weights are recorded for this GPU: make tune, or\n"
-    "reprolab_nf4.tune(model, file), measures them, for install(table=file)."
-)
-
 Weights = Sequence[tuple[torch.Tensor, Any]]  # codes and bitsandbytes' quantization state
 Begin = Callable[[int, Shape], None]  # with the number of finished shapes and the next shape
 
@@ -229,8 +224,7 @@ def advise(gpu: Any, name: str, layers: Sequence[torch.nn.Module], batch: int) -
             for what, us in times(gpu, here, batch).items():
                 for products, samples in us.items():
                     ms[what][products] += median(samples) / 1e3
-            has_times = timing_table.recorded(gpu.name(), matmul.capability(device)) is not None
-    return text(name, list(map(shape_of, layers)), batch, ms) + f"\n\n{NO_TIMES}" * (not has_times)
+    return text(name, list(map(shape_of, layers)), batch, ms)
 
 
 def check_bits(layers: Iterable[torch.nn.Module]) -> None:

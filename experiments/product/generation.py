@@ -162,8 +162,8 @@ class Generations:
         return {"same": self.tokens[PYTHON] == self.tokens[PLANNED]}
 
     def in_blocks(self, count: int) -> dict[str, Any]:
-        """`graphs`: how many PyTorch has compiled; `different`: sequences with other tokens than with
-        a dynamic cache, since other kernels around the products decide between nearly tied tokens.
+        """`graphs`: how many PyTorch has compiled; `different`: sequences with other tokens than
+        with a dynamic cache: other kernels around the products decide between nearly tied tokens.
         """
         graphs, sequences = {}, set()
         for backend in self.backends:

@@ -1,6 +1,6 @@
 """Products of libraries under torch and of ours: for every layer and number of rows each backend is
 verified, captured in a CUDA graph over all copies of the layer and timed in a shuffle, and the
-outputs of the graphs are verified, too. An interrupted run continues with the missing products.
+outputs of the graphs are verified, too.
 
 Exit status: 0; 1 if an output is wrong; 3 if a row was not measured for another reason.
 """
@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from reprolab.command_line import Parser, numbers, run
 from reprolab.errors import InputError
 from reprolab.provenance import checkout
 from reprolab.result_file import Content
-from reprolab.results import SCHEMA, Outcome
+from reprolab.results import Outcome
 from reprolab_nf4 import measuring
 from reprolab_nf4.bounds import Wrong
 
@@ -69,30 +69,16 @@ def reproduce(args: argparse.Namespace) -> int:
     build.quiet()
     gpu = Gpu()
 
-    def origin(started: float) -> Content:
-        return measure.origin(gpu, started, sys.orig_argv, "events", now, layers.versions())
+    def begin(count: int, doing: str) -> None:
+        print(f"{count} of {len(products)} products done: {doing}", file=sys.stderr)
 
-    libraries = origin(started)["build"]
-    files = {p: parts.file_of(args.output, f"{PASS}.{p.text}", libraries) for p in products}
-    done = {p for p in files if parts.is_done(parts.read(files[p]), now, gpu.facts()["name"])}
-    todo = [product for product in files if product not in done]
     try:
-
-        def begin(count: int, doing: str) -> None:
-            print(f"{count} of {len(todo)} products done: {doing}", file=sys.stderr)
-
-        each = measured(gpu, layers.ways(gpu.facts()), todo, begin)
-        for product, records in zip(todo, each, strict=True):
-            made = result_file.content("product", PASS, origin(started), records)
-            result_file.write(files[product], made)
-            started = time.time()
+        records = list(chain(*measured(gpu, layers.ways(gpu.facts()), products, begin)))
     except torch.OutOfMemoryError:
         raise InputError(LEFT) from None
-    whole = parts.join([SCHEMA.read(file) for file in files.values()], sys.orig_argv)
-    result_file.write(args.output, whole)
-    for file in files.values():
-        file.unlink()
-    return parts.status_of({record["outcome"] for record in whole["records"]})
+    origin = measure.origin(gpu, started, sys.orig_argv, "events", now, layers.versions())
+    result_file.write(args.output, result_file.content("product", PASS, origin, records))
+    return parts.status_of({record["outcome"] for record in records})
 
 
 def shape_of(text: str) -> tuple[int, int]:

@@ -10,7 +10,17 @@
 #include <initializer_list>
 #include <string>
 
+#include "kernels/nf4_product/problem.hpp"
 #include "kernels/registry.hpp"
+
+/// A plan, which users of the library have as an opaque pointer.
+struct reprolab_nf4_plan {
+  std::string kernel;
+  reprolab::nf4_product::Problem problem;  ///< Without activations.
+  int device;
+  bool needs_workspace;
+  reprolab::Launcher<reprolab::nf4_product::Problem> launch;
+};
 
 namespace reprolab::dropin {
 

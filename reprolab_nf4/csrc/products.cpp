@@ -12,7 +12,6 @@
 #include "kernels/printable.hpp"
 #include "kernels/registry.hpp"
 #include "reprolab_nf4/csrc/calls.hpp"
-#include "reprolab_nf4/csrc/plan.hpp"
 #include "reprolab_nf4/csrc/reprolab_nf4.h"
 
 namespace reprolab::nf4_product {
@@ -26,10 +25,10 @@ constexpr std::array kernel_names = {
     "few_rows_exact", "many_rows_exact", "many_rows_rounded", "few_rows_exact_99kib"};
 
 /// `absmax_codes`: null for plain scales, whose next three parameters are ignored.
-Problem problem_of(nf4::OutputType type, const void* input, const std::uint8_t* codes,
-                   const float* absmax, const std::uint8_t* absmax_codes, const float* map,
-                   float offset, int second_block_size, const void* bias, void* output,
-                   std::int64_t m, std::int64_t n, std::int64_t k, int block_size) {
+Problem problem_of(int is_bf16, const void* input, const std::uint8_t* codes, const float* absmax,
+                   const std::uint8_t* absmax_codes, const float* map, float offset,
+                   int second_block_size, const void* bias, void* output, std::int64_t m,
+                   std::int64_t n, std::int64_t k, int block_size) {
   Problem problem{.codes = codes,
                   .absmax = absmax,
                   .nested = {},
@@ -41,7 +40,7 @@ Problem problem_of(nf4::OutputType type, const void* input, const std::uint8_t* 
                   .m = m,
                   .n = n,
                   .k = k,
-                  .type = type};
+                  .type = is_bf16 != 0 ? nf4::OutputType::bf16 : nf4::OutputType::fp16};
   if (absmax_codes != nullptr) {
     problem.absmax = nullptr;
     problem.nested = {absmax_codes, map, absmax, offset, second_block_size};
@@ -124,8 +123,8 @@ int multiply(const char* function, const char* kernel_name, Problem problem, int
 }
 
 /// `problem`: without activations.
-int plan(const char* function, const char* kernel_name, const Problem& problem,
-         reprolab_nf4_plan** made, std::uint64_t* bytes) {
+int make_plan(const char* function, const char* kernel_name, const Problem& problem,
+              reprolab_nf4_plan** made, std::uint64_t* bytes) {
   const Call call(function);
   const Kernel<Problem>* const kernel = kernel_for(call, kernel_name);
   if (kernel == nullptr) return cudaErrorInvalidValue;
@@ -191,32 +190,28 @@ int run(const char* function, const reprolab_nf4_plan& plan, const void* input, 
 }  // namespace reprolab::nf4_product
 
 using namespace reprolab::nf4_product;
-using reprolab::nf4::OutputType;
 
-// The functions for one type of activations and outputs.
-#define REPROLAB_PRODUCTS(type, multiply_name, plan_name)                                         \
-  int multiply_name(const char* kernel, const void* A, const unsigned char* B,                    \
-                    const float* absmax, const unsigned char* absmax_codes, const float* code2,   \
-                    float offset, const void* bias, void* out, std::int64_t m, std::int64_t n,    \
-                    std::int64_t k, int blocksize, int blocksize2, int weights_ready,             \
-                    void* workspace, cudaStream_t stream) {                                       \
-    return multiply(__func__, kernel,                                                             \
-                    problem_of(OutputType::type, A, B, absmax, absmax_codes, code2, offset,       \
-                               blocksize2, bias, out, m, n, k, blocksize),                        \
-                    weights_ready, workspace, stream);                                            \
-  }                                                                                               \
-  int plan_name(const char* kernel, const unsigned char* B, const float* absmax,                  \
-                const unsigned char* absmax_codes, const float* code2, float offset,              \
-                const void* bias, std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,  \
-                int blocksize2, reprolab_nf4_plan** plan, std::uint64_t* bytes) {                 \
-    return reprolab::nf4_product::plan(                                                           \
-        __func__, kernel,                                                                         \
-        problem_of(OutputType::type, nullptr, B, absmax, absmax_codes, code2, offset, blocksize2, \
-                   bias, nullptr, m, n, k, blocksize),                                            \
-        plan, bytes);                                                                             \
-  }
-REPROLAB_PRODUCTS(fp16, reprolab_nf4_multiply_fp16, reprolab_nf4_plan_fp16)
-REPROLAB_PRODUCTS(bf16, reprolab_nf4_multiply_bf16, reprolab_nf4_plan_bf16)
+int reprolab_nf4_multiply(const char* kernel, int is_bf16, const void* A, const unsigned char* B,
+                          const float* absmax, const unsigned char* absmax_codes,
+                          const float* code2, float offset, const void* bias, void* out,
+                          std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,
+                          int blocksize2, int weights_ready, void* workspace, cudaStream_t stream) {
+  return multiply(__func__, kernel,
+                  problem_of(is_bf16, A, B, absmax, absmax_codes, code2, offset, blocksize2, bias,
+                             out, m, n, k, blocksize),
+                  weights_ready, workspace, stream);
+}
+
+int reprolab_nf4_make_plan(const char* kernel, int is_bf16, const unsigned char* B,
+                           const float* absmax, const unsigned char* absmax_codes,
+                           const float* code2, float offset, const void* bias, std::int64_t m,
+                           std::int64_t n, std::int64_t k, int blocksize, int blocksize2,
+                           reprolab_nf4_plan** plan, std::uint64_t* bytes) {
+  return make_plan(__func__, kernel,
+                   problem_of(is_bf16, nullptr, B, absmax, absmax_codes, code2, offset, blocksize2,
+                              bias, nullptr, m, n, k, blocksize),
+                   plan, bytes);
+}
 
 int reprolab_nf4_run(const reprolab_nf4_plan* plan, const void* A, void* out, int weights_ready,
                      void* workspace, cudaStream_t stream) {

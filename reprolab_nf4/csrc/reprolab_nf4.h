@@ -56,6 +56,7 @@ const char* reprolab_nf4_kernels(void);
 // kernel, a row of the output does not depend on the other rows of A, and is the same in every call
 // on one kind of GPU, bit for bit.
 //   kernel        one of reprolab_nf4_products()
+//   is_bf16       the type of A, bias and out: 0 for fp16
 //   A, bias, out  [m][k], [n] and [m][n] fp16 or bf16, 2-byte aligned; bias may be null. few_rows
 //                 and many_rows, in all their forms, need A and B aligned to 16 bytes, and k to be
 //                 a multiple of 64; few_rows and few_rows_exact support up to 16 rows, many_rows no
@@ -75,16 +76,11 @@ const char* reprolab_nf4_kernels(void);
 //   workspace     of the size that reprolab_nf4_workspace returns, 16-byte aligned, not shared with
 //                 a call that may run at the same time. Its contents do not matter. May be null if
 //                 the size is 0
-int reprolab_nf4_multiply_fp16(const char* kernel, const void* A, const unsigned char* B,
-                               const float* absmax, const unsigned char* absmax_codes,
-                               const float* code2, float offset, const void* bias, void* out,
-                               int64_t m, int64_t n, int64_t k, int blocksize, int blocksize2,
-                               int weights_ready, void* workspace, struct CUstream_st* stream);
-int reprolab_nf4_multiply_bf16(const char* kernel, const void* A, const unsigned char* B,
-                               const float* absmax, const unsigned char* absmax_codes,
-                               const float* code2, float offset, const void* bias, void* out,
-                               int64_t m, int64_t n, int64_t k, int blocksize, int blocksize2,
-                               int weights_ready, void* workspace, struct CUstream_st* stream);
+int reprolab_nf4_multiply(const char* kernel, int is_bf16, const void* A, const unsigned char* B,
+                          const float* absmax, const unsigned char* absmax_codes,
+                          const float* code2, float offset, const void* bias, void* out, int64_t m,
+                          int64_t n, int64_t k, int blocksize, int blocksize2, int weights_ready,
+                          void* workspace, struct CUstream_st* stream);
 
 // Whether the kernel supports such a product on the current device. `*bytes`, in host memory: the
 // size of its workspace.
@@ -93,20 +89,17 @@ int reprolab_nf4_workspace(const char* kernel, int64_t m, int64_t n, int64_t k, 
 
 // A plan for all products of one layer and one number of rows: the checks above, the kernel's
 // tiling on the current device, and its tensor maps of the weights. For callers that multiply by
-// the same weights many times. The parameters are those of reprolab_nf4_multiply_*, m and n not 0.
+// the same weights many times. The parameters are those of reprolab_nf4_multiply, m and n not 0.
 // The arrays must keep their addresses while the plan is used; their contents may change. `*bytes`:
 // the size of a run's workspace.
 struct reprolab_nf4_plan;
-int reprolab_nf4_plan_fp16(const char* kernel, const unsigned char* B, const float* absmax,
-                           const unsigned char* absmax_codes, const float* code2, float offset,
-                           const void* bias, int64_t m, int64_t n, int64_t k, int blocksize,
-                           int blocksize2, struct reprolab_nf4_plan** plan, uint64_t* bytes);
-int reprolab_nf4_plan_bf16(const char* kernel, const unsigned char* B, const float* absmax,
-                           const unsigned char* absmax_codes, const float* code2, float offset,
-                           const void* bias, int64_t m, int64_t n, int64_t k, int blocksize,
-                           int blocksize2, struct reprolab_nf4_plan** plan, uint64_t* bytes);
+int reprolab_nf4_make_plan(const char* kernel, int is_bf16, const unsigned char* B,
+                           const float* absmax, const unsigned char* absmax_codes,
+                           const float* code2, float offset, const void* bias, int64_t m, int64_t n,
+                           int64_t k, int blocksize, int blocksize2,
+                           struct reprolab_nf4_plan** plan, uint64_t* bytes);
 
-// The same product as reprolab_nf4_multiply_* of the plan's parameters, on the plan's device,
+// The same product as reprolab_nf4_multiply of the plan's parameters, on the plan's device,
 // whichever is current. A must be aligned to 16 bytes for all kernels. Several threads may run one
 // plan at once. A run in a capture fails with error 900 (cudaErrorStreamCaptureUnsupported): the
 // caller's workspace is for the runs of one stream, but a graph may be replayed on any stream.

@@ -115,34 +115,31 @@ int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t n, s
   return 0;
 }
 
-#define MULTIPLY(name, type)                                                                      \
-  int name(const char*, const void* A, const unsigned char* B, const float* absmax,               \
-           const unsigned char* absmax_codes, const float* code2, float offset, const void* bias, \
-           void* out, std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,              \
-           int blocksize2, int weights_ready, void*, void*) {                                     \
-    if (!is_aligned(A) || !is_aligned(B)) return 1;                                               \
-    ++multiplied, settled += weights_ready;                                                       \
-    if (does_nothing) return 0;                                                                   \
-    compute<type>({B, absmax, absmax_codes, code2, offset, bias, m, n, k, blocksize, blocksize2}, \
-                  A, out);                                                                        \
-    return 0;                                                                                     \
-  }
-MULTIPLY(reprolab_nf4_multiply_fp16, Fp16)
-MULTIPLY(reprolab_nf4_multiply_bf16, Bf16)
+int reprolab_nf4_multiply(const char*, int is_bf16, const void* A, const unsigned char* B,
+                          const float* absmax, const unsigned char* absmax_codes,
+                          const float* code2, float offset, const void* bias, void* out,
+                          std::int64_t m, std::int64_t n, std::int64_t k, int blocksize,
+                          int blocksize2, int weights_ready, void*, void*) {
+  if (!is_aligned(A) || !is_aligned(B)) return 1;
+  ++multiplied, settled += weights_ready;
+  if (does_nothing) return 0;
+  const Weights weights{B, absmax, absmax_codes, code2,     offset, bias, m,
+                        n, k,      blocksize,    blocksize2};
+  is_bf16 != 0 ? compute<Bf16>(weights, A, out) : compute<Fp16>(weights, A, out);
+  return 0;
+}
 
-#define PLAN(name, is_bf16)                                                                       \
-  int name(const char* kernel, const unsigned char* B, const float* absmax,                       \
-           const unsigned char* absmax_codes, const float* code2, float offset, const void* bias, \
-           std::int64_t m, std::int64_t n, std::int64_t k, int blocksize, int blocksize2,         \
-           reprolab_nf4_plan** plan, std::uint64_t* bytes) {                                      \
-    if (std::strcmp(kernel, "refused") == 0) return 801;                                          \
-    ++alive;                                                                                      \
-    *plan = new reprolab_nf4_plan{                                                                \
-        {B, absmax, absmax_codes, code2, offset, bias, m, n, k, blocksize, blocksize2}, is_bf16}; \
-    return reprolab_nf4_workspace(kernel, m, n, k, blocksize, bytes);                             \
-  }
-PLAN(reprolab_nf4_plan_fp16, false)
-PLAN(reprolab_nf4_plan_bf16, true)
+int reprolab_nf4_make_plan(const char* kernel, int is_bf16, const unsigned char* B,
+                           const float* absmax, const unsigned char* absmax_codes,
+                           const float* code2, float offset, const void* bias, std::int64_t m,
+                           std::int64_t n, std::int64_t k, int blocksize, int blocksize2,
+                           reprolab_nf4_plan** plan, std::uint64_t* bytes) {
+  if (std::strcmp(kernel, "refused") == 0) return 801;
+  ++alive;
+  *plan = new reprolab_nf4_plan{
+      {B, absmax, absmax_codes, code2, offset, bias, m, n, k, blocksize, blocksize2}, is_bf16 != 0};
+  return reprolab_nf4_workspace(kernel, m, n, k, blocksize, bytes);
+}
 
 int reprolab_nf4_run(const reprolab_nf4_plan* plan, const void* A, void* out, int weights_ready,
                      void* workspace, void* stream) {

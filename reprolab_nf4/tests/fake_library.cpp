@@ -48,10 +48,8 @@ int cdequantize_blockwise_bf16_nf4(const void* code, const void* a, const void* 
   write_call("bf16", code, a, absmax, out, block_size, n, stream);
   return 0;
 }
-int reprolab_nf4_multiply_fp16() { return 0; }
-int reprolab_nf4_multiply_bf16() { return 0; }
-int reprolab_nf4_plan_fp16() { return 0; }
-int reprolab_nf4_plan_bf16() { return 0; }
+int reprolab_nf4_multiply() { return 0; }
+int reprolab_nf4_make_plan() { return 0; }
 int reprolab_nf4_run() { return 0; }
 int reprolab_nf4_forget() { return 0; }
 // One byte per row; kernels support up to 99 rows, and "tree" only another GPU.

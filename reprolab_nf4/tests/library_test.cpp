@@ -8,7 +8,7 @@
 
 #include "kernels/nf4/problem.hpp"
 #include "kernels/registry.hpp"
-#include "reprolab_nf4/csrc/plan.hpp"
+#include "reprolab_nf4/csrc/calls.hpp"
 #include "reprolab_nf4/csrc/reprolab_nf4.h"
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/refusal.hpp"
@@ -43,9 +43,9 @@ struct Call {
     const bool fp16 = name.find("fp16") != std::string::npos;
     const auto short_n = static_cast<int>(n);
     if (is_product()) {
-      return (fp16 ? reprolab_nf4_multiply_fp16 : reprolab_nf4_multiply_bf16)(
-          kernel, input, codes, absmax, scale_codes, map, 0.5f, bias, out, m, n, k, block_size,
-          nested_block_size, 0, nullptr, nullptr);
+      return reprolab_nf4_multiply(kernel, 0, input, codes, absmax, scale_codes, map, 0.5f, bias,
+                                   out, m, n, k, block_size, nested_block_size, 0, nullptr,
+                                   nullptr);
     }
     return (fp16 ? cdequantize_blockwise_fp16_nf4 : cdequantize_blockwise_bf16_nf4)(
         nullptr, codes, absmax, out, block_size, short_n, nullptr);
@@ -122,9 +122,7 @@ TEST_P(DropinCalls, WithoutOutputsSucceedForAnyPointers) {
 
 INSTANTIATE_TEST_SUITE_P(Functions, DropinCalls,
                          testing::Values("cdequantize_blockwise_fp16_nf4",
-                                         "cdequantize_blockwise_bf16_nf4",
-                                         "reprolab_nf4_multiply_fp16",
-                                         "reprolab_nf4_multiply_bf16"),
+                                         "cdequantize_blockwise_bf16_nf4", "reprolab_nf4_multiply"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(DropinKernels, AreTheBitExactOnesAndNoOtherIsChosen) {
@@ -147,7 +145,7 @@ TEST(DropinProducts, AreListedAndUnknownNamesAreRefused) {
   for (const char* name : {"streaming_then_cublas", "", static_cast<const char*>(nullptr)}) {
     EXPECT_EQ(reprolab_nf4_workspace(name, 1, 64, 128, 64, &bytes), cudaErrorInvalidValue);
     EXPECT_TRUE(contains(reprolab_nf4_error(), "no kernel"));
-    EXPECT_NE((Call{.name = "reprolab_nf4_multiply_fp16", .kernel = name}()), 0);
+    EXPECT_NE((Call{.name = "reprolab_nf4_multiply", .kernel = name}()), 0);
     EXPECT_TRUE(contains(reprolab_nf4_error(), "no kernel"));
   }
   EXPECT_EQ(bytes, 7u);

@@ -146,10 +146,10 @@ class Product {
   int multiply(const char* kernel, const DeviceBuffer& workspace, bool weights_ready,
                cudaStream_t stream) const {
     const auto& p = problem_;
-    return (is_fp16() ? reprolab_nf4_multiply_fp16 : reprolab_nf4_multiply_bf16)(
-        kernel, p.input, p.codes, absmax(), p.nested.codes, p.nested.map, p.nested.offset, p.bias,
-        p.output, p.m, p.n, p.k, p.block_size, p.nested.block_size, weights_ready ? 1 : 0,
-        workspace.data(), stream);
+    return reprolab_nf4_multiply(kernel, is_fp16() ? 0 : 1, p.input, p.codes, absmax(),
+                                 p.nested.codes, p.nested.map, p.nested.offset, p.bias, p.output,
+                                 p.m, p.n, p.k, p.block_size, p.nested.block_size,
+                                 weights_ready ? 1 : 0, workspace.data(), stream);
   }
 
   /// Waits for `stream`.

@@ -62,7 +62,14 @@ def test_it_needs_only_the_c_library_and_the_compilers(built_library):
     assert [name for name in needed if not re.fullmatch(of_these, name)] == []
 
 
-PLAN = {"kernel": "few_rows", "B": 0x100, "absmax": 0x100, "absmax_codes": None, "code2": None}
+PLAN = {
+    "kernel": "few_rows",
+    "is_bf16": 0,
+    "B": 0x100,
+    "absmax": 0x100,
+    "absmax_codes": None,
+    "code2": None,
+}
 PLAN |= {"offset": 0.0, "bias": None, "m": 1, "n": 64, "k": 64, "blocksize": 64, "blocksize2": 0}
 
 
@@ -80,14 +87,14 @@ PLAN |= {"offset": 0.0, "bias": None, "m": 1, "n": 64, "k": 64, "blocksize": 64,
 )
 def test_a_plan_refuses_wrong_arguments(name, value, library):
     wrong = value if name == "kernel" else name
-    with pytest.raises(DropinError, match=rf"^reprolab_nf4_plan_fp16: .*\b{wrong}\b"):
-        library.plan("fp16", *(PLAN | {name: value}).values())
+    with pytest.raises(DropinError, match=rf"^reprolab_nf4_make_plan: .*\b{wrong}\b"):
+        library.plan(*(PLAN | {name: value}).values())
     library.reprolab_nf4_forget(None)
 
 
 def test_a_plan_without_a_gpu_is_an_error(built_library):
     """In a process without visible GPUs."""
-    call = f"reprolab_nf4.Library({str(built_library)!r}).plan('fp16', *{[*PLAN.values()]!r})"
+    call = f"reprolab_nf4.Library({str(built_library)!r}).plan(*{[*PLAN.values()]!r})"
     program = f"import os; os.environ['CUDA_VISIBLE_DEVICES'] = ''; import reprolab_nf4; {call}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 1 and "DropinError" in done.stderr.splitlines()[-1]

@@ -12,7 +12,6 @@ from on_cpu import CPU, stand_ins  # noqa: F401
 
 from experiments.product import layers, peers
 from reprolab.results import load
-from reprolab.sources import Sources
 from reprolab_nf4 import measuring, timing_table
 from reprolab_nf4.bounds import Wrong, activations, interval
 
@@ -180,38 +179,6 @@ def test_too_little_memory_is_not_measured(run, monkeypatch, capsys):
     monkeypatch.setattr(peers, "Bench", exhaust)
     assert run()[0] == 2
     assert capsys.readouterr().err.endswith(f"error: {peers.LEFT}\n")
-
-
-def test_an_interrupted_run_continues_with_missing_products(run, tmp_path, monkeypatch):
-    folder, original, measured = tmp_path / "parts", peers.Bench.measure, []
-
-    def stop_at_four(bench, product):
-        if product.batch == 4:
-            raise KeyboardInterrupt
-        measured.append(product.batch)
-        return original(bench, product)
-
-    def stopped(*at):
-        measured.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(peers.Bench, "measure", stop_at_four)
-            status = run(rows="1,2,4")[0]
-        return status == 130 and measured == list(at)
-
-    monkeypatch.setattr(peers, "checkout", lambda: Sources("a" * 40, False))
-    assert stopped(1, 2) and stopped() and not (tmp_path / "peers.json").exists()
-    before = [r for file in folder.iterdir() for r in load(file, "product", "peers").records]
-    status, results = run(rows="1,2,4")
-    assert status == 0 and not [*folder.iterdir()] and len(before) == 2 * len(NAMES)
-    assert list(results) == [(name, rows) for rows in (1, 2, 4) for name in NAMES]
-    for record in before:  # the samples are those of the first run
-        assert results[record.kernel, record.problem["batch"]].samples == record.samples
-
-    assert stopped(1, 2), "a finished run is not gone on with"
-    monkeypatch.setattr(layers, "version", lambda package: "1.2.4")
-    assert stopped(1, 2), "another version was measured with nothing yet"
-    monkeypatch.setattr(peers, "checkout", lambda: Sources("b" * 40, False))
-    assert stopped(1, 2), "nor were other sources"
 
 
 @pytest.mark.parametrize("shape", ["28672", "0x128", "64x100", ""])
