@@ -6,8 +6,6 @@
 Needs nothing but the standard library; install() imports bitsandbytes, which imports torch.
 """
 
-import contextlib
-import importlib
 from os import PathLike
 
 from reprolab_nf4 import timing_table
@@ -17,15 +15,6 @@ from reprolab_nf4.library import BUILT, Library
 from reprolab_nf4.native import measuring_module
 
 __all__ = ["BUILT", "PRODUCTS", "DropinError", "Installed", "Library", "install"]
-
-
-def __getattr__(name: str) -> str:
-    """__version__ of the installed package, read on demand."""
-    if name == "__version__":
-        metadata = importlib.import_module("importlib.metadata")
-        with contextlib.suppress(metadata.PackageNotFoundError):  # a checkout
-            return metadata.version("reprolab-nf4")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def advise(model, batch: int = 2) -> str:

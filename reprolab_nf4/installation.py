@@ -5,7 +5,7 @@ install() imports bitsandbytes, which imports torch.
 import importlib
 from os import PathLike
 
-from reprolab_nf4 import generate, native, timing_table
+from reprolab_nf4 import native, timing_table
 from reprolab_nf4.c_functions import REPLACED, DropinError, in_parts, shown
 from reprolab_nf4.library import Library
 
@@ -13,6 +13,7 @@ from reprolab_nf4.library import Library
 # multiplies by exactly the dequantized weights; always by dequantizing; as bitsandbytes does.
 PRODUCTS = ("fastest", "exact", "dequantize", "bitsandbytes")
 ABSENT = ...  # marks an attribute that does not exist
+WHOLE_GRAPHS = (2, 8)  # the first PyTorch that compiles bitsandbytes' 4-bit layers without a break
 
 
 class Installed:
@@ -96,7 +97,7 @@ def install(
     times = None if table is None else timing_table.read(table)
     loaded, lib = Library(library), native.native_library()
     native.check(loaded.path, *loaded.built())
-    compiled = generate.replaced() if compile_generate and products != "bitsandbytes" else []
+    compiled = compiling_generate() if compile_generate and products != "bitsandbytes" else []
     if _installed is not None:
         raise DropinError(f"{_installed.library.path} is already installed; undo() that first")
     dispatcher = dispatcher_of(loaded, products, times)
@@ -128,3 +129,24 @@ def dispatcher_of(library: Library, products: str, table):
     if table is not None and library.products():
         timing_table.check(table, library.products())
     return matmul.Dispatcher(library, products, table)
+
+
+def compiling_generate() -> list[tuple]:
+    """What makes transformers' generate(cache_implementation="static") compile and capture the
+    decoding step of 4-bit models as of others: owner, name, replacement. Empty without a
+    transformers that can be imported, if it compiles these models, and with an older PyTorch.
+    """
+    try:
+        module = importlib.import_module("transformers.quantizers.quantizer_bnb_4bit")
+        quantizer = module.Bnb4BitHfQuantizer
+        torch = importlib.import_module("torch")
+        operators = torch.ops.bitsandbytes
+    except Exception:  # such as a ValueError of NumPy's, for another version of it
+        return []
+    name = "is_compileable"
+    if not hasattr(quantizer, name) or name in vars(quantizer):
+        return []
+    if torch.__version__ < WHOLE_GRAPHS:
+        return []
+    # FP4 and fp32 stay bitsandbytes' own, which before 0.46 were no operators.
+    return [(quantizer, name, True)] if hasattr(operators, "dequantize_4bit") else []

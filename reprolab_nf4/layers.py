@@ -148,7 +148,7 @@ class Planner:
     def _bind(self, layer, kept: "Kept") -> bool:
         if self.calls.is_bound(layer):
             return True
-        return self.calls.bind(layer, kept.attributes(), kept.facts(), kept.arrays())
+        return self.calls.bind(layer, kept.facts(), kept.arrays())
 
     def _plan(self, kept: "Kept", x: torch.Tensor):
         """False where the product is bitsandbytes' own; None if the fastest backend is not a kernel
@@ -216,11 +216,6 @@ class Kept(NamedTuple):
         """Whether activations of that type are multiplied unconverted."""
         is_set = getattr(self.layer, "compute_type_is_set", True)
         return is_set and self.layer.compute_dtype in (None, dtype)
-
-    def attributes(self) -> list:
-        """Those of all classes that may hide what the objects hold."""
-        classes = [*type(self.layer).__mro__[:-1], type(self.weight), type(self.state)]
-        return [vars(each) for each in classes]
 
     def facts(self) -> list[tuple]:
         """Values that a matmul depends on: holder, name, value."""

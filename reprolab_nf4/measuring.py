@@ -38,7 +38,6 @@ OWN = ""  # bitsandbytes as it is installed, among the arguments `products` that
 COMPARED = (OWN, "bitsandbytes", "exact", "fastest")
 GRAPH, EAGER, PROMPT = "a step in a CUDA graph", "the same step, eager", "the prompts"
 Weights = Sequence[tuple[torch.Tensor, Any]]  # codes and bitsandbytes' quantization state
-Begin = Callable[[int, Shape], None]  # with the number of finished shapes and the next shape
 
 
 class Gpu:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
 
-from reprolab_nf4.c_functions import DropinError, shown
+from reprolab_nf4.c_functions import DropinError
 
 RECORDED = Path(__file__).resolve().with_name("tables")
 
@@ -92,16 +92,9 @@ def _read_once(path: Path) -> Table:
     return read(path)
 
 
-def file_of(path: str | PathLike) -> Path:
-    if not isinstance(path, (str, PathLike)) or path == "":
-        raise DropinError(f"table: give a file's path, not {shown(path)}")
-    return Path(path)
-
-
 def read(path: str | PathLike) -> Table:
-    file = file_of(path)
     try:
-        content = json.loads(file.read_bytes())
+        content = json.loads(Path(path).read_bytes())
         return Table(**content | {"layers": tuple(map(_layer, content["layers"]))})
     except FileNotFoundError:
         raise DropinError(f"{path}: no such file; give a table that make tune wrote") from None
@@ -130,7 +123,7 @@ def check(table: Table, kernels: list[str]) -> None:
 
 def writable(path: str | PathLike) -> Path:
     """The path, if a file can be written there; called before the measurement."""
-    file = file_of(path)
+    file = Path(path)
     if file.is_dir() or (file.exists() and not file.is_file()):
         raise DropinError(f"{path}: cannot be written: it is not a file")
     if not os.access(file.absolute().parent, os.W_OK):

@@ -11,7 +11,7 @@ from plots.frame import ratios_of
 from reprolab.json_files import read_json, stored
 from reprolab.stats import ratio, summarize
 
-CUBLAS, READ_ONLY = "cublas_16bit", "read_only"
+READ_ONLY = "read_only"
 DETOURS = ["streaming_then_cublas", "shared_lut_then_cublas"]  # they write 16-bit weights first
 NOT_OURS = [*DETOURS, "simple"]
 AT = ["pass", "problem"]

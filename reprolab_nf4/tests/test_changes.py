@@ -121,18 +121,6 @@ def test_what_hides_a_parameter_is_noticed(name, hide, bench):
         close(*pair)
 
 
-def test_a_property_that_a_class_gets_later_is_noticed(bench, monkeypatch):
-    one, x, hidden = bench.layer(bias=True), bench.inputs(), bench.layer(bias=True).bias
-    with bench.install(), torch.no_grad():
-        for _ in range(3):
-            one(x)
-        before = one(x)
-        monkeypatch.setattr(Linear4bit, "bias", property(lambda self: hidden), raising=False)
-        after = one(x)
-        monkeypatch.undo()
-    assert not torch.equal(before, after)
-
-
 OTHERS = {
     "block size": lambda one: (
         setattr(state(one), "blocksize", 32),
@@ -292,16 +280,16 @@ def test_a_run_that_fails_is_repeated_without_the_plan(bench):
 
 
 @torch.no_grad()
-def test_layers_whose_weights_change_with_every_call_are_rarely_planned(bench):
+def test_layers_whose_weights_change_with_every_call_are_rarely_planned(bench, monkeypatch):
     """As offloaded ones do."""
-    on_cpu(bench)
+    plans, own = [], reprolab_nf4.Library.plan
+    monkeypatch.setattr(reprolab_nf4.Library, "plan", lambda *given: plans.append(1) or own(*given))
     with bench.install():
-        one, plans = bench.layer(), 0
+        one = bench.layer()
         for _ in range(100):
             one.weight.data = one.weight.data.clone()
             one(bench.inputs())
-            plans += bench.look().get("times_run", 0)
-    assert plans < 20
+    assert 0 < len(plans) < 20
 
 
 @torch.no_grad()

@@ -10,7 +10,7 @@ import cpu_as_gpu
 import pytest
 from cpu_as_gpu import K, N, bitsandbytes, close, outcome, stance, torch
 
-from reprolab_nf4 import generate, matmul
+from reprolab_nf4 import installation, matmul
 from reprolab_nf4.timing_table import BITSANDBYTES, DEQUANTIZE
 
 PRODUCTS = ("fastest", "exact", "dequantize", "bitsandbytes")
@@ -21,7 +21,7 @@ BACKENDS = {
     64: {"many_rows": 1.0},
 }
 needs_whole_graphs = pytest.mark.skipif(
-    torch.__version__ < generate.WHOLE_GRAPHS,
+    torch.__version__ < installation.WHOLE_GRAPHS,
     reason=f"NOT TESTED, torch {torch.__version__}: whole graphs of 4-bit layers need 2.8",
 )
 
@@ -218,5 +218,7 @@ def test_a_transformers_that_cannot_be_imported_is_not_needed(bench, monkeypatch
     def import_module(name):
         raise ValueError("numpy.dtype size changed, may indicate binary incompatibility")
 
-    monkeypatch.setattr(generate, "importlib", types.SimpleNamespace(import_module=import_module))
-    assert generate.replaced() == []
+    monkeypatch.setattr(
+        installation, "importlib", types.SimpleNamespace(import_module=import_module)
+    )
+    assert installation.compiling_generate() == []

@@ -18,7 +18,6 @@ TAKEN = ("CMakeLists.txt", "LICENSE", "docs/drop-in.md", "pyproject.toml", "repr
 NOT_PACKED = ("csrc", "tests", "__pycache__")
 SCRIPTS = ("scripts/python", "scripts/wheel")
 LIBRARY, EXTENSION = "reprolab_nf4/libreprolab_nf4.so", "reprolab_nf4/_layers.abi3.so"
-VERSION = "import reprolab_nf4; print(reprolab_nf4.__version__)"
 INSTALL = "import reprolab_nf4; installed = reprolab_nf4.install(); print(installed.kernels())"
 
 
@@ -98,9 +97,6 @@ def test_pip_installs_it_and_removes_all_of_it(wheel, libraries, tmp_path):
     before = {*environment.rglob("*")}
     done = run(*pip, "install", "--no-index", wheel)
     assert done.returncode == 0, done.stderr
-
-    done = run(python, "-c", VERSION, cwd=tmp_path)
-    assert done.stdout.strip() == wheel.name.split("-")[1]
 
     fake_bitsandbytes.write(tmp_path, "0.50.2", libraries["bitsandbytes"])
     with_stand_in = {"cwd": tmp_path, "variables": {"PYTHONPATH": str(tmp_path)}}

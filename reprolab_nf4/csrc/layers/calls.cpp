@@ -115,11 +115,7 @@ Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& want
   if (plan.get() == Py_None) return Decision::forward;
   const bool records = records_gradients();
   if (plan.get() == Py_False || (records && requires_grad(x))) return Decision::leave;
-  if (!plan && product->calls_before > 1) {
-    --product->calls_before;
-    return Decision::forward;
-  }
-  if (given_.reader.is_negative(x)) return Decision::forward;
+  if ((!plan && layer->changes_always()) || given_.reader.is_negative(x)) return Decision::forward;
   if (!plan) return Decision::make;
   if (!layer->is_current(module, given_.classes, given_.reader, arrays)) {
     layer->change();
@@ -276,12 +272,7 @@ bool Calls::is_bound(PyObject* module) {
          known->second->is_current(module, given_.classes, given_.reader, arrays);
 }
 
-bool Calls::bind(PyObject* module, PyObject* classes, PyObject* facts, PyObject* arrays) {
-  std::vector<Attributes> attributes;
-  for (Py_ssize_t i = 0; i < PyList_Size(classes); ++i) {
-    PyObject* const of_class = PyList_GetItem(classes, i);
-    attributes.push_back({Ref::to(of_class), PyObject_Size(of_class)});
-  }
+bool Calls::bind(PyObject* module, PyObject* facts, PyObject* arrays) {
   std::vector<Fact> new_facts;
   for (Py_ssize_t i = 0; i < PyList_Size(facts); ++i) {
     int holder;
@@ -317,7 +308,6 @@ bool Calls::bind(PyObject* module, PyObject* classes, PyObject* facts, PyObject*
   if (layer == nullptr) return false;
   layer->forget_products();
   layer->type = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(module)));
-  layer->attributes = std::move(attributes);
   layer->facts = std::move(new_facts);
   layer->arrays = std::move(new_arrays);
   return true;

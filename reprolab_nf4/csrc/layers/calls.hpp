@@ -53,7 +53,7 @@ class Calls {
   bool is_bound(PyObject* module);
   /// Forgets the layer's plans. `facts` and `arrays` are lists of tuples. False, without an
   /// exception, where an array cannot be read.
-  bool bind(PyObject* module, PyObject* classes, PyObject* facts, PyObject* arrays);
+  bool bind(PyObject* module, PyObject* facts, PyObject* arrays);
   /// Takes a plan, None or False.
   bool add(PyObject* module, PyObject* x, PyObject* plan);
   /// Removes a module that was freed, by its weak reference.

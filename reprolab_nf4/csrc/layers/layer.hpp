@@ -28,13 +28,6 @@ struct Fact {
   Ref name, value;
 };
 
-/// The attributes of a class that a layer, its weight or its state has, and their number. A new one
-/// may hide what the object has, as a property does.
-struct Attributes {
-  Ref of_class;
-  Py_ssize_t count;
-};
-
 /// A tensor's type, sizes and strides. Arrays of a product have at most two dimensions.
 struct Layout {
   exchange::ElementType type;
@@ -73,13 +66,12 @@ inline constexpr int max_arrays = 6;  ///< Codes, scales, the three of nested sc
 using Arrays = std::array<Ref, max_arrays>;
 
 /// The products of one number of rows, type and device. `plan`: a Plan, None if there can be none,
-/// False if they are bitsandbytes' own, or null until there were enough calls.
+/// False if they are bitsandbytes' own, or null before the second call.
 struct Product {
   std::int64_t m;
   exchange::ElementType type;
   exchange::Device device;
   Ref plan;
-  int calls_before = 1;  ///< Calls that remain before a plan is made.
 
   bool is_for(const Product& other) const {
     return m == other.m && type == other.type && device == other.device;
@@ -124,7 +116,6 @@ class Layer {
  public:
   Ref module;  ///< Weak.
   Ref type;    ///< Of the module.
-  std::vector<Attributes> attributes;
   std::vector<Fact> facts;
   std::vector<Array> arrays;
 
@@ -137,7 +128,6 @@ class Layer {
   }
   /// Replaces the oldest if there are max_products.
   void add(Product product) {
-    product.calls_before = patience_;
     constexpr std::size_t max_products = 32;
     if (products_.size() < max_products) {
       products_.push_back(std::move(product));
@@ -148,23 +138,20 @@ class Layer {
   }
   void forget_products() { products_.clear(), oldest_ = 0; }
   void note_run() { ++runs_; }
-  /// Makes plans less and less often for a layer whose weights change with every call.
   void change() {
-    constexpr int max_patience = 1024;
     forget_products();
-    patience_ = runs_ > patience_ ? 1 : std::min(2 * patience_, max_patience);
+    wasted_ = runs_ > 0 ? 0 : wasted_ + 1;
     runs_ = 0;
   }
+  /// Whether no plan of the last ones has run: no more are made.
+  bool changes_always() const { return wasted_ >= 8; }
 
   /// Whether the layer is unchanged. Sets no exception. `tensors`: those of the arrays.
   bool is_current(PyObject* layer, const Classes& classes, const Reader& reader,
                   Arrays& tensors) const {
     std::array<PyObject*, holders> dictionaries{};
-    if (facts.empty() || !is_of(layer, type)) return false;
-    for (const Attributes& known : attributes) {
-      if (PyObject_Size(known.of_class.get()) != known.count) return false;
-    }
-    if (!find_holders(layer, classes, dictionaries)) return false;
+    if (facts.empty() || !is_of(layer, type) || !find_holders(layer, classes, dictionaries))
+      return false;
     for (const Fact& fact : facts) {
       if (item(dictionaries[fact.holder], fact.name.get()) != fact.value.get()) return false;
     }
@@ -223,7 +210,7 @@ class Layer {
 
   std::vector<Product> products_;
   std::size_t oldest_ = 0;
-  int patience_ = 1;       ///< Calls before a plan.
+  int wasted_ = 0;         ///< Changes after plans that had not run.
   std::int64_t runs_ = 0;  ///< Runs of plans since the last change.
 };
 

@@ -34,12 +34,11 @@ PyObject* is_bound(PyObject* self, PyObject* module) {
 }
 
 PyObject* bind(PyObject* self, PyObject* arguments) {
-  PyObject *module, *classes, *facts, *arrays;
-  if (!PyArg_ParseTuple(arguments, "OO!O!O!", &module, &PyList_Type, &classes, &PyList_Type, &facts,
-                        &PyList_Type, &arrays)) {
+  PyObject *module, *facts, *arrays;
+  if (!PyArg_ParseTuple(arguments, "OO!O!", &module, &PyList_Type, &facts, &PyList_Type, &arrays)) {
     return nullptr;
   }
-  const bool is_done = calls_of(self).bind(module, classes, facts, arrays);
+  const bool is_done = calls_of(self).bind(module, facts, arrays);
   PyErr_Clear();
   return PyBool_FromLong(is_done);
 }
