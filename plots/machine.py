@@ -40,9 +40,16 @@ def of_pass(rows: pd.DataFrame) -> dict[str, Any]:
 def tables(experiment: str, rows: pd.DataFrame, claims: pd.DataFrame) -> dict[str, Table]:
     """By name; those without a row are left out."""
     own = rows[rows.experiment == experiment]
+    others = fields_of(rows) - fields_of(own)  # half of all columns, which selecting rows copies
+    own = own.drop(columns=others.intersection(own))
     derived: dict[str, pd.DataFrame] = {}
     made = (Table(experiment, spec, own, claims, derived) for spec in declared(experiment, own))
     return {table.name: table for table in made if not table.every.empty}
+
+
+def fields_of(rows: pd.DataFrame) -> set[str]:
+    """Of the problems; `n` is the number of samples."""
+    return {name for row in rows.row for name in row.problem} - {"n"}
 
 
 class Claim:

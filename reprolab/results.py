@@ -372,13 +372,13 @@ def frame(rows: list[dict[str, Any]]) -> "DataFrame":
     """Integers and flags keep their type if some rows have none."""
     import pandas  # here alone: it takes half a second
 
-    columns = {}
-    for name in dict.fromkeys(name for row in rows for name in row):
-        values = [row.get(name) for row in rows]
-        types = {type(value) for value in values} - {type(None)}
+    data = pandas.DataFrame(rows, dtype=object)
+    data, columns = data.where(data.notna(), None), {}
+    for name, values in data.items():
+        types = {*map(type, values)} - {type(None)}
         whole = {int: "Int64", bool: "boolean"}
         dtype = whole.get(types.pop()) if len(types) == 1 else None
-        columns[name] = pandas.Series(values, dtype=dtype)
+        columns[name] = pandas.Series(values.tolist(), dtype=dtype)
     data = pandas.DataFrame(columns)
     if "started" in data:
         data["started"] = pandas.to_datetime(data["started"])
