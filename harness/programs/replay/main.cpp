@@ -303,8 +303,8 @@ int run(int argc, char** argv) {
         "--instrument: counters are read of a kernel alone, not in a forward pass; `bench "
         "--instrument counters` reads them");
   }
-  const auto models = select_models(read_models(project_root() / "data/models.json"),
-                                    options.protocol.models);
+  const auto models =
+      select_models(read_models(project_root() / "data/models.json"), options.protocol.models);
   const auto kernels = load_kernels(options.pass.kernel, options.peers);
   if (options.pass.describe) return print_description();
   if (options.pass.dry_run) return dry_run(options, models, kernels);
