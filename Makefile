@@ -102,7 +102,7 @@ test-end_to_end: build/end_to_end/python $(if $(MEASURE),dropin) ## The tests th
 	@scripts/build verify
 	@OMP_NUM_THREADS=1 $(TORCH) -m pytest -q \
 	  --ignore-glob="*_claims.py" --ignore-glob="*/test_runs.py" \
-	  --ignore-glob="*/test_product.py" experiments/end_to_end experiments/product reprolab_nf4/tests # others need no PyTorch
+	  --ignore-glob="*/test_product.py" experiments/end_to_end experiments/product experiments/puzzle reprolab_nf4/tests # others need no PyTorch
 
 test-sanitized: ## The tests of the CPU half under AddressSanitizer
 	@PRESET=asan scripts/build all
