@@ -65,11 +65,14 @@ class Claim:
         decisive = primary[primary.verdict == first.claim_verdict]
         self.cells = decisive[decisive.unit == decisive.unit.iloc[0]] if len(decisive) else primary
         self.ours, self.theirs = (self.span(name) for name in ("ours", "published"))
+        self.range = self.span("ours", primary[primary.unit == self.cells.unit.iloc[0]])
+        self.note = self.cells.note.iloc[0]
         self.files = sorted({file for files in primary.file for file in files.split()})
 
-    def span(self, name: str) -> str:
+    def span(self, name: str, cells: pd.DataFrame | None = None) -> str:
         """'2.11-2.12x' or '33 %'; '' without a number."""
-        values, unit = self.cells[name].dropna(), self.cells.unit.iloc[0]
+        cells = self.cells if cells is None else cells
+        values, unit = cells[name].dropna(), self.cells.unit.iloc[0]
         if values.empty:
             return ""
         ends = dict.fromkeys(significant(end, 3) for end in (values.min(), values.max()))
@@ -89,6 +92,7 @@ class Machine:
         self.frames = reprolab.Frames(records, claims)
         self.gpu = next(iter(records.gpu.dropna()), "no GPU")
         self.id = name or self.gpu
+        self.peak_gb_s = records.peak_gb_s.max()
         self.name = re.sub(r" \d+GB\b.*", "", self.gpu.removeprefix("NVIDIA "))
 
     def __getattr__(self, experiment: str) -> dict[str, Table]:

@@ -5,7 +5,8 @@ A template is Jinja. Each folder of data/recorded is a machine of that name, suc
     {{ h200.table2.gains(kernel="shared_lut") }}    a cell, or the range of several: 2.11-2.12
     {{ h200.table2.gains("ratio_low", batch=2) }}   of another column of the table's CSV
     {{ h200.table2.table2 }}                        the whole table
-    {{ h200.claims["kernel-speedup"].ours }}        2.11-2.12x; or .theirs, .verdict, .text, .remark
+    {{ h200.claims["kernel-speedup"].ours }}        2.11-2.12x; or .range of all its cells, .theirs,
+    .verdict, .note, .text, .remark
     {{ h200.counts("paper").reproduced }}           claims of a source by verdict; of all without it
     {{ h200.name }} {{ h200.runs("table2") }}       H200; when it ran, of which commit and driver
     {{ claims("paper") }}                           every claim of a source, on every machine

@@ -67,8 +67,8 @@ def total_latency(case: Case, *, kernel: str) -> Verdict:
     with suppress(NotTested, NotTestable):
         row = case.measured(kernel, "warp_instructions", LAYER, COUNTERS)
         floor_ms = issue_ns_per_weight(case.source, row) * problem["weights"] / 1e6
-        note += f"; its {case.source.gpu} issues the instructions of one in {floor_ms:.0f} ms"
-        note += f" at the least, so that its ms are of at most {case.value / floor_ms:.0f}"
+        note += f"; its {case.source.gpu} takes at least {floor_ms:.0f} ms to issue the"
+        note += f" instructions of one, so that its time is of at most {case.value / floor_ms:.0f}"
     return Verdict(rules.NOT_TESTABLE, note, ms.value, ms.interval)
 
 
