@@ -24,8 +24,7 @@ std::string distance(WeightType type, std::uint16_t expected, std::uint16_t actu
   return fmt::format("{} apart{}", ulps(apart), apart == 0 ? " (zeros of different sign)" : "");
 }
 
-}  // namespace
-
+/// ULPs are meaningless if one of the weights is off by a factor of two or is a NaN.
 std::string describe_extent(const Comparison& comparison, std::int64_t n, WeightType type) {
   const std::uint32_t factor_of_two = type == WeightType::fp16 ? 1u << 10 : 1u << 7;
   std::string differ = fmt::format("{} of {} weights differ", comparison.mismatches, n);
@@ -33,6 +32,8 @@ std::string describe_extent(const Comparison& comparison, std::int64_t n, Weight
   if (comparison.max_ulps == 0) return differ + ", in the sign of zeros alone";
   return fmt::format("{}, by at most {}", differ, ulps(comparison.max_ulps));
 }
+
+}  // namespace
 
 std::string describe_mismatch(const Comparison& comparison, const QuantizedTensor& tensor,
                               std::uint16_t expected, std::uint16_t actual) {

@@ -7,7 +7,6 @@
 
 #include "harness/ceilings.hpp"
 #include "profiling/nvtx.hpp"
-#include "reference/mismatch_report.hpp"
 
 namespace reprolab::puzzle {
 namespace {
@@ -24,20 +23,6 @@ std::string of_mlp(const char* metric, const nf4::VerifiedMatrices& mlp) {
 Outcome worse(Outcome a, Outcome b) {
   if (a == Outcome::deviation_as_declared || b == Outcome::not_verified) return a;
   return b;
-}
-
-/// "2048x8192 fp16: 215 of 16777216 weights differ, by at most 1 ULP; 1024x4096 bf16: 0 of ...".
-/// `comparisons`: a matrix of each MLP with the reference.
-std::string describe_differences(
-    const std::array<reference::Comparison, mlps.size()>& comparisons) {
-  std::string text;
-  for (std::size_t i = 0; i < mlps.size(); ++i) {
-    const nf4::TensorSpec matrix = mlps[i].matrix();
-    text +=
-        fmt::format("{}{} {}: {}", i == 0 ? "" : "; ", mlps[i].name(), name(matrix.output),
-                    reference::describe_extent(comparisons[i], matrix.weights(), matrix.output));
-  }
-  return text;
 }
 
 }  // namespace
@@ -94,18 +79,16 @@ Puzzle::Puzzle(int iterations, std::uint64_t seed, const std::string& experiment
 
 Verification Puzzle::verify(const VariantInfo& kernel, profiling::Instrument& instrument) {
   Verification all{Outcome::bit_exact};
-  std::array<reference::Comparison, mlps.size()> comparisons;
-  for (std::size_t i = 0; i < mlps.size(); ++i) {
-    Verification one = parts_[i].verifier.verify(kernel, instrument);
-    if (!may_be_timed(one.outcome)) {
-      if (!one.reason.empty()) one.reason = fmt::format("{}: {}", mlps[i].name(), one.reason);
-      return one;
+  for (Part& part : parts_) {
+    Verification one = part.verifier.verify(kernel, instrument);
+    if (!one.reason.empty()) {
+      one.reason = fmt::format("{}: {}", part.workload.facts().name, one.reason);
     }
-    comparisons[i] = one.comparison;
+    if (!may_be_timed(one.outcome)) return one;
     all.comparison.mismatches += one.comparison.mismatches;
     all.outcome = worse(all.outcome, one.outcome);
+    all.reason += (all.reason.empty() || one.reason.empty() ? "" : "; ") + one.reason;
   }
-  if (all.outcome == Outcome::deviation_as_declared) all.reason = describe_differences(comparisons);
   return all;
 }
 

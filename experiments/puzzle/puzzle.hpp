@@ -71,8 +71,8 @@ class Puzzle {
  public:
   Puzzle(int iterations, std::uint64_t seed, const std::string& experiment);
 
-  /// Verifies a kernel on every matrix, on the host and on the device. For a declared deviation,
-  /// the reason covers every MLP, and `comparison` only counts all mismatches.
+  /// Verifies a kernel on every matrix, on the host and on the device. `comparison` only counts all
+  /// mismatches.
   Verification verify(const VariantInfo& kernel, profiling::Instrument& instrument);
   /// Copies other weights to every matrix, so that a kernel that has cached its result for a
   /// pointer is wrong from then on. Must be called after all calls of verify().
