@@ -3,7 +3,7 @@
 
 # What a user may give, as make's arguments; of the environment only CUDA_VISIBLE_DEVICES counts. Recipes read the values
 # from their environment, so that no shell parses them.
-KNOWN := FILE EXPERIMENT KERNEL PROBLEM PEER METRICS CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
+KNOWN := FILE EXPERIMENT FAMILY KERNEL PROBLEM PEER METRICS CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
   MODEL BATCH BATCHES KERNELS TOKENS GENERATIONS PROMPTS GPU QUICK RESUME VERBOSE VERSION A B THRESHOLD ALLOW OUT OLDER \
   SET SECTION LAUNCHES CUDA_VISIBLE_DEVICES
 $(foreach name,$(filter-out CUDA_VISIBLE_DEVICES,$(KNOWN)),\
@@ -81,15 +81,20 @@ deps: ## Find what is needed, install what is missing (root) or name it
 build/end_to_end/python: experiments/end_to_end/end_to_end.lock
 	@scripts/deps torch
 
-build: ## Configure and build everything this machine can
-	@scripts/build all
+build: ## Configure and build everything this machine can; of one family: make build FAMILY=reduction
+	@scripts/build $${FAMILY:+bench_}$${FAMILY:-all}
 
+# Of one family, which builds in minutes.
+BENCH = bench$${FAMILY:+_$$FAMILY}
+FAMILIES := $(patsubst kernels/%/problem.hpp,%,$(wildcard kernels/*/problem.hpp))
+$(if $(filter-out $(FAMILIES),$(FAMILY)),$(error FAMILY: give one of $(FAMILIES)))
 KERNEL_FILE = $(firstword $(wildcard kernels/*/$(KERNEL).*))
+ITS_FAMILY = $(notdir $(patsubst %/,%,$(dir $(KERNEL_FILE))))
 test: $(if $(KERNEL),,build) .venv/installed ## Run every test that this machine can; of one kernel: make test KERNEL=name
 ifneq ($(KERNEL),)
 	@[ -n "$$MEASURE" ] || { echo "test: KERNEL: needs nvcc: add PRESET=gpu ARCH=90, or another architecture" >&2; exit 2; }
 	@[ -f "$(KERNEL_FILE)" ] || { echo "test: KERNEL: no such file kernels/*/KERNEL.cu" >&2; exit 2; }
-	@scripts/build kernels_test $(notdir $(patsubst %/,%,$(dir $(KERNEL_FILE))))_kernels_test
+	@scripts/build $(ITS_FAMILY)_every_kernel_test $(if $(wildcard tests/kernels/$(ITS_FAMILY)),$(ITS_FAMILY)_kernels_test)
 	@ctest --test-dir build/$(PRESET) -j$$(nproc) --output-on-failure --progress --no-tests=error -R "/$$KERNEL\$$"
 else
 	@ctest --test-dir build/$(PRESET) -j$$(nproc) --output-on-failure --progress
@@ -113,17 +118,17 @@ verify: .venv/installed ## Compare every dequantized weight of a checkpoint with
 	$(call program,verify) $${KERNEL:+"--kernel=$$KERNEL"} $(PEERS) -- "$$FILE"
 
 list: .venv/installed ## List the kernels (without a GPU: those of the recorded runs)
-	@if [ -n "$$MEASURE" ]; then scripts/build bench && "$$BIN/bench" --list; \
+	@if [ -n "$$MEASURE" ]; then scripts/build $(BENCH) && "$$BIN/$(BENCH)" --list; \
 	else scripts/python -m plots list --recorded "$$RECORDED"; fi
 
 describe: .venv/installed ## Write the description of families and kernels to data/families.json (needs nvcc, no GPU)
 	@[ -n "$$MEASURE" ] || { echo "describe: needs what nvcc compiles: make describe PRESET=gpu ARCH=90" >&2; exit 2; }
-	@scripts/build bench latency puzzle
-	@scripts/python -m reprolab.families "$$BIN"
+	@scripts/build $(BENCH) $(if $(FAMILY),,latency puzzle)
+	@scripts/python -m reprolab.families $(addprefix "$$BIN"/,$(BENCH) $(if $(FAMILY),,latency puzzle))
 
 bench: .venv/installed ## Measure kernels alone (all of them without KERNEL): make bench KERNEL=name [PEER=...]
 	$(call needs_gpu,measure)
-	$(call program,bench) $${KERNEL:+"--kernel=$$KERNEL"} $(PEERS) $${CLOCKS:+"--clocks=$$CLOCKS"} \
+	$(call program,$(BENCH)) $${KERNEL:+"--kernel=$$KERNEL"} $(PEERS) $${CLOCKS:+"--clocks=$$CLOCKS"} \
 	  $${METRICS:+--instrument counters "--metrics=$$METRICS"} --output "$$RESULTS/bench$${METRICS:+_counters}.json"
 	@[ -n "$$DRY_RUN" ] || scripts/python -m plots bench --results "$$RESULTS/bench$${METRICS:+_counters}.json"
 

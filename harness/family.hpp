@@ -95,6 +95,9 @@ class Family {
                                                const std::vector<std::string>&) const {
     return {};
   }
+  /// Problems of every kind (data, sizes that no tile divides, all code of a kernel), so small that
+  /// tests run every kernel on them under compute-sanitizer: `bench --small`.
+  virtual std::vector<PlannedProblem> small() const { return {}; }
 
  private:
   FamilyFacts facts_;

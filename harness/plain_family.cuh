@@ -54,6 +54,7 @@ struct PlainFacts {
   FamilyFacts family;
   std::vector<PlainNumber<F>> numbers;  ///< Those of the size come first.
   std::vector<F> usual;                 ///< The problems without the size option.
+  std::vector<F> small;                 ///< Family::small(); each is made with all data.
   std::vector<std::string> data;        ///< The first is timed, the others are only verified.
 };
 
@@ -323,13 +324,23 @@ class PlainFamily : public Family {
   }
   std::vector<std::string> data() const override { return F::facts().data; }
 
+  std::vector<PlannedProblem> small() const override {
+    return planned(F::facts().small, data(), {});
+  }
   std::vector<PlannedProblem> problems(const FreeMemory& free,
                                        const std::vector<std::string>& data) const override {
+    return planned(asked_, data, selection_.halve() ? std::optional(free) : std::nullopt);
+  }
+
+ private:
+  /// Each with each of `data`; halved until it fits in `free`, if that is given.
+  static std::vector<PlannedProblem> planned(const std::vector<F>& problems,
+                                             const std::vector<std::string>& data,
+                                             const std::optional<FreeMemory>& free) {
     std::vector<PlannedProblem> planned;
-    for (F f : asked_) {
+    for (F f : problems) {
       if constexpr (requires { f.halve(); }) {
-        while (selection_.halve() && buffer_sets_for(plain_plan(f), {}, free).count == 0 &&
-               f.halve()) {
+        while (free && buffer_sets_for(plain_plan(f), {}, *free).count == 0 && f.halve()) {
         }
       }
       for (const auto& name : data) {
@@ -341,7 +352,6 @@ class PlainFamily : public Family {
     return planned;
   }
 
- private:
   PlainSelection selection_;
   std::vector<F> asked_;
   bool loaded_ = false;

@@ -1,14 +1,14 @@
 """Families and their kernels as C++ describes them (data/families.schema.json): result files have
 those of their rows, data/families.json those of this checkout.
 
-`python -m reprolab.families PROGRAMS` rewrites the latter, from the programs in that folder.
+`python -m reprolab.families PROGRAM...` writes what these programs say of them to the latter.
 """
 
 import json
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from reprolab.printable import shortened
 FILE = ROOT / "data/families.json"
 SCHEMA = Schema("families.schema.json")
 VERSION = "reprolab-families/1"
-PROGRAMS = ("bench", "latency", "puzzle")  # that have all families
 CUDA = "cuda"
 
 
@@ -113,23 +112,20 @@ def in_cuda(kernel: str) -> str:
     return name
 
 
-def ask(programs: Path) -> dict[str, Any]:
-    """The programs' descriptions of kernels/, and older descriptions of kernels in other languages
-    that are not compiled here.
+def ask(programs: list[str]) -> dict[str, Any]:
+    """What the programs say of kernels/, with older lines of kernels in other languages that are
+    not compiled here; of all other families too where there is one program, of one family.
     """
-    families: dict[str, dict[str, Any]] = {}
-    for program in PROGRAMS:
-        done = subprocess.run([programs / program, "--describe"], check=True, capture_output=True)
-        families |= {family["name"]: family for family in json.loads(done.stdout)["families"]}
-    before = described() if FILE.exists() else {}
-    for name, family in families.items():
-        now = {k["name"]: k for k in family["kernels"] if k["source_file"].startswith("kernels/")}
-        kept = {
-            k.name: asdict(k)
-            for k in before.get(name, Family(name)).kernels.values()
-            if k.language != CUDA and (ROOT / k.source_file).exists()
-        }
-        family["kernels"] = [kernel for _, kernel in sorted((kept | now).items())]
+    before = {family["name"]: family for family in SCHEMA.read(FILE)["families"]}
+    families = dict(before) if len(programs) == 1 else {}
+    for program in programs:
+        done = subprocess.run([program, "--describe"], check=True, capture_output=True)
+        for family in json.loads(done.stdout)["families"]:
+            old = before.get(family["name"], {"kernels": []})["kernels"]
+            kept = [k for k in old if k["language"] != CUDA and (ROOT / k["source_file"]).exists()]
+            now = [k for k in family["kernels"] if k["source_file"].startswith("kernels/")]
+            kernels = {kernel["name"]: kernel for kernel in kept + now}
+            families[family["name"]] = family | {"kernels": [k for _, k in sorted(kernels.items())]}
     return {"schema": VERSION, "families": [family for _, family in sorted(families.items())]}
 
 
@@ -139,4 +135,4 @@ def text(content: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    write_files({FILE: text(ask(Path(sys.argv[1]))).encode()})
+    write_files({FILE: text(ask(sys.argv[1:])).encode()})

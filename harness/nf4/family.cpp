@@ -71,6 +71,15 @@ class Nf4Family : public Family {
     }
     return planned;
   }
+  /// Odd lengths, plain and nested, so that the last, partial tile is run too.
+  std::vector<PlannedProblem> small() const override {
+    TensorSpec plain{.rows = 1, .columns = 100003, .block_size = 64}, nested = plain;
+    nested.columns = 70001;
+    nested.block_size = 128;
+    nested.nested = true;
+    nested.output = reference::WeightType::bf16;
+    return {plan(plain, {}), plan(nested, {})};
+  }
 
  private:
   static PlannedProblem plan(const TensorSpec& spec, const std::vector<std::string>& used_by) {

@@ -63,6 +63,24 @@ class ProductFamily : public Family {
     }
     return planned;
   }
+  /// Shapes that no tile divides, of few rows and of more.
+  std::vector<PlannedProblem> small() const override {
+    std::vector<PlannedProblem> planned;
+    nf4::TensorSpec weights{.rows = 333, .columns = 576, .block_size = 64};
+    for (const std::int64_t m : {1, 3, 13, 33, 130}) {
+      planned.push_back(plan({weights, m, true, InputData::normal}, {}));
+    }
+    weights.nested = true;
+    weights.output = reference::WeightType::bf16;
+    for (const auto& [rows, columns] : {std::pair{65, 4160}, {96, 2048}}) {
+      weights.rows = rows;
+      weights.columns = columns;
+      for (const std::int64_t m : {2, 11, 40, 130}) {
+        planned.push_back(plan({weights, m, false, InputData::sparse}, {}));
+      }
+    }
+    return planned;
+  }
 
  private:
   nf4::MatrixOptions& options_ = nf4::matrix_options();

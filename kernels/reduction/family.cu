@@ -25,6 +25,7 @@ struct Sum {
                    .profiled_size = "1073741824"},  // the posts'
         .numbers = {{{.name = "length"}, &Sum::length}},
         .usual = {{.length = std::int64_t{1} << 30}},
+        .small = {{1}, {1000}, {100003}, {1 << 20}},
         .data = {"random", "below_100"}};
     return facts;
   }

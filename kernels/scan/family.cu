@@ -23,6 +23,7 @@ struct Scan {
                    .profiled_size = "2097152x512"},
         .numbers = {{{.name = "segments"}, &Scan::segments}, {{.name = "segment"}, &Scan::segment}},
         .usual = {{1 << 22, 1 << 8}, {1 << 21, 1 << 9}, {1, 1 << 30}},  // the post's vector
+        .small = {{1, 1000}, {7, 256}, {300, 512}},
         .data = {"random"}};
     return facts;
   }

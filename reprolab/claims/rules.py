@@ -337,8 +337,10 @@ def output_equal(case: Case, *, kernel: str) -> Verdict:
     wrong = [row for row in rows if row.outcome != Outcome.BIT_EXACT]
     if wrong:
         return Verdict(NOT_REPRODUCED, f"the output is wrong: {wrong[0].reason}")
-    outputs = sum(row.problem.get("weights_resident", row.problem.get("n", 0)) for row in rows)
-    return Verdict(REPRODUCED, f"{outputs / 1e9:.1f} billion elements compared, all equal")
+    counts = ("weights_resident", "outputs", "n")  # n may be the input's
+    outputs = sum(next((row.problem[c] for c in counts if c in row.problem), 0) for row in rows)
+    amount = f"{outputs / 1e9:.1f} billion" if outputs >= 1e8 else f"{outputs:,}"
+    return Verdict(REPRODUCED, f"{amount} elements compared, all equal")
 
 
 @rule("nothing: nothing that runs here can show it")

@@ -31,24 +31,24 @@ inline std::string built(const std::string& program) {
   return std::filesystem::read_symlink("/proc/self/exe").replace_filename(program);
 }
 
-/// The families of this checkout.
+/// The families of this checkout that have kernels.
 inline std::vector<std::string> all_families() {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(project_root() / "kernels")) {
-    if (entry.is_directory()) names.insert(entry.path().filename());
+  std::vector<std::string> names;
+  for (const auto& family : read_json(project_root() / "data/families.json").at("families")) {
+    if (!family.at("kernels").empty()) names.push_back(family.at("name"));
   }
-  return {names.begin(), names.end()};
+  return names;
 }
 
-/// Names of a family's kernels in CUDA in this checkout: the names of their files.
-inline std::set<std::string> kernel_names_in_cuda(const std::string& family) {
+/// Names of a family's kernels in CUDA in this checkout.
+inline std::set<std::string> kernel_names_in_cuda(const std::string& name) {
   std::set<std::string> names;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(project_root() / "kernels" / family)) {
-    if (entry.path().extension() == ".cu") names.insert(entry.path().stem());
+  for (const auto& family : read_json(project_root() / "data/families.json").at("families")) {
+    for (const auto& kernel : family.at("kernels")) {
+      const bool is_one = family.at("name") == name && kernel.at("language") == "cuda";
+      if (is_one) names.insert(kernel.at("name"));
+    }
   }
-  names.erase("family");
-  names.erase("bitsandbytes_peer");  // registers the peers that a user names
   return names;
 }
 

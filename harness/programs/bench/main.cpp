@@ -48,6 +48,8 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--data", options.selection.data, data_help())->delimiter(',');
   app.add_flag("--warm", options.selection.warm,
                "Launch in the same memory again and again, so that what fits stays in the cache");
+  app.add_flag("--small", options.selection.small,
+               "Each family's small problems of every kind, for compute-sanitizer");
   app.add_option("--samples", options.samples, "Timed batches per row")
       ->check(CLI::Range(1, 100000))
       ->default_str(

@@ -101,7 +101,9 @@ std::vector<Group> select(const Selection& selection, const FreeMemory& free) {
     auto own = family->kernels();
     std::erase_if(own, [&](const auto& kernel) { return !selects(selection.kernel, kernel.name); });
     if (own.empty()) continue;
-    for (auto& planned : family->problems(free, data_of(*family, selection.data))) {
+    for (auto& planned : selection.small
+                             ? family->small()
+                             : family->problems(free, data_of(*family, selection.data))) {
       if (selection.warm) planned = kept_warm(std::move(planned));
       problem_names.push_back(planned.facts.name);
       if (!selects(selection.problem, planned.facts.name)) continue;

@@ -16,6 +16,7 @@ struct Selection {
   std::string family{}, kernel{}, problem{};
   std::vector<std::string> data{};  ///< Empty: each family's first.
   bool warm = false;                ///< All problems are made warm by kept_warm().
+  bool small = false;               ///< Family::small() in place of all others.
 };
 
 /// One problem and the kernels that will run on it.

@@ -1,6 +1,7 @@
 // Problems that each kernel refuses, and the reasons.
 #include <cmath>
 
+#include "kernels/nf4/support.hpp"
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/text.hpp"
 
@@ -21,6 +22,15 @@ TEST(Supports, EveryKernelSupportsBlocksOf64) {
     for (const std::int64_t n : {std::int64_t{1}, std::int64_t{1} << 20, std::int64_t{1} << 33}) {
       const Support support = kernel_named<Problem>(kernel.name).supports(valid_problem(64, n));
       EXPECT_TRUE(support.ok) << kernel.name << ", " << n << ": " << support.reason;
+    }
+  }
+}
+
+TEST(Supports, MoreWeightsThanAGridCoversAreRefused) {
+  for (const auto& kernel : registered_kernels()) {
+    for (const std::int64_t n : {max_weights + 1, INT64_MAX}) {
+      const Support support = kernel_named<Problem>(kernel.name).supports(valid_problem(64, n));
+      EXPECT_TRUE(contains(support.reason, "2^39 - 256 weights")) << kernel.name << ", " << n;
     }
   }
 }
