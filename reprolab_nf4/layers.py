@@ -230,7 +230,7 @@ class Kept(NamedTuple):
 
     def arrays(self) -> list[tuple]:
         """Tensors that a matmul reads: holder, name, tensor, memory, whether writes to it are
-        counted, whether it may need a gradient, and whether plans contain its value.
+        counted, and whether it may need a gradient.
         """
         tensors = [(PARAMETERS, "weight", self.weight), (STATE, "absmax", self.state.absmax)]
         if self.state.nested:
@@ -248,7 +248,6 @@ class Kept(NamedTuple):
                 not tensor.is_inference(),
                 # With a gradient; codes are usually bytes.
                 holder == PARAMETERS and tensor.is_floating_point(),
-                name == "offset",
             )
             for holder, name, tensor in tensors
         ]

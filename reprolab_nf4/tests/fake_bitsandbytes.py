@@ -78,9 +78,7 @@ IN_BACKEND = {
 # By version: cextension.py, the arguments that the calling code passes, and its files.
 LAYOUTS = {
     "0.43.0": (RAW_LIBRARY, OBJECTS, IN_FUNCTIONAL),
-    "0.43.3": (WRAPPED_LIBRARY, OBJECTS, IN_FUNCTIONAL),
     "0.44.0": (WRAPPED_LIBRARY, f"{OBJECTS}, Stream(stream)", IN_FUNCTIONAL),
-    "0.47.0": (WRAPPED_LIBRARY, f"{OBJECTS}, ct.c_void_p(stream)", IN_BACKEND),
     "0.50.2": (WRAPPED_LIBRARY, NUMBERS, IN_BACKEND),
 }
 

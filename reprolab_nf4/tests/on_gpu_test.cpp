@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "profiling/graph.hpp"
 #include "reprolab_nf4/csrc/reprolab_nf4.h"
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/kernels/nf4_product/testing.hpp"
@@ -62,8 +59,6 @@ class Dequantization {
     check(cudaDeviceSynchronize(), "copying");  // streams of calls do not wait for the default one
   }
 
-  void clear() const { overwrite(problem_.output, expected_.size()); }
-
   int call(cudaStream_t stream) const {
     const nf4::Problem& p = problem_;
     const bool fp16 = p.output_type == nf4::OutputType::fp16;
@@ -102,23 +97,6 @@ TEST_F(OnGpuDropin, EveryKernelWritesTheReferencesBitsAtAnyAlignment) {
           }
         }
       }
-    }
-  }
-}
-
-/// The capture of a call on another stream would not have its work.
-TEST_F(OnGpuDropin, ACallIsOneKernelOnTheGivenStreamAndAGraphRepeatsIt) {
-  for (const std::int64_t n : {1, 100003}) {
-    const Dequantization on_device(make_row(n));
-    ASSERT_EQ(on_device.call(nullptr), 0) << reprolab_nf4_error();
-    EXPECT_TRUE(on_device.is_right(nullptr)) << "on the default stream";
-    const profiling::Graph graph(
-        stream(), [&] { EXPECT_EQ(on_device.call(stream()), 0) << reprolab_nf4_error(); });
-    for (int i = 0; i < 2; ++i) {
-      on_device.clear();
-      EXPECT_FALSE(on_device.is_right(stream()));
-      graph.launch(stream());
-      EXPECT_TRUE(on_device.is_right(stream()));
     }
   }
 }
@@ -256,42 +234,6 @@ TEST_F(OnGpuDropin, WithoutWeightsReadyThePreviousCallMayWriteTheWeights) {
       EXPECT_EQ(multiply(), expected) << kernel;
     }
   }
-}
-
-/// The first two run one kernel, with different amounts of shared memory.
-TEST_F(OnGpuDropin, ThreadsMultiplyAtOnceOnTheirOwnStreams) {
-  struct Call {
-    const char* kernel;
-    std::int64_t m, n, k;
-  };
-  std::vector<std::function<void()>> calls;
-  for (const auto& [kernel, m, n, k] : {Call{"few_rows", 1, 512, 8192},
-                                        {"few_rows", 1, 2048, 512},
-                                        {"few_rows", 2, 512, 8192},
-                                        {"many_rows", 17, 512, 8192},
-                                        {"many_rows", 64, 512, 8192}}) {
-    const auto spec = spec_of(m, n, k, m % 2 == 0);
-    if (!workspace_for(kernel, spec)) continue;
-    calls.emplace_back([kernel, spec] {
-      const Product product(spec, static_cast<std::uint64_t>(spec.m));
-      const auto workspace = workspace_for(kernel, spec);
-      const Stream stream(cudaStreamNonBlocking);
-      std::vector<std::uint16_t> first;
-      for (int i = 0; i < 50; ++i) {
-        product.clear();
-        for (int j = 0; j < 4; ++j) {
-          EXPECT_EQ(product.multiply(kernel, *workspace, true, stream.get()), 0)
-              << reprolab_nf4_error();
-        }
-        const auto output_bits = product.output(stream.get());
-        if (i == 0) first = output_bits;
-        EXPECT_EQ(output_bits, first);
-      }
-    });
-  }
-  std::vector<std::thread> at_once;
-  for (const auto& call : calls) at_once.emplace_back(call);
-  for (std::thread& thread : at_once) thread.join();
 }
 
 /// The library has its own CUDA runtime, and yet uses the calling thread's device.

@@ -164,6 +164,10 @@ def checkpointed(use_reentrant):
     return with_gradients(lambda one, x: checkpoint(one.train(), x, use_reentrant=use_reentrant))
 
 
+def in_fp16(device):
+    return under(lambda: torch.autocast(device, FP16))
+
+
 Case = collections.namedtuple("Case", "path call layer x change", defaults=({}, {}, None))
 PLAIN = lambda one, x: one(x)  # noqa: E731
 CASES = {
@@ -211,8 +215,9 @@ CASES = {
     "computes in fp32": Case(THEIRS, PLAIN, {"dtype": FP32}),
     "FP4": Case(THEIRS, PLAIN, {"kind": "fp4"}),
     "training mode": Case(THEIRS, lambda one, x: one.train()(x), {"bias": True}),
-    "training mode, autocast": Case(
-        THEIRS, lambda one, x: under(lambda: torch.autocast(x.device.type, BF16))(one.train(), x)
+    "training mode, autocast": Case(THEIRS, lambda one, x: in_fp16(x.device.type)(one.train(), x)),
+    "autocast, of the function itself": Case(
+        THEIRS, lambda one, x: in_fp16(x.device.type)(lambda x: product(x, one), x)
     ),
     "training mode, forward kept": Case(THEIRS, kept_forward_in_training),
     "training, checkpoints": Case(THEIRS, checkpointed(False)),

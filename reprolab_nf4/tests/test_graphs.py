@@ -163,57 +163,6 @@ def test_the_operators_schema_for_the_compiler(bench):
         torch.library.opcheck(matmul.operator, given)
 
 
-SIZES = {"hidden_size": N, "intermediate_size": 128, "num_hidden_layers": 2, "vocab_size": 64}
-SIZES |= {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32}
-TOKENS = torch.tensor([[3, 4, 5, 6], [7, 8, 9, 10]])
-
-
-@needs_whole_graphs
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize("family", ["Llama", "Qwen3", "Gemma2"])
-def test_a_decoding_step_is_one_graph_with_the_same_tokens(
-    family, nested, bench, tmp_path, monkeypatch
-):
-    transformers = pytest.importorskip("transformers", reason="NOT TESTED, no transformers")
-    from torch._dynamo.backends.debugging import aot_eager
-    from transformers.generation.configuration_utils import CompileConfig
-
-    if nested and family != "Llama":
-        pytest.skip("one family has both")
-    monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
-    torch.manual_seed(1)
-    config = getattr(transformers, f"{family}Config")(**SIZES)
-    getattr(transformers, f"{family}ForCausalLM")(config).half().save_pretrained(tmp_path)
-    how = transformers.BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_compute_dtype=torch.float16,
-        bnb_4bit_use_double_quant=nested,
-    )
-    model = transformers.AutoModelForCausalLM.from_pretrained(
-        tmp_path, quantization_config=how, device_map={"": bench.device}, dtype=torch.float16
-    )
-    graphs = []
-
-    def backend(graph, inputs):  # a function: generate() deep-copies other objects
-        graphs.append(graph)
-        return aot_eager(graph, inputs)
-
-    def tokens(**given):
-        given |= {"cache_implementation": "static", "max_new_tokens": 6, "do_sample": False}
-        return model.generate(TOKENS.to(model.device), **given)
-
-    compiles = CompileConfig(backend=backend, mode="default", fullgraph=True)
-    compiles._compile_all_devices = True
-    tokens(compile_config=compiles)
-    assert not graphs  # as transformers without install()
-    with bench.install(backends={2: {"few_rows": 1.0}, 64: {"many_rows": 1.0}}):
-        expected = tokens(disable_compile=True)
-        generated = tokens(compile_config=compiles)
-    assert graphs and torch.equal(generated, expected)
-
-
 def test_a_transformers_that_cannot_be_imported_is_not_needed(bench, monkeypatch):
     def import_module(name):
         raise ValueError("numpy.dtype size changed, may indicate binary incompatibility")

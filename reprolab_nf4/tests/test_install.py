@@ -78,13 +78,11 @@ def test_bitsandbytes_calls_what_is_installed_until_undo(
 def test_a_second_install_fails_and_a_second_undo_does_nothing(
     libraries, put_bitsandbytes, called, refused
 ):
-    put_bitsandbytes("0.47.0")
-    first = reprolab_nf4.install(libraries["ours"], kernel="tree")
+    put_bitsandbytes("0.44.0")
+    first = reprolab_nf4.install(libraries["ours"])
     assert "/ours.so is already" in refused(reprolab_nf4.install, libraries["other"])
     import bitsandbytes
 
-    assert called(bitsandbytes.dequantize).startswith("ours ")
-    assert chosen(libraries["ours"]) == "tree"
     first.undo()
     second = reprolab_nf4.install(libraries["other"])
     first.undo()  # not the current installation
@@ -149,8 +147,6 @@ NO_CUDA += (fake_bitsandbytes.WRAPPED_CPU_LIBRARY,)
         *((text, "CUDA library") for text in NO_CUDA),
         ("import absent", "'absent'"),
         ("raise OSError('no libcublas.so.12')", "libcublas.so.12"),
-        ("raise RuntimeError('\\nno CUDA\\nhere')", "no CUDA"),
-        ("raise AssertionError", "AssertionError"),
         ("", "'lib'"),
     ],
 )
@@ -222,14 +218,6 @@ def test_a_gpu_that_the_library_has_no_code_for_is_refused(
     assert native.has_code("90a", 9, 0) and native.has_code("native", 9, 0)
 
 
-def test_without_a_gpu_pytorch_is_named(libraries, put_bitsandbytes, monkeypatch, refused):
-    put_bitsandbytes("0.50.2", fake_bitsandbytes.NO_LIBRARY)
-    for is_available, error in ((False, "no NVIDIA GPU is visible"), (True, "nothing to replace")):
-        cuda = types.SimpleNamespace(is_available=lambda answer=is_available: answer)
-        monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
-        assert error in refused(reprolab_nf4.install, libraries["ours"])
-
-
 BEGIN = """
 import sys
 import reprolab_nf4.library
@@ -277,9 +265,8 @@ def test_a_front_end_that_does_not_compute_imports_nothing(process):
 @pytest.mark.parametrize("how", ["import bitsandbytes", "import bitsandbytes.functional"])
 def test_it_is_installed_where_bitsandbytes_is_imported(first, how, process):
     code = f"{first}\n{how}\ninstall_in_engine()\ninstall_in_engine()\nprint(answers())\n"
-    code += "print(any('reprolab' in repr(f) for f in sys.meta_path), bitsandbytes.__spec__.loader)"
-    out, err = process(code)
-    assert out[:2] == ["ours", "False"] and "SourceFileLoader" in out[2] and err == ""
+    code += "print(any('reprolab' in repr(f) for f in sys.meta_path))"
+    assert process(code) == (["ours", "False"], "")
 
 
 def test_it_is_installed_in_forked_workers(process):
@@ -296,28 +283,11 @@ print("bitsandbytes" in sys.modules)
     assert process(code) == (["ours", "False"], "")
 
 
-def test_the_variable_turns_it_off_or_chooses_the_products(process):
+def test_the_variable_turns_it_off_and_a_failure_is_one_line(process):
     code = "install_in_engine(); print(answers())"
     assert process(code, REPROLAB_NF4="0") == (["bitsandbytes"], "")
-    for value in ("", "1", "bitsandbytes"):
-        assert process(code, REPROLAB_NF4=value) == (["ours"], "")
-    code = "from reprolab_nf4 import installation\n"
-    code += "installation.install = lambda **given: print(given)\ninstall_in_engine(); answers()"
-    assert "'exact'," in process(code, REPROLAB_NF4="exact")[0]
-
-
-def test_a_failure_is_one_line_and_leaves_bitsandbytes(process):
-    code = "install_in_engine(); print(answers())"
-    for library, value, why in (
-        ("text", "1", "cannot be loaded"),
-        ("ours", "two\nwords", "products: give one of"),
-    ):
+    assert process(code, REPROLAB_NF4="bitsandbytes") == (["ours"], "")
+    for library, value, why in (("text", "1", "cannot be loaded"), ("ours", "a\nb", "products: ")):
         out, err = process(code, library, REPROLAB_NF4=value)
         (line,) = err.splitlines()
         assert out == ["bitsandbytes"] and "REPROLAB_NF4=" in line and why in line
-
-
-def test_an_install_by_hand_stays(process):
-    code = "installed = reprolab_nf4.install(kernel='tree'); install_in_engine()\n"
-    code += "from reprolab_nf4 import installation\nprint(installation.installed() is installed)"
-    assert process(code) == (["True"], "")

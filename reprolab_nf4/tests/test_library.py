@@ -1,6 +1,7 @@
 """libreprolab_nf4.so through ctypes, and its header. Needs no GPU."""
 
 import ctypes
+import os
 import re
 import subprocess
 import sys
@@ -62,39 +63,59 @@ def test_it_needs_only_the_c_library_and_the_compilers(built_library):
     assert [name for name in needed if not re.fullmatch(of_these, name)] == []
 
 
-PLAN = {
-    "kernel": "few_rows",
-    "is_bf16": 0,
-    "B": 0x100,
-    "absmax": 0x100,
-    "absmax_codes": None,
-    "code2": None,
+GOOD = {"code": None, "A": 0x100, "B": 0x100, "absmax": 0x100, "absmax_codes": None}
+GOOD |= {"code2": 0x100, "offset": 0.5, "bias": None, "out": 0x100, "m": 1, "n": 64, "k": 64}
+GOOD |= {"kernel": b"few_rows", "is_bf16": 0, "blocksize": 64, "blocksize2": 256}
+GOOD |= {"weights_ready": 0, "workspace": None, "stream": None}
+FUNCTIONS = {
+    "cdequantize_blockwise_bf16_nf4": c_functions.PLAIN_PARAMETERS,
+    c_functions.MULTIPLY: c_functions.MULTIPLY_PARAMETERS,
+    c_functions.PLAN: c_functions.PLAN_PARAMETERS,
 }
-PLAN |= {"offset": 0.0, "bias": None, "m": 1, "n": 64, "k": 64, "blocksize": 64, "blocksize2": 0}
+WRONG = [("kernel", b"none"), ("m", -1), ("k", -1), ("n", -1), ("bias", 1), ("code2", None)]
+WRONG += [(name, wrong) for name in ("A", "B", "absmax", "out") for wrong in (None, 3)]
+WRONG += [(name, wrong) for name in ("blocksize", "blocksize2") for wrong in (0, 33, 8192)]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("kernel", "none"),
-        ("B", None),
-        ("absmax", 3),
-        ("m", 0),
-        ("n", -1),
-        ("blocksize", 33),
-        ("bias", 1),
-    ],
-)
-def test_a_plan_refuses_wrong_arguments(name, value, library):
-    wrong = value if name == "kernel" else name
-    with pytest.raises(DropinError, match=rf"^reprolab_nf4_make_plan: .*\b{wrong}\b"):
-        library.plan(*(PLAN | {name: value}).values())
-    library.reprolab_nf4_forget(None)
+def call(library, name, **changed):
+    places = {"plan": ctypes.byref(ctypes.c_void_p()), "bytes": ctypes.byref(ctypes.c_uint64())}
+    given = GOOD | places | changed
+    getattr(library, name)(*(given[parameter] for parameter in FUNCTIONS[name]))
+
+
+@pytest.mark.parametrize(("parameter", "value"), WRONG)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_wrong_arguments_are_refused_before_a_launch(name, parameter, value, library):
+    can_be_odd = ("A", "B") if name.startswith("cdequantize") else ("B",)
+    if parameter not in FUNCTIONS[name] or (value == 3 and parameter in can_be_odd):
+        pytest.skip("is right")
+    nested = {"absmax_codes": 0x100} if parameter in ("code2", "blocksize2") else {}
+    with pytest.raises(DropinError, match=rf"^{name}: .*{parameter}"):
+        call(library, name, **nested | {parameter: value})
+
+
+def test_without_outputs_a_call_does_nothing(library):
+    nothing = dict.fromkeys(("A", "B", "absmax", "out"))
+    call(library, "cdequantize_blockwise_bf16_nf4", **nothing, n=0)
+    call(library, c_functions.MULTIPLY, **nothing, kernel=b"simple", m=0)
+
+
+def test_kernels_are_listed_and_others_are_not_chosen(library):
+    assert "streaming" in library.kernels() and "shared_lut_algorithm1" not in library.kernels()
+    exact = {"simple", "few_rows_exact", "many_rows_exact", "few_rows_exact_99kib"}
+    assert set(library.exact_products()) == exact < set(library.products())
+    for name in ("", "nothing", "packed_512_as_published", "shared_lut_algorithm1"):
+        with pytest.raises(DropinError, match="choose one"):
+            library.use(name)
+    library.use(None)
 
 
 def test_a_plan_without_a_gpu_is_an_error(built_library):
     """In a process without visible GPUs."""
-    call = f"reprolab_nf4.Library({str(built_library)!r}).plan(*{[*PLAN.values()]!r})"
-    program = f"import os; os.environ['CUDA_VISIBLE_DEVICES'] = ''; import reprolab_nf4; {call}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    code = "import os; os.environ['CUDA_VISIBLE_DEVICES'] = ''; import reprolab_nf4, test_library;"
+    code += f"library = reprolab_nf4.Library({str(built_library)!r});"
+    code += "test_library.call(library, test_library.c_functions.PLAN)"
+    path = {"PYTHONPATH": f"{HEADER.parents[2]}:{Path(__file__).parent}"}
+    command, environment = [sys.executable, "-c", code], os.environ | path
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 1 and "DropinError" in done.stderr.splitlines()[-1]

@@ -186,10 +186,9 @@ def test_a_checkpoints_layers_are_read(folder):
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "model-1.safetensors"}}))
     assert checkpoint.read(folder) == [shape] * 2
-    for damage, noun in (("{}", "weight_map"), ("{", "JSON"), ('{"weight_map": {"a": "b"}}', "/b")):
-        index.write_text(damage)
-        with pytest.raises(DropinError, match=noun):
-            checkpoint.read(folder)
+    index.write_text("{")
+    with pytest.raises(DropinError, match="JSON"):
+        checkpoint.read(folder)
     index.unlink()
     with pytest.raises(DropinError, match="downloaded whole"):
         checkpoint.read(folder)
@@ -199,19 +198,13 @@ def test_a_checkpoints_layers_are_read(folder):
 
 
 @pytest.mark.parametrize(
-    ("change", "noun"),
-    [
-        ({"quant_method": "gptq"}, "not to NF4"),
-        ({"load_in_4bit": False, "bnb_4bit_quant_type": None}, "not to NF4"),
-        ({"bnb_4bit_quant_type": "fp4"}, "fp4"),
-        ({"bnb_4bit_compute_dtype": "int8"}, "bnb_4bit_compute_dtype"),
-    ],
+    "change", [{"bnb_4bit_quant_type": "fp4"}, {"bnb_4bit_compute_dtype": "int8"}]
 )
-def test_a_folder_that_is_not_an_nf4_checkpoint(change, noun, folder):
+def test_a_folder_that_is_not_an_nf4_checkpoint(change, folder):
     config = json.loads((folder / "config.json").read_text())
     config["quantization_config"] |= change
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(DropinError, match=noun):
+    with pytest.raises(DropinError, match=str(*change.values())):
         checkpoint.read(folder)
 
 
@@ -244,8 +237,6 @@ def test_tune_writes_a_table_for_install(tool, folder, cpu, tmp_path, capsys):
     assert (layer.n, layer.k, layer.type, list(layer.us)) == (N, 128, "bf16", [1, 16])
     assert layer.us[1].keys() == {OWN, DEQUANTIZE, "few_rows", "many_rows", "few_rows_exact"}
     assert str(path) in capsys.readouterr().out and "left out" not in table.source
-    with cpu.install():
-        pass
     reprolab_nf4.tune(torch.nn.Sequential(cpu.layer()), path)
     with reprolab_nf4.install(table=path), torch.no_grad():
         cpu.layer()(cpu.inputs(1, 128))
@@ -304,8 +295,6 @@ def test_a_cache_that_holds_all_layers_is_outgrown_by_copies(cpu):
         (("advise", "none"), "'none' does not exist"),
         (("advise", "."), "config.json"),
         (("tune", "--output", "/dev/null"), "/dev/null"),
-        (("tune", "--model", "none", "--output", "x"), "'none' does not exist"),
-        (("advise", ".", "--batch=x"), "--batch"),
     ],
 )
 def test_wrong_usage_is_one_line(words, noun, capsys):
@@ -322,15 +311,6 @@ def test_a_wrong_batch_or_model_is_one_line(cpu, monkeypatch):
     for wrong in ("name", torch.nn.Linear(2, 2)):
         with pytest.raises(DropinError, match=r"^model: "):
             reprolab_nf4.advise(wrong)
-
-
-def test_too_little_memory_is_one_line(tool, folder, monkeypatch, capsys):
-    def exhaust(*given):
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(measuring, "advise", exhaust)
-    assert tool("advise", folder) == 2
-    assert "give a smaller BATCH" in capsys.readouterr().err
 
 
 @pytest.mark.filterwarnings("ignore")

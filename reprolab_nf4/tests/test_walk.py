@@ -82,14 +82,8 @@ def test_a_thousand_random_operations_are_bitsandbytes(seed, in_c, bench, monkey
             else:
                 installed = installed.undo() and None
         elif what < 0.05:
-            names = [
-                name
-                for name in ARRAYS
-                if (name == "codes") or (name == "bias" and kinds[i]["bias"])
-            ]
-            names += [
-                name for name in ARRAYS if name not in ("codes", "bias") and kinds[i]["nested"]
-            ]
+            has = {"codes": True, "bias": kinds[i]["bias"]}
+            names = [name for name in ARRAYS if has.get(name, kinds[i]["nested"])]
             name = chance.choice(names)
             WRITES[chance.choice(SAFE)](one, name, ARRAYS[name][0](one))
         elif what < 0.06 and kinds[i] == {"nested": False, "bias": True}:

@@ -188,15 +188,6 @@ def test_a_wrong_shape_is_one_line(shape, run, capsys):
     assert capsys.readouterr().err == f"error: --shape: give {wanted}, not '{shape}'\n"
 
 
-def test_sparse_rows_cover_every_column():
-    for most, k in ((4, K), (64, K), (4, 5120), (1, 40)):
-        x = activations(most, k, CPU)
-        few = x[most:]
-        assert torch.all((x[:most] != 0).sum(1) > k / 2) and len(few) >= most
-        assert torch.all((few != 0).sum(1) == 16) and torch.all((few != 0).any(0))
-        assert torch.equal(x, activations(most, k, CPU))
-
-
 def test_the_interval_allows_any_order_of_sums_but_no_missing_part():
     x = activations(4, 8192, CPU)
     weights = 0.02 * torch.randn(64, 8192).half().float()

@@ -283,11 +283,11 @@ bool Calls::bind(PyObject* module, PyObject* facts, PyObject* arrays) {
   std::vector<Array> new_arrays;
   if (PyList_Size(arrays) > max_arrays) return false;
   for (Py_ssize_t i = 0; i < PyList_Size(arrays); ++i) {
-    int holder, counts_writes, is_trainable, is_value;
+    int holder, counts_writes, is_trainable;
     PyObject *name, *tensor, *storage;
     exchange::Tensor view;
-    if (!PyArg_ParseTuple(PyList_GetItem(arrays, i), "iOOOppp", &holder, &name, &tensor, &storage,
-                          &counts_writes, &is_trainable, &is_value) ||
+    if (!PyArg_ParseTuple(PyList_GetItem(arrays, i), "iOOOpp", &holder, &name, &tensor, &storage,
+                          &counts_writes, &is_trainable) ||
         given_.reader.api->read(tensor, &view) != 0 || view.dimensions > 2) {
       return false;
     }
@@ -299,8 +299,7 @@ bool Calls::bind(PyObject* module, PyObject* facts, PyObject* arrays) {
                 is_trainable != 0,
                 view.first(),
                 Layout::of(view),
-                counts_writes != 0 ? given_.reader.version_of(tensor) : 0,
-                is_value != 0 ? Ref::to(tensor) : Ref()};
+                counts_writes != 0 ? given_.reader.version_of(tensor) : 0};
     if (!array.storage || array.version < 0) return false;
     new_arrays.push_back(std::move(array));
   }

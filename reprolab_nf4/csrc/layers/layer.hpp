@@ -59,7 +59,6 @@ struct Array {
   void* first;
   Layout layout;
   long long version;
-  Ref kept;  ///< The tensor, if the plan holds its value: no other can get its address.
 };
 
 inline constexpr int max_arrays = 6;  ///< Codes, scales, the three of nested scales, bias.
