@@ -60,16 +60,19 @@ def measure(args: argparse.Namespace) -> int:
     check_place(output)
     now, gpu = checkout(), gpu_name()
     files = [cell.file(output) for cell in cells]
-    for file in files:
-        if not (args.resume and parts.is_done(parts.read(file), now, gpu)):
-            file.unlink(missing_ok=True)
+    done = [file for file in files if parts.is_done(parts.read(file), now, gpu)]
+    if done and not args.resume:
+        print(f"{len(done)} cells are measured again, which RESUME=1 would have kept", flush=True)
     faults, status = [], 0
     for model in choices.models:
-        if all(cell.file(output).exists() for cell in cells if cell.model == model):
-            continue
-        fault, model_status = measure_model(model, running_of(output))
-        faults += [fault] * bool(fault)
-        status = max(status, model_status)  # 3: a fault of the run; 2: of its input
+        own = [file for cell, file in zip(cells, files, strict=True) if cell.model == model]
+        todo = [file for file in own if not args.resume or file not in done]
+        for file in todo:
+            file.unlink(missing_ok=True)
+        if todo:
+            fault, model_status = measure_model(model, running_of(output))
+            faults += [fault] * bool(fault)
+            status = max(status, model_status)  # 3: a fault of the run; 2: of its input
     measured = [part for file in files if (part := parts.read(file))]
     if measured:
         result_file.write(output, parts.join(measured, command_line()))
