@@ -18,6 +18,7 @@ SHOWN = {
     "transpose": "kernels",
     "ladder": "steps",
     "product": "rows",
+    "reductions": "overhead",
 }
 
 

@@ -36,6 +36,12 @@ def gain(case: Case, *, table: str) -> Verdict:
     return judge(case, ratio, speeds(slow, fast))
 
 
+@rule(WITHIN + ANEW)
+def gain_anew(case: Case, *, table: str) -> Verdict:
+    """As `gain`, where the faster kernel is in a language that was not run."""
+    return confirmed_only(gain(case, table=table))
+
+
 @rule(WITHIN)
 def step(case: Case, *, segment: int = 0) -> Verdict:
     """As `gain`, for scans with this segment, or else each with the source's own."""
