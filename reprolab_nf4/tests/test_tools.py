@@ -28,7 +28,7 @@ LAYERS = (
 TABLE = Table("NVIDIA H200", "9.0", "made up", LAYERS)
 OF_SMALL = [(1, "few_rows"), (64, "many_rows"), (512, DEQUANTIZE)]  # the last from the large layer
 OF_LARGE = [(8, "few_rows"), (16, "many_rows"), (512, DEQUANTIZE)]
-EXACT = lambda name, rows: name.endswith("_exact") or name == DEQUANTIZE  # noqa: E731
+FEW = lambda name, rows: name == "few_rows" and rows <= 1  # noqa: E731
 ANY = lambda name, rows: True  # noqa: E731
 
 
@@ -43,16 +43,7 @@ ANY = lambda name, rows: True  # noqa: E731
         # As many weights as the small layer, but another shape.
         ((28672, 300, "fp16", False), ANY, OF_LARGE),
         ((28672, 8192, "bf16", True), ANY, [(8, OWN), *OF_LARGE[1:]]),
-        (
-            (28672, 8192, "fp16", False),
-            EXACT,
-            [(8, "few_rows_exact"), (16, "many_rows_exact"), (512, DEQUANTIZE)],
-        ),
-        (
-            (28672, 8192, "fp16", False),
-            lambda name, rows: name == "few_rows" and rows <= 1,
-            [(1, "few_rows"), (512, OWN)],
-        ),
+        ((28672, 8192, "fp16", False), FEW, [(1, "few_rows"), (512, OWN)]),
     ],
 )
 def test_the_fastest_possible_backend_of_the_nearest_layer_is_taken(layer, can, expected):
@@ -220,10 +211,7 @@ def test_advice_for_a_checkpoint_and_for_a_model(tool, folder, cpu, capsys):
 
 
 def test_the_advice_names_the_fastest(cpu):
-    ms = {
-        measuring.GRAPH: {"": 4.0, "bitsandbytes": 3.0, "exact": 2.0, "fastest": 1.0},
-        measuring.PROMPT: {"": 9.0, "bitsandbytes": 7.0, "exact": 9.0, "fastest": 9.0},
-    }
+    ms = {measuring.GRAPH: {"": 4.0, "bitsandbytes": 3.0, "exact": 2.0, "fastest": 1.0}}
     text = measuring.text("mine", [Shape(1024, 1024, 64, False, "float16")] * 10, 2, ms)
     assert 'install(products="fastest")' in text and "(4.00 x)" in text
 
@@ -314,9 +302,10 @@ def test_a_wrong_batch_or_model_is_one_line(cpu, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_advice_and_a_table_on_a_gpu(bench, tmp_path):
+def test_advice_and_a_table_on_a_gpu(bench, tmp_path, monkeypatch):
     if bench.device == "cpu":
         pytest.skip("the CPU has tests of its own")
+    monkeypatch.setattr(measuring, "MOST_COPIES", 4)
     model = torch.nn.Sequential(bench.layer(nested=True), bench.layer(n=K, k=N))
     assert "Sequential: 2 layers in NF4" in reprolab_nf4.advise(model, 2)
     reprolab_nf4.tune(model, tmp_path / "table.json")
