@@ -29,7 +29,7 @@ from experiments.end_to_end.rounds import Measured
 from experiments.end_to_end.sizes import BLOCK_SIZE
 from experiments.product.peers import attempt
 from reprolab import parts, result_file
-from reprolab.command_line import Parser, numbers, run
+from reprolab.command_line import Parser, run
 from reprolab.errors import InputError
 from reprolab.provenance import checkout
 from reprolab.result_file import Content
@@ -43,8 +43,6 @@ MATRICES = ("up", "gate", "down")
 NESTED_BLOCK = 256  # scales
 OWN_KERNEL = "one Triton kernel of its own"
 POISON = -1  # in all bits: not a number in fp16 and bf16
-
-
 PEERS = Path("build/peers")
 NAME, ZOO = "unsloth", "unsloth_zoo"
 AROUND = (NAME, f"{NAME}.kernels", ZOO, f"{ZOO}.temporary_patches")
@@ -193,7 +191,7 @@ def own_kernels_run(module: ModuleType) -> bool:
 
 def parser() -> argparse.ArgumentParser:
     p = Parser(prog="python -m experiments.puzzle.peers", description=__doc__)
-    p.add_argument("--iterations", default=str(PUBLISHED_ITERATIONS), help="of each MLP")
+    p.add_argument("--iterations", type=int, default=PUBLISHED_ITERATIONS, help="of each MLP")
     p.add_argument("--output", type=Path, required=True, help="the pass's result file")
     p.set_defaults(run=reproduce)
     return p
@@ -202,14 +200,13 @@ def parser() -> argparse.ArgumentParser:
 def reproduce(args: argparse.Namespace) -> int:
     from experiments.end_to_end.gpu import Gpu
 
-    iterations = numbers("--iterations", args.iterations, str(PUBLISHED_ITERATIONS))
-    if len(iterations) != 1 or not iterations[0]:
-        raise InputError(f"--iterations: give one number from 1 on, not '{args.iterations}'")
+    if args.iterations < 1:
+        raise InputError("--iterations: give 1 at least")
     started, now = time.time(), checkout()
     build.quiet()
     gpu = Gpu()
     versions = installed_versions()
-    records = measured(gpu, *iterations, versions)
+    records = measured(gpu, args.iterations, versions)
     installed = {NAME: ", ".join(versions)} if versions else {}
     origin = measure.origin(gpu, started, sys.orig_argv, "events", now, installed)
     made = result_file.content("puzzle", "peers", origin, records)

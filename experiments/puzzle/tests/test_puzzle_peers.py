@@ -141,8 +141,7 @@ def test_without_unsloth_the_row_says_how_to_install_it(run):
     assert row.reason.endswith(peers.INSTALL) and not row.metrics
 
 
-@pytest.mark.parametrize("iterations", ["0", "1,2", "many"])
-def test_a_wrong_number_of_iterations_is_one_line(iterations, run, capsys):
-    assert run(NEW, iterations=iterations) == (2, {})
+def test_a_wrong_number_of_iterations_is_one_line(run, capsys):
+    assert run(NEW, iterations="0") == (2, {})
     (line,) = capsys.readouterr().err.splitlines()
     assert "--iterations" in line
