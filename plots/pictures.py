@@ -16,7 +16,6 @@ SHOWN = {
     "end_to_end": "figure4",
     "puzzle": "seconds",
     "transpose": "kernels",
-    "ladder": "steps",
     "product": "rows",
     "reductions": "overhead",
 }
