@@ -29,15 +29,8 @@ def by_rows(rows: pd.DataFrame) -> Figure:
         for kernel, (text, colour) in SHOWN.items():
             of = own[own.kernel == kernel].sort_values("batch")
             line = "--" if kernel == "cublas_16bit" else "-"
-            axes.plot(
-                of.batch.astype(float),
-                of["median"],
-                line,
-                marker="o",
-                markersize=3,
-                color=colour,
-                label=text,
-            )
+            look = {"marker": "o", "markersize": 3, "color": colour, "label": text}
+            axes.plot(of.batch.astype(float), of["median"], line, **look)
         style.logarithmic(axes.xaxis, (1, 4, 16, 64, 256, 1024, 4096))
         style.logarithmic(axes.yaxis, (50, 100, 200, 500, 1000, 2000, 5000))
         axes.set_title(f"{gpu}, {layer.partition('/')[0]}", loc="left")

@@ -81,10 +81,9 @@ CACHES = {"dynamic": Dynamic, "static": Static}
 
 
 class Models:
-    """The model of each backend; `missing`: why a backend does not fit the GPU."""
+    """The model of each backend; none of 16 bits if it does not fit the GPU."""
 
     def __init__(self, gpu: Any, sizes: Model, nested: bool, batch: int, tokens: int):
-        self.missing: dict[str, str] = {}
         if why := lacks_memory(gpu, sizes, batch, tokens, NF4_BYTES):
             raise InputError(f"{sizes.id}: {why}")
         quantized = partial(build.quantized, nested=nested)
@@ -93,9 +92,7 @@ class Models:
         config = transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")
         packed.hf_quantizer = Bnb4BitHfQuantizer(config)
         self.by_backend = dict.fromkeys((OWN, PYTHON, PLANNED), packed)
-        if why := lacks_memory(gpu, sizes, batch, tokens, DENSE_BYTES):
-            self.missing[DENSE] = why
-        else:
+        if not lacks_memory(gpu, sizes, batch, tokens, DENSE_BYTES):
             self.by_backend[DENSE] = build.from_sizes(sizes, gpu.device, DTYPE, build.in_16_bits)
 
 
@@ -153,7 +150,7 @@ class Generations:
         cell |= self.in_blocks(count) if self.kind is Static else self.in_rounds(count)
         steps = {backend: {"wall_us": median(us)} for backend, us in self.step_us.items()}
         cell["steps"] = {backend: us | self.busy.get(backend, {}) for backend, us in steps.items()}
-        return cell | {"missing": self.models.missing}
+        return cell
 
     def in_rounds(self, count: int) -> dict[str, Any]:
         for backend in shuffled(self.backends, count):

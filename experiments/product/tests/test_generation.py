@@ -74,7 +74,7 @@ def test_backends_with_equal_products_differ_only_in_speed(cpu, nested):
     cell = Generations(Cpu(), models, "dynamic", 2, TOKENS, **cpu).measure(2)
     counted = {name: len(values) for name, values in cell["tokens_per_s"].items()}
     assert counted == dict.fromkeys(BACKENDS, 2)
-    assert cell["same"] is True and cell["missing"] == {}
+    assert cell["same"] is True
     called = counts.look()
     assert called["times_run"] > 2 * (TOKENS - 1) * PROJECTIONS  # planned
     assert called["times_multiplied"] > 2 * (TOKENS - 1) * PROJECTIONS  # in Python
@@ -158,9 +158,8 @@ def test_a_static_cache_is_compiled_by_generate_but_not_for_bitsandbytes(cpu, mo
 def test_a_16_bit_model_that_does_not_fit_is_not_measured(cpu):
     needed = TINY.bytes_needed(2, PROMPT, TOKENS)
     models = Models(Cpu(needed), TINY, False, 2, TOKENS)
-    assert "GB" in models.missing[DENSE]
     cell = Generations(Cpu(), models, "dynamic", 2, TOKENS, **cpu).measure(1)
-    assert set(cell["tokens_per_s"]) == {OWN, PYTHON, PLANNED} and cell["missing"] == models.missing
+    assert set(cell["tokens_per_s"]) == {OWN, PYTHON, PLANNED}
     with pytest.raises(InputError, match=TINY.id):
         Models(Cpu(needed - 1), TINY, False, 2, TOKENS)
 
@@ -235,7 +234,7 @@ def loaded(folder: Path, sizes, nested: bool, device: str):
     quantized = read(folder / "4").eval()
     states = [layer.weight.quant_state for layer in build.layers(quantized)]
     assert [state.nested for state in states] == [nested] * 7 * sizes.layers
-    return types.SimpleNamespace(by_backend={OWN: quantized, PLANNED: quantized}, missing={})
+    return types.SimpleNamespace(by_backend={OWN: quantized, PLANNED: quantized})
 
 
 @needs_whole_graphs
