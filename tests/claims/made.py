@@ -69,14 +69,6 @@ def replay(times: dict[str, list[float]], batch: int = 2) -> dict[str, Any]:
     return results("table2", "replay", [record(problem, *row) for row in times.items()])
 
 
-def matrix_problem(rows: int, data: str = "random") -> dict[str, Any]:
-    """The problem of a transpose of a square matrix."""
-    name = f"{rows}x{rows}" + ("" if data == "random" else f"/{data}")
-    problem = {"name": name, "family": "transpose", "rows": rows, "columns": rows, "data": data}
-    problem |= {"in_stride": rows, "out_stride": rows, "n": rows * rows, "checked_on": "host"}
-    return problem
-
-
 def generated(model: str, batch: int, way: str = "eager", **changes: Any) -> dict[str, Any]:
     """The problem of text that transformers generated."""
     problem = {"name": f"{model}/batch{batch}/{way}", "family": "end_to_end", "model": model}
@@ -84,44 +76,6 @@ def generated(model: str, batch: int, way: str = "eager", **changes: Any) -> dic
     problem |= {"layers": 64, "launches": 448, "weights": 31205621760, "parameters": 32762123264}
     problem |= {"quantized_bytes": 17553162240, "memory_bytes": 20664000000}
     return problem | {"block_size": 64, "nested": False, "output": "fp16"} | changes
-
-
-def walked(kernel: str, cycles: list[float]) -> dict[str, Any]:
-    """A row of the program latency."""
-    problem = {"name": f"chain of {kernel}", "family": "latency", "what": f"{kernel}, step by step"}
-    problem |= {"nodes": 127, "memory_bytes": 16256, "timed_steps": 16384}
-    times = [round(2 * 16384 * c / 1980, 3) for c in cycles]
-    metrics = [metric("kernel_time", times), metric("latency", cycles, "cycles")]
-    return record(problem, kernel, metrics=metrics, source_file="profiling/latency.cu")
-
-
-def latency(cycles: dict[str, list[float]]) -> dict[str, Any]:
-    """The pass of counters with the samples of each kind of memory."""
-    file = results("counters", "latency", [walked(*row) for row in cycles.items()])
-    argv = ["build/latency", "--output=results/counters/latency.json"]
-    return file | {"provenance": provenance(argv=argv, instrument="events")}
-
-
-def layer(rows: int, columns: int, **changes: Any) -> dict[str, Any]:
-    """The problem of one weight matrix."""
-    name = "/".join([f"{rows}x{columns}", "fp16", "b64", *changes.values()])
-    problem = {"name": name, "family": "nf4", "rows": rows, "columns": columns, "n": rows * columns}
-    return problem | {"block_size": 64, "nested": False, "output": "fp16"} | changes
-
-
-def counted(problem: dict[str, Any], kernel: str, counters: dict[str, float]) -> dict[str, Any]:
-    """A row of the instrument counters."""
-    metrics = [metric(name, [value], "") for name, value in counters.items()]
-    return record(problem, kernel, metrics=metrics)
-
-
-def launched(problem: dict[str, Any], kernel: str, us: float, **facts: Any) -> dict[str, Any]:
-    """A timed row with the launches of a call."""
-    info = {"name": kernel, "grid": [1, 1, 1], "block": [64, 1, 1], "registers": 48}
-    info |= {"static_shared_bytes": 2656, "dynamic_shared_bytes": 0}
-    info |= {"blocks_per_multiprocessor": 21}
-    launch = {"kernels_per_call": 1, "kernels": [info | facts]}
-    return record(problem, kernel, [us], launch=launch)
 
 
 def compiled(kernel: str, arch: str, facts: dict[str, float]) -> dict[str, Any]:
@@ -137,19 +91,8 @@ def code(records: list[Any]) -> dict[str, Any]:
     return results("counters", "sass", records, provenance=provenance(**nothing))
 
 
-def find(file: dict[str, Any], key: str) -> dict[str, Any]:
-    """The record with this key."""
-    return next(r for r in file["records"] if r["key"] == key)
-
-
 def rows_of(file: dict[str, Any], kernel: str) -> list[dict[str, Any]]:
     return [r for r in file["records"] if r["kernel"] == kernel]
-
-
-def set_metric(row: dict[str, Any], name: str, value: float) -> None:
-    """The row has it already."""
-    (metric,) = (m for m in row["metrics"] if m["name"] == name)
-    metric["samples"] = [value] * len(metric["samples"])
 
 
 def set_times(row: dict[str, Any], times: list[float], products: list[float] = ()) -> None:
