@@ -1,7 +1,7 @@
 """README's first picture: where the time goes, who was first, and which elements are wrong."""
 
-import json
 from collections.abc import Iterator
+from typing import Any
 
 import matplotlib.dates as dates
 import numpy as np
@@ -11,7 +11,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from plots import style
-from reprolab.json_files import ROOT, read_text
+from reprolab.json_files import ROOT, read_json
 
 STEPS = {
     "branch_tree": "tree of branches, as in\nbitsandbytes 0.47 (the baseline)",
@@ -41,13 +41,13 @@ def steps(axes: Axes, rows: pd.DataFrame) -> None:
     for i, (gpu, own) in enumerate(gpus):
         codes = own[own.experiment == "counters"]
         layer = style.largest(style.times(codes, "divergence"))
-        drawn = style.times(own[own.experiment == "table2"], "shapes", layer.split("/equal")[0])[
-            "median"
-        ]
-        tree = style.times(codes, "divergence", layer)["median"]
-        equal = style.times(codes, "divergence", f"{layer}/equal")["median"]["branch_tree"]
-        shares.append((tree["branch_tree"] - equal) / (tree["branch_tree"] - tree["shared_lut"]))
-        ends.append((equal, tree["branch_tree"]))
+        shapes = own[own.experiment == "table2"]
+        drawn = style.times(shapes, "shapes", layer.split("/equal")[0])["median"]
+        tree, same = (style.times(codes, "divergence", p) for p in (layer, f"{layer}/equal"))
+        means, equal = tree.geometric_mean, same["median"]["branch_tree"]
+        saved = means["branch_tree"] - means["shared_lut"]
+        shares.append((means["branch_tree"] - same.geometric_mean["branch_tree"]) / saved)
+        ends.append((equal, tree["median"]["branch_tree"]))
         for row, (kernel, _) in enumerate(STEPS.items()):
             us = equal if kernel == "equal" else drawn[kernel]
             colour = style.COLOURS.get(kernel, style.LIMIT if kernel == "copy" else style.BASE)
@@ -69,25 +69,23 @@ def steps(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_title("1. The gain is real, and mostly divergence", loc="left")
 
 
+def setup(source: str) -> dict[str, Any]:
+    return read_json(ROOT / f"data/published/{source}.json")["setup"]
+
+
 def releases(rows: pd.DataFrame) -> Iterator[tuple[str, np.datetime64, float]]:
     """Version, date and time of the largest layer, of each library that ran."""
-    setup = json.loads(read_text(ROOT / "data/published/bitsandbytes.json"))["setup"]
     timed = style.times(rows, "layers")
     own = timed[timed.problem == style.largest(timed)]
-    for version, day in setup["releases"].items():
+    for version, day in setup("bitsandbytes")["releases"].items():
         for us in own[own.maker == f"bitsandbytes {version}"]["median"]:
             yield version, np.datetime64(day), us
 
 
 def history(axes: Axes, rows: pd.DataFrame) -> None:
     """A release is the library until the next one."""
-    paper = np.datetime64(
-        json.loads(read_text(ROOT / "data/published/paper.json"))["setup"]["date"]
-    )
-    merged = json.loads(read_text(ROOT / "data/published/bitsandbytes.json"))["setup"]["dates"][
-        "1746"
-    ]
-    merged = np.datetime64(merged.partition("merged ")[2][:10])
+    paper = np.datetime64(setup("paper")["date"])
+    merged = np.datetime64(setup("bitsandbytes")["dates"]["1746"].partition("merged ")[2][:10])
     for gpu, own in style.by_gpu(rows):
         found = list(releases(own))
         days = [day for _, day, _ in found] + [np.datetime64("2026-11-29")]
@@ -99,24 +97,13 @@ def history(axes: Axes, rows: pd.DataFrame) -> None:
         kernel = timed[timed.problem == style.largest(timed)].set_index("kernel")["median"]
         axes.plot([paper], [kernel.get("shared_lut")], "*", color=style.THEIRS, markersize=8)
     for version, day, time in found:
-        axes.annotate(
-            version,
-            (day, time),
-            (3, 5) if time > 400 else (2, -18),
-            textcoords="offset points",
-            fontsize=6.5,
-        )
+        look = {"textcoords": "offset points", "fontsize": 6.5}
+        axes.annotate(version, (day, time), (3, 5) if time > 400 else (2, -18), **look)
     for day, text, up in ((merged, "table\nmerged", 0.66), (paper, "paper", 0.72)):
         axes.axvline(day, color=style.RED, linewidth=0.9, linestyle="--")
-        axes.text(
-            day + np.timedelta64(6, "D"),
-            up,
-            text,
-            color=style.RED,
-            fontsize=7,
-            transform=axes.get_xaxis_transform(),
-            va="top",
-        )
+        look = {"color": style.RED, "fontsize": 7, "va": "top"}
+        place = {"x": day + np.timedelta64(6, "D"), "transform": axes.get_xaxis_transform()}
+        axes.text(y=up, s=text, **place, **look)
     axes.xaxis.set_major_locator(dates.MonthLocator((1, 7)))
     axes.xaxis.set_major_formatter(dates.DateFormatter("%Y-%m"))
     axes.set_ylim(0, 620)
@@ -155,16 +142,7 @@ def tile(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_xlabel("element of an output tile")
     share = (wrong.mismatches / wrong.problem_n).astype(float)
     if len(wrong):
-        axes.text(
-            17.5,
-            15.5,
-            f"{share.iloc[0]:.1%}\nwrong",
-            ha="center",
-            va="center",
-            fontsize=11,
-            color=style.RED,
-        )
-        axes.text(
-            1.6, 15.5, "right", ha="center", va="center", rotation=90, color="white", fontsize=8
-        )
+        look = {"ha": "center", "va": "center"}
+        axes.text(17.5, 15.5, f"{share.iloc[0]:.1%}\nwrong", fontsize=11, color=style.RED, **look)
+        axes.text(1.6, 15.5, "right", rotation=90, color="white", fontsize=8, **look)
     axes.set_title("3. A published\ntranspose's output", loc="left")

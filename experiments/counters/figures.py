@@ -8,14 +8,7 @@ from matplotlib.figure import Figure
 
 from plots import style
 
-KERNELS = (
-    "branch_tree",
-    "constant_lut",
-    "global_lut",
-    "shared_lut",
-    "bitsandbytes_0.50.2",
-    "streaming",
-)
+KERNELS = "branch_tree constant_lut global_lut shared_lut bitsandbytes_0.50.2 streaming".split()
 WARP = 32
 PIPES = {
     "pipe_alu": ("integer and logic", "#3b6fb5"),
@@ -100,10 +93,8 @@ def divergence(rows: pd.DataFrame) -> Figure:
     gpus = style.by_gpu(timed)
     figure, grid = style.panels(len(gpus), 2.8, sharex=True)
     for axes, (gpu, own) in zip(grid[0], gpus, strict=False):
-        names = [
-            k for k in ("branch_tree", "branch_tree_constant", *KERNELS) if k in set(own.kernel)
-        ]
-        names = list(dict.fromkeys(names))
+        names = dict.fromkeys(("branch_tree", "branch_tree_constant", *KERNELS))
+        names = [k for k in names if k in set(own.kernel)]
         values = own.assign(data=own.data.fillna("")).pivot_table(
             index="kernel", columns="data", values="median"
         )
