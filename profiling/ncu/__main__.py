@@ -9,14 +9,16 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ncu import section
 from reprolab import declared
 from reprolab.command_line import Parser, peers, run
+from reprolab.counter_table import Counter, known
 from reprolab.errors import InputError
 from reprolab.families import Family, described
 from reprolab.json_files import ROOT
+from reprolab.output import write_files
 from reprolab.printable import printable
 
 # profiling/nvtx.hpp: the domain, and the characters that ncu's filters would read.
@@ -26,7 +28,13 @@ OPTIONS = (
     "--config-file=off --force-overwrite --target-processes=all --clock-control=none "
     "--cache-control=none --import-source=yes --apply-rules=off --nvtx"
 ).split()
-OWN = (f"--section-folder={section.FOLDER}", f"--section={section.IDENTIFIER}")
+FOLDER, IDENTIFIER = "build/ncu", "Reprolab"
+BARS = ("pipes", "stalls")  # groups that are a chart; the others are tables
+HEAD = f"""Identifier: "{IDENTIFIER}"
+DisplayName: "reprolab: why a kernel takes its time"
+Description: "The counters of reprolab's tables. data/counters.json says what each of them means."
+Order: 1"""
+OWN = (f"--section-folder={FOLDER}", f"--section={IDENTIFIER}")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -44,35 +52,24 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-def family_of(experiment: str, kernel: str) -> Family:
-    """InputError for an unknown experiment or another's kernel; bench checks the rest."""
-    every = [family.name for family in described().values() if family.size_option]
-    measured = {
-        name: [
-            family
-            for step in declared.experiment(name).passes.values()
-            if step.program == "bench"
-            for family in step.families or every
-        ]
-        for name in declared.names()
+def family_of(kernel: str) -> Family:
+    """Of a kernel that is not described yet, its folder's."""
+    known = {name: family for family in described().values() for name in family.kernels}
+    known |= {
+        file.stem: described()[file.parent.name]
+        for file in ROOT.glob("kernels/*/*.cu")
+        if file.parent.name in described() and file.stem not in known
     }
-    if not measured.get(experiment):
-        known = ", ".join(name for name, families in measured.items() if families)
-        raise InputError(f"EXPERIMENT: '{experiment}' cannot be profiled; there are {known}")
-    known = [described()[name] for name in measured[experiment]]
-    family = next((f for f in described().values() if kernel in f.kernels), known[0])
-    if family not in known:
-        raise InputError(f"KERNEL: '{kernel}' is of family {family.name}, not of {experiment}")
-    return family
+    if kernel not in known or not known[kernel].size_option:
+        raise InputError(f"KERNEL: bench does not run '{kernel}'; make list names kernels")
+    return known[kernel]
 
 
-def problem_of(bench: list[str], kernel: str, size: str, dry_run: bool) -> str:
-    """The problem's name, from bench's own plan; of a dry run without bench, its size."""
+def problem_of(bench: list[str], kernel: str, dry_run: bool) -> str:
+    """The problem's name, from bench's own plan."""
     try:
         done = subprocess.run([*bench, "--dry-run", "--json"], capture_output=True, text=True)
     except OSError as error:
-        if dry_run:
-            return size
         raise InputError(f"{bench[0]}: {error.strerror}: run make build") from None
     if done.returncode != 0:
         raise InputError([*done.stderr.splitlines(), "bench failed"][-1])
@@ -84,13 +81,14 @@ def problem_of(bench: list[str], kernel: str, size: str, dry_run: bool) -> str:
 
 
 def profile(args: argparse.Namespace) -> int:
-    family = family_of(args.experiment, args.kernel)
+    family = family_of(args.kernel)
+    if args.experiment not in declared.names():
+        raise InputError(f"EXPERIMENT: there are {', '.join(declared.names())}")
     bench = [str(args.programs.resolve() / "bench"), f"--experiment={args.experiment}"]
     bench += [f"--family={family.name}", f"--kernel={args.kernel}"]
-    size = args.problem or family.profiled_size
-    bench += [f"{family.size_option}={size}"]
+    bench += [f"{family.size_option}={args.problem or family.profiled_size}"]
     bench += [*(f"--peer={peer}" for peer in peers()), "--instrument=none"]
-    problem = problem_of(bench, args.kernel, size, args.dry_run)
+    problem = problem_of(bench, args.kernel, args.dry_run)
     nvtx_range = OF_FILTERS.sub("_", f"{args.experiment}:{args.kernel}:{problem}")
     report = args.results.resolve() / f"{nvtx_range.replace(':', '.')}.ncu-rep"
     sections = [f"--set={args.set}"] * bool(args.set)
@@ -105,7 +103,7 @@ def profile(args: argparse.Namespace) -> int:
         return 0
     if not shutil.which("ncu"):
         raise InputError("ncu is not in PATH: it comes with the CUDA toolkit or by itself")
-    section.write()
+    write_files({ROOT / FOLDER / "reprolab.section": section().encode()})
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)  # or it would be taken for the new one
     status = subprocess.run(words, cwd=ROOT).returncode
@@ -115,6 +113,44 @@ def profile(args: argparse.Namespace) -> int:
     subprocess.run(page, cwd=ROOT, check=True)
     print(f"To open the report, on any machine: ncu-ui {shlex.quote(printable(str(report)))}")
     return 0
+
+
+def section() -> str:
+    """Our section file for Nsight Compute, from data/counters.json."""
+    groups: dict[str, list[Counter]] = {}
+    for counter in known().values():
+        if place := counter.ncu.get("place"):
+            groups.setdefault(place if place == "header" else counter.group, []).append(counter)
+    header = block("Header", metrics(groups.pop("header")))
+    items = [
+        line for name, counters in groups.items() for line in block("Items", item(name, counters))
+    ]
+    return "\n".join([HEAD, *header, *block("Body", items)]) + "\n"
+
+
+def block(name: str, lines: Iterable[str]) -> list[str]:
+    return [f"{name} {{", *(f"  {line}" for line in lines), "}"]
+
+
+def item(group: str, counters: Sequence[Counter]) -> list[str]:
+    label, rows = f'Label: "{group}"', -(-len(counters) // 2)
+    if group not in BARS:
+        head = [label, "Columns: 2", "Order: ColumnMajor", f"Rows: {rows}"]
+        return block("Table", [*head, *metrics(counters)])
+    values = block("ValueAxis", [f'Label: "{counters[0].unit}"'])
+    head = [label, "SortKey: ByValue", "SortDirection: Descending"]
+    return block("BarChart", [*head, *block("CategoryAxis", [label]), *values, *metrics(counters)])
+
+
+def metrics(counters: Iterable[Counter]) -> list[str]:
+    return [line for counter in counters for line in block("Metrics", metric(counter))]
+
+
+def metric(counter: Counter) -> list[str]:
+    bounds = {"MinArch": counter.ncu.get("min_arch"), "MaxArch": counter.ncu.get("max_arch")}
+    archs = [f"{name}: CC_{capability}" for name, capability in bounds.items() if capability]
+    named = [f'Label: "{counter.title}"', f'Name: "{counter.metrics[0]}"']
+    return named + (block("Filter", archs) if archs else [])
 
 
 if __name__ == "__main__":
