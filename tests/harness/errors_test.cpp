@@ -6,9 +6,18 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <string>
+
+#include "kernels/printable.hpp"
 
 namespace reprolab {
 namespace {
+
+TEST(Printable, ControlCharactersAreEscapedAndOtherTextStays) {
+  EXPECT_EQ(printable("größe ж a b\\x"), "größe ж a b\\x");
+  EXPECT_EQ(printable("a\nb\tc\x1b[31m\x7f"), "a\\x0ab\\x09c\\x1b[31m\\x7f");
+  EXPECT_EQ(printable(std::string("a\0b", 3)), "a\\x00b");
+}
 
 /// Expects run_program's status and what it prints on stderr.
 void expect_end(int (*body)(), int status, const std::string& line) {

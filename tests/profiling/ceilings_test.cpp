@@ -1,22 +1,63 @@
-// Arguments that ceilings refuse before they reach the GPU, and the bytes that they move on one:
-// exactly the requested ones.
+// The bytes that ceilings move: exactly the requested ones.
 #include "profiling/ceilings.hpp"
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
-#include <stdexcept>
+#include <vector>
 
+#include "profiling/cuda_check.hpp"
 #include "tests/on_gpu.hpp"
-#include "tests/profiling/moved_bytes.hpp"
-#include "tests/refusal.hpp"
 
 namespace reprolab::profiling {
 namespace {
 
-template <class Action>
-void expect_refusal(Action action) {
-  expect_refused<std::invalid_argument>(action, "ceilings: ");
+using Bytes = std::vector<std::uint8_t>;
+
+Bytes to_host(const DeviceBuffer& buffer) {
+  Bytes bytes(buffer.bytes());
+  check(cudaMemcpy(bytes.data(), buffer.data(), bytes.size(), cudaMemcpyDeviceToHost),
+        "copying to the host");
+  return bytes;
+}
+
+void fill(const DeviceBuffer& buffer, int value) {
+  check(cudaMemset(buffer.data(), value, buffer.bytes()), "filling device memory");
+}
+
+std::uint8_t pattern_byte(std::uint64_t i) {
+  return static_cast<std::uint8_t>(ceilings::pattern_word(i / 4) >> 8 * (i % 4));
+}
+
+/// The XOR of the words of the pattern's first bytes; those past the end count as zero.
+std::uint32_t checksum_of_pattern(std::uint64_t bytes) {
+  std::uint32_t sum = 0;
+  for (std::uint64_t i = 0; i < bytes; ++i) {
+    sum ^= static_cast<std::uint32_t>(pattern_byte(i)) << 8 * (i % 4);
+  }
+  return sum;
+}
+
+std::uint32_t word_of(const DeviceBuffer& buffer) {
+  std::uint32_t word = 0;
+  check(cudaMemcpy(&word, buffer.data(), sizeof word, cudaMemcpyDeviceToHost), "copying a word");
+  return word;
+}
+
+/// Sizes around every boundary: element, cache line, block, and several blocks; and one for every
+/// form of the ceilings (profiling/ceilings.cu), few of them whole panels of tiles.
+const std::vector<std::uint64_t> sizes = {
+    1,       3,       15,      16,      17,       127,      128,     129,    2047,
+    2048,    2049,    16383,   16384,   16385,    65536,    70001,   262149, 1048576,
+    2200001, 5000011, 6291455, 9437189, 21000016, 26214401, 38800003};
+constexpr std::uint64_t guard_bytes = 4096;
+
+void expect_pattern(const Bytes& bytes, std::uint64_t size) {
+  for (std::uint64_t i = 0; i < bytes.size(); ++i) {
+    const std::uint8_t expected = i < size ? pattern_byte(i) : 0xcd;
+    if (bytes[i] == expected) continue;
+    FAIL() << "byte " << i << " of " << size << ": expected " << int{expected} << ", got "
+           << int{bytes[i]};
+  }
 }
 
 class OnGpuCeilings : public OnGpuTest {};

@@ -2,7 +2,6 @@
 #include "profiling/machine.hpp"
 
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 
@@ -13,8 +12,6 @@
 
 namespace reprolab::profiling {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::uint64_t unbounded = std::numeric_limits<std::uint64_t>::max();
 
@@ -40,32 +37,6 @@ TEST(Machine, AControlGroupLeavesItsLimitMinusItsUse) {
   EXPECT_EQ(left("1000\n", "1001\n"), 0u) << "as after the limit was lowered";
   EXPECT_EQ(left("max\n", "7438953472\n"), unbounded);
   EXPECT_EQ(left("1000\n", ""), unbounded);
-}
-
-TEST(Machine, JsonHasTheSchemasMembers) {
-  const json host = describe_host();
-  EXPECT_FALSE(host.at("cpu").get<std::string>().empty());
-  EXPECT_GT(host.at("cores"), 0);
-  EXPECT_GT(host.at("memory_bytes"), 1 << 20);
-  EXPECT_EQ(host.at("os").get<std::string>().find('"'), std::string::npos);
-  for (const char* member : {"compiler", "nvcc", "type", "architectures"}) {
-    EXPECT_FALSE(describe_build().at(member).get<std::string>().empty()) << member;
-  }
-  Gpu gpu;
-  gpu.name = "NVIDIA H200";
-  gpu.uuid = "GPU-00000000-0000-0000-0000-000000000000";
-  gpu.compute_capability = "9.0";
-  gpu.multiprocessors = 132;
-  gpu.memory_bytes = 1000;
-  gpu.l2_bytes = 100;
-  gpu.cuda_driver = "13.0";
-  gpu.cuda_runtime = "12.4";
-  gpu.power_limit_w = 700.0;
-  EXPECT_EQ(json(gpu), json::parse(R"({
-    "name": "NVIDIA H200", "unit": "e74c83d305b66600", "compute_capability": "9.0",
-    "multiprocessors": 132, "memory_bytes": 1000, "l2_bytes": 100,
-    "theoretical_bandwidth_gb_s": null, "driver": null, "cuda_driver": "13.0",
-    "cuda_runtime": "12.4", "ecc": false, "power_limit_w": 700.0})"));
 }
 
 }  // namespace

@@ -2,14 +2,12 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -64,35 +62,6 @@ inline std::set<std::string> kernel_names(const std::string& family) {
   return names;
 }
 
-/// The programs' lines on languages in which a family has no kernels.
-inline std::vector<std::string> lines_not_built(const std::string& family) {
-  using Commands = std::map<std::string, std::string>;
-  const std::map<std::string, Commands> by_family = {
-      {"nf4", {{"mojo", "make mojo"}, {"triton", "make triton"}}},
-      {"transpose", {{"mojo", "make mojo, with ARCH=90 or newer"}}}};
-  const auto entry = by_family.find(family);
-  const Commands commands = entry == by_family.end() ? Commands{} : entry->second;
-  const auto names = kernel_names(family);
-  std::vector<std::string> lines;
-  for (const auto& [language, command] : commands) {
-    const bool built = std::ranges::any_of(
-        names, [&](const std::string& name) { return name.starts_with(language + "_"); });
-    if (!built) lines.push_back(language + ": not built; " + command);
-  }
-  return lines;
-}
-
-/// The kernels of these families, as an error lists them.
-inline std::string listed_kernels(const std::vector<std::string>& families) {
-  std::set<std::string> names;
-  std::string absent;
-  for (const auto& family : families) {
-    names.merge(kernel_names(family));
-    for (const auto& line : lines_not_built(family)) absent += "; " + line;
-  }
-  return fmt::format("{}{}", fmt::join(names, ", "), absent);
-}
-
 /// A test of programs, with its own folder in which they are started.
 class Programs : public testing::Test {
  protected:
@@ -110,13 +79,6 @@ class Programs : public testing::Test {
   void expect_refusal(const std::string& program, const std::string& arguments,
                       const std::string& noun = "") const {
     EXPECT_TRUE(contains(refusal(program, arguments), noun));
-  }
-
-  /// The same for a name that no kernel of these families has. Builds differ in what kernels they
-  /// have.
-  void expect_no_such_kernel(const std::string& program, const std::string& arguments,
-                             const std::vector<std::string>& families) const {
-    expect_refusal(program, arguments, listed_kernels(families));
   }
 
   /// The same where CLI11 refuses, whose texts differ between its versions.

@@ -153,44 +153,6 @@ TEST_F(OnGpuResultFile, IsNotWrittenIfNothingIsMeasured) {
   expect_no_files();
 }
 
-TEST_F(OnGpuResultFile, OfLatencyHasEveryRowWithItsSamples) {
-  const json file = written_by(LATENCY, "--experiment counters --pass latency --samples 2");
-  EXPECT_EQ(file["experiment"], "counters");
-  EXPECT_EQ(file["pass"], "latency");
-  EXPECT_EQ(file["records"].size(), 10u);
-  for (const json& record : file["records"]) {
-    EXPECT_EQ(record["outcome"], "bit_exact") << record["reason"];
-    EXPECT_EQ(record["problem"]["family"], "latency");
-    const json& metric = record["metrics"].back();
-    EXPECT_EQ(metric["name"], "latency");
-    EXPECT_EQ(metric["unit"], "cycles");
-    EXPECT_EQ(metric["samples"].size(), 2u);
-    EXPECT_TRUE(record["clocks"]["sm_mhz_during"].is_number());
-    EXPECT_TRUE(has_match(out_, record["kernel"].get<std::string>() + " +[0-9.]+ bit_exact\n"));
-  }
-}
-
-TEST_F(OnGpuResultFile, OfThePuzzleHasEveryRowWithBothTimesAndNoBarInAFile) {
-  const json file =
-      written_by(PUZZLE, "--kernel 'scalar_store|packed_store' --iterations 4 --samples 2");
-  EXPECT_EQ(err_, "");
-  EXPECT_EQ(file["experiment"], "puzzle");
-  EXPECT_EQ(file["pass"], "mlps");
-  EXPECT_EQ(file["records"].size(), 5u);
-  for (const json& record : file["records"]) {
-    SCOPED_TRACE(record["kernel"]);
-    const bool is_ceiling = record["origin"]["kind"] == "ceiling";
-    EXPECT_EQ(record["outcome"], is_ceiling ? "not_verified" : "bit_exact") << record["reason"];
-    EXPECT_EQ(record["problem"]["name"], "three MLPs, 4 times");
-    EXPECT_EQ(record["metrics"].size(), 8u);
-    for (const json& metric : record["metrics"]) {
-      EXPECT_EQ(metric["unit"], "us");
-      EXPECT_EQ(metric["samples"].size(), 2u) << metric["name"];
-    }
-    EXPECT_TRUE(record["clocks"]["sm_mhz_during"].is_number());
-  }
-}
-
 /// Both halves of a pass, with the events of a pass of dequantizations compared with CUPTI.
 TEST_F(OnGpuResultFile, OfAReplayHasTimesLaunchesAndAgreeingInstruments) {
   const json file = written_by(REPLAY,

@@ -1,12 +1,11 @@
 """Kernels in other languages: the facts read from their PTX, and the built PTX, if any."""
 
-import json
 from dataclasses import replace
 
 import pytest
 from built import assembled, built
 from compile import __main__ as languages
-from compile import mojo, triton
+from compile import mojo
 from compile.compiled import FAMILIES, ROOT, LanguageError, Ptx, kernel_file, variant_facts
 from make_targets import has_ended, program, wait_for
 
@@ -113,58 +112,6 @@ def test_a_build_replaces_what_another_version_made(tmp_path, compiler):
     assert names_in(tmp_path / "sm_100") == names
 
 
-@pytest.mark.parametrize("spoil", ["sources", "family", "damaged"])
-def test_a_build_for_one_gpu_leaves_nothing_outdated_for_another(tmp_path, compiler, spoil):
-    compiler("1.0")
-    languages.build("mojo", 100, tmp_path)
-    manifest = tmp_path / "sm_100/mojo_packed_512.json"
-    facts = json.loads(manifest.read_text())
-    if spoil == "sources":
-        facts["sources"].append("kernels/nf4/gone.mojo")
-    elif spoil == "family":
-        facts.pop("family")
-    manifest.write_text("[" if spoil == "damaged" else json.dumps(facts))
-    languages.build("mojo", 90, tmp_path)
-    names = sources_of("nf4", "transpose")
-    assert names_in(tmp_path / "sm_100") == names - {"mojo_packed_512"}
-    assert names_in(tmp_path / "sm_90") == names
-
-
-def test_tensor_maps_are_left_out_where_there_are_none(tmp_path, compiler, capsys):
-    compiler("1.0")
-    languages.build("mojo", 89, tmp_path)
-    assert names_in(tmp_path / "sm_89") == sources_of("nf4")
-    line = capsys.readouterr().out.splitlines()[-1]
-    assert ", ".join(sorted(sources_of("transpose"))) in line and "tensor maps" in line
-
-
-def test_a_manifest_says_what_the_loader_needs(tmp_path, compiler):
-    compiler("1.0")
-    languages.build("mojo", 90, tmp_path)
-    facts = json.loads((tmp_path / "sm_90/mojo_tma_swizzle.json").read_text())
-    assert facts.pop("lineage").startswith("Veitner's transpose post, swizzling")
-    variant = {"entry": "nf4", "shared_bytes": 0, "null_pointers": 0, "store_bits": [16, 128]}
-    assert facts == {
-        "kernel": "mojo_tma_swizzle",
-        "family": "transpose",
-        "language": "mojo",
-        "compiler": "Mojo (max-core 1.0)",
-        "source_file": "kernels/transpose/mojo_tma_swizzle.mojo",
-        "sources": [
-            f"kernels/transpose/{name}.mojo" for name in ("mojo_tma_swizzle", "swizzle", "tma")
-        ],
-        "threads": 1024,
-        "swizzle_bytes": 128,
-        "counterpart": "tma_swizzle",
-        "variants": {"fp32": {"file": "mojo_tma_swizzle.fp32.ptx"} | variant},
-    }
-    nf4 = json.loads((tmp_path / "sm_90/mojo_packed_512.json").read_text())
-    assert set(nf4["variants"]) == set(NF4.variants)
-    assert (nf4["weights_per_block"], nf4["pointer_alignment"], nf4["weights_multiple"]) == (
-        (2048, 4, 1)
-    )
-
-
 MAPS = ",\n".join(
     [*(f"\t.param .align 64 .b8 transpose_param_{i}[128]" for i in (0, 1))]
     + ["\t.param .b32 transpose_param_2"]
@@ -230,22 +177,6 @@ def test_a_kernel_that_does_not_compile_leaves_no_description(tmp_path, compiler
     with pytest.raises(LanguageError):
         languages.build("mojo", 90, tmp_path)
     assert not (tmp_path / "sm_90/mojo_packed_512.json").exists()
-
-
-def test_every_kernel_opens_with_its_idea_and_the_commands_that_measure_it():
-    kernels = [
-        kernel_file(path, FAMILIES[family])
-        for module in (mojo, triton)
-        for family in module.FAMILIES
-        for path in sorted((ROOT / "kernels" / family).glob(module.FILES))
-    ]
-    assert len(kernels) > len(sources_of("nf4", "transpose")) > 0
-    for kernel in kernels:
-        text = kernel.path.read_text()
-        assert text.startswith("# ") and len(text.splitlines()) <= 150
-        assert max(map(len, text.splitlines())) <= 100
-        assert "\n# Bound:  " in text
-        assert f"\n# Alone:  make bench KERNEL={kernel.name}\n" in text
 
 
 WIDTHS = {"mojo": ([16, 32],), "triton": ([128],)}  # Mojo's 16 bits: the end of an odd length

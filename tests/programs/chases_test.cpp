@@ -1,11 +1,11 @@
-// The rows of the program; chases on the GPU end where the host's end, and wrong chains are found.
+// The rows of the program; chases on the GPU end where the host's end, and wrong
+// chains are found.
 #include "harness/programs/latency/chases.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
 
 #include "tests/on_gpu.hpp"
 
