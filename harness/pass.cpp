@@ -16,7 +16,6 @@
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
 #include "harness/selection.hpp"
-#include "harness/sources.hpp"
 #include "harness/whole_file.hpp"
 #include "kernels/printable.hpp"
 #include "profiling/nvml.hpp"

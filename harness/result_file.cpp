@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <utility>
 
@@ -27,6 +29,17 @@ template <class T>
 void get_unless_null(const ordered_json& json, std::optional<T>& value) {
   value.reset();
   if (!json.is_null()) value = json.get<T>();
+}
+
+/// The output of a shell command; empty if it cannot be started.
+std::string output_of(const char* command) {
+  FILE* pipe = popen(command, "r");
+  if (pipe == nullptr) return "";
+  std::string output;
+  std::array<char, 256> chunk;
+  while (std::fgets(chunk.data(), chunk.size(), pipe) != nullptr) output += chunk.data();
+  pclose(pipe);
+  return output;
 }
 
 }  // namespace
@@ -145,6 +158,19 @@ ordered_json read_json(const std::filesystem::path& path) {
   } catch (const ordered_json::parse_error& error) {
     throw UsageError(fmt::format("{}: not valid JSON at byte {}", path.string(), error.byte));
   }
+}
+
+nlohmann::json find_sources(const std::filesystem::path& root) {
+  const auto program = root / "reprolab/sources.py";
+  setenv("REPROLAB_SOURCES", program.c_str(), 1);  // no part of the shell's text
+  auto sources = nlohmann::json::parse(output_of("python3 -I \"$REPROLAB_SOURCES\""), nullptr,
+                                       /*allow_exceptions=*/false);
+  if (!sources.is_object()) {
+    complain("the commit is not known", ("python3 cannot run " + program.string()).c_str());
+    return {{"commit", "unknown"}, {"dirty", true}};
+  }
+  if (sources.contains("wrong")) throw UsageError(sources.at("wrong").get<std::string>());
+  return sources;
 }
 
 std::filesystem::path project_root() { return REPROLAB_SOURCE_DIR; }

@@ -121,4 +121,9 @@ nlohmann::ordered_json read_json(const std::filesystem::path& path);
 /// The root of the checkout that this program was built from, which contains data/.
 std::filesystem::path project_root();
 
+/// "commit" and "dirty" of the checkout in `root`, as reprolab/sources.py finds them. Throws
+/// UsageError if REPROLAB_COMMIT is wrong. Without python3, the commit is "unknown", with a line on
+/// stderr.
+nlohmann::json find_sources(const std::filesystem::path& root);
+
 }  // namespace reprolab

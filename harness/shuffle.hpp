@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/fnv1a.hpp"
+#include "profiling/fnv1a.hpp"
 
 namespace reprolab {
 

@@ -14,8 +14,8 @@
 
 #include "kernels/printable.hpp"
 #include "profiling/cuda_check.hpp"
+#include "profiling/fnv1a.hpp"
 #include "profiling/nvml.hpp"
-#include "profiling/sha256.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -121,7 +121,7 @@ void to_json(nlohmann::json& json, const Gpu& gpu) {
           {"memory_bytes", gpu.memory_bytes},
           {"l2_bytes", gpu.l2_bytes},
           {"theoretical_bandwidth_gb_s", or_null(gpu.theoretical_bandwidth_gb_s)},
-          {"unit", sha256(gpu.uuid).substr(0, 16)},
+          {"unit", fmt::format("{:016x}", fnv1a(gpu.uuid))},
           {"driver", or_null(gpu.driver)},
           {"cuda_driver", gpu.cuda_driver},
           {"cuda_runtime", gpu.cuda_runtime},

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "harness/errors.hpp"
 #include "harness/outcome.hpp"
@@ -134,6 +135,23 @@ TEST(ResultFile, ExitStatusIsThatOfTheWorstRow) {
     for (const Outcome outcome : outcomes) file.records.emplace_back().outcome = outcome;
     EXPECT_EQ(file.exit_status(), status) << testing::PrintToString(outcomes);
   }
+}
+
+TEST(FindSources, ACommitThatIsGivenIsReportedAndAWrongOneRefused) {
+  setenv("REPROLAB_COMMIT", std::string(40, 'a').c_str(), 1);
+  setenv("REPROLAB_DIRTY", "0", 1);
+  const auto sources = find_sources(project_root());
+  EXPECT_EQ(sources.at("commit"), std::string(40, 'a'));
+  EXPECT_EQ(sources.at("dirty"), false);
+  setenv("REPROLAB_COMMIT", "0123abc", 1);
+  expect_refused<UsageError>([&] { find_sources(project_root()); }, "REPROLAB_COMMIT");
+  unsetenv("REPROLAB_COMMIT");
+  unsetenv("REPROLAB_DIRTY");
+}
+
+TEST(FindSources, WithoutTheScriptTheCommitIsUnknown) {
+  const OwnFolder folder;
+  EXPECT_EQ(find_sources(folder.path()).at("commit"), "unknown");
 }
 
 }  // namespace

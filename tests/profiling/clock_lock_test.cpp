@@ -97,7 +97,6 @@ TEST_F(ClockLocks, NeedPermissionAGpuThatCanAndADriver) {
        {Lacking{"nvmlDeviceSetGpuLockedClocks", "4", FAKE_NVML},
         {"nvmlDeviceSetGpuLockedClocks", "3", FAKE_NVML},
         {"nvmlDeviceGetSupportedMemoryClocks", "3", FAKE_NVML},
-        {"", "", FAKE_NVML_OF_OLD_DRIVER},
         {"", "", "/nonexistent.so"}}) {
     const ScopedVariable failing("FAKE_NVML_FAIL", fails), with("FAKE_NVML_ERROR", error),
         nvml("REPROLAB_NVML", library);

@@ -2,9 +2,7 @@
 // or several separated by commas, which are used one after another. FAKE_NVML_FAIL names a function
 // that returns FAKE_NVML_ERROR, or else "Not Supported". FAKE_NVML_SM_CLOCKS are the clocks that
 // can be locked; FAKE_NVML_LOG names a file that records locks and resets, each when it begins and
-// when it is done, FAKE_NVML_SLOW_MS later. With FAKE_NVML_ANY_GPU, it knows every GPU. If compiled
-// with FAKE_NVML_SMALL, it lacks the temperature and the locks, and has the clock event reasons
-// only under their older name, like an old driver.
+// when it is done, FAKE_NVML_SLOW_MS later. With FAKE_NVML_ANY_GPU, it knows every GPU.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -126,12 +124,6 @@ int nvmlDeviceGetEnforcedPowerLimit(void*, unsigned* mw) {
   return answer("nvmlDeviceGetEnforcedPowerLimit", "FAKE_NVML_LIMIT_MW", limit_turn, mw);
 }
 
-#ifdef FAKE_NVML_SMALL
-int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* mask) {
-  return answer("nvmlDeviceGetCurrentClocksThrottleReasons", "FAKE_NVML_REASONS", reasons_turn,
-                mask);
-}
-#else
 int nvmlDeviceGetCurrentClocksEventReasons(void*, unsigned long long* mask) {
   return answer("nvmlDeviceGetCurrentClocksEventReasons", "FAKE_NVML_REASONS", reasons_turn, mask);
 }
@@ -177,6 +169,5 @@ int nvmlDeviceSetGpuLockedClocks(void*, unsigned least, unsigned most) {
 int nvmlDeviceResetGpuLockedClocks(void*) {
   return set_slowly("nvmlDeviceResetGpuLockedClocks", "resetting", "reset");
 }
-#endif
 
 }  // extern "C"
