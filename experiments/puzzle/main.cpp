@@ -13,7 +13,6 @@
 #include "harness/nf4/compiled_kernels.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/pass.hpp"
-#include "harness/progress.hpp"
 #include "harness/selection.hpp"
 #include "profiling/machine.hpp"
 #include "profiling/median.hpp"
@@ -121,17 +120,9 @@ std::vector<Record> measure(const Options& options, const std::vector<VariantInf
       for (const auto& ceiling : ceilings())
         rows.push_back(row_of(options.iterations, ceiling, {}));
       puzzle.exchange();
-      const auto samples =
-          static_cast<std::uint64_t>(std::ranges::count_if(rows, &Row::timed) * options.samples);
-      Progress bar("puzzle", samples, fmt::format("{} samples", samples), Progress::on_terminal());
       take_samples(rows,
                    {.name = name,
-                    .sample =
-                        [&](Row& row) {
-                          Sampled sampled = puzzle.sample(row.record.variant);
-                          if (!sampled.written.is_bad()) bar.advance(1);
-                          return sampled;
-                        },
+                    .sample = [&](Row& row) { return puzzle.sample(row.record.variant); },
                     .sm_mhz = [&] { return puzzle.sm_mhz(); },
                     .prepare =
                         [&](Row& row) {
