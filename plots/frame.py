@@ -72,7 +72,8 @@ def against(rows: pd.DataFrame, over: dict[str, Any], keys: list[str]) -> pd.Dat
     wrong = ~right_of(rows) & (rows.metric == KERNEL_TIME)
     is_time = rows.unit.isin(TIMES) & rows["median"].notna() & ~wrong
     ratios = ratios_of("time_ratio", rows.row, rows.row_base.where(is_time))
-    counts = (rows["median"] / rows.median_base).where(~rows.unit.isin(TIMES))
+    is_count = ~rows.unit.isin(TIMES)
+    counts = (rows["median"] / rows.median_base).where(is_count).astype(float)
     rows[ratios.columns] = ratios.assign(time_ratio=ratios.time_ratio.fillna(counts))
     for end, other in (("", ""), ("_low", "_high"), ("_high", "_low")):
         rows[f"ratio{end}"] = 1 / rows[f"time_ratio{other}"]
