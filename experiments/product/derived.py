@@ -67,9 +67,9 @@ def ours(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 
 
 def crossover(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-    """The number of rows from which on another way is faster than ours, beyond the intervals, at
-    every number of rows that was measured."""
-    best = ours(rows[rows["pass"] == "layers"], claims)
+    """The number of rows from which on another kernel is faster than ours, beyond the intervals, at
+    every number of rows at which ours was measured with this code."""
+    best = ours(rows[rows["pass"] == "layers"], claims).dropna(subset="over")
     made = []
     for (layer, group), cells in best[best.group != "ours"].groupby(["layer", "group"], sort=False):
         slower = cells.sort_values("batch", ascending=False)

@@ -44,7 +44,7 @@ def test_the_fastest_of_ours_is_compared_with_a_librarys_gemm_where_it_has_one()
     assert best.over[["lib", "dequantizing"]].tolist() == pytest.approx([2.5, 3.5])
 
 
-def test_another_way_takes_over_where_it_stays_faster():
+def test_another_kernel_takes_over_where_it_stays_faster():
     times = {1: (1.0, 2.0), 2: (1.0, 0.5), 4: (1.0, 2.0), 8: (1.0, 0.5), 16: (1.0, 0.4)}
     rows = [read_only(1000.0)]
     for batch, (ours, other) in times.items():
@@ -53,6 +53,13 @@ def test_another_way_takes_over_where_it_stays_faster():
     assert made.to_dict("records") == [
         {"layer": "1000x1000", "other": "cublas_16bit", "from_rows": "8"}
     ]
+    for one in rows[1::2][2:]:  # ours from 4 rows on is of older code
+        one["older_code"] = True
+    (few,) = derived.crossover(pd.DataFrame(rows), None).to_dict("records")
+    assert few["from_rows"] == "2"
+    rows[3]["older_code"] = True
+    (few,) = derived.crossover(pd.DataFrame(rows), None).to_dict("records")
+    assert few["from_rows"] == "not up to 1"
 
 
 def test_generations_are_a_table():
