@@ -13,6 +13,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// In the order of Contract::Kind.
+constexpr const char* contract_names[] = {"bit_exact", "declared_deviation", "within_bound"};
+
 std::vector<Family*>& registered() {
   static std::vector<Family*> all;
   return all;
@@ -42,8 +45,8 @@ ordered_json describe(const VariantInfo& kernel) {
           {"counterpart", kernel.counterpart},
           {"lineage", kernel.lineage},
           {"source_file", kernel.source_file},
-          {"contract", contract_names[static_cast<std::size_t>(kernel.promise.kind)]},
-          {"contract_text", kernel.promise.text}};
+          {"contract", contract_names[static_cast<std::size_t>(kernel.contract.kind)]},
+          {"contract_text", kernel.contract.text}};
 }
 
 }  // namespace

@@ -12,9 +12,9 @@
 #include <memory>
 #include <thread>
 
-#include "harness/code.hpp"
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
+#include "harness/provenance.hpp"
 #include "harness/selection.hpp"
 #include "harness/whole_file.hpp"
 #include "kernels/printable.hpp"

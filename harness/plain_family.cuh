@@ -8,7 +8,6 @@
 //     int data = 0;                     // index into facts().data
 //
 //     static const PlainFacts<Sum>& facts();
-//     PlainFields fields() const;       // of a record, besides its numbers: {{"outputs", 1}}
 //     std::int64_t input_words() const;
 //     std::int64_t output_words() const;
 //     __host__ __device__ constexpr std::uint32_t input(std::int64_t at, std::uint64_t seed) const;
@@ -23,6 +22,7 @@
 //                                       the output by position: all but the first matrix, and
 //                                       arrays above max_on_host words, are checked by it on the
 //                                       GPU
+//   PlainFields fields() const          of a record, besides its numbers
 //   std::uint64_t read_words() const, written_words() const     if launches move fewer than all
 //   std::string place(std::int64_t at) const                    of an output's word, for messages
 //   bool halve()                        makes the problem smaller, if it can: --halve-to-fit
@@ -129,7 +129,9 @@ ProblemFacts plain_facts(const F& f) {
       description[numbers[i].name] = values[i];
     }
   }
-  for (const auto& [field, value] : f.fields()) description[field] = value;
+  if constexpr (requires { f.fields(); }) {
+    for (const auto& [field, value] : f.fields()) description[field] = value;
+  }
   return {.name = name,
           .description = std::move(description),
           .elements = f.output_words(),
@@ -234,9 +236,8 @@ class PlainWorkload : public FamilyWorkload<typename F::Problem> {
 
  private:
   static bool declares_deviations() {
-    return std::ranges::any_of(Registry<Problem>::instance().kernels(), [](const auto& named) {
-      return named.second.contract.kind == ContractKind::declared_deviation;
-    });
+    return std::ranges::any_of(Registry<Problem>::instance().kernels(),
+                               [](const auto& named) { return named.second.contract.deviates(); });
   }
   std::uint64_t seed_of(int matrix) const { return seed_ + static_cast<std::uint64_t>(matrix); }
   void fill_inputs() override {

@@ -1,8 +1,15 @@
 #include "harness/provenance.hpp"
 
 #include <fmt/chrono.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <vector>
 
 #include "harness/buffer_sets.hpp"
 #include "harness/errors.hpp"
@@ -11,6 +18,119 @@
 #include "profiling/clocks.hpp"
 
 namespace reprolab {
+namespace {
+
+/// The machine code of one source file for one architecture.
+struct MachineCode {
+  int capability;  ///< 90 for sm_90.
+  std::string sha256, source;
+};
+
+int target = 0;  ///< 90 for "9.0"; 0: not known.
+
+std::string quoted(std::string text) {
+  for (std::size_t at = 0; (at = text.find('\'', at)) != text.npos; at += 4) {
+    text.replace(at, 1, "'\\''");
+  }
+  return "'" + text + "'";
+}
+
+/// The lines of profiling/sass/identity.py about a file; none if they are not known.
+std::vector<MachineCode> digests_of(const std::string& file, const std::string& option = "") {
+  const auto script = project_root() / "scripts/python";
+  const auto command =
+      fmt::format("{} -m sass digest {} -- {}", quoted(script.string()), option, quoted(file));
+  std::string text;
+  FILE* pipe = popen(command.c_str(), "r");
+  for (char chunk[4096]; pipe != nullptr && std::fgets(chunk, sizeof chunk, pipe) != nullptr;) {
+    text += chunk;
+  }
+  if (pipe == nullptr || pclose(pipe) != 0) {
+    complain("code", (file + ": its digest is not known").c_str());
+    return {};
+  }
+  std::vector<MachineCode> codes;
+  std::istringstream lines(text);
+  MachineCode code;
+  while (lines >> code.capability >> code.sha256 && std::getline(lines >> std::ws, code.source)) {
+    codes.push_back(code);
+  }
+  return codes;
+}
+
+/// All code of this program.
+const std::vector<MachineCode>& own_code() {
+  static const auto code = digests_of(std::filesystem::read_symlink("/proc/self/exe").string());
+  return code;
+}
+
+/// The build names code by its source's path from the root of the project; with -lineinfo nvcc
+/// overrides that by the path on its command line.
+bool is_of(const MachineCode& code, const std::string& source) {
+  return code.source == source || code.source.ends_with("/" + source);
+}
+
+/// The part of a source's code that the driver selects: the same major version, the newest that is
+/// not newer than the GPU. nullptr if there is none.
+const MachineCode* chosen(const std::string& source) {
+  const MachineCode* best = nullptr;
+  for (const auto& code : own_code()) {
+    if (!is_of(code, source)) continue;
+    if (code.capability / 10 != target / 10 || code.capability > target) continue;
+    if (best == nullptr || code.capability > best->capability) best = &code;
+  }
+  return best;
+}
+
+/// Whether a source has kernels; a source that only calls a library has none.
+bool has_code(const std::string& source) {
+  return std::ranges::any_of(own_code(), [&](const auto& code) { return is_of(code, source); });
+}
+
+/// A file's digest, computed once; "" if it cannot be read.
+const std::string& digest_of_file(const std::string& path) {
+  static std::map<std::string, std::string> known;
+  const auto [entry, is_new] = known.try_emplace(path);
+  if (is_new) {
+    if (const auto codes = digests_of(path, "--whole"); !codes.empty()) {
+      entry->second = codes.front().sha256;
+    }
+  }
+  return entry->second;
+}
+
+}  // namespace
+
+void set_code_target(const std::string& compute_capability) {
+  std::string digits = compute_capability;
+  std::erase(digits, '.');
+  target = std::stoi(digits);
+  own_code();  // before a worker is forked, which inherits it
+}
+
+nlohmann::ordered_json code_of(const VariantInfo& variant) {
+  if (target == 0) return nullptr;
+  const auto files = variant.code_files ? variant.code_files(target)
+                                        : std::vector<std::string>{variant.source_file};
+  int capability = target;
+  std::map<std::string, std::string> sha256;
+  for (const std::filesystem::path file : files) {
+    if (file.extension() == ".cu") {
+      if (!own_code().empty() && !has_code(file.string())) continue;
+      const auto* code = chosen(file.string());
+      if (code == nullptr) return nullptr;
+      capability = code->capability;
+      sha256[file.string()] = code->sha256;
+    } else {
+      const std::string& digest = digest_of_file(file.string());
+      if (digest.empty()) return nullptr;
+      sha256[file.filename().string()] = digest;
+    }
+  }
+  if (sha256.empty()) return nullptr;
+  return {{"target", "sm_" + std::to_string(capability)}, {"sha256", sha256}};
+}
+
 std::optional<Machine> find_machine(std::string* why_not) {
   Worker worker(
       [](const Worker::Json&, const Watchdog&) -> Worker::Json {

@@ -36,4 +36,14 @@ nlohmann::json observe(const std::vector<std::string>& argv, profiling::Instrume
                        std::uint64_t seed, const Machine& machine,
                        std::optional<unsigned> locked_mhz, const std::function<void()>& measure);
 
+/// Sets the GPU's compute capability ("9.0") for the rows of this process and of the workers that
+/// it starts later. Until then their code is unknown.
+void set_code_target(const std::string& compute_capability);
+
+/// The record's "code": its architecture, "sm_90" (`target`), and a digest by file (`sha256`): of
+/// the machine code for this project's CUDA files, of the text for PTX
+/// (profiling/sass/identity.py), of the bytes for a library. Null if some code is unknown, such as
+/// if the driver compiles it for this GPU, or a library is missing.
+nlohmann::ordered_json code_of(const VariantInfo& variant);
+
 }  // namespace reprolab

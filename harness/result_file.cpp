@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "harness/errors.hpp"
+#include "kernels/printable.hpp"
 #include "reference/names.hpp"
 
 namespace reprolab {
@@ -68,9 +69,9 @@ void to_json(ordered_json& json, const Record& record) {
         {"maker", variant.origin.maker}}},
       {"lineage", variant.lineage},
       {"source_file", variant.source_file},
-      {"deviation", variant.promise.deviates() ? ordered_json(variant.promise.text) : nullptr},
-      {"bound", variant.promise.kind == Promise::Kind::within_bound
-                    ? ordered_json(variant.promise.text)
+      {"deviation", variant.contract.deviates() ? ordered_json(variant.contract.text) : nullptr},
+      {"bound", variant.contract.kind == Contract::Kind::within_bound
+                    ? ordered_json(variant.contract.text)
                     : nullptr},
       {"code", record.code},
       {"problem", record.problem},
@@ -88,11 +89,12 @@ void to_json(ordered_json& json, const Record& record) {
   if (!record.findings.empty()) json["findings"] = record.findings;
 }
 
-Promise promise_from(const ordered_json& json) {
+Contract contract_from(const ordered_json& json) {
+  const auto text = [&](const char* key) { return lasting(json.at(key).get<std::string>()); };
   if (!json.at("deviation").is_null()) {
-    return {Promise::Kind::declared_deviation, json.at("deviation")};
+    return DeclaredDeviation{text("deviation")};
   }
-  if (!json.at("bound").is_null()) return {Promise::Kind::within_bound, json.at("bound")};
+  if (!json.at("bound").is_null()) return WithinBound{text("bound")};
   return {};
 }
 
@@ -104,7 +106,7 @@ void from_json(const ordered_json& json, Record& record) {
                      origin.at("maker")},
                     json.at("lineage"),
                     json.at("source_file"),
-                    promise_from(json),
+                    contract_from(json),
                     {}};
   record.code = json.at("code");
   record.problem = json.at("problem");

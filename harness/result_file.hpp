@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/outcome.hpp"
+#include "harness/errors.hpp"
+#include "kernels/contract.hpp"
 #include "kernels/origin.hpp"
-#include "kernels/promise.hpp"
 
 namespace reprolab {
 
@@ -43,7 +43,7 @@ struct VariantInfo {
   Origin origin;
   std::string lineage;
   std::string source_file;
-  Promise promise{};
+  Contract contract{};
   // As in Kernel. The record has Record::code instead; the other members are in the file's
   // families.
   std::function<std::vector<std::string>(int capability)> code_files{};
@@ -71,7 +71,7 @@ struct RowClocks {
 struct Record {
   std::string key{};  ///< Unique in the file.
   VariantInfo variant{};
-  nlohmann::ordered_json code{};  ///< harness/code.hpp; null if it is not known.
+  nlohmann::ordered_json code{};  ///< code_of(); null if it is not known.
   nlohmann::json problem{};       ///< At least "name" and "family".
   Outcome outcome = Outcome::not_verified;
   std::string reason{};

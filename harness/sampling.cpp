@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "harness/code.hpp"
+#include "harness/provenance.hpp"
 #include "harness/shuffle.hpp"
 #include "profiling/median.hpp"
 

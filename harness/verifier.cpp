@@ -65,7 +65,7 @@ Verifier::Verifier(const Workload& workload, const Comparisons& comparisons, cud
 }
 
 void Verifier::prepare(const VariantInfo& variant) {
-  const std::string& reading = variant.promise.reading;
+  const std::string& reading = variant.contract.reading;
   if (!facts_.bounded || expected_.contains(reading)) return;
   if (!workload_.supports(variant.name).ok) return;
   for (int matrix = 0; matrix < workload_.matrices(); ++matrix) {
@@ -109,7 +109,7 @@ bool Verifier::judges(const VariantInfo& variant, int buffer_set) const {
 }
 
 bool Verifier::compares_all(const VariantInfo& variant) const {
-  return !variant.promise.deviates() || show_no_deviation_.contains(variant.name);
+  return !variant.contract.deviates() || show_no_deviation_.contains(variant.name);
 }
 
 void Verifier::poison(Launches launches) const {
@@ -203,15 +203,15 @@ Verification Verifier::verify(const VariantInfo& variant, profiling::Instrument&
   if (const Support support = workload_.supports(variant.name); !support.ok) {
     return {Outcome::unsupported, support.reason, {}};
   }
-  const bool bounded = variant.promise.kind == Promise::Kind::within_bound;
+  const bool bounded = variant.contract.kind == Contract::Kind::within_bound;
   if (bounded != facts_.bounded) {
     throw std::logic_error(variant.name + (bounded ? ": this family proves no bound"
                                                    : ": in this family a kernel is WithinBound"));
   }
   prepare(variant);
   const bool on_host =
-      workload_.bounds(0, variant.promise.reading).low.size() == facts_.output_bytes();
-  if (!on_host && variant.promise.deviates()) {
+      workload_.bounds(0, variant.contract.reading).low.size() == facts_.output_bytes();
+  if (!on_host && variant.contract.deviates()) {
     return {Outcome::unsupported,
             "its declared output is computed on the host, for which this problem is too large",
             {}};
@@ -291,7 +291,7 @@ Verification Verifier::judge_on_host(const VariantInfo& variant) {
   };
   const Bounds wanted_here = wanted(variant);
   const auto from_wanted = compare(wanted_here);
-  if (!variant.promise.deviates()) {
+  if (!variant.contract.deviates()) {
     if (from_wanted.equal()) return {kept(variant)};
     return {Outcome::mismatch, described(from_wanted, wanted_here), from_wanted};
   }
@@ -333,7 +333,7 @@ Verification Verifier::judge(const VariantInfo& variant, int matrix, const void*
       comparisons_.in_order.compare(wanted, output, facts_.elements, facts_.element_bytes);
   if (comparison.equal()) return {kept(variant)};
   return {Outcome::mismatch, describe(matrix, comparison, wanted, output, cudaMemcpyDeviceToHost),
-          variant.promise.deviates() ? reference::Comparison{} : comparison};
+          variant.contract.deviates() ? reference::Comparison{} : comparison};
 }
 
 Verification Verifier::judge_repeat(const VariantInfo& variant, const RepeatCheck& repeat) {
@@ -352,7 +352,7 @@ void Verifier::enqueue_comparison(int matrix, const void* output) const {
 /// The outcome of an output that fulfils the contract. If a declared output equals the reference's,
 /// the kernel is bit-exact.
 Outcome Verifier::kept(const VariantInfo& variant) const {
-  if (variant.promise.kind == Promise::Kind::within_bound) return Outcome::within_bound;
+  if (variant.contract.kind == Contract::Kind::within_bound) return Outcome::within_bound;
   return compares_all(variant) ? Outcome::bit_exact : Outcome::deviation_as_declared;
 }
 
@@ -383,7 +383,7 @@ ExpectedOutput Verifier::reference_output(const std::string& reading, int matrix
 }
 
 ExpectedOutput Verifier::wanted_on_device(const VariantInfo& variant, int matrix) {
-  if (!variant.promise.deviates()) return reference_output(variant.promise.reading, matrix);
+  if (!variant.contract.deviates()) return reference_output(variant.contract.reading, matrix);
   if (matrix != 0 && compares_all(variant)) return reference_output("", matrix);
   if (matrix != 0) throw std::logic_error(variant.name + " is declared for matrix 0 alone");
   const auto declared = wanted(variant).low;
@@ -398,7 +398,7 @@ ExpectedOutput Verifier::wanted_on_device(const VariantInfo& variant, int matrix
 
 /// The bounds that the host compares matrix 0 with.
 Bounds Verifier::wanted(const VariantInfo& variant) {
-  if (!variant.promise.deviates()) return workload_.bounds(0, variant.promise.reading);
+  if (!variant.contract.deviates()) return workload_.bounds(0, variant.contract.reading);
   if (declared_by_ != variant.name) {
     declared_.assign(facts_.output_bytes(), static_cast<std::byte>(poison_byte));
     workload_.write_declared(variant.name, declared_);

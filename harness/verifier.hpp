@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "harness/device_compare.hpp"
-#include "harness/protected_memory.hpp"
-#include "harness/repeat_check.hpp"
+#include "harness/launch_checks.hpp"
 #include "harness/verification.hpp"
 
 namespace reprolab {

@@ -100,7 +100,7 @@ class Workload {
   /// Inspects a kernel whose outputs are right by further launches on `stream`; throws as
   /// profiling::check does.
   virtual Findings inspect(const VariantInfo& kernel, const DeviceComparison&, cudaStream_t) const {
-    if (!kernel.promise.independent_of_batch) return {};
+    if (!kernel.contract.independent_of_batch) return {};
     return {.broken = "promises to be independent of the batch, which its family does not check"};
   }
   /// Overwrites `output` (host) with what a deviating kernel is declared to write for matrix 0.
@@ -145,11 +145,11 @@ class FamilyWorkload : public Workload {
     return kernel_named<Problem>(kernel).launch(problem(kernel, buffer_set), stream);
   }
   void write_declared(const std::string& kernel, std::span<std::byte> output) const override {
-    const auto& declared = declared_deviation<Problem>(kernel);
+    const auto expected_output = kernel_named<Problem>(kernel).expected_output;
     const Problem host = problem_on_host(output.data());
     reference::parallel_for(
         facts().elements, 1 << 20, 0,
-        [&](std::int64_t begin, std::int64_t end) { declared.expected_output(host, begin, end); });
+        [&](std::int64_t begin, std::int64_t end) { expected_output(host, begin, end); });
   }
 
  private:
@@ -164,9 +164,8 @@ template <class Problem>
 std::vector<VariantInfo> registered_variants() {
   std::vector<VariantInfo> variants;
   for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
-    variants.push_back({name, kernel.origin, kernel.lineage, kernel.source_file,
-                        promise_of(kernel.contract), kernel.code_files, kernel.language,
-                        kernel.counterpart});
+    variants.push_back({name, kernel.origin, kernel.lineage, kernel.source_file, kernel.contract,
+                        kernel.code_files, kernel.language, kernel.counterpart});
   }
   return variants;
 }

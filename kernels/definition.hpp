@@ -32,7 +32,8 @@ template <class Problem>
 struct Definition {
   const char* name = "";
   const char* lineage = "";
-  Contract<Problem> contract{};
+  Contract contract{};
+  void (*expected_output)(const Problem&, std::int64_t, std::int64_t) = nullptr;
   Support (*supports)(const Problem&) = nullptr;
   cudaError_t (*launch)(const Problem&, cudaStream_t) = nullptr;
   std::uint64_t (*workspace_bytes)(const Problem&) = nullptr;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -25,6 +27,14 @@ inline std::string printable(std::string_view text) {
     result += escape.data();
   }
   return result;
+}
+
+/// The text for as long as the process lives.
+inline const char* lasting(const std::string& text) {
+  static std::mutex one_at_a_time;
+  static std::set<std::string> texts;
+  const std::lock_guard lock(one_at_a_time);
+  return texts.insert(text).first->c_str();
 }
 
 /// The rule of is_plain_name(), as the end of "give a name of ...".

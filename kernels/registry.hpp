@@ -8,39 +8,18 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
-#include <mutex>
-#include <set>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/definition.hpp"
 #include "kernels/origin.hpp"
-#include "kernels/promise.hpp"
+#include "kernels/printable.hpp"
 
 namespace reprolab {
 
 /// A "no" whose reason is put together at run time.
-inline Support unsupported(std::string why) {
-  static std::mutex one_at_a_time;
-  static std::set<std::string> reasons;
-  const std::lock_guard lock(one_at_a_time);
-  return Support::no(reasons.insert(std::move(why)).first->c_str());
-}
-
-template <class Problem>
-Promise promise_of(const Contract<Problem>& contract) {
-  switch (contract.kind) {
-    case ContractKind::declared_deviation:
-      return {contract.kind, contract.deviation.text};
-    case ContractKind::within_bound:
-      return {contract.kind, contract.bound.text, contract.bound.reading,
-              contract.bound.independent_of_batch};
-    default:
-      return {};
-  }
-}
+inline Support unsupported(const std::string& why) { return Support::no(lasting(why)); }
 
 /// Enqueues a problem as Kernel::launch does.
 template <class Problem>
@@ -54,7 +33,11 @@ struct Kernel {
   std::string name;           ///< The kernel's one idea, in snake_case; unique in the project.
   std::string lineage{};      ///< Where it comes from: paper section, post, release.
   std::string source_file{};  ///< From the root of the project; empty: kernels/<family>/<name>.cu.
-  Contract<Problem> contract{};
+  Contract contract{};
+  /// Of a declared deviation: writes to elements [begin, end) of `host.output` exactly the bits
+  /// that the kernel is declared to produce (all pointers of `host` are host memory). Elements that
+  /// it does not write are those that the kernel is declared to leave unwritten.
+  void (*expected_output)(const Problem& host, std::int64_t begin, std::int64_t end) = nullptr;
   /// Whether `launch` may be called with a problem; a problem that it rejects is never launched.
   std::function<Support(const Problem&)> supports;
   /// Enqueues all of the work on the stream without waiting; returns cudaGetLastError().
@@ -77,7 +60,7 @@ struct Kernel {
 
 template <class Problem>
 bool is_bit_exact(const Kernel<Problem>& kernel) {
-  return kernel.contract.kind == ContractKind::bit_exact;
+  return kernel.contract.kind == Contract::Kind::bit_exact;
 }
 
 template <class Problem>
@@ -86,6 +69,7 @@ Kernel<Problem> kernel_of(const Definition<Problem>& stated) {
   kernel.name = stated.name;
   kernel.lineage = stated.lineage;
   kernel.contract = stated.contract;
+  kernel.expected_output = stated.expected_output;
   kernel.supports = stated.supports;
   kernel.launch = Launcher<Problem>(stated.launch);
   kernel.workspace_bytes = stated.workspace_bytes;
@@ -103,11 +87,16 @@ class Registry {
   }
 
   /// Aborts on a second kernel of the same name, because their rows could not be distinguished, and
-  /// on one without `supports` or `launch`.
+  /// on one without `supports` or `launch`, or with a declared deviation and no output.
   void add(Kernel<Problem> kernel) {
     const std::string name = kernel.name;
     if (!kernel.supports || !kernel.launch) {
       std::fprintf(stderr, "reprolab: kernel '%s' needs .supports and .launch\n", name.c_str());
+      std::abort();
+    }
+    if (kernel.contract.deviates() != (kernel.expected_output != nullptr)) {
+      std::fprintf(stderr, "reprolab: kernel '%s': a declared deviation has .expected_output\n",
+                   name.c_str());
       std::abort();
     }
     if constexpr (requires { Problem::family; }) {
@@ -146,16 +135,6 @@ class Registry {
 template <class Problem>
 const Kernel<Problem>& kernel_named(const std::string& name) {
   return Registry<Problem>::instance().kernels().at(name);
-}
-
-/// The deviation that a kernel declares. Throws std::invalid_argument if it declares none.
-template <class Problem>
-const DeclaredDeviation<Problem>& declared_deviation(const std::string& name) {
-  const Contract<Problem>& contract = kernel_named<Problem>(name).contract;
-  if (contract.kind != ContractKind::declared_deviation) {
-    throw std::invalid_argument(name + " declares no deviation");
-  }
-  return contract.deviation;
 }
 
 }  // namespace reprolab

@@ -2,7 +2,7 @@
 
 from reprolab.printable import printable
 
-# The exit statuses of programs, as in harness/outcome.hpp; Python itself ends with 1.
+# The exit statuses of programs, as in harness/errors.hpp; Python itself ends with 1.
 WRONG_OUTPUT, USAGE, NOT_MEASURED = 1, 2, 3
 
 

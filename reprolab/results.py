@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SCHEMA = Schema("results.schema.json")
 KERNEL_TIME, PRODUCT_TIME = "kernel_time", "product_time"
-# Named by harness/outcome.hpp, with which a C++ test compares the schema.
+# Named by harness/errors.hpp, with which a C++ test compares the schema.
 OUTCOMES = SCHEMA.definition["definitions"]["record"]["properties"]["outcome"]["enum"]
 Outcome = StrEnum("Outcome", [name.upper() for name in OUTCOMES])
 RIGHT = (Outcome.BIT_EXACT, Outcome.WITHIN_BOUND)

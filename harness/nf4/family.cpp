@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "harness/nf4/compiled_kernels.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/nf4/workload.hpp"
 #include "reference/names.hpp"

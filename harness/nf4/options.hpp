@@ -5,16 +5,24 @@
 #include <string>
 #include <vector>
 
+#include "harness/compiled_kernels.hpp"
 #include "harness/nf4/layers.hpp"
 #include "harness/nf4/tensor.hpp"
 #include "harness/result_file.hpp"
 #include "kernels/nf4/bitsandbytes_peer.hpp"
+#include "kernels/nf4/ptx_kernel.hpp"
 
 namespace CLI {
 class App;
 }
 
 namespace reprolab::nf4 {
+
+/// The kernels compiled by `make mojo` and `make triton`.
+extern const CompiledFamily<Problem, PtxKernel> compiled_kernels;
+
+/// Prints which languages are not built. Not shown when the user selected kernels by `pattern`.
+void print_languages_not_built(const std::string& pattern);
 
 /// The lists that the format options give; every combination is measured.
 struct Formats {

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
 
-#include "harness/nf4_product/inspection.hpp"
+#include "harness/nf4_product/workload.hpp"
+
+#include <string_view>
 #include "harness/verification.hpp"
 #include "kernels/grid.hpp"
 #include "reference/ulps.hpp"
@@ -162,7 +164,7 @@ Findings inspect_product(const VariantInfo& kernel, const Problem& problem, cons
   }
   const std::int64_t rows = problem.m > 1 ? inspection.rows_different_alone() : -1;
   if (rows >= 0) findings.numbers["rows_different_alone"] = rows;
-  if (rows > 0 && kernel.promise.independent_of_batch) {
+  if (rows > 0 && kernel.contract.independent_of_batch) {
     findings.broken = text(rows) + " of " + text(problem.m) +
                       " rows differ from the same row alone, but it is declared independent of the "
                       "batch";
@@ -171,7 +173,7 @@ Findings inspect_product(const VariantInfo& kernel, const Problem& problem, cons
   const auto [different, max_ulps] = inspection.weights_that_differ(weights);
   findings.numbers["weights_different"] = static_cast<std::int64_t>(different);
   findings.numbers["weights_max_ulps"] = max_ulps;
-  if (different > 0 && kernel.promise.reading == dequantized_weights) {
+  if (different > 0 && std::string_view(kernel.contract.reading) == dequantized_weights) {
     findings.broken =
         std::to_string(different) + " of " + text(problem.n * problem.k) +
         " weights are not those that dequantization writes, by which it is declared to "

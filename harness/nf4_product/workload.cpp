@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "harness/nf4_product/inspection.hpp"
 #include "kernels/registry.hpp"
 
 namespace reprolab::nf4_product {

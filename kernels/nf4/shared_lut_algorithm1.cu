@@ -35,9 +35,9 @@ void expected_output(const Problem& host, std::int64_t begin, std::int64_t end) 
 const Register<Problem> registered{{
     .name = "shared_lut_algorithm1",
     .lineage = "paper, Algorithm 1 as printed",
-    .contract = DeclaredDeviation<Problem>{"line 12 of Algorithm 1 takes one scale, "
-                                           "absmax[blockIdx], for each tile of 512 weights",
-                                           expected_output},
+    .contract = DeclaredDeviation{"line 12 of Algorithm 1 takes one scale, "
+                                  "absmax[blockIdx], for each tile of 512 weights"},
+    .expected_output = expected_output,
     .supports = supports,
     .launch = launch_tile_walk<SharedLut, Shape>,
 }};

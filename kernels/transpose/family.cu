@@ -51,8 +51,24 @@ struct Matrix {
           .usual = {},
           // Tiles that the matrix cuts off, with rows that begin anywhere, at multiples of 16
           // bytes, and with room between them; a single row and column.
-          .small =
-              {{128, 192}, {68, 132}, {67, 130}, {1, 130}, {130, 1}, {100, 260, 4}, {129, 65, 3}},
+          .small = {{128, 192},
+                    {68, 132},
+                    {67, 130},
+                    {1, 130},
+                    {130, 1},
+                    {1, 1},
+                    {3, 5},
+                    {25, 26},
+                    {31, 33},
+                    {63, 65},
+                    {129, 257},
+                    {8, 8, 4},
+                    {100, 260, 4},
+                    {33, 62, 1},
+                    {129, 65, 3},
+                    {66, 96, 2},
+                    {520, 1028},
+                    {515, 1029}},
           .data = {"random", "constant"}};
       // Multiples of the tiles (64), multiples of 4 only, and neither.
       for (const std::int64_t size : {256,   512,   1000,  1023,  1024,  1536,  2020,  2048,  2050,

@@ -8,7 +8,9 @@ namespace reprolab::transpose {
 void add_ptx_kernel(const PtxKernel& kernel) {
   const auto ptx = std::make_shared<LoadedPtx>(kernel);
   Kernel<Problem> row = described<Problem>(kernel);
-  row.contract = kernel_named<Problem>(kernel.counterpart).contract;
+  const Kernel<Problem>& counterpart = kernel_named<Problem>(kernel.counterpart);
+  row.contract = counterpart.contract;
+  row.expected_output = counterpart.expected_output;
   row.supports = [ptx](const Problem& problem) {
     const Support support = tma_support(problem);
     return support.ok ? ptx->supports("fp32") : support;

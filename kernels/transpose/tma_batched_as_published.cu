@@ -60,10 +60,9 @@ void expected_output(const Problem& host, std::int64_t begin, std::int64_t end) 
 const Register<Problem> registered{{
     .name = "tma_batched_as_published",
     .lineage = "Veitner's transpose post, batched, as in its Mojo",
-    .contract =
-        DeclaredDeviation<Problem>{"wrong on non-constant data, as published: of each tile's 32 "
-                                   "rows only the first 4 are read",
-                                   expected_output},
+    .contract = DeclaredDeviation{"wrong on non-constant data, as published: of each tile's 32 "
+                                  "rows only the first 4 are read"},
+    .expected_output = expected_output,
     .supports = supports_tma<tma_batched_as_published>,
     .launch = launch_tma<tma_batched_as_published, threads, CU_TENSOR_MAP_SWIZZLE_128B>,
 }};

@@ -99,7 +99,7 @@ def diff(args: argparse.Namespace) -> int:
 
 
 def digest(args: argparse.Namespace) -> int:
-    """harness/code.cpp reads these lines."""
+    """harness/provenance.cpp reads these lines."""
     whole = [("0", identity.of_file(args.file), args.file)]
     for line in whole if args.whole else identity.embedded_in(args.file):
         print(*line)

@@ -5,8 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "harness/protected_memory.hpp"
-#include "harness/repeat_check.hpp"
+#include "harness/launch_checks.hpp"
 #include "tests/on_gpu.hpp"
 
 namespace reprolab {

@@ -6,9 +6,8 @@
 #include <cstdlib>
 
 #include "harness/errors.hpp"
-#include "harness/outcome.hpp"
 #include "harness/whole_file.hpp"
-#include "kernels/promise.hpp"
+#include "kernels/contract.hpp"
 #include "tests/refusal.hpp"
 #include "tests/temporary_folder.hpp"
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "harness/code.hpp"
+#include "harness/provenance.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab {

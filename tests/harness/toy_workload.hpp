@@ -154,16 +154,16 @@ class ToyWorkload : public Workload {
   mutable int launches_ = 0;
 };
 
-inline VariantInfo toy_kernel(const std::string& name, Promise promise = {}) {
-  return {name, {}, "a toy", "tests/harness/toy_workload.hpp", std::move(promise)};
+inline VariantInfo toy_kernel(const std::string& name, Contract contract = {}) {
+  return {name, {}, "a toy", "tests/harness/toy_workload.hpp", contract};
 }
 
 inline VariantInfo deviating_toy(const std::string& name, const std::string& deviation) {
-  return toy_kernel(name, {Promise::Kind::declared_deviation, deviation});
+  return toy_kernel(name, DeclaredDeviation{lasting(deviation)});
 }
 
 inline VariantInfo bounded_toy(const std::string& name) {
-  return toy_kernel(name, {Promise::Kind::within_bound, "sums in an order of its own"});
+  return toy_kernel(name, WithinBound{"sums in an order of its own"});
 }
 
 }  // namespace reprolab

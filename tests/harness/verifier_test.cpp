@@ -182,7 +182,7 @@ TEST_F(OnGpuVerifier, EitherAllKernelsOfAFamilyHaveABoundOrNone) {
 
 TEST_F(OnGpuVerifier, APromiseThatTheFamilyDoesNotCheckIsBroken) {
   VariantInfo kernel = bounded_toy("right");
-  kernel.promise.independent_of_batch = true;
+  kernel.contract.independent_of_batch = true;
   const Verification verdict = verify({.bound = 1}, kernel);
   EXPECT_EQ(name(verdict.outcome), "mismatch");
   EXPECT_TRUE(contains(verdict.reason, "independent of the batch"));

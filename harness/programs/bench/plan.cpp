@@ -122,10 +122,10 @@ void print_kernels(const std::vector<Group>& groups) {
     fmt::print("{}\n", group.family->name());
     for (const auto& kernel : group.kernels) {
       fmt::print("  {:<24} {:<52} {}\n", kernel.name, kernel.lineage, kernel.source_file);
-      if (kernel.promise.text.empty()) continue;
+      if (kernel.contract.kind == Contract::Kind::bit_exact) continue;
       fmt::print("  {:<24} {}: {}\n", "",
-                 kernel.promise.deviates() ? "declared deviation" : "within a bound",
-                 kernel.promise.text);
+                 kernel.contract.deviates() ? "declared deviation" : "within a bound",
+                 kernel.contract.text);
     }
     for (const auto& line : group.family->absent()) fmt::print("  {}\n", line);
   }

@@ -9,7 +9,6 @@
 #include "harness/command_line.hpp"
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
-#include "harness/nf4/compiled_kernels.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/pass.hpp"
 #include "harness/programs/replay/replay.hpp"

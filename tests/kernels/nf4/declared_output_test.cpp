@@ -19,7 +19,7 @@ std::vector<std::uint16_t> declared(const char* kernel, const Tensor& tensor,
   const Problem host = host_problem(tensor.quantized, output.data());
   for (std::int64_t at = 0; at < host.n; at += piece) {
     const std::int64_t end = std::min(host.n, at + piece);
-    declared_deviation<Problem>(kernel).expected_output(host, at, end);
+    kernel_named<Problem>(kernel).expected_output(host, at, end);
     EXPECT_TRUE(end == host.n || output[static_cast<std::size_t>(end)] == 0xcdcd) << "too many";
   }
   return output;

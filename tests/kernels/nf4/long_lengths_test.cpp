@@ -21,7 +21,7 @@ std::vector<profiling::DeviceBuffer> expected_tiles(const VariantInfo& kernel, c
   std::vector<profiling::DeviceBuffer> expected;
   if (kernel.name != "shared_lut_algorithm1") {
     expected.push_back(
-        on_device(!kernel.promise.deviates() ? tile.expected : declared_output(kernel, tile)));
+        on_device(!kernel.contract.deviates() ? tile.expected : declared_output(kernel, tile)));
     return expected;
   }
   const std::size_t blocks = tile.quantized.absmax.size();

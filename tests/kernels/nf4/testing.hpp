@@ -19,7 +19,7 @@ inline std::vector<VariantInfo> registered_kernels() { return kernels_of_files<P
 inline std::vector<std::string> exact_kernels() {
   std::vector<std::string> names;
   for (const VariantInfo& kernel : registered_kernels()) {
-    if (!kernel.promise.deviates()) names.push_back(kernel.name);
+    if (!kernel.contract.deviates()) names.push_back(kernel.name);
   }
   return names;
 }
@@ -37,7 +37,7 @@ inline ProblemFacts facts_of(const Tensor& tensor) {
 /// The declared output of `kernel` for `tensor`; unwritten elements are poison.
 inline std::vector<std::uint16_t> declared_output(const VariantInfo& kernel, const Tensor& tensor) {
   std::vector<std::uint16_t> output(tensor.expected.size(), 0xffff);
-  declared_deviation<Problem>(kernel.name)
+  kernel_named<Problem>(kernel.name)
       .expected_output(host_problem(tensor.quantized, output.data()), 0, tensor.quantized.n);
   return output;
 }
@@ -47,7 +47,7 @@ inline Outcome promised(const VariantInfo& kernel, const Tensor& tensor) {
   if (!kernel_named<Problem>(kernel.name).supports(host_problem(tensor.quantized, nullptr)).ok) {
     return Outcome::unsupported;
   }
-  if (!kernel.promise.deviates()) return Outcome::bit_exact;
+  if (!kernel.contract.deviates()) return Outcome::bit_exact;
   // Compares bits, so that NaN equals itself.
   return declared_output(kernel, tensor) == tensor.expected ? Outcome::bit_exact
                                                             : Outcome::deviation_as_declared;

@@ -66,7 +66,7 @@ TEST_F(OnGpuFaultyProducts, ARowThatDependsOnTheBatchBreaksItsContract) {
   EXPECT_TRUE(has_match(verdict.reason, "[1-7] of 7 rows .*batch"));
   EXPECT_GT(verdict.findings.at("rows_different_alone"), 0);
   VariantInfo honest = variant_named<Problem>("test_depends_on_batch");
-  honest.promise.independent_of_batch = false;
+  honest.contract.independent_of_batch = false;
   const Verification declared =
       Proof().verify(honest, make_workload({.weights = {.rows = 777, .columns = 4096}, .m = 7}));
   EXPECT_EQ(name(declared.outcome), "within_bound") << declared.reason;
@@ -77,7 +77,7 @@ TEST_F(OnGpuFaultyProducts, ARowThatDependsOnTheBatchBreaksItsContract) {
 TEST_F(OnGpuFaultyProducts, OtherWeightsThanDeclaredShowOnOneHotRows) {
   expect_outside("other_weights", InputData::one_hot);
   VariantInfo honest = variant_named<Problem>("test_other_weights");
-  honest.promise.reading = "rounded_entries";
+  honest.contract.reading = "rounded_entries";
   const Verification verdict = Proof().verify(
       honest, make_workload(
                   {.weights = {.rows = 777, .columns = 4096}, .m = 7, .data = InputData::one_hot}));

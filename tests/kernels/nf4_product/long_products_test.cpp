@@ -50,7 +50,7 @@ bool expect_within_bounds(const VariantInfo& variant, std::int64_t m, bool neste
       cudaMemcpy(actual.data(), output.data(), 2 * actual.size(), cudaMemcpyDeviceToHost),
       "reading a product");
   const auto bounds =
-      reference::product_bounds(data.view(), reference::reading_named(variant.promise.reading));
+      reference::product_bounds(data.view(), reference::reading_named(variant.contract.reading));
   const auto difference =
       reference::compare_within(at_every_copy(bounds.low), at_every_copy(bounds.high), actual);
   EXPECT_TRUE(difference.equal()) << variant.name << ", " << m << " rows: " << difference.mismatches

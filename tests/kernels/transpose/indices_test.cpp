@@ -1,11 +1,10 @@
-// The kernels' index functions: where elements lie in shared memory and which of them a thread
-// moves, compared with the post's own arithmetic; and windows that cover each output row once,
-// whatever its alignment.
+// The kernels' index functions: where elements lie in shared memory and which of them the published
+// kernel moves, by the post's own arithmetic; and windows that cover each output row once, whatever
+// its alignment.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "kernels/transpose/shifted_window.hpp"
@@ -35,40 +34,11 @@ TEST(Swizzled, IsThePostsFormulaAndItsOwnInverse) {
   }
 }
 
-/// The number of occurrences of each place of a tile in `places(thread, step)`.
-template <class Places>
-std::vector<int> counts(int threads, int steps, Places places) {
-  std::vector<int> occurrences(tile_elements, 0);
-  for (int thread = 0; thread < threads; ++thread) {
-    for (int j = 0; j < steps; ++j) {
-      const int place = places(thread, j);
-      EXPECT_TRUE(place >= 0 && place < tile_elements) << place;
-      ++occurrences[static_cast<std::size_t>(place) % tile_elements];
-    }
-  }
-  return occurrences;
-}
-
-const std::vector<int> once(tile_elements, 1);
-
-TEST(ElementsOfThreads, CoverTheTileOnceAndBatchesAreContiguousInARow) {
-  const auto place = [](const auto& element) { return element.row * tma_tile + element.column; };
-  EXPECT_EQ(counts(1024, 1, [&](int thread, int) { return place(single_element(thread)); }), once);
-  EXPECT_EQ(
-      counts(128, batch, [&](int thread, int j) { return place(batched_element(thread, j)); }),
-      once);
-  for (int thread = 0; thread < 128; ++thread) {
-    const int first = place(batched_element(thread, 0));
-    EXPECT_EQ(first % batch, 0);
-    for (int j = 0; j < batch; ++j) EXPECT_EQ(place(batched_element(thread, j)), first + j);
-  }
-}
-
 /// Both sides by the post's lines: column + j only inside the swizzle. Each place is written once,
 /// only from the first four rows, and one in eight with the right element.
 TEST(PublishedMove, EqualsThePostsArithmetic) {
   constexpr int threads = tile_elements / batch;
-  std::set<int> rows_read;
+  std::set<int> rows_read, written;
   int right = 0;
   for (int thread = 0; thread < threads; ++thread) {
     for (int j = 0; j < batch; ++j) {
@@ -77,31 +47,15 @@ TEST(PublishedMove, EqualsThePostsArithmetic) {
       EXPECT_EQ(from, row * 32 + swizzled_by_the_post(row, column + j));
       EXPECT_EQ(to, column * 32 + swizzled_by_the_post(column + j, row));
       rows_read.insert(from / tma_tile);
+      written.insert(to);
       // The element that lies at `to` in the stored tile of a correct transpose.
       const int out_row = to / tma_tile, out_column = swizzled(out_row, to % tma_tile);
       right += from == flat_swizzled(out_column, out_row);
     }
   }
-  EXPECT_EQ(counts(threads, batch, [](int thread, int j) { return published_move(thread, j).to; }),
-            once);
+  EXPECT_EQ(std::ssize(written), tile_elements);
   EXPECT_EQ(rows_read, (std::set<int>{0, 1, 2, 3}));
   EXPECT_EQ(right, 128);
-}
-
-/// The shared tile of column_walk and tiled: 128 rows of 4 chunks, 64 of 16, and other possible
-/// sizes.
-TEST(ChunkOf, MapsEveryChunkOfATileToItsOwnPlace) {
-  for (const int chunks : {4, 8, 16, 32}) {
-    for (const int rows : {8, 64, 128}) {
-      std::set<int> places;
-      for (int row = 0; row < rows; ++row) {
-        for (int chunk = 0; chunk < chunks; ++chunk) places.insert(chunk_of(row, chunk, chunks));
-      }
-      EXPECT_EQ(std::ssize(places), rows * chunks) << rows << " rows of " << chunks;
-      EXPECT_EQ(*places.begin(), 0);
-      EXPECT_EQ(*places.rbegin(), rows * chunks - 1);
-    }
-  }
 }
 
 /// Rows that begin at each of the 8 elements of 32 bytes.

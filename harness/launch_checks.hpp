@@ -1,5 +1,5 @@
-// Checks of launches that follow each other: whether a launch really writes its output again, and
-// whether it waits for the work before it.
+// Checks of launches on the device: that they write no memory that is not theirs, that a launch really
+// writes its output again, and that it waits for the work before it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,11 +9,45 @@
 #include <functional>
 #include <random>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "harness/device_compare.hpp"
+#include "harness/errors.hpp"
 #include "profiling/cuda_check.hpp"
 
 namespace reprolab {
+
+/// Memory that no kernel may write: inputs, the guards after outputs, and the data that outputs are
+/// compared with. Writing there would invalidate the rows of other kernels.
+class ProtectedMemory {
+ public:
+  /// A range of device memory, of any alignment.
+  struct Region {
+    const void* data = nullptr;
+    std::uint64_t bytes = 0;
+  };
+
+  /// Stores a checksum of the regions' contents after the work that is enqueued on `stream`.
+  ProtectedMemory(const std::vector<Region>& regions, cudaStream_t stream);
+
+  /// Whether the contents have changed since; waits for `stream`.
+  bool changed() const { return checksum() != original_; }
+
+  /// Throws KernelCrashed for that kernel if they have.
+  void require_unchanged(const std::string& kernel) const {
+    if (changed()) throw KernelCrashed(kernel, "changed memory that is not its output");
+  }
+
+ private:
+  std::uint64_t checksum() const;
+
+  cudaStream_t stream_;
+  unsigned count_ = 0, blocks_ = 1;
+  profiling::DeviceBuffer regions_;
+  profiling::DeviceBuffer sum_{sizeof(std::uint64_t)};
+  std::uint64_t original_ = 0;
+};
 
 /// For launches that repeat each other in the same memory: a kernel that detects its output as
 /// already written, or counts its launches, could skip all but the first. Single random elements of
