@@ -4,7 +4,6 @@ kernels or two releases of the library.
 
 import re
 from collections.abc import Container
-from contextlib import suppress
 from dataclasses import replace
 
 from reprolab import stats
@@ -68,31 +67,25 @@ def larger_with_fewer_rows(
 def gains(
     case: Case, slow: str, fast: str, beside: str = "", batches: Container[int] | None = None
 ) -> Gains:
-    """The ratios of the claim's own pass, or else of pass `beside`."""
-    try:
-        return gains_in(case, "", slow, fast, batches)
-    except NotTested:
-        if beside:
-            with suppress(NotTested):
-                return gains_in(case, beside, slow, fast, batches)
-        raise
-
-
-def gains_in(
-    case: Case, pass_name: str, slow: str, fast: str, batches: Container[int] | None
-) -> Gains:
-    """The ratios on every problem of the pass at the cell's place, or only on those with this
-    number of rows of activations.
+    """The ratios on every problem at the cell's place, of the claim's own pass, or else of pass
+    `beside`; or only on those with this number of rows of activations.
     """
-    results = case.results(pass_name)
-    problems = [p for p in results.problems() if case.place.items() <= p.items()]
-    names = [p["name"] for p in problems if batches is None or p["batch"] in batches]
-    if not names:
-        raise NotTested("no such problem ran")
-    kernels = kernel_of(results, slow), kernel_of(results, fast)
-    ratios = case.at(*({"name": name} for name in names)).ratios(*kernels, KERNEL_TIME, pass_name)
-    found = zip(names, ratios, strict=True)
-    return dict(sorted(found, key=lambda one: one[1].value))
+    missing: list[NotTested] = []
+    for pass_name in dict.fromkeys(("", beside)):
+        try:
+            results = case.results(pass_name)
+            problems = [p for p in results.problems() if case.place.items() <= p.items()]
+            names = [p["name"] for p in problems if batches is None or p["batch"] in batches]
+            if not names:
+                raise NotTested("no such problem ran")
+            kernels = [kernel_of(results, said) for said in (slow, fast)]
+            places = [{"name": name} for name in names]
+            ratios = case.at(*places).ratios(*kernels, KERNEL_TIME, pass_name)
+            found = zip(names, ratios, strict=True)
+            return dict(sorted(found, key=lambda one: one[1].value))
+        except NotTested as nothing:
+            missing.append(nothing)
+    raise missing[0]
 
 
 def kernel_of(results: Results, said: str) -> str:

@@ -107,7 +107,7 @@ def peaks_at(case: Case, *, baseline: str, subject: str, peak: float) -> Verdict
 
 
 def gains_by_batch(case: Case, baseline: str, subject: str) -> dict[int, Estimate]:
-    gains = case.comparisons(baseline, subject, times_in(case.cell.at["way"])[0])
+    gains = case.ratios(baseline, subject, times_in(case.cell.at["way"])[0], least=2)
     return {at["batch"]: gain for at, gain in zip(case.cell.places, gains, strict=True)}
 
 
@@ -130,9 +130,11 @@ def rises_with_size(case: Case, *, baseline: str, subject: str) -> Verdict:
     "intervals"
 )
 def share_rises_with_size(case: Case, *, kernel: str) -> Verdict:
-    models = places_of_models(case).items()
-    shares = {m: stats.mean([share_of(case, kernel, at) for at in places]) for m, places in models}
-    return verdict_on_rise(case, shares)
+    shares: dict[str, list[Estimate]] = {}
+    for model, places in places_of_models(case).items():
+        for at in places:
+            shares.setdefault(model, []).append(share_of(case, kernel, at))
+    return verdict_on_rise(case, {model: stats.mean(each) for model, each in shares.items()})
 
 
 def share_of(case: Case, kernel: str, at: dict) -> Estimate:

@@ -188,9 +188,16 @@ class Case:
     def medians(self, kernel: str, metric: str, pass_name: str = "") -> list[float]:
         return [row.median for row in self.rows(kernel, metric, pass_name)]
 
-    def ratios(self, over: str, under: str, metric: str, pass_name: str = "") -> list[Estimate]:
-        """The ratios of one kernel's times to another's, at every place."""
+    def ratios(
+        self, over: str, under: str, metric: str, pass_name: str = "", least: int = 1
+    ) -> list[Estimate]:
+        """The ratios of one kernel's times to another's, at every place, with at least so many
+        samples: decisions by intervals need two.
+        """
         ratios = []
+        for kernel in (over, under) if least > 1 else ():
+            if min(row.n for row in self.rows(kernel, metric, pass_name)) < least:
+                raise NotTestable(f"a single sample of {kernel} has no interval")
         for at in self.cell.places:
             rows = [self.measured(kernel, metric, at, pass_name) for kernel in (over, under)]
             hosts = uncertainty.other_hosts(*rows) if self.evidence.folder else []
@@ -198,13 +205,6 @@ class Case:
                 self.hosts.append(len(hosts) + 1)
             ratios.append(uncertainty.log_ratio(*rows, hosts).ratio)
         return ratios
-
-    def comparisons(self, over: str, under: str, metric: str) -> list[Estimate]:
-        """As `ratios`, for decisions by intervals: a single sample has none."""
-        for kernel in (over, under):
-            if min(row.n for row in self.rows(kernel, metric)) < 2:
-                raise NotTestable(f"a single sample of {kernel} has no interval")
-        return self.ratios(over, under, metric)
 
 
 def require_verified(row: Row) -> None:

@@ -290,7 +290,7 @@ def ends(
 @rule("{slow} slower than {fast} on the average of all places, beyond the interval")
 def slower_on_average(case: Case, *, metric: str, slow: str, fast: str) -> Verdict:
     """The places are one experiment; if no difference is seen, nothing is decided."""
-    ratios = case.comparisons(slow, fast, metric)
+    ratios = case.ratios(slow, fast, metric, least=2)
     ours = stats.mean(ratios)
     note = f"time of {slow} over {fast}: {span([r.value for r in ratios])} in {len(ratios)} places"
     return Verdict(above_one([ours], 1), note, ours.value, ours.interval)

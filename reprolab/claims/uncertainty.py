@@ -63,7 +63,7 @@ def log_baseline(row: Row) -> LogMean:
     if not is_of_host(row):
         return log_time(row)
     host = host_spread(row.problem["weights"])
-    return row.log.with_part(host.baseline_percent, host.freedom)
+    return log_mean(row.samples).with_part(host.baseline_percent, host.freedom)
 
 
 def is_of_host(row: Row) -> bool:

@@ -1,11 +1,16 @@
 """Edges of every rule that measurements decide: a recorded H200 run with some numbers changed."""
 
+from dataclasses import replace
+
 import changed_runs as recorded
+import made
 import pytest
 from changed_runs import scaled
 
 from experiments.counters.rules.code import MULTIPROCESSORS
 from experiments.end_to_end.rules import is_comparable, numbers_of
+from reprolab.claims.ledger import decide
+from reprolab.results import Check
 
 YES, NO, MAY_BE, CANNOT = "reproduced", "not_reproduced", "undecided", "not_testable"
 NOT_YET, PREMISE = "not_tested", "premise_false"
@@ -306,6 +311,8 @@ def test_libraries_and_releases_that_did_not_run():
         v = recorded.verdict("lut-1.36-2.07", " | the release", "h200", *gone)
         later = missing == "from 0.48"  # 0.50.2 is from then on
         assert v.kind == (YES if later else NOT_YET) and (later or missing in v.note)
+    rows = recorded.verdict("lut-1.36-2.07", " | the release", "h200").rows
+    assert {key.rpartition("_")[2] for _, key in rows} == {"0.47.0", "0.48.2"}  # the two next to it
     own = edited("bitsandbytes/layers", "*_0.47*", drop=True)  # another experiment has it
     assert recorded.verdict("lut-1.36-2.07", " | the release", "h200", own).kind == YES
 
@@ -359,3 +366,16 @@ def test_launches_that_were_not_recorded_or_are_several():
 def test_blocks_per_multiprocessor(arch, threads, registers, shared_bytes, blocks):
     """As cuda_occupancy.h has it."""
     assert MULTIPROCESSORS[arch].blocks_that_fit(threads, registers, shared_bytes) == blocks
+
+
+def test_times_of_instruments_that_disagree_decide_nothing():
+    """Counters of such rows do: the instruments that disagree are clocks."""
+    found, place = recorded.evidence("h200"), ("table2", "replay")
+    keys = ("qwen3-32b/batch8/fp16/b64/branch_tree",)
+    check = Check("clocks", keys, first=97.5, second=100, unit="us", allowed_percent=1)
+    for unit, kind in (("us", CANNOT), ("byte", YES)):
+        of = replace(found.results[place], checks=(replace(check, unit=unit),))
+        evidence = replace(found, results=found.results | {place: of})
+        (d,) = decide(evidence, made.with_claim("kernel-speedup"))
+        (v,) = [v for v in d.of_reading("tiles of 512 bytes") if v.cell.text == AVERAGE[:18]]
+        assert v.kind == kind and ("clocks, -2.5 %" in v.note) is (kind == CANNOT)
