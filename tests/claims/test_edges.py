@@ -127,6 +127,8 @@ EDGES = [
     ("lut-traffic-64", LAYER, CANNOT, None, [count(LUT, 0, LARGEST, "blocks_launched")]),
     ("memory-bound", LAYER, MAY_BE, 87.34, [count(TREE, 3.8, "*", "dram_utilisation")]),
     ("memory-bound", LAYER, YES, 22.98, [count(TREE, 12, "*", "stall_long_scoreboard")]),
+    # Waits differ by 15 % between runs.
+    ("memory-bound", LAYER, MAY_BE, 22.98, [count(TREE, 8.5, "*", "stall_long_scoreboard")]),
     ("memory-bound", LAYER, CANNOT, None, [count(TREE, 0, "*", "stall_*")]),
     ("broadcast-no-conflicts", LAYER, MAY_BE, 1.084)
     + ([count(LUT, 1.01, "*", "shared_load_wavefronts")],),
