@@ -1,5 +1,5 @@
-// Checks of launches on the device: that they write no memory that is not theirs, that a launch really
-// writes its output again, and that it waits for the work before it.
+// Checks of launches on the device: that they write no memory that is not theirs, that a launch
+// really writes its output again, and that it waits for the work before it.
 #pragma once
 
 #include <cuda_runtime_api.h>
