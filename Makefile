@@ -84,7 +84,7 @@ build/end_to_end/python: experiments/end_to_end/end_to_end.lock
 build: ## Configure and build everything this machine can; of one family: make build FAMILY=reduction
 	@scripts/build $${FAMILY:+bench_}$${FAMILY:-all}
 
-# Of one family, which builds in minutes.
+# One family alone builds in minutes.
 BENCH = bench$${FAMILY:+_$$FAMILY}
 FAMILIES := $(patsubst kernels/%/problem.hpp,%,$(wildcard kernels/*/problem.hpp))
 $(if $(filter-out $(FAMILIES),$(FAMILY)),$(error FAMILY: give one of $(FAMILIES)))

@@ -1,4 +1,4 @@
-// What plain families (harness/plain_family.cuh) share without templates: the numbers of problems
+// Shared by plain families (harness/plain_family.cuh) without templates: the numbers of problems
 // on the command line, and texts.
 #pragma once
 

@@ -10,10 +10,10 @@ struct Contract {
 
   Kind kind = Kind::bit_exact;
   const char* text = "";  ///< In one sentence; empty if bit-exact.
-  /// Of a bound: the family's reading of a problem that the kernel computes, if there are several;
+  /// For a bound: the reading of the problem that the kernel computes, if the family has several;
   /// each reading has its own interval.
   const char* reading = "";
-  /// Of a bound: whether a row of a batch is bit for bit the same as the row alone.
+  /// For a bound: whether a row of a batch is bit for bit the same as the row alone.
   bool independent_of_batch = false;
 
   bool deviates() const { return kind == Kind::declared_deviation; }

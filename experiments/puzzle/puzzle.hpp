@@ -1,5 +1,5 @@
 // Unsloth's NF4 puzzle: the matrices that it dequantizes, how often, the bytes that this moves, and
-// the two ways of timing: in fixed buffers as published, and through CUDA graphs.
+// both timings: in fixed buffers as published, and through CUDA graphs.
 // Source: Unsloth's puzzle notebook, as D. Robertson's post on Modular's blog uses it.
 #pragma once
 

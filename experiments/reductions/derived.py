@@ -1,4 +1,4 @@
-"""What a table of experiment reductions derives from its rows."""
+"""Values of several rows for the tables of experiment reductions."""
 
 import pandas as pd
 

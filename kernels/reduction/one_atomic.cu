@@ -4,7 +4,7 @@
 //
 // Source: kernels 2 to 9 of S. Veitner, "Making vector sum really fast", but for CUB; one_pass_4
 // and
-//         _5 of its version in Mojo; kernel 3 of P. Shah's fast.cu. Written anew. Ours takes words
+//         _5 of its version in Mojo; kernel 3 of P. Shah's fast.cu; written here. Ours takes words
 //         as the ceiling read_only does.
 // Bound:  memory; with one word a thread, the rate at which blocks start and add to one address.
 // Alone:  make bench KERNEL=sum_vectors_redux
