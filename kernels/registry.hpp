@@ -34,7 +34,7 @@ struct Kernel {
   std::string lineage{};      ///< Where it comes from: paper section, post, release.
   std::string source_file{};  ///< From the root of the project; empty: kernels/<family>/<name>.cu.
   Contract contract{};
-  /// Of a declared deviation: writes to elements [begin, end) of `host.output` exactly the bits
+  /// For a declared deviation: writes to elements [begin, end) of `host.output` exactly the bits
   /// that the kernel is declared to produce (all pointers of `host` are host memory). Elements that
   /// it does not write are those that the kernel is declared to leave unwritten.
   void (*expected_output)(const Problem& host, std::int64_t begin, std::int64_t end) = nullptr;

@@ -48,7 +48,7 @@ def tables(experiment: str, rows: pd.DataFrame, claims: pd.DataFrame) -> dict[st
 
 
 def fields_of(rows: pd.DataFrame) -> set[str]:
-    """Of the problems; `n` is the number of samples."""
+    """The fields of problems but `n`, which is the number of samples here."""
     return {name for row in rows.row for name in row.problem} - {"n"}
 
 

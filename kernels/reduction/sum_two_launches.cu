@@ -1,7 +1,7 @@
 // Two launches of the same kernel: the first adds up each block's words, one a thread, the second,
 // a single block, all of the blocks' sums, for which each of its threads makes many trips.
 //
-// Source: kernel 0 of S. Veitner, "Making vector sum really fast", written anew; its kernel 1, and
+// Source: kernel 0 of S. Veitner, "Making vector sum really fast", written here; its kernel 1, and
 //         two_pass_1 to _4 of its version in Mojo, are of this kind.
 // Bound:  the second launch: 4,096 trips for 2^30 words.
 // Alone:  make bench KERNEL=sum_two_launches

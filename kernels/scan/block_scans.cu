@@ -1,6 +1,6 @@
 // Prefix sums that restart with each block of threads, which scans a segment of 256 or 512 words.
 //
-// Source: kernels 0 to 4 of S. Veitner, "Making prefix sum really fast", written anew: kernels 2
+// Source: kernels 0 to 4 of S. Veitner, "Making prefix sum really fast", written here: kernels 2
 // and
 //         3 have segments of 256 there, the others of 512. Kernels 3 and 4 reach past their array
 //         in shared memory there (wrong/scan_past_shared.cu).

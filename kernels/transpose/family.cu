@@ -9,7 +9,7 @@
 namespace reprolab::transpose {
 namespace {
 
-/// What `make mojo` compiles.
+/// The kernels that `make mojo` compiles.
 const CompiledFamily<Problem, PtxKernel> compiled_kernels{
     .name = "transpose",
     .variants = {"fp32"},

@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def family_of(kernel: str) -> Family:
-    """Of a kernel that is not described yet, its folder's."""
+    """The kernel's family; by its folder, if it is not described yet."""
     known = {name: family for family in described().values() for name in family.kernels}
     known |= {
         file.stem: described()[file.parent.name]

@@ -1,7 +1,7 @@
 // Wrong as published: a thread adds its words in a float, which is exact below 2^24 alone, and the
 // last warp adds in shared memory without a barrier between its steps, a race.
 //
-// Source: kernel 1 of P. Shah's fast.cu, written anew.
+// Source: kernel 1 of P. Shah's fast.cu, written here.
 #include "kernels/definition.hpp"
 #include "kernels/grid.hpp"
 #include "kernels/reduction/problem.hpp"

@@ -1,7 +1,7 @@
 // Wrong as published: offered as the prefix sum that its title names, it restarts every 512 words.
 // Its array in shared memory has a word for each of four warps, and 32 lanes load and store one.
 //
-// Source: kernel 4 of S. Veitner, "Making prefix sum really fast", written anew.
+// Source: kernel 4 of S. Veitner, "Making prefix sum really fast", written here.
 #include "kernels/definition.hpp"
 #include "kernels/grid.hpp"
 #include "kernels/scan/problem.hpp"
