@@ -26,21 +26,7 @@ struct CublasHandle {
   std::string why_not;  ///< Empty if there is a handle and all functions that were asked for.
 
   /// Binds `more` functions of the library.
-  explicit CublasHandle(std::initializer_list<DynamicLibrary::Symbol> more) {
-    const auto library = DynamicLibrary::open(
-        {"libcublas.so." + std::to_string(CUBLAS_VER_MAJOR), REPROLAB_CUBLAS_LIBRARY}, &why_not);
-    if (!library) return;
-    decltype(&cublasCreate_v2) create = nullptr;
-    std::string missing = library->bind({{create, "cublasCreate_v2"},
-                                         {status_string, "cublasGetStatusString"},
-                                         {set_stream, "cublasSetStream_v2"}});
-    if (missing.empty()) missing = library->bind(more);
-    if (!missing.empty()) {
-      why_not = "the library lacks " + missing;
-      return;
-    }
-    check(create(&handle));
-  }
+  explicit CublasHandle(std::initializer_list<DynamicLibrary::Symbol> more);
 
   /// Records the error if the handle could not be made or set up.
   void check(cublasStatus_t status) {
@@ -54,20 +40,6 @@ inline std::string cublas_maker() {
 }
 
 /// The launch's status: the CUDA runtime's last error, else the library's status.
-inline cudaError_t launch_error(cublasStatus_t status) {
-  const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess) return error;
-  switch (status) {
-    case CUBLAS_STATUS_SUCCESS:
-      return cudaSuccess;
-    case CUBLAS_STATUS_INVALID_VALUE:
-      return cudaErrorInvalidValue;
-    case CUBLAS_STATUS_ARCH_MISMATCH:
-    case CUBLAS_STATUS_NOT_SUPPORTED:
-      return cudaErrorNotSupported;
-    default:
-      return cudaErrorUnknown;
-  }
-}
+cudaError_t launch_error(cublasStatus_t status);
 
 }  // namespace reprolab

@@ -99,6 +99,16 @@ def test_a_cubins_name_follows_its_sources_and_command(monkeypatch, tmp_path):
     assert len({first, *names}) == 1 + len(names)
 
 
+def test_no_cubins_name_depends_on_the_toolkits_folder():
+    try:
+        files = [file for file in cubin.build_commands() if file.suffix == ".cu"]
+    except InputError as error:
+        pytest.skip(str(error))
+    toolkit = str(cubin.program("nvcc").parents[1])
+    words = [word for file in files for word in cubin.command_for(file, "sm_90")[1][1:]]
+    assert words and not [word for word in words if toolkit in word]
+
+
 @pytest.mark.parametrize("source", ["kernels/nf4/streaming.cu", "kernels/transpose/column_walk.cu"])
 def test_the_headers_of_a_file_are_those_that_the_compiler_reads(source):
     try:
