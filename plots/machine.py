@@ -1,7 +1,6 @@
 """The results of one machine as tables and claims use them."""
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
@@ -13,18 +12,15 @@ import pandas as pd
 import reprolab
 from plots.frame import prepared
 from plots.tables import Table
+from reprolab import declared
 from reprolab.declared import FOLDER, names
-from reprolab.json_files import read_text
 from reprolab.results import KERNEL_TIME
 from reprolab.stats import significant
 
 
-def declared(experiment: str, rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """The experiment's own; without a file, one of each pass."""
-    file = FOLDER / experiment / "tables.toml"
-    if file.exists():
-        return tomllib.loads(read_text(file))["table"]
-    return [
+def specs(experiment: str, rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """The experiment's own; without any, one of each pass."""
+    return list(declared.experiment(experiment).tables) or [
         {"name": name, "title": f"{experiment}, {name}", "pass": name, **of_pass(own)}
         for name, own in rows.groupby("pass", sort=False)
     ]
@@ -43,7 +39,7 @@ def tables(experiment: str, rows: pd.DataFrame, claims: pd.DataFrame) -> dict[st
     others = fields_of(rows) - fields_of(own)  # half of all columns, which selecting rows copies
     own = own.drop(columns=others.intersection(own))
     derived: dict[str, pd.DataFrame] = {}
-    made = (Table(experiment, spec, own, claims, derived) for spec in declared(experiment, own))
+    made = (Table(experiment, spec, own, claims, derived) for spec in specs(experiment, own))
     return {table.name: table for table in made if not table.every.empty}
 
 

@@ -11,8 +11,8 @@ A template is Jinja. Each folder of data/recorded is a machine of that name, suc
     {{ h200.name }} {{ h200.runs("table2") }}       H200; when it ran, of which commit and driver
     {{ claims("paper") }}                           every claim of a source, on every machine
 
-experiments/<name>/tables.toml declares the tables. `make render-recorded` writes their CSVs, whose
-columns and values a slot can name.
+experiments/<name>/experiment.toml declares the tables. `make render-recorded` writes their CSVs,
+whose columns and values a slot can name.
 """
 
 import argparse

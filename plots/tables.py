@@ -1,4 +1,4 @@
-"""Tables that experiments/<name>/tables.toml declares, made of the frame of records with pandas.
+"""Tables that experiments/<name>/experiment.toml declares, made of the frame of rows with pandas.
 
 A table selects rows: a pass or several, and `where` (columns of the frame, each with a value or a
 list). It shows `values` by `rows` and, side by side, `columns`. `over` names the rows that each row

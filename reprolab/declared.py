@@ -43,6 +43,7 @@ class Experiment:
     name: str
     checks: tuple[Step, ...]
     passes: dict[str, Step]
+    tables: tuple[dict[str, Any], ...]  # plots/tables.py has their fields
 
     def passes_in(self, folder: Path, known: Collection[Path] = ()) -> tuple[list[str], list[str]]:
         """The passes that a run's folder has or will have, and the required passes that it
@@ -95,7 +96,8 @@ def experiment(name: str) -> Experiment:
         if (program := declared.get("program")) and program not in programs():
             raise InputError(f"{file}: {where}: there is no program '{program}'")
     checks = tuple(step("", declared) for declared in checks)
-    return Experiment(name, checks, {n: step(n, declared) for n, declared in passes.items()})
+    steps = {n: step(n, declared) for n, declared in passes.items()}
+    return Experiment(name, checks, steps, tuple(root.get("table", ())))
 
 
 @cache

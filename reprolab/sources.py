@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ROW_SOURCES = """CMakeLists.txt CMakePresets.json data/counters.json
 data/families.json data/models.json experiments harness kernels profiling reference reprolab
 reprolab_nf4 :!*.md :!*/tests/* :!experiments/*/rules*
-:!experiments/*/derived.py :!experiments/*/figures.py :!experiments/*/tables.toml
+:!experiments/*/derived.py :!experiments/*/figures.py :!experiments/*/experiment.toml
 :!profiling/ncu :!reprolab/claims :!reprolab/compare.py :!reprolab/record.py""".split()
 
 

@@ -16,7 +16,7 @@ DEPEND = ["CMakeLists.txt", "experiments/end_to_end/plan.py", "kernels/nf4/strea
 DEPEND += ["reprolab/provenance.py", "reprolab_nf4/layers.py", "harness/measure.cpp"]
 INDEPENDENT = ["README.md", "docs/glossary.md", "data/published/paper.json", "tests/claims/made.py"]
 INDEPENDENT += ["reprolab/claims/rules.py", "experiments/puzzle/rules.py", "plots/tables.py"]
-INDEPENDENT += ["experiments/table2/tables.toml", "reprolab_nf4/tests/test_layers_in_python.py"]
+INDEPENDENT += ["experiments/table2/experiment.toml", "reprolab_nf4/tests/test_layers_in_python.py"]
 
 
 def git(folder, *words):
