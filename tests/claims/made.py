@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import json
+import tarfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -109,6 +110,18 @@ def read(file: dict[str, Any], path: str = "") -> Results:
     place = Path(path or f"{file['pass']}.json")
     SCHEMA.check(place, file)
     return parse(place, file)
+
+
+@cache
+def repetitions(name: str) -> dict[str, list[Results]]:
+    """The runs of an archive of data/repetitions, by their places in data/run_to_run.json."""
+    runs: dict[str, list[Results]] = {}
+    with tarfile.open(ROOT / f"data/repetitions/{name}.tar.xz") as archive:
+        for member in archive:
+            run = f"data/repetitions/{'/'.join(member.name.split('/')[:2])}"
+            file = json.load(archive.extractfile(member))
+            runs.setdefault(run, []).append(read(file, str(ROOT / run / file["pass"])))
+    return runs
 
 
 def evidence_of(files: Sequence[dict[str, Any]]) -> Evidence:

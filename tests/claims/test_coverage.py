@@ -14,7 +14,7 @@ import pytest
 from reprolab.claims import uncertainty
 from reprolab.claims.ledger import decide
 from reprolab.json_files import ROOT, read_json
-from reprolab.results import KERNEL_TIME, result_files
+from reprolab.results import KERNEL_TIME
 from reprolab.stats import FALSE_SHARE, log_mean
 
 PAGE = (ROOT / "docs/verdicts.md").read_text()
@@ -31,7 +31,7 @@ def repeated(gpu):
     """By kernel, problem and run: the mean of the logarithms of the passes."""
     logs = {}
     for run in range(1, RUNS[gpu] + 1):
-        for results in result_files(ROOT / f"data/repetitions/{gpu}/{run}"):
+        for results in made.repetitions(gpu)[f"data/repetitions/{gpu}/{run}"]:
             for row in results.records if results.pass_name == "replay" else ():
                 if row.kernel in KERNELS[gpu]:
                     of_run = logs.setdefault((row.kernel, row.problem["name"]), {})

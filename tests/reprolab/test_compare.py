@@ -12,6 +12,7 @@ from scipy import stats
 
 from reprolab import compare
 from reprolab.json_files import ROOT
+from reprolab.results import frame_of
 from reprolab.run_to_run import SpreadClass, recorded, recorded_budgets, spread_of
 from reprolab.stats import LogMean, log_mean
 
@@ -87,7 +88,7 @@ def test_samples_of_any_length(run, us):
     _, rows, _ = run(a, other(a, branch_tree=1e6))
     assert rows.verdict.to_dict() == {"branch_tree": "slower", "once": "undecided"}
     assert rows.why["once"] == "a single sample"
-    frames = [compare.load_side(f"{ROOT}/data/repetitions/h200/1") for _ in range(2)]
+    frames = [frame_of(made.repetitions("h200")["data/repetitions/h200/1"]) for _ in range(2)]
     for frame, samples in zip(frames, [(1e-6, 2e-6), (1e15, 2e15)], strict=True):
         frame["samples"] = [samples] * len(frame)
     assert set(compare.compare(*frames, 1, recorded_budgets()).verdict) == {"slower"}
@@ -170,8 +171,8 @@ def test_the_mean_is_welchs_where_runs_do_not_vary():
 
 
 @pytest.mark.parametrize("gpu", recorded())
-def test_the_recorded_spread_is_that_of_the_repetitions(gpu, monkeypatch):
-    monkeypatch.chdir(ROOT)
+def test_the_recorded_spread_is_that_of_the_repetitions(gpu):
     of = recorded()[gpu]
-    runs = [compare.times(compare.load_side(place)) for place in of["runs"]]
+    found = made.repetitions(of["runs"][0].split("/")[2])
+    runs = [compare.times(frame_of(found[place])) for place in of["runs"]]
     assert spread_of(runs, of["kernels"]) == recorded_budgets()[gpu]
