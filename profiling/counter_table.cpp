@@ -35,7 +35,7 @@ std::vector<Counter> parse_counters(const nlohmann::json& table) {
       }
     }
   } catch (const nlohmann::json::exception&) {
-    throw std::invalid_argument("data/counters.json: not as data/counters.schema.json says");
+    throw std::invalid_argument("data/counters.json: a counter lacks id, unit, meaning or metrics");
   }
   return counters;
 }

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reprolab.json_files import ROOT, Schema
+from reprolab.json_files import ROOT, read_json
 from reprolab.printable import printable
 
 if TYPE_CHECKING:
@@ -19,13 +19,12 @@ Code = dict[str, Any] | None  # as in result files: the architecture, and a dige
 Digest = tuple[str, str, str]  # a part of a kernel, the architecture, and the code's digest
 
 OLDER = ROOT / "data/older_code.json"  # `python -m sass recorded --write` writes it
-SCHEMA = Schema("older_code.schema.json")
 
 
 @cache
 def older_digests(file: Path) -> frozenset[str]:
     """The code of recorded rows that differs from this checkout's."""
-    return frozenset(SCHEMA.read(file)["older"])
+    return frozenset(read_json(file)["older"])
 
 
 def digests(code: Code) -> set[Digest]:

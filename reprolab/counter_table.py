@@ -4,10 +4,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from reprolab.json_files import ROOT, Schema
+from reprolab.json_files import ROOT, read_json
 
 TABLE = ROOT / "data/counters.json"
-SCHEMA = Schema("counters.schema.json")
 COUNTERS = "counters"  # the instrument
 NO_WAIT = ("stall_selected", "stall_not_selected")  # of its stalls: warps that could have issued
 WARP = 32  # threads
@@ -22,12 +21,13 @@ class Counter:
     title: str
     unit: str
     meaning: str = ""
-    metrics: tuple[str, ...] = ()
-    ncu: dict[str, Any] = field(default_factory=dict)  # its place on ncu's page; empty: none
+    metrics: tuple[str, ...] = ()  # of which the first that the chip has is read
+    # Its place on ncu's page, or none; min_arch, max_arch: the capabilities (80) that have it.
+    ncu: dict[str, Any] = field(default_factory=dict)
 
 
 @cache
 def known() -> dict[str, Counter]:
     """In the order of the file."""
-    counters = SCHEMA.read(TABLE)["counters"]
+    counters = read_json(TABLE)["counters"]
     return {c["id"]: Counter(**c | {"metrics": tuple(c["metrics"])}) for c in counters}

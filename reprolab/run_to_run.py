@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from reprolab.json_files import ROOT, Schema
+from reprolab.json_files import ROOT, read_json
 from reprolab.stats import log_mean
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 RUN_TO_RUN = ROOT / "data/run_to_run.json"
-SCHEMA = Schema("run_to_run.schema.json")
 CLASSES_US = (0, 5, 10, 20, 50, 100, 1000)
 
 
@@ -59,7 +58,7 @@ def in_class(classes: Sequence[SpreadClass], us: float) -> SpreadClass:
 
 def recorded() -> dict[str, dict[str, Any]]:
     """By GPU."""
-    return SCHEMA.read(RUN_TO_RUN)["gpus"]
+    return read_json(RUN_TO_RUN)["gpus"]
 
 
 def recorded_budgets() -> Budgets:

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from reprolab.errors import InputError
-from reprolab.json_files import ROOT, Schema
+from reprolab.json_files import ROOT, read_json
 from reprolab_nf4 import DropinError, checkpoint
 from reprolab_nf4.checkpoint import Shape
 
-SCHEMA = Schema("models.schema.json")
 BLOCK_SIZE = 64  # of random weights
 NF4_BYTES = 0.5 + 4 / BLOCK_SIZE  # of one weight, with its part of a scale
 SPARE_BYTES = 3e9  # CUDA, cuBLAS, the programs' code, and the allocator's fragments
@@ -115,4 +114,4 @@ def known() -> dict[str, Model]:
 
 @cache
 def content() -> dict[str, Any]:
-    return SCHEMA.read(ROOT / "data/models.json")
+    return read_json(ROOT / "data/models.json")

@@ -6,10 +6,10 @@ import argparse
 from difflib import unified_diff
 from pathlib import Path
 
-from reprolab.code import OLDER, SCHEMA
+from reprolab.code import OLDER
 from reprolab.command_line import Parser, run
 from reprolab.errors import InputError
-from reprolab.json_files import ROOT
+from reprolab.json_files import ROOT, read_json
 from reprolab.output import write_files
 from reprolab.printable import printable
 from reprolab.results import result_files
@@ -130,7 +130,7 @@ def recorded(args: argparse.Namespace) -> int:
 
 def known_codes() -> dict[str, str]:
     """Digests of code by cubin, whose name has a digest of its sources."""
-    return SCHEMA.read(OLDER)["codes"]
+    return read_json(OLDER)["codes"]
 
 
 if __name__ == "__main__":

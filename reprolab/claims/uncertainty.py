@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reprolab.json_files import ROOT, Schema
+from reprolab.json_files import ROOT, read_json
 from reprolab.results import Row
 from reprolab.run_to_run import Budgets, budget_for, in_class, recorded_budgets
 from reprolab.stats import FALSE_SHARE, SPREAD_PERCENT, LogMean, log_mean, weighted
 
 HOST_TO_HOST = ROOT / "data/host_to_host.json"
-SCHEMA = Schema("host_to_host.schema.json")
 EAGER = "eager"  # generations whose steps the host launches one by one
 PAIR = ("branch_tree", "shared_lut")  # the kernels that were measured on several hosts
 
@@ -86,14 +85,14 @@ class HostSpread(NamedTuple):
 
 @cache
 def host_cells() -> list[dict[str, Any]]:
-    return SCHEMA.read(HOST_TO_HOST)["cells"]
+    return read_json(HOST_TO_HOST)["cells"]
 
 
 @cache
 def host_classes() -> tuple[HostSpread, ...]:
     """By the models' sizes: what waits for the host in a step depends on the model, and on the
     batch only by how long."""
-    edges = [*SCHEMA.read(HOST_TO_HOST)["classes_weights"], math.inf]
+    edges = [*read_json(HOST_TO_HOST)["classes_weights"], math.inf]
     return tuple(spread_in(low, high) for low, high in pairwise(edges))
 
 

@@ -9,7 +9,6 @@ from sass import __main__ as command
 from sass import cubin, identity
 from sass import recorded as rows
 
-from reprolab import code
 from reprolab.command_line import run
 from reprolab.errors import InputError
 from reprolab.json_files import ROOT
@@ -137,7 +136,6 @@ def test_a_stale_list_of_older_code_fails_until_it_is_written(monkeypatch, tmp_p
     assert "is stale" in capsys.readouterr().out
     assert status("recorded", "--write") == 0
     written = json.loads(file.read_bytes())
-    code.SCHEMA.check(file, written)
     assert written == {"older": ["2" * 64], "codes": {name: "3" * 64}}
     assert status("recorded") == 0
     assert status("recorded", "--compile") == 0
