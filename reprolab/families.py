@@ -13,10 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from reprolab.errors import InputError
 from reprolab.json_files import ROOT, Schema
 from reprolab.output import write_files
-from reprolab.printable import shortened
 
 FILE = ROOT / "data/families.json"
 SCHEMA = Schema("families.schema.json")
@@ -99,17 +97,6 @@ def described() -> dict[str, Family]:
 
 def kernels(families: Iterable[Family]) -> dict[str, Kernel]:
     return {name: kernel for family in families for name, kernel in family.kernels.items()}
-
-
-def in_cuda(kernel: str) -> str:
-    """The kernel's counterpart, or itself; InputError if it is unknown."""
-    entry = kernels(described().values()).get(kernel)
-    name = entry and (entry.counterpart or (entry.language == CUDA and kernel))
-    if not name:
-        raise InputError(
-            f"{FILE}: says no counterpart of '{shortened(kernel)}'; make describe writes it anew"
-        )
-    return name
 
 
 def ask(programs: list[str]) -> dict[str, Any]:

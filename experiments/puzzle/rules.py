@@ -1,87 +1,18 @@
 """Rules of single claims, for the claims that experiment puzzle decides."""
 
 import math
-from dataclasses import replace
 
 from experiments.counters.rules.code import LAUNCHES, launch_of
 from reprolab import stats
-from reprolab.claims import rules, uncertainty
-from reprolab.claims.evidence import Case, NotTestable, NotTested
-from reprolab.claims.published import Cell
+from reprolab.claims import rules
+from reprolab.claims.evidence import Case, NotTestable
 from reprolab.claims.rules import WITHIN, Verdict, judge, reproduced_if, rule
 from reprolab.counter_table import WARP
-from reprolab.results import KERNEL_TIME, Results, Row
+from reprolab.results import Results
 from reprolab.stats import significant, span
 
 WALL_TIME = "wall_time"  # on the host's clock, which waits for the GPU after every launch
 COUNTERS = "counters/nf4_counters"  # next to LAUNCHES: the same kernels, each layer alone
-
-
-def in_seconds(*rows: Row) -> str:
-    """As published, whichever of their times the rows are of."""
-    times = (f"{r.kernel} {r.metrics[WALL_TIME].median / 1e6:.3f} s" for r in rows)
-    return ", ".join(times)
-
-
-@rule(f"timed as published, {WITHIN}")
-def gain_as_published(case: Case, *, slow: str, fast: str, slow_pass: str = "") -> Verdict:
-    """Decided by the host's clock, as in the source. `slow_pass`: the pass with the row of `slow`,
-    if it is another.
-    """
-    measured_in = {slow: slow_pass, fast: ""}
-    rows = [case.measured(k, WALL_TIME, pass_name=name) for k, name in measured_in.items()]
-    return judge(case, uncertainty.log_ratio(*rows).ratio, in_seconds(*rows))
-
-
-@rule("timed as published, {slow} slower than {fast}, beyond the intervals")
-def faster_as_published(case: Case, *, slow: str, fast: str) -> Verdict:
-    rows = [case.measured(kernel, WALL_TIME) for kernel in (slow, fast)]
-    ours = uncertainty.log_ratio(*rows).ratio
-    kind = rules.above_one([ours], case.cell.family_size)
-    return Verdict(kind, in_seconds(*rows), ours.value, ours.interval)
-
-
-@rule("{slow} slower than {fast} in a CUDA graph, without the host, beyond the intervals")
-def faster_in_graphs(case: Case, *, slow: str, fast: str) -> Verdict:
-    rows = [case.measured(kernel, KERNEL_TIME) for kernel in (slow, fast)]
-    ours = uncertainty.log_ratio(*rows).ratio
-    kind = rules.above_one([ours], case.cell.family_size)
-    return Verdict(kind, in_seconds(*rows), ours.value, ours.interval)
-
-
-def each_library(case: Case) -> list[Cell]:
-    """One cell for each library of the run, because the source names no version. Not for a rule
-    whose argument is a kernel.
-    """
-    return ("kernel" not in case.cell.arguments and libraries(case)) or [case.cell]
-
-
-def libraries(case: Case) -> list[Cell]:
-    peers = dict.fromkeys(r.kernel for r in case.results().records if r.origin == "peer")
-    return [replace(case.cell, at=case.cell.at | {"library": kernel}) for kernel in peers]
-
-
-def library(case: Case) -> str:
-    if "library" not in case.cell.at:
-        raise NotTested("no bitsandbytes ran: PEER=path/to/libbitsandbytes_cuda130.so")
-    return case.cell.at["library"]
-
-
-@rule(f"timed as published, {WITHIN}", split=each_library)
-def gain_over_peer(case: Case, *, fast: str) -> Verdict:
-    """Over Unsloth's calls of one bitsandbytes of the user's."""
-    case.measured(fast, WALL_TIME)  # without this row, a library would not help
-    return gain_as_published(case, slow=library(case), fast=fast)
-
-
-@rule(f"timed as published, the slowest library over the fastest, {WITHIN}")
-def between_libraries(case: Case) -> Verdict:
-    """Among the libraries of the run."""
-    rows = [case.measured(cell.at["library"], WALL_TIME) for cell in libraries(case)]
-    if len(rows) < 2:
-        raise NotTested("one bitsandbytes ran, of two: PEER=old.so:new.so")
-    slow, fast = (pick(rows, key=lambda r: r.median) for pick in (max, min))
-    return judge(case, uncertainty.log_ratio(slow, fast).ratio, in_seconds(slow, fast))
 
 
 @rule("what fits into the larger cache is at least the part of all bytes that the flip changes")
@@ -104,14 +35,15 @@ def cache_is_enough(case: Case, *, over: str, under: str, cache_mb: float) -> Ve
     return Verdict(rules.REPRODUCED if share >= flip else rules.PREMISE_FALSE, note, share)
 
 
-@rule(f"timed as published, {WITHIN}", split=each_library)
+@rule(f"timed as published, {WITHIN}")
 def seconds(case: Case, *, kernel: str = "") -> Verdict:
-    """The whole puzzle with a kernel, or else with one bitsandbytes of the user's; in GB/s where
+    """The whole puzzle with a kernel, or else with the library that the cell names; in GB/s where
     the cell's unit says so.
     """
-    row = case.measured(kernel or library(case), WALL_TIME)
-    ours = row.bandwidth if case.cell.unit == "GB/s" else row.estimate.scaled(1e-6)
-    return judge(case, ours, in_seconds(row))
+    row = case.measured(kernel or case.cell.at["library"], WALL_TIME)
+    in_seconds = row.estimate.scaled(1e-6)
+    note = f"{row.kernel} {in_seconds.value:.3f} s"
+    return judge(case, row.bandwidth if case.cell.unit == "GB/s" else in_seconds, note)
 
 
 @rule(

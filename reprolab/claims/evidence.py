@@ -189,17 +189,18 @@ class Case:
         return [row.median for row in self.rows(kernel, metric, pass_name)]
 
     def ratios(
-        self, over: str, under: str, metric: str, pass_name: str = "", least: int = 1
+        self, over: str, under: str, metric: str, least: int = 1, over_pass: str = ""
     ) -> list[Estimate]:
         """The ratios of one kernel's times to another's, at every place, with at least so many
-        samples: decisions by intervals need two.
+        samples: decisions by intervals need two. `over_pass`: where its rows are of another pass.
         """
         ratios = []
         for kernel in (over, under) if least > 1 else ():
-            if min(row.n for row in self.rows(kernel, metric, pass_name)) < least:
+            if min(row.n for row in self.rows(kernel, metric)) < least:
                 raise NotTestable(f"a single sample of {kernel} has no interval")
         for at in self.cell.places:
-            rows = [self.measured(kernel, metric, at, pass_name) for kernel in (over, under)]
+            sides = ((over, over_pass), (under, ""))
+            rows = [self.measured(kernel, metric, at, pass_name) for kernel, pass_name in sides]
             hosts = uncertainty.other_hosts(*rows) if self.evidence.folder else []
             if uncertainty.is_of_host(rows[0]):
                 self.hosts.append(len(hosts) + 1)

@@ -81,8 +81,7 @@ def decide(evidence: Evidence, sources: Sequence[Source]) -> list[Decision]:
             rule = rules.rule_of(case)
             where = f"{source.file}: claim '{claim.id}': rule {cell.rule}"
             try:
-                for part in split(case, rule):
-                    verdicts.append(decide_cell(part, rule))
+                verdicts.append(decide_cell(case, rule))
             except UNFIT as error:
                 what = f"{type(error).__name__}: {error}".removesuffix(": ")
                 raise InputError(
@@ -130,15 +129,6 @@ def claim_rows(evidence: Evidence) -> Iterator[dict[str, Any]]:
                 "file": " ".join(dict.fromkeys(file for file, _ in v.rows)),
                 "keys": " ".join(key for _, key in v.rows if key),
             }
-
-
-def split(case: Case, rule: rules.Rule) -> list[Case]:
-    """The case itself, or the cases into which its rule divides it for this run."""
-    try:
-        cells = rule.split(case) if rule.split else [case.cell]
-    except NotTested:  # the rule itself says what is missing
-        cells = [case.cell]
-    return [replace(case, cell=cell, used={}) for cell in cells]
 
 
 def decide_cell(case: Case, rule: rules.Rule) -> Decided:

@@ -15,9 +15,8 @@ from reprolab.printable import shortened
 FOLDER = ROOT / "data/published"
 SCHEMA = Schema("published.schema.json")
 ALL, AVERAGE = "all", "average"  # of a cell: every value of the source's setup, or their mean
-NAMED_GPU = (
-    "named_gpu"  # the scope of a cell that only the GPU that it or its source names can show
-)
+NAMED_GPU = "named_gpu"  # the scope of a cell that only its or its source's GPU can show
+NO_PLACE = ("gpu", "library", "kernels")  # of `at`: no fields of a problem
 
 
 @dataclass(frozen=True)
@@ -264,12 +263,12 @@ def spelled_out(source: Source, cell: dict[str, Any], where: str) -> Iterator[di
 
 
 def places_of(source: Source, at: dict[str, Any], where: str) -> tuple[dict[str, Any], ...]:
-    """`at` for every combination of the values of 'all' and 'average'; a GPU is not a place."""
+    """`at` for every combination of the values of 'all' and 'average'."""
     every: list[list[dict[str, Any]]] = []
     for name, value in at.items():
         choices = source.every(name) if value in (ALL, AVERAGE) else [value]
         if not choices:
             raise InputError(f"{where}: '{value}' needs a list of every {name} in setup")
-        if name != "gpu":  # a layer stands for its rows and columns
+        if name not in NO_PLACE:  # a layer stands for its rows and columns
             every.append([v if isinstance(v, dict) else {name: v} for v in choices])
     return tuple({k: v for part in parts for k, v in part.items()} for parts in product(*every))

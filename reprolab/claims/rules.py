@@ -6,18 +6,16 @@ and are named "<experiment>.<rule>".
 """
 
 import importlib
-import inspect
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reprolab import declared, stats
 from reprolab.claims import uncertainty
 from reprolab.claims.evidence import Case, NotTestable
-from reprolab.claims.published import Cell
 from reprolab.errors import InputError
 from reprolab.printable import shortened
-from reprolab.results import Outcome
+from reprolab.results import KERNEL_TIME, Outcome
 from reprolab.stats import Estimate, LogMean, significant, span
 
 # The verdict on a whole claim is the first of these that one of its cells has. Nothing is measured
@@ -37,6 +35,7 @@ MANY_HOSTS = 1000
 COUNTS = 0  # guard band of counts, which are equal in six recorded runs
 # The criterion by which `judge` decides that a cell is reproduced.
 WITHIN = "ours is {direction} the source's value, {tolerance_percent:g} % allowed"
+ANEW = "; otherwise nothing is decided, as ours are written anew"
 
 
 @dataclass(frozen=True)
@@ -50,30 +49,26 @@ class Verdict:
 
 
 Decide = Callable[..., Verdict]
-KINDS = {str: "a text", int: "a whole number", float: "a number"}  # of rules' arguments
 
 
 @dataclass(frozen=True)
 class Rule:
     decide: Decide
     criterion: str  # when a cell is reproduced, with the names of arguments in braces
-    split: Callable[[Case], list[Cell]] | None  # into cells that only a run can name
 
 
 RULES: dict[str, Rule] = {}
 DOCUMENTS = "documents"  # the module with rules that need no experiment
 
 
-def rule(
-    criterion: str, split: Callable[[Case], list[Cell]] | None = None
-) -> Callable[[Decide], Decide]:
+def rule(criterion: str) -> Callable[[Decide], Decide]:
     """Registers a rule under the function's name, after that of its experiment, or "documents"."""
 
     def register(function: Decide) -> Decide:
         package, owner, *module = function.__module__.split(".")
         owner = owner if package == "experiments" else module[0]
         prefix = "" if function.__module__ == __name__ else f"{owner}."
-        RULES[prefix + function.__name__] = Rule(function, criterion, split)
+        RULES[prefix + function.__name__] = Rule(function, criterion)
         return function
 
     return register
@@ -85,9 +80,9 @@ def experiment_rules(name: str) -> str:
 
 
 def rule_of(case: Case) -> Rule:
-    """InputError if there is none, or the cell's arguments do not fit it."""
+    """InputError if there is none."""
     where, name = f"{case.source.file}: claim '{case.claim.id}'", case.cell.rule
-    owner, arguments = name.rpartition(".")[0], case.cell.arguments
+    owner = name.rpartition(".")[0]
     if name not in RULES and owner == DOCUMENTS:
         importlib.import_module("reprolab.claims.documents")
     elif name not in RULES and (module := experiment_rules(owner)):
@@ -95,15 +90,6 @@ def rule_of(case: Case) -> Rule:
     if name not in RULES:
         others = ", ".join(rule for rule in RULES if rule.rpartition(".")[0] == owner)
         raise InputError(f"{where}: no rule is named '{name}'; known are {shortened(others, 500)}")
-    signature = inspect.signature(RULES[name].decide)
-    try:
-        signature.bind(case, **arguments)
-    except TypeError as error:
-        raise InputError(f"{where}: rule {name}: {error}") from None
-    for argument, value in arguments.items():
-        kind = signature.parameters[argument].annotation
-        if not isinstance(value, (int, float) if kind is float else kind):
-            raise InputError(f"{where}: arguments.{argument} must be {KINDS[kind]}, not {value!r}")
     return RULES[name]
 
 
@@ -213,9 +199,55 @@ def quotients(
 
 
 @rule(WITHIN)
-def ratio_within(case: Case, *, metric: str, baseline: str, subject: str) -> Verdict:
-    """The baseline's time over the subject's; for several places, the mean of their ratios."""
-    return judge(case, stats.mean(case.ratios(baseline, subject, metric)))
+def ratio_within(
+    case: Case, *, metric: str, subject: str, baseline: str = "", baseline_pass: str = ""
+) -> Verdict:
+    """The baseline's time over the subject's; for several places, the mean of their ratios.
+
+    `baseline`: empty where the cell names a library. `baseline_pass`: where it is another.
+    """
+    ratios = case.ratios(
+        baseline or case.cell.at["library"], subject, metric, over_pass=baseline_pass
+    )
+    return judge(case, stats.mean(ratios), times_of(case, metric))
+
+
+def times_of(case: Case, metric: str) -> str:
+    """Of the rows that were read for a single place."""
+    rows = case.used.values() if len(case.cell.places) == 1 else ()
+    times = (row.metrics[metric] for row in rows)
+    return ", ".join(f"{t.kernel} {significant(t.median)} {t.unit}" for t in times)
+
+
+def confirmed_only(found: Verdict) -> Verdict:
+    """The verdict, unless it refutes a speed of the author's own code, which ours cannot."""
+    if found.kind != NOT_REPRODUCED:
+        return found
+    note = f"the author's own code was not run; {found.note}".removesuffix("; ")
+    return replace(found, kind=NOT_TESTABLE, note=note)
+
+
+@rule(WITHIN + ANEW)
+def ratio_anew(case: Case, *, metric: str, baseline: str, subject: str) -> Verdict:
+    """As `ratio_within`, of kernels that are not the source's own code."""
+    return confirmed_only(ratio_within(case, metric=metric, baseline=baseline, subject=subject))
+
+
+def our_kernels(case: Case, table: str) -> list[str]:
+    """For those of the source's table that the cell names, as "kernel_9 over kernel_8"."""
+    ours = case.source.fact("our_kernels")[table]
+    return [ours[kernel] for kernel in str(case.cell.at["kernels"]).split(" over ")]
+
+
+@rule(WITHIN + ANEW)
+def speed(case: Case, *, table: str) -> Verdict:
+    """In GB/s; a declared deviation is allowed. A library is the source's own code, so that its
+    speed also refutes.
+    """
+    (kernel,) = our_kernels(case, table)
+    row = case.measured(kernel, KERNEL_TIME, may_deviate=True)
+    found = judge(case, row.bandwidth, kernel)
+    return found if row.origin == "peer" else confirmed_only(found)
 
 
 @rule("nothing: ours is an upper bound, which could only refute it, {tolerance_percent:g} % below")

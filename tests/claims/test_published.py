@@ -93,9 +93,8 @@ CASES = {
     "512 bits": lambda p: first(p, "kernel-speedup").update(reading="tiles of 512 bits"),
     "every batch": lambda p: p["setup"].pop("batches"),
     "is_nice": lambda p: first(p, "token-exact").update(rule="is_nice"),
-    "'baseline'": lambda p: first(p, "kernel-speedup")["arguments"].pop("baseline"),
+    "'subject'": lambda p: first(p, "kernel-speedup")["arguments"].pop("subject"),
     "'extra'": lambda p: first(p, "token-exact")["arguments"].update(extra="a"),
-    "a text": lambda p: first(p, "token-exact")["arguments"].update(kernel=3),
 }
 
 

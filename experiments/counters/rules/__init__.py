@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from experiments.counters.rules.code import LAUNCHES, index_computation, issue_ns_per_weight
+from experiments.counters.rules.code import index_computation, issue_ns_per_weight
 from reprolab import stats
 from reprolab.claims import rules, uncertainty
 from reprolab.claims.evidence import Case, NotTestable, NotTested
@@ -241,7 +241,7 @@ def less_dependent(case: Case, *, baseline: str, subject: str) -> Verdict:
 )
 def fill_is_amortised(case: Case, *, subject: str, other: str) -> Verdict:
     """The common cost of both fills cancels, so this is the minimum cost of the fill."""
-    ratios = case.ratios(subject, other, "kernel_time", LAUNCHES)
+    ratios = case.ratios(subject, other, KERNEL_TIME)
     slower = [100 * (r.value - 1) for r in ratios]
     bound = 1 + case.cell.tolerance_percent / 100
     kind = side_below(stats.mean(ratios), bound, case.cell.family_size)
