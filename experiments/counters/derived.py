@@ -24,7 +24,7 @@ def counters(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 def latency(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """Cycles of one step, with the paper's, and in ns at the clock seen with the samples."""
     paper = next(source for source in load_sources() if source.id == "paper")
-    ours, theirs = paper.fact("our_kernels")["latency_cycles"], paper.table("latency_cycles")
+    ours, theirs = paper.setup["our_kernels"]["latency_cycles"], paper.tables["latency_cycles"]
     by_kernel = {kernel: theirs[name] for name, kernel in ours.items()}
     cycles = rows[rows.metric == "latency"].copy()
     cycles["paper"] = cycles.kernel.map(by_kernel)

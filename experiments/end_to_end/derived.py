@@ -105,7 +105,7 @@ def table1(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """The baseline's share of an eager generation, with the paper's Table I."""
     made = settings(rows, claims)
     made = made[(made.kernel == BASELINE) & (made.way == EAGER)].copy()
-    theirs, is_its = paper().table(TABLE1), made.model == "qwen3-32b"
+    theirs, is_its = paper().tables[TABLE1], made.model == "qwen3-32b"
     for name, field in (("paper", "overhead_percent"), ("paper_ms", "kernel_latency_ms")):
         values = made.batch.astype(str).map({batch: row[field] for batch, row in theirs.items()})
         made[name] = values.where(is_its)
@@ -116,7 +116,7 @@ def figure4(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """Latency and throughput of the baseline and the paper's kernel, with the paper's numbers."""
     made = settings(rows, claims)
     made = made[made.kernel.isin([BASELINE, SUBJECT]) & (made.way == EAGER)].copy()
-    theirs = paper().table("figure4")
+    theirs = paper().tables["figure4"]
     names = {ours: name for name, all_ours in paper().models.items() for ours in all_ours}
     cells = claims[claims.claim.isin(["end-to-end-llama", "end-to-end"])]
     paper_gain = cells.drop_duplicates("cell").set_index("cell").published
@@ -145,8 +145,8 @@ def amdahl_table(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     reported = dict(zip(batches, cells.published, strict=True))
     theirs = [
         {"way": "paper", "model": model, "batch": batch, "predicted": predicted}
-        | {"base_share": source.table(TABLE1)[str(batch)]["overhead_percent"]}
-        | {"part_kernel_gain": source.number(f"{KERNEL_SPEEDUP}/{model}/{batch}")}
+        | {"base_share": source.tables[TABLE1][str(batch)]["overhead_percent"]}
+        | {"part_kernel_gain": source.numbers[f"{KERNEL_SPEEDUP}/{model}/{batch}"]}
         | {"part_gain": reported.get(float(batch)), "older_code": False}
         for batch, predicted in predictions(source, TABLE1, model).items()
     ]

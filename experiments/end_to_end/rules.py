@@ -1,7 +1,6 @@
 """Rules of single claims, for the claims that experiment end_to_end decides; Amdahl's law."""
 
 import math
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -20,7 +19,7 @@ from reprolab.stats import Estimate, LogMean, significant
 
 COUNTERS = "counters/nf4_counters"  # the pass in which instructions are counted
 LAYER = {"rows": 25600, "columns": 5120}  # of Qwen3-32B
-VERSIONS = {"torch": "pytorch", "bitsandbytes": "bitsandbytes"}  # by package, the source's fact
+EVERY, SPEED_UP = "every other", "speed-up"  # as arguments
 KERNEL_SPEEDUP = "table2"  # the source's table of the kernel's speed-ups
 ALIKE = ("compute_capability", "multiprocessors")  # what two GPUs have to have in common
 APART_PERCENT = 20  # that their memories' bandwidths differ by at the least
@@ -76,12 +75,13 @@ def total_latency(case: Case, *, kernel: str) -> Verdict:
 # time reduces their gains where steps are short; steps in CUDA graphs are a second reading.
 
 
-@rule("batch {more:g} gains more than batch {less:g}, beyond the intervals")
-def gains_more_at(case: Case, *, baseline: str, subject: str, more: float, less: float) -> Verdict:
-    """Over the batches that the cell stands for."""
+@rule("batch {most:g} gains more than {others}, beyond the intervals")
+def gains_most_at(case: Case, *, baseline: str, subject: str, most: float, others: str) -> Verdict:
+    """Over the batches that the cell stands for. `others`: every other batch, or one."""
     gains = gains_by_batch(case, baseline, subject)
-    greater, smaller = gains[int(more)], gains[int(less)]
-    return ordered(case, [gain_ratio(greater, smaller)], by_batch(gains), greater)
+    ours = gains[int(most)]
+    smaller = [b for b in gains if b != most and others in (EVERY, str(b))]
+    return ordered(case, [gain_ratio(ours, gains[b]) for b in smaller], by_batch(gains), ours)
 
 
 def ordered(case: Case, ratios: Sequence[Estimate], note: str, ours: Estimate) -> Verdict:
@@ -97,15 +97,6 @@ def gain_ratio(a: Estimate, b: Estimate) -> Estimate:
     return a.log.over(b.log).ratio
 
 
-@rule("every other batch gains less, beyond the intervals")
-def peaks_at(case: Case, *, baseline: str, subject: str, peak: float) -> Verdict:
-    """Over the batches that the cell stands for; `peak`: where the source has the greatest gain."""
-    gains = gains_by_batch(case, baseline, subject)
-    ours = gains[int(peak)]
-    others = [gain_ratio(ours, e) for b, e in gains.items() if b != int(peak)]
-    return ordered(case, others, by_batch(gains), ours)
-
-
 def gains_by_batch(case: Case, baseline: str, subject: str) -> dict[int, Estimate]:
     gains = case.ratios(baseline, subject, times_in(case.cell.at["way"])[0], least=2)
     return {at["batch"]: gain for at, gain in zip(case.cell.places, gains, strict=True)}
@@ -116,25 +107,20 @@ def by_batch(values: dict[int, Estimate]) -> str:
     return f"by batch {', '.join(texts)}"
 
 
-@rule("the average speed-up rises from each model to the next larger one, beyond the intervals")
-def rises_with_size(case: Case, *, baseline: str, subject: str) -> Verdict:
+@rule("on average the {of} rises from each model to the next larger one, beyond the intervals")
+def rises_with_size(case: Case, *, of: str, baseline: str, subject: str) -> Verdict:
+    """`of`: the speed-up, or dequantization's share with the baseline."""
     whole, _ = times_in(case.cell.at["way"])
-    gains = {}
+    means = {}
     for model, places in places_of_models(case).items():
-        gains[model] = stats.mean(case.at(*places).ratios(baseline, subject, whole))
-    return verdict_on_rise(case, gains)
-
-
-@rule(
-    "the average share of dequantization rises from each model to the next larger one, beyond the "
-    "intervals"
-)
-def share_rises_with_size(case: Case, *, kernel: str) -> Verdict:
-    shares: dict[str, list[Estimate]] = {}
-    for model, places in places_of_models(case).items():
-        for at in places:
-            shares.setdefault(model, []).append(share_of(case, kernel, at))
-    return verdict_on_rise(case, {model: stats.mean(each) for model, each in shares.items()})
+        if of == SPEED_UP:
+            values = case.at(*places).ratios(baseline, subject, whole)
+        else:
+            values = [share_of(case, baseline, at) for at in places]
+        means[model] = stats.mean(values)
+    steps = [gain_ratio(b, a) for a, b in pairwise(means.values())]
+    note = ", ".join(f"{m} {significant(e.value, 3)} {case.cell.unit}" for m, e in means.items())
+    return replace(ordered(case, steps, note, steps[0]), ours=None, interval=None)
 
 
 def share_of(case: Case, kernel: str, at: dict) -> Estimate:
@@ -157,13 +143,6 @@ def places_of_models(case: Case) -> dict[str, list[dict]]:
         model = own if own in names else names[0]
         places[model] = [at | {"model": model} for at in case.cell.places]
     return places
-
-
-def verdict_on_rise(case: Case, means: dict[str, Estimate]) -> Verdict:
-    """Whether the mean over the batches rises from model to model."""
-    steps = [gain_ratio(b, a) for a, b in pairwise(means.values())]
-    note = ", ".join(f"{m} {significant(e.value, 3)} {case.cell.unit}" for m, e in means.items())
-    return replace(ordered(case, steps, note, steps[0]), ours=None, interval=None)
 
 
 @rule(
@@ -263,8 +242,8 @@ def papers_predictions(source: Source, shares: str, model: str) -> dict[int, flo
     """By batch, the speed-up by Amdahl's law from the source's Table I (`shares`) and Table II."""
     return {
         batch: amdahl(
-            source.number(f"{shares}/{batch}/overhead_percent") / 100,
-            source.number(f"{KERNEL_SPEEDUP}/{model}/{batch}"),
+            source.numbers[f"{shares}/{batch}/overhead_percent"] / 100,
+            source.numbers[f"{KERNEL_SPEEDUP}/{model}/{batch}"],
         )
         for batch in source.every("batch")
     }
@@ -316,27 +295,6 @@ def ran_unconverted(case: Case, *, kernel: str) -> Verdict:
     models = dict.fromkeys(row.problem["model"] for row in rows)
     made_with = results.provenance["build"]["compiler"]
     return result_on_tokens(rows, f"{', '.join(models)}; {made_with}")
-
-
-@rule("the source's two versions ran here")
-def versions_ran(case: Case) -> Verdict:
-    """The source's build is unknown; the versions that ran here are recorded."""
-    results = case.results()
-    case.used[results.records[0].file, ""] = None  # the file's provenance alone
-    theirs = {name: case.source.fact(fact) for name, fact in VERSIONS.items()}
-    ours = results.provenance["build"].get("versions", {})
-    wanted = {name: numbers_of(version) for name, version in theirs.items()}
-    if not theirs.keys() <= ours.keys():
-        made_with = results.provenance["build"]["compiler"]
-        raise NotTestable(f"its file lists no versions, only what it was made with: {made_with}")
-    same = all(numbers_of(ours[name])[: len(wanted[name])] == wanted[name] for name in wanted)
-    note = f"here {' and '.join(f'{name} {ours[name]}' for name in theirs)} ran"
-    return Verdict(rules.REPRODUCED if same else rules.NOT_TESTABLE, note)
-
-
-def numbers_of(version: str) -> list[int]:
-    """'2.11.0+cu130' is [2, 11, 0]."""
-    return [int(number) for number in re.match(r"[\d.]*\d", version)[0].split(".")]
 
 
 @rule(

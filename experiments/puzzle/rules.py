@@ -20,8 +20,8 @@ def cache_is_enough(case: Case, *, over: str, under: str, cache_mb: float) -> Ve
     """By arithmetic: MLPs that fit could at best take no time. `over`, `under`: two designs of the
     source's table, whose order flips between its T4 and its L4.
     """
-    number = case.source.number
-    t4, l4 = (number(f"{over}/{gpu}") / number(f"{under}/{gpu}") for gpu in ("t4_s", "l4_s"))
+    their = case.source.numbers
+    t4, l4 = (their[f"{over}/{gpu}"] / their[f"{under}/{gpu}"] for gpu in ("t4_s", "l4_s"))
     results = case.results()
     row = results.records[0]
     sizes = [

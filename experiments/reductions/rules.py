@@ -26,7 +26,7 @@ def step(case: Case, *, segment: int = 0) -> Verdict:
     """As `gain`, for scans with this segment, or else each with the source's own."""
     known = {
         kernel: (own, segment or int(table.rpartition("_")[2]))
-        for table, kernels in case.source.fact("our_kernels").items()
+        for table, kernels in case.source.setup["our_kernels"].items()
         for kernel, own in kernels.items()
     }
     fast, slow = (

@@ -17,8 +17,8 @@ def post() -> Source:
 
 def published() -> dict[str, dict[str, float]]:
     """The post's GB/s in CUDA and in Mojo by our kernels, which its setup names."""
-    ours = post().fact("our_kernels")
-    tables = {name: post().table(name) for name in ("cuda_gb_s", "mojo_gb_s")}
+    ours = post().setup["our_kernels"]
+    tables = {name: post().tables[name] for name in ("cuda_gb_s", "mojo_gb_s")}
     return {
         name: {ours[name][row]: gb_s for row, gb_s in table.items() if row in ours[name]}
         for name, table in tables.items()
@@ -50,8 +50,8 @@ def languages(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     of_cuda = cuda.loc[mojo.counterpart]
     mojo["cuda_gb_per_s"] = of_cuda.gb_per_s.to_numpy()
     mojo = mojo.join(ratios_of("mojo_over_cuda", of_cuda.row.set_axis(mojo.index), mojo.row))
-    row_of = {kernel: row for row, kernel in post().fact("our_kernels")["cuda_gb_s"].items()}
-    posts = [mojo.counterpart.map(row_of).map(post().table(f"{x}_gb_s")) for x in ("mojo", "cuda")]
+    row_of = {kernel: row for row, kernel in post().setup["our_kernels"]["cuda_gb_s"].items()}
+    posts = [mojo.counterpart.map(row_of).map(post().tables[f"{x}_gb_s"]) for x in ("mojo", "cuda")]
     return mojo.assign(post_mojo_over_cuda=posts[0] / posts[1])
 
 

@@ -26,14 +26,14 @@ def by_document(holds: bool, note: str) -> Verdict:
 def as_cited(case: Case, *, cited: str) -> Verdict:
     """`cited`: the table with the numbers of the document that the source cites."""
     name = case.cell.paths[0].rpartition("/")[2]
-    number = case.source.number(f"{cited}/{name}")
+    number = case.source.numbers[f"{cited}/{name}"]
     note = f"{number:g} {case.cell.unit} in the document that it cites"
     return Verdict(rules.DOCUMENTED if case.value == number else rules.NOT_REPRODUCED, note)
 
 
 @rule(f"of the numbers of the document that the source cites, {WITHIN}")
 def cited_ratio(case: Case, *, over: str, under: str) -> Verdict:
-    numbers = [case.source.number(path) for path in (over, under)]
+    numbers = [case.source.numbers[path] for path in (over, under)]
     note = f"{numbers[0]:g} / {numbers[1]:g} {case.cell.unit}, in the document that it cites"
     bound = case.value * (1 - case.cell.tolerance_percent / 100)
     kind = side_of_margins([percent_above(numbers[0] / numbers[1], bound)], rules.COUNTS)
@@ -61,7 +61,7 @@ def own_table_rises(case: Case, *, shares: str) -> Verdict:
 
 def own_shares(case: Case, shares: str) -> dict[int, float]:
     """By batch."""
-    rows = case.source.table(shares)
+    rows = case.source.tables[shares]
     return {int(batch): row["overhead_percent"] for batch, row in rows.items()}
 
 
@@ -89,23 +89,23 @@ def models_have(case: Case, *, least: float, most: float, of: str) -> Verdict:
 
 @rule("the other batches average at least the least gain that the source reports")
 def average_leaves(case: Case, *, average: str, one: str, least_path: str) -> Verdict:
-    least, most = case.source.number(least_path), average_of_others(case, average, one)
+    least, most = case.source.numbers[least_path], average_of_others(case, average, one)
     return by_document(most >= least, f"at most {most:.3f} x; its least gain is {least:g} x")
 
 
 def average_of_others(case: Case, average: str, one: str) -> float:
     """The largest mean of the other batches that an average and one of its numbers allow."""
     batches = len(case.source.every("batch"))
-    mean, single = (case.source.number(path) for path in (average, one))
+    mean, single = (case.source.numbers[path] for path in (average, one))
     return (batches * (mean + ROUNDING) - (single - ROUNDING)) / (batches - 1)
 
 
 @rule("tokens per sequence are the same before and after, {tolerance_percent:g} % either way")
 def same_tokens(case: Case, *, row: str, batch: float) -> Verdict:
     """Its seconds times its tokens per second at one batch."""
-    number = case.source.number
+    their = case.source.numbers
     before, after = (
-        number(f"{row}/{kind}_tokens_per_s") * number(f"{row}/{kind}_s") / batch
+        their[f"{row}/{kind}_tokens_per_s"] * their[f"{row}/{kind}_s"] / batch
         for kind in ("baseline", "optimized")
     )
     note = f"{before:.0f} tokens per sequence before, {after:.0f} after"
@@ -115,7 +115,7 @@ def same_tokens(case: Case, *, row: str, batch: float) -> Verdict:
 @rule("the run at the smallest batch takes no longer than that at the largest")
 def constant_saving(case: Case, *, row: str, average: str, one: str) -> Verdict:
     """A cost that does not depend on the batch saves as many seconds at every batch."""
-    before, after = (case.source.number(f"{row}/{k}_s") for k in ("baseline", "optimized"))
+    before, after = (case.source.numbers[f"{row}/{k}_s"] for k in ("baseline", "optimized"))
     needed = (before - after) / (1 - 1 / average_of_others(case, average, one))
     note = f"a batch of 2 must take {needed:.0f} s, one of 64 takes {before:g} s"
     return by_document(needed <= before, note)

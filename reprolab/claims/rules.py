@@ -235,7 +235,7 @@ def ratio_anew(case: Case, *, metric: str, baseline: str, subject: str) -> Verdi
 
 def our_kernels(case: Case, table: str) -> list[str]:
     """For those of the source's table that the cell names, as "kernel_9 over kernel_8"."""
-    ours = case.source.fact("our_kernels")[table]
+    ours = case.source.setup["our_kernels"][table]
     return [ours[kernel] for kernel in str(case.cell.at["kernels"]).split(" over ")]
 
 

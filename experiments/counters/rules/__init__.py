@@ -188,7 +188,7 @@ def bound_by_arithmetic(case: Case, baseline: str) -> Verdict:
     at = {name: value for name, value in case.place.items() if name != "by"}
     row, source = case.measured(baseline, "warp_instructions", at), case.source
     issue_ms = row.problem["n"] * issue_ns_per_weight(source, row) / 1e6
-    bytes_ms = row.bytes_moved / source.fact("peak_gb_s") / 1e6
+    bytes_ms = row.bytes_moved / source.setup["peak_gb_s"] / 1e6
     share = 100 * bytes_ms / issue_ms
     note = f"{significant(bytes_ms, 3)} ms for its bytes, {significant(issue_ms, 3)} ms to issue "
     note += f"its instructions, on an {source.gpu}"

@@ -65,9 +65,9 @@ MULTIPROCESSORS = {
 def issue_ns_per_weight(source: Source, row: Row) -> float:
     """The minimum time on the source's GPU, if all schedulers issue in every cycle. `row`: of its
     warp instructions."""
-    schedulers = 4 * source.fact("multiprocessors")  # of Ampere and Hopper alike
+    schedulers = 4 * source.setup["multiprocessors"]  # of Ampere and Hopper alike
     per_weight = quotients([row.median], [row.problem["n"]])[0]
-    return per_weight / (schedulers * source.fact("sm_clock_mhz") / 1e3)
+    return per_weight / (schedulers * source.setup["sm_clock_mhz"] / 1e3)
 
 
 def launch_of(row: Row) -> dict:
@@ -108,7 +108,7 @@ def blocks_resident(
         raise NotTestable(f"{kernel} on {arch}: {registers} registers, {shared} bytes")
     if arch not in MULTIPROCESSORS:
         raise NotTestable(f"no limits are known here of a multiprocessor of {arch}")
-    threads = int(threads) or case.source.fact("kernel")["threads_per_block"]
+    threads = int(threads) or case.source.setup["kernel"]["threads_per_block"]
     sm = MULTIPROCESSORS[arch]
     fit = sm.blocks_that_fit(threads, registers, shared)
     if warps and warps != sm.warps:

@@ -21,7 +21,7 @@ def row(family, kernel, gb_s, moved, **problem):
 def sums():
     """Every kernel of the CUDA post as fast as it says."""
     post = SOURCES["sum_cuda"]
-    speeds, ours = post.table("gb_s"), post.fact("our_kernels")["gb_s"]
+    speeds, ours = post.tables["gb_s"], post.setup["our_kernels"]["gb_s"]
     rows = [row("reduction", ours[k], gb_s, 4 * WORDS) for k, gb_s in speeds.items()]
     return made.on("NVIDIA H100 80GB HBM3", made.results("reductions", "sizes", rows))
 
