@@ -40,7 +40,7 @@ def with_derived(rows: pd.DataFrame, launches: pd.DataFrame | None = None) -> pd
         made["theoretical_occupancy"] = occupancy
         made = made.join(facts.drop(columns="resident_warps", errors="ignore"))
     stalls = wide[[n for n in wide if n.startswith(STALL) and n not in NO_WAIT]]
-    main = [main_stalls(row) for _, row in stalls.iterrows()]
+    main = [main_stalls(row) for row in stalls.to_dict("records")]
     added = [
         first.assign(metric=name, median=made[name], unit="", samples=None, **NO_ENDS)
         for name in made
@@ -53,11 +53,11 @@ def with_derived(rows: pd.DataFrame, launches: pd.DataFrame | None = None) -> pd
 NO_ENDS = dict.fromkeys(("low", "high", "q1", "q3", "min", "max", "n"), float("nan"))
 
 
-def main_stalls(stalls: pd.Series) -> str:
+def main_stalls(stalls: dict[str, float]) -> str:
     """The three reasons for which warps wait longest, in cycles per issued instruction."""
-    largest = stalls[stalls > 0].nlargest(3)
-    names = (name.removeprefix(STALL).replace("_", " ") for name in largest.index)
-    return ", ".join(f"{name} {n:.1f}" for name, n in zip(names, largest, strict=True))
+    largest = sorted((-n, name) for name, n in stalls.items() if n > 0)[:3]
+    named = (f"{name.removeprefix(STALL).replace('_', ' ')} {-n:.1f}" for n, name in largest)
+    return ", ".join(named)
 
 
 def launch_facts(launch: tuple[dict[str, Any], ...]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from reprolab.claims.uncertainty import log_ratio
@@ -50,11 +51,10 @@ def prepared(records: pd.DataFrame) -> pd.DataFrame:
 
 def chosen(rows: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
     """The rows with these values; a list has several."""
-    for name, value in where.items():
-        if name not in rows:
-            return rows[:0]  # no problem of these results has the field
-        rows = rows[rows[name].isin(value if isinstance(value, list) else [value])]
-    return rows
+    if not where.keys() <= {*rows}:
+        return rows[:0]  # no problem of these results has the field
+    fits = [rows[k].isin(v if isinstance(v, list) else [v]) for k, v in where.items()]
+    return rows[np.logical_and.reduce(fits)] if fits else rows
 
 
 def right_of(rows: pd.DataFrame) -> pd.Series:

@@ -34,18 +34,21 @@ def of_pass(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def tables(experiment: str, rows: pd.DataFrame, claims: pd.DataFrame) -> dict[str, Table]:
-    """By name; those without a row are left out."""
+    """By name; none if the experiment has no row."""
     own = rows[rows.experiment == experiment]
+    if own.empty:
+        return {}
     others = fields_of(rows) - fields_of(own)  # half of all columns, which selecting rows copies
     own = own.drop(columns=others.intersection(own))
     derived: dict[str, pd.DataFrame] = {}
     made = (Table(experiment, spec, own, claims, derived) for spec in specs(experiment, own))
-    return {table.name: table for table in made if not table.every.empty}
+    return {table.name: table for table in made}
 
 
 def fields_of(rows: pd.DataFrame) -> set[str]:
     """The fields of problems but `n`, which is the number of samples here."""
-    return {name for row in rows.row for name in row.problem} - {"n"}
+    first = rows.drop_duplicates(["file", "key"]).row
+    return {name for row in first for name in row.problem} - {"n"}
 
 
 class Claim:
@@ -99,7 +102,8 @@ class Machine:
         return made
 
     def tables(self, experiment: str) -> list[Table]:
-        return list(getattr(self, experiment).values())
+        """Those that have a row."""
+        return [table for table in getattr(self, experiment).values() if not table.every.empty]
 
     @property
     def experiments(self) -> list[str]:

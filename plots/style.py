@@ -21,7 +21,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from reprolab.declared import FOLDER, module
+from reprolab.declared import module
 from reprolab.results import KERNEL_TIME, RIGHT
 
 Draw = Callable[[pd.DataFrame], Figure]  # of the rows of the experiment
@@ -58,7 +58,7 @@ NAMES = {
     "tma_naive": "the post, naive (CUDA)",
     "tma_swizzle": "the post, swizzled (CUDA)",
     "tma_batched": "the post, batched (CUDA), right indices",
-    "tma_batched_as_published": "the post, batched, the Mojo's indices in CUDA",
+    "tma_batched_as_published": "the post, batched (CUDA), Mojo's indices",
     "mojo_tma_naive": "the post, naive (Mojo)",
     "mojo_tma_swizzle": "the post, swizzled (Mojo)",
     "mojo_tma_batched": "the post, batched (Mojo), right indices",
@@ -66,12 +66,14 @@ NAMES = {
     "cublas_sgeam": "cuBLAS",
     "copy": "a copy (cudaMemcpy)",
     "copy_kernel": "a copy by a kernel",
-    "same_bytes": "same bytes, nothing decoded",
+    "same_bytes": "same bytes, only moved",
     "read_only": "reading only",
     "write_only": "writing only",
 }
 # By role; in one figure of lines no two series share a colour.
+OTHER = "#b9b9b9"
 COLOURS = {
+    **dict.fromkeys(("copy", "copy_kernel", "same_bytes"), LIMIT),
     **dict.fromkeys(("branch_tree", "bitsandbytes_0.47.0", "tma_naive"), BASE),
     **dict.fromkeys(("shared_lut", "tma_batched", "mojo_packed_512"), THEIRS),
     **dict.fromkeys(("streaming", "column_walk", "triton_lut"), OURS),
@@ -94,6 +96,11 @@ def colours(kernels: Iterable[str]) -> dict[str, str]:
         free = [c for c in REST if c not in given.values()] or REST
         given[kernel] = own if own and own not in given.values() else free[0]
     return given
+
+
+def colour(kernel: str) -> str:
+    """Of a bar, which its name tells from others."""
+    return COLOURS.get(kernel, OTHER)
 
 
 def gpu_name(gpu: str) -> str:
@@ -135,16 +142,38 @@ def with_style() -> None:
     matplotlib.style.use(Path(__file__).with_name("figures.mplstyle"))
 
 
-def rows_of_bars(axes: Axes, names: Sequence[str]) -> None:
+def panels_by_gpu(
+    rows: pd.DataFrame, height: float, **shared: Any
+) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
+    """A figure with a panel for each GPU, and the panels with the GPU's rows."""
+    gpus = by_gpu(rows)
+    figure, grid = panels(len(gpus), height, **shared)
+    for axes, (gpu, _) in zip(grid[0], gpus, strict=False):
+        axes.set_title(gpu, loc="left")
+    return figure, [(axes, own) for axes, (_, own) in zip(grid[0], gpus, strict=False)]
+
+
+def bar(axes: Axes, place: float, value: float, text: str, end: float = 0, **look: Any) -> None:
+    """A bar with its text at the right, after `end` if a mark is there."""
+    axes.barh(place, value, **({"height": 0.72} | look))
+    at, gap = (max(value, end), place), (5 if end else 3, 0)
+    axes.annotate(text, at, gap, textcoords="offset points", va="center", fontsize=6.5)
+
+
+def rows_of_bars(axes: Axes, names: Sequence[str], size: float = 6.5) -> None:
     """Names at the rows, the first at the top."""
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
-    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="y", length=0, labelsize=size)
     axes.grid(visible=False, axis="y")
 
 
-def error(low: float, value: float, high: float) -> list[list[float]]:
-    return [[max(0.0, value - low)], [max(0.0, high - value)]]
+def bandwidths(axes: Axes, rows: pd.DataFrame, kernels: Sequence[str], x: pd.Series) -> None:
+    """Each kernel's bandwidth over `x`, a column of the rows."""
+    rows = rows.assign(x=x.astype(float)).sort_values("x")
+    for kernel, colour in colours(kernels).items():
+        own = rows[rows.kernel == kernel]
+        axes.plot(own.x, own.gb_per_s, "o-", color=colour, markersize=3, label=label(kernel))
 
 
 def logarithmic(axis: Any, marks: Sequence[float]) -> None:
@@ -154,9 +183,10 @@ def logarithmic(axis: Any, marks: Sequence[float]) -> None:
     axis.set_ticklabels([f"{mark:g}" for mark in marks])
 
 
-def legend(figure: Figure, axes: Iterable[Axes], columns: int = 4) -> None:
+def legend(figure: Figure, columns: int = 4) -> None:
     """One legend for all panels, above them."""
-    found = {t: h for a in axes for h, t in zip(*a.get_legend_handles_labels(), strict=True)}
+    each = (zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes)
+    found = {text: handle for handles in each for handle, text in handles}
     if found:
         figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=columns)
 
@@ -189,14 +219,12 @@ def svg(figure: Figure) -> bytes:
     return re.sub(rb"[ \t]+\n", b"\n", out.getvalue())
 
 
-def figures(experiment: str, rows: pd.DataFrame) -> dict[str, Figure]:
-    """Those of which the pass has times, by name."""
-    if not (FOLDER / experiment / "figures.py").exists():
+def figures(experiment: str, rows: pd.DataFrame, only: str = "") -> dict[str, Figure]:
+    """Those of which the pass has times, or `only` one of them, by name."""
+    if not (of := module(experiment, "figures")):
         return {}
-    draws: dict[str, tuple[str, Draw]] = importlib.import_module(
-        module(experiment, "figures")
-    ).FIGURES
+    draws: dict[str, tuple[str, Draw]] = importlib.import_module(of).FIGURES
     own = rows[rows.experiment == experiment]
-    timed = own[own["median"].notna() & ~own.older_code.astype(bool)]
-    passes = set(timed["pass"])
-    return {name: draw(own) for name, (needed, draw) in draws.items() if needed in passes}
+    passes = set(own["pass"][own["median"].notna() & ~own.older_code.astype(bool)])
+    chosen = {name: draw for name, (of, draw) in draws.items() if of in passes}
+    return {name: draw(own) for name, draw in chosen.items() if only in ("", name)}

@@ -4,7 +4,6 @@ columns docs/pandas.md names.
 
 import hashlib
 import os
-import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -43,6 +42,8 @@ WRONG = (Outcome.MISMATCH, Outcome.LAUNCH_FAILED)
 TIMES = ("us", "cycles")  # units, whose ratios are of geometric means
 CEILING = "ceiling"  # an origin
 COPY = "copy"  # the ceiling's name: cudaMemcpy, device to device
+SUMMARY = (*(field.name for field in fields(Summary)), "low", "high")
+OF_METRIC = ("metric", "unit", "missing", "samples", *SUMMARY, "geometric_mean", "gb_per_s")
 
 
 class Row(SimpleNamespace):
@@ -83,12 +84,11 @@ class Row(SimpleNamespace):
         return log_mean(self.samples)
 
     def columns(self) -> dict[str, Any]:
-        """As the frame has them."""
-        own = {k: v for k, v in vars(self).items() if k not in ("problem", "code", "metrics")}
+        """As the frame has them, for all metrics of the kernel and problem."""
+        own = {k: v for k, v in vars(self).items() if k not in OF_METRIC and k != "metrics"}
         of_problem = {f"problem_{k}": v for k, v in self.problem.items() if k != "name"}
         code = digest(self.code) if self.code else None
         named = {"problem": self.problem["name"], "code": code, "reason": self.reason or None}
-        named["row"] = self
         return own | named | of_problem
 
 
@@ -262,8 +262,7 @@ def first_row(record: dict[str, Any], of_file: dict[str, Any], run: dict[str, An
 def summary_of(samples: tuple[float, ...]) -> dict[str, Any]:
     """Columns; None without samples."""
     summary = summarize(samples) if samples else None
-    names = [field.name for field in fields(Summary)] + ["low", "high"]
-    return {name: getattr(summary, name, None) for name in names} | {"samples": samples or None}
+    return {name: getattr(summary, name, None) for name in SUMMARY} | {"samples": samples or None}
 
 
 def age(results: Results) -> tuple[str, str]:
@@ -329,35 +328,6 @@ def read(places: Iterable[Path]) -> "DataFrame":
     return frame_of(results for place in places for results in result_files(Path(place)))
 
 
-def runs(places: Iterable[Path]) -> "DataFrame":
-    """The provenance of each run of the result files: a row for each `file` and `run` of read()."""
-    files = [results for place in places for results in result_files(Path(place))]
-    return frame([row for results in files for row in run_rows(results)])
-
-
-def run_rows(results: Results) -> Iterator[dict[str, Any]]:
-    """`file`: as in read()."""
-    for i, origin in enumerate(results.origins):
-        gpu, clocks = origin["gpu"] or {}, origin["clocks"] or {}
-        yield {
-            "file": os.path.relpath(results.file.resolve()),
-            "run": i,
-            "recorded": recorded_folder(results.file) is not None,
-            "experiment": results.experiment,
-            "pass": results.pass_name,
-            "gpu": gpu.get("name"),
-            **{name: gpu.get(name) for name in ("unit", "driver", "cuda_runtime")},
-            "multiprocessors": gpu.get("multiprocessors"),
-            "peak_gb_s": gpu.get("theoretical_bandwidth_gb_s"),
-            **{name: origin[name] for name in ("started", "commit", "dirty", "instrument")},
-            "command": shlex.join(origin["argv"]),
-            "nvcc": origin["build"].get("nvcc"),
-            "clock_policy": clocks.get("policy"),
-            "locked_mhz": clocks.get("locked_mhz"),
-            "throttle_reasons": clocks.get("throttle_reasons"),
-        }
-
-
 def digest(code: dict[str, Any]) -> str:
     """The same for two rows that ran the same machine code."""
     files = repr(sorted(code["sha256"].items())).encode()
@@ -365,20 +335,26 @@ def digest(code: dict[str, Any]) -> str:
 
 
 def frame_of(files: Iterable[Results]) -> "DataFrame":
-    return frame([row.columns() for results in files for row in results.rows])
+    rows, first, at = [row for results in files for row in results.rows], [], []
+    for row in rows:
+        if not at or row.metrics is not first[-1].metrics:
+            first.append(row)
+        at.append(len(first) - 1)
+    of_record = frame([row.columns() for row in first]).take(at).reset_index(drop=True)
+    own = [{name: getattr(row, name) for name in OF_METRIC} | {"row": row} for row in rows]
+    return of_record.join(frame(own))
 
 
 def frame(rows: list[dict[str, Any]]) -> "DataFrame":
     """Integers and flags keep their type if some rows have none."""
     import pandas  # here alone: it takes half a second
 
-    data = pandas.DataFrame(rows, dtype=object)
-    data, columns = data.where(data.notna(), None), {}
-    for name, values in data.items():
+    columns, whole = {}, {int: "Int64", bool: "boolean"}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
         types = {*map(type, values)} - {type(None)}
-        whole = {int: "Int64", bool: "boolean"}
         dtype = whole.get(types.pop()) if len(types) == 1 else None
-        columns[name] = pandas.Series(values.tolist(), dtype=dtype)
+        columns[name] = pandas.Series(values, dtype=dtype)
     data = pandas.DataFrame(columns)
     if "started" in data:
         data["started"] = pandas.to_datetime(data["started"])

@@ -3,13 +3,13 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from plots import first, style
+from plots import pictures, style
 
 
 def history(rows: pd.DataFrame) -> Figure:
     """Time of the largest layer by the date of the library's release; the paper's kernel (star)."""
     figure, grid = style.panels(1, 3.0)
-    first.history(grid[0][0], rows[rows["pass"] == "layers"])
+    pictures.history(grid[0][0], rows[rows["pass"] == "layers"])
     return figure
 
 

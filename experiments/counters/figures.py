@@ -55,13 +55,13 @@ def stack(
             left += value
         axes.barh(i, max(0.0, total[kernel] - left), 0.74, left, color=REST[1], label=REST[0])
         axes.text(total[kernel] * 1.01, i, f"{total[kernel]:.1f}", va="center", fontsize=7)
-    style.rows_of_bars(axes, [style.label(kernel) for kernel in rows.index])
+    style.rows_of_bars(axes, [style.label(kernel) for kernel in rows.index], 8)
 
 
 def bars(rows: pd.DataFrame, kind: str, parts: Mapping[str, tuple[str, str]], about: str) -> Figure:
-    gpus = style.by_gpu(rows[rows["pass"] == "nf4_counters"])
-    figure, grid = style.panels(len(gpus), 3.0, sharex=True, sharey=True)
-    for axes, (gpu, own) in zip(grid[0], gpus, strict=False):
+    own = rows[rows["pass"] == "nf4_counters"]
+    figure, panels = style.panels_by_gpu(own, 3.0, sharex=True, sharey=True)
+    for axes, own in panels:
         values = counted(own)
         if kind == "pipe":
             total = values.warp_instructions * WARP / values.weights
@@ -70,10 +70,10 @@ def bars(rows: pd.DataFrame, kind: str, parts: Mapping[str, tuple[str, str]], ab
             stalls = [c for c in values if c.startswith("stall_") and c != "stall_selected"]
             total = values[stalls].sum(axis=1)
         stack(axes, values, parts, total)
-        axes.set_title(gpu, loc="left")
         axes.set_xlabel(about)
-    grid[0][0].set_ylim(len(grid[0][0].get_yticks()) - 0.5, -0.5)
-    style.legend(figure, grid.flat, columns=3)
+    first = figure.axes[0]
+    first.set_ylim(len(first.get_yticks()) - 0.5, -0.5)
+    style.legend(figure, columns=3)
     return figure
 
 
@@ -90,48 +90,43 @@ def stalls(rows: pd.DataFrame) -> Figure:
 def divergence(rows: pd.DataFrame) -> Figure:
     """Time of each kernel by the order of its codes; the bracket is what divergence costs."""
     timed = style.times(rows, "divergence")
-    gpus = style.by_gpu(timed)
-    figure, grid = style.panels(len(gpus), 2.8, sharex=True)
-    for axes, (gpu, own) in zip(grid[0], gpus, strict=False):
+    timed = timed.assign(data=timed.data.fillna(""))
+    figure, panels = style.panels_by_gpu(timed, 2.8, sharex=True)
+    for axes, own in panels:
         names = dict.fromkeys(("branch_tree", "branch_tree_constant", *KERNELS))
         names = [k for k in names if k in set(own.kernel)]
-        values = own.assign(data=own.data.fillna("")).pivot_table(
-            index="kernel", columns="data", values="median"
+        medians, means = (
+            own.set_index(["kernel", "data"])[name] for name in ("median", "geometric_mean")
         )
         for i, kernel in enumerate(names):
             for j, ((data, text), colour) in enumerate(zip(CODES.items(), SHADES, strict=True)):
-                us = values.loc[kernel, data]
-                axes.barh(i + 0.19 * (j - 1.5), us, 0.18, color=colour, label=f"codes {text}")
-                axes.text(us + 8, i + 0.19 * (j - 1.5), f"{us:.0f}", va="center", fontsize=6)
-        style.rows_of_bars(axes, [style.label(k) for k in names])
-        axes.set_xlim(0, 1.2 * timed[timed.origin != "ceiling"]["median"].max())
-        axes.set_title(gpu, loc="left")
+                us, look = medians[kernel, data], {"color": colour, "label": f"codes {text}"}
+                style.bar(axes, i + 0.19 * (j - 1.5), us, f"{us:.0f}", height=0.18, **look)
+        style.rows_of_bars(axes, [style.label(k) for k in names], 8)
+        axes.set_xlim(0, 1.5 * timed[timed.origin != "ceiling"]["median"].max())
         axes.set_xlabel("time of one layer, 28672x8192 (µs)")
         if not {"branch_tree", "shared_lut"} <= set(names):
             continue
-        tree = values.loc["branch_tree"]
-        us = own.assign(data=own.data.fillna("")).set_index(["kernel", "data"]).geometric_mean
-        saved = us["branch_tree", ""] - us["shared_lut", ""]
-        share = (us["branch_tree", ""] - us["branch_tree", "equal"]) / saved
+        tree = medians["branch_tree"]
+        saved = means["branch_tree", ""] - means["shared_lut", ""]
+        share = (means["branch_tree", ""] - means["branch_tree", "equal"]) / saved
         arrow = {"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "color": style.RED}
         axes.annotate("", (tree["equal"], -0.47), (tree[""], -0.47), arrowprops=arrow)
-        text = f"divergence: {share:.0%} of what\nthe paper's kernel saves"
-        axes.text(tree[""] + 110, -0.3, text, color=style.RED, fontsize=7, va="center")
-    style.legend(figure, grid.flat)
+        text = f"divergence: {share:.0%}\nof what the paper's\nkernel saves"
+        axes.text(tree[""] + 150, -0.2, text, color=style.RED, fontsize=7, va="center")
+    style.legend(figure)
     return figure
 
 
 def latency(rows: pd.DataFrame) -> Figure:
-    """Cycles of one dependent access, with their intervals."""
-    gpus = style.by_gpu(style.times(rows, "latency", metric="latency"))
-    figure, grid = style.panels(len(gpus), 2.8, sharex=True)
-    for axes, (gpu, own) in zip(grid[0], gpus, strict=False):
-        own = own.sort_values("median").reset_index()
-        for i, row in own.iterrows():
-            axes.barh(i, row["median"], 0.7, color=style.LIBRARY)
-            axes.text(row["median"] + 8, i, f"{row['median']:.0f}", va="center", fontsize=7)
-        style.rows_of_bars(axes, [kernel.replace("_", " ") for kernel in own.kernel])
-        axes.set_title(gpu, loc="left")
+    """Cycles of one dependent access."""
+    timed = style.times(rows, "latency", metric="latency")
+    figure, panels = style.panels_by_gpu(timed, 2.8, sharex=True)
+    for axes, own in panels:
+        own = own.sort_values("median")
+        for i, cycles in enumerate(own["median"]):
+            style.bar(axes, i, cycles, f"{cycles:.0f}", color=style.LIBRARY)
+        style.rows_of_bars(axes, [kernel.replace("_", " ") for kernel in own.kernel], 8)
         axes.set_xlabel("cycles of one dependent access")
     return figure
 

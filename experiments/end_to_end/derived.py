@@ -32,7 +32,7 @@ def by_metric(rows: pd.DataFrame, pass_name: str) -> pd.DataFrame:
 def settings(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """Every kernel at every model, batch and decode mode: times of a generation (wall_time) and of
     a decoding step, speed-ups over the baseline and the installed library, the shares of
-    dequantization, and Amdahl's prediction.
+    dequantization, Amdahl's prediction, and the paper's numbers.
     """
     facts = rows[rows["pass"] == "timing"].drop_duplicates(SAME).set_index(SAME)
     facts = facts[["outcome", "reason", "lineage", "older_code", "mismatches", "file", "key"]]
@@ -64,7 +64,7 @@ def settings(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
         made = made.join(ratios_of(name, made[f"{over}_{metric}_row"], made[f"{metric}_row"]))
     made = with_share(made, "percent_of_base", "kernel_time", "base_wall_time")
     made = with_share(made, "percent_of_base_step", "kernel_time_step", "base_wall_time_step")
-    return with_prediction(made).sort_values("batch", kind="stable")
+    return with_paper(with_prediction(made), claims).sort_values("batch", kind="stable")
 
 
 def with_share(made: pd.DataFrame, name: str, part: str, whole: str) -> pd.DataFrame:
@@ -101,38 +101,29 @@ def with_prediction(made: pd.DataFrame) -> pd.DataFrame:
     return made.assign(predicted=[amdahl(*p) if pd.notna(sum(p)) else None for p in pairs])
 
 
-def table1(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-    """The baseline's share of an eager generation, with the paper's Table I."""
-    made = settings(rows, claims)
-    made = made[(made.kernel == BASELINE) & (made.way == EAGER)].copy()
-    theirs, is_its = paper().tables[TABLE1], made.model == "qwen3-32b"
-    for name, field in (("paper", "overhead_percent"), ("paper_ms", "kernel_latency_ms")):
-        values = made.batch.astype(str).map({batch: row[field] for batch, row in theirs.items()})
-        made[name] = values.where(is_its)
-    return made
-
-
-def figure4(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-    """Latency and throughput of the baseline and the paper's kernel, with the paper's numbers."""
-    made = settings(rows, claims)
-    made = made[made.kernel.isin([BASELINE, SUBJECT]) & (made.way == EAGER)].copy()
-    theirs = paper().tables["figure4"]
-    names = {ours: name for name, all_ours in paper().models.items() for ours in all_ours}
+def with_paper(made: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """Adds the numbers of the paper's Table I and Figure 4 to the rows of the same setting."""
     cells = claims[claims.claim.isin(["end-to-end-llama", "end-to-end"])]
-    paper_gain = cells.drop_duplicates("cell").set_index("cell").published
-    at = zip(made.model, made.batch.astype(str), made.kernel, strict=True)
-    of_paper = [
-        (paper_gain.get(f"{model}, batch {batch}") if kernel == SUBJECT else None)
-        for model, batch, kernel in at
-    ]
-    made["paper"] = of_paper
-    for field in ("s", "tokens_per_s"):
-        which = {BASELINE: f"baseline_{field}", SUBJECT: f"optimized_{field}"}
-        made[f"paper_{field}"] = [
-            theirs.get(names.get(model, ""), {}).get(str(batch), {}).get(which[kernel])
-            for model, batch, kernel in zip(made.model, made.batch, made.kernel, strict=True)
-        ]
-    return made
+    gains = cells.drop_duplicates("cell").set_index("cell").published
+    names = {ours: name for name, all_ours in paper().models.items() for ours in all_ours}
+    rows: list[dict[str, float | None]] = []
+    for row in made.itertuples():
+        which = {BASELINE: "baseline", SUBJECT: "optimized"}.get(row.kernel, "")
+        figure = paper().tables["figure4"].get(names.get(row.model, ""), {})
+        figure = figure.get(str(row.batch), {}) if row.way == EAGER else {}
+        is_table1 = (row.model, row.way, row.kernel) == ("qwen3-32b", EAGER, BASELINE)
+        table = paper().tables[TABLE1].get(str(row.batch), {}) if is_table1 else {}
+        is_gain = (row.way, row.kernel) == (EAGER, SUBJECT)
+        rows.append(
+            {
+                "paper": gains.get(f"{row.model}, batch {row.batch}") if is_gain else None,
+                "paper_s": figure.get(f"{which}_s"),
+                "paper_tokens_per_s": figure.get(f"{which}_tokens_per_s"),
+                "paper_share": table.get("overhead_percent"),
+                "paper_ms": table.get("kernel_latency_ms"),
+            }
+        )
+    return made.join(pd.DataFrame(rows, made.index))
 
 
 def amdahl_table(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Figures of generated text: Figure 4, Table I's shares, and decoding steps in a CUDA graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -13,66 +13,59 @@ from reprolab.json_files import ROOT, read_json
 BASE = {"kernel": "branch_tree"}
 SHOWN = ("shared_lut", "streaming")
 KEYS = ["file", "problem"]
+MODELS = ("gemma-2-27b", "gemma-3-27b", "qwen3-32b", "llama-3.3-70b")
 
 
-def by_model(
-    rows: pd.DataFrame, draw: Callable[[Axes, str, pd.DataFrame, str], None]
-) -> tuple[Figure, list[Axes]]:
+def by_model(rows: pd.DataFrame, draw: Callable[[Axes, str, pd.DataFrame, str], None]) -> Figure:
     """A panel for each model, over its batches, with a line style for each GPU."""
-    models = [
-        m
-        for m in ("gemma-2-27b", "gemma-3-27b", "qwen3-32b", "llama-3.3-70b")
-        if m in set(rows.model)
-    ]
+    models = [model for model in MODELS if model in set(rows.model)]
     batches = sorted(rows.batch.dropna().unique())
     figure, grid = style.panels(len(models), 3.0, sharey=True)
     for axes, model in zip(grid[0], models, strict=False):
         for (gpu, own), line in zip(style.by_gpu(rows), style.LINES, strict=False):
             draw(axes, line, own[own.model == model].sort_values("batch"), gpu)
         style.logarithmic(axes.xaxis, batches)
+        axes.set_xlim(batches[0] / 1.4, batches[-1] * 1.4)
         axes.set_title(model, loc="left")
         axes.set_xlabel("batch")
-    return figure, list(grid.flat)
+    return figure
 
 
 def speedups(axes: Axes, line: str, own: pd.DataFrame, gpu: str) -> None:
-    for kernel, colour in style.colours(SHOWN).items():
+    """The curves of one batch stand side by side, so that their intervals can be told apart."""
+    for i, (kernel, colour) in enumerate(style.colours(SHOWN).items()):
         of = own[own.kernel == kernel]
+        x = of.batch.astype(float) * 2 ** (0.13 * (2 * style.LINES.index(line) + i - 1.5))
         spread = [(of.ratio - of.ratio_low).clip(lower=0), (of.ratio_high - of.ratio).clip(lower=0)]
-        look = {"color": colour, "linestyle": line, "marker": "o", "markersize": 3, "capsize": 2}
-        axes.errorbar(
-            of.batch.astype(float),
-            of.ratio,
-            yerr=spread,
-            label=f"{style.label(kernel)}, {gpu}",
-            **look,
-        )
+        look = {"color": colour, "linestyle": line, "marker": "o", "markersize": 3, "capsize": 1.5}
+        axes.errorbar(x, of.ratio, spread, label=f"{style.label(kernel)}, {gpu}", **look)
+
+
+def papers(axes: Axes, values: Mapping[str, dict[str, float]], field: str) -> None:
+    """The paper's values by batch."""
+    points = [(int(batch), of[field]) for batch, of in values.items() if batch != "average"]
+    look = {"color": style.LIMIT, "markerfacecolor": "none", "label": "the paper, A100"}
+    axes.plot(*zip(*points, strict=True), "*", markersize=9, zorder=3, **look)
 
 
 def figure4(rows: pd.DataFrame) -> Figure:
     """Speed-up of generating 32 tokens over the tree of branches, with the paper's values."""
     timed = style.times(rows[rows["way"] == "eager"], "timing", metric="wall_time")
-    figure, panels = by_model(against(timed, BASE, KEYS), speedups)
+    figure = by_model(against(timed, BASE, KEYS), speedups)
     paper = read_json(ROOT / "data/published/paper.json")["tables"]["figure4"]
-    for axes in panels:
+    for axes in figure.axes:
         model = axes.get_title(loc="left")
-        values = paper.get(model, paper["gemma-27b"] if model.startswith("gemma") else {})
-        points = [
-            (int(batch), v["speedup_latency"]) for batch, v in values.items() if batch != "average"
-        ]
-        look = {"color": style.LIMIT, "markerfacecolor": "none", "label": "the paper, A100"}
-        axes.plot(*zip(*points, strict=True), "*", markersize=9, **look)
+        own = paper.get(model, paper["gemma-27b"] if model.startswith("gemma") else {})
+        papers(axes, own, "speedup_latency")
         axes.axhline(1, color=style.BASE, linewidth=1)
-    finish(figure, panels, "speed-up of a generation (x)", 2.6)
-    return figure
+    return finish(figure, "speed-up of a generation (x)")
 
 
 def graph(rows: pd.DataFrame) -> Figure:
     """Speed-up of a decoding step that is one CUDA graph, so that the host takes no time."""
     timed = style.times(rows[rows["way"] == "graph"], "timing", metric="wall_time.step")
-    figure, panels = by_model(against(timed, BASE, KEYS), speedups)
-    finish(figure, panels, "speed-up of a step in a graph (x)", 3.6)
-    return figure
+    figure = by_model(against(timed, BASE, KEYS), speedups)
+    return finish(figure, "speed-up of a step in a graph (x)")
 
 
 def share(rows: pd.DataFrame) -> Figure:
@@ -87,25 +80,22 @@ def share(rows: pd.DataFrame) -> Figure:
         for kernel, colour in style.colours(("branch_tree", "shared_lut")).items():
             of = own[own.kernel == kernel]
             look = {"color": colour, "linestyle": line, "marker": "o", "markersize": 3}
-            axes.plot(
-                of.batch.astype(float), of.share, label=f"{style.label(kernel)}, {gpu}", **look
-            )
+            text = f"{style.label(kernel)}, {gpu}"
+            axes.plot(of.batch.astype(float), of.share, label=text, **look)
 
-    figure, panels = by_model(took, draw)
+    figure = by_model(took, draw)
     paper = read_json(ROOT / "data/published/paper.json")["tables"]["table1_qwen3_32b"]
-    for axes in panels:
+    for axes in figure.axes:
         if axes.get_title(loc="left") == "qwen3-32b":
-            points = [(int(batch), values["overhead_percent"]) for batch, values in paper.items()]
-            look = {"color": style.LIMIT, "markerfacecolor": "none", "label": "the paper, A100"}
-            axes.plot(*zip(*points, strict=True), "*", markersize=8, **look)
-    finish(figure, panels, "dequantization's share\nof a generation (%)", 100)
+            papers(axes, paper, "overhead_percent")
+    return finish(figure, "dequantization's share\nof a generation (%)")
+
+
+def finish(figure: Figure, text: str) -> Figure:
+    figure.axes[0].set_ylabel(text)
+    figure.axes[0].set_ylim(bottom=0)
+    style.legend(figure)
     return figure
-
-
-def finish(figure: Figure, panels: list[Axes], text: str, top: float) -> None:
-    panels[0].set_ylabel(text)
-    panels[0].set_ylim(0, top)
-    style.legend(figure, panels)
 
 
 FIGURES = {"figure4": ("timing", figure4), "share": ("profile", share), "graph": ("timing", graph)}

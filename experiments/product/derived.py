@@ -96,7 +96,9 @@ def weights(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 
 def cells_of(rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
     """Of generation.json, in the folder of the passes: where a cell is, the cell and the file."""
-    for file in sorted({stored(Path(file).parent / "generation.json") for file in rows.file}):
+    for file in sorted(
+        {stored(Path(file).parent / "generation.json") for file in rows.file.unique()}
+    ):
         content = read_json(file) if file.is_file() else {"sequences": []}
         for cell in content["sequences"]:
             names = ("model", "layers", "cache", "sequences", "tokens")

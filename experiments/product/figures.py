@@ -21,9 +21,8 @@ def by_rows(rows: pd.DataFrame) -> Figure:
     timed = style.times(rows, "layers")
     weights = timed["rows"] * timed["columns"]
     timed = timed[weights == weights.max()]
-    gpus = style.by_gpu(timed)
-    figure, grid = style.panels(len(gpus), 3.3, sharey=True)
-    for axes, (gpu, own) in zip(grid[0], gpus, strict=False):
+    figure, panels = style.panels_by_gpu(timed, 3.3, sharey=True)
+    for axes, own in panels:
         layer = own.problem.str.partition("x")[2].iloc[0]
         own = own[own.problem.str.partition("x")[2] == layer]
         for kernel, (text, colour) in SHOWN.items():
@@ -31,12 +30,12 @@ def by_rows(rows: pd.DataFrame) -> Figure:
             line = "--" if kernel == "cublas_16bit" else "-"
             look = {"marker": "o", "markersize": 3, "color": colour, "label": text}
             axes.plot(of.batch.astype(float), of["median"], line, **look)
-        style.logarithmic(axes.xaxis, (1, 4, 16, 64, 256, 1024, 4096))
+        style.logarithmic(axes.xaxis, (1, 2, 4, 8, 16, 32, 64, 128, 256, 512))
         style.logarithmic(axes.yaxis, (50, 100, 200, 500, 1000, 2000, 5000))
-        axes.set_title(f"{gpu}, {layer.partition('/')[0]}", loc="left")
+        axes.set_title(f"{axes.get_title('left')}, {layer.partition('/')[0]}", loc="left")
         axes.set_xlabel("rows of activations, logarithmic")
-    grid[0][0].set_ylabel("µs, logarithmic")
-    style.legend(figure, grid.flat)
+    figure.axes[0].set_ylabel("time of one product (µs), logarithmic")
+    style.legend(figure)
     return figure
 
 

@@ -30,34 +30,31 @@ def seconds(rows: pd.DataFrame) -> Figure:
     )
     first = grid[0][0]
     for i, values in enumerate(published.values()):
-        for which, (what, text, colour) in enumerate(
-            (("unsloth_s", "Unsloth", style.LIBRARY), ("mojo_s", "Mojo", style.THEIRS))
+        for place, what, text, colour in (
+            (i - 0.18, "unsloth_s", "Unsloth", style.LIBRARY),
+            (i + 0.18, "mojo_s", "Mojo", style.THEIRS),
         ):
-            y = i + 0.36 * (which - 0.5)
-            first.barh(y, values[what], 0.34, color=colour, label=f"published: {text}")
-            first.text(values[what] + 0.05, y, f"{values[what]:.2f}", va="center", fontsize=6.5)
-    style.rows_of_bars(first, list(published))
+            look = {"height": 0.34, "color": colour, "label": f"published: {text}"}
+            style.bar(first, place, values[what], f"{values[what]:.2f}", **look)
+    style.rows_of_bars(first, list(published), 8)
     first.set_title("The post's GPUs", loc="left")
     first.set_xlabel("seconds, as published")
-    first.set_xlim(0, 4.4)
+    first.set_xlim(0, 5)
     for axes, (gpu, timed) in zip(grid[0][1:], gpus, strict=True):
         wall = timed.set_index("kernel")["median"] / 1e6
         graphs = own[(own.metric == "kernel_time") & (own.gpu == timed.gpu.iloc[0])]
         graphs = graphs.set_index("kernel")["median"] / 1e6
         names = sorted(wall.index, key=lambda kernel: -wall[kernel])
         for i, kernel in enumerate(names):
-            colour = style.LIMIT if kernel == "copy" else style.COLOURS.get(kernel, "#b9b9b9")
-            axes.barh(i, wall[kernel], 0.7, color=colour)
-            axes.plot(
-                [graphs[kernel]] * 2, [i - 0.35, i + 0.35], color=style.RED, label="by graphs"
-            )
-            axes.text(wall[kernel] + 0.01, i, f"{wall[kernel]:.3f}", va="center", fontsize=6.5)
-        style.rows_of_bars(axes, [style.label(kernel) for kernel in names])
-        axes.tick_params(axis="y", labelsize=6)
+            colour = style.OTHER if kernel == "shared_lut" else style.colour(kernel)
+            style.bar(axes, i, wall[kernel], f"{wall[kernel]:.3f}", color=colour)
+            look = {"color": style.RED, "label": "timed in a CUDA graph"}
+            axes.plot([graphs[kernel]] * 2, [i - 0.35, i + 0.35], **look)
+        style.rows_of_bars(axes, [style.label(kernel) for kernel in names], 6)
         axes.set_title(gpu, loc="left")
         axes.set_xlabel("seconds, timed as published")
-        axes.set_xlim(0, 1.2 * max(wall))
-    style.legend(figure, grid.flat)
+        axes.set_xlim(0, 1.25 * max(wall))
+    style.legend(figure)
     return figure
 
 

@@ -16,21 +16,18 @@ CURVES = {
 
 def overhead(rows: pd.DataFrame) -> Figure:
     """Each call's time beyond that of reading the vector alone, in percent of the call."""
-    timed = style.times(rows, "sizes")
-    gpus = style.by_gpu(timed)
-    figure, grid = style.panels(len(gpus), 3.2, sharey=True)
-    for axes, (gpu, own) in zip(grid[0], gpus, strict=False):
+    figure, panels = style.panels_by_gpu(style.times(rows, "sizes"), 3.2, sharey=True)
+    for axes, own in panels:
         times = own.pivot_table("median", "length", "kernel")
+        mib = times.index.astype(float) * 4 / 2**20
         for kernel, (label, colour) in CURVES.items():
             share = 100 * (1 - times["read_only"] / times[kernel])
-            mib = times.index.astype(float) * 4 / 2**20
             axes.plot(mib, share, "o-", color=colour, markersize=3, label=label)
-        style.logarithmic(axes.xaxis, (0.25, 4, 64, 1024, 4096))
-        axes.set_title(gpu, loc="left")
+        style.logarithmic(axes.xaxis, (0.25, 1, 4, 16, 64, 256, 1024, 4096))
         axes.set_xlabel("MiB of the vector, logarithmic")
-    grid[0][0].set_ylim(0, 100)
-    grid[0][0].set_ylabel("% of a call beyond reading alone")
-    style.legend(figure, grid.flat, columns=5)
+    figure.axes[0].set_ylim(0, 100)
+    figure.axes[0].set_ylabel("time beyond reading, % of a call")
+    style.legend(figure, columns=5)
     return figure
 
 

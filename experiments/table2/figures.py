@@ -39,7 +39,7 @@ def speedup(rows: pd.DataFrame) -> Figure:
         axes.set_xlabel("batch")
     grid[0][0].set_ylim(0, 4.2)
     grid[0][0].set_ylabel("times as fast as the tree of branches")
-    style.legend(figure, grid.flat)
+    style.legend(figure)
     return figure
 
 
@@ -48,43 +48,31 @@ def kernels(rows: pd.DataFrame) -> Figure:
     every = gains(rows)
     model = every.loc[every.layers.idxmax()].model
     every = every[(every.batch == 8) & (every.model == model)]
-    gpus = style.by_gpu(every)
-    figure, grid = style.panels(len(gpus), 3.8, sharex=True)
-    for axes, (gpu, own) in zip(grid[0], gpus, strict=False):
+    figure, panels = style.panels_by_gpu(every, 3.8, sharex=True)
+    for axes, own in panels:
         own = own.sort_values("median", ascending=False).reset_index()
         for i, row in own.iterrows():
-            bar = style.error(row.ratio_low, row.ratio, row.ratio_high)
-            colour = style.COLOURS.get(row.kernel, "#b9b9b9")
-            axes.barh(i, row.ratio, 0.72, color=colour, xerr=bar, ecolor=style.LIMIT)
-            axes.text(row.ratio + 0.08, i, f"{row.ratio:.2f}", va="center", fontsize=6.5)
-        names = [style.label(kernel) for kernel in own.kernel]
-        style.rows_of_bars(axes, names)
+            ends = [[row.ratio - row.ratio_low], [row.ratio_high - row.ratio]]
+            look = {"color": style.colour(row.kernel), "xerr": ends, "ecolor": style.LIMIT}
+            style.bar(axes, i, row.ratio, f"{row.ratio:.2f}", row.ratio_high, **look)
+        style.rows_of_bars(axes, [style.label(kernel) for kernel in own.kernel])
         axes.axvline(1, color=style.LIMIT, linewidth=0.8)
-        axes.set_title(f"{gpu}, {model}", loc="left")
+        axes.set_title(f"{axes.get_title('left')}, {model}", loc="left")
         axes.set_xlabel("times as fast as the tree of branches")
-        axes.tick_params(axis="y", labelsize=6.5)
     return figure
 
 
 def bandwidth(rows: pd.DataFrame) -> Figure:
     """Bandwidth of each distinct layer by its number of weights, under the copy's."""
-    timed = style.times(rows, "shapes")
     drawn = ("branch_tree", "constant_lut", "global_lut", "shared_lut", "streaming", "copy")
-    gpus = style.by_gpu(timed)
-    figure, grid = style.panels(len(gpus), 3.2, sharey=True)
-    for axes, (gpu, own) in zip(grid[0], gpus, strict=False):
-        for kernel, colour in style.colours(drawn).items():
-            of = own[own.kernel == kernel].sort_values("problem_n")
-            colour = style.LIMIT if kernel == "copy" else colour
-            axes.plot(
-                of.problem_n / 1e6, of.gb_per_s, "o-", color=colour, label=style.label(kernel)
-            )
+    figure, panels = style.panels_by_gpu(style.times(rows, "shapes"), 3.2, sharey=True)
+    for axes, own in panels:
+        style.bandwidths(axes, own, drawn, own.problem_n / 1e6)
         style.logarithmic(axes.xaxis, (3, 10, 30, 100, 300))
-        axes.set_title(gpu, loc="left")
         axes.set_xlabel("million weights of the layer, logarithmic")
-    grid[0][0].set_ylim(0, 1.05 * timed[timed.kernel.isin(drawn)].gb_per_s.max())
-    grid[0][0].set_ylabel("GB/s, read and written")
-    style.legend(figure, grid.flat)
+    figure.axes[0].set_ylim(bottom=0)
+    figure.axes[0].set_ylabel("GB/s, read and written")
+    style.legend(figure)
     return figure
 
 

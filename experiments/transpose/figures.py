@@ -5,6 +5,7 @@ from matplotlib.figure import Figure
 
 from plots import style
 from reprolab.json_files import ROOT, read_json
+from reprolab.stats import out_of
 
 CEILINGS = ("copy", "copy_kernel", "same_bytes")
 CURVES = ("column_walk", "tiled", "cublas_sgeam", "tma_batched", "tma_swizzle", "tma_naive", "copy")
@@ -21,39 +22,24 @@ def kernels(rows: pd.DataFrame) -> Figure:
         for kernel, value in published[f"{language}_gb_s"].items()
     }
     posts["mojo_tma_batched_as_published"] = posts.pop("mojo_tma_batched")
-    gpus = style.by_gpu(own)
-    figure, grid = style.panels(len(gpus), 3.9, sharex=True)
-    for axes, (gpu, timed) in zip(grid[0], gpus, strict=False):
+    figure, panels = style.panels_by_gpu(own, 3.9, sharex=True)
+    for axes, timed in panels:
         timed = timed[(timed.origin != "ceiling") | timed.kernel.isin(CEILINGS)]
         timed = timed.sort_values("gb_per_s", ascending=False).reset_index()
         for i, row in timed.iterrows():
-            colour = (
-                style.LIMIT if row.origin == "ceiling" else style.COLOURS.get(row.kernel, "#b9b9b9")
-            )
-            wrong = row.outcome == "deviation_as_declared"
-            look = (
-                {"hatch": "////", "color": "white", "edgecolor": style.RED}
-                if wrong
-                else {"color": colour}
-            )
-            axes.barh(i, row.gb_per_s, 0.72, **look)
-            text = f"{row.gb_per_s:.0f}" + ", 7 of 8 wrong" * (
-                wrong and row.mismatches / row.problem_n == 0.875
-            )
-            axes.text(row.gb_per_s + 60, i, text, va="center", fontsize=6.5)
+            text, look = f"{row.gb_per_s:.0f}", {"color": style.colour(row.kernel)}
+            if row.outcome == "deviation_as_declared":
+                look = {"hatch": "////", "color": "white", "edgecolor": style.RED}
+                text += f", {out_of(row.mismatches, row.problem_n)} wrong"
+            style.bar(axes, i, row.gb_per_s, text, posts.get(row.kernel, 0), **look)
             if row.kernel in posts:
-                look = {
-                    "color": style.LIMIT,
-                    "label": "the post, on its H100",
-                    "markeredgecolor": "white",
-                }
-                axes.plot(posts[row.kernel], i + 0.22, "*", markersize=8, linestyle="none", **look)
+                look = {"color": style.LIMIT, "label": "the post, on its H100"}
+                look |= {"markeredgecolor": "white", "markeredgewidth": 0.5, "markersize": 8}
+                axes.plot(posts[row.kernel], i, "*", **look)
         style.rows_of_bars(axes, [style.label(kernel) for kernel in timed.kernel])
-        axes.tick_params(axis="y", labelsize=6.5)
-        axes.set_title(gpu, loc="left")
         axes.set_xlabel("GB/s, read and written, 32768x32768")
-        axes.set_xlim(0, 1.22 * own.gb_per_s[own.kernel.isin(CEILINGS)].max())
-    style.legend(figure, grid.flat)
+        axes.set_xlim(0, 1.5 * own.gb_per_s[own.kernel.isin(CEILINGS)].max())
+    style.legend(figure)
     return figure
 
 
@@ -61,27 +47,14 @@ def sizes(rows: pd.DataFrame) -> Figure:
     """Bandwidth of square matrices by their size."""
     timed = style.times(rows, "sizes")
     timed = timed[(timed["rows"] == timed["columns"]) & (timed.in_stride == timed["columns"])]
-    gpus = style.by_gpu(timed)
-    figure, grid = style.panels(len(gpus), 3.2, sharey=True)
-    for axes, (gpu, own) in zip(grid[0], gpus, strict=False):
-        for kernel, colour in style.colours(CURVES).items():
-            of = own[own.kernel == kernel].sort_values("problem_n")
-            colour = style.LIMIT if kernel == "copy" else colour
-            axes.plot(
-                of["rows"].astype(float),
-                of.gb_per_s,
-                "o-",
-                color=colour,
-                markersize=3,
-                label=style.label(kernel),
-            )
+    figure, panels = style.panels_by_gpu(timed, 3.2, sharey=True)
+    for axes, own in panels:
+        style.bandwidths(axes, own, CURVES, own["rows"])
         style.logarithmic(axes.xaxis, (256, 1024, 4096, 16384))
-        axes.set_title(gpu, loc="left")
         axes.set_xlabel("rows and columns of the matrix, logarithmic")
-    if len(timed):
-        grid[0][0].set_ylim(0, 1.05 * timed[timed.kernel.isin(CURVES)].gb_per_s.max())
-    grid[0][0].set_ylabel("GB/s, read and written")
-    style.legend(figure, grid.flat)
+    figure.axes[0].set_ylim(bottom=0)
+    figure.axes[0].set_ylabel("GB/s, read and written")
+    style.legend(figure)
     return figure
 
 
