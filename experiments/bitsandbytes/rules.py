@@ -15,19 +15,14 @@ from reprolab.stats import Estimate, span
 Gains = dict[str, Estimate]  # by problem, in ascending order
 
 
-@rule(f"the smallest gain of {{fast}} over {{slow}} in any layer, {WITHIN}")
-def smallest_gain(case: Case, *, slow: str, fast: str) -> Verdict:
-    return judged(case, gains(case, slow, fast), 0)
+@rule(f"the {{which}} gain of {{fast}} over {{slow}} in any layer, {WITHIN}")
+def gain_of_layers(case: Case, *, slow: str, fast: str, which: str) -> Verdict:
+    """`which`: the smallest or the largest."""
+    return judged(case, gains(case, slow, fast), which)
 
 
-@rule(f"the largest gain of {{fast}} over {{slow}} in any layer, {WITHIN}")
-def largest_gain(case: Case, *, slow: str, fast: str) -> Verdict:
-    return judged(case, gains(case, slow, fast), -1)
-
-
-def judged(case: Case, found: Gains, place: int) -> Verdict:
-    """The gain with this rank among all decides."""
-    name = list(found)[place]
+def judged(case: Case, found: Gains, which: str) -> Verdict:
+    name = list(found)[0 if which == "smallest" else -1]
     ends = span([gain.value for gain in found.values()])
     return judge(case, found[name], f"{ends} x over {len(found)} problems, this one on {name}")
 
@@ -37,7 +32,7 @@ def judged(case: Case, found: Gains, place: int) -> Verdict:
     "smaller one decides nothing, as the source does not name the GPU of its largest"
 )
 def largest_gain_of_products(case: Case, *, slow: str, fast: str, least: int, most: int) -> Verdict:
-    found = judged(case, gains(case, slow, fast, range(least, most + 1)), -1)
+    found = judged(case, gains(case, slow, fast, range(least, most + 1)), "largest")
     if found.kind != rules.NOT_REPRODUCED:
         return found
     return replace(found, kind=rules.NOT_TESTABLE, note="on another GPU it may be more")

@@ -30,11 +30,6 @@ def amdahl(share: float, speed_up: float) -> float:
     return 1 / (1 - share + share / speed_up)
 
 
-def generated_tokens(row: Row) -> int:
-    """New tokens for each prompt that were generated and compared; the others are extrapolated."""
-    return row.problem.get("generated", row.problem["tokens"])
-
-
 def times_in(way: str) -> tuple[str, str]:
     """The metrics of a run's time and of dequantization in it: of whole generations, as sources
     measure them, or of decoding steps in a CUDA graph, whose time the GPU alone determines.
@@ -267,19 +262,6 @@ def size_in_memory(case: Case, *, kernel: str, of: str = "all") -> Verdict:
     return judge(case, Estimate(ours, ours, ours), note, spread_percent=0)
 
 
-@rule("every token of {kernel} equals the baseline's")
-def tokens_equal(case: Case, *, kernel: str) -> Verdict:
-    """In every generation that was compared, at all batches that the cell stands for."""
-    rows = [case.verified(kernel, at) for at in case.cell.places]
-    tokens = sum(row.problem["batch"] * generated_tokens(row) for row in rows)
-    return result_on_tokens(rows, f"{tokens} tokens in every generation, {len(rows)} batches")
-
-
-def result_on_tokens(rows: Sequence[Row], note: str) -> Verdict:
-    wrong = [f"{row.place}: {row.reason}" for row in rows if row.outcome != Outcome.BIT_EXACT]
-    return Verdict(rules.NOT_REPRODUCED, wrong[0]) if wrong else Verdict(rules.REPRODUCED, note)
-
-
 @rule("the layers that bitsandbytes quantized were dequantized by {kernel}, and no token changed")
 def ran_unconverted(case: Case, *, kernel: str) -> Verdict:
     """On the models that ran, only the kernel was exchanged under transformers."""
@@ -294,7 +276,8 @@ def ran_unconverted(case: Case, *, kernel: str) -> Verdict:
         require_verified(row)
     models = dict.fromkeys(row.problem["model"] for row in rows)
     made_with = results.provenance["build"]["compiler"]
-    return result_on_tokens(rows, f"{', '.join(models)}; {made_with}")
+    found = rules.all_equal(rows)
+    return replace(found, note=f"{', '.join(models)}; {made_with}; {found.note}")
 
 
 @rule(

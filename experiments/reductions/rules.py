@@ -1,29 +1,14 @@
-"""Rules of single claims, for the claims that experiments reductions and scan decide. A cell names
-the source's kernels: "kernel_9", or "kernel_9 over kernel_8"; setup.our_kernels maps them to ours.
-"""
+"""Rules of single claims, for the claims that experiments reductions and scan decide."""
 
 from reprolab.claims import rules, uncertainty
 from reprolab.claims.evidence import Case
-from reprolab.claims.rules import ANEW, WITHIN, Verdict, judge, rule
+from reprolab.claims.rules import WITHIN, Verdict, judge, rule
 from reprolab.results import KERNEL_TIME, Outcome
 
 
 @rule(WITHIN)
-def gain(case: Case, *, table: str) -> Verdict:
-    """The slower kernel's time over the faster one's."""
-    fast, slow = rules.our_kernels(case, table)
-    return rules.ratio_within(case, metric=KERNEL_TIME, baseline=slow, subject=fast)
-
-
-@rule(WITHIN + ANEW)
-def gain_anew(case: Case, *, table: str) -> Verdict:
-    """As `gain`, where the faster kernel is in a language that was not run."""
-    return rules.confirmed_only(gain(case, table=table))
-
-
-@rule(WITHIN)
 def step(case: Case, *, segment: int = 0) -> Verdict:
-    """As `gain`, for scans with this segment, or else each with the source's own."""
+    """As ratio_within, for scans with this segment, or else each with the source's own."""
     known = {
         kernel: (own, segment or int(table.rpartition("_")[2]))
         for table, kernels in case.source.setup["our_kernels"].items()

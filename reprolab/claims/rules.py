@@ -9,13 +9,14 @@ import importlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from reprolab import declared, stats
 from reprolab.claims import uncertainty
 from reprolab.claims.evidence import Case, NotTestable
 from reprolab.errors import InputError
 from reprolab.printable import shortened
-from reprolab.results import KERNEL_TIME, Outcome
+from reprolab.results import KERNEL_TIME, Outcome, Row
 from reprolab.stats import Estimate, LogMean, significant, span
 
 # The verdict on a whole claim is the first of these that one of its cells has. Nothing is measured
@@ -200,15 +201,23 @@ def quotients(
 
 @rule(WITHIN)
 def ratio_within(
-    case: Case, *, metric: str, subject: str, baseline: str = "", baseline_pass: str = ""
+    case: Case,
+    *,
+    metric: str,
+    baseline: str = "",
+    subject: str = "",
+    baseline_pass: str = "",
+    table: str = "",
 ) -> Verdict:
     """The baseline's time over the subject's; for several places, the mean of their ratios.
 
-    `baseline`: empty where the cell names a library. `baseline_pass`: where it is another.
+    `baseline`: not if the cell names a library. `baseline_pass`: if it is another. `table`: if the
+    cell names the source's kernels, "kernel_9 over kernel_8", the faster first.
     """
-    ratios = case.ratios(
-        baseline or case.cell.at["library"], subject, metric, over_pass=baseline_pass
-    )
+    if table:
+        subject, baseline = our_kernels(case, table)
+    baseline = baseline or case.cell.at["library"]
+    ratios = case.ratios(baseline, subject, metric, over_pass=baseline_pass)
     return judge(case, stats.mean(ratios), times_of(case, metric))
 
 
@@ -228,13 +237,13 @@ def confirmed_only(found: Verdict) -> Verdict:
 
 
 @rule(WITHIN + ANEW)
-def ratio_anew(case: Case, *, metric: str, baseline: str, subject: str) -> Verdict:
+def ratio_anew(case: Case, **arguments: str) -> Verdict:
     """As `ratio_within`, of kernels that are not the source's own code."""
-    return confirmed_only(ratio_within(case, metric=metric, baseline=baseline, subject=subject))
+    return confirmed_only(ratio_within(case, **arguments))
 
 
 def our_kernels(case: Case, table: str) -> list[str]:
-    """For those of the source's table that the cell names, as "kernel_9 over kernel_8"."""
+    """For those of the source's table that the cell names."""
     ours = case.source.setup["our_kernels"][table]
     return [ours[kernel] for kernel in str(case.cell.at["kernels"]).split(" over ")]
 
@@ -295,13 +304,13 @@ def equivalent(ratios: Sequence[Estimate], percent: float, cells: int) -> str:
     return next(kind for kind in VERDICTS if kind in kinds)
 
 
-def part_of_saving(part: Estimate, whole: Estimate, least: float) -> Verdict:
-    """The part in percent of the time that a kernel saves; both are ratios of a time to the
-    kernel's. Reproduced from `least` percent on.
+def part_of_saving(part: Estimate, whole: Estimate, least: float, rest: bool = False) -> Verdict:
+    """The part in percent of the time that a kernel saves, or the rest of it; both are ratios of a
+    time to the kernel's. Reproduced from `least` percent on.
     """
 
     def percent(part_ratio: float, ratio: float) -> float:
-        return 100 * (part_ratio - 1) / (ratio - 1)
+        return 100 * (ratio - part_ratio if rest else part_ratio - 1) / (ratio - 1)
 
     if whole.deciding().low <= 1:
         raise NotTestable("the kernel is not shown to save any time")
@@ -365,14 +374,24 @@ def rounds_per_access(
 @rule("every bit of the output of {kernel} equals the reference")
 def output_equal(case: Case, *, kernel: str) -> Verdict:
     """At every place that the cell covers; one wrong output decides."""
-    rows = [case.verified(kernel, at) for at in case.cell.places]
+    return all_equal([case.verified(kernel, at) for at in case.cell.places])
+
+
+def all_equal(rows: Sequence[Row]) -> Verdict:
     wrong = [row for row in rows if row.outcome != Outcome.BIT_EXACT]
     if wrong:
-        return Verdict(NOT_REPRODUCED, f"the output is wrong: {wrong[0].reason}")
-    counts = ("weights_resident", "outputs", "n")  # n may be the input's
-    outputs = sum(next((row.problem[c] for c in counts if c in row.problem), 0) for row in rows)
+        return Verdict(NOT_REPRODUCED, f"{wrong[0].place}: the output is wrong: {wrong[0].reason}")
+    outputs = sum(compared(row.problem) for row in rows)
     amount = f"{outputs / 1e9:.1f} billion" if outputs >= 1e8 else f"{outputs:,}"
     return Verdict(REPRODUCED, f"{amount} elements compared, all equal")
+
+
+def compared(problem: dict[str, Any]) -> int:
+    """Elements of its output; of a generation the tokens that were not extrapolated."""
+    if "tokens" in problem:
+        return problem["batch"] * problem.get("generated", problem["tokens"])
+    counts = ("weights_resident", "outputs", "n")  # n may be the input's
+    return next((problem[c] for c in counts if c in problem), 0)
 
 
 @rule("nothing: nothing that runs here can show it")

@@ -4,18 +4,16 @@ import copy
 import hashlib
 import json
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from reprolab import result_file
-from reprolab.claims.evidence import Evidence
-from reprolab.claims.ledger import Decided, Decision, decide
 from reprolab.claims.published import Source, load_source, load_sources
 from reprolab.json_files import ROOT, read_json
-from reprolab.results import SCHEMA, Results, age, parse
+from reprolab.results import SCHEMA, Results, parse
 
 PUBLISHED = ROOT / "data/published"
 # The provenance of all made files: that of a recorded run.
@@ -79,28 +77,6 @@ def generated(model: str, batch: int, way: str = "eager", **changes: Any) -> dic
     return problem | {"block_size": 64, "nested": False, "output": "fp16"} | changes
 
 
-def compiled(kernel: str, arch: str, facts: dict[str, float]) -> dict[str, Any]:
-    """A row of facts of compiled code."""
-    metrics = [metric(f"sass_{name}", [value], "") for name, value in facts.items()]
-    changes = {"outcome": "not_verified", "reason": "nothing was run", "metrics": metrics}
-    return record({"name": arch, "family": "nf4", "arch": arch}, kernel, **changes)
-
-
-def code(records: list[Any]) -> dict[str, Any]:
-    """The pass of counters that runs nothing."""
-    nothing = {"instrument": "sass", "gpu": None, "clocks": None}
-    return results("counters", "sass", records, provenance=provenance(**nothing))
-
-
-def rows_of(file: dict[str, Any], kernel: str) -> list[dict[str, Any]]:
-    return [r for r in file["records"] if r["kernel"] == kernel]
-
-
-def set_times(row: dict[str, Any], times: list[float], products: list[float] = ()) -> None:
-    named = (("kernel_time", times), ("product_time", products))
-    row["metrics"] = [metric(name, list(values)) for name, values in named if values]
-
-
 def fail(row: dict[str, Any], outcome: str, reason: str = "1 of 8 weights differ") -> None:
     row.update(outcome=outcome, reason=reason, metrics=[], launch=None)
 
@@ -122,30 +98,6 @@ def repetitions(name: str) -> dict[str, list[Results]]:
             file = json.load(archive.extractfile(member))
             runs.setdefault(run, []).append(read(file, str(ROOT / run / file["pass"])))
     return runs
-
-
-def evidence_of(files: Sequence[dict[str, Any]]) -> Evidence:
-    results = sorted(map(read, files), key=age)
-    return Evidence({(r.experiment, r.pass_name): r for r in results})
-
-
-def decisions(*files: dict[str, Any], sources: Sequence[Source] = ()) -> dict[str, Decision]:
-    """The decision on a claim, by its id."""
-    evidence = evidence_of(files)
-    return {d.claim.id: d for d in decide(evidence, sources or all_sources())}
-
-
-def decision(claim: str, *files: dict[str, Any], source: Source | None = None) -> Decision:
-    return decisions(*files, sources=[source] if source else with_claim(claim))[claim]
-
-
-def verdict(
-    claim: str, cell: str, *files: dict[str, Any], reading: str = "", source: Source | None = None
-) -> Decided:
-    """On the cell with this text; of several, the first that the files bear on."""
-    every = decision(claim, *files, source=source).verdicts
-    found = [v for v in every if v.cell.text == cell and v.cell.reading.startswith(reading)]
-    return next((v for v in found if not v.awaits), found[0])
 
 
 @cache

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from reprolab.claims import uncertainty
-from reprolab.claims.ledger import decide
 from reprolab.json_files import ROOT, read_json
 from reprolab.results import KERNEL_TIME
 from reprolab.stats import FALSE_SHARE, log_mean
@@ -104,29 +103,6 @@ def test_intervals_of_few_samples_cover_95_percent(n):
         ratio = a.over(b).ratio
         hits += ratio.low <= 1 <= ratio.high
     assert hits >= 0.94 * 2000
-
-
-@pytest.mark.parametrize(
-    ("percent", "verdict"), [(0, "undecided"), (3, "reproduced"), (-3, "not_reproduced")]
-)
-def test_a_planted_3_percent_is_found_between_kernels_that_run_as_recorded(percent, verdict):
-    """A run of Table II in which one kernel has the passes of another run, and 3 % more."""
-    rows = []
-    pairs = repeated("h200").items()
-    for (kernel, name), runs in pairs:
-        if kernel == "shared_lut":
-            problem = made.forward_pass(name.split("/")[0], int(re.findall(r"batch(\d+)", name)[0]))
-            for of, run, factor in (
-                ("shared_lut", 1, 1),
-                ("shared_lut_cooperative", 4, 1 + percent / 100),
-            ):
-                us = math.exp(runs[run].value) * factor
-                rows.append(made.record(problem, of, [us, us * 0.999, us * 1.001]))
-    (d,) = decide(
-        made.evidence_of([made.results("table2", "replay", rows)]),
-        made.with_claim("single-thread-fill"),
-    )
-    assert d.verdicts[0].kind == verdict
 
 
 def test_what_hosts_differ_by_is_of_five_and_two_degrees_of_freedom():

@@ -31,7 +31,8 @@ count, cycles = changes("counters/nf4_counters"), changes("counters/latency", "l
 code, rounds = changes("counters/sass"), changes("counters/transpose_counters")
 mlps, matrix = changes("puzzle/mlps", "wall_time"), changes("transpose/matrix")
 layers, nested = changes("bitsandbytes/layers"), changes("bitsandbytes/nested")
-products = changes("bitsandbytes/products")
+products, sums = changes("bitsandbytes/products"), changes("reductions/sizes")
+scans = changes("scan/sizes")
 
 ALL, LAYER, RANDOM, EQUAL = "model all, batch all", "layer all", "random", "*equal"
 SPEEDUP, AVERAGE = "qwen3-32b, batch 8 | tiles", "qwen3-32b, average | tiles"
@@ -42,6 +43,7 @@ BATCH8, OF_32, OF_64 = "qwen*batch8/*", "qwen*batch32/graph", "qwen*batch64/*"
 OWN_TREE, OF_EQUAL = "sm_80 | the baseline's tree", "rows 28672, columns 8192, equal"
 LARGEST, BLOCKS = "28672x8192/fp16/b64", "shared_lut, sm_80 | tiles"
 REGISTERS = "rows 28672, columns 8192 | kernels given"
+OVER_CUB = "kernel_9 over kernel_5 (CUB) | the post"
 LIBRARY, INDEX = "bitsandbytes_0.47.0", "sass_index_per_weight.least"
 CONFLICTS, WRITTEN = "shared_store_wavefronts", "l2_written_sectors"
 
@@ -170,6 +172,19 @@ EDGES = [
     ("gemm-4x", "", YES, 4.5865, [products("bitsandbytes_0.50.2_gemm", 0.5, "2x*")]),
     ("gemm-smaller-batches", "", NO, 0.7782, [products("*0.50.2_gemm", 0.3, "64x*")]),
     ("nested-fused", " | our", NO, 0.955, [nested("streaming", 1.2)]),
+    # Sums and scans. CUB is a source's own code, whose speed refutes; kernels written anew do not.
+    ("sum-beats-cub", OVER_CUB, NO, 0.9714, []),
+    ("sum-beats-cub", OVER_CUB, MAY_BE, 0.996, [sums("cub_sum_allocating", 1.0253)]),
+    ("sum-beats-cub", OVER_CUB, YES, 1.1657, [sums("cub_sum_allocating", 1.2)]),
+    ("sum-speeds", "kernel_4", YES, 3256.6, [sums("sum_vectors", 1.35)], H100),
+    ("sum-speeds", "kernel_4", CANNOT, 2198.2, [sums("sum_vectors", 2)], H100),
+    ("sum-speeds", "kernel_5 (CUB)", NO, 2265.6, [sums("cub_sum_allocating", 2)], H100),
+    ("sum-mojo-close-to-cub", "one_pass_4 over CUB", CANNOT, 0.4465, []),
+    ("scan-steps", "kernel_2 over kernel_1 | one task", YES, 1.2826, []),
+    ("scan-steps", "kernel_2 over kernel_1 | as published", YES, 1.4783, []),
+    ("scan-steps", "kernel_2 over kernel_1 | as published", NO, 0.9855)
+    + ([scans("scan_two_buffers", 1.5, "*256*")],),
+    ("scan-prefix-sum", f"segment {1 << 30} | prefix", PREMISE, None, []),
 ]
 
 
@@ -233,7 +248,7 @@ def test_one_wrong_output_decides_and_a_failed_row_nothing():
 def test_tokens_that_were_extrapolated_are_not_counted():
     longer = edited("end_to_end/timing", LUT, of_problem={"tokens": 391, "generated": 32})
     v = recorded.verdict("token-exact", QWEN, "h200", longer)
-    assert v.note.startswith(f"{32 * (2 + 4 + 8 + 16 + 32 + 64)} tokens ")
+    assert v.note.startswith(f"{32 * (2 + 4 + 8 + 16 + 32 + 64):,} elements ")
 
 
 def test_a_smallest_gain_needs_every_model_to_stand_and_one_to_fall():

@@ -95,7 +95,7 @@ CASES = {
     "do not agree": lambda p: first(p, "kernel-speedup").update(reading="tiles of 512 bits"),
     "every batch": lambda p: p["setup"].pop("batches"),
     "is_nice": lambda p: first(p, "token-exact").update(rule="is_nice"),
-    "'subject'": lambda p: first(p, "kernel-speedup")["arguments"].pop("subject"),
+    "'metric'": lambda p: first(p, "kernel-speedup")["arguments"].pop("metric"),
     "'extra'": lambda p: first(p, "token-exact")["arguments"].update(extra="a"),
 }
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from experiments.counters.rules.code import index_computation, issue_ns_per_weight
 from reprolab import stats
@@ -257,15 +256,7 @@ def saved_without_divergence(
     diverging, fast = (case.measured(k, KERNEL_TIME, usual) for k in (baseline, subject))
     equal = case.measured(baseline, KERNEL_TIME)
     left, whole = (uncertainty.log_ratio(row, fast).ratio for row in (equal, diverging))
-    found = part_of_saving(left, whole, 100 - least)
-    opposite = {rules.REPRODUCED: rules.NOT_REPRODUCED, rules.NOT_REPRODUCED: rules.REPRODUCED}
-    low, high = found.interval
-    return replace(
-        found,
-        kind=opposite.get(found.kind, found.kind),
-        ours=100 - found.ours,
-        interval=(100 - high, 100 - low),
-    )
+    return part_of_saving(left, whole, least, rest=True)
 
 
 @rule("no look-up of {kernel} is repeated where all codes are equal")
