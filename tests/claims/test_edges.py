@@ -154,6 +154,7 @@ EDGES = [
     ("mojo-1.07-1.84", LIBRARY, NO, 0.8874, [mlps(LIBRARY, 0.45)]),
     ("mojo-by-gpu", f"T4, {LIBRARY}", YES, 1.9721, [], T4),
     ("mojo-by-gpu", f"H100-PCIe, {LIBRARY}", CANNOT, 1.9721, [], T4),
+    ("seconds", "T4, bitsandbytes_0.50.2", YES, 3.6933, [mlps("*_0.50.2", 9.1)], T4),
     ("lineage", "T4", YES, 4.2405, [mlps("mojo_tiled_2d", 8)], T4),  # 4.25 s, a tenth either way
     ("lineage", "T4", NO, 5.3006, [mlps("mojo_tiled_2d", 10)], T4),
     ("baseline-moved", "", NO, 1.2085, [mlps(LIBRARY, 0.7)]),  # 1.44, a tenth less allowed
@@ -320,6 +321,8 @@ def test_warps_of_a_block_are_rounded_up_and_an_unknown_occupancy_decides_nothin
 def test_a_kernel_that_did_not_run_and_problems_that_may_not_decide():
     gone = edited("puzzle/mlps", "bits*47.0", drop=True)
     assert kinds("mojo-1.07-1.84", gone)[:2] == [NOT_YET, YES]
+    v = recorded.verdict("mojo-1.07-1.84", " | Unsloth", "h100")  # of another pass, in Python
+    assert (v.kind, v.ours) == (YES, pytest.approx(1.9696, rel=1e-4))
     assert kinds("swizzle", edited("transpose/matrix", "mojo_*", drop=True)) == [NOT_YET, YES]
     small = edited("transpose/matrix", of_problem={"rows": 16400})  # no multiple of 32
     assert kinds("swizzle", small) == [CANNOT, CANNOT]
