@@ -78,19 +78,13 @@ def decide(evidence: Evidence, sources: Sequence[Source]) -> list[Decision]:
         verdicts: list[Decided] = []
         for cell in claim.cells:
             case = Case(source, claim, cell, evidence)
-            rule = rules.rule_of(case)
-            where = f"{source.file}: claim '{claim.id}': rule {cell.rule}"
             try:
-                verdicts.append(decide_cell(case, rule))
+                verdicts.append(decide_cell(case, rules.rule_of(case)))
             except UNFIT as error:
+                where = f"{source.file}: claim '{claim.id}': rule {cell.rule}"
                 what = f"{type(error).__name__}: {error}".removesuffix(": ")
-                raise InputError(
-                    f"{where}: does not fit its arguments, cell or rows: {what}"
-                ) from error
-            except InputError as error:  # of a file that an argument names something of
-                if str(source.file) in str(error):
-                    raise
-                raise InputError(f"{where}: {error}") from None
+                what = f"does not fit its arguments, cell or rows: {what}"
+                raise InputError(f"{where}: {what}") from error
         decisions.append(Decision(source, claim, tuple(verdicts)))
     return decisions
 

@@ -75,20 +75,16 @@ def rule(criterion: str) -> Callable[[Decide], Decide]:
     return register
 
 
-def experiment_rules(name: str) -> str:
-    """The module with the experiment's rules; '' if there is none."""
-    return declared.module(name, "rules") if name in declared.names() else ""
-
-
 def rule_of(case: Case) -> Rule:
     """InputError if there is none."""
-    where, name = f"{case.source.file}: claim '{case.claim.id}'", case.cell.rule
+    name = case.cell.rule
     owner = name.rpartition(".")[0]
-    if name not in RULES and owner == DOCUMENTS:
-        importlib.import_module("reprolab.claims.documents")
-    elif name not in RULES and (module := experiment_rules(owner)):
+    own = declared.module(owner, "rules")
+    module = f"reprolab.claims.{DOCUMENTS}" if owner == DOCUMENTS else own
+    if name not in RULES and module:
         importlib.import_module(module)
     if name not in RULES:
+        where = f"{case.source.file}: claim '{case.claim.id}'"
         others = ", ".join(rule for rule in RULES if rule.rpartition(".")[0] == owner)
         raise InputError(f"{where}: no rule is named '{name}'; known are {shortened(others, 500)}")
     return RULES[name]
