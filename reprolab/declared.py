@@ -67,8 +67,7 @@ def names() -> list[str]:
 
 def module(name: str, part: str) -> str:
     """A module of the experiment's folder (rules, derived or figures); '' if it has none."""
-    path = FOLDER / name / part
-    there = path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+    there = (FOLDER / name / f"{part}.py").is_file()
     return f"experiments.{name}.{part}" if there else ""
 
 

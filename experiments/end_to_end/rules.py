@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
 
-from experiments.counters.rules.code import issue_ns_per_weight
+from experiments.counters.rules import issue_ns_per_weight
 from experiments.end_to_end.protocol import EAGER, PROFILE, STEP_TIME, WALL_TIME
 from reprolab import stats
 from reprolab.claims import rules, uncertainty

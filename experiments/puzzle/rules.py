@@ -2,7 +2,7 @@
 
 import math
 
-from experiments.counters.rules.code import LAUNCHES, launch_of
+from experiments.counters.rules import LAUNCHES, launch_of
 from reprolab import stats
 from reprolab.claims import rules
 from reprolab.claims.evidence import Case, NotTestable

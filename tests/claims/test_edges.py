@@ -7,7 +7,7 @@ import made
 import pytest
 from changed_runs import scaled
 
-from experiments.counters.rules.code import MULTIPROCESSORS
+from experiments.counters.rules import MULTIPROCESSORS
 from experiments.end_to_end.rules import is_comparable
 from reprolab.claims.ledger import decide
 from reprolab.results import Check
