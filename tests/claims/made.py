@@ -1,19 +1,22 @@
-"""Hand-made result files, valid by data/results.schema.json."""
+"""Result files by hand, valid by data/results.schema.json, and recorded runs with changes."""
 
 import copy
 import hashlib
 import json
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from reprolab import result_file
+from reprolab.claims.evidence import Evidence
+from reprolab.claims.ledger import Decided, Decision, decide
 from reprolab.claims.published import Source, load_source, load_sources
 from reprolab.json_files import ROOT, read_json
-from reprolab.results import SCHEMA, Results, parse
+from reprolab.results import SCHEMA, Results, json_files, parse
 
 PUBLISHED = ROOT / "data/published"
 # The provenance of all made files: that of a recorded run.
@@ -132,3 +135,72 @@ def paper(write: Callable[[str, Any], Path], change: Callable[[dict[str, Any]], 
 
 def claim_in(source: dict[str, Any], name: str) -> dict[str, Any]:
     return next(claim for claim in source["claims"] if claim["id"] == name)
+
+
+# Recorded runs in which some numbers or outcomes are changed.
+
+Row = dict[str, Any]
+# Of rows of "experiment/pass", by patterns of kernels and problems; False drops the row.
+Change = tuple[str, str, str, Callable[[Row], Any]]
+
+
+@cache
+def roots(gpu: str) -> dict[Path, Any]:
+    files = sorted(json_files(ROOT / f"data/recorded/{gpu}"))
+    return {file: root for file in files if "records" in (root := read_json(file))}
+
+
+@cache
+def parsed(gpu: str, file: Path) -> Results:
+    return parse(file, roots(gpu)[file])
+
+
+def changed(row: Row, changes: Sequence[Change]) -> Row | None:
+    """A copy, if a change is of the row; None if one drops it."""
+    for _, kernel, problem, change in changes:
+        if fnmatchcase(row["kernel"], kernel) and fnmatchcase(row["problem"]["name"], problem):
+            row = copy.deepcopy(row)
+            if change(row) is False:
+                return None
+    return row
+
+
+def evidence(gpu: str, changes: Sequence[Change] = (), name: str = "") -> Evidence:
+    """`name`: of another GPU, as if the run were of it."""
+    found = {}
+    for file, root in roots(gpu).items():
+        place = f"{root['experiment']}/{root['pass']}"
+        own = [change for change in changes if fnmatchcase(place, change[0])]
+        of = parsed(gpu, file)
+        if own or name:
+            rows = [changed(row, own) for row in root["records"]]
+            if name and root["provenance"]["gpu"]:
+                root = on(name, root | {"records": []})
+            of = parse(file, root | {"records": [row for row in rows if row]})
+        found[of.experiment, of.pass_name] = of
+    return Evidence(found, ROOT / f"data/recorded/{gpu}")
+
+
+def decision(
+    claim: str, gpu: str, *more: Change, changes: Sequence[Change] = (), name: str = ""
+) -> Decision:
+    (decided,) = decide(evidence(gpu, (*more, *changes), name), with_claim(claim))
+    return decided
+
+
+def verdict(claim: str, cell: str, gpu: str, *changed: Change, **more: Any) -> Decided:
+    """On the first cell with this text, in a reading that begins with what follows '|'."""
+    text, _, reading = cell.partition(" | ")
+    verdicts = decision(claim, gpu, *changed, **more).verdicts
+    return next(v for v in verdicts if v.cell.text == text and v.cell.reading.startswith(reading))
+
+
+def scaled(place: str, kernel: str, metric: str, factor: float, problem: str = "*") -> Change:
+    """The samples of the metrics that the pattern matches."""
+
+    def change(row: Row) -> None:
+        for of in row["metrics"]:
+            if fnmatchcase(of["name"], metric) and "samples" in of:
+                of["samples"] = [factor * sample for sample in of["samples"]]
+
+    return place, kernel, problem, change

@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-import changed_runs as recorded
 import made
 import pytest
-from changed_runs import scaled
+from made import scaled
 
 from experiments.counters.rules import MULTIPROCESSORS
 from experiments.end_to_end.rules import is_comparable
@@ -192,7 +191,7 @@ EDGES = [
 @pytest.mark.parametrize("edge", EDGES, ids=[f"{e[0]}-{e[2]}-{i}" for i, e in enumerate(EDGES)])
 def test_the_edges_of_each_verdict(edge):
     claim, cell, kind, ours, changed, *gpu = edge
-    v = recorded.verdict(claim, cell, "h200", *changed, name="".join(gpu))
+    v = made.verdict(claim, cell, "h200", *changed, name="".join(gpu))
     assert (v.kind, v.ours) == (kind, ours if ours is None else pytest.approx(ours, rel=2e-4))
 
 
@@ -229,12 +228,12 @@ SERVES = [  # what a row of Table II lacks, and what the average of its model th
 @pytest.mark.parametrize(("fields", "kind", "note"), SERVES)
 def test_a_row_that_does_not_serve_decides_nothing_and_says_why(fields, kind, note):
     change = edited("table2/replay", LUT, "qwen3-32b/batch8/*", **fields)
-    v = recorded.verdict("kernel-speedup", AVERAGE, "h200", change)
+    v = made.verdict("kernel-speedup", AVERAGE, "h200", change)
     assert (v.kind, v.ours) == (kind, None) and note in v.note
 
 
 def kinds(claim, *changed, **more):
-    return [v.kind for v in recorded.decision(claim, "h200", *changed, **more).verdicts]
+    return [v.kind for v in made.decision(claim, "h200", *changed, **more).verdicts]
 
 
 def test_one_wrong_output_decides_and_a_failed_row_nothing():
@@ -248,18 +247,18 @@ def test_one_wrong_output_decides_and_a_failed_row_nothing():
 
 def test_tokens_that_were_extrapolated_are_not_counted():
     longer = edited("end_to_end/timing", LUT, of_problem={"tokens": 391, "generated": 32})
-    v = recorded.verdict("token-exact", QWEN, "h200", longer)
+    v = made.verdict("token-exact", QWEN, "h200", longer)
     assert v.note.startswith(f"{32 * (2 + 4 + 8 + 16 + 32 + 64):,} elements ")
 
 
 def test_a_smallest_gain_needs_every_model_to_stand_and_one_to_fall():
     missing = edited("end_to_end/timing", LUT, "llama*", drop=True)
     fast = [text(LUT, 0.3), missing]
-    assert recorded.verdict("end-to-end", ALL, "h200", *fast).kind == NOT_YET
-    assert recorded.verdict("end-to-end", ALL, "h200", missing, text(LUT, 9)).kind == NO
+    assert made.verdict("end-to-end", ALL, "h200", *fast).kind == NOT_YET
+    assert made.verdict("end-to-end", ALL, "h200", missing, text(LUT, 9)).kind == NO
     other = edited("end_to_end/timing", "*", of_problem={"tokens": 64})  # another kind of run
     claim, cell = "dequantization-overhead", "qwen3-32b, batch 2"
-    assert recorded.verdict(claim, cell, "h200", other, name=A100).kind == NOT_YET
+    assert made.verdict(claim, cell, "h200", other, name=A100).kind == NOT_YET
 
 
 @pytest.mark.parametrize(
@@ -273,7 +272,7 @@ def test_a_smallest_gain_needs_every_model_to_stand_and_one_to_fall():
 )
 def test_the_models_size(claim, cell, name, value, kind):
     change = edited("end_to_end/timing", "*", "qwen*", of_problem={name: value})
-    assert recorded.verdict(claim, f"qwen3-32b, {cell}", "h200", change).kind == kind
+    assert made.verdict(claim, f"qwen3-32b, {cell}", "h200", change).kind == kind
 
 
 def test_gpus_are_compared_by_their_memory_alone():
@@ -288,22 +287,22 @@ def test_the_part_of_the_bytes_that_a_cache_holds():
     """The order flips by (4.51 / 4.25) / (2.45 / 2.59) - 1 = 12 %; 1, 4 and 14 nineteenths of the
     bytes are the MLPs', and 48 MB hold the first, or the first two.
     """
-    v = recorded.verdict("l2-explains-l4", " | the cache holds", "h200")
+    v = made.verdict("l2-explains-l4", " | the cache holds", "h200")
     assert (v.kind, v.ours) == (PREMISE, pytest.approx(100 / 19))
     assert v.note.endswith(" changes by 12 %")
     for mb, nineteenths, kind in ((47.9, 5, YES), (48.1, 1, PREMISE)):
         moved = {"read": round(1e6 * mb * 1000 * 19 / 4), "written": 0}
         change = edited("puzzle/mlps", bytes=moved)
-        v = recorded.verdict("l2-explains-l4", " | the cache holds", "h200", change)
+        v = made.verdict("l2-explains-l4", " | the cache holds", "h200", change)
         assert (v.kind, v.ours) == (kind, pytest.approx(100 * nineteenths / 19))
     none_fits = edited("puzzle/mlps", bytes={"read": 10**18, "written": 0})
     faster, cell = mlps("mojo_warp_per_block", 0.8, metric="wall*"), "L4 | the cache merges"
     known = {"gpu": "h200", "name": "NVIDIA L4"}
-    assert recorded.verdict("l2-explains-l4", cell, changes=[faster], **known).kind == YES
+    assert made.verdict("l2-explains-l4", cell, changes=[faster], **known).kind == YES
     even = mlps("mojo_warp_per_block", 1.3, metric="wall_time.[12]*")
-    assert recorded.verdict("l2-explains-l4", cell, changes=[faster, even], **known).kind == MAY_BE
+    assert made.verdict("l2-explains-l4", cell, changes=[faster, even], **known).kind == MAY_BE
     changed = [faster, none_fits]
-    assert recorded.verdict("l2-explains-l4", cell, changes=changed, **known).kind == CANNOT
+    assert made.verdict("l2-explains-l4", cell, changes=changed, **known).kind == CANNOT
 
 
 def test_warps_of_a_block_are_rounded_up_and_an_unknown_occupancy_decides_nothing():
@@ -315,13 +314,13 @@ def test_warps_of_a_block_are_rounded_up_and_an_unknown_occupancy_decides_nothin
     ):
         facts = {"block": block, "blocks_per_multiprocessor": fit}
         change = edited("counters/nf4_launches", "packed_1024_registers", of_launch=facts)
-        assert recorded.verdict("threads-512", REGISTERS, "h200", change).kind == kind
+        assert made.verdict("threads-512", REGISTERS, "h200", change).kind == kind
 
 
 def test_a_kernel_that_did_not_run_and_problems_that_may_not_decide():
     gone = edited("puzzle/mlps", "bits*47.0", drop=True)
     assert kinds("mojo-1.07-1.84", gone)[:2] == [NOT_YET, YES]
-    v = recorded.verdict("mojo-1.07-1.84", " | Unsloth", "h100")  # of another pass, in Python
+    v = made.verdict("mojo-1.07-1.84", " | Unsloth", "h100")  # of another pass, in Python
     assert (v.kind, v.ours) == (YES, pytest.approx(1.9696, rel=1e-4))
     assert kinds("swizzle", edited("transpose/matrix", "mojo_*", drop=True)) == [NOT_YET, YES]
     small = edited("transpose/matrix", of_problem={"rows": 16400})  # no multiple of 32
@@ -339,8 +338,8 @@ def test_the_posts_check_of_a_constant_matrix(random, constant, kind):
         edited("transpose/matrix", published, "*/constant", **own[constant]),
         edited("transpose/matrix", published, "32768x32768", **own[random]),
     ]
-    assert recorded.verdict("correct", RANDOM, "h200", *changed).kind == kind
-    task = recorded.verdict("mojo-is-cuda-like", f"{RANDOM} | the post", "h200", *changed).kind
+    assert made.verdict("correct", RANDOM, "h200", *changed).kind == kind
+    task = made.verdict("mojo-is-cuda-like", f"{RANDOM} | the post", "h200", *changed).kind
     assert task == (PREMISE if random == "wrong" else YES)
 
 
@@ -371,7 +370,7 @@ def test_blocks_per_multiprocessor(arch, threads, registers, shared_bytes, block
 
 def test_times_of_instruments_that_disagree_decide_nothing():
     """Counters of such rows do: the instruments that disagree are clocks."""
-    found, place = recorded.evidence("h200"), ("table2", "replay")
+    found, place = made.evidence("h200"), ("table2", "replay")
     keys = ("qwen3-32b/batch8/fp16/b64/branch_tree",)
     check = Check("clocks", keys, first=97.5, second=100, unit="us", allowed_percent=1)
     for unit, kind in (("us", CANNOT), ("byte", YES)):

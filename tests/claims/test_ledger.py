@@ -4,7 +4,6 @@ import csv
 import re
 from dataclasses import replace
 
-import changed_runs
 import made
 import pytest
 
@@ -111,7 +110,7 @@ def test_one_of_two_models_that_stand_for_the_sources_is_enough():
     """gemma-2-27b and gemma-3-27b are both its gemma-27b."""
     for gone, verdict in (("gemma-2*", "reproduced"), ("gemma-*", "not_tested")):
         change = ("table2/replay", "*", gone, lambda row: False)
-        decision = changed_runs.decision("kernel-speedup", "h200", change)
+        decision = made.decision("kernel-speedup", "h200", change)
         missing = [v for v in decision.primary if v.kind == "not_tested"]
         assert decision.verdict == verdict and missing[0].awaits == "table2"
         assert not missing[0].rows
@@ -129,7 +128,7 @@ def test_a_misfit_of_a_rule_is_one_line_that_names_it(write, spoil, noun):
         spoil(made.claim_in(paper, "table-latency")["comparisons"][1])
 
     with pytest.raises(InputError, match=f"rule counters.latency_ratio: .*{noun}"):
-        decide(changed_runs.evidence("h200"), [made.paper(write, change)])
+        decide(made.evidence("h200"), [made.paper(write, change)])
 
 
 @pytest.fixture(scope="module")
