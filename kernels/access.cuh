@@ -64,27 +64,9 @@ struct PassL1 : PlainAccess {
   }
 };
 
-/// The lines that L2 evicts first, or last.
-enum class L2Priority { evict_first, evict_last };
-
-/// The operand that requests it; none below compute capability 8.0.
-template <L2Priority priority>
-__device__ std::uint64_t l2_policy() {
-  std::uint64_t policy = 0;
-#if __CUDA_ARCH__ >= 800
-  if constexpr (priority == L2Priority::evict_first) {
-    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  } else {
-    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
-  }
-#endif
-  return policy;
-}
-
-/// Loads that leave nothing in L1, and that L2 evicts first or last. Below compute capability 8.0,
+/// Loads that leave nothing in L1, and that ask L2 to keep the data. Below compute capability 8.0,
 /// the same as PlainAccess.
-template <L2Priority priority>
-class HintedReads : public PlainAccess {
+class KeepReads : public PlainAccess {
  public:
   template <class T>
   __device__ T load(const T* from) const {
@@ -134,27 +116,15 @@ class HintedReads : public PlainAccess {
   }
 #endif
 
-  std::uint64_t policy_ = l2_policy<priority>();
-};
-
-/// Asks L2 to keep the data that is read.
-using KeepReads = HintedReads<L2Priority::evict_last>;
-
-/// Stores that L2 evicts first. Below compute capability 8.0, the same as PlainAccess.
-class EvictFirstStores {
- public:
-  __device__ void store(uint4* to, uint4 value) const {
+  __device__ static std::uint64_t evict_last() {
+    std::uint64_t policy = 0;
 #if __CUDA_ARCH__ >= 800
-    asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to),
-                 "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w), "l"(policy_)
-                 : "memory");
-#else
-    PlainAccess().store(to, value);
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
 #endif
+    return policy;
   }
 
- private:
-  std::uint64_t policy_ = l2_policy<L2Priority::evict_first>();
+  std::uint64_t policy_ = evict_last();
 };
 
 /// Prefetches to L2, by all threads of a block together, `array[first]` to `array[first + count -

@@ -4,7 +4,8 @@
 
 namespace reprolab {
 
-/// Texts live as long as the process.
+/// Where a kernel states none, every bit of its output equals the reference's. Texts live as long
+/// as the process.
 struct Contract {
   enum class Kind { bit_exact, declared_deviation, within_bound };
 
@@ -17,11 +18,6 @@ struct Contract {
   bool independent_of_batch = false;
 
   bool deviates() const { return kind == Kind::declared_deviation; }
-};
-
-/// Every bit of the output equals the reference's.
-struct BitExact {
-  constexpr operator Contract() const { return {}; }
 };
 
 /// The output differs from the reference's in a known way, exactly as Kernel::expected_output says.

@@ -3,6 +3,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <map>
+#include <utility>
+
 namespace reprolab {
 
 /// An attribute of the current device; 0 where there is none.
@@ -24,6 +27,20 @@ inline int compute_capability() {
 
 /// Whether the code of a kernel that this GPU would run was compiled for that capability or newer.
 /// Queried once, because every product of a model calls this.
-bool is_compiled_for(int capability, const void* kernel);
+inline bool is_compiled_for(int capability, const void* kernel) {
+  thread_local std::map<std::pair<const void*, int>, int> known;
+  int device = 0;
+  if (cudaGetDevice(&device) == cudaSuccess) {
+    const auto found = known.find({kernel, device});
+    if (found != known.end()) return found->second >= capability;
+    cudaFuncAttributes compiled{};
+    if (cudaFuncGetAttributes(&compiled, kernel) == cudaSuccess) {
+      known[{kernel, device}] = compiled.ptxVersion;
+      return compiled.ptxVersion >= capability;
+    }
+  }
+  cudaGetLastError();
+  return false;
+}
 
 }  // namespace reprolab

@@ -15,50 +15,11 @@
 
 namespace reprolab {
 
-/// The functions of the driver, loaded on demand. Source: CUDA Driver API, modules and execution.
-struct ModuleDriver {
-  decltype(&cuModuleLoadDataEx) load = nullptr;
-  decltype(&cuModuleGetFunction) function = nullptr;
-  decltype(&cuLaunchKernel) launch = nullptr;
-  std::string why_not;  ///< Empty if all of the above could be loaded.
-
-  /// The driver of this machine, looked up once.
-  static const ModuleDriver& installed();
-};
-
 /// A PTX file and the kernel in it.
 struct PtxVariant {
   std::string file, entry;
   unsigned shared_bytes = 0;  ///< Dynamic shared memory.
   int null_pointers = 0;      ///< Parameters after the family's own, which take null.
-};
-
-inline constexpr int max_null_pointers = 4;
-
-/// A variant and its loaded function.
-class PtxFunction {
- public:
-  /// Blocks have `threads` threads. Reads nothing yet.
-  PtxFunction(PtxVariant variant, unsigned threads)
-      : variant_(std::move(variant)), threads_(threads) {}
-
-  /// Compiles and loads the PTX into the current context on the first call, for the life of the
-  /// process. Returns "", or the reason for a failure in one line.
-  const std::string& load(const ModuleDriver& driver = ModuleDriver::installed());
-
-  /// `arguments[i]` points to argument i of the family's own. Loads first.
-  /// cudaErrorInvalidKernelImage if that failed.
-  cudaError_t launch(std::int64_t blocks, std::span<void* const> arguments, cudaStream_t stream,
-                     const ModuleDriver& driver = ModuleDriver::installed());
-
- private:
-  std::string load_now(const ModuleDriver& driver);
-
-  PtxVariant variant_;
-  unsigned threads_;
-  std::string why_not_;
-  CUfunction function_ = nullptr;
-  bool tried_ = false;
 };
 
 struct PtxKernel {
@@ -71,23 +32,32 @@ struct PtxKernel {
   std::map<int, std::map<std::string, PtxVariant>> variants;
 };
 
-/// A kernel and its loaded variants.
+/// A kernel and its variants, each loaded when it is first used, for the life of the process.
 class LoadedPtx {
  public:
   explicit LoadedPtx(const PtxKernel& kernel);
 
-  /// Whether there is a GPU, the variant is compiled for it, and the driver accepts the PTX, which
-  /// the first call loads.
+  /// Whether there is a GPU, the variant is compiled for it, and the driver accepts the PTX.
   Support supports(const std::string& variant);
 
-  /// Launches `blocks` blocks of the variant, as PtxFunction does. cudaErrorNotSupported if there
-  /// is none for this GPU.
+  /// Launches `blocks` blocks of the variant; `arguments[i]` points to argument i of the family's
+  /// own. cudaErrorNotSupported if there is none for this GPU, cudaErrorInvalidKernelImage if the
+  /// PTX cannot be loaded.
   cudaError_t launch(const std::string& variant, std::int64_t blocks,
                      std::span<void* const> arguments, cudaStream_t stream);
 
  private:
+  struct Loaded {
+    PtxVariant variant;
+    CUfunction function = nullptr;
+    std::string why_not{};  ///< In one line.
+  };
+  /// Loads the variant for this GPU into the current context; null if there is none.
+  Loaded* loaded(const std::string& variant);
+
   std::string language_;
-  std::map<std::pair<int, std::string>, PtxFunction> functions_;
+  unsigned threads_;
+  std::map<std::pair<int, std::string>, Loaded> variants_;
 };
 
 /// The kernel as a row of its family, which sets the other fields.
@@ -96,7 +66,6 @@ Kernel<Problem> described(const PtxKernel& kernel) {
   return {.name = kernel.name,
           .lineage = kernel.lineage,
           .source_file = kernel.source_file,
-          .contract = BitExact{},
           .supports = {},
           .launch = {},
           .origin = {Origin::Kind::compiler, kernel.compiler},

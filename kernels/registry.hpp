@@ -68,6 +68,7 @@ Kernel<Problem> kernel_of(const Definition<Problem>& stated) {
   Kernel<Problem> kernel{};
   kernel.name = stated.name;
   kernel.lineage = stated.lineage;
+  kernel.source_file = stated.source_file;
   kernel.contract = stated.contract;
   kernel.expected_output = stated.expected_output;
   kernel.supports = stated.supports;
@@ -90,25 +91,20 @@ class Registry {
   /// on one without `supports` or `launch`, or with a declared deviation and no output.
   void add(Kernel<Problem> kernel) {
     const std::string name = kernel.name;
-    if (!kernel.supports || !kernel.launch) {
-      std::fprintf(stderr, "reprolab: kernel '%s' needs .supports and .launch\n", name.c_str());
+    const auto require = [&](bool holds, const char* otherwise) {
+      if (holds) return;
+      std::fprintf(stderr, "reprolab: kernel '%s' %s\n", name.c_str(), otherwise);
       std::abort();
-    }
-    if (kernel.contract.deviates() != (kernel.expected_output != nullptr)) {
-      std::fprintf(stderr, "reprolab: kernel '%s': a declared deviation has .expected_output\n",
-                   name.c_str());
-      std::abort();
-    }
+    };
+    require(kernel.supports && kernel.launch, "needs .supports and .launch");
+    require(kernel.contract.deviates() == (kernel.expected_output != nullptr),
+            "needs .expected_output if it declares a deviation, and only then");
     if constexpr (requires { Problem::family; }) {
       if (kernel.source_file.empty()) {
         kernel.source_file = "kernels/" + std::string(Problem::family) + "/" + name + ".cu";
       }
     }
-    if (!kernels_.emplace(name, std::move(kernel)).second) {
-      std::fprintf(stderr, "reprolab: two kernels register the name '%s'; rename one\n",
-                   name.c_str());
-      std::abort();
-    }
+    require(kernels_.emplace(name, std::move(kernel)).second, "is registered twice; rename one");
   }
 
   /// The first call, which any thread may make, adds those of the files.

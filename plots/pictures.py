@@ -144,7 +144,7 @@ def history(axes: Axes, rows: pd.DataFrame) -> None:
 
 def right_in_tile() -> np.ndarray:
     """Which elements of a tile are right, by the published indices as they stand in
-    kernels/transpose/swizzle.hpp: 128 threads with the rows of 1024, and j only in the swizzle."""
+    kernels/transpose/tiles.hpp: 128 threads with the rows of 1024, and j only in the swizzle."""
 
     def swizzled(row: int, column: int) -> int:
         return ((column // 4 % 8) ^ (row + column // TILE)) % 8 * 4 + column % 4

@@ -73,7 +73,6 @@ void add(int threads, int words, const char* reads_name, const char* reads_code,
   Registry<Problem>::instance().add({.name = name,
                                      .lineage = code + ">",
                                      .source_file = "experiments/streaming/shapes.cu",
-                                     .contract = BitExact{},
                                      .supports = supports,
                                      .launch = launch});
 }

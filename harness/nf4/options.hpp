@@ -9,8 +9,7 @@
 #include "harness/nf4/layers.hpp"
 #include "harness/nf4/tensor.hpp"
 #include "harness/result_file.hpp"
-#include "kernels/nf4/bitsandbytes_peer.hpp"
-#include "kernels/nf4/ptx_kernel.hpp"
+#include "kernels/nf4/loaded_kernels.hpp"
 
 namespace CLI {
 class App;

@@ -5,7 +5,7 @@
 
 #include <string_view>
 #include "harness/verification.hpp"
-#include "kernels/grid.hpp"
+#include "kernels/definition.hpp"
 #include "reference/ulps.hpp"
 
 namespace reprolab::nf4_product {

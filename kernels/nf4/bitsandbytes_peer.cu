@@ -4,11 +4,9 @@
 //         fast_dequantize: the library's call for the scales, the offset, its call for the weights.
 // Bound:  whatever limits the library's kernel.
 // Alone:  make bench KERNEL='bitsandbytes*' PEER=/path/to/libbitsandbytes_cuda*.so
-#include "kernels/nf4/bitsandbytes_peer.hpp"
-
 #include "kernels/bitsandbytes_library.hpp"
 #include "kernels/nf4/fp32_scales.cuh"
-#include "kernels/nf4/support.hpp"
+#include "kernels/nf4/loaded_kernels.hpp"
 
 namespace reprolab::nf4 {
 namespace {
@@ -84,7 +82,6 @@ std::string add_bitsandbytes_peer(const std::string& argument) {
   loaded.add<Problem>({
       .name = loaded.name(),
       .source_file = "kernels/nf4/bitsandbytes_peer.cu",
-      .contract = BitExact{},
       .supports = [library](const Problem& problem) { return supports(library, problem); },
       .launch = [library](const Problem& problem,
                           cudaStream_t stream) { return launch(library, problem, stream); },

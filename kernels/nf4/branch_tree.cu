@@ -15,7 +15,6 @@ struct Literals {
 const Register<Problem> registered{{
     .name = "branch_tree",
     .lineage = "bitsandbytes <= 0.47.0; the paper's baseline",
-    .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_tile_walk<TreeOf<Literals>>,
 }};

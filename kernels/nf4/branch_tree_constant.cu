@@ -31,7 +31,6 @@ struct ConstantMemory {
 const Register<Problem> registered{{
     .name = "branch_tree_constant",
     .lineage = "the baseline's tree; paper, section IV-C: leaves in constant memory",
-    .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_tile_walk<TreeOf<ConstantMemory>>,
 }};

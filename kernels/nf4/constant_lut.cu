@@ -19,7 +19,6 @@ struct ConstantLut {
 const Register<Problem> registered{{
     .name = "constant_lut",
     .lineage = "paper, section IV-C: the alternative it weighs",
-    .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_tile_walk<ConstantLut>,
 }};

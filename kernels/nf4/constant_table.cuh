@@ -1,4 +1,5 @@
-// The table in constant memory, from which the paper's kernels read it.
+// The table in constant memory, from which the paper's kernels read it. Apart, because it is in the
+// code of each file that includes it.
 #pragma once
 
 #include "kernels/nf4/format.hpp"

@@ -1,7 +1,7 @@
 """Common parts of the Mojo kernels: the arguments, the decode step and the packed store.
 
 Every kernel is compiled four times: for fp16 or bf16 (-D BF16) and for plain or nested scales
-(-D NESTED). kernels/nf4/format.hpp has the same rules for CUDA, and kernels/nf4/ptx_kernel.hpp
+(-D NESTED). kernels/nf4/format.hpp has the same rules for CUDA, and kernels/nf4/loaded_kernels.hpp
 describes the arguments.
 """
 

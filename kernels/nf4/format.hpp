@@ -49,49 +49,6 @@ constexpr Table standard_table() {
 __host__ __device__ constexpr unsigned first_code(std::uint8_t byte) { return byte >> 4; }
 __host__ __device__ constexpr unsigned second_code(std::uint8_t byte) { return byte & 0x0Fu; }
 
-/// Four bytes of codes, loaded as one word: the first byte is the lowest.
-inline constexpr int weights_per_word = 8;
-
-/// The byte offsets of the entries of a word's 8 codes in a table of floats: for weights 0, 2, 4
-/// and 6 in the bytes of `even`, for the others in `odd`. They are computed four at a time, because
-/// integer operations take two cycles each on Hopper.
-struct EntryOffsets {
-  static constexpr std::uint32_t bits = 0x3c3c3c3c;
-  std::uint32_t even, odd;
-
-  __host__ __device__ unsigned of(int weight) const {
-    const std::uint32_t four = weight % 2 == 0 ? even : odd;
-#ifdef __CUDA_ARCH__
-    return __byte_perm(four, 0, static_cast<unsigned>(0x4440 + weight / 2));
-#else
-    return four >> (weight / 2 * 8) & 0xffu;
-#endif
-  }
-};
-
-/// The low 32 bits of `high` and `low` as one number, shifted right by up to 32 bits.
-__host__ __device__ inline std::uint32_t shifted_right(std::uint32_t high, std::uint32_t low,
-                                                       unsigned bits) {
-#ifdef __CUDA_ARCH__
-  return __funnelshift_rc(low, high, bits);
-#else
-  return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) >> bits);
-#endif
-}
-
-/// The 8 codes that begin `shift` bits (a multiple of 4, below 32) into `word` and may end in
-/// `next`. The high halves of bytes are the codes of every other weight, the low ones those
-/// between. Where the first code is a low half, the high halves belong to the bytes one further.
-__host__ __device__ inline EntryOffsets entry_offsets(std::uint32_t word, std::uint32_t next = 0,
-                                                      unsigned shift = 0) {
-  // code * 4 is the byte offset: a high nibble shifts right by 2, a low nibble left by 2.
-  const unsigned rotation = shift % 8 == 0 ? 2 : 30;
-  const std::uint32_t first = shifted_right(next, word, shift & 24);
-  const std::uint32_t second = shifted_right(next, word, (shift + 4) & 56);
-  return {shifted_right(first, first, rotation) & EntryOffsets::bits,
-          shifted_right(second, second, 32 - rotation) & EntryOffsets::bits};
-}
-
 /// Host equivalent of PTX's `.ftz`: a subnormal becomes zero of the same sign.
 inline float flush_subnormal(float value) {
   return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value;

@@ -19,7 +19,6 @@ struct GlobalLut {
 const Register<Problem> registered{{
     .name = "global_lut",
     .lineage = "bitsandbytes >= 0.48 (pull request 1746)",
-    .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_tile_walk<GlobalLut>,
 }};

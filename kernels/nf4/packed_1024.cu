@@ -8,15 +8,12 @@
 #include "kernels/nf4/byte_walk.cuh"
 
 namespace reprolab::nf4 {
-namespace {
 
 const Register<Problem> registered{{
     .name = "packed_1024",
     .lineage = "D. Robertson's post: 1024 threads for 512",
-    .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore, ByteTile<256, 4, 2>>,
 }};
 
-}  // namespace
 }  // namespace reprolab::nf4

@@ -7,18 +7,14 @@
 // Bound:  latency, as in packed_1024, with half of the warps to hide it.
 // Alone:  make bench KERNEL=packed_1024_registers
 #include "kernels/nf4/byte_walk.cuh"
-#include "kernels/nf4/held_table.cuh"
 
 namespace reprolab::nf4 {
-namespace {
 
 const Register<Problem> registered{{
     .name = "packed_1024_registers",
     .lineage = "D. Robertson's post: 1024 threads, with the registers that it assumes",
-    .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore, ByteTile<256, 4, 2, 2, HeldTable>>,
 }};
 
-}  // namespace
 }  // namespace reprolab::nf4

@@ -9,15 +9,12 @@
 #include "kernels/nf4/byte_walk.cuh"
 
 namespace reprolab::nf4 {
-namespace {
 
 const Register<Problem> registered{{
     .name = "packed_512",
     .lineage = "D. Robertson's post: its final kernel, but exact",
-    .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore, ByteTile<128, 4, 2>>,
 }};
 
-}  // namespace
 }  // namespace reprolab::nf4

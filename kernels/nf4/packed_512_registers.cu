@@ -9,18 +9,14 @@
 // Bound:  latency, as in packed_512, with fewer warps to hide it.
 // Alone:  make bench KERNEL=packed_512_registers
 #include "kernels/nf4/byte_walk.cuh"
-#include "kernels/nf4/held_table.cuh"
 
 namespace reprolab::nf4 {
-namespace {
 
 const Register<Problem> registered{{
     .name = "packed_512_registers",
     .lineage = "D. Robertson's post: 512 threads, with the registers that it assumes",
-    .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore, ByteTile<128, 4, 2, 2, HeldTable>>,
 }};
 
-}  // namespace
 }  // namespace reprolab::nf4

@@ -6,15 +6,12 @@
 #include "kernels/nf4/byte_walk.cuh"
 
 namespace reprolab::nf4 {
-namespace {
 
 const Register<Problem> registered{{
     .name = "packed_store",
     .lineage = "D. Robertson's post: packed 32-bit stores",
-    .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore>,
 }};
 
-}  // namespace
 }  // namespace reprolab::nf4

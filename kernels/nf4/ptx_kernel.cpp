@@ -1,12 +1,11 @@
-#include "kernels/nf4/ptx_kernel.hpp"
-
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
 #include <memory>
 #include <utility>
 
-#include "kernels/device_copy.hpp"
+#include "kernels/kept_memory.hpp"
+#include "kernels/nf4/loaded_kernels.hpp"
 #include "kernels/nf4/support.hpp"
 
 namespace reprolab::nf4 {

@@ -19,7 +19,6 @@ struct ScalarStore {
 const Register<Problem> registered{{
     .name = "scalar_store",
     .lineage = "D. Robertson's post: before packed stores",
-    .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_byte_walk<ScalarStore>,
 }};

@@ -6,18 +6,14 @@
 // Bound:  instruction issue; the 32 lanes of a warp read at most 16 distinct shared-memory words.
 // Alone:  make bench KERNEL=shared_lut
 #include "kernels/nf4/shared_lut.cuh"
-#include "kernels/nf4/tile_walk.cuh"
 
 namespace reprolab::nf4 {
-namespace {
 
 const Register<Problem> registered{{
     .name = "shared_lut",
     .lineage = "the paper's kernel, section V-A",
-    .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_tile_walk<SharedLut>,
 }};
 
-}  // namespace
 }  // namespace reprolab::nf4

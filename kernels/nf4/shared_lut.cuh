@@ -1,26 +1,19 @@
-// The paper's decode policy: one thread copies the table from constant to shared memory, a barrier
-// makes it visible to the block, and each weight is an indexed read. Source: paper, sections IV-B
-// and V-A.
+// The paper's decode policy: a table in shared memory that one thread copies from constant memory.
+// Source: paper, sections IV-B and V-A.
 #pragma once
 
 #include "kernels/nf4/constant_table.cuh"
+#include "kernels/nf4/tile_walk.cuh"
 
 namespace reprolab::nf4 {
 
-struct SharedLut {
-  struct Storage {
-    float table[16];
-  };
-  const float* table;
-
-  __device__ explicit SharedLut(Storage& storage) : table(storage.table) {
-    if (threadIdx.x == 0) {
+struct FillByOneThread {
+  __device__ static void fill(float* table) {
+    if (threadIdx.x != 0) return;
 #pragma unroll
-      for (int code = 0; code < 16; ++code) storage.table[code] = constant_table.entry[code];
-    }
-    __syncthreads();
+    for (int code = 0; code < 16; ++code) table[code] = constant_table.entry[code];
   }
-  __device__ float operator()(unsigned code) const { return table[code]; }
 };
+using SharedLut = SharedTable<FillByOneThread>;
 
 }  // namespace reprolab::nf4

@@ -6,7 +6,6 @@
 // Alone:  make bench KERNEL=shared_lut_algorithm1
 #include "kernels/nf4/expected_output.hpp"
 #include "kernels/nf4/shared_lut.cuh"
-#include "kernels/nf4/tile_walk.cuh"
 
 namespace reprolab::nf4 {
 namespace {

@@ -9,25 +9,17 @@
 namespace reprolab::nf4 {
 namespace {
 
-struct SharedLutCooperative {
-  struct Storage {
-    float table[16];
-  };
-  const float* table;
-
-  __device__ explicit SharedLutCooperative(Storage& storage) : table(storage.table) {
-    if (threadIdx.x < 16) storage.table[threadIdx.x] = constant_table.entry[threadIdx.x];
-    __syncthreads();
+struct FillTogether {
+  __device__ static void fill(float* table) {
+    if (threadIdx.x < 16) table[threadIdx.x] = constant_table.entry[threadIdx.x];
   }
-  __device__ float operator()(unsigned code) const { return table[code]; }
 };
 
 const Register<Problem> registered{{
     .name = "shared_lut_cooperative",
     .lineage = "paper, section IV-F: the fill it rejects",
-    .contract = BitExact{},
     .supports = supports_standard_table,
-    .launch = launch_tile_walk<SharedLutCooperative>,
+    .launch = launch_tile_walk<SharedTable<FillTogether>>,
 }};
 
 }  // namespace

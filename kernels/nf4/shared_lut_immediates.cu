@@ -9,29 +9,20 @@
 namespace reprolab::nf4 {
 namespace {
 
-struct SharedLutImmediates {
-  struct Storage {
-    float table[16];
-  };
-  const float* table;
-
-  __device__ explicit SharedLutImmediates(Storage& storage) : table(storage.table) {
-    if (threadIdx.x == 0) {
+struct FillFromLiterals {
+  __device__ static void fill(float* table) {
+    if (threadIdx.x != 0) return;
       // Unrolled, so that each store has its entry as an immediate.
 #pragma unroll
-      for (int code = 0; code < 16; ++code) storage.table[code] = table_entry(code);
-    }
-    __syncthreads();
+    for (int code = 0; code < 16; ++code) table[code] = table_entry(code);
   }
-  __device__ float operator()(unsigned code) const { return table[code]; }
 };
 
 const Register<Problem> registered{{
     .name = "shared_lut_immediates",
     .lineage = "paper, section IV-C: filled from literals",
-    .contract = BitExact{},
     .supports = supports_standard_table,
-    .launch = launch_tile_walk<SharedLutImmediates>,
+    .launch = launch_tile_walk<SharedTable<FillFromLiterals>>,
 }};
 
 }  // namespace

@@ -5,18 +5,14 @@
 // Bound:  instruction issue; twice as many blocks as shared_lut, so twice as many table fills.
 // Alone:  make bench KERNEL=shared_lut_tile512
 #include "kernels/nf4/shared_lut.cuh"
-#include "kernels/nf4/tile_walk.cuh"
 
 namespace reprolab::nf4 {
-namespace {
 
 const Register<Problem> registered{{
     .name = "shared_lut_tile512",
     .lineage = "paper, section IV-F: 512 weights per block, 8 per thread",
-    .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_tile_walk<SharedLut, TileShape<4>>,
 }};
 
-}  // namespace
 }  // namespace reprolab::nf4

@@ -45,7 +45,6 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
 const Register<Problem> registered{{
     .name = "streaming",
     .lineage = "ours",
-    .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch,
 }};

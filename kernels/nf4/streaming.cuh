@@ -2,16 +2,204 @@
 // store. A warp reads 128 consecutive bytes and writes 512.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 #include "kernels/access.cuh"
+#include "kernels/bulk_copy.cuh"
 #include "kernels/nf4/constant_table.cuh"
-#include "kernels/nf4/problem_types.hpp"
-#include "kernels/nf4/staged_scales.cuh"
+#include "kernels/nf4/scales.hpp"
 #include "kernels/nf4/support.hpp"
-#include "kernels/nf4/words.hpp"
 
 namespace reprolab::nf4 {
+
+// A dequantization as words: 8 codes that become 8 weights, which one 16-byte store can write,
+// wherever in memory the arrays begin.
+
+/// Four bytes of codes, loaded as one word: the first byte is the lowest.
+inline constexpr int weights_per_word = 8;
+
+/// The byte offsets of the entries of a word's 8 codes in a table of floats: for weights 0, 2, 4
+/// and 6 in the bytes of `even`, for the others in `odd`. They are computed four at a time, because
+/// integer operations take two cycles each on Hopper.
+struct EntryOffsets {
+  static constexpr std::uint32_t bits = 0x3c3c3c3c;
+  std::uint32_t even, odd;
+
+  __device__ unsigned of(int weight) const {
+    const std::uint32_t four = weight % 2 == 0 ? even : odd;
+    return __byte_perm(four, 0, static_cast<unsigned>(0x4440 + weight / 2));
+  }
+};
+
+/// The 8 codes that begin `shift` bits (a multiple of 4, below 32) into `word` and may end in
+/// `next`. The high halves of bytes are the codes of every other weight, the low ones those
+/// between. Where the first code is a low half, the high halves belong to the bytes one further.
+__device__ inline EntryOffsets entry_offsets(std::uint32_t word, std::uint32_t next = 0,
+                                             unsigned shift = 0) {
+  // code * 4 is the byte offset: a high nibble shifts right by 2, a low nibble left by 2.
+  const unsigned rotation = shift % 8 == 0 ? 2 : 30;
+  const std::uint32_t first = __funnelshift_rc(word, next, shift & 24);
+  const std::uint32_t second = __funnelshift_rc(word, next, (shift + 4) & 56);
+  return {__funnelshift_rc(first, first, rotation) & EntryOffsets::bits,
+          __funnelshift_rc(second, second, 32 - rotation) & EntryOffsets::bits};
+}
+
+inline constexpr int min_per_block = 32;  ///< Weights that share a scale.
+
+/// `count` words from weight `first` on. The first one is at the start of a cache line of the
+/// output, so that a warp writes whole cache lines. Fewer than 96 weights, at both ends together,
+/// are in no word.
+template <class Index>
+struct Words {
+  const std::uint32_t* codes = nullptr;  ///< Word i begins in codes[i]; 4-byte aligned.
+  Index first = 0;
+  Index count = 0;
+  unsigned shift = 0;  ///< Word i begins this many bits into codes[i], and may end in the next.
+  /// Whether every word is one aligned word of codes in one block, 32 words are in at most 8
+  /// blocks, and a map of nested scales starts at a cache line.
+  bool are_aligned = true;
+
+  Words() = default;
+  template <class Other>
+  explicit Words(const Words<Other>& other)
+      : codes(other.codes),
+        first(static_cast<Index>(other.first)),
+        count(static_cast<Index>(other.count)),
+        shift(other.shift),
+        are_aligned(other.are_aligned) {}
+
+  /// The words that fill whole tiles of `tile_words` words.
+  Words in_tiles_of(Index tile_words) const {
+    Words tiles = *this;
+    tiles.count -= count % tile_words;
+    if (tiles.count == 0) tiles.first = 0;
+    return tiles;
+  }
+};
+
+/// A word lies inside the problem's codes: a first or last word that would reach outside is left
+/// out. If words are not aligned, codes[count] can be read, too.
+inline Words<std::int64_t> words_of(const Problem& problem) {
+  constexpr std::uintptr_t line_bytes = 128, load_bytes = 4, bits_per_weight = 4;
+  const auto output = reinterpret_cast<std::uintptr_t>(problem.output);
+  const auto codes = reinterpret_cast<std::uintptr_t>(problem.codes);
+  Words<std::int64_t> words;
+  words.first = static_cast<std::int64_t>(-output % line_bytes / 2);
+  const auto begin = [&] { return codes + static_cast<std::uintptr_t>(words.first) / 2; };
+  const auto aligned_begin = [&] { return begin() / load_bytes * load_bytes; };
+  if (aligned_begin() < codes) words.first += line_bytes / 2;
+  words.codes = reinterpret_cast<const std::uint32_t*>(aligned_begin());
+  words.shift =
+      static_cast<unsigned>((begin() - aligned_begin()) * 8 +
+                            static_cast<std::uintptr_t>(words.first) % 2 * bits_per_weight);
+  const int apart = problem.block_size > min_per_block ? weights_per_word : min_per_block;
+  words.are_aligned = words.shift == 0 && words.first % apart == 0 &&
+                      reinterpret_cast<std::uintptr_t>(problem.nested.map) % line_bytes == 0;
+  const auto end = codes + static_cast<std::uintptr_t>(problem.n + 1) / 2;
+  const auto whole =
+      static_cast<std::int64_t>(end - aligned_begin()) / static_cast<std::int64_t>(load_bytes);
+  const auto left = (problem.n - words.first) / weights_per_word;
+  const auto loadable = whole - (words.are_aligned ? 0 : 1);
+  words.count = left < loadable ? left : loadable;
+  if (words.count <= 0) words.count = words.first = 0;
+  return words;
+}
+
+// Scales read in two steps with a barrier between them: loads from device memory before it, so that
+// they are in flight together with the loads of codes, and loads from shared memory after it.
+// Scales can be prefetched to L2 before either. They are loaded as codes are (`reads`). The
+// compiler may move __ldg loads past the barrier and then waits once more, which slows small
+// matrices.
+
+/// A kernel calls `start` first, `fill` before its barrier and `wait` after it, with all threads of
+/// a block. `Aligned`: whether the map starts at a cache line.
+template <class Reader, bool Aligned>
+struct StagedScales;
+
+template <bool Aligned>
+struct StagedScales<PlainScaleReader, Aligned> {
+  struct Storage {};  ///< shared memory
+  using Loaded = float;
+
+  __device__ static void start(Storage&, const PlainScaleReader&) {}
+  template <int Threads>
+  __device__ static void fill(Storage&, const PlainScaleReader&) {}
+  __device__ static void wait(Storage&) {}
+  template <class Reads, class Index>
+  __device__ static Loaded load(const Reads& reads, const PlainScaleReader& scales, Index block) {
+    return reads.load(scales.absmax + block);
+  }
+  __device__ static float value(const Storage&, const PlainScaleReader&, Loaded loaded) {
+    return loaded;
+  }
+  /// All threads together prefetch to L2 the scales of `weights` weights from `first` on, out of
+  /// `n`.
+  template <int Threads, class Index>
+  __device__ static void prefetch(const PlainScaleReader& scales, Index first, unsigned weights,
+                                  Index n) {
+    prefetch_to_l2<Threads>(scales.absmax, first >> scales.shift, weights >> scales.shift,
+                            n >> scales.shift);
+  }
+};
+
+/// The map is copied to shared memory, so that a scale costs one access to device memory, not two.
+/// An aligned map is copied before the first load by one bulk copy (compute capability 9.0), which
+/// is slow if either address is not at the start of a cache line.
+template <bool Aligned>
+struct StagedScales<NestedScaleReader, Aligned> {
+  struct Storage {
+    alignas(128) float map[256];
+    std::uint64_t arrived;
+  };
+  struct Loaded {
+    std::uint8_t code = 0;
+    float second_absmax = 0;
+  };
+
+#if __CUDA_ARCH__ >= 900
+  static constexpr bool in_bulk = Aligned;
+#else
+  static constexpr bool in_bulk = false;
+#endif
+
+  __device__ static void start(Storage& storage, const NestedScaleReader& scales) {
+    if (in_bulk && threadIdx.x == 0) {
+      const std::uint32_t arrived = shared_address(&storage.arrived);
+      expect_bytes(arrived, sizeof storage.map);
+      bulk_load(shared_address(storage.map), scales.map, sizeof storage.map, arrived);
+    }
+  }
+  template <int Threads>
+  __device__ static void fill(Storage& storage, const NestedScaleReader& scales) {
+    if constexpr (!in_bulk) {
+#pragma unroll
+      for (unsigned first = 0; first < 256; first += Threads) {
+        const unsigned i = first + threadIdx.x;
+        if (i < 256) storage.map[i] = __ldg(scales.map + i);
+      }
+    }
+  }
+  __device__ static void wait(Storage& storage) {
+    if (in_bulk) await_bytes(shared_address(&storage.arrived));
+  }
+  template <class Reads, class Index>
+  __device__ static Loaded load(const Reads& reads, const NestedScaleReader& scales, Index block) {
+    return {reads.load(scales.codes + block),
+            reads.load(scales.absmax + (block >> scales.second_shift))};
+  }
+  __device__ static float value(const Storage& storage, const NestedScaleReader& scales,
+                                Loaded loaded) {
+    return nested_scale(storage.map[loaded.code], loaded.second_absmax, scales.offset);
+  }
+  /// Only the codes: the other scales have 64 times fewer bytes.
+  template <int Threads, class Index>
+  __device__ static void prefetch(const NestedScaleReader& scales, Index first, unsigned weights,
+                                  Index n) {
+    prefetch_to_l2<Threads>(scales.codes, first >> scales.shift, weights >> scales.shift,
+                            n >> scales.shift);
+  }
+};
 
 /// The tiling: a thread has `WordsPerThread` words, `Threads` words apart. `Reads` loads codes and
 /// scales, `Stores` writes the weights. The codes and scales of `BurstWords` words at a time are

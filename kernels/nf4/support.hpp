@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "kernels/definition.hpp"
-#include "kernels/grid.hpp"
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4/problem.hpp"
 

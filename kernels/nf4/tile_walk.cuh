@@ -9,8 +9,7 @@
 #include <cub/block/block_load.cuh>
 #include <cub/block/block_store.cuh>
 
-#include "kernels/nf4/format.hpp"
-#include "kernels/nf4/problem_types.hpp"
+#include "kernels/nf4/scales.hpp"
 #include "kernels/nf4/support.hpp"
 
 namespace reprolab::nf4 {
@@ -99,5 +98,21 @@ cudaError_t launch_tile_walk(const Problem& problem, cudaStream_t stream) {
     return launch_tiles<Decode, Shape, Index, ScaleReader, Out>(problem, stream);
   });
 }
+
+/// A table in shared memory, from which each weight is an indexed read. `Fill::fill(table)` writes
+/// it, and a barrier makes it visible to the block.
+template <class Fill>
+struct SharedTable {
+  struct Storage {
+    float table[16];
+  };
+  const float* table;
+
+  __device__ explicit SharedTable(Storage& storage) : table(storage.table) {
+    Fill::fill(storage.table);
+    __syncthreads();
+  }
+  __device__ float operator()(unsigned code) const { return table[code]; }
+};
 
 }  // namespace reprolab::nf4

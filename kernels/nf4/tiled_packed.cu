@@ -9,15 +9,12 @@
 #include "kernels/nf4/byte_walk.cuh"
 
 namespace reprolab::nf4 {
-namespace {
 
 const Register<Problem> registered{{
     .name = "tiled_packed",
     .lineage = "D. Robertson's post: 2D tiled, packed stores",
-    .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch_byte_walk<PackedStore, ByteTile<256, 4, 1>>,
 }};
 
-}  // namespace
 }  // namespace reprolab::nf4

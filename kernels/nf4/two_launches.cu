@@ -9,7 +9,6 @@
 // Alone:  make bench KERNEL=two_launches
 #include "kernels/nf4/fp32_scales.cuh"
 #include "kernels/nf4/scales.hpp"
-#include "kernels/nf4/support.hpp"
 #include "kernels/registry.hpp"
 
 namespace reprolab::nf4 {
@@ -41,7 +40,6 @@ const Register<Problem> registered{[]() -> Kernel<Problem> {
   return {
       .name = "two_launches",
       .lineage = "ours: nested scales as in Unsloth's two calls",
-      .contract = BitExact{},
       .supports = supports_standard_table,
       .launch = launch,
       .code_files = [](int) -> std::vector<std::string> {

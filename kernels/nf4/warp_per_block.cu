@@ -57,7 +57,6 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
 const Register<Problem> registered{{
     .name = "warp_per_block",
     .lineage = "D. Robertson's post: a warp per block of 64",
-    .contract = BitExact{},
     .supports = supports_packed_stores,
     .launch = launch,
 }};

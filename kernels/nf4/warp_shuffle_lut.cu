@@ -23,7 +23,6 @@ struct WarpShuffleLut {
 const Register<Problem> registered{{
     .name = "warp_shuffle_lut",
     .lineage = "bitsandbytes pull request 1747",
-    .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_tile_walk<WarpShuffleLut>,
 }};

@@ -6,7 +6,7 @@
 // Bound:  latency: every weight waits for a load of its byte and one of its scale.
 // Alone:  make bench KERNEL=weight_per_thread
 #include "kernels/nf4/constant_table.cuh"
-#include "kernels/nf4/problem_types.hpp"
+#include "kernels/nf4/scales.hpp"
 #include "kernels/nf4/support.hpp"
 
 namespace reprolab::nf4 {
@@ -43,7 +43,6 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
 const Register<Problem> registered{{
     .name = "weight_per_thread",
     .lineage = "D. Robertson's post: one weight per thread",
-    .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch,
 }};

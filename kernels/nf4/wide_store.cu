@@ -8,15 +8,12 @@
 #include "kernels/nf4/streaming.cuh"
 
 namespace reprolab::nf4 {
-namespace {
 
 const Register<Problem> registered{{
     .name = "wide_store",
     .lineage = "ours: 16-byte stores",
-    .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_streaming<StreamShape<512, 1, PlainAccess, PlainAccess, 0>>,
 }};
 
-}  // namespace
 }  // namespace reprolab::nf4

@@ -6,15 +6,12 @@
 #include "kernels/nf4/streaming.cuh"
 
 namespace reprolab::nf4 {
-namespace {
 
 const Register<Problem> registered{{
     .name = "wide_store_hints",
     .lineage = "ours: 16-byte stores and cache hints",
-    .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_streaming<StreamShape<512, 1, StreamingAccess, StreamingAccess, 0>>,
 }};
 
-}  // namespace
 }  // namespace reprolab::nf4

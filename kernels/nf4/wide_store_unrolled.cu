@@ -7,15 +7,12 @@
 #include "kernels/nf4/streaming.cuh"
 
 namespace reprolab::nf4 {
-namespace {
 
 const Register<Problem> registered{{
     .name = "wide_store_unrolled",
     .lineage = "ours: 16-byte stores, two per thread",
-    .contract = BitExact{},
     .supports = supports_standard_table,
     .launch = launch_streaming<StreamShape<512, 2, StreamingAccess, StreamingAccess, 0>>,
 }};
 
-}  // namespace
 }  // namespace reprolab::nf4

@@ -10,7 +10,7 @@
 #include "kernels/nf4_product/bitsandbytes_peer.hpp"
 
 #include "kernels/bitsandbytes_library.hpp"
-#include "kernels/device_copy.hpp"
+#include "kernels/kept_memory.hpp"
 #include "kernels/nf4/support.hpp"
 #include "kernels/nf4_product/device.hpp"
 #include "kernels/nf4_product/problem.hpp"

@@ -1,14 +1,13 @@
-// The requirements of product kernels on the GPU and on a problem, and their launch.
+// Shared by the product kernels: their requirements on the GPU and on a problem, their launch, how
+// tiles are split, and how a sum becomes an output.
 #pragma once
 
 #include <cuda_runtime.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
 
 #include "kernels/device.hpp"
-#include "kernels/grid.hpp"
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4_product/problem.hpp"
 #include "kernels/registry.hpp"
@@ -119,6 +118,33 @@ cudaError_t launch_kernel(void (*kernel)(Arguments...), const Launch& launch,
   config.numAttrs = launch.programmatic_launch && waits ? 1 : 0;
   cudaLaunchKernelEx(&config, kernel, arguments...);
   return cudaGetLastError();
+}
+
+/// A step is 128 bytes of a row of activations; a tile's codes of one column of the output are 128
+/// bytes.
+inline constexpr int step_k = 64, step_bytes = step_k * 2;
+inline constexpr int tile_k = 256, tile_k_bytes = tile_k / 2;
+inline constexpr int tile_steps = tile_k / step_k;
+
+/// Splits `items` into `count` ranges that differ by one at most, the larger ones first.
+struct EvenSplit {
+  int each = 0, larger = 0;
+
+  __host__ __device__ EvenSplit(int items, int count)
+      : each(items / count), larger(items % count) {}
+  __host__ __device__ int begin(int i) const { return i * each + (i < larger ? i : larger); }
+  __host__ __device__ int size(int i) const { return each + (i < larger ? 1 : 0); }
+};
+
+__device__ inline float to_float(__half value) { return __half2float(value); }
+__device__ inline float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
+
+/// Writes element `at` of the output, rounded once. The bias is added in fp32.
+template <class Out>
+__device__ void write_output(void* output, std::int64_t at, float sum, const void* bias,
+                             std::int64_t column) {
+  if (bias != nullptr) sum += to_float(static_cast<const Out*>(bias)[column]);
+  static_cast<Out*>(output)[at] = nf4::round_to<Out>(sum);
 }
 
 }  // namespace reprolab::nf4_product

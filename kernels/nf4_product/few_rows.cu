@@ -10,7 +10,6 @@
 #include "kernels/nf4_product/few_rows/launch.cuh"
 
 namespace reprolab::nf4_product {
-namespace {
 
 const Register<Problem> registered{{
     .name = "few_rows",
@@ -24,5 +23,4 @@ const Register<Problem> registered{{
     .plan = plan_few_rows<ScaledSums>,
 }};
 
-}  // namespace
 }  // namespace reprolab::nf4_product

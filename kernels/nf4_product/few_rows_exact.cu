@@ -8,7 +8,6 @@
 #include "kernels/nf4_product/few_rows/launch.cuh"
 
 namespace reprolab::nf4_product {
-namespace {
 
 const Register<Problem> registered{{
     .name = "few_rows_exact",
@@ -21,5 +20,4 @@ const Register<Problem> registered{{
     .plan = plan_few_rows<DequantizedWeights>,
 }};
 
-}  // namespace
 }  // namespace reprolab::nf4_product

@@ -17,9 +17,9 @@ const Register<Problem> registered{{
     .contract = WithinBound{"multiplies by the weights that dequantization writes; adds in fp32",
                             dequantized_weights, true},
     .supports = supports_few_rows_in_slices<Decode>,
-    .launch = launch_few_rows_in_slices<Decode>,
-    .workspace_bytes = few_rows_workspace_in_slices<Decode<__half>>,
-    .plan = plan_few_rows_in_slices<Decode>,
+    .launch = launch_few_rows<Decode>,
+    .workspace_bytes = few_rows_workspace<Decode<__half>>,
+    .plan = plan_few_rows<Decode>,
 }};
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include "kernels/nf4_product/many_rows/launch.cuh"
 
 namespace reprolab::nf4_product {
-namespace {
 
 const Register<Problem> registered{{
     .name = "many_rows",
@@ -26,5 +25,4 @@ const Register<Problem> registered{{
     .plan = plan_many_rows<ScaledSums>,
 }};
 
-}  // namespace
 }  // namespace reprolab::nf4_product

@@ -6,7 +6,6 @@
 #include "kernels/nf4_product/many_rows/launch.cuh"
 
 namespace reprolab::nf4_product {
-namespace {
 
 const Register<Problem> registered{{
     .name = "many_rows_exact",
@@ -19,5 +18,4 @@ const Register<Problem> registered{{
     .plan = plan_many_rows<DequantizedWeights>,
 }};
 
-}  // namespace
 }  // namespace reprolab::nf4_product

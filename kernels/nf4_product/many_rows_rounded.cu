@@ -10,7 +10,6 @@
 #include "kernels/nf4_product/many_rows/launch.cuh"
 
 namespace reprolab::nf4_product {
-namespace {
 
 const Register<Problem> registered{{
     .name = "many_rows_rounded",
@@ -24,5 +23,4 @@ const Register<Problem> registered{{
     .plan = plan_many_rows<RoundedProducts>,
 }};
 
-}  // namespace
 }  // namespace reprolab::nf4_product

@@ -1,7 +1,7 @@
 // The instructions that the product kernels write in PTX, one small function each: matrix multiply,
 // asynchronous copies, barriers in shared memory. PTX ISA, "mma", "cp.async", "mbarrier" and
-// "griddepcontrol"; wgmma.cuh has "wgmma". Below the compute capability that an instruction needs,
-// its function does nothing: `supports` refuses such a GPU.
+// "griddepcontrol"; many_rows/mma.cuh has "wgmma". Below the compute capability that an instruction
+// needs, its function does nothing: `supports` refuses such a GPU.
 #pragma once
 
 #include <cuda_bf16.h>

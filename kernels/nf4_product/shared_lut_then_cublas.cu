@@ -7,10 +7,8 @@
 #include "kernels/nf4_product/cublas_product.hpp"
 
 namespace reprolab::nf4_product {
-namespace {
 
 const Register<Problem> registered{
     [] { return dequantize_then_cublas("shared_lut", "the paper's kernel, then cuBLAS"); }};
 
-}  // namespace
 }  // namespace reprolab::nf4_product

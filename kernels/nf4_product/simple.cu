@@ -8,7 +8,6 @@
 // Alone:  make bench KERNEL=simple
 #include "kernels/nf4_product/decode.cuh"
 #include "kernels/nf4_product/device.hpp"
-#include "kernels/nf4_product/epilogue.cuh"
 
 namespace reprolab::nf4_product {
 namespace {

@@ -21,14 +21,6 @@ __device__ std::uint32_t* halved(std::uint32_t own, int words) {
   return sums;
 }
 
-/// Down to one word.
-struct BarrierTail {
-  template <int threads>
-  __device__ static std::uint32_t sum(std::uint32_t own) {
-    return halved<threads>(own, 1)[0];
-  }
-};
-
 /// The last 64 words by one warp, in shared memory.
 struct WarpTail {
   template <int threads>

@@ -37,21 +37,20 @@ cudaError_t launch_allocating(const Problem& problem, cudaStream_t stream) {
   return error != cudaSuccess ? error : sum(workspace, bytes, problem, stream);
 }
 
-Kernel<Problem> kernel(const char* name, const char* lineage) {
+Kernel<Problem> kernel(const char* name, const char* lineage, const Launcher<Problem>& launch) {
   return {.name = name,
           .lineage = lineage,
           .source_file = "kernels/reduction/cub_sum.cu",
           .supports = [](const Problem&) { return Support::yes(); },
-          .launch = Launcher<Problem>(launch),
+          .launch = launch,
           .origin = {Origin::Kind::peer, "CUB " + std::to_string(CUB_MAJOR_VERSION) + "." +
                                              std::to_string(CUB_MINOR_VERSION)},
           .workspace_bytes = workspace_bytes};
 }
 
-const Register<Problem> once([] { return kernel("cub_sum", "CUB, DeviceReduce::Sum"); });
+const Register<Problem> once([] { return kernel("cub_sum", "CUB, DeviceReduce::Sum", {launch}); });
 const Register<Problem> allocating([] {
-  auto made = kernel("cub_sum_allocating", "CUB as in Veitner's kernel 5");
-  made.launch = Launcher<Problem>(launch_allocating);
+  auto made = kernel("cub_sum_allocating", "CUB as in Veitner's kernel 5", {launch_allocating});
   made.workspace_bytes = nullptr;
   return made;
 });

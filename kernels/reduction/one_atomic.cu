@@ -2,17 +2,17 @@
 // the output, which is set to 0 before. The kernels differ in the words of a thread and in the
 // tail.
 //
-// Source: kernels 2 to 9 of S. Veitner, "Making vector sum really fast", but for CUB; one_pass_4
-// and
-//         _5 of its version in Mojo; kernel 3 of P. Shah's fast.cu; written here. Ours takes words
+// Source: kernels 2 to 9 of S. Veitner, "Making vector sum really fast", but for CUB; its
+//         one_pass_4 and _5 in Mojo; kernel 3 of P. Shah's fast.cu; written here. Ours takes words
 //         as the ceiling read_only does.
 // Bound:  memory; with one word a thread, the rate at which blocks start and add to one address.
 // Alone:  make bench KERNEL=sum_vectors_redux
+#include <type_traits>
+
+#include "kernels/definition.hpp"
 #include "kernels/device.hpp"
-#include "kernels/grid.hpp"
 #include "kernels/reduction/block_sum.cuh"
 #include "kernels/reduction/problem.hpp"
-#include "kernels/registry.hpp"
 
 namespace reprolab::reduction {
 namespace {
@@ -110,40 +110,26 @@ Support supports(const Problem& problem) {
 }
 
 template <class Words, class Tail>
-Kernel<Problem> kernel(const char* name, const char* lineage) {
+Definition<Problem> sum(const char* name, const char* lineage) {
   return {.name = name,
           .lineage = lineage,
           .source_file = "kernels/reduction/one_atomic.cu",
           .supports = supports<Words, Tail>,
-          .launch = {launch<Words, Tail>}};
+          .launch = launch<Words, Tail>};
 }
 
-using Made = Register<Problem>;
-const Made registered[] = {
-    Made([] { return kernel<Scalars<1>, WarpTail>("sum_one_word", "Veitner, kernel 2"); }),
-    Made([] { return kernel<Scalars<12>, WarpTail>("sum_twelve", "Veitner, kernel 3"); }),
-    Made([] { return kernel<Vectors<3>, WarpTail>("sum_vectors", "Veitner, kernel 4"); }),
-    Made([] {
-      return kernel<Scalars<12>, RegisterTail<Shuffle>>("sum_twelve_shuffle", "Veitner, kernel 6");
-    }),
-    Made([] {
-      return kernel<Scalars<12>, RegisterTail<Redux>>("sum_twelve_redux", "Veitner, kernel 7");
-    }),
-    Made([] {
-      return kernel<Vectors<3>, RegisterTail<Shuffle>>("sum_vectors_shuffle", "Veitner, kernel 8");
-    }),
-    Made([] {
-      return kernel<Vectors<3>, RegisterTail<Redux>>("sum_vectors_redux", "Veitner, kernel 9");
-    }),
-    Made([] {
-      return kernel<MoreTrips<2>, RegisterTail<Shuffle>>("sum_eight", "Veitner's Mojo, one_pass_4");
-    }),
-    Made([] {
-      return kernel<MoreTrips<4>, RegisterTail<Shuffle>>("sum_sixteen",
-                                                         "Veitner's Mojo, one_pass_5");
-    }),
-    Made([] { return kernel<Strided<1024, 16>, AtomicTail>("sum_strided", "fast.cu, kernel 3"); }),
-    Made([] { return kernel<Strided<512, 8>, AtomicTail>("sum_neighbours", "ours"); }),
+const Register<Problem> registered[] = {
+    sum<Scalars<1>, WarpTail>("sum_one_word", "Veitner, kernel 2"),
+    sum<Scalars<12>, WarpTail>("sum_twelve", "Veitner, kernel 3"),
+    sum<Vectors<3>, WarpTail>("sum_vectors", "Veitner, kernel 4"),
+    sum<Scalars<12>, RegisterTail<Shuffle>>("sum_twelve_shuffle", "Veitner, kernel 6"),
+    sum<Scalars<12>, RegisterTail<Redux>>("sum_twelve_redux", "Veitner, kernel 7"),
+    sum<Vectors<3>, RegisterTail<Shuffle>>("sum_vectors_shuffle", "Veitner, kernel 8"),
+    sum<Vectors<3>, RegisterTail<Redux>>("sum_vectors_redux", "Veitner, kernel 9"),
+    sum<MoreTrips<2>, RegisterTail<Shuffle>>("sum_eight", "Veitner's Mojo, one_pass_4"),
+    sum<MoreTrips<4>, RegisterTail<Shuffle>>("sum_sixteen", "Veitner's Mojo, one_pass_5"),
+    sum<Strided<1024, 16>, AtomicTail>("sum_strided", "fast.cu, kernel 3"),
+    sum<Strided<512, 8>, AtomicTail>("sum_neighbours", "ours"),
 };
 
 }  // namespace

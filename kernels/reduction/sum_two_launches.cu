@@ -6,7 +6,6 @@
 // Bound:  the second launch: 4,096 trips for 2^30 words.
 // Alone:  make bench KERNEL=sum_two_launches
 #include "kernels/definition.hpp"
-#include "kernels/grid.hpp"
 #include "kernels/reduction/block_sum.cuh"
 #include "kernels/reduction/problem.hpp"
 
@@ -22,7 +21,7 @@ __global__ void __launch_bounds__(threads)
   for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < n; i += step) {
     sum += input[i];
   }
-  sum = BarrierTail::sum<threads>(sum);
+  sum = halved<threads>(sum, 1)[0];
   if (threadIdx.x == 0) output[blockIdx.x] = sum;
 }
 

@@ -1,13 +1,11 @@
 // Prefix sums that restart with each block of threads, which scans a segment of 256 or 512 words.
 //
 // Source: kernels 0 to 4 of S. Veitner, "Making prefix sum really fast", written here: kernels 2
-// and
-//         3 have segments of 256 there, the others of 512. Kernels 3 and 4 reach past their array
-//         in shared memory there (wrong/scan_past_shared.cu).
+//         and 3 have segments of 256 there, the others of 512. Kernels 3 and 4 reach past their
+//         array in shared memory there (wrong/scan_as_titled.cu).
 // Bound:  barriers; with four words a thread, memory.
 // Alone:  make bench KERNEL=scan_four_each
-#include "kernels/grid.hpp"
-#include "kernels/registry.hpp"
+#include "kernels/definition.hpp"
 #include "kernels/scan/problem.hpp"
 
 namespace reprolab::scan {
@@ -137,21 +135,20 @@ Support supports(const Problem& problem) {
 }
 
 template <template <int> class Block>
-Kernel<Problem> kernel(const char* name, const char* lineage) {
+Definition<Problem> scan(const char* name, const char* lineage) {
   return {.name = name,
           .lineage = lineage,
           .source_file = "kernels/scan/block_scans.cu",
           .supports = supports,
-          .launch = Launcher<Problem>(launch<Block>)};
+          .launch = launch<Block>};
 }
 
-using Made = Register<Problem>;
-const Made registered[] = {
-    Made([] { return kernel<InGlobal>("scan_in_global", "Veitner, kernel 0"); }),
-    Made([] { return kernel<InShared>("scan_in_shared", "Veitner, kernel 1"); }),
-    Made([] { return kernel<TwoBuffers>("scan_two_buffers", "Veitner, kernel 2"); }),
-    Made([] { return kernel<OneEach>("scan_warps", "Veitner, kernel 3"); }),
-    Made([] { return kernel<FourEach>("scan_four_each", "Veitner, kernel 4"); }),
+const Register<Problem> registered[] = {
+    scan<InGlobal>("scan_in_global", "Veitner, kernel 0"),
+    scan<InShared>("scan_in_shared", "Veitner, kernel 1"),
+    scan<TwoBuffers>("scan_two_buffers", "Veitner, kernel 2"),
+    scan<OneEach>("scan_warps", "Veitner, kernel 3"),
+    scan<FourEach>("scan_four_each", "Veitner, kernel 4"),
 };
 
 }  // namespace

@@ -12,8 +12,8 @@
 // Alone:  make bench KERNEL=column_walk
 #include "kernels/access.cuh"
 #include "kernels/device.hpp"
+#include "kernels/transpose/problem.hpp"
 #include "kernels/transpose/shifted_window.cuh"
-#include "kernels/transpose/support.hpp"
 #include "kernels/transpose/vector_tile.cuh"
 
 namespace reprolab::transpose {
@@ -55,7 +55,6 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
 const Register<Problem> registered{{
     .name = "column_walk",
     .lineage = "ours",
-    .contract = BitExact{},
     .supports = supports_tiles,
     .launch = launch,
 }};

@@ -5,19 +5,16 @@
 // Bound:  memory.
 // Alone:  make bench KERNEL=column_walk_plain_reads
 #include "kernels/access.cuh"
-#include "kernels/transpose/support.hpp"
+#include "kernels/transpose/problem.hpp"
 #include "kernels/transpose/vector_tile.cuh"
 
 namespace reprolab::transpose {
-namespace {
 
 const Register<Problem> registered{{
     .name = "column_walk_plain_reads",
     .lineage = "ours, for comparison with column_walk",
-    .contract = BitExact{},
     .supports = supports_float4s,
     .launch = launch_vector_tile<DownColumns<2>, PlainAccess, 64, 64, 256>,
 }};
 
-}  // namespace
 }  // namespace reprolab::transpose

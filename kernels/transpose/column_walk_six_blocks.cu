@@ -6,7 +6,7 @@
 // Bound:  memory.
 // Alone:  make bench KERNEL=column_walk_six_blocks
 #include "kernels/access.cuh"
-#include "kernels/transpose/support.hpp"
+#include "kernels/transpose/problem.hpp"
 #include "kernels/transpose/vector_tile.cuh"
 
 namespace reprolab::transpose {
@@ -19,7 +19,6 @@ constexpr int unused_bytes = 17 << 10;
 const Register<Problem> registered{{
     .name = "column_walk_six_blocks",
     .lineage = "ours, for comparison with column_walk",
-    .contract = BitExact{},
     .supports = supports_float4s,
     .launch = launch_vector_tile<DownColumns<2>, PlainAccess, 64, 64, 256, unused_bytes>,
 }};

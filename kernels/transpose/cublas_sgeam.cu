@@ -50,7 +50,6 @@ const Register<Problem> registered{[]() -> Kernel<Problem> {
   return {
       .name = "cublas_sgeam",
       .lineage = "cuBLAS, cublasSgeam",
-      .contract = BitExact{},
       .supports = supports,
       .launch = launch,
       .origin = {Origin::Kind::peer, cublas_maker()},

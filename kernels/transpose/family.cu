@@ -2,12 +2,38 @@
 // line.
 #include "harness/compiled_kernels.hpp"
 #include "harness/plain_family.cuh"
-#include "kernels/transpose/problem.hpp"
-#include "kernels/transpose/ptx_kernel.hpp"
+#include "kernels/transpose/tma.cuh"
 #include "reference/transpose/transpose.hpp"
 
 namespace reprolab::transpose {
 namespace {
+
+/// A kernel in PTX, with the variant "fp32". It takes what TmaArguments holds, the maps as 128-byte
+/// parameters. Block b of its grid transposes the tile that tma_tile_start (tma.cuh) gives it.
+struct PtxKernel : reprolab::PtxKernel {
+  CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE;  ///< Of both maps.
+};
+
+/// With the contract of its counterpart, which has the same tiles and indices.
+void add_ptx_kernel(const PtxKernel& kernel) {
+  const auto ptx = std::make_shared<LoadedPtx>(kernel);
+  Kernel<Problem> row = described<Problem>(kernel);
+  const Kernel<Problem>& counterpart = kernel_named<Problem>(kernel.counterpart);
+  row.contract = counterpart.contract;
+  row.expected_output = counterpart.expected_output;
+  row.supports = [ptx](const Problem& problem) {
+    const Support support = tma_support(problem);
+    return support.ok ? ptx->supports("fp32") : support;
+  };
+  row.launch = [ptx, swizzle = kernel.swizzle](const Problem& problem, cudaStream_t stream) {
+    const std::int64_t tiles = tma_tiles(problem);
+    if (tiles == 0) return cudaSuccess;
+    TmaArguments arguments;
+    const cudaError_t error = describe(problem, swizzle, arguments);
+    return error != cudaSuccess ? error : ptx->launch("fp32", tiles, arguments.pointers(), stream);
+  };
+  Registry<Problem>::instance().add(std::move(row));
+}
 
 /// The kernels that `make mojo` compiles.
 const CompiledFamily<Problem, PtxKernel> compiled_kernels{

@@ -1,6 +1,6 @@
 """Where the elements of a tile lie in shared memory, and which of them a thread moves.
 
-The same for CUDA, with sources: kernels/transpose/swizzle.hpp. Plain functions, so that all of it
+The same for CUDA, with sources: kernels/transpose/tiles.hpp. Plain functions, so that all of it
 is tested without a GPU.
 """
 

@@ -5,19 +5,16 @@
 // Bound:  memory: neighbouring blocks write to addresses that are 64 rows of the output apart.
 // Alone:  make bench KERNEL=tiled
 #include "kernels/access.cuh"
-#include "kernels/transpose/support.hpp"
+#include "kernels/transpose/problem.hpp"
 #include "kernels/transpose/vector_tile.cuh"
 
 namespace reprolab::transpose {
-namespace {
 
 const Register<Problem> registered{{
     .name = "tiled",
     .lineage = "a shared-memory tile, as NVIDIA 2009, with float4",
-    .contract = BitExact{},
     .supports = supports_float4s,
     .launch = launch_vector_tile<AcrossRows, PlainAccess, 64, 64, 256>,
 }};
 
-}  // namespace
 }  // namespace reprolab::transpose

@@ -1,17 +1,95 @@
-// The tensor memory accelerator of compute capability 9.0: a tile from global to shared memory and
-// back, started by one thread. PTX ISA, "cp.async.bulk.tensor" and "mbarrier".
+// The tensor memory accelerator of compute capability 9.0: requirements and launch of its kernels,
+// and a tile from global to shared memory and back, started by one thread. PTX ISA,
+// "cp.async.bulk.tensor" and "mbarrier".
 #pragma once
 
 #include <cuda.h>
-
+#include <cuda_runtime_api.h>
+#include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "kernels/bulk_copy.cuh"
-#include "kernels/transpose/swizzle.hpp"
-#include "kernels/transpose/tile_order.hpp"
-#include "kernels/transpose/tma_launch.hpp"
+#include "kernels/device.hpp"
+#include "kernels/tensor_map.hpp"
+#include "kernels/transpose/problem.hpp"
+#include "kernels/transpose/tiles.hpp"
 
 namespace reprolab::transpose {
+
+/// Whether the device has the accelerator, the driver supports it, and the problem's matrices can
+/// be described.
+inline Support tma_support(const Problem& problem) {
+  if (compute_capability() < 90) {
+    return Support::no("needs the tensor memory accelerator (compute capability 9.0 or newer)");
+  }
+  if (tensor_map_encoder() == nullptr) return Support::no("needs a driver of CUDA 12.0 or newer");
+  // At the end of a row the accelerator stores up to the next multiple of 16 bytes (seen on an
+  // H200), and the memory there does not belong to the matrix.
+  if (const Support support = supports_float4s(problem); !support.ok) return support;
+  constexpr std::int64_t most = (std::int64_t{1} << 40) / sizeof(float);
+  if (std::max(problem.in_stride, problem.out_stride) >= most) {
+    return Support::no("needs rows less than 2^40 bytes apart");
+  }
+  return Support::yes();
+}
+
+/// The number of tiles and of blocks. 0: there is nothing to launch.
+inline std::int64_t tma_tiles(const Problem& problem) {
+  return std::int64_t{tiles_over(problem.columns, tma_tile)} * tiles_over(problem.rows, tma_tile);
+}
+
+/// Arguments, in this order, of a kernel with one block for each tile of `tma_tile` x `tma_tile`:
+/// both maps by value, as __grid_constant__.
+struct TmaArguments {
+  CUtensorMap in, out;
+  std::uint32_t tile_columns = 0;  ///< Columns of the input's tile.
+
+  std::array<void*, 3> pointers() { return {&in, &out, &tile_columns}; }
+};
+
+/// Fills the arguments for a problem that has tiles. An error of describe() in tensor_map.hpp.
+inline cudaError_t describe(const Problem& problem, CUtensorMapSwizzle swizzle,
+                            TmaArguments& arguments) {
+  arguments.tile_columns = tiles_over(problem.columns, tma_tile);
+  TiledMatrix matrix{.type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+                     .first = problem.input,
+                     .rows = problem.rows,
+                     .columns = problem.columns,
+                     .stride_bytes = problem.in_stride * std::int64_t{sizeof(float)},
+                     .tile_rows = tma_tile,
+                     .tile_columns = tma_tile,
+                     .swizzle = swizzle};
+  const cudaError_t error = reprolab::describe(matrix, arguments.in);
+  if (error != cudaSuccess) return error;
+  matrix.first = problem.output;
+  std::swap(matrix.rows, matrix.columns);
+  matrix.stride_bytes = problem.out_stride * std::int64_t{sizeof(float)};
+  return reprolab::describe(matrix, arguments.out);
+}
+
+using TmaKernel = void (*)(CUtensorMap in, CUtensorMap out, std::uint32_t tile_columns);
+
+/// As tma_support, and the kernel has to be compiled for the accelerator.
+template <TmaKernel kernel>
+Support supports_tma(const Problem& problem) {
+  if (const Support support = tma_support(problem); !support.ok) return support;
+  if (is_compiled_for(90, reinterpret_cast<const void*>(kernel))) return Support::yes();
+  return Support::no("is not compiled for compute capability 9.0; build with ARCH=90 or newer");
+}
+
+/// Launches one block of `threads` threads per tile.
+template <TmaKernel kernel, int threads, CUtensorMapSwizzle swizzle>
+cudaError_t launch_tma(const Problem& problem, cudaStream_t stream) {
+  const std::int64_t tiles = tma_tiles(problem);
+  if (tiles == 0) return cudaSuccess;
+  TmaArguments arguments;
+  const cudaError_t error = describe(problem, swizzle, arguments);
+  if (error != cudaSuccess) return error;
+  kernel<<<grid_of(tiles), threads, 0, stream>>>(arguments.in, arguments.out,
+                                                 arguments.tile_columns);
+  return cudaGetLastError();
+}
 
 /// Shared memory of a block: the loaded tile and the tile to store. The swizzle repeats every 1024
 /// bytes, starting at multiples of 1024.

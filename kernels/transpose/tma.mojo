@@ -1,7 +1,7 @@
 """Common parts of the transpose's Mojo kernels: the tensor memory accelerator, by the library's own
 functions, as in the post.
 
-kernels/transpose/tma.cuh has the same for CUDA, and kernels/transpose/ptx_kernel.hpp describes the
+kernels/transpose/tma.cuh has the same for CUDA, and kernels/transpose/family.cu describes the
 arguments.
 """
 

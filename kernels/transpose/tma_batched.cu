@@ -29,7 +29,6 @@ __global__ void __launch_bounds__(threads)
 const Register<Problem> registered{{
     .name = "tma_batched",
     .lineage = "Veitner's transpose post, batched, as in his CUDA",
-    .contract = BitExact{},
     .supports = supports_tma<tma_batched>,
     .launch = launch_tma<tma_batched, threads, CU_TENSOR_MAP_SWIZZLE_128B>,
 }};

@@ -26,7 +26,6 @@ __global__ void __launch_bounds__(threads)
 const Register<Problem> registered{{
     .name = "tma_naive",
     .lineage = "Veitner's transpose post, naive approach",
-    .contract = BitExact{},
     .supports = supports_tma<tma_naive>,
     .launch = launch_tma<tma_naive, threads, CU_TENSOR_MAP_SWIZZLE_NONE>,
 }};

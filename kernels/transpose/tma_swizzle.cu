@@ -27,7 +27,6 @@ __global__ void __launch_bounds__(threads)
 const Register<Problem> registered{{
     .name = "tma_swizzle",
     .lineage = "Veitner's transpose post, swizzling",
-    .contract = BitExact{},
     .supports = supports_tma<tma_swizzle>,
     .launch = launch_tma<tma_swizzle, threads, CU_TENSOR_MAP_SWIZZLE_128B>,
 }};

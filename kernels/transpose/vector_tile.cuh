@@ -7,10 +7,9 @@
 
 #include <cstdint>
 
-#include "kernels/grid.hpp"
+#include "kernels/definition.hpp"
 #include "kernels/transpose/problem.hpp"
-#include "kernels/transpose/swizzle.hpp"
-#include "kernels/transpose/tile_order.hpp"
+#include "kernels/transpose/tiles.hpp"
 
 namespace reprolab::transpose {
 

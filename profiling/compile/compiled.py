@@ -16,7 +16,7 @@ class LanguageError(Exception):
 
 @dataclass(frozen=True)
 class Family:
-    """Common facts of a family's kernels; kernels/<name>/ptx_kernel.hpp is the C++ side."""
+    """Common facts of a family's kernels; PtxKernel in kernels/<name>/ is the C++ side."""
 
     name: str
     variants: tuple[str, ...]

@@ -42,10 +42,10 @@
 //   16 math warps                   | mma s0            | mma s1             | ...
 //
 // Before compute capability 9.0 there is no TMA: the decoder warps also copy codes and activations.
-// In 99 KiB of shared memory, stages are smaller: few_rows/small_stages.cuh.
+// In 99 KiB of shared memory, stages are smaller: few_rows/stages.cuh.
 #pragma once
 
-#include "kernels/nf4_product/few_rows/small_stages.cuh"
+#include "kernels/nf4_product/few_rows/stages.cuh"
 
 namespace reprolab::nf4_product {
 

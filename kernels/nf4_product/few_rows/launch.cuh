@@ -83,7 +83,12 @@ cudaError_t describe_activations(const Problem& problem, int tile_m,
 template <class Out, class Decode, int ScalesPerStep, int MTiles, bool Nested>
 class FewRowsPlan {
  public:
-  explicit FewRowsPlan(const Problem& problem) : FewRowsPlan(problem, current_device()) {}
+  explicit FewRowsPlan(const Problem& problem)
+      : args_(arguments_of(problem, current_device())),
+        has_maps_(current_device().capability >= 90) {
+    if (has_maps_) error_ = describe_weights(problem, args_);
+    if (error_ == cudaSuccess) error_ = allow_shared_memory(kernel, args_.layout.end);
+  }
 
   cudaError_t operator()(const Problem& problem, cudaStream_t stream) const {
     if (error_ != cudaSuccess) return error_;
@@ -111,35 +116,22 @@ class FewRowsPlan {
   static constexpr auto* kernel = few_rows<Out, Decode, ScalesPerStep, MTiles, Nested>;
   static constexpr int tile_m = MTiles * 8;
 
-  FewRowsPlan(const Problem& problem, const Device& device)
-      : FewRowsPlan(problem, device, stage_memory<Decode>(device)) {}
-  FewRowsPlan(const Problem& problem, const Device& device, const StageMemory& memory)
-      : FewRowsPlan(problem, device, memory, few_rows_tiling(problem, device, memory)) {}
-  FewRowsPlan(const Problem& problem, const Device& device, const StageMemory& memory,
-              const FewRowsTiling& tiling)
-      : args_{.codes_map = {},
-              .activations_map = {},
-              .scales_map = {},
-              .codes = problem.codes,
-              .input = nullptr,
-              .bias = problem.bias,
-              .output = nullptr,
-              .partial_sums = {},
-              .arrivals = {},
-              .n = problem.n,
-              .k = problem.k,
-              .m = static_cast<int>(problem.m),
-              .tiling = tiling,
-              .boxes = Boxes(tiling, memory.has_small_stages),
-              .n_split = {static_cast<int>(blocks_over(problem.n, tile_n)), tiling.n_blocks},
-              .k_split = {static_cast<int>(stages_over(problem.k, tiling)), tiling.split_k},
-              .layout = FewRowsLayout(tiling, tile_m, tile_scales(problem.block_size), memory),
-              .scale_rows = scale_rows(problem, tiling),
-              .scales = ScalesOf<Nested>(problem),
-              .table = table_of(problem)},
-        has_maps_(device.capability >= 90) {
-    if (has_maps_) error_ = describe_weights(problem, args_);
-    if (error_ == cudaSuccess) error_ = allow_shared_memory(kernel, args_.layout.end);
+  static FewRowsArguments<Nested> arguments_of(const Problem& problem, const Device& device) {
+    const StageMemory memory = stage_memory<Decode>(device);
+    const FewRowsTiling tiling = few_rows_tiling(problem, device, memory);
+    return {.codes = problem.codes,
+            .bias = problem.bias,
+            .n = problem.n,
+            .k = problem.k,
+            .m = static_cast<int>(problem.m),
+            .tiling = tiling,
+            .boxes = Boxes(tiling, memory.has_small_stages),
+            .n_split = {static_cast<int>(blocks_over(problem.n, tile_n)), tiling.n_blocks},
+            .k_split = {static_cast<int>(stages_over(problem.k, tiling)), tiling.split_k},
+            .layout = FewRowsLayout(tiling, tile_m, tile_scales(problem.block_size), memory),
+            .scale_rows = scale_rows(problem, tiling),
+            .scales = ScalesOf<Nested>(problem),
+            .table = table_of(problem)};
   }
 
   FewRowsArguments<Nested> args_;
@@ -160,19 +152,6 @@ auto with_few_rows_plan(const Problem& problem, const Use& use) {
   });
 }
 
-template <template <class> class Decode>
-cudaError_t launch_few_rows(const Problem& problem, cudaStream_t stream) {
-  if (problem.m == 0 || problem.n == 0) return cudaSuccess;
-  return with_few_rows_plan<Decode>(problem,
-                                    [&](const auto& plan) { return plan(problem, stream); });
-}
-
-template <template <class> class Decode>
-Launcher<Problem> plan_few_rows(const Problem& problem) {
-  return with_few_rows_plan<Decode>(problem,
-                                    [](const auto& plan) { return Launcher<Problem>(plan); });
-}
-
 /// The rows from `first` on, as many as one launch multiplies.
 inline Problem slice_of_m(const Problem& problem, std::int64_t first) {
   Problem slice = problem;
@@ -184,13 +163,29 @@ inline Problem slice_of_m(const Problem& problem, std::int64_t first) {
   return slice;
 }
 
+template <class Decode>
+std::uint64_t few_rows_workspace(const Problem& problem) {
+  const Device device = current_device();
+  const FewRowsTiling tiling =
+      few_rows_tiling(slice_of_m(problem, 0), device, stage_memory<Decode>(device));
+  if (tiling.split_k <= 1) return 0;
+  return static_cast<std::uint64_t>(
+      arrivals_bytes(tiling) +
+      PartialSums::bytes(tiling.split_k, slice_of_m(problem, 0).m, problem.n));
+}
+
 /// One launch after the other for slices of 16 rows, in the same workspace.
 template <template <class> class Decode>
-Launcher<Problem> plan_few_rows_in_slices(const Problem& problem) {
+Launcher<Problem> plan_few_rows(const Problem& problem) {
+  const auto plan_of = [](const Problem& slice) {
+    return with_few_rows_plan<Decode>(slice,
+                                      [](const auto& plan) { return Launcher<Problem>(plan); });
+  };
+  if (problem.m <= max_m) return plan_of(problem);
   const std::int64_t last = (problem.m - 1) / max_m * max_m;
-  return [last, first_plan = plan_few_rows<Decode>(slice_of_m(problem, 0)),
-          last_plan = plan_few_rows<Decode>(slice_of_m(problem, last))](const Problem& launched,
-                                                                        cudaStream_t stream) {
+  return [last, first_plan = plan_of(slice_of_m(problem, 0)),
+          last_plan = plan_of(slice_of_m(problem, last))](const Problem& launched,
+                                                          cudaStream_t stream) {
     for (std::int64_t first = 0; first < last; first += max_m) {
       const auto error = first_plan(slice_of_m(launched, first), stream);
       if (error != cudaSuccess) return error;
@@ -200,14 +195,11 @@ Launcher<Problem> plan_few_rows_in_slices(const Problem& problem) {
 }
 
 template <template <class> class Decode>
-cudaError_t launch_few_rows_in_slices(const Problem& problem, cudaStream_t stream) {
+cudaError_t launch_few_rows(const Problem& problem, cudaStream_t stream) {
   if (problem.m == 0 || problem.n == 0) return cudaSuccess;
-  return plan_few_rows_in_slices<Decode>(problem)(problem, stream);
-}
-
-template <class Decode>
-std::uint64_t few_rows_workspace_in_slices(const Problem& problem) {
-  return few_rows_workspace<Decode>(slice_of_m(problem, 0));
+  if (problem.m > max_m) return plan_few_rows<Decode>(problem)(problem, stream);
+  return with_few_rows_plan<Decode>(problem,
+                                    [&](const auto& plan) { return plan(problem, stream); });
 }
 
 template <template <class> class Decode>

@@ -44,7 +44,6 @@
 // Without wgmma (has_wgmma) each warp multiplies its 16 columns by mma, after it has decoded them.
 #pragma once
 
-#include "kernels/nf4_product/many_rows/epilogue.cuh"
 #include "kernels/nf4_product/many_rows/mma.cuh"
 
 namespace reprolab::nf4_product {

@@ -74,10 +74,7 @@ class ManyRowsPlan {
   static constexpr auto* kernel = many_rows<Out, Decode, TileM, warpgroups, Nested>;
 
   ManyRowsPlan(const Problem& problem, const ManyRowsTiling& tiling)
-      : args_{.codes = {},
-              .activations = {},
-              .bias = problem.bias,
-              .output = nullptr,
+      : args_{.bias = problem.bias,
               .partial_tiles = {tiling.split_k, problem},
               .m = problem.m,
               .n = problem.n,

@@ -1,13 +1,15 @@
-// The tiling of many_rows, and the layout of a block's shared memory.
+// The tiling of many_rows, the layout of a block's shared memory, its arguments, and its epilogue:
+// a warp's sums become outputs or, with split-K, partial sums that a second launch adds.
 #pragma once
 
+#include <cuda.h>
+#include <cuda_runtime.h>
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/grid.hpp"
+#include "kernels/definition.hpp"
 #include "kernels/nf4_product/decode.cuh"
 #include "kernels/nf4_product/device.hpp"
-#include "kernels/nf4_product/tiling.hpp"
 
 namespace reprolab::nf4_product {
 
@@ -126,6 +128,127 @@ inline ManyRowsTiling many_rows_tiling(const Problem& problem, const Device& dev
     }
   }
   return best;
+}
+
+/// The partial sums of all slices of K, in tiles of eight rows x warp_n columns, in the order of
+/// mma's fragments: the four sums of a lane are adjacent.
+struct PartialTiles {
+  int split_k = 1;
+  std::int64_t rows = 0, columns = 0;  ///< In tiles.
+  float4* sums = nullptr;              ///< [split_k][rows][columns][lanes]
+
+  /// In the problem's workspace.
+  PartialTiles(int split_k, const Problem& problem)
+      : split_k(split_k),
+        rows(blocks_over(problem.m, 8)),
+        columns(blocks_over(problem.n, warp_n)),
+        sums(static_cast<float4*>(problem.workspace)) {}
+  std::int64_t bytes() const { return split_k == 1 ? 0 : split_k * rows * columns * lanes * 16; }
+
+  __device__ float4* of(int slice, std::int64_t tile) const {
+    return sums + (slice * rows * columns + tile) * lanes;
+  }
+};
+
+/// Writes a warp's sums, rounded: `columns` columns from `n_index` on, `rows` rows from `m_index`
+/// on. A lane has two columns, eight apart, of two rows in every eight.
+template <class Out>
+class TileWriter {
+ public:
+  __device__ TileWriter(void* to, const void* bias, std::int64_t n, std::int64_t m_index, int rows,
+                        std::int64_t n_index, int columns)
+      : n_(n), rows_(rows - lane() % 4 * 2), columns_(columns - lane() / 4) {
+    n_index += lane() / 4;
+    to_ = static_cast<Out*>(to) + (m_index + lane() % 4 * 2) * n + n_index;
+    for (int half = 0; half < 2; ++half) {
+      if (bias != nullptr && half * 8 < columns_) {
+        bias_[half] = to_float(static_cast<const Out*>(bias)[n_index + half * 8]);
+      }
+    }
+  }
+  /// Writes the lane's sums of the rows from eight times `e` on.
+  __device__ void write(int e, float4 sums) const {
+    const float values[2][2] = {{sums.x, sums.y}, {sums.z, sums.w}};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (e * 8 + i < rows_ && half * 8 < columns_) {
+          to_[(e * 8 + i) * n_ + half * 8] = nf4::round_to<Out>(values[half][i] + bias_[half]);
+        }
+      }
+    }
+  }
+
+ private:
+  __device__ static int lane() { return static_cast<int>(this_lane()); }
+
+  Out* to_;
+  std::int64_t n_;
+  int rows_, columns_;
+  float bias_[2] = {};
+};
+
+/// Adds the slices, in order, in a separate launch: one tile per warp.
+template <class Out>
+__global__ void add_slices(PartialTiles tiles, void* output, const void* bias, std::int64_t m,
+                           std::int64_t n) {
+  grid_dependency_wait();
+  launch_dependents();
+  const std::int64_t tile = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / lanes;
+  const std::int64_t m_index = tile / tiles.columns * 8, n_index = tile % tiles.columns * warp_n;
+  if (m_index >= m) return;
+  const TileWriter<Out> writer(output, bias, n, m_index,
+                               static_cast<int>(min(m - m_index, std::int64_t{8})), n_index,
+                               static_cast<int>(min(n - n_index, std::int64_t{warp_n})));
+  float4 total = {};
+#pragma unroll 4
+  for (int slice = 0; slice < tiles.split_k; ++slice) {
+    const float4 more = __ldcg(tiles.of(slice, tile) + this_lane());
+    total.x += more.x, total.y += more.y, total.z += more.z, total.w += more.w;
+  }
+  writer.write(0, total);
+}
+
+template <bool Nested>
+struct ManyRowsArguments {
+  CUtensorMap codes;        ///< Boxes of warpgroup_n x tile_k.
+  CUtensorMap activations;  ///< Boxes of the M tile x step_k.
+  const void* bias;
+  void* output;
+  PartialTiles partial_tiles;
+  std::int64_t m, n, k;
+  NSplit n_split;
+  EvenSplit k_split;  ///< How K tiles are split over slices.
+  ScalesOf<Nested> scales;
+  nf4::Table table;
+};
+
+/// Whether blocks may share an N tile, each for a part of the rows: if decoding it several times
+/// takes less time than multiplying it once.
+__host__ __device__ constexpr bool may_share_m(int tile_m) { return tile_m == 256; }
+
+/// The epilogue of an N tile: writes a warp's sums as outputs or, with split-K, as partial sums.
+template <class Out, int TileM, bool Nested>
+__device__ void write_sums(const ManyRowsArguments<Nested>& args, int slice, std::int64_t m_index,
+                           int rows, std::int64_t n_index, int columns,
+                           const float (&sum)[TileM / 2]) {
+  if (columns <= 0) return;
+  const auto sums_of = [&](int e) {
+    return float4{sum[e * 4], sum[e * 4 + 1], sum[e * 4 + 2], sum[e * 4 + 3]};
+  };
+  const PartialTiles& tiles = args.partial_tiles;
+  if (tiles.split_k == 1) {
+    const TileWriter<Out> writer(args.output, args.bias, args.n, m_index, rows, n_index, columns);
+#pragma unroll
+    for (int e = 0; e < TileM / 8; ++e) writer.write(e, sums_of(e));
+    return;
+  }
+  float4* at = tiles.of(slice, m_index / 8 * tiles.columns + n_index / warp_n) + this_lane();
+#pragma unroll
+  for (int e = 0; e < TileM / 8; ++e, at += tiles.columns * lanes) {
+    if (e * 8 < rows) __stcg(at, sums_of(e));
+  }
 }
 
 }  // namespace reprolab::nf4_product

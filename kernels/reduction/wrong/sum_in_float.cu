@@ -3,7 +3,6 @@
 //
 // Source: kernel 1 of P. Shah's fast.cu, written here.
 #include "kernels/definition.hpp"
-#include "kernels/grid.hpp"
 #include "kernels/reduction/problem.hpp"
 
 namespace reprolab::reduction {

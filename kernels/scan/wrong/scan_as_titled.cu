@@ -3,7 +3,6 @@
 //
 // Source: kernel 4 of S. Veitner, "Making prefix sum really fast", written here.
 #include "kernels/definition.hpp"
-#include "kernels/grid.hpp"
 #include "kernels/scan/problem.hpp"
 
 namespace reprolab::scan {

@@ -1,5 +1,8 @@
-// NF4 kernels compiled from another language, registered like any other kernel.
+// NF4 kernels that a call registers like any other: compiled from another language, or those of a
+// user's own bitsandbytes.
 #pragma once
+
+#include <string>
 
 #include "kernels/ptx_kernel.hpp"
 
@@ -19,5 +22,11 @@ struct PtxKernel : reprolab::PtxKernel {
 
 /// Registers the kernel. Its PTX is loaded by the first call of `supports`.
 void add_ptx_kernel(const PtxKernel& kernel);
+
+/// Loads a `libbitsandbytes_cuda*.so` and registers it. `path` is the library, or NAME=path to
+/// choose the kernel's name; otherwise the kernel is named after the wheel's version if the wheel's
+/// metadata are next to the library's folder, else after the file. Returns the name.
+/// Throws std::runtime_error: one line on the fault and its remedy.
+std::string add_bitsandbytes_peer(const std::string& path);
 
 }  // namespace reprolab::nf4

@@ -1,9 +1,46 @@
-// The positions of a tile's elements in shared memory, and the elements that a thread moves: the
-// index arithmetic of the kernels, as plain constexpr C++, so that all of it is tested without a
-// GPU.
+// The order in which blocks take the tiles of a matrix, the positions of a tile's elements in
+// shared memory, and the elements that a thread moves: the index arithmetic of the kernels, as
+// plain constexpr C++, so that it is tested without a GPU.
 #pragma once
 
+#include <cstdint>
+
 namespace reprolab::transpose {
+
+/// Position of a tile in the input, counted in tiles.
+struct Tile {
+  std::uint32_t row, column;
+};
+
+/// Number of tiles of `size` that cover `length` elements.
+constexpr std::uint32_t tiles_over(std::int64_t length, int size) {
+  return static_cast<std::uint32_t>((length + size - 1) / size);
+}
+
+/// Row by row: neighbouring blocks read neighbouring addresses.
+struct AcrossRows {
+  static constexpr Tile tile(std::uint32_t block, std::uint32_t, std::uint32_t columns) {
+    return {block / columns, block % columns};
+  }
+};
+
+/// Down the columns: neighbouring blocks write neighbouring addresses. Blocks alternate between
+/// `at_once` evenly spaced columns, for strides that are a power of two: there the reads of one
+/// column have the same low address bits in every row, which loads some parts of the memory more
+/// than others.
+template <std::uint32_t at_once>
+struct DownColumns {
+  static constexpr Tile tile(std::uint32_t block, std::uint32_t rows, std::uint32_t columns) {
+    const std::uint32_t spacing = columns / at_once;
+    const std::uint32_t in_turns = spacing * at_once * rows;  // blocks
+    if (block >= in_turns) {  // fewer than `at_once` columns are left
+      const std::uint32_t left = block - in_turns;
+      return {left % rows, spacing * at_once + left / rows};
+    }
+    const std::uint32_t round = block / at_once;
+    return {round % rows, round / rows + block % at_once * spacing};
+  }
+};
 
 /// The tile of the post's kernels: rows of 32 fp32 elements, which are 128 bytes.
 inline constexpr int tma_tile = 32;
