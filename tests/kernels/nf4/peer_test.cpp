@@ -1,7 +1,7 @@
 // The errors of files that are no peers.
 #include "harness/errors.hpp"
 #include "harness/nf4/options.hpp"
-#include "kernels/nf4/bitsandbytes_peer.hpp"
+#include "kernels/nf4/loaded_kernels.hpp"
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/refusal.hpp"
 #include "tests/temporary_folder.hpp"
@@ -26,12 +26,12 @@ const Kernel<Problem>& add(const std::string& argument, const std::string& expec
 
 TEST(PeerErrors, AFileThatIsNotBitsandbytesIsOneLine) {
   const OwnFolder folder;
-  add("peer_twice=" FAKE_PEER, "peer_twice");
+  add("peer_twice=" CRASHING_PEER, "peer_twice");
   for (const std::string& argument :
        {std::string("/nonexistent/a.so"), std::string("mine=/nonexistent/a.so"),
         std::string("/no=folder/a.so"), folder.path().string(),
         folder.write("libbitsandbytes_cuda1.so", "not ELF").string(), std::string(NOT_A_PEER),
-        std::string("peer_twice=" FAKE_PEER), std::string("shared_lut=" FAKE_PEER)}) {
+        std::string("peer_twice=" CRASHING_PEER), std::string("shared_lut=" CRASHING_PEER)}) {
     EXPECT_TRUE(contains(complaint(argument), "peer"));
   }
 }

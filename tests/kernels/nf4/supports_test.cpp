@@ -57,22 +57,5 @@ TEST(Supports, Algorithm1RefusesBlocksLongerThanItsTile) {
   }
 }
 
-/// An output with an element's alignment is supported except by kernels that store two at once.
-TEST(Supports, OnlyPackedStoresRefuseAnOddOutputAddress) {
-  for (const auto& kernel : registered_kernels()) {
-    if (kernel.origin.kind != Origin::Kind::project) continue;
-    Problem problem = valid_problem(64);
-    alignas(16) static std::uint16_t output[2];
-    problem.output = output + 1;
-    const bool packs = kernel.name.starts_with("packed_") || kernel.name == "tiled_packed" ||
-                       kernel.name == "warp_per_block";
-    const Support support = kernel_named<Problem>(kernel.name).supports(problem);
-    EXPECT_EQ(support.ok, !packs) << kernel.name;
-    EXPECT_TRUE(support.ok || contains(support.reason, "4-byte aligned")) << kernel.name;
-    problem.output = output;
-    EXPECT_TRUE(kernel_named<Problem>(kernel.name).supports(problem).ok) << kernel.name;
-  }
-}
-
 }  // namespace
 }  // namespace reprolab::nf4

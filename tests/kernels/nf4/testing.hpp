@@ -1,6 +1,8 @@
 // Shared by the tests of the NF4 kernels: tensors, the kernels, and how one is run on a tensor.
 #pragma once
 
+#include <bit>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,10 +10,49 @@
 #include "harness/nf4/tensor.hpp"
 #include "harness/nf4/workload.hpp"
 #include "kernels/nf4/problem.hpp"
-#include "tests/kernels/nf4/problems.hpp"
+#include "reference/float16.hpp"
+#include "reference/nf4/nf4.hpp"
 #include "tests/kernels/testing.hpp"
 
 namespace reprolab::nf4 {
+
+/// Ends and interiors of every unit that a kernel works in: byte, block, warp, tile, grid.
+inline constexpr std::int64_t lengths[] = {1,   2,    31,   63,   64,   65,   127,   511,    512,
+                                           513, 1023, 1024, 1025, 2047, 4097, 65537, 1000003};
+inline constexpr int block_sizes[] = {32, 64, 128, 256, 512, 1024, 2048, 4096};
+
+inline Tensor make_row(std::int64_t n, int block_size = 64, bool nested = false,
+                       reference::WeightType type = reference::WeightType::fp16,
+                       std::uint64_t seed = 1) {
+  return make_tensor(
+      {.rows = 1, .columns = n, .block_size = block_size, .nested = nested, .output = type}, seed);
+}
+
+/// Each of the 16 codes, twice, under scales of every kind: all fp16 and bf16 values, with all
+/// exponents of fp32, subnormals, infinities and NaNs, and bit patterns of fp32 all over.
+inline Tensor every_code_under_every_scale(reference::WeightType type) {
+  Tensor tensor;
+  reference::QuantizedTensor& quantized = tensor.quantized;
+  for (const auto narrow : {reference::WeightType::fp16, reference::WeightType::bf16}) {
+    for (unsigned bits = 0; bits < 65536; ++bits) {
+      quantized.absmax.push_back(reference::widen(narrow, static_cast<std::uint16_t>(bits)));
+    }
+  }
+  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 65519) {
+    quantized.absmax.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  }
+  quantized.name = "every code under every scale";
+  quantized.type = type;
+  quantized.block_size = 32;
+  quantized.n = 32 * std::ssize(quantized.absmax);
+  quantized.shape = {1, quantized.n};
+  for (std::int64_t byte = 0; byte < quantized.n / 2; ++byte) {
+    const auto code = static_cast<unsigned>(2 * byte % 16);
+    quantized.codes.push_back(static_cast<std::uint8_t>(code << 4 | (code + 1)));
+  }
+  tensor.expected = reference::dequantize(quantized);
+  return tensor;
+}
 
 inline std::vector<VariantInfo> registered_kernels() { return kernels_of_files<Problem>(); }
 
@@ -71,18 +112,5 @@ class Proof : public reprolab::Proof {
         << kernel.name << " on " << problem << ": " << verdict.reason;
   }
 };
-
-/// Launches `kernel` by itself on `tensor`, whose arrays begin `offset` elements past an aligned
-/// address, and returns where it wrote outside its output.
-inline std::vector<std::int64_t> writes_outside(const std::string& kernel, const Tensor& tensor,
-                                                int offset = 0) {
-  const DeviceTensor input(tensor.quantized, offset);
-  const GuardedOutput output(2 * tensor.expected.size(), 2 * static_cast<std::uint64_t>(offset));
-  const Problem problem = input.problem(output.data());
-  if (!kernel_named<Problem>(kernel).supports(problem).ok) return {};
-  profiling::check(kernel_named<Problem>(kernel).launch(problem, nullptr), kernel);
-  profiling::check(cudaDeviceSynchronize(), kernel);
-  return output.touched();
-}
 
 }  // namespace reprolab::nf4

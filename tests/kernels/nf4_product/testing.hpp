@@ -10,9 +10,6 @@ namespace reprolab::nf4_product {
 
 inline std::vector<VariantInfo> registered_kernels() { return kernels_of_files<Problem>(); }
 
-/// A product with all arrays, whose numbers are never read.
-inline Problem a_problem() { return without_memory({.weights = {.rows = 64, .columns = 128}}); }
-
 inline ProductWorkload make_workload(const ProductSpec& spec, int buffer_sets = 1,
                                      std::uint64_t seed = 1) {
   return {plan(spec, {}).facts, spec, seed, buffer_sets};
