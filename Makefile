@@ -4,7 +4,7 @@
 # What a user may give, as make's arguments; of the environment only CUDA_VISIBLE_DEVICES counts. Recipes read the values
 # from their environment, so that no shell parses them.
 KNOWN := FILE EXPERIMENT FAMILY KERNEL PROBLEM PEER METRICS CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
-  MODEL BATCH BATCHES KERNELS TOKENS GENERATIONS PROMPTS GPU QUICK RESUME VERBOSE VERSION A B THRESHOLD ALLOW OUT OLDER \
+  MODEL BATCHES KERNELS TOKENS GENERATIONS PROMPTS GPU QUICK RESUME VERBOSE VERSION A B THRESHOLD ALLOW OUT OLDER \
   SET SECTION LAUNCHES CUDA_VISIBLE_DEVICES
 $(foreach name,$(filter-out CUDA_VISIBLE_DEVICES,$(KNOWN)),\
   $(if $(findstring environment,$(origin $(name))),$(eval undefine $(name))))
@@ -150,14 +150,8 @@ reproduce-figure4: reproduce-end_to_end ## Figure 4 of the same: latency and thr
 ifneq ($(MEASURE),)
 # Has a pass that needs PyTorch, which is left out where there is none.
 WITH_TORCH := $(if $(wildcard build/end_to_end/python),reproduce-product)
-$(if $(DRY_RUN),,reproduce-end_to_end $(WITH_TORCH)) $(if $(MODEL),advise) tune: build/end_to_end/python dropin
+$(if $(DRY_RUN),,reproduce-end_to_end $(WITH_TORCH)) tune: build/end_to_end/python dropin
 endif
-
-advise: .venv/installed ## Measure the speed-up of the drop-in library for your model: make advise MODEL=folder [BATCH=2]
-	$(call needs_gpu,measure)
-	$(call needs,MODEL,make advise MODEL=folder of a 4-bit checkpoint)
-	@scripts/build verify
-	@$(TORCH) -m reprolab_nf4 advise $${BATCH:+--batch="$$BATCH"} -- "$$MODEL"
 
 tune: .venv/installed ## Time the backends of 4-bit matmuls on this GPU and write the table of the drop-in: make tune [MODEL=folder]
 	$(call needs_gpu,measure)

@@ -1,7 +1,5 @@
-"""Measures matmuls of layers with random weights. `advise`: the gain of the drop-in library for a
-4-bit checkpoint on this GPU, as reprolab_nf4.advise for a loaded model. `tune`: the times of each
-backend of a matmul, for the layers of a checkpoint or all of tables/, written as a table for
-reprolab_nf4.install(table=...).
+"""Measures matmuls of layers with random weights. `tune`: the times of each backend, for the layers
+of a checkpoint or all of tables/, written as a table for reprolab_nf4.install(table=...).
 """
 
 import argparse
@@ -9,9 +7,9 @@ import logging
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from reprolab_nf4 import checkpoint, timing_table
 from reprolab_nf4.c_functions import DropinError
@@ -31,10 +29,6 @@ class Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     top = Parser(prog="reprolab-nf4", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
-    p = commands.add_parser("advise", help="about a minute")
-    p.add_argument("model", help="the folder of a checkpoint in bitsandbytes' 4-bit NF4")
-    p.add_argument("--batch", type=int, default=2, help="sequences that are decoded together")
-    p.set_defaults(run=advise)
     p = commands.add_parser("tune", help="seconds for each shape, of 1 to 512 rows")
     p.add_argument("--model", help="the folder of a checkpoint")
     p.add_argument("--output", required=True, help="the table, in JSON")
@@ -53,16 +47,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def advise(args: argparse.Namespace) -> None:
-    shapes, name = shapes_of(args.model), Path(args.model).resolve().name
-
-    def measure(measuring: Any, gpu: Any) -> str:
-        layers = measuring.random_layers(gpu, shapes)
-        return measuring.advise(gpu, name, layers, args.batch)
-
-    print(on_gpu(measure, "the model does not fit on this GPU, or give a smaller BATCH"))
-
-
 def tune(args: argparse.Namespace) -> None:
     shapes = recorded_shapes() if args.model is None else list(dict.fromkeys(shapes_of(args.model)))
     place = timing_table.writable(args.output)
@@ -72,26 +56,18 @@ def tune(args: argparse.Namespace) -> None:
         what = f"products with {shape.text} weights"
         print(f"{done} of {len(shapes)} shapes, about {left} min left: {what}", file=sys.stderr)
 
-    def measure(measuring: Any, gpu: Any) -> timing_table.Table:
-        return measuring.tune(gpu, shapes, begin)
-
-    table = on_gpu(measure, "free some of this GPU's")
-    timing_table.write(place, table)
-    print(f"{table.gpu}: {table.source}")
-    print(f"written for reprolab_nf4.install(table={str(place.resolve())!r})")
-
-
-def on_gpu(measure: Callable[..., Any], advice: str) -> Any:
-    """`advice`: for when memory runs out."""
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")  # those of libraries do not concern the user
     measuring = measuring_module()
     import torch
 
     try:
-        return measure(measuring, measuring.Gpu())
+        table = measuring.tune(measuring.Gpu(), shapes, begin)
     except torch.OutOfMemoryError:
-        raise DropinError(f"out of memory: {advice}") from None
+        raise DropinError("out of memory: free some of this GPU's") from None
+    timing_table.write(place, table)
+    print(f"{table.gpu}: {table.source}")
+    print(f"written for reprolab_nf4.install(table={str(place.resolve())!r})")
 
 
 def shapes_of(model: str) -> list[Shape]:

@@ -122,12 +122,6 @@ def linear(codes: torch.Tensor, state: Any, compute: torch.dtype) -> torch.nn.Mo
     return layer
 
 
-def random_layers(gpu: Any, shapes: Iterable[Shape]) -> list[torch.nn.Module]:
-    return [
-        linear(*random_nf4(gpu, shape), getattr(torch, computed(shape))).eval() for shape in shapes
-    ]
-
-
 def layers_of(gpu: Any, model: torch.nn.Module) -> list[torch.nn.Module]:
     """The layers in NF4, including those that PEFT has wrapped."""
     if not isinstance(model, torch.nn.Module):

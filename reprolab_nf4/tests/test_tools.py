@@ -200,14 +200,11 @@ def test_a_folder_that_is_not_an_nf4_checkpoint(change, folder):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_advice_for_a_checkpoint_and_for_a_model(tool, folder, cpu, capsys):
-    assert tool("advise", folder, "--batch=3") == 0
-    text = capsys.readouterr().out
-    assert f"{folder.name}: 2 layers in NF4" in text and "3 sequences" in text
-    assert "Nothing is gained here" in text  # all take as long on this GPU
+def test_advice_for_a_model(tool, cpu):
     one, two = cpu.layer(), cpu.layer(dtype=torch.float32)
     text = reprolab_nf4.advise(torch.nn.Sequential(one, two), 1)
     assert "Sequential: 2 layers" in text and "WARNING: 1 of them" in text
+    assert "Nothing is gained here" in text  # all take as long on this GPU
 
 
 def test_the_advice_names_the_fastest(cpu):
@@ -280,8 +277,8 @@ def test_a_cache_that_holds_all_layers_is_outgrown_by_copies(cpu):
     ("words", "noun"),
     [
         ((), "required"),
-        (("advise", "none"), "'none' does not exist"),
-        (("advise", "."), "config.json"),
+        (("tune", "--model=none", "--output=x"), "'none' does not exist"),
+        (("tune", "--model=.", "--output=x"), "config.json"),
         (("tune", "--output", "/dev/null"), "/dev/null"),
     ],
 )

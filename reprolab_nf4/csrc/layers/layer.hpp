@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "reprolab_nf4/csrc/layers/exchange.hpp"
 #include "reprolab_nf4/csrc/layers/object.hpp"
 
 namespace reprolab::layers {

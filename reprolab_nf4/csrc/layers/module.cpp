@@ -1,7 +1,6 @@
 // The extension module reprolab_nf4._layers, which reprolab_nf4/layers.py uses.
 #include "reprolab_nf4/csrc/layers/calls.hpp"
 #include "reprolab_nf4/csrc/layers/object.hpp"
-#include "reprolab_nf4/csrc/layers/plan.hpp"
 
 namespace reprolab::layers {
 namespace {
