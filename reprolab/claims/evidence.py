@@ -36,7 +36,6 @@ class Evidence:
 
     results: dict[tuple[str, str], Results]  # by experiment and pass
     folder: Path | None = None  # data/recorded/<gpu>; None for a run of this machine
-    beside: list["Evidence"] = field(default_factory=list, compare=False, repr=False)  # and read
 
     @property
     def newest(self) -> Results | None:
@@ -47,11 +46,9 @@ class Evidence:
     def recorded_beside(self, experiment: str) -> list["Evidence"]:
         """The other recorded machines, at least with this experiment: a claim may need two."""
         own = self.folder and self.folder.resolve()
-        if others := [e for e in self.beside if e.folder and e.folder != self.folder]:
-            return others
         recorded = own.parent if own else ROOT / "data/recorded"
-        folders = {path for path in recorded.glob(f"*/{experiment}") if path.is_dir()}
-        beside = (read_evidence(f) for f in sorted(folders) if f.parent != own)
+        folders = (path for path in sorted(recorded.glob(f"*/{experiment}")) if path.is_dir())
+        beside = (read_evidence(folder) for folder in folders if folder.parent != own)
         return [evidence for evidence in beside if evidence.results]
 
 
@@ -72,7 +69,7 @@ def machines(files: Sequence[Results]) -> list[Evidence]:
     for place, gpu in sorted(ran | compiled_alone):
         own = [r for at, r in places if at == place and r.gpu in (gpu, None)]
         newest = {(r.experiment, r.pass_name): r for r in sorted(own, key=age)}
-        found.append(Evidence(newest, Path(place) if place else None, found))
+        found.append(Evidence(newest, Path(place) if place else None))
     return found
 
 
