@@ -65,7 +65,7 @@ help: ## List the targets
 #=            TOKENS=32  GENERATIONS=9  PROMPTS=file.jsonl
 #= of profile: SET=full  SECTION=SourceCounters,...  LAUNCHES=4  PROBLEM=28672x8192
 #= of sass: FUNCTION=text (part of a function's name; of one function, its instructions are shown)
-#= of render-recorded, and without a GPU of list and reproduce-...: RECORDED=data/recorded/h100 (what they show)
+#= of render-recorded, and without a GPU of reproduce-...: RECORDED=data/recorded/h100 (what they show)
 #= of compare: THRESHOLD=1 (percent; fails if B is slower by more)  ALLOW=undecided,lost  OUT=folder
 #= of record: OLDER=1 (replaces newer recorded results)
 
@@ -117,9 +117,9 @@ verify: .venv/installed ## Compare every dequantized weight of a checkpoint with
 	$(call needs,FILE,make verify FILE=model.safetensors (or its folder))
 	$(call program,verify) $${KERNEL:+"--kernel=$$KERNEL"} $(PEERS) -- "$$FILE"
 
-list: .venv/installed ## List the kernels (without a GPU: those of the recorded runs)
+list: .venv/installed ## List the kernels
 	@if [ -n "$$MEASURE" ]; then scripts/build $(BENCH) && "$$BIN/$(BENCH)" --list; \
-	else scripts/python -m plots list --recorded "$$RECORDED"; fi
+	else scripts/python -m plots list; fi
 
 describe: .venv/installed ## Write the description of families and kernels to data/families.json (needs nvcc, no GPU)
 	@[ -n "$$MEASURE" ] || { echo "describe: needs what nvcc compiles: make describe PRESET=gpu ARCH=90" >&2; exit 2; }
@@ -173,7 +173,7 @@ claims: .venv/installed ## Decide every published claim from all that was record
 	  $(if $(filter-out results,$(RESULTS))$(wildcard results),"--results=$$RESULTS")
 
 compare: .venv/installed ## Compare two runs' times: make compare A=results B=data/recorded/h200 [THRESHOLD=1]
-	$(call needs,A B,make compare A=results B=data/recorded/h200 (or commit:path))
+	$(call needs,A B,make compare A=results B=data/recorded/h200)
 	@scripts/python -m reprolab.compare "--a=$$A" "--b=$$B" "--output=$${OUT:-$$RESULTS/compare}" \
 	  $${THRESHOLD:+"--threshold=$$THRESHOLD"} $${ALLOW:+"--allow=$$ALLOW"} $${VERBOSE:+--verbose}
 

@@ -23,9 +23,8 @@ from pathlib import Path
 from reprolab import declared
 from reprolab.command_line import Parser, peers, run
 from reprolab.declared import Experiment, Step
-from reprolab.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
-from reprolab.printable import printable
-from reprolab.provenance import checkout
+from reprolab.errors import NOT_MEASURED, WRONG_OUTPUT, InputError, printable
+from reprolab.result_file import checkout
 
 TORCH = Path("build/end_to_end/python")  # names the Python that has PyTorch
 FLAGS = ("QUICK", "DRY_RUN", "RESUME")

@@ -1,11 +1,15 @@
 """`make claims`: every claim with its verdict on every machine, as CSV and Markdown."""
 
 import argparse
+import os
+from pathlib import Path
 
 import pandas as pd
 
 from plots.machine import Claim, Machine, machines
 from plots.tables import markdown
+from reprolab.claims.published import load_sources
+from reprolab.errors import InputError
 from reprolab.output import write_files
 
 SHOWN = ("not reproduced", "premise false", "contradicted", "undecided")  # on the terminal
@@ -14,7 +18,8 @@ SHOWN = ("not reproduced", "premise false", "contradicted", "undecided")  # on t
 def run(args: argparse.Namespace) -> int:
     found = machines(args.results)
     claims = pd.concat([machine.frames.claims for machine in found])
-    table = markdown(pd.DataFrame([row(found, id) for id in found[0].claims]))
+    sources = (claims_table(found, args.output, source.id) for source in load_sources())
+    table = "\n".join(sources)
     csv = claims.to_csv(index=False, float_format="%.6g")
     write_files(
         {args.output / "claims.csv": csv.encode(), args.output / "claims.md": table.encode()}
@@ -29,11 +34,27 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def row(found: list[Machine], id: str) -> dict[str, str]:
-    of = [machine.claims[id] for machine in found]
-    results = {m.name if m.banner() else m.gpu: c.result for m, c in zip(found, of, strict=True)}
-    head = {"source": of[0].source, "claim": f"{id}: {of[0].short}"}
-    return head | {"its value": next((c.theirs for c in of if c.theirs), "-")} | results
+def claims_table(found: list[Machine], folder: Path, source: str) -> str:
+    """Every claim of a source with its value, and each machine's verdict, value and evidence."""
+    rows, names = [], [m.name if m.banner() else m.gpu for m in found]
+    for id, first in found[0].claims.items():
+        if first.source != source:
+            continue
+        of = [machine.claims[id] for machine in found]
+        row = {
+            "claim": f"`{id}`: {first.text}",
+            "source": next((c.theirs for c in of if c.theirs), "-"),
+        }
+        for name, claim in zip(names, of, strict=True):
+            places = (
+                os.path.relpath(Path(file).resolve(), folder.resolve()) for file in claim.files
+            )
+            links = (f"[{Path(p).name.partition('.')[0]}]({p})" for p in places)
+            row[name] = " ".join([claim.result, *links])
+        rows.append(row | {"remark": first.remark or ""})
+    if not rows:
+        raise InputError(f"slot claims('{source}'): no such source")
+    return markdown(pd.DataFrame(rows))
 
 
 def brief(claim: Claim) -> dict[str, str]:

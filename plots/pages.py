@@ -25,39 +25,17 @@ import jinja2
 import pandas as pd
 
 from plots import style
+from plots.claims import claims_table
 from plots.machine import Machine, machines
 from plots.pictures import is_current, pictures
-from plots.tables import markdown
 from reprolab.claims.published import load_sources
 from reprolab.declared import names
-from reprolab.errors import InputError
+from reprolab.errors import InputError, printable
 from reprolab.json_files import ROOT, read_text
 from reprolab.output import write_files
-from reprolab.printable import printable
 
 RECORDED = "data/recorded"
 MACHINE = "plots/machine.md.j2"  # makes the page of each machine
-
-
-def claims_table(found: list[Machine], folder: Path, source: str) -> str:
-    """Every claim of a source with its value, and each machine's verdict, value and evidence."""
-    rows = []
-    for id, first in found[0].claims.items():
-        if first.source != source:
-            continue
-        of = [machine.claims[id] for machine in found]
-        row = {
-            "claim": f"`{id}`: {first.text}",
-            "source": next((c.theirs for c in of if c.theirs), "-"),
-        }
-        for machine, claim in zip(found, of, strict=True):
-            places = (os.path.relpath(Path(file).resolve(), folder) for file in claim.files)
-            links = (f"[{Path(p).name.partition('.')[0]}]({p})" for p in places)
-            row[machine.name] = " ".join([claim.result, *links])
-        rows.append(row | {"remark": first.remark or ""})
-    if not rows:
-        raise InputError(f"slot claims('{source}'): no such source")
-    return markdown(pd.DataFrame(rows))
 
 
 def templates(root: Path) -> Iterator[Path]:

@@ -1,17 +1,27 @@
-"""`make render`: every table and figure of an experiment's results as files, and a few lines."""
+"""`make render`: every table and figure of an experiment's results as files, and a few lines; and
+what `make bench` and `make list` show.
+"""
 
 import argparse
 from functools import cache
 from pathlib import Path
 
-from plots.machine import Machine, machines
-from plots.tables import Table
-from reprolab import declared
-from reprolab.errors import InputError
-from reprolab.output import write_files
-from reprolab.printable import printable
-from reprolab.results import WRONG, Outcome, recorded_folder
+import pandas as pd
 
+from plots.counters import with_derived
+from plots.frame import prepared
+from plots.machine import Machine, machines
+from plots.tables import Table, markdown
+from reprolab import declared
+from reprolab.errors import InputError, printable
+from reprolab.families import CONTRACTS, described, kernels
+from reprolab.output import write_files
+from reprolab.results import KERNEL_TIME, WRONG, Outcome, read, recorded_folder
+
+TIMES = ["median", "low", "high", "gb_per_s", "bytes_per_cycle", "of_copy"]
+COUNTERS = """instructions_per_element threads_per_instruction divergent_targets l2_hit_rate
+dram_utilisation achieved_occupancy issue_utilisation""".split()
+HEADS = {"median": "us", "gb_per_s": "GB/s", "bytes_per_cycle": "B/cycle", "of_copy": "of copy"}
 FAILURES = {
     "WRONG OUTPUT, hence no time": list(WRONG),
     "NOT MEASURED, not the kernel's fault; run again": [Outcome.NOT_MEASURED],
@@ -86,3 +96,36 @@ def failures(rows) -> list[str]:
         parts = [f"{kernel} ({count} rows)" for kernel, count in counts.items()]
         lines += [f"{what}: {', '.join(parts)}."] * bool(parts)
     return lines
+
+
+def bench(args: argparse.Namespace) -> int:
+    """`make bench`: times with their bandwidths, or counters, of a single result file."""
+    rows = prepared(read([args.results]))
+    if rows.empty or rows.gpu.isna().all():
+        raise InputError(f"{args.results}: nothing ran, so that there is nothing to show")
+    machine = Machine("", rows)
+    title = f"{rows.experiment.iloc[0]}, {rows['pass'].iloc[0]}, on {machine.gpu}"
+    spec = {"title": title, "rows": ["problem", "kernel"]}
+    if (rows.metric == KERNEL_TIME).any() or rows.metric.isna().all():
+        spec |= {"values": TIMES, "heads": HEADS}
+    else:
+        rows = with_derived(rows)
+        asked = [name for name in rows.metric.dropna().unique() if "__" in name]
+        spec |= {"columns": ["metric"], "where": {"metric": [*COUNTERS, *asked]}}
+        spec |= {"metric": "all", "format": {"median": "short"}}
+    table = Table("", {"name": "bench"} | spec, rows, pd.DataFrame())
+    print("\n".join([machine.banner()] * bool(machine.banner()) + [table.markdown()]))
+    return 0
+
+
+def list_kernels(args: argparse.Namespace) -> int:
+    """For machines that cannot ask the programs."""
+    own = sorted(kernels(described().values()).values(), key=lambda kernel: kernel.name)
+    names = {"kernel": "name", "lineage": "lineage", "source file": "source_file"}
+    made = [
+        {head: getattr(kernel, name) for head, name in names.items()}
+        | {"contract": CONTRACTS[kernel.contract]}
+        for kernel in own
+    ]
+    print(markdown(pd.DataFrame(made)))
+    return 0

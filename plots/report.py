@@ -12,8 +12,8 @@ from plots.machine import Claim, Machine, machines
 from plots.tables import Table
 from reprolab.claims.published import load_sources
 from reprolab.command_line import paths
+from reprolab.errors import printable
 from reprolab.output import write_files
-from reprolab.printable import printable
 
 TEMPLATE = Path(__file__).with_name("report.html.j2")
 OWN, RECORDED = Path("results"), Path("data/recorded")

@@ -94,13 +94,6 @@ class Table:
         rows = chosen(rows, {k: v for k, v in where.items() if k in over})
         return rows.sort_values(self.spec["sort"], kind="stable") if "sort" in self.spec else rows
 
-    @property
-    def is_there(self) -> bool:
-        """Whether it has a row; of a table that no page has, whether its pass was measured."""
-        if self.spec.get("page", True) or "pass" not in self.spec:
-            return not self.every.empty
-        return not chosen(self.all_rows, {"pass": self.spec["pass"]}).empty
-
     @cached_property
     def data(self) -> pd.DataFrame:
         if "older_code" not in self.every:

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reprolab.errors import printable
 from reprolab.json_files import ROOT, read_json
-from reprolab.printable import printable
 
 if TYPE_CHECKING:
     from reprolab.results import Row

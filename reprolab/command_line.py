@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn, TextIO
 
-from reprolab.errors import NOT_MEASURED, USAGE, InputError
-from reprolab.printable import printable
+from reprolab.errors import NOT_MEASURED, USAGE, InputError, printable
 
 
 class Parser(argparse.ArgumentParser):

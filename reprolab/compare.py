@@ -2,21 +2,17 @@
 
 import argparse
 import math
-import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
 
 from reprolab import command_line
 from reprolab.errors import WRONG_OUTPUT, InputError
-from reprolab.json_files import ROOT
 from reprolab.output import write_files
-from reprolab.results import VERIFIED, WRONG, age, frame_of, is_json, result_files
+from reprolab.results import VERIFIED, WRONG, age, frame_of, result_files
 from reprolab.run_to_run import budget_for, in_class, kind_of, recorded_budgets
-from reprolab.sources import git
 from reprolab.stats import FALSE_SHARE, LogMean, log_mean
 
 ROW = ["experiment", "pass", "problem", "kernel"]
@@ -28,32 +24,10 @@ SHOWN = 20  # rows of each verdict, without VERBOSE
 
 
 def load_side(given: str) -> pd.DataFrame:
-    """The rows of a result file, of a folder of them, or of REV:PATH, either of them in a commit;
-    of several files of a GPU's pass the newest.
+    """The rows of a result file, or of a folder of them; of several files of a GPU's pass the
+    newest.
     """
-    revision, colon, path = given.partition(":")
-    if Path(given).exists() or not colon:
-        return rows_of(given, Path(given))
-    commit = git("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
-    if not commit:
-        raise InputError(f"{revision}: names no commit of this repository")
-    listed = git("ls-tree", "-r", "-z", "--name-only", commit, "--", path)
-    if not listed or Path(path).is_absolute():
-        raise InputError(f"{given}: is not in that commit")
-    with TemporaryDirectory() as folder:
-        for name in filter(is_json, listed.split("\0")):
-            file = Path(folder, name)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            show = ["git", "cat-file", "blob", f"{commit}:{name}"]
-            file.write_bytes(subprocess.run(show, cwd=ROOT, capture_output=True, check=True).stdout)
-        try:
-            return rows_of(given, Path(folder, path))
-        except InputError as error:
-            raise InputError(str(error).replace(f"{folder}/", f"{revision}:")) from None
-
-
-def rows_of(given: str, path: Path) -> pd.DataFrame:
-    files = sorted(result_files(path), key=age)
+    files = sorted(result_files(Path(given)), key=age)
     newest = {(r.gpu, r.experiment, r.pass_name): r for r in files if r.gpu}
     rows = frame_of(newest.values())
     if rows.empty or not (rows.unit == "us").any():
@@ -212,7 +186,7 @@ def run(args: argparse.Namespace) -> int:
 def parser() -> argparse.ArgumentParser:
     p = command_line.Parser(prog="python -m reprolab.compare", description=__doc__)
     side = {"required": True, "metavar": "RUN"}
-    p.add_argument("--a", help="result file, folder of them, or REV:PATH of a commit", **side)
+    p.add_argument("--a", help="result file, or folder of them", **side)
     p.add_argument("--b", help="what is compared with A", **side)
     p.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="of compare.csv")
     p.add_argument("--threshold", metavar="PERCENT", help="exit 1 if B is slower by more")

@@ -9,8 +9,7 @@ from typing import Any
 
 import fastjsonschema
 
-from reprolab.errors import InputError
-from reprolab.printable import shortened
+from reprolab.errors import InputError, shortened
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -21,8 +21,7 @@ import numpy as np
 
 from reprolab import reference
 from reprolab.command_line import Parser, run
-from reprolab.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
-from reprolab.printable import printable, shortened
+from reprolab.errors import NOT_MEASURED, WRONG_OUTPUT, InputError, printable, shortened
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 STATE = ".quant_state.bitsandbytes__"

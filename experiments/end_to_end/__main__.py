@@ -23,7 +23,7 @@ from reprolab.command_line import Parser, run
 from reprolab.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT, InputError
 from reprolab.json_files import ROOT
 from reprolab.output import check_place
-from reprolab.provenance import checkout
+from reprolab.result_file import checkout
 
 EXPERIMENT = "end_to_end"
 PYTHON = ROOT / "build/end_to_end/python"  # names the Python that has torch

@@ -32,10 +32,10 @@ from experiments.end_to_end.protocol import PROFILE, TIMING
 from experiments.end_to_end.rounds import Measured, Rounds
 from experiments.end_to_end.rows import Row
 from experiments.end_to_end.sizes import BLOCK_SIZE
-from reprolab import provenance, result_file
+from reprolab import result_file
 from reprolab.command_line import run
 from reprolab.errors import USAGE, InputError
-from reprolab.provenance import checkout
+from reprolab.result_file import checkout
 from reprolab.results import Outcome
 from reprolab.sources import Sources
 
@@ -169,7 +169,7 @@ def origin(
     build |= {"type": "installed", "architectures": architectures}
     build |= {"versions": installed | versions}
     machine = {"gpu": gpu.facts(), "clocks": gpu.sensors.clocks()}
-    return provenance.of_run(
+    return result_file.provenance(
         started, argv, instrument, build, measured=sources, seed=SEED, **machine
     )
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.end_to_end import SEED
-from reprolab.errors import InputError
+from reprolab.errors import InputError, printable
 from reprolab.json_files import read_text
-from reprolab.printable import printable
 
 MEDIAN, SIGMA, SHORTEST, LONGEST = 50, 0.36, 19, 181
 TEXT_FIELDS = ("question", "prompt")  # GSM8K's own, and a plain one

@@ -34,7 +34,7 @@ from experiments.end_to_end.sizes import NF4_BYTES, Model, known
 from reprolab.command_line import Parser, numbers, run
 from reprolab.errors import InputError
 from reprolab.output import write_files
-from reprolab.provenance import checkout
+from reprolab.result_file import checkout
 from reprolab_nf4.measuring import shuffled
 
 DENSE, OWN, PYTHON, PLANNED = "nn.Linear", "bitsandbytes", "python", "planned"

@@ -24,8 +24,7 @@ from experiments.product.layers import Held, Layer, Way
 from reprolab import parts, result_file
 from reprolab.command_line import Parser, numbers, run
 from reprolab.errors import InputError
-from reprolab.provenance import checkout
-from reprolab.result_file import Content
+from reprolab.result_file import Content, checkout
 from reprolab.results import Outcome
 from reprolab_nf4 import measuring
 from reprolab_nf4.bounds import Wrong

@@ -31,8 +31,7 @@ from experiments.product.peers import attempt
 from reprolab import parts, result_file
 from reprolab.command_line import Parser, run
 from reprolab.errors import InputError
-from reprolab.provenance import checkout
-from reprolab.result_file import Content
+from reprolab.result_file import Content, checkout
 from reprolab_nf4 import measuring
 from reprolab_nf4.bounds import Wrong
 

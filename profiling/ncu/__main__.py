@@ -15,11 +15,10 @@ from pathlib import Path
 from reprolab import declared
 from reprolab.command_line import Parser, peers, run
 from reprolab.counter_table import Counter, known
-from reprolab.errors import InputError
+from reprolab.errors import InputError, printable
 from reprolab.families import Family, described
 from reprolab.json_files import ROOT
 from reprolab.output import write_files
-from reprolab.printable import printable
 
 # profiling/nvtx.hpp: the domain, and the characters that ncu's filters would read.
 DOMAIN, OF_FILTERS = "reprolab", re.compile(r"[/@\[\]*+, \\]")

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from reprolab.code import OLDER
 from reprolab.command_line import Parser, run
-from reprolab.errors import InputError
+from reprolab.errors import InputError, printable
 from reprolab.json_files import ROOT, read_json
 from reprolab.output import write_files
-from reprolab.printable import printable
 from reprolab.results import result_files
 from sass import cubin, identity
 from sass import recorded as rows

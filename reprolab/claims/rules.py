@@ -14,8 +14,7 @@ from typing import Any
 from reprolab import declared, stats
 from reprolab.claims import uncertainty
 from reprolab.claims.evidence import Case, NotTestable
-from reprolab.errors import InputError
-from reprolab.printable import shortened
+from reprolab.errors import InputError, shortened
 from reprolab.results import KERNEL_TIME, Outcome, Row
 from reprolab.stats import Estimate, LogMean, significant, span
 

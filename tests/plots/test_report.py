@@ -9,7 +9,7 @@ import made
 import pytest
 from edited import Edited
 
-from plots.cli import main
+from plots.__main__ import main
 
 OPTIONS = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"]
 FAULTS = """

@@ -1,9 +1,7 @@
 """`make compare`: planted differences are named, equal runs are not, and a wrong kernel fails."""
 
 import copy
-import json
 import math
-import subprocess
 
 import made
 import numpy as np
@@ -98,8 +96,6 @@ def test_samples_of_any_length(run, us):
     ("a", "b", "noun"),
     [
         ("nowhere", "docs", "nowhere"),
-        ("nothing:data", "docs", "commit"),
-        ("HEAD:nowhere", "docs", "commit"),
         ("docs", "docs", "times"),
         ("data/recorded/h200/counters/sass.json.xz", "docs", "times"),
         ("data/recorded/h200/table2", "data/recorded/h200/puzzle", "row"),
@@ -119,18 +115,6 @@ def test_a_wrong_option_is_one_line(option, value, capsys):
     words = ["--a=docs", "--b=docs", "--output=x", f"--{option}={value}"]
     assert compare.command_line.run(compare.parser(), words) == 2
     assert f"'{value}'" in capsys.readouterr().err
-
-
-def test_a_run_in_a_commit(write, tmp_path, monkeypatch):
-    file = write("repository/runs/table2/replay.json", made.replay(KERNELS))
-    repository = tmp_path / "repository"
-    user = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
-        subprocess.run(["git", *user, *words], cwd=repository, check=True)
-    for name in ("compare.ROOT", "sources.ROOT"):
-        monkeypatch.setattr(f"reprolab.{name}", repository)
-    file.write_text(json.dumps(made.replay({"other": [1.0]})))
-    assert set(compare.load_side("HEAD:runs").kernel) == set(KERNELS)
 
 
 def test_equal_runs_are_named_in_at_most_the_stated_share():

@@ -6,14 +6,14 @@ import subprocess
 import made
 import pytest
 
-from reprolab import provenance, sources
+from reprolab import result_file, sources
 from reprolab.errors import InputError
 from reprolab.json_files import ROOT
 from reprolab.results import SCHEMA
 from reprolab.sources import Sources
 
 DEPEND = ["CMakeLists.txt", "experiments/end_to_end/plan.py", "kernels/nf4/streaming.cu"]
-DEPEND += ["reprolab/provenance.py", "reprolab_nf4/layers.py", "harness/measure.cpp"]
+DEPEND += ["reprolab/result_file.py", "reprolab_nf4/layers.py", "harness/measure.cpp"]
 INDEPENDENT = ["README.md", "docs/glossary.md", "data/published/paper.json", "tests/claims/made.py"]
 INDEPENDENT += ["reprolab/claims/rules.py", "experiments/puzzle/rules.py", "plots/tables.py"]
 INDEPENDENT += ["experiments/table2/experiment.toml", "reprolab_nf4/tests/test_layers_in_python.py"]
@@ -38,58 +38,58 @@ def committed(tmp_path, monkeypatch):
 
 
 def test_an_edited_or_new_source_of_rows_makes_a_checkout_dirty(committed):
-    clean = provenance.checkout()
+    clean = result_file.checkout()
     assert clean == Sources(git(committed, "rev-parse", "HEAD").stdout.strip(), False)
     fields = made.provenance(**clean.told())
     SCHEMA.check(committed, made.replay({"a": [1.0]}) | {"provenance": fields})
     for name in (*DEPEND, "kernels/nf4/new.cu"):
         before = (committed / name).read_text() if name in DEPEND else None
         (committed / name).write_text("other")
-        assert provenance.checkout() == clean._replace(dirty=True), name
+        assert result_file.checkout() == clean._replace(dirty=True), name
         if before is None:
             (committed / name).unlink()
         else:
             (committed / name).write_text(before)
-    assert provenance.checkout() == clean
+    assert result_file.checkout() == clean
 
 
 def test_documents_results_and_what_reads_them_do_not(committed):
     for name in (*INDEPENDENT, "results/a.json", "data/recorded/gh200/c.json", "notes.txt"):
         (committed / name).parent.mkdir(parents=True, exist_ok=True)
         (committed / name).write_text("other")
-    assert provenance.checkout().dirty is False
+    assert result_file.checkout().dirty is False
 
 
 def test_a_refusal_of_git_is_said(committed, monkeypatch, capfd):
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    assert provenance.checkout() == Sources("unknown", True)
+    assert result_file.checkout() == Sources("unknown", True)
     assert "dubious ownership" in capfd.readouterr().err
 
 
 def test_only_this_folders_repository_is_asked(committed, tmp_path, monkeypatch):
     """GIT_DIR may name another; a tarball's folder may lie in another's."""
-    clean = provenance.checkout()
+    clean = result_file.checkout()
     git(tmp_path, "init", "--quiet", "other")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other/.git"))
-    assert provenance.checkout() == clean
+    assert result_file.checkout() == clean
     monkeypatch.delenv("GIT_DIR")
     (tmp_path / "unpacked").mkdir()
     monkeypatch.setattr(sources, "ROOT", tmp_path / "unpacked")
-    assert provenance.checkout() == Sources("unknown", True)
+    assert result_file.checkout() == Sources("unknown", True)
 
 
 def test_the_commit_of_an_archive_may_be_given(committed, monkeypatch, capfd):
     shutil.rmtree(committed / ".git")
-    assert provenance.checkout() == Sources("unknown", True)
+    assert result_file.checkout() == Sources("unknown", True)
     assert capfd.readouterr().err == ""
     monkeypatch.setenv("REPROLAB_COMMIT", "a" * 40)
     monkeypatch.delenv("REPROLAB_DIRTY", raising=False)
-    assert provenance.checkout() == Sources("a" * 40, True)
+    assert result_file.checkout() == Sources("a" * 40, True)
     monkeypatch.setenv("REPROLAB_DIRTY", "0")
-    assert provenance.checkout() == Sources("a" * 40, False)
+    assert result_file.checkout() == Sources("a" * 40, False)
     monkeypatch.setenv("REPROLAB_COMMIT", "abc")
     with pytest.raises(InputError, match="REPROLAB_COMMIT"):
-        provenance.checkout()
+        result_file.checkout()
 
 
 def test_every_row_source_is_there():

@@ -15,7 +15,7 @@ import made
 from experiments.end_to_end import __main__ as command
 from experiments.end_to_end import plan
 from reprolab import result_file
-from reprolab.provenance import checkout
+from reprolab.result_file import checkout
 
 
 def content(cell, failed, wrong, lost):
