@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "harness/device_compare.hpp"
-#include "reference/ulps.hpp"
+#include "reference/compare.hpp"
 
 namespace reprolab {
 namespace {

@@ -17,7 +17,7 @@ namespace reprolab {
 inline constexpr int poison_byte = 0xff;
 
 /// Expected output in device memory: each element must be from `low` to `high`, in numeric order
-/// (reference/ulps.hpp).
+/// (reference/compare.hpp).
 struct ExpectedOutput {
   /// Bit-exact; null: poison everywhere.
   ExpectedOutput(const void* bits) : low(bits), high(bits) {}

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "profiling/global_timer.cuh"
+#include "profiling/event_timer.hpp"
 
 namespace reprolab {
 namespace {

@@ -10,8 +10,8 @@
 #include "harness/family.hpp"
 #include "harness/sampling.hpp"
 #include "harness/verifier.hpp"
+#include "profiling/event_timer.hpp"
 #include "profiling/machine.hpp"
-#include "profiling/sm_clock_probe.hpp"
 
 namespace reprolab {
 

@@ -18,9 +18,9 @@
 #include "harness/selection.hpp"
 #include "harness/whole_file.hpp"
 #include "kernels/printable.hpp"
+#include "profiling/basics.hpp"
 #include "profiling/nvml.hpp"
 #include "reference/compare.hpp"
-#include "reference/names.hpp"
 
 namespace reprolab {
 namespace {

@@ -12,7 +12,7 @@
 #include "harness/result_file.hpp"
 #include "harness/verification.hpp"
 #include "harness/worker.hpp"
-#include "profiling/clock_lock.hpp"
+#include "profiling/clocks.hpp"
 #include "profiling/machine.hpp"
 
 namespace CLI {

@@ -11,7 +11,7 @@
 
 #include "harness/errors.hpp"
 #include "kernels/printable.hpp"
-#include "reference/names.hpp"
+#include "profiling/basics.hpp"
 
 namespace reprolab {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "harness/provenance.hpp"
 #include "harness/shuffle.hpp"
-#include "profiling/median.hpp"
+#include "profiling/basics.hpp"
 
 namespace reprolab {
 namespace {

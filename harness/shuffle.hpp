@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "profiling/fnv1a.hpp"
+#include "profiling/basics.hpp"
 
 namespace reprolab {
 

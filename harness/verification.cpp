@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "profiling/not_measured.hpp"
+#include "profiling/basics.hpp"
 
 namespace reprolab {
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "profiling/nvtx.hpp"
-#include "reference/ulps.hpp"
+#include "reference/compare.hpp"
 
 namespace reprolab {
 namespace {

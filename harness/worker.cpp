@@ -17,7 +17,7 @@
 #include <system_error>
 #include <thread>
 
-#include "profiling/not_measured.hpp"
+#include "profiling/basics.hpp"
 
 namespace reprolab {
 namespace {

@@ -6,17 +6,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <climits>
 #include <cstdlib>
 #include <mutex>
-#include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
+#include "profiling/basics.hpp"
 #include "profiling/cupti_library.hpp"
-#include "profiling/not_measured.hpp"
 
 namespace reprolab::profiling {
 namespace {
@@ -108,26 +106,9 @@ KernelActivity activity_of(const Record& record, std::string name, bool is_kerne
           .correlation_id = record.correlationId};
 }
 
-/// Only one may exist at a time.
-class OnlyOne {
- public:
-  OnlyOne() {
-    if (!exists.exchange(true)) return;
-    throw std::logic_error(
-        "activity recording: a second ActivityRecorder; CUPTI supports only one");
-  }
-  ~OnlyOne() { exists = false; }
-  OnlyOne(const OnlyOne&) = delete;
-  OnlyOne& operator=(const OnlyOne&) = delete;
-
- private:
-  static inline std::atomic<bool> exists = false;
-};
-
 }  // namespace
 
 struct ActivityRecorder::State {
-  OnlyOne only_one;
   CuptiCalls cupti{"activity recording",
                    "--instrument=none needs no CUPTI, but measures no times."};
   decltype(&cuptiActivityRegisterCallbacks) register_callbacks;

@@ -107,23 +107,6 @@ std::size_t ChipCounters::passes(std::vector<std::uint8_t> config) const {
   return params.numOfPasses;
 }
 
-std::string ChipCounters::why_missing(const std::vector<std::string>& names) const {
-  const Object object(*this);
-  for (const std::string& name : names) {
-    try {
-      unit_of(object, name);
-    } catch (const CuptiError&) {
-      continue;  // no such metric
-    }
-    if (name.find('.') != name.npos) {
-      return fmt::format("{} has {}, but cannot collect it around a kernel", chip_, name);
-    }
-    return fmt::format("{} has {}, but it is read with an ending, such as .sum, .ratio or .pct",
-                       chip_, name);
-  }
-  return fmt::format("{} has no metric {}", chip_, fmt::join(names, " or "));
-}
-
 CounterPlan ChipCounters::plan(const std::vector<Counter>& counters) const {
   CounterPlan plan;
   for (const Counter& counter : counters) {
@@ -139,7 +122,7 @@ CounterPlan ChipCounters::plan(const std::vector<Counter>& counters) const {
       }
     }
     if (entry.name.empty()) {
-      entry.missing = why_missing(counter.names);
+      entry.missing = fmt::format("{} has no metric {}", chip_, fmt::join(counter.names, " or "));
     } else if (entry.counter.unit.empty()) {
       entry.counter.unit = unit_of(Object(*this), entry.name);
     }

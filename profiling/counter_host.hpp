@@ -58,7 +58,6 @@ class ChipCounters {
   class Object;
   /// Throws CuptiError if the chip has no such metric.
   static std::string unit_of(const Object& object, const std::string& name);
-  std::string why_missing(const std::vector<std::string>& names) const;
   std::vector<std::uint8_t> config(std::span<const char* const> names) const;
   std::size_t passes(std::vector<std::uint8_t> config) const;
 

@@ -4,9 +4,32 @@
 
 #include <filesystem>
 
-#include "profiling/not_measured.hpp"
+#include "profiling/basics.hpp"
 
 namespace reprolab::profiling {
+namespace {
+
+/// Ends the capture even if `enqueue` throws, so that the stream can be used again.
+cudaGraph_t capture(cudaStream_t stream, const std::function<void()>& enqueue) {
+  // Only this thread: NVML and CUPTI may call CUDA in others.
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a capture");
+  cudaGraph_t graph = nullptr;
+  try {
+    enqueue();
+  } catch (...) {
+    cudaStreamEndCapture(stream, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();  // otherwise the next check would report it
+    throw;
+  }
+  const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
+  if (ended != cudaSuccess) cudaGetLastError();
+  check(ended, "capturing launches");
+  return graph;
+}
+
+}  // namespace
+
 std::string_view cuda_error_hint(cudaError_t error) {
   switch (error) {
     case cudaErrorInsufficientDriver:
@@ -79,6 +102,20 @@ double elapsed_us(const Event& start, const Event& end) {
   float ms = 0;
   check(cudaEventElapsedTime(&ms, start.get(), end.get()), "reading the time between two events");
   return 1e3 * static_cast<double>(ms);
+}
+
+Graph::Graph(cudaStream_t stream, const std::function<void()>& enqueue) {
+  cudaGraph_t graph = capture(stream, enqueue);
+  const cudaError_t made = cudaGraphInstantiate(&executable_, graph, 0);
+  cudaGraphDestroy(graph);
+  if (made != cudaSuccess) cudaGetLastError();
+  check(made, "making a graph executable");
+}
+
+Graph::~Graph() { cudaGraphExecDestroy(executable_); }
+
+void Graph::launch(cudaStream_t stream) const {
+  check(cudaGraphLaunch(executable_, stream), "launching a graph");
 }
 
 }  // namespace reprolab::profiling

@@ -1,10 +1,11 @@
-// Error checks for CUDA calls, and owners of device memory, streams and events.
+// Error checks for CUDA calls, and owners of device memory, streams, events and graphs.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <source_location>
 #include <stdexcept>
@@ -123,5 +124,22 @@ class Event {
 
 /// Microseconds from `start` to `end`; both must be recorded and complete. Resolution 0.5 us.
 double elapsed_us(const Event& start, const Event& end);
+
+/// Launches captured in a CUDA graph, which the GPU repeats without the host.
+class Graph {
+ public:
+  /// Captures the work that `enqueue` enqueues on `stream`, without running it. Throws CudaError if
+  /// it cannot be captured, such as an allocation or a launch on the default stream, and whatever
+  /// `enqueue` throws; the stream then works as before. All kernels must have been launched once.
+  Graph(cudaStream_t stream, const std::function<void()>& enqueue);
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  void launch(cudaStream_t stream) const;
+
+ private:
+  cudaGraphExec_t executable_ = nullptr;
+};
 
 }  // namespace reprolab::profiling

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "kernels/dynamic_library.hpp"
-#include "profiling/not_measured.hpp"
+#include "profiling/basics.hpp"
 
 namespace reprolab::profiling {
 

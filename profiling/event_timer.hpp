@@ -1,10 +1,13 @@
-// The time of a batch of launches, from one pair of CUDA events around the whole batch.
+// The time of a batch of launches, from one pair of CUDA events around the whole batch, and the SM
+// clock beside it.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "profiling/cuda_check.hpp"
 
@@ -66,5 +69,33 @@ class EventTimer {
   Event start_;
   Event end_;
 };
+
+/// The true SM clock at one moment of a stream: the number of cycles (clock64) that pass while the
+/// GPU's wall clock (globaltimer) advances 100 us. NVML's value is a sample of some 10 ms; this one
+/// belongs to the adjacent batch.
+class SmClockProbe {
+ public:
+  /// The result of one probe; both are zero if it gave up because globaltimer stood still.
+  struct Window {
+    std::uint64_t cycles = 0, nanoseconds = 0;
+  };
+
+  /// The SM clock in MHz now, after the work on `stream`: runs one thread on one SM for 0.10 to
+  /// 0.17 ms and waits for it. Empty if globaltimer stood still.
+  std::optional<double> mhz(cudaStream_t stream);
+
+ private:
+  MappedArray<Window> window_{1};
+};
+
+#ifdef __CUDACC__
+/// The GPU's wall clock, shared by all its SMs, in nanoseconds; it moves in steps of 1 us on Hopper
+/// and of up to 32 us on others.
+__device__ inline std::uint64_t global_timer_ns() {
+  std::uint64_t ns;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+  return ns;
+}
+#endif
 
 }  // namespace reprolab::profiling

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "profiling/not_measured.hpp"
+#include "profiling/basics.hpp"
 
 namespace reprolab::profiling {
 namespace {

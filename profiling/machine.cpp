@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "kernels/printable.hpp"
+#include "profiling/basics.hpp"
 #include "profiling/cuda_check.hpp"
-#include "profiling/fnv1a.hpp"
 #include "profiling/nvml.hpp"
 
 namespace reprolab::profiling {

@@ -1,5 +1,5 @@
 // NVML (the driver's management library), loaded on demand, for the few queries that describe the
-// conditions of a measurement, and to lock the SM clock (clock_lock.hpp). Toolkits often lack
+// conditions of a measurement, and to lock the SM clock (clocks.hpp). Toolkits often lack
 // nvml.h, so the functions used are declared in nvml.cpp, following NVIDIA's "NVML API Reference".
 #pragma once
 

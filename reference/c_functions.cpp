@@ -2,69 +2,14 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "reference/mismatch_report.hpp"
-#include "reference/nf4/nested_scales.hpp"
-#include "reference/nf4/nf4.hpp"
-#include "reference/nf4/quantizer_check.hpp"
+#include "reference/c_weight.hpp"
+#include "reference/nf4/checks.hpp"
 #include "reference/nf4_product/product.hpp"
 
 using namespace reprolab::reference;
-
-struct Array {
-  void* values;
-  std::int64_t count;
-
-  template <class T>
-  std::span<T> of() const {
-    return {static_cast<T*>(values), static_cast<std::size_t>(count)};
-  }
-  template <class T>
-  std::vector<T> vector() const {
-    return {of<T>().begin(), of<T>().end()};
-  }
-  template <class Map>
-  Map map() const {
-    Map map{};
-    if (of<float>().size() != map.size()) throw std::invalid_argument("a map has another size");
-    std::ranges::copy(of<float>(), map.begin());
-    return map;
-  }
-};
-
-/// A quantized weight. `absmax`: scales, or the codes of nested ones, whose map, second-level
-/// scales, offset and block size are the four after it. `type`: 0 is fp16, 1 bf16.
-struct Weight {
-  Array codes, absmax, map, absmax2;
-  int block_size2;
-  float offset;
-  Array table;
-  int block_size, type;
-  Array shape;
-
-  QuantizedTensor tensor() const {
-    QuantizedTensor tensor{.shape = shape.vector<std::int64_t>(),
-                           .n = 1,
-                           .block_size = block_size,
-                           .type = WeightType{type},
-                           .table = table.map<Nf4Table>(),
-                           .codes = codes.vector<std::uint8_t>()};
-    for (const auto size : tensor.shape) tensor.n *= size;
-    tensor.absmax.resize(static_cast<std::size_t>(absmax.count));
-    if (absmax2.count == 0) {
-      tensor.absmax = absmax.vector<float>();
-    } else {
-      tensor.nested = {absmax.vector<std::uint8_t>(), map.map<ScaleMap>(), absmax2.vector<float>(),
-                       offset, block_size2};
-      dequantize_scales(*tensor.nested, tensor.absmax);
-    }
-    return tensor;
-  }
-};
 
 namespace {
 
@@ -125,11 +70,9 @@ const char* reprolab_reference_mismatch(const Weight* weight, Array expected, Ar
 }
 
 /// How the reference's codes and scales for `source` differ from the weight's, in one line, empty
-/// if they do not; `wrong` is set where rounding on a GPU does not explain it.
-const char* reprolab_reference_quantizer(const Weight* weight, Array source, bool* wrong) {
-  const auto check = check_quantizer(weight->tensor(), source.of<std::uint16_t>());
-  *wrong = check.wrong();
-  return kept(describe(check));
+/// if they do not.
+const char* reprolab_reference_quantizer(const Weight* weight, Array source) {
+  return kept(describe_quantizer(weight->tensor(), source.of<std::uint16_t>()));
 }
 
 /// Whether a table is that of NF4. bitsandbytes dequantizes with NF4's values whatever the table

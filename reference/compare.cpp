@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "reference/parallel.hpp"
-#include "reference/ulps.hpp"
 
 namespace reprolab::reference {
 namespace {

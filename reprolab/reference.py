@@ -30,6 +30,12 @@ class Weight(ctypes.Structure):
     )
 
 
+class SharedWeight(ctypes.Structure):
+    """A weight, the reference's values, and room for a kernel's, in memory of several processes."""
+
+    _fields_ = (("weight", Weight), ("expected", Array), ("actual", Array))
+
+
 def array(values: Any) -> Array:
     """Of contiguous values on the CPU: an array of NumPy, or a tensor of PyTorch."""
     if hasattr(values, "data_ptr"):
@@ -68,12 +74,10 @@ def mismatch(weight: Weight, expected: Any, actual: Any) -> str:
     return library().reprolab_reference_mismatch(ctypes.byref(weight), *arrays).decode()
 
 
-def quantizer_check(weight: Weight, source: Any) -> tuple[bool, str]:
-    """Whether codes or scales are wrong, and one line on those that differ."""
-    wrong = ctypes.c_bool()
-    arguments = ctypes.byref(weight), array(source), ctypes.byref(wrong)
-    text = library().reprolab_reference_quantizer(*arguments).decode()
-    return wrong.value, text
+def quantizer_check(weight: Weight, source: Any) -> str:
+    """One line on the codes and scales that differ; empty if none does."""
+    functions = library()
+    return functions.reprolab_reference_quantizer(ctypes.byref(weight), array(source)).decode()
 
 
 def is_nf4(table: Any) -> bool:

@@ -21,7 +21,7 @@ ROW_SOURCES = """CMakeLists.txt CMakePresets.json data/counters.json
 data/families.json data/models.json experiments harness kernels profiling reference reprolab
 reprolab_nf4 :!*.md :!*/tests/* :!experiments/*/rules*
 :!experiments/*/derived.py :!experiments/*/figures.py :!experiments/*/experiment.toml
-:!profiling/ncu :!reprolab/claims :!reprolab/compare.py :!reprolab/record.py""".split()
+:!profiling/ncu.py :!reprolab/claims :!reprolab/compare.py :!reprolab/record.py""".split()
 
 
 class Sources(NamedTuple):

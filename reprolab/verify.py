@@ -30,9 +30,9 @@ BLOCK_SIZES = [1 << i for i in range(5, 13)]
 DAMAGED = "was the checkpoint downloaded whole?"
 SAVE_AGAIN = "give the whole checkpoint, or save it again with bitsandbytes"
 # In the order of a summary.
-EQUAL, DECLARED = "bit_exact", "deviation_as_declared"
-OUTCOMES = (EQUAL, "within_bound", DECLARED, "mismatch", "launch_failed", "unsupported")
-OUTCOMES += ("not_measured", "not_verified")
+EQUAL = "bit_exact"
+OUTCOMES = (EQUAL, "within_bound", "deviation_as_declared", "mismatch", "launch_failed")
+OUTCOMES += ("unsupported", "not_measured", "not_verified")
 WRONG, NOT_COMPARED = ("mismatch", "launch_failed"), ("unsupported", "not_measured", "not_verified")
 SHOWN = (*WRONG, "not_measured")
 SUBJECTS = {"reference": "stored outputs", "quantizer": "what was quantized"}  # and kernels
@@ -259,26 +259,36 @@ def plural(count: int) -> str:
 
 
 class Loaded:
-    """A weight with its arrays in memory, and the reference's outputs."""
+    """A weight and the reference's outputs, in memory that the kernels' process shares."""
 
-    def __init__(self, weight: Weight):
+    def __init__(self, weight: Weight, memory: mmap.mmap):
+        self.weight, self.shared = weight, reference.SharedWeight.from_buffer(memory)
+        self.bytes, self.end = np.frombuffer(memory, np.uint8), ctypes.sizeof(self.shared)
         types = {"codes": np.uint8, "absmax": np.uint8 if weight.nested else np.float32}
-        empty = {"map": np.empty(0, np.float32), "absmax2": np.empty(0, np.float32)}
-        self.weight = weight
-        self.arrays = empty | {
-            name: stored.read(types.get(name, np.float32)) for name, stored in weight.parts.items()
-        }
-        self.arrays["shape"] = np.array(weight.shape, np.int64)
-        self.numbers = {
-            "block_size2": weight.nested_block_size,
-            "offset": float(weight.offset),
-            "block_size": weight.block_size,
-            "type": reference.TYPES[weight.output],
-        }
-        arrays = {name: reference.array(values) for name, values in self.arrays.items()}
-        self.in_c = reference.Weight(**arrays, **self.numbers)
-        self.expected = np.empty(weight.elements, np.uint16)
-        reference.write_weights(self.in_c, self.expected)
+        arrays = {n: part.read(types.get(n, np.float32)) for n, part in weight.parts.items()}
+        arrays["shape"] = np.array(weight.shape, np.int64)
+        self.shared.weight = reference.Weight(
+            block_size2=weight.nested_block_size,
+            offset=float(weight.offset),
+            block_size=weight.block_size,
+            type=reference.TYPES[weight.output],
+        )
+        in_c = self.shared.weight
+        for name, values in arrays.items():
+            setattr(in_c, name, reference.array(self.placed(values)))
+        outputs = np.empty(weight.elements, np.uint16)
+        self.expected, self.actual = self.placed(outputs), self.placed(outputs)
+        self.shared.expected = reference.array(self.expected)
+        self.shared.actual = reference.array(self.actual)
+        reference.write_weights(in_c, self.expected)
+
+    def placed(self, values: np.ndarray) -> np.ndarray:
+        """A copy in the memory."""
+        begin = -(-self.end // 256) * 256
+        self.end = begin + values.nbytes
+        copy = self.bytes[begin : self.end].view(values.dtype)
+        copy[:] = values
+        return copy
 
 
 Note = tuple[str, str, str]  # a subject, the outcome, and why in one line
@@ -289,7 +299,7 @@ class Kernels:
     a process of its own, which shares the memory of a weight with this one.
     """
 
-    def __init__(self, pattern: str, peers: list[str], most: int):
+    def __init__(self, pattern: str, peers: list[str], memory: mmap.mmap):
         self.names: list[str] = []
         self.unavailable, file = "", reference.BIN / "libreprolab_kernels.so"
         if not file.exists():
@@ -301,40 +311,23 @@ class Kernels:
         self.functions = ctypes.CDLL(str(file))
         for name in ("open", "verify"):
             getattr(self.functions, f"reprolab_kernels_{name}").restype = ctypes.c_char_p
-        self.memory = np.frombuffer(mmap.mmap(-1, 9 * most + (1 << 20)), np.uint8)
-        opened = self.ask(
-            "open", {"pattern": pattern, "peers": peers}, reference.array(self.memory)
-        )
+        request = json.dumps({"pattern": pattern, "peers": peers}).encode()
+        shared = reference.SharedWeight.from_buffer(memory)
+        opened = self.ask("open", request, ctypes.byref(shared))
         self.names, self.unavailable = opened["names"], opened["unavailable"]
 
-    def ask(self, function: str, request: dict[str, Any], *more: Any) -> dict[str, Any]:
-        call = getattr(self.functions, f"reprolab_kernels_{function}")
-        answer = json.loads(call(json.dumps(request).encode(), *more))
+    def ask(self, function: str, *arguments: Any) -> dict[str, Any]:
+        answer = json.loads(getattr(self.functions, f"reprolab_kernels_{function}")(*arguments))
         if why := answer.get("usage"):
             raise InputError(why)
         return answer
 
-    def place(self, loaded: Loaded) -> dict[str, Any]:
-        """Copies the weight and its outputs to the shared memory; where they are."""
-        at, places = 0, {}
-        outputs = {"expected": loaded.expected, "actual": np.empty_like(loaded.expected)}
-        for name, values in (loaded.arrays | outputs).items():
-            data = values.view(np.uint8)
-            self.memory[at : at + data.size] = data
-            places[name] = [at, values.size]
-            at += -(-data.size // 256) * 256
-        numbers = loaded.numbers | {"offset": int(loaded.weight.offset.view(np.uint32))}
-        return {"name": loaded.weight.name, "places": places, "numbers": numbers}
-
     def notes(self, loaded: Loaded, number: int) -> Iterator[tuple[Note, np.ndarray | None]]:
         """The kernels' notes, each with the output that is wrong, if it is known."""
-        request = self.place(loaded) | {"number": number} if self.names else {}
         for kernel in self.names:
-            answer = self.ask("verify", request, kernel.encode())
-            begin, count = request["places"]["actual"]
-            actual = self.memory[begin : begin + 2 * count].view(np.uint16)
+            answer = self.ask("verify", loaded.weight.name.encode(), number, kernel.encode())
             note = (kernel, answer["outcome"], answer["reason"])
-            yield note, actual if answer["differs"] else None
+            yield note, loaded.actual if answer["differs"] else None
 
 
 def checked(loaded: Loaded, kernels: Kernels, number: int, dumps: Path | None) -> list[Note]:
@@ -342,7 +335,7 @@ def checked(loaded: Loaded, kernels: Kernels, number: int, dumps: Path | None) -
     weight, notes = loaded.weight, []
     if weight.dequantized:
         stored = weight.dequantized.read(np.uint16)
-        why = reference.mismatch(loaded.in_c, stored, loaded.expected)
+        why = reference.mismatch(loaded.shared.weight, stored, loaded.expected)
         notes.append(("reference", "mismatch" if why else EQUAL, why))
         if why and dumps:
             dump(dumps, weight, "reference", expected=stored, actual=loaded.expected)
@@ -350,8 +343,8 @@ def checked(loaded: Loaded, kernels: Kernels, number: int, dumps: Path | None) -
         why = "the file holds no .dequantized to compare with"
         notes.append(("reference", "not_verified", why))
     if weight.source:
-        wrong, why = reference.quantizer_check(loaded.in_c, weight.source.read(np.uint16))
-        notes.append(("quantizer", "mismatch" if wrong else DECLARED if why else EQUAL, why))
+        why = reference.quantizer_check(loaded.shared.weight, weight.source.read(np.uint16))
+        notes.append(("quantizer", "mismatch" if why else EQUAL, why))
     for note, actual in kernels.notes(loaded, number):
         notes.append(note)
         if actual is not None and dumps:
@@ -429,7 +422,8 @@ def verify(args: argparse.Namespace) -> int:
         if not reference.is_nf4(weight.parts["table"].read(np.float32)):
             weight.refuse("has a 'quant_map' that is not that of NF4")
     most = max(weight.elements for weight in found.weights)
-    kernels = Kernels(args.kernel, args.peer, most)
+    memory = mmap.mmap(-1, 9 * most + (1 << 20))  # of which a weight takes what it needs
+    kernels = Kernels(args.kernel, args.peer, memory)
     more = f" and {len(args.files) - 1} more" * (len(args.files) > 1)
     where = f" in {len(found.files)} files" * (len(found.files) > 1)
     name = printable(f"{args.files[0]}{more}")
@@ -449,7 +443,7 @@ def verify(args: argparse.Namespace) -> int:
         return 0
     notes = []
     for number, weight in enumerate(found.weights):
-        notes.append(checked(Loaded(weight), kernels, number, args.dump))
+        notes.append(checked(Loaded(weight, memory), kernels, number, args.dump))
         show(weight, notes[-1], args.brief)
     return summary(notes, found)
 

@@ -26,7 +26,7 @@ def uuid() -> str:
 
 
 def fnv1a(text: str) -> int:
-    """As profiling/fnv1a.hpp: all passes of a GPU name it alike."""
+    """As profiling/basics.hpp: all passes of a GPU name it alike."""
     value = 0xCBF29CE484222325
     for byte in text.encode():
         value = (value ^ byte) * 0x100000001B3 % 2**64

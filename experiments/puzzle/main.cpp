@@ -13,8 +13,8 @@
 #include "harness/nf4/options.hpp"
 #include "harness/pass.hpp"
 #include "harness/selection.hpp"
+#include "profiling/basics.hpp"
 #include "profiling/machine.hpp"
-#include "profiling/median.hpp"
 
 namespace reprolab::puzzle {
 namespace {

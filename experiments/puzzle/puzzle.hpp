@@ -16,8 +16,8 @@
 
 #include "harness/nf4/workload.hpp"
 #include "harness/sampling.hpp"
-#include "profiling/graph.hpp"
-#include "profiling/sm_clock_probe.hpp"
+#include "profiling/cuda_check.hpp"
+#include "profiling/event_timer.hpp"
 
 namespace reprolab::puzzle {
 

@@ -8,7 +8,7 @@
 
 #include "harness/nf4/options.hpp"
 #include "harness/nf4/workload.hpp"
-#include "reference/names.hpp"
+#include "profiling/basics.hpp"
 
 namespace reprolab::nf4 {
 namespace {

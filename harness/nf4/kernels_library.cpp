@@ -1,11 +1,9 @@
 // libreprolab_kernels.so: runs the kernels of this build on a weight, for reprolab/verify.py.
-// Requests and answers are JSON; arrays are in memory that the worker process shares with Python.
+// Answers are JSON; the weight is in memory that the worker process shares with Python.
 #include <algorithm>
-#include <bit>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +13,7 @@
 #include "harness/selection.hpp"
 #include "harness/verifier.hpp"
 #include "harness/worker.hpp"
+#include "reference/c_weight.hpp"
 
 namespace reprolab::nf4 {
 namespace {
@@ -25,10 +24,10 @@ constexpr std::chrono::milliseconds turn_limit{20'000};  // of a kernel, on one 
 
 /// One weight on the GPU, in the worker.
 struct Held {
-  Held(const Json& request, std::byte* memory)
-      : number(request.at("number")),
-        tensor(tensor_of(request, memory)),
-        workload({.name = tensor.quantized.name,
+  Held(int number, const std::string& name, const reference::SharedWeight& shared)
+      : number(number),
+        tensor(tensor_of(name, shared)),
+        workload({.name = name,
                   .description = {},
                   .elements = tensor.quantized.n,
                   .element_bytes = 2,
@@ -38,39 +37,10 @@ struct Held {
                  {tensor}, 1),
         verifier(workload, comparisons, stream.get(), "verify") {}
 
-  /// The array of this name, in the shared memory.
-  template <class T>
-  static std::span<T> array(const Json& request, std::byte* memory, const char* name) {
-    const auto& place = request.at("places").at(name);
-    return {reinterpret_cast<T*>(memory + place.at(0).get<std::size_t>()), place.at(1)};
-  }
-
-  static Tensor tensor_of(const Json& request, std::byte* memory) {
-    const auto copied = [&]<class T>(const char* name, T) {
-      const auto values = array<T>(request, memory, name);
-      return std::vector<T>(values.begin(), values.end());
-    };
-    const auto& numbers = request.at("numbers");
-    Tensor tensor{.quantized = {.name = request.at("name"),
-                                .shape = copied("shape", std::int64_t{}),
-                                .block_size = numbers.at("block_size"),
-                                .type = reference::WeightType{numbers.at("type").get<int>()},
-                                .codes = copied("codes", std::uint8_t{})},
-                  .expected = copied("expected", std::uint16_t{})};
-    auto& quantized = tensor.quantized;
-    quantized.n = static_cast<std::int64_t>(tensor.expected.size());
-    if (const auto second = copied("absmax2", float{}); second.empty()) {
-      quantized.absmax = copied("absmax", float{});
-    } else {
-      auto& nested = quantized.nested.emplace();
-      nested.codes = copied("absmax", std::uint8_t{});
-      std::ranges::copy(copied("map", float{}), nested.map.begin());
-      nested.absmax = second;
-      nested.offset = std::bit_cast<float>(numbers.at("offset").get<std::uint32_t>());
-      nested.block_size = numbers.at("block_size2");
-      quantized.absmax.resize(nested.codes.size());
-      dequantize_scales(nested, quantized.absmax);
-    }
+  static Tensor tensor_of(const std::string& name, const reference::SharedWeight& shared) {
+    Tensor tensor{.quantized = shared.weight.tensor(),
+                  .expected = shared.expected.vector<std::uint16_t>()};
+    tensor.quantized.name = name;
     return tensor;
   }
 
@@ -84,7 +54,7 @@ struct Held {
 
 struct Kernels {
   std::vector<VariantInfo> kernels;
-  std::byte* memory;
+  const reference::SharedWeight* shared;
   std::unique_ptr<Held> held{};  ///< In the worker.
   Worker worker{[this](const Json& request, const Watchdog& dog) { return serve(request, dog); },
                 turn_limit};
@@ -94,7 +64,7 @@ struct Kernels {
     if (request.at("kernels").empty()) return Json::object();  // it has crashed
     if (!held || held->number != request.at("number")) {
       held.reset();
-      held = std::make_unique<Held>(request, memory);
+      held = std::make_unique<Held>(request.at("number"), request.at("name"), *shared);
     }
     const std::string name = request.at("kernels").at(0);
     const auto& kernel = *std::ranges::find(kernels, name, &VariantInfo::name);
@@ -103,8 +73,7 @@ struct Kernels {
         watchdog.turn(name, [&] { return held->verifier.verify(kernel, *instrument); });
     const bool differs = verdict.outcome == Outcome::mismatch && !verdict.comparison.equal();
     if (differs) {
-      const auto place = request.at("places").at("actual").at(0).get<std::size_t>();
-      std::ranges::copy(held->verifier.actual(), memory + place);
+      std::ranges::copy(held->verifier.actual(), shared->actual.of<std::byte>().data());
     }
     return {
         {"outcome", name_of(verdict.outcome)}, {"reason", verdict.reason}, {"differs", differs}};
@@ -144,14 +113,10 @@ const char* answer_of(Body body) {
 
 using reprolab::nf4::Json;
 
-struct Memory {
-  std::byte* values;
-  std::int64_t bytes;
-};
-
 /// {"pattern", "peers"} -> {"names": those that a pattern selects, "unavailable": why none can
-/// run}.
-extern "C" const char* reprolab_kernels_open(const char* request, Memory memory) {
+/// run}. `shared`: where each weight will be.
+extern "C" const char* reprolab_kernels_open(const char* request,
+                                             const reprolab::reference::SharedWeight* shared) {
   return reprolab::nf4::answer_of([&]() -> Json {
     const auto given = Json::parse(request);
     const std::string pattern = given.at("pattern");
@@ -162,14 +127,15 @@ extern "C" const char* reprolab_kernels_open(const char* request, Memory memory)
       throw reprolab::UsageError("--kernel and --peer need a GPU: " + why);
     }
     const auto names = reprolab::names_of(kernels);
-    reprolab::nf4::opened().emplace(std::move(kernels), memory.values);
+    reprolab::nf4::opened().emplace(std::move(kernels), shared);
     return {{"names", names}, {"unavailable", ""}};
   });
 }
 
-/// A weight as reprolab/verify.py places it -> {"outcome", "reason", "differs": whether the wrong
-/// output is in the memory}.
-extern "C" const char* reprolab_kernels_verify(const char* request, const char* kernel) {
-  return reprolab::nf4::answer_of(
-      [&] { return reprolab::nf4::opened()->verify(Json::parse(request), kernel); });
+/// Runs a kernel on the weight that is in the shared memory -> {"outcome", "reason", "differs":
+/// whether the wrong output is there}. `number`: another one for each weight.
+extern "C" const char* reprolab_kernels_verify(const char* name, int number, const char* kernel) {
+  return reprolab::nf4::answer_of([&] {
+    return reprolab::nf4::opened()->verify({{"name", name}, {"number", number}}, kernel);
+  });
 }

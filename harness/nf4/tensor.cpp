@@ -6,7 +6,7 @@
 #include <random>
 #include <span>
 
-#include "reference/nf4/normal_weights.hpp"
+#include "reference/nf4/nf4.hpp"
 
 namespace reprolab::nf4 {
 

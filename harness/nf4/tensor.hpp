@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/nf4/problem.hpp"
-#include "reference/nf4/quantized_tensor.hpp"
+#include "reference/nf4/nf4.hpp"
 
 namespace reprolab::nf4 {
 

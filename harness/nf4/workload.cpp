@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "reference/mismatch_report.hpp"
+#include "reference/nf4/checks.hpp"
 
 namespace reprolab::nf4 {
 

@@ -6,7 +6,7 @@
 #include "harness/nf4/options.hpp"
 #include "harness/nf4_product/workload.hpp"
 #include "kernels/nf4_product/bitsandbytes_peer.hpp"
-#include "reference/names.hpp"
+#include "profiling/basics.hpp"
 
 namespace reprolab::nf4_product {
 namespace {

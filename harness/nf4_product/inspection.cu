@@ -6,7 +6,7 @@
 #include <string_view>
 #include "harness/verification.hpp"
 #include "kernels/definition.hpp"
-#include "reference/ulps.hpp"
+#include "reference/compare.hpp"
 
 namespace reprolab::nf4_product {
 namespace {

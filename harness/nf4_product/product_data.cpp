@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "reference/nf4/normal_weights.hpp"
-#include "reference/ulps.hpp"
+#include "reference/compare.hpp"
+#include "reference/nf4/nf4.hpp"
 
 namespace reprolab::nf4_product {
 namespace {

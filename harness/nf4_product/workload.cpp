@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/registry.hpp"
+#include "profiling/basics.hpp"
 
 namespace reprolab::nf4_product {
 namespace {
@@ -171,7 +172,7 @@ std::vector<std::span<std::byte>> ProductWorkload::guards() const {
 }
 
 Bounds ProductWorkload::bounds(int matrix, const std::string& name) const {
-  const auto reading = reference::reading_named(name);
+  const auto reading = value_named<reference::Reading>(reference::reading_names, name);
   const auto [entry, is_new] = bounds_.try_emplace({matrix, reading});
   if (is_new) {
     const auto product = products_.at(static_cast<std::size_t>(matrix)).view();

@@ -3,7 +3,7 @@
 
 #include "harness/plain_family.cuh"
 #include "kernels/reduction/problem.hpp"
-#include "reference/nf4/normal_weights.hpp"
+#include "reference/nf4/nf4.hpp"
 
 namespace reprolab::reduction {
 namespace {

@@ -1,7 +1,7 @@
 // Prefix sums of 32-bit words modulo 2^32, which restart with every segment.
 #include "harness/plain_family.cuh"
 #include "kernels/scan/problem.hpp"
-#include "reference/nf4/normal_weights.hpp"
+#include "reference/nf4/nf4.hpp"
 
 namespace reprolab::scan {
 namespace {

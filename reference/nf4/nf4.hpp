@@ -5,7 +5,10 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "reference/float16.hpp"
 
@@ -77,5 +80,79 @@ void dequantize(std::span<const std::uint8_t> codes, std::span<const float> absm
 /// the low nibble of the last byte is 7 (0.0). `weights` [n] bits of `type`; sizes as above.
 void quantize(std::span<const std::uint16_t> weights, WeightType type, int block_size,
               std::span<std::uint8_t> codes, std::span<float> absmax, int threads = 0);
+
+// ---- Double quantization: the scales of NF4 blocks, themselves quantized to 8 bits (QLoRA,
+// section 3; bits as bitsandbytes 0.50.1 writes them) ----
+
+using ScaleMap = std::array<float, 256>;
+
+/// Scales per second-level scale, as bitsandbytes writes them.
+inline constexpr int standard_nested_block_size = 256;
+
+/// absmax[b] = round(round(map[codes[b]] * absmax[b / block_size]) + offset): two roundings.
+struct NestedScales {
+  std::vector<std::uint8_t> codes;  ///< [blocks]
+  ScaleMap map{};                   ///< Ascending, -0.993 to 1.
+  std::vector<float> absmax;        ///< [ceil(blocks / block_size)]
+  float offset = 0;
+  int block_size = standard_nested_block_size;  ///< Scales per second-level scale.
+};
+
+/// The signed dynamic map: for the decades 10^-6 .. 10^0 there are 1, 2, 4 .. 64 values midway
+/// between evenly spaced boundaries on [0.1, 1], with both signs; plus 0 and 1.
+ScaleMap dynamic_map();
+
+/// Dequantizes scales to fp32. A subnormal product becomes zero of the same sign. `absmax` has
+/// nested.codes.size() elements; throws std::invalid_argument if sizes disagree.
+void dequantize_scales(const NestedScales& nested, std::span<float> absmax, int threads = 0);
+
+/// Subtracts `offset` from each scale and quantizes the rest to the nearest value of `map` times
+/// the greatest magnitude in each group of 256; a tie goes to the even code.
+NestedScales quantize_scales(std::span<const float> absmax, const ScaleMap& map, float offset,
+                             int threads = 0);
+
+/// The same with the standard map and the mean as offset. The order in which a GPU sums the mean is
+/// not part of the format, so the last bit of a stored offset may differ from ours.
+NestedScales quantize_scales(std::span<const float> absmax, int threads = 0);
+
+// ---- Weights in memory ----
+
+/// One quantized weight.
+struct QuantizedTensor {
+  std::string name{};
+  std::vector<std::int64_t> shape{};  ///< Empty when unknown.
+  std::int64_t n = 0;                 ///< Number of weights.
+  int block_size = 64;
+  WeightType type = WeightType::fp16;  ///< Type of the dequantized weights.
+  Nf4Table table = standard_table;     ///< The values of the codes.
+  std::vector<std::uint8_t> codes{};   ///< [code_bytes(n)]
+  std::vector<float> absmax{};         ///< [block_count(n)]; decoded from `nested` if that is set.
+  std::optional<NestedScales> nested{};  ///< The scales as stored, when doubly quantized.
+};
+
+/// All of a tensor's weights, dequantized by the reference: [tensor.n] bits of `tensor.type`.
+inline std::vector<std::uint16_t> dequantize(const QuantizedTensor& tensor, int threads = 0) {
+  std::vector<std::uint16_t> output(static_cast<std::size_t>(tensor.n));
+  dequantize(tensor.codes, tensor.absmax, tensor.table, tensor.block_size, tensor.type, output,
+             threads);
+  return output;
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): every bit depends on every bit.
+constexpr std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+/// Weights for measurements: normal values from a counter, so that any part of a matrix can be made
+/// separately, on any machine, with the same bits.
+///
+/// Bits of fp16 or bf16 values with mean 0. Element i of `weights` depends only on `seed` and on
+/// `first_index + i`. Each is the sum of twelve uniform values, corrected to a normal one by
+/// Teichroew's polynomial (Knuth, TAOCP 2, 3.4.1), rounded to `type`: additions and products only,
+/// so no mathematics library can change a bit.
+void normal_weights(std::uint64_t seed, std::uint64_t first_index, WeightType type,
+                    float standard_deviation, std::span<std::uint16_t> weights, int threads = 0);
 
 }  // namespace reprolab::reference

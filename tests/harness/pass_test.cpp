@@ -7,8 +7,8 @@
 
 #include "harness/errors.hpp"
 #include "harness/sampling.hpp"
-#include "profiling/not_measured.hpp"
-#include "tests/profiling/lock_log.hpp"
+#include "profiling/basics.hpp"
+#include "tests/profiling/testing.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab {

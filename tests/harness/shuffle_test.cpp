@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "profiling/median.hpp"
+#include "profiling/basics.hpp"
 
 namespace reprolab {
 namespace {

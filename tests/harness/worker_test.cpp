@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "harness/errors.hpp"
-#include "profiling/not_measured.hpp"
+#include "profiling/basics.hpp"
 #include "tests/refusal.hpp"
 #include "tests/text.hpp"
 

@@ -10,15 +10,14 @@
 #include <vector>
 
 #include "profiling/activity.hpp"
+#include "profiling/basics.hpp"
 #include "profiling/ceilings.hpp"
 #include "profiling/clocks.hpp"
+#include "profiling/cuda_check.hpp"
 #include "profiling/event_timer.hpp"
-#include "profiling/graph.hpp"
 #include "profiling/instrument.hpp"
 #include "profiling/machine.hpp"
-#include "profiling/not_measured.hpp"
 #include "profiling/nvtx.hpp"
-#include "profiling/sm_clock_probe.hpp"
 #include "tests/on_gpu.hpp"
 #include "tests/refusal.hpp"
 

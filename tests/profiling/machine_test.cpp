@@ -5,8 +5,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "profiling/basics.hpp"
 #include "profiling/cuda_check.hpp"
-#include "profiling/not_measured.hpp"
 #include "profiling/nvtx.hpp"
 #include "tests/profiling/testing.hpp"
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "tests/on_gpu.hpp"
-#include "tests/profiling/lock_log.hpp"
+#include "tests/profiling/testing.hpp"
 #include "tests/programs/program.hpp"
 
 namespace reprolab {

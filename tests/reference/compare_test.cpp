@@ -6,8 +6,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include "reference/ulps.hpp"
-
 namespace reprolab::reference {
 namespace {
 

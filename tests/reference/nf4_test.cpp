@@ -1,16 +1,13 @@
 // The definition. The golden file shows that blocks of zeros, infinite scales and midpoints are as
-// in bitsandbytes.
+// in bitsandbytes, and that the map and codes of nested scales are, also for NaNs.
 #include "reference/nf4/nf4.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
 #include <vector>
-
-#include "reference/nf4/normal_weights.hpp"
-#include "tests/refusal.hpp"
 
 namespace reprolab::reference {
 namespace {
@@ -119,6 +116,68 @@ TEST(Nf4, SubnormalWeightsAndReciprocalsQuantizeAsZerosAndNanAsCodeZero) {
   const Quantized q = quantized(weights, WeightType::fp16, 64);
   EXPECT_EQ(q.absmax[0], 1.0f) << "a NaN does not reach the scale";
   EXPECT_EQ(code_at(q.codes, 5), 0);
+}
+
+TEST(NestedScales, ATieGoesToTheEvenCode) {
+  ScaleMap map{};
+  for (int i = 0; i < 256; ++i) map[i] = static_cast<float>(i - 128) / 128.0f;
+  map[255] = 1.0f;
+  const std::vector<float> absmax = {1.0f, 0.5f / 128, 1.5f / 128, 2.5f / 128};
+  const NestedScales nested = quantize_scales(absmax, map, 0.0f);
+  EXPECT_EQ(nested.codes, (std::vector<std::uint8_t>{255, 128, 130, 130}));
+}
+
+TEST(NestedScales, SubnormalsCountAsZero) {
+  constexpr float min_normal = std::numeric_limits<float>::min();
+  NestedScales nested;
+  std::vector<float> absmax(1);
+  nested.codes = {0};
+  for (const auto& [value, scale] :
+       {std::pair(4.0f, min_normal / 2), std::pair(min_normal / 2, 4.0f)}) {
+    nested.map[0] = value;
+    nested.absmax = {scale};
+    dequantize_scales(nested, absmax);
+    EXPECT_EQ(absmax[0], 0.0f) << value;
+  }
+  ScaleMap map{};
+  for (int i = 0; i < 256; ++i) map[i] = static_cast<float>(i - 127) * min_normal;
+  EXPECT_EQ(quantize_scales(std::vector{0.0f, 1.0f}, map, 0.0f).codes[0], 128)
+      << "half of the least normal number is zero, so that there is a tie";
+}
+
+std::vector<std::uint16_t> normal(std::uint64_t seed, std::uint64_t first, std::size_t count,
+                                  int threads = 1, WeightType type = WeightType::fp16) {
+  std::vector<std::uint16_t> values(count);
+  normal_weights(seed, first, type, 0.02f, values, threads);
+  return values;
+}
+
+/// The bits themselves: recorded runs have a seed, so its data must never change.
+TEST(NormalWeights, AreTheseBitsForEverWhateverPartIsMade) {
+  EXPECT_EQ(normal(1, 0, 4), (std::vector<std::uint16_t>{0x23d5, 0x90cf, 0xa71a, 0xa592}));
+  EXPECT_EQ(normal(1, 1ull << 40, 2, 1, WeightType::bf16),
+            (std::vector<std::uint16_t>{0x3d1b, 0xb913}));
+  const auto whole = normal(5, 0, 200'000);
+  EXPECT_EQ(whole, normal(5, 0, 200'000, 3));
+  const auto part = normal(5, 70'001, 1000, 2);
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + 70'001));
+}
+
+TEST(NormalWeights, MomentsAndTailsAreThoseOfANormalDistribution) {
+  const auto values = normal(7, 0, 1 << 20);
+  const auto n = static_cast<double>(values.size());
+  double sum = 0, squares = 0, fourths = 0, past_3 = 0;
+  for (const std::uint16_t bits : values) {
+    const double z = widen_fp16(bits) / 0.02;
+    sum += z;
+    squares += z * z;
+    fourths += z * z * z * z;
+    past_3 += std::abs(z) > 3;
+  }
+  EXPECT_NEAR(sum / n, 0.0, 0.004);
+  EXPECT_NEAR(squares / n, 1.0, 0.006);
+  EXPECT_NEAR(fourths / n, 3.0, 0.05);
+  EXPECT_NEAR(past_3 / n, 0.0027, 0.0003);
 }
 
 }  // namespace

@@ -231,24 +231,22 @@ def test_a_file_that_is_not_read_is_named(tmp_path, capsys):
 
 
 KERNELS = """
-#include <cstdio>
-#include <cstdint>
 #include <cstring>
-struct Memory { char* values; std::int64_t bytes; };
-static Memory shared;
-extern "C" const char* reprolab_kernels_open(const char*, Memory memory) {
+#include "reference/c_weight.hpp"
+static const reprolab::reference::SharedWeight* shared;
+extern "C" const char* reprolab_kernels_open(
+    const char*, const reprolab::reference::SharedWeight* memory) {
   shared = memory;
   return R"({"names": ["good", "bad"], "unavailable": ""})";
 }
-extern "C" const char* reprolab_kernels_verify(const char* request, const char* kernel) {
+extern "C" const char* reprolab_kernels_verify(const char*, int, const char* kernel) {
   if (!std::strcmp(kernel, "good")) {
     return R"({"outcome": "bit_exact", "reason": "", "differs": false})";
   }
-  long from = 0, to = 0, count = 0;
-  std::sscanf(std::strstr(request, "\\"expected\\": [") + 13, "%ld, %ld", &from, &count);
-  std::sscanf(std::strstr(request, "\\"actual\\": [") + 11, "%ld", &to);
-  std::memcpy(shared.values + to, shared.values + from, 2 * count);
-  shared.values[to + 2 * count - 2] ^= 1;
+  const auto expected = shared->expected.of<std::uint16_t>();
+  const auto actual = shared->actual.of<std::uint16_t>();
+  std::ranges::copy(expected, actual.begin());
+  actual.back() ^= 1;
   return R"({"outcome": "mismatch", "reason": "the last one", "differs": true})";
 }
 """
@@ -258,7 +256,8 @@ def test_kernels_get_the_weight_and_wrong_outputs_are_written(tmp_path, monkeypa
     """The library of kernels itself needs a GPU: this one has its functions."""
     (tmp_path / "kernels.cpp").write_text(KERNELS)
     library = tmp_path / "libreprolab_kernels.so"
-    subprocess.run(["g++", "-shared", "-fPIC", "-o", library, tmp_path / "kernels.cpp"], check=True)
+    gcc = ["g++", "-std=c++20", "-shared", "-fPIC", f"-I{ROOT}", "-o", library]
+    subprocess.run([*gcc, tmp_path / "kernels.cpp"], check=True)
     monkeypatch.setattr(reference, "BIN", tmp_path)
     status, text = verified(capsys, GOLDEN, "--dump", tmp_path)
     assert status == 1

@@ -26,7 +26,7 @@ MAY_USE = {
     "plots": ("reprolab/claims", "matplotlib"),
     "derived": ("plots", "rules"),
     "profiling/sass": ("profiling/compile", "reprolab"),
-    "profiling/ncu": ("reprolab",),
+    "profiling/ncu.py": ("reprolab",),
 }
 OF_EXPERIMENTS = ("rules", "derived", "figures")  # modules that stand above plots/
 INCLUDE = re.compile(r'^ *#include "([^"]+)"', re.MULTILINE)
@@ -36,7 +36,7 @@ CODE = (".py", ".cpp", ".hpp", ".cu", ".cuh")
 
 def folder_of(path: str) -> str:
     """The folder of a file or module. What experiments decide and derive counts as folders of
-    their own; compile, sass and ncu are imported by these names.
+    their own; compile and sass are imported by these names.
     """
     parts = PurePath(path).parts
     if parts == ("reprolab", "__init__.py"):  # users' `load`, which decides claims
@@ -49,7 +49,7 @@ def folder_of(path: str) -> str:
         return "derived" if own == "figures" else own
     if "/".join(parts[:2]) in MAY_USE:
         return "/".join(parts[:2])
-    return f"profiling/{parts[0]}" if parts[0] in ("compile", "ncu", "sass") else parts[0]
+    return f"profiling/{parts[0]}" if parts[0] in ("compile", "sass") else parts[0]
 
 
 def used_by(file: Path) -> Iterator[str]:

@@ -12,8 +12,8 @@
 #include "harness/errors.hpp"
 #include "harness/pass.hpp"
 #include "harness/programs/bench/benchmark_front.hpp"
+#include "profiling/basics.hpp"
 #include "profiling/counters.hpp"
-#include "profiling/median.hpp"
 
 namespace reprolab::bench {
 namespace {

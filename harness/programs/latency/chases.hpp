@@ -11,9 +11,9 @@
 
 #include "harness/programs/latency/cycle.hpp"
 #include "harness/verification.hpp"
+#include "profiling/event_timer.hpp"
 #include "profiling/latency.hpp"
 #include "profiling/machine.hpp"
-#include "profiling/sm_clock_probe.hpp"
 
 namespace reprolab::latency {
 

@@ -12,8 +12,8 @@
 #include "harness/programs/latency/chases.hpp"
 #include "harness/sampling.hpp"
 #include "harness/selection.hpp"
+#include "profiling/basics.hpp"
 #include "profiling/machine.hpp"
-#include "profiling/median.hpp"
 
 namespace reprolab::latency {
 namespace {

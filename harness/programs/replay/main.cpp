@@ -12,8 +12,8 @@
 #include "harness/nf4/options.hpp"
 #include "harness/pass.hpp"
 #include "harness/programs/replay/replay.hpp"
+#include "profiling/basics.hpp"
 #include "profiling/machine.hpp"
-#include "profiling/median.hpp"
 
 namespace reprolab::nf4 {
 namespace {

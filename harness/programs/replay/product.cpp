@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/cublas_library.hpp"
-#include "reference/nf4/normal_weights.hpp"
+#include "reference/nf4/nf4.hpp"
 
 namespace reprolab::nf4 {
 namespace {

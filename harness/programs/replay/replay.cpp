@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "profiling/not_measured.hpp"
+#include "profiling/basics.hpp"
 #include "profiling/nvtx.hpp"
 
 namespace reprolab::nf4 {

@@ -14,8 +14,8 @@
 #include "harness/nf4/workload.hpp"
 #include "harness/programs/replay/product.hpp"
 #include "harness/sampling.hpp"
+#include "profiling/event_timer.hpp"
 #include "profiling/machine.hpp"
-#include "profiling/sm_clock_probe.hpp"
 
 namespace reprolab::nf4 {
 

@@ -6,7 +6,7 @@
 
 #include "kernels/nf4/format.hpp"
 #include "kernels/nf4/support.hpp"
-#include "reference/nf4/nested_scales.hpp"
+#include "reference/nf4/nf4.hpp"
 #include "tests/kernels/nf4/testing.hpp"
 
 namespace reprolab::nf4 {

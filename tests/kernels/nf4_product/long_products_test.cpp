@@ -1,5 +1,6 @@
 // More weights than 31 bits can count: a tile of outputs is repeated on the device, so each output
 // has the bounds of its place in the tile.
+#include "profiling/basics.hpp"
 #include "reference/nf4_product/bounds.hpp"
 #include "tests/kernels/nf4/long_problem.hpp"
 #include "tests/kernels/nf4_product/testing.hpp"
@@ -49,8 +50,9 @@ bool expect_within_bounds(const VariantInfo& variant, std::int64_t m, bool neste
   profiling::check(
       cudaMemcpy(actual.data(), output.data(), 2 * actual.size(), cudaMemcpyDeviceToHost),
       "reading a product");
-  const auto bounds =
-      reference::product_bounds(data.view(), reference::reading_named(variant.contract.reading));
+  const auto bounds = reference::product_bounds(
+      data.view(),
+      value_named<reference::Reading>(reference::reading_names, variant.contract.reading));
   const auto difference =
       reference::compare_within(at_every_copy(bounds.low), at_every_copy(bounds.high), actual);
   EXPECT_TRUE(difference.equal()) << variant.name << ", " << m << " rows: " << difference.mismatches

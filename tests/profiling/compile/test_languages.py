@@ -1,13 +1,19 @@
 """Kernels in other languages: the facts read from their PTX, and the built PTX, if any."""
 
+import json
+import subprocess
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
-from built import assembled, built
 from compile import __main__ as languages
 from compile import mojo
 from compile.compiled import FAMILIES, ROOT, LanguageError, Ptx, kernel_file, variant_facts
-from make_targets import has_ended, program, wait_for
+from make_targets import program
+from sass import cubin
+
+from reprolab.errors import InputError
 
 HEAD = "# Idea.\n#\n# Source: a post; more.\n# Launch: 128 threads for 2048 weights.\nx = 1\n"
 NF4, TRANSPOSE = FAMILIES["nf4"], FAMILIES["transpose"]
@@ -156,15 +162,6 @@ def test_a_compiler_that_refuses_is_one_line(kernel, tmp_path, monkeypatch, refu
         assert refusal.startswith("kernels/nf4/toy.py") and refusal.endswith(f": {why}")
 
 
-def test_a_slow_compiler_and_its_children_are_ended(kernel, tmp_path, monkeypatch, refused):
-    started = tmp_path / "started"
-    script = f"sleep 60 & echo $! >{started}; wait"
-    monkeypatch.setattr(mojo, "command", says(tmp_path, script))
-    monkeypatch.setattr(mojo, "TIMEOUT_S", 1)
-    assert "1 s" in refused(mojo.compile_variant, kernel, "fp16", 100)
-    wait_for(lambda: has_ended(started.read_text()), 10)
-
-
 def test_a_kernel_that_does_not_compile_leaves_no_description(tmp_path, compiler):
     def fails(kernel, variant, arch):
         if variant == "bf16":
@@ -177,6 +174,33 @@ def test_a_kernel_that_does_not_compile_leaves_no_description(tmp_path, compiler
     with pytest.raises(LanguageError):
         languages.build("mojo", 90, tmp_path)
     assert not (tmp_path / "sm_90/mojo_packed_512.json").exists()
+
+
+def built(language: str, family: str) -> list[tuple[dict[str, Any], Path]]:
+    """(manifest of the kernel, PTX) of every variant and architecture that `make` has built."""
+    manifests = sorted((ROOT / "build/ptx").glob(f"sm_*/{language}_*.json"))
+    read = [(json.loads(path.read_text()), path.parent) for path in manifests]
+    pairs = [
+        (facts, place / variant["file"])
+        for facts, place in read
+        if facts["family"] == family
+        for variant in facts["variants"].values()
+    ]
+    if not pairs:
+        pytest.skip(f"{language}, {family}: not built; make {language}")
+    return pairs
+
+
+def assembled(ptx: Path, file: Path) -> str:
+    """ptxas' output when it compiles the PTX."""
+    target = ptx.read_text().split(".target ")[1].split()[0]
+    try:
+        command = [cubin.program("ptxas"), "-v", f"-arch={target}", ptx, "-o", file]
+    except InputError as missing:
+        pytest.skip(f"NOT TESTED, {missing}")
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
 
 
 WIDTHS = {"mojo": ([16, 32],), "triton": ([128],)}  # Mojo's 16 bits: the end of an odd length

@@ -52,23 +52,6 @@ def test_only_what_recorded_rows_of_this_compiler_are_of_is_compiled():
     assert rows.parts_of(files, "12.9.41") == []
 
 
-def test_code_with_a_known_digest_is_not_compiled(monkeypatch):
-    """Known is code of the same sources, command and compiler."""
-    try:
-        name = str(cubin.place_of(ROOT / SOURCE, "sm_90").relative_to(cubin.FOLDER))
-    except InputError as error:
-        pytest.skip(str(error))
-    compiled = []
-    monkeypatch.setattr(cubin, "compiled", lambda *part: compiled.append(part))
-    monkeypatch.setattr(identity, "of_cubin", lambda file: "8" * 64)
-    for known, digest in (({name: "9" * 64}, "9" * 64), ({f"{name}2": "9" * 64}, "8" * 64)):
-        part = SOURCE, "sm_90"
-        assert rows.codes_now([part], known) == {part: (name, digest)}
-        assert bool(compiled) is (digest[0] == "8")
-    gone = "kernels/nf4/gone.cu", "sm_90"
-    assert rows.codes_now([gone], {}) == {gone: ("", "")}
-
-
 def test_a_cubins_name_follows_its_sources_and_command(monkeypatch, tmp_path):
     (tmp_path / "kernels").mkdir()
     source, through, other = (tmp_path / f"kernels/{n}" for n in ("a.cu", "b.cuh", "c.cuh"))

@@ -1,10 +1,8 @@
-#include "reference/mismatch_report.hpp"
+#include "reference/nf4/checks.hpp"
 
 #include <gtest/gtest.h>
 
 #include <vector>
-
-#include "reference/ulps.hpp"
 
 namespace reprolab::reference {
 namespace {
@@ -34,6 +32,29 @@ TEST(MismatchReport, TellsEverythingOfTheFirst) {
             "1 of 192 weights differ, in the sign of zeros alone; first at index 64: block 1, code "
             "7 (0), scale 0.25, expected 0x0000 (0), actual 0x8000 (-0), 0 ULPs apart (zeros of "
             "different sign)");
+}
+
+TEST(QuantizerCheck, CountsWrongCodesAndScalesOfBothLevels) {
+  std::vector<std::uint16_t> source(4096);
+  normal_weights(1, 0, WeightType::bf16, 0.02f, source);
+  QuantizedTensor tensor{.n = 4096,
+                         .type = WeightType::bf16,
+                         .codes = std::vector<std::uint8_t>(2048),
+                         .absmax = std::vector<float>(64)};
+  quantize(source, tensor.type, 64, tensor.codes, tensor.absmax);
+  EXPECT_EQ(describe_quantizer(tensor, source), "");
+  NestedScales& nested = tensor.nested.emplace(quantize_scales(tensor.absmax));
+  EXPECT_EQ(describe_quantizer(tensor, source), "");
+  tensor.codes[100] ^= 0x30;
+  nested.codes[5] ^= 1;
+  nested.absmax[0] *= 2;
+  EXPECT_EQ(describe_quantizer(tensor, source), "1 of 4096 codes and 2 scales differ");
+  nested.block_size = 128;
+  EXPECT_EQ(describe_quantizer(tensor, source), "1 of 4096 codes and 64 scales differ")
+      << "bitsandbytes has groups of 256";
+  tensor.nested.reset();
+  tensor.absmax[63] *= 2;
+  EXPECT_EQ(describe_quantizer(tensor, source), "1 of 4096 codes and 1 scales differ");
 }
 
 }  // namespace

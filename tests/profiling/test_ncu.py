@@ -4,7 +4,7 @@ import re
 import sys
 
 import pytest
-from ncu.__main__ import DOMAIN, OF_FILTERS, parser, section
+from ncu import DOMAIN, OF_FILTERS, parser, section
 
 from reprolab.command_line import run
 from reprolab.counter_table import known

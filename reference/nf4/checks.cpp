@@ -1,8 +1,8 @@
-#include "reference/mismatch_report.hpp"
+#include "reference/nf4/checks.hpp"
 
 #include <fmt/format.h>
 
-#include "reference/ulps.hpp"
+#include <vector>
 
 namespace reprolab::reference {
 namespace {
@@ -33,6 +33,23 @@ std::string describe_extent(const Comparison& comparison, std::int64_t n, Weight
   return fmt::format("{}, by at most {}", differ, ulps(comparison.max_ulps));
 }
 
+std::int64_t count_scale_differences(const QuantizedTensor& tensor,
+                                     const std::vector<float>& absmax, int threads) {
+  if (!tensor.nested) {
+    return compare_bits(std::span<const float>(tensor.absmax), absmax, threads).mismatches;
+  }
+  const NestedScales& stored = *tensor.nested;
+  if (stored.block_size != standard_nested_block_size) {
+    return static_cast<std::int64_t>(stored.codes.size());
+  }
+  const NestedScales ours = quantize_scales(absmax, stored.map, stored.offset, threads);
+  std::int64_t differences =
+      compare_bits(std::span<const float>(stored.absmax), ours.absmax, threads).mismatches;
+  for (std::size_t i = 0; i < ours.codes.size(); ++i)
+    differences += ours.codes[i] != stored.codes[i];
+  return differences;
+}
+
 }  // namespace
 
 std::string describe_mismatch(const Comparison& comparison, const QuantizedTensor& tensor,
@@ -46,6 +63,20 @@ std::string describe_mismatch(const Comparison& comparison, const QuantizedTenso
       describe_extent(comparison, tensor.n, tensor.type), position(index, tensor.shape), block,
       code, tensor.table[code], tensor.absmax[block], expected, widen(tensor.type, expected),
       actual, widen(tensor.type, actual), distance(tensor.type, expected, actual));
+}
+
+std::string describe_quantizer(const QuantizedTensor& tensor, std::span<const std::uint16_t> source,
+                               int threads) {
+  std::vector<std::uint8_t> codes(tensor.codes.size());
+  std::vector<float> absmax(tensor.absmax.size());
+  quantize(source, tensor.type, tensor.block_size, codes, absmax, threads);
+  const std::int64_t scales = count_scale_differences(tensor, absmax, threads);
+  std::int64_t differences = 0;
+  for (std::int64_t i = 0; i < tensor.n; ++i) {
+    differences += code_at(codes, i) != code_at(tensor.codes, i);
+  }
+  if (differences == 0 && scales == 0) return {};
+  return fmt::format("{} of {} codes and {} scales differ", differences, tensor.n, scales);
 }
 
 }  // namespace reprolab::reference
