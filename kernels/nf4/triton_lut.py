@@ -1,7 +1,7 @@
 # Triton's own way: one tensor of bytes, two gathers from the table, and one interleaved store.
 #
 # Source: ours, in Triton; D. Robertson's post says: Triton has no obvious path to packed stores.
-#         `make triton` prints how wide the stores are that it compiles this to.
+#         `make sass KERNEL=triton_lut ARCH=90` shows how wide the stores are that it compiles to.
 # Bound:  memory with plain scales; with nested ones latency, as their loads depend on one another.
 # Launch: 128 threads for 2048 weights.
 # Alone:  make bench KERNEL=triton_lut

@@ -91,11 +91,10 @@ def build_kernel(
     """Writes its variants, then the manifest, which exists only with all that it names."""
     manifest = place / f"{kernel.name}.json"
     manifest.unlink(missing_ok=True)
-    variants, widest = {}, []
+    variants = {}
     for variant in kernel.family.variants:
         ptx = module.compile_variant(kernel, variant, arch)
         variants[variant] = variant_facts(kernel, variant, ptx)
-        widest.append(f"{variant} {ptx.widest_store}")
         (place / variants[variant]["file"]).write_text(ptx.text)
     facts = {"kernel": kernel.name, "family": kernel.family.name} | maker
     facts |= {"lineage": kernel.lineage, "source_file": kernel.source_file}
@@ -104,8 +103,7 @@ def build_kernel(
     unfinished = manifest.with_suffix(".unfinished")
     unfinished.write_text(json.dumps(facts, indent=1) + "\n")
     unfinished.rename(manifest)
-    stores = ", ".join(widest)
-    print(f"{kernel.name}: sm_{arch}, {maker['compiler']}; widest store in bits: {stores}")
+    print(f"{kernel.name}: sm_{arch}, {maker['compiler']}")
 
 
 def main() -> int:

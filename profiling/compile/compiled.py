@@ -124,19 +124,6 @@ class Ptx:
         return int(match[1]) if match else 0
 
     @property
-    def store_bits(self) -> list[int]:
-        """Widths of the threads' stores to global memory, narrowest first."""
-        stores = re.findall(r"\bst\.global(?:\.[\w:]+)*?(?:\.v(\d))?\.[bfsu](\d+)\b", self.text)
-        return sorted({int(lanes or 1) * int(bits) for lanes, bits in stores})
-
-    @property
-    def widest_store(self) -> str:
-        """In bits; for a kernel that stores with the tensor memory accelerator, its name."""
-        if "cp.async.bulk.tensor" in self.text:
-            return "TMA"
-        return str(max(self.store_bits, default="none"))
-
-    @property
     def contracted(self) -> bool:
         return bool(re.search(r"\bfma\.\S*f32\b", self.text))
 
@@ -161,7 +148,6 @@ def variant_facts(kernel: KernelFile, variant: str, ptx: Ptx) -> dict[str, Any]:
         "entry": entry,
         "shared_bytes": ptx.shared_bytes,
         "null_pointers": len(further),
-        "store_bits": ptx.store_bits,
     }
 
 

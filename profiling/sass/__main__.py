@@ -3,6 +3,11 @@ stale; 2 for bad input, missing tools, and output that cannot be written.
 """
 
 import argparse
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from difflib import unified_diff
 from pathlib import Path
 
@@ -11,12 +16,12 @@ from reprolab.command_line import Parser, run
 from reprolab.errors import InputError, printable
 from reprolab.json_files import ROOT, read_json
 from reprolab.output import write_files
-from reprolab.results import result_files
+from reprolab.results import Results, result_files
 from sass import cubin, identity
-from sass import recorded as rows
 from sass.code import INSTRUCTION_BYTES, LOADS, STORES, Function, file_of, functions_in
 
 RECORDED = ROOT / "data/recorded"
+Part = tuple[str, str]  # a file, and the architecture
 
 
 def parser() -> argparse.ArgumentParser:
@@ -114,10 +119,10 @@ def recorded(args: argparse.Namespace) -> int:
         print(f"recorded rows are not compared with this checkout's kernels: {why}")
         return 0
     files = list(result_files(RECORDED))
-    codes = rows.codes_now(rows.parts_of(files, nvcc), {} if args.compile else known_codes())
-    lines, older = rows.compare(files, {part: digest for part, (_, digest) in codes.items()})
+    codes = codes_now(parts_of(files, nvcc), {} if args.compile else known_codes())
+    lines, older = compare(files, {part: digest for part, (_, digest) in codes.items()})
     print("\n".join(map(printable, lines)))
-    content = rows.list_of(older, codes)
+    content = list_of(older, codes)
     if args.write:
         write_files({OLDER: content})
         print(f"wrote {OLDER}; the pages that mark these rows: make pages")
@@ -130,6 +135,74 @@ def recorded(args: argparse.Namespace) -> int:
 def known_codes() -> dict[str, str]:
     """Digests of code by cubin, whose name has a digest of its sources."""
     return read_json(OLDER)["codes"]
+
+
+def parts_of(files: Iterable[Results], nvcc: str) -> list[Part]:
+    """What must be compiled to compare the rows that are of this compiler."""
+    return sorted(
+        {
+            (part, row.code["target"])
+            for results in files
+            if results.provenance["build"]["nvcc"] == nvcc
+            for row in results.records
+            if row.code
+            for part in row.code["sha256"]
+            if part.endswith(".cu")
+        }
+    )
+
+
+def codes_now(parts: Sequence[Part], known: Mapping[str, str]) -> dict[Part, tuple[str, str]]:
+    """The name of each part's cubin and the digest of its code; both empty for a file that is no
+    longer compiled. Only code whose digest is not known is compiled.
+    """
+    commands = cubin.build_commands() if parts else {}
+
+    def of(part: Part) -> tuple[str, str]:
+        source, arch = ROOT / part[0], part[1]
+        if source not in commands:
+            return "", ""
+        name = str(cubin.place_of(source, arch).relative_to(cubin.FOLDER))
+        return name, known.get(name) or identity.of_cubin(cubin.compiled(source, arch))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return dict(zip(parts, pool.map(of, parts), strict=True))
+
+
+def compare(files: Iterable[Results], now: Mapping[Part, str]) -> tuple[list[str], set[str]]:
+    """A line for each kernel of each file with other code, then the counts; and the digests of that
+    code. `now`: this checkout's digests.
+    """
+    lines: list[str] = []
+    older: set[str] = set()
+    rows: Counter[bool] = Counter()
+    for results in files:
+        old = {}
+        for row in results.records:
+            code = row.code["sha256"] if row.code else {}
+            places = {part: (part, row.code["target"]) for part in code}
+            known = [part for part in code if now.get(places[part])]
+            rows[bool(known)] += 1
+            if changed := [part for part in known if code[part] != now[places[part]]]:
+                older |= {code[part] for part in changed}
+                old[row.kernel] = f"{', '.join(changed)} for {row.code['target']}"
+        shown = results.file.relative_to(ROOT) if ROOT in results.file.parents else results.file
+        lines += [
+            f"{shown}: {kernel}: the code of {what} differs from this checkout's"
+            for kernel, what in old.items()
+        ]
+    lines.append(
+        f"{rows[True]} of {rows.total()} recorded rows compared with this checkout's kernels: in "
+        f"{len(lines)} places the code is another now (measure them again); the others are of "
+        "another compiler, of a library, of Mojo or Triton, or of a file that is gone"
+    )
+    return lines, older
+
+
+def list_of(older: set[str], codes: Mapping[Part, tuple[str, str]]) -> bytes:
+    """data/older_code.json."""
+    content = {"older": sorted(older), "codes": dict(sorted(filter(all, codes.values())))}
+    return (json.dumps(content, indent=1) + "\n").encode()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import made
 import pytest
 from sass import __main__ as command
 from sass import cubin, identity
-from sass import recorded as rows
 
 from reprolab.command_line import run
 from reprolab.errors import InputError
@@ -35,21 +34,21 @@ def test_each_kernel_of_other_code_is_named_once_with_its_file():
     other = CODE | {OTHER: "2" * 64}
     files = [recorded(a=CODE, b=other, c=other, old=None, mojo={"m.ptx": "5"}, gone={"g.cu": "6"})]
     now = {(SOURCE, "sm_90"): "1" * 64, (OTHER, "sm_90"): "2" * 64, ("g.cu", "sm_90"): ""}
-    lines, older = rows.compare(files, now)
+    lines, older = command.compare(files, now)
     assert (len(lines), older) == (1, set())
     assert lines[0].startswith("6 of 12 recorded rows compared")
-    lines, older = rows.compare(files, now | {(OTHER, "sm_90"): "3" * 64})
+    lines, older = command.compare(files, now | {(OTHER, "sm_90"): "3" * 64})
     what = f"the code of {OTHER} for sm_90 differs from this checkout's"
     place = "data/recorded/made/table2/replay.json"
     assert lines[:-1] == [f"{place}: b: {what}", f"{place}: c: {what}"]
     assert older == {"2" * 64}
-    assert rows.compare(files, {})[1] == set()
+    assert command.compare(files, {})[1] == set()
 
 
 def test_only_what_recorded_rows_of_this_compiler_are_of_is_compiled():
     files = [recorded(a=CODE, b=None, c={"lib.so": "4" * 64})]
-    assert rows.parts_of(files, NVCC) == [(SOURCE, "sm_90")]
-    assert rows.parts_of(files, "12.9.41") == []
+    assert command.parts_of(files, NVCC) == [(SOURCE, "sm_90")]
+    assert command.parts_of(files, "12.9.41") == []
 
 
 def test_a_cubins_name_follows_its_sources_and_command(monkeypatch, tmp_path):
@@ -104,7 +103,7 @@ def test_the_headers_of_a_file_are_those_that_the_compiler_reads(source):
 
 def test_a_stale_list_of_older_code_fails_until_it_is_written(monkeypatch, tmp_path, capsys):
     file, known = tmp_path / "older_code.json", []
-    file.write_bytes(rows.list_of(set(), {}))
+    file.write_bytes(command.list_of(set(), {}))
     monkeypatch.setattr(command, "OLDER", file)
     monkeypatch.setattr(command, "result_files", lambda folder: [recorded(b={OTHER: "2" * 64})])
     monkeypatch.setattr(cubin, "nvcc_version", lambda: NVCC)
@@ -114,7 +113,7 @@ def test_a_stale_list_of_older_code_fails_until_it_is_written(monkeypatch, tmp_p
         known.append(digests)
         return dict.fromkeys(parts, (name, "3" * 64))
 
-    monkeypatch.setattr(rows, "codes_now", now)
+    monkeypatch.setattr(command, "codes_now", now)
     assert status("recorded") == 1
     assert "is stale" in capsys.readouterr().out
     assert status("recorded", "--write") == 0
@@ -141,10 +140,10 @@ def test_without_a_compiler_one_line_says_so(monkeypatch, capsys):
 def test_a_constant_makes_recorded_rows_old_and_a_comment_does_not(tmp_path):
     part = SOURCE, "sm_90"
     try:
-        ((_, now),) = rows.codes_now([part], {}).values()
+        ((_, now),) = command.codes_now([part], {}).values()
     except InputError as error:
         pytest.skip(str(error))
-    folder, command = cubin.command_for(ROOT / SOURCE, "sm_90")
+    folder, nvcc = cubin.command_for(ROOT / SOURCE, "sm_90")
     text, files = (ROOT / SOURCE).read_text(), [recorded(scalar_store={SOURCE: now})]
     for old, new, is_old in (
         ("//", "// Edited.\n\n\n//", False),
@@ -153,9 +152,9 @@ def test_a_constant_makes_recorded_rows_old_and_a_comment_does_not(tmp_path):
         assert old in text
         edited = tmp_path / f"another_name_{is_old}.cu"
         edited.write_text(text.replace(old, new, 1))
-        words = [str(edited) if word == str(ROOT / SOURCE) else word for word in command]
-        assert words != command
+        words = [str(edited) if word == str(ROOT / SOURCE) else word for word in nvcc]
+        assert words != nvcc
         digest = identity.of_cubin(
             cubin.made_by(words, folder, tmp_path / f"{edited.stem}-1.cubin")
         )
-        assert rows.compare(files, {part: digest})[1] == ({now} if is_old else set())
+        assert command.compare(files, {part: digest})[1] == ({now} if is_old else set())
