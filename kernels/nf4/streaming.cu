@@ -1,7 +1,7 @@
 // Near copy speed by few and wide accesses: a thread loads 4 bytes of codes, looks up 8 weights in
 // shared memory and writes them with one 16-byte store. The codes of large matrices are prefetched
 // to L2 early and in long bursts. Nested scales are decoded in the same kernel, from a map in
-// shared memory. The arrays may begin anywhere (words.hpp).
+// shared memory. The arrays may begin anywhere (Words).
 //
 // Source: ours.
 // Bound:  memory: on an H200 a large matrix takes at most 1.02 times as long as cudaMemcpy for the

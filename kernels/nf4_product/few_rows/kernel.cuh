@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(threads, 1)
           cp_async_arrive(&barriers.full[state.stage]);
         }
         decoder.decode(stage, layout.scales + state.stage * layout.scales_bytes);
-        __syncwarp();  // racecheck does not see this ordering: tests/kernels/sanitizer
+        __syncwarp();  // racecheck does not see this ordering: tests/kernels/CMakeLists.txt
         if (elect_one()) arrive(&barriers.full[state.stage]);
         decoder.read(stage + decoder_warps);
         for (int i = 0; i < decoder_warps; ++i) state.advance(layout.stages);

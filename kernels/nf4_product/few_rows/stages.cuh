@@ -263,7 +263,7 @@ __device__ void decode_small_stages(ScaleDecoder<Decode, ScalesPerStep, Nested>&
       cp_async_arrive(full);
     }
     decoder.decode(stage.k, layout.scales + at * layout.scales_bytes, stage.first_column());
-    __syncwarp();  // racecheck does not see this ordering: tests/kernels/sanitizer
+    __syncwarp();  // racecheck does not see this ordering: tests/kernels/CMakeLists.txt
     if (elect_one()) arrive(full);
     stage.advance(decoder_warps);
     decoder.read(stage.k, stage.first_column());
