@@ -66,13 +66,15 @@ def functions_in(file: Path) -> list[Function]:
         return []
     parts = FUNCTION.split(cubin.output_of([dump, "-sass", file]))
     listings = dict(zip(parts[1::2], parts[2::2], strict=True))
-    names = map(plain, cubin.output_of(["c++filt", *(symbol for symbol, _ in usage)]).splitlines())
+    names = cubin.output_of(
+        ["c++filt", "--no-params", *(symbol for symbol, _ in usage)]
+    ).splitlines()
     functions = []
     for (symbol, text), name in zip(usage, names, strict=True):
         has = {key: int(number) for key, number in re.findall(r"(\w+):(\d+)", text)}
         shared = max(0, has["SHARED"] - reserved)
         code = without_padding(INSTRUCTION.findall(listings[symbol]))
-        functions.append(Function(name, has["REG"], has["STACK"], shared, code))
+        functions.append(Function(NAMESPACES.sub("", name), has["REG"], has["STACK"], shared, code))
     return functions
 
 
@@ -82,17 +84,6 @@ def without_padding(instructions: list[str]) -> tuple[str, ...]:
         instructions.pop()
     jump = f"BRA {INSTRUCTION_BYTES * (len(instructions) - 1):#x}"
     return tuple(instructions[:-1] if instructions[-1:] == [jump] else instructions)
-
-
-def plain(name: str) -> str:
-    """'tile_walk<SharedLut, ...>' from the output of c++filt."""
-    short = NAMESPACES.sub("", name).removeprefix("void ")
-    depth = 0
-    for at, character in enumerate(short):
-        depth += (character == "<") - (character == ">")
-        if character == "(" and depth == 0:
-            return short[:at]
-    return short
 
 
 def file_of(name: str, arch: str) -> Path:
