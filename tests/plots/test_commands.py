@@ -156,32 +156,6 @@ def test_a_slot_that_is_not_there_is_one_line(filled, tmp_path, capsys, slot, no
     assert noun in line and not (tmp_path / "README.md").exists()
 
 
-FULL = "error: standard output: No space left on device\n"
-PROGRAM = """
-import argparse, sys
-from reprolab.command_line import Parser, run
-parser = Parser(prog="plots")
-parser.set_defaults(run=lambda args: print("x" * 99) or {result})
-sys.exit(run(parser))
-"""
-
-
-@pytest.mark.parametrize(
-    ("streams", "result", "status", "start"),
-    [
-        (">/dev/full", 0, 2, FULL),
-        (">&-", 0, 2, "error: standard output is closed\n"),
-        ("2>&-", 0, 0, ""),
-        ("", "1 / 0", 3, "Traceback "),
-    ],
-)
-def test_the_status_says_what_went_wrong(streams, result, status, start):
-    command = ["bash", "-o", "pipefail", "-c", f'exec "$0" -c "$1" {streams}', sys.executable]
-    program = PROGRAM.format(result=result)
-    done = subprocess.run([*command, program], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == status and done.stderr.startswith(start)
-
-
 def test_the_same_run_gives_the_same_files_in_any_environment(own, tmp_path):
     words = ("render", "table2", f"--results={tmp_path}/results/table2")
     assert own(*words, f"--output={tmp_path}/out") == 0
