@@ -61,8 +61,6 @@ PtxVariant variant_of(const fs::path& folder, const Manifest& facts) {
 
 }  // namespace
 
-fs::path compiled_folder() { return project_root() / "build/ptx"; }
-
 std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
                                                   const std::vector<std::string>& variants,
                                                   const fs::path& folder, const fs::path& root) {

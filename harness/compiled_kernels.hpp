@@ -26,9 +26,6 @@ struct CompiledKernel {
   Manifest manifest;
 };
 
-/// The folder of compiled kernels: build/ptx of the project.
-std::filesystem::path compiled_folder();
-
 /// The kernels of a family in `folder`/sm_*/KERNEL.json, each with its PTX next to it (paths of
 /// sources are from `root`). Throws UsageError of one line if a manifest is not as it is written
 /// there, or is older than its kernel's sources: it would be measured under the wrong name.
@@ -46,30 +43,21 @@ struct CompiledFamily {
   FamilysKernel (*with_facts)(const PtxKernel&, const Manifest&);
   void (*add)(const FamilysKernel&);  ///< Registers a kernel.
 
-  std::vector<FamilysKernel> read(const std::filesystem::path& folder,
-                                  const std::filesystem::path& root) const {
-    std::vector<FamilysKernel> kernels;
-    for (const auto& [kernel, manifest] : read_compiled_kernels(name, variants, folder, root)) {
-      try {
-        kernels.push_back(with_facts(kernel, manifest));
-      } catch (const std::exception& error) {
-        throw UsageError(kernel.source_file + ": its manifest: " + error.what());
-      }
-    }
-    return kernels;
-  }
-
-  /// Registers the kernels in compiled_folder(), once. Throws UsageError, also if the family
+  /// Registers the kernels in build/ptx of the project, once. Throws UsageError, also if the family
   /// already has a kernel of the same name.
-  void load() const { add_all(read(compiled_folder(), project_root())); }
-
-  void add_all(const std::vector<FamilysKernel>& kernels) const {
-    for (const FamilysKernel& kernel : kernels) {
+  void load() const {
+    const auto folder = project_root() / "build/ptx";
+    for (const auto& [kernel, manifest] :
+         read_compiled_kernels(name, variants, folder, project_root())) {
       if (Registry<Problem>::instance().kernels().contains(kernel.name)) {
         throw UsageError(kernel.source_file + ": there is already a kernel named '" + kernel.name +
                          "'; rename one");
       }
-      add(kernel);
+      try {
+        add(with_facts(kernel, manifest));
+      } catch (const std::exception& error) {
+        throw UsageError(kernel.source_file + ": its manifest: " + error.what());
+      }
     }
   }
 

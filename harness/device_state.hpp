@@ -15,7 +15,6 @@ namespace reprolab {
 
 struct DeviceSetting {
   std::string name;  ///< As in CUDA, such as "cudaLimitPersistingL2CacheSize".
-  std::string unit;  ///< "bytes", or empty.
   /// The current value; nothing if this device or driver lacks the setting, which is then not
   /// checked.
   std::function<std::optional<std::uint64_t>()> read;
@@ -27,10 +26,9 @@ std::vector<DeviceSetting> device_settings(cudaStream_t stream);
 class DeviceState {
  public:
   /// Saves the current settings, before any kernel has run.
-  explicit DeviceState(const std::vector<DeviceSetting>& settings);
-  explicit DeviceState(cudaStream_t stream) : DeviceState(device_settings(stream)) {}
+  explicit DeviceState(cudaStream_t stream);
 
-  /// The settings that differ from the saved ones: "changed the device: NAME from 0 to 5 bytes";
+  /// The settings that differ from the saved ones: "changed the device: NAME from 0 to 5";
   /// empty if none does. Takes a few microseconds on the host and none on the GPU.
   std::string changes() const;
 

@@ -4,11 +4,14 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdio>
 #include <exception>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "kernels/printable.hpp"
 
 namespace reprolab {
 
@@ -60,15 +63,25 @@ struct KernelCrashed : std::runtime_error {
   std::string kernel;
 };
 
-/// Refuses to start without stdout and stderr: files opened later would take their descriptors.
-/// Throws UsageError.
-void require_streams();
-
 /// Writes "PROGRAM: TEXT" to stderr as one line, if that is possible.
-void complain(const char* program, const char* text) noexcept;
+inline void complain(const char* program, const char* text) noexcept {
+  std::fflush(stdout);  // earlier output first
+  // One write, so that no other process's line is interleaved; fmt would throw on an error.
+  std::string line;
+  try {
+    line = std::string(program) + ": " + printable(text) + "\n";
+  } catch (const std::exception&) {
+    line = "out of memory\n";
+  }
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
 
 /// Flushes stdout and stderr and returns their first error; empty if all output was written.
-std::string lost_output();
+inline std::string lost_output() {
+  const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (!lost && std::ferror(stderr) == 0) return "";
+  return std::string("output to ") + (lost ? "stdout" : "stderr") + " was lost; is the disk full?";
+}
 
 /// Runs a program's body. An exception becomes one line on stderr and an exit status: 2 for a
 /// UsageError, 1 for KernelCrashed, 3 for any other, because nothing is then known about the
@@ -78,7 +91,6 @@ int run_program(const char* program, Body body) {
   int status = exit_verified;
   std::string wrong;
   try {
-    require_streams();
     status = body();
   } catch (const UsageError& error) {
     complain(program, error.what());

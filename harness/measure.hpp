@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "harness/buffer_sets.hpp"
 #include "harness/family.hpp"
 #include "harness/sampling.hpp"
 #include "harness/verifier.hpp"
@@ -35,6 +34,28 @@ int calls_of_batch(const profiling::Sample& sample, double batch_us, int most);
 /// contain before and after the batch, over the GPU's theoretical bandwidth. 0 if the bandwidth is
 /// unknown.
 double min_us(std::uint64_t bytes, int calls, const profiling::Gpu& gpu);
+
+/// A ceiling: the memory's speed for the bytes of a problem, measured together with its kernels. It
+/// is launched on the memory of a workload's buffer set.
+struct Ceiling {
+  const char* name;
+  const char* what;
+  std::uint64_t (*bytes_read)(const ProblemFacts& facts);
+  std::uint64_t (*bytes_written)(const ProblemFacts& facts);
+  void (*launch)(const Workload& workload, int buffer_set, cudaStream_t stream);
+};
+
+/// Each ceiling as a row.
+std::vector<VariantInfo> ceiling_variants();
+
+/// The ceiling of that name, which must exist.
+const Ceiling& ceiling_named(std::string_view name);
+
+/// Whether that ceiling bounds the kernels of such a problem.
+Support ceiling_supports(std::string_view name, const ProblemFacts& facts);
+
+/// Throws UsageError if a kernel has the name of a ceiling: their rows would have the same keys.
+void refuse_names_of_ceilings(const std::vector<VariantInfo>& kernels);
 
 /// The ceilings that are measured with kernels.
 std::vector<VariantInfo> ceilings_measured_by(profiling::InstrumentKind instrument);

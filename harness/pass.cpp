@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <iterator>
 #include <memory>
@@ -16,7 +14,6 @@
 #include "harness/family.hpp"
 #include "harness/provenance.hpp"
 #include "harness/selection.hpp"
-#include "harness/whole_file.hpp"
 #include "kernels/printable.hpp"
 #include "profiling/basics.hpp"
 #include "profiling/nvml.hpp"
@@ -30,45 +27,23 @@ std::string plain_name(const std::string& text) {
   return is_plain_name(text) ? "" : fmt::format("give a name of {}", plain_name_rule);
 }
 
-constexpr const char* given_back =
-    "afterwards it is reset to the driver's default, as an earlier lock cannot be restored";
-
-/// Calls `lock`, which throws if the clock cannot be locked.
-template <class Lock>
-auto lock_or_refuse(Lock lock) {
-  try {
-    return lock();
-  } catch (const std::runtime_error& error) {
-    throw UsageError(
-        fmt::format("--clocks: {}; leave --clocks out to measure without a lock", error.what()));
-  }
-}
-
 /// Null if the clocks are only observed.
 std::unique_ptr<profiling::ClockLock> lock_clock(const PassOptions& options,
                                                  const Machine& machine) {
   if (!options.clocks.locks()) return nullptr;
-  auto lock = lock_or_refuse([&] {
-    return std::make_unique<profiling::ClockLock>(
+  try {
+    auto lock = std::make_unique<profiling::ClockLock>(
         profiling::GpuAddress{machine.pci_bus_id, machine.uuid}, options.clocks);
-  });
-  fmt::print("the SM clock is locked at {} MHz; {}\n", lock->mhz(), given_back);
-  std::fflush(stdout);
-  return lock;
-}
-
-std::string clock_note(const PassOptions& options, const std::optional<profiling::Gpu>& gpu) {
-  if (!options.clocks.locks()) return "clocks are observed, not locked";
-  const bool highest = options.clocks.kind == profiling::ClockPolicy::Kind::max;
-  std::string clock = highest ? "its highest" : fmt::format("{} MHz", options.clocks.mhz);
-  if (gpu) {
-    clock =
-        fmt::format("{} MHz", lock_or_refuse([&] {
-                      return profiling::clock_to_lock({gpu->pci_bus_id, gpu->uuid}, options.clocks);
-                    }));
+    fmt::print(
+        "the SM clock is locked at {} MHz; afterwards it is reset to the driver's default, as an "
+        "earlier lock cannot be restored\n",
+        lock->mhz());
+    std::fflush(stdout);
+    return lock;
+  } catch (const std::runtime_error& error) {
+    throw UsageError(
+        fmt::format("--clocks: {}; leave --clocks out to measure without a lock", error.what()));
   }
-  return fmt::format("the SM clock would be locked at {}; {}{}", clock, given_back,
-                     geteuid() == 0 ? "" : " (this takes root, which you are not)");
 }
 
 }  // namespace
@@ -78,15 +53,15 @@ std::optional<std::chrono::milliseconds> PassOptions::limit() const {
   return std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * limit_s));
 }
 
-CLI::Validator number_in(double least, double most) {
-  const CLI::Range range(least, most);
-  CLI::Validator check = range;
-  check.operation([range](std::string& text) {
-    double value = 0;
-    const bool is_nan = CLI::detail::lexical_cast(text, value) && std::isnan(value);
-    return is_nan ? text + " is not a number" : range(text);
-  });
-  return check;
+std::optional<int> parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(fmt::format("{}; see {} --help", error.what(), app.get_name()));
+  }
+  return std::nullopt;
 }
 
 void add_pass_options(CLI::App& app, PassOptions& options) {
@@ -107,7 +82,7 @@ void add_pass_options(CLI::App& app, PassOptions& options) {
       ->check(CLI::IsMember({"events", "activity", "counters", "none"}))
       ->default_str(std::string(profiling::name(options.instrument)));
   app.add_option("--limit-s", options.limit_s, "Time limit of a kernel in seconds")
-      ->check(number_in(0.1, 86400.0))
+      ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
   app.add_option_function<std::string>(
          "--clocks",
@@ -131,15 +106,9 @@ void add_pass_options(CLI::App& app, PassOptions& options) {
       "--resume", options.resume,
       "Keep the problem groups that an interrupted run of the same arguments, sources, GPU "
       "and driver has finished");
-  app.add_flag("--dry-run", options.dry_run,
-               "Print what would run and how long it would take, then exit");
+  app.add_flag("--dry-run", options.dry_run, "Print what would run, then exit");
   app.add_flag("--describe", options.describe,
                "Print what the families and kernels are, as JSON, then exit");
-}
-
-std::string dry_run_notes(const PassOptions& options, const std::optional<profiling::Gpu>& gpu) {
-  return fmt::format("a kernel that runs longer than {:g} s (--limit-s) has no result\n{}",
-                     options.limit_s, clock_note(options, gpu));
 }
 
 std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::string& why_not,

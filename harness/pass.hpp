@@ -10,14 +10,13 @@
 
 #include "harness/provenance.hpp"
 #include "harness/result_file.hpp"
-#include "harness/verification.hpp"
+#include "harness/sampling.hpp"
 #include "harness/worker.hpp"
 #include "profiling/clocks.hpp"
 #include "profiling/machine.hpp"
 
 namespace CLI {
 class App;
-class Validator;
 }  // namespace CLI
 
 namespace reprolab {
@@ -36,16 +35,13 @@ struct PassOptions {
   std::optional<std::chrono::milliseconds> limit() const;
 };
 
-/// A check that an option's value is in the range. CLI::Range alone accepts "nan".
-CLI::Validator number_in(double least, double most);
+/// Reads the command line. Returns an exit status if it contained --help, which has then been
+/// printed. Throws UsageError that points to --help if it cannot be parsed.
+std::optional<int> parse(CLI::App& app, int argc, char** argv);
 
 /// Adds --experiment, --pass, --output, --kernel, --seed, --instrument, --limit-s, --clocks,
 /// --resume, --dry-run and --describe.
 void add_pass_options(CLI::App& app, PassOptions& options);
-
-/// Notes of a dry run on the time limit and the clocks, a line each. Throws UsageError if there is
-/// a GPU and it cannot lock the requested clock.
-std::string dry_run_notes(const PassOptions& options, const std::optional<profiling::Gpu>& gpu);
 
 /// The last line of a dry run: the GPU, or why nothing can run here, then `note`.
 std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::string& why_not,

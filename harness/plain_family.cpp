@@ -4,8 +4,6 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include <bit>
-
 #include "harness/errors.hpp"
 #include "harness/selection.hpp"
 
@@ -14,7 +12,7 @@ namespace reprolab {
 void PlainSelection::add_options(CLI::App& app, const FamilyFacts& facts,
                                  std::vector<PlainOption> options, bool may_halve) {
   *this = {};
-  auto* group = app.add_option_group(facts.name, facts.moves);
+  auto* group = app.add_option_group(facts.name);
   size_option_ = facts.size_option;
   others_.reserve(options.size());
   for (const PlainOption& number : options) {
@@ -62,17 +60,11 @@ std::string plain_name(const std::vector<PlainOption>& numbers,
   return size + rest + (data.empty() ? "" : "/" + data);
 }
 
-std::string plain_mismatch(const FamilyFacts& family, const reference::Comparison& comparison,
+std::string plain_mismatch(const std::string& element, const reference::Comparison& comparison,
                            std::uint64_t words, const std::string& place, std::uint32_t expected,
                            std::uint32_t actual) {
-  const auto shown = [&](std::uint32_t bits) {
-    return family.types.front().name == "fp32"
-               ? fmt::format("{:#010x} ({:.6g})", bits, std::bit_cast<float>(bits))
-               : fmt::format("{:#010x}", bits);
-  };
-  return fmt::format("{} of {} {}s differ; first at {}: expected {}, actual {}",
-                     comparison.mismatches, words, family.element, place, shown(expected),
-                     shown(actual));
+  return fmt::format("{} of {} {}s differ; first at {}: expected {:#010x}, actual {:#010x}",
+                     comparison.mismatches, words, element, place, expected, actual);
 }
 
 }  // namespace reprolab

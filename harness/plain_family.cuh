@@ -36,8 +36,8 @@
 #include <utility>
 #include <vector>
 
-#include "harness/buffer_sets.hpp"
-#include "harness/device_compare.hpp"
+#include "harness/device_checks.hpp"
+#include "harness/family.hpp"
 #include "harness/plain_family.hpp"
 
 namespace reprolab {
@@ -52,6 +52,7 @@ struct PlainNumber : PlainOption {
 template <class F>
 struct PlainFacts {
   FamilyFacts family;
+  std::string element;                  ///< An element of the output, in messages: "sum".
   std::vector<PlainNumber<F>> numbers;  ///< Those of the size come first.
   std::vector<F> usual;                 ///< The problems without the size option.
   std::vector<F> small;                 ///< Family::small(); each is made with all data.
@@ -230,7 +231,7 @@ class PlainWorkload : public FamilyWorkload<typename F::Problem> {
                        std::uint32_t actual) const override {
     std::string place = std::to_string(comparison.first_mismatch);
     if constexpr (requires { f_.place(0); }) place = f_.place(comparison.first_mismatch);
-    return plain_mismatch(F::facts().family, comparison, written_words(f_), place, expected,
+    return plain_mismatch(F::facts().element, comparison, written_words(f_), place, expected,
                           actual);
   }
 

@@ -45,7 +45,7 @@ std::string plain_name(const std::vector<PlainOption>& numbers,
                        const std::vector<std::int64_t>& values, const std::string& data);
 
 /// "3 of 16 sums differ; first at 5: expected 0x00000001, actual 0xffffffff".
-std::string plain_mismatch(const FamilyFacts& family, const reference::Comparison& comparison,
+std::string plain_mismatch(const std::string& element, const reference::Comparison& comparison,
                            std::uint64_t words, const std::string& place, std::uint32_t expected,
                            std::uint32_t actual);
 

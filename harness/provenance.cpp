@@ -5,14 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <sstream>
 #include <vector>
 
-#include "harness/buffer_sets.hpp"
 #include "harness/errors.hpp"
+#include "harness/family.hpp"
 #include "harness/result_file.hpp"
 #include "harness/worker.hpp"
 #include "profiling/clocks.hpp"
@@ -28,29 +27,15 @@ struct MachineCode {
 
 int target = 0;  ///< 90 for "9.0"; 0: not known.
 
-std::string quoted(std::string text) {
-  for (std::size_t at = 0; (at = text.find('\'', at)) != text.npos; at += 4) {
-    text.replace(at, 1, "'\\''");
-  }
-  return "'" + text + "'";
-}
-
 /// The lines of profiling/sass/identity.py about a file; none if they are not known.
-std::vector<MachineCode> digests_of(const std::string& file, const std::string& option = "") {
-  const auto script = project_root() / "scripts/python";
-  const auto command =
-      fmt::format("{} -m sass digest {} -- {}", quoted(script.string()), option, quoted(file));
-  std::string text;
-  FILE* pipe = popen(command.c_str(), "r");
-  for (char chunk[4096]; pipe != nullptr && std::fgets(chunk, sizeof chunk, pipe) != nullptr;) {
-    text += chunk;
-  }
-  if (pipe == nullptr || pclose(pipe) != 0) {
-    complain("code", (file + ": its digest is not known").c_str());
-    return {};
-  }
+std::vector<MachineCode> digests_of(const std::string& file, bool whole = false) {
+  std::vector<std::string> words{project_root() / "scripts/python", "-m", "sass", "digest"};
+  if (whole) words.push_back("--whole");
+  words.insert(words.end(), {"--", file});
+  const auto text = output_of(words);
+  if (!text) complain("code", (file + ": its digest is not known").c_str());
   std::vector<MachineCode> codes;
-  std::istringstream lines(text);
+  std::istringstream lines(text.value_or(""));
   MachineCode code;
   while (lines >> code.capability >> code.sha256 && std::getline(lines >> std::ws, code.source)) {
     codes.push_back(code);
@@ -92,7 +77,7 @@ const std::string& digest_of_file(const std::string& path) {
   static std::map<std::string, std::string> known;
   const auto [entry, is_new] = known.try_emplace(path);
   if (is_new) {
-    if (const auto codes = digests_of(path, "--whole"); !codes.empty()) {
+    if (const auto codes = digests_of(path, /*whole=*/true); !codes.empty()) {
       entry->second = codes.front().sha256;
     }
   }

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <utility>
 
@@ -16,6 +19,7 @@
 namespace reprolab {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 /// In the order of the enumerators.
@@ -32,18 +36,36 @@ void get_unless_null(const ordered_json& json, std::optional<T>& value) {
   if (!json.is_null()) value = json.get<T>();
 }
 
-/// The output of a shell command; empty if it cannot be started.
-std::string output_of(const char* command) {
-  FILE* pipe = popen(command, "r");
-  if (pipe == nullptr) return "";
-  std::string output;
-  std::array<char, 256> chunk;
-  while (std::fgets(chunk.data(), chunk.size(), pipe) != nullptr) output += chunk.data();
-  pclose(pipe);
-  return output;
+void write(const fs::path& path, std::string_view text, std::string_view option, bool in_place) {
+  const auto refuse = [&](const std::string& why) {
+    throw UsageError(
+        fmt::format("{}: cannot be written ({}); choose another {}", path.string(), why, option));
+  };
+  try {
+    if (fs::exists(path) && !fs::is_regular_file(path)) refuse("not a regular file");
+    const fs::path place = fs::weakly_canonical(fs::absolute(path));
+    if (!place.has_filename()) refuse("not a file name");
+    fs::create_directories(place.parent_path());
+    const fs::path beside = place.string() + ".tmp";
+    std::ofstream file(beside, std::ios::binary);
+    file << text;
+    file.close();
+    const std::string why = file ? "" : std::strerror(errno);
+    if (why.empty() && in_place) return fs::rename(beside, place);
+    fs::remove(beside);
+    if (!why.empty()) refuse(why);
+  } catch (const fs::filesystem_error& error) {
+    refuse(error.code().message());
+  }
 }
 
 }  // namespace
+
+void write_whole(const fs::path& path, std::string_view text, std::string_view option) {
+  write(path, text, option, /*in_place=*/true);
+}
+
+void require_writable(const fs::path& path) { write(path, "", "--output", /*in_place=*/false); }
 
 void to_json(ordered_json& json, const Metric& metric) {
   json = {{"name", metric.name}, {"unit", metric.unit}};
@@ -133,6 +155,25 @@ std::string describe_ending(const Record& record) {
   return record.reason.empty() ? outcome : outcome + ": " + record.reason;
 }
 
+std::string describe_row(const Record& record, const std::vector<std::string>& shown) {
+  std::string text = record.key + ": " + describe_ending(record);
+  const auto missing = std::ranges::count_if(
+      record.metrics, [](const Metric& metric) { return !metric.missing.empty(); });
+  if (record.metrics.size() > shown.size()) {
+    text += fmt::format("; {} metrics", std::ssize(record.metrics) - missing);
+    if (missing > 0) text += fmt::format(", {} missing", missing);
+  }
+  for (const std::string& name : shown) {
+    const Metric* metric = record.metric(name);
+    if (metric == nullptr) continue;
+    text += metric->missing.empty() ? fmt::format("; {} {:.10g}{}{}", name,
+                                                  std::round(100 * median(metric->samples)) / 100,
+                                                  metric->unit.empty() ? "" : " ", metric->unit)
+                                    : fmt::format("; {} is missing: {}", name, metric->missing);
+  }
+  return text;
+}
+
 ordered_json ResultFile::to_json() const {
   return {{"schema", results_schema}, {"experiment", experiment}, {"pass", pass},
           {"provenance", provenance}, {"families", families},     {"records", records},
@@ -162,11 +203,26 @@ ordered_json read_json(const std::filesystem::path& path) {
   }
 }
 
+std::optional<std::string> output_of(const std::vector<std::string>& words) {
+  std::string command;
+  for (std::string word : words) {
+    for (std::size_t at = 0; (at = word.find('\'', at)) != word.npos; at += 4) {
+      word.replace(at, 1, "'\\''");
+    }
+    command += "'" + word + "' ";
+  }
+  FILE* const pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return std::nullopt;
+  std::string output;
+  for (char chunk[4096]; std::fgets(chunk, sizeof chunk, pipe) != nullptr;) output += chunk;
+  return pclose(pipe) == 0 ? std::optional(output) : std::nullopt;
+}
+
 nlohmann::json find_sources(const std::filesystem::path& root) {
   const auto program = root / "reprolab/sources.py";
-  setenv("REPROLAB_SOURCES", program.c_str(), 1);  // no part of the shell's text
-  auto sources = nlohmann::json::parse(output_of("python3 -I \"$REPROLAB_SOURCES\""), nullptr,
-                                       /*allow_exceptions=*/false);
+  const auto sources =
+      nlohmann::json::parse(output_of({"python3", "-I", program}).value_or(""), nullptr,
+                            /*allow_exceptions=*/false);
   if (!sources.is_object()) {
     complain("the commit is not known", ("python3 cannot run " + program.string()).c_str());
     return {{"commit", "unknown"}, {"dirty", true}};

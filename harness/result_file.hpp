@@ -1,5 +1,5 @@
 // The project's result file: the records of one pass and their provenance, as specified by
-// data/results.schema.json.
+// data/results.schema.json. Files are written whole or not at all, as by reprolab/output.py.
 #pragma once
 
 #include <cstdint>
@@ -91,6 +91,9 @@ struct Record {
 
 /// The outcome in words: "mismatch: 3 of 4 weights differ".
 std::string describe_ending(const Record& record);
+/// A row in one line: its key, its outcome, the number of its metrics if that is more than are
+/// `shown`, and the medians of those: "64x64/shared_lut: bit_exact; kernel_time 1.5 us".
+std::string describe_row(const Record& record, const std::vector<std::string>& shown);
 
 void to_json(nlohmann::ordered_json& json, const Record& record);
 void from_json(const nlohmann::ordered_json& json, Record& record);
@@ -114,9 +117,21 @@ struct ResultFile {
   int exit_status() const;
 };
 
+/// Writes `text` to a file beside `path`, then renames it. Creates the folder, follows links, and
+/// replaces nothing but regular files. If that fails, throws UsageError that names the path and the
+/// option that gave it.
+void write_whole(const std::filesystem::path& path, std::string_view text,
+                 std::string_view option = "--output");
+
+/// Throws the same error early, before hours of measurements are lost, and leaves no file.
+void require_writable(const std::filesystem::path& path);
+
 /// Reads a JSON file of the project's own data and keeps the order of its members. Throws
 /// UsageError that names the file and the fault.
 nlohmann::ordered_json read_json(const std::filesystem::path& path);
+
+/// The output of a program, named by the first of `words`; nothing if it failed.
+std::optional<std::string> output_of(const std::vector<std::string>& words);
 
 /// The root of the checkout that this program was built from, which contains data/.
 std::filesystem::path project_root();

@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cstdio>
 #include <iterator>
-#include <numeric>
 
 #include "harness/errors.hpp"
 
@@ -43,21 +42,6 @@ bool any_matches(std::string_view pattern, std::string_view name) {
   return any_alternative(pattern, [&](std::string_view one) { return matches(one, name); });
 }
 
-/// The number of letters to insert, remove or replace (Levenshtein).
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (const char letter : a) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t i = 0; i < b.size(); ++i) {
-      const std::size_t replaced = diagonal + (letter == b[i] ? 0 : 1);
-      diagonal = row[i + 1];
-      row[i + 1] = std::min({row[i] + 1, diagonal + 1, replaced});
-    }
-  }
-  return row.back();
-}
-
 /// A kernel in another language may not be compiled here, so an unknown name is only an error if
 /// nothing else is selected.
 void say_unknown_names(std::string_view pattern, const std::vector<VariantInfo>& kernels) {
@@ -65,8 +49,7 @@ void say_unknown_names(std::string_view pattern, const std::vector<VariantInfo>&
   any_alternative(pattern, [&](std::string_view name) {
     const bool is_name = !name.empty() && name.find_first_of("*?") == name.npos;
     if (is_name && std::ranges::find(kernels, name, &VariantInfo::name) == kernels.end()) {
-      fmt::print(stderr, "--kernel: no kernel is named '{}' here{}\n", name,
-                 did_you_mean(name, names_of(kernels)));
+      fmt::print(stderr, "--kernel: no kernel is named '{}' here\n", name);
     }
     return false;
   });
@@ -80,20 +63,12 @@ bool selects(std::string_view pattern, std::string_view name) {
   return any_matches(pattern, name);
 }
 
-std::string did_you_mean(std::string_view name, const std::vector<std::string>& known) {
-  if (name.size() > 100) return "";  // a pattern of any length
-  const auto far = [&](const std::string& one) { return distance(name, one); };
-  const auto nearest = std::ranges::min_element(known, {}, far);
-  if (nearest == known.end() || far(*nearest) > name.size() / 3) return "";
-  return fmt::format(" (did you mean {}?)", *nearest);
-}
-
 void nothing_matches(const std::string& option, const std::string& pattern,
                      std::vector<std::string> known, const std::vector<std::string>& absent) {
   std::ranges::sort(known);
   known.erase(std::ranges::unique(known).begin(), known.end());
-  std::string text = fmt::format("{} '{}' selects nothing{}; there are: {}", option, pattern,
-                                 did_you_mean(pattern, known), fmt::join(known, ", "));
+  std::string text = fmt::format("{} '{}' selects nothing; there are: {}", option, pattern,
+                                 fmt::join(known, ", "));
   for (const auto& line : absent) text += "; " + line;
   throw UsageError(text);
 }

@@ -15,11 +15,8 @@ namespace reprolab {
 /// Takes time in proportion to the product of both lengths at most.
 bool selects(std::string_view pattern, std::string_view name);
 
-/// " (did you mean shared_lut?)" after a misspelt name; empty where no known name is near.
-std::string did_you_mean(std::string_view name, const std::vector<std::string>& known);
-
 /// Throws UsageError: "<option> '<pattern>' selects nothing; there are: ...", each name once, then
-/// the lines of `absent`, which describe missing kernels. A name that is near comes first.
+/// the lines of `absent`, which describe missing kernels.
 [[noreturn]] void nothing_matches(const std::string& option, const std::string& pattern,
                                   std::vector<std::string> known,
                                   const std::vector<std::string>& absent = {});

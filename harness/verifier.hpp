@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/device_compare.hpp"
-#include "harness/launch_checks.hpp"
-#include "harness/verification.hpp"
+#include "harness/device_checks.hpp"
+#include "harness/sampling.hpp"
 
 namespace reprolab {
 
@@ -66,7 +65,9 @@ class Verifier {
 
   /// Enqueues a comparison with the reference of an output of `matrix` that is not in a buffer set;
   /// the next `collect()` of the comparison in the launches' stream returns the result.
-  void enqueue_comparison(int matrix, const void* output) const;
+  void enqueue_comparison(int matrix, const void* output) const {
+    enqueue_comparison(reference_output("", matrix), output);
+  }
 
   /// Fills the outputs that the launches will write with poison.
   void poison(Launches launches) const;
@@ -95,6 +96,7 @@ class Verifier {
   Sampled sample_once(const VariantInfo& variant, Launches launches,
                       profiling::Instrument& instrument, bool held);
   bool judges(const VariantInfo& variant, int buffer_set) const;
+  void enqueue_comparison(ExpectedOutput expected, const void* output) const;
   Verification judge_on_host(const VariantInfo& variant);
   Verification judge_buffer_sets(const VariantInfo& variant, Launches launches);
   void inspect(const VariantInfo& variant, Verification& judged);

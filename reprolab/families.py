@@ -65,12 +65,8 @@ class Family:
     """Unknown families have only a name."""
 
     name: str
-    element: str = "element"
-    moves: str = ""  # what a row's bytes are; empty: nothing is moved
-    baseline: str = ""
     size_option: str = ""
     profiled_size: str = ""
-    measured_code: tuple[str, ...] = ()
     parts: dict[str, Part] = field(default_factory=dict)
     kernels: dict[str, Kernel] = field(default_factory=dict)
 
@@ -83,9 +79,8 @@ def parse(file: Path, described: list[dict[str, Any]]) -> dict[str, Family]:
         kernels = {kernel["name"]: Kernel(**kernel) for kernel in of["kernels"]}
         parts = {part["name"]: Part(**part) for part in of["parts"]}
         lists = {"kernels": kernels, "parts": parts}
-        lists["measured_code"] = tuple(of["measured_code"])
-        rest = {name: value for name, value in of.items() if name != "types"}
-        families[of["name"]] = Family(**rest | lists)
+        facts = {name: of[name] for name in ("name", "size_option", "profiled_size")}
+        families[of["name"]] = Family(**facts | lists)
     return families
 
 

@@ -1,15 +1,15 @@
 // puzzle: Unsloth's NF4 puzzle, timed as published and through CUDA graphs. `make
 // reproduce-puzzle`.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>
 
 #include "experiments/puzzle/puzzle.hpp"
-#include "harness/ceilings.hpp"
-#include "harness/command_line.hpp"
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
+#include "harness/measure.hpp"
 #include "harness/nf4/options.hpp"
 #include "harness/pass.hpp"
 #include "harness/selection.hpp"
@@ -30,9 +30,6 @@ struct Options {
 /// Its kernels are those of family nf4.
 Family family({
     .name = "puzzle",
-    .element = "weight",
-    .types = {{"fp16", 2}, {"bf16", 2}},
-    .moves = "codes and scales read, weights written, each byte of each call once",
     .parts =
         [] {
           std::vector<FamilyFacts::Part> parts;
@@ -58,7 +55,6 @@ int dry_run(const Options& options, const std::vector<VariantInfo>& kernels) {
   std::string why_not;
   const auto gpu = profiling::find_gpu(&why_not);
   const double bandwidth = gpu ? gpu->theoretical_bandwidth_gb_s.value_or(1000) : 1000;
-  nf4::print_languages_not_built(options.pass.kernel);
   const ProblemFacts facts = facts_of(options.iterations);
   const double moved = 1e-9 * static_cast<double>(facts.bytes_read + facts.bytes_written);
   const double host_s = 1e-5 * static_cast<double>(launches_of(options.iterations));
@@ -69,8 +65,7 @@ int dry_run(const Options& options, const std::vector<VariantInfo>& kernels) {
       kernels.size(), ceilings().size(), facts.name, moved, launches_of(options.iterations),
       options.samples, rows * options.samples * (2 * moved / (0.33 * bandwidth) + host_s));
   if (gpu) print_refusals(kernels, supports_all);
-  fmt::print("{}\n{}\n", dry_run_notes(options.pass, gpu),
-             dry_run_place(gpu, why_not, " (times above are for 1000 GB/s)"));
+  fmt::print("{}\n", dry_run_place(gpu, why_not, " (times above are for 1000 GB/s)"));
   return exit_verified;
 }
 
@@ -165,7 +160,6 @@ int run(int argc, char** argv) {
   if (options.pass.dry_run) return dry_run(options, kernels);
   return run_pass(options.pass, {argv, argv + argc}, require_machine(),
                   [&](ResultFile& results, UnfinishedRun& unfinished) {
-                    nf4::print_languages_not_built(options.pass.kernel);
                     results.records = measure(options, kernels, unfinished);
                     fmt::print("{}, median of {} samples\n", facts_of(options.iterations).name,
                                options.samples);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "harness/ceilings.hpp"
+#include "harness/measure.hpp"
 #include "profiling/nvtx.hpp"
 
 namespace reprolab::puzzle {

@@ -13,19 +13,10 @@
 namespace reprolab::nf4 {
 namespace {
 
-/// The measured code: Table II has fp16 output, plain scales, and weights counted in 32 bits. For
-/// streaming it is the code for large matrices with aligned arrays; for two_launches the launches
-/// that streaming does not have.
 const FamilyFacts nf4_facts{
     .name = "nf4",
-    .element = "weight",
-    .types = {{"fp16", 2}, {"bf16", 2}},
-    .moves = "codes and scales read, weights written, each byte once",
-    .baseline = "branch_tree",
     .size_option = "--shape",
     .profiled_size = "28672x8192",  // the largest layer of Llama-3.3-70B
-    .measured_code = {"unsigned int", "PlainScaleReader", "__half", "StreamShape<1024, 1,",
-                      ">, true,", "decode_scales"},
 };
 
 class Nf4Family : public Family {

@@ -4,12 +4,10 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <chrono>
 
 #include "harness/errors.hpp"
 #include "harness/result_file.hpp"
 #include "harness/selection.hpp"
-#include "harness/worker.hpp"
 #include "harness/workload.hpp"
 
 namespace reprolab::nf4 {
@@ -28,29 +26,21 @@ std::vector<TensorSpec> Formats::combinations() const {
 }
 
 TensorSpec Formats::only() const {
-  const auto require_one = [](const char* option, std::size_t count) {
-    if (count != 1) throw UsageError(fmt::format("{}: expected one value; got {}", option, count));
-  };
-  require_one("--block-size", block_sizes.size());
-  require_one("--output-type", outputs.size());
-  require_one("--offset", offsets.size());
-  return combinations().front();
+  const auto all = combinations();
+  if (all.size() == 1) return all.front();
+  throw UsageError("--block-size, --output-type: give one value of each");
 }
 
 void add_format_options(CLI::App& app, Formats& formats) {
-  app.add_option_function<std::vector<int>>(
-         "--block-size",
-         [&formats](const std::vector<int>& sizes) {
-           for (const int size : sizes) {
-             if (reference::is_block_size(size)) continue;
-             throw UsageError(
-                 fmt::format("--block-size: expected a power of two from {} to {}; got {}",
-                             reference::min_block_size, reference::max_block_size, size));
-           }
-           formats.block_sizes = sizes;
-         },
-         "Weights that share a scale")
+  app.add_option("--block-size", formats.block_sizes, "Weights that share a scale")
       ->delimiter(',')
+      ->check([](const std::string& text) {
+        int size = 0;
+        const bool is_one = CLI::detail::lexical_cast(text, size) && reference::is_block_size(size);
+        return is_one ? ""
+                      : fmt::format("expected a power of two from {} to {}; got {}",
+                                    reference::min_block_size, reference::max_block_size, text);
+      })
       ->default_str("64");
   app.add_option_function<std::vector<std::string>>(
          "--output-type",
@@ -74,23 +64,10 @@ void add_peer_option(CLI::App& app, std::vector<std::string>& libraries) {
 }
 
 void load_peers(const std::vector<std::string>& libraries, const AddPeer& add) {
-  for (const auto& library : libraries) {
-    Worker trial(
-        [&](const Worker::Json&, const Watchdog& watchdog) -> Worker::Json {
-          try {
-            watchdog.turn(library, [&] { add(library); });
-            return {};
-          } catch (const std::runtime_error& error) {
-            throw UsageError(error.what());
-          }
-        },
-        std::chrono::seconds(60));
-    const auto answer = trial.ask({{"name", "a trial"}}, {library});
-    for (const auto& [name, reason, outcome] : answer.crashed) {
-      throw UsageError(
-          fmt::format("peer {}: when it was loaded, it {}; leave it out", name, reason));
-    }
-    add(library);
+  try {
+    std::ranges::for_each(libraries, add);
+  } catch (const std::runtime_error& error) {
+    throw UsageError(error.what());
   }
 }
 
@@ -151,10 +128,5 @@ const CompiledFamily<Problem, PtxKernel> compiled_kernels{
               manifest.at("weights_multiple")};
     },
     .add = add_ptx_kernel};
-
-void print_languages_not_built(const std::string& pattern) {
-  if (!pattern.empty()) return;
-  for (const auto& line : compiled_kernels.languages_not_built()) fmt::print("{}\n", line);
-}
 
 }  // namespace reprolab::nf4

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "harness/compiled_kernels.hpp"
-#include "harness/nf4/layers.hpp"
 #include "harness/nf4/tensor.hpp"
 #include "harness/result_file.hpp"
 #include "kernels/nf4/loaded_kernels.hpp"
@@ -20,9 +19,6 @@ namespace reprolab::nf4 {
 /// The kernels compiled by `make mojo` and `make triton`.
 extern const CompiledFamily<Problem, PtxKernel> compiled_kernels;
 
-/// Prints which languages are not built. Not shown when the user selected kernels by `pattern`.
-void print_languages_not_built(const std::string& pattern);
-
 /// The lists that the format options give; every combination is measured.
 struct Formats {
   std::vector<int> block_sizes{64};
@@ -32,7 +28,7 @@ struct Formats {
 
   /// Specs without shapes and data; block sizes change slowest and offsets fastest.
   std::vector<TensorSpec> combinations() const;
-  /// The only spec. Throws UsageError that names the option if there are several.
+  /// The only spec. Throws UsageError if there are several.
   TensorSpec only() const;
 };
 
@@ -66,7 +62,7 @@ void add_matrix_options(CLI::App& app);
 using AddPeer = std::function<void(const std::string& library)>;
 
 /// Calls `add`, which registers a family's kernels of a library, for each library (a path or
-/// NAME=path), after loading it in a separate process has not crashed. Throws UsageError.
+/// NAME=path). Throws UsageError.
 void load_peers(const std::vector<std::string>& libraries,
                 const AddPeer& add = add_bitsandbytes_peer);
 

@@ -1,11 +1,14 @@
 #include "harness/nf4/tensor.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <span>
 
+#include "harness/errors.hpp"
+#include "harness/result_file.hpp"
 #include "reference/nf4/nf4.hpp"
 
 namespace reprolab::nf4 {
@@ -62,6 +65,22 @@ void replace_codes(CodeData data, std::uint64_t seed, std::int64_t n,
       for (std::int64_t i = 0; i < n; ++i) set_code(codes, i, equal_code);
       break;
   }
+}
+
+Model to_model(const nlohmann::json& entry) {
+  const std::int64_t hidden = entry.at("hidden"), intermediate = entry.at("intermediate"),
+                     head = entry.at("head_dim"),
+                     query = entry.at("heads").get<std::int64_t>() * head,
+                     key_value = entry.at("kv_heads").get<std::int64_t>() * head;
+  return {entry.at("id"),
+          entry.at("layers"),
+          {{"q", query, hidden},
+           {"k", key_value, hidden},
+           {"v", key_value, hidden},
+           {"o", hidden, query},
+           {"gate", intermediate, hidden},
+           {"up", intermediate, hidden},
+           {"down", hidden, intermediate}}};
 }
 
 }  // namespace
@@ -128,6 +147,67 @@ Problem host_problem(const reference::QuantizedTensor& tensor, void* output) {
     problem.absmax = tensor.absmax.data();
   }
   return problem;
+}
+
+std::int64_t Model::weights() const {
+  std::int64_t sum = 0;
+  for (const auto& matrix : matrices) sum += matrix.weights();
+  return sum * layers;
+}
+
+std::int64_t Model::launches() const { return layers * static_cast<std::int64_t>(matrices.size()); }
+
+std::vector<Model> read_models(const std::filesystem::path& path) {
+  std::vector<Model> models;
+  const auto json = read_json(path);
+  for (const auto& entry : json.at("models")) models.push_back(to_model(entry));
+  return models;
+}
+
+std::vector<Model> select_models(const std::vector<Model>& models,
+                                 const std::vector<std::string>& ids) {
+  std::vector<Model> selected;
+  for (const auto& id : ids) {
+    if (std::ranges::find(selected, id, &Model::id) != selected.end()) {
+      throw UsageError(fmt::format("model '{}' is named twice", id));
+    }
+    const auto entry = std::ranges::find(models, id, &Model::id);
+    if (entry == models.end()) {
+      std::string known;
+      for (const auto& model : models) known += (known.empty() ? "" : ", ") + model.id;
+      throw UsageError(fmt::format("no model '{}'; known: {}", id, known));
+    }
+    selected.push_back(*entry);
+  }
+  return selected;
+}
+
+Protocol papers_protocol() {
+  const auto json = read_json(project_root() / "data/models.json").at("protocol");
+  Protocol protocol{.batches = json.at("batches").get<std::vector<int>>(),
+                    .warmup_passes = json.at("warmup_passes"),
+                    .profiled_passes = json.at("profiled_passes")};
+  for (const auto& [column, models] : json.at("models").items()) {
+    for (const auto& model : models) protocol.models.push_back(model);
+  }
+  return protocol;
+}
+
+std::vector<Shape> distinct_shapes(const std::vector<Model>& models) {
+  std::vector<Shape> shapes;
+  for (const auto& model : models) {
+    for (const auto& matrix : model.matrices) {
+      auto shape = std::ranges::find_if(shapes, [&](const Shape& known) {
+        return known.rows == matrix.rows && known.columns == matrix.columns;
+      });
+      if (shape == shapes.end()) {
+        shapes.push_back({matrix.rows, matrix.columns, {}});
+        shape = shapes.end() - 1;
+      }
+      shape->used_by.push_back(model.id + "." + matrix.name);
+    }
+  }
+  return shapes;
 }
 
 }  // namespace reprolab::nf4

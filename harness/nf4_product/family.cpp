@@ -13,17 +13,10 @@ namespace {
 
 constexpr std::int64_t max_rows = 1 << 20;
 
-/// The measured code: fp16, plain scales of blocks of 64 weights, and an M tile of 8 (few_rows) or
-/// 32 (many_rows), by fragments of template arguments.
 const FamilyFacts product_facts{
     .name = "nf4_product",
-    .element = "output",
-    .types = {{"fp16", 2}, {"bf16", 2}},
-    .moves = "codes, scales, activations and bias read, outputs written, each byte once",
-    .baseline = "streaming_then_cublas",
     .size_option = "--shape",
     .profiled_size = "28672x8192",  // the largest layer of Llama-3.3-70B
-    .measured_code = {"__half", ", 1, 1, false>", ", 32, 4, false>", ", false>"},
 };
 
 class ProductFamily : public Family {

@@ -4,7 +4,7 @@
 #include "harness/nf4_product/workload.hpp"
 
 #include <string_view>
-#include "harness/verification.hpp"
+#include "harness/sampling.hpp"
 #include "kernels/definition.hpp"
 #include "reference/compare.hpp"
 

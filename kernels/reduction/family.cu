@@ -15,18 +15,14 @@ struct Sum {
   int data = 0;
 
   static const PlainFacts<Sum>& facts() {
-    static const PlainFacts<Sum> facts{
-        .family = {.name = "reduction",
-                   .element = "sum",
-                   .types = {{"uint32", 4}},
-                   .moves = "a vector read, each byte once, and its sum written",
-                   .baseline = "sum_two_launches",  // the post's first kernel
-                   .size_option = "--length",
-                   .profiled_size = "1073741824"},  // the posts'
-        .numbers = {{{.name = "length"}, &Sum::length}},
-        .usual = {{.length = std::int64_t{1} << 30}},
-        .small = {{1}, {1000}, {100003}, {1 << 20}},
-        .data = {"random", "below_100"}};
+    static const PlainFacts<Sum> facts{.family = {.name = "reduction",
+                                                  .size_option = "--length",
+                                                  .profiled_size = "1073741824"},  // the posts'
+                                       .element = "sum",
+                                       .numbers = {{{.name = "length"}, &Sum::length}},
+                                       .usual = {{.length = std::int64_t{1} << 30}},
+                                       .small = {{1}, {1000}, {100003}, {1 << 20}},
+                                       .data = {"random", "below_100"}};
     return facts;
   }
 

@@ -14,13 +14,8 @@ struct Scan {
 
   static const PlainFacts<Scan>& facts() {
     static const PlainFacts<Scan> facts{
-        .family = {.name = "scan",
-                   .element = "sum",
-                   .types = {{"uint32", 4}},
-                   .moves = "a vector read and its sums written, each byte once",
-                   .baseline = "scan_in_global",  // the post's first kernel
-                   .size_option = "--segments",
-                   .profiled_size = "2097152x512"},
+        .family = {.name = "scan", .size_option = "--segments", .profiled_size = "2097152x512"},
+        .element = "sum",
         .numbers = {{{.name = "segments"}, &Scan::segments}, {{.name = "segment"}, &Scan::segment}},
         .usual = {{1 << 22, 1 << 8}, {1 << 21, 1 << 9}, {1, 1 << 30}},  // the post's vector
         .small = {{1, 1000}, {7, 256}, {300, 512}},

@@ -59,13 +59,9 @@ struct Matrix {
       constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
       PlainFacts<Matrix> stated{
           .family = {.name = "transpose",
-                     .element = "element",
-                     .types = {{"fp32", 4}},
-                     .moves = "a matrix read and its transpose written, each byte once",
-                     .baseline = "tma_naive",  // the posts' first kernel
                      .size_option = "--matrix",
-                     .profiled_size = "32768x32768",       // the posts'
-                     .measured_code = {"DownColumns<2"}},  // two columns of tiles at once, there
+                     .profiled_size = "32768x32768"},  // the posts'
+          .element = "element",
           .numbers = {{{.name = "rows", .most = most}, &Matrix::rows},
                       {{.name = "columns", .most = most}, &Matrix::columns},
                       {{.name = "padding",

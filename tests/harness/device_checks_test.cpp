@@ -1,11 +1,10 @@
 // The verifier's tools: the comparison on the device, protected memory, and the check of repeated
 // launches.
-#include "harness/device_compare.hpp"
+#include "harness/device_checks.hpp"
 
 #include <numeric>
 #include <set>
 
-#include "harness/launch_checks.hpp"
 #include "tests/on_gpu.hpp"
 
 namespace reprolab {

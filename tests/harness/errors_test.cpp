@@ -62,12 +62,5 @@ TEST(RunProgramDeathTest, OutputThatIsLostIsAnError) {
       testing::ExitedWithCode(3), "^$");
 }
 
-TEST(RunProgramDeathTest, AClosedStreamIsRefusedAtOnce) {
-  EXPECT_EXIT(print_after([] { close(STDOUT_FILENO); }), testing::ExitedWithCode(2),
-              "^program: stdout is closed.*\n$");
-  EXPECT_EXIT(print_after([] { close(STDERR_FILENO); }), testing::ExitedWithCode(2), "^$");
-  EXPECT_EXIT(print_after([] { close(STDIN_FILENO); }), testing::ExitedWithCode(0), "^$");
-}
-
 }  // namespace
 }  // namespace reprolab

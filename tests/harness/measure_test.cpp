@@ -1,32 +1,134 @@
-// The steps around the measurement of a problem, and a whole measurement of toys. Times are only
-// checked to exist.
+// The steps before the measurement of a problem: its copies, its ceilings, its batches.
 #include "harness/measure.hpp"
 
-#include <fmt/format.h>
+#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <set>
-
-#include "harness/ceilings.hpp"
 #include "harness/errors.hpp"
-#include "tests/harness/toy_workload.hpp"
-#include "tests/on_gpu.hpp"
 #include "tests/refusal.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab {
 namespace {
 
-class Toys : public Family {
- public:
-  Toys() : Family({.name = "toys", .element = "toy", .types = {}}) {}
+constexpr std::uint64_t gib = std::uint64_t{1} << 30;
+constexpr std::uint64_t plenty = std::uint64_t{1} << 50;
 
-  std::vector<VariantInfo> kernels() const override {
-    return {toy_kernel("toy"), toy_kernel("other")};
+/// A problem with elements of 2 bytes, of whose bytes one fifth is read.
+PlannedProblem problem_of(std::uint64_t buffer_set_bytes, std::int64_t elements,
+                          std::uint64_t host_bytes = 0) {
+  PlannedProblem planned;
+  planned.facts.name = "4x4";
+  planned.facts.elements = elements;
+  planned.facts.element_bytes = 2;
+  planned.facts.bytes_read = buffer_set_bytes / 5;
+  planned.facts.bytes_written = buffer_set_bytes - planned.facts.bytes_read;
+  planned.buffer_set_device_bytes = buffer_set_bytes;
+  planned.host_bytes = host_bytes;
+  return planned;
+}
+
+/// Checks that no buffer sets fit, because of the memory `needed`.
+void expect_none(const BufferSets& buffer_sets, const std::string& needed) {
+  EXPECT_EQ(buffer_sets.count, 0) << needed;
+  EXPECT_TRUE(contains(buffer_sets.why_none, needed));
+}
+
+/// Three times the cache in addition to the one in use; and as many as a batch can launch, so that
+/// no launch of a batch writes an output twice.
+TEST(WantedBufferSets, OutgrowTheCacheAndTheBatchAndAreThreeAtLeastAnd4096AtMost) {
+  constexpr std::uint64_t huge = std::uint64_t{1} << 40;
+  const struct {
+    std::uint64_t buffer_set_bytes;
+    Rotation rotation;
+    int wanted;
+  } cases[] = {
+      {100, {.l2_bytes = 1000}, 31},
+      {99, {.l2_bytes = 1000}, 32},
+      {1000, {.l2_bytes = 1000}, 4},
+      {1500, {.l2_bytes = 1000}, 3},
+      {huge, {.l2_bytes = 60 << 20}, 3},
+      {0, {}, 3},
+      {3, {.l2_bytes = 4095}, 4096},
+      {1, {.l2_bytes = huge}, 4096},
+      {0, {.l2_bytes = 60 << 20}, 4096},
+      {1000, {.batch_bytes = huge}, 4096},
+      {500, {.batch_bytes = 5000}, 10},
+      {500, {.batch_bytes = 5001}, 11},
+      {500, {.l2_bytes = 1000, .batch_bytes = 2000}, 7},  // the cache's
+      {500, {.l2_bytes = 1000, .batch_bytes = 4000}, 8},  // the batch's
+  };
+  for (const auto& [bytes, rotation, wanted] : cases) {
+    EXPECT_EQ(wanted_buffer_sets(problem_of(bytes, 1), rotation), wanted)
+        << bytes << ", " << rotation.l2_bytes << ", " << rotation.batch_bytes;
   }
-};
+}
 
-Toys toys;
+TEST(KeptWarm, IsAProblemOfItsOwnWithTwoBufferSetsWhateverTheCacheAndNeverCold) {
+  PlannedProblem cold = problem_of(100, 10, 70);
+  cold.facts.description = {{"name", "4x4"}, {"family", "toys"}};
+  EXPECT_EQ(kept_warm(cold).facts.name, "4x4/warm");
+  EXPECT_EQ(kept_warm(cold).facts.description,
+            nlohmann::json({{"name", "4x4/warm"}, {"family", "toys"}, {"warm", true}}));
+  const Rotation rotation{.l2_bytes = 1000, .batch_bytes = std::uint64_t{1} << 40};
+  for (const std::uint64_t buffer_set_bytes : {std::uint64_t{100}, 5 * gib}) {
+    const PlannedProblem warm = kept_warm(problem_of(buffer_set_bytes, 10));
+    EXPECT_EQ(wanted_buffer_sets(warm, rotation), warm_buffer_sets);
+    const BufferSets buffer_sets = buffer_sets_for(warm, rotation, {plenty, plenty});
+    EXPECT_EQ(buffer_sets.count, warm_buffer_sets);
+    EXPECT_FALSE(buffer_sets.cold) << "only one is used";
+  }
+  const PlannedProblem warm = kept_warm(problem_of(5 * gib, gib));
+  EXPECT_EQ(buffer_sets_for(warm, {}, {14 * gib, plenty}).count, warm_buffer_sets);
+  expect_none(buffer_sets_for(warm, {}, {14 * gib - 1, plenty}), "14.0 GiB of device memory");
+  EXPECT_EQ(buffer_sets_for(warm, {}, {7 * gib, plenty}, 1).count, 1) << "verified only";
+}
+
+TEST(Launches, GoOnToTheNextBufferSetOrStayInOne) {
+  std::vector<int> cyclic, stays;
+  for (int call = 0; call < 5; ++call) {
+    cyclic.push_back(Launches{2, 5}.buffer_set(call, 4));
+    stays.push_back(Launches{warm_buffer_set, 5, false}.buffer_set(call, warm_buffer_sets));
+  }
+  EXPECT_EQ(cyclic, (std::vector<int>{2, 3, 0, 1, 2}));
+  EXPECT_EQ(stays, std::vector<int>(5, warm_buffer_set));
+}
+
+TEST(BufferSets, AreWhatFitsUpToWhatAColdRunWants) {
+  constexpr std::uint64_t expected = 2 * 20;  // outputs
+  const auto in = [](std::uint64_t device_bytes) {
+    return buffer_sets_for(problem_of(100, 10), {1000}, {device_bytes, plenty});
+  };
+  for (const std::uint64_t free : {plenty, expected + 31 * 100}) {
+    EXPECT_EQ(in(free).count, 31);
+    EXPECT_TRUE(in(free).cold);
+    EXPECT_EQ(in(free).why_none, "");
+  }
+  EXPECT_EQ(in(expected + 31 * 100 - 1).count, 30);
+  EXPECT_FALSE(in(expected + 31 * 100 - 1).cold);
+  EXPECT_EQ(in(expected + 7 * 100 + 99).count, 7);
+  EXPECT_EQ(in(expected + 3 * 100).count, 3);
+  EXPECT_EQ(in(expected + 3 * 100 - 1).count, 0);
+  EXPECT_FALSE(buffer_sets_for(problem_of(1, 10), {1 << 20}, {plenty, plenty}).cold)
+      << "4096 at most";
+  EXPECT_EQ(buffer_sets_for(problem_of(100, 10), {}, {plenty, plenty}, 5).count, 5);
+  EXPECT_EQ(buffer_sets_for(problem_of(5 * gib, gib), {}, {7 * gib, plenty}, 1).count, 1);
+}
+
+TEST(BufferSets, AreNoneWhereNotThreeFitTheDeviceOrTheDataTheHost) {
+  const auto in = [](std::uint64_t device_bytes, std::uint64_t host_bytes) {
+    return buffer_sets_for(problem_of(5 * gib, gib, 4 * gib), {1000}, {device_bytes, host_bytes});
+  };
+  EXPECT_EQ(in(21 * gib, 8 * gib).count, 3);
+  expect_none(in(20 * gib, plenty), "21.0 GiB of device memory");
+  expect_none(in(plenty, 7 * gib), "8.0 GiB of host memory");
+  EXPECT_EQ(in(plenty, 8 * gib - 1).count, 0);
+  expect_none(in(0, 0), "21.0 GiB of device memory");
+  EXPECT_EQ(buffer_sets_for(problem_of(100, 10, 0), {1000}, {plenty, 0}).count, 31);
+  // The largest problem that a command line can select, in fp32: nothing overflows.
+  auto largest = problem_of(std::uint64_t{8} << 40, std::int64_t{1} << 40);
+  largest.facts.element_bytes = 4;
+  expect_none(buffer_sets_for(largest, {60 << 20}, {gib, plenty}), "32768.0 GiB");
+}
 
 /// Otherwise two rows would have the same key.
 TEST(Ceilings, HaveNamesThatNoKernelMayHave) {
@@ -75,113 +177,6 @@ TEST(CallsOfBatch, ComeFromTheKernelTimeWhateverElseIsRead) {
   EXPECT_EQ(calls_of_batch({.readings = {time}}, 1000, 100), 100) << "no more than fit";
   EXPECT_EQ(calls_of_batch({.readings = {time}}, 1, 100), 1);
   EXPECT_EQ(calls_of_batch({.readings = {bytes}}, 1000, 300), 300) << "no time, no limit";
-}
-
-class OnGpuPlannedProblem : public OnGpuTest {
- protected:
-  /// A planned problem that records the arguments of its preparation.
-  PlannedProblem planned() {
-    return {.facts = facts_of(spec_),
-            .buffer_set_device_bytes = 2 * spec_.bytes(),
-            .host_bytes = 2 * spec_.bytes(),
-            .supports = {},
-            .prepare = [this](int buffer_sets, std::uint64_t seed) -> std::unique_ptr<Workload> {
-              prepared_.emplace_back(buffer_sets, seed);
-              return std::make_unique<ToyWorkload>(spec_, buffer_sets);
-            }};
-  }
-
-  static std::vector<Record> run(const PlannedProblem& problem,
-                                 profiling::InstrumentKind instrument, std::uint64_t l2_bytes = 0) {
-    profiling::Gpu gpu;
-    gpu.l2_bytes = l2_bytes;
-    return run_on(gpu, problem, instrument);
-  }
-
-  static std::vector<Record> run_on(const profiling::Gpu& gpu, const PlannedProblem& problem,
-                                    profiling::InstrumentKind instrument,
-                                    const char* second = "wrong") {
-    Measurement measurement(gpu, profiling::make_instrument(instrument));
-    return measurement.run(problem, {toy_kernel("right"), toy_kernel(second)},
-                           {.experiment = "test", .samples = 2, .batch_us = 20, .seed = 77});
-  }
-
-  const ToySpec spec_{.elements = 1 << 18};
-  std::vector<std::pair<int, std::uint64_t>> prepared_;
-};
-
-const std::set<std::string> all_rows = {"right",     "wrong",      "copy",      "copy_kernel",
-                                        "read_only", "same_bytes", "write_only"};
-
-TEST_F(OnGpuPlannedProblem, IsTimedInTheCopiesOfAColdRunAndMadeFromTheSeed) {
-  const std::uint64_t l2_bytes = 3 * spec_.bytes();
-  const auto records = run(planned(), profiling::InstrumentKind::events, l2_bytes);
-  constexpr int wanted = 6;
-  EXPECT_EQ(prepared_, (std::vector{std::pair{wanted, std::uint64_t{77}}}));
-  EXPECT_EQ(records.size(), all_rows.size());
-  for (const Record& record : records) {
-    const bool wrong = record.variant.name == "wrong";
-    const Metric* time = record.metric(kernel_time);
-    EXPECT_EQ(time ? time->samples.size() : 0, wrong ? 0u : 2u) << record.variant.name;
-    EXPECT_EQ(name(record.outcome), record.variant.is_ceiling() ? "not_verified"
-                                    : wrong                     ? "mismatch"
-                                                                : "bit_exact")
-        << record.variant.name << ": " << record.reason;
-    EXPECT_EQ(record.mismatches, wrong ? std::optional<std::int64_t>(1) : std::nullopt)
-        << record.variant.name;
-  }
-}
-
-TEST_F(OnGpuPlannedProblem, IsTimedInOneCopyOfTwoWhereItIsWarm) {
-  const auto records =
-      run(kept_warm(planned()), profiling::InstrumentKind::events, 3 * spec_.bytes());
-  EXPECT_EQ(prepared_, (std::vector{std::pair{warm_buffer_sets, std::uint64_t{77}}}));
-  EXPECT_EQ(records.size(), all_rows.size());
-  for (const Record& record : records) {
-    EXPECT_EQ(record.key, "toy/warm/" + record.variant.name);
-    EXPECT_EQ(record.problem.at("warm"), true);
-    const Metric* time = record.metric(kernel_time);
-    EXPECT_EQ(time ? time->samples.size() : 0, record.variant.name == "wrong" ? 0u : 2u)
-        << record.variant.name << ": " << record.reason;
-  }
-}
-
-/// If the GPU's memory were to move a byte in a second, every row would be faster than it.
-TEST_F(OnGpuPlannedProblem, MayBeFasterThanTheMemoryWhereItIsWarmAndNotWhereItIsCold) {
-  profiling::Gpu slow;
-  slow.l2_bytes = 1;
-  slow.theoretical_bandwidth_gb_s = 1e-9;
-  for (const bool warm : {true, false}) {
-    const auto problem = warm ? kept_warm(planned()) : planned();
-    for (const Record& record : run_on(slow, problem, profiling::InstrumentKind::events)) {
-      if (record.variant.name == "wrong") continue;
-      EXPECT_EQ(record.metric(kernel_time) != nullptr, warm) << record.variant.name;
-      if (warm) continue;
-      EXPECT_EQ(name(record.outcome), "launch_failed") << record.variant.name;
-      EXPECT_TRUE(contains(record.reason, "but on cold data this GPU's memory needs at least"));
-    }
-  }
-}
-
-/// Its inputs are exchanged before it is timed, like those of a cold problem.
-TEST_F(OnGpuPlannedProblem, ThatIsWarmCatchesAKernelThatRemembersAnOutput) {
-  const auto records =
-      run_on({}, kept_warm(planned()), profiling::InstrumentKind::events, "remembers");
-  EXPECT_EQ(name(records[0].outcome), "bit_exact") << records[0].reason;
-  EXPECT_EQ(name(records[1].outcome), "mismatch") << records[1].reason;
-}
-
-TEST_F(OnGpuPlannedProblem, IsVerifiedInOneCopyWhereNothingIsTimed) {
-  PlannedProblem untimed = planned();
-  untimed.timed = false;
-  constexpr std::uint64_t l2_bytes = std::uint64_t{1} << 30;
-  for (const auto& records : {run(planned(), profiling::InstrumentKind::none, l2_bytes),
-                              run(untimed, profiling::InstrumentKind::events, l2_bytes)}) {
-    EXPECT_EQ(prepared_.back(), (std::pair{1, std::uint64_t{77}}));
-    ASSERT_EQ(records.size(), 2u);
-    EXPECT_EQ(name(records[0].outcome), "bit_exact");
-    EXPECT_EQ(name(records[1].outcome), "mismatch");
-  }
 }
 
 }  // namespace

@@ -178,16 +178,6 @@ TEST_F(PassClocks, ThatCannotBeLockedEndThePassBeforeItMeasures) {
   }
   const ScopedVariable lacking("FAKE_NVML_SM_CLOCKS", "1980,1395");
   expect_clocks_refused();
-
-  profiling::Gpu gpu;
-  gpu.pci_bus_id = machine_.pci_bus_id;
-  PassOptions options;
-  options.clocks = profiling::parse_clock_policy("max");
-  EXPECT_NE(
-      dry_run_notes(options, gpu).find("\nthe SM clock would be locked at 1980 MHz; afterwards"),
-      std::string::npos);
-  options.clocks = profiling::parse_clock_policy("1410");
-  EXPECT_NE(message_of<UsageError>([&] { dry_run_notes(options, gpu); }), "");
   EXPECT_EQ(log_.lines(), Lines{});
   EXPECT_TRUE(folder_.names().empty());
 }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "harness/provenance.hpp"
+#include "profiling/basics.hpp"
 #include "tests/text.hpp"
 
 namespace reprolab {
@@ -186,6 +187,17 @@ TEST_F(Sampling, ATimeBelowTheMemorysLimitIsAFailedRow) {
   EXPECT_EQ(records.at("fine").outcome, Outcome::bit_exact);
 }
 
+/// The shuffle depends on the run's seed and the problem's name, on every machine alike.
+TEST_F(Sampling, ASeedGivesTheSameOrdersOnEveryMachine) {
+  std::vector<Row> rows;
+  for (const char* kernel : {"0", "1", "2", "3", "4", "5", "6", "7"})
+    rows.push_back(row_of(kernel));
+  sample(rows, {.samples = 2, .seed = 1 ^ fnv1a("a problem")});
+  EXPECT_EQ(order_, (Kernels{"4", "6", "3", "5", "1", "7", "2", "0",  //
+                             "4", "7", "2", "5", "0", "1", "3", "6"}));
+  EXPECT_EQ(fnv1a("foobar"), 0x85944171f73967e8ull) << "as FNV's authors publish it";
+}
+
 /// In the time of writing the output alone, cold or warm, no kernel can do its work.
 TEST(ImpossibleTimes, BelowThatOfWritingTheOutputAreWithdrawn) {
   const auto record_of = [](const char* kernel, double us, Origin::Kind kind = {}) {
@@ -259,8 +271,8 @@ TEST(StartRow, NamesTheCodeThatTheKernelRuns) {
   EXPECT_EQ(code["target"], "sm_90");
   EXPECT_EQ(code["sha256"].size(), 1u);
   EXPECT_EQ(code["sha256"][exe.filename().string()].get<std::string>().size(), 64u);
-  const auto ours = code_in({"harness/device_compare.cu"});
-  EXPECT_EQ(ours["sha256"]["harness/device_compare.cu"].get<std::string>().size(), 64u);
+  const auto ours = code_in({"harness/device_checks.cu"});
+  EXPECT_EQ(ours["sha256"]["harness/device_checks.cu"].get<std::string>().size(), 64u);
   EXPECT_TRUE(code_in({"calls.cu"}).is_null());
   EXPECT_TRUE(code_in({"/missing/library.so"}).is_null());
 }
@@ -330,6 +342,14 @@ TEST(RepeatIfLate, KeepsWrongOutputsAndStreamsThatWereNotHeld) {
     EXPECT_EQ(repeated(late, outcome).written.outcome, outcome);
     EXPECT_EQ(taken, 1);
   }
+}
+
+TEST(Median, IsTheMiddleOfTheSortedSamples) {
+  EXPECT_EQ(median({7}), 7);
+  EXPECT_EQ(median({3, 1}), 2);
+  EXPECT_EQ(median({9, 1, 5}), 5);
+  EXPECT_EQ(median({40, 10, 1000, 20}), 30);
+  EXPECT_THROW(median({}), std::invalid_argument);
 }
 
 }  // namespace

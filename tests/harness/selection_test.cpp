@@ -44,7 +44,7 @@ TEST(SelectKernels, MatchesWholeNamesOrListsTheKernels) {
   EXPECT_EQ(selected("shard_lut|branch_tree|*x|"), Names{"branch_tree"});
   EXPECT_EQ(selected("!tree|branch_tree"),
             (Names{"shared_lut", "shared_lut_tile512", "shared_lut"}));
-  EXPECT_TRUE(contains(testing::internal::GetCapturedStderr(), "shared_lut"));
+  EXPECT_TRUE(contains(testing::internal::GetCapturedStderr(), "shard_lut"));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Runs that were killed, and the next run to the same output. Without a GPU: a kernel here is C++
 // code in the worker.
-#include "harness/unfinished_run.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -188,23 +188,6 @@ TEST_F(OnGpuVerifier, APromiseThatTheFamilyDoesNotCheckIsBroken) {
   EXPECT_TRUE(contains(verdict.reason, "independent of the batch"));
 }
 
-TEST_F(OnGpuVerifier, RefusesAReferenceOfAnotherSize) {
-  class Odd : public ToyWorkload {
-   public:
-    using ToyWorkload::ToyWorkload;
-    Bounds bounds(int, const std::string&) const override { return {{half_, 5}, {half_, 5}}; }
-
-   private:
-    std::byte half_[5] = {};
-  };
-  const Bench bench({});
-  const Odd odd({.elements = 10}, 1);
-  EXPECT_TRUE(contains(message_of<std::logic_error>([&] {
-                         const Verifier verifier(odd, bench.comparisons, bench.stream.get());
-                       }),
-                       "size"));
-}
-
 /// Tests more launches than buffer sets, and more than a blocked stream takes.
 TEST_F(OnGpuVerifier, ASampleIsJudgedByTheOutputsOfItsOwnLaunches) {
   for_each_spec([](const ToySpec& spec) {

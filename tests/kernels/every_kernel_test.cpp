@@ -1,7 +1,7 @@
 // Every kernel of every family on its family's small problems.
 #include <gtest/gtest.h>
 
-#include "harness/buffer_sets.hpp"
+#include "harness/family.hpp"
 #include "tests/kernels/testing.hpp"
 
 namespace reprolab {

@@ -1,9 +1,41 @@
 // Hostile kernels together with sound ones, in the programs that users run: each loses only its own
 // rows, with a reason.
-#include "tests/programs/measured_rows.hpp"
+#include "tests/on_gpu.hpp"
+#include "tests/programs/program.hpp"
 
 namespace reprolab {
 namespace {
+
+using nlohmann::json;
+
+/// The expected end of a row: the outcome, and a regular expression for a part of the reason.
+struct Ending {
+  std::string outcome, reason;
+};
+
+class MeasuredRows : public NeedsGpu<Programs> {
+ protected:
+  /// By problem and kernel.
+  using Rows = std::map<std::pair<std::string, std::string>, json>;
+
+  /// The rows of a run, which must end with this status.
+  Rows rows_of(const std::string& program, const std::string& arguments, int status) const {
+    const Finished finished = run(program, arguments + " --output results.json");
+    EXPECT_EQ(finished.status, status) << finished.err;
+    Rows rows;
+    const json file = read_json(folder_.path() / "results.json");
+    for (const json& row : file.at("records")) {
+      rows[{row["problem"]["name"], row["kernel"]}] = row;
+    }
+    return rows;
+  }
+
+  static void expect_ending(const json& row, const Ending& ending) {
+    EXPECT_EQ(row["outcome"], ending.outcome) << row["key"] << ": " << row["reason"];
+    EXPECT_TRUE(has_match(row["reason"], ending.reason)) << row["key"];
+    EXPECT_TRUE(row["metrics"].empty()) << row["key"];
+  }
+};
 
 constexpr const char* elsewhere = "outside the timed stream";
 constexpr const char* waits = "waits for the GPU";
@@ -167,6 +199,153 @@ TEST_F(OnGpuHostileKernels, WithoutAnInstrumentAFaultEndsTheRunInOneLine) {
   EXPECT_EQ(finished.status, 1);
   EXPECT_TRUE(
       has_match(finished.err, "^bench: hostile_illegal_address: .*cudaErrorIllegalAddress"));
+}
+
+// Exploits published against other benchmarks: each loses its own rows, with a reason, or gains
+// nothing.
+
+/// The ending of every exploit that costs the kernel its row, wherever it is tried.
+std::map<std::string, Ending> exploit_endings() {
+  const auto changed = [](const std::string& what) -> Ending {
+    return {"launch_failed", "^changed the device: " + what};
+  };
+  const std::string number = "[0-9]+";
+  return {
+      {"exploit_cache_config", changed("the device's cache configuration from 0 to 1")},
+      {"exploit_forged_answer", {"launch_failed", "socket"}},
+      {"exploit_open_capture", {"launch_failed", "cudaErrorStreamCapture"}},
+      {"exploit_persisting",
+       changed("cudaLimitPersistingL2CacheSize from " + number + " to " + number +
+               ", accessPolicyWindow.num_bytes from 0 to " + number + ", .*")},
+      {"exploit_pool", changed("cudaMemPoolAttrReleaseThreshold from 0 to 18446744073709551615")},
+      {"exploit_process", changed("child processes from 0 to 1")},
+      {"exploit_stale_error", {"launch_failed", "cudaErrorInvalidDevice"}},
+      {"exploit_zeroed_reference", {"launch_failed", "changed memory"}},
+  };
+}
+
+const std::string sound[] = {"branch_tree", "shared_lut", "streaming"};
+const std::string with_sound = "|branch_tree|shared_lut|streaming' ";
+
+class OnGpuExploits : public MeasuredRows {
+ protected:
+  /// Runs these exploits together with sound kernels, in `program`.
+  void expect_caught(const std::vector<std::string>& exploits, const std::string& program,
+                     const std::string& arguments) const {
+    const auto all = exploit_endings();
+    const auto measured = rows_of(
+        program, fmt::format("--kernel '{}{}{}", fmt::join(exploits, "|"), with_sound, arguments),
+        1);
+    EXPECT_GE(measured.size(), exploits.size() + std::size(sound));
+    for (const auto& [key, row] : measured) {
+      if (const auto ending = all.find(key.second); ending != all.end()) {
+        expect_ending(row, ending->second);
+      } else {
+        EXPECT_EQ(row["reason"], "") << row["key"];
+        EXPECT_FALSE(row["metrics"].empty()) << row["key"];
+      }
+    }
+  }
+};
+
+TEST_F(OnGpuExploits, AreDetectedInBench) {
+  std::vector<std::string> exploits;
+  for (const auto& [kernel, ending] : exploit_endings()) exploits.push_back(kernel);
+  expect_caught(exploits, BENCH, "--shape 2048x2048 --samples 5");
+}
+
+/// In these programs, each costs the time to make the data again.
+const std::vector<std::string> some = {"exploit_forged_answer", "exploit_persisting",
+                                       "exploit_pool"};
+
+TEST_F(OnGpuExploits, AreDetectedInTheReplay) {
+  expect_caught(some, REPLAY, "--models llama-3.1-8b --batches 2 --passes 1");
+}
+
+TEST_F(OnGpuExploits, AreDetectedInThePuzzle) {
+  expect_caught(some, PUZZLE, "--iterations 10 --samples 1");
+}
+
+/// Its times are a tenth of the true ones.
+TEST_F(OnGpuExploits, AForgedTimeContradictsTheHostsClock) {
+  const auto rows = rows_of(
+      BENCH, "--kernel 'exploit_forged_times" + with_sound + "--shape 2048x2048 --samples 3", 1);
+  expect_ending(rows.at({"2048x2048/fp16/b64", "exploit_forged_times"}),
+                {"launch_failed", "[0-9]+ us on the host's clock"});
+}
+
+TEST_F(OnGpuExploits, WorkThatWaitsForTheNextCallIsAMismatch) {
+  const auto rows = rows_of(
+      BENCH, "--kernel 'exploit_in_pairs" + with_sound + "--shape 2048x2048 --samples 3", 1);
+  expect_ending(rows.at({"2048x2048/fp16/b64", "exploit_in_pairs"}),
+                {"mismatch", "4194304 of 4194304 weights"});
+}
+
+/// If every output is poisoned before a launch, they must do their work. If launches repeat each
+/// other, or outputs follow each other in one place, they are detected.
+TEST_F(OnGpuExploits, SkippedWorkOnWrittenOutputsIsAMismatch) {
+  const std::vector<std::string> exploits = {"exploit_skips_half", "exploit_skips_written"};
+  const auto expect_endings = [&](const std::string& program, const std::string& arguments,
+                                  const std::string& problem, const Ending& ending) {
+    const std::string kernels = fmt::format("--kernel '{}", fmt::join(exploits, "|"));
+    const auto rows =
+        rows_of(program, kernels + with_sound + arguments, ending.outcome == "mismatch" ? 1 : 0);
+    for (const auto& kernel : exploits) {
+      const json& row = rows.at({problem, kernel});
+      if (ending.outcome == "mismatch") {
+        expect_ending(row, ending);
+      } else {
+        EXPECT_EQ(row["outcome"], ending.outcome) << row["reason"];
+      }
+    }
+    EXPECT_EQ(rows.at({problem, "shared_lut"})["outcome"], "bit_exact");
+  };
+  // An error that a later launch corrects is only detected in the checked launch.
+  const Ending not_again{"mismatch", "^in .*: (.*weights differ|a launch .*again)"};
+  expect_endings(BENCH, "--shape 2048x2048 --samples 3", "2048x2048/fp16/b64", {"bit_exact", ""});
+  expect_endings(BENCH, "--shape 2048x2048 --samples 60 --warm", "2048x2048/fp16/b64/warm",
+                 not_again);
+  expect_endings(PUZZLE, "--iterations 200 --samples 3", "three MLPs, 200 times", not_again);
+  expect_endings(REPLAY, "--models llama-3.1-8b --batches 2 --passes 1",
+                 "llama-3.1-8b/batch2/fp16/b64",
+                 {"mismatch", "^in .*: [0-9]+ weights differ in the 8 outputs"});
+}
+
+/// A kernel that looks at parts of its output cannot find single elements that were overwritten.
+TEST_F(OnGpuExploits, SkippedTilesAreAMismatch) {
+  const Ending not_again{"mismatch", "weights differ|a launch .*again"};
+  const std::string kernels = "--kernel 'exploit_poisoned_tiles" + with_sound;
+  const auto warm = rows_of(BENCH, kernels + "--shape 2048x2048 --samples 60 --warm", 1);
+  expect_ending(warm.at({"2048x2048/fp16/b64/warm", "exploit_poisoned_tiles"}), not_again);
+  const auto puzzle = rows_of(PUZZLE, kernels + "--iterations 200 --samples 3", 1);
+  expect_ending(puzzle.at({"three MLPs, 200 times", "exploit_poisoned_tiles"}), not_again);
+}
+
+/// Its launches overlap, which only work that comes late shows. Before Hopper there is no such
+/// launch.
+TEST_F(OnGpuExploits, ALaunchThatNeverWaitsIsAMismatch) {
+  const auto rows = rows_of(
+      BENCH, "--kernel 'exploit_never_waits" + with_sound + "--shape 1024x1024 --samples 3", 1);
+  expect_ending(rows.at({"1024x1024/fp16/b64", "exploit_never_waits"}),
+                {"mismatch", "^does not wait for the work before it"});
+  EXPECT_EQ(rows.at({"1024x1024/fp16/b64", "streaming"})["outcome"], "bit_exact");
+}
+
+TEST_F(OnGpuExploits, ADeclaredDeviationThatNeverShowsIsComparedInPasses) {
+  const auto rows = rows_of(REPLAY,
+                            "--kernel 'exploit_hidden_deviation" + with_sound +
+                                "--models llama-3.1-8b --batches 2 --passes 3",
+                            1);
+  expect_ending(rows.at({"llama-3.1-8b/batch2/fp16/b64", "exploit_hidden_deviation"}),
+                {"mismatch", "weights differ"});
+}
+
+/// The process that measures writes no result, and does not end by way of exit().
+TEST_F(OnGpuExploits, AForgedResultFileIsOverwritten) {
+  const auto rows = rows_of(
+      BENCH, "--kernel 'exploit_result_file" + with_sound + "--shape 2048x2048 --samples 3", 0);
+  EXPECT_EQ(rows.size(), 9u) << "four kernels and five ceilings";
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"results.json"});
 }
 
 }  // namespace

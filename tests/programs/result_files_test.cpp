@@ -83,7 +83,7 @@ TEST_F(OnGpuResultFile, OfCountersHasEachCounterOfEachRowAndNoTimes) {
       EXPECT_GT(row.metric(name)->samples[0], 0) << record["key"] << " " << name;
     }
   }
-  EXPECT_TRUE(has_match(out_, "nf4/64x1003/fp16/b64/shared_lut: bit_exact; [0-9]+ counters"));
+  EXPECT_TRUE(has_match(out_, "nf4/64x1003/fp16/b64/shared_lut: bit_exact; [0-9]+ metrics"));
   if (!counted) {
     EXPECT_EQ(lines_of(err_), 1);
     EXPECT_TRUE(begins(err_, "bench: counters: "));
@@ -98,7 +98,7 @@ TEST_F(OnGpuResultFile, OfCountersHasEachCounterOfEachRowAndNoTimes) {
 TEST_F(OnGpuResultFile, WithoutCuptiCountersAreMissingAndTheRunContinues) {
   const ScopedVariable nowhere("REPROLAB_CUPTI", "/nonexistent/libcupti.so");
   const json file = written_by(BENCH, "--shape 64x1003 --kernel shared_lut --instrument counters");
-  EXPECT_TRUE(begins(out_, "nf4/64x1003/fp16/b64/shared_lut: bit_exact; 0 counters, "));
+  EXPECT_TRUE(begins(out_, "nf4/64x1003/fp16/b64/shared_lut: bit_exact; 0 metrics, "));
   EXPECT_TRUE(begins(err_, "bench: counters: CUPTI cannot be loaded (/nonexistent/"));
   EXPECT_EQ(lines_of(err_), 1);
   for (const json& metric : file["records"][0]["metrics"]) {

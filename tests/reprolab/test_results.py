@@ -54,13 +54,12 @@ def test_a_file_describes_families_that_this_checkout_does_not_have(write):
     problem = {"name": "64", "family": "product", "n": 64}
     kernel = {"name": "mojo_a", "language": "mojo", "counterpart": "a", "lineage": "ours"}
     kernel |= {"source_file": "a.mojo", "contract": "bit_exact", "contract_text": ""}
-    family = {"name": "product", "element": "sum", "types": [{"name": "fp32", "bytes": 4}]}
-    family |= {"moves": "weights", "baseline": "a", "size_option": "", "profiled_size": ""}
-    family |= {"measured_code": [], "parts": [], "kernels": [kernel]}
+    family = {"name": "product", "size_option": "--of", "profiled_size": ""}
+    family |= {"parts": [], "kernels": [kernel]}
     file = made.results("any", "any", [made.record(problem, "mojo_a", [1.0])])
     results = load(write("file.json", file | {"families": [family]}))
-    assert results.family.element == "sum"
-    assert results.families["nf4"].baseline == "branch_tree"
+    assert results.family.size_option == "--of"
+    assert results.families["nf4"].size_option == "--shape"
 
 
 @pytest.mark.parametrize(

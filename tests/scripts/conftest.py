@@ -22,7 +22,7 @@ def checkout(tmp_path):
     for name in ("end_to_end", "product"):
         (folder / "experiments" / name).mkdir(parents=True)
     (folder / "experiments/end_to_end/end_to_end.lock").touch()
-    for file in ("reference/CMakeLists.txt", "harness/programs/CMakeLists.txt"):
+    for file in ("reference/CMakeLists.txt", "harness/CMakeLists.txt"):
         copied = folder / file
         copied.parent.mkdir(parents=True)
         shutil.copy(ROOT / file, copied)

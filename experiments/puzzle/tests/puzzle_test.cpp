@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "harness/ceilings.hpp"
+#include "harness/measure.hpp"
 #include "tests/kernels/nf4/testing.hpp"
 #include "tests/text.hpp"
 

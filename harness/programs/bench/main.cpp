@@ -2,17 +2,15 @@
 // KERNEL=name`.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <functional>
 
-#include "harness/buffer_sets.hpp"
-#include "harness/ceilings.hpp"
-#include "harness/command_line.hpp"
 #include "harness/errors.hpp"
+#include "harness/family.hpp"
 #include "harness/pass.hpp"
-#include "harness/programs/bench/benchmark_front.hpp"
-#include "profiling/basics.hpp"
+#include "harness/programs/bench/bench.hpp"
 #include "profiling/counters.hpp"
 
 namespace reprolab::bench {
@@ -56,7 +54,7 @@ void add_options(CLI::App& app, Options& options) {
           fmt::format("{}; {} of counters", options.measure.samples, samples_of_counters));
   app.add_option("--batch-us", options.measure.batch_us,
                  "Target GPU time of a batch, in microseconds")
-      ->check(number_in(1.0, 1e6))
+      ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
   app.add_option("--metrics", options.metrics,
                  "More counters to read, between commas: metrics of CUPTI, or columns of "
@@ -101,7 +99,6 @@ int dry_run(const Options& options) {
     return exit_verified;
   }
   print_plan(groups, options.measure, gpu, why_not);
-  fmt::print("{}\n", dry_run_notes(options.pass, gpu));
   return exit_verified;
 }
 
@@ -171,31 +168,13 @@ class Bench {
   Worker worker_;
 };
 
-/// "; N counters, 1 missing; smsp__inst_executed.sum 12345 instruction", if any was requested.
-std::string describe_counts(const Record& record, const std::vector<std::string>& chosen) {
-  if (record.metrics.empty()) return "";
-  const auto missing = std::ranges::count_if(
-      record.metrics, [](const Metric& metric) { return !metric.missing.empty(); });
-  std::string text = fmt::format("; {} counters", std::ssize(record.metrics) - missing);
-  if (missing > 0) text += fmt::format(", {} missing", missing);
-  for (const std::string& id : chosen) {
-    const Metric* metric = record.metric(id);
-    if (metric == nullptr) continue;
-    text += metric->missing.empty() ? fmt::format("; {} {:.10g}{}{}", id, median(metric->samples),
-                                                  metric->unit.empty() ? "" : " ", metric->unit)
-                                    : fmt::format("; {} is missing: {}", id, metric->missing);
-  }
-  return text;
-}
-
-/// Runs untimed rows without Google Benchmark, and prints one line for each: its outcome, the
-/// number of counters that were read, and the counters named in `chosen`.
+/// Runs untimed rows without Google Benchmark, and prints one line for each, with the metrics that
+/// `chosen` names.
 void run_without_timing(const std::vector<Group>& groups, const std::vector<std::string>& chosen,
                         const MeasureGroup& measure, std::vector<Record>& all) {
   for (const Group& group : groups) {
     for (const Record& record : measure(group, group.kernels)) {
-      fmt::print("{}: {}{}\n", row_name(group, record.variant.name), describe_ending(record),
-                 describe_counts(record, chosen));
+      fmt::print("{}/{}\n", group.family->name(), describe_row(record, chosen));
       all.push_back(record);
     }
   }
@@ -206,9 +185,9 @@ std::string context(const Machine& machine, const std::vector<Group>& groups,
   const auto text = [&](const char* key) {
     return machine.gpu.at(key).is_string() ? machine.gpu.at(key).get<std::string>() : "not known";
   };
-  return fmt::format("{}, driver {}, CUDA {}\n{}; --kernel, --problem and --family select\n{}",
+  return fmt::format("{}, driver {}, CUDA {}\n{}; --kernel, --problem and --family select\n",
                      text("name"), text("driver"), text("cuda_runtime"),
-                     describe_selection(groups, options), describe_absent(groups));
+                     describe_selection(groups, options));
 }
 
 int run(int argc, char** argv) {
@@ -255,11 +234,9 @@ int run(int argc, char** argv) {
                     Bench bench(options, groups, unfinished);
                     const MeasureGroup measure = std::bind_front(&Bench::measure, &bench);
                     if (!timed.empty()) {
-                      results.records =
-                          run_benchmarks(timed, ceilings, options.measure.samples,
-                                         context(machine, timed, options.measure), measure);
+                      results.records = run_benchmarks(
+                          timed, ceilings, context(machine, timed, options.measure), measure);
                     }
-                    if (timed.empty()) fmt::print("{}", describe_absent(untimed));
                     run_without_timing(untimed, options.pass.metrics, measure, results.records);
                   });
 }

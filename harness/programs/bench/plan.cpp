@@ -1,4 +1,4 @@
-#include "harness/programs/bench/plan.hpp"
+#include "harness/programs/bench/bench.hpp"
 
 #include <fmt/core.h>
 
@@ -6,9 +6,8 @@
 #include <set>
 #include <thread>
 
-#include "harness/buffer_sets.hpp"
-#include "harness/ceilings.hpp"
 #include "harness/errors.hpp"
+#include "harness/family.hpp"
 #include "harness/pass.hpp"
 #include "harness/selection.hpp"
 
@@ -131,19 +130,6 @@ void print_kernels(const std::vector<Group>& groups) {
   }
 }
 
-std::string describe_absent(const std::vector<Group>& groups) {
-  std::set<const Family*> seen;
-  std::string text;
-  for (const Group& group : groups) {
-    const bool all = group.kernels.size() == group.family->kernels().size();
-    if (!seen.insert(group.family).second || !all) continue;
-    for (const auto& line : group.family->absent()) {
-      text += fmt::format("{}: {}\n", group.family->name(), line);
-    }
-  }
-  return text;
-}
-
 std::string describe_selection(const std::vector<Group>& groups, const MeasureOptions& options) {
   std::string text;
   double seconds = 0;
@@ -180,8 +166,7 @@ void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
     }
     print_refusals(group.kernels, planned.supports);
   }
-  fmt::print("{}\n{}{}\n", describe_selection(groups, options), describe_absent(groups),
-             dry_run_place(gpu, why_no_gpu));
+  fmt::print("{}\n{}\n", describe_selection(groups, options), dry_run_place(gpu, why_no_gpu));
 }
 
 void print_plan_as_json(const std::vector<Group>& groups, const std::optional<profiling::Gpu>& gpu,

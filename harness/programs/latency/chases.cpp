@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "harness/buffer_sets.hpp"
+#include "harness/family.hpp"
 #include "profiling/ceilings.hpp"
 #include "profiling/nvtx.hpp"
 

@@ -1,11 +1,10 @@
 // latency: cycles of one dependent access to each kind of memory. `make reproduce-counters`.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdint>
 
-#include "harness/buffer_sets.hpp"
-#include "harness/command_line.hpp"
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
 #include "harness/pass.hpp"
@@ -23,7 +22,7 @@ struct Options {
   int samples = 101;
 };
 
-Family family({.name = "latency", .element = "step", .types = {}});
+Family family({.name = "latency"});
 
 std::vector<VariantInfo> variants(const std::vector<Space>& spaces) {
   std::vector<VariantInfo> all;
@@ -40,36 +39,17 @@ const Space& space_named(const std::vector<Space>& spaces, const std::string& na
   return *std::ranges::find(spaces, name, &Space::name);
 }
 
-/// Assumes 800 cycles for a step in DRAM and 300 in L2, at 1.5 GHz, as on an H200.
-double about_seconds(const Space& space, int samples) {
-  const bool past_l1 = space.step == Step::global_past_l1;
-  const double cycles = !past_l1 ? 40 : space.bytes() > (16u << 20) ? 800 : 300;
-  const double make_s = 1e-7 * space.nodes.count();
-  return make_s + samples * (1e-3 + 2 * cycles * profiling::latency::timed_steps / 1.5e9);
-}
-
 int dry_run(const Options& options, const std::vector<Space>& spaces,
             const std::vector<VariantInfo>& selected) {
-  fmt::print("{:<22} {:>16} {:>12} {:>8}\n", "kernel", "nodes", "memory", "about");
-  double seconds = 0;
   for (const VariantInfo& variant : selected) {
     const Space& space = space_named(spaces, variant.name);
-    seconds += about_seconds(space, options.samples);
-    fmt::print("{:<22} {:>16} {:>8.2f} GiB {:>6.1f} s\n", space.name, space.chain(),
-               profiling::gib(space.bytes()), about_seconds(space, options.samples));
+    fmt::print("{:<22} {:>16} {:>8.2f} GiB\n", space.name, space.chain(),
+               profiling::gib(space.bytes()));
   }
   std::string why_not;
   const auto gpu = profiling::find_gpu(&why_not);
-  fmt::print("{} samples per row; about {:.0f} s\n{}\n{}\n", options.samples, seconds,
-             dry_run_notes(options.pass, gpu), dry_run_place(gpu, why_not));
+  fmt::print("{} samples per row\n{}\n", options.samples, dry_run_place(gpu, why_not));
   return exit_verified;
-}
-
-void print(const Record& record) {
-  const Metric* cycles = record.metric(latency_metric);
-  fmt::print("{:<22} {:>10} {}\n", record.variant.name,
-             cycles ? fmt::format("{:.2f}", median(cycles->samples)) : "-",
-             describe_ending(record));
 }
 
 /// Runs the chases in a worker process, which a row may crash.
@@ -129,8 +109,9 @@ int run(int argc, char** argv) {
   return run_pass(options.pass, {argv, argv + argc}, machine,
                   [&](ResultFile& results, UnfinishedRun& unfinished) {
                     results.records = measure(options, all, selected, unfinished);
-                    fmt::print("cycles per step, median of {} chases\n", options.samples);
-                    std::ranges::for_each(results.records, print);
+                    for (const Record& record : results.records) {
+                      fmt::print("{}\n", describe_row(record, {latency_metric}));
+                    }
                   });
 }
 

@@ -1,12 +1,11 @@
 // replay: the dequantizations and matrix products of models' forward passes. `make
 // reproduce-table2`.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <map>
 
-#include "harness/buffer_sets.hpp"
-#include "harness/command_line.hpp"
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
 #include "harness/nf4/options.hpp"
@@ -51,56 +50,31 @@ double gb(std::uint64_t bytes) { return 1e-9 * static_cast<double>(bytes); }
 
 int largest(const std::vector<int>& batches) { return *std::ranges::max_element(batches); }
 
-/// Assumes a third of the theoretical bandwidth for a slow dequantization and 0.8 of it for the
-/// product, as seen on an H200; accurate enough for planning.
-double about_seconds(const Model& model, const Options& options, std::size_t kernels,
-                     double bandwidth_gb_s) {
-  const ProblemFacts facts = pass_facts(model, options.format, 1);
-  const double dequantize_s = gb(facts.bytes_read + facts.bytes_written) / (0.33 * bandwidth_gb_s);
-  const double product_s = gb(facts.bytes_written) / (0.8 * bandwidth_gb_s);
-  const auto passes =
-      static_cast<double>((options.protocol.warmup_passes + options.protocol.profiled_passes) *
-                          std::ssize(options.protocol.batches));
-  const double verify_s = 4 * dequantize_s;
-  return static_cast<double>(kernels) * (passes * (dequantize_s + product_s) + verify_s);
-}
-
 int dry_run(const Options& options, const std::vector<Model>& models,
             const std::vector<VariantInfo>& kernels) {
   std::string why_not;
   const auto gpu = profiling::find_gpu(&why_not);
-  const double bandwidth = gpu ? gpu->theoretical_bandwidth_gb_s.value_or(1000) : 1000;
-  print_languages_not_built(options.pass.kernel);
-  fmt::print("{:<16} {:>8} {:>10} {:>16} {:>16} {:>8}\n", "model", "layers", "launches",
-             "weights resident", "working memory", "about");
-  double seconds = 0;
+  fmt::print("{:<16} {:>8} {:>10} {:>16} {:>16}\n", "model", "layers", "launches",
+             "weights resident", "working memory");
   for (const auto& model : models) {
     const std::uint64_t weights = pass_facts(model, options.format, 1).bytes_read;
     const std::uint64_t working =
         working_bytes(model, options.format, largest(options.protocol.batches));
-    const double about = about_seconds(model, options, kernels.size(), bandwidth);
-    seconds += about;
-    fmt::print("{:<16} {:>8} {:>10} {:>13.1f} GB {:>13.1f} GB {:>6.0f} s\n", model.id, model.layers,
-               model.launches(), gb(weights), gb(working), about);
-    if (gpu && weights + working > gpu->memory_bytes) {
+    fmt::print("{:<16} {:>8} {:>10} {:>13.1f} GB {:>13.1f} GB\n", model.id, model.layers,
+               model.launches(), gb(weights), gb(working));
+    if (!gpu) continue;
+    if (weights + working > gpu->memory_bytes) {
       fmt::print(
           "  does not fit in this GPU's {:.1f} GB: the layers that fit are reused cyclically\n",
           gb(gpu->memory_bytes));
     }
-    if (gpu) {
-      print_refusals(kernels, [&](const std::string& kernel) {
-        return supports_all(model, options.format, kernel);
-      });
-    }
+    print_refusals(kernels, [&](const std::string& kernel) {
+      return supports_all(model, options.format, kernel);
+    });
   }
-  fmt::print(
-      "{} kernels, batches {}, {} warm-up and {} measured passes each: about {:.0f} s, and the "
-      "time "
-      "to make the data\n",
-      kernels.size(), fmt::join(options.protocol.batches, ", "), options.protocol.warmup_passes,
-      options.protocol.profiled_passes, seconds);
-  fmt::print("{}\n{}\n", dry_run_notes(options.pass, gpu),
-             dry_run_place(gpu, why_not, " (times above are for 1000 GB/s)"));
+  fmt::print("{} kernels, batches {}, {} warm-up and {} measured passes each\n{}\n", kernels.size(),
+             fmt::join(options.protocol.batches, ", "), options.protocol.warmup_passes,
+             options.protocol.profiled_passes, dry_run_place(gpu, why_not));
   return exit_verified;
 }
 
@@ -109,43 +83,6 @@ struct ModelRows {
   std::vector<Record> records;
   nlohmann::ordered_json checks = nlohmann::ordered_json::array();
 };
-
-void print_row(const Record& row) {
-  const auto text = [&](const char* metric, const char* what) {
-    const Metric* time = row.metric(metric);
-    if (time == nullptr || time->samples.empty()) return std::string();
-    return fmt::format("{:>9.2f} ms {}  ", 1e-3 * median(time->samples), what);
-  };
-  fmt::print("  {:<24} {}{}{}\n", row.variant.name, text(kernel_time, "dequantize"),
-             text(product_time, "product"), describe_ending(row));
-}
-
-void print(const Model& model, const ModelRows& rows) {
-  std::vector<nlohmann::json> batches;
-  std::string resident;
-  for (const Record& row : rows.records) {
-    const auto& batch = row.problem.at("batch");
-    if (std::ranges::find(batches, batch) == batches.end()) batches.push_back(batch);
-    if (row.problem.contains("layers_resident")) {
-      resident = fmt::format("{} of ", row.problem.at("layers_resident").dump());
-    }
-  }
-  fmt::print("{}: {}{} layers resident, {} launches per pass\n", model.id,
-             resident.empty() ? "none of " : resident, model.layers, model.launches());
-  for (const auto& batch : batches) {
-    fmt::print(" batch {}\n", batch.dump());
-    for (const Record& row : rows.records) {
-      if (row.problem.at("batch") == batch) print_row(row);
-    }
-  }
-  for (const auto& check : rows.checks) {
-    const double first = check.at("first"), second = check.at("second");
-    fmt::print("  {}: {:.1f} and {:.1f} {}, {:+.2f} % apart ({:g} % allowed)\n",
-               check.at("name").get<std::string>(), first, second,
-               check.at("unit").get<std::string>(), 100 * (first - second) / second,
-               check.at("allowed_percent").get<double>());
-  }
-}
 
 /// Replays models in a worker process, which a kernel may crash.
 class Replays {
@@ -159,15 +96,25 @@ class Replays {
                        const Watchdog& watchdog) { return serve(request, watchdog); },
                 options.pass.limit(), &unfinished) {}
 
-  ModelRows run(std::size_t model) {
-    auto [records, answer] = measure_in(worker_, {{"name", models_[model].id}, {"model", model}},
-                                        kernels_, [&](const auto& kernel, const auto& why) {
-                                          return all_batches(models_[model], kernel, why);
-                                        });
-    ModelRows rows{.records = std::move(records)};
-    if (!answer.json.is_null()) rows.checks = answer.json.at("checks");
-    print(models_[model], rows);
-    return rows;
+  /// Adds a model's rows and checks to the results, and prints them.
+  void run(std::size_t model, ResultFile& results) {
+    const auto [records, answer] =
+        measure_in(worker_, {{"name", models_[model].id}, {"model", model}}, kernels_,
+                   [&](const auto& kernel, const auto& why) {
+                     return all_batches(models_[model], kernel, why);
+                   });
+    for (const Record& record : records) {
+      fmt::print("{}\n", describe_row(record, {kernel_time, product_time}));
+      results.records.push_back(record);
+    }
+    if (answer.json.is_null()) return;
+    for (const auto& check : answer.json.at("checks")) {
+      const double first = check.at("first"), second = check.at("second");
+      fmt::print("{}: {:.1f} and {:.1f} us, {:+.2f} % apart ({:g} % allowed)\n",
+                 check.at("name").get<std::string>(), first, second,
+                 100 * (first - second) / second, check.at("allowed_percent").get<double>());
+      results.checks.push_back(check);
+    }
   }
 
  private:
@@ -309,12 +256,9 @@ int run(int argc, char** argv) {
   if (options.pass.dry_run) return dry_run(options, models, kernels);
   return run_pass(options.pass, {argv, argv + argc}, require_machine(),
                   [&](ResultFile& results, UnfinishedRun& unfinished) {
-                    print_languages_not_built(options.pass.kernel);
                     Replays replays(options, models, kernels, unfinished);
                     for (std::size_t model = 0; model < models.size(); ++model) {
-                      const ModelRows rows = replays.run(model);
-                      std::ranges::copy(rows.records, std::back_inserter(results.records));
-                      std::ranges::copy(rows.checks, std::back_inserter(results.checks));
+                      replays.run(model, results);
                     }
                   });
 }

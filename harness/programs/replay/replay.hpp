@@ -2,6 +2,8 @@
 // (or of as many layers as fit), each dequantization followed by the matrix product that uses it.
 #pragma once
 
+#include <library_types.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -10,9 +12,8 @@
 #include <set>
 #include <vector>
 
-#include "harness/nf4/layers.hpp"
+#include "harness/nf4/tensor.hpp"
 #include "harness/nf4/workload.hpp"
-#include "harness/programs/replay/product.hpp"
 #include "harness/sampling.hpp"
 #include "profiling/event_timer.hpp"
 #include "profiling/machine.hpp"
@@ -40,6 +41,26 @@ std::int64_t layers_that_fit(const Model& model, const TensorSpec& format, int l
 
 /// Whether a kernel supports each of a model's matrices.
 Support supports_all(const Model& model, const TensorSpec& format, const std::string& kernel);
+
+/// The matrix product that follows a dequantization: activations times transposed weights, by
+/// cuBLAS.
+class Product {
+ public:
+  /// Allocates activations of `batch` rows and up to `longest` features in and out. Loads cuBLAS.
+  Product(int batch, std::int64_t longest, reference::WeightType type, cudaStream_t stream);
+
+  /// Why products cannot be computed here; passes then contain none. Empty if they can.
+  static std::string why_not();
+
+  /// [batch, rows] = [batch, columns] x transposed [rows, columns]; in the type of the weights,
+  /// sums in fp32, as torch.nn.functional.linear does it. `weights` is row-major in device memory.
+  /// Throws std::runtime_error with cuBLAS's name of the error.
+  void multiply(const void* weights, std::int64_t rows, std::int64_t columns, int batch) const;
+
+ private:
+  cudaDataType type_;
+  profiling::DeviceBuffer input_, output_;
+};
 
 class Replay {
  public:

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "harness/nf4/device_tensor.hpp"
 #include "harness/nf4/tensor.hpp"
 #include "harness/nf4/workload.hpp"
 #include "kernels/nf4/problem.hpp"

@@ -1,6 +1,7 @@
-// The plan of a bench run: problems, kernels, memory and time.
+// bench: the plan of a run, and Google Benchmark as its front end.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,10 +38,6 @@ void print_kernels(const std::vector<Group>& groups);
 /// The numbers of kernels and problems of each family, and the estimated time.
 std::string describe_selection(const std::vector<Group>& groups, const MeasureOptions& options);
 
-/// One line for each missing group of a family's kernels: "nf4: mojo: not built; make mojo". Not
-/// shown when the user selected kernels.
-std::string describe_absent(const std::vector<Group>& groups);
-
 /// `--dry-run`: the plan, the estimated time, and the kernels that this GPU refuses with their
 /// reasons.
 void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
@@ -50,5 +47,26 @@ void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
 /// `why_none` says why nothing can run here.
 void print_plan_as_json(const std::vector<Group>& groups, const std::optional<profiling::Gpu>& gpu,
                         const std::string& why_no_gpu);
+
+/// Measures a problem's rows: the rows of these kernels and of the ceilings.
+using MeasureGroup =
+    std::function<std::vector<Record>(const Group& group, const std::vector<VariantInfo>& kernels)>;
+
+/// A row's name in Google Benchmark: "family/problem/kernel".
+std::string row_name(const Group& group, const std::string& kernel);
+
+/// Passes `words` to Google Benchmark. Returns whether they only request a list of the rows. Throws
+/// UsageError for an unknown word and for flags that conflict with our order of samples.
+bool initialize_benchmark(const std::string& program, std::vector<std::string> words);
+
+/// Prints the name of each row of `groups` that --benchmark_filter selects.
+void list_benchmarks(const std::vector<Group>& groups, const std::vector<VariantInfo>& ceilings);
+
+/// Runs the selected rows, each as one run with the median of its samples, and returns their
+/// records; a group is measured when its first row is run, so that only one group holds memory at a
+/// time. `context` is printed above the table. Throws UsageError if the filter selects nothing.
+std::vector<Record> run_benchmarks(const std::vector<Group>& groups,
+                                   const std::vector<VariantInfo>& ceilings,
+                                   const std::string& context, const MeasureGroup& measure);
 
 }  // namespace reprolab::bench
