@@ -4,7 +4,7 @@
 # What a user may give, as make's arguments; of the environment only CUDA_VISIBLE_DEVICES counts. Recipes read the values
 # from their environment, so that no shell parses them.
 KNOWN := FILE EXPERIMENT FAMILY KERNEL PROBLEM PEER METRICS CLOCKS DRY_RUN ARCH FUNCTION PRESET RESULTS RECORDED \
-  MODEL BATCHES KERNELS TOKENS GENERATIONS PROMPTS GPU QUICK RESUME VERBOSE VERSION A B THRESHOLD ALLOW OUT OLDER \
+  MODEL BATCHES KERNELS TOKENS GENERATIONS GPU QUICK RESUME VERBOSE VERSION A B THRESHOLD ALLOW OUT OLDER \
   SET SECTION LAUNCHES CUDA_VISIBLE_DEVICES
 $(foreach name,$(filter-out CUDA_VISIBLE_DEVICES,$(KNOWN)),\
   $(if $(findstring environment,$(origin $(name))),$(eval undefine $(name))))
@@ -62,7 +62,7 @@ help: ## List the targets
 #=            write results)  CUDA_VISIBLE_DEVICES=1 (the GPU, of all that run kernels)
 #= of reproduce-...: RESUME=1 (omits what an interrupted run of the same command has measured)
 #= of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=shared_lut,global_lut
-#=            TOKENS=32  GENERATIONS=9  PROMPTS=file.jsonl
+#=            TOKENS=32  GENERATIONS=9
 #= of profile: SET=full  SECTION=SourceCounters,...  LAUNCHES=4  PROBLEM=28672x8192
 #= of sass: FUNCTION=text (part of a function's name; of one function, its instructions are shown)
 #= of render-recorded, and without a GPU of reproduce-...: RECORDED=data/recorded/h100 (what they show)

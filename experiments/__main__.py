@@ -24,14 +24,13 @@ from reprolab import declared
 from reprolab.command_line import Parser, peers, run
 from reprolab.declared import Experiment, Step
 from reprolab.errors import NOT_MEASURED, WRONG_OUTPUT, InputError, printable
-from reprolab.result_file import checkout
 
 TORCH = Path("build/end_to_end/python")  # names the Python that has PyTorch
 FLAGS = ("QUICK", "DRY_RUN", "RESUME")
 ALL_RECORDED = Path("data/recorded")
 interrupted: list[int] = []  # signals
 FOR_MEASURING = (
-    "PEER METRICS CLOCKS MODEL BATCHES KERNELS KERNEL PROBLEM FILE TOKENS GENERATIONS PROMPTS QUICK"
+    "PEER METRICS CLOCKS MODEL BATCHES KERNELS KERNEL PROBLEM FILE TOKENS GENERATIONS QUICK"
 ).split()
 
 
@@ -141,10 +140,12 @@ def measure_step(experiment: Experiment, step: Step, own: str) -> int:
         command += ["--experiment", experiment.name, "--pass", step.name]
     command += ["--output", str(file)] * bool(step.name)
     if step.name and variable("RESUME"):
-        before = measured_before(file, [word for word in command if word != "--resume"])
+        from reprolab import parts  # which imports numpy
+
+        before = parts.measured_before(file, [word for word in command if word != "--resume"])
         if before is not None:
             print(f"{step.name}: was measured before: {quoted(str(file))}", flush=True)
-            return before
+            return parts.status_of(before["records"])
     older = inode(file)
     log = Path(own, f"{step.name}.log") if step.name and not variable("VERBOSE") else None
     status = status_of(command, log)
@@ -156,30 +157,6 @@ def measure_step(experiment: Experiment, step: Step, own: str) -> int:
     if not may_go_on or (status == NOT_MEASURED and not step.name):
         sys.exit(status)
     return status
-
-
-def measured_before(file: Path, command: Sequence[str]) -> int | None:
-    """The status of a result of the same command, sources and GPU model; None without one, or where
-    not all of it was measured.
-    """
-    from reprolab import parts  # which imports numpy
-
-    result = parts.read(file)
-    if result is None or result["provenance"]["argv"] != command:
-        return None
-    done = parts.is_done(result, checkout(), gpu_name())
-    return parts.status_of({record["outcome"] for record in result["records"]}) if done else None
-
-
-def gpu_name() -> str:
-    """The model of the GPU that is measured; empty where the driver does not say."""
-    first = variable("CUDA_VISIBLE_DEVICES").partition(",")[0] or "0"
-    command = ["nvidia-smi", f"--id={first}", "--query-gpu=name", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def command_line(step: Step) -> str:

@@ -2,25 +2,20 @@
 keeps those that are done; together they are the pass's file.
 """
 
-import hashlib
-import json
+import os
+import subprocess
 from collections.abc import Collection, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from reprolab import result_file
 from reprolab.errors import NOT_MEASURED, WRONG_OUTPUT, InputError
-from reprolab.result_file import Content
+from reprolab.result_file import Content, checkout
 from reprolab.results import SCHEMA, WRONG, Outcome
 from reprolab.sources import Sources
 
 RETRIED = "out of memory"  # the next time there may be room
-
-
-def file_of(output: Path, name: str, *facts: Any) -> Path:
-    """A part's file. `facts`: the choices that its rows depend on; others have another file."""
-    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
-    return output.parent / "parts" / f"{name}.{digest}.json"
 
 
 def read(file: Path) -> Content | None:
@@ -29,6 +24,28 @@ def read(file: Path) -> Content | None:
         return SCHEMA.read(file)
     except InputError:
         return None
+
+
+def measured_before(file: Path, command: Sequence[str]) -> Content | None:
+    """A result of the same command, sources and GPU model; None without one, or where not all of it
+    was measured.
+    """
+    result = read(file)
+    if result is None or result["provenance"]["argv"] != list(command):
+        return None
+    return result if is_done(result, checkout(), gpu_name()) else None
+
+
+@cache
+def gpu_name() -> str:
+    """The model of the GPU that is measured; empty where the driver does not say."""
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0] or "0"
+    command = ["nvidia-smi", f"--id={first}", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def is_done(part: Content | None, now: Sources, gpu: str) -> bool:
@@ -47,8 +64,9 @@ def is_done(part: Content | None, now: Sources, gpu: str) -> bool:
     )
 
 
-def status_of(outcomes: Collection[str]) -> int:
-    """The exit status of a program that measured rows with these outcomes."""
+def status_of(records: Collection[Content]) -> int:
+    """The exit status of a program that measured these rows."""
+    outcomes = {record["outcome"] for record in records}
     if not set(WRONG).isdisjoint(outcomes):
         return WRONG_OUTPUT
     return NOT_MEASURED if Outcome.NOT_MEASURED in outcomes else 0

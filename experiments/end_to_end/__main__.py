@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import reprolab_nf4
-from experiments.__main__ import gpu_name
 from experiments.end_to_end import plan, prompts, sizes
 from experiments.end_to_end.plan import Cell, Choices
 from experiments.end_to_end.protocol import EAGER, GRAPH
@@ -23,60 +22,58 @@ from reprolab.command_line import Parser, run
 from reprolab.errors import NOT_MEASURED, USAGE, WRONG_OUTPUT, InputError
 from reprolab.json_files import ROOT
 from reprolab.output import check_place
-from reprolab.result_file import checkout
 
 EXPERIMENT = "end_to_end"
 PYTHON = ROOT / "build/end_to_end/python"  # names the Python that has torch
+CHOICES = {
+    "model": "a checkpoint's folder, or a model's id",
+    "batches": "such as 2,8,64",
+    "kernels": "such as shared_lut,streaming",
+    "tokens": "new tokens for each prompt",
+    "generations": "eager ones of each row, 3 by default",
+}
 
 
 def parser() -> argparse.ArgumentParser:
     p = Parser(prog="python -m experiments.end_to_end", description=__doc__)
     p.add_argument("pass_name", choices=plan.PASSES, metavar="PASS", help="timing or profile")
-    p.add_argument("--model", default="", help="a checkpoint's folder or name, or a model's id")
-    p.add_argument("--batches", default="", help="such as 2,8,64")
-    p.add_argument("--kernels", default="", help="such as shared_lut,streaming")
+    for name, text in CHOICES.items():
+        p.add_argument(f"--{name}", default="", help=text)
     p.add_argument("--peer", action="append", default=[], help="another bitsandbytes' library")
-    p.add_argument("--tokens", default="", help="new tokens for each prompt")
-    p.add_argument("--generations", default="", help="eager ones of each row, 3 by default")
-    p.add_argument("--prompts", default="", help="a file with one JSON object per line")
-    p.add_argument("--clocks", default="", help="not supported: clocks are observed")
     p.add_argument("--quick", action="store_true", help="fewer batches, tokens and samples")
     p.add_argument("--dry-run", action="store_true", help="print the plan")
     p.add_argument("--resume", action="store_true", help="keep what an interrupted run measured")
-    p.add_argument("--failed", type=json.loads, default={}, help=argparse.SUPPRESS)
-    p.add_argument("--output", type=Path, default=None, help="the pass's result file")
+    p.add_argument("--output", type=Path, help="the pass's result file")
     p.set_defaults(run=measure)
     return p
 
 
 def measure(args: argparse.Namespace) -> int:
-    choices = chosen(args)
+    choices, output = chosen(args), args.output
     check(choices)
-    output = output_of(args)
     cells = plan.cells(choices, args.pass_name)
     print(describe(cells), flush=True)
     if args.dry_run:
         return 0
+    if not output:
+        raise InputError("--output: give the pass's result file")
     check_place(output)
-    now, gpu = checkout(), gpu_name()
-    files = [cell.file(output) for cell in cells]
-    done = [file for file in files if parts.is_done(parts.read(file), now, gpu)]
+    files = {cell.file(output): cell.model for cell in cells}
+    done = {file for file in files if parts.measured_before(file, command_line())}
     if done and not args.resume:
         print(f"{len(done)} cells are measured again, which RESUME=1 would have kept", flush=True)
     faults, status = [], 0
-    for model in choices.models:
-        own = [file for cell, file in zip(cells, files, strict=True) if cell.model == model]
-        todo = [file for file in own if not args.resume or file not in done]
-        for file in todo:
-            file.unlink(missing_ok=True)
-        if todo:
-            fault, model_status = measure_model(model, running_of(output))
-            faults += [fault] * bool(fault)
-            status = max(status, model_status)  # 3: a fault of the run; 2: of its input
+    todo = [file for file in files if not args.resume or file not in done]
+    for file in todo:
+        file.unlink(missing_ok=True)
+    for model in dict.fromkeys(files[file] for file in todo):
+        fault, model_status = measure_model(model, running_of(output))
+        faults += [fault] * bool(fault)
+        status = max(status, model_status)  # 3: a fault of the run; 2: of its input
     measured = [part for file in files if (part := parts.read(file))]
     if measured:
         result_file.write(output, parts.join(measured, command_line()))
-    row_status = parts.status_of({r["outcome"] for part in measured for r in part["records"]})
+    row_status = parts.status_of([record for part in measured for record in part["records"]])
     if not status or (row_status == WRONG_OUTPUT and status != USAGE):
         status = row_status
     if faults:
@@ -91,25 +88,7 @@ def command_line() -> list[str]:
 
 
 def chosen(args: argparse.Namespace) -> Choices:
-    if args.clocks:
-        raise InputError(
-            "CLOCKS: generating text is measured at the GPU's current clocks; lock them with "
-            "nvidia-smi -lgc before, and do not set CLOCKS"
-        )
-    return plan.choose(
-        model=args.model,
-        batches=args.batches,
-        kernels=args.kernels,
-        peers=args.peer,
-        tokens=args.tokens,
-        generations=args.generations,
-        prompts_file=args.prompts,
-        quick=args.quick,
-    )
-
-
-def output_of(args: argparse.Namespace) -> Path:
-    return args.output or Path(f"results/{EXPERIMENT}/{args.pass_name}.json")
+    return plan.choose(**{name: getattr(args, name) for name in (*CHOICES, "peer", "quick")})
 
 
 def running_of(output: Path) -> Path:
@@ -124,13 +103,12 @@ def measure_model(model: str, running: Path) -> tuple[str, int]:
     python = PYTHON.read_text().strip() if PYTHON.exists() else ""
     if not python:
         raise InputError(f"{PYTHON}: is missing; run make reproduce-table1, which makes it")
-    command = [python, "-m", "experiments.end_to_end.measure", *sys.argv[1:], "--model", model]
     failed: dict[str, dict[str, str]] = {}  # by cell and row, how a process died in it
     while True:
         running.unlink(missing_ok=True)
-        options = ["--failed", json.dumps(failed)] * bool(failed)
+        command = [python, "-m", "experiments.end_to_end.measure", model, json.dumps(failed)]
         try:
-            done = subprocess.run([*command, *options], cwd=ROOT, stdin=subprocess.DEVNULL)
+            done = subprocess.run([*command, *sys.argv[1:]], cwd=ROOT, stdin=subprocess.DEVNULL)
         except OSError as error:
             return f"{python}: {error.strerror}", NOT_MEASURED
         status = done.returncode
@@ -150,10 +128,7 @@ def ending(status: int) -> str:
 def check(choices: Choices) -> None:
     """InputError where a choice cannot be measured, as far as that can be checked without torch."""
     for model in choices.models:
-        if known := sizes.known().get(model):
-            drawn = min(max(choices.batches), len(choices.prompts.items))
-            prompts.tokens_of(choices.prompts, drawn, known.vocab)
-        elif Path(model).is_dir():
+        if model not in sizes.known():
             sizes.checkpoint_shapes(Path(model))
     try:
         known = reprolab_nf4.Library().kernels()
@@ -177,7 +152,7 @@ def describe(cells: Sequence[Cell]) -> str:
         f"{first.new_tokens(EAGER)} are generated eager and {first.new_tokens(GRAPH)} in a graph\n"
         f"  rows: {', '.join(row.kernel for row in choices.rows)}; {plan.warm_up()} generation of "
         f"each to warm up, {first.samples(EAGER)} measured eager, {first.samples(GRAPH)} in a "
-        f"graph; prompts: {choices.prompts.text}{memory}"
+        f"graph; prompts: {prompts.TEXT}{memory}"
     )
 
 

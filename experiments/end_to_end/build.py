@@ -79,8 +79,7 @@ def random_weight(layer: nn.Linear, device: torch.device, dtype: torch.dtype) ->
     return torch.empty(layer.weight.shape, dtype=dtype, device=device).normal_(0, SCALE)
 
 
-def from_checkpoint(name: str, device: torch.device) -> tuple[nn.Module, Any]:
-    """The model and its tokenizer (or None)."""
+def from_checkpoint(name: str, device: torch.device) -> nn.Module:
     folder = Path(name)
     checkpoint_shapes(folder)  # reports in one line what transformers reports in many
     try:
@@ -91,17 +90,7 @@ def from_checkpoint(name: str, device: torch.device) -> tuple[nn.Module, Any]:
         raise InputError(f"{folder}: cannot be loaded: {first_line(error)}") from None
     if not any(isinstance(m, bitsandbytes.nn.Linear4bit) for m in model.modules()):
         raise InputError(f"{folder}: cannot be loaded: transformers made no 4-bit layer of it")
-    return model.eval(), tokenizer(folder)
-
-
-def tokenizer(folder: Path) -> Any:
-    """None where the checkpoint has none; prompts are then of random tokens."""
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
-        return None
-    try:
-        return transformers.AutoTokenizer.from_pretrained(folder)
-    except Exception as error:
-        raise InputError(f"{folder}: its tokenizer: {first_line(error)}") from None
+    return model.eval()
 
 
 def first_line(error: BaseException) -> str:

@@ -1,13 +1,14 @@
-"""The process that measures one model, with PyTorch: `measure PASS --model MODEL`, and the other
-options of __main__.py, which starts it. Writes a file for each cell that has none yet.
+"""The process that measures one model, with PyTorch: `measure MODEL FAILED`, and the words of the
+command that starts it, __main__.py. Writes a file for each cell that has none yet.
 """
 
 import argparse
+import json
 import platform
 import secrets
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
@@ -32,20 +33,14 @@ from experiments.end_to_end.protocol import PROFILE, TIMING
 from experiments.end_to_end.rounds import Measured, Rounds
 from experiments.end_to_end.rows import Row
 from experiments.end_to_end.sizes import BLOCK_SIZE
-from reprolab import result_file
+from reprolab import parts, result_file
 from reprolab.command_line import run
 from reprolab.errors import USAGE, InputError
-from reprolab.result_file import checkout
+from reprolab.result_file import Content, checkout
 from reprolab.results import Outcome
 from reprolab.sources import Sources
 
 INSTRUMENTS = {TIMING: "events", PROFILE: "activity"}
-
-
-def installed_versions() -> dict[str, str]:
-    """The versions of Python and of the packages that generate text."""
-    names = ("torch", "transformers", "bitsandbytes")
-    return {"Python": platform.python_version()} | {name: version(name) for name in names}
 
 
 class Bench:
@@ -56,7 +51,7 @@ class Bench:
     def __init__(self, gpu: Any, output: Path, failed: Mapping[str, Mapping[str, str]]):
         self.gpu, self.name, self.output, self.failed = gpu, "", output, failed
         self.process = secrets.token_hex(8)
-        self.model, self.tokenizer = None, None
+        self.model: Any = None
         self.facts: dict[str, Any] = {}
         self.kinds: list[tuple[Any, torch.Tensor]] = []  # a weight of each, and its expected bits
 
@@ -76,7 +71,7 @@ class Bench:
         if cell.size:
             self.model = build.from_sizes(cell.size, self.gpu.device)
         else:
-            self.model, self.tokenizer = build.from_checkpoint(cell.model, self.gpu.device)
+            self.model = build.from_checkpoint(cell.model, self.gpu.device)
         build.check(self.model, plain_name(cell.model))
         self.facts = build.facts(self.model, plain_name(cell.model))
         self.kinds = [
@@ -113,9 +108,8 @@ class Bench:
         return [self.record(cell, *measured) for measured in every]
 
     def batch(self, cell: Cell) -> generate.Batch:
-        vocab, tokenizer = self.model.get_input_embeddings().weight.shape[0], self.tokenizer
-        tokenize = (lambda text: tokenizer(text)["input_ids"]) if tokenizer else None
-        chosen = prompts.tokens_of(cell.choices.prompts, cell.batch, vocab, tokenize)
+        vocab = self.model.get_input_embeddings().weight.shape[0]
+        chosen = prompts.tokens_of(cell.batch, vocab)
         return generate.batch_of(chosen, cell.choices.tokens, self.gpu.device)
 
     def wrong_weights(self, row: Row) -> tuple[str, int] | None:
@@ -143,7 +137,7 @@ class Bench:
             facts |= {"block_size": BLOCK_SIZE, "nested": False, "output": "fp16"}
         problem = {"name": f"{facts['model']}/batch{cell.batch}/{mode}", "family": "end_to_end"}
         problem |= facts | {"batch": cell.batch, "way": mode, "tokens": choices.tokens}
-        problem |= {"generated": cell.new_tokens(mode), "prompts": choices.prompts.text}
+        problem |= {"generated": cell.new_tokens(mode), "prompts": prompts.TEXT}
         more: dict[str, Any] = {"process": self.process}
         # Where bitsandbytes chooses, the number of dequantizations is unknown.
         if "kernel_time" in state.samples and not state.failed and not row.may_fuse(cell.batch):
@@ -162,9 +156,10 @@ def origin(
     sources: Sources,
     versions: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """A result file's provenance. `versions`: in addition to installed_versions()."""
+    """A result file's provenance. `versions`: in addition to what generates text."""
     nvcc, architectures = reprolab_nf4.Library().built()
-    installed = installed_versions()
+    installed = {name: version(name) for name in ("torch", "transformers", "bitsandbytes")}
+    installed = {"Python": platform.python_version()} | installed
     build = {"compiler": ", ".join(" ".join(pair) for pair in installed.items()), "nvcc": nvcc}
     build |= {"type": "installed", "architectures": architectures}
     build |= {"versions": installed | versions}
@@ -172,6 +167,24 @@ def origin(
     return result_file.provenance(
         started, argv, instrument, build, measured=sources, seed=SEED, **machine
     )
+
+
+def write_peers(
+    output: Path,
+    experiment: str,
+    records_of: Callable[[Any], list[Content]],
+    versions: Mapping[str, str],
+) -> int:
+    """Writes an experiment's pass `peers`, whose rows `records_of` measures; the exit status."""
+    from experiments.end_to_end.gpu import Gpu
+
+    started, sources = time.time(), checkout()
+    build.quiet()
+    gpu = Gpu()
+    records = records_of(gpu)
+    made = origin(gpu, started, sys.orig_argv, "events", sources, versions)
+    result_file.write(output, result_file.content(experiment, "peers", made, records))
+    return parts.status_of(records)
 
 
 def serve(cells: Sequence[Cell], bench: Bench) -> list[str]:
@@ -197,15 +210,23 @@ def serve(cells: Sequence[Cell], bench: Bench) -> list[str]:
     return faults
 
 
-def main(args: argparse.Namespace) -> int:
+def main() -> int:
+    """Takes its own two words off the command line, so that files name the command that runs."""
+    model, failed = sys.argv[1:3]
+    del sys.argv[1:3]
+    own = command.parser()
+    own.set_defaults(run=lambda args: measure_model(args, model, json.loads(failed)))
+    return run(own)
+
+
+def measure_model(args: argparse.Namespace, model: str, failed: dict[str, dict[str, str]]) -> int:
     build.quiet()
     from experiments.end_to_end.gpu import Gpu
 
-    bench = Bench(Gpu(), command.output_of(args), args.failed)
-    return USAGE if serve(plan.cells(command.chosen(args), args.pass_name), bench) else 0
+    cells = plan.cells(command.chosen(args), args.pass_name)
+    own = [cell for cell in cells if cell.model == model]
+    return USAGE if serve(own, Bench(Gpu(), args.output, failed)) else 0
 
 
 if __name__ == "__main__":
-    own = command.parser()
-    own.set_defaults(run=main)
-    raise SystemExit(run(own))
+    raise SystemExit(main())

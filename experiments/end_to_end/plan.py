@@ -2,15 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from experiments.end_to_end import SEED, prompts, sizes
-from experiments.end_to_end.prompts import Prompts
+from experiments.end_to_end import prompts, sizes
 from experiments.end_to_end.protocol import EAGER, INSTALLED, PROFILE, TIMING
-from experiments.end_to_end.rows import FUSED, Row, require_distinct, sha256, version_of
+from experiments.end_to_end.rows import FUSED, Row, require_distinct, version_of
 from experiments.end_to_end.sizes import Model
-from reprolab import parts
 from reprolab.command_line import numbers
 from reprolab.errors import InputError
 
@@ -44,7 +42,6 @@ class Choices:
     models: tuple[str, ...]
     batches: tuple[int, ...]
     rows: tuple[Row, ...]
-    prompts: Prompts
     tokens: int = TOKENS
     generations: int = field(default_factory=samples)
     profiled_generations: int = field(default_factory=samples)
@@ -65,11 +62,8 @@ class Cell:
         return f"{plain_name(self.model)}.{self.pass_name}.batch{self.batch}"
 
     def file(self, output: Path) -> Path:
-        """Its part of the result file `output`: another one for each other model and choice."""
-        facts = asdict(replace(self.choices, models=(), batches=()))
-        libraries = [sha256(Path(row.library)) for row in self.choices.rows if row.library]
-        where = str(Path(self.model).resolve()) if self.size is None else ""
-        return parts.file_of(output, self.name, facts, libraries, where, SEED)
+        """Its part of the result file `output`, which names the command that measured it."""
+        return output.parent / "parts" / f"{self.name}.json"
 
     @property
     def text(self) -> str:
@@ -101,7 +95,7 @@ class Cell:
     @property
     def bytes_needed(self) -> int | None:
         """About the GPU memory of a run; None for a checkpoint."""
-        longest = max(prompts.lengths(self.choices.prompts)[: self.batch])
+        longest = max(prompts.lengths()[: self.batch])
         tokens = self.choices.tokens
         return self.size.bytes_needed(self.batch, longest, tokens) if self.size else None
 
@@ -119,13 +113,12 @@ def choose(
     model: str = "",
     batches: str = "",
     kernels: str = "",
-    peers: Sequence[str] = (),
+    peer: Sequence[str] = (),
     tokens: str = "",
     generations: str = "",
-    prompts_file: str = "",
     quick: bool = False,
 ) -> Choices:
-    """The choices from make's variables; InputError where one of them is wrong."""
+    """The choices by option, which are make's variables; InputError where one of them is wrong."""
     ours = sizes.protocol()["models"].values()
     models = [model] if model else [m for group in ours for m in (group[:1] if quick else group)]
     is_checkpoint = bool(model) and model not in sizes.known()
@@ -138,8 +131,7 @@ def choose(
     choices = Choices(
         models=tuple(models),
         batches=numbers("BATCHES", batches) or tuple((every[0], every[-1]) if quick else every),
-        rows=rows_of(kernels, peers, is_checkpoint),
-        prompts=prompts.read(Path(prompts_file)) if prompts_file else prompts.random_prompts(),
+        rows=rows_of(kernels, peer, is_checkpoint),
     )
     if quick:
         choices = replace(choices, tokens=QUICK_TOKENS, profiled_generations=QUICK_PROFILED)

@@ -41,6 +41,12 @@ class Measured:
     def failed(self) -> bool:
         return self.outcome not in VERIFIED
 
+    def keep(self, values: dict[str, float], sensors: Any) -> None:
+        """Adds a sample of each metric, and the clock that the sensors read last."""
+        for name, value in values.items():
+            self.samples.setdefault(name, []).append(value)
+        self.sm_mhz += [sensors.sm_mhz] if sensors.sm_mhz else []
+
     def end(self, outcome: str, reason: str, mismatches: int | None = None) -> None:
         self.outcome, self.reason, self.mismatches = outcome, reason, mismatches
 
@@ -144,12 +150,8 @@ class Rounds:
         self.outputs[row].append(self.mode.run(row, tokens).tokens)
 
     def measure(self, row: Row) -> None:
-        state = self.states[row]
         values = self.profile(row) if self.profiles else self.time(row)
-        clock = self.bench.gpu.sensors.sm_mhz
-        for name, value in values.items():
-            state.samples.setdefault(name, []).append(value)
-        state.sm_mhz += [clock] if clock else []
+        self.states[row].keep(values, self.bench.gpu.sensors)
 
     def time(self, row: Row) -> dict[str, float]:
         generated = self.mode.run(row, self.tokens)

@@ -8,7 +8,6 @@ Exit status: 0; 1 if an output is wrong; 3 if a row was not measured for another
 import argparse
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, groupby
@@ -21,15 +20,14 @@ from experiments.end_to_end import build, measure
 from experiments.end_to_end.rounds import Measured
 from experiments.product import layers
 from experiments.product.layers import Held, Layer, Way
-from reprolab import parts, result_file
+from reprolab import result_file
 from reprolab.command_line import Parser, numbers, run
 from reprolab.errors import InputError
-from reprolab.result_file import Content, checkout
+from reprolab.result_file import Content
 from reprolab.results import Outcome
 from reprolab_nf4 import measuring
 from reprolab_nf4.bounds import Wrong
 
-PASS = "peers"
 LEFT = "out of memory: free some of this GPU's"
 
 
@@ -60,24 +58,16 @@ class Product(NamedTuple):
 
 
 def reproduce(args: argparse.Namespace) -> int:
-    from experiments.end_to_end.gpu import Gpu
-
     shapes, batches = list(map(shape_of, args.shape)), numbers("--rows", args.rows, "1,2,4")
     products = [Product(batch, n, k) for n, k in shapes for batch in batches]
-    started, now = time.time(), checkout()
-    build.quiet()
-    gpu = Gpu()
 
-    def begin(count: int, doing: str) -> None:
-        print(f"{count} of {len(products)} products done: {doing}", file=sys.stderr)
+    def records_of(gpu: Any) -> list[Content]:
+        try:
+            return list(chain(*measured(gpu, layers.ways(gpu.facts()), products)))
+        except torch.OutOfMemoryError:
+            raise InputError(LEFT) from None
 
-    try:
-        records = list(chain(*measured(gpu, layers.ways(gpu.facts()), products, begin)))
-    except torch.OutOfMemoryError:
-        raise InputError(LEFT) from None
-    origin = measure.origin(gpu, started, sys.orig_argv, "events", now, layers.versions())
-    result_file.write(args.output, result_file.content("product", PASS, origin, records))
-    return parts.status_of({record["outcome"] for record in records})
+    return measure.write_peers(args.output, "product", records_of, layers.versions())
 
 
 def shape_of(text: str) -> tuple[int, int]:
@@ -91,24 +81,14 @@ def shape_of(text: str) -> tuple[int, int]:
 
 
 @torch.no_grad()
-def measured(
-    gpu: Any,
-    compared: list[Way],
-    products: Sequence[Product],
-    begin: Callable[[int, str], None] = lambda done, doing: None,
-) -> Iterator[list[Content]]:
-    """The rows of a result file for each product; those of one layer must be consecutive. `begin`
-    is called with the number of finished products and the next one.
-    """
-    done = 0
+def measured(gpu: Any, compared: list[Way], products: Sequence[Product]) -> Iterator[list[Content]]:
+    """The rows of a result file for each product; those of one layer must be consecutive."""
     for (n, k), group in groupby(products, key=lambda product: (product.n, product.k)):
         of_layer = list(group)
-        begin(done, f"{n}x{k}")
         bench = Bench(Layer(gpu, n, k, max(product.batch for product in of_layer)), compared)
         for product in of_layer:
-            begin(done, product.text)
+            print(f"measuring {product.text}", file=sys.stderr)
             yield bench.measure(product)
-            done += 1
         del bench
         gpu.forget()
 
@@ -142,8 +122,7 @@ class Bench:
 
         def read_clock(name: str) -> None:
             self.gpu.sensors.read()
-            clock = self.gpu.sensors.sm_mhz
-            rows[name].sm_mhz += [clock] if clock else []
+            rows[name].keep({}, self.gpu.sensors)
 
         if replays:
             samples = measuring.interleave(self.gpu, replays, self.layer.copies, read_clock)

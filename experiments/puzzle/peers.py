@@ -28,10 +28,10 @@ from experiments.end_to_end import SEED, build, measure, reference
 from experiments.end_to_end.rounds import Measured
 from experiments.end_to_end.sizes import BLOCK_SIZE
 from experiments.product.peers import attempt
-from reprolab import parts, result_file
+from reprolab import result_file
 from reprolab.command_line import Parser, run
 from reprolab.errors import InputError
-from reprolab.result_file import Content, checkout
+from reprolab.result_file import Content
 from reprolab_nf4 import measuring
 from reprolab_nf4.bounds import Wrong
 
@@ -197,20 +197,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def reproduce(args: argparse.Namespace) -> int:
-    from experiments.end_to_end.gpu import Gpu
-
     if args.iterations < 1:
         raise InputError("--iterations: give 1 at least")
-    started, now = time.time(), checkout()
-    build.quiet()
-    gpu = Gpu()
     versions = installed_versions()
-    records = measured(gpu, args.iterations, versions)
     installed = {NAME: ", ".join(versions)} if versions else {}
-    origin = measure.origin(gpu, started, sys.orig_argv, "events", now, installed)
-    made = result_file.content("puzzle", "peers", origin, records)
-    result_file.write(args.output, made)
-    return parts.status_of({record["outcome"] for record in records})
+    records_of = lambda gpu: measured(gpu, args.iterations, versions)  # noqa: E731
+    return measure.write_peers(args.output, "puzzle", records_of, installed)
 
 
 def measured(gpu: Any, iterations: int, versions: Sequence[str]) -> list[Content]:
@@ -228,10 +220,9 @@ def measured(gpu: Any, iterations: int, versions: Sequence[str]) -> list[Content
         if rows[version].failed:
             continue
         with attempt(rows[version], INSTALL):
-            for metric, us in puzzle.sample(loaded[version].fast_dequantize).items():
-                rows[version].samples.setdefault(metric, []).append(us)
-        gpu.sensors.read()
-        rows[version].sm_mhz += [clock] if (clock := gpu.sensors.sm_mhz) else []
+            times = puzzle.sample(loaded[version].fast_dequantize)
+            gpu.sensors.read()
+            rows[version].keep(times, gpu.sensors)
     library = f"bitsandbytes {bitsandbytes.__version__}"
     made = dict.fromkeys(rows, f"two calls of {library}")
     made |= {v: OWN_KERNEL for v in loaded if own_kernels_run(loaded[v])}

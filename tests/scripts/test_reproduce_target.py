@@ -24,7 +24,7 @@ from reprolab import declared
 
 def test_what_a_user_gives_reaches_the_passes(checkout):
     """Each step gets the variables that it takes; what measures gets the clocks, too."""
-    names = ("MODEL", "BATCHES", "KERNELS", "TOKENS", "PROMPTS", "METRICS")
+    names = ("MODEL", "BATCHES", "KERNELS", "TOKENS", "METRICS")
     taken = [*names, "QUICK", "DRY_RUN"]
     declare(checkout, takes=taken, check="verify", one="python -m steps", two="bench --x")
     options = [word for name in names for word in (f"--{name.lower()}", "a value")]

@@ -13,7 +13,7 @@ from pathlib import Path
 import made
 
 from experiments.end_to_end import __main__ as command
-from experiments.end_to_end import plan
+from experiments.end_to_end import plan, prompts
 from reprolab import result_file
 from reprolab.result_file import checkout
 
@@ -21,7 +21,7 @@ from reprolab.result_file import checkout
 def content(cell, failed, wrong, lost):
     records = []
     for mode in ("eager", "graph"):
-        facts = {"tokens": cell.choices.tokens, "prompts": cell.choices.prompts.text}
+        facts = {"tokens": cell.choices.tokens, "prompts": prompts.TEXT}
         problem = made.generated(cell.model, cell.batch, mode, **facts)
         for row in cell.choices.rows:
             metrics = [made.metric("wall_time", [1e6, 2e6, 3e6])]
@@ -33,18 +33,20 @@ def content(cell, failed, wrong, lost):
             if row.kernel in lost:
                 made.fail(record, "not_measured", "CUPTI recorded 2 of 3 forward passes")
             records.append(record)
-    origin = made.provenance(argv=["python"], instrument="events", **checkout().told())
+    origin = made.provenance(argv=command.command_line(), instrument="events", **checkout().told())
     return result_file.content("end_to_end", cell.pass_name, origin, records)
 
 
 def main():
-    log, args = Path(os.environ["STAND_IN"]), command.parser().parse_args()
-    faults, output = json.loads(log.read_text()), command.output_of(args)
+    (model, all_failed), log = sys.argv[1:3], Path(os.environ["STAND_IN"])
+    del sys.argv[1:3]
+    args, faults = command.parser().parse_args(), json.loads(log.read_text())
+    output = args.output
     running = command.running_of(output)
     running.parent.mkdir(parents=True, exist_ok=True)
     for cell in plan.cells(command.chosen(args), args.pass_name):
-        failed, file = args.failed.get(cell.text, {}), cell.file(output)
-        if file.exists():
+        failed, file = json.loads(all_failed).get(cell.text, {}), cell.file(output)
+        if cell.model != model or file.exists():
             continue
         with log.with_name("cells").open("a") as cells:
             facts = {"pid": os.getpid(), "model": cell.model, "batch": cell.batch}

@@ -11,7 +11,7 @@ from needs_torch import bitsandbytes, make_checkpoint, torch
 from on_cpu import SMALL, stand_ins  # noqa: F401
 
 from experiments.end_to_end import __main__ as command
-from experiments.end_to_end import build, generate, measure, plan, rounds
+from experiments.end_to_end import build, generate, measure, plan, prompts, rounds
 from experiments.end_to_end.plan import Cell, choose
 from experiments.end_to_end.rows import DEVIATIONS, FUSED, Row
 from reprolab.results import load
@@ -25,12 +25,11 @@ INSTALLED = f"bitsandbytes_{bitsandbytes.__version__}"
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     """Measures a cell: the result file's rows by kernel and mode, or its error."""
-    short, output = tmp_path / "short.jsonl", tmp_path / "results/timing.json"
-    short.write_text('{"tokens": [5, 6, 7]}\n{"tokens": [8, 9, 10, 11, 12]}\n{"tokens": [13]}\n')
+    output = tmp_path / "results/timing.json"
+    monkeypatch.setattr(prompts, "lengths", lambda: [3, 5, 1])
     monkeypatch.setattr("sys.argv", ["measure"])
 
     def call(model=MODEL, pass_name="timing", gpu=None, failed=(), batch=3, **options):
-        options = {"prompts_file": str(short)} | options
         chosen = choose(model=model, batches=str(batch), tokens=str(TOKENS), **options)
         cell = Cell(chosen, pass_name, model, batch)
         bench = measure.Bench(gpu or on_cpu.Cpu(), output, {cell.text: dict(failed)})
@@ -56,14 +55,13 @@ def test_the_process_measures_the_cells_that_are_missing(tmp_path, monkeypatch, 
     on_cpu.put_gpu(monkeypatch)
     words = ["timing", "--output", str(tmp_path / "timing.json"), "--model", MODEL]
     words += ["--batches", "1,2", "--tokens", "2", "--generations", "1", "--kernels", "shared_lut"]
-    monkeypatch.setattr("sys.argv", ["measure", *words])
-    args = command.parser().parse_args(words)
     for begun in (["batch 1", "batch 2"], ["batch 1"]):
-        assert measure.main(args) == 0
+        monkeypatch.setattr("sys.argv", ["measure", MODEL, "{}", *words])
+        assert measure.main() == 0
         lines = capsys.readouterr().err.splitlines()
         assert [line.partition(": ")[0] for line in lines] == [f"{MODEL}, {b}" for b in begun]
         files = sorted((tmp_path / "parts").glob("*.json"))
-        assert [f.name.split(".")[2] for f in files] == ["batch1", "batch2"]
+        assert [f.name.split(".")[-2] for f in files] == ["batch1", "batch2"]
         files[0].unlink()
 
 
@@ -260,10 +258,8 @@ def test_a_real_checkpoint_gives_the_same_tokens_with_every_kernel(
     layers = checkpoint.read(folder)
     assert len(layers) == MATRICES
     assert {(x.nested, x.output) for x in layers} == {(nested, dtype)}
-    prompts = tmp_path / "prompts.jsonl"
-    prompts.write_text('{"question": "What is 6 x 7 ?"}\n{"question": "What ?"}\n')
     for pass_name in plan.PASSES:
-        rows = run(str(folder), pass_name, prompts_file=str(prompts))
+        rows = run(str(folder), pass_name)
         assert {(name, "eager") for name in FUSED} <= rows.keys()
         for (kernel, _), row in rows.items():
             assert row.outcome == "bit_exact" or kernel == INSTALLED

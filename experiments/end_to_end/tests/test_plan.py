@@ -9,7 +9,6 @@ import pytest
 
 from experiments.end_to_end import plan, prompts, rows, sizes
 from experiments.end_to_end.plan import Cell, choose
-from experiments.end_to_end.prompts import Prompts, random_prompts, read, tokens_of
 from experiments.end_to_end.rows import Row
 from reprolab.claims.published import FOLDER, load_source
 from reprolab.json_files import ROOT
@@ -50,7 +49,7 @@ def test_choices_are_taken_as_given(tmp_path):
         model="llama-3.1-8b",
         batches="8, 2 8",
         kernels="installed,global_lut|streaming,fused",
-        peers=[str(library), f"mine={library}"],
+        peer=[str(library), f"mine={library}"],
         tokens="4",
         generations="9",
         quick=True,
@@ -69,7 +68,7 @@ def test_choices_are_taken_as_given(tmp_path):
     copied = tmp_path / "bitsandbytes-0.48.1/bitsandbytes" / library.name  # without metadata
     copied.parent.mkdir(parents=True)
     copied.touch()
-    assert choose(peers=[str(copied)]).rows[-3].name == "bitsandbytes_0.48.1"
+    assert choose(peer=[str(copied)]).rows[-3].name == "bitsandbytes_0.48.1"
 
 
 @pytest.mark.parametrize(
@@ -83,9 +82,8 @@ def test_choices_are_taken_as_given(tmp_path):
         {"kernels": "a/b"},
         {"kernels": ","},
         {"generations": "0"},
-        {"peers": ["gone.so"]},
-        {"peers": ["made=LICENSE"] * 2},
-        {"prompts_file": "gone"},
+        {"peer": ["gone.so"]},
+        {"peer": ["made=LICENSE"] * 2},
     ],
     ids=lambda option: " ".join(f"{name}={value}" for name, value in option.items()),
 )
@@ -154,46 +152,10 @@ def test_the_code_of_products_has_the_kernels_of_the_table_and_the_table(monkeyp
 
 
 def test_prompts_have_gsm8ks_lengths_and_a_seed_decides_them():
-    many = random_prompts(20000)
-    assert statistics.quantiles(many.items, n=4) == pytest.approx((38, 51, 64), abs=2)
-    assert min(many.items) == 19 and max(many.items) <= 181
-    first = tokens_of(random_prompts(), 4, 1000)
-    assert first == tokens_of(random_prompts(), 8, 1000)[:4]
-    assert [len(row) for row in first] == list(random_prompts().items[:4])
+    many = prompts.lengths(20000)
+    assert statistics.quantiles(many, n=4) == pytest.approx((38, 51, 64), abs=2)
+    assert min(many) == 19 and max(many) <= 181
+    first = prompts.tokens_of(4, 1000)
+    assert first == prompts.tokens_of(8, 1000)[:4]
+    assert [len(row) for row in first] == prompts.lengths()[:4]
     assert all(3 <= token < 1000 for row in first for token in row)
-
-
-def test_a_file_of_prompts_has_questions_or_tokens(tmp_path):
-    file = tmp_path / "gsm8k.jsonl"
-    lines = [{"question": "What is 6 x 7?", "answer": "42"}, {"prompt": "Why?"}, {"tokens": [5, 6]}]
-    file.write_text("\n\n".join(map(json.dumps, lines)))
-    contents = read(file)
-    assert contents == Prompts(("What is 6 x 7?", "Why?", (5, 6)), "3 of gsm8k.jsonl")
-    assert prompts.lengths(contents) == [6, 2, 2]
-    tokens = tokens_of(contents, 4, 100, tokenize=lambda text: [ord(c) % 100 for c in text])
-    assert [len(row) for row in tokens] == [14, 4, 2, 14] and tokens[2] == [5, 6]
-    assert [len(row) for row in tokens_of(contents, 3, 100)] == [6, 2, 2]
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("", "x.jsonl: "),
-        ("{", "x.jsonl:1: "),
-        ('{"question": "a"}\n[]', "x.jsonl:2: "),
-        ('{"question": ""}', "x.jsonl:1: "),
-        ('{"tokens": [1, -1]}', "x.jsonl:1: "),
-        ('\n{"tokens": [' + "7," * 900 + "7]}", "x.jsonl:2: "),
-    ],
-    ids="empty bracket list question negative long".split(),
-)
-def test_a_faulty_file_of_prompts_is_one_line(tmp_path, text, place, refused):
-    file = tmp_path / "x.jsonl"
-    file.write_text(text)
-    assert f"/{place}" in refused(read, file)
-
-
-def test_prompts_that_the_model_cannot_take(refused):
-    faulty = Prompts(("text", (98, 99), 5, "word " * 901), "")
-    assert "token 99" in refused(tokens_of, faulty, 3, 99)
-    assert "901 tokens" in refused(tokens_of, faulty, 64, 100)

@@ -11,12 +11,13 @@ import pytest
 from make_targets import program
 
 from experiments.end_to_end import __main__ as command
-from experiments.end_to_end import plan
+from reprolab import parts
 from reprolab.errors import InputError
 from reprolab.json_files import ROOT
 from reprolab.results import load
 
 QWEN = ("--model", "qwen3-32b")
+OTHERS = (("NVIDIA H200", "NVIDIA H100 PCIe"), ("--quick", "--tokens"))  # GPU, command
 ABORTED = "the process ended by SIGABRT"
 
 
@@ -35,7 +36,7 @@ def set_faults(tmp_path, monkeypatch):
     names_python = tmp_path / "names_python"
     names_python.write_text(f"{python}\n")
     monkeypatch.setattr(command, "PYTHON", names_python)
-    monkeypatch.setattr(command, "gpu_name", lambda: "NVIDIA H200")
+    monkeypatch.setattr(parts, "gpu_name", lambda: "NVIDIA H200")
     write = lambda **faults: file.write_text(json.dumps(faults))  # noqa: E731
     write()
     return write
@@ -89,42 +90,26 @@ def test_every_cell_is_measured_and_joined(measure, cells, output):
 
 
 def test_a_resumed_run_measures_what_is_missing(measure, cells, output, monkeypatch):
-    measure("--batches", "2")
+    measure()
+    for part in (output.parent / "parts").glob("*.batch64.json"):
+        part.unlink()
     assert measure("--resume") == 0
-    assert [cell.batch for cell in cells()] == [2] * 3 + [64] * 3
+    assert [cell.batch for cell in cells()] == [2, 64] * 3 + [64] * 3
     assert "--resume" not in load(output).provenance["argv"]
     before = output.read_bytes()
     assert measure("--resume") == 0
-    assert len(cells()) == 6 and output.read_bytes() == before
-    (part,) = (output.parent / "parts").glob("qwen3-32b.timing.batch2.*.json")
+    assert len(cells()) == 9 and output.read_bytes() == before
+    part = output.parent / "parts/qwen3-32b.timing.batch2.json"
     text = part.read_text()
-    for other in (text[:-20], text.replace("NVIDIA H200", "NVIDIA H100 PCIe")):
-        part.write_text(other)  # damaged, or of another GPU
+    for other in (text[:-20], *(text.replace(*pair) for pair in OTHERS)):
+        part.write_text(other)
         assert measure("--resume") == 0 and output.read_bytes() == before
-    assert [(cell.model, cell.batch) for cell in cells()[6:]] == [("qwen3-32b", 2)] * 2
+    assert [(cell.model, cell.batch) for cell in cells()[9:]] == [("qwen3-32b", 2)] * 3
     measure(*QWEN)
-    assert len(cells()) == 10  # all of the model's without --resume
+    assert len(cells()) == 14  # all of the model's without --resume
     monkeypatch.setenv("REPROLAB_COMMIT", "b" * 40)
     measure(*QWEN, "--resume")
-    assert len(cells()) == 12 and load(output).provenance["commit"] == "b" * 40
-
-
-def test_other_choices_have_other_parts(tmp_path):
-    (tmp_path / "prompts.jsonl").write_text('{"tokens": [1, 2]}')
-    changes = [{}, {"tokens": "9"}, {"kernels": "global_lut"}]
-    changes += [{"prompts_file": str(tmp_path / "prompts.jsonl")}]
-    library, output = tmp_path / "libbitsandbytes_cuda130.so", tmp_path / "timing.json"
-    file_of = lambda **change: plan.cells(plan.choose(**change), "timing")[0].file(output)  # noqa: E731
-    files = [file_of(**change) for change in changes]
-    for text in ("one", "another"):
-        library.write_text(text)
-        files.append(file_of(peers=[f"own={library}"]))
-    folders = [tmp_path / name / "qwen3-32b" for name in "ab"]  # two checkpoints of a model's name
-    for folder in folders:
-        folder.mkdir(parents=True)
-    files += [file_of(model=str(folder)) for folder in (*folders, "qwen3-32b")]
-    assert len(set(files)) == len(files) == 9
-    assert file_of() == file_of(batches="2,4")
+    assert len(cells()) == 16 and load(output).provenance["commit"] == "b" * 40
 
 
 def test_a_kernel_that_ends_the_process_costs_its_own_row(set_faults, measure, cells, output):
@@ -166,13 +151,9 @@ def test_bad_input_is_one_line_before_anything_runs(measure, cells, tmp_path, mo
     library = SimpleNamespace(kernels=lambda: ["branch_tree", "shared_lut", "streaming"])
     monkeypatch.setattr(command.reprolab_nf4, "Library", lambda: library)
     (tmp_path / "mine").mkdir()
-    prompts = tmp_path / "prompts.jsonl"
-    prompts.write_text('{"tokens": [1]}\n{"tokens": [2, 152000]}\n')
     for options, noun in (
         (("--kernels", "nix"), "KERNELS: "),
         (("--model", tmp_path / "mine"), "/mine"),
-        (("--clocks", "1410"), "CLOCKS: "),
-        (("--prompts", prompts), "PROMPTS: "),
     ):
         for dry in ([], ["--dry-run"]):
             error, status = measure(*options, *dry)
