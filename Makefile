@@ -63,7 +63,7 @@ help: ## List the targets
 #= of reproduce-...: RESUME=1 (omits what an interrupted run of the same command has measured)
 #= of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=shared_lut,global_lut
 #=            TOKENS=32  GENERATIONS=9
-#= of profile: SET=full  SECTION=SourceCounters,...  LAUNCHES=4  PROBLEM=28672x8192
+#= of profile: SET=basic (of Nsight Compute's sections; default: full)  SECTION=SourceCounters,...  LAUNCHES=4  PROBLEM=28672x8192
 #= of sass: FUNCTION=text (part of a function's name; of one function, its instructions are shown)
 #= of render-recorded, and without a GPU of reproduce-...: RECORDED=data/recorded/h100 (what they show)
 #= of compare: THRESHOLD=1 (percent; fails if B is slower by more)  ALLOW=undecided,lost  OUT=folder

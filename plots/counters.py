@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from reprolab.counter_table import NO_WAIT, WARP
+from reprolab.results import NO_WAIT, WARP
 
 MAX_WARPS = 1000  # more than any SM can hold
 STALL = "stall_"

@@ -9,16 +9,13 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from reprolab import declared
 from reprolab.command_line import Parser, peers, run
-from reprolab.counter_table import Counter, known
 from reprolab.errors import InputError, printable
 from reprolab.families import Family, described
 from reprolab.json_files import ROOT
-from reprolab.output import write_files
 
 # profiling/nvtx.hpp: the domain, and the characters that ncu's filters would read.
 DOMAIN, OF_FILTERS = "reprolab", re.compile(r"[/@\[\]*+, \\]")
@@ -27,13 +24,6 @@ OPTIONS = (
     "--config-file=off --force-overwrite --target-processes=all --clock-control=none "
     "--cache-control=none --import-source=yes --apply-rules=off --nvtx"
 ).split()
-FOLDER, IDENTIFIER = "build/ncu", "Reprolab"
-BARS = ("pipes", "stalls")  # groups that are a chart; the others are tables
-HEAD = f"""Identifier: "{IDENTIFIER}"
-DisplayName: "reprolab: why a kernel takes its time"
-Description: "The counters of reprolab's tables. data/counters.json says what each of them means."
-Order: 1"""
-OWN = (f"--section-folder={FOLDER}", f"--section={IDENTIFIER}")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -41,8 +31,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--experiment", required=True)
     p.add_argument("--kernel", required=True)
     p.add_argument("--problem", default="", metavar="ROWSxCOLUMNS")
-    p.add_argument("--set", default="", help="of ncu's sections, such as full, instead of ours")
-    p.add_argument("--section", default="", help="ncu's sections by name, instead of ours")
+    p.add_argument("--set", default="", help="of ncu's sections; default: full")
+    p.add_argument("--section", default="", help="ncu's sections by name, instead of a set")
     p.add_argument("--launches", type=int, default=0, help="this many; default: only the second")
     p.add_argument("--dry-run", action="store_true", help="print the command, and run nothing")
     p.add_argument("--programs", type=Path, default=ROOT / "build/gpu/bin")
@@ -96,13 +86,17 @@ def profile(args: argparse.Namespace) -> int:
     # like the launches that our own counters are read for.
     chosen = f"--launch-count={args.launches}" if args.launches else "--range-filter=::2"
     words = ["ncu", *OPTIONS, f"--export={str(report).replace('%', '%%')}"]
-    words += [f"--nvtx-include={DOMAIN}@{nvtx_range}/", *(sections or OWN), chosen, *bench]
+    words += [
+        f"--nvtx-include={DOMAIN}@{nvtx_range}/",
+        *(sections or ["--set=full"]),
+        chosen,
+        *bench,
+    ]
     print(printable(shlex.join(words)), flush=True)
     if args.dry_run:
         return 0
     if not shutil.which("ncu"):
         raise InputError("ncu is not in PATH: it comes with the CUDA toolkit or by itself")
-    write_files({ROOT / FOLDER / "reprolab.section": section().encode()})
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)  # or it would be taken for the new one
     status = subprocess.run(words, cwd=ROOT).returncode
@@ -112,44 +106,6 @@ def profile(args: argparse.Namespace) -> int:
     subprocess.run(page, cwd=ROOT, check=True)
     print(f"To open the report, on any machine: ncu-ui {shlex.quote(printable(str(report)))}")
     return 0
-
-
-def section() -> str:
-    """Our section file for Nsight Compute, from data/counters.json."""
-    groups: dict[str, list[Counter]] = {}
-    for counter in known().values():
-        if place := counter.ncu.get("place"):
-            groups.setdefault(place if place == "header" else counter.group, []).append(counter)
-    header = block("Header", metrics(groups.pop("header")))
-    items = [
-        line for name, counters in groups.items() for line in block("Items", item(name, counters))
-    ]
-    return "\n".join([HEAD, *header, *block("Body", items)]) + "\n"
-
-
-def block(name: str, lines: Iterable[str]) -> list[str]:
-    return [f"{name} {{", *(f"  {line}" for line in lines), "}"]
-
-
-def item(group: str, counters: Sequence[Counter]) -> list[str]:
-    label, rows = f'Label: "{group}"', -(-len(counters) // 2)
-    if group not in BARS:
-        head = [label, "Columns: 2", "Order: ColumnMajor", f"Rows: {rows}"]
-        return block("Table", [*head, *metrics(counters)])
-    values = block("ValueAxis", [f'Label: "{counters[0].unit}"'])
-    head = [label, "SortKey: ByValue", "SortDirection: Descending"]
-    return block("BarChart", [*head, *block("CategoryAxis", [label]), *values, *metrics(counters)])
-
-
-def metrics(counters: Iterable[Counter]) -> list[str]:
-    return [line for counter in counters for line in block("Metrics", metric(counter))]
-
-
-def metric(counter: Counter) -> list[str]:
-    bounds = {"MinArch": counter.ncu.get("min_arch"), "MaxArch": counter.ncu.get("max_arch")}
-    archs = [f"{name}: CC_{capability}" for name, capability in bounds.items() if capability]
-    named = [f'Label: "{counter.title}"', f'Name: "{counter.metrics[0]}"']
-    return named + (block("Filter", archs) if archs else [])
 
 
 if __name__ == "__main__":

@@ -28,8 +28,7 @@ from reprolab.claims.rules import (
     side_below,
     side_of_margins,
 )
-from reprolab.counter_table import NO_WAIT, WARP
-from reprolab.results import KERNEL_TIME, Row
+from reprolab.results import KERNEL_TIME, NO_WAIT, WARP, Row
 from reprolab.stats import significant, span
 
 LAUNCHES = "counters/nf4_launches"  # the pass with times and launch facts

@@ -7,8 +7,7 @@ from reprolab import stats
 from reprolab.claims import rules
 from reprolab.claims.evidence import Case, NotTestable
 from reprolab.claims.rules import WITHIN, Verdict, judge, reproduced_if, rule
-from reprolab.counter_table import WARP
-from reprolab.results import Results
+from reprolab.results import WARP, Results
 from reprolab.stats import significant, span
 
 WALL_TIME = "wall_time"  # on the host's clock, which waits for the GPU after every launch
