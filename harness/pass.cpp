@@ -111,10 +111,9 @@ void add_pass_options(CLI::App& app, PassOptions& options) {
                "Print what the families and kernels are, as JSON, then exit");
 }
 
-std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::string& why_not,
-                          const std::string& note) {
+std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::string& why_not) {
   return gpu ? fmt::format("on {} (compute capability {})", gpu->name, gpu->compute_capability)
-             : fmt::format("none of this can run here: {}{}", why_not, note);
+             : fmt::format("none of this can run here: {}", why_not);
 }
 
 std::vector<VariantInfo> selected_kernels(const Worker::Json& request,

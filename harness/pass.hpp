@@ -43,9 +43,8 @@ std::optional<int> parse(CLI::App& app, int argc, char** argv);
 /// --resume, --dry-run and --describe.
 void add_pass_options(CLI::App& app, PassOptions& options);
 
-/// The last line of a dry run: the GPU, or why nothing can run here, then `note`.
-std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::string& why_not,
-                          const std::string& note = "");
+/// The last line of a dry run: the GPU, or why nothing can run here.
+std::string dry_run_place(const std::optional<profiling::Gpu>& gpu, const std::string& why_not);
 
 /// The kernels among `kernels` that a request to a worker names.
 std::vector<VariantInfo> selected_kernels(const Worker::Json& request,

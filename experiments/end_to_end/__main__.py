@@ -59,11 +59,9 @@ def measure(args: argparse.Namespace) -> int:
         raise InputError("--output: give the pass's result file")
     check_place(output)
     files = {cell.file(output): cell.model for cell in cells}
-    done = {file for file in files if parts.measured_before(file, command_line())}
-    if done and not args.resume:
-        print(f"{len(done)} cells are measured again, which RESUME=1 would have kept", flush=True)
-    faults, status = [], 0
-    todo = [file for file in files if not args.resume or file not in done]
+    faults, status, todo = [], 0, list(files)
+    if args.resume:
+        todo = [file for file in files if not parts.measured_before(file, command_line())]
     for file in todo:
         file.unlink(missing_ok=True)
     for model in dict.fromkeys(files[file] for file in todo):

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -154,7 +153,7 @@ def origin(
     argv: Sequence[str],
     instrument: str,
     sources: Sources,
-    versions: Mapping[str, str] = MappingProxyType({}),
+    versions: Mapping[str, str],
 ) -> dict[str, Any]:
     """A result file's provenance. `versions`: in addition to what generates text."""
     nvcc, architectures = reprolab_nf4.Library().built()
@@ -198,7 +197,9 @@ def serve(cells: Sequence[Cell], bench: Bench) -> list[str]:
             rows.check(cell.choices.rows)
             bench.begin(cell)
             records = bench.measure(cell)
-            made = origin(bench.gpu, started, command.command_line(), INSTRUMENTS[name], sources)
+            made = origin(
+                bench.gpu, started, command.command_line(), INSTRUMENTS[name], sources, {}
+            )
             result_file.write(file, result_file.content(command.EXPERIMENT, name, made, records))
         except InputError as error:
             faults.append(f"{cell.text}: {error}")

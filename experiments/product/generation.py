@@ -15,7 +15,6 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
@@ -207,7 +206,6 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--sequences", required=True, help="1,4,16")
     p.add_argument("--nested", action="store_true", help="double-quantized scales")
     p.add_argument("--model", default="llama-3.1-8b", help="with random weights")
-    p.add_argument("--layers", type=int, help="of the model, if not all")
     p.add_argument("--cache", choices=CACHES, default="dynamic")
     p.add_argument("--generations", type=int, default=GENERATIONS, help="of each backend")
     p.add_argument("--tokens", type=int, default=TOKENS, help="new ones of each sequence")
@@ -218,9 +216,9 @@ def parser() -> argparse.ArgumentParser:
 
 def reproduce(args: argparse.Namespace) -> int:
     batches = numbers("--sequences", args.sequences, "1,4,16")
-    given = {"sequences": min(batches), "layers": args.layers, "tokens": args.tokens - 1}
+    given = {"sequences": min(batches), "tokens": args.tokens - 1}
     for name, value in (given | {"generations": args.generations}).items():
-        if value is not None and value < 1:
+        if value < 1:
             raise InputError(f"--{name}: give more, not {getattr(args, name)}")
     if args.model not in known():
         raise InputError(f"--model: give one of {', '.join(known())}, not '{args.model}'")
@@ -237,7 +235,6 @@ def measured(args: argparse.Namespace, batches: Sequence[int]) -> int:
 
     build.quiet()
     gpu, sizes = Gpu(), known()[args.model]
-    sizes = replace(sizes, layers=args.layers or sizes.layers)
     packages = (torch, bitsandbytes, transformers)
     content = {
         "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",

@@ -19,11 +19,12 @@
 namespace reprolab::puzzle {
 namespace {
 
+constexpr int samples = 5;  // of each row, as published and by graphs
+
 struct Options {
   // A kernel's turn is two whole runs: seconds on a small GPU.
   PassOptions pass{.experiment = "puzzle", .pass = "mlps", .limit_s = 120};
   int iterations = published_iterations;
-  int samples = 5;
   std::vector<std::string> peers;
 };
 
@@ -49,23 +50,14 @@ std::vector<VariantInfo> ceilings() {
   return variants;
 }
 
-/// Assumes a third of the theoretical bandwidth, as for a slow kernel on an H200, and 10 us of host
-/// time for every launch as published.
 int dry_run(const Options& options, const std::vector<VariantInfo>& kernels) {
   std::string why_not;
   const auto gpu = profiling::find_gpu(&why_not);
-  const double bandwidth = gpu ? gpu->theoretical_bandwidth_gb_s.value_or(1000) : 1000;
-  const ProblemFacts facts = facts_of(options.iterations);
-  const double moved = 1e-9 * static_cast<double>(facts.bytes_read + facts.bytes_written);
-  const double host_s = 1e-5 * static_cast<double>(launches_of(options.iterations));
-  const auto rows = static_cast<double>(kernels.size() + ceilings().size());
-  fmt::print(
-      "{} kernels and {} ceilings, {}: {:.2f} GB in {} launches, {} samples of both ways: "
-      "about {:.0f} s, and the time to make the data\n",
-      kernels.size(), ceilings().size(), facts.name, moved, launches_of(options.iterations),
-      options.samples, rows * options.samples * (2 * moved / (0.33 * bandwidth) + host_s));
+  fmt::print("{} kernels and {} ceilings, {}: {} launches, {} samples of both ways\n",
+             kernels.size(), ceilings().size(), facts_of(options.iterations).name,
+             launches_of(options.iterations), samples);
   if (gpu) print_refusals(kernels, supports_all);
-  fmt::print("{}\n", dry_run_place(gpu, why_not, " (times above are for 1000 GB/s)"));
+  fmt::print("{}\n", dry_run_place(gpu, why_not));
   return exit_verified;
 }
 
@@ -123,7 +115,7 @@ std::vector<Record> measure(const Options& options, const std::vector<VariantInf
                           puzzle.prepare(row.record.variant);
                           return Sampled{};
                         }},
-                   {.samples = options.samples, .seed = options.pass.seed}, watchdog);
+                   {.samples = samples, .seed = options.pass.seed}, watchdog);
     }
     return {{"records", records_of(std::move(rows))}};
   };
@@ -143,9 +135,6 @@ int run(int argc, char** argv) {
                  "How often each MLP's up, gate and down are dequantized")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  app.add_option("--samples", options.samples, "Runs per row, each in both ways")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
   nf4::add_peer_option(app, options.peers);
   if (const auto status = parse(app, argc, argv)) return *status;
   using profiling::InstrumentKind;
@@ -162,7 +151,7 @@ int run(int argc, char** argv) {
                   [&](ResultFile& results, UnfinishedRun& unfinished) {
                     results.records = measure(options, kernels, unfinished);
                     fmt::print("{}, median of {} samples\n", facts_of(options.iterations).name,
-                               options.samples);
+                               samples);
                     std::ranges::for_each(results.records, print);
                   });
 }

@@ -30,14 +30,13 @@ from experiments.end_to_end.sizes import BLOCK_SIZE
 from experiments.product.peers import attempt
 from reprolab import result_file
 from reprolab.command_line import Parser, run
-from reprolab.errors import InputError
 from reprolab.result_file import Content
 from reprolab_nf4 import measuring
 from reprolab_nf4.bounds import Wrong
 
 Dequantize = Callable[[torch.Tensor, Any], torch.Tensor]
 WALL_TIME = "wall_time"
-PUBLISHED_ITERATIONS, WARM_UP, SAMPLES = 1000, 2, 5
+ITERATIONS, WARM_UP, SAMPLES = 1000, 2, 5
 MATRICES = ("up", "gate", "down")
 NESTED_BLOCK = 256  # scales
 OWN_KERNEL = "one Triton kernel of its own"
@@ -96,8 +95,8 @@ class Matrix:
 
 
 class Puzzle:
-    def __init__(self, gpu: Any, iterations: int):
-        self.gpu, self.iterations = gpu, iterations
+    def __init__(self, gpu: Any):
+        self.gpu = gpu
         self.matrices = {mlp: self.make(mlp, SEED) for mlp in MLPS}
 
     def make(self, mlp: Mlp, seed: int) -> list[Matrix]:
@@ -135,9 +134,9 @@ class Puzzle:
         for _ in range(WARM_UP):
             self.iterate(mlp, dequantize)
         self.poison(mlp)
-        chosen, kept, outputs = random.randrange(self.iterations), [], []
+        chosen, kept, outputs = random.randrange(ITERATIONS), [], []
         started = time.perf_counter()
-        for i in range(self.iterations):
+        for i in range(ITERATIONS):
             outputs = []  # frees the previous ones, as in use without references to them
             outputs = self.iterate(mlp, dequantize)
             if i == chosen:
@@ -190,24 +189,21 @@ def own_kernels_run(module: ModuleType) -> bool:
 
 def parser() -> argparse.ArgumentParser:
     p = Parser(prog="python -m experiments.puzzle.peers", description=__doc__)
-    p.add_argument("--iterations", type=int, default=PUBLISHED_ITERATIONS, help="of each MLP")
     p.add_argument("--output", type=Path, required=True, help="the pass's result file")
     p.set_defaults(run=reproduce)
     return p
 
 
 def reproduce(args: argparse.Namespace) -> int:
-    if args.iterations < 1:
-        raise InputError("--iterations: give 1 at least")
     versions = installed_versions()
     installed = {NAME: ", ".join(versions)} if versions else {}
-    records_of = lambda gpu: measured(gpu, args.iterations, versions)  # noqa: E731
+    records_of = lambda gpu: measured(gpu, versions)  # noqa: E731
     return measure.write_peers(args.output, "puzzle", records_of, installed)
 
 
-def measured(gpu: Any, iterations: int, versions: Sequence[str]) -> list[Content]:
+def measured(gpu: Any, versions: Sequence[str]) -> list[Content]:
     """A record of each version, or, without Unsloth, one that says how to install it."""
-    puzzle = Puzzle(gpu, iterations)
+    puzzle = Puzzle(gpu)
     rows = {version: Measured() for version in versions or [""]}
     loaded: dict[str, ModuleType] = {}
     for version in rows:
@@ -226,10 +222,10 @@ def measured(gpu: Any, iterations: int, versions: Sequence[str]) -> list[Content
     library = f"bitsandbytes {bitsandbytes.__version__}"
     made = dict.fromkeys(rows, f"two calls of {library}")
     made |= {v: OWN_KERNEL for v in loaded if own_kernels_run(loaded[v])}
-    return [record(version, iterations, one, made[version]) for version, one in rows.items()]
+    return [record(version, one, made[version]) for version, one in rows.items()]
 
 
-def record(version: str, iterations: int, timed: Measured, kernels: str) -> Content:
+def record(version: str, timed: Measured, kernels: str) -> Content:
     """`kernels`: what one call launches."""
     row = {"kernel": f"{NAME}_{version}".rstrip("_")}
     row |= {"origin": {"kind": "peer", "maker": f"Unsloth {version}".rstrip()}}
@@ -239,11 +235,11 @@ def record(version: str, iterations: int, timed: Measured, kernels: str) -> Cont
     weights = len(MATRICES) * sum(each)
     scales = [n // BLOCK_SIZE for n in each]
     read = sum(n // 2 + s + 4 * (s // NESTED_BLOCK) for n, s in zip(each, scales, strict=True))
-    times = iterations * len(MATRICES)
-    problem = {"name": f"three MLPs, {iterations} times", "family": "puzzle"}
-    problem |= {"iterations": iterations, "launches": times * len(MLPS), "weights": weights}
+    times = ITERATIONS * len(MATRICES)
+    problem = {"name": f"three MLPs, {ITERATIONS} times", "family": "puzzle"}
+    problem |= {"iterations": ITERATIONS, "launches": times * len(MLPS), "weights": weights}
     problem |= {"block_size": BLOCK_SIZE, "nested": True}
-    moved = {"read": times * read, "written": 2 * iterations * weights}
+    moved = {"read": times * read, "written": 2 * ITERATIONS * weights}
     return result_file.record(row, problem, **timed.fields(), bytes=moved)
 
 

@@ -188,14 +188,11 @@ def test_a_checkpoints_layers_are_read(folder):
         checkpoint.read(folder)
 
 
-@pytest.mark.parametrize(
-    "change", [{"bnb_4bit_quant_type": "fp4"}, {"bnb_4bit_compute_dtype": "int8"}]
-)
-def test_a_folder_that_is_not_an_nf4_checkpoint(change, folder):
+def test_a_folder_that_is_not_an_nf4_checkpoint(folder):
     config = json.loads((folder / "config.json").read_text())
-    config["quantization_config"] |= change
+    config["quantization_config"] |= {"bnb_4bit_quant_type": "fp4"}
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(DropinError, match=str(*change.values())):
+    with pytest.raises(DropinError, match="not quantized to NF4"):
         checkpoint.read(folder)
 
 

@@ -266,20 +266,3 @@ def test_a_real_checkpoint_gives_the_same_tokens_with_every_kernel(
             assert row.problem["model"] == folder.name
             assert row.problem["nested"] is nested
             assert row.problem["output"] == checkpoint.OUTPUTS[dtype]
-
-
-def test_a_replay_that_keeps_its_place_in_the_cache_has_no_time(run, monkeypatch):
-    """As if transformers took the position from the host: it would be that of the capture."""
-    original = generate.Graph.step
-
-    def stuck(self):
-        original(self)
-        for layer in self.cache.layers:
-            layer.keys[:, :, self.batch.longest + 1 :] = 0
-
-    monkeypatch.setattr(generate.Graph, "step", stuck)
-    rows = run()
-    assert {row.outcome for (_, mode), row in rows.items() if mode == "eager"} == {"bit_exact"}
-    graphs = [row for (_, mode), row in rows.items() if mode == "graph"]
-    assert {row.outcome for row in graphs} == {"unsupported"}
-    assert "write to the cache" in graphs[0].reason

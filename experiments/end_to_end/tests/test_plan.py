@@ -79,8 +79,6 @@ def test_choices_are_taken_as_given(tmp_path):
         {"batches": "2,0"},
         {"tokens": "8,16"},
         {"tokens": "1"},
-        {"kernels": "a/b"},
-        {"kernels": ","},
         {"generations": "0"},
         {"peer": ["gone.so"]},
         {"peer": ["made=LICENSE"] * 2},

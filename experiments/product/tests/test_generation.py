@@ -15,7 +15,6 @@ from torch._dynamo.backends.debugging import aot_eager
 from transformers.generation.configuration_utils import CompileConfig
 
 from experiments.end_to_end import build
-from experiments.end_to_end.sizes import known
 from experiments.product import generation
 from experiments.product.generation import (
     BACKENDS,
@@ -118,14 +117,6 @@ def test_other_tokens_of_the_same_products_are_detected(cpu, monkeypatch):
     assert with_tokens(monkeypatch, cell, PYTHON, change).measure(1)["same"] is False
 
 
-def test_a_static_cache_gives_the_tokens_of_a_dynamic_one(cpu):
-    models = Models(Cpu(), TINY, False, 2, TOKENS)
-    cell = Generations(Cpu(), models, "static", 2, TOKENS, **cpu).measure(1)
-    assert [*cell["tokens_per_s"]] == [DENSE, OWN, PLANNED] and "same" not in cell
-    assert cell["different"] == 0
-    assert cell["graphs"] == dict.fromkeys((DENSE, OWN, PLANNED), 0)  # not on a CPU
-
-
 def test_sequences_that_differ_from_a_dynamic_cache_are_counted(cpu, monkeypatch):
     def change(tokens):
         tokens[1][3] = (tokens[1][3] + 1) % TINY.vocab
@@ -168,9 +159,9 @@ def test_a_run_writes_its_cells(cpu, monkeypatch, tmp_path, capsys):
     put_gpu(monkeypatch)
     monkeypatch.setattr(generation, "COPIED_BYTES", 1000)
     monkeypatch.setattr(generation, "installed", partial(installed, **cpu))
-    monkeypatch.setattr(generation, "known", lambda: {TINY.id: replace(TINY, layers=3)})
+    monkeypatch.setattr(generation, "known", lambda: {TINY.id: TINY})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    arguments = ["--model", TINY.id, "--layers", "1", "--tokens", "4", "--generations", "1"]
+    arguments = ["--model", TINY.id, "--tokens", "4", "--generations", "1"]
     arguments += ["--output", str(tmp_path / "g.json"), "--sequences", "1,2", "--nested"]
     assert generation.reproduce(generation.parser().parse_args(arguments)) == 0
     content = json.loads((tmp_path / "g.json").read_text())
@@ -178,27 +169,6 @@ def test_a_run_writes_its_cells(cpu, monkeypatch, tmp_path, capsys):
     cells = [(x["sequences"], x["cache"], x["nested"], x["tokens"]) for x in content["sequences"]]
     assert cells == [(1, "dynamic", True, 4), (2, "dynamic", True, 4)]
     assert "2 sequences" in capsys.readouterr().out
-
-
-def test_the_largest_model_fits_80_gb_only_in_4_bits():
-    largest = known()["llama-3.3-70b"]
-    free = Cpu(79 << 30)
-    assert generation.lacks_memory(free, largest, 2, 64, generation.NF4_BYTES) == ""
-    assert generation.lacks_memory(free, largest, 2, 64, generation.DENSE_BYTES)
-
-
-def test_no_weights_of_a_quantized_model_are_whole_in_16_bits(cpu, monkeypatch):
-    layers_seen = []
-
-    def quantized(layer, *args, **more):
-        assert layer.weight.is_meta
-        layers_seen.append(layer)
-        return original(layer, *args, **more)
-
-    original = build.quantized
-    monkeypatch.setattr(build, "quantized", quantized)
-    Models(Cpu(TINY.bytes_needed(2, PROMPT, TOKENS)), TINY, True, 2, TOKENS)
-    assert len(layers_seen) == PROJECTIONS
 
 
 def test_bandwidth_counts_bytes_read_and_written(monkeypatch):

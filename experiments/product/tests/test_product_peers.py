@@ -88,16 +88,6 @@ def test_a_missing_library_says_how_to_install_it(module, package, names, run, m
         assert row.reason.endswith(f": {install}") and "\n" not in row.reason
 
 
-def test_a_library_that_cannot_do_a_layer_costs_its_own_rows(run, monkeypatch):
-    def refuse(layer, x):
-        raise RuntimeError(f"no kernel for {len(x)} rows\nand more")
-
-    monkeypatch.setattr(GEMLITE, "forward", refuse)
-    status, results = run()
-    reasons = [(row.outcome, row.reason) for row in outcomes(results, OTHERS[2])]
-    assert status == 0 and reasons == [("unsupported", f"no kernel for {m} rows") for m in (1, 4)]
-
-
 def one_step(weights):
     """One code of a group is the next one."""
     weights[5, 70] += 0.02 * 4.5 / 15
@@ -179,13 +169,6 @@ def test_too_little_memory_is_not_measured(run, monkeypatch, capsys):
     monkeypatch.setattr(peers, "Bench", exhaust)
     assert run()[0] == 2
     assert capsys.readouterr().err.endswith(f"error: {peers.LEFT}\n")
-
-
-@pytest.mark.parametrize("shape", ["28672", "0x128", "64x100", ""])
-def test_a_wrong_shape_is_one_line(shape, run, capsys):
-    assert run(f"--shape={shape}") == (2, {})
-    wanted = "rows x columns such as 28672x8192, columns a multiple of 128"
-    assert capsys.readouterr().err == f"error: --shape: give {wanted}, not '{shape}'\n"
 
 
 def test_the_interval_allows_any_order_of_sums_but_no_missing_part():
