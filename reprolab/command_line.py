@@ -19,14 +19,6 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"{self.prog}: error: {printable(message)}\n")
 
-    def parse_known_args(self, args=None, namespace=None):
-        """argparse reads "--option=--" as an option without a value, and returns an empty list."""
-        given = sys.argv[1:] if args is None else list(args)
-        for word in given[: given.index("--")] if "--" in given else given:
-            if word.startswith("--") and word.endswith("=--"):
-                self.error(f"argument {word[:-3]}: '--' is not a value")
-        return super().parse_known_args(given, namespace)
-
 
 def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:
     """Calls the parser's `run`.
