@@ -75,11 +75,6 @@ void add_stream(std::vector<DeviceSetting>& settings, const std::string& whose,
       [](const Attribute& value) { return value.syncPolicy; });
   add("priority", cudaStreamAttributePriority,
       [](const Attribute& value) { return value.priority; });
-  add("memSyncDomain", cudaStreamAttributeMemSyncDomain,
-      [](const Attribute& value) { return value.memSyncDomain; });
-  add("memSyncDomainMap", cudaStreamAttributeMemSyncDomainMap, [](const Attribute& value) {
-    return value.memSyncDomainMap.default_ * 256 + value.memSyncDomainMap.remote;
-  });
 }
 
 /// The pool that cudaMallocAsync takes from, and how the device's own pool keeps memory.
@@ -91,21 +86,12 @@ void add_memory_pools(std::vector<DeviceSetting>& settings, int device) {
     cudaGetLastError();
     return;
   }
-  constexpr struct {
-    const char* name;
-    cudaMemPoolAttr attribute;
-  } attributes[] = {
-      {"cudaMemPoolAttrReleaseThreshold", cudaMemPoolAttrReleaseThreshold},
-      {"cudaMemPoolReuseFollowEventDependencies", cudaMemPoolReuseFollowEventDependencies},
-      {"cudaMemPoolReuseAllowOpportunistic", cudaMemPoolReuseAllowOpportunistic},
-      {"cudaMemPoolReuseAllowInternalDependencies", cudaMemPoolReuseAllowInternalDependencies}};
-  for (const auto& [name, attribute] : attributes) {
-    settings.push_back({name, [own, attribute = attribute] {
-                          std::uint64_t value = 0;  // an int for all but the first
-                          const cudaError_t error = cudaMemPoolGetAttribute(own, attribute, &value);
-                          return if_read(error, value);
-                        }});
-  }
+  settings.push_back({"cudaMemPoolAttrReleaseThreshold", [own] {
+                        std::uint64_t value = 0;
+                        const cudaError_t error =
+                            cudaMemPoolGetAttribute(own, cudaMemPoolAttrReleaseThreshold, &value);
+                        return if_read(error, value);
+                      }});
 }
 
 /// Adds the settings of the calling thread that CUDA or the host's arithmetic depends on.

@@ -20,7 +20,7 @@ struct DeviceSetting {
   std::function<std::optional<std::uint64_t>()> read;
 };
 
-/// Every setting that CUDA lets a program read, of the current device and for launches on `stream`.
+/// The settings of the current device, and of launches on `stream`, that a measurement depends on.
 std::vector<DeviceSetting> device_settings(cudaStream_t stream);
 
 class DeviceState {

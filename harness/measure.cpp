@@ -235,7 +235,6 @@ Measurement::Measurement(const profiling::Gpu& gpu,
 std::vector<Record> Measurement::run(const PlannedProblem& planned,
                                      const std::vector<VariantInfo>& variants,
                                      const MeasureOptions& options, const Watchdog& watchdog) {
-  refuse_names_of_ceilings(variants);
   const ProblemFacts& facts = planned.facts;
   const bool timed = planned.timed && instrument_->kind() != InstrumentKind::none;
   std::vector<VariantInfo> all = variants;

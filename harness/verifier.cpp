@@ -12,8 +12,6 @@
 namespace reprolab {
 namespace {
 
-using profiling::max_blocked_launches;
-
 template <class Bits>
 std::span<const Bits> as(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const Bits*>(bytes.data()), bytes.size() / sizeof(Bits)};
@@ -22,7 +20,7 @@ std::span<const Bits> as(std::span<const std::byte> bytes) {
 /// Time for work that does not wait for the blocked stream to write something.
 constexpr std::chrono::microseconds look_after{200};
 
-/// Less than the memory that no problem uses (buffer_sets.cpp).
+/// Less than the memory that no problem uses (family.cpp).
 constexpr std::size_t max_late_bytes = std::size_t{16} << 20;
 
 profiling::DeviceBuffer on_device(std::span<const std::byte> bytes) {
@@ -148,10 +146,10 @@ Sampled Verifier::sample(const VariantInfo& variant, Launches launches,
 Sampled Verifier::sample_once(const VariantInfo& variant, Launches launches,
                               profiling::Instrument& instrument, bool held) {
   const int last = launches.buffer_set(launches.calls - 1, workload_.buffer_sets());
-  ExpectedOutput of_last = nullptr;
   const bool judges_last = judges(variant, last);
   // Outside of the timed region.
-  if (judges_last) of_last = wanted_on_device(variant, workload_.matrix_of(last));
+  const ExpectedOutput of_last =
+      judges_last ? wanted_on_device(variant, workload_.matrix_of(last)) : nullptr;
   bool too_early = false;
   Sampled sampled;
   launches.check_repeats ? repeat_.choose(launches.calls) : repeat_.choose_none();
@@ -163,7 +161,7 @@ Sampled Verifier::sample_once(const VariantInfo& variant, Launches launches,
          .per_call = true,
          .enqueue = [&](cudaStream_t stream,
                         const auto& call) { enqueue(variant, launches, stream, call); },
-         .held = held && launches.calls <= max_blocked_launches,
+         .held = held && launches.calls <= profiling::max_blocked_launches,
          .while_blocked = [&] { too_early = written_already(launches); },
          .after_stop =
              [&](cudaStream_t) {
@@ -209,16 +207,15 @@ Verification Verifier::verify(const VariantInfo& variant, profiling::Instrument&
       workload_.bounds(0, variant.contract.reading).low.size() == facts_.output_bytes();
   if (!on_host && variant.contract.deviates()) {
     return {Outcome::unsupported,
-            "its declared output is computed on the host, for which this problem is too large",
-            {}};
+            "its declared output is computed on the host, for which this problem is too large"};
   }
   // The first launch loads the kernel's module and waits for it; its output is also judged.
   const Sampled once = sample(variant, {0, 1}, instrument, false);
   if (once.written.is_bad() && once.written.outcome != Outcome::mismatch) return once.written;
   Verification judged = on_host ? judge_on_host(variant) : once.written;
   for (int first = 0; may_be_timed(judged.outcome) && first < workload_.buffer_sets();
-       first += max_blocked_launches) {
-    const int calls = std::min(max_blocked_launches, workload_.buffer_sets() - first);
+       first += profiling::max_blocked_launches) {
+    const int calls = std::min(profiling::max_blocked_launches, workload_.buffer_sets() - first);
     const Sampled sampled = sample(variant, {first, calls}, instrument);
     const Outcome written = sampled.written.outcome;
     if (written != Outcome::not_verified && written != judged.outcome) judged = sampled.written;
@@ -363,11 +360,9 @@ std::string Verifier::describe(int matrix, const reference::Comparison& comparis
   };
   const std::uint32_t low = bits(expected.low), high = bits(expected.high),
                       found_bits = bits(actual);
-  const auto nearer = [&]<class Bits>(Bits) -> std::uint32_t {
-    return reference::nearer_end<Bits>(low, high, found_bits);
-  };
   const std::uint32_t wanted_bits =
-      facts_.element_bytes == 2 ? nearer(std::uint16_t{}) : nearer(std::uint32_t{});
+      facts_.element_bytes == 2 ? reference::nearer_end<std::uint16_t>(low, high, found_bits)
+                                : reference::nearer_end<std::uint32_t>(low, high, found_bits);
   return workload_.describe(matrix, comparison, wanted_bits, found_bits);
 }
 

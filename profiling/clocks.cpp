@@ -48,6 +48,7 @@ void say_still_locked(const GpuAddress& gpu, unsigned mhz, const std::string& wh
                          mhz, why, gpu.pci_bus_id));
 }
 
+/// The clock in MHz that `wanted` means on this GPU. For an unavailable clock it names the nearest.
 unsigned clock_to_lock(const NvmlDevice& device, const ClockPolicy& wanted) {
   const auto clocks = device.sm_clocks_mhz();
   if (clocks.empty()) throw std::runtime_error("NVML names no SM clocks that this GPU offers");
@@ -171,10 +172,6 @@ ClockPolicy parse_clock_policy(std::string_view text) {
     throw std::invalid_argument("give observe, max, or the SM clock in MHz, such as 1410");
   }
   return policy;
-}
-
-unsigned clock_to_lock(const GpuAddress& gpu, const ClockPolicy& wanted) {
-  return clock_to_lock(device_at(gpu), wanted);
 }
 
 ClockLock::ClockLock(const GpuAddress& gpu, const ClockPolicy& wanted)

@@ -69,10 +69,6 @@ struct GpuAddress {
   std::string pci_bus_id, uuid;
 };
 
-/// The clock in MHz that `wanted`, which must lock, means on this GPU. Throws std::runtime_error if
-/// NVML or the GPU cannot lock; for an unavailable clock it names the nearest one.
-unsigned clock_to_lock(const GpuAddress& gpu, const ClockPolicy& wanted);
-
 /// Locks a GPU's SM clock during the lifetime of this object and at most of this process. A
 /// guardian, a separate process, sets and resets the lock: it outlives this process however that
 /// ends, even by SIGKILL. docs/clocks.md describes the use.

@@ -114,7 +114,7 @@ CounterPlan ChipCounters::plan(const std::vector<Counter>& counters) const {
     for (const std::string& name : counter.names) {
       try {
         const char* const alone[] = {name.c_str()};
-        entry.passes = passes(config(alone));
+        passes(config(alone));
         entry.name = name;
         break;
       } catch (const CuptiError&) {

@@ -23,9 +23,8 @@ std::string chip_of(const CuptiProfiling& cupti, int device);
 struct CounterPlan {
   struct Entry {
     Counter counter;
-    std::string name{};      ///< The metric in `counter.names` that is read; empty if none can be.
-    std::size_t passes = 0;  ///< When it is read alone.
-    std::string missing{};   ///< Why it cannot be read; empty if it can.
+    std::string name{};     ///< The metric in `counter.names` that is read; empty if none can be.
+    std::string missing{};  ///< Why it cannot be read; empty if it can.
   };
   std::vector<Entry> entries{};        ///< One for each counter, in their order; units filled in.
   std::size_t passes = 0;              ///< For all readable counters together.
@@ -42,8 +41,6 @@ class ChipCounters {
   /// the chip. Throws CuptiError if CUPTI does not support the chip.
   ChipCounters(const CuptiProfiling& cupti, std::string chip,
                std::vector<std::uint8_t> availability = {});
-
-  const std::string& chip() const { return chip_; }
 
   /// Looks up each counter separately, because one unknown name fails a whole configuration, then
   /// plans all that the chip has together.

@@ -16,7 +16,7 @@ struct Counter {
   std::vector<std::string> names;  ///< CUPTI's names, tried in this order.
 };
 
-/// Reads data/counters.json. Throws std::invalid_argument if it violates its schema.
+/// Reads data/counters.json.
 std::vector<Counter> parse_counters(const nlohmann::json& table);
 
 /// Adds the counters that a user chose, comma-separated ids of the table or metrics of CUPTI, to

@@ -197,23 +197,6 @@ struct NotCounted : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Whether an error of CUPTI affects every call: a missing permission, the machine, or another
-/// profiler.
-bool lasts(CUptiResult result) {
-  switch (result) {
-    case CUPTI_ERROR_HARDWARE_BUSY:
-    case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:
-    case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
-    case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
-    case CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED:
-    case CUPTI_ERROR_NOT_INITIALIZED:
-      return true;
-    default:  // the devices that cannot be profiled at all
-      return result >= CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED &&
-             result <= CUPTI_ERROR_INVALID_CHIP_NAME;
-  }
-}
-
 class Counters : public Instrument {
  public:
   Counters(CounterOptions options, CountedDevice device)
@@ -241,7 +224,7 @@ class Counters : public Instrument {
         sample = count(work.name, call);
       } catch (const CuptiError& error) {
         reason = error.what();
-        if (!plan_ || lasts(error.result)) unavailable_ = reason;
+        if (!plan_) unavailable_ = reason;
       } catch (const NotCounted& error) {
         reason = error.what();
       }

@@ -46,11 +46,6 @@ std::string_view cuda_error_hint(cudaError_t error) {
     case cudaErrorLaunchFailure:
       return "A kernel failed, here or earlier: run the same command under compute-sanitizer with "
              "--instrument=none.";
-    case cudaErrorInvalidConfiguration:
-    case cudaErrorLaunchOutOfResources:
-      return "The launch asks for more threads, registers or shared memory than this GPU has.";
-    case cudaErrorDevicesUnavailable:
-      return "Another process holds the GPU exclusively: look at `nvidia-smi`.";
     default:
       return "An earlier asynchronous error may surface here: CUDA_LAUNCH_BLOCKING=1 shows the "
              "call that caused it.";

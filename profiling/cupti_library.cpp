@@ -89,8 +89,7 @@ void CuptiCalls::check(CUptiResult result, std::string_view function) const {
   const std::string_view known = remedy(result);
   const std::string_view advice = known.empty() ? otherwise : known;
   throw CuptiError(fmt::format("{}: {} failed: {} ({}).{}{}", what, function, text,
-                               static_cast<int>(result), advice.empty() ? "" : " ", advice),
-                   result);
+                               static_cast<int>(result), advice.empty() ? "" : " ", advice));
 }
 
 CuptiProfiling::CuptiProfiling(const DynamicLibrary& library)

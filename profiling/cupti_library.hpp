@@ -21,9 +21,7 @@ std::optional<DynamicLibrary> open_cupti(std::string* why_not);
 
 /// A call that CUPTI refused.
 struct CuptiError : NotMeasured {
-  CuptiError(const std::string& message, CUptiResult result)
-      : NotMeasured(message), result(result) {}
-  CUptiResult result;
+  using NotMeasured::NotMeasured;
 };
 
 /// Base of all classes that call CUPTI's functions.

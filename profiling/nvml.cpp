@@ -98,10 +98,7 @@ std::shared_ptr<const NvmlFunctions> load(std::string* why_not) {
   library->bind({{nvml->compute_processes, "nvmlDeviceGetComputeRunningProcesses_v3"}});
   library->bind({{nvml->lock_clocks, "nvmlDeviceSetGpuLockedClocks"},
                  {nvml->reset_clocks, "nvmlDeviceResetGpuLockedClocks"}});
-  // Renamed in driver 535; older drivers have the older name.
-  if (!library->bind({{nvml->event_reasons, "nvmlDeviceGetCurrentClocksEventReasons"}}).empty()) {
-    library->bind({{nvml->event_reasons, "nvmlDeviceGetCurrentClocksThrottleReasons"}});
-  }
+  library->bind({{nvml->event_reasons, "nvmlDeviceGetCurrentClocksEventReasons"}});
   const std::string missing =
       library->bind({{nvml->init, "nvmlInit_v2"},
                      {nvml->shutdown, "nvmlShutdown"},

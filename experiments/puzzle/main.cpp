@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
-#include <cstdio>
-
 #include "experiments/puzzle/puzzle.hpp"
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
@@ -13,7 +10,6 @@
 #include "harness/nf4/options.hpp"
 #include "harness/pass.hpp"
 #include "harness/selection.hpp"
-#include "profiling/basics.hpp"
 #include "profiling/machine.hpp"
 
 namespace reprolab::puzzle {
@@ -73,19 +69,6 @@ Row row_of(int iterations, const VariantInfo& variant, const Verification& verif
     row.record.bytes_written += times * ceiling.bytes_written(matrix);
   }
   return row;
-}
-
-void print(const Record& record) {
-  const auto text = [&](const char* name, const char* what) {
-    const Metric* time = record.metric(name);
-    if (time == nullptr || time->samples.empty()) return fmt::format("{:>10} {}", "-", what);
-    return fmt::format("{:>8.4f} s {}", 1e-6 * median(time->samples), what);
-  };
-  const Metric* graph = record.metric(kernel_time);
-  const std::string missing = graph == nullptr ? "" : graph->missing;
-  fmt::print("  {:<28} {}  {}  {}{}{}\n", record.variant.name, text(wall_time, "as published"),
-             text(kernel_time, "by graphs"), describe_ending(record), missing.empty() ? "" : ": ",
-             missing);
 }
 
 /// Measures in a worker process, which a kernel may crash.
@@ -150,9 +133,9 @@ int run(int argc, char** argv) {
   return run_pass(options.pass, {argv, argv + argc}, require_machine(),
                   [&](ResultFile& results, UnfinishedRun& unfinished) {
                     results.records = measure(options, kernels, unfinished);
-                    fmt::print("{}, median of {} samples\n", facts_of(options.iterations).name,
-                               samples);
-                    std::ranges::for_each(results.records, print);
+                    for (const Record& record : results.records) {
+                      fmt::print("{}\n", describe_row(record, {wall_time, kernel_time}));
+                    }
                   });
 }
 

@@ -167,11 +167,10 @@ TEST_F(ClockLocks, MayBeAtTheHighestClockHoweverLongTheList) {
 TEST_F(ClockLocks, OfAClockThatTheGpuLacksNameTheNearest) {
   for (const auto& [wanted, nearest] :
        {std::pair{1400u, "1395"}, {1405u, "1410"}, {5000u, "1980"}, {1u, "210"}}) {
-    const auto why = message_of<std::runtime_error>([&] { clock_to_lock(gpu_, at(wanted)); });
+    const auto why = message_of<std::runtime_error>([&] { ClockLock(gpu_, at(wanted)); });
     EXPECT_NE(why.find(std::string("the nearest is ") + nearest), std::string::npos) << why;
     expect_refusal(at(wanted));
   }
-  EXPECT_EQ(clock_to_lock(gpu_, parse_clock_policy("max")), 1980u);
   EXPECT_EQ(log(), Lines{});
 }
 

@@ -180,8 +180,9 @@ TEST_F(BenchProgram, RefusesBadValuesInOneLine) {
         "--block-size 64,65", "--block-size 64,8192"}) {
     expect_refused(arguments);
   }
-  for (const char* arguments : {"--kernell=x", "--list stray", "--benchmark_colour=blue",
-                                "--shape 64x64 --benchmark_repetitions=1"}) {
+  for (const char* arguments :
+       {"--kernell=x", "--list stray", "--benchmark_colour=blue",
+        "--shape 64x64 --benchmark_repetitions=1", "--shape 64x64 --benchmark_list_tests"}) {
     expect_refused(arguments);
   }
 }

@@ -35,11 +35,10 @@ std::vector<Group> select(const Selection& selection, const FreeMemory& free);
 /// `--list`: one line for each kernel of the groups.
 void print_kernels(const std::vector<Group>& groups);
 
-/// The numbers of kernels and problems of each family, and the estimated time.
-std::string describe_selection(const std::vector<Group>& groups, const MeasureOptions& options);
+/// "21 samples per row, 1.0 ms each"
+std::string describe_samples(const MeasureOptions& options);
 
-/// `--dry-run`: the plan, the estimated time, and the kernels that this GPU refuses with their
-/// reasons.
+/// `--dry-run`: the plan, and the kernels that this GPU refuses with their reasons.
 void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
                 const std::optional<profiling::Gpu>& gpu, const std::string& why_no_gpu);
 
@@ -55,12 +54,9 @@ using MeasureGroup =
 /// A row's name in Google Benchmark: "family/problem/kernel".
 std::string row_name(const Group& group, const std::string& kernel);
 
-/// Passes `words` to Google Benchmark. Returns whether they only request a list of the rows. Throws
-/// UsageError for an unknown word and for flags that conflict with our order of samples.
-bool initialize_benchmark(const std::string& program, std::vector<std::string> words);
-
-/// Prints the name of each row of `groups` that --benchmark_filter selects.
-void list_benchmarks(const std::vector<Group>& groups, const std::vector<VariantInfo>& ceilings);
+/// Passes `words` to Google Benchmark. Throws UsageError for an unknown word and for flags that
+/// conflict with our order of samples or with --dry-run.
+void initialize_benchmark(const std::string& program, std::vector<std::string> words);
 
 /// Runs the selected rows, each as one run with the median of its samples, and returns their
 /// records; a group is measured when its first row is run, so that only one group holds memory at a

@@ -36,12 +36,6 @@ std::vector<std::string> selected_in(const Group& group, const std::vector<Varia
   return names;
 }
 
-[[noreturn]] void nothing_is_selected() {
-  throw UsageError(
-      fmt::format("--benchmark_filter '{}' selects nothing; --benchmark_list_tests lists the rows",
-                  benchmark::GetBenchmarkFilter()));
-}
-
 /// A row as one run of a benchmark: the median of its samples, or the reason for having none.
 void report(benchmark::State& state, const Record& record) {
   const Metric* time = record.metric(kernel_time);
@@ -94,19 +88,16 @@ std::string row_name(const Group& group, const std::string& kernel) {
   return group.family->name() + "/" + group.planned.facts.name + "/" + kernel;
 }
 
-bool initialize_benchmark(const std::string& program, std::vector<std::string> words) {
+void initialize_benchmark(const std::string& program, std::vector<std::string> words) {
   for (const auto& word : words) {
     for (const char* flag : {"--benchmark_enable_random_interleaving", "--benchmark_repetitions",
-                             "--benchmark_format"}) {
+                             "--benchmark_format", "--benchmark_list_tests"}) {
       if (!word.starts_with(flag)) continue;
       throw UsageError(std::string(flag) +
-                       ": not supported; samples are always interleaved (--seed, --samples), and "
-                       "--benchmark_out writes files");
+                       ": not supported; samples are always interleaved (--seed, --samples), "
+                       "--benchmark_out writes files, and --dry-run lists the problems");
     }
   }
-  const bool only_lists = std::ranges::any_of(words, [](const std::string& word) {
-    return word.starts_with("--benchmark_list_tests") && !word.ends_with("=false");
-  });
   words.insert(words.begin(), program);
   std::vector<char*> pointers;
   for (auto& word : words) pointers.push_back(word.data());
@@ -116,18 +107,6 @@ bool initialize_benchmark(const std::string& program, std::vector<std::string> w
   if (count > 1) {
     throw UsageError(std::string("unknown option '") + pointers[1] + "'; see bench --help");
   }
-  return only_lists;
-}
-
-void list_benchmarks(const std::vector<Group>& groups, const std::vector<VariantInfo>& ceilings) {
-  bool any = false;
-  for (const Group& group : groups) {
-    for (const auto& name : selected_in(group, ceilings)) {
-      fmt::print("{}\n", row_name(group, name));
-      any = true;
-    }
-  }
-  if (!any) nothing_is_selected();
 }
 
 std::vector<Record> run_benchmarks(const std::vector<Group>& groups,
@@ -156,7 +135,12 @@ std::vector<Record> run_benchmarks(const std::vector<Group>& groups,
           ->Unit(benchmark::kMicrosecond);
     }
   }
-  if (!any) nothing_is_selected();
+  if (!any) {
+    throw UsageError(fmt::format(
+        "--benchmark_filter '{}' selects nothing; rows are FAMILY/PROBLEM/KERNEL, which --list and "
+        "--dry-run print",
+        benchmark::GetBenchmarkFilter()));
+  }
   Console console(context);
   benchmark::RunSpecifiedBenchmarks(&console, "all");
   benchmark::Shutdown();

@@ -1,7 +1,6 @@
 // bench: measures kernels alone, with cold caches or warm ones, one problem at a time. `make bench
 // KERNEL=name`.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -26,14 +25,6 @@ struct Options {
   bool list = false, json = false;
 };
 
-std::string data_help() {
-  std::string text = "What problems are filled with";
-  for (const Family* family : families()) {
-    text += fmt::format("; {}: {}", family->name(), fmt::join(family->data(), ", "));
-  }
-  return text + " [each family's first]";
-}
-
 /// Counters need few samples: a call is repeated for each pass, and counts hardly vary.
 constexpr int samples_of_counters = 3;
 
@@ -43,7 +34,8 @@ void add_options(CLI::App& app, Options& options) {
   app.add_flag("--json", options.json, "--dry-run prints JSON");
   app.add_option("--family", options.selection.family, "Families, by name: as --kernel");
   app.add_option("--problem", options.selection.problem, "Problems, by name: as --kernel");
-  app.add_option("--data", options.selection.data, data_help())->delimiter(',');
+  app.add_option("--data", options.selection.data, "What problems are filled with, by name")
+      ->delimiter(',');
   app.add_flag("--warm", options.selection.warm,
                "Launch in the same memory again and again, so that what fits stays in the cache");
   app.add_flag("--small", options.selection.small,
@@ -180,14 +172,12 @@ void run_without_timing(const std::vector<Group>& groups, const std::vector<std:
   }
 }
 
-std::string context(const Machine& machine, const std::vector<Group>& groups,
-                    const MeasureOptions& options) {
+std::string context(const Machine& machine, const MeasureOptions& options) {
   const auto text = [&](const char* key) {
     return machine.gpu.at(key).is_string() ? machine.gpu.at(key).get<std::string>() : "not known";
   };
   return fmt::format("{}, driver {}, CUDA {}\n{}; --kernel, --problem and --family select\n",
-                     text("name"), text("driver"), text("cuda_runtime"),
-                     describe_selection(groups, options));
+                     text("name"), text("driver"), text("cuda_runtime"), describe_samples(options));
 }
 
 int run(int argc, char** argv) {
@@ -214,7 +204,7 @@ int run(int argc, char** argv) {
     return exit_verified;
   }
   if (options.pass.dry_run) return dry_run(options);
-  const bool only_lists = initialize_benchmark(argv[0], app.remaining());
+  initialize_benchmark(argv[0], app.remaining());
   const auto kind = options.pass.instrument;
   const auto ceilings = ceilings_measured_by(kind);
   const Machine machine = require_machine();
@@ -225,17 +215,13 @@ int run(int argc, char** argv) {
         group.planned.timed && kind != profiling::InstrumentKind::none && !options.measure.counted;
     (is_timed ? timed : untimed).push_back(group);
   }
-  if (only_lists) {
-    list_benchmarks(timed, ceilings);
-    return exit_verified;
-  }
   return run_pass(options.pass, {argv, argv + argc}, machine,
                   [&](ResultFile& results, UnfinishedRun& unfinished) {
                     Bench bench(options, groups, unfinished);
                     const MeasureGroup measure = std::bind_front(&Bench::measure, &bench);
                     if (!timed.empty()) {
-                      results.records = run_benchmarks(
-                          timed, ceilings, context(machine, timed, options.measure), measure);
+                      results.records = run_benchmarks(timed, ceilings,
+                                                       context(machine, options.measure), measure);
                     }
                     run_without_timing(untimed, options.pass.metrics, measure, results.records);
                   });

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <set>
-#include <thread>
 
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
@@ -13,33 +12,6 @@
 
 namespace reprolab::bench {
 namespace {
-
-/// Estimated time to make data and reference on one core, per byte of host memory. Comparing an
-/// output on the host takes about as long as copying it back.
-constexpr double prepare_ns_per_byte = 5;
-constexpr double verify_ns_per_byte = 0.4;
-/// Estimated time to make and compare data and reference on the device, if the host has neither.
-constexpr double device_ns_per_byte = 0.01;
-/// A sample takes longer than its batch: outputs are poisoned before it and compared after it.
-constexpr double batches_per_sample = 6;
-/// One call, repeated for each pass of the counters.
-constexpr double seconds_per_counted_sample = 0.5;
-
-double estimated_seconds(const Group& group, const MeasureOptions& options) {
-  const ProblemFacts& facts = group.planned.facts;
-  const double cores = std::max(1u, std::thread::hardware_concurrency());
-  const bool on_host = group.planned.host_bytes > 0;
-  const double variants = static_cast<double>(group.kernels.size());
-  const double prepare =
-      prepare_ns_per_byte * static_cast<double>(group.planned.host_bytes) / cores;
-  const double verify = (on_host ? verify_ns_per_byte : device_ns_per_byte) *
-                        static_cast<double>(facts.output_bytes()) * variants;
-  const double rows = variants + static_cast<double>(ceiling_variants().size());
-  const double timing = options.counted
-                            ? 1e9 * options.samples * seconds_per_counted_sample * variants
-                            : 1e3 * options.samples * batches_per_sample * options.batch_us * rows;
-  return 1e-9 * (prepare + verify + (group.planned.timed ? timing : 0));
-}
 
 void refuse_duplicates(const std::vector<Group>& groups) {
   std::set<std::string> seen;
@@ -130,35 +102,22 @@ void print_kernels(const std::vector<Group>& groups) {
   }
 }
 
-std::string describe_selection(const std::vector<Group>& groups, const MeasureOptions& options) {
-  std::string text;
-  double seconds = 0;
-  for (std::size_t i = 0; i < groups.size();) {
-    const Family* const family = groups[i].family;
-    const std::size_t kernels = groups[i].kernels.size(), first = i;
-    for (; i < groups.size() && groups[i].family == family; ++i) {
-      seconds += estimated_seconds(groups[i], options);
-    }
-    text += fmt::format("{}: {} kernels on {} problems; ", family->name(), kernels, i - first);
-  }
+std::string describe_samples(const MeasureOptions& options) {
   const std::string each =
       options.counted ? "one call" : fmt::format("{:.1f} ms", 1e-3 * options.batch_us);
-  return text + fmt::format("about {:.0f} s ({} samples per row, {} each)", seconds,
-                            options.samples, each);
+  return fmt::format("{} samples per row, {} each", options.samples, each);
 }
 
 void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
                 const std::optional<profiling::Gpu>& gpu, const std::string& why_no_gpu) {
-  fmt::print("{:<32} {:>8} {:>14} {:>12} {:>10}\n", "problem", "kernels", "device memory",
-             "host memory", "about");
+  fmt::print("{:<32} {:>8} {:>14} {:>12}\n", "problem", "kernels", "device memory", "host memory");
   for (const Group& group : groups) {
     const auto& planned = group.planned;
     const Rotation rotation = gpu ? rotation_for(*gpu, options) : Rotation{};
     const int buffer_sets = planned.timed ? wanted_buffer_sets(planned, rotation) : 1;
     const std::uint64_t needed = device_bytes(planned, buffer_sets);
-    fmt::print("{:<32} {:>8} {:>10.2f} GiB {:>8.2f} GiB {:>8.1f} s\n", planned.facts.name,
-               group.kernels.size(), profiling::gib(needed), profiling::gib(host_bytes(planned)),
-               estimated_seconds(group, options));
+    fmt::print("{:<32} {:>8} {:>10.2f} GiB {:>8.2f} GiB\n", planned.facts.name,
+               group.kernels.size(), profiling::gib(needed), profiling::gib(host_bytes(planned)));
     if (!gpu) continue;
     if (needed > gpu->memory_bytes) {
       fmt::print("  fits this GPU's {:.1f} GiB only with fewer copies, or is left out\n",
@@ -166,7 +125,7 @@ void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
     }
     print_refusals(group.kernels, planned.supports);
   }
-  fmt::print("{}\n{}\n", describe_selection(groups, options), dry_run_place(gpu, why_no_gpu));
+  fmt::print("{}\n{}\n", describe_samples(options), dry_run_place(gpu, why_no_gpu));
 }
 
 void print_plan_as_json(const std::vector<Group>& groups, const std::optional<profiling::Gpu>& gpu,

@@ -1,5 +1,6 @@
 // latency: cycles of one dependent access to each kind of memory. `make reproduce-counters`.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -39,16 +40,11 @@ const Space& space_named(const std::vector<Space>& spaces, const std::string& na
   return *std::ranges::find(spaces, name, &Space::name);
 }
 
-int dry_run(const Options& options, const std::vector<Space>& spaces,
-            const std::vector<VariantInfo>& selected) {
-  for (const VariantInfo& variant : selected) {
-    const Space& space = space_named(spaces, variant.name);
-    fmt::print("{:<22} {:>16} {:>8.2f} GiB\n", space.name, space.chain(),
-               profiling::gib(space.bytes()));
-  }
+int dry_run(const Options& options, const std::vector<VariantInfo>& selected) {
   std::string why_not;
   const auto gpu = profiling::find_gpu(&why_not);
-  fmt::print("{} samples per row\n{}\n", options.samples, dry_run_place(gpu, why_not));
+  fmt::print("{} samples of each of {}\n{}\n", options.samples, fmt::join(names_of(selected), ", "),
+             dry_run_place(gpu, why_not));
   return exit_verified;
 }
 
@@ -96,16 +92,9 @@ int run(int argc, char** argv) {
   if (const auto status = parse(app, argc, argv)) return *status;
   if (options.pass.describe) return print_description();
   const auto selected = select_kernels(options.pass.kernel, variants(spaces(0)));
-  const auto l2_bytes = [](const std::optional<Machine>& machine) {
-    return machine ? machine->gpu.at("l2_bytes").get<std::uint64_t>() : 0;
-  };
-  if (options.pass.dry_run) {
-    std::string why_not;
-    const auto all = spaces(l2_bytes(find_machine(&why_not)));
-    return dry_run(options, all, selected);
-  }
+  if (options.pass.dry_run) return dry_run(options, selected);
   const Machine machine = require_machine();
-  const auto all = spaces(l2_bytes(machine));
+  const auto all = spaces(machine.gpu.at("l2_bytes"));
   return run_pass(options.pass, {argv, argv + argc}, machine,
                   [&](ResultFile& results, UnfinishedRun& unfinished) {
                     results.records = measure(options, all, selected, unfinished);

@@ -38,10 +38,6 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--passes", options.protocol.profiled_passes, "Measured passes")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--warmup-passes", options.protocol.warmup_passes,
-                 "Warm-up passes before the measured ones")
-      ->check(CLI::Range(0, 1000))
-      ->capture_default_str();
   add_format_options(app, options.formats);
   add_peer_option(app, options.peers);
 }
@@ -239,15 +235,11 @@ int run(int argc, char** argv) {
   add_options(app, options);
   if (const auto status = parse(app, argc, argv)) return *status;
   options.format = options.formats.only();
-  if (options.pass.instrument == profiling::InstrumentKind::events) {
+  using profiling::InstrumentKind;
+  if (options.pass.instrument != InstrumentKind::activity &&
+      options.pass.instrument != InstrumentKind::none) {
     throw UsageError(
-        "--instrument: events cannot separate a pass's dequantizations from its products; "
-        "give activity or none");
-  }
-  if (options.pass.instrument == profiling::InstrumentKind::counters) {
-    throw UsageError(
-        "--instrument: counters are read of a kernel alone, not in a forward pass; `bench "
-        "--instrument counters` reads them");
+        "--instrument: a forward pass is timed by activity alone; give activity or none");
   }
   const auto models =
       select_models(read_models(project_root() / "data/models.json"), options.protocol.models);
