@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from reprolab.results import Row
 
 Code = dict[str, Any] | None  # as in result files: the architecture, and a digest of each part
-Digest = tuple[str, str, str]  # a part of a kernel, the architecture, and the code's digest
 
 OLDER = ROOT / "data/older_code.json"  # `python -m sass recorded --write` writes it
 
@@ -25,11 +24,6 @@ OLDER = ROOT / "data/older_code.json"  # `python -m sass recorded --write` write
 def older_digests(file: Path) -> frozenset[str]:
     """The code of recorded rows that differs from this checkout's."""
     return frozenset(read_json(file)["older"])
-
-
-def digests(code: Code) -> set[Digest]:
-    parts = code["sha256"].items() if code else ()
-    return {(part, code["target"], sha256) for part, sha256 in parts}
 
 
 def is_older(code: Code) -> bool:
@@ -45,8 +39,9 @@ def differing(rows: Iterable[Row]) -> str:
     CUDA libraries are.
     """
     seen: dict[tuple[object, str, str], tuple[str, str]] = {}
-    for row in rows:
-        for part, target, digest in digests(row.code):
+    for row in (row for row in rows if row.code):
+        target = row.code["target"]
+        for part, digest in row.code["sha256"].items():
             owner = None if part.endswith(".cu") else (row.experiment, row.kernel)
             first = seen.setdefault((owner, target, part), (digest, row.file))
             if first[0] != digest:

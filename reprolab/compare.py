@@ -20,7 +20,7 @@ KEY = [*ROW, "metric", "bytes_moved"]  # other bytes are other work
 SLOWER, FASTER, SAME, UNDECIDED = "slower", "faster", "no difference", "undecided"
 LOST, WRONG_ROWS = "lost", "wrong"
 ALLOWED = (UNDECIDED, LOST)  # what a user may ask not to fail
-SHOWN = 20  # rows of each verdict, without VERBOSE
+SHOWN = 20  # rows of each verdict
 
 
 def load_side(given: str) -> pd.DataFrame:
@@ -115,18 +115,18 @@ def failures(rows: pd.DataFrame, is_bound: bool, allowed: list[str]) -> list[str
     return [f"{counts[v]} {v}" for v in fails if v in counts and v not in allowed]
 
 
-def shown(rows: pd.DataFrame, verbose: bool) -> list[str]:
-    """The named rows by verdict, the farthest apart first; all with `verbose`."""
+def shown(rows: pd.DataFrame) -> list[str]:
+    """The named rows by verdict, the farthest apart first."""
     columns = ["experiment", "pass", "problem", "kernel", "metric", "median_a", "median_b"]
     columns = [*columns, "ratio", "low", "high", "why", "reason"]
     lines = []
-    for verdict in (WRONG_ROWS, LOST, SLOWER, FASTER, *([UNDECIDED, SAME] if verbose else [])):
+    for verdict in (WRONG_ROWS, LOST, SLOWER, FASTER):
         of = rows[rows.verdict == verdict]
         if of.empty:
             continue
         far = of.assign(far=-np.log(of.ratio).abs()).sort_values("far", kind="stable")
-        few = far if verbose else far.head(SHOWN)
-        left = f" (the first {SHOWN}; VERBOSE=1 shows all)" * (len(few) < len(far))
+        few = far.head(SHOWN)
+        left = f" (the first {SHOWN})" * (len(few) < len(far))
         has = [c for c in columns if c in few and few[c].notna().any() and (few[c] != "").any()]
         table = few[has].to_string(index=False, na_rep="-", float_format="{:.4g}".format)
         lines += [f"\n{verdict}: {len(of)}{left}", table]
@@ -164,19 +164,10 @@ def run(args: argparse.Namespace) -> int:
         print(f"{name}: {given}: {machine(side)}")
     if not set(a.gpu) & set(b.gpu):
         print("The GPUs differ: these ratios are theirs, too.")
-    print("\n".join(shown(rows, args.verbose)))
+    print("\n".join(shown(rows)))
     columns = [*KEY, "gpu_a", "gpu_b", "verdict", "ratio", "low", "high", "median_a", "median_b"]
-    columns += [
-        "n_a",
-        "n_b",
-        "sm_mhz_a",
-        "sm_mhz_b",
-        "code_a",
-        "code_b",
-        "why",
-        "outcome",
-        "reason",
-    ]
+    columns += [f"{name}_{side}" for name in ("n", "sm_mhz", "code") for side in "ab"]
+    columns += ["why", "outcome", "reason"]
     table = rows[[c for c in columns if c in rows]].to_csv(index=False)
     write_files({args.output / "compare.csv": table.encode()})
     print(f"\nAll rows: {args.output / 'compare.csv'}")
@@ -191,7 +182,6 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="of compare.csv")
     p.add_argument("--threshold", metavar="PERCENT", help="exit 1 if B is slower by more")
     p.add_argument("--allow", default="", metavar="WORDS", help="undecided, lost: no failure")
-    p.add_argument("--verbose", action="store_true", help="show every row")
     p.set_defaults(run=run)
     return p
 

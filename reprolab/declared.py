@@ -1,10 +1,7 @@
 """Reads experiments/<name>/experiment.toml, by the fields of data/experiment.schema.json."""
 
-import re
 import tomllib
-from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,6 @@ from reprolab.json_files import ROOT, Schema, read_text, stored
 FOLDER = ROOT / "experiments"
 FILE = "experiment.toml"
 SCHEMA = Schema("experiment.schema.json")
-PROGRAM = re.compile(r"(?:add_executable|add_custom_target|_test)\((\w+)")  # in a CMakeLists.txt
 
 
 @dataclass(frozen=True)
@@ -45,19 +41,15 @@ class Experiment:
     passes: dict[str, Step]
     tables: tuple[dict[str, Any], ...]  # plots/tables.py has their fields
 
-    def passes_in(self, folder: Path, known: Collection[Path] = ()) -> tuple[list[str], list[str]]:
-        """The passes that a run's folder has or will have, and the required passes that it
-        lacks."""
-        files = {n: file_of(folder, n, known) for n in self.passes}
-        there = [n for n, f in files.items() if f in known or f.exists()]
+    def passes_in(self, folder: Path) -> tuple[list[str], list[str]]:
+        """The passes that a run's folder has, and the required passes that it lacks."""
+        there = [n for n in self.passes if file_of(folder, n).exists()]
         return there, [n for n, s in self.passes.items() if n not in there and not s.is_separate]
 
 
-def file_of(folder: Path, pass_name: str, known: Collection[Path] = ()) -> Path:
-    """The pass's result file, which may be compressed; `known` has files that are not written."""
-    file = folder / f"{pass_name}.json"
-    compressed = file.with_name(f"{file.name}.xz")
-    return compressed if compressed in known else stored(file)
+def file_of(folder: Path, pass_name: str) -> Path:
+    """The pass's result file, which may be compressed."""
+    return stored(folder / f"{pass_name}.json")
 
 
 def names() -> list[str]:
@@ -82,29 +74,11 @@ def experiment(name: str) -> Experiment:
     SCHEMA.check(file, root)
     passes: dict[str, dict[str, Any]] = {}
     for pass_name, own in root["pass"].items():
-        where = f"{file}: pass.{pass_name}"
-        if (like := own.get("like")) and like not in passes:
-            raise InputError(f"{where}: is like '{like}', which is not a pass above it")
-        passes[pass_name] = declared = merged(passes[like], own) if like else own
-        if ("program" in declared) == ("module" in declared):
-            raise InputError(f"{where}: needs a program or a module, and not both")
-    checks = root.get("check", [])
-    places = {f"check[{i}]": declared for i, declared in enumerate(checks)}
-    places |= {f"pass.{pass_name}": declared for pass_name, declared in passes.items()}
-    for where, declared in places.items():
-        if (program := declared.get("program")) and program not in programs():
-            raise InputError(f"{file}: {where}: there is no program '{program}'")
-    checks = tuple(step("", declared) for declared in checks)
+        like = own.get("like")  # a pass above it
+        passes[pass_name] = merged(passes[like], own) if like else own
+    checks = tuple(step("", declared) for declared in root.get("check", []))
     steps = {n: step(n, declared) for n, declared in passes.items()}
     return Experiment(name, checks, steps, tuple(root.get("table", ())))
-
-
-@cache
-def programs() -> set[str]:
-    """All programs that the build can make, including those that this machine cannot."""
-    folders = (ROOT / name for name in ("reference", "harness", "experiments", "tests"))
-    lists = (file for folder in folders for file in folder.rglob("CMakeLists.txt"))
-    return {name for file in lists for name in PROGRAM.findall(read_text(file))}
 
 
 def merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:

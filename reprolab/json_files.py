@@ -73,7 +73,5 @@ class Schema:
         except fastjsonschema.JsonSchemaValueException as error:
             where = error.name.removeprefix("data").removeprefix(".") or "the file"
             problem = shortened(error.message.removeprefix(error.name).strip(), 200)
-            raise self.error(file, shortened(where, 200), problem) from None
-
-    def error(self, file: Path, where: str, problem: str) -> InputError:
-        return InputError(f"{file}: {where} {problem} (see {self.name})")
+            line = f"{file}: {shortened(where, 200)} {problem} (see {self.name})"
+            raise InputError(line) from None

@@ -313,16 +313,9 @@ def json_files(folder: Path) -> Iterator[Path]:
     def fail(error: OSError) -> None:
         raise InputError(f"{error.filename}: cannot be read: {error.strerror}")
 
-    seen = set()
     for place, below, files in os.walk(folder, followlinks=True, onerror=fail):
-        real = os.path.realpath(place)
-        below[:] = [name for name in below if name != "parts" and real not in seen]
-        yield from (Path(place, name) for name in files if is_json(name) and real not in seen)
-        seen.add(real)
-
-
-def is_json(name: str) -> bool:
-    return name.endswith((".json", ".json.xz"))
+        below[:] = [name for name in below if name != "parts"]
+        yield from (Path(place, name) for name in files if name.endswith((".json", ".json.xz")))
 
 
 def read(places: Iterable[Path]) -> "DataFrame":

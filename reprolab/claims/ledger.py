@@ -9,11 +9,6 @@ from reprolab.claims import rules
 from reprolab.claims.evidence import Case, Evidence, NotTestable, NotTested
 from reprolab.claims.published import Cell, Claim, Source, load_sources
 from reprolab.claims.rules import Verdict
-from reprolab.errors import InputError
-
-# Python's errors if a source or a row lacks something that a rule expects.
-UNFIT = (ArithmeticError, AttributeError, LookupError, RuntimeError, StopIteration, TypeError)
-UNFIT += (ValueError,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,21 +65,10 @@ def verdict_on(verdicts: Sequence[Decided]) -> str:
 
 
 def decide(evidence: Evidence, sources: Sequence[Source]) -> list[Decision]:
-    """All claims, in the order of the sources. An error in a claim's rule or arguments is one line
-    that names both.
-    """
+    """All claims, in the order of the sources."""
     decisions = []
     for source, claim in ((s, c) for s in sources for c in s.claims):
-        verdicts: list[Decided] = []
-        for cell in claim.cells:
-            case = Case(source, claim, cell, evidence)
-            try:
-                verdicts.append(decide_cell(case, rules.rule_of(case)))
-            except UNFIT as error:
-                where = f"{source.file}: claim '{claim.id}': rule {cell.rule}"
-                what = f"{type(error).__name__}: {error}".removesuffix(": ")
-                what = f"does not fit its arguments, cell or rows: {what}"
-                raise InputError(f"{where}: {what}") from error
+        verdicts = (decide_cell(Case(source, claim, cell, evidence)) for cell in claim.cells)
         decisions.append(Decision(source, claim, tuple(verdicts)))
     return decisions
 
@@ -125,8 +109,9 @@ def claim_rows(evidence: Evidence) -> Iterator[dict[str, Any]]:
             }
 
 
-def decide_cell(case: Case, rule: rules.Rule) -> Decided:
+def decide_cell(case: Case) -> Decided:
     cell, awaits = case.cell, ""
+    rule = rules.rule_named(cell.rule)
     known = {"value": cell.value, "tolerance_percent": cell.tolerance_percent}
     known["direction"] = rules.DIRECTIONS.get(cell.direction)
     declared = {name: value for name, value in known.items() if value is not None}

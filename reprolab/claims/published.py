@@ -8,7 +8,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from reprolab.errors import InputError
 from reprolab.json_files import ROOT, Schema
 
 FOLDER = ROOT / "data/published"
@@ -107,8 +106,6 @@ def describe(at: Mapping[str, Any]) -> str:
 def load_sources(folder: Path = FOLDER) -> tuple[Source, ...]:
     """Every source, the one with the most claims first; the files are read once."""
     sources = [load_source(file) for file in sorted(folder.glob("*.json"))]
-    if not sources:
-        raise InputError(f"{folder}: holds no source")
     return tuple(sorted(sources, key=lambda source: -len(source.claims)))
 
 
@@ -119,13 +116,9 @@ def load_source(file: Path) -> Source:
     source = Source(file, **facts, **{n: root.get(n, {}) for n in ("tables", "decided_on")})
     claims: dict[str, Claim] = {}
     for value in root["claims"]:
-        try:
-            if value["id"] in claims:
-                raise ValueError("is a duplicate")
-            claims[value["id"]] = claim_of(source, value)
-        except (LookupError, ValueError) as error:
-            what = f"{type(error).__name__}: {error}"
-            raise InputError(f"{file}: claim '{value['id']}': {what}") from None
+        if value["id"] in claims:
+            raise ValueError(f"{file}: claim '{value['id']}' is a duplicate")
+        claims[value["id"]] = claim_of(source, value)
     return replace(source, claims=tuple(claims.values()))
 
 
@@ -182,8 +175,6 @@ def each_of(source: Source, cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
         parts = path.removeprefix(f"{table}/").split("/")
         if last and parts.pop() != last:
             continue
-        if len(parts) != len(names):
-            raise ValueError(f"each_of {table}: '{path}' has other levels")
         at = {n: int(p) if p.isdecimal() else p for n, p in zip(names, parts, strict=True)}
         yield {"at": cell.get("at", {}) | at, "value": {"value_of": path}}
 

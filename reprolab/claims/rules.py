@@ -14,7 +14,6 @@ from typing import Any
 from reprolab import declared, stats
 from reprolab.claims import uncertainty
 from reprolab.claims.evidence import Case, NotTestable
-from reprolab.errors import InputError, shortened
 from reprolab.results import KERNEL_TIME, Outcome, Row
 from reprolab.stats import Estimate, LogMean, significant, span
 
@@ -74,18 +73,12 @@ def rule(criterion: str) -> Callable[[Decide], Decide]:
     return register
 
 
-def rule_of(case: Case) -> Rule:
-    """InputError if there is none."""
-    name = case.cell.rule
+def rule_named(name: str) -> Rule:
     owner = name.rpartition(".")[0]
     own = declared.module(owner, "rules")
     module = f"reprolab.claims.{DOCUMENTS}" if owner == DOCUMENTS else own
     if name not in RULES and module:
         importlib.import_module(module)
-    if name not in RULES:
-        where = f"{case.source.file}: claim '{case.claim.id}'"
-        others = ", ".join(rule for rule in RULES if rule.rpartition(".")[0] == owner)
-        raise InputError(f"{where}: no rule is named '{name}'; known are {shortened(others, 500)}")
     return RULES[name]
 
 
