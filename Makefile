@@ -181,9 +181,10 @@ record: .venv/installed ## Add your results to the recorded runs, to submit them
 	$(call needs,GPU,make record GPU=a100-sxm4-80gb [RESULTS=folder])
 	@scripts/python -m reprolab.record "--results=$$RESULTS" "--gpu=$$GPU" $${OLDER:+--older}
 
-sass: .venv/installed ## Compile a kernel, without a GPU, and show its registers and opcodes: make sass KERNEL=name ARCH=90
-	$(call needs,KERNEL ARCH,make sass KERNEL=name ARCH=90)
-	@scripts/python -m sass show "--kernel=$$KERNEL" "--arch=$$ARCH" $${FUNCTION:+"--function=$$FUNCTION"}
+sass: .venv/installed ## Compile a kernel, without a GPU, and show its registers and opcodes; or compare two: make sass KERNEL=name|A=name B=name ARCH=90
+	$(call needs,$(if $(A)$(B),A B,KERNEL) ARCH,make sass KERNEL=name ARCH=90 (or A=name B=name))
+	@if [ -n "$$A" ]; then set -- diff "--a=$$A" "--b=$$B"; else set -- show "--kernel=$$KERNEL"; fi; \
+	  scripts/python -m sass "$$@" "--arch=$$ARCH" $${FUNCTION:+"--function=$$FUNCTION"}
 
 mojo: .venv/installed ## Install the Mojo compiler, and compile this project's kernels in Mojo (needs no GPU)
 triton: .venv/installed ## Install the Triton compiler, and compile this project's kernels in Triton (needs no GPU)

@@ -81,6 +81,9 @@ class Verifier {
   /// have been written yet.
   bool written_already(Launches launches) const;
 
+  /// The output that was last copied back, such as one with a mismatch.
+  std::span<const std::byte> actual() const { return actual_; }
+
  private:
   /// Expected outputs; the upper ends only where outputs are bounded.
   struct Expected {

@@ -62,11 +62,11 @@ struct Weight {
   }
 };
 
-/// A weight in memory that several processes share, and its dequantized values by the reference:
-/// bits of its type.
+/// A weight in memory that several processes share, its dequantized values by the reference, and
+/// room for those of a kernel: bits of its type.
 struct SharedWeight {
   Weight weight;
-  Array expected;
+  Array expected, actual;
 };
 
 }  // namespace reprolab::reference

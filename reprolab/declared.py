@@ -74,7 +74,9 @@ def experiment(name: str) -> Experiment:
     SCHEMA.check(file, root)
     passes: dict[str, dict[str, Any]] = {}
     for pass_name, own in root["pass"].items():
-        like = own.get("like")  # a pass above it
+        like = own.get("like")
+        if like and like not in passes:
+            raise InputError(f"{file}: pass.{pass_name}: is like '{like}', which is not above it")
         passes[pass_name] = merged(passes[like], own) if like else own
     checks = tuple(step("", declared) for declared in root.get("check", []))
     steps = {n: step(n, declared) for n, declared in passes.items()}

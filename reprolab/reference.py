@@ -31,9 +31,9 @@ class Weight(ctypes.Structure):
 
 
 class SharedWeight(ctypes.Structure):
-    """A weight and the reference's values, in memory of several processes."""
+    """A weight, the reference's values, and room for a kernel's, in memory of several processes."""
 
-    _fields_ = (("weight", Weight), ("expected", Array))
+    _fields_ = (("weight", Weight), ("expected", Array), ("actual", Array))
 
 
 def array(values: Any) -> Array:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from reprolab.errors import NOT_MEASURED, WRONG_OUTPUT, InputError, printable, s
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 STATE = ".quant_state.bitsandbytes__"
+FP4_PARTS = ("", f"{STATE}fp4", ".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map")
 BLOCK_SIZES = [1 << i for i in range(5, 13)]
 DAMAGED = "was the checkpoint downloaded whole?"
 SAVE_AGAIN = "give the whole checkpoint, or save it again with bitsandbytes"
@@ -51,7 +53,11 @@ def parser() -> argparse.ArgumentParser:
         help=".safetensors files of a checkpoint, its folder, or its model.safetensors.index.json",
     )
     p.add_argument("--dry-run", action="store_true", help="print what would be checked, then exit")
+    p.add_argument("--list", action="store_true", help="print the NF4 weights as JSON, then exit")
     p.add_argument("--brief", action="store_true", help="only failures and the summary")
+    p.add_argument(
+        "--dump", type=Path, metavar="DIR", help="write both sides of each mismatch as .npy"
+    )
     p.add_argument(
         "--kernel",
         default="",
@@ -172,6 +178,7 @@ class Weight:
 @dataclass(frozen=True)
 class Checkpoint:
     files: list[Path]
+    not_read: list[str]  # further files beside them
     weights: list[Weight]  # with 16-bit outputs
     others: Counter[str]  # tensors of other kinds, in the order in which they are reported
 
@@ -184,6 +191,7 @@ def in_folder(folder: Path) -> list[Path]:
 def read(given: list[Path]) -> Checkpoint:
     """Of a folder with a single file and an index, transformers loads the single file."""
     files: list[Path] = []
+    beside: list[Path] = []
     indexed: dict[str, Path] = {}
     for path in given:
         index = path / INDEX if path.is_dir() else path
@@ -191,13 +199,15 @@ def read(given: list[Path]) -> Checkpoint:
             here = [path / SINGLE]
         elif index.suffix == ".json" and (index.exists() or not path.is_dir()):
             indexed |= mapped(index)
-            here = [*indexed.values()]
+            here = [*indexed.values(), index]
         else:
             here = in_folder(path) if path.is_dir() else [path]
         if not here:
             raise InputError(f"{path}: has no .safetensors file; give the folder of a checkpoint")
         files += here
-    files = sorted({file.resolve(): file for file in files}.values())
+        beside += [*in_folder(index.parent), index] if index.suffix == ".json" else []
+    not_read = [f.name for f in dict.fromkeys(beside) if f not in files and f.exists()]
+    files = sorted({file.resolve(): file for file in files if file.suffix != ".json"}.values())
     tensors: dict[str, Stored] = {}
     for file in files:
         found = stored_in(file)
@@ -208,10 +218,12 @@ def read(given: list[Path]) -> Checkpoint:
     if absent := indexed.keys() - tensors.keys():
         name = min(absent)
         raise InputError(f"{indexed[name]}: lacks tensor '{name}' of the index; {DAMAGED}")
-    return sorted_out(given[0], files, tensors)
+    return sorted_out(given[0], files, not_read, tensors)
 
 
-def sorted_out(given: Path, files: list[Path], tensors: dict[str, Stored]) -> Checkpoint:
+def sorted_out(
+    given: Path, files: list[Path], not_read: list[str], tensors: dict[str, Stored]
+) -> Checkpoint:
     """The weights, and the tensors of other kinds."""
     claimed: set[str] = set()
     weights, others = [], Counter[str]()
@@ -224,13 +236,16 @@ def sorted_out(given: Path, files: list[Path], tensors: dict[str, Stored]) -> Ch
                 others["NF4 with fp32 outputs"] += 1
             else:
                 weights.append(weight)
+        elif is_state and kind == "fp4":
+            others["FP4"] += 1
+            claimed |= {stem + part for part in FP4_PARTS}
     plain = Counter(tensor.dtype for name, tensor in tensors.items() if name not in claimed)
     others = Counter(dict(sorted(others.items(), reverse=True) + sorted(plain.items())))
     if not weights:
         what = "no NF4 weight of bitsandbytes with fp16 or bf16 outputs, only "
         what += counted(others) if others else "nothing"
         raise InputError(f"{given}: {what}; give a whole bnb-4bit checkpoint")
-    return Checkpoint(files, sorted(weights, key=lambda w: w.name), others)
+    return Checkpoint(files, not_read, sorted(weights, key=lambda w: w.name), others)
 
 
 def counted(kinds: Counter[str]) -> str:
@@ -261,8 +276,10 @@ class Loaded:
         in_c = self.shared.weight
         for name, values in arrays.items():
             setattr(in_c, name, reference.array(self.placed(values)))
-        self.expected = self.placed(np.empty(weight.elements, np.uint16))
+        outputs = np.empty(weight.elements, np.uint16)
+        self.expected, self.actual = self.placed(outputs), self.placed(outputs)
         self.shared.expected = reference.array(self.expected)
+        self.shared.actual = reference.array(self.actual)
         reference.write_weights(in_c, self.expected)
 
     def placed(self, values: np.ndarray) -> np.ndarray:
@@ -305,26 +322,42 @@ class Kernels:
             raise InputError(why)
         return answer
 
-    def notes(self, loaded: Loaded, number: int) -> Iterator[Note]:
+    def notes(self, loaded: Loaded, number: int) -> Iterator[tuple[Note, np.ndarray | None]]:
+        """The kernels' notes, each with the output that is wrong, if it is known."""
         for kernel in self.names:
             answer = self.ask("verify", loaded.weight.name.encode(), number, kernel.encode())
-            yield kernel, answer["outcome"], answer["reason"]
+            note = (kernel, answer["outcome"], answer["reason"])
+            yield note, loaded.actual if answer["differs"] else None
 
 
-def checked(loaded: Loaded, kernels: Kernels, number: int) -> list[Note]:
-    """The notes on a weight."""
+def checked(loaded: Loaded, kernels: Kernels, number: int, dumps: Path | None) -> list[Note]:
+    """The notes on a weight; writes what differs to the folder."""
     weight, notes = loaded.weight, []
     if weight.dequantized:
         stored = weight.dequantized.read(np.uint16)
         why = reference.mismatch(loaded.shared.weight, stored, loaded.expected)
         notes.append(("reference", "mismatch" if why else EQUAL, why))
+        if why and dumps:
+            dump(dumps, weight, "reference", expected=stored, actual=loaded.expected)
     else:
         why = "the file holds no .dequantized to compare with"
         notes.append(("reference", "not_verified", why))
     if weight.source:
         why = reference.quantizer_check(loaded.shared.weight, weight.source.read(np.uint16))
         notes.append(("quantizer", "mismatch" if why else EQUAL, why))
-    return [*notes, *kernels.notes(loaded, number)]
+    for note, actual in kernels.notes(loaded, number):
+        notes.append(note)
+        if actual is not None and dumps:
+            dump(dumps, weight, note[0], expected=loaded.expected, actual=actual)
+    return notes
+
+
+def dump(folder: Path, weight: Weight, subject: str, **sides: np.ndarray) -> None:
+    """Both sides as .npy; NumPy has no bf16, so its bits are uint16."""
+    for side, bits in sides.items():
+        values = bits.view(np.float16 if weight.output == "float16" else np.uint16)
+        name = quote(f"{weight.name}.{subject}.{side}.npy", safe="")
+        np.save(folder / name, values.reshape(weight.shape))
 
 
 def show(weight: Weight, notes: list[Note], brief: bool) -> None:
@@ -378,6 +411,12 @@ def summary(notes: list[list[Note]], found: Checkpoint) -> int:
 
 def verify(args: argparse.Namespace) -> int:
     found = read(args.files)
+    if args.list:
+        keys = ("name", "shape", "block_size", "nested", "output")
+        print(json.dumps([{key: getattr(w, key) for key in keys} for w in found.weights]))
+        return 0
+    if args.dump and not args.dump.is_dir():
+        raise InputError(f"--dump: {args.dump} is not a folder")
     reference.self_test()
     for weight in found.weights:
         if not reference.is_nf4(weight.parts["table"].read(np.float32)):
@@ -389,6 +428,8 @@ def verify(args: argparse.Namespace) -> int:
     where = f" in {len(found.files)} files" * (len(found.files) > 1)
     name = printable(f"{args.files[0]}{more}")
     print(f"{name}: {len(found.weights)} quantized tensors{where}")
+    if found.not_read:
+        print(f"not read, though beside it: {printable(', '.join(found.not_read))}")
     if kernels.unavailable:
         print(f"kernels: none run ({printable(kernels.unavailable)})")
     if args.dry_run:
@@ -402,7 +443,7 @@ def verify(args: argparse.Namespace) -> int:
         return 0
     notes = []
     for number, weight in enumerate(found.weights):
-        notes.append(checked(Loaded(weight, memory), kernels, number))
+        notes.append(checked(Loaded(weight, memory), kernels, number, args.dump))
         show(weight, notes[-1], args.brief)
     return summary(notes, found)
 

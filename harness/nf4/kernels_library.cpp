@@ -71,7 +71,12 @@ struct Kernels {
     const auto instrument = profiling::make_instrument(profiling::InstrumentKind::none);
     const Verification verdict =
         watchdog.turn(name, [&] { return held->verifier.verify(kernel, *instrument); });
-    return {{"outcome", name_of(verdict.outcome)}, {"reason", verdict.reason}};
+    const bool differs = verdict.outcome == Outcome::mismatch && !verdict.comparison.equal();
+    if (differs) {
+      std::ranges::copy(held->verifier.actual(), shared->actual.of<std::byte>().data());
+    }
+    return {
+        {"outcome", name_of(verdict.outcome)}, {"reason", verdict.reason}, {"differs", differs}};
   }
 
   static std::string name_of(Outcome outcome) { return std::string(name(outcome)); }
@@ -80,7 +85,7 @@ struct Kernels {
     const auto answer = worker.ask(request, {kernel});
     if (answer.crashed.empty()) return answer.json;
     const auto& crash = answer.crashed.front();
-    return {{"outcome", name_of(crash.outcome)}, {"reason", crash.reason}};
+    return {{"outcome", name_of(crash.outcome)}, {"reason", crash.reason}, {"differs", false}};
   }
 };
 
@@ -127,8 +132,8 @@ extern "C" const char* reprolab_kernels_open(const char* request,
   });
 }
 
-/// Runs a kernel on the weight that is in the shared memory -> {"outcome", "reason"}.
-/// `number`: another one for each weight.
+/// Runs a kernel on the weight that is in the shared memory -> {"outcome", "reason", "differs":
+/// whether the wrong output is there}. `number`: another one for each weight.
 extern "C" const char* reprolab_kernels_verify(const char* name, int number, const char* kernel) {
   return reprolab::nf4::answer_of([&] {
     return reprolab::nf4::opened()->verify({{"name", name}, {"number", number}}, kernel);

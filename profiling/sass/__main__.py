@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from difflib import unified_diff
 from pathlib import Path
 
 from reprolab.code import OLDER
@@ -32,6 +33,13 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--arch", required=True, help="sm_80, or 80")
     p.add_argument("--function", default="", help="a part of its name, as C++ has it")
     p.set_defaults(run=show)
+
+    p = commands.add_parser("diff", help="in what two kernels differ")
+    for side in ("a", "b"):
+        p.add_argument(f"--{side}", required=True, metavar="KERNEL")
+    p.add_argument("--arch", required=True, help="sm_80, or 80")
+    p.add_argument("--function", default="", help="a part of its name in both")
+    p.set_defaults(run=diff)
 
     p = commands.add_parser("digest", help="of the code in a program or library of ours")
     p.add_argument("file", type=Path, metavar="FILE")
@@ -58,21 +66,39 @@ def functions(name: str, arch: str, part: str) -> list[Function]:
     return sorted(found, key=lambda function: function.name)
 
 
+def described(function: Function) -> list[str]:
+    """Its resources and its opcodes, in lines."""
+    opcodes = ", ".join(f"{name} {count}" for name, count in function.opcodes.most_common())
+    return [
+        f"{function.registers} registers and {function.stack_bytes} bytes of stack a thread, "
+        f"{function.static_shared_bytes} bytes of shared memory a block, {function.code_bytes} "
+        "bytes of code",
+        f"{len(function.instructions)} instructions, {function.count(LOADS)} loads and "
+        f"{function.count(STORES)} stores of global memory: {opcodes}",
+    ]
+
+
 def show(args: argparse.Namespace) -> int:
     """One function's instructions too, where only one has the part in its name."""
     found = functions(args.kernel, args.arch, args.function)
     for function in found:
-        opcodes = ", ".join(f"{name} {count}" for name, count in function.opcodes.most_common())
         print(printable(function.name))
-        print(
-            f"  {function.registers} registers and {function.stack_bytes} bytes of stack a thread, "
-            f"{function.static_shared_bytes} bytes of shared memory a block, {function.code_bytes} "
-            f"bytes of code\n  {len(function.instructions)} instructions, {function.count(LOADS)} "
-            f"loads and {function.count(STORES)} stores of global memory: {opcodes}"
-        )
+        for line in described(function):
+            print(f"  {line}")
     if len(found) == 1:
         for at, instruction in enumerate(found[0].instructions):
             print(printable(f"  {at * INSTRUCTION_BYTES:04x}  {instruction}"))
+    return 0
+
+
+def diff(args: argparse.Namespace) -> int:
+    sides = [functions(name, args.arch, args.function) for name in (args.a, args.b)]
+    if any(len(side) > 1 for side in sides):
+        texts = [[line for one in side for line in (one.name, *described(one))] for side in sides]
+    else:
+        texts = [described(side[0]) + side[0].plain_instructions for side in sides]
+    for line in unified_diff(*texts, args.a, args.b, n=2, lineterm=""):
+        print(printable(line))
     return 0
 
 

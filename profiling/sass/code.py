@@ -21,6 +21,7 @@ FUNCTION = re.compile(r"^\s*Function : (\S+)$", re.MULTILINE)
 INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;", re.MULTILINE)
 OPCODE = re.compile(r"(?:\{\s*)?(?:@!?U?P\w\s+)?([A-Z]\w*)")
 NAMESPACES = re.compile(r"reprolab::(?:\w+::|\(anonymous namespace\)::)*")
+NUMBERED = re.compile(r"\b(U?[RP])\d+\b")  # a register
 # From compute capability 9.0 on, cuobjdump includes the memory that CUDA reserves in each block.
 SYSTEM_SHARED, SYSTEM_SHARED_BYTES = b".nv.shared.reserved.0", 1024
 LOADS, STORES = ("LDG", "LD"), ("STG", "ST", "RED", "REDG", "ATOM", "ATOMG", "UTMASTG", "UBLKCP")
@@ -48,6 +49,12 @@ class Function:
 
     def count(self, names: Iterable[str]) -> int:
         return sum(self.opcodes[name] for name in names)
+
+    @property
+    def plain_instructions(self) -> list[str]:
+        """Without the numbers of registers, which the compiler chooses, and of addresses."""
+        plain = (NUMBERED.sub(r"\1", one) for one in self.instructions)
+        return [re.sub(r"(?<=\s)0x[0-9a-f]{3,}$", "...", one) for one in plain]
 
 
 def functions_in(file: Path) -> list[Function]:

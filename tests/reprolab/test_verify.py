@@ -207,6 +207,8 @@ def test_the_golden_file_is_proved(capsys):
     assert "  quantizer  bit_exact 86" in lines
     assert lines[-1] == "not checked: 30 tensors of F32"
     assert "to check: 86 tensors" in verified(capsys, GOLDEN, "--dry-run")[1]
+    listed = json.loads(verified(capsys, GOLDEN, "--list")[1])
+    assert [w["name"] for w in listed] == [w.name for w in WEIGHTS]
 
 
 def test_without_outputs_nothing_is_proved(tmp_path, capsys):
@@ -217,18 +219,18 @@ def test_without_outputs_nothing_is_proved(tmp_path, capsys):
     assert "checked: 0 of 2 tensors\n" in text
 
 
-def test_a_file_of_no_index_is_not_read(tmp_path, capsys):
-    (tmp_path / "a.safetensors").write_bytes(safetensors(SOUND))
-    (tmp_path / "stray.safetensors").write_bytes(b"")
+def test_a_file_that_is_not_read_is_named(tmp_path, capsys):
+    for name in ("a", "stray"):
+        (tmp_path / f"{name}.safetensors").write_bytes(safetensors(SOUND))
     index = tmp_path / verify.INDEX
     index.write_text(json.dumps({"weight_map": dict.fromkeys(SOUND, "a.safetensors")}))
-    assert verified(capsys, tmp_path)[0] == 3
+    assert "not read, though beside it: stray.safetensors\n" in verified(capsys, tmp_path)[1]
     (tmp_path / "a.safetensors").rename(tmp_path / verify.SINGLE)
-    assert verified(capsys, tmp_path)[0] == 3
+    said = "not read, though beside it: stray.safetensors, model.safetensors.index.json\n"
+    assert said in verified(capsys, tmp_path)[1]
 
 
 KERNELS = """
-#include <algorithm>
 #include <cstring>
 #include "reference/c_weight.hpp"
 static const reprolab::reference::SharedWeight* shared;
@@ -239,26 +241,33 @@ extern "C" const char* reprolab_kernels_open(
 }
 extern "C" const char* reprolab_kernels_verify(const char*, int, const char* kernel) {
   if (!std::strcmp(kernel, "good")) {
-    return R"({"outcome": "bit_exact", "reason": ""})";
+    return R"({"outcome": "bit_exact", "reason": "", "differs": false})";
   }
-  const bool has_values = std::ranges::any_of(
-      shared->expected.of<std::uint16_t>(), [](std::uint16_t bits) { return bits != 0; });
-  return has_values ? R"({"outcome": "mismatch", "reason": "the last one"})" : "";
+  const auto expected = shared->expected.of<std::uint16_t>();
+  const auto actual = shared->actual.of<std::uint16_t>();
+  std::ranges::copy(expected, actual.begin());
+  actual.back() ^= 1;
+  return R"({"outcome": "mismatch", "reason": "the last one", "differs": true})";
 }
 """
 
 
-def test_kernels_get_the_weight_and_wrong_outputs_are_named(tmp_path, monkeypatch, capsys):
+def test_kernels_get_the_weight_and_wrong_outputs_are_written(tmp_path, monkeypatch, capsys):
     """The library of kernels itself needs a GPU: this one has its functions."""
     (tmp_path / "kernels.cpp").write_text(KERNELS)
     library = tmp_path / "libreprolab_kernels.so"
     gcc = ["g++", "-std=c++20", "-shared", "-fPIC", f"-I{ROOT}", "-o", library]
     subprocess.run([*gcc, tmp_path / "kernels.cpp"], check=True)
     monkeypatch.setattr(reference, "BIN", tmp_path)
-    status, text = verified(capsys, GOLDEN)
+    status, text = verified(capsys, GOLDEN, "--dump", tmp_path)
     assert status == 1
     assert "  good       bit_exact 86\n" in text
     assert "  bad: mismatch: the last one\n" in text
+    for weight in (PLAIN, NESTED):
+        sides = [np.load(tmp_path / f"{weight.name}.bad.{s}.npy") for s in ("expected", "actual")]
+        bits = [side.view(np.uint16).ravel() for side in sides]
+        assert np.array_equal(bits[0], weight.dequantized.read(np.uint16))
+        assert list(np.flatnonzero(bits[0] != bits[1])) == [weight.elements - 1]
 
 
 def test_kernels_are_refused_where_there_are_none(capsys):

@@ -66,6 +66,7 @@ def test_a_pass_that_is_like_another_says_what_differs(checkout):
     [
         ("[pass", "is not TOML"),
         ('[pass.one]\nprogram = "x"\ntake = []\n', "'take'"),
+        ('[pass.one]\nlike = "two"\n[pass.two]\nprogram = "x"\n', "pass.one: is like 'two'"),
     ],
 )
 def test_an_experiment_that_is_none_is_one_line(tmp_path, monkeypatch, text, said, refused):

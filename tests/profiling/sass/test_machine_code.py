@@ -94,10 +94,15 @@ def test_opcodes_are_counted_under_guards_and_without_padding():
     assert function.count(STORES) == 3 and function.opcodes["FADD"] == 1
 
 
-def test_a_kernel_is_shown(capsys):
+def test_two_kernels_are_compared(capsys):
     assert run(command.parser(), ["show", "--kernel", "constant_lut", "--arch", "90"]) == 0
     shown = capsys.readouterr().out
     assert "bytes of shared memory a block" in shown and "STG " in shown
+    sides = ["--a", "constant_lut", "--b", "branch_tree", "--arch", "90"]
+    part = ["--function", "unsigned int, PlainScaleReader, __half"]
+    assert run(command.parser(), ["diff", *sides, *part]) == 0
+    shown = capsys.readouterr().out
+    assert "--- constant_lut\n+++ branch_tree\n" in shown and "\n+@P BRA" in shown.replace("!", "")
 
 
 @pytest.mark.parametrize(
