@@ -18,7 +18,7 @@
 
 namespace reprolab {
 
-/// What is left beside the output of a run that did not finish, for the next run to the same
+/// Files beside the output of a run that did not finish, for the next run to the same
 /// output.
 /// `<output>.running` names the kernel that runs now and its problem: a kernel can kill this
 /// process. `<output>.partial` holds the rows of the finished problem groups, for RESUME=1.

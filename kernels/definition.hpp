@@ -1,4 +1,4 @@
-// What the end of a kernel's file needs: the number of blocks of a launch, the definition of the
+// Includes of the end of a kernel's file: the number of blocks of a launch, the definition of the
 // kernel, and the registrar. Without the headers of kernels/registry.hpp, as nvcc reads each header
 // four times: a short kernel's file compiles twice as fast.
 #pragma once

@@ -102,7 +102,7 @@ class Machine:
         return made
 
     def tables(self, experiment: str) -> list[Table]:
-        """Those that have a row."""
+        """The tables that have a row."""
         return [table for table in getattr(self, experiment).values() if not table.every.empty]
 
     @property

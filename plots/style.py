@@ -99,7 +99,7 @@ def colours(kernels: Iterable[str]) -> dict[str, str]:
 
 
 def colour(kernel: str) -> str:
-    """Of a bar, which its name tells from others."""
+    """A bar's colour; its name tells it from others."""
     return COLOURS.get(kernel, OTHER)
 
 
@@ -220,7 +220,7 @@ def svg(figure: Figure) -> bytes:
 
 
 def figures(experiment: str, rows: pd.DataFrame, only: str = "") -> dict[str, Figure]:
-    """Those of which the pass has times, or `only` one of them, by name."""
+    """The figures whose pass has times, or `only` one of them, by name."""
     if not (of := module(experiment, "figures")):
         return {}
     draws: dict[str, tuple[str, Draw]] = importlib.import_module(of).FIGURES

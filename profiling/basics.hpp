@@ -1,4 +1,4 @@
-// What every part of measuring needs: a fault of the harness, the median, a hash,
+// Shared by every part of measuring: a fault of the harness, the median, a hash,
 // enumerations whose values have names.
 #pragma once
 

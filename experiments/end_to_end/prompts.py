@@ -22,7 +22,7 @@ def lengths(count: int = 64) -> list[int]:
 
 
 def tokens_of(batch: int, vocab: int) -> list[list[int]]:
-    """Of so many prompts; of the first lengths again, where there are fewer."""
+    """Random tokens of `batch` prompts; more than there are lengths take the first ones again."""
     rows, sizes = [], lengths()
     for i in range(batch):
         rng = random.Random(f"{SEED}/{i}")

@@ -138,7 +138,7 @@ def known_codes() -> dict[str, str]:
 
 
 def parts_of(files: Iterable[Results], nvcc: str) -> list[Part]:
-    """What must be compiled to compare the rows that are of this compiler."""
+    """The files to compile for a comparison with rows of this compiler."""
     return sorted(
         {
             (part, row.code["target"])

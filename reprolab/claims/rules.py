@@ -210,7 +210,7 @@ def ratio_within(
 
 
 def times_of(case: Case, metric: str) -> str:
-    """Of the rows that were read for a single place."""
+    """The rows that were read for a single place."""
     rows = case.used.values() if len(case.cell.places) == 1 else ()
     times = (row.metrics[metric] for row in rows)
     return ", ".join(f"{t.kernel} {significant(t.median)} {t.unit}" for t in times)

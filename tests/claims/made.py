@@ -140,7 +140,7 @@ def claim_in(source: dict[str, Any], name: str) -> dict[str, Any]:
 # Recorded runs in which some numbers or outcomes are changed.
 
 Row = dict[str, Any]
-# Of rows of "experiment/pass", by patterns of kernels and problems; False drops the row.
+# Rows of "experiment/pass", by patterns of kernels and problems; False drops the row.
 Change = tuple[str, str, str, Callable[[Row], Any]]
 
 
