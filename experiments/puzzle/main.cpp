@@ -15,12 +15,11 @@
 namespace reprolab::puzzle {
 namespace {
 
-constexpr int samples = 5;  // of each row, as published and by graphs
-
 struct Options {
   // A kernel's turn is two whole runs: seconds on a small GPU.
   PassOptions pass{.experiment = "puzzle", .pass = "mlps", .limit_s = 120};
   int iterations = published_iterations;
+  int samples = 5;
   std::vector<std::string> peers;
 };
 
@@ -51,7 +50,7 @@ int dry_run(const Options& options, const std::vector<VariantInfo>& kernels) {
   const auto gpu = profiling::find_gpu(&why_not);
   fmt::print("{} kernels and {} ceilings, {}: {} launches, {} samples of both ways\n",
              kernels.size(), ceilings().size(), facts_of(options.iterations).name,
-             launches_of(options.iterations), samples);
+             launches_of(options.iterations), options.samples);
   if (gpu) print_refusals(kernels, supports_all);
   fmt::print("{}\n", dry_run_place(gpu, why_not));
   return exit_verified;
@@ -98,7 +97,7 @@ std::vector<Record> measure(const Options& options, const std::vector<VariantInf
                           puzzle.prepare(row.record.variant);
                           return Sampled{};
                         }},
-                   {.samples = samples, .seed = options.pass.seed}, watchdog);
+                   {.samples = options.samples, .seed = options.pass.seed}, watchdog);
     }
     return {{"records", records_of(std::move(rows))}};
   };
@@ -117,6 +116,9 @@ int run(int argc, char** argv) {
   app.add_option("--iterations", options.iterations,
                  "How often each MLP's up, gate and down are dequantized")
       ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app.add_option("--samples", options.samples, "Runs per row, each in both ways")
+      ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   nf4::add_peer_option(app, options.peers);
   if (const auto status = parse(app, argc, argv)) return *status;

@@ -347,7 +347,7 @@ TEST_F(OnGpuExploits, ADeclaredDeviationThatNeverShowsIsComparedInPasses) {
                 {"mismatch", "weights differ"});
 }
 
-/// The process that measures writes no result, and does not end by way of exit().
+/// The process that measures writes no result, and exit() is not how it ends.
 TEST_F(OnGpuExploits, AForgedResultFileIsOverwritten) {
   const auto rows = rows_of(
       BENCH, "--kernel 'exploit_result_file" + with_sound + "--shape 2048x2048 --samples 3", 0);
