@@ -167,8 +167,7 @@ class Table:
     def latex(self) -> str:
         return self.shown_frame.to_latex(index=False, escape=True, caption=self.title)
 
-    def __str__(self) -> str:
-        return self.markdown()
+    __str__ = markdown
 
     def __call__(self, value: str = "", **at: Any) -> str:
         """The text of the only cell with these values, or of several the range."""

@@ -8,6 +8,7 @@ import sys
 from bisect import bisect
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -36,14 +37,14 @@ class SpreadClass(NamedTuple):
         """In percent: at least that of all. Another kernel may vary as the worst of them does."""
         return max(self.percent, self.kernels.get(kernel, max(self.kernels.values(), default=0)))
 
-    def at_worst(self, kernel: str) -> float:
-        """The same for a problem that was not repeated, on which it may vary as on the worst."""
-        return max(self.of(kernel), self.worst.get(kernel, max(self.worst.values(), default=0)))
-
-    def in_common(self, kernel: str) -> float:
-        """The part of that which the mean over problems does not reduce."""
+    def at_worst(self, kernel: str) -> tuple[float, float]:
+        """The same for a problem that was not repeated, on which it may vary as on the worst; and
+        the part of it which the mean over problems does not reduce.
+        """
+        worst = self.worst.get(kernel, max(self.worst.values(), default=0))
+        total = max(self.of(kernel), worst)
         common = self.common.get(kernel, max(self.common.values(), default=self.percent))
-        return min(common, self.at_worst(kernel))
+        return total, min(common, total)
 
 
 Budget = dict[str, list[SpreadClass]]  # by kind of time, the shortest first
@@ -61,6 +62,7 @@ def recorded() -> dict[str, dict[str, Any]]:
     return read_json(RUN_TO_RUN)["gpus"]
 
 
+@cache
 def recorded_budgets() -> Budgets:
     return {
         gpu: {k: [SpreadClass(**c) for c in classes] for k, classes in of["spread"].items()}

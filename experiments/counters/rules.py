@@ -119,7 +119,7 @@ def blocks_resident(
     """
     kernel, arch = case.cell.at["kernel"], case.cell.at["arch"]
     names = ("registers", "static_shared_bytes")
-    registers, shared = (int(case.fact(kernel, name)) for name in names)
+    registers, shared = (int(case.compiled(kernel, name).median) for name in names)
     if min(registers, shared + 1) <= 0:
         raise NotTestable(f"{kernel} on {arch}: {registers} registers, {shared} bytes")
     if arch not in MULTIPROCESSORS:
@@ -137,7 +137,7 @@ def index_computation(case: Case, baseline: str, subject: str) -> tuple[float, f
     """Instructions per weight of an architecture's code, before and after. The tree's index
     computation has many paths, of which the shortest counts.
     """
-    before, after = (case.fact(k, "index_per_weight.least") for k in (baseline, subject))
+    before, after = (case.compiled(k, "index_per_weight.least").median for k in (baseline, subject))
     return before, after, f"{significant(before, 3)} -> {significant(after, 3)} per weight"
 
 
@@ -151,14 +151,14 @@ def shorter_index(case: Case, *, baseline: str, subject: str) -> Verdict:
 @rule("at most {value:g} instructions per weight, on the shortest path through {kernel}")
 def index_count(case: Case, *, kernel: str) -> Verdict:
     """The index computation in an architecture's code."""
-    count = case.fact(kernel, "index_per_weight.least")
+    count = case.compiled(kernel, "index_per_weight.least").median
     return Verdict(side_of_margins([percent_below(count, case.value)], COUNTS), kernel, count)
 
 
 @rule("{table} has less code than {literals}, and fewer instructions per weight")
 def more_compact(case: Case, *, literals: str, table: str) -> Verdict:
     facts = ("code_bytes", "instructions_per_weight.least")
-    sizes, counts = ([case.fact(k, fact) for k in (literals, table)] for fact in facts)
+    sizes, counts = ([case.compiled(k, fact).median for k in (literals, table)] for fact in facts)
     note = f"{sizes[0]:g} -> {sizes[1]:g} bytes, "
     note += f"{significant(counts[0], 3)} -> {significant(counts[1], 3)} instructions per weight"
     holds = sizes[1] < sizes[0] and counts[1] < counts[0]
@@ -167,7 +167,7 @@ def more_compact(case: Case, *, literals: str, table: str) -> Verdict:
 
 @rule("{table} takes fewer registers a thread than {literals}")
 def fewer_registers(case: Case, *, literals: str, table: str) -> Verdict:
-    before, after = (case.fact(kernel, "registers") for kernel in (literals, table))
+    before, after = (case.compiled(kernel, "registers").median for kernel in (literals, table))
     return over_places(reproduced_if(after < before), f"{before:g} with literals", [after])
 
 
@@ -284,7 +284,7 @@ def table_traffic(case: Case, *, library: str, baseline: str, subject: str) -> V
 def no_divergence(case: Case, *, baseline: str, subject: str) -> Verdict:
     """The remaining branch is the fill, by one thread of a block before the loop."""
     kernels = (baseline, subject)
-    of_tree, in_loop = (case.fact(k, "branches_may_diverge") for k in kernels)
+    of_tree, in_loop = (case.compiled(k, "branches_may_diverge").median for k in kernels)
     before, after = (case.medians(kernel, "divergent_targets") for kernel in kernels)
     threads = [case.medians(kernel, "threads_per_instruction") for kernel in kernels]
     per_block = quotients(after, case.medians(subject, "blocks_launched"), may_be_zero=True)

@@ -11,7 +11,14 @@ from experiments.counters.rules import issue_ns_per_weight
 from experiments.end_to_end.protocol import EAGER, PROFILE, STEP_TIME, WALL_TIME
 from reprolab import stats
 from reprolab.claims import rules, uncertainty
-from reprolab.claims.evidence import Case, Evidence, NotTestable, NotTested, require_verified
+from reprolab.claims.evidence import (
+    Case,
+    Evidence,
+    NotTestable,
+    NotTested,
+    recorded_beside,
+    require_verified,
+)
 from reprolab.claims.published import Source
 from reprolab.claims.rules import WITHIN, Verdict, judge, rule
 from reprolab.results import KERNEL_TIME, Outcome, Row
@@ -287,7 +294,7 @@ def ran_unconverted(case: Case, *, kernel: str) -> Verdict:
 def slower_with_slower_memory(case: Case, *, metric: str, kernel: str) -> Verdict:
     """Compares two recorded GPUs with equally many multiprocessors of one kind."""
     here = case.results().provenance["gpu"]
-    beside = case.evidence.recorded_beside(case.cell.experiment)
+    beside = recorded_beside(case.evidence.folder, case.cell.experiment)
     others = [e for e in beside if (case.cell.experiment, case.cell.pass_name) in e.results]
     other = next((e for e in others if is_comparable(here, gpu_of(case, e))), None)
     if other is None:

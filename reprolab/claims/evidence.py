@@ -43,19 +43,16 @@ class Evidence:
         ran = (results for results in self.results.values() if results.gpu is not None)
         return max(ran, key=age, default=None)
 
-    def recorded_beside(self, experiment: str) -> list["Evidence"]:
-        """The other recorded machines, at least with this experiment: a claim may need two."""
-        own = self.folder and self.folder.resolve()
-        recorded = own.parent if own else ROOT / "data/recorded"
-        folders = (path for path in sorted(recorded.glob(f"*/{experiment}")) if path.is_dir())
-        beside = (read_evidence(folder) for folder in folders if folder.parent != own)
-        return [evidence for evidence in beside if evidence.results]
-
 
 @cache
-def read_evidence(folder: Path) -> Evidence:
-    """An experiment's part of a recorded run; `folder`: data/recorded/<gpu>/<experiment>."""
-    return Evidence({(r.experiment, r.pass_name): r for r in result_files(folder)}, folder.parent)
+def recorded_beside(folder: Path | None, experiment: str) -> list[Evidence]:
+    """The other recorded machines, with this experiment alone: a claim may need two."""
+    recorded, found = folder.parent if folder else ROOT / "data/recorded", []
+    for place in sorted(recorded.glob(f"*/{experiment}")):
+        files = result_files(place) if place.is_dir() and place.parent != folder else ()
+        if results := {(r.experiment, r.pass_name): r for r in files}:
+            found.append(Evidence(results, place.parent))
+    return found
 
 
 def machines(files: Sequence[Results]) -> list[Evidence]:
@@ -106,14 +103,13 @@ class Case:
         'counters/nf4'."""
         name = pass_name or self.cell.pass_name
         experiment, name = [self.cell.experiment, *name.split("/")][-2:]
-        places = [self.evidence]
-        if f"{experiment}/{name}" == CODE:
-            places += self.evidence.recorded_beside(experiment)
-        every = (place.results.get((experiment, name)) for place in places)
-        of_pass = next(filter(None, every), None)
-        if of_pass is None:
-            raise NotTested(f"no results of the pass {experiment}/{name}", experiment)
-        return of_pass
+        if found := self.evidence.results.get((experiment, name)):
+            return found
+        is_code = f"{experiment}/{name}" == CODE
+        for other in recorded_beside(self.evidence.folder, experiment) if is_code else ():
+            if found := other.results.get((experiment, name)):
+                return found
+        raise NotTested(f"no results of the pass {experiment}/{name}", experiment)
 
     def find(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Row:
         """The kernel's cold row on the problem with the values of `at`, with any outcome: that of
@@ -173,10 +169,6 @@ class Case:
         if all((r.kernel, r.problem.get("arch")) != (kernel, arch) for r in code.records):
             raise NotTested(f"{code.file.name} has no {kernel} for {arch}")
         return with_samples(code, self.find(kernel, {"arch": arch}, CODE), f"sass_{fact}")
-
-    def fact(self, kernel: str, fact: str) -> float:
-        """A number of its compiled code."""
-        return self.compiled(kernel, fact).median
 
     def rows(self, kernel: str, metric: str, pass_name: str = "") -> list[Row]:
         """At every place that the cell covers."""

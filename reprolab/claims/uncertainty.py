@@ -12,7 +12,7 @@ import numpy as np
 
 from reprolab.json_files import ROOT, read_json
 from reprolab.results import Row
-from reprolab.run_to_run import Budgets, budget_for, in_class, recorded_budgets
+from reprolab.run_to_run import budget_for, in_class, recorded_budgets
 from reprolab.stats import FALSE_SHARE, SPREAD_PERCENT, LogMean, log_mean, weighted
 
 HOST_TO_HOST = ROOT / "data/host_to_host.json"
@@ -20,21 +20,16 @@ EAGER = "eager"  # generations whose steps the host launches one by one
 PAIR = ("branch_tree", "shared_lut")  # the kernels that were measured on several hosts
 
 
-@cache
-def budgets() -> Budgets:
-    return recorded_budgets()
-
-
 def between_runs(gpu: str, kind: str, us: float, kernel: str = "") -> tuple[float, float]:
     """Standard deviations in percent, on the problem where the kernel varies most: of all, and of
     what all problems of a run share. For a kind of time that was not repeated, half of
     SPREAD_PERCENT.
     """
-    budget = budget_for(budgets(), gpu, kind)
+    budget = budget_for(recorded_budgets(), gpu, kind)
     if budget is None:
         return SPREAD_PERCENT / 2, SPREAD_PERCENT / 2
     spread = in_class(budget[kind], us)
-    return spread.at_worst(kernel), spread.in_common(kernel)
+    return spread.at_worst(kernel)
 
 
 def log_time(row: Row) -> LogMean:

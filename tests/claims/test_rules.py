@@ -184,7 +184,7 @@ def test_an_undecided_gain_says_how_many_hosts_would_decide():
 
 def test_a_row_varies_between_runs_as_on_the_problem_where_it_varies_most(monkeypatch):
     classes = [SpreadClass(0, 0.5, 9, {"k": 0.3}, {"k": 0.7, "other": 0.9}, {"k": 0.2, "x": 0.4})]
-    monkeypatch.setattr(uncertainty, "budgets", lambda: {"a": {"kernel_time": classes}})
+    monkeypatch.setattr(uncertainty, "recorded_budgets", lambda: {"a": {"kernel_time": classes}})
     between = uncertainty.between_runs
     assert between("a", "kernel_time", 10, "k") == (0.7, 0.2)
     assert between("a", "kernel_time", 10, "unknown") == (0.9, 0.4)
