@@ -22,8 +22,9 @@ __global__ void blocking_kernel(const volatile int* released, volatile int* expi
 constexpr std::uint64_t window_ns = 100'000;
 constexpr long long patience_cycles = 20'000'000;  // some 10 ms
 
-// globaltimer moves in steps of 1 us on Hopper and of up to 32 us elsewhere. Both ends of the
-// window coincide with a step, so its length is exact to the few cycles of one loop iteration.
+// globaltimer moves in steps of 32 ns on the recorded Hopper GPUs and of up to 32 us elsewhere.
+// Both ends of the window coincide with a step, so its length is exact to one loop iteration (61
+// cycles).
 __device__ bool wait_for_step(std::uint64_t not_before_ns, long long give_up, std::uint64_t* ns,
                               long long* cycles) {
   const std::uint64_t start_ns = global_timer_ns();

@@ -89,8 +89,8 @@ class SmClockProbe {
 };
 
 #ifdef __CUDACC__
-/// The GPU's wall clock, shared by all its SMs, in nanoseconds; it moves in steps of 1 us on Hopper
-/// and of up to 32 us on others.
+/// The GPU's wall clock, shared by all its SMs, in nanoseconds; it moves in steps of 32 ns on the
+/// recorded Hopper GPUs and of up to 32 us on others.
 __device__ inline std::uint64_t global_timer_ns() {
   std::uint64_t ns;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
