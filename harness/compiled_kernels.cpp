@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
-#include <cstdlib>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "kernels/printable.hpp"
@@ -14,23 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* remedy = "; make mojo or make triton writes it again";
-
-/// 90 for a folder sm_90, 0 for any other name.
-int capability_of(const fs::path& folder) {
-  const std::string name = folder.filename().string();
-  const bool digits = name.size() > 4 && name.size() < 7 &&
-                      std::all_of(name.begin() + 3, name.end(),
-                                  [](unsigned char c) { return std::isdigit(c) != 0; });
-  return name.starts_with("sm_") && digits ? std::atoi(name.c_str() + 3) : 0;
-}
-
-std::vector<fs::path> sorted_entries(const fs::path& folder) {
-  std::error_code ignored;
-  std::vector<fs::path> entries;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) entries.push_back(entry.path());
-  std::ranges::sort(entries);
-  return entries;
-}
 
 /// Whether a source was written after the manifest, or is gone.
 bool is_newer(const fs::path& source, const fs::path& manifest) {
@@ -65,30 +48,28 @@ std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
                                                   const std::vector<std::string>& variants,
                                                   const fs::path& folder, const fs::path& root) {
   std::map<std::string, CompiledKernel> kernels;
-  for (const fs::path& place : sorted_entries(folder)) {
-    const int capability = capability_of(place);
-    if (capability == 0) continue;
-    for (const fs::path& path : sorted_entries(place)) {
-      if (path.extension() != ".json") continue;
-      const auto refuse = [&](const std::string& why) {
-        throw UsageError(printable(path.string() + ": " + why + remedy));
-      };
-      const Manifest manifest = read_json(path);
-      try {
-        if (manifest.at("family") != family) continue;
-        for (const std::string name : manifest.at("sources")) {
-          if (is_newer(root / name, path)) refuse(name + " has changed");
-        }
-        const PtxKernel kernel = kernel_of(manifest);
-        auto& all =
-            kernels.try_emplace(kernel.name, CompiledKernel{kernel, manifest}).first->second;
-        for (const auto& name : variants) {
-          all.kernel.variants[capability][name] =
-              variant_of(place, manifest.at("variants").at(name));
-        }
-      } catch (const Manifest::exception& error) {
-        refuse(error.what());
+  std::error_code none_built;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, none_built)) {
+    const fs::path& path = entry.path();
+    const fs::path place = path.parent_path();
+    if (path.extension() != ".json") continue;
+    const auto refuse = [&](const std::string& why) {
+      throw UsageError(printable(path.string() + ": " + why + remedy));
+    };
+    const Manifest manifest = read_json(path);
+    try {
+      if (manifest.at("family") != family) continue;
+      for (const std::string name : manifest.at("sources")) {
+        if (is_newer(root / name, path)) refuse(name + " has changed");
       }
+      const int capability = std::stoi(place.filename().string().substr(3));  // of "sm_90"
+      const PtxKernel kernel = kernel_of(manifest);
+      auto& all = kernels.try_emplace(kernel.name, CompiledKernel{kernel, manifest}).first->second;
+      for (const auto& name : variants) {
+        all.kernel.variants[capability][name] = variant_of(place, manifest.at("variants").at(name));
+      }
+    } catch (const Manifest::exception& error) {
+      refuse(error.what());
     }
   }
   std::vector<CompiledKernel> compiled;

@@ -1,4 +1,5 @@
-"""python -m compile LANGUAGE [--arch 90]: compiles the language's kernels to build/ptx/sm_90/.
+"""python -m compile LANGUAGE [--arch 90]: compiles the language's kernels to build/ptx/sm_90/, in
+place of all that it has compiled before.
 
 Runs in the virtual environment of the compiler. Writes KERNEL.json next to the PTX of each kernel,
 for harness/compiled_kernels.cpp.
@@ -14,15 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from compile.compiled import (
-    FAMILIES,
-    ROOT,
-    KernelFile,
-    LanguageError,
-    kernel_file,
-    outdated,
-    variant_facts,
-)
+from compile.compiled import FAMILIES, ROOT, KernelFile, LanguageError, kernel_file, variant_facts
 
 LANGUAGES = {"mojo": "Mojo", "triton": "Triton"}
 
@@ -43,22 +36,6 @@ def architecture(given: str) -> int:
     return int(match[1])
 
 
-def remove_outdated(folder: Path, language: str, compiler: str, names: set[str]) -> None:
-    """Removes code of another version, or of an older or removed source."""
-    for manifest in folder.glob(f"sm_*/{language}_*.json"):
-        if manifest.stem not in names or not is_current(manifest, compiler):
-            manifest.unlink()
-
-
-def is_current(manifest: Path, compiler: str) -> bool:
-    try:
-        facts = json.loads(manifest.read_text())
-        is_known = facts["compiler"] == compiler and facts["family"] in FAMILIES
-        return is_known and not outdated(manifest, facts["sources"])
-    except (ValueError, KeyError, TypeError, OSError):
-        return False
-
-
 def build(language: str, arch: int, folder: Path) -> None:
     module = importlib.import_module(f"compile.{language}")
     try:
@@ -72,25 +49,21 @@ def build(language: str, arch: int, folder: Path) -> None:
         for family in module.FAMILIES
         for path in sorted((ROOT / "kernels" / family).glob(module.FILES))
     ]
-    remove_outdated(folder, language, compiler, {kernel.name for kernel in kernels})
+    for manifest in folder.glob(f"sm_*/{language}_*.json"):  # of another source, version or GPU
+        manifest.unlink()
     place = folder / f"sm_{arch}"
     place.mkdir(parents=True, exist_ok=True)
     for kernel in kernels:
         if arch >= kernel.family.min_arch:
             build_kernel(module, kernel, arch, place, {"language": language, "compiler": compiler})
-    for family in {kernel.family.name: kernel.family for kernel in kernels}.values():
-        if arch < family.min_arch:
-            names = ", ".join(kernel.name for kernel in kernels if kernel.family is family)
-            lacks = f"sm_{arch} has no {family.older_lack}, sm_{family.min_arch} and newer have"
-            print(f"{language}: left out: {names}: {lacks}")
+        else:
+            print(f"{kernel.name}: left out: needs sm_{kernel.family.min_arch}, not sm_{arch}")
 
 
 def build_kernel(
     module: Any, kernel: KernelFile, arch: int, place: Path, maker: dict[str, str]
 ) -> None:
     """Writes its variants, then the manifest, which exists only with all that it names."""
-    manifest = place / f"{kernel.name}.json"
-    manifest.unlink(missing_ok=True)
     variants = {}
     for variant in kernel.family.variants:
         ptx = module.compile_variant(kernel, variant, arch)
@@ -100,9 +73,7 @@ def build_kernel(
     facts |= {"lineage": kernel.lineage, "source_file": kernel.source_file}
     facts |= {"sources": module.sources(kernel)} | kernel.facts
     facts |= module.ASSUMES.get(kernel.family.name, {}) | {"variants": variants}
-    unfinished = manifest.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps(facts, indent=1) + "\n")
-    unfinished.rename(manifest)
+    (place / f"{kernel.name}.json").write_text(json.dumps(facts, indent=1) + "\n")
     print(f"{kernel.name}: sm_{arch}, {maker['compiler']}")
 
 

@@ -21,11 +21,8 @@ class Family:
     name: str
     variants: tuple[str, ...]
     parameters: tuple[int, ...]  # the size of each, in bytes
-    head: dict[str, str]  # lines of a kernel's first comment: key, and pattern with named facts
-    as_written: str  # those lines, as an error says them
-    needs_counterpart: bool = False  # a kernel in CUDA, whose contract a kernel has
+    launch: tuple[str, ...]  # the numbers in a kernel's line '# Launch: ', 0 where it ends earlier
     min_arch: int = 0
-    older_lack: str = ""
 
 
 FAMILIES = {
@@ -33,34 +30,26 @@ FAMILIES = {
         "nf4",
         ("fp16", "bf16", "fp16_nested", "bf16_nested"),
         (*[POINTER] * 6, *[4] * 4),
-        {"Launch": r"(?P<threads>\d+) threads for (?P<weights_per_block>\d+) weights\."},
-        "'# Launch: <n> threads for <n> weights.'",
+        ("threads", "weights_per_block"),
     ),
     "transpose": Family(
         "transpose",
         ("fp32",),
         (128, 128, 4),  # two tensor maps and a number
-        {
-            "Launch": r"(?P<threads>\d+) threads for a tile of 32 x 32"
-            r"(?: swizzled by (?P<swizzle_bytes>\d+) bytes)?\.",
-        },
-        "'# Launch: <n> threads for a tile of 32 x 32[ swizzled by <n> bytes].' and "
-        "'# Counterpart: <kernel in CUDA>'",
-        needs_counterpart=True,
+        ("threads", "tile_rows", "tile_columns", "swizzle_bytes"),
         min_arch=90,
-        older_lack="tensor maps",
     ),
 }
 
 
 @dataclass(frozen=True)
 class KernelFile:
-    """A kernel's source, and the launch facts in its first comment."""
+    """A kernel's source, and the facts in its first comment."""
 
     path: Path
     family: Family
     lineage: str
-    facts: dict[str, Any]  # "threads", and those of the family
+    facts: dict[str, Any]  # the numbers of its launch, and its counterpart in CUDA, if it has one
 
     @property
     def name(self) -> str:
@@ -73,19 +62,17 @@ class KernelFile:
 
 def kernel_file(path: Path, family: Family) -> KernelFile:
     head = re.match(r"(?:#.*\n)*", path.read_text())[0]
-    lines = [rf"^# {key}: +{form}$" for key, form in family.head.items()]
-    matches = [re.search(line, head, re.MULTILINE) for line in lines]
-    source = re.search(r"^# Source: ([^;\n]+)", head, re.MULTILINE)
-    counterpart = re.search(r"^# Counterpart: (?P<counterpart>\w+)$", head, re.MULTILINE)
-    if counterpart or family.needs_counterpart:
-        matches.append(counterpart)
-    if not source or not all(matches):
+    said = dict(re.findall(r"^# (Source|Launch|Counterpart): +([^;\n]+)", head, re.MULTILINE))
+    numbers = map(int, re.findall(r"\d+", said.get("Launch", "")))
+    facts = dict.fromkeys(family.launch, 0) | dict(zip(family.launch, numbers, strict=False))
+    if "Source" not in said or not facts["threads"]:
         raise LanguageError(
-            f"{path}: its first comment needs '# Source: <where from>' and {family.as_written}"
+            f"{path}: its first comment needs '# Source: <where from>' and '# Launch: ' with the "
+            f"numbers {', '.join(family.launch)}"
         )
-    facts = {k: v or "0" for line in matches for k, v in line.groupdict().items()}
-    facts = {k: int(v) if v.isdecimal() else v for k, v in facts.items()}
-    return KernelFile(path, family, source[1].strip(), facts)
+    if "Counterpart" in said:
+        facts["counterpart"] = said["Counterpart"]
+    return KernelFile(path, family, said["Source"].strip(), facts)
 
 
 def outdated(manifest: Path, sources: Iterable[str]) -> list[str]:
@@ -123,10 +110,6 @@ class Ptx:
         match = re.search(r"^\.(?:maxntid|reqntid)\s+(\d+)", self.text, re.MULTILINE)
         return int(match[1]) if match else 0
 
-    @property
-    def contracted(self) -> bool:
-        return bool(re.search(r"\bfma\.\S*f32\b", self.text))
-
 
 def variant_facts(kernel: KernelFile, variant: str, ptx: Ptx) -> dict[str, Any]:
     """The facts that the loader needs. Raises LanguageError on a variant that must not be run."""
@@ -136,8 +119,6 @@ def variant_facts(kernel: KernelFile, variant: str, ptx: Ptx) -> dict[str, Any]:
         raise LanguageError(
             f"{where}: is compiled for {ptx.threads} threads, and its comment says {threads}"
         )
-    if ptx.contracted:
-        raise LanguageError(f"{where}: a product and a sum were contracted into one rounding")
     own, further = ptx.parameters[: len(wanted)], ptx.parameters[len(wanted) :]
     if own != wanted or set(further) - {POINTER}:
         raise LanguageError(

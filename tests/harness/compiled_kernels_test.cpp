@@ -66,14 +66,8 @@ std::vector<CompiledKernel> read_toys(const std::filesystem::path& folder,
 }
 
 TEST(CompiledKernels, NothingBuiltMeansNoKernels) {
-  const auto read = [](const std::string& name, const std::string& text) {
-    return CompiledFiles().add(name, text).read(read_toys).size();
-  };
   EXPECT_TRUE(CompiledFiles().read(read_toys).empty());
-  EXPECT_EQ(read("README.md", ""), 0u);
-  EXPECT_EQ(read("sm_90/toy.plain.ptx", ""), 0u);
-  EXPECT_EQ(read("sm_/toy.json", "{"), 0u);
-  EXPECT_EQ(read("sm_9x/toy.json", "{"), 0u);
+  EXPECT_TRUE(CompiledFiles().add("sm_90/toy.plain.ptx", "").read(read_toys).empty());
 }
 
 TEST(CompiledKernels, AKernelHasEveryVariantForEachArchitecture) {
