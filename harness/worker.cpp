@@ -18,7 +18,6 @@
 #include <new>
 #include <random>
 #include <system_error>
-#include <thread>
 
 #include "harness/result_file.hpp"
 #include "profiling/basics.hpp"
@@ -232,20 +231,6 @@ void Worker::stop() {
   how_it_ended();
 }
 
-/// Ends a worker that no longer reads its socket but runs on after its time limit.
-void Worker::end_by(Clock::time_point deadline) {
-  siginfo_t ended{};
-  const auto goes_on = [&] {
-    ended.si_pid = 0;
-    waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOHANG | WNOWAIT);
-    return ended.si_pid == 0;
-  };
-  while (goes_on() && Clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  if (goes_on()) kill(process_, SIGKILL);
-}
-
 /// Waits for a worker that is ending, and returns how it ended.
 std::string Worker::how_it_ended() {
   close(socket_);
@@ -269,7 +254,7 @@ Worker::Attempt Worker::ask_once(const Json& request) {
     Json message;
     switch (receive(socket_, unread_, deadline, message)) {
       case Received::end:
-        end_by(deadline);
+        kill(process_, SIGKILL);  // it has ended, unless a kernel has closed the socket
         return {nullptr, Crash{kernel, "ended the process: " + how_it_ended()}};
       case Received::nothing_in_time:
         stop();

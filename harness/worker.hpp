@@ -140,7 +140,6 @@ class Worker {
   Json serve_here(Json request, const std::vector<std::string>& kernels) const;
   Json served(const Json& request, const Watchdog& watchdog) const;
   void start();
-  void end_by(std::chrono::steady_clock::time_point deadline);
   std::string how_it_ended();
   [[noreturn]] void serve_forever(int socket) const;
 
