@@ -141,7 +141,7 @@ TEST_F(OnGpuResultFile, IsNotWrittenIfNothingIsMeasured) {
   const Finished nothing =
       run(BENCH, "--shape 64x64 --benchmark_filter=nothing --output results.json");
   EXPECT_EQ(nothing.status, 2);
-  EXPECT_TRUE(begins(nothing.err, "bench: --benchmark_filter 'nothing'"));
+  EXPECT_TRUE(contains(nothing.err, "bench: --benchmark_filter"));
   const Finished nowhere =
       run(BENCH, "--shape 64x64 --instrument none --output /proc/results.json");
   EXPECT_EQ(nowhere.status, 2);

@@ -47,9 +47,8 @@ void print_plan(const std::vector<Group>& groups, const MeasureOptions& options,
 void print_plan_as_json(const std::vector<Group>& groups, const std::optional<profiling::Gpu>& gpu,
                         const std::string& why_no_gpu);
 
-/// Measures a problem's rows: the rows of these kernels and of the ceilings.
-using MeasureGroup =
-    std::function<std::vector<Record>(const Group& group, const std::vector<VariantInfo>& kernels)>;
+/// Measures a problem's rows: those of its kernels and of the ceilings.
+using MeasureGroup = std::function<std::vector<Record>(const Group& group)>;
 
 /// A row's name in Google Benchmark: "family/problem/kernel".
 std::string row_name(const Group& group, const std::string& kernel);
@@ -58,9 +57,10 @@ std::string row_name(const Group& group, const std::string& kernel);
 /// conflict with our order of samples or with --dry-run.
 void initialize_benchmark(const std::string& program, std::vector<std::string> words);
 
-/// Runs the selected rows, each as one run with the median of its samples, and returns their
-/// records; a group is measured when its first row is run, so that only one group holds memory at a
-/// time. `context` is printed above the table. Throws UsageError if the filter selects nothing.
+/// Runs the rows that Google Benchmark's filter selects, each as one run with the median of its
+/// samples, and returns the records of their groups; a group is measured when its first row is run,
+/// so that only one group holds memory at a time. `context` is printed above the table. Throws
+/// UsageError if the filter selects nothing.
 std::vector<Record> run_benchmarks(const std::vector<Group>& groups,
                                    const std::vector<VariantInfo>& ceilings,
                                    const std::string& context, const MeasureGroup& measure);

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <regex>
+#include <utility>
 
 #include "harness/errors.hpp"
 #include "harness/programs/bench/bench.hpp"
@@ -13,28 +13,6 @@
 
 namespace reprolab::bench {
 namespace {
-
-/// Whether --benchmark_filter selects a row: as in Google Benchmark by a part of its name, and
-/// after a '-' all others.
-bool is_selected(const std::string& row) {
-  const std::string filter = benchmark::GetBenchmarkFilter();
-  if (filter.empty() || filter == "all") return true;
-  const bool others = filter.starts_with('-');
-  try {
-    return std::regex_search(row, std::regex(filter.substr(others), std::regex::extended)) !=
-           others;
-  } catch (const std::regex_error& error) {
-    throw UsageError(fmt::format("--benchmark_filter '{}': {}", filter, error.what()));
-  }
-}
-
-/// The selected rows of a group, by kernel and ceiling.
-std::vector<std::string> selected_in(const Group& group, const std::vector<VariantInfo>& ceilings) {
-  std::vector<std::string> names = names_of(group.kernels);
-  std::ranges::copy(names_of(ceilings), std::back_inserter(names));
-  std::erase_if(names, [&](const auto& name) { return !is_selected(row_name(group, name)); });
-  return names;
-}
 
 /// A row as one run of a benchmark: the median of its samples, or the reason for having none.
 void report(benchmark::State& state, const Record& record) {
@@ -114,16 +92,13 @@ std::vector<Record> run_benchmarks(const std::vector<Group>& groups,
                                    const std::string& context, const MeasureGroup& measure) {
   std::vector<Record> all, measured;  // `measured`: of the group whose rows are run
   const Group* last = nullptr;
-  bool any = false;
   for (const Group& group : groups) {
-    for (const auto& kernel : selected_in(group, ceilings)) {
-      any = true;
+    std::vector<std::string> names = names_of(group.kernels);
+    std::ranges::copy(names_of(ceilings), std::back_inserter(names));
+    for (const auto& kernel : names) {
       const auto run = [&, kernel](benchmark::State& state) {
         if (std::exchange(last, &group) != &group) {
-          std::vector<VariantInfo> kernels = group.kernels;
-          std::erase_if(kernels,
-                        [&](const auto& one) { return !is_selected(row_name(group, one.name)); });
-          measured = measure(group, kernels);
+          measured = measure(group);
           std::ranges::copy(measured, std::back_inserter(all));
         }
         report(state, *std::ranges::find(measured, kernel,
@@ -135,14 +110,11 @@ std::vector<Record> run_benchmarks(const std::vector<Group>& groups,
           ->Unit(benchmark::kMicrosecond);
     }
   }
-  if (!any) {
-    throw UsageError(fmt::format(
-        "--benchmark_filter '{}' selects nothing; rows are FAMILY/PROBLEM/KERNEL, which --list and "
-        "--dry-run print",
-        benchmark::GetBenchmarkFilter()));
-  }
   Console console(context);
-  benchmark::RunSpecifiedBenchmarks(&console, "all");
+  if (benchmark::RunSpecifiedBenchmarks(&console) == 0) {
+    throw UsageError(
+        "--benchmark_filter selects no row; --list and --dry-run name kernels and problems");
+  }
   benchmark::Shutdown();
   return all;
 }

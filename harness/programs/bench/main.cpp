@@ -109,10 +109,10 @@ class Bench {
                        const Watchdog& watchdog) { return serve(request, watchdog); },
                 options.pass.limit(), &unfinished) {}
 
-  std::vector<Record> measure(const Group& group, const std::vector<VariantInfo>& kernels) {
+  std::vector<Record> measure(const Group& group) {
     const auto& facts = group.planned.facts;
     auto [records, answer] =
-        measure_in(worker_, {{"name", facts.name}, {"group", group.index}}, kernels,
+        measure_in(worker_, {{"name", facts.name}, {"group", group.index}}, group.kernels,
                    [&](const auto& kernel, const auto& why) {
                      return std::vector{record_without_run(facts, kernel, why)};
                    });
@@ -165,7 +165,7 @@ class Bench {
 void run_without_timing(const std::vector<Group>& groups, const std::vector<std::string>& chosen,
                         const MeasureGroup& measure, std::vector<Record>& all) {
   for (const Group& group : groups) {
-    for (const Record& record : measure(group, group.kernels)) {
+    for (const Record& record : measure(group)) {
       fmt::print("{}/{}\n", group.family->name(), describe_row(record, chosen));
       all.push_back(record);
     }
