@@ -184,37 +184,17 @@ class PlainWorkload : public FamilyWorkload<typename F::Problem> {
       expected_.push_back(plain_output(f, input));
       if (matrix == 0 && declares_deviations()) host_input_ = std::move(input);
     }
-    for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
-      if (!kernel.supports(problem(name, 0)).ok) continue;
-      workspaces_[name] = profiling::DeviceBuffer(workspace_bytes(f, kernel) + guard_bytes);
-      profiling::check(cudaMemset(workspaces_[name].data(), poison_byte, workspaces_[name].bytes()),
-                       "filling a workspace with values that no kernel may rely on");
-    }
+    this->make_workspaces();
     fill_inputs();
   }
 
-  static std::uint64_t workspace_bytes(const F& f, const Kernel<Problem>& kernel) {
-    if (!kernel.workspace_bytes) return 0;
-    return kernel.workspace_bytes(f.problem(nullptr, nullptr, nullptr));
-  }
-
   Problem problem(const std::string& kernel, int buffer_set) const override {
-    const auto workspace = workspaces_.find(kernel);
     return f_.problem(inputs_[static_cast<std::size_t>(buffer_set)].data(),
-                      this->output(buffer_set),
-                      workspace == workspaces_.end() ? nullptr : workspace->second.data());
+                      this->output(buffer_set), this->workspace(kernel));
   }
   std::span<const std::byte> input(int buffer_set) const override {
     const auto& buffer = inputs_[static_cast<std::size_t>(buffer_set)];
     return {buffer.as<std::byte>(), buffer.bytes()};
-  }
-  /// The guards after outputs and workspaces.
-  std::vector<std::span<std::byte>> guards() const override {
-    auto all = Workload::guards();
-    for (const auto& [name, memory] : workspaces_) {
-      all.push_back({memory.as<std::byte>() + memory.bytes() - guard_bytes, guard_bytes});
-    }
-    return all;
   }
   Bounds bounds(int matrix, const std::string&) const override {
     if (matrix >= std::ssize(expected_)) return {};
@@ -257,7 +237,6 @@ class PlainWorkload : public FamilyWorkload<typename F::Problem> {
   std::vector<Words> expected_;  ///< Of the matrices that the reference computes on the host.
   Words host_input_;             ///< Of matrix 0, if a kernel declares a deviation.
   std::vector<profiling::DeviceBuffer> inputs_;
-  std::map<std::string, profiling::DeviceBuffer> workspaces_;  ///< Of kernels that run the problem.
 };
 
 template <class F>
@@ -271,14 +250,7 @@ PlannedProblem plain_plan(const F& f) {
       .facts = plain_facts(f),
       .buffer_set_device_bytes = input + output + guard_bytes,
       .shared_device_bytes =
-          [f, supports] {
-            std::uint64_t bytes = 0;
-            for (const auto& [name, kernel] : Registry<typename F::Problem>::instance().kernels()) {
-              if (!supports(name).ok) continue;
-              bytes += guard_bytes + PlainWorkload<F>::workspace_bytes(f, kernel);
-            }
-            return bytes;
-          },
+          [f, supports] { return workspace_bytes(f.problem(nullptr, nullptr, nullptr), supports); },
       .host_bytes = !plain_fits_host(f)      ? 0
                     : HasOutputByPosition<F> ? input + output
                                              : input + distinct_matrices * output,

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/device_checks.hpp"
 #include "harness/result_file.hpp"
 #include "kernels/registry.hpp"
 #include "profiling/cuda_check.hpp"
@@ -40,8 +41,6 @@ struct Findings {
   std::map<std::string, std::int64_t> numbers{};  ///< For its record, by name.
   std::string broken;  ///< The part of its contract that it breaks, in one line; empty: none.
 };
-
-class DeviceComparison;
 
 class Workload {
  public:
@@ -128,6 +127,22 @@ class Workload {
   int exchanges_ = 0;
 };
 
+/// Bytes of the workspace that a kernel needs for a problem that it supports.
+template <class Problem>
+std::uint64_t workspace_of(const Kernel<Problem>& kernel, const Problem& problem) {
+  return kernel.workspace_bytes ? kernel.workspace_bytes(problem) : 0;
+}
+
+/// Bytes of all workspaces of a problem: each kernel that supports it has its own.
+template <class Problem, class Supports>
+std::uint64_t workspace_bytes(const Problem& problem, const Supports& supports) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
+    if (supports(name).ok) bytes += guard_bytes + workspace_of(kernel, problem);
+  }
+  return bytes;
+}
+
 /// A workload of a family's registered kernels.
 template <class Problem>
 class FamilyWorkload : public Workload {
@@ -151,12 +166,39 @@ class FamilyWorkload : public Workload {
         facts().elements, 1 << 20, 0,
         [&](std::int64_t begin, std::int64_t end) { expected_output(host, begin, end); });
   }
+  /// The guards after outputs and workspaces.
+  std::vector<std::span<std::byte>> guards() const override {
+    auto all = Workload::guards();
+    for (const auto& [name, memory] : workspaces_) {
+      all.push_back({memory.template as<std::byte>() + memory.bytes() - guard_bytes, guard_bytes});
+    }
+    return all;
+  }
+
+ protected:
+  /// Makes the workspace of each kernel that supports the problem, with values that no kernel may
+  /// rely on.
+  void make_workspaces() {
+    for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
+      if (!supports(name).ok) continue;
+      const std::uint64_t bytes = workspace_of(kernel, problem(name, 0)) + guard_bytes;
+      auto& memory = workspaces_[name] = profiling::DeviceBuffer(bytes);
+      profiling::check(cudaMemset(memory.data(), poison_byte, bytes), "filling a workspace");
+    }
+  }
+  /// Null if the kernel does not support the problem.
+  void* workspace(const std::string& kernel) const {
+    const auto made = workspaces_.find(kernel);
+    return made == workspaces_.end() ? nullptr : made->second.data();
+  }
 
  private:
   /// Matrix 0 with all pointers to host memory.
   virtual Problem problem_on_host(void*) const {
     throw std::logic_error(facts().name + ": has no declared output to make");
   }
+
+  std::map<std::string, profiling::DeviceBuffer> workspaces_;  ///< Each `guard_bytes` longer.
 };
 
 /// All registered kernels of a family, sorted by name.

@@ -80,7 +80,7 @@ class Inspection {
     alone.input = input.data();
     alone.output = output.data();
     if (!kernel_.supports(alone).ok) return -1;
-    const DeviceBuffer workspace(kernel_.workspace_bytes ? kernel_.workspace_bytes(alone) : 0);
+    const DeviceBuffer workspace(workspace_of(kernel_, alone));
     alone.workspace = workspace.data();
     for (std::int64_t row = 0; row < problem_.m; ++row) {
       const auto* from = static_cast<const std::byte*>(problem_.input) + bytes_of(row * problem_.k);

@@ -12,11 +12,6 @@ constexpr auto aligned = profiling::DeviceBuffer::aligned;
 
 std::uint64_t bytes_of(std::int64_t elements) { return 2 * static_cast<std::uint64_t>(elements); }
 
-/// Fills a workspace with values that no kernel may rely on.
-void clear(const profiling::DeviceBuffer& memory) {
-  profiling::check(cudaMemset(memory.data(), 0xff, memory.bytes()), "clearing a workspace");
-}
-
 ProblemFacts describe_problem(const ProductSpec& spec, const std::vector<std::string>& used_by) {
   nlohmann::json description = {{"name", spec.name()},
                                 {"family", "nf4_product"},
@@ -37,17 +32,6 @@ ProblemFacts describe_problem(const ProductSpec& spec, const std::vector<std::st
           .bytes_read = spec.bytes_read(),
           .bytes_written = spec.bytes_written(),
           .bounded = true};
-}
-
-/// The sum over all kernels that support the problem; each has its own workspace.
-std::uint64_t workspace_bytes(const ProductSpec& spec) {
-  const Problem problem = without_memory(spec);
-  std::uint64_t bytes = 0;
-  for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
-    if (!offer(kernel, problem, problem.input).support.ok) continue;
-    bytes += guard_bytes + (kernel.workspace_bytes ? kernel.workspace_bytes(problem) : 0);
-  }
-  return bytes;
 }
 
 }  // namespace
@@ -85,18 +69,19 @@ Offer offer(const Kernel<Problem>& kernel, Problem problem, const void* weights)
 PlannedProblem plan(const ProductSpec& spec, const std::vector<std::string>& used_by) {
   const auto facts = describe_problem(spec, used_by);
   const std::uint64_t weights = 2 * static_cast<std::uint64_t>(spec.weights.weights());
+  const auto supports = [spec](const std::string& kernel) {
+    const Problem problem = without_memory(spec);
+    return offer(kernel_named<Problem>(kernel), problem, problem.input).support;
+  };
   return {
       .facts = facts,
       .buffer_set_device_bytes = facts.bytes_read + weights + facts.bytes_written + guard_bytes,
       .seldom_read_bytes = weights,
-      .shared_device_bytes = [spec] { return workspace_bytes(spec); },
+      .shared_device_bytes = [spec,
+                              supports] { return workspace_bytes(without_memory(spec), supports); },
       .host_bytes = distinct_matrices * (facts.bytes_read + weights + facts.bytes_written),
       .timed = spec.data == InputData::normal,
-      .supports =
-          [spec](const std::string& kernel) {
-            const Problem problem = without_memory(spec);
-            return offer(kernel_named<Problem>(kernel), problem, problem.input).support;
-          },
+      .supports = supports,
       .prepare = [facts, spec](int buffer_sets, std::uint64_t seed) -> std::unique_ptr<Workload> {
         return std::make_unique<ProductWorkload>(facts, spec, seed, buffer_sets);
       }};
@@ -118,18 +103,8 @@ ProductWorkload::ProductWorkload(ProblemFacts facts, const ProductSpec& spec, st
   }
   add_buffer_sets(std::move(inputs), buffer_sets, spec.weights.offset);
   make_workspaces();
-}
-
-void ProductWorkload::make_workspaces() {
   for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
-    const Problem of_kernel = problem(name, 0);
-    const auto [support, given_weights] = offer(kernel, of_kernel, weights(0));
-    if (!support.ok) continue;
-    const std::uint64_t bytes = kernel.workspace_bytes ? kernel.workspace_bytes(of_kernel) : 0;
-    Workspace& workspace = workspaces_[name];
-    workspace.given_weights = given_weights;
-    workspace.memory = profiling::DeviceBuffer(bytes + guard_bytes);
-    clear(workspace.memory);
+    if (offer(kernel, problem(name, 0), weights(0)).given_weights) given_weights_.insert(name);
   }
 }
 
@@ -151,24 +126,13 @@ Problem ProductWorkload::problem(const std::string& kernel, int buffer_set) cons
   Problem problem = problem_of(spec_, tensor(buffer_set).problem(output(buffer_set)),
                                extra + input_at_, extra + bias_at_);
   problem.weights_ready = true;  // fill_inputs() has waited for them
-  if (const auto workspace = workspaces_.find(kernel); workspace != workspaces_.end()) {
-    problem.workspace = workspace->second.memory.data();
-    if (workspace->second.given_weights) problem.weights = weights(buffer_set);
-  }
+  problem.workspace = workspace(kernel);
+  if (given_weights_.contains(kernel)) problem.weights = weights(buffer_set);
   return problem;
 }
 
 Support ProductWorkload::supports(const std::string& kernel) const {
   return offer(kernel_named<Problem>(kernel), problem(kernel, 0), weights(0)).support;
-}
-
-std::vector<std::span<std::byte>> ProductWorkload::guards() const {
-  auto all = Workload::guards();
-  for (const auto& [name, workspace] : workspaces_) {
-    const std::uint64_t end = workspace.memory.bytes() - guard_bytes;
-    all.push_back({workspace.memory.as<std::byte>() + end, guard_bytes});
-  }
-  return all;
 }
 
 Bounds ProductWorkload::bounds(int matrix, const std::string& name) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,6 @@ class ProductWorkload : public nf4::MatrixWorkload<Problem> {
     return {tensor(buffer_set).extra() + input_at_,
             2 * static_cast<std::size_t>(spec_.m * spec_.k())};
   }
-  /// The guards after outputs and workspaces.
-  std::vector<std::span<std::byte>> guards() const override;
   /// Computed on demand: 2 m n k multiplications in fp64 for each kind of weights.
   Bounds bounds(int matrix, const std::string& reading) const override;
   Findings inspect(const VariantInfo& kernel, const DeviceComparison& comparison,
@@ -57,17 +56,12 @@ class ProductWorkload : public nf4::MatrixWorkload<Problem> {
 
  private:
   void fill(nf4::DeviceTensor& input, int matrix) const override;
-  void make_workspaces();
   const void* weights(int buffer_set) const { return tensor(buffer_set).extra() + weights_at_; }
 
   ProductSpec spec_;
   std::vector<ProductData> products_;                          ///< Indexed by matrix.
   std::uint64_t input_at_ = 0, bias_at_ = 0, weights_at_ = 0;  ///< Offsets in the extra memory.
-  struct Workspace {
-    profiling::DeviceBuffer memory;  ///< `guard_bytes` longer than the kernel's workspace.
-    bool given_weights = false;      ///< Whether the kernel multiplies by 16-bit weights.
-  };
-  std::map<std::string, Workspace> workspaces_;  ///< One for each kernel that supports the problem.
+  std::set<std::string> given_weights_;                        ///< Kernels that need 16-bit ones.
   mutable std::map<std::pair<int, reference::Weights>, reference::ProductSums> sums_;
   mutable std::map<std::pair<int, reference::Reading>, reference::Bounds> bounds_;
 };
