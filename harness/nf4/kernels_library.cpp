@@ -75,17 +75,17 @@ struct Kernels {
     if (differs) {
       std::ranges::copy(held->verifier.actual(), shared->actual.of<std::byte>().data());
     }
-    return {
-        {"outcome", name_of(verdict.outcome)}, {"reason", verdict.reason}, {"differs", differs}};
+    return {{"outcome", reprolab::name(verdict.outcome)},
+            {"reason", verdict.reason},
+            {"differs", differs}};
   }
-
-  static std::string name_of(Outcome outcome) { return std::string(name(outcome)); }
 
   Json verify(const Json& request, const std::string& kernel) {
     const auto answer = worker.ask(request, {kernel});
     if (answer.crashed.empty()) return answer.json;
     const auto& crash = answer.crashed.front();
-    return {{"outcome", name_of(crash.outcome)}, {"reason", crash.reason}, {"differs", false}};
+    return {
+        {"outcome", reprolab::name(crash.outcome)}, {"reason", crash.reason}, {"differs", false}};
   }
 };
 

@@ -67,11 +67,6 @@ RowBound row_bound(const Nf4Product& product, Reading reading, const RowOfInputs
           .limit = in_fp16 ? largest_fp16 : largest_fp32};
 }
 
-double error_bound(const Nf4Product& product, Reading reading, const RowOfInputs& row,
-                   double magnitude, double bias) {
-  return row_bound(product, reading, row, bias != 0).of(magnitude + std::abs(bias));
-}
-
 Weights weights_of(Reading reading) {
   if (reading == Reading::dequantized_weights) return Weights::dequantized;
   return reading == Reading::rounded_entries ? Weights::rounded_entries : Weights::exact;

@@ -70,7 +70,7 @@ struct RowBound {
   double relative = 0, absolute = 0;
   double limit = 0;  ///< From this magnitude on, a step may overflow.
 
-  /// `magnitude`: S, with |bias|.
+  /// `magnitude`: S, with |bias|. Infinity if a step may overflow.
   double of(double magnitude) const {
     if (!(magnitude < limit)) return std::numeric_limits<double>::infinity();
     return relative * magnitude + absolute;
@@ -80,11 +80,6 @@ struct RowBound {
 /// Reads only k, type, table and nested_offset of the product.
 RowBound row_bound(const Nf4Product& product, Reading reading, const RowOfInputs& row,
                    bool has_bias);
-
-/// Maximum distance of the fp32 result for one output from the fp64 result; infinity if a step may
-/// overflow. `magnitude` is S without the bias.
-double error_bound(const Nf4Product& product, Reading reading, const RowOfInputs& row,
-                   double magnitude, double bias);
 
 /// The weights whose product the interval is around.
 Weights weights_of(Reading reading);

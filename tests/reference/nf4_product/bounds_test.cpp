@@ -34,6 +34,12 @@ struct Small {
   }
 };
 
+/// Of one output; `magnitude` is S without the bias.
+double error_bound(const Nf4Product& product, Reading reading, const RowOfInputs& row,
+                   double magnitude, double bias) {
+  return row_bound(product, reading, row, bias != 0).of(magnitude + std::abs(bias));
+}
+
 TEST(ProductBounds, OneInputThatIsOneHasTheWeightsBitsAlone) {
   for (int code = 0; code < 16; ++code) {
     for (const float scale : {1.0f, 0.03f, 1e-5f}) {
