@@ -25,20 +25,17 @@ from reprolab.output import check_place
 
 EXPERIMENT = "end_to_end"
 PYTHON = ROOT / "build/end_to_end/python"  # names the Python that has torch
-CHOICES = {
-    "model": "a checkpoint's folder, or a model's id",
-    "batches": "such as 2,8,64",
-    "kernels": "such as shared_lut,streaming",
-    "tokens": "new tokens for each prompt",
-    "generations": "eager ones of each row, 3 by default",
-}
+CHOICES = ("model", "batches", "kernels", "tokens", "generations", "peer", "quick")
 
 
 def parser() -> argparse.ArgumentParser:
     p = Parser(prog="python -m experiments.end_to_end", description=__doc__)
     p.add_argument("pass_name", choices=plan.PASSES, metavar="PASS", help="timing or profile")
-    for name, text in CHOICES.items():
-        p.add_argument(f"--{name}", default="", help=text)
+    p.add_argument("--model", default="", help="a checkpoint's folder, or a model's id")
+    p.add_argument("--batches", default="", help="such as 2,8,64")
+    p.add_argument("--kernels", default="", help="such as shared_lut,streaming")
+    p.add_argument("--tokens", type=int, help="new tokens for each prompt")
+    p.add_argument("--generations", type=int, help="eager ones of each row, 3 by default")
     p.add_argument("--peer", action="append", default=[], help="another bitsandbytes' library")
     p.add_argument("--quick", action="store_true", help="fewer batches, tokens and samples")
     p.add_argument("--dry-run", action="store_true", help="print the plan")
@@ -86,7 +83,7 @@ def command_line() -> list[str]:
 
 
 def chosen(args: argparse.Namespace) -> Choices:
-    return plan.choose(**{name: getattr(args, name) for name in (*CHOICES, "peer", "quick")})
+    return plan.choose(**{name: getattr(args, name) for name in CHOICES})
 
 
 def running_of(output: Path) -> Path:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from experiments.end_to_end import prompts, sizes
@@ -114,8 +114,8 @@ def choose(
     batches: str = "",
     kernels: str = "",
     peer: Sequence[str] = (),
-    tokens: str = "",
-    generations: str = "",
+    tokens: int | None = None,
+    generations: int | None = None,
     quick: bool = False,
 ) -> Choices:
     """The choices by option, which are make's variables; InputError where one of them is wrong."""
@@ -128,17 +128,14 @@ def choose(
             f"MODEL: folder '{model}' does not exist; give a checkpoint's, or one of {listed}"
         )
     every = sizes.protocol()["batches"]
+    counts = {"tokens": QUICK_TOKENS, "profiled_generations": QUICK_PROFILED} if quick else {}
+    given = {"tokens": tokens, "generations": generations}
     choices = Choices(
         models=tuple(models),
         batches=numbers("BATCHES", batches) or tuple((every[0], every[-1]) if quick else every),
         rows=rows_of(kernels, peer, is_checkpoint),
+        **counts | {name: count for name, count in given.items() if count is not None},
     )
-    if quick:
-        choices = replace(choices, tokens=QUICK_TOKENS, profiled_generations=QUICK_PROFILED)
-    if tokens:
-        choices = replace(choices, tokens=number("TOKENS", tokens))
-    if generations:
-        choices = replace(choices, generations=number("GENERATIONS", generations))
     if choices.tokens < 2:
         raise InputError("TOKENS: give 2 at least: the first comes with the prompt")
     if min(choices.batches) < 1:
@@ -146,12 +143,6 @@ def choose(
     if choices.generations < 1:
         raise InputError("GENERATIONS: give 1 at least")
     return choices
-
-
-def number(name: str, text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,6}", text.strip()):
-        raise InputError(f"{name}: give one number, not '{text}'")
-    return int(text)
 
 
 def rows_of(kernels: str, peers: Sequence[str], is_checkpoint: bool) -> tuple[Row, ...]:

@@ -1,6 +1,7 @@
 // The streaming kernel in other shapes and with other hints, for comparison by
 // bench_streaming_shapes. Only that program links them, so that no listing shows them.
 #include <string>
+#include <type_traits>
 
 #include "kernels/nf4/streaming.cuh"
 #include "kernels/registry.hpp"
@@ -31,47 +32,22 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
                              : launch_with<Shape, PlainScaleReader>(problem, stream);
 }
 
-/// The read policy of codes: in a shape's name, and in the code.
-template <class Reads>
-struct Named;
-template <>
-struct Named<StreamingAccess> {
-  static constexpr const char *name = "", *code = "StreamingAccess";
-};
-template <>
-struct Named<PlainAccess> {
-  static constexpr const char *name = "_plain", *code = "PlainAccess";
-};
-template <>
-struct Named<KeepReads> {
-  static constexpr const char *name = "_keep", *code = "KeepReads";
-};
-
 /// Prefetch distance in L2, in Ki words, of a StreamShape that names none.
 constexpr int usual_ahead = 512, usual_burst = 8;
 
-/// Registers a shape under a descriptive name; its lineage is its type as written in streaming.cu.
-/// `ahead` and `burst`: the prefetch distance and length in Ki words. Text that each shape's own
-/// function put together would take as long to compile as the kernels.
-void add(int threads, int words, const char* reads_name, const char* reads_code, int ahead,
-         int burst, cudaError_t (*launch)(const Problem&, cudaStream_t)) {
-  const std::string size = std::to_string(threads) + ", " + std::to_string(words);
-  const std::string ahead_text = std::to_string(ahead), burst_text = std::to_string(burst);
-  std::string name = "streaming_" + std::to_string(threads) + "x" + std::to_string(words);
-  name += reads_name;
-  std::string code = "StreamShape<" + size;
+/// Registers a shape under a descriptive name. `ahead` and `burst`: the prefetch distance and
+/// length in Ki words. Text that each shape's own function put together would take as long to
+/// compile as the kernels.
+void add(int threads, int words, const std::string& reads, int ahead, int burst,
+         cudaError_t (*launch)(const Problem&, cudaStream_t)) {
+  std::string name = "streaming_" + std::to_string(threads) + "x" + std::to_string(words) + reads;
   if (ahead == 0) {
     name += "_nothing_ahead";
-    code = "NothingAhead<" + size;
   } else if (ahead != usual_ahead || burst != usual_burst) {
-    name += "_ahead_" + ahead_text + "_" + burst_text;
-    code += std::string(", ") + reads_code + ", StreamingAccess, " + ahead_text + " << 10, " +
-            burst_text + " << 10";
-  } else if (reads_code != std::string(Named<StreamingAccess>::code)) {
-    code += std::string(", ") + reads_code;
+    name += "_ahead_" + std::to_string(ahead) + "_" + std::to_string(burst);
   }
   Registry<Problem>::instance().add({.name = name,
-                                     .lineage = code + ">",
+                                     .lineage = "streaming in another shape",
                                      .source_file = "experiments/streaming/shapes.cu",
                                      .supports = supports,
                                      .launch = launch});
@@ -81,7 +57,10 @@ template <int Threads, int Words, class Reads = StreamingAccess, int Ahead = usu
           int Burst = usual_burst>
 void add() {
   using Shape = StreamShape<Threads, Words, Reads, StreamingAccess, Ahead * 1024, Burst * 1024>;
-  add(Threads, Words, Named<Reads>::name, Named<Reads>::code, Ahead, Burst, launch<Shape>);
+  const char* reads = std::is_same_v<Reads, PlainAccess> ? "_plain"
+                      : std::is_same_v<Reads, KeepReads> ? "_keep"
+                                                         : "";
+  add(Threads, Words, reads, Ahead, Burst, launch<Shape>);
 }
 
 template <int Threads, int... Words>

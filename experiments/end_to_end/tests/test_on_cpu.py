@@ -30,7 +30,7 @@ def run(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["measure"])
 
     def call(model=MODEL, pass_name="timing", gpu=None, failed=(), batch=3, **options):
-        chosen = choose(model=model, batches=str(batch), tokens=str(TOKENS), **options)
+        chosen = choose(model=model, batches=str(batch), tokens=TOKENS, **options)
         cell = Cell(chosen, pass_name, model, batch)
         bench = measure.Bench(gpu or on_cpu.Cpu(), output, {cell.text: dict(failed)})
         cell.file(output).unlink(missing_ok=True)

@@ -46,7 +46,7 @@ def small(monkeypatch):
 
 
 def run(folder, gpu, model, pass_name, **options):
-    chosen = choose(model=model, batches="3", tokens=str(TOKENS), **options)
+    chosen = choose(model=model, batches="3", tokens=TOKENS, **options)
     cell = Cell(chosen, pass_name, model, 3)
     bench = measure.Bench(gpu, folder / "pass.json", {})
     assert measure.serve([cell], bench) == []

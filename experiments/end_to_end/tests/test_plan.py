@@ -50,8 +50,8 @@ def test_choices_are_taken_as_given(tmp_path):
         batches="8, 2 8",
         kernels="installed,global_lut|streaming,fused",
         peer=[str(library), f"mine={library}"],
-        tokens="4",
-        generations="9",
+        tokens=4,
+        generations=9,
         quick=True,
     )
     assert (choices.models, choices.batches, choices.tokens) == (("llama-3.1-8b",), (8, 2), 4)
@@ -77,9 +77,8 @@ def test_choices_are_taken_as_given(tmp_path):
         {"model": "nothing"},
         {"batches": "2,x"},
         {"batches": "2,0"},
-        {"tokens": "8,16"},
-        {"tokens": "1"},
-        {"generations": "0"},
+        {"tokens": 1},
+        {"generations": 0},
         {"peer": ["gone.so"]},
         {"peer": ["made=LICENSE"] * 2},
     ],

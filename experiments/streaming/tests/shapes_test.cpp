@@ -1,41 +1,10 @@
-// The swept shapes of the streaming kernel: they include those in streaming.cu, and are exact.
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <regex>
-#include <set>
-
+// The swept shapes of the streaming kernel are exact.
 #include "tests/kernels/nf4/testing.hpp"
 
 namespace reprolab::nf4 {
 namespace {
 
 const std::string source_file = "experiments/streaming/shapes.cu";
-
-/// By the name of the kernel, the shape's type as written in the code.
-std::map<std::string, std::string> shapes() {
-  std::map<std::string, std::string> code;
-  for (const auto& [name, kernel] : Registry<Problem>::instance().kernels()) {
-    if (kernel.source_file == source_file) code[name] = kernel.lineage;
-  }
-  return code;
-}
-
-TEST(StreamingShapes, HaveThoseThatTheKernelChooses) {
-  std::ifstream file(CHOSEN_IN);
-  const std::string code{std::istreambuf_iterator<char>(file), {}};
-  std::set<std::string> swept;
-  for (const auto& [name, shape] : shapes()) {
-    EXPECT_TRUE(swept.insert(shape).second) << name << " is another's " << shape;
-  }
-  const std::regex shape("(StreamShape|NothingAhead)<[^<>]*>");
-  int chosen = 0;
-  for (std::sregex_iterator match(code.begin(), code.end(), shape), none; match != none; ++match) {
-    EXPECT_TRUE(swept.contains(match->str())) << match->str() << " is not swept";
-    ++chosen;
-  }
-  EXPECT_GT(chosen, 0) << CHOSEN_IN;
-}
 
 class OnGpuStreamingShapes : public OnGpuTest {};
 
