@@ -24,8 +24,7 @@ from reprolab.command_line import Parser, run
 from reprolab.errors import NOT_MEASURED, WRONG_OUTPUT, InputError, printable, shortened
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
-STATE = ".quant_state.bitsandbytes__"
-FP4_PARTS = ("", f"{STATE}fp4", ".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map")
+STATE = ".quant_state.bitsandbytes__nf4"
 BLOCK_SIZES = [1 << i for i in range(5, 13)]
 DAMAGED = "was the checkpoint downloaded whole?"
 SAVE_AGAIN = "give the whole checkpoint, or save it again with bitsandbytes"
@@ -125,8 +124,8 @@ class Weight:
     """An NF4 weight, and what the file has to compare it with."""
 
     def __init__(self, name: str, tensors: dict[str, Stored]):
-        self.name, self.tensors, self.claimed = name, tensors, {f"{name}{STATE}nf4"}
-        self.stored = tensors[f"{name}{STATE}nf4"]
+        self.name, self.tensors, self.claimed = name, tensors, {f"{name}{STATE}"}
+        self.stored = tensors[f"{name}{STATE}"]
         try:
             state = json.loads(self.stored.read(np.uint8).tobytes())
             self.shape = [*map(int, state["shape"])]
@@ -228,19 +227,15 @@ def sorted_out(
     claimed: set[str] = set()
     weights, others = [], Counter[str]()
     for name in sorted(tensors):
-        stem, is_state, kind = name.rpartition(STATE)
-        if is_state and kind == "nf4":
-            weight = Weight(stem, tensors)
+        if name.endswith(STATE):
+            weight = Weight(name.removesuffix(STATE), tensors)
             claimed |= weight.claimed
             if weight.output == "float32":
                 others["NF4 with fp32 outputs"] += 1
             else:
                 weights.append(weight)
-        elif is_state and kind == "fp4":
-            others["FP4"] += 1
-            claimed |= {stem + part for part in FP4_PARTS}
     plain = Counter(tensor.dtype for name, tensor in tensors.items() if name not in claimed)
-    others = Counter(dict(sorted(others.items(), reverse=True) + sorted(plain.items())))
+    others.update(dict(sorted(plain.items())))
     if not weights:
         what = "no NF4 weight of bitsandbytes with fp16 or bf16 outputs, only "
         what += counted(others) if others else "nothing"
