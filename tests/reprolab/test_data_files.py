@@ -41,13 +41,3 @@ def test_every_recorded_file_fits_the_schema_and_names_a_row_once():
 def test_every_experiment_is_declared_as_its_schema_says(refused):
     assert len(names()) > 5 and all(experiment(name).passes for name in names())
     assert "/x.toml: " in refused(EXPERIMENT.check, DATA / "x.toml", {"pass": 7})
-
-
-def test_counters_have_one_name_and_no_time():
-    counters = json.loads((DATA / "counters.json").read_bytes())["counters"]
-    for field in ("id", "title"):
-        assert len({c[field] for c in counters}) == len(counters)
-    metrics = [metric for c in counters for metric in c["metrics"]]
-    assert len(set(metrics)) == len(metrics)
-    assert not any(m.startswith("gpu__time") for m in metrics)
-    assert not {c["unit"] for c in counters} & {"us", "ns", "s"}

@@ -1,10 +1,9 @@
-"""Every command and path that Markdown files name must exist, and every table must be whole.
+"""Every command and path that Markdown files name must exist.
 
 Commands are lines of ```sh blocks and `make ...` in backticks; paths are links and backticked words
 with a slash.
 """
 
-import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,14 +57,3 @@ FILES = [
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_commands_and_paths_exist(file):
     assert list(faults(file)) == []
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_tables_are_whole(file):
-    """An empty line within a table, or none after it, makes text of rows or a row of text."""
-    lines = file.read_text().split("\n")
-    for number, (before, line) in enumerate(itertools.pairwise(lines), 2):
-        if before.startswith("|") and line:
-            assert line.startswith("|"), f"line {number} follows a row"
-        elif line.startswith("|"):
-            assert lines[number].startswith("| -"), f"line {number} has no heading above it"

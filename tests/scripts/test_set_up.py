@@ -1,10 +1,11 @@
 """The set-up: Python, packages, compilers, other checkouts. Anything missing is one line."""
 
 import shutil
+import subprocess
 import sys
 
 import pytest
-from make_targets import program, run
+from make_targets import ROOT, program, run
 
 OWN = ("environment", "requirements.lock", ".venv")
 # Has venv, knows its version, and is too old.
@@ -138,3 +139,13 @@ def test_a_copied_checkout_builds_its_own_sources(checkout, build, tmp_path):
     moved = tmp_path / "moved"
     copy.rename(moved)
     assert f"was configured for {copy}" in build(configures, "all", folder=moved).stderr
+
+
+def test_line_ends_are_kept_where_git_converts_them(tmp_path):
+    """core.autocrlf would change what is hashed, and bash would not run scripts."""
+    (tmp_path / ".gitattributes").write_bytes((ROOT / ".gitattributes").read_bytes())
+    (tmp_path / "script").write_bytes(b"#!/bin/sh\n")
+    git = ["git", "-c", "core.autocrlf=true", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in ("init -q", "add -A", "commit -qm all", "rm -q script", "checkout HEAD script"):
+        subprocess.run([*git, *words.split()], cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / "script").read_bytes() == b"#!/bin/sh\n"

@@ -1,4 +1,4 @@
-"""Recorded rows of older code: a kernel's file edited in a constant, or in a comment."""
+"""Recorded rows of older code, and the names of cubins."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import made
 import pytest
 from sass import __main__ as command
-from sass import cubin, identity
+from sass import cubin
 
 from reprolab.command_line import run
 from reprolab.errors import InputError
@@ -135,26 +135,3 @@ def test_without_a_compiler_one_line_says_so(monkeypatch, capsys):
     monkeypatch.setattr(cubin, "nvcc_version", none)
     assert status("recorded") == 0
     assert "there is no nvcc" in capsys.readouterr().out
-
-
-def test_a_constant_makes_recorded_rows_old_and_a_comment_does_not(tmp_path):
-    part = SOURCE, "sm_90"
-    try:
-        ((_, now),) = command.codes_now([part], {}).values()
-    except InputError as error:
-        pytest.skip(str(error))
-    folder, nvcc = cubin.command_for(ROOT / SOURCE, "sm_90")
-    text, files = (ROOT / SOURCE).read_text(), [recorded(scalar_store={SOURCE: now})]
-    for old, new, is_old in (
-        ("//", "// Edited.\n\n\n//", False),
-        ("2 * byte + 1", "2 * byte + 3", True),
-    ):
-        assert old in text
-        edited = tmp_path / f"another_name_{is_old}.cu"
-        edited.write_text(text.replace(old, new, 1))
-        words = [str(edited) if word == str(ROOT / SOURCE) else word for word in nvcc]
-        assert words != nvcc
-        digest = identity.of_cubin(
-            cubin.made_by(words, folder, tmp_path / f"{edited.stem}-1.cubin")
-        )
-        assert command.compare(files, {part: digest})[1] == ({now} if is_old else set())
