@@ -244,7 +244,7 @@ def sorted_out(
 
 
 def counted(kinds: Counter[str]) -> str:
-    """'2 tensors of FP4, 5 of BF16'"""
+    """'2 tensors of U8, 5 of BF16'"""
     (first, count), *rest = kinds.items()
     return ", ".join([f"{plural(count)} of {first}", *(f"{n} of {kind}" for kind, n in rest)])
 
