@@ -45,7 +45,7 @@ def larger_with_fewer_rows(case: Case, *, slow: str, fast: str, least: int, most
     )
     ours = few.log.over(many.log).ratio
     note = f"{few.value:.2f} x with {least} rows, {many.value:.2f} x with {most}"
-    kind = rules.above_one([ours], case.cell.family_size)
+    kind = rules.side_above(ours, 1, case.cell.family_size)
     return Verdict(kind, note, ours.value, ours.interval)
 
 

@@ -17,16 +17,15 @@ from reprolab.claims.rules import (
     COUNTS,
     WITHIN,
     Verdict,
+    all_above,
+    all_below,
     judge,
     over_places,
     part_of_saving,
-    percent_above,
-    percent_below,
     quotients,
     reproduced_if,
     rule,
     side_below,
-    side_of_margins,
 )
 from reprolab.results import KERNEL_TIME, NO_WAIT, WARP, Row
 from reprolab.stats import significant, span
@@ -152,7 +151,7 @@ def shorter_index(case: Case, *, baseline: str, subject: str) -> Verdict:
 def index_count(case: Case, *, kernel: str) -> Verdict:
     """The index computation in an architecture's code."""
     count = case.compiled(kernel, "index_per_weight.least").median
-    return Verdict(side_of_margins([percent_below(count, case.value)], COUNTS), kernel, count)
+    return Verdict(all_below([count], case.value, COUNTS), kernel, count)
 
 
 @rule("{table} has less code than {literals}, and fewer instructions per weight")
@@ -228,8 +227,7 @@ def fewer_instructions(case: Case, *, baseline: str, subject: str) -> Verdict:
         note = f"{ends} million executed by warps, per layer"
     percents = percent_fewer(quotients(after, before))
     bound = case.value * (1 - case.cell.tolerance_percent / 100)
-    kind = side_of_margins([percent_above(ours, bound) for ours in percents], COUNTS)
-    return over_places(kind, note, percents)
+    return over_places(all_above(percents, bound, COUNTS), note, percents)
 
 
 @rule("{fast} takes fewer {counted} than {slow}, by {tolerance_percent:g} % at the least")
@@ -243,7 +241,7 @@ def fewer_transactions(case: Case, *, slow: str, fast: str, counted: str) -> Ver
         span([n / 1e6 for n in case.medians(k, "global_stores")]) for k in (slow, fast)
     )
     times_fewer, least = quotients(before, after), 1 + case.cell.tolerance_percent / 100
-    kind = side_of_margins([percent_above(n, least) for n in times_fewer])
+    kind = all_above(times_fewer, least)
     return over_places(kind, f"{counted}; store instructions {stores} million", times_fewer)
 
 
@@ -307,25 +305,18 @@ def memory_bound(case: Case, *, least: float, baseline: str) -> Verdict:
     if "by" in case.cell.at:
         return bound_by_arithmetic(case, baseline)
     memory, issue = (case.medians(baseline, f"{of}_utilisation") for of in ("dram", "issue"))
-    busy = [
-        min(percent_above(m, i), percent_above(m, least))
-        for m, i in zip(memory, issue, strict=True)
-    ]
     reasons = [
         {k: v for k, v in w.items() if k not in NO_WAIT} for w in waits(case, baseline, FOR_MEMORY)
     ]
     if min(sum(w.values()) for w in reasons) <= 0:
         raise NotTestable(f"no warps of {baseline} wait for anything")
-    waiting = [
-        percent_above(w[FOR_MEMORY], max(n for name, n in w.items() if name != FOR_MEMORY))
-        for w in reasons
-    ]
+    longest = [max(n for name, n in w.items() if name != FOR_MEMORY) for w in reasons]
     first = sorted(reasons[0], key=reasons[0].__getitem__, reverse=True)[:3]
     most = ", ".join(f"{n.removeprefix(STALL)} {span([r[n] for r in reasons])}" for n in first)
-    either = {side_of_margins(busy), side_of_margins(waiting, WAITS_PERCENT)}
-    order = (rules.REPRODUCED, rules.UNDECIDED, rules.NOT_REPRODUCED)
+    busy = all_above(memory, [max(i, least) for i in issue])
+    waiting = all_above([w[FOR_MEMORY] for w in reasons], longest, WAITS_PERCENT)
     note = f"device memory, schedulers {span(issue)} % busy; warps wait at an issue for {most}"
-    return over_places(next(v for v in order if v in either), note, memory)
+    return over_places(max(busy, waiting, key=rules.VERDICTS.index), note, memory)
 
 
 def bound_by_arithmetic(case: Case, baseline: str) -> Verdict:
@@ -338,7 +329,7 @@ def bound_by_arithmetic(case: Case, baseline: str) -> Verdict:
     share = 100 * bytes_ms / issue_ms
     note = f"{significant(bytes_ms, 3)} ms for its bytes, {significant(issue_ms, 3)} ms to issue "
     note += f"its instructions, on an {source.gpu}"
-    return Verdict(side_of_margins([percent_above(share, 100)]), note, share)
+    return Verdict(all_above([share], 100), note, share)
 
 
 @rule(
@@ -354,11 +345,9 @@ def code_pressure(case: Case, *, least: float, literals: str, table: str) -> Ver
         stalls = waits(case, kernel, FOR_CODE)
         for_code, all_waits = [100 * w[FOR_CODE] for w in stalls], [sum(w.values()) for w in stalls]
         shares.append(quotients(for_code, all_waits, may_be_zero=True))
-    margins = [
-        min(percent_above(s, t), percent_above(s, least)) for s, t in zip(*shares, strict=True)
-    ]
+    kind = all_above(shares[0], [max(share, least) for share in shares[1]])
     note = f"{span(shares[0])} % of their time, {span(shares[1])} % with the table"
-    return over_places(side_of_margins(margins), note, quotients(*shares, may_be_zero=True))
+    return over_places(kind, note, quotients(*shares, may_be_zero=True))
 
 
 @rule(
@@ -373,9 +362,8 @@ def less_dependent(case: Case, *, baseline: str, subject: str) -> Verdict:
     before, after = ([w[FOR_LAST] for w in waits(case, kernel, FOR_LAST)] for kernel in kernels)
     eligible = [case.medians(kernel, "eligible_warps") for kernel in kernels]
     ratios, bound = quotients(after, before), 1 - case.cell.tolerance_percent / 100
-    kind = side_of_margins([percent_below(ratio, bound) for ratio in ratios])
-    more = [percent_above(*pair) for pair in zip(eligible[1], eligible[0], strict=True)]
-    if kind == rules.REPRODUCED and side_of_margins(more) != rules.REPRODUCED:
+    kind = all_below(ratios, bound)
+    if kind == rules.REPRODUCED and all_above(*eligible[::-1]) != rules.REPRODUCED:
         kind = rules.UNDECIDED
     note = f"warps that wait {span(before)} -> {span(after)}, eligible "
     return over_places(kind, note + " -> ".join(map(span, eligible)), ratios)

@@ -88,7 +88,7 @@ def gains_most_at(case: Case, *, baseline: str, subject: str, most: float, other
 
 def ordered(case: Case, ratios: Sequence[Estimate], note: str, ours: Estimate) -> Verdict:
     """Reproduced if all ratios are above 1."""
-    kind = rules.above_one(ratios, case.cell.family_size)
+    kind = rules.worst(rules.side_above(ratio, 1, case.cell.family_size) for ratio in ratios)
     if kind == rules.UNDECIDED:
         nearest = min(ratios, key=lambda ratio: ratio.value)
         note = "; ".join(filter(None, [note, rules.by_hosts(case, nearest, 1)]))
@@ -174,7 +174,7 @@ def products_account(case: Case, *, kernel: str) -> Verdict:
         raise NotTestable("the GPU takes as long with the most sequences as with the fewest")
     share = 100 * products / (products + others)
     note = f"products grow by {products:.1f} ms, all else by {others:.1f} ms"
-    return Verdict(rules.side_of_margins([rules.percent_above(share, 50)]), note, share)
+    return Verdict(rules.all_above([share], 50), note, share)
 
 
 @rule(f"the smallest gain of all models, {WITHIN}")
@@ -196,12 +196,6 @@ def min_gain(case: Case, *, baseline: str, subject: str) -> Verdict:
     return found
 
 
-def geometric_means(case: Case, kernel: str, at: dict) -> tuple[float, float]:
-    """Times of dequantization and of the whole."""
-    dequantization, of_all = dequantization_rows(case, kernel, at)
-    return dequantization.log.geometric_mean, of_all.log.geometric_mean
-
-
 @rule(
     "at every batch the speed-up is that of Amdahl's law for the dequantization's share and "
     "speed-up, {tolerance_percent:g} % either way"
@@ -210,21 +204,18 @@ def translates(case: Case, *, baseline: str, subject: str) -> Verdict:
     """Nothing but the kernel was exchanged."""
     predicted = {}
     for at in case.cell.places:
-        part, whole = geometric_means(case, baseline, at)
-        faster, _ = geometric_means(case, subject, at)
+        rows = (*dequantization_rows(case, baseline, at), dequantization_rows(case, subject, at)[0])
+        part, whole, faster = (row.log.geometric_mean for row in rows)
         predicted[at["batch"]] = amdahl(part / whole, part / faster)
-    gains, off = gains_by_batch(case, baseline, subject), case.cell.tolerance_percent / 100
-    sides = {}
-    for batch, most in predicted.items():
-        for side, bound in ((rules.side_above, 1 - off), (rules.side_below, 1 + off)):
-            kind = side(gains[batch], most * bound, case.cell.family_size)
-            sides.setdefault(kind, (gains[batch], most * bound))
-    kind = next(v for v in rules.VERDICTS if v in sides)
+    gains, found = gains_by_batch(case, baseline, subject), []
+    for batch, value in predicted.items():
+        expected = replace(case, cell=replace(case.cell, value=value, direction=rules.EXACTLY))
+        found.append(judge(expected, gains[batch]))
+    worst = min(found, key=lambda verdict: rules.VERDICTS.index(verdict.kind))
     ours = stats.mean(list(gains.values()))
-    note = ", ".join(f"{b}: {p:.2f} and {gains[b].value:.2f}" for b, p in predicted.items())
-    if kind == rules.UNDECIDED:
-        note = "; ".join(filter(None, [note, rules.by_hosts(case, *sides[kind])]))
-    return Verdict(kind, f"predicted and measured {note}", ours.value, ours.interval)
+    pairs = (f"{b}: {value:.2f} and {gains[b].value:.2f}" for b, value in predicted.items())
+    note = "; ".join(filter(None, [f"predicted and measured {', '.join(pairs)}", worst.note]))
+    return Verdict(worst.kind, note, ours.value, ours.interval)
 
 
 @rule(

@@ -18,8 +18,7 @@ def step(case: Case, *, segment: int = 0) -> Verdict:
         case.measured(known[kernel][0], KERNEL_TIME, {"segment": known[kernel][1]})
         for kernel in str(case.cell.at["kernels"]).split(" over ")
     )
-    ratio = uncertainty.log_ratio(slow, fast, KERNEL_TIME).ratio
-    return judge(case, ratio)
+    return judge(case, uncertainty.log_ratio(slow, fast).ratio)
 
 
 @rule("{kernel} gives the sums of the whole vector, and does not restart every {restarts_after}")

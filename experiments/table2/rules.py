@@ -7,13 +7,12 @@ from reprolab.claims.evidence import Case, NotTestable
 from reprolab.claims.rules import (
     WITHIN,
     Verdict,
+    all_below,
     equivalent,
     judge,
     over_places,
     part_of_saving,
-    percent_below,
     rule,
-    side_of_margins,
 )
 from reprolab.results import PRODUCT_TIME
 from reprolab.stats import Estimate, significant, span
@@ -31,8 +30,7 @@ def products_underuse_memory(case: Case, *, kernel: str, least: float) -> Verdic
     for at in case.cell.places:
         row = case.measured(kernel, PRODUCT_TIME, at)
         shares.append(100 * WEIGHT_BYTES * row.problem["weights"] / row.median / 1e3 / peak)
-    kind = side_of_margins([percent_below(share, least) for share in shares])
-    return over_places(kind, f"{span(shares, 2)} % of {peak:.0f} GB/s", shares)
+    return over_places(all_below(shares, least), f"{span(shares, 2)} % of {peak:.0f} GB/s", shares)
 
 
 def averages(case: Case, metric: str, baseline: str, subject: str) -> dict[str, Estimate]:

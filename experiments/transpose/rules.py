@@ -50,5 +50,4 @@ def fewer_rounds(case: Case, *, swizzled: str, plain: str) -> Verdict:
         rules.rounds_per_access(case, kernel, **STORES) for kernel in (swizzled, plain)
     )
     note = f"{significant(ours, 3)} rounds for each access, {significant(without, 3)} without"
-    kind = rules.side_of_margins([rules.percent_below(ours, without)])
-    return Verdict(kind, note, ours)
+    return Verdict(rules.all_below([ours], without), note, ours)

@@ -10,7 +10,7 @@ import numpy as np
 from reprolab import stats
 from reprolab.claims import rules
 from reprolab.claims.evidence import Case
-from reprolab.claims.rules import WITHIN, Verdict, percent_above, rule, side_of_margins
+from reprolab.claims.rules import WITHIN, Verdict, rule
 from reprolab.json_files import ROOT, read_json
 from reprolab.stats import significant
 
@@ -36,20 +36,15 @@ def cited_ratio(case: Case, *, over: str, under: str) -> Verdict:
     numbers = [case.source.numbers[path] for path in (over, under)]
     note = f"{numbers[0]:g} / {numbers[1]:g} {case.cell.unit}, in the document that it cites"
     bound = case.value * (1 - case.cell.tolerance_percent / 100)
-    kind = side_of_margins([percent_above(numbers[0] / numbers[1], bound)], rules.COUNTS)
+    kind = rules.all_above([numbers[0] / numbers[1]], bound, rules.COUNTS)
     return Verdict(rules.DOCUMENTED if kind == rules.REPRODUCED else kind, note)
 
 
-@rule("the document named has the source's number")
-def as_documented(case: Case, *, documented: float, document: str) -> Verdict:
-    number = f"{documented:g} {case.cell.unit}".rstrip()
-    return by_document(case.value == documented, f"{number} by the {document}")
-
-
-@rule("nothing: the document named says otherwise")
-def documented_otherwise(case: Case, *, says: str, document: str) -> Verdict:
-    """For a text that gives no number."""
-    return by_document(False, f"{says}, by the {document}")
+@rule("the document named says the same")
+def as_documented(case: Case, *, says: float | str, document: str) -> Verdict:
+    """`says`: a text where the source gives no number, and the document says otherwise."""
+    said = says if isinstance(says, str) else f"{says:g} {case.cell.unit}".rstrip()
+    return by_document(case.value == says, f"{said} by the {document}")
 
 
 @rule("in the source's own table, dequantization's share rises with the batch")

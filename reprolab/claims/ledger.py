@@ -61,7 +61,7 @@ def verdict_on(verdicts: Sequence[Decided]) -> str:
     tested = [v for v in here if v.kind != rules.NOT_TESTED]
     reached = {v.cell.as_published for v in tested}
     counted = {v.kind for v in here if v in tested or v.cell.as_published not in reached}
-    return next(kind for kind in rules.VERDICTS if kind in counted)
+    return rules.worst(counted)
 
 
 def decide(evidence: Evidence, sources: Sequence[Source]) -> list[Decision]:
@@ -112,12 +112,10 @@ def claim_rows(evidence: Evidence) -> Iterator[dict[str, Any]]:
 def decide_cell(case: Case) -> Decided:
     cell, awaits = case.cell, ""
     rule = rules.rule_named(cell.rule)
-    known = {"value": cell.value, "tolerance_percent": cell.tolerance_percent}
-    known["direction"] = rules.DIRECTIONS.get(cell.direction)
-    declared = {name: value for name, value in known.items() if value is not None}
-    criterion = rule.criterion.format(**declared, **cell.arguments)
+    direction = rules.DIRECTIONS.get(cell.direction)
+    criterion = rule.criterion.format(**vars(cell) | {"direction": direction} | cell.arguments)
     try:
-        found = rule.decide(case, **cell.arguments)
+        found = rule(case, **cell.arguments)
     except NotTested as nothing:
         awaits = nothing.experiment or cell.experiment
         found = Verdict(rules.NOT_TESTED, str(nothing))

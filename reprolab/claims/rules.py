@@ -1,17 +1,16 @@
 """The rules that claims name: each decides one cell of a claim from the rows that bear on it.
 
 A rule is a function of a `Case` and of the cell's `arguments`, and returns a `Verdict`; `judge`
-makes one of our value. Rules of one experiment's claims are in experiments/<experiment>/rules.py
+makes one of our value. Those of one experiment's claims are in experiments/<experiment>/rules.py
 and are named "<experiment>.<rule>".
 """
 
 import importlib
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from reprolab import declared, stats
+from reprolab import stats
 from reprolab.claims import uncertainty
 from reprolab.claims.evidence import Case, NotTestable
 from reprolab.results import KERNEL_TIME, Outcome, Row
@@ -50,36 +49,23 @@ class Verdict:
 Decide = Callable[..., Verdict]
 
 
-@dataclass(frozen=True)
-class Rule:
-    decide: Decide
-    criterion: str  # when a cell is reproduced, with the names of arguments in braces
-
-
-RULES: dict[str, Rule] = {}
-DOCUMENTS = "documents"  # the module with rules that need no experiment
+MODULES = {"": __name__, "documents": "reprolab.claims.documents"}  # else an experiment's
 
 
 def rule(criterion: str) -> Callable[[Decide], Decide]:
-    """Registers a rule under the function's name, after that of its experiment, or "documents"."""
+    """Marks a rule with when a cell is reproduced; names of arguments are in braces."""
 
-    def register(function: Decide) -> Decide:
-        package, owner, *module = function.__module__.split(".")
-        owner = owner if package == "experiments" else module[0]
-        prefix = "" if function.__module__ == __name__ else f"{owner}."
-        RULES[prefix + function.__name__] = Rule(function, criterion)
+    def mark(function: Decide) -> Decide:
+        function.criterion = criterion
         return function
 
-    return register
+    return mark
 
 
-def rule_named(name: str) -> Rule:
-    owner = name.rpartition(".")[0]
-    own = declared.module(owner, "rules")
-    module = f"reprolab.claims.{DOCUMENTS}" if owner == DOCUMENTS else own
-    if name not in RULES and module:
-        importlib.import_module(module)
-    return RULES[name]
+def rule_named(name: str) -> Decide:
+    owner, _, function = name.rpartition(".")
+    module = MODULES.get(owner, f"experiments.{owner}.rules")
+    return getattr(importlib.import_module(module), function)
 
 
 def judge(
@@ -91,15 +77,15 @@ def judge(
     """
     cell, tolerance_percent = case.cell, case.cell.tolerance_percent
     widened = ours if ours.log else ours.widened(spread_percent)
-    kinds = set()
+    sides = []
     if cell.direction in (GAIN, AT_LEAST, EXACTLY):
         bound = cell.value * (1 - tolerance_percent / 100)
         bound = max(bound, 1) if cell.direction == GAIN else bound
-        kinds.add(side_above(widened, bound, cell.family_size))
+        sides.append((side_above(widened, bound, cell.family_size), bound))
     if cell.direction in (AT_MOST, EXACTLY):
         bound = cell.value * (1 + tolerance_percent / 100)
-        kinds.add(side_below(widened, bound, cell.family_size))
-    kind = next(v for v in VERDICTS if v in kinds)
+        sides.append((side_below(widened, bound, cell.family_size), bound))
+    kind, bound = min(sides, key=lambda side: VERDICTS.index(side[0]))
     if kind == UNDECIDED:
         ends = span(widened.deciding(cell.family_size).interval)
         notes = [note, f"{ends} {cell.unit} with what runs differ by", by_hosts(case, ours, bound)]
@@ -117,7 +103,7 @@ def by_hosts(case: Case, ratio: Estimate, bound: float) -> str:
     return f"undecided on {hosts} host{'s' * (hosts > 1)}, {count} would decide"
 
 
-def side_above(estimate: Estimate, bound: float, cells: int) -> str:
+def side_above(estimate: Estimate, bound: float, cells: int = 1) -> str:
     """Decides one of several cells, all of which must reach the bound."""
     return side_of(estimate.deciding().low, estimate.deciding(cells).high, bound)
 
@@ -126,10 +112,9 @@ def side_below(estimate: Estimate, bound: float, cells: int) -> str:
     return side_of(-estimate.deciding().high, -estimate.deciding(cells).low, -bound)
 
 
-def above_one(ratios: Sequence[Estimate], cells: int) -> str:
-    """Whether all ratios reach the bound, or one of so many cells is below it."""
-    holds = all(ratio.deciding().low > 1 for ratio in ratios)
-    return reproduced_if(holds, any(ratio.deciding(cells).high < 1 for ratio in ratios))
+def worst(kinds: Iterable[str]) -> str:
+    """Of what has to hold everywhere."""
+    return min(kinds, key=VERDICTS.index)
 
 
 def side_of(low: float, high: float, bound: float) -> str:
@@ -147,23 +132,23 @@ def reproduced_if(holds: bool, fails: bool = True) -> str:
     return NOT_REPRODUCED if fails else UNDECIDED
 
 
-def percent_above(value: float, bound: float) -> float:
-    """The margin by which a place reaches a bound."""
-    return stats.difference_percent(value, bound) if bound else math.copysign(math.inf, value)
-
-
-def percent_below(value: float, bound: float) -> float:
-    return -percent_above(value, bound)
-
-
-def side_of_margins(margins: Sequence[float], guard_percent: float = stats.SPREAD_PERCENT) -> str:
-    """Whether all places reach the bound, one does not, or neither: one is within the guard band.
-    Counts of instructions are the same in every run and have no guard band.
+def all_above(
+    values: Sequence[float],
+    bounds: Sequence[float] | float,
+    guard_percent: float = stats.SPREAD_PERCENT,
+) -> str:
+    """Whether the counts of all places reach their bounds, one does not, or one is within the guard
+    band. Counts of instructions are the same in every run and have none.
     """
-    slack = 1e-9
-    if min(margins) >= guard_percent - slack:
-        return REPRODUCED
-    return UNDECIDED if min(margins) > -guard_percent - slack else NOT_REPRODUCED
+    bounds = [bounds] * len(values) if isinstance(bounds, float | int) else bounds
+    ours = [Estimate(value, value, value).widened(guard_percent) for value in values]
+    return worst(side_above(*both) for both in zip(ours, bounds, strict=True))
+
+
+def all_below(
+    values: Sequence[float], bound: float, guard_percent: float = stats.SPREAD_PERCENT
+) -> str:
+    return all_above([-value for value in values], -bound, guard_percent)
 
 
 def over_places(kind: str, note: str, values: Sequence[float]) -> Verdict:
@@ -287,9 +272,8 @@ def trend(values: Sequence[LogMean]) -> LogMean:
 def equivalent(ratios: Sequence[Estimate], percent: float, cells: int) -> str:
     """Whether all ratios lie within the tolerance of 1 on either side, by their intervals."""
     bound = 1 + percent / 100
-    kinds = {side_below(ratio, bound, cells) for ratio in ratios}
-    kinds |= {side_above(ratio, 1 / bound, cells) for ratio in ratios}
-    return next(kind for kind in VERDICTS if kind in kinds)
+    below = [side_below(ratio, bound, cells) for ratio in ratios]
+    return worst(below + [side_above(ratio, 1 / bound, cells) for ratio in ratios])
 
 
 def part_of_saving(part: Estimate, whole: Estimate, least: float, rest: bool = False) -> Verdict:
@@ -322,7 +306,7 @@ def slower_on_average(case: Case, *, metric: str, slow: str, fast: str) -> Verdi
     ratios = case.ratios(slow, fast, metric, least=2)
     ours = stats.mean(ratios)
     note = f"time of {slow} over {fast}: {span([r.value for r in ratios])} in {len(ratios)} places"
-    return Verdict(above_one([ours], 1), note, ours.value, ours.interval)
+    return Verdict(side_above(ours, 1), note, ours.value, ours.interval)
 
 
 @rule("one round for each access of {kernel}, up to {tolerance_percent:g} % more allowed")
@@ -338,8 +322,7 @@ def one_round_each(
     note = f"{span(per_access)} rounds for each access"
     if beside:
         note += f"; {beside} {span(rounds_per_access(case, beside, accesses, rounds, less))}"
-    bound = 1 + case.cell.tolerance_percent / 100
-    kind = side_of_margins([percent_below(value, bound) for value in per_access])
+    kind = all_below(per_access, 1 + case.cell.tolerance_percent / 100)
     return over_places(kind, note, per_access)
 
 

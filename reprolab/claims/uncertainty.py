@@ -3,9 +3,9 @@ docs/verdicts.md has the budget and the coverage of the intervals.
 """
 
 import math
+from bisect import bisect
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,7 +72,6 @@ class HostSpread(NamedTuple):
     model on each GPU, one less than its hosts.
     """
 
-    from_weights: float  # of the smallest model, in quantized weights
     baseline_percent: float
     gain_percent: float
     freedom: int
@@ -84,15 +83,11 @@ def host_cells() -> list[dict[str, Any]]:
 
 
 @cache
-def host_classes() -> tuple[HostSpread, ...]:
-    """By the models' sizes: what waits for the host in a step depends on the model, and on the
-    batch only by how long."""
-    edges = [*read_json(HOST_TO_HOST)["classes_weights"], math.inf]
-    return tuple(spread_in(low, high) for low, high in pairwise(edges))
-
-
-def spread_in(low: float, high: float) -> HostSpread:
-    cells = [cell for cell in host_cells() if low <= cell["weights"] < high]
+def host_spread(weights: float) -> HostSpread:
+    """Of models of about this size: what waits for the host in a step depends on the model, and on
+    the batch only by how long."""
+    edges = read_json(HOST_TO_HOST)["classes_weights"]
+    cells = [c for c in host_cells() if bisect(edges, c["weights"]) == bisect(edges, weights)]
     baseline, subject = ([np.log(c[name]) for c in cells] for name in ("baseline_us", "subject_us"))
     gains = [b - s for b, s in zip(baseline, subject, strict=True)]
     within = sum(len(hosts) - 1 for hosts in gains)
@@ -104,11 +99,7 @@ def spread_in(low: float, high: float) -> HostSpread:
     for cell in cells:
         of = cell["gpu"], cell["model"]
         hosts[of] = max(hosts.get(of, 0), len(cell["baseline_us"]))
-    return HostSpread(low, *percents, sum(hosts.values()) - len(hosts))
-
-
-def host_spread(weights: float) -> HostSpread:
-    return [spread for spread in host_classes() if spread.from_weights <= weights][-1]
+    return HostSpread(*percents, sum(hosts.values()) - len(hosts))
 
 
 def other_hosts(over: Row, under: Row) -> list[float]:

@@ -133,10 +133,6 @@ def paper(write: Callable[[str, Any], Path], change: Callable[[dict[str, Any]], 
     return load_source(write("paper.json", root))
 
 
-def claim_in(source: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(claim for claim in source["claims"] if claim["id"] == name)
-
-
 # Recorded runs in which some numbers or outcomes are changed.
 
 Row = dict[str, Any]

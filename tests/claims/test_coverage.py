@@ -106,7 +106,7 @@ def test_intervals_of_few_samples_cover_95_percent(n):
 
 
 def test_what_hosts_differ_by_is_of_five_and_two_degrees_of_freedom():
-    small, large = uncertainty.host_classes()
+    small, large = (uncertainty.host_spread(weights) for weights in (31e9, 69e9))
     assert (small.freedom, large.freedom) == (5, 2)
     for of in (small, large):
         assert f"{of.gain_percent:.1f} % ({of.freedom} degrees of freedom)" in PAGE

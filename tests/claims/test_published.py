@@ -6,10 +6,7 @@ import re
 import made
 import pytest
 
-from reprolab.claims.evidence import Evidence
-from reprolab.claims.ledger import decide
 from reprolab.claims.published import load_sources
-from reprolab.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -78,30 +75,3 @@ def test_the_posts_gb_per_s_are_601_gb_over_its_seconds(sources):
         (row[f"{k}_s"], row[f"{k}_gb_s"]) for row in results.values() for k in ("unsloth", "mojo")
     ]
     assert [round(moved / 1e9 / gb_s, 2) for _, gb_s in both] == [seconds for seconds, _ in both]
-
-
-def first(paper, name):
-    """The claim's first comparison."""
-    return made.claim_in(paper, name)["comparisons"][0]
-
-
-ERRORS = (InputError, LookupError, TypeError, ValueError)
-CASES = {
-    "figure5": lambda p: first(p, "end-to-end")["cells"][0].update(each_of="figure5"),
-    "zip": lambda p: first(p, "kernel-speedup")["cells"][0].update(names=["batch"]),
-    "tolerance_percent": lambda p: first(p, "kernel-speedup").update(tolerance_percent=-1),
-    "duplicate": lambda p: p["claims"].append(p["claims"][0]),
-    "gpt-2": lambda p: first(p, "qmatmul-72")["cells"][0]["at"].update(model="gpt-2"),
-    "must be primary": lambda p: p["claims"][0]["readings"][0].pop("primary_because"),
-    "do not agree": lambda p: first(p, "kernel-speedup").update(reading="tiles of 512 bits"),
-    "every batch": lambda p: p["setup"].pop("batches"),
-    "is_nice": lambda p: first(p, "token-exact").update(rule="is_nice"),
-    "'metric'": lambda p: first(p, "kernel-speedup")["arguments"].pop("metric"),
-    "'extra'": lambda p: first(p, "token-exact")["arguments"].update(extra="a"),
-}
-
-
-@pytest.mark.parametrize("named", CASES)
-def test_a_wrong_source_is_an_error_that_names_the_fault(write, named):
-    with pytest.raises(ERRORS, match=named):
-        decide(Evidence({}), [made.paper(write, CASES[named])])
