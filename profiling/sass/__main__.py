@@ -57,7 +57,7 @@ def functions(name: str, arch: str, part: str) -> list[Function]:
     """Those of a kernel's file with the part in their names, in their order."""
     for tool in ("nvcc", "cuobjdump", "nvdisasm"):
         cubin.program(tool)
-    every = functions_in(file_of(name, cubin.architecture(arch)))
+    every = functions_in(file_of(name, f"sm_{arch.removeprefix('sm_')}"))
     if not every:
         raise InputError(f"{name}: has no code for the GPU: it calls a library")
     if not (found := [function for function in every if part in function.name]):

@@ -64,15 +64,6 @@ def nvcc_version() -> str:
     return text.rpartition("release ")[2].partition(", V")[2].split()[0]
 
 
-def architecture(text: str) -> str:
-    """'sm_80' from 'sm_80' or '80'; InputError if nvcc does not support it."""
-    name = text if text.startswith("sm_") else f"sm_{text}"
-    known = output_of([program("nvcc"), "--list-gpu-code"]).split()
-    if name not in known:
-        raise InputError(f"ARCH: nvcc does not compile for '{text}'; it knows {', '.join(known)}")
-    return name
-
-
 Command = tuple[Path, list[str]]  # the folder and the words
 
 

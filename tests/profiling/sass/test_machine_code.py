@@ -109,7 +109,7 @@ def test_two_kernels_are_compared(capsys):
     ("words", "said"),
     [
         (["--kernel", "constant_lot", "--arch", "90"], "did you mean constant_lut?"),
-        (["--kernel", "constant_lut", "--arch", "91"], "does not compile for '91'"),
+        (["--kernel", "constant_lut", "--arch", "91"], "Unsupported gpu architecture"),
         (
             ["--kernel", "constant_lut", "--arch", "90", "--function", "x y"],
             "is in none of the names",
