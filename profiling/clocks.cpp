@@ -125,18 +125,14 @@ ClockObserver::ClockObserver(std::optional<NvmlDevice> device, std::chrono::mill
     : device_(std::move(device)), period_(period) {
   if (!device_) return;
   keep_snapshot();
-  thread_ = std::thread(&ClockObserver::observe, this);
+  thread_ = std::jthread([this](const std::stop_token& stopping) { observe(stopping); });
 }
 
 ClockObserver::~ClockObserver() { stop(); }
 
 void ClockObserver::stop() {
   if (!thread_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_one();
+  thread_.request_stop();
   thread_.join();
   keep_snapshot();
 }
@@ -154,9 +150,10 @@ void ClockObserver::keep_snapshot() {
   snapshots_.push_back(now);
 }
 
-void ClockObserver::observe() {
+void ClockObserver::observe(const std::stop_token& stopping) {
   std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, period_, [this] { return stopping_; })) {
+  const auto never = [] { return false; };
+  while (wake_.wait_for(lock, stopping, period_, never), !stopping.stop_requested()) {
     lock.unlock();
     keep_snapshot();
     lock.lock();

@@ -41,15 +41,14 @@ class ClockObserver {
 
  private:
   void keep_snapshot();
-  void observe();
+  void observe(const std::stop_token& stopping);
 
   std::optional<NvmlDevice> device_;
   std::chrono::milliseconds period_;
   mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;
+  std::condition_variable_any wake_;
   std::vector<ClockSnapshot> snapshots_;
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 /// Whether the SM clock is observed or locked, and at which value.

@@ -52,25 +52,16 @@ std::string_view remedy(CUptiResult result) {
 
 }  // namespace
 
-std::optional<DynamicLibrary> open_cupti(std::string* why_not) {
-  auto library = DynamicLibrary::open(candidates(), why_not);
-  if (!library) {
-    *why_not = fmt::format(
-        "CUPTI cannot be loaded ({}). Install the toolkit's CUPTI package (cuda-cupti), or name "
-        "the library in REPROLAB_CUPTI",
-        *why_not);
-  }
-  return library;
-}
-
 DynamicLibrary CuptiCalls::open() const {
   if (const std::string profiler = attached_profiler(); !profiler.empty()) {
     throw std::runtime_error(fmt::format("{}: {}", what, profiler));
   }
   std::string why_not;
-  if (const auto library = open_cupti(&why_not)) return *library;
+  if (const auto library = DynamicLibrary::open(candidates(), &why_not)) return *library;
   throw std::runtime_error(
-      fmt::format("{}: {}{}{}", what, why_not, otherwise.empty() ? "." : "; ", otherwise));
+      fmt::format("{}: CUPTI cannot be loaded ({}). Install the toolkit's CUPTI package "
+                  "(cuda-cupti), or name the library in REPROLAB_CUPTI{}{}",
+                  what, why_not, otherwise.empty() ? "." : "; ", otherwise));
 }
 
 void CuptiCalls::bind(const DynamicLibrary& library, std::string_view version,

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <initializer_list>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,11 +12,6 @@
 #include "profiling/basics.hpp"
 
 namespace reprolab::profiling {
-
-/// CUPTI of this build's CUDA major version: the library that REPROLAB_CUPTI names, else the one
-/// that the loader finds, else the toolkit's own. If none can be loaded, returns nullopt, and
-/// `*why_not` has the remedy.
-std::optional<DynamicLibrary> open_cupti(std::string* why_not);
 
 /// A call that CUPTI refused.
 struct CuptiError : NotMeasured {
@@ -30,8 +24,9 @@ struct CuptiCalls {
   std::string_view otherwise{};  ///< Ends messages of errors without a specific remedy.
   decltype(&cuptiGetResultString) get_result_string = nullptr;
 
-  /// Throws std::runtime_error if no library is usable, or if a profiler already holds this
-  /// process, because CUPTI serves one at a time.
+  /// CUPTI of this build's CUDA major version: the library that REPROLAB_CUPTI names, else the one
+  /// that the loader finds, else the toolkit's own. Throws std::runtime_error with the remedy if
+  /// none is usable, or if a profiler already holds this process: CUPTI serves one at a time.
   DynamicLibrary open() const;
 
   /// Binds functions that exist from CUDA `version` on; throws std::runtime_error that names the

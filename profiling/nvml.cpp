@@ -48,9 +48,9 @@ struct NvmlFunctions {
 
 namespace {
 
-constexpr int success = 0, no_permission = 4, insufficient_size = 7;  // nvmlReturn_t
-constexpr int clock_sm = 1, clock_memory = 2;                         // nvmlClockType_t
-constexpr int temperature_gpu = 0;                                    // nvmlTemperatureSensors_t
+constexpr int success = 0, no_permission = 4;  // nvmlReturn_t
+constexpr int clock_sm = 1, clock_memory = 2;  // nvmlClockType_t
+constexpr int temperature_gpu = 0;             // nvmlTemperatureSensors_t
 constexpr const char* lacks_locks = "this driver's NVML has no functions for it";
 
 /// The value that `function` returns for `arguments`, times `factor`.
@@ -61,18 +61,14 @@ std::optional<double> ask(double factor, Function function, Arguments... argumen
   return factor * value;
 }
 
-/// All values of a list that `function` writes to an array, whose size is its input and output.
-template <class Function, class... Arguments>
-std::vector<unsigned> ask_for_all(Function function, Arguments... arguments) {
-  if (!function) return {};
-  std::vector<unsigned> values;
-  int error = insufficient_size;
-  for (unsigned count = 256; error == insufficient_size && count > values.size();) {
-    values.resize(count);
-    error = function(arguments..., &count, values.data());
-    if (error == success) values.resize(std::min<std::size_t>(count, values.size()));
-  }
-  return error == success ? values : std::vector<unsigned>{};
+/// A list that `function` writes to an array, whose size is its input and output.
+template <class Value, class Function, class... Arguments>
+std::vector<Value> ask_for_all(Function function, Arguments... arguments) {
+  unsigned count = 1000;  // more than any GPU has
+  std::vector<Value> values(count);
+  if (!function || function(arguments..., &count, values.data()) != success) return {};
+  values.resize(count);
+  return values;
 }
 
 /// Null if NVML cannot be used; `*why_not` then says why.
@@ -158,22 +154,19 @@ std::optional<double> NvmlDevice::power_limit_w() const {
 }
 
 std::vector<unsigned> NvmlDevice::sm_clocks_mhz() const {
-  const auto memory = ask_for_all(functions_->memory_clocks, handle_);
+  const auto memory = ask_for_all<unsigned>(functions_->memory_clocks, handle_);
   if (memory.empty()) return {};
-  auto clocks = ask_for_all(functions_->graphics_clocks, handle_, std::ranges::max(memory));
+  auto clocks =
+      ask_for_all<unsigned>(functions_->graphics_clocks, handle_, std::ranges::max(memory));
   std::ranges::sort(clocks);
   return clocks;
 }
 
 std::vector<unsigned> NvmlDevice::compute_processes() const {
-  std::array<ProcessInfo, 64> infos{};
-  unsigned count = infos.size();
-  if (!functions_->compute_processes ||
-      functions_->compute_processes(handle_, &count, infos.data()) != success) {
-    return {};
-  }
   std::vector<unsigned> pids;
-  for (unsigned i = 0; i < count; ++i) pids.push_back(infos[i].pid);
+  for (const auto& info : ask_for_all<ProcessInfo>(functions_->compute_processes, handle_)) {
+    pids.push_back(info.pid);
+  }
   return pids;
 }
 
