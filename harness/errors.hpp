@@ -64,15 +64,10 @@ struct KernelCrashed : std::runtime_error {
 };
 
 /// Writes "PROGRAM: TEXT" to stderr as one line, if that is possible.
-inline void complain(const char* program, const char* text) noexcept {
+inline void complain(const char* program, const char* text) {
   std::fflush(stdout);  // earlier output first
   // One write, so that no other process's line is interleaved; fmt would throw on an error.
-  std::string line;
-  try {
-    line = std::string(program) + ": " + printable(text) + "\n";
-  } catch (const std::exception&) {
-    line = "out of memory\n";
-  }
+  const std::string line = std::string(program) + ": " + printable(text) + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdio>
 #include <iterator>
+#include <ranges>
 
 #include "harness/errors.hpp"
 
@@ -17,47 +18,36 @@ namespace {
 
 constexpr std::int64_t max_elements = std::int64_t{1} << 40;
 
+/// The parts between `|`.
+std::vector<std::string> alternatives(std::string_view pattern) {
+  std::vector<std::string> parts;
+  for (const auto part : std::views::split(pattern, '|'))
+    parts.emplace_back(part.begin(), part.end());
+  return parts;
+}
+
 /// glibc's fnmatch backtracks only to the last `*`, so that no pattern takes exponential time.
-bool matches(std::string_view pattern, std::string_view name) {
-  std::string without_sets;
-  for (const char c : pattern) {
-    if (c == '[' || c == '\\') without_sets += '\\';
-    without_sets += c;
-  }
-  return fnmatch(without_sets.c_str(), std::string(name).c_str(), 0) == 0;
-}
-
-/// Calls `is_found` for each part between `|` until it returns true.
-template <class IsFound>
-bool any_alternative(std::string_view pattern, const IsFound& is_found) {
-  for (;;) {
-    const auto end = pattern.find('|');
-    if (is_found(pattern.substr(0, end))) return true;
-    if (end == std::string_view::npos) return false;
-    pattern.remove_prefix(end + 1);
-  }
-}
-
-bool any_matches(std::string_view pattern, std::string_view name) {
-  return any_alternative(pattern, [&](std::string_view one) { return matches(one, name); });
+bool any_matches(std::string_view pattern, const std::string& name) {
+  return std::ranges::any_of(alternatives(pattern), [&](const std::string& one) {
+    return fnmatch(one.c_str(), name.c_str(), 0) == 0;
+  });
 }
 
 /// A kernel in another language may not be compiled here, so an unknown name is only an error if
 /// nothing else is selected.
 void say_unknown_names(std::string_view pattern, const std::vector<VariantInfo>& kernels) {
   if (pattern.starts_with('!')) pattern.remove_prefix(1);
-  any_alternative(pattern, [&](std::string_view name) {
-    const bool is_name = !name.empty() && name.find_first_of("*?") == name.npos;
+  for (const std::string& name : alternatives(pattern)) {
+    const bool is_name = !name.empty() && name.find_first_of("*?[") == name.npos;
     if (is_name && std::ranges::find(kernels, name, &VariantInfo::name) == kernels.end()) {
       fmt::print(stderr, "--kernel: no kernel is named '{}' here\n", name);
     }
-    return false;
-  });
+  }
 }
 
 }  // namespace
 
-bool selects(std::string_view pattern, std::string_view name) {
+bool selects(std::string_view pattern, const std::string& name) {
   if (pattern.empty()) return true;
   if (pattern.front() == '!') return !any_matches(pattern.substr(1), name);
   return any_matches(pattern, name);

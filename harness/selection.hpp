@@ -10,10 +10,10 @@
 namespace reprolab {
 
 /// Whether `pattern` selects `name`: as in a shell's `case`, `*` stands for any characters, `?` for
-/// one, and `|` separates alternatives, one of which must match the whole name. A pattern that
-/// begins with `!` selects the names that the rest of it does not; an empty one selects every name.
-/// Takes time in proportion to the product of both lengths at most.
-bool selects(std::string_view pattern, std::string_view name);
+/// one, `[ab]` for one of these, and `|` separates alternatives, one of which must match the whole
+/// name. A pattern that begins with `!` selects the names that the rest of it does not; an empty
+/// one selects every name. Takes time in proportion to the product of both lengths at most.
+bool selects(std::string_view pattern, const std::string& name);
 
 /// Throws UsageError: "<option> '<pattern>' selects nothing; there are: ...", each name once, then
 /// the lines of `absent`, which describe missing kernels.
