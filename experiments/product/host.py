@@ -4,7 +4,8 @@ library; and of layers that are left to bitsandbytes, such as in training mode.
     python -m experiments.product.host
 
 All are measured in shuffled rounds of one process, and printed with their ratio to bitsandbytes
-alone. Whatever is left to bitsandbytes should take at most 1 us more than without install().
+alone; nn.Linear of the input's type is beside them. Whatever is left to bitsandbytes should take at
+most 1 us more than without install().
 """
 
 import time
@@ -13,7 +14,7 @@ from statistics import median
 import bitsandbytes
 import torch
 
-from experiments.product.generation import OWN, PLANNED, PYTHON, installed
+from experiments.product.generation import BACKENDS, DENSE, OWN, installed
 from reprolab_nf4.measuring import shuffled
 
 LAYERS, SIZE, ROUNDS, REPEATS = 64, 1024, 25, 4
@@ -52,19 +53,21 @@ def us_per_layer(layers, x, repeats: int) -> float:
 
 def main() -> None:
     for name, (more, rows, dtype, trains) in CASES.items():
-        layers = [layer.train(trains) for layer in layers_of(**more)]
+        four_bits = [layer.train(trains) for layer in layers_of(**more)]
+        dense = [torch.nn.Linear(SIZE, SIZE, False, "cuda", dtype) for _ in range(LAYERS)]
         x = torch.randn(rows, 1, SIZE, device="cuda", dtype=dtype)
         x.requires_grad_("gradient" in name)
-        samples: dict[str, list[float]] = {backend: [] for backend in (OWN, PYTHON, PLANNED)}
+        samples: dict[str, list[float]] = {backend: [] for backend in BACKENDS}
         for backend in shuffled(samples, ROUNDS):
+            layers = dense if backend == DENSE else four_bits
             with installed(backend), torch.set_grad_enabled("gradient" in name):
                 if name != "first call":
                     us_per_layer(layers, x, 3)  # until calls are planned
                 us = us_per_layer(layers, x, 1 if name == "first call" else REPEATS)
                 samples[backend].append(us)
-        own, *ours = (median(values) for values in samples.values())
-        shown = (f"{us:.2f} ({us / own:.3f} x)" for us in ours)
-        print(f"{name}: bitsandbytes {own:.2f} us, in Python and in C {', '.join(shown)}")
+        us = {backend: median(values) for backend, values in samples.items()}
+        shown = (f"{backend} {us[backend]:.2f} ({us[backend] / us[OWN]:.3f} x)" for backend in us)
+        print(f"{name}, us: {', '.join(shown)}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Every command and path that Markdown files name must exist.
+"""Every command, counter and path that Markdown files name must exist.
 
 Commands are lines of ```sh blocks and `make ...` in backticks; paths are links and backticked words
 with a slash.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,11 @@ from make_targets import ROOT
 
 LINK = re.compile(r'(?:\]\(|src=")([^)"\s#]+)')  # without its anchor
 PATH = re.compile(r"`((?!path/)[\w.-]+(?:/[\w.-]+)+/?)`")
+COUNTERS = re.compile(r"METRICS=(\S+)")
 COMMAND = re.compile(r"\bmake ([a-z][a-z0-9_-]*)(?![a-z0-9_<>-])")
+COLUMNS = {
+    column["id"] for column in json.loads((ROOT / "data/counters.json").read_text())["counters"]
+}
 MADE_BY_COMMANDS = ("build/", "dist/", "results/", ".venv/")  # written by commands
 
 
@@ -42,6 +47,9 @@ def faults(file: Path) -> Iterator[str]:
         for target in (name for command in commands for name in COMMAND.findall(command)):
             if target not in targets:
                 yield f"{where}: the Makefile has no target '{target}'"
+        for name in (n for names in COUNTERS.findall(" ".join(commands)) for n in names.split(",")):
+            if name not in COLUMNS and "__" not in name:  # as CUPTI's names have it
+                yield f"{where}: there is no counter {name}"
         for path in [] if fence else [*LINK.findall(line), *PATH.findall(line)]:
             if not is_there(path, file.parent):
                 yield f"{where}: there is no '{path}'"
