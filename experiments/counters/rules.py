@@ -119,10 +119,6 @@ def blocks_resident(
     kernel, arch = case.cell.at["kernel"], case.cell.at["arch"]
     names = ("registers", "static_shared_bytes")
     registers, shared = (int(case.compiled(kernel, name).median) for name in names)
-    if min(registers, shared + 1) <= 0:
-        raise NotTestable(f"{kernel} on {arch}: {registers} registers, {shared} bytes")
-    if arch not in MULTIPROCESSORS:
-        raise NotTestable(f"no limits are known here of a multiprocessor of {arch}")
     threads = int(threads) or case.source.setup["kernel"]["threads_per_block"]
     sm = MULTIPROCESSORS[arch]
     fit = sm.blocks_that_fit(threads, registers, shared)

@@ -13,7 +13,6 @@ from reprolab import stats
 from reprolab.claims import rules, uncertainty
 from reprolab.claims.evidence import (
     Case,
-    Evidence,
     NotTestable,
     NotTested,
     recorded_beside,
@@ -284,27 +283,23 @@ def ran_unconverted(case: Case, *, kernel: str) -> Verdict:
 )
 def slower_with_slower_memory(case: Case, *, metric: str, kernel: str) -> Verdict:
     """Compares two recorded GPUs with equally many multiprocessors of one kind."""
-    here = case.results().provenance["gpu"]
-    beside = recorded_beside(case.evidence.folder, case.cell.experiment)
-    others = [e for e in beside if (case.cell.experiment, case.cell.pass_name) in e.results]
-    other = next((e for e in others if is_comparable(here, gpu_of(case, e))), None)
-    if other is None:
+    here = case.results()
+    for other in recorded_beside(case.evidence.folder, here.experiment):
+        there = other.results.get((here.experiment, here.pass_name))
+        if there and is_comparable(here.provenance["gpu"], there.provenance["gpu"]):
+            break
+    else:
         raise NotTested("no run is recorded of such a GPU with another bandwidth")
-    there = gpu_of(case, other)
-    bandwidths = [gpu["theoretical_bandwidth_gb_s"] for gpu in (here, there)]
+    bandwidths = [results.peak_gb_s for results in (here, there)]
     rows = [replace(case, evidence=e).measured(kernel, metric) for e in (other, case.evidence)]
     slower, faster = rows if bandwidths[0] > bandwidths[1] else rows[::-1]
     ours = uncertainty.log_ratio(slower, faster).ratio
     wanted = max(bandwidths) / min(bandwidths)
     bound = wanted * (1 - case.cell.tolerance_percent / 100)
     note = f"the time with 1/{significant(wanted, 3)} the bandwidth, of "
-    note += " and ".join(sorted((here["name"], there["name"])))
+    note += " and ".join(sorted((here.gpu, there.gpu)))
     kind = rules.side_above(ours, bound, case.cell.family_size)
     return Verdict(kind, note, ours.value, ours.interval)
-
-
-def gpu_of(case: Case, evidence: Evidence) -> dict:
-    return replace(case, evidence=evidence).results().provenance["gpu"]
 
 
 def is_comparable(a: dict, b: dict) -> bool:

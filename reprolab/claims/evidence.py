@@ -184,12 +184,11 @@ class Case:
         samples: decisions by intervals need two. `over_pass`: where its rows are of another pass.
         """
         ratios = []
-        for kernel in (over, under) if least > 1 else ():
-            if min(row.n for row in self.rows(kernel, metric)) < least:
-                raise NotTestable(f"a single sample of {kernel} has no interval")
         for at in self.cell.places:
             sides = ((over, over_pass), (under, ""))
             rows = [self.measured(kernel, metric, at, pass_name) for kernel, pass_name in sides]
+            if single := [row.kernel for row in rows if row.n < least]:
+                raise NotTestable(f"a single sample of {single[0]} has no interval")
             hosts = uncertainty.other_hosts(*rows) if self.evidence.folder else []
             if uncertainty.is_of_host(rows[0]):
                 self.hosts.append(len(hosts) + 1)

@@ -7,19 +7,8 @@ from typing import Any
 from reprolab import code
 from reprolab.claims import rules
 from reprolab.claims.evidence import Case, Evidence, NotTestable, NotTested
-from reprolab.claims.published import Cell, Claim, Source, load_sources
+from reprolab.claims.published import Claim, Source, load_sources
 from reprolab.claims.rules import Verdict
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decided(Verdict):
-    """The verdict on a cell, with the rows that show it."""
-
-    cell: Cell
-    criterion: str = ""  # when the cell is reproduced
-    rows: tuple[tuple[str, str], ...] = ()  # result file and the record's key
-    awaits: str = ""  # the experiment that would measure what is missing
-    elsewhere: bool = False  # of a GPU that this is not
 
 
 @dataclass(frozen=True)
@@ -28,15 +17,12 @@ class Decision:
 
     source: Source
     claim: Claim
-    verdicts: tuple[Decided, ...]
-
-    def of_reading(self, name: str) -> list[Decided]:
-        return [v for v in self.verdicts if v.cell.reading == name]
+    verdicts: tuple[Verdict, ...]
 
     @property
-    def primary(self) -> list[Decided]:
+    def primary(self) -> list[Verdict]:
         """The cells of the reading that decides the claim."""
-        return self.of_reading(self.claim.readings[0]["name"])
+        return [v for v in self.verdicts if v.cell.reading == self.claim.readings[0]["name"]]
 
     @property
     def verdict(self) -> str:
@@ -50,7 +36,7 @@ class Decision:
         return f"make reproduce-{next(awaited, self.claim.cells[0].experiment)}"
 
 
-def verdict_on(verdicts: Sequence[Decided]) -> str:
+def verdict_on(verdicts: Sequence[Verdict]) -> str:
     """The first of rules.VERDICTS that a cell has; only cells that this GPU can show count, if
     there are any.
 
@@ -109,7 +95,7 @@ def claim_rows(evidence: Evidence) -> Iterator[dict[str, Any]]:
             }
 
 
-def decide_cell(case: Case) -> Decided:
+def decide_cell(case: Case) -> Verdict:
     cell, awaits = case.cell, ""
     rule = rules.rule_named(cell.rule)
     direction = rules.DIRECTIONS.get(cell.direction)
@@ -130,8 +116,8 @@ def decide_cell(case: Case) -> Decided:
     if elsewhere and not awaits:
         note = f"a number of the source's {cell.gpu}, which only such a GPU can show"
         found = replace(found, kind=rules.NOT_TESTABLE, note=note)
-    return Decided(
-        **vars(found),
+    return replace(
+        found,
         cell=cell,
         criterion=criterion,
         rows=() if awaits else tuple(case.used),  # the rows of one half show nothing

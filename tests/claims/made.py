@@ -13,8 +13,9 @@ from typing import Any
 
 from reprolab import result_file
 from reprolab.claims.evidence import Evidence
-from reprolab.claims.ledger import Decided, Decision, decide
+from reprolab.claims.ledger import Decision, decide
 from reprolab.claims.published import Source, load_source, load_sources
+from reprolab.claims.rules import Verdict
 from reprolab.json_files import ROOT, read_json
 from reprolab.results import SCHEMA, Results, json_files, parse
 
@@ -184,7 +185,7 @@ def decision(
     return decided
 
 
-def verdict(claim: str, cell: str, gpu: str, *changed: Change, **more: Any) -> Decided:
+def verdict(claim: str, cell: str, gpu: str, *changed: Change, **more: Any) -> Verdict:
     """On the first cell with this text, in a reading that begins with what follows '|'."""
     text, _, reading = cell.partition(" | ")
     verdicts = decision(claim, gpu, *changed, **more).verdicts

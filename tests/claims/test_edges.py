@@ -143,7 +143,6 @@ EDGES = [
     + ([count("packed_store", 1.2, "*", WRITTEN)],),
     ("occupancy-2-3", BLOCKS, YES, 2, [code(LUT, 30, "sm_80", "sass_static_shared_bytes")]),
     ("occupancy-2-3", BLOCKS, NO, 4, [code(LUT, 14, "sm_80", "sass_static_shared_bytes")]),
-    ("occupancy-2-3", BLOCKS, CANNOT, None, [code(LUT, 0, "sm_80", "sass_registers")]),
     ("divergence-makes-it", OF_EQUAL, YES, 57.6, [order(TREE, 1.15, EQUAL)]),
     ("divergence-makes-it", OF_EQUAL, MAY_BE, 49.9, [order(TREE, 1.217, EQUAL)]),
     ("divergence-makes-it", OF_EQUAL, NO, 40.36, [order(TREE, 1.3, EQUAL)]),
@@ -377,5 +376,5 @@ def test_times_of_instruments_that_disagree_decide_nothing():
         of = replace(found.results[place], checks=(replace(check, unit=unit),))
         evidence = replace(found, results=found.results | {place: of})
         (d,) = decide(evidence, made.with_claim("kernel-speedup"))
-        (v,) = [v for v in d.of_reading("tiles of 512 bytes") if v.cell.text == AVERAGE[:18]]
+        (v,) = [v for v in d.primary if v.cell.text == AVERAGE[:18]]
         assert v.kind == kind and ("clocks, -2.5 %" in v.note) is (kind == CANNOT)

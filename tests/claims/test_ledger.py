@@ -10,7 +10,7 @@ import pytest
 import reprolab
 from reprolab.claims import rules
 from reprolab.claims.evidence import machines
-from reprolab.claims.ledger import Decided, Decision, decide, is_on
+from reprolab.claims.ledger import Decision, decide, is_on
 from reprolab.claims.published import load_sources
 from reprolab.json_files import ROOT, read_json
 from reprolab.results import result_files
@@ -80,7 +80,7 @@ def test_a_claims_verdict_from_cells_and_readings(whole, readings):
     claim = replace(source.claims[0], readings=names)
     for ordered in (list(enumerate(readings)), list(enumerate(readings))[::-1]):
         verdicts = tuple(
-            Decided(
+            rules.Verdict(
                 "not_testable" if word == "elsewhere" else word,
                 cell=replace(claim.cells[0], at={"batch": batch}, reading=f"reading {i}", model=""),
                 elsewhere=word == "elsewhere",
