@@ -139,6 +139,10 @@ class Estimate:
     def interval(self) -> tuple[float, float]:
         return self.low, self.high
 
+    def over(self, other: "Estimate") -> "Estimate":
+        """Of two ratios of times."""
+        return self.log.over(other.log).ratio
+
     def scaled(self, factor: float) -> "Estimate":
         return Estimate(factor * self.value, factor * self.low, factor * self.high)
 

@@ -43,7 +43,7 @@ def larger_with_fewer_rows(case: Case, *, slow: str, fast: str, least: int, most
     few, many = (
         stats.mean(list(gains(case, slow, fast, [rows]).values())) for rows in (least, most)
     )
-    ours = few.log.over(many.log).ratio
+    ours = few.over(many)
     note = f"{few.value:.2f} x with {least} rows, {many.value:.2f} x with {most}"
     kind = rules.side_above(ours, 1, case.cell.family_size)
     return Verdict(kind, note, ours.value, ours.interval)

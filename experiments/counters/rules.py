@@ -5,7 +5,6 @@ Sources: for limits the CUDA C++ Programming Guide, technical specifications per
 for allocation units of registers and shared memory the toolkit's cuda_occupancy.h.
 """
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -104,7 +103,9 @@ def shared_memory(case: Case, *, subject: str, baseline: str = "") -> Verdict:
     after = shared_bytes(subject)
     before = shared_bytes(baseline) if baseline else [0] * len(after)
     added = [a - b for a, b in zip(after, before, strict=True)]
-    return over_places(reproduced_if(set(added) == {case.value}), f"{span(after, 1)} in all", added)
+    return over_places(
+        reproduced_if(set(added) == {case.cell.value}), f"{span(after, 1)} in all", added
+    )
 
 
 @rule("from {least:g} to {most:g} blocks fit on a multiprocessor of the cell's architecture")
@@ -147,7 +148,7 @@ def shorter_index(case: Case, *, baseline: str, subject: str) -> Verdict:
 def index_count(case: Case, *, kernel: str) -> Verdict:
     """The index computation in an architecture's code."""
     count = case.compiled(kernel, "index_per_weight.least").median
-    return Verdict(all_below([count], case.value, COUNTS), kernel, count)
+    return Verdict(all_below([count], case.cell.value, COUNTS), kernel, count)
 
 
 @rule("{table} has less code than {literals}, and fewer instructions per weight")
@@ -180,10 +181,6 @@ def judgement_of_a_compiler(case: Case, *, kernel: str) -> Verdict:
         raise NotTestable(f"{row.place}: {fact} is less than one weight")
     does = f"stores {weights:g} weights at once" if is_store else f"decodes {weights:g} in a row"
     return Verdict(rules.NOT_TESTABLE, f"{row.maker} {does}, unasked", weights)
-
-
-def percent_fewer(ratios: Sequence[float]) -> list[float]:
-    return [100 * (1 - ratio) for ratio in ratios]
 
 
 def waits(case: Case, kernel: str, needed: str) -> list[dict[str, float]]:
@@ -221,8 +218,8 @@ def fewer_instructions(case: Case, *, baseline: str, subject: str) -> Verdict:
         before, after = (case.medians(k, "warp_instructions") for k in (baseline, subject))
         ends = " -> ".join(span([n / 1e6 for n in both]) for both in (before, after))
         note = f"{ends} million executed by warps, per layer"
-    percents = percent_fewer(quotients(after, before))
-    bound = case.value * (1 - case.cell.tolerance_percent / 100)
+    percents = [100 * (1 - ratio) for ratio in quotients(after, before)]
+    bound = case.cell.value * (1 - case.cell.tolerance_percent / 100)
     return over_places(all_above(percents, bound, COUNTS), note, percents)
 
 
@@ -287,8 +284,8 @@ def no_divergence(case: Case, *, baseline: str, subject: str) -> Verdict:
     holds = holds and all(b < a for b, a in zip(*threads, strict=True))
     note = f"branches in the loop {of_tree:g} -> {in_loop:g}; active threads of {WARP}: "
     note += " -> ".join(map(span, threads))
-    percents = percent_fewer(quotients(after, before, may_be_zero=True))
-    return over_places(reproduced_if(holds), note, percents)
+    ratios = quotients(after, before, may_be_zero=True)
+    return over_places(reproduced_if(holds), note, [100 * (1 - ratio) for ratio in ratios])
 
 
 @rule(

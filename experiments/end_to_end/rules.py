@@ -68,7 +68,9 @@ def total_latency(case: Case, *, kernel: str) -> Verdict:
         row = case.measured(kernel, "warp_instructions", LAYER, COUNTERS)
         floor_ms = issue_ns_per_weight(case.source, row) * problem["weights"] / 1e6
         note += f"; its {case.source.gpu} takes at least {floor_ms:.0f} ms to issue the"
-        note += f" instructions of one, so that its time is of at most {case.value / floor_ms:.0f}"
+        note += (
+            f" instructions of one, so that its time is of at most {case.cell.value / floor_ms:.0f}"
+        )
     return Verdict(rules.NOT_TESTABLE, note, ms.value, ms.interval)
 
 
@@ -82,7 +84,7 @@ def gains_most_at(case: Case, *, baseline: str, subject: str, most: float, other
     gains = gains_by_batch(case, baseline, subject)
     ours = gains[int(most)]
     smaller = [b for b in gains if b != most and others in (EVERY, str(b))]
-    return ordered(case, [gain_ratio(ours, gains[b]) for b in smaller], by_batch(gains), ours)
+    return ordered(case, [ours.over(gains[b]) for b in smaller], by_batch(gains), ours)
 
 
 def ordered(case: Case, ratios: Sequence[Estimate], note: str, ours: Estimate) -> Verdict:
@@ -92,10 +94,6 @@ def ordered(case: Case, ratios: Sequence[Estimate], note: str, ours: Estimate) -
         nearest = min(ratios, key=lambda ratio: ratio.value)
         note = "; ".join(filter(None, [note, rules.by_hosts(case, nearest, 1)]))
     return Verdict(kind, note, ours.value, ours.interval)
-
-
-def gain_ratio(a: Estimate, b: Estimate) -> Estimate:
-    return a.log.over(b.log).ratio
 
 
 def gains_by_batch(case: Case, baseline: str, subject: str) -> dict[int, Estimate]:
@@ -119,7 +117,7 @@ def rises_with_size(case: Case, *, of: str, baseline: str, subject: str) -> Verd
         else:
             values = [share_of(case, baseline, at) for at in places]
         means[model] = stats.mean(values)
-    steps = [gain_ratio(b, a) for a, b in pairwise(means.values())]
+    steps = [b.over(a) for a, b in pairwise(means.values())]
     note = ", ".join(f"{m} {significant(e.value, 3)} {case.cell.unit}" for m, e in means.items())
     return replace(ordered(case, steps, note, steps[0]), ours=None, interval=None)
 
@@ -153,7 +151,7 @@ def share_falls(case: Case, *, kernel: str) -> Verdict:
     """The smallest and the largest batch decide; the note has all shares."""
     shares = {at["batch"]: share_of(case, kernel, at) for at in case.cell.places}
     first, last = shares[min(shares)], shares[max(shares)]
-    return ordered(case, [gain_ratio(first, last)], by_batch(shares), last)
+    return ordered(case, [first.over(last)], by_batch(shares), last)
 
 
 @rule("products take at least half of the growth of the GPU's time over the batches")
@@ -225,7 +223,7 @@ def tables_allow(case: Case, *, shares: str) -> Verdict:
     """Compares two numbers of the source."""
     theirs = papers_predictions(case.source, shares, case.cell.model)
     most = theirs.get(case.cell.at["batch"], fmean(theirs.values()))
-    holds = stats.is_at_least(most, case.value, case.cell.tolerance_percent)
+    holds = stats.is_at_least(most, case.cell.value, case.cell.tolerance_percent)
     kind = rules.DOCUMENTED if holds else rules.CONTRADICTED
     return Verdict(kind, f"its tables allow {most:.2f} x")
 

@@ -92,9 +92,8 @@ def turned_by_the_cache(case: Case, *, over: str, under: str) -> Verdict:
         (ratio,) = case.ratios(over, under, f"{WALL_TIME}.{name}")
         (cached if size <= cache_bytes else others).append(ratio)
         shown.append(f"{name} {significant(ratio.value, 3)}")
-    slower, faster = ours.low > 1, ours.high < 1
-    kind = reproduced_if(slower, faster) if case.value > 1 else reproduced_if(faster, slower)
-    if kind == rules.REPRODUCED and case.value < 1:
+    kind = rules.side_above(ours, 1) if case.cell.value > 1 else rules.side_below(ours, 1)
+    if kind == rules.REPRODUCED and case.cell.value < 1:
         if not cached or not others:  # then the cache is of no difference to the MLPs
             kind = rules.NOT_TESTABLE
         elif max(e.high for e in cached) >= min(e.low for e in others):

@@ -48,7 +48,7 @@ def gains_apart(case: Case, *, metric: str, baseline: str, subject: str) -> Verd
     means = averages(case, metric, baseline, subject)
     low, high = (pick(means, key=lambda m: means[m].value) for pick in (min, max))
     note = f"{low} {significant(means[low].value)} x, {high} {significant(means[high].value)} x"
-    return judge(case, means[high].log.over(means[low].log).ratio, note)
+    return judge(case, means[high].over(means[low]), note)
 
 
 @rule("models' average gains at most {tolerance_percent:g} % apart")
@@ -56,7 +56,7 @@ def gains_alike(case: Case, *, metric: str, baseline: str, subject: str) -> Verd
     """Each model's average against each other's."""
     means = averages(case, metric, baseline, subject)
     pairs = combinations(sorted(means.values(), key=lambda mean: mean.value), 2)
-    ratios = [high.log.over(low.log).ratio for low, high in pairs]
+    ratios = [high.over(low) for low, high in pairs]
     apart = max(ratios, key=lambda ratio: ratio.value)
     kind = equivalent(ratios, case.cell.tolerance_percent, len(ratios))
     ours, *interval = (100 * (end - 1) for end in (apart.value, *apart.interval))

@@ -28,14 +28,14 @@ def as_cited(case: Case, *, cited: str) -> Verdict:
     name = case.cell.paths[0].rpartition("/")[2]
     number = case.source.numbers[f"{cited}/{name}"]
     note = f"{number:g} {case.cell.unit} in the document that it cites"
-    return Verdict(rules.DOCUMENTED if case.value == number else rules.NOT_REPRODUCED, note)
+    return Verdict(rules.DOCUMENTED if case.cell.value == number else rules.NOT_REPRODUCED, note)
 
 
 @rule(f"of the numbers of the document that the source cites, {WITHIN}")
 def cited_ratio(case: Case, *, over: str, under: str) -> Verdict:
     numbers = [case.source.numbers[path] for path in (over, under)]
     note = f"{numbers[0]:g} / {numbers[1]:g} {case.cell.unit}, in the document that it cites"
-    bound = case.value * (1 - case.cell.tolerance_percent / 100)
+    bound = case.cell.value * (1 - case.cell.tolerance_percent / 100)
     kind = rules.all_above([numbers[0] / numbers[1]], bound, rules.COUNTS)
     return Verdict(rules.DOCUMENTED if kind == rules.REPRODUCED else kind, note)
 
@@ -44,7 +44,7 @@ def cited_ratio(case: Case, *, over: str, under: str) -> Verdict:
 def as_documented(case: Case, *, says: float | str, document: str) -> Verdict:
     """`says`: a text where the source gives no number, and the document says otherwise."""
     said = says if isinstance(says, str) else f"{says:g} {case.cell.unit}".rstrip()
-    return by_document(case.value == says, f"{said} by the {document}")
+    return by_document(case.cell.value == says, f"{said} by the {document}")
 
 
 @rule("in the source's own table, dequantization's share rises with the batch")

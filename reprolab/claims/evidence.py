@@ -84,11 +84,6 @@ class Case:
     hosts: list[int] = field(default_factory=list)  # of each eager gain, where those decide
 
     @property
-    def value(self) -> float | None:
-        """The source's."""
-        return self.cell.value
-
-    @property
     def place(self) -> dict[str, Any]:
         """The only place that the cell covers."""
         (at,) = self.cell.places

@@ -116,7 +116,7 @@ def side_above(estimate: Estimate, bound: float, cells: int = 1) -> str:
     return side_of(estimate.deciding().low, estimate.deciding(cells).high, bound)
 
 
-def side_below(estimate: Estimate, bound: float, cells: int) -> str:
+def side_below(estimate: Estimate, bound: float, cells: int = 1) -> str:
     return side_of(-estimate.deciding().high, -estimate.deciding(cells).low, -bound)
 
 
@@ -133,11 +133,8 @@ def side_of(low: float, high: float, bound: float) -> str:
     return UNDECIDED if high >= bound - slack else NOT_REPRODUCED
 
 
-def reproduced_if(holds: bool, fails: bool = True) -> str:
-    """It holds, it does not hold, or neither is shown."""
-    if holds:
-        return REPRODUCED
-    return NOT_REPRODUCED if fails else UNDECIDED
+def reproduced_if(holds: bool) -> str:
+    return REPRODUCED if holds else NOT_REPRODUCED
 
 
 def all_above(
