@@ -110,14 +110,11 @@ def measure_model(model: str, running: Path) -> tuple[str, int]:
         if status in (0, USAGE):
             return (f"{plan.plain_name(model)}: not all of it was measured" * bool(status)), status
         cell, row = running.read_text().split("\n") if running.exists() else ("", "")
-        ended = f"the process ended {ending(status)}"
+        how = f"with status {status}" if status >= 0 else f"by {signal.Signals(-status).name}"
+        ended = f"the process ended {how}"
         if not row or row in failed.get(cell, {}):  # no row to omit: it would die again
             return f"{cell or plan.plain_name(model)}: {ended}", NOT_MEASURED
         failed.setdefault(cell, {})[row] = ended
-
-
-def ending(status: int) -> str:
-    return f"with status {status}" if status >= 0 else f"by {signal.Signals(-status).name}"
 
 
 def check(choices: Choices) -> None:
@@ -145,7 +142,7 @@ def describe(cells: Sequence[Cell]) -> str:
         f"{first.pass_name}: {', '.join(map(plan.plain_name, choices.models))} at batch "
         f"{', '.join(map(str, choices.batches))}; {choices.tokens} new tokens, of which "
         f"{first.new_tokens(EAGER)} are generated eager and {first.new_tokens(GRAPH)} in a graph\n"
-        f"  rows: {', '.join(row.kernel for row in choices.rows)}; {plan.warm_up()} generation of "
+        f"  rows: {', '.join(row.kernel for row in choices.rows)}; {plan.WARM_UP} generation of "
         f"each to warm up, {first.samples(EAGER)} measured eager, {first.samples(GRAPH)} in a "
         f"graph; prompts: {prompts.TEXT}{memory}"
     )

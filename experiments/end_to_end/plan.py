@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.end_to_end import prompts, sizes
@@ -19,32 +19,24 @@ AS_INSTALLED = "installed"  # bitsandbytes, as KERNELS names it
 KINDS = ("kernel", "peer", "fused", "installed")  # of rows, in their order
 TOKENS, QUICK_TOKENS = 32, 4
 QUICK_PROFILED = 1
+# Generations per row, before those that are measured and measured.
+WARM_UP, SAMPLES = sizes.PROTOCOL["warmup_passes"], sizes.PROTOCOL["profiled_passes"]
 # New tokens of a generation whose decoding steps are alike, so that the first ones suffice.
 SHORT = {TIMING: 8, PROFILE: 4}
-
-
-def samples() -> int:
-    """Generations per row, timed and profiled."""
-    return sizes.protocol()["profiled_passes"]
-
-
-def warm_up() -> int:
-    """Generations per row before those that are measured."""
-    return sizes.protocol()["warmup_passes"]
 
 
 @dataclass(frozen=True)
 class Choices:
     """The user's choices; `models`: built from their sizes, or one checkpoint; `generations`: of
-    each row in eager timing, where the host's time is in every sample; elsewhere samples() suffice.
+    each row in eager timing, where the host's time is in every sample; elsewhere SAMPLES suffice.
     """
 
     models: tuple[str, ...]
     batches: tuple[int, ...]
     rows: tuple[Row, ...]
     tokens: int = TOKENS
-    generations: int = field(default_factory=samples)
-    profiled_generations: int = field(default_factory=samples)
+    generations: int = SAMPLES
+    profiled_generations: int = SAMPLES
 
 
 @dataclass(frozen=True)
@@ -78,7 +70,7 @@ class Cell:
         """Measured generations of a row."""
         if self.pass_name == PROFILE:
             return self.choices.profiled_generations
-        return self.choices.generations if mode == EAGER else samples()
+        return self.choices.generations if mode == EAGER else SAMPLES
 
     @property
     def short(self) -> int:
@@ -119,7 +111,7 @@ def choose(
     quick: bool = False,
 ) -> Choices:
     """The choices by option, which are make's variables; InputError where one of them is wrong."""
-    ours = sizes.protocol()["models"].values()
+    ours = sizes.PROTOCOL["models"].values()
     models = [model] if model else [m for group in ours for m in (group[:1] if quick else group)]
     is_checkpoint = bool(model) and model not in sizes.known()
     if is_checkpoint and not Path(model).is_dir():
@@ -127,7 +119,7 @@ def choose(
         raise InputError(
             f"MODEL: folder '{model}' does not exist; give a checkpoint's, or one of {listed}"
         )
-    every = sizes.protocol()["batches"]
+    every = sizes.PROTOCOL["batches"]
     counts = {"tokens": QUICK_TOKENS, "profiled_generations": QUICK_PROFILED} if quick else {}
     given = {"tokens": tokens, "generations": generations}
     choices = Choices(

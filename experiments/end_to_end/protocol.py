@@ -126,11 +126,6 @@ def different(ours: Tokens, theirs: Tokens) -> list[tuple[int, int]]:
     ]
 
 
-def other_than(first: Tokens, outputs: Sequence[Tokens]) -> Tokens | None:
-    """The first of a row's outputs in which a token differs."""
-    return next((tokens for tokens in outputs if different(tokens, first)), None)
-
-
 TokenOutcome = tuple[str, str, int | None]  # outcome, reason and mismatches
 
 
@@ -148,7 +143,10 @@ def judge(
     cause of the difference is unknown.
     """
     first, *others = outputs[baseline]
-    differing = {row: other_than(first, generations) for row, generations in outputs.items()}
+    differing = {
+        row: next((tokens for tokens in generations if different(tokens, first)), None)
+        for row, generations in outputs.items()
+    }
     is_unexplained = any(tokens and not may_differ(row) for row, tokens in differing.items())
     if is_unexplained and not differing[baseline]:
         others.append(again())

@@ -10,7 +10,7 @@ import torch
 
 from experiments.end_to_end import SEED
 from experiments.end_to_end.generate import Mode
-from experiments.end_to_end.plan import Cell, warm_up
+from experiments.end_to_end.plan import WARM_UP, Cell
 from experiments.end_to_end.protocol import (
     NOTHING,
     PROFILE,
@@ -83,7 +83,7 @@ class Rounds:
     def run(self) -> dict[Row, Measured]:
         steps = [(row, self.prepare) for row in self.rows]
         rows_to_warm_up = [self.baseline] if self.mode.is_captured else self.rows
-        steps += [(row, self.warm_up) for _ in range(warm_up()) for row in rows_to_warm_up]
+        steps += [(row, self.warm_up) for _ in range(WARM_UP) for row in rows_to_warm_up]
         seed = f"{SEED}/{self.cell.name}/{self.mode.name}"
         steps += [
             (row, self.measure)

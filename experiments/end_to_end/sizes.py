@@ -11,6 +11,8 @@ from reprolab.json_files import ROOT, read_json
 from reprolab_nf4 import DropinError, checkpoint
 from reprolab_nf4.checkpoint import Shape
 
+CONTENT = read_json(ROOT / "data/models.json")
+PROTOCOL = CONTENT["protocol"]  # how the paper ran its models
 BLOCK_SIZE = 64  # of random weights
 NF4_BYTES = 0.5 + 4 / BLOCK_SIZE  # of one weight, with its part of a scale
 SPARE_BYTES = 3e9  # CUDA, cuBLAS, the programs' code, and the allocator's fragments
@@ -93,11 +95,6 @@ def checkpoint_shapes(folder: Path) -> list[Shape]:
         raise InputError(str(error)) from None
 
 
-def protocol() -> dict[str, Any]:
-    """How the paper ran its models."""
-    return content()["protocol"]
-
-
 @cache
 def known() -> dict[str, Model]:
     """Every model that can be built without a download."""
@@ -108,10 +105,5 @@ def known() -> dict[str, Model]:
             classes=tuple(model["classes"]),
             extras=model["config"],
         )
-        for model in content()["models"]
+        for model in CONTENT["models"]
     }
-
-
-@cache
-def content() -> dict[str, Any]:
-    return read_json(ROOT / "data/models.json")

@@ -180,13 +180,6 @@ def kernels(version: str) -> ModuleType:
     return importlib.import_module(MODULE)
 
 
-def own_kernels_run(module: ModuleType) -> bool:
-    """Whether its Triton kernels for NF4 are in use, which it has since 2026.10: not with
-    UNSLOTH_BNB_TRITON=0, nor after one that did not compile.
-    """
-    return getattr(module, "_USE_NF4_KERNELS", False)
-
-
 def parser() -> argparse.ArgumentParser:
     p = Parser(prog="python -m experiments.puzzle.peers", description=__doc__)
     p.add_argument("--output", type=Path, required=True, help="the pass's result file")
@@ -221,7 +214,8 @@ def measured(gpu: Any, versions: Sequence[str]) -> list[Content]:
             rows[version].keep(times, gpu.sensors)
     library = f"bitsandbytes {bitsandbytes.__version__}"
     made = dict.fromkeys(rows, f"two calls of {library}")
-    made |= {v: OWN_KERNEL for v in loaded if own_kernels_run(loaded[v])}
+    # Since 2026.10; not with UNSLOTH_BNB_TRITON=0, nor after one that did not compile.
+    made |= {v: OWN_KERNEL for v in loaded if getattr(loaded[v], "_USE_NF4_KERNELS", False)}
     return [record(version, one, made[version]) for version, one in rows.items()]
 
 

@@ -28,10 +28,10 @@ def test_by_default_it_is_the_papers_experiment():
     choices = choose()
     kernels = ["branch_tree", "shared_lut", "streaming", "fused", "as installed"]
     assert [row.kernel for row in choices.rows] == kernels
-    generations = (plan.warm_up(), choices.generations, choices.profiled_generations)
+    generations = (plan.WARM_UP, choices.generations, choices.profiled_generations)
     assert (choices.tokens, generations) == (32, (1, 3, 3))
     paper = load_source(FOLDER / "paper.json")
-    wanted = {k: v for k, v in sizes.protocol().items() if k != "comment"}
+    wanted = {k: v for k, v in sizes.PROTOCOL.items() if k != "comment"}
     assert {k: paper.setup[k] for k in wanted} == wanted
     cells = plan.cells(choices, "timing")
     assert len(cells) == 24 and cells[0] == Cell(choices, "timing", "gemma-2-27b", 2)
