@@ -32,8 +32,7 @@ std::unique_ptr<profiling::ClockLock> lock_clock(const PassOptions& options,
                                                  const Machine& machine) {
   if (!options.clocks.locks()) return nullptr;
   try {
-    auto lock = std::make_unique<profiling::ClockLock>(
-        profiling::GpuAddress{machine.pci_bus_id, machine.uuid}, options.clocks);
+    auto lock = std::make_unique<profiling::ClockLock>(machine.pci_bus_id, options.clocks);
     fmt::print(
         "the SM clock is locked at {} MHz; afterwards it is reset to the driver's default, as an "
         "earlier lock cannot be restored\n",
@@ -160,7 +159,7 @@ namespace {
 /// bandwidth and the clocks.
 void require_idle_gpu(const Machine& machine) {
   std::string no_nvml;
-  const auto device = profiling::find_nvml_device(machine.pci_bus_id, machine.uuid, &no_nvml);
+  const auto device = profiling::find_nvml_device(machine.pci_bus_id, &no_nvml);
   if (!device) return;
   std::vector<unsigned> processes = device->compute_processes();
   for (int tenths = 0; tenths < 20 && !processes.empty(); ++tenths) {  // one that just ended

@@ -125,7 +125,6 @@ std::optional<Machine> find_machine(std::string* why_not) {
         const FreeMemory free = free_memory();
         return {{"gpu", nlohmann::json(*gpu)},
                 {"pci_bus_id", gpu->pci_bus_id},
-                {"uuid", gpu->uuid},
                 {"free_on_device", free.device_bytes},
                 {"free_on_host", free.host_bytes}};
       },
@@ -137,10 +136,8 @@ std::optional<Machine> find_machine(std::string* why_not) {
                               : json.at("why_none").get<std::string>();
     return std::nullopt;
   }
-  return Machine{json.at("gpu"),
-                 json.at("pci_bus_id"),
-                 json.at("uuid"),
-                 {json.at("free_on_device"), json.at("free_on_host")}};
+  return Machine{
+      json.at("gpu"), json.at("pci_bus_id"), {json.at("free_on_device"), json.at("free_on_host")}};
 }
 
 Machine require_machine() {
@@ -160,8 +157,7 @@ nlohmann::json observe(const std::vector<std::string>& argv, profiling::Instrume
                        std::optional<unsigned> locked_mhz, const std::function<void()>& measure) {
   const auto started = std::chrono::system_clock::now();
   std::string no_nvml;  // without NVML, the values that it would give are null
-  profiling::ClockObserver observer(
-      profiling::find_nvml_device(machine.pci_bus_id, machine.uuid, &no_nvml));
+  profiling::ClockObserver observer(profiling::find_nvml_device(machine.pci_bus_id, &no_nvml));
   measure();
   observer.stop();
   const std::chrono::duration<double> runtime = std::chrono::system_clock::now() - started;

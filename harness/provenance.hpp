@@ -17,7 +17,7 @@ namespace reprolab {
 /// so that it can start workers.
 struct Machine {
   nlohmann::json gpu;  ///< `provenance.gpu`.
-  std::string pci_bus_id, uuid;
+  std::string pci_bus_id;
   FreeMemory free;
 };
 

@@ -142,21 +142,13 @@ struct ActivityRecorder::State {
     }
     cupti.check(register_callbacks(buffer_requested, buffer_completed),
                 "cuptiActivityRegisterCallbacks");
-    for (const CUpti_ActivityKind kind : kinds) {
-      const CUptiResult result = enable(kind);
-      if (result != CUPTI_SUCCESS) disable_all();
-      cupti.check(result, "cuptiActivityEnable");
-    }
+    for (const CUpti_ActivityKind kind : kinds) cupti.check(enable(kind), "cuptiActivityEnable");
   }
 
   ~State() {
-    disable_all();
+    for (const CUpti_ActivityKind kind : kinds) disable(kind);
     flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     empty_buffers([](auto*, std::size_t) {});
-  }
-
-  void disable_all() const {
-    for (const CUpti_ActivityKind kind : kinds) disable(kind);
   }
 
   /// Forced: an unfinished kernel then has no times, which is detected. An unforced flush would

@@ -41,11 +41,11 @@ void write_line(int descriptor, const std::string& line) {
   [[maybe_unused]] const ssize_t written = write(descriptor, line.data(), line.size());
 }
 
-void say_still_locked(const GpuAddress& gpu, unsigned mhz, const std::string& why) {
+void say_still_locked(const std::string& pci_bus_id, unsigned mhz, const std::string& why) {
   write_line(STDERR_FILENO,
              fmt::format("clocks: the SM clock may still be locked at {} MHz: {}; this resets it: "
                          "nvidia-smi -i {} -rgc\n",
-                         mhz, why, gpu.pci_bus_id));
+                         mhz, why, pci_bus_id));
 }
 
 /// The clock in MHz that `wanted` means on this GPU. For an unavailable clock it names the nearest.
@@ -63,16 +63,17 @@ unsigned clock_to_lock(const NvmlDevice& device, const ClockPolicy& wanted) {
                   wanted.mhz, nearest, clocks.front(), clocks.back()));
 }
 
-NvmlDevice device_at(const GpuAddress& gpu) {
+NvmlDevice device_at(const std::string& pci_bus_id) {
   std::string why_not;
-  auto device = find_nvml_device(gpu.pci_bus_id, gpu.uuid, &why_not);
+  auto device = find_nvml_device(pci_bus_id, &why_not);
   if (!device) throw std::runtime_error(why_not);
   return *device;
 }
 
 /// The child process: locks the clock, writes it in MHz, or why it is not locked, to the pipe, and
 /// resets the clock when the program has ended. NVML is used here alone: the program forks again.
-[[noreturn]] void guard(int pipe, pid_t program, const GpuAddress& gpu, const ClockPolicy& wanted) {
+[[noreturn]] void guard(int pipe, pid_t program, const std::string& pci_bus_id,
+                        const ClockPolicy& wanted) {
   prctl(PR_SET_NAME, "clock_guardian");  // so that killing the program by name does not kill it
   setsid();                              // out of reach of the terminal's Ctrl-C and hang-up
   prctl(PR_SET_PDEATHSIG, parent_ended);
@@ -83,7 +84,7 @@ NvmlDevice device_at(const GpuAddress& gpu) {
   pipe = STDERR_FILENO + 1;
   close_range(pipe + 1, ~0u, 0);
   try {
-    const auto device = device_at(gpu);
+    const auto device = device_at(pci_bus_id);
     const unsigned mhz = clock_to_lock(device, wanted);
     if (const auto why_not = device.lock_sm_clock(mhz); !why_not.empty()) {
       throw std::runtime_error("NVML does not lock the SM clock: " + why_not);
@@ -95,7 +96,7 @@ NvmlDevice device_at(const GpuAddress& gpu) {
     sigaddset(&ends, parent_ended);
     if (int signal = 0; getppid() == program) sigwait(&ends, &signal);
     if (const auto why_not = device.reset_sm_clock(); !why_not.empty()) {
-      say_still_locked(gpu, mhz, "NVML does not reset it: " + why_not);
+      say_still_locked(pci_bus_id, mhz, "NVML does not reset it: " + why_not);
     }
   } catch (const std::exception& error) {
     write_line(pipe, error.what());
@@ -171,8 +172,8 @@ ClockPolicy parse_clock_policy(std::string_view text) {
   return policy;
 }
 
-ClockLock::ClockLock(const GpuAddress& gpu, const ClockPolicy& wanted)
-    : gpu_(gpu), owner_(getpid()) {
+ClockLock::ClockLock(const std::string& pci_bus_id, const ClockPolicy& wanted)
+    : pci_bus_id_(pci_bus_id), owner_(getpid()) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
     throw std::system_error(errno, std::generic_category(), "pipe");
@@ -182,7 +183,7 @@ ClockLock::ClockLock(const GpuAddress& gpu, const ClockPolicy& wanted)
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   guardian_ = fork();
-  if (guardian_ == 0) guard(ends[1], owner_, gpu, wanted);
+  if (guardian_ == 0) guard(ends[1], owner_, pci_bus_id_, wanted);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   close(ends[1]);
   std::string answer;
@@ -208,7 +209,7 @@ ClockLock::~ClockLock() {
   int status = 0;
   while (waitpid(guardian_, &status, 0) < 0 && errno == EINTR) {
   }
-  if (WIFSIGNALED(status)) say_still_locked(gpu_, mhz_, "its guardian was killed");
+  if (WIFSIGNALED(status)) say_still_locked(pci_bus_id_, mhz_, "its guardian was killed");
 }
 
 }  // namespace reprolab::profiling

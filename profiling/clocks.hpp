@@ -63,11 +63,6 @@ struct ClockPolicy {
 /// the valid forms.
 ClockPolicy parse_clock_policy(std::string_view text);
 
-/// The GPU by CUDA's identifiers: CUDA and NVML number GPUs differently.
-struct GpuAddress {
-  std::string pci_bus_id, uuid;
-};
-
 /// Locks a GPU's SM clock during the lifetime of this object and at most of this process. A
 /// guardian, a separate process, sets and resets the lock: it outlives this process however that
 /// ends, even by SIGKILL. docs/clocks.md describes the use.
@@ -76,7 +71,7 @@ class ClockLock {
   /// Starts the guardian, which locks the clock. If that fails, throws std::runtime_error with the
   /// reason, and nothing is locked. Must precede this process's first CUDA or NVML call and its
   /// first thread, because it forks; processes that are forked later do not affect the lock.
-  ClockLock(const GpuAddress& gpu, const ClockPolicy& wanted);
+  ClockLock(const std::string& pci_bus_id, const ClockPolicy& wanted);
   /// Makes the guardian reset the clock to the driver's default, and waits. If that fails, a line
   /// on stderr reports it with the command to do it by hand.
   ~ClockLock();
@@ -86,7 +81,7 @@ class ClockLock {
   unsigned mhz() const { return mhz_; }
 
  private:
-  GpuAddress gpu_;
+  std::string pci_bus_id_;
   unsigned mhz_ = 0;
   pid_t owner_, guardian_ = -1;
 };

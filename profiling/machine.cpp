@@ -107,7 +107,7 @@ std::optional<Gpu> find_gpu(std::string* why_not) {
   gpu.cuda_runtime = version(runtime);
 
   std::string ignored;  // NVML is optional: without it, its values are null
-  if (const auto device = find_nvml_device(gpu.pci_bus_id, gpu.uuid, &ignored)) {
+  if (const auto device = find_nvml_device(gpu.pci_bus_id, &ignored)) {
     gpu.driver = device->driver_version();
     gpu.power_limit_w = device->power_limit_w();
   }

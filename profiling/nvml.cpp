@@ -24,7 +24,6 @@ struct NvmlFunctions {
   const char* (*error_string)(int) = nullptr;
   int (*driver_version)(char*, unsigned) = nullptr;
   int (*handle_by_pci)(const char*, void**) = nullptr;
-  int (*handle_by_uuid)(const char*, void**) = nullptr;
   int (*clock)(void*, int, unsigned*) = nullptr;
   int (*power_mw)(void*, unsigned*) = nullptr;
   int (*temperature)(void*, int, unsigned*) = nullptr;
@@ -84,7 +83,6 @@ std::shared_ptr<const NvmlFunctions> load(std::string* why_not) {
   // Each of these is useful alone; if one is missing, only its query is empty.
   library->bind({{nvml->error_string, "nvmlErrorString"}});
   library->bind({{nvml->driver_version, "nvmlSystemGetDriverVersion"}});
-  library->bind({{nvml->handle_by_uuid, "nvmlDeviceGetHandleByUUID"}});
   library->bind({{nvml->clock, "nvmlDeviceGetClockInfo"}});
   library->bind({{nvml->power_mw, "nvmlDeviceGetPowerUsage"}});
   library->bind({{nvml->temperature, "nvmlDeviceGetTemperature"}});
@@ -114,18 +112,13 @@ std::shared_ptr<const NvmlFunctions> load(std::string* why_not) {
 
 }  // namespace
 
-std::optional<NvmlDevice> find_nvml_device(const std::string& pci_bus_id, const std::string& uuid,
-                                           std::string* why_not) {
+std::optional<NvmlDevice> find_nvml_device(const std::string& pci_bus_id, std::string* why_not) {
   const auto nvml = load(why_not);
   if (!nvml) return std::nullopt;
   void* handle = nullptr;
   const int error = nvml->handle_by_pci(pci_bus_id.c_str(), &handle);
   if (error == success) return NvmlDevice(nvml, handle);
-  if (nvml->handle_by_uuid && nvml->handle_by_uuid(uuid.c_str(), &handle) == success) {
-    return NvmlDevice(nvml, handle);
-  }
-  *why_not = fmt::format("NVML does not know the GPU {} ({}): {}", pci_bus_id, uuid,
-                         nvml->describe(error));
+  *why_not = fmt::format("NVML does not know the GPU {}: {}", pci_bus_id, nvml->describe(error));
   return std::nullopt;
 }
 

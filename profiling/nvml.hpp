@@ -44,20 +44,17 @@ class NvmlDevice {
   std::string reset_sm_clock() const;
 
  private:
-  friend std::optional<NvmlDevice> find_nvml_device(const std::string&, const std::string&,
-                                                    std::string*);
+  friend std::optional<NvmlDevice> find_nvml_device(const std::string&, std::string*);
   NvmlDevice(std::shared_ptr<const NvmlFunctions> functions, void* handle)
       : functions_(std::move(functions)), handle_(handle) {}
   std::shared_ptr<const NvmlFunctions> functions_;
   void* handle_;
 };
 
-/// The GPU with this PCI bus id ("0000:17:00.0"), or else with this UUID ("GPU-..."): CUDA and NVML
-/// number GPUs differently, so an index would name the wrong one. Loads libnvidia-ml.so.1, or the
-/// library that REPROLAB_NVML names. If that is not usable or does not know the GPU, returns
-/// nullopt, and `*why_not` says why.
-std::optional<NvmlDevice> find_nvml_device(const std::string& pci_bus_id, const std::string& uuid,
-                                           std::string* why_not);
+/// The GPU with this PCI bus id ("0000:17:00.0"): CUDA and NVML number GPUs differently, so an
+/// index would name the wrong one. Loads libnvidia-ml.so.1, or the library that REPROLAB_NVML
+/// names. If that is not usable or does not know the GPU, returns nullopt, and `*why_not` says why.
+std::optional<NvmlDevice> find_nvml_device(const std::string& pci_bus_id, std::string* why_not);
 
 /// Names of the bits set, lowest first, as in nvml.h's nvmlClocksEventReason* in snake_case;
 /// a bit unknown here is "unknown_0x...".

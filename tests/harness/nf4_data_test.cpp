@@ -9,21 +9,13 @@
 #include "harness/errors.hpp"
 #include "harness/nf4/tensor.hpp"
 #include "harness/result_file.hpp"
-#include "tests/refusal.hpp"
-#include "tests/temporary_folder.hpp"
 
 namespace reprolab::nf4 {
 namespace {
 
 using nlohmann::json;
-using Names = std::vector<std::string>;
 
 std::filesystem::path models_file() { return project_root() / "data/models.json"; }
-
-json small_model() {
-  return {{"id", "small"}, {"hidden", 64},  {"intermediate", 256}, {"layers", 3},
-          {"heads", 4},    {"kv_heads", 2}, {"head_dim", 32}};
-}
 
 TEST(Layers, WeightsAndLaunchesOfEveryModelAreThosePublished) {
   const auto models = read_models(models_file());
@@ -41,21 +33,6 @@ TEST(Layers, WeightsAndLaunchesOfEveryModelAreThosePublished) {
         << models[i].id;
   }
   EXPECT_GE(published, 4);
-}
-
-TEST(Layers, MatricesOfOneLayerInTheOrderOfUse) {
-  const OwnFolder folder;
-  const auto models =
-      read_models(folder.write("models.json", json{{"models", {small_model()}}}.dump()));
-  ASSERT_EQ(models.size(), 1u);
-  Names matrices;
-  for (const auto& [name, rows, columns] : models[0].matrices) {
-    matrices.push_back(name + " " + std::to_string(rows) + "x" + std::to_string(columns));
-  }
-  EXPECT_EQ(matrices, (Names{"q 128x64", "k 64x64", "v 64x64", "o 64x128", "gate 256x64",
-                             "up 256x64", "down 64x256"}));
-  EXPECT_EQ(models[0].launches(), 21);
-  EXPECT_EQ(models[0].weights(), 3 * (2 * 8192 + 2 * 4096 + 3 * 16384));
 }
 
 using reference::WeightType;

@@ -110,7 +110,6 @@ class PassClocks : public testing::Test {
   /// No GPU of a real NVML.
   const Machine machine_{.gpu = {{"compute_capability", "9.0"}},
                          .pci_bus_id = "test-" + std::to_string(getpid()),
-                         .uuid = "",
                          .free = {}};
   mutable std::string printed_;
 };

@@ -54,8 +54,6 @@ void fake_cupti_launch(const char* name, std::uint64_t start_ns, std::uint64_t e
   state.records.emplace_back(data, data + sizeof kernel);
 }
 
-std::size_t fake_cupti_enabled_kinds() { return fake().enabled.size(); }
-
 CUptiResult cuptiGetResultString(CUptiResult result, const char** text) {
   *text = result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
               ? "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"

@@ -6,17 +6,16 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
 namespace {
 
-constexpr int success = 0, not_supported = 3, no_permission = 4, not_found = 6,
-              insufficient_size = 7;
+constexpr int success = 0, not_supported = 3, no_permission = 4, not_found = 6;
 
 bool fails(const char* function) {
   const char* name = std::getenv("FAKE_NVML_FAIL");
@@ -38,9 +37,10 @@ std::vector<unsigned long long> numbers(const char* variable, const char* otherw
   return values;
 }
 
-unsigned long long next(const char* variable, std::atomic<unsigned>& watchdog) {
+unsigned long long next(const char* variable) {
+  static std::map<std::string, unsigned> used;
   const auto values = numbers(variable, "0");
-  return values[watchdog++ % values.size()];
+  return values[used[variable]++ % values.size()];
 }
 
 /// Adds a line to the log: the process, and what it does.
@@ -62,22 +62,18 @@ int set_slowly(const char* function, const std::string& begins, const std::strin
 }
 
 int give_list(const std::vector<unsigned long long>& values, unsigned* count, unsigned* out) {
-  const unsigned room = *count;
   *count = static_cast<unsigned>(values.size());
-  if (room < values.size()) return insufficient_size;
   for (std::size_t i = 0; i < values.size(); ++i) out[i] = static_cast<unsigned>(values[i]);
   return success;
 }
 
 template <class Value>
-int answer(const char* function, const char* variable, std::atomic<unsigned>& watchdog,
-           Value* value) {
+int answer(const char* function, const char* variable, Value* value) {
   if (fails(function)) return error_to_return();
-  *value = static_cast<Value>(next(variable, watchdog));
+  *value = static_cast<Value>(next(variable));
   return success;
 }
 
-std::atomic<unsigned> sm_turn, memory_turn, power_turn, limit_turn, reasons_turn;
 int the_gpu;
 
 }  // namespace
@@ -105,32 +101,25 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char* id, void** handle) {
   return success;
 }
 
-int nvmlDeviceGetHandleByUUID(const char* uuid, void** handle) {
-  if (std::string(uuid) != "GPU-fake") return not_found;
-  *handle = &the_gpu;
-  return success;
-}
-
 int nvmlDeviceGetClockInfo(void*, int type, unsigned* mhz) {
-  return type == 1 ? answer("nvmlDeviceGetClockInfo", "FAKE_NVML_SM_MHZ", sm_turn, mhz)
-                   : answer("nvmlDeviceGetClockInfo", "FAKE_NVML_MEMORY_MHZ", memory_turn, mhz);
+  return answer("nvmlDeviceGetClockInfo", type == 1 ? "FAKE_NVML_SM_MHZ" : "FAKE_NVML_MEMORY_MHZ",
+                mhz);
 }
 
 int nvmlDeviceGetPowerUsage(void*, unsigned* mw) {
-  return answer("nvmlDeviceGetPowerUsage", "FAKE_NVML_POWER_MW", power_turn, mw);
+  return answer("nvmlDeviceGetPowerUsage", "FAKE_NVML_POWER_MW", mw);
 }
 
 int nvmlDeviceGetEnforcedPowerLimit(void*, unsigned* mw) {
-  return answer("nvmlDeviceGetEnforcedPowerLimit", "FAKE_NVML_LIMIT_MW", limit_turn, mw);
+  return answer("nvmlDeviceGetEnforcedPowerLimit", "FAKE_NVML_LIMIT_MW", mw);
 }
 
 int nvmlDeviceGetCurrentClocksEventReasons(void*, unsigned long long* mask) {
-  return answer("nvmlDeviceGetCurrentClocksEventReasons", "FAKE_NVML_REASONS", reasons_turn, mask);
+  return answer("nvmlDeviceGetCurrentClocksEventReasons", "FAKE_NVML_REASONS", mask);
 }
 
 int nvmlDeviceGetTemperature(void*, int, unsigned* celsius) {
-  static std::atomic<unsigned> watchdog;
-  return answer("nvmlDeviceGetTemperature", "FAKE_NVML_TEMPERATURE_C", watchdog, celsius);
+  return answer("nvmlDeviceGetTemperature", "FAKE_NVML_TEMPERATURE_C", celsius);
 }
 
 int nvmlDeviceGetSupportedMemoryClocks(void*, unsigned* count, unsigned* mhz) {

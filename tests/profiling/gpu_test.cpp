@@ -28,7 +28,7 @@ class OnGpuProfiling : public OnGpuTest {};
 
 TEST_F(OnGpuProfiling, NvmlKnowsTheSameGpu) {
   std::string why_not;
-  const auto device = find_nvml_device(gpu->pci_bus_id, gpu->uuid, &why_not);
+  const auto device = find_nvml_device(gpu->pci_bus_id, &why_not);
   if (!device) GTEST_SKIP() << "NOT TESTED, " << why_not;
   ClockObserver observer(device);
   observer.stop();

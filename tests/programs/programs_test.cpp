@@ -116,16 +116,9 @@ std::vector<std::string> problems_in(const std::string& plan) {
   return problems;
 }
 
-TEST_F(BenchProgram, ListHasEveryKernelWithItsLineageAndFile) {
+TEST_F(BenchProgram, ListsEveryKernelAndNoTestsKernel) {
   const std::string list = output_of(BENCH, "--list");
-  for (const char* part :
-       {"nf4\n  branch_tree ", "\n  shared_lut               the paper's kernel, section V-A ",
-        "declared deviation: line 12 of Algorithm 1 takes one scale, absmax[blockIdx], for each "
-        "tile of 512 weights\n",
-        "\ntranspose\n  column_walk "}) {
-    EXPECT_TRUE(contains(list, part));
-  }
-  EXPECT_FALSE(contains(list, "test_")) << "a test's kernel is listed";
+  EXPECT_FALSE(contains(list, "test_"));
   for (const std::string& family : all_families()) {
     for (const auto& name : kernel_names(family)) {
       EXPECT_TRUE(has_match(
