@@ -245,10 +245,8 @@ def size_in_memory(case: Case, *, kernel: str, of: str = "all") -> Verdict:
     many times smaller the one is than the other. `of`: all, or the codes of the quantized weights
     alone, two to a byte, without scales and the weights in 16 bits.
     """
-    problems, at = case.results().problems(), {"model": case.cell.at["model"]}
-    batches = [problem["batch"] for problem in problems if at.items() <= problem.items()]
-    batches = [batch for batch in batches if batch in case.source.every("batch")]
-    problem = case.verified(kernel, at | ({"batch": min(batches)} if batches else {})).problem
+    at = {"model": case.cell.at["model"], "batch": min(case.source.every("batch"))}
+    problem = case.verified(kernel, at).problem
     fp16, nf4 = 2 * problem["parameters"], problem["memory_bytes"]
     if of == "codes":
         fp16, nf4 = 2 * problem["weights"], problem["weights"] / 2

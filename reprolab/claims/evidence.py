@@ -17,13 +17,7 @@ THIS_GPU = "this GPU"  # as a cell's architecture
 
 
 class NotTested(Exception):
-    """No row bears on the claim: it can be measured, but was not. `experiment` would measure it;
-    empty: the cell's own.
-    """
-
-    def __init__(self, text: str, experiment: str = ""):
-        super().__init__(text)
-        self.experiment = experiment
+    """No row bears on the claim: it can be measured, but was not."""
 
 
 class NotTestable(Exception):
@@ -104,7 +98,7 @@ class Case:
         for other in recorded_beside(self.evidence.folder, experiment) if is_code else ():
             if found := other.results.get((experiment, name)):
                 return found
-        raise NotTested(f"no results of the pass {experiment}/{name}", experiment)
+        raise NotTested(f"no results of the pass {experiment}/{name}")
 
     def find(self, kernel: str, at: Mapping[str, Any], pass_name: str = "") -> Row:
         """The kernel's cold row on the problem with the values of `at`, with any outcome: that of
@@ -215,13 +209,11 @@ def with_samples(results: Results, row: Row, metric: str) -> Row:
 
 
 def meets(value: Any, wanted: Any) -> bool:
-    """A condition is a value, or {"at_least": 16384, "multiple_of": 32}."""
+    """A condition is a value, or {"at_least": 16384}."""
     if not isinstance(wanted, dict):
         return value == wanted
-    least, factor = wanted.get("at_least", 0), wanted.get("multiple_of", 1)
-    return isinstance(value, int) and value >= least and value % factor == 0
+    return isinstance(value, int) and value >= wanted["at_least"]
 
 
 def in_words(wanted: Any) -> str:
-    bounds = wanted.items() if isinstance(wanted, dict) else [("", wanted)]
-    return " and ".join(f"{name.replace('_', ' ')} {value}".strip() for name, value in bounds)
+    return f"at least {wanted['at_least']}" if isinstance(wanted, dict) else str(wanted)

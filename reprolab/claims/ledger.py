@@ -26,28 +26,16 @@ class Decision:
 
     @property
     def verdict(self) -> str:
-        return verdict_on(self.primary)
+        """The worst of its cells; only cells that this GPU can show count, if there are any.
 
-    @property
-    def command(self) -> str:
-        """The command that measures it; if something is not measured yet, the first missing
-        experiment."""
-        awaited = (v.awaits for v in self.verdicts if v.awaits)
-        return f"make reproduce-{next(awaited, self.claim.cells[0].experiment)}"
-
-
-def verdict_on(verdicts: Sequence[Verdict]) -> str:
-    """The first of rules.VERDICTS that a cell has; only cells that this GPU can show count, if
-    there are any.
-
-    If several of our models represent one of the source's, one is enough: the others do not leave
-    the claim undecided.
-    """
-    here = [v for v in verdicts if not v.elsewhere] or list(verdicts)
-    tested = [v for v in here if v.kind != rules.NOT_TESTED]
-    reached = {v.cell.as_published for v in tested}
-    counted = {v.kind for v in here if v in tested or v.cell.as_published not in reached}
-    return rules.worst(counted)
+        If several of our models represent one of the source's, one is enough: the others do not
+        leave the claim undecided.
+        """
+        here = [v for v in self.primary if not v.elsewhere] or self.primary
+        tested = [v for v in here if v.kind != rules.NOT_TESTED]
+        reached = {v.cell.as_published for v in tested}
+        counted = (v for v in here if v in tested or v.cell.as_published not in reached)
+        return rules.worst(v.kind for v in counted)
 
 
 def decide(evidence: Evidence, sources: Sequence[Source]) -> list[Decision]:
@@ -89,21 +77,20 @@ def claim_rows(evidence: Evidence) -> Iterator[dict[str, Any]]:
                 "claim_verdict": d.verdict,
                 "note": v.note,
                 "reproduced_if": v.criterion,
-                "command": d.command,
+                "command": f"make reproduce-{v.cell.experiment}",
                 "file": " ".join(dict.fromkeys(file for file, _ in v.rows)),
                 "keys": " ".join(key for _, key in v.rows if key),
             }
 
 
 def decide_cell(case: Case) -> Verdict:
-    cell, awaits = case.cell, ""
+    cell = case.cell
     rule = rules.rule_named(cell.rule)
     direction = rules.DIRECTIONS.get(cell.direction)
     criterion = rule.criterion.format(**vars(cell) | {"direction": direction} | cell.arguments)
     try:
         found = rule(case, **cell.arguments)
     except NotTested as nothing:
-        awaits = nothing.experiment or cell.experiment
         found = Verdict(rules.NOT_TESTED, str(nothing))
     except NotTestable as why:
         found = Verdict(rules.NOT_TESTABLE, str(why))
@@ -111,17 +98,15 @@ def decide_cell(case: Case) -> Verdict:
         found = Verdict(rules.NOT_TESTABLE, why_not)
     newest = case.evidence.newest
     elsewhere = bool(cell.gpu and newest and not is_on(newest.gpu, cell.gpu))
-    if elsewhere and not case.used:  # none of the rows exists, and here none would decide
-        awaits = ""
-    if elsewhere and not awaits:
+    is_half = found.kind == rules.NOT_TESTED and case.used  # some of the rows exist
+    if elsewhere and not is_half:
         note = f"a number of the source's {cell.gpu}, which only such a GPU can show"
         found = replace(found, kind=rules.NOT_TESTABLE, note=note)
     return replace(
         found,
         cell=cell,
         criterion=criterion,
-        rows=() if awaits else tuple(case.used),  # the rows of one half show nothing
-        awaits=awaits,
+        rows=() if is_half else tuple(case.used),
         elsewhere=elsewhere,
     )
 

@@ -50,7 +50,6 @@ class Verdict:
     cell: Cell | None = None
     criterion: str = ""  # when the cell is reproduced
     rows: tuple[tuple[str, str], ...] = ()  # result file and the record's key that show it
-    awaits: str = ""  # the experiment that would measure what is missing
     elsewhere: bool = False  # of a GPU that this is not
 
 

@@ -263,7 +263,7 @@ def test_a_kernel_that_did_not_run_and_problems_that_may_not_decide():
     v = made.verdict("mojo-1.07-1.84", " | Unsloth", "h100")  # of another pass, in Python
     assert (v.kind, v.ours) == (YES, pytest.approx(1.9696, rel=1e-4))
     assert kinds("swizzle", edited("transpose/matrix", "mojo_*", drop=True)) == [NOT_YET, YES]
-    small = edited("transpose/matrix", of_problem={"rows": 16400})  # no multiple of 32
+    small = edited("transpose/matrix", of_problem={"rows": 8192})
     assert kinds("swizzle", small) == [CANNOT, CANNOT]
 
 
