@@ -7,7 +7,7 @@ from reprolab import stats
 from reprolab.claims import rules
 from reprolab.claims.evidence import Case, NotTestable
 from reprolab.claims.rules import WITHIN, Verdict, judge, reproduced_if, rule
-from reprolab.results import WARP, Results
+from reprolab.results import WARP, Results, Row
 from reprolab.stats import significant, span
 
 WALL_TIME = "wall_time"  # on the host's clock, which waits for the GPU after every launch
@@ -21,11 +21,8 @@ def cache_is_enough(case: Case, *, over: str, under: str, cache_mb: float) -> Ve
     """
     their = case.source.numbers
     t4, l4 = (their[f"{over}/{gpu}"] / their[f"{under}/{gpu}"] for gpu in ("t4_s", "l4_s"))
-    results = case.results()
-    row = results.records[0]
-    sizes = [
-        share * row.bytes_moved / row.problem["iterations"] for share in mlps(results).values()
-    ]
+    row = case.results().records[0]
+    sizes = mlp_bytes(case.results(), row).values()
     if sum(sizes) <= 0:
         raise NotTestable(f"{row.place}: moves no bytes")
     share = 100 * sum(size for size in sizes if size <= 1e6 * cache_mb) / sum(sizes)
@@ -87,8 +84,7 @@ def turned_by_the_cache(case: Case, *, over: str, under: str) -> Verdict:
     results, row = case.results(), case.measured(over, WALL_TIME)
     cache_bytes = results.provenance["gpu"]["l2_bytes"]
     cached, others, shown = [], [], []
-    for name, share in mlps(results).items():
-        size = share * row.bytes_moved / row.problem["iterations"]  # moved again in each
+    for name, size in mlp_bytes(results, row).items():
         (ratio,) = case.ratios(over, under, f"{WALL_TIME}.{name}")
         (cached if size <= cache_bytes else others).append(ratio)
         shown.append(f"{name} {significant(ratio.value, 3)}")
@@ -101,9 +97,9 @@ def turned_by_the_cache(case: Case, *, over: str, under: str) -> Verdict:
     return Verdict(kind, ", ".join(shown), ours.value, ours.interval)
 
 
-def mlps(results: Results) -> dict[str, float]:
-    """Each MLP with separate times, and its share of all weights: {"2048x8192": 0.21}."""
+def mlp_bytes(results: Results, row: Row) -> dict[str, float]:
+    """What each MLP with separate times moves, again in each iteration: {"2048x8192": 6e7}."""
     measured = {name for r in results.records for name in r.metrics}
     parts = [p for p in results.family.parts.values() if f"{WALL_TIME}.{p.name}" in measured]
-    weights = sum(p.weights for p in parts)
-    return {p.name: p.weights / weights for p in parts}
+    per_weight = row.bytes_moved / row.problem["iterations"] / sum(p.weights for p in parts)
+    return {p.name: p.weights * per_weight for p in parts}

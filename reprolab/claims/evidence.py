@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from reprolab.claims import uncertainty
-from reprolab.claims.published import Cell, Claim, Source, describe
+from reprolab.claims.published import Cell, Source, describe
 from reprolab.json_files import ROOT
 from reprolab.results import Results, Row, age, recorded_folder, result_files
 from reprolab.stats import Estimate
@@ -71,7 +71,6 @@ class Case:
     """
 
     source: Source
-    claim: Claim
     cell: Cell
     evidence: Evidence
     used: dict[tuple[str, str], Row | None] = field(default_factory=dict)

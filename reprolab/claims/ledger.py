@@ -42,7 +42,7 @@ def decide(evidence: Evidence, sources: Sequence[Source]) -> list[Decision]:
     """All claims, in the order of the sources."""
     decisions = []
     for source, claim in ((s, c) for s in sources for c in s.claims):
-        verdicts = (decide_cell(Case(source, claim, cell, evidence)) for cell in claim.cells)
+        verdicts = (decide_cell(Case(source, cell, evidence)) for cell in claim.cells)
         decisions.append(Decision(source, claim, tuple(verdicts)))
     return decisions
 

@@ -21,7 +21,6 @@ NO_PLACE = ("gpu", "library", "kernels")  # of `at`: no fields of a problem
 class Cell:
     """A value of a claim, its place ({"model": "qwen3-32b", "batch": 8}), how it is decided."""
 
-    claim: str
     at: dict[str, Any]
     value: float | None
     places: tuple[dict[str, Any], ...]  # `at`, with 'all' and 'average' spelled out
@@ -118,7 +117,7 @@ def load_source(file: Path) -> Source:
 
 
 def claim_of(source: Source, value: dict[str, Any]) -> Claim:
-    cells = [cell for c in value["comparisons"] for cell in cells_of(source, value["id"], c)]
+    cells = [cell for c in value["comparisons"] for cell in cells_of(source, c)]
     sizes = Counter(cell.reading for cell in cells)
     cells = [replace(c, family_size=max(sizes[c.reading], len(c.places))) for c in cells]
     kept = {k: v for k, v in value.items() if k != "comparisons"}
@@ -131,10 +130,10 @@ def readings_of(claim: dict[str, Any]) -> tuple[dict[str, Any], ...]:
     return tuple(sorted(readings, key=lambda reading: "primary_because" not in reading))
 
 
-def cells_of(source: Source, claim: str, comparison: dict[str, Any]) -> list[Cell]:
+def cells_of(source: Source, comparison: dict[str, Any]) -> list[Cell]:
     common = {k: v for k, v in comparison.items() if k not in ("cells", "scope")}
     arguments = dict(comparison["arguments"])
-    common |= {"claim": claim, "pass_name": arguments.pop("pass"), "arguments": arguments}
+    common |= {"pass_name": arguments.pop("pass"), "arguments": arguments}
     spelled = (c for cell in comparison["cells"] for c in each_of(source, cell))
     cells = [Cell(**common, **one) for cell in spelled for one in spelled_out(source, cell)]
     # Two models that represent one of the source's: all cells of the first, then of the second.
