@@ -71,40 +71,24 @@ inline void complain(const char* program, const char* text) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-/// Flushes stdout and stderr and returns their first error; empty if all output was written.
-inline std::string lost_output() {
-  const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
-  if (!lost && std::ferror(stderr) == 0) return "";
-  return std::string("output to ") + (lost ? "stdout" : "stderr") + " was lost; is the disk full?";
-}
-
 /// Runs a program's body. An exception becomes one line on stderr and an exit status: 2 for a
 /// UsageError, 1 for KernelCrashed, 3 for any other, because nothing is then known about the
-/// kernels. Lost output turns success into exit status 2.
+/// kernels.
 template <class Body>
 int run_program(const char* program, Body body) {
-  int status = exit_verified;
-  std::string wrong;
-  try {
-    status = body();
-  } catch (const UsageError& error) {
+  const auto end = [&](ExitStatus status, const std::exception& error) {
     complain(program, error.what());
-    return exit_usage;
+    return status;
+  };
+  try {
+    return body();
+  } catch (const UsageError& error) {
+    return end(exit_usage, error);
   } catch (const KernelCrashed& crashed) {
-    status = exit_wrong_output;
-    wrong = crashed.what();
+    return end(exit_wrong_output, crashed);
   } catch (const std::exception& error) {
-    wrong = error.what();
+    return end(exit_not_measured, error);
   }
-  // Checked first, because fmt throws if it cannot print.
-  const std::string lost = lost_output();
-  if (!lost.empty()) {
-    complain(program, lost.c_str());
-    return status == exit_verified ? exit_usage : status;
-  }
-  if (wrong.empty()) return status;
-  complain(program, wrong.c_str());
-  return status == exit_verified ? exit_not_measured : status;
 }
 
 }  // namespace reprolab

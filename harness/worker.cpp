@@ -218,7 +218,7 @@ void Worker::serve_forever(int socket) const {
   });
   while (receive(socket, unread, never, request) == Received::message) {
     Json answer = served(request, watchdog);
-    if (const std::string lost = lost_output(); !lost.empty()) answer = {{"usage", lost}};
+    std::fflush(stdout);
     answer["secret"] = secret_;
     if (!send_line(socket, answer) || answer.contains("crashed")) break;
   }

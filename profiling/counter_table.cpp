@@ -24,8 +24,7 @@ bool could_be_a_metric(std::string_view word) {
 std::vector<Counter> parse_counters(const nlohmann::json& table) {
   std::vector<Counter> counters;
   for (const auto& entry : table.at("counters")) {
-    counters.push_back(
-        {entry.at("id"), entry.at("unit"), entry.at("meaning"), entry.at("metrics")});
+    counters.push_back({entry.at("id"), entry.at("unit"), entry.at("metrics")});
   }
   return counters;
 }
@@ -57,7 +56,7 @@ std::vector<std::string> add_chosen(std::vector<Counter>& table, std::string_vie
                       "not timed; --instrument events and activity measure times",
                       id));
     }
-    table.push_back({.id = id, .unit = "", .meaning = "", .names = {id}});
+    table.push_back({.id = id, .unit = "", .names = {id}});
   }
   return ids;
 }

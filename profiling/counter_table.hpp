@@ -12,7 +12,6 @@ namespace reprolab::profiling {
 struct Counter {
   std::string id;                  ///< The metric's name in result files.
   std::string unit;                ///< Empty: CUPTI's own.
-  std::string meaning;             ///< In one line.
   std::vector<std::string> names;  ///< CUPTI's names, tried in this order.
 };
 

@@ -271,7 +271,7 @@ class Counters : public Instrument {
     Sample sample;
     std::size_t i = 0;
     for (const CounterPlan::Entry& entry : plan_->entries) {
-      const auto& [id, unit, meaning, names] = entry.counter;
+      const auto& [id, unit, names] = entry.counter;
       if (!entry.missing.empty()) {
         sample.missing.push_back({id, unit, entry.missing});
       } else if (const double value = values.at(i++); std::isfinite(value)) {

@@ -1,11 +1,7 @@
 #include "harness/errors.hpp"
 
-#include <fcntl.h>
-#include <fmt/core.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "kernels/printable.hpp"
@@ -36,30 +32,6 @@ TEST(RunProgram, EndsInTheBodysStatusOrInOneLineForItsException) {
   // Nothing is then known about any output, so none is called wrong.
   expect_end([]() -> int { throw std::logic_error("self-test: missed a NaN"); }, 3,
              "program: self-test: missed a NaN\n");
-}
-
-/// Prints after `before` has changed the streams, and exits like a program.
-[[noreturn]] void print_after(void (*before)()) {
-  before();
-  std::exit(run_program("program", [] {
-    fmt::print("all is well\n");
-    return 0;
-  }));
-}
-
-void replace(int descriptor, const char* path) { dup2(open(path, O_WRONLY), descriptor); }
-
-TEST(RunProgramDeathTest, OutputThatIsLostIsAnError) {
-  EXPECT_EXIT(print_after([] { replace(STDOUT_FILENO, "/dev/full"); }), testing::ExitedWithCode(2),
-              "^program: .* stdout was lost.*\n$");
-  EXPECT_EXIT(print_after([] { replace(STDOUT_FILENO, "/dev/null"); }), testing::ExitedWithCode(0),
-              "^$");
-  EXPECT_EXIT(
-      {
-        replace(STDERR_FILENO, "/dev/full");
-        std::exit(run_program("program", []() -> int { throw std::runtime_error("x"); }));
-      },
-      testing::ExitedWithCode(3), "^$");
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -205,15 +204,6 @@ TEST(Worker, AUsageErrorRemainsOne) {
     Worker worker(serve, allowed);
     EXPECT_EQ(message_of<UsageError>([&] { worker.ask({}, {"asks_too_much"}); }), "ask for less");
   }
-}
-
-TEST(Worker, LostOutputIsAUsageError) {
-  const auto prints = [](const Json&, const Watchdog&) -> Json {
-    if (std::freopen("/dev/full", "w", stdout) != nullptr) std::puts("a line");
-    return "printed";
-  };
-  Worker worker(prints, limit);
-  expect_refused<UsageError>([&] { worker.ask({}, {"a"}); }, "output");
 }
 
 TEST(Worker, WithoutALimitServesInThisProcess) {

@@ -12,7 +12,7 @@ TEST(Counters, WithoutPermissionAreMissingAndTheWorkIsDone) {
   const ScopedVariable library("REPROLAB_CUPTI", FAKE_COUNTERS);
   std::vector<std::string> warnings;
   const auto counter = [](const char* id) {
-    return Counter{.id = id, .unit = "kernels", .meaning = "", .names = {"sm__kernels.sum"}};
+    return Counter{.id = id, .unit = "kernels", .names = {"sm__kernels.sum"}};
   };
   const auto instrument =
       make_counters({{counter("first"), counter("second")},
