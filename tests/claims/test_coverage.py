@@ -2,7 +2,6 @@
 in the runs that the spread is estimated from, in others, and by simulation.
 """
 
-import math
 import re
 from functools import cache
 from itertools import combinations
@@ -13,7 +12,8 @@ import pytest
 
 from reprolab.claims import uncertainty
 from reprolab.json_files import ROOT, read_json
-from reprolab.results import KERNEL_TIME
+from reprolab.results import KERNEL_TIME, frame_of
+from reprolab.run_to_run import spread_of
 from reprolab.stats import FALSE_SHARE, log_mean
 
 PAGE = (ROOT / "docs/verdicts.md").read_text()
@@ -42,20 +42,16 @@ def places(gpu, kernel):
     return [runs for (name, _), runs in repeated(gpu).items() if name == kernel]
 
 
-def excess(logs):
-    """The variance between runs beyond that of the samples."""
-    within = np.mean([log.error**2 for log in logs])
-    return np.var([log.value for log in logs], ddof=1) - within
+@cache
+def replays(gpu, run):
+    files = made.repetitions(gpu)[f"data/repetitions/{gpu}/{run}"]
+    rows = frame_of(file for file in files if file.pass_name == "replay")
+    return rows[rows.metric == KERNEL_TIME]
 
 
 def spread(gpu, kernel, runs):
-    """In percent, as data/run_to_run.json has it for the kernel and for all kernels."""
-    of = {
-        name: [excess([logs[r] for r in runs if r in logs]) for logs in places(gpu, name)]
-        for name in KERNELS[gpu]
-    }
-    pooled = np.mean([variance for variances in of.values() for variance in variances])
-    return 100 * math.sqrt(max(0, pooled, *of[kernel]))
+    (long,) = spread_of([replays(gpu, run) for run in runs], "|".join(KERNELS[gpu]))[KERNEL_TIME]
+    return long.at_worst(kernel)[0]
 
 
 def covered(gpu, kernel, runs, percent):
