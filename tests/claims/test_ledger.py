@@ -78,17 +78,13 @@ def test_a_claims_verdict_from_cells_and_readings(whole, readings):
     source = made.all_sources()[0]
     names = tuple({"name": f"reading {i}"} for i in range(len(readings)))
     claim = replace(source.claims[0], readings=names)
-    for ordered in (list(enumerate(readings)), list(enumerate(readings))[::-1]):
-        verdicts = tuple(
-            rules.Verdict(
-                "not_testable" if word == "elsewhere" else word,
-                cell=replace(claim.cells[0], at={"batch": batch}, reading=f"reading {i}", model=""),
-                elsewhere=word == "elsewhere",
-            )
-            for i, cells in ordered
-            for batch, word in enumerate(cells.split())
-        )
-        assert Decision(source, claim, verdicts).verdict == whole
+    verdicts = []
+    for i, cells in enumerate(readings):
+        for batch, word in enumerate(cells.split()):
+            cell = replace(claim.cells[0], at={"batch": batch}, reading=f"reading {i}", model="")
+            kind, elsewhere = word.replace("elsewhere", "not_testable"), word == "elsewhere"
+            verdicts.append(rules.Verdict(kind, cell=cell, elsewhere=elsewhere))
+    assert Decision(source, claim, tuple(verdicts[::-1])).verdict == whole
 
 
 def test_a_gpu_is_known_by_its_name():
