@@ -185,32 +185,29 @@ int run_pass(const PassOptions& options, std::vector<std::string> argv, const Ma
   set_code_target(machine.gpu.at("compute_capability"));
   ResultFile results{.experiment = options.experiment, .pass = options.pass};
   const nlohmann::json sources = find_sources(project_root());  // they may change in the pass
-  std::optional<UnfinishedRun> unfinished;
-  if (!options.output.empty() && options.limit()) {
-    unfinished.emplace(
-        options.output,
-        UnfinishedRun::Json{{"argv", argv}, {"sources", sources}, {"gpu", machine.gpu}},
-        options.resume);
-  } else {
-    unfinished.emplace();
-  }
-  if (!unfinished->remark().empty()) complain(program.c_str(), unfinished->remark().c_str());
+  const bool keeps = !options.output.empty() && options.limit();
+  UnfinishedRun unfinished =
+      keeps ? UnfinishedRun(options.output,
+                            {{"argv", argv}, {"sources", sources}, {"gpu", machine.gpu}},
+                            options.resume)
+            : UnfinishedRun();
+  if (!unfinished.remark().empty()) complain(program.c_str(), unfinished.remark().c_str());
   {
     // Must come first, because it forks: the observer has a thread.
     const auto lock = lock_clock(options, machine);
     results.provenance = observe(argv, options.instrument, options.seed, machine,
                                  lock ? std::optional(lock->mhz()) : std::nullopt,
-                                 [&] { measure(results, *unfinished); });
+                                 [&] { measure(results, unfinished); });
   }
   results.families = describe_families(&results.records);
   results.provenance.update(sources);
   results.provenance["metrics"] = options.metrics;
-  if (const auto& from = unfinished->resumed_from(); !from.is_null()) {
+  if (const auto& from = unfinished.resumed_from(); !from.is_null()) {
     results.provenance["resumed_from"] = from;
   }
   if (!options.output.empty()) {
     write_whole(options.output, results.text());
-    unfinished->done();
+    unfinished.done();
   }
   const int status = results.exit_status();
   if (status == exit_usage) {

@@ -138,14 +138,6 @@ void shuffle(std::vector<std::size_t>& order, std::mt19937_64& random) {
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
 }
 
-void finish(Row& row) {
-  if (!row.timed()) return;
-  Record& record = row.record;
-  if (!row.sm_mhz.empty()) {
-    record.clocks = {row.sm_mhz_before, median(row.sm_mhz), row.sm_mhz.back()};
-  }
-}
-
 }  // namespace
 
 Verification failed(std::string reason) { return {Outcome::launch_failed, std::move(reason), {}}; }
@@ -282,7 +274,10 @@ void take_samples(std::vector<Row>& rows, const Subject& subject, const Sampling
       });
     }
   }
-  std::ranges::for_each(rows, finish);
+  for (Row& row : rows) {
+    if (!row.timed() || row.sm_mhz.empty()) continue;
+    row.record.clocks = {row.sm_mhz_before, median(row.sm_mhz), row.sm_mhz.back()};
+  }
 }
 
 }  // namespace reprolab

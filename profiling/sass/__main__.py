@@ -119,7 +119,7 @@ def recorded(args: argparse.Namespace) -> int:
         print(f"recorded rows are not compared with this checkout's kernels: {why}")
         return 0
     files = list(result_files(RECORDED))
-    codes = codes_now(parts_of(files, nvcc), {} if args.compile else known_codes())
+    codes = codes_now(parts_of(files, nvcc), {} if args.compile else read_json(OLDER)["codes"])
     lines, older = compare(files, {part: digest for part, (_, digest) in codes.items()})
     print("\n".join(map(printable, lines)))
     content = list_of(older, codes)
@@ -130,11 +130,6 @@ def recorded(args: argparse.Namespace) -> int:
         print(f"{OLDER}: is stale; fix with: scripts/python -m sass recorded --write")
         return 1
     return 0
-
-
-def known_codes() -> dict[str, str]:
-    """Digests of code by cubin, whose name has a digest of its sources."""
-    return read_json(OLDER)["codes"]
 
 
 def parts_of(files: Iterable[Results], nvcc: str) -> list[Part]:
@@ -154,7 +149,7 @@ def parts_of(files: Iterable[Results], nvcc: str) -> list[Part]:
 
 def codes_now(parts: Sequence[Part], known: Mapping[str, str]) -> dict[Part, tuple[str, str]]:
     """The name of each part's cubin and the digest of its code; both empty for a file that is no
-    longer compiled. Only code whose digest is not known is compiled.
+    longer compiled. Only code whose digest is not `known`, by the cubin's name, is compiled.
     """
     commands = cubin.build_commands() if parts else {}
 
