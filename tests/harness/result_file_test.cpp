@@ -216,14 +216,5 @@ TEST(WriteWhole, RefusesWhatIsNoRegularFileAndNamesIt) {
   EXPECT_EQ(folder.names(), (Names{"fifo", "file", "loop"}));
 }
 
-TEST(RequireWritable, LeavesNoFileAndNoChange) {
-  const OwnFolder folder;
-  require_writable(folder.path() / "a.json");
-  EXPECT_EQ(folder.names(), Names{});
-  const auto file = folder.write("a.json", "old");
-  require_writable(file);
-  EXPECT_EQ(content_of(file), "old");
-}
-
 }  // namespace
 }  // namespace reprolab

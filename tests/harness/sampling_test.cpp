@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "harness/provenance.hpp"
 #include "profiling/basics.hpp"
@@ -71,24 +70,6 @@ TEST_F(Sampling, KeepsAllSamplesInOrderWithoutTheWarmUpAndItsClocks) {
   EXPECT_EQ(record.clocks.sm_mhz_before, 1980) << "before the warm-up";
   EXPECT_EQ(record.clocks.sm_mhz_during, 1983) << "the median of 1982, 1983, 1984";
   EXPECT_EQ(record.clocks.sm_mhz_after, 1984);
-}
-
-TEST_F(Sampling, EveryRoundHasEachRowOnceInTheSeedsOrder) {
-  const std::vector<Row> rows{row_of("a"), row_of("b"), row_of("c"), row_of("d"), row_of("e")};
-  sample(rows, {.samples = 20, .seed = 7});
-  std::set<Kernels> rounds;
-  for (auto round = order_.begin(); round != order_.end(); round += 5) {
-    Kernels one(round, round + 5);
-    rounds.insert(one);
-    std::ranges::sort(one);
-    EXPECT_EQ(one, (Kernels{"a", "b", "c", "d", "e"}));
-  }
-  EXPECT_GT(rounds.size(), 10u);
-  const auto first = order_;
-  sample(rows, {.samples = 20, .seed = 7});
-  EXPECT_EQ(order_, first) << "the same seed";
-  sample(rows, {.samples = 20, .seed = 8});
-  EXPECT_NE(order_, first) << "another seed";
 }
 
 TEST_F(Sampling, ARowThatFailedBeforeIsNotSampled) {

@@ -113,11 +113,6 @@ def scale(rows: Iterable[Row], factor: float, metrics: str = "*") -> None:
             metric["samples"] = [factor * sample for sample in metric["samples"]]
 
 
-def recorded_names() -> list[str]:
-    """The experiments that were recorded; a new one is not yet."""
-    return [name for name in declared.names() if (RECORDED / name).exists()]
-
-
 @pytest.fixture
 def edited(tmp_path: Path) -> Callable[..., Edited]:
     """An editable recorded run, in a folder below the test's own."""

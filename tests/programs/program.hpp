@@ -38,8 +38,8 @@ inline std::vector<std::string> all_families() {
   return names;
 }
 
-/// Names of a family's kernels in CUDA in this checkout.
-inline std::set<std::string> kernel_names_in_cuda(const std::string& name) {
+/// Names of a family's kernels in this checkout: in CUDA, and those compiled from other languages.
+inline std::set<std::string> kernel_names(const std::string& name) {
   std::set<std::string> names;
   for (const auto& family : read_json(project_root() / "data/families.json").at("families")) {
     for (const auto& kernel : family.at("kernels")) {
@@ -47,17 +47,11 @@ inline std::set<std::string> kernel_names_in_cuda(const std::string& name) {
       if (is_one) names.insert(kernel.at("name"));
     }
   }
-  return names;
-}
-
-/// The same with the kernels that were compiled from other languages.
-inline std::set<std::string> kernel_names(const std::string& family) {
-  auto names = kernel_names_in_cuda(family);
   const auto compiled = project_root() / "build/ptx";
   if (!std::filesystem::exists(compiled)) return names;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(compiled)) {
     if (entry.path().extension() != ".json") continue;
-    if (read_json(entry.path()).at("family") == family) names.insert(entry.path().stem());
+    if (read_json(entry.path()).at("family") == name) names.insert(entry.path().stem());
   }
   return names;
 }
