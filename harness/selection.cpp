@@ -8,7 +8,7 @@
 #include <charconv>
 #include <cstdio>
 #include <iterator>
-#include <ranges>
+#include <sstream>
 
 #include "harness/errors.hpp"
 
@@ -20,9 +20,9 @@ constexpr std::int64_t max_elements = std::int64_t{1} << 40;
 
 /// The parts between `|`.
 std::vector<std::string> alternatives(std::string_view pattern) {
+  std::istringstream text{std::string(pattern)};
   std::vector<std::string> parts;
-  for (const auto part : std::views::split(pattern, '|'))
-    parts.emplace_back(part.begin(), part.end());
+  for (std::string part; std::getline(text, part, '|');) parts.push_back(part);
   return parts;
 }
 
