@@ -123,6 +123,7 @@ EDGES = [
     # The author's own code was not run: only confirmed. CUB's speed refutes.
     ("mojo-is-cuda-like", f"{RANDOM} | two", CANNOT, 0.5, [matrix("mojo_tma_batched", 2)]),
     ("speeds", "tma_naive", CANNOT, 452.1, [matrix("tma_naive", 2)], H100),
+    ("speeds", RANDOM, CANNOT, 37.6, [matrix("mojo_tma_batched_as_published", 2)], H100),
     ("sum-speeds", "kernel_5 (CUB)", NO, 2265.6, [sums("cub_sum_allocating", 2)], H100),
     ("scan-steps", "kernel_2 over kernel_1 | as published", NO, 0.9855)
     + ([scans("scan_two_buffers", 1.5, "*256*")],),
