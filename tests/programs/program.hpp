@@ -29,10 +29,16 @@ inline std::string built(const std::string& program) {
   return std::filesystem::read_symlink("/proc/self/exe").replace_filename(program);
 }
 
+/// data/families.json, which outlives the loops over its parts.
+inline const auto& described() {
+  static const auto json = read_json(project_root() / "data/families.json");
+  return json;
+}
+
 /// The families of this checkout that have kernels.
 inline std::vector<std::string> all_families() {
   std::vector<std::string> names;
-  for (const auto& family : read_json(project_root() / "data/families.json").at("families")) {
+  for (const auto& family : described().at("families")) {
     if (!family.at("kernels").empty()) names.push_back(family.at("name"));
   }
   return names;
@@ -41,7 +47,7 @@ inline std::vector<std::string> all_families() {
 /// Names of a family's kernels in this checkout: in CUDA, and those compiled from other languages.
 inline std::set<std::string> kernel_names(const std::string& name) {
   std::set<std::string> names;
-  for (const auto& family : read_json(project_root() / "data/families.json").at("families")) {
+  for (const auto& family : described().at("families")) {
     for (const auto& kernel : family.at("kernels")) {
       const bool is_one = family.at("name") == name && kernel.at("language") == "cuda";
       if (is_one) names.insert(kernel.at("name"));

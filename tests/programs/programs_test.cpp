@@ -120,6 +120,7 @@ TEST_F(BenchProgram, ListsEveryKernelAndNoTestsKernel) {
   const std::string list = output_of(BENCH, "--list");
   EXPECT_FALSE(contains(list, "test_"));
   for (const std::string& family : all_families()) {
+    EXPECT_FALSE(kernel_names(family).empty()) << family;
     for (const auto& name : kernel_names(family)) {
       EXPECT_TRUE(has_match(
           list, fmt::format("\n  {0} +[^\n]* kernels/{1}/[a-z0-9_]+\\.[a-z]+\n", name, family)));
