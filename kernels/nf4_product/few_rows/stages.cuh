@@ -295,6 +295,7 @@ __device__ void multiply_small_stages(float (&sums)[max_team_tiles][MTiles][4],
       weights.read(codes + state.stage * layout.codes_bytes,
                    scales + state.stage * layout.scales_bytes);
       if (t == 0) activations.read(activations_from + activations_at * layout.activations_bytes);
+      fence_async_proxy();  // The loads may be in flight: the next bulk copies stay behind them.
       __syncwarp();
       if (elect_one()) arrive(&barriers.empty[state.stage]);
       if (t < team_tiles && k_tile + stage_k_tile < range.k_tiles) {
