@@ -98,8 +98,8 @@ def turned_by_the_cache(case: Case, *, over: str, under: str) -> Verdict:
 
 
 def mlp_bytes(results: Results, row: Row) -> dict[str, float]:
-    """What each MLP with separate times moves, again in each iteration: {"2048x8192": 6e7}."""
+    """The bytes that each MLP with separate times moves in an iteration: {"2048x8192": 6e7}."""
     measured = {name for r in results.records for name in r.metrics}
     parts = [p for p in results.family.parts.values() if f"{WALL_TIME}.{p.name}" in measured]
-    per_weight = row.bytes_moved / row.problem["iterations"] / sum(p.weights for p in parts)
-    return {p.name: p.weights * per_weight for p in parts}
+    moved, weights = row.bytes_moved / row.problem["iterations"], sum(p.weights for p in parts)
+    return {p.name: moved * p.weights / weights for p in parts}

@@ -236,6 +236,8 @@ def test_the_part_of_the_bytes_that_a_cache_holds():
         change = edited("puzzle/mlps", bytes=moved)
         v = made.verdict("l2-explains-l4", " | the cache holds", "h200", change)
         assert (v.kind, v.ours) == (kind, pytest.approx(100 * nineteenths / 19))
+    untimed = edited("puzzle/mlps", metrics=[])
+    assert made.verdict("l2-explains-l4", " | the cache holds", "h200", untimed).kind == CANNOT
     none_fits = edited("puzzle/mlps", bytes={"read": 10**18, "written": 0})
     faster, cell = mlps("mojo_warp_per_block", 0.8, metric="wall*"), "L4 | the cache merges"
     known = {"gpu": "h200", "name": "NVIDIA L4"}
