@@ -65,7 +65,7 @@ def kernel_file(path: Path, family: Family) -> KernelFile:
     said = dict(re.findall(r"^# (Source|Launch|Counterpart): +([^;\n]+)", head, re.MULTILINE))
     numbers = map(int, re.findall(r"\d+", said.get("Launch", "")))
     facts = dict.fromkeys(family.launch, 0) | dict(zip(family.launch, numbers, strict=False))
-    if "Source" not in said or not facts["threads"]:
+    if "Source" not in said or not all([*facts.values()][:2]):  # only a swizzle may be absent
         raise LanguageError(
             f"{path}: its first comment needs '# Source: <where from>' and '# Launch: ' with the "
             f"numbers {', '.join(family.launch)}"

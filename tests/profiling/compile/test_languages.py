@@ -46,7 +46,7 @@ def kernel(tmp_path):
 def test_a_kernels_first_comment_has_its_launch(kernel, tmp_path, refused):
     assert kernel.facts == {"threads": 128, "weights_per_block": 2048}
     assert (kernel.name, kernel.lineage) == ("toy", "a post")
-    for gone in ("Source", "Launch", "128 threads for 2048"):
+    for gone in ("Source", "Launch", "128 threads for 2048", " for 2048 weights"):
         (tmp_path / "bad.py").write_text(HEAD.replace(gone, ""))
         assert "first comment" in refused(kernel_file, tmp_path / "bad.py", NF4)
 
