@@ -140,7 +140,7 @@ class Estimate:
         return self.low, self.high
 
     def over(self, other: "Estimate") -> "Estimate":
-        """Of two ratios of times."""
+        """How many times the one ratio of times is the other."""
         return self.log.over(other.log).ratio
 
     def scaled(self, factor: float) -> "Estimate":

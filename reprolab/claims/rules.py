@@ -1,7 +1,7 @@
 """The rules that claims name: each decides one cell of a claim from the rows that bear on it.
 
 A rule is a function of a `Case` and of the cell's `arguments`, and returns a `Verdict`; `judge`
-makes one of our value. Those of one experiment's claims are in experiments/<experiment>/rules.py
+makes one of our value. Rules of one experiment's claims are in experiments/<experiment>/rules.py
 and are named "<experiment>.<rule>".
 """
 
@@ -120,7 +120,7 @@ def side_below(estimate: Estimate, bound: float, cells: int = 1) -> str:
 
 
 def worst(kinds: Iterable[str]) -> str:
-    """Of what has to hold everywhere."""
+    """The verdict on what has to hold everywhere."""
     return min(kinds, key=VERDICTS.index)
 
 
@@ -309,7 +309,8 @@ def slower_on_average(case: Case, *, metric: str, slow: str, fast: str) -> Verdi
     """The places are one experiment; if no difference is seen, nothing is decided."""
     ratios = case.ratios(slow, fast, metric, least=2)
     ours = stats.mean(ratios)
-    note = f"time of {slow} over {fast}: {span([r.value for r in ratios])} in {len(ratios)} places"
+    places = f"{len(ratios)} place{'s' * (len(ratios) > 1)}"
+    note = f"time of {slow} over {fast}: {span([r.value for r in ratios])} in {places}"
     return Verdict(side_above(ours, 1), note, ours.value, ours.interval)
 
 

@@ -84,8 +84,8 @@ def host_cells() -> list[dict[str, Any]]:
 
 @cache
 def host_spread(weights: float) -> HostSpread:
-    """Of models of about this size: what waits for the host in a step depends on the model, and on
-    the batch only by how long."""
+    """The spread for models of about this size: what waits for the host in a step depends on the
+    model, and on the batch only by how long."""
     edges = read_json(HOST_TO_HOST)["classes_weights"]
     cells = [c for c in host_cells() if bisect(edges, c["weights"]) == bisect(edges, weights)]
     baseline, subject = ([np.log(c[name]) for c in cells] for name in ("baseline_us", "subject_us"))

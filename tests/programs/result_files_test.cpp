@@ -1,6 +1,5 @@
 // The result files that programs write on a GPU, and their output.
 #include <cmath>
-#include <cstdlib>
 
 #include "tests/on_gpu.hpp"
 #include "tests/profiling/testing.hpp"

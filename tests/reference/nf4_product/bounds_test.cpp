@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tests/refusal.hpp"
 
@@ -34,7 +33,7 @@ struct Small {
   }
 };
 
-/// Of one output; `magnitude` is S without the bias.
+/// The bound of one output; `magnitude` is S without the bias.
 double error_bound(const Nf4Product& product, Reading reading, const RowOfInputs& row,
                    double magnitude, double bias) {
   return row_bound(product, reading, row, bias != 0).of(magnitude + std::abs(bias));
