@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -52,7 +53,7 @@ std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
   for (const auto& entry : fs::recursive_directory_iterator(folder, none_built)) {
     const fs::path& path = entry.path();
     const fs::path place = path.parent_path();
-    if (path.extension() != ".json") continue;
+    if (path.extension() != ".json" || !place.filename().string().starts_with("sm_")) continue;
     const auto refuse = [&](const std::string& why) {
       throw UsageError(printable(path.string() + ": " + why + remedy));
     };
@@ -62,7 +63,7 @@ std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
       for (const std::string name : manifest.at("sources")) {
         if (is_newer(root / name, path)) refuse(name + " has changed");
       }
-      const int capability = std::stoi(place.filename().string().substr(3));  // of "sm_90"
+      const int capability = std::atoi(place.filename().c_str() + 3);  // of "sm_90"
       const PtxKernel kernel = kernel_of(manifest);
       auto& all = kernels.try_emplace(kernel.name, CompiledKernel{kernel, manifest}).first->second;
       for (const auto& name : variants) {

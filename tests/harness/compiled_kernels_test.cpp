@@ -68,6 +68,7 @@ std::vector<CompiledKernel> read_toys(const std::filesystem::path& folder,
 TEST(CompiledKernels, NothingBuiltMeansNoKernels) {
   EXPECT_TRUE(CompiledFiles().read(read_toys).empty());
   EXPECT_TRUE(CompiledFiles().add("sm_90/toy.plain.ptx", "").read(read_toys).empty());
+  EXPECT_TRUE(CompiledFiles().add("old/toy.json", sound.dump()).read(read_toys).empty());
 }
 
 TEST(CompiledKernels, AKernelHasEveryVariantForEachArchitecture) {
