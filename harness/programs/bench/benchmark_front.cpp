@@ -113,7 +113,8 @@ std::vector<Record> run_benchmarks(const std::vector<Group>& groups,
   Console console(context);
   if (benchmark::RunSpecifiedBenchmarks(&console) == 0) {
     throw UsageError(
-        "--benchmark_filter selects no row; --list and --dry-run name kernels and problems");
+        "--benchmark_filter selects no FAMILY/PROBLEM/KERNEL/iterations:1/manual_time; see --list "
+        "and --dry-run");
   }
   benchmark::Shutdown();
   return all;
