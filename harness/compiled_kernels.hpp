@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "harness/errors.hpp"
@@ -43,9 +44,10 @@ struct CompiledFamily {
   FamilysKernel (*with_facts)(const PtxKernel&, const Manifest&);
   void (*add)(const FamilysKernel&);  ///< Registers a kernel.
 
-  /// Registers the kernels in build/ptx of the project, once. Throws UsageError, also if the family
-  /// already has a kernel of the same name.
+  /// Registers the kernels in build/ptx of the project, in the first call alone. Throws UsageError,
+  /// also if the family already has a kernel of the same name.
   void load() const {
+    if (static bool loaded = false; std::exchange(loaded, true)) return;
     const auto folder = project_root() / "build/ptx";
     for (const auto& [kernel, manifest] :
          read_compiled_kernels(name, variants, folder, project_root())) {

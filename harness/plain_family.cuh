@@ -271,9 +271,7 @@ class PlainFamily : public Family {
         app, facts(), plain_options<F>(), requires(F f) { f.halve(); });
   }
   void configure() override {
-    if constexpr (requires { F::load(); }) {
-      if (!std::exchange(loaded_, true)) F::load();
-    }
+    if constexpr (requires { F::load(); }) F::load();
     const auto& numbers = F::facts().numbers;
     asked_ = is_selected() ? std::vector<F>{} : F::facts().usual;
     for (const auto& size : selection_.sizes()) {
@@ -314,7 +312,12 @@ class PlainFamily : public Family {
     std::vector<PlannedProblem> planned;
     for (F f : problems) {
       if constexpr (requires { f.halve(); }) {
-        while (free && buffer_sets_for(plain_plan(f), {}, *free).count == 0 && f.halve()) {
+        const auto fits = [&] {
+          PlannedProblem plan = plain_plan(f);
+          plan.shared_device_bytes = nullptr;  // asks the GPU, which only a worker may
+          return buffer_sets_for(plan, {}, *free).count > 0;
+        };
+        while (free && !fits() && f.halve()) {
         }
       }
       for (const auto& name : data) {
@@ -328,7 +331,6 @@ class PlainFamily : public Family {
 
   PlainSelection selection_;
   std::vector<F> asked_;
-  bool loaded_ = false;
 };
 
 }  // namespace reprolab

@@ -54,6 +54,10 @@ struct Sums {
     return {static_cast<const std::uint32_t*>(in), static_cast<std::uint32_t*>(out), n, step,
             workspace};
   }
+  bool halve() {
+    if (n > 1000) n /= 2;
+    return n > 1000;
+  }
 };
 
 PlainFamily<Sums> family;
@@ -79,6 +83,8 @@ __global__ void add_up(Problem problem, Fault fault) {
 /// The output that a launch leaves incomplete, if any.
 const void* incomplete_output = nullptr;
 
+int times_asked = 0;  ///< Whether a kernel supports a problem, for which kernels ask the GPU.
+
 template <Fault fault>
 cudaError_t launch(const Problem& problem, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(problem.n / problem.step / 256 + 1);
@@ -90,6 +96,7 @@ cudaError_t launch(const Problem& problem, cudaStream_t stream) {
 const RegisterAll<Problem> all({.name = "",
                                 .supports =
                                     [](const Problem& problem) {
+                                      ++times_asked;
                                       return problem.n < 7 ? Support::no("needs 7 words")
                                                            : Support::yes();
                                     },
@@ -138,6 +145,13 @@ TEST(PlainFamily, StatesItsProblems) {
   expect_refused<UsageError>([] { planned("sums", "--words 3x4"); }, "--words: expected n");
   expect_refused<UsageError>([] { planned("sums", "--words 68719476737"); },
                              "more than 68719476736");
+}
+
+/// The program plans before it starts the worker, and a process that has asked the GPU cannot fork.
+TEST(PlainFamily, HalvesWithoutTheGpu) {
+  const int before = sums::times_asked;
+  EXPECT_EQ(planned("sums", "--words 4000 --halve-to-fit").at(0).facts.name, "4000");
+  EXPECT_EQ(sums::times_asked, before);
 }
 
 TEST(PlainFamily, DescribesAMismatch) {

@@ -60,9 +60,9 @@ void expect_pattern(const Bytes& bytes, std::uint64_t size) {
   }
 }
 
-class OnGpuCeilings : public OnGpuTest {};
+class OnGpuKernelCeilings : public OnGpuTest {};
 
-TEST_F(OnGpuCeilings, WriteOnlyWritesEveryByteAndNoOther) {
+TEST_F(OnGpuKernelCeilings, WriteOnlyWritesEveryByteAndNoOther) {
   for (const std::uint64_t size : sizes) {
     const DeviceBuffer buffer(size + guard_bytes);
     fill(buffer, 0xcd);
@@ -71,7 +71,7 @@ TEST_F(OnGpuCeilings, WriteOnlyWritesEveryByteAndNoOther) {
   }
 }
 
-TEST_F(OnGpuCeilings, ReadOnlyReadsEveryByte) {
+TEST_F(OnGpuKernelCeilings, ReadOnlyReadsEveryByte) {
   for (const std::uint64_t size : sizes) {
     const DeviceBuffer buffer(size + guard_bytes), checksum(4);
     fill(buffer, 0xcd);
@@ -82,7 +82,7 @@ TEST_F(OnGpuCeilings, ReadOnlyReadsEveryByte) {
   }
 }
 
-TEST_F(OnGpuCeilings, ReadOnlyWritesNothing) {
+TEST_F(OnGpuKernelCeilings, ReadOnlyWritesNothing) {
   const DeviceBuffer buffer(1 << 20);
   fill(buffer, 0xcd);
   ceilings::read_only(buffer.data(), buffer.bytes(), nullptr);
@@ -103,7 +103,7 @@ void expect_kernel_copies(const DeviceBuffer& from, const Bytes& content, const 
          << bytes << " is wrong";
 }
 
-TEST_F(OnGpuCeilings, CopyKernelCopiesEveryByteAndNoOther) {
+TEST_F(OnGpuKernelCeilings, CopyKernelCopiesEveryByteAndNoOther) {
   constexpr std::uint64_t most = (64 << 20) + 5;
   const DeviceBuffer from(most);
   ceilings::write_only(from.data(), most, nullptr);  // more than is copied, to show overruns
@@ -121,7 +121,7 @@ TEST_F(OnGpuCeilings, CopyKernelCopiesEveryByteAndNoOther) {
   }
 }
 
-TEST_F(OnGpuCeilings, SameBytesWritesEveryByteAndNoOther) {
+TEST_F(OnGpuKernelCeilings, SameBytesWritesEveryByteAndNoOther) {
   for (const std::uint64_t write_bytes : sizes) {
     for (const std::uint64_t read_bytes :
          {std::uint64_t{0}, std::uint64_t{1}, write_bytes * 9 / 32, write_bytes, 3 * write_bytes}) {
@@ -134,7 +134,7 @@ TEST_F(OnGpuCeilings, SameBytesWritesEveryByteAndNoOther) {
   }
 }
 
-TEST_F(OnGpuCeilings, SameBytesReadsEveryByteOnce) {
+TEST_F(OnGpuKernelCeilings, SameBytesReadsEveryByteOnce) {
   for (const std::uint64_t read_bytes : sizes) {
     for (const std::uint64_t write_bytes : {std::uint64_t{0}, read_bytes, read_bytes * 32 / 9}) {
       const DeviceBuffer from(read_bytes), to(write_bytes), checksum(4);

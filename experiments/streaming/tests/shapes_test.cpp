@@ -6,10 +6,10 @@ namespace {
 
 const std::string source_file = "experiments/streaming/shapes.cu";
 
-class OnGpuStreamingShapes : public OnGpuTest {};
+class OnGpuKernelStreamingShapes : public OnGpuTest {};
 
 /// Lengths around a warp, a tile and a burst of words, and one beyond the prefetch distance.
-TEST_F(OnGpuStreamingShapes, AreExactAtEveryLength) {
+TEST_F(OnGpuKernelStreamingShapes, AreExactAtEveryLength) {
   const Proof proof;
   for (const std::int64_t n : {1, 255, 8192, 8193, 65537, 524287, 20000003}) {
     for (const bool nested : {false, true}) {
@@ -26,7 +26,7 @@ TEST_F(OnGpuStreamingShapes, AreExactAtEveryLength) {
 
 /// Blocks shorter and longer than what a warp decodes at once; aligned words that start with a
 /// block or inside one, words with two scales, and words of codes that are split in two.
-TEST_F(OnGpuStreamingShapes, AreExactForEveryBlockSizeWhereverTheArraysBegin) {
+TEST_F(OnGpuKernelStreamingShapes, AreExactForEveryBlockSizeWhereverTheArraysBegin) {
   const Proof proof;
   for (const int block_size : {32, 64, 128, 256, 512, 4096}) {
     for (const bool nested : {false, true}) {

@@ -92,7 +92,7 @@ TEST_P(OnGpuExactness, NoWeightsSucceed) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, OnGpuExactness, testing::ValuesIn(registered_kernels()), name_of);
 
-class OnGpuStreaming : public OnGpuTest {
+class OnGpuKernelStreaming : public OnGpuTest {
  protected:
   static void expect_right(const Problem& problem, const Tensor& tensor) {
     ASSERT_EQ(kernel_named<Problem>("streaming").launch(problem, nullptr), cudaSuccess);
@@ -104,7 +104,7 @@ class OnGpuStreaming : public OnGpuTest {
 };
 
 /// Codes and output are moved independently, because a view may start anywhere.
-TEST_F(OnGpuStreaming, SupportsAnyAlignmentOfCodesAndOutput) {
+TEST_F(OnGpuKernelStreaming, SupportsAnyAlignmentOfCodesAndOutput) {
   for (const int block_size : {32, 64, 256}) {
     for (const bool nested : {false, true}) {
       const Tensor tensor = make_row(20011, block_size, nested);
@@ -123,7 +123,7 @@ TEST_F(OnGpuStreaming, SupportsAnyAlignmentOfCodesAndOutput) {
 
 /// The map of nested scales is moved independently: it is copied in bulk if it starts at a cache
 /// line.
-TEST_F(OnGpuStreaming, SupportsAnyAlignmentOfTheMap) {
+TEST_F(OnGpuKernelStreaming, SupportsAnyAlignmentOfTheMap) {
   const Tensor tensor = make_row(20011, 64, true);
   const DeviceTensor input(tensor.quantized);
   const profiling::DeviceBuffer moved(sizeof(float) * (256 + 32));

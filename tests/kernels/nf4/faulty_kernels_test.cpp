@@ -5,7 +5,7 @@
 namespace reprolab::nf4 {
 namespace {
 
-class OnGpuFaultyKernels : public OnGpuTest {
+class OnGpuKernelFaults : public OnGpuTest {
  protected:
   static Verification verify(const std::string& kernel, const Tensor& tensor) {
     return Proof().verify(variant_named<Problem>(kernel), tensor, 3);
@@ -20,7 +20,7 @@ class OnGpuFaultyKernels : public OnGpuTest {
   }
 };
 
-TEST_F(OnGpuFaultyKernels, AMismatchNamesTheFirstWrongWeightAndItsBits) {
+TEST_F(OnGpuKernelFaults, AMismatchNamesTheFirstWrongWeightAndItsBits) {
   const Tensor row = make_row(4096);
   // Swapped codes are detected at the first pair of different codes.
   std::size_t first = 0;
@@ -41,7 +41,7 @@ TEST_F(OnGpuFaultyKernels, AMismatchNamesTheFirstWrongWeightAndItsBits) {
 }
 
 /// Visible in about one of 80,000 outputs. Plain scales have no sum to fuse.
-TEST_F(OnGpuFaultyKernels, AFusedMultiplyAddInTheScalesIsAMismatchOfLargeNestedTensors) {
+TEST_F(OnGpuKernelFaults, AFusedMultiplyAddInTheScalesIsAMismatchOfLargeNestedTensors) {
   const Tensor tensor = make_tensor({.rows = 4096, .columns = 4096, .nested = true}, 1);
   const auto verdict = verify("test_fused_multiply_add", tensor);
   EXPECT_EQ(verdict.outcome, Outcome::mismatch);

@@ -72,11 +72,11 @@ TEST_P(OnGpuLongLengths, Past31And32BitsRepeatTheTile) {
   }
 }
 
-class OnGpuStreamingLengths : public OnGpuTest {};
+class OnGpuKernelStreamingLongLengths : public OnGpuTest {};
 
 /// Each of the kernel's shapes, in both widths of indices: on unaligned words, and on aligned words
 /// that start inside a block.
-TEST_F(OnGpuStreamingLengths, SupportAnyAlignment) {
+TEST_F(OnGpuKernelStreamingLongLengths, SupportAnyAlignment) {
   const VariantInfo streaming = variant_named<Problem>("streaming");
   for (const std::int64_t n :
        {std::int64_t{5'000'001}, std::int64_t{8'500'000}, std::int64_t{12'000'003},

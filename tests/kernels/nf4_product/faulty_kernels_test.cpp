@@ -6,7 +6,7 @@
 namespace reprolab::nf4_product {
 namespace {
 
-class OnGpuFaultyProducts : public OnGpuTest {
+class OnGpuKernelFaultyProducts : public OnGpuTest {
  protected:
   static Verification verify(const std::string& kernel, InputData data, bool bias = false,
                              std::int64_t m = 7) {
@@ -19,7 +19,7 @@ class OnGpuFaultyProducts : public OnGpuTest {
 
 constexpr InputData all_data[] = {InputData::normal, InputData::sparse, InputData::one_hot};
 
-TEST_F(OnGpuFaultyProducts, ASoundOneIsWithinItsBoundWithoutFindings) {
+TEST_F(OnGpuKernelFaultyProducts, ASoundOneIsWithinItsBoundWithoutFindings) {
   for (const InputData data : all_data) {
     for (const bool bias : {false, true}) {
       const Verification verdict = verify("sound", data, bias);
@@ -31,13 +31,13 @@ TEST_F(OnGpuFaultyProducts, ASoundOneIsWithinItsBoundWithoutFindings) {
   EXPECT_TRUE(verify("sound", InputData::normal, false, 1).findings.empty());
 }
 
-TEST_F(OnGpuFaultyProducts, SumsThatDoNotRepeatBreakTheContract) {
+TEST_F(OnGpuKernelFaultyProducts, SumsThatDoNotRepeatBreakTheContract) {
   const Verification verdict = verify("does_not_repeat", InputData::normal, false, 100);
   EXPECT_EQ(name(verdict.outcome), "mismatch");
   EXPECT_TRUE(has_match(verdict.reason, "run [0-9]+ of 20 .*repeat"));
 }
 
-TEST_F(OnGpuFaultyProducts, ARowThatDependsOnTheBatchBreaksItsContract) {
+TEST_F(OnGpuKernelFaultyProducts, ARowThatDependsOnTheBatchBreaksItsContract) {
   const Verification verdict = verify("depends_on_batch", InputData::normal);
   EXPECT_EQ(name(verdict.outcome), "mismatch");
   EXPECT_TRUE(has_match(verdict.reason, "[1-7] of 7 rows .*batch"));
@@ -51,7 +51,7 @@ TEST_F(OnGpuFaultyProducts, ARowThatDependsOnTheBatchBreaksItsContract) {
 }
 
 /// On normal rows they are within the bound.
-TEST_F(OnGpuFaultyProducts, OtherWeightsThanDeclaredShowOnOneHotRows) {
+TEST_F(OnGpuKernelFaultyProducts, OtherWeightsThanDeclaredShowOnOneHotRows) {
   const Verification wrong = verify("other_weights", InputData::one_hot);
   EXPECT_EQ(name(wrong.outcome), "mismatch");
   EXPECT_TRUE(contains(wrong.reason, " outputs lie outside their bound; first at row "));
@@ -65,7 +65,7 @@ TEST_F(OnGpuFaultyProducts, OtherWeightsThanDeclaredShowOnOneHotRows) {
   EXPECT_EQ(verdict.findings.at("weights_max_ulps"), 1);
 }
 
-TEST_F(OnGpuFaultyProducts, AWritePastTheWorkspaceIsDetected) {
+TEST_F(OnGpuKernelFaultyProducts, AWritePastTheWorkspaceIsDetected) {
   try {
     verify("writes_past_workspace", InputData::normal);
     FAIL() << "not detected";
