@@ -101,9 +101,9 @@ def test_intervals_of_few_samples_cover_95_percent(n):
     assert hits >= 0.94 * 2000
 
 
-def test_what_hosts_differ_by_is_of_five_and_two_degrees_of_freedom():
+def test_what_hosts_differ_by_is_of_seven_and_two_degrees_of_freedom():
     small, large = (uncertainty.host_spread(weights) for weights in (31e9, 69e9))
-    assert (small.freedom, large.freedom) == (5, 2)
+    assert (small.freedom, large.freedom) == (7, 2)
     for of in (small, large):
         assert f"{of.gain_percent:.1f} % ({of.freedom} degrees of freedom)" in PAGE
     assert len(read_json(uncertainty.HOST_TO_HOST)["cells"]) == 26
