@@ -239,9 +239,10 @@ def test_the_part_of_the_bytes_that_a_cache_holds():
     untimed = edited("puzzle/mlps", metrics=[])
     assert made.verdict("l2-explains-l4", " | the cache holds", "h200", untimed).kind == CANNOT
     none_fits = edited("puzzle/mlps", bytes={"read": 10**18, "written": 0})
-    faster, cell = mlps("mojo_warp_per_block", 0.75, metric="wall*"), "L4 | the cache merges"
+    faster, cell = mlps("mojo_warp_per_block", 0.8, metric="wall*"), "L4 | the cache merges"
+    small = mlps("mojo_warp_per_block", 0.7, metric="wall_time.1024*")
     known = {"gpu": "h200", "name": "NVIDIA L4"}
-    assert made.verdict("l2-explains-l4", cell, changes=[faster], **known).kind == YES
+    assert made.verdict("l2-explains-l4", cell, changes=[faster, small], **known).kind == YES
     even = mlps("mojo_warp_per_block", 1.3, metric="wall_time.[12]*")
     assert made.verdict("l2-explains-l4", cell, changes=[faster, even], **known).kind == MAY_BE
     changed = [faster, none_fits]
