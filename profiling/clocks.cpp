@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>
@@ -36,16 +37,11 @@ nlohmann::json range_of(const std::vector<ClockSnapshot>& snapshots,
 
 constexpr int parent_ended = SIGUSR1;  // sent by the kernel, as PR_SET_PDEATHSIG asks, or by end()
 
-/// One write, independent of the program's own buffers.
-void write_line(int descriptor, const std::string& line) {
-  [[maybe_unused]] const ssize_t written = write(descriptor, line.data(), line.size());
-}
-
 void say_still_locked(const std::string& pci_bus_id, unsigned mhz, const std::string& why) {
-  write_line(STDERR_FILENO,
-             fmt::format("clocks: the SM clock may still be locked at {} MHz: {}; this resets it: "
-                         "nvidia-smi -i {} -rgc\n",
-                         mhz, why, pci_bus_id));
+  dprintf(STDERR_FILENO,
+          "clocks: the SM clock may still be locked at %u MHz: %s; this resets it: nvidia-smi -i %s "
+          "-rgc\n",
+          mhz, why.c_str(), pci_bus_id.c_str());
 }
 
 /// The clock in MHz that `wanted` means on this GPU. For an unavailable clock it names the nearest.
@@ -89,7 +85,7 @@ NvmlDevice device_at(const std::string& pci_bus_id) {
     if (const auto why_not = device.lock_sm_clock(mhz); !why_not.empty()) {
       throw std::runtime_error("NVML does not lock the SM clock: " + why_not);
     }
-    write_line(pipe, std::to_string(mhz));
+    dprintf(pipe, "%u", mhz);
     close(pipe);
     sigset_t ends;
     sigemptyset(&ends);
@@ -99,7 +95,7 @@ NvmlDevice device_at(const std::string& pci_bus_id) {
       say_still_locked(pci_bus_id, mhz, "NVML does not reset it: " + why_not);
     }
   } catch (const std::exception& error) {
-    write_line(pipe, error.what());
+    dprintf(pipe, "%s", error.what());
   }
   _exit(0);  // without the exit handlers of the program
 }
