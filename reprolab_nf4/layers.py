@@ -85,11 +85,11 @@ def forward_in_c(own: Callable, calls) -> Callable:
     """Replaces Linear4bit.forward, for hooks and subclasses. torch.compile traces bitsandbytes'
     own.
     """
-    is_compiling, call = torch.compiler.is_compiling, calls.call
+    is_compiling, tracing_state = torch.compiler.is_compiling, torch._C._get_tracing_state
 
     @functools.wraps(own)
     def forward(self, x):
-        return own(self, x) if is_compiling() else call(self, x)
+        return own(self, x) if is_compiling() or tracing_state() else calls.call(self, x)
 
     return forward
 
@@ -104,7 +104,6 @@ class Planner:
             (torch._C._len_torch_function_stack, 0),
             (torch._C._len_torch_dispatch_stack, 0),
             (torch._C._functorch.maybe_current_level, None),
-            (torch._C._get_tracing_state, None),
             (torch._C._is_any_autocast_enabled, False),
         ]
         settings = [
@@ -115,12 +114,13 @@ class Planner:
         # The allocation of compiled code: a fifth of the host time of torch.empty.
         on_cpu = torch._C._dynamo.guards._empty_strided_cpu
         on_gpu = torch._C._dynamo.guards._empty_strided_cuda
+        most_rows = MAX_ROWS if dispatcher.default == BITSANDBYTES else 2**62
         self.calls = module.Calls(
             *(self._own, left, self.product, torch.Tensor.__dlpack_c_exchange_api__),
             *(torch.Tensor, *WEIGHTS, functional.QuantState, guards, settings),
             *(torch.is_grad_enabled, torch.cuda.is_current_stream_capturing, on_cpu, on_gpu),
             *(torch.uint8, torch.Tensor._version.__get__, torch.Tensor.is_neg),
-            *(torch._C._disabled_torch_function_impl, MAX_ROWS),
+            *(torch._C._disabled_torch_function_impl, most_rows),
         )
         dispatcher.closed_by.append(self.calls.close)
 

@@ -22,11 +22,20 @@ bool is_contiguous(const exchange::Tensor& x, std::int64_t& rows) {
   return true;
 }
 
+/// `tensor`: null or None if there is none.
 bool requires_grad(PyObject* tensor) {
   static PyObject* const name = PyUnicode_InternFromString("requires_grad");
+  if (tensor == nullptr || tensor == Py_None) return false;
   const auto value = Ref::of_new(PyObject_GetAttr(tensor, name));
   if (!value) PyErr_Clear();
   return value.get() != Py_False;
+}
+
+/// The layer's bias, borrowed, or null.
+PyObject* bias_of(PyObject* module) {
+  static PyObject* const of_module = PyUnicode_InternFromString("_parameters");
+  static PyObject* const name = PyUnicode_InternFromString("bias");
+  return item(item(dictionary_of(module), of_module), name);
 }
 
 /// An interned copy of a name, as dictionaries of objects have them.
@@ -59,12 +68,13 @@ bool has_sizes(PyObject* output, const exchange::Tensor& x) {
 
 }  // namespace
 
+bool Calls::is_in_use() {
+  return given_.make && std::ranges::all_of(given_.settings, [](const Setting& setting) {
+           return item(setting.dictionary.get(), setting.name.get()) == setting.value.get();
+         });
+}
+
 bool Calls::is_idle() {
-  const auto holds = [](const Setting& setting) {
-    return PyDict_GetItemWithError(setting.dictionary.get(), setting.name.get()) ==
-           setting.value.get();
-  };
-  if (!is_open_ || !std::ranges::all_of(given_.settings, holds)) return false;
   return std::ranges::all_of(given_.guards, [](const Guard& guard) {
     const auto state = Ref::of_new(PyObject_CallNoArgs(guard.function.get()));
     if (!state) PyErr_Clear();
@@ -78,7 +88,7 @@ bool Calls::records_gradients() {
   return enabled.get() != Py_False;
 }
 
-/// Whether x is an input that a plan supports.
+/// Whether x is an input that a plan supports, for some number of rows.
 bool Calls::read(PyObject* x, exchange::Tensor& view, Product& product) {
   if (!given_.reader.is_plain(x)) return false;
   if (given_.reader.api->read(x, &view) != 0) {
@@ -88,8 +98,7 @@ bool Calls::read(PyObject* x, exchange::Tensor& view, Product& product) {
   product = {0, view.type, view.device, {}};
   return (view.type == fp16 || view.type == bf16) && view.dimensions >= 1 &&
          view.dimensions <= max_dimensions && is_contiguous(view, product.m) && product.m > 0 &&
-         product.m <= given_.max_rows && view.data != nullptr &&
-         reinterpret_cast<std::uintptr_t>(view.first()) % 16 == 0;
+         view.data != nullptr && reinterpret_cast<std::uintptr_t>(view.first()) % 16 == 0;
 }
 
 /// Null with an exception.
@@ -101,9 +110,12 @@ std::shared_ptr<Layer> Calls::layer_of(PyObject* module) {
   return layers_[module] = std::move(layer);
 }
 
-/// The cheapest checks are first: what is left to bitsandbytes should not take longer by them.
+/// The cheapest checks are first: what is bitsandbytes' own is left to it, recorded or not.
 Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& wanted, Arrays& arrays,
                               Ref& plan) {
+  const bool records = records_gradients();
+  if (records && (requires_grad(x) || requires_grad(bias_of(module)))) return Decision::leave;
+  if (wanted.m > given_.max_rows) return Decision::leave;
   const auto layer = layer_of(module);
   if (layer == nullptr) return Decision::forward;
   Product* const product = layer->find(wanted);
@@ -113,9 +125,9 @@ Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& want
   }
   plan = product->plan;
   if (plan.get() == Py_None) return Decision::forward;
-  const bool records = records_gradients();
-  if (plan.get() == Py_False || (records && requires_grad(x))) return Decision::leave;
-  if ((!plan && layer->changes_always()) || given_.reader.is_negative(x)) return Decision::forward;
+  if (plan.get() == Py_False) return Decision::leave;
+  if (!is_idle() || (!plan && layer->changes_always()) || given_.reader.is_negative(x))
+    return Decision::forward;
   if (!plan) return Decision::make;
   if (!layer->is_current(module, given_.classes, given_.reader, arrays)) {
     layer->change();
@@ -131,12 +143,11 @@ Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& want
   return Decision::run;
 }
 
-/// Runs the plan while all guards are idle. `output`: null if no plan ran, or it failed. Leaves no
-/// exception.
+/// `output`: of the plan; null if none ran, or it failed. Leaves no exception.
 Calls::Decision Calls::attempt(PyObject* module, PyObject* x, Ref& output) {
   exchange::Tensor view;
   Product wanted;
-  if (!is_idle() || !read(x, view, wanted)) return Decision::forward;
+  if (!is_in_use() || !read(x, view, wanted)) return Decision::forward;
   Arrays arrays;  // kept alive while another thread may run
   Ref plan;
   const Decision decision = decide(module, x, wanted, arrays, plan);
@@ -147,15 +158,9 @@ Calls::Decision Calls::attempt(PyObject* module, PyObject* x, Ref& output) {
 
 PyObject* Calls::call(PyObject* module, PyObject* x) {
   static PyObject* const training = PyUnicode_InternFromString("training");
-  const auto own = Ref::of_new(PyObject_GenericGetDict(module, nullptr));
-  if (!own) return nullptr;
-  const bool infers = PyDict_GetItemWithError(own.get(), training) == Py_False;
-  return infers ? infer(module, x) : leave(module, x);
-}
-
-PyObject* Calls::infer(PyObject* module, PyObject* x) {
+  const bool infers = item(dictionary_of(module), training) == Py_False;
   Ref output;
-  const Decision decision = attempt(module, x, output);
+  const Decision decision = infers ? attempt(module, x, output) : Decision::leave;
   if (output) return output.release();
   if (decision == Decision::leave) return leave(module, x);
   // close() releases it. A run that failed is repeated by forward, which raises the error.
@@ -315,7 +320,7 @@ bool Calls::bind(PyObject* module, PyObject* facts, PyObject* arrays) {
 bool Calls::add(PyObject* module, PyObject* x, PyObject* plan) {
   exchange::Tensor view;
   Product wanted;
-  if (!is_open_ || !read(x, view, wanted)) return true;
+  if (!given_.make || !read(x, view, wanted)) return true;
   const auto layer = layer_of(module);
   if (layer == nullptr) return false;
   if (Product* const product = layer->find(wanted)) {
@@ -335,7 +340,6 @@ void Calls::forget(PyObject* weak) {
 }
 
 void Calls::close() {
-  is_open_ = false;
   const auto layers = std::exchange(layers_, {});
   const auto workspaces = std::exchange(workspaces_, {});
   given_.make = {};

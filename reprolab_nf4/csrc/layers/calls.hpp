@@ -101,18 +101,15 @@ struct Given {
   Ref grad_is_enabled, is_capturing;
   Ref allocate_on_cpu, allocate_on_gpu;  ///< (sizes, strides, type) -> tensor on the current one
   Ref byte_type;
-  std::int64_t max_rows;
+  std::int64_t max_rows;  ///< Products of more are bitsandbytes' own.
 };
 
 class Calls {
  public:
   explicit Calls(Given given) : given_(std::move(given)) {}
 
-  /// The layer's output; null with an exception. The second: of a layer in inference mode.
+  /// The layer's output; null with an exception.
   PyObject* call(PyObject* module, PyObject* x);
-  PyObject* infer(PyObject* module, PyObject* x);
-  /// bitsandbytes' forward, whose product is its own.
-  PyObject* leave(PyObject* module, PyObject* x);
   /// Whether the layer is unchanged since it was bound.
   bool is_bound(PyObject* module);
   /// Forgets the layer's plans. `facts` and `arrays` are lists of tuples. False, without an
@@ -137,21 +134,23 @@ class Calls {
     Ref tensor;
   };
 
-  /// Whether PyTorch's operators only compute, no other code has replaced matmul_4bit, and close()
-  /// was not called.
+  /// Whether close() was not called, and all settings are as given.
+  bool is_in_use();
+  /// Whether all guards are.
   bool is_idle();
   bool records_gradients();
   bool read(PyObject* x, exchange::Tensor& view, Product& product);
   std::shared_ptr<Layer> layer_of(PyObject* module);
   Decision decide(PyObject* module, PyObject* x, const Product& wanted, Arrays& arrays, Ref& plan);
   Decision attempt(PyObject* module, PyObject* x, Ref& output);
+  /// bitsandbytes' forward, whose product is its own.
+  PyObject* leave(PyObject* module, PyObject* x);
   Ref run(Plan& plan, const exchange::Tensor& x);
   Ref output_for(Plan& plan, const exchange::Tensor& x);
   Ref allocate(Plan& plan, const exchange::Device& device, PyObject* arguments, void*& first);
   Workspace* workspace_for(Plan& plan, const exchange::Device& device, void* stream);
 
   Given given_;
-  bool is_open_ = true;
   /// Shared: Python code that runs during a call may remove the layer.
   std::unordered_map<PyObject*, std::shared_ptr<Layer>> layers_;
   std::vector<Workspace> workspaces_;

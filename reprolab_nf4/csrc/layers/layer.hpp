@@ -110,6 +110,18 @@ struct Reader {
   }
 };
 
+/// A borrowed reference, or null.
+inline PyObject* item(PyObject* dictionary, PyObject* name) {
+  return dictionary == nullptr ? nullptr : PyDict_GetItemWithError(dictionary, name);
+}
+
+/// The object's own dictionary, borrowed from it, or null.
+inline PyObject* dictionary_of(PyObject* object) {
+  const auto dictionary = Ref::of_new(PyObject_GenericGetDict(object, nullptr));
+  if (!dictionary) PyErr_Clear();
+  return dictionary.get();
+}
+
 class Layer {
  public:
   Ref module;  ///< Weak.
@@ -170,16 +182,6 @@ class Layer {
   }
 
  private:
-  /// A borrowed reference, or null.
-  static PyObject* item(PyObject* dictionary, PyObject* name) {
-    return dictionary == nullptr ? nullptr : PyDict_GetItemWithError(dictionary, name);
-  }
-  /// The object's own dictionary, borrowed from it, or null.
-  static PyObject* dictionary_of(PyObject* object) {
-    const auto dictionary = Ref::of_new(PyObject_GenericGetDict(object, nullptr));
-    if (!dictionary) PyErr_Clear();
-    return dictionary.get();
-  }
   static bool is_of(PyObject* object, const Ref& type) {
     return object != nullptr && reinterpret_cast<PyObject*>(Py_TYPE(object)) == type.get();
   }

@@ -42,13 +42,9 @@ bool has(PyObject* owner, PyObject* name, const Ref& value) {
   return attribute && attribute.get() == value.get();
 }
 
-PyObject* item(const Ref& dictionary, PyObject* name) {
-  return PyDict_GetItemWithError(dictionary.get(), name);
-}
-
 /// Whether the layer object itself, not its class, makes a call run more than forward: hooks, or
 /// methods of its own.
-bool runs_more(const Ref& own) {
+bool runs_more(PyObject* own) {
   static const std::array hooks{PyUnicode_InternFromString("_forward_hooks"),
                                 PyUnicode_InternFromString("_forward_pre_hooks"),
                                 PyUnicode_InternFromString("_backward_hooks"),
@@ -61,15 +57,12 @@ bool runs_more(const Ref& own) {
 }
 
 PyObject* call(PyObject* self, PyObject* arguments, PyObject* by_name) {
-  static PyObject* const training = PyUnicode_InternFromString("training");
   const LayerCall& call = call_of(self);
   if (PyTuple_Size(arguments) == 2 && (by_name == nullptr || PyDict_Size(by_name) == 0)) {
     PyObject* const layer = PyTuple_GetItem(arguments, 0);
     PyObject* const x = PyTuple_GetItem(arguments, 1);
-    const auto own = Ref::of_new(PyObject_GenericGetDict(layer, nullptr));
-    if (own && !runs_more(own) && call.runs_forward_alone(Py_TYPE(layer))) {
-      const bool infers = item(own, training) == Py_False;
-      return infers ? call.calls->infer(layer, x) : call.calls->leave(layer, x);
+    if (!runs_more(dictionary_of(layer)) && call.runs_forward_alone(Py_TYPE(layer))) {
+      return call.calls->call(layer, x);
     }
     PyErr_Clear();
   }
