@@ -12,8 +12,8 @@ functional = bitsandbytes.functional
 def quantize_4bit(
     A, blocksize=64, compress_statistics=False, quant_type="fp4", quant_storage=torch.uint8
 ):
-    assert quant_type == "nf4" and quant_storage is torch.uint8
-    code = functional.get_4bit_type("nf4", device="cpu")
+    assert quant_storage is torch.uint8
+    code = functional.get_4bit_type(quant_type, device="cpu")
     blocks = A.detach().float().view(-1, blocksize)
     absmax = blocks.abs().amax(1)
     distances = ((blocks / absmax[:, None])[..., None] - code).abs()
@@ -33,7 +33,7 @@ def dequantize_4bit(A, quant_state):
     if quant_state.nested:
         absmax = functional.dequantize_blockwise(absmax, quant_state.state2) + quant_state.offset
     codes = A.detach().reshape(-1)
-    code = functional.get_4bit_type("nf4", device="cpu")
+    code = functional.get_4bit_type(quant_state.quant_type, device="cpu")
     values = code[torch.stack((codes >> 4, codes & 15), 1).long()]
     weights = values.view(-1, quant_state.blocksize) * absmax[:, None]
     weights = weights.to(quant_state.dtype).view(quant_state.shape)

@@ -13,7 +13,7 @@ import pytest
 from cpu_as_gpu import K, N, bitsandbytes, close, outcome, torch
 
 import reprolab_nf4
-from reprolab_nf4 import matmul
+from reprolab_nf4 import layers, matmul
 from reprolab_nf4.weights import Offsets, SettledWeights
 
 Linear4bit = bitsandbytes.nn.Linear4bit
@@ -150,7 +150,7 @@ def test_other_changes_are_noticed_and_planned_again(change, bench):
     ours, alone = both(bench, OTHERS[change], x)
     for pair in zip(ours, alone, strict=True):
         close(*pair)
-    assert bench.device != "cpu" or bench.look()["times_run"] >= 2 or change == "compute type"
+    assert not bench.counts_calls or bench.look()["times_run"] >= 2 or change == "compute type"
 
 
 def on_cpu(bench):
@@ -289,7 +289,7 @@ def test_layers_whose_weights_change_with_every_call_are_rarely_planned(bench, m
         for _ in range(100):
             one.weight.data = one.weight.data.clone()
             one(bench.inputs())
-    assert 0 < len(plans) < 20
+    assert len(plans) < 20 and bool(plans) == (layers.extension() is not None)
 
 
 @torch.no_grad()
