@@ -113,7 +113,7 @@ def test_a_table_of_another_architecture_is_not_used_and_warns(
         one = cpu.layer()
         for _ in range(2):
             one(cpu.inputs())
-        assert (cpu.path() == "theirs") == (taken == "no")
+        assert not cpu.counts_calls or (cpu.path() == "theirs") == (taken == "no")
     assert len(seen) == 1
 
 
