@@ -136,19 +136,15 @@ class Planner:
     def product(self, layer, x: torch.Tensor) -> torch.Tensor:
         """bitsandbytes' forward, after which a plan is made."""
         kept = Kept.of(layer)
-        can_plan = kept is not None and not is_capturing(x)
-        can_plan = can_plan and not needs_gradient(x, kept.weight, kept.bias)
-        is_bound = can_plan and self._bind(layer, kept)
+        can_plan = kept is not None and not is_capturing(x) and not needs_gradient(kept.weight)
+        is_bound = can_plan and (
+            self.calls.is_bound(layer) or self.calls.bind(layer, kept.facts(), kept.arrays())
+        )
         product = self._own(layer, x)
         # Writes to the weights precede the next launch on the stream, unless one came later.
         if is_bound and self.calls.is_bound(layer):
             self.calls.add(layer, x, self._plan(kept, x))
         return product
-
-    def _bind(self, layer, kept: "Kept") -> bool:
-        if self.calls.is_bound(layer):
-            return True
-        return self.calls.bind(layer, kept.facts(), kept.arrays())
 
     def _plan(self, kept: "Kept", x: torch.Tensor):
         """False where the product is bitsandbytes' own; None if the fastest backend is not a kernel

@@ -31,11 +31,11 @@ bool requires_grad(PyObject* tensor) {
   return value.get() != Py_False;
 }
 
-/// The layer's bias, borrowed, or null.
-PyObject* bias_of(PyObject* module) {
-  static PyObject* const of_module = PyUnicode_InternFromString("_parameters");
-  static PyObject* const name = PyUnicode_InternFromString("bias");
-  return item(item(dictionary_of(module), of_module), name);
+bool is_fp4(PyObject* state) {
+  static PyObject* const name = PyUnicode_InternFromString("quant_type");
+  PyObject* const type = item(state, name);
+  return type != nullptr && PyUnicode_Check(type) &&
+         PyUnicode_CompareWithASCIIString(type, "fp4") == 0;
 }
 
 /// An interned copy of a name, as dictionaries of objects have them.
@@ -113,9 +113,12 @@ std::shared_ptr<Layer> Calls::layer_of(PyObject* module) {
 /// The cheapest checks are first: what is bitsandbytes' own is left to it, recorded or not.
 Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& wanted, Arrays& arrays,
                               Ref& plan) {
+  static PyObject* const bias = PyUnicode_InternFromString("bias");
   const bool records = records_gradients();
-  if (records && (requires_grad(x) || requires_grad(bias_of(module)))) return Decision::leave;
-  if (wanted.m > given_.max_rows) return Decision::leave;
+  if (wanted.m > given_.max_rows || (records && requires_grad(x))) return Decision::leave;
+  const Dictionaries of = dictionaries_of(module, given_.classes);
+  if (is_fp4(of[of_state]) || (records && requires_grad(item(of[of_parameters], bias))))
+    return Decision::leave;
   const auto layer = layer_of(module);
   if (layer == nullptr) return Decision::forward;
   Product* const product = layer->find(wanted);
@@ -129,7 +132,7 @@ Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& want
   if (!is_idle() || (!plan && layer->changes_always()) || given_.reader.is_negative(x))
     return Decision::forward;
   if (!plan) return Decision::make;
-  if (!layer->is_current(module, given_.classes, given_.reader, arrays)) {
+  if (!layer->is_current(module, of, given_.reader, arrays)) {
     layer->change();
     layer->add(wanted);
     return Decision::forward;
@@ -274,7 +277,8 @@ bool Calls::is_bound(PyObject* module) {
   const auto known = layers_.find(module);
   Arrays arrays;
   return known != layers_.end() &&
-         known->second->is_current(module, given_.classes, given_.reader, arrays);
+         known->second->is_current(module, dictionaries_of(module, given_.classes), given_.reader,
+                                   arrays);
 }
 
 bool Calls::bind(PyObject* module, PyObject* facts, PyObject* arrays) {

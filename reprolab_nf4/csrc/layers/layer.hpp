@@ -60,6 +60,8 @@ struct Array {
   long long version;
 };
 
+using Dictionaries = std::array<PyObject*, holders>;  ///< Borrowed, or null.
+
 inline constexpr int max_arrays = 6;  ///< Codes, scales, the three of nested scales, bias.
 using Arrays = std::array<Ref, max_arrays>;
 
@@ -122,6 +124,32 @@ inline PyObject* dictionary_of(PyObject* object) {
   return dictionary.get();
 }
 
+inline bool is_of(PyObject* object, const Ref& type) {
+  return object != nullptr && reinterpret_cast<PyObject*>(Py_TYPE(object)) == type.get();
+}
+
+/// A layer's, without the state's if no plan supports its objects.
+inline Dictionaries dictionaries_of(PyObject* layer, const Classes& classes) {
+  static PyObject* const parameters = PyUnicode_InternFromString("_parameters");
+  static PyObject* const weight = PyUnicode_InternFromString("weight");
+  static PyObject* const quant_state = PyUnicode_InternFromString("quant_state");
+  static PyObject* const state2 = PyUnicode_InternFromString("state2");
+  Dictionaries found{};
+  found[of_module] = dictionary_of(layer);
+  found[of_parameters] = item(found[of_module], parameters);
+  // A subclass of dict may compute its items, as those of sharded models do.
+  if (found[of_parameters] == nullptr || !PyDict_CheckExact(found[of_parameters])) return found;
+  PyObject* const weights = item(found[of_parameters], weight);
+  if (!is_of(weights, classes.weight) && !is_of(weights, classes.parameter)) return found;
+  found[of_weight] = dictionary_of(weights);
+  PyObject* const state = item(found[of_weight], quant_state);
+  if (!is_of(state, classes.state)) return found;
+  found[of_state] = dictionary_of(state);
+  PyObject* const second = item(found[of_state], state2);
+  if (is_of(second, classes.state)) found[of_state2] = dictionary_of(second);
+  return found;
+}
+
 class Layer {
  public:
   Ref module;  ///< Weak.
@@ -157,11 +185,9 @@ class Layer {
   bool changes_always() const { return wasted_ >= 8; }
 
   /// Whether the layer is unchanged. Sets no exception. `tensors`: those of the arrays.
-  bool is_current(PyObject* layer, const Classes& classes, const Reader& reader,
+  bool is_current(PyObject* layer, const Dictionaries& dictionaries, const Reader& reader,
                   Arrays& tensors) const {
-    std::array<PyObject*, holders> dictionaries{};
-    if (facts.empty() || !is_of(layer, type) || !find_holders(layer, classes, dictionaries))
-      return false;
+    if (facts.empty() || !is_of(layer, type)) return false;
     for (const Fact& fact : facts) {
       if (item(dictionaries[fact.holder], fact.name.get()) != fact.value.get()) return false;
     }
@@ -182,32 +208,6 @@ class Layer {
   }
 
  private:
-  static bool is_of(PyObject* object, const Ref& type) {
-    return object != nullptr && reinterpret_cast<PyObject*>(Py_TYPE(object)) == type.get();
-  }
-
-  static bool find_holders(PyObject* layer, const Classes& classes,
-                           std::array<PyObject*, holders>& dictionaries) {
-    static PyObject* const parameters = PyUnicode_InternFromString("_parameters");
-    static PyObject* const weight = PyUnicode_InternFromString("weight");
-    static PyObject* const quant_state = PyUnicode_InternFromString("quant_state");
-    static PyObject* const state2 = PyUnicode_InternFromString("state2");
-    dictionaries[of_module] = dictionary_of(layer);
-    dictionaries[of_parameters] = item(dictionaries[of_module], parameters);
-    // A subclass of dict may compute its items, as those of sharded models do.
-    if (dictionaries[of_parameters] == nullptr || !PyDict_CheckExact(dictionaries[of_parameters]))
-      return false;
-    PyObject* const weights = item(dictionaries[of_parameters], weight);
-    if (!is_of(weights, classes.weight) && !is_of(weights, classes.parameter)) return false;
-    dictionaries[of_weight] = dictionary_of(weights);
-    PyObject* const state = item(dictionaries[of_weight], quant_state);
-    if (!is_of(state, classes.state)) return false;
-    dictionaries[of_state] = dictionary_of(state);
-    PyObject* const second = item(dictionaries[of_state], state2);
-    if (is_of(second, classes.state)) dictionaries[of_state2] = dictionary_of(second);
-    return true;
-  }
-
   std::vector<Product> products_;
   std::size_t oldest_ = 0;
   int wasted_ = 0;         ///< Changes after plans that had not run.
