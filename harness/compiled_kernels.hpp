@@ -35,14 +35,13 @@ std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
                                                   const std::filesystem::path& folder,
                                                   const std::filesystem::path& root);
 
-/// The compiled kernels of a family, each a PtxKernel with the family's own members.
-template <class Problem, class FamilysKernel>
+/// The compiled kernels of a family.
+template <class Problem>
 struct CompiledFamily {
-  std::string name;                             ///< In manifests.
-  std::vector<std::string> variants;            ///< Variants that every kernel has.
-  std::map<std::string, std::string> commands;  ///< The target of `make` by language.
-  FamilysKernel (*with_facts)(const PtxKernel&, const Manifest&);
-  void (*add)(const FamilysKernel&);  ///< Registers a kernel.
+  std::string name;                                ///< In manifests.
+  std::vector<std::string> variants;               ///< Variants that every kernel has.
+  std::map<std::string, std::string> commands;     ///< The target of `make` by language.
+  void (*add)(const PtxKernel&, const Manifest&);  ///< Registers a kernel; reads its own facts.
 
   /// Registers the kernels in build/ptx of the project, in the first call alone. Throws UsageError,
   /// also if the family already has a kernel of the same name.
@@ -56,7 +55,7 @@ struct CompiledFamily {
                          "'; rename one");
       }
       try {
-        add(with_facts(kernel, manifest));
+        add(kernel, manifest);
       } catch (const std::exception& error) {
         throw UsageError(kernel.source_file + ": its manifest: " + error.what());
       }

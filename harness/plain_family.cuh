@@ -26,8 +26,7 @@
 //   std::uint64_t read_words() const, written_words() const     if launches move fewer than all
 //   std::string place(std::int64_t at) const                    of an output's word, for messages
 //   bool halve()                        makes the problem smaller, if it can: --halve-to-fit
-//   static void load(), static std::vector<std::string> absent()   kernels that are added at run
-//   time
+//   static const CompiledFamily<Problem> compiled    kernels of `make mojo`, added at run time
 #pragma once
 
 #include <memory>
@@ -271,7 +270,7 @@ class PlainFamily : public Family {
         app, facts(), plain_options<F>(), requires(F f) { f.halve(); });
   }
   void configure() override {
-    if constexpr (requires { F::load(); }) F::load();
+    if constexpr (requires { F::compiled; }) F::compiled.load();
     const auto& numbers = F::facts().numbers;
     asked_ = is_selected() ? std::vector<F>{} : F::facts().usual;
     for (const auto& size : selection_.sizes()) {
@@ -291,7 +290,7 @@ class PlainFamily : public Family {
     return registered_variants<typename F::Problem>();
   }
   std::vector<std::string> absent() const override {
-    if constexpr (requires { F::absent(); }) return F::absent();
+    if constexpr (requires { F::compiled; }) return F::compiled.languages_not_built();
     return {};
   }
   std::vector<std::string> data() const override { return F::facts().data; }

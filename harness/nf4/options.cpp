@@ -119,14 +119,13 @@ std::vector<MatrixOptions::Matrix> MatrixOptions::wanted() const {
   return matrices;
 }
 
-const CompiledFamily<Problem, PtxKernel> compiled_kernels{
+const CompiledFamily<Problem> compiled_kernels{
     .name = "nf4",
     .variants = {"fp16", "bf16", "fp16_nested", "bf16_nested"},
     .commands = {{"mojo", "make mojo"}, {"triton", "make triton"}},
-    .with_facts = [](const reprolab::PtxKernel& kernel, const Manifest& manifest) -> PtxKernel {
-      return {kernel, manifest.at("weights_per_block"), manifest.at("pointer_alignment"),
-              manifest.at("weights_multiple")};
-    },
-    .add = add_ptx_kernel};
+    .add = [](const reprolab::PtxKernel& kernel, const Manifest& manifest) {
+      add_ptx_kernel({kernel, manifest.at("weights_per_block"), manifest.at("pointer_alignment"),
+                      manifest.at("weights_multiple")});
+    }};
 
 }  // namespace reprolab::nf4

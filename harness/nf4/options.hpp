@@ -17,7 +17,7 @@ class App;
 namespace reprolab::nf4 {
 
 /// The kernels compiled by `make mojo` and `make triton`.
-extern const CompiledFamily<Problem, PtxKernel> compiled_kernels;
+extern const CompiledFamily<Problem> compiled_kernels;
 
 /// The lists that the format options give; every combination is measured.
 struct Formats {

@@ -9,13 +9,11 @@ namespace reprolab::transpose {
 namespace {
 
 /// A kernel in PTX, with the variant "fp32". It takes what TmaArguments holds, the maps as 128-byte
-/// parameters. Block b of its grid transposes the tile that tma_tile_start (tma.cuh) gives it.
-struct PtxKernel : reprolab::PtxKernel {
-  CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE;  ///< Of both maps.
-};
-
-/// With the contract of its counterpart, which has the same tiles and indices.
-void add_ptx_kernel(const PtxKernel& kernel) {
+/// parameters. Block b of its grid transposes the tile that tma_tile_start (tma.cuh) gives it. Has
+/// the contract of its counterpart, with the same tiles and indices; throws where there is none.
+void add_ptx_kernel(const PtxKernel& kernel, const Manifest& manifest) {
+  const auto swizzle = manifest.at("swizzle_bytes") == 0 ? CU_TENSOR_MAP_SWIZZLE_NONE
+                                                         : CU_TENSOR_MAP_SWIZZLE_128B;  // both maps
   const auto ptx = std::make_shared<LoadedPtx>(kernel);
   Kernel<Problem> row = described<Problem>(kernel);
   const Kernel<Problem>& counterpart = kernel_named<Problem>(kernel.counterpart);
@@ -25,7 +23,7 @@ void add_ptx_kernel(const PtxKernel& kernel) {
     const Support support = tma_support(problem);
     return support.ok ? ptx->supports("fp32") : support;
   };
-  row.launch = [ptx, swizzle = kernel.swizzle](const Problem& problem, cudaStream_t stream) {
+  row.launch = [ptx, swizzle](const Problem& problem, cudaStream_t stream) {
     const std::int64_t tiles = tma_tiles(problem);
     if (tiles == 0) return cudaSuccess;
     TmaArguments arguments;
@@ -35,20 +33,10 @@ void add_ptx_kernel(const PtxKernel& kernel) {
   Registry<Problem>::instance().add(std::move(row));
 }
 
-/// The kernels that `make mojo` compiles.
-const CompiledFamily<Problem, PtxKernel> compiled_kernels{
-    .name = "transpose",
-    .variants = {"fp32"},
-    .commands = {{"mojo", "make mojo, with ARCH=90 or newer"}},
-    .with_facts = [](const reprolab::PtxKernel& kernel, const Manifest& manifest) -> PtxKernel {
-      kernel_named<Problem>(kernel.counterpart);  // throws where there is none
-      return {kernel, manifest.at("swizzle_bytes") == 0 ? CU_TENSOR_MAP_SWIZZLE_NONE
-                                                        : CU_TENSOR_MAP_SWIZZLE_128B};
-    },
-    .add = add_ptx_kernel};
-
 struct Matrix {
   using Problem = transpose::Problem;
+  static inline const CompiledFamily<Problem> compiled{
+      "transpose", {"fp32"}, {{"mojo", "make mojo, with ARCH=90 or newer"}}, add_ptx_kernel};
 
   std::int64_t rows = 0, columns = 0;
   std::int64_t padding = 0;  ///< Elements between two rows, of input and output.
@@ -102,8 +90,6 @@ struct Matrix {
     }();
     return facts;
   }
-  static void load() { compiled_kernels.load(); }
-  static std::vector<std::string> absent() { return compiled_kernels.languages_not_built(); }
 
   __host__ __device__ constexpr reference::MatrixShape in() const {
     return {rows, columns, columns + padding};
