@@ -1,6 +1,7 @@
 // Sums of 32-bit words modulo 2^32, of a vector of one length or of those of the command line.
 #include <numeric>
 
+#include "harness/compiled_kernels.hpp"
 #include "harness/plain_family.cuh"
 #include "kernels/reduction/problem.hpp"
 #include "reference/nf4/nf4.hpp"
@@ -8,8 +9,30 @@
 namespace reprolab::reduction {
 namespace {
 
+/// A kernel in PTX, with the variant "uint32", that adds to the output. It takes input, output and
+/// n as Problem has them; its grid has a block for each words_per_block of n.
+void add_ptx_kernel(const PtxKernel& kernel, const Manifest& manifest) {
+  const std::int64_t words = manifest.at("words_per_block");
+  const auto ptx = std::make_shared<LoadedPtx>(kernel);
+  Kernel<Problem> row = described<Problem>(kernel);
+  row.supports = [=](const Problem& problem) {
+    const auto address = reinterpret_cast<std::uintptr_t>(problem.input);
+    if (address % 32 == 0 && problem.n <= words * max_blocks) return ptx->supports("uint32");
+    return Support::no("needs words from a multiple of 32 bytes on, in 2^31 - 1 blocks at most");
+  };
+  row.launch = [=](Problem problem, cudaStream_t stream) {
+    const cudaError_t error = cudaMemsetAsync(problem.output, 0, sizeof *problem.output, stream);
+    if (error != cudaSuccess || problem.n == 0) return error;
+    void* const arguments[] = {&problem.input, &problem.output, &problem.n};
+    return ptx->launch("uint32", blocks_over(problem.n, words), arguments, stream);
+  };
+  Registry<Problem>::instance().add(std::move(row));
+}
+
 struct Sum {
   using Problem = reduction::Problem;
+  static inline const CompiledFamily<Problem> compiled{
+      "reduction", {"uint32"}, {{"mojo", "make mojo"}}, add_ptx_kernel};
 
   std::int64_t length = 0;
   int data = 0;

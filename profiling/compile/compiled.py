@@ -39,6 +39,7 @@ FAMILIES = {
         ("threads", "tile_rows", "tile_columns", "swizzle_bytes"),
         min_arch=90,
     ),
+    "reduction": Family("reduction", ("uint32",), (8, 8, 8), ("threads", "words_per_block")),
 }
 
 

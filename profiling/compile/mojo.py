@@ -10,7 +10,7 @@ from compile.compiled import ROOT, KernelFile, LanguageError, Ptx
 
 PACKAGE = "max-core"
 FILES = "mojo_*.mojo"
-FAMILIES = ("nf4", "transpose")
+FAMILIES = ("nf4", "transpose", "reduction")
 # A packed store needs an aligned output of any length.
 ASSUMES = {"nf4": {"pointer_alignment": 4, "weights_multiple": 1}}
 # The first PTX version with an architecture; 9.0 if it is not listed.

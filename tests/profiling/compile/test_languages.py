@@ -101,7 +101,7 @@ def test_a_build_replaces_all_that_was_made_before(tmp_path, compiler):
     compiler()
     languages.build("mojo", 90, tmp_path)
     made = {path.stem for path in (tmp_path / "sm_90").glob("*.json")}
-    sources = [p.stem for f in ("nf4", "transpose") for p in (ROOT / f"kernels/{f}").glob("*.mojo")]
+    sources = [p.stem for f in mojo.FAMILIES for p in (ROOT / f"kernels/{f}").glob("*.mojo")]
     assert made == {name for name in sources if name.startswith("mojo_")}
     (tmp_path / "sm_90/triton_lut.json").write_text("{")
     compiler("mojo_tiled_2d")
@@ -116,10 +116,11 @@ MAPS = ",\n".join(
     [*(f"\t.param .align 64 .b8 transpose_param_{i}[128]" for i in (0, 1))]
     + ["\t.param .b32 transpose_param_2"]
 )
+SUM = ",\n".join(f"\t.param .{kind} reduction_param" for kind in (*TYPES[:2], "b64"))
 
 
 def made(kernel):
-    parameters = PARAMETERS if kernel.family is NF4 else MAPS
+    parameters = {"nf4": PARAMETERS, "transpose": MAPS, "reduction": SUM}[kernel.family.name]
     text = TEXT.replace(".reqntid 128", f".maxntid {kernel.facts['threads']}")
     return Ptx(text.replace(PARAMETERS, parameters), 0)
 
