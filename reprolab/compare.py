@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from reprolab import command_line
+from reprolab import command_line, run_to_run
 from reprolab.errors import WRONG_OUTPUT, InputError
 from reprolab.output import write_files
 from reprolab.results import VERIFIED, WRONG, age, frame_of, result_files
-from reprolab.run_to_run import budget_for, in_class, kind_of, recorded_budgets
-from reprolab.stats import FALSE_SHARE, LogMean, log_mean
+from reprolab.run_to_run import kind_of, recorded_budgets
+from reprolab.stats import CONFIDENCE, FALSE_SHARE, log_mean
 
 ROW = ["experiment", "pass", "problem", "kernel"]
 KEY = [*ROW, "metric", "bytes_moved"]  # other bytes are other work
@@ -21,6 +21,7 @@ SLOWER, FASTER, SAME, UNDECIDED = "slower", "faster", "no difference", "undecide
 LOST, WRONG_ROWS = "lost", "wrong"
 ALLOWED = (UNDECIDED, LOST)  # what a user may ask not to fail
 SHOWN = 20  # rows of each verdict
+MOST = 2 / 3  # of the kernels on a problem have to agree
 
 
 def load_side(given: str) -> pd.DataFrame:
@@ -41,59 +42,92 @@ def times(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows.unit == "us") & (rows.n > 0) & right]
 
 
-def spread(row: tuple, side: str, budgets: dict) -> float | None:
-    """The standard deviation of such a time between runs on that GPU, as a share."""
-    kind = kind_of(row.metric, row.origin_a)
-    budget = budget_for(budgets, getattr(row, f"gpu_{side}"), kind)
-    if budget is None:
-        return None
-    return in_class(budget[kind], getattr(row, f"median_{side}")).of(row.kernel) / 100
-
-
-def difference(row: tuple, budgets: dict) -> tuple[LogMean | None, str]:
-    """The mean logarithm of B / A with the variance between runs; or why there is none."""
-    if min(len(row.samples_a), len(row.samples_b)) < 2:
-        return None, "a single sample"
-    between = [spread(row, side, budgets) for side in "ab"]
-    if None in between:
-        return None, f"no repetitions of {row.metric.split('.')[0]}"
-    both = log_mean(row.samples_b).over(log_mean(row.samples_a))
-    return both.with_part(100 * math.hypot(*between)), ""
-
-
-def decide(row: tuple, margin: float, budgets: dict) -> tuple:
-    """Verdict, why it has no interval, ratio and interval, and the chance of such a ratio if the
-    true one is within the margin; what differs more than by chance is decided over all rows.
+def difference(row: tuple, budgets: dict) -> dict:
+    """The logarithm of B / A, its variance within the runs with the degrees of freedom, and the
+    standard deviations between runs: alone, and beside other kernels; or why there is none.
     """
-    is_same = (row.samples_a, row.started_a) == (row.samples_b, row.started_b)  # one measurement
-    mean, why = difference(row, budgets)
-    if mean is None:
-        return SAME if is_same else UNDECIDED, why, row.median_b / row.median_a, None, None, None
-    low, high = mean.ratio.interval
-    is_same = is_same or max(abs(math.log(low)), abs(math.log(high))) <= margin
-    verdict = SAME if is_same else UNDECIDED
-    return verdict, "", mean.geometric_mean, low, high, mean.chance(margin)
+    found = [run_to_run.budget_for(budgets, gpu, row.kind) for gpu in (row.gpu_a, row.gpu_b)]
+    if min(len(row.samples_a), len(row.samples_b)) < 2:
+        return {"why": "a single sample"}
+    if None in found:
+        return {"why": f"no repetitions of {row.kind}"}
+    log = log_mean(row.samples_b).over(log_mean(row.samples_a))
+    medians = row.median_a, row.median_b
+    of = [run_to_run.in_class(f[row.kind], us) for f, us in zip(found, medians, strict=True)]
+    alone = math.hypot(*(c.of(row.kernel) for c in of)) / 100
+    beside = math.hypot(*(c.beside.get(row.kernel, math.inf) for c in of)) / 100
+    parts = {"value": log.value, "within": log.error**2, "freedom": log.freedom}
+    return parts | {"alone": alone, "beside": beside, "why": ""}
+
+
+def differences(pairs: pd.DataFrame, budgets: dict) -> pd.DataFrame:
+    """The same of all rows. Three samples do not tell their variance; those of all problems of
+    their kernel do.
+    """
+    found = [difference(row, budgets) for row in pairs.itertuples()]
+    columns = ["value", "within", "freedom", "alone", "beside", "why"]
+    rows = pairs.join(pd.DataFrame(found, index=pairs.index, columns=columns))
+    kernel = rows.groupby(["gpu_a", "experiment", "pass", "kernel", "metric"])
+    rows["within"] = np.maximum(rows.within, kernel.within.transform("mean"))
+    rows["freedom"] = kernel.freedom.transform("sum")
+    return rows
+
+
+def shared(rows: pd.DataFrame) -> pd.Series:
+    """The median of all kernels on a problem, which is a matter of the runs and not of a kernel:
+    where most of them agree, other runs differ by as much, and the row alone says less.
+    """
+    problem = ["gpu_a", *run_to_run.PROBLEM]
+    median = rows.groupby(problem).value.transform("median")
+    is_near = (rows.value - median).abs() <= 2 * np.sqrt(rows.within + rows.beside**2)
+    near = (is_near & np.isfinite(rows.beside)).groupby([rows[name] for name in problem])
+    agree = (near.transform("mean") >= MOST) & (near.transform("size") > 2)
+    is_of_runs = median.abs() <= 2 * np.sqrt(rows.within + rows.alone**2)
+    return median.where(agree & is_of_runs & (rows.beside < rows.alone))
+
+
+def welch(rows: pd.DataFrame, between: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """The standard error with Welch and Satterthwaite's degrees of freedom."""
+    variance = rows.within + between**2
+    return np.sqrt(variance), rows.freedom * (variance / rows.within) ** 2
+
+
+def decide(rows: pd.DataFrame, margin: float) -> pd.DataFrame:
+    """Ratio with interval, and verdict. Welch's test of each row is whether it is beyond the
+    threshold from what kernels share; Benjamini and Hochberg's procedure is over all rows.
+    """
+    from scipy.stats import false_discovery_control, t
+
+    error, freedom = welch(rows, rows.alone)
+    reach, of_runs = error * t.ppf((1 + CONFIDENCE) / 2, freedom), shared(rows)
+    far = rows.value.abs() + reach  # the interval's end
+    own = rows.value - of_runs.fillna(0)
+    error, freedom = welch(rows, rows.beside.where(of_runs.notna(), rows.alone))
+    chances = sum(t.sf((own.abs() + sign * margin) / error, freedom) for sign in (-1, 1))
+    is_sure = false_discovery_control(np.minimum(chances, 1)) <= FALSE_SHARE
+    named = np.where(own > 0, SLOWER, FASTER)
+    verdict = np.where(is_sure, named, np.where(far <= margin, SAME, UNDECIDED))
+    logs = {"ratio": rows.value, "low": rows.value - reach, "high": rows.value + reach}
+    return np.exp(pd.DataFrame(logs | {"shared": of_runs})).assign(verdict=verdict)
 
 
 def compare(a: pd.DataFrame, b: pd.DataFrame, percent: float, budgets: dict) -> pd.DataFrame:
-    """Each row of A with a time: the ratio B / A, its interval and its verdict. Welch's test of
-    each row is against the threshold; Benjamini and Hochberg's procedure is over all rows.
-    """
-    from scipy.stats import false_discovery_control
-
+    """Each row of A with a time: the ratio B / A, its interval and its verdict."""
     key = KEY + ["gpu"] * (max(a.gpu.nunique(), b.gpu.nunique()) > 1)
     pairs = times(a).merge(times(b), on=key, how="left", suffixes=("_a", "_b"), validate="1:1")
     if "gpu" in key:
         pairs["gpu_a"] = pairs["gpu_b"] = pairs.gpu
-    margin, lost = math.log1p(percent / 100), pairs.samples_b.isna()
-    decided = [decide(row, margin, budgets) for row in pairs[~lost].itertuples()]
-    columns = ["verdict", "why", "ratio", "low", "high", "chance"]
-    pairs = pairs.join(pd.DataFrame(decided, index=pairs.index[~lost], columns=columns))
-    pairs["verdict"] = pairs.verdict.fillna(LOST)
-    tested = pairs[pairs.chance.notna()]
-    if len(tested):
-        sure = tested[false_discovery_control(tested.chance) <= FALSE_SHARE]
-        pairs.loc[sure.index, "verdict"] = np.where(sure.ratio > 1, SLOWER, FASTER)
+    origins, families = pairs.origin_a, pairs.problem_family_a
+    pairs["kind"] = list(map(kind_of, pairs.metric, origins, families, pairs.kernel))
+    lost, pairs["ratio"] = pairs.samples_b.isna(), pairs.median_b / pairs.median_a
+    rows = differences(pairs[~lost], budgets)
+    pairs["why"], rows = rows.why, rows[rows.value.notna()]
+    if len(rows):
+        found = decide(rows, math.log1p(percent / 100))
+        pairs = found.combine_first(pairs)
+    one = [(r.samples_a, r.started_a) == (r.samples_b, r.started_b) for r in pairs.itertuples()]
+    pairs.loc[one, "verdict"] = SAME  # one measurement
+    pairs["verdict"] = pairs.verdict.mask(lost, LOST).fillna(UNDECIDED)
     wrong = wrong_rows(a, b, [name for name in key if name in (*ROW, "gpu")])
     names = [name for name in key if name in wrong]
     is_wrong = pd.MultiIndex.from_frame(pairs[names]).isin(pd.MultiIndex.from_frame(wrong[names]))
@@ -118,7 +152,7 @@ def failures(rows: pd.DataFrame, is_bound: bool, allowed: list[str]) -> list[str
 def shown(rows: pd.DataFrame) -> list[str]:
     """The named rows by verdict, the farthest apart first."""
     columns = ["experiment", "pass", "problem", "kernel", "metric", "median_a", "median_b"]
-    columns = [*columns, "ratio", "low", "high", "why", "reason"]
+    columns = [*columns, "ratio", "low", "high", "shared", "why", "reason"]
     lines = []
     for verdict in (WRONG_ROWS, LOST, SLOWER, FASTER):
         of = rows[rows.verdict == verdict]
@@ -165,8 +199,8 @@ def run(args: argparse.Namespace) -> int:
     if not set(a.gpu) & set(b.gpu):
         print("The GPUs differ: these ratios are theirs, too.")
     print("\n".join(shown(rows)))
-    columns = [*KEY, "gpu_a", "gpu_b", "verdict", "ratio", "low", "high", "median_a", "median_b"]
-    columns += [f"{name}_{side}" for name in ("n", "sm_mhz", "code") for side in "ab"]
+    columns = [*KEY, "gpu_a", "gpu_b", "verdict", "ratio", "low", "high", "shared"]
+    columns += [f"{name}_{side}" for name in ("median", "n", "sm_mhz", "code") for side in "ab"]
     columns += ["why", "outcome", "reason"]
     table = rows[[c for c in columns if c in rows]].to_csv(index=False)
     write_files({args.output / "compare.csv": table.encode()})

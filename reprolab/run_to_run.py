@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 RUN_TO_RUN = ROOT / "data/run_to_run.json"
 CLASSES_US = (0, 5, 10, 20, 50, 100, 1000)
+PROBLEM = ["experiment", "pass", "problem", "metric", "kind"]  # where kernels stand beside others
 
 
 class SpreadClass(NamedTuple):
@@ -32,6 +33,7 @@ class SpreadClass(NamedTuple):
     kernels: Mapping[str, float] = {}  # of each alone
     worst: Mapping[str, float] = {}  # of each alone, on the problem where it varies most
     common: Mapping[str, float] = {}  # of each alone, what all its problems of a run share
+    beside: Mapping[str, float] = {}  # over the median of all kernels on its problem, as `of`
 
     def of(self, kernel: str) -> float:
         """In percent: at least that of all. Another kernel may vary as the worst of them does."""
@@ -76,49 +78,63 @@ def budget_for(budgets: Budgets, gpu: str, kind: str) -> Budget | None:
     return next((b for b in (*own, *budgets.values()) if kind in b), None)
 
 
-def kind_of(metric: str, origin: str) -> str:
-    """kernel_time for kernel_time.2048x8192; separate for ceilings, whose times differ more."""
-    return "ceiling_" * (origin == "ceiling") + metric.split(".")[0]
+def kind_of(metric: str, origin: str, family: str, kernel: str) -> str:
+    """kernel_time for kernel_time.2048x8192; others for what differs more: ceilings, products by
+    cuBLAS, and chases of pointers, each of whose samples is one launch with its start.
+    """
+    time = metric.split(".")[0]
+    if family == "latency":
+        return f"latency_{time}"
+    if time == "kernel_time" and "cublas" in kernel:
+        return "product_time"
+    return "ceiling_" * (origin == "ceiling") + time
 
 
 def spread_of(runs: Sequence["DataFrame"], kernels: str) -> Budget:
     """The standard deviation of a row's mean between runs, in addition to that within runs. Rows
     are those of the chosen kernels: 'a|b*', or after '!' all but those.
     """
-    seen: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for rows in runs:
-        for row in rows.to_dict("records"):
-            is_named = any(fnmatchcase(row["kernel"], n) for n in kernels.lstrip("!").split("|"))
-            if is_named != kernels.startswith("!") and row["n"] > 1:
-                place = "experiment", "pass", "problem", "kernel", "metric", "bytes_moved"
-                seen.setdefault(tuple(row[name] for name in place), []).append(row)
-    variances: dict[str, dict[float, dict[str, list[tuple[float, int]]]]] = {}
-    by_run: dict[tuple[str, float, str], list[list[float]]] = {}
-    for repeated in seen.values():
-        first, means = repeated[0], [log_mean(row["samples"]) for row in repeated]
-        if len(means) > 1:
-            within = np.mean([mean.parts[0][0] for mean in means])
-            between = np.var([mean.value for mean in means], ddof=1) - within
-            us = CLASSES_US[bisect(CLASSES_US, means[0].geometric_mean) - 1]
-            by_class = variances.setdefault(kind_of(first["metric"], first["origin"]), {})
-            of_kernel = by_class.setdefault(us, {}).setdefault(first["kernel"], [])
-            of_kernel.append((between, len(means) - 1))
-            place = kind_of(first["metric"], first["origin"]), us, first["kernel"]
-            by_run.setdefault(place, []).append([mean.value for mean in means])
-    return {
-        kind: [
-            SpreadClass(
-                us,
-                percent_of([one for many in by_kernel.values() for one in many]),
-                sum(map(len, by_kernel.values())),
-                {kernel: percent_of(many) for kernel, many in sorted(by_kernel.items())},
-                {k: max(percent_of([one]) for one in v) for k, v in sorted(by_kernel.items())},
-                {k: common_of(by_run[kind, us, k]) for k in sorted(by_kernel)},
-            )
-            for us, by_kernel in sorted(classes.items())
-        ]
-        for kind, classes in sorted(variances.items())
-    }
+    from pandas import concat
+
+    rows = concat([rows.assign(run=run) for run, rows in enumerate(runs)], ignore_index=True)
+    patterns = kernels.lstrip("!").split("|")
+    is_named = [any(fnmatchcase(kernel, p) for p in patterns) for kernel in rows.kernel]
+    rows = rows[(np.array(is_named) != kernels.startswith("!")) & (rows.n > 1)]
+    means = [log_mean(samples) for samples in rows.samples]
+    rows = rows.assign(value=[m.value for m in means], within=[m.error**2 for m in means])
+    rows["kind"] = list(map(kind_of, rows.metric, rows.origin, rows.problem_family, rows.kernel))
+    place = rows.groupby([*PROBLEM, "kernel", "bytes_moved"])
+    rows["off"] = rows.value - place.value.transform("mean")
+    problem = rows.groupby([*PROBLEM, "run"])
+    beside = rows.off - problem.off.transform("median")
+    rows["beside"] = beside.where(problem.off.transform("size") > 2)  # two against one
+    repeated = place.agg(
+        us=("value", lambda logs: CLASSES_US[bisect(CLASSES_US, math.exp(logs.iloc[0])) - 1]),
+        logs=("value", list),
+        total=("value", "var"),
+        within=("within", "mean"),
+        beside=("beside", "var"),
+    ).reset_index(["kind", "kernel"])
+    repeated = repeated[repeated.total.notna()]
+    repeated[["between", "beside"]] = repeated[["total", "beside"]].sub(repeated.within, axis=0)
+    spread: Budget = {}
+    for (kind, us), rows in repeated.groupby(["kind", "us"]):
+        kernels = dict(list(rows.groupby("kernel")))
+        found = SpreadClass(
+            us,
+            percent_of(rows, "between"),
+            len(rows),
+            {k: percent_of(own, "between") for k, own in kernels.items()},
+            {k: percent(own.between.max()) for k, own in kernels.items()},
+            {k: common_of(list(own.logs)) for k, own in kernels.items()},
+            {
+                k: max(percent_of(of, "beside") for of in (own, rows))
+                for k, own in kernels.items()
+                if own.beside.any()
+            },
+        )
+        spread.setdefault(kind, []).append(found)
+    return spread
 
 
 def common_of(problems: Sequence[Sequence[float]]) -> float:
@@ -129,13 +145,18 @@ def common_of(problems: Sequence[Sequence[float]]) -> float:
     matrix = np.atleast_2d(np.cov(whole))
     pairs = matrix.size - len(whole)
     covariance = (matrix.sum() - matrix.trace()) / pairs if pairs else matrix[0, 0]
-    return round(100 * math.sqrt(max(0, covariance)), 3)
+    return percent(covariance)
 
 
-def percent_of(variances: Sequence[tuple[float, int]]) -> float:
-    """The standard deviation in percent, of variances with their degrees of freedom."""
-    variance = np.average([v for v, _ in variances], weights=[freedom for _, freedom in variances])
+def percent(variance: float) -> float:
+    """The standard deviation."""
     return round(100 * math.sqrt(max(0, variance)), 3)
+
+
+def percent_of(rows: "DataFrame", name: str) -> float:
+    """Of all these rows, each of which has a variance with its degrees of freedom."""
+    known = rows[rows[name].notna()]
+    return percent(np.average(known[name], weights=known.logs.map(len) - 1))
 
 
 def main(kernels: str, *places: str) -> None:

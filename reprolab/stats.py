@@ -7,8 +7,6 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 # Below this many samples the quartiles of two equal things fail to overlap too often (a third of
 # the time at 3), so the whole range is the interval.
 MIN_FOR_QUARTILES = 5
@@ -101,12 +99,6 @@ class LogMean:
     @cached_property
     def ratio(self) -> "Estimate":
         return self.interval()
-
-    def chance(self, margin: float) -> float:
-        """The probability of a mean at least this far from 0 if the true mean is within
-        `margin`."""
-        ends = np.array([abs(self.value) - margin, abs(self.value) + margin])
-        return min(1.0, float(special().stdtr(self.freedom, -ends / self.error).sum()))
 
 
 def log_mean(samples: Sequence[float]) -> LogMean:

@@ -60,7 +60,8 @@ def covered(gpu, kernel, runs, percent):
     for logs in places(gpu, kernel):
         for pair in combinations([run for run in runs if run in logs], 2):
             a, b = (logs[run].with_part(percent) for run in pair)
-            found.append([abs(a.over(b).chance(0)) > 1 - level for level in (0.95, 0.99)])
+            both = [a.over(b).interval(level) for level in (0.95, 0.99)]
+            found.append([ratio.low < 1 < ratio.high for ratio in both])
     return 100 * np.mean(found, axis=0)
 
 

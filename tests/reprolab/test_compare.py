@@ -5,6 +5,7 @@ import math
 
 import made
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -15,6 +16,8 @@ from reprolab.run_to_run import SpreadClass, recorded, recorded_budgets, spread_
 from reprolab.stats import LogMean, log_mean
 
 KERNELS = {"branch_tree": [100.0, 101.0, 102.0, 100.5], "shared_lut": [50.0, 50.2, 50.1, 49.9]}
+# Their code is that of all recorded runs.
+EQUAL = ("branch_tree", "constant_lut", "global_lut", "shared_lut", "bitsandbytes_0.50.2")
 
 
 @pytest.fixture
@@ -25,7 +28,7 @@ def run(tmp_path, write, capsys):
         sides = [write(f"{name}/replay.json", file) for name, file in (("a", a), ("b", b))]
         words = [f"--a={sides[0].parent}", f"--b={sides[1].parent}", f"--output={tmp_path}/out"]
         status = compare.command_line.run(compare.parser(), [*words, *options])
-        rows = compare.pd.read_csv(tmp_path / "out/compare.csv").set_index("kernel")
+        rows = pd.read_csv(tmp_path / "out/compare.csv").set_index("kernel")
         return status, rows, capsys.readouterr().out
 
     return call
@@ -127,6 +130,7 @@ def test_equal_runs_are_named_in_at_most_the_stated_share():
         means = shift + random.normal(0, between, 2000)
         rows = np.exp(means[:, None] + random.normal(0, within, (2000, 5)))
         names = {"experiment": "e", "pass": "p", "problem": [str(i) for i in range(2000)]}
+        names["problem_family"] = "nf4"
         same = {"kernel": "k", "metric": "kernel_time", "bytes_moved": 1, "gpu": "G", "n": 5}
         same |= {
             "unit": "us",
@@ -136,7 +140,7 @@ def test_equal_runs_are_named_in_at_most_the_stated_share():
             "started": shift.sum(),
         }
         samples = [tuple(row) for row in rows]
-        return compare.pd.DataFrame(names | same | {"samples": samples, "median": rows[:, 2]})
+        return pd.DataFrame(names | same | {"samples": samples, "median": rows[:, 2]})
 
     rows = compare.compare(side(0 * true), side(true), 1, budgets)
     named = rows.verdict.isin(["slower", "faster"]).to_numpy()
@@ -144,11 +148,55 @@ def test_equal_runs_are_named_in_at_most_the_stated_share():
     assert named[100:].sum() <= 0.03 * named.sum()  # on average at most 1 %
 
 
+@pytest.mark.parametrize("gpu", recorded())
+def test_a_planted_5_percent_is_named_and_equal_runs_are_not(gpu):
+    """In two recorded runs: of a product, whose time differs by 2 % from run to run, one row; of a
+    kernel all rows. The other kernels' rows are no kernel's.
+    """
+    of = recorded()[gpu]
+    found = made.repetitions(of["runs"][0].split("/")[2])
+    a, b = (compare.times(frame_of(found[of["runs"][i]])) for i in (0, -1))
+    a, b = (rows[rows.kernel.isin(EQUAL)].reset_index(drop=True) for rows in (a, b))
+    is_row = (b.metric == "product_time") & (b.kernel == "shared_lut")
+    for planted in ([], is_row[is_row].index[:1], b.index[b.kernel == "branch_tree"]):
+        slower = b.copy()
+        for row in planted:
+            slower.at[row, "samples"] = tuple(1.05 * s for s in b.at[row, "samples"])
+        rows = compare.compare(a, slower, 1, recorded_budgets()).set_index(compare.KEY)
+        rows = rows[rows.verdict != "lost"]
+        named = rows.index[rows.verdict.isin(["slower", "faster"])]
+        wanted = rows.index.intersection(pd.MultiIndex.from_frame(b.loc[planted, compare.KEY]))
+        assert set(named) <= set(wanted) and len(named) >= 0.95 * len(wanted)
+
+
+def test_what_no_other_run_shows_is_not_the_runs():
+    """All kernels of a problem are 5 % slower: no row is without a difference."""
+    budgets = {"G": {"kernel_time": [SpreadClass(0, 1.0, 9, beside=dict.fromkeys("abc", 0.1))]}}
+    row = {"experiment": "e", "pass": "p", "problem": "1", "problem_family": "nf4", "origin": ""}
+    row |= {"metric": "kernel_time", "bytes_moved": 1, "gpu": "G", "n": 3, "unit": "us"}
+    row |= {"outcome": "bit_exact", "reason": "", "kernel": ["a", "b", "c"]}
+
+    def verdicts(*factors):
+        sides = []
+        for started, times in ((0, (1, 1, 1)), (1, factors)):
+            samples = [(10.0 * t, 10.01 * t, 10.02 * t) for t in times]
+            medians = [middle for _, middle, _ in samples]
+            sides.append(pd.DataFrame(row | {"samples": samples, "median": medians}))
+            sides[-1]["started"] = started
+        return compare.compare(*sides, 1, budgets).verdict.tolist()
+
+    assert verdicts(1.02, 1.02, 1.07) == ["undecided", "undecided", "slower"]
+    assert verdicts(1.00, 1.07, 1.07) == ["undecided", "slower", "slower"]
+    assert verdicts(1.15, 1.15, 1.15) == ["slower"] * 3
+    assert verdicts(1.02, 1.02, 1.02) == ["undecided"] * 3
+
+
 def test_the_mean_is_welchs_where_runs_do_not_vary():
     a, b = [10.0, 10.2, 9.9, 10.1], [11.0, 11.5, 10.9]
     ours = log_mean(b).over(log_mean(a))
     theirs = stats.ttest_ind(np.log(b), np.log(a), equal_var=False)
-    assert ours.chance(0) == pytest.approx(theirs.pvalue)
+    ends = theirs.confidence_interval()
+    assert ours.ratio.interval == pytest.approx((math.exp(ends.low), math.exp(ends.high)))
     assert ours.freedom == pytest.approx(theirs.df)
     wide = LogMean(ours.value, ours.parts).with_part(5.0)
     assert wide.error == pytest.approx(math.hypot(ours.error, 0.05))
