@@ -38,10 +38,11 @@ nlohmann::json range_of(const std::vector<ClockSnapshot>& snapshots,
 constexpr int parent_ended = SIGUSR1;  // sent by the kernel, as PR_SET_PDEATHSIG asks, or by end()
 
 void say_still_locked(const std::string& pci_bus_id, unsigned mhz, const std::string& why) {
-  dprintf(STDERR_FILENO,
-          "clocks: the SM clock may still be locked at %u MHz: %s; this resets it: nvidia-smi -i %s "
-          "-rgc\n",
-          mhz, why.c_str(), pci_bus_id.c_str());
+  dprintf(
+      STDERR_FILENO,
+      "clocks: the SM clock may still be locked at %u MHz: %s; this resets it: nvidia-smi -i %s "
+      "-rgc\n",
+      mhz, why.c_str(), pci_bus_id.c_str());
 }
 
 /// The clock in MHz that `wanted` means on this GPU. For an unavailable clock it names the nearest.

@@ -141,6 +141,8 @@ TEST_F(OnGpuResultFile, IsNotWrittenIfNothingIsMeasured) {
       run(BENCH, "--shape 64x64 --benchmark_filter=nothing --output results.json");
   EXPECT_EQ(nothing.status, 2);
   EXPECT_TRUE(contains(nothing.err, "bench: --benchmark_filter"));
+  const Finished one = run(BENCH, "--shape 64x64 --samples 2 --benchmark_filter=/shared_lut$");
+  EXPECT_TRUE(contains(one.out, "/shared_lut ") && !contains(one.out, "/shared_lut_")) << one.out;
   const Finished nowhere =
       run(BENCH, "--shape 64x64 --instrument none --output /proc/results.json");
   EXPECT_EQ(nowhere.status, 2);
