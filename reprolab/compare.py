@@ -68,20 +68,22 @@ def differences(pairs: pd.DataFrame, budgets: dict) -> pd.DataFrame:
     columns = ["value", "within", "freedom", "alone", "beside", "why"]
     rows = pairs.join(pd.DataFrame(found, index=pairs.index, columns=columns))
     kernel = rows.groupby(["gpu_a", "experiment", "pass", "kernel", "metric"])
-    rows["within"] = np.maximum(rows.within, kernel.within.transform("mean"))
-    rows["freedom"] = kernel.freedom.transform("sum")
+    mean = kernel.within.transform("mean")
+    rows["freedom"] = kernel.freedom.transform("sum").where(rows.within <= mean, rows.freedom)
+    rows["within"] = np.maximum(rows.within, mean)
     return rows
 
 
 def shared(rows: pd.DataFrame) -> pd.Series:
-    """The median of all kernels on a problem, which is a matter of the runs and not of a kernel:
-    where most of them agree, other runs differ by as much, and the row alone says less.
+    """The median of the repeated kernels on a problem, which is a matter of the runs and not of a
+    kernel: where most of them agree, other runs differ by as much, and the row alone says less.
     """
-    problem = ["gpu_a", *run_to_run.PROBLEM]
-    median = rows.groupby(problem).value.transform("median")
-    is_near = (rows.value - median).abs() <= 2 * np.sqrt(rows.within + rows.beside**2)
-    near = (is_near & np.isfinite(rows.beside)).groupby([rows[name] for name in problem])
-    agree = (near.transform("mean") >= MOST) & (near.transform("size") > 2)
+    rows = rows.assign(repeated=rows.value.where(np.isfinite(rows.beside)))
+    problem = rows.groupby(["gpu_a", *run_to_run.PROBLEM])
+    median = problem.repeated.transform("median")
+    is_near = (rows.repeated - median).abs() <= 2 * np.sqrt(rows.within + rows.beside**2)
+    near, count = is_near.groupby(problem.ngroup()), problem.repeated.transform("count")
+    agree = (near.transform("sum") >= MOST * count) & (count > 2)
     is_of_runs = median.abs() <= 2 * np.sqrt(rows.within + rows.alone**2)
     return median.where(agree & is_of_runs & (rows.beside < rows.alone))
 
@@ -105,6 +107,7 @@ def decide(rows: pd.DataFrame, margin: float) -> pd.DataFrame:
     error, freedom = welch(rows, rows.beside.where(of_runs.notna(), rows.alone))
     chances = sum(t.sf((own.abs() + sign * margin) / error, freedom) for sign in (-1, 1))
     is_sure = false_discovery_control(np.minimum(chances, 1)) <= FALSE_SHARE
+    is_sure &= np.sign(own) == np.sign(rows.value)  # else B differs less than the others do
     named = np.where(own > 0, SLOWER, FASTER)
     verdict = np.where(is_sure, named, np.where(far <= margin, SAME, UNDECIDED))
     logs = {"ratio": rows.value, "low": rows.value - reach, "high": rows.value + reach}
@@ -117,6 +120,8 @@ def compare(a: pd.DataFrame, b: pd.DataFrame, percent: float, budgets: dict) -> 
     pairs = times(a).merge(times(b), on=key, how="left", suffixes=("_a", "_b"), validate="1:1")
     if "gpu" in key:
         pairs["gpu_a"] = pairs["gpu_b"] = pairs.gpu
+    if pairs.empty:
+        return wrong_rows(a, b, ROW).assign(verdict=WRONG_ROWS)
     origins, families = pairs.origin_a, pairs.problem_family_a
     pairs["kind"] = list(map(kind_of, pairs.metric, origins, families, pairs.kernel))
     lost, pairs["ratio"] = pairs.samples_b.isna(), pairs.median_b / pairs.median_a

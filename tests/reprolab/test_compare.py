@@ -12,7 +12,7 @@ from scipy import stats
 from reprolab import compare
 from reprolab.json_files import ROOT
 from reprolab.results import frame_of
-from reprolab.run_to_run import SpreadClass, recorded, recorded_budgets, spread_of
+from reprolab.run_to_run import PROBLEM, SpreadClass, recorded, recorded_budgets, spread_of
 from reprolab.stats import LogMean, log_mean
 
 KERNELS = {"branch_tree": [100.0, 101.0, 102.0, 100.5], "shared_lut": [50.0, 50.2, 50.1, 49.9]}
@@ -111,6 +111,31 @@ def test_bad_input_is_one_line(a, b, noun, tmp_path, capsys, monkeypatch):
     error = capsys.readouterr().err
     assert error.startswith("error: ") and noun in error and error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_without_a_right_row_in_a_nothing_is_compared():
+    a = made.replay(KERNELS)
+    for row in a["records"]:
+        made.fail(row, "mismatch")
+    rows = frame_of([made.read(a)])
+    assert compare.compare(rows, rows, 1, recorded_budgets()).empty
+
+
+@pytest.mark.parametrize(
+    ("logs", "repeated", "of_runs"),
+    [([0.05, 0.05, 0.0], 2, [False] * 3), ([0.04] * 5, 3, [True] * 3 + [False] * 2)],
+)
+def test_only_repeated_kernels_say_what_runs_share(logs, repeated, of_runs):
+    beside = [0.001 if i < repeated else math.inf for i in range(len(logs))]
+    rows = {"gpu_a": "G", "value": logs, "within": 1e-6, "alone": 0.05, "beside": beside}
+    rows = pd.DataFrame(dict.fromkeys(PROBLEM, "one") | rows)
+    assert compare.shared(rows).notna().tolist() == of_runs
+
+
+def test_a_faster_row_among_faster_ones_is_not_slower():
+    rows = {"gpu_a": "G", "value": [-0.07, -0.07, -0.07, -0.02], "within": 1e-6, "freedom": 9.0}
+    rows = dict.fromkeys(PROBLEM, "one") | rows | {"alone": 0.05, "beside": 0.001}
+    assert compare.decide(pd.DataFrame(rows), 0.01).verdict.tolist() == ["undecided"] * 4
 
 
 @pytest.mark.parametrize(("option", "value"), [("threshold", "nan"), ("allow", "wrong")])

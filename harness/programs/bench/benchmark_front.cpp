@@ -113,7 +113,8 @@ std::vector<Record> run_benchmarks(const std::vector<Group>& groups,
   }
   Console console(context);
   // Google Benchmark's names go on after the kernel; "$$" stands for "$".
-  const std::string filter = std::regex_replace(benchmark::GetBenchmarkFilter(), std::regex("\\$"),
+  const std::string filter = std::regex_replace(benchmark::GetBenchmarkFilter(),
+                                                std::regex("(/iterations:1/manual_time)?\\$"),
                                                 "/iterations:1/manual_time$$");
   if (benchmark::RunSpecifiedBenchmarks(&console, filter) == 0) {
     throw UsageError(

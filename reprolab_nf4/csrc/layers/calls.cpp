@@ -117,8 +117,8 @@ Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& want
   const bool records = records_gradients();
   if (wanted.m > given_.max_rows || (records && requires_grad(x))) return Decision::leave;
   const Dictionaries of = dictionaries_of(module, given_.classes);
-  if (is_fp4(of[of_state]) || (records && requires_grad(item(of[of_parameters], bias))))
-    return Decision::leave;
+  const Ref own_bias = Ref::to(item(of[of_parameters], bias));
+  if (is_fp4(of[of_state]) || (records && requires_grad(own_bias.get()))) return Decision::leave;
   const auto layer = layer_of(module);
   if (layer == nullptr) return Decision::forward;
   Product* const product = layer->find(wanted);
@@ -132,7 +132,8 @@ Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& want
   if (!is_idle() || (!plan && layer->changes_always()) || given_.reader.is_negative(x))
     return Decision::forward;
   if (!plan) return Decision::make;
-  if (!layer->is_current(module, of, given_.reader, arrays)) {
+  // Found again: what ran since may have let another thread replace the dictionaries.
+  if (!layer->is_current(module, dictionaries_of(module, given_.classes), given_.reader, arrays)) {
     layer->change();
     layer->add(wanted);
     return Decision::forward;
