@@ -68,9 +68,8 @@ def differences(pairs: pd.DataFrame, budgets: dict) -> pd.DataFrame:
     columns = ["value", "within", "freedom", "alone", "beside", "why"]
     rows = pairs.join(pd.DataFrame(found, index=pairs.index, columns=columns))
     kernel = rows.groupby(["gpu_a", "experiment", "pass", "kernel", "metric"])
-    mean = kernel.within.transform("mean")
-    rows["freedom"] = kernel.freedom.transform("sum").where(rows.within <= mean, rows.freedom)
-    rows["within"] = np.maximum(rows.within, mean)
+    rows["within"] = np.maximum(rows.within, kernel.within.transform("mean"))
+    rows["freedom"] = kernel.freedom.transform("sum")
     return rows
 
 
@@ -107,7 +106,6 @@ def decide(rows: pd.DataFrame, margin: float) -> pd.DataFrame:
     error, freedom = welch(rows, rows.beside.where(of_runs.notna(), rows.alone))
     chances = sum(t.sf((own.abs() + sign * margin) / error, freedom) for sign in (-1, 1))
     is_sure = false_discovery_control(np.minimum(chances, 1)) <= FALSE_SHARE
-    is_sure &= np.sign(own) == np.sign(rows.value)  # else B differs less than the others do
     named = np.where(own > 0, SLOWER, FASTER)
     verdict = np.where(is_sure, named, np.where(far <= margin, SAME, UNDECIDED))
     logs = {"ratio": rows.value, "low": rows.value - reach, "high": rows.value + reach}

@@ -132,12 +132,6 @@ def test_only_repeated_kernels_say_what_runs_share(logs, repeated, of_runs):
     assert compare.shared(rows).notna().tolist() == of_runs
 
 
-def test_a_faster_row_among_faster_ones_is_not_slower():
-    rows = {"gpu_a": "G", "value": [-0.07, -0.07, -0.07, -0.02], "within": 1e-6, "freedom": 9.0}
-    rows = dict.fromkeys(PROBLEM, "one") | rows | {"alone": 0.05, "beside": 0.001}
-    assert compare.decide(pd.DataFrame(rows), 0.01).verdict.tolist() == ["undecided"] * 4
-
-
 @pytest.mark.parametrize(("option", "value"), [("threshold", "nan"), ("allow", "wrong")])
 def test_a_wrong_option_is_one_line(option, value, capsys):
     words = ["--a=docs", "--b=docs", "--output=x", f"--{option}={value}"]
