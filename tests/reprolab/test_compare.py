@@ -34,6 +34,14 @@ def run(tmp_path, write, capsys):
     return call
 
 
+def frame(samples, **more):
+    """Rows of one pass."""
+    row = {"experiment": "e", "pass": "p", "problem_family": "nf4", "metric": "kernel_time"}
+    row |= {"bytes_moved": 1, "gpu": "G", "unit": "us", "outcome": "bit_exact", "reason": ""}
+    row |= {"origin": "", "n": len(samples[0]), "median": [np.median(s) for s in samples]}
+    return pd.DataFrame(row | {"samples": samples} | more)
+
+
 def other(file, **changes):
     """The file of a later run, with the samples of kernels scaled."""
     file = copy.deepcopy(file)
@@ -114,22 +122,16 @@ def test_bad_input_is_one_line(a, b, noun, tmp_path, capsys, monkeypatch):
 
 
 def test_without_a_right_row_in_a_nothing_is_compared():
-    a = made.replay(KERNELS)
-    for row in a["records"]:
-        made.fail(row, "mismatch")
-    rows = frame_of([made.read(a)])
+    rows = frame_of([made.read(made.replay(KERNELS))]).assign(outcome="mismatch")
     assert compare.compare(rows, rows, 1, recorded_budgets()).empty
 
 
-@pytest.mark.parametrize(
-    ("logs", "repeated", "of_runs"),
-    [([0.05, 0.05, 0.0], 2, [False] * 3), ([0.04] * 5, 3, [True] * 3 + [False] * 2)],
-)
-def test_only_repeated_kernels_say_what_runs_share(logs, repeated, of_runs):
-    beside = [0.001 if i < repeated else math.inf for i in range(len(logs))]
-    rows = {"gpu_a": "G", "value": logs, "within": 1e-6, "alone": 0.05, "beside": beside}
-    rows = pd.DataFrame(dict.fromkeys(PROBLEM, "one") | rows)
-    assert compare.shared(rows).notna().tolist() == of_runs
+def test_only_repeated_kernels_say_what_runs_share():
+    for logs, repeated, of_runs in (([0.05, 0.05, 0.0], 2, []), ([0.04] * 5, 3, [0, 1, 2])):
+        beside = [0.001 if i < repeated else math.inf for i in range(len(logs))]
+        rows = {"gpu_a": "G", "value": logs, "within": 1e-6, "alone": 0.05, "beside": beside}
+        rows = pd.DataFrame(dict.fromkeys(PROBLEM, "one") | rows)
+        assert compare.shared(rows).dropna().index.tolist() == of_runs
 
 
 @pytest.mark.parametrize(("option", "value"), [("threshold", "nan"), ("allow", "wrong")])
@@ -148,18 +150,8 @@ def test_equal_runs_are_named_in_at_most_the_stated_share():
     def side(shift):
         means = shift + random.normal(0, between, 2000)
         rows = np.exp(means[:, None] + random.normal(0, within, (2000, 5)))
-        names = {"experiment": "e", "pass": "p", "problem": [str(i) for i in range(2000)]}
-        names["problem_family"] = "nf4"
-        same = {"kernel": "k", "metric": "kernel_time", "bytes_moved": 1, "gpu": "G", "n": 5}
-        same |= {
-            "unit": "us",
-            "outcome": "bit_exact",
-            "reason": "",
-            "origin": "",
-            "started": shift.sum(),
-        }
-        samples = [tuple(row) for row in rows]
-        return pd.DataFrame(names | same | {"samples": samples, "median": rows[:, 2]})
+        names = {"kernel": "k", "problem": [str(i) for i in range(2000)], "started": shift.sum()}
+        return frame([tuple(row) for row in rows], **names)
 
     rows = compare.compare(side(0 * true), side(true), 1, budgets)
     named = rows.verdict.isin(["slower", "faster"]).to_numpy()
@@ -191,18 +183,13 @@ def test_a_planted_5_percent_is_named_and_equal_runs_are_not(gpu):
 def test_what_no_other_run_shows_is_not_the_runs():
     """All kernels of a problem are 5 % slower: no row is without a difference."""
     budgets = {"G": {"kernel_time": [SpreadClass(0, 1.0, 9, beside=dict.fromkeys("abc", 0.1))]}}
-    row = {"experiment": "e", "pass": "p", "problem": "1", "problem_family": "nf4", "origin": ""}
-    row |= {"metric": "kernel_time", "bytes_moved": 1, "gpu": "G", "n": 3, "unit": "us"}
-    row |= {"outcome": "bit_exact", "reason": "", "kernel": ["a", "b", "c"]}
+
+    def side(started, times):
+        samples = [(10.0 * t, 10.01 * t, 10.02 * t) for t in times]
+        return frame(samples, kernel=["a", "b", "c"], problem="1", started=started)
 
     def verdicts(*factors):
-        sides = []
-        for started, times in ((0, (1, 1, 1)), (1, factors)):
-            samples = [(10.0 * t, 10.01 * t, 10.02 * t) for t in times]
-            medians = [middle for _, middle, _ in samples]
-            sides.append(pd.DataFrame(row | {"samples": samples, "median": medians}))
-            sides[-1]["started"] = started
-        return compare.compare(*sides, 1, budgets).verdict.tolist()
+        return compare.compare(side(0, (1, 1, 1)), side(1, factors), 1, budgets).verdict.tolist()
 
     assert verdicts(1.02, 1.02, 1.07) == ["undecided", "undecided", "slower"]
     assert verdicts(1.00, 1.07, 1.07) == ["undecided", "slower", "slower"]
