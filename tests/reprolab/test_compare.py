@@ -35,7 +35,6 @@ def run(tmp_path, write, capsys):
 
 
 def frame(samples, **more):
-    """Rows of one pass."""
     row = {"experiment": "e", "pass": "p", "problem_family": "nf4", "metric": "kernel_time"}
     row |= {"bytes_moved": 1, "gpu": "G", "unit": "us", "outcome": "bit_exact", "reason": ""}
     row |= {"origin": "", "n": len(samples[0]), "median": [np.median(s) for s in samples]}
