@@ -154,7 +154,7 @@ def percent(variance: float) -> float:
 
 
 def percent_of(rows: "DataFrame", name: str) -> float:
-    """Of all these rows, each of which has a variance with its degrees of freedom."""
+    """The same of rows, whose variances count by their degrees of freedom."""
     known = rows[rows[name].notna()]
     return percent(np.average(known[name], weights=known.logs.map(len) - 1))
 
