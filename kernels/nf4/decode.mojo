@@ -5,10 +5,11 @@ Every kernel is compiled four times: for fp16 or bf16 (-D BF16) and for plain or
 describes the arguments.
 """
 
-from max.gpu import barrier, thread_idx
+from max.gpu import barrier, block_idx, thread_idx
 from max.gpu.memory import AddressSpace
 from std.memory import unsafe_stack_allocation
 from std.sys import inlined_assembly, is_defined
+from std.utils import StaticTuple
 
 comptime nested = is_defined["NESTED"]()
 comptime Output = DType.bfloat16 if is_defined["BF16"]() else DType.float16

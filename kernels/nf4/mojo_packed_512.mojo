@@ -6,24 +6,24 @@
 #         leaves it open, but its 0.41 s on an H100-PCIe does not: mojo_packed_512_store_each takes
 #         more on an H200, which has more multiprocessors at a higher clock.
 # Bound:  latency: two bytes per thread are few loads in flight.
-# Launch: 512 threads for 2048 weights.
 # Counterpart: packed_512
 # Alone:  make bench KERNEL=mojo_packed_512
 from decode import *
-from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, block_idx, thread_idx
-from std.utils import StaticTuple
+
+comptime threads = 512
+comptime weights_per_block = 2048
 
 
 @export("nf4")
-@__llvm_metadata(MAX_THREADS_PER_BLOCK_METADATA=StaticTuple[Int32, 1](512))
+@__llvm_metadata(`nvvm.maxntid`=StaticTuple[Int32, 1](threads))
 def packed_512(
     codes: Bytes, table: Floats, absmax: Floats, scale_codes: Bytes, map: Floats, output: Weights,
     n: Int32, shift: Int32, second_shift: Int32, offset: Float32,
 ) abi("C"):
     var entries = shared_table(table)
     var scales = Scales(absmax, scale_codes, map, shift, second_shift, offset)
-    var first_byte = Int32(block_idx.x) * 1024 + Int32(thread_idx.x) // 128 * 256
-    first_byte += Int32(thread_idx.x) % 128
+    var row = Int32(block_idx.x) * (weights_per_block // 512) + Int32(thread_idx.x) // 128
+    var first_byte = row * 256 + Int32(thread_idx.x) % 128
     # Both bytes are loaded before one is stored. Past the end the last byte is loaded, because
     # branches would keep the loads apart.
     var pairs = SIMD[DType.float32, 4](0)

@@ -3,10 +3,13 @@
 # Source: ours, in Triton; D. Robertson's post says: Triton has no obvious path to packed stores.
 #         `make sass KERNEL=triton_lut ARCH=90` shows how wide the stores are that it compiles to.
 # Bound:  memory with plain scales; with nested ones latency, as their loads depend on one another.
-# Launch: 128 threads for 2048 weights.
 # Alone:  make bench KERNEL=triton_lut
 import triton
 import triton.language as tl
+
+threads = 128
+weights_per_block = 2048
+BYTES = tl.constexpr(weights_per_block // 2)
 
 
 @triton.jit
@@ -28,7 +31,7 @@ def scales(absmax, scale_codes, map, block, second_shift, offset, live, NESTED: 
 @triton.jit
 def nf4(
     codes, table, absmax, scale_codes, map, output, n, shift, second_shift, offset,
-    NESTED: tl.constexpr, BYTES: tl.constexpr,
+    NESTED: tl.constexpr,
 ):  # fmt: skip
     byte = tl.program_id(0) * BYTES + tl.arange(0, BYTES)
     live = byte < n // 2

@@ -4,14 +4,14 @@ kernels/reduction/family.cu describes the arguments."""
 from max.gpu import block_idx, grid_dim, thread_idx
 from max.gpu.primitives import block
 from std.atomic import Atomic, Ordering
+from std.utils import StaticTuple
 
 comptime Words = ImmPointer[UInt32, ImmUntrackedOrigin]
 comptime Sum = MutPointer[UInt32, MutUntrackedOrigin]
-comptime threads = 512
 
 
 @always_inline
-def add_block[loads: Int](input: Words, output: Sum, n: Int):
+def add_block[threads: Int, loads: Int](input: Words, output: Sum, n: Int):
     """Each thread adds `loads` vectors of eight words in a row, in a loop over as many threads as
     there are words: only the first trip finds words, the others compare."""
     var i = Int(block_idx.x) * threads + Int(thread_idx.x)

@@ -4,16 +4,16 @@
 # Source: Veitner's transpose post, batched, in Mojo with right indices; they are those of his CUDA,
 #         and mojo_tma_batched_as_published has the post's own.
 # Bound:  memory, and latency: load, exchange and store of a tile follow one another.
-# Launch: 128 threads for a tile of 32 x 32 swizzled by 128 bytes.
 # Counterpart: tma_batched
 # Alone:  make bench KERNEL=mojo_tma_batched
-from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, thread_idx
-from std.utils import StaticTuple
 from tma import *
+
+comptime threads = 128
+comptime swizzle_bytes = 128
 
 
 @export("transpose")
-@__llvm_metadata(MAX_THREADS_PER_BLOCK_METADATA=StaticTuple[Int32, 1](128))
+@__llvm_metadata(`nvvm.maxntid`=StaticTuple[Int32, 1](threads))
 @__llvm_arg_metadata(input, `nvvm.grid_constant`)
 @__llvm_arg_metadata(output, `nvvm.grid_constant`)
 def tma_batched(
@@ -25,5 +25,5 @@ def tma_batched(
     load(input, loaded, row, column)
     comptime for j in range(batch):
         var r, c = batched_element(UInt32(thread_idx.x), UInt32(j))
-        move(loaded, flat_swizzled(r, c), transposed, flat_swizzled(c, r))
+        move(loaded, place[swizzle_bytes](r, c), transposed, place[swizzle_bytes](c, r))
     store(output, transposed, column, row)

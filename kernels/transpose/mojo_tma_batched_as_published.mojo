@@ -4,16 +4,16 @@
 # Source: Veitner's transpose post, batched, in Mojo as published; its repository has the indices
 #         (simveit/efficient_transpose_mojo, transpose_swizzle_batched.mojo).
 # Bound:  as mojo_tma_batched: it moves the same number of bytes.
-# Launch: 128 threads for a tile of 32 x 32 swizzled by 128 bytes.
 # Counterpart: tma_batched_as_published
 # Alone:  make bench KERNEL=mojo_tma_batched_as_published
-from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, thread_idx
-from std.utils import StaticTuple
 from tma import *
+
+comptime threads = 128
+comptime swizzle_bytes = 128
 
 
 @export("transpose")
-@__llvm_metadata(MAX_THREADS_PER_BLOCK_METADATA=StaticTuple[Int32, 1](128))
+@__llvm_metadata(`nvvm.maxntid`=StaticTuple[Int32, 1](threads))
 @__llvm_arg_metadata(input, `nvvm.grid_constant`)
 @__llvm_arg_metadata(output, `nvvm.grid_constant`)
 def tma_batched_as_published(
@@ -24,6 +24,6 @@ def tma_batched_as_published(
     var row, column = tile_start(tile_columns)
     load(input, loaded, row, column)
     comptime for j in range(batch):
-        var source, target = published_move(UInt32(thread_idx.x), UInt32(j))
+        var source, target = published_move[swizzle_bytes](UInt32(thread_idx.x), UInt32(j))
         move(loaded, source, transposed, target)
     store(output, transposed, column, row)

@@ -5,16 +5,16 @@
 #         one.
 # Bound:  shared memory and instruction issue: 4-way bank conflicts remain, and each thread moves
 #         one element.
-# Launch: 1024 threads for a tile of 32 x 32 swizzled by 128 bytes.
 # Counterpart: tma_swizzle
 # Alone:  make bench KERNEL=mojo_tma_swizzle
-from max.gpu import MAX_THREADS_PER_BLOCK_METADATA, thread_idx
-from std.utils import StaticTuple
 from tma import *
+
+comptime threads = 1024
+comptime swizzle_bytes = 128
 
 
 @export("transpose")
-@__llvm_metadata(MAX_THREADS_PER_BLOCK_METADATA=StaticTuple[Int32, 1](1024))
+@__llvm_metadata(`nvvm.maxntid`=StaticTuple[Int32, 1](threads))
 @__llvm_arg_metadata(input, `nvvm.grid_constant`)
 @__llvm_arg_metadata(output, `nvvm.grid_constant`)
 def tma_swizzle(
@@ -25,5 +25,5 @@ def tma_swizzle(
     var row, column = tile_start(tile_columns)
     load(input, loaded, row, column)
     var r, c = single_element(UInt32(thread_idx.x))
-    move(loaded, flat_swizzled(r, c), transposed, flat_swizzled(c, r))
+    move(loaded, place[swizzle_bytes](r, c), transposed, place[swizzle_bytes](c, r))
     store(output, transposed, column, row)

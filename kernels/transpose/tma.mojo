@@ -21,7 +21,7 @@ from max.gpu.sync import (
     mbarrier_try_wait_parity_shared,
 )
 from std.memory import unsafe_stack_allocation
-from std.utils.index import Index
+from std.utils import Index, StaticTuple
 from swizzle import *
 
 comptime elements = Int(tile * tile)

@@ -21,7 +21,7 @@ class Family:
     name: str
     variants: tuple[str, ...]
     parameters: tuple[int, ...]  # the size of each, in bytes
-    launch: tuple[str, ...]  # the numbers in a kernel's line '# Launch: ', 0 where it ends earlier
+    launch: tuple[str, ...]  # constants that each of its kernels declares
     min_arch: int = 0
 
 
@@ -36,7 +36,7 @@ FAMILIES = {
         "transpose",
         ("fp32",),
         (128, 128, 4),  # two tensor maps and a number
-        ("threads", "tile_rows", "tile_columns", "swizzle_bytes"),
+        ("threads", "swizzle_bytes"),
         min_arch=90,
     ),
     "reduction": Family("reduction", ("uint32",), (8, 8, 8), ("threads", "words_per_block")),
@@ -45,12 +45,12 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class KernelFile:
-    """A kernel's source, and the facts in its first comment."""
+    """A kernel's source, and the facts that it states."""
 
     path: Path
     family: Family
     lineage: str
-    facts: dict[str, Any]  # the numbers of its launch, and its counterpart in CUDA, if it has one
+    facts: dict[str, Any]  # of its launch, and its counterpart in CUDA or ''
 
     @property
     def name(self) -> str:
@@ -62,17 +62,16 @@ class KernelFile:
 
 
 def kernel_file(path: Path, family: Family) -> KernelFile:
-    head = re.match(r"(?:#.*\n)*", path.read_text())[0]
-    said = dict(re.findall(r"^# (Source|Launch|Counterpart): +([^;\n]+)", head, re.MULTILINE))
-    numbers = map(int, re.findall(r"\d+", said.get("Launch", "")))
-    facts = dict.fromkeys(family.launch, 0) | dict(zip(family.launch, numbers, strict=False))
-    if "Source" not in said or not all([*facts.values()][:2]):  # only a swizzle may be absent
+    text = path.read_text()
+    said = dict(re.findall(r"^# (Source|Counterpart): +([^;\n]+)", text, re.MULTILINE))
+    declared = dict(re.findall(r"^(?:comptime )?(\w+) = (\d+)$", text, re.MULTILINE))
+    if "Source" not in said or not declared.keys() >= set(family.launch):
         raise LanguageError(
-            f"{path}: its first comment needs '# Source: <where from>' and '# Launch: ' with the "
-            f"numbers {', '.join(family.launch)}"
+            f"{path}: needs the comment '# Source: <where from>' and, each in a line of its own, "
+            f"the integer constants {', '.join(family.launch)}"
         )
-    if "Counterpart" in said:
-        facts["counterpart"] = said["Counterpart"]
+    facts = {name: int(declared[name]) for name in family.launch}
+    facts["counterpart"] = said.get("Counterpart", "")
     return KernelFile(path, family, said["Source"].strip(), facts)
 
 
@@ -118,7 +117,7 @@ def variant_facts(kernel: KernelFile, variant: str, ptx: Ptx) -> dict[str, Any]:
     entry, threads, wanted = ptx.entry, kernel.facts["threads"], kernel.family.parameters
     if ptx.threads != threads:
         raise LanguageError(
-            f"{where}: is compiled for {ptx.threads} threads, and its comment says {threads}"
+            f"{where}: is compiled for {ptx.threads} threads, and declares threads = {threads}"
         )
     own, further = ptx.parameters[: len(wanted)], ptx.parameters[len(wanted) :]
     if own != wanted or set(further) - {POINTER}:

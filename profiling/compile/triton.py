@@ -34,15 +34,11 @@ def compile_variant(kernel: KernelFile, variant: str, arch: int) -> Ptx:
         spec.loader.exec_module(module)
         types = dict.fromkeys(POINTERS, "*fp32") | {"codes": "*u8", "scale_codes": "*u8"}
         types["output"] = "*" + variant.removesuffix("_nested")
-        constants = {
-            "NESTED": variant.endswith("_nested"),
-            "BYTES": kernel.facts["weights_per_block"] // 2,
-        }
         divisible = range(len(POINTERS) + 1)  # the pointers and n
         source = ASTSource(
             fn=module.nf4,
-            signature=types | NUMBERS | dict.fromkeys(constants, "constexpr"),
-            constexprs=constants,
+            signature=types | NUMBERS | {"NESTED": "constexpr"},
+            constexprs={"NESTED": variant.endswith("_nested")},
             attrs={(i,): [["tt.divisibility", 16]] for i in divisible},
         )
         try:

@@ -16,7 +16,7 @@ from sass import cubin
 
 from reprolab.errors import InputError
 
-HEAD = "# Idea.\n#\n# Source: a post; more.\n# Launch: 128 threads for 2048 weights.\nx = 1\n"
+HEAD = "# Idea.\n#\n# Source: a post; more.\nthreads = 128\nweights_per_block = 2048\n"
 NF4, TRANSPOSE = FAMILIES["nf4"], FAMILIES["transpose"]
 TYPES = [*["u64 .ptr .global .align 1"] * 6, *["u32"] * 3, "f32", "u64", "u64"]
 PARAMETERS = ",\n".join(f"\t.param .{kind} nf4_param_{i}" for i, kind in enumerate(TYPES))
@@ -43,12 +43,12 @@ def kernel(tmp_path):
     return replace(kernel_file(path, NF4), path=ROOT / "kernels/nf4/toy.py")
 
 
-def test_a_kernels_first_comment_has_its_launch(kernel, tmp_path, refused):
-    assert kernel.facts == {"threads": 128, "weights_per_block": 2048}
+def test_a_kernel_declares_its_launch(kernel, tmp_path, refused):
+    assert kernel.facts == {"threads": 128, "weights_per_block": 2048, "counterpart": ""}
     assert (kernel.name, kernel.lineage) == ("toy", "a post")
-    for gone in ("Source", "Launch", "128 threads for 2048", " for 2048 weights"):
-        (tmp_path / "bad.py").write_text(HEAD.replace(gone, ""))
-        assert "first comment" in refused(kernel_file, tmp_path / "bad.py", NF4)
+    for gone in ("Source", "threads", "weights_per_block", "128", "2048"):
+        (tmp_path / "bad.py").write_text(HEAD.replace(gone, "8 * 16"))
+        assert "threads, weights_per_block" in refused(kernel_file, tmp_path / "bad.py", NF4)
 
 
 def test_facts_are_read_from_the_ptx(kernel):
@@ -63,7 +63,7 @@ def test_facts_are_read_from_the_ptx(kernel):
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        (".reqntid 128", ".maxntid 256", "is compiled for 256 threads, and its comment says 128"),
+        (".reqntid 128", ".maxntid 256", "is compiled for 256 threads, and declares threads = 128"),
         (".reqntid 128", "", "is compiled for 0 threads"),
         (PARAMETERS, "\t.param .u64 nf4_param_0", "takes parameters of 8 bytes, not of 8, 8, "),
         (".entry nf4(", ".func nf4(", "the PTX has 0 kernels"),
@@ -83,7 +83,7 @@ def test_the_architecture_is_one_that_is_asked_for():
 
 @pytest.fixture
 def compiler(monkeypatch):
-    """A compiler whose output fits the kernel's comment, but for these names of kernels."""
+    """A compiler whose output fits the kernel's constants, but for these names of kernels."""
 
     def install(*refused):
         def compile_variant(kernel, variant, arch):
@@ -127,9 +127,8 @@ def made(kernel):
 
 def test_tensor_maps_are_parameters_of_128_bytes(tmp_path):
     path = tmp_path / "toy.mojo"
-    path.write_text(
-        "# Source: a post\n# Launch: 128 threads for a tile of 32 x 32.\n# Counterpart: toy\n"
-    )
+    constants = "comptime threads = 128\ncomptime swizzle_bytes = 0\n"
+    path.write_text("# Source: a post\n# Counterpart: toy\n" + constants)
     kernel = replace(kernel_file(path, TRANSPOSE), path=ROOT / "kernels/transpose/toy.mojo")
     assert (kernel.facts["swizzle_bytes"], kernel.facts["counterpart"]) == (0, "toy")
     assert made(kernel).parameters == (128, 128, 4)
