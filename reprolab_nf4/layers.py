@@ -1,7 +1,7 @@
 """Calls a Linear4bit in C if its matmul is planned, with PyTorch 2.10 or later. All other calls run
 bitsandbytes' forward, which calls matmul_4bit.
 
-A layer is planned at the second call with a number of rows: the plan is the kernel, its tiling, and
+A layer is planned at the first call with a number of rows: the plan is the kernel, its tiling, and
 the addresses that it reads. A planned call first checks that the layer, its weights and PyTorch's
 modes are as they were.
 
@@ -26,14 +26,13 @@ from reprolab_nf4.matmul import (
     Dispatcher,
     address,
     has_values,
-    is_ours,
+    is_supported,
     needs_gradient,
-    on_device_of,
     put_in_place_of,
 )
 from reprolab_nf4.timing_table import BITSANDBYTES, DEQUANTIZE
 from reprolab_nf4.training import left, marking_training
-from reprolab_nf4.weights import arrays_of, fits, is_capturing
+from reprolab_nf4.weights import arrays_of, fits, is_capturing, on_device_of
 
 EXTENSION = BUILT.with_name("_layers.abi3.so")  # which CMake builds from csrc/layers/
 OLDEST = (2, 10)  # the first PyTorch with DLPack's C exchange
@@ -95,11 +94,13 @@ def forward_in_c(own: Callable, calls) -> Callable:
 
 
 class Planner:
-    """Plans the matmuls of layers that are called again."""
+    """Plans the matmuls of layers."""
 
     def __init__(self, module, dispatcher: Dispatcher, product: Callable):
-        self._own, self._dispatcher = bitsandbytes.nn.Linear4bit.forward, dispatcher
+        own, self._dispatcher = bitsandbytes.nn.Linear4bit.forward, dispatcher
         self._new_plan, self._layer_call = module.Plan, module.LayerCall
+        functions = ("reprolab_nf4_run", "reprolab_nf4_forget")
+        self._functions = [*map(dispatcher.library.address, functions)]
         guards = [
             (torch._C._len_torch_function_stack, 0),
             (torch._C._len_torch_dispatch_stack, 0),
@@ -116,7 +117,7 @@ class Planner:
         on_gpu = torch._C._dynamo.guards._empty_strided_cuda
         most_rows = MAX_ROWS if dispatcher.default == BITSANDBYTES else 2**62
         self.calls = module.Calls(
-            *(self._own, left, self.product, torch.Tensor.__dlpack_c_exchange_api__),
+            *(own, left, self.plan, torch.Tensor.__dlpack_c_exchange_api__),
             *(torch.Tensor, *WEIGHTS, functional.QuantState, guards, settings),
             *(torch.is_grad_enabled, torch.cuda.is_current_stream_capturing, on_cpu, on_gpu),
             *(torch.uint8, torch.Tensor._version.__get__, torch.Tensor.is_neg),
@@ -133,18 +134,26 @@ class Planner:
         in_c = self._layer_call(self.calls, call, forward, *own, hooks)
         return [(layer, "forward", forward), (layer, "__call__", in_c)]
 
-    def product(self, layer, x: torch.Tensor) -> torch.Tensor:
-        """bitsandbytes' forward, after which a plan is made."""
-        kept = Kept.of(layer)
-        can_plan = kept is not None and not is_capturing(x) and not needs_gradient(kept.weight)
-        is_bound = can_plan and (
-            self.calls.is_bound(layer) or self.calls.bind(layer, kept.facts(), kept.arrays())
-        )
-        product = self._own(layer, x)
-        # Writes to the weights precede the next launch on the stream, unless one came later.
-        if is_bound and self.calls.is_bound(layer):
-            self.calls.add(layer, x, self._plan(kept, x))
-        return product
+    def plan(self, layer, x: torch.Tensor) -> bool:
+        """Whether the matmul is planned, or is known to have no plan."""
+        with torch._C.DisableTorchFunctionSubclass():  # that of bitsandbytes' weights is slow
+            kept = Kept.of(layer)
+            if kept is None or is_capturing(x) or needs_gradient(kept.weight):
+                return False
+            if not getattr(layer, "compute_type_is_set", True):  # as bitsandbytes' forward does
+                layer.set_compute_type(x)
+                layer.compute_type_is_set = True
+            bias, is_used = kept.bias, kept.computes_in(x.dtype)
+            # Its forward converts a bias of another type, and refuses inputs of another size.
+            if is_used and bias is not None and bias.dtype != x.dtype:
+                return False
+            if x.shape[-1] != kept.state.shape[-1]:
+                return False
+            calls = self.calls
+            if not calls.is_bound(layer) and not calls.bind(layer, kept.facts(), kept.arrays()):
+                return False
+            calls.add(layer, x, self._plan(kept, x))
+            return True
 
     def _plan(self, kept: "Kept", x: torch.Tensor):
         """False where the product is bitsandbytes' own; None if the fastest backend is not a kernel
@@ -153,7 +162,7 @@ class Planner:
         state, bias = kept.state, kept.bias
         if not kept.computes_in(x.dtype):
             return None
-        if not is_ours(x, kept.weight, state, bias) or not has_values(x, bias):
+        if not is_supported(x, state, bias) or not has_values(bias):
             return False
         backend = self._dispatcher.backend(x, state)
         if backend == BITSANDBYTES:
@@ -175,9 +184,8 @@ class Planner:
                 handle, workspace_bytes = library.plan(*given, address(bias), *sizes)
         except DropinError:  # the call reports it, or takes another backend
             return None
-        functions = map(library.address, ("reprolab_nf4_run", "reprolab_nf4_forget"))
         return self._new_plan(
-            *(handle, *functions, workspace_bytes, n, k, kept.counts_writes(), x.dtype),
+            *(handle, *self._functions, workspace_bytes, n, k, kept.counts_writes(), x.dtype),
             allocating_on(x.device),
         )
 
@@ -204,14 +212,16 @@ class Kept(NamedTuple):
         state = getattr(weight, "quant_state", None)
         if type(weight) not in WEIGHTS or type(state) is not functional.QuantState:
             return None
-        if layer.weight is not weight or layer.bias is not bias:
+        kind = type(layer)  # a class may compute them, as parametrized ones do
+        if kind.__getattr__ is not torch.nn.Module.__getattr__ or hasattr(kind, "weight"):
+            return None
+        if hasattr(kind, "bias"):
             return None
         return cls(layer, weight, state, bias)
 
     def computes_in(self, dtype: torch.dtype) -> bool:
         """Whether activations of that type are multiplied unconverted."""
-        is_set = getattr(self.layer, "compute_type_is_set", True)
-        return is_set and self.layer.compute_dtype in (None, dtype)
+        return self.layer.compute_dtype in (None, dtype)
 
     def facts(self) -> list[tuple]:
         """Values that a matmul depends on: holder, name, value."""

@@ -2,7 +2,6 @@
 Needs torch and bitsandbytes.
 """
 
-import contextlib
 import functools
 import warnings
 from collections.abc import Callable
@@ -14,11 +13,17 @@ from reprolab_nf4.c_functions import DropinError
 from reprolab_nf4.library import Library
 from reprolab_nf4.timing_table import BITSANDBYTES, DEQUANTIZE, Table, recorded
 from reprolab_nf4.training import left
-from reprolab_nf4.weights import Offsets, SettledWeights, arrays_of, fits, scales_of
+from reprolab_nf4.weights import (
+    Offsets,
+    SettledWeights,
+    arrays_of,
+    fits,
+    on_device_of,
+    scales_of,
+)
 
 TYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 MAX_ROWS = 512  # of a table of times
-NO_CHANGE = contextlib.nullcontext()
 
 # bitsandbytes' matmul_4bit and the dispatcher of the last install(), for the operator, which
 # exported programs call too.
@@ -153,12 +158,6 @@ def is_recorded(A: torch.Tensor) -> bool:
 def aligned(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor, or a copy if it is not aligned to the 16 bytes that kernels load at once."""
     return tensor if tensor.data_ptr() % 16 == 0 else tensor.clone()
-
-
-def on_device_of(tensor: torch.Tensor):
-    """torch.cuda.device_of, in less host time if the device is current."""
-    is_current = tensor.get_device() == torch.cuda.current_device()
-    return NO_CHANGE if is_current else torch.cuda.device_of(tensor)
 
 
 def stream_of(tensor: torch.Tensor) -> int:
@@ -346,20 +345,23 @@ def needs_gradient(*tensors) -> bool:
 
 def is_ours(A, B, state, bias) -> bool:
     """Whether a backend other than bitsandbytes' own may multiply."""
+    if not is_supported(A, state, bias) or needs_gradient(A, B, bias):
+        return False
+    kind = "cuda" if A.is_cuda else A.device.type  # makes an object
+    is_cast = torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) != A.dtype
+    return not is_cast and torch.autograd.forward_ad._current_level < 0
+
+
+def is_supported(A, state, bias) -> bool:
+    """Whether kernels multiply such types, shapes and layouts."""
     if state.quant_type != "nf4" or len(state.shape) != 2 or A.dtype not in TYPES:
         return False
     n, k = state.shape
     # bitsandbytes handles weights that were quantized as k x n.
     if A.layout is not torch.strided or A.numel() == 0 or n == 0 or A.shape[-1] != k:
         return False
-    if needs_gradient(A, B, bias) or torch.autograd.forward_ad._current_level >= 0:
-        return False
-    if not is_bias(bias, A, n):
-        return False
-    kind = "cuda" if A.is_cuda else A.device.type  # makes an object
-    if kind == "meta" or (kind == "cpu" and getattr(state, "packing_format_for_cpu", False)):
-        return False
-    return not (torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) != A.dtype)
+    is_packed = A.device.type == "cpu" and getattr(state, "packing_format_for_cpu", False)
+    return is_bias(bias, A, n) and not A.is_meta and not is_packed
 
 
 def has_values(*tensors) -> bool:

@@ -1,5 +1,5 @@
 """Whether install() chooses the fastest backend of each matmul: all backends of six layers, plain
-and nested, at 1 to 512 rows in one run of tune(), against the choice by the recorded table.
+and nested, at 1 to 512 rows, timed twice by tune(), against the choice by the recorded table.
 
     python -m experiments.product.choices --output results/times.json
 
@@ -8,6 +8,7 @@ Exit status: 0; 1 if a choice takes more than 3 % longer than the fastest backen
 
 import argparse
 import sys
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -27,8 +28,10 @@ def reproduce(args: argparse.Namespace) -> int:
         Shape(n, k, timing_table.BLOCK_SIZE, nested, "float16")
         for (n, k), nested in product(LAYERS, (False, True))
     ]
-    table = measuring.tune(gpu, shapes)
-    timing_table.write(args.output, table)
+    # Twice, as a graph of the same kernels on other memory takes up to 5 % longer.
+    table, again = (measuring.tune(gpu, shapes) for _ in range(2))
+    layers = map(faster, table.layers, again.layers)
+    timing_table.write(args.output, table := replace(table, layers=tuple(layers)))
     chooses = matmul.Dispatcher(Library(), "fastest", None)
     for layer in table.layers:
         facts = (layer.n, layer.k, timing_table.BLOCK_SIZE, layer.type, layer.nested)
@@ -43,6 +46,15 @@ def reproduce(args: argparse.Namespace) -> int:
             print(f"{words}, dequantizing {us['dequantize']:.2f} us")
     print(f"{slower} of {len(table.layers) * len(measuring.ROWS)} choices are slower by over 3 %")
     return int(slower > 0)
+
+
+def faster(one: timing_table.Layer, other: timing_table.Layer) -> timing_table.Layer:
+    """The layer with the shorter time of each backend."""
+    us = {
+        rows: {backend: min(time, other.us[rows][backend]) for backend, time in times.items()}
+        for rows, times in one.us.items()
+    }
+    return replace(one, us=us)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -121,29 +121,20 @@ Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& want
   if (is_fp4(of[of_state]) || (records && requires_grad(own_bias.get()))) return Decision::leave;
   const auto layer = layer_of(module);
   if (layer == nullptr) return Decision::forward;
-  Product* const product = layer->find(wanted);
-  if (product == nullptr) {  // most prompt lengths occur once
-    layer->add(wanted);
-    return Decision::forward;
-  }
-  plan = product->plan;
+  if (const Product* const product = layer->find(wanted)) plan = product->plan;
   if (plan.get() == Py_None) return Decision::forward;
   if (plan.get() == Py_False) return Decision::leave;
-  if (!is_idle() || (!plan && layer->changes_always()) || given_.reader.is_negative(x))
-    return Decision::forward;
-  if (!plan) return Decision::make;
+  if (!is_idle() || given_.reader.is_negative(x)) return Decision::forward;
   // Found again: what ran since may have let another thread replace the dictionaries.
-  if (!layer->is_current(module, dictionaries_of(module, given_.classes), given_.reader, arrays)) {
-    layer->change();
-    layer->add(wanted);
-    return Decision::forward;
+  if (!plan ||
+      !layer->is_current(module, dictionaries_of(module, given_.classes), given_.reader, arrays)) {
+    return Decision::make;
   }
   for (std::size_t i = 0; i < layer->arrays.size(); ++i) {
     if (!layer->arrays[i].is_trainable) continue;
     if (records && requires_grad(arrays[i].get())) return Decision::leave;
     if (given_.reader.is_negative(arrays[i].get())) return Decision::forward;
   }
-  layer->note_run();
   return Decision::run;
 }
 
@@ -164,12 +155,21 @@ PyObject* Calls::call(PyObject* module, PyObject* x) {
   static PyObject* const training = PyUnicode_InternFromString("training");
   const bool infers = item(dictionary_of(module), training) == Py_False;
   Ref output;
-  const Decision decision = infers ? attempt(module, x, output) : Decision::leave;
+  Decision decision = infers ? attempt(module, x, output) : Decision::leave;
+  if (decision == Decision::make) {
+    const Ref make = given_.make;  // close() releases it
+    const auto is_planned =
+        Ref::of_new(PyObject_CallFunctionObjArgs(make.get(), module, x, nullptr));
+    // Of malformed layers; forward raises bitsandbytes' own error.
+    if (!is_planned && !PyErr_ExceptionMatches(PyExc_Exception)) return nullptr;
+    PyErr_Clear();
+    if (is_planned.get() == Py_True) decision = attempt(module, x, output);
+  }
   if (output) return output.release();
   if (decision == Decision::leave) return leave(module, x);
-  // close() releases it. A run that failed is repeated by forward, which raises the error.
-  const Ref function = decision == Decision::make ? given_.make : given_.forward;
-  return PyObject_CallFunctionObjArgs(function.get(), module, x, nullptr);
+  // A run that failed is repeated by forward, which raises the error. close() releases it.
+  const Ref forward = given_.forward;
+  return PyObject_CallFunctionObjArgs(forward.get(), module, x, nullptr);
 }
 
 PyObject* Calls::leave(PyObject* module, PyObject* x) {
@@ -204,7 +204,9 @@ Ref Calls::run(Plan& plan, const exchange::Tensor& x) {
   PyThreadState* const thread = PyEval_SaveThread();
   const int error = plan.run(plan.handle, x.first(), first, plan.weights_ready, workspace, stream);
   PyEval_RestoreThread(thread);
-  return error == 0 ? output : Ref();
+  if (error != 0) return {};
+  plan.weights_ready = plan.counts_writes;
+  return output;
 }
 
 /// The output's sizes, strides and type; null with an exception.
@@ -328,12 +330,8 @@ bool Calls::add(PyObject* module, PyObject* x, PyObject* plan) {
   if (!given_.make || !read(x, view, wanted)) return true;
   const auto layer = layer_of(module);
   if (layer == nullptr) return false;
-  if (Product* const product = layer->find(wanted)) {
-    product->plan = Ref::to(plan);
-  } else {
-    wanted.plan = Ref::to(plan);
-    layer->add(std::move(wanted));
-  }
+  wanted.plan = Ref::to(plan);
+  layer->add(std::move(wanted));
   return true;
 }
 

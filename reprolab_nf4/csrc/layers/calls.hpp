@@ -23,7 +23,8 @@ struct Plan {
   Forget forget;
   std::int64_t n, k;
   std::uint64_t workspace_bytes;
-  int weights_ready;
+  /// Whether PyTorch counts the writes to the weights, and whether a run has waited for them.
+  int counts_writes, weights_ready;
   /// The arguments that allocate the output: sizes, strides and type, as in the latest call.
   PyObject* output;
   PyObject* type;
@@ -34,10 +35,10 @@ struct Plan {
 inline PyObject* new_plan(PyTypeObject* type, PyObject* arguments, PyObject*) {
   unsigned long long handle, run, forget, workspace_bytes;
   long long n, k;
-  int weights_ready;
+  int counts_writes;
   PyObject *output_type, *allocate;
   if (!PyArg_ParseTuple(arguments, "KKKKLLpOO", &handle, &run, &forget, &workspace_bytes, &n, &k,
-                        &weights_ready, &output_type, &allocate)) {
+                        &counts_writes, &output_type, &allocate)) {
     return nullptr;
   }
   PyObject* const object = PyType_GenericAlloc(type, 0);
@@ -49,7 +50,7 @@ inline PyObject* new_plan(PyTypeObject* type, PyObject* arguments, PyObject*) {
   plan.n = n;
   plan.k = k;
   plan.workspace_bytes = workspace_bytes;
-  plan.weights_ready = weights_ready;
+  plan.counts_writes = counts_writes;
   plan.type = Py_NewRef(output_type);
   plan.allocate = Py_NewRef(allocate);
   plan.is_on_current = true;
@@ -93,7 +94,7 @@ struct Setting {
 struct Given {
   Ref forward;  ///< bitsandbytes' Linear4bit.forward
   Ref left;     ///< Its is_on tells matmul_4bit that this thread's product is bitsandbytes' own.
-  Ref make;     ///< make(layer, x): calls forward and plans the product
+  Ref make;     ///< make(layer, x): plans the product; False if it cannot be now
   Reader reader;
   Classes classes;
   std::vector<Guard> guards;

@@ -66,7 +66,7 @@ inline constexpr int max_arrays = 6;  ///< Codes, scales, the three of nested sc
 using Arrays = std::array<Ref, max_arrays>;
 
 /// The products of one number of rows, type and device. `plan`: a Plan, None if there can be none,
-/// False if they are bitsandbytes' own, or null before the second call.
+/// False if they are bitsandbytes' own.
 struct Product {
   std::int64_t m;
   exchange::ElementType type;
@@ -164,10 +164,12 @@ class Layer {
     }
     return nullptr;
   }
-  /// Replaces the oldest if there are max_products.
+  /// In place of its earlier plan, or of the oldest if there are max_products.
   void add(Product product) {
     constexpr std::size_t max_products = 32;
-    if (products_.size() < max_products) {
+    if (Product* const known = find(product)) {
+      *known = std::move(product);
+    } else if (products_.size() < max_products) {
       products_.push_back(std::move(product));
     } else {
       products_[oldest_] = std::move(product);
@@ -175,14 +177,6 @@ class Layer {
     }
   }
   void forget_products() { products_.clear(), oldest_ = 0; }
-  void note_run() { ++runs_; }
-  void change() {
-    forget_products();
-    wasted_ = runs_ > 0 ? 0 : wasted_ + 1;
-    runs_ = 0;
-  }
-  /// Whether no plan of the last ones has run: no more are made.
-  bool changes_always() const { return wasted_ >= 8; }
 
   /// Whether the layer is unchanged. Sets no exception. `tensors`: those of the arrays.
   bool is_current(PyObject* layer, const Dictionaries& dictionaries, const Reader& reader,
@@ -210,8 +204,6 @@ class Layer {
  private:
   std::vector<Product> products_;
   std::size_t oldest_ = 0;
-  int wasted_ = 0;         ///< Changes after plans that had not run.
-  std::int64_t runs_ = 0;  ///< Runs of plans since the last change.
 };
 
 }  // namespace reprolab::layers
