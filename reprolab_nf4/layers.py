@@ -13,20 +13,19 @@ import importlib.util
 import sysconfig
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
 
 import bitsandbytes
 import torch
 from bitsandbytes import functional
 
-from reprolab_nf4.c_functions import DropinError
+from reprolab_nf4.c_functions import PLAN
 from reprolab_nf4.library import BUILT
 from reprolab_nf4.matmul import (
     MAX_ROWS,
     Dispatcher,
     address,
     has_values,
-    is_supported,
+    is_bias,
     needs_gradient,
     put_in_place_of,
 )
@@ -38,9 +37,6 @@ EXTENSION = BUILT.with_name("_layers.abi3.so")  # which CMake builds from csrc/l
 OLDEST = (2, 10)  # the first PyTorch with DLPack's C exchange
 
 WEIGHTS = (bitsandbytes.nn.Params4bit, torch.nn.Parameter)  # new, and unpickled
-ABSENT = ...
-# Holder in csrc/layers/layer.hpp: the objects of a layer that hold a matmul's inputs.
-MODULE, PARAMETERS, WEIGHT, STATE, STATE2 = range(5)
 
 
 def extension():
@@ -98,9 +94,9 @@ class Planner:
 
     def __init__(self, module, dispatcher: Dispatcher, product: Callable):
         own, self._dispatcher = bitsandbytes.nn.Linear4bit.forward, dispatcher
-        self._new_plan, self._layer_call = module.Plan, module.LayerCall
-        functions = ("reprolab_nf4_run", "reprolab_nf4_forget")
-        self._functions = [*map(dispatcher.library.address, functions)]
+        self._new_plan, self._layer_call = module.plan, module.LayerCall
+        names = (PLAN, "reprolab_nf4_run", "reprolab_nf4_forget")
+        self._functions = [*map(dispatcher.library.address, names)]
         guards = [
             (torch._C._len_torch_function_stack, 0),
             (torch._C._len_torch_dispatch_stack, 0),
@@ -137,57 +133,47 @@ class Planner:
     def plan(self, layer, x: torch.Tensor) -> bool:
         """Whether the matmul is planned, or is known to have no plan."""
         with torch._C.DisableTorchFunctionSubclass():  # that of bitsandbytes' weights is slow
-            kept = Kept.of(layer)
-            if kept is None or is_capturing(x) or needs_gradient(kept.weight):
+            operands = operands_of(layer)
+            if operands is None or is_capturing(x) or needs_gradient(operands[0]):
                 return False
             if not getattr(layer, "compute_type_is_set", True):  # as bitsandbytes' forward does
                 layer.set_compute_type(x)
                 layer.compute_type_is_set = True
-            bias, is_used = kept.bias, kept.computes_in(x.dtype)
-            # Its forward converts a bias of another type, and refuses inputs of another size.
-            if is_used and bias is not None and bias.dtype != x.dtype:
+            _, state, bias = operands
+            computes = layer.compute_dtype in (None, x.dtype)
+            # bitsandbytes' forward converts a bias, and refuses inputs of another size.
+            is_converted = computes and bias is not None and bias.dtype != x.dtype
+            if is_converted or x.shape[-1] != state.shape[-1]:
                 return False
-            if x.shape[-1] != kept.state.shape[-1]:
+            if not self.calls.is_bound(layer) and not self.calls.bind(layer):
                 return False
-            calls = self.calls
-            if not calls.is_bound(layer) and not calls.bind(layer, kept.facts(), kept.arrays()):
-                return False
-            calls.add(layer, x, self._plan(kept, x))
+            self.calls.add(layer, x, self._plan(x, *operands) if computes else None)
             return True
 
-    def _plan(self, kept: "Kept", x: torch.Tensor):
+    def _plan(self, x: torch.Tensor, weight, state, bias):
         """False where the product is bitsandbytes' own; None if the fastest backend is not a kernel
-        of ours, or the kernel does not support the matmul.
+        of ours, or the kernel does not support the matmul. The call in C has checked x.
         """
-        state, bias = kept.state, kept.bias
-        if not kept.computes_in(x.dtype):
-            return None
-        if not is_supported(x, state, bias) or not has_values(bias):
+        n, k = state.shape
+        has_bias = bias is not None
+        if state.quant_type != "nf4" or (has_bias and not is_bias(bias, x, n)):
             return False
         backend = self._dispatcher.backend(x, state)
-        if backend == BITSANDBYTES:
+        if backend == BITSANDBYTES or (has_bias and not has_values(bias)):
             return False
-        weights = kept.weights()
-        is_dense = bias is None or bias.is_contiguous()
+        weights = arrays_of(weight, state)
+        is_dense = not has_bias or bias.is_contiguous()
         if backend == DEQUANTIZE or not is_dense or not fits(x.device, state, *weights):
             return None
-        n, k = state.shape
-        more = (None, None, 0.0)
+        scale_codes, map, offset, blocksize2 = 0, 0, 0.0, 0
         if state.nested:
-            offset = self._dispatcher.offsets.read(state.offset)
-            more = (address(weights[2]), address(weights[3]), offset)
-        sizes = (x.numel() // k, n, k, state.blocksize, state.state2.blocksize if more[0] else 0)
-        given = (backend, x.dtype == torch.bfloat16, *map(address, weights[:2]), *more)
-        library = self._dispatcher.library
-        try:
-            with on_device_of(x):
-                handle, workspace_bytes = library.plan(*given, address(bias), *sizes)
-        except DropinError:  # the call reports it, or takes another backend
-            return None
-        return self._new_plan(
-            *(handle, *self._functions, workspace_bytes, n, k, kept.counts_writes(), x.dtype),
-            allocating_on(x.device),
-        )
+            scale_codes, map = weights[2].data_ptr(), weights[3].data_ptr()
+            offset, blocksize2 = self._dispatcher.offsets.read(state.offset), state.state2.blocksize
+        arrays = (weights[0].data_ptr(), weights[1].data_ptr(), scale_codes, map, offset)
+        sizes = (x.numel() // k, n, k, state.blocksize, blocksize2)
+        given = (backend, x.dtype == torch.bfloat16, *arrays, address(bias) or 0, *sizes)
+        with on_device_of(x):
+            return self._new_plan(*self._functions, *given, x.dtype, allocating_on(x.device))
 
 
 def allocating_on(device: torch.device) -> Callable:
@@ -196,72 +182,18 @@ def allocating_on(device: torch.device) -> Callable:
     )
 
 
-class Kept(NamedTuple):
-    """The inputs of a layer's matmul that the layer holds."""
-
-    layer: torch.nn.Module
-    weight: torch.Tensor
-    state: functional.QuantState
-    bias: torch.Tensor | None
-
-    @classmethod
-    def of(cls, layer) -> "Kept | None":
-        """None if weights are not plain parameters: sharded, parametrized, not quantized."""
-        parameters = vars(layer).get("_parameters", {})
-        weight, bias = parameters.get("weight"), parameters.get("bias")
-        state = getattr(weight, "quant_state", None)
-        if type(weight) not in WEIGHTS or type(state) is not functional.QuantState:
-            return None
-        kind = type(layer)  # a class may compute them, as parametrized ones do
-        if kind.__getattr__ is not torch.nn.Module.__getattr__ or hasattr(kind, "weight"):
-            return None
-        if hasattr(kind, "bias"):
-            return None
-        return cls(layer, weight, state, bias)
-
-    def computes_in(self, dtype: torch.dtype) -> bool:
-        """Whether activations of that type are multiplied unconverted."""
-        return self.layer.compute_dtype in (None, dtype)
-
-    def facts(self) -> list[tuple]:
-        """Values that a matmul depends on: holder, name, value."""
-        holders = [(MODULE, vars(self.layer), ("compute_dtype", "compute_type_is_set"))]
-        names = ("shape", "blocksize", "quant_type", "dtype", "nested")
-        holders += [(STATE, vars(self.state), names)]
-        if self.state.nested:
-            holders += [(STATE2, vars(self.state.state2), ("blocksize",))]
-        facts = [(holder, n, of.get(n, ABSENT)) for holder, of, names in holders for n in names]
-        facts += [(MODULE, name, ABSENT) for name in ("weight", "bias")]
-        return facts + [(PARAMETERS, "bias", None)] * (self.bias is None)
-
-    def arrays(self) -> list[tuple]:
-        """Tensors that a matmul reads: holder, name, tensor, memory, whether writes to it are
-        counted, and whether it may need a gradient.
-        """
-        tensors = [(PARAMETERS, "weight", self.weight), (STATE, "absmax", self.state.absmax)]
-        if self.state.nested:
-            second = self.state.state2
-            tensors += [(STATE2, "absmax", second.absmax), (STATE2, "code", second.code)]
-            tensors += [(STATE, "offset", self.state.offset)]
-        if self.bias is not None:
-            tensors += [(PARAMETERS, "bias", self.bias)]
-        return [
-            (
-                holder,
-                name,
-                tensor,
-                tensor.untyped_storage(),
-                not tensor.is_inference(),
-                # With a gradient; codes are usually bytes.
-                holder == PARAMETERS and tensor.is_floating_point(),
-            )
-            for holder, name, tensor in tensors
-        ]
-
-    def weights(self) -> list[torch.Tensor]:
-        """The arrays for fits()."""
-        return arrays_of(self.weight, self.state)
-
-    def counts_writes(self) -> bool:
-        """Whether PyTorch counts writes to the weights, which settled weights need."""
-        return not any(tensor.is_inference() for tensor in self.weights())
+def operands_of(layer) -> tuple | None:
+    """Weight, quantization state and bias, as the layer's dictionaries hold them; None if weights
+    are not plain parameters: sharded, parametrized, not quantized.
+    """
+    own = vars(layer)
+    parameters = own.get("_parameters", {})
+    weight, bias = parameters.get("weight"), parameters.get("bias")
+    state = getattr(weight, "quant_state", None)
+    if type(weight) not in WEIGHTS or type(state) is not functional.QuantState:
+        return None
+    kind = type(layer)  # which may compute its attributes, as that of a parametrized layer does
+    is_hidden = any(name in own or hasattr(kind, name) for name in ("weight", "bias"))
+    if is_hidden or kind.__getattr__ is not torch.nn.Module.__getattr__:
+        return None
+    return weight, state, bias

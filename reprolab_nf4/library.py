@@ -9,7 +9,6 @@ from pathlib import Path
 from reprolab_nf4.c_functions import (
     OURS,
     PLAIN_PARAMETERS,
-    PLAN,
     REPLACED,
     TEXTS,
     WORKSPACE,
@@ -101,14 +100,6 @@ class Library:
         size = ctypes.c_uint64()
         getattr(self, WORKSPACE)(kernel.encode(), m, n, k, blocksize, ctypes.byref(size))
         return size.value
-
-    def plan(self, kernel: str, *given) -> tuple[int, int]:
-        """A plan of matmuls on the current GPU, to be freed by reprolab_nf4_forget, and the bytes
-        of their workspace.
-        """
-        made, size = ctypes.c_void_p(), ctypes.c_uint64()
-        getattr(self, PLAN)(kernel.encode(), *given, ctypes.byref(made), ctypes.byref(size))
-        return made.value, size.value
 
     def address(self, name: str) -> int:
         """The address of a function, for callers in C."""

@@ -345,23 +345,20 @@ def needs_gradient(*tensors) -> bool:
 
 def is_ours(A, B, state, bias) -> bool:
     """Whether a backend other than bitsandbytes' own may multiply."""
-    if not is_supported(A, state, bias) or needs_gradient(A, B, bias):
-        return False
-    kind = "cuda" if A.is_cuda else A.device.type  # makes an object
-    is_cast = torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) != A.dtype
-    return not is_cast and torch.autograd.forward_ad._current_level < 0
-
-
-def is_supported(A, state, bias) -> bool:
-    """Whether kernels multiply such types, shapes and layouts."""
     if state.quant_type != "nf4" or len(state.shape) != 2 or A.dtype not in TYPES:
         return False
     n, k = state.shape
     # bitsandbytes handles weights that were quantized as k x n.
     if A.layout is not torch.strided or A.numel() == 0 or n == 0 or A.shape[-1] != k:
         return False
-    is_packed = A.device.type == "cpu" and getattr(state, "packing_format_for_cpu", False)
-    return is_bias(bias, A, n) and not A.is_meta and not is_packed
+    if needs_gradient(A, B, bias) or torch.autograd.forward_ad._current_level >= 0:
+        return False
+    if not is_bias(bias, A, n):
+        return False
+    kind = "cuda" if A.is_cuda else A.device.type  # makes an object
+    if kind == "meta" or (kind == "cpu" and getattr(state, "packing_format_for_cpu", False)):
+        return False
+    return not (torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) != A.dtype)
 
 
 def has_values(*tensors) -> bool:

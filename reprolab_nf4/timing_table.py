@@ -60,8 +60,11 @@ class Table:
             return math.hypot(math.log(layer.n / n), math.log(layer.k / k)), others
 
         us: dict[int, dict[str, float]] = {}
+        most_rows = max((max(layer.us) for layer in self.layers), default=0)
         for layer in sorted(self.layers, key=distance):
             most = max(us, default=0)
+            if most == most_rows:
+                break
             us |= {rows: times for rows, times in layer.us.items() if rows > most}
         ranges: list[tuple[int, str]] = []
         for rows, times in sorted(us.items()):

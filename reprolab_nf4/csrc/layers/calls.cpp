@@ -38,13 +38,6 @@ bool is_fp4(PyObject* state) {
          PyUnicode_CompareWithASCIIString(type, "fp4") == 0;
 }
 
-/// An interned copy of a name, as dictionaries of objects have them.
-Ref interned(PyObject* name) {
-  PyObject* text = Py_NewRef(name);
-  PyUnicode_InternInPlace(&text);
-  return Ref::of_new(text);
-}
-
 /// A tuple of numbers, or null.
 template <class Get>
 Ref tuple_of(int count, const Get& get) {
@@ -284,44 +277,12 @@ bool Calls::is_bound(PyObject* module) {
                                    arrays);
 }
 
-bool Calls::bind(PyObject* module, PyObject* facts, PyObject* arrays) {
-  std::vector<Fact> new_facts;
-  for (Py_ssize_t i = 0; i < PyList_Size(facts); ++i) {
-    int holder;
-    PyObject *name, *value;
-    if (!PyArg_ParseTuple(PyList_GetItem(facts, i), "iOO", &holder, &name, &value)) return false;
-    new_facts.push_back({holder, interned(name), value == Py_Ellipsis ? Ref() : Ref::to(value)});
-  }
-  std::vector<Array> new_arrays;
-  if (PyList_Size(arrays) > max_arrays) return false;
-  for (Py_ssize_t i = 0; i < PyList_Size(arrays); ++i) {
-    int holder, counts_writes, is_trainable;
-    PyObject *name, *tensor, *storage;
-    exchange::Tensor view;
-    if (!PyArg_ParseTuple(PyList_GetItem(arrays, i), "iOOOpp", &holder, &name, &tensor, &storage,
-                          &counts_writes, &is_trainable) ||
-        given_.reader.api->read(tensor, &view) != 0 || view.dimensions > 2) {
-      return false;
-    }
-    Array array{holder,
-                interned(name),
-                tensor,
-                Ref::of_new(PyWeakref_NewRef(storage, nullptr)),
-                counts_writes != 0,
-                is_trainable != 0,
-                view.first(),
-                Layout::of(view),
-                counts_writes != 0 ? given_.reader.version_of(tensor) : 0};
-    if (!array.storage || array.version < 0) return false;
-    new_arrays.push_back(std::move(array));
-  }
+bool Calls::bind(PyObject* module) {
+  const Dictionaries of = dictionaries_of(module, given_.classes);
   const auto layer = layer_of(module);
   if (layer == nullptr) return false;
   layer->forget_products();
-  layer->type = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(module)));
-  layer->facts = std::move(new_facts);
-  layer->arrays = std::move(new_arrays);
-  return true;
+  return layer->bind(module, of, given_.reader);
 }
 
 bool Calls::add(PyObject* module, PyObject* x, PyObject* plan) {
@@ -330,6 +291,9 @@ bool Calls::add(PyObject* module, PyObject* x, PyObject* plan) {
   if (!given_.make || !read(x, view, wanted)) return true;
   const auto layer = layer_of(module);
   if (layer == nullptr) return false;
+  if (plan != Py_None && plan != Py_False) {
+    reinterpret_cast<Plan*>(plan)->counts_writes = layer->counts_writes();
+  }
   wanted.plan = Ref::to(plan);
   layer->add(std::move(wanted));
   return true;

@@ -11,7 +11,11 @@
 
 namespace reprolab::layers {
 
-/// reprolab_nf4_run and reprolab_nf4_forget, whose addresses Python passes.
+/// reprolab_nf4_make_plan, _run and _forget, whose addresses Python passes.
+using Make = int (*)(const char* kernel, int is_bf16, const void* codes, const void* absmax,
+                     const void* scale_codes, const void* map, float offset, const void* bias,
+                     std::int64_t m, std::int64_t n, std::int64_t k, int block_size,
+                     int second_block_size, void** plan, std::uint64_t* workspace_bytes);
 using Run = int (*)(const void* plan, const void* input, void* output, int weights_ready,
                     void* workspace, void* stream);
 using Forget = int (*)(void* plan);
@@ -24,38 +28,13 @@ struct Plan {
   std::int64_t n, k;
   std::uint64_t workspace_bytes;
   /// Whether PyTorch counts the writes to the weights, and whether a run has waited for them.
-  int counts_writes, weights_ready;
+  bool counts_writes, weights_ready;
   /// The arguments that allocate the output: sizes, strides and type, as in the latest call.
   PyObject* output;
   PyObject* type;
   PyObject* allocate;  ///< (sizes, strides, type) -> tensor on the plan's device
   bool is_on_current;  ///< Whether that is the device on which PyTorch allocates by default.
 };
-
-inline PyObject* new_plan(PyTypeObject* type, PyObject* arguments, PyObject*) {
-  unsigned long long handle, run, forget, workspace_bytes;
-  long long n, k;
-  int counts_writes;
-  PyObject *output_type, *allocate;
-  if (!PyArg_ParseTuple(arguments, "KKKKLLpOO", &handle, &run, &forget, &workspace_bytes, &n, &k,
-                        &counts_writes, &output_type, &allocate)) {
-    return nullptr;
-  }
-  PyObject* const object = PyType_GenericAlloc(type, 0);
-  if (object == nullptr) return nullptr;
-  auto& plan = *reinterpret_cast<Plan*>(object);
-  plan.handle = reinterpret_cast<void*>(handle);
-  plan.run = reinterpret_cast<Run>(run);
-  plan.forget = reinterpret_cast<Forget>(forget);
-  plan.n = n;
-  plan.k = k;
-  plan.workspace_bytes = workspace_bytes;
-  plan.counts_writes = counts_writes;
-  plan.type = Py_NewRef(output_type);
-  plan.allocate = Py_NewRef(allocate);
-  plan.is_on_current = true;
-  return object;
-}
 
 inline void free_plan(PyObject* object) {
   auto& plan = *reinterpret_cast<Plan*>(object);
@@ -69,13 +48,44 @@ inline void free_plan(PyObject* object) {
 }
 
 inline PyTypeObject* plan_type() {
-  static PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(new_plan)},
-                                {Py_tp_dealloc, reinterpret_cast<void*>(free_plan)},
-                                {0, nullptr}};
+  static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(free_plan)}, {0, nullptr}};
   static PyType_Spec spec = {"reprolab_nf4._layers.Plan", sizeof(Plan), 0, Py_TPFLAGS_DEFAULT,
                              slots};
   static PyObject* const type = PyType_FromSpec(&spec);
   return reinterpret_cast<PyTypeObject*>(type);
+}
+
+/// None where the kernel does not support the product.
+inline PyObject* new_plan(PyObject*, PyObject* arguments) {
+  unsigned long long make, run, forget, codes, absmax, scale_codes, map, bias;
+  const char* kernel;
+  int is_bf16, block_size, second_block_size;
+  float offset;
+  long long m, n, k;
+  PyObject *output_type, *allocate;
+  if (!PyArg_ParseTuple(arguments, "KKKspKKKKfKLLLiiOO", &make, &run, &forget, &kernel, &is_bf16,
+                        &codes, &absmax, &scale_codes, &map, &offset, &bias, &m, &n, &k,
+                        &block_size, &second_block_size, &output_type, &allocate)) {
+    return nullptr;
+  }
+  const auto at = [](unsigned long long address) { return reinterpret_cast<void*>(address); };
+  PyObject* const object = PyType_GenericAlloc(plan_type(), 0);
+  if (object == nullptr) return nullptr;
+  auto& plan = *reinterpret_cast<Plan*>(object);
+  plan.run = reinterpret_cast<Run>(run);
+  plan.forget = reinterpret_cast<Forget>(forget);
+  plan.n = n;
+  plan.k = k;
+  plan.type = Py_NewRef(output_type);
+  plan.allocate = Py_NewRef(allocate);
+  plan.is_on_current = true;
+  if (reinterpret_cast<Make>(make)(kernel, is_bf16, at(codes), at(absmax), at(scale_codes), at(map),
+                                   offset, at(bias), m, n, k, block_size, second_block_size,
+                                   &plan.handle, &plan.workspace_bytes) != 0) {
+    Py_DECREF(object);
+    return Py_NewRef(Py_None);
+  }
+  return object;
 }
 
 /// A function that returns `idle` while PyTorch's operators are neither recorded, transformed, nor
@@ -113,9 +123,9 @@ class Calls {
   PyObject* call(PyObject* module, PyObject* x);
   /// Whether the layer is unchanged since it was bound.
   bool is_bound(PyObject* module);
-  /// Forgets the layer's plans. `facts` and `arrays` are lists of tuples. False, without an
-  /// exception, where an array cannot be read.
-  bool bind(PyObject* module, PyObject* facts, PyObject* arrays);
+  /// Forgets the layer's plans, and keeps what they will depend on. False, without an exception,
+  /// where an array cannot be read.
+  bool bind(PyObject* module);
   /// Takes a plan, None or False.
   bool add(PyObject* module, PyObject* x, PyObject* plan);
   /// Removes a module that was freed, by its weak reference.

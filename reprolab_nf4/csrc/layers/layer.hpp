@@ -20,8 +20,24 @@ struct Classes {
   Ref weight, parameter, state;
 };
 
+/// A name in the dictionary of a holder.
+struct Place {
+  int holder;
+  const char* name;
+};
+/// The values that a product depends on. Those of the module hide parameters.
+inline constexpr Place values[] = {{of_module, "compute_dtype"}, {of_module, "compute_type_is_set"},
+                                   {of_state, "shape"},          {of_state, "blocksize"},
+                                   {of_state, "quant_type"},     {of_state, "dtype"},
+                                   {of_state, "nested"},         {of_state2, "blocksize"},
+                                   {of_module, "weight"},        {of_module, "bias"}};
+/// The arrays: codes, scales, the three of nested scales, bias.
+inline constexpr Place tensors[] = {{of_parameters, "weight"}, {of_state, "absmax"},
+                                    {of_state2, "absmax"},     {of_state2, "code"},
+                                    {of_state, "offset"},      {of_parameters, "bias"}};
+
 /// A name and the object that a holder has under it, compared by identity. `value`: null if the
-/// holder has no such name, which would hide a parameter.
+/// holder has no such name.
 struct Fact {
   int holder;
   Ref name, value;
@@ -62,8 +78,7 @@ struct Array {
 
 using Dictionaries = std::array<PyObject*, holders>;  ///< Borrowed, or null.
 
-inline constexpr int max_arrays = 6;  ///< Codes, scales, the three of nested scales, bias.
-using Arrays = std::array<Ref, max_arrays>;
+using Arrays = std::array<Ref, std::size(tensors)>;
 
 /// The products of one number of rows, type and device. `plan`: a Plan, None if there can be none,
 /// False if they are bitsandbytes' own.
@@ -86,6 +101,9 @@ struct Reader {
   Ref is_neg;   ///< Tensor.is_neg
   Ref plainly;  ///< Calls a function as if the classes of its arguments had no __torch_function__.
 
+  bool is_tensor(PyObject* object) const {
+    return PyType_IsSubtype(Py_TYPE(object), reinterpret_cast<PyTypeObject*>(tensor.get())) != 0;
+  }
   bool is_plain(PyObject* object) const {
     return reinterpret_cast<PyObject*>(Py_TYPE(object)) == tensor.get();
   }
@@ -178,6 +196,31 @@ class Layer {
   }
   void forget_products() { products_.clear(), oldest_ = 0; }
 
+  /// Keeps the layer's objects. False, perhaps with an exception, where an array cannot be read.
+  bool bind(PyObject* layer, const Dictionaries& of, const Reader& reader) {
+    facts.clear(), arrays.clear();
+    type = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(layer)));
+    std::vector<Fact> found;
+    for (const auto& [holder, name] : values) {
+      Ref key = Ref::of_new(PyUnicode_InternFromString(name));
+      found.push_back({holder, key, Ref::to(item(of[holder], key.get()))});
+    }
+    for (const auto& [holder, name] : tensors) {
+      Ref key = Ref::of_new(PyUnicode_InternFromString(name));
+      PyObject* const tensor = item(of[holder], key.get());
+      if (tensor == nullptr || tensor == Py_None) {
+        found.push_back({holder, key, Ref::to(tensor)});
+      } else if (!add(holder, key, tensor, reader)) {
+        return false;
+      }
+    }
+    facts = std::move(found);
+    return true;
+  }
+  bool counts_writes() const {
+    return std::ranges::all_of(arrays, [](const Array& array) { return array.counts_writes; });
+  }
+
   /// Whether the layer is unchanged. Sets no exception. `tensors`: those of the arrays.
   bool is_current(PyObject* layer, const Dictionaries& dictionaries, const Reader& reader,
                   Arrays& tensors) const {
@@ -202,6 +245,27 @@ class Layer {
   }
 
  private:
+  bool add(int holder, const Ref& name, PyObject* tensor, const Reader& reader) {
+    static PyObject* const untyped_storage = PyUnicode_InternFromString("untyped_storage");
+    static PyObject* const is_inference = PyUnicode_InternFromString("is_inference");
+    exchange::Tensor view;
+    if (!reader.is_tensor(tensor) || reader.api->read(tensor, &view) != 0 || view.dimensions > 2) {
+      return false;
+    }
+    const auto get = [&](PyObject* method) {
+      return Ref::of_new(PyObject_CallMethodObjArgs(tensor, method, nullptr));
+    };
+    const Ref storage = get(untyped_storage);
+    if (!storage) return false;
+    const bool counts_writes = get(is_inference).get() == Py_False;
+    // Codes are usually integers: DLPack's types 0 and 1.
+    const bool is_trainable = holder == of_parameters && view.type.code > 1;
+    arrays.push_back({holder, name, tensor, Ref::of_new(PyWeakref_NewRef(storage.get(), nullptr)),
+                      counts_writes, is_trainable, view.first(), Layout::of(view),
+                      counts_writes ? reader.version_of(tensor) : 0});
+    return arrays.back().storage && arrays.back().version >= 0;
+  }
+
   std::vector<Product> products_;
   std::size_t oldest_ = 0;
 };

@@ -32,12 +32,8 @@ PyObject* is_bound(PyObject* self, PyObject* module) {
   return PyBool_FromLong(calls_of(self).is_bound(module));
 }
 
-PyObject* bind(PyObject* self, PyObject* arguments) {
-  PyObject *module, *facts, *arrays;
-  if (!PyArg_ParseTuple(arguments, "OO!O!", &module, &PyList_Type, &facts, &PyList_Type, &arrays)) {
-    return nullptr;
-  }
-  const bool is_done = calls_of(self).bind(module, facts, arrays);
+PyObject* bind(PyObject* self, PyObject* module) {
+  const bool is_done = calls_of(self).bind(module);
   PyErr_Clear();
   return PyBool_FromLong(is_done);
 }
@@ -128,7 +124,7 @@ Calls& calls_of(PyObject* object) { return *reinterpret_cast<CallsObject*>(objec
 PyTypeObject* calls_type() {
   static PyMethodDef methods[] = {{"call", as_method(call), METH_FASTCALL, nullptr},
                                   {"is_bound", is_bound, METH_O, nullptr},
-                                  {"bind", bind, METH_VARARGS, nullptr},
+                                  {"bind", bind, METH_O, nullptr},
                                   {"add", add, METH_VARARGS, nullptr},
                                   {"forget", forget, METH_O, nullptr},
                                   {"close", close, METH_NOARGS, nullptr},
@@ -147,14 +143,15 @@ PyTypeObject* calls_type() {
 
 PyMODINIT_FUNC PyInit__layers() {
   using namespace reprolab::layers;
+  static PyMethodDef functions[] = {{"plan", new_plan, METH_VARARGS, nullptr}, {}};
   static PyModuleDef definition = {
-      PyModuleDef_HEAD_INIT, "_layers", nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+      PyModuleDef_HEAD_INIT, "_layers", nullptr, -1, functions, nullptr, nullptr, nullptr, nullptr};
   PyObject* const module = PyModule_Create(&definition);
   const auto add = [&](const char* name, PyTypeObject* type) {
     return type != nullptr &&
            PyModule_AddObjectRef(module, name, reinterpret_cast<PyObject*>(type)) == 0;
   };
-  const bool is_done = module != nullptr && add("Plan", plan_type()) &&
-                       add("Calls", calls_type()) && add("LayerCall", layer_call_type());
+  const bool is_done = module != nullptr && plan_type() != nullptr && add("Calls", calls_type()) &&
+                       add("LayerCall", layer_call_type());
   return is_done ? module : nullptr;
 }
