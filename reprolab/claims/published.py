@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from reprolab.errors import InputError
 from reprolab.json_files import ROOT, Schema
 
 FOLDER = ROOT / "data/published"
@@ -117,7 +118,11 @@ def load_source(file: Path) -> Source:
 
 
 def claim_of(source: Source, value: dict[str, Any]) -> Claim:
-    cells = [cell for c in value["comparisons"] for cell in cells_of(source, c)]
+    try:
+        cells = [cell for c in value["comparisons"] for cell in cells_of(source, c)]
+    except KeyError as name:
+        what = f"claim {value['id']}: {name} is none of its tables' numbers or models"
+        raise InputError(f"{source.file}: {what}") from None
     sizes = Counter(cell.reading for cell in cells)
     cells = [replace(c, family_size=max(sizes[c.reading], len(c.places))) for c in cells]
     kept = {k: v for k, v in value.items() if k != "comparisons"}
@@ -157,7 +162,10 @@ def each_of(source: Source, cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield cell
         return
     names, last, table = cell["names"], cell.get("field", ""), cell["each_of"]
-    for path in (path for path in source.numbers if path.startswith(f"{table}/")):
+    paths = [path for path in source.numbers if path.startswith(f"{table}/")]
+    if not paths:
+        raise KeyError(table)
+    for path in paths:
         parts = path.removeprefix(f"{table}/").split("/")
         if last and parts.pop() != last:
             continue

@@ -5,7 +5,8 @@ import re
 import made
 import pytest
 
-from reprolab.claims.published import load_sources
+from reprolab.claims.published import load_source, load_sources
+from reprolab.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -36,3 +37,12 @@ def test_every_number_is_compared_or_excused_once(sources):
         assert {excuse for excuses in found.values() for excuse in excuses} == {*excused}
         for table, ours in source.setup.get("our_kernels", {}).items():
             assert ours.keys() == source.tables[table].keys()
+
+
+@pytest.mark.parametrize("name", ["each_of", "value_of"])
+def test_a_misspelt_number_is_one_line(name, sources, tmp_path):
+    file = tmp_path / "paper.json"
+    text = sources["paper"].file.read_text()
+    file.write_text(re.sub(f'"{name}": "', f'"{name}": "misspelt', text))
+    with pytest.raises(InputError, match=r"paper\.json: claim .*: 'misspelt.* is none of"):
+        load_source(file)
