@@ -102,6 +102,7 @@ def test_a_signal_while_writing_leaves_the_old_file_alone(tmp_path, name):
         ("'x'", 0, ">&-", 2, "standard output is closed"),
         ("'x'", 0, "2>&-", 0, ""),
         ("'x' * 10**6", 0, "| head -c 1", 0, ""),  # the reader has seen enough
+        ("'x'", 0, "--what", 2, "--what"),
         ("1 / 0", 0, "", 3, "ZeroDivisionError"),  # a fault of ours is no wrong output
     ],
 )
@@ -109,8 +110,3 @@ def test_how_a_command_ends(what, result, streams, status, error):
     done = run(END.format(what, result), streams=streams)
     assert done.returncode == status and error in done.stderr
     assert bool(done.stderr) is bool(error)
-
-
-def test_wrong_usage_is_one_line():
-    done = run(END.format("''", 0), "--what")
-    assert done.returncode == 2 and "--what" in done.stderr.splitlines()[-1]
