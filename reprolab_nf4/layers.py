@@ -133,21 +133,22 @@ class Planner:
     def plan(self, layer, x: torch.Tensor) -> bool:
         """Whether the matmul is planned, or is known to have no plan."""
         with torch._C.DisableTorchFunctionSubclass():  # that of bitsandbytes' weights is slow
-            operands = operands_of(layer)
-            if operands is None or is_capturing(x) or needs_gradient(operands[0]):
+            if is_capturing(x):
                 return False
-            if not getattr(layer, "compute_type_is_set", True):  # as bitsandbytes' forward does
+            if not layer.compute_type_is_set:  # as bitsandbytes' forward does
                 layer.set_compute_type(x)
                 layer.compute_type_is_set = True
+            bound = self.calls.bind(layer)  # before operands are read: a change needs another
+            operands = operands_of(layer)
+            if not bound or operands is None or needs_gradient(operands[0]):
+                return False
             _, state, bias = operands
             computes = layer.compute_dtype in (None, x.dtype)
             # bitsandbytes' forward converts a bias, and refuses inputs of another size.
             is_converted = computes and bias is not None and bias.dtype != x.dtype
             if is_converted or x.shape[-1] != state.shape[-1]:
                 return False
-            if not self.calls.is_bound(layer) and not self.calls.bind(layer):
-                return False
-            self.calls.add(layer, x, self._plan(x, *operands) if computes else None)
+            self.calls.add(layer, x, self._plan(x, *operands) if computes else None, bound)
             return True
 
     def _plan(self, x: torch.Tensor, weight, state, bias):
@@ -187,13 +188,14 @@ def operands_of(layer) -> tuple | None:
     are not plain parameters: sharded, parametrized, not quantized.
     """
     own = vars(layer)
-    parameters = own.get("_parameters", {})
-    weight, bias = parameters.get("weight"), parameters.get("bias")
+    parameters = own["_parameters"]
+    weight, bias = parameters["weight"], parameters["bias"]
     state = getattr(weight, "quant_state", None)
     if type(weight) not in WEIGHTS or type(state) is not functional.QuantState:
         return None
     kind = type(layer)  # which may compute its attributes, as that of a parametrized layer does
     is_hidden = any(name in own or hasattr(kind, name) for name in ("weight", "bias"))
-    if is_hidden or kind.__getattr__ is not torch.nn.Module.__getattr__:
+    getters = kind.__getattr__, kind.__getattribute__
+    if is_hidden or getters != (torch.nn.Module.__getattr__, object.__getattribute__):
         return None
     return weight, state, bias

@@ -269,30 +269,25 @@ Calls::Workspace* Calls::workspace_for(Plan& plan, const exchange::Device& devic
   return &*known;
 }
 
-bool Calls::is_bound(PyObject* module) {
-  const auto known = layers_.find(module);
-  Arrays arrays;
-  return known != layers_.end() &&
-         known->second->is_current(module, dictionaries_of(module, given_.classes), given_.reader,
-                                   arrays);
-}
-
-bool Calls::bind(PyObject* module) {
-  const Dictionaries of = dictionaries_of(module, given_.classes);
+std::int64_t Calls::bind(PyObject* module) {
   const auto layer = layer_of(module);
-  if (layer == nullptr) return false;
-  layer->forget_products();
-  return layer->bind(module, of, given_.reader);
+  if (layer == nullptr) return 0;
+  const Dictionaries of = dictionaries_of(module, given_.classes);
+  Arrays arrays;
+  const bool is_bound = layer->is_current(module, of, given_.reader, arrays) ||
+                        layer->bind(module, dictionaries_of(module, given_.classes), given_.reader);
+  return is_bound ? layer->generation : 0;
 }
 
-bool Calls::add(PyObject* module, PyObject* x, PyObject* plan) {
+bool Calls::add(PyObject* module, PyObject* x, PyObject* plan, std::int64_t generation) {
   exchange::Tensor view;
   Product wanted;
   if (!given_.make || !read(x, view, wanted)) return true;
   const auto layer = layer_of(module);
   if (layer == nullptr) return false;
+  if (layer->generation != generation) return true;  // another thread bound it again
   if (plan != Py_None && plan != Py_False) {
-    reinterpret_cast<Plan*>(plan)->counts_writes = layer->counts_writes();
+    reinterpret_cast<Plan*>(plan)->counts_writes = layer->counts_writes;
   }
   wanted.plan = Ref::to(plan);
   layer->add(std::move(wanted));

@@ -121,13 +121,11 @@ class Calls {
 
   /// The layer's output; null with an exception.
   PyObject* call(PyObject* module, PyObject* x);
-  /// Whether the layer is unchanged since it was bound.
-  bool is_bound(PyObject* module);
-  /// Forgets the layer's plans, and keeps what they will depend on. False, without an exception,
-  /// where an array cannot be read.
-  bool bind(PyObject* module);
-  /// Takes a plan, None or False.
-  bool add(PyObject* module, PyObject* x, PyObject* plan);
+  /// Keeps what plans of the layer will depend on, and forgets its plans, unless it is unchanged.
+  /// Its generation; 0, perhaps with an exception, where no plan supports it.
+  std::int64_t bind(PyObject* module);
+  /// Takes a plan, None or False, for the layer as it was bound in that generation.
+  bool add(PyObject* module, PyObject* x, PyObject* plan, std::int64_t generation);
   /// Removes a module that was freed, by its weak reference.
   void forget(PyObject* weak);
   /// All later calls run bitsandbytes' forward.

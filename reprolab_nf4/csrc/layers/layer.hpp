@@ -20,10 +20,12 @@ struct Classes {
   Ref weight, parameter, state;
 };
 
-/// A name in the dictionary of a holder.
+/// A name in the dictionary of a holder. `is_read_early`: an array that kernels read before earlier
+/// launches have ended, once it is settled.
 struct Place {
   int holder;
   const char* name;
+  bool is_read_early = false;
 };
 /// The values that a product depends on. Those of the module hide parameters.
 inline constexpr Place values[] = {{of_module, "compute_dtype"}, {of_module, "compute_type_is_set"},
@@ -32,9 +34,9 @@ inline constexpr Place values[] = {{of_module, "compute_dtype"}, {of_module, "co
                                    {of_state, "nested"},         {of_state2, "blocksize"},
                                    {of_module, "weight"},        {of_module, "bias"}};
 /// The arrays: codes, scales, the three of nested scales, bias.
-inline constexpr Place tensors[] = {{of_parameters, "weight"}, {of_state, "absmax"},
-                                    {of_state2, "absmax"},     {of_state2, "code"},
-                                    {of_state, "offset"},      {of_parameters, "bias"}};
+inline constexpr Place tensors[] = {
+    {of_parameters, "weight", true}, {of_state, "absmax", true}, {of_state2, "absmax", true},
+    {of_state2, "code", true},       {of_state, "offset"},       {of_parameters, "bias"}};
 
 /// A name and the object that a holder has under it, compared by identity. `value`: null if the
 /// holder has no such name.
@@ -174,6 +176,8 @@ class Layer {
   Ref type;    ///< Of the module.
   std::vector<Fact> facts;
   std::vector<Array> arrays;
+  bool counts_writes = false;   ///< Whether PyTorch counts those to all that kernels read early.
+  std::int64_t generation = 0;  ///< How often it was bound: 0 if it was not.
 
   /// Null if the layer has no such product yet.
   Product* find(const Product& wanted) {
@@ -196,29 +200,34 @@ class Layer {
   }
   void forget_products() { products_.clear(), oldest_ = 0; }
 
-  /// Keeps the layer's objects. False, perhaps with an exception, where an array cannot be read.
+  /// Keeps the layer's objects and forgets its plans. False, perhaps with an exception, where an
+  /// array cannot be read, or a state that plans need is not in `of`. Reading an array may let
+  /// another thread call this layer.
   bool bind(PyObject* layer, const Dictionaries& of, const Reader& reader) {
-    facts.clear(), arrays.clear();
-    type = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(layer)));
-    std::vector<Fact> found;
-    for (const auto& [holder, name] : values) {
-      Ref key = Ref::of_new(PyUnicode_InternFromString(name));
-      found.push_back({holder, key, Ref::to(item(of[holder], key.get()))});
-    }
-    for (const auto& [holder, name] : tensors) {
-      Ref key = Ref::of_new(PyUnicode_InternFromString(name));
-      PyObject* const tensor = item(of[holder], key.get());
+    static PyObject* const nested = PyUnicode_InternFromString("nested");
+    const bool is_nested = item(of[of_state], nested) != Py_False;
+    if (of[of_state] == nullptr || (is_nested && of[of_state2] == nullptr)) return false;
+    std::vector<Fact> new_facts, found;
+    for (const Place& place : values) new_facts.push_back(fact_at(place, of));
+    for (const Place& place : tensors) found.push_back(fact_at(place, of));
+    std::vector<Array> new_arrays;
+    bool counts = true;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      PyObject* const tensor = found[i].value.get();
       if (tensor == nullptr || tensor == Py_None) {
-        found.push_back({holder, key, Ref::to(tensor)});
-      } else if (!add(holder, key, tensor, reader)) {
-        return false;
+        new_facts.push_back(found[i]);
+        continue;
       }
+      if (!add(found[i], reader, new_arrays)) return false;
+      counts = counts && (new_arrays.back().counts_writes || !tensors[i].is_read_early);
     }
-    facts = std::move(found);
+    forget_products();
+    type = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(layer)));
+    facts.swap(new_facts);
+    arrays.swap(new_arrays);
+    counts_writes = counts;
+    ++generation;
     return true;
-  }
-  bool counts_writes() const {
-    return std::ranges::all_of(arrays, [](const Array& array) { return array.counts_writes; });
   }
 
   /// Whether the layer is unchanged. Sets no exception. `tensors`: those of the arrays.
@@ -245,25 +254,34 @@ class Layer {
   }
 
  private:
-  bool add(int holder, const Ref& name, PyObject* tensor, const Reader& reader) {
+  static Fact fact_at(const Place& place, const Dictionaries& of) {
+    Ref name = Ref::of_new(PyUnicode_InternFromString(place.name));
+    return {place.holder, name, Ref::to(item(of[place.holder], name.get()))};
+  }
+
+  static bool add(const Fact& found, const Reader& reader, std::vector<Array>& to) {
     static PyObject* const untyped_storage = PyUnicode_InternFromString("untyped_storage");
     static PyObject* const is_inference = PyUnicode_InternFromString("is_inference");
+    PyObject* const tensor = found.value.get();
     exchange::Tensor view;
     if (!reader.is_tensor(tensor) || reader.api->read(tensor, &view) != 0 || view.dimensions > 2) {
       return false;
     }
+    // Copied, because what follows may let another thread resize the tensor.
+    void* const first = view.first();
+    const auto layout = Layout::of(view);
+    // Codes are usually integers: DLPack's types 0 and 1.
+    const bool is_trainable = found.holder == of_parameters && view.type.code > 1;
     const auto get = [&](PyObject* method) {
       return Ref::of_new(PyObject_CallMethodObjArgs(tensor, method, nullptr));
     };
     const Ref storage = get(untyped_storage);
     if (!storage) return false;
     const bool counts_writes = get(is_inference).get() == Py_False;
-    // Codes are usually integers: DLPack's types 0 and 1.
-    const bool is_trainable = holder == of_parameters && view.type.code > 1;
-    arrays.push_back({holder, name, tensor, Ref::of_new(PyWeakref_NewRef(storage.get(), nullptr)),
-                      counts_writes, is_trainable, view.first(), Layout::of(view),
-                      counts_writes ? reader.version_of(tensor) : 0});
-    return arrays.back().storage && arrays.back().version >= 0;
+    to.push_back({found.holder, found.name, tensor,
+                  Ref::of_new(PyWeakref_NewRef(storage.get(), nullptr)), counts_writes,
+                  is_trainable, first, layout, counts_writes ? reader.version_of(tensor) : 0});
+    return to.back().storage && to.back().version >= 0;
   }
 
   std::vector<Product> products_;

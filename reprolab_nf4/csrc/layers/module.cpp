@@ -28,24 +28,21 @@ PyObject* call(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return nullptr;
 }
 
-PyObject* is_bound(PyObject* self, PyObject* module) {
-  return PyBool_FromLong(calls_of(self).is_bound(module));
-}
-
 PyObject* bind(PyObject* self, PyObject* module) {
-  const bool is_done = calls_of(self).bind(module);
+  const std::int64_t generation = calls_of(self).bind(module);
   PyErr_Clear();
-  return PyBool_FromLong(is_done);
+  return PyLong_FromLongLong(generation);
 }
 
 PyObject* add(PyObject* self, PyObject* arguments) {
   PyObject *module, *x, *plan;
-  if (!PyArg_ParseTuple(arguments, "OOO", &module, &x, &plan)) return nullptr;
+  long long generation;
+  if (!PyArg_ParseTuple(arguments, "OOOL", &module, &x, &plan, &generation)) return nullptr;
   if (plan != Py_None && plan != Py_False && Py_TYPE(plan) != plan_type()) {
     PyErr_SetString(PyExc_TypeError, "give a Plan, None or False");
     return nullptr;
   }
-  return none_if(calls_of(self).add(module, x, plan));
+  return none_if(calls_of(self).add(module, x, plan, generation));
 }
 
 PyObject* forget(PyObject* self, PyObject* weak) {
@@ -123,7 +120,6 @@ Calls& calls_of(PyObject* object) { return *reinterpret_cast<CallsObject*>(objec
 
 PyTypeObject* calls_type() {
   static PyMethodDef methods[] = {{"call", as_method(call), METH_FASTCALL, nullptr},
-                                  {"is_bound", is_bound, METH_O, nullptr},
                                   {"bind", bind, METH_O, nullptr},
                                   {"add", add, METH_VARARGS, nullptr},
                                   {"forget", forget, METH_O, nullptr},
