@@ -41,8 +41,7 @@ def test_every_number_is_compared_or_excused_once(sources):
 
 @pytest.mark.parametrize("name", ["each_of", "value_of"])
 def test_a_misspelt_number_is_one_line(name, sources, tmp_path):
-    file = tmp_path / "paper.json"
-    text = sources["paper"].file.read_text()
-    file.write_text(re.sub(f'"{name}": "', f'"{name}": "misspelt', text))
+    text = re.sub(f'"{name}": "', f'"{name}": "misspelt', sources["paper"].file.read_text())
+    (tmp_path / "paper.json").write_text(text)
     with pytest.raises(InputError, match=r"paper\.json: claim .*: 'misspelt.* is none of"):
-        load_source(file)
+        load_source(tmp_path / "paper.json")
