@@ -153,7 +153,7 @@ PyObject* Calls::call(PyObject* module, PyObject* x) {
     const Ref make = given_.make;  // close() releases it
     const auto is_planned =
         Ref::of_new(PyObject_CallFunctionObjArgs(make.get(), module, x, nullptr));
-    // Of malformed layers; forward raises bitsandbytes' own error.
+    // For a malformed layer forward raises bitsandbytes' own error.
     if (!is_planned && !PyErr_ExceptionMatches(PyExc_Exception)) return nullptr;
     PyErr_Clear();
     if (is_planned.get() == Py_True) decision = attempt(module, x, output);
