@@ -6,7 +6,7 @@ import importlib
 from os import PathLike
 
 from reprolab_nf4 import native, timing_table
-from reprolab_nf4.c_functions import REPLACED, DropinError, in_parts, shown
+from reprolab_nf4.c_functions import REPLACED, DropinError, shown
 from reprolab_nf4.library import Library
 
 # How a matmul is computed: by the fastest backend of the measured times; by the fastest that
@@ -103,7 +103,7 @@ def install(
     dispatcher = dispatcher_of(loaded, products, times)
     if kernel is not None or loaded.kernels():
         loaded.use(kernel)
-    replaced = [(lib, name, in_parts(getattr(loaded, name))) for name in REPLACED]
+    replaced = [(lib, name, getattr(loaded, name)) for name in REPLACED]
     if dispatcher is not None:
         from reprolab_nf4 import layers  # which needs torch
 

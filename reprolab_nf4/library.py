@@ -13,6 +13,7 @@ from reprolab_nf4.c_functions import (
     TEXTS,
     WORKSPACE,
     DropinError,
+    in_parts,
     shown,
 )
 
@@ -49,11 +50,11 @@ class Library:
         if self._is_ours:
             for name in TEXTS:
                 self._named(name).restype = ctypes.c_char_p
-            self._use = self._function("reprolab_nf4_use", {"kernel": ctypes.c_char_p})
+            self._use = self._checked("reprolab_nf4_use", {"kernel": ctypes.c_char_p})
         for name in REPLACED:
-            setattr(self, name, self._function(name, PLAIN_PARAMETERS))
+            setattr(self, name, in_parts(self._function(name, PLAIN_PARAMETERS), self._fail))
         for name in OURS if self._is_ours else ():
-            setattr(self, name, self._function(name, OURS[name]))
+            setattr(self, name, self._checked(name, OURS[name]))
 
     def _named(self, name: str):
         try:
@@ -64,20 +65,22 @@ class Library:
 
     def _function(self, name: str, parameters: dict):
         result = ctypes.c_int if self._is_ours else None
-        # bitsandbytes before 0.44 passes no stream: the default one.
-        flags = tuple((1, p, None) if p == "stream" else (1, p) for p in parameters)
         try:
-            kind = ctypes.CFUNCTYPE(result, *parameters.values())
-            function = kind((name, self._library), flags if name in REPLACED else None)
+            return ctypes.CFUNCTYPE(result, *parameters.values())((name, self._library))
         except AttributeError as error:
             raise DropinError(f"{self.path}: exports no {name}") from error
-        if self._is_ours:
-            function.errcheck = self._check
+
+    def _checked(self, name: str, parameters: dict):
+        function = self._function(name, parameters)
+        function.errcheck = self._check
         return function
 
     def _check(self, error, function, arguments):
         if error != 0:
-            raise DropinError(self._text("error"))
+            self._fail()
+
+    def _fail(self):
+        raise DropinError(self._text("error"))
 
     def _text(self, name: str) -> str:
         """Empty for another library."""
