@@ -139,6 +139,7 @@ class Generations:
         self.tokens_per_s: dict[str, list[float]] = {backend: [] for backend in self.backends}
         self.step_us: dict[str, list[float]] = {backend: [] for backend in self.backends}
         self.tokens: dict[str, Tokens] = {}
+        self.dynamic: Tokens = []  # beside those of a static cache
         self.busy: dict[str, dict[str, float]] = {}
 
     def measure(self, count: int) -> dict[str, Any]:
@@ -167,8 +168,8 @@ class Generations:
             with installed(backend, **self.install):
                 self.generate(backend, count)
                 if backend == PLANNED:
-                    dynamic = self.mode(backend, Dynamic).generate(self.new_tokens).tokens
-                    sequences = {i for i, _ in different(self.tokens[backend], dynamic)}
+                    self.dynamic = self.mode(backend, Dynamic).generate(self.new_tokens).tokens
+                    sequences = {i for i, _ in different(self.tokens[backend], self.dynamic)}
             graphs[backend] = counters["stats"]["unique_graphs"] - before
             torch.compiler.reset()
             self.gpu.forget()

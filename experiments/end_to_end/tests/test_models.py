@@ -103,6 +103,7 @@ def test_training_as_the_documents_show_it(tmp_path, monkeypatch):
     for file in small.glob("tokenizer*"):
         shutil.copy(file, tmp_path / "full")  # in 16 bits, and quantized while it is loaded
     monkeypatch.setitem(on_cpu.KERNELS, "branch_tree", lambda w: calls.append(w.shape) or w)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # where transformers would load
     original = reprolab_nf4.install
     with ExitStack() as stack:
         install = lambda **given: stack.enter_context(original(**given))  # noqa: E731

@@ -15,6 +15,7 @@ from torch._dynamo.backends.debugging import aot_eager
 from transformers.generation.configuration_utils import CompileConfig
 
 from experiments.end_to_end import build
+from experiments.end_to_end.protocol import different
 from experiments.product import generation
 from experiments.product.generation import (
     BACKENDS,
@@ -38,6 +39,7 @@ FAMILIES.append(("mistral-7b", True))
 TINY = replace(SMALL["llama-3.3-70b"], hidden=64, intermediate=128, head_dim=16, vocab=96, layers=1)
 PROJECTIONS = 7 * TINY.layers
 PROMPT, TOKENS = 4, 10
+NEARLY_TIED = 0.05  # standard deviations of logits; random ones differ by 0.3
 
 
 needs_whole_graphs = pytest.mark.skipif(
@@ -140,7 +142,8 @@ def compile_on_cpu(monkeypatch):
 def test_a_static_cache_is_compiled_by_generate_but_not_for_bitsandbytes(cpu, monkeypatch):
     compile_on_cpu(monkeypatch)
     models = Models(Cpu(), TINY, False, 2, TOKENS)
-    cell = Generations(Cpu(), models, "static", 2, TOKENS, **cpu).measure(1)
+    generations = Generations(Cpu(), models, "static", 2, TOKENS, **cpu)
+    cell = generations.measure(1)
     assert cell["graphs"][OWN] == 0
     assert cell["graphs"][PLANNED] >= 1 and cell["graphs"][DENSE] >= 1
     assert cell["different"] == 0
@@ -207,6 +210,21 @@ def loaded(folder: Path, sizes, nested: bool, device: str):
     return types.SimpleNamespace(by_backend={OWN: quantized, PLANNED: quantized})
 
 
+def largest_gap(generations) -> float:
+    """Between the logits of two tokens, in their standard deviations, where a sequence's tokens with
+    a static cache first differ from those with a dynamic one: 0 if none does. Compiled code rounds
+    otherwise, and may decide between nearly tied tokens.
+    """
+    static, dynamic = generations.tokens[PLANNED], generations.dynamic
+    model, ids = generations.models.by_backend[OWN], generations.batch.ids
+    gaps = [0.0]
+    for i, j in dict(reversed(different(static, dynamic))).items():
+        told = torch.tensor(dynamic[i][:j], dtype=ids.dtype, device=ids.device)
+        logits = model(torch.cat([ids[i], told])[None]).logits[0, -1].float()
+        gaps.append(float((logits[dynamic[i][j]] - logits[static[i][j]]) / logits.std()))
+    return max(map(abs, gaps))
+
+
 @needs_whole_graphs
 @pytest.mark.parametrize(("family", "nested"), FAMILIES)
 def test_checkpoints_give_the_same_tokens_with_a_static_cache(
@@ -216,10 +234,11 @@ def test_checkpoints_give_the_same_tokens_with_a_static_cache(
     sizes = replace(SMALL[family], hidden=64, intermediate=128, head_dim=32, heads=2, kv_heads=1)
     models = loaded(tmp_path, replace(sizes, vocab=96), nested, "cpu")
     counts = Bench("cpu", None)
-    cell = Generations(Cpu(), models, "static", 2, TOKENS, **cpu).measure(1)
+    generations = Generations(Cpu(), models, "static", 2, TOKENS, **cpu)
+    cell = generations.measure(1)
     assert cell["graphs"][OWN] == 0 and cell["graphs"][PLANNED] >= 1
     assert counts.look()["times_multiplied"] >= TOKENS * 7 * sizes.layers
-    assert cell["different"] <= 1  # of 2: nearly tied tokens, which compiled code may decide
+    assert largest_gap(generations) < NEARLY_TIED
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="NOT TESTED, no GPU")
@@ -229,6 +248,7 @@ def test_checkpoints_give_the_same_tokens_on_a_gpu(family, nested, tmp_path):
 
     sizes = replace(SMALL[family], hidden=512, intermediate=1024, head_dim=128)
     models = loaded(tmp_path, sizes, nested, "cuda")
-    cell = Generations(Gpu(), models, "static", 4, 16).measure(1)
+    generations = Generations(Gpu(), models, "static", 4, 16)
+    cell = generations.measure(1)
     assert cell["graphs"][OWN] == 0 and cell["graphs"][PLANNED] >= 1
-    assert cell["different"] <= 2  # of 4: nearly tied tokens
+    assert largest_gap(generations) < NEARLY_TIED
