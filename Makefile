@@ -17,7 +17,7 @@ $(if $(and $(DRY_RUN),$(filter-out help bench profile verify reproduce-%,$(or $(
   $(error DRY_RUN: only bench, profile, verify and reproduce-... support it))
 export override RESULTS := $(or $(RESULTS),results)
 export override RECORDED := $(or $(RECORDED),data/recorded/h200)
-IN_RECORDED := $(findstring $(CURDIR)/data/recorded/,$(realpath $(RESULTS))/)
+IN_RECORDED := $(findstring $(CURDIR)/data/recorded/,$(realpath $(RESULTS))/ $(abspath $(RESULTS))/)
 $(if $(and $(IN_RECORDED),$(filter-out help report,$(MAKECMDGOALS))),\
   $(error RESULTS: $(RESULTS) is a recorded run, which stays as it is; name another folder))
 

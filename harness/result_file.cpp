@@ -1,6 +1,7 @@
 #include "harness/result_file.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -46,7 +47,7 @@ void write(const fs::path& path, std::string_view text, std::string_view option,
     const fs::path place = fs::weakly_canonical(fs::absolute(path));
     if (!place.has_filename()) refuse("not a file name");
     fs::create_directories(place.parent_path());
-    const fs::path beside = place.string() + ".tmp";
+    const fs::path beside = place.parent_path() / fmt::format(".reprolab-tmp-{}", getpid());
     std::ofstream file(beside, std::ios::binary);
     file << text;
     file.close();

@@ -202,19 +202,23 @@ void refuse_impossible_times(std::vector<Record>& records) {
     const Metric* time = record.metric(kernel_time);
     return time && !time->samples.empty() ? median(time->samples) : 0;
   };
-  const auto floor = std::ranges::find_if(records, [](const Record& record) {
-    return record.variant.is_ceiling() && record.variant.name == "write_only";
-  });
-  if (floor == records.end()) return;
-  const double least = least_share_of_write_only * time_of(*floor);
+  const auto time_of_ceiling = [&](const char* ceiling) {
+    const auto found = std::ranges::find_if(records, [&](const Record& record) {
+      return record.variant.is_ceiling() && record.variant.name == ceiling;
+    });
+    return found == records.end() ? 0 : time_of(*found);
+  };
+  const double write_us = time_of_ceiling("write_only"), read_us = time_of_ceiling("read_only");
   for (Record& record : records) {
-    const double time = time_of(record);
-    if (record.variant.is_ceiling() || time <= 0 || time >= least) continue;
-    withdraw(record, "in all samples",
-             {Outcome::launch_failed,
-              fmt::format("took {:.3g} us, but only to write its output takes this GPU {:.3g} us: "
-                          "its work cannot all be done in that time",
-                          time, least / least_share_of_write_only)});
+    const bool reads = record.bytes_read > record.bytes_written;
+    const double time = time_of(record), ceiling = reads ? read_us : write_us;
+    if (record.variant.is_ceiling() || time <= 0 || time >= least_share * ceiling) continue;
+    withdraw(
+        record, "in all samples",
+        {Outcome::launch_failed,
+         fmt::format("took {:.3g} us, but only to {} takes this GPU {:.3g} us: its work cannot "
+                     "all be done in that time",
+                     time, reads ? "read its input" : "write its output", ceiling)});
     record.clocks = {};
   }
 }

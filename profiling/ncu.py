@@ -50,7 +50,7 @@ def family_of(kernel: str) -> Family:
         if file.parent.name in described() and file.stem not in known
     }
     if kernel not in known or not known[kernel].size_option:
-        raise InputError(f"KERNEL: bench does not run '{kernel}'; make list names kernels")
+        raise InputError(f"KERNEL: bench does not run '{kernel}'; make describe adds new ones")
     return known[kernel]
 
 
@@ -61,7 +61,7 @@ def problem_of(bench: list[str], kernel: str, dry_run: bool) -> str:
     except OSError as error:
         raise InputError(f"{bench[0]}: {error.strerror}: run make build") from None
     if done.returncode != 0:
-        raise InputError([*done.stderr.splitlines(), "bench failed"][-1])
+        raise InputError(["bench failed", *done.stderr.splitlines()][-1])
     plan = json.loads(done.stdout)
     (problem,) = plan["problems"]
     if (why := plan["why_none"] or problem["refused"].get(kernel)) and not dry_run:

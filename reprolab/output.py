@@ -42,5 +42,6 @@ def named(path: Path) -> Iterator[None]:
     """Turns an operating system's error into an InputError with the path of the output."""
     try:
         yield
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
+        why = getattr(error, "strerror", error)
+        raise InputError(f"{path}: cannot be written: {why}") from None

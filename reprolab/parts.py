@@ -27,36 +27,42 @@ def read(file: Path) -> Content | None:
 
 
 def measured_before(file: Path, command: Sequence[str]) -> Content | None:
-    """A result of the same command, sources and GPU model; None without one, or where not all of it
-    was measured.
+    """A result of the same command, sources, GPU model and driver; None without one, or where not
+    all of it was measured.
     """
     result = read(file)
     if result is None or result["provenance"]["argv"] != list(command):
         return None
-    return result if is_done(result, checkout(), gpu_name()) else None
+    return result if is_done(result, checkout(), gpu_here()) else None
 
 
 @cache
-def gpu_name() -> str:
-    """The model of the GPU that is measured; empty where the driver does not say."""
+def gpu_here() -> list[str]:
+    """Model and driver of the GPU that is measured; empty where the driver does not say."""
     first = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0] or "0"
-    command = ["nvidia-smi", f"--id={first}", "--query-gpu=name", "--format=csv,noheader"]
+    command = [
+        "nvidia-smi",
+        f"--id={first}",
+        "--query-gpu=name,driver_version",
+        "--format=csv,noheader",
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+        return []
+    return done.stdout.strip().split(", ") if done.returncode == 0 else []
 
 
-def is_done(part: Content | None, now: Sources, gpu: str) -> bool:
-    """Whether this was already measured, from these sources, on the same GPU model.
-
-    `gpu` is empty if unknown.
+def is_done(part: Content | None, now: Sources, gpu: Sequence[str]) -> bool:
+    """Whether this was already measured, from these sources, on the same GPU model by the same
+    driver. `gpu` is empty if unknown.
     """
     if part is None:
         return False
     origin = part["provenance"]
-    if not Sources.of(origin).is_same(now) or (gpu and (origin["gpu"] or {}).get("name") != gpu):
+    there = origin["gpu"] or {}
+    is_other = gpu and [there.get("name"), there.get("driver")] != list(gpu)
+    if is_other or not Sources.of(origin).is_same(now):
         return False
     return not any(
         r["outcome"] == Outcome.NOT_MEASURED or r["reason"].startswith(RETRIED)

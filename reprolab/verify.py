@@ -7,6 +7,7 @@ that cannot be read; 3 a kernel was not measured, or there was nothing to compar
 
 import argparse
 import ctypes
+import io
 import json
 import math
 import mmap
@@ -22,6 +23,7 @@ import numpy as np
 from reprolab import reference
 from reprolab.command_line import Parser, run
 from reprolab.errors import NOT_MEASURED, WRONG_OUTPUT, InputError, printable, shortened
+from reprolab.output import write_files
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 STATE = ".quant_state.bitsandbytes__nf4"
@@ -35,6 +37,7 @@ OUTCOMES += ("unsupported", "not_measured", "not_verified")
 WRONG, NOT_COMPARED = ("mismatch", "launch_failed"), ("unsupported", "not_measured", "not_verified")
 SHOWN = (*WRONG, "not_measured")
 SUBJECTS = {"reference": "stored outputs", "quantizer": "what was quantized"}  # and kernels
+MALFORMED = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
 BYTES_PER_WEIGHT = 5  # of the largest tensor
 NOTHING = (
     "nothing could be proved here: the checkpoint holds no outputs to compare with, and no kernel "
@@ -96,14 +99,18 @@ def stored_in(file: Path) -> dict[str, Stored]:
             size = file.stat().st_size
             header = json.loads(content.read(max(0, min(begin, size) - 8)))
         header.pop("__metadata__", None)
-        places = {name: (x["dtype"], *x["data_offsets"]) for name, x in header.items()}
+        places = {name: (str(x["dtype"]), *x["data_offsets"]) for name, x in header.items()}
         tensors = {name: Stored(file, t, begin + a, b - a) for name, (t, a, b) in places.items()}
-        end = max((t.begin + t.size for t in tensors.values()), default=begin)
+        end = begin
+        for tensor in sorted(tensors.values(), key=lambda t: (t.begin, t.size)):
+            if type(tensor.size) is not int or tensor.size < 0 or tensor.begin != end:
+                raise ValueError(f"the bytes from {end} on are of no tensor, or of several")
+            end += tensor.size
         if end != size:
             raise ValueError(f"the tensors end at byte {end} of {size}")
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}; {DAMAGED}") from None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except MALFORMED as error:
         why = shortened(str(error), 160)
         raise InputError(f"{file}: is not a whole .safetensors file: {why}; {DAMAGED}") from None
     return tensors
@@ -113,10 +120,10 @@ def mapped(index: Path) -> dict[str, Path]:
     """The file of each tensor in an index."""
     try:
         names = json.loads(index.read_bytes())["weight_map"]
-        return {tensor: index.parent / name for tensor, name in names.items()}
+        return {tensor: (index.parent / name).resolve() for tensor, name in names.items()}
     except OSError as error:
         raise InputError(f"{index}: cannot be read: {error.strerror}; {DAMAGED}") from None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except MALFORMED:
         raise InputError(f"{index}: is not the index of a checkpoint; download it again") from None
 
 
@@ -133,9 +140,10 @@ class Weight:
             self.nested_block_size = int(state.get("nested_blocksize", 0))
             self.offset = np.float32(float(state["nested_offset"]) if self.nested_block_size else 0)
             known = state["quant_type"] == "nf4" and self.output in reference.TYPES
-            if not known or self.block_size not in BLOCK_SIZES or self.nested_block_size < 0:
-                raise ValueError("a type or block size is not one of bitsandbytes")
-        except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
+            is_negative = min(self.nested_block_size, *self.shape) < 0
+            if not known or self.block_size not in BLOCK_SIZES or is_negative:
+                raise ValueError("a type, size or block size is not one of bitsandbytes")
+        except MALFORMED as error:
             self.refuse(f"has a quant_state that is wrong: {shortened(repr(error), 160)}")
         self.nested = self.nested_block_size > 0
         self.elements = math.prod(self.shape)
@@ -205,7 +213,8 @@ def read(given: list[Path]) -> Checkpoint:
             raise InputError(f"{path}: has no .safetensors file; give the folder of a checkpoint")
         files += here
         beside += [*in_folder(index.parent), index] if index.suffix == ".json" else []
-    not_read = [f.name for f in dict.fromkeys(beside) if f not in files and f.exists()]
+    places = {file.resolve() for file in files}
+    not_read = [f.name for f in dict.fromkeys(beside) if f.resolve() not in places and f.exists()]
     files = sorted({file.resolve(): file for file in files if file.suffix != ".json"}.values())
     tensors: dict[str, Stored] = {}
     for file in files:
@@ -352,7 +361,9 @@ def dump(folder: Path, weight: Weight, subject: str, **sides: np.ndarray) -> Non
     for side, bits in sides.items():
         values = bits.view(np.float16 if weight.output == "float16" else np.uint16)
         name = quote(f"{weight.name}.{subject}.{side}.npy", safe="")
-        np.save(folder / name, values.reshape(weight.shape))
+        content = io.BytesIO()
+        np.save(content, values.reshape(weight.shape))
+        write_files({folder / name: content.getvalue()})
 
 
 def show(weight: Weight, notes: list[Note], brief: bool) -> None:

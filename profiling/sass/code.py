@@ -19,12 +19,13 @@ OTHER_LANGUAGES = ROOT / "build/ptx"  # as profiling/compile/__main__.py writes 
 INSTRUCTION_BYTES = 16
 FUNCTION = re.compile(r"^\s*Function : (\S+)$", re.MULTILINE)
 INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;", re.MULTILINE)
-OPCODE = re.compile(r"(?:\{\s*)?(?:@!?U?P\w\s+)?([A-Z]\w*)")
+OPCODE = re.compile(r"(?:\{\s*)?(?:@!?U?P\w\s+)?([A-Z]\w*(?:(?<=UBLKCP)(?:\.[SG])+)?)")
 NAMESPACES = re.compile(r"reprolab::(?:\w+::|\(anonymous namespace\)::)*")
 NUMBERED = re.compile(r"\b(U?[RP])\d+\b")  # a register
 # From compute capability 9.0 on, cuobjdump includes the memory that CUDA reserves in each block.
 SYSTEM_SHARED, SYSTEM_SHARED_BYTES = b".nv.shared.reserved.0", 1024
-LOADS, STORES = ("LDG", "LD"), ("STG", "ST", "RED", "REDG", "ATOM", "ATOMG", "UTMASTG", "UBLKCP")
+LOADS = ("LDG", "LD", "LDGSTS", "UTMALDG", "UBLKCP.S.G")
+STORES = tuple("STG ST RED REDG ATOM ATOMG UTMASTG UTMAREDG UBLKCP.G.S UBLKRED".split())
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def file_of(name: str, arch: str) -> Path:
             raise InputError(f"{manifest}: {changed[0]} has changed; make {facts['language']}")
         variant = next(iter(facts["variants"].values()))
         return cubin.assembled(manifest.parent / variant["file"], arch)
-    sources = {file.stem: file for file in ROOT.glob("kernels/*/*.cu")}
+    sources = {file.stem: file for file in ROOT.glob("kernels/**/*.cu")}
     for family in described().values():
         sources |= {one.name: ROOT / one.source_file for one in family.kernels.values()}
     if name not in sources:

@@ -179,8 +179,9 @@ TEST_F(Sampling, ASeedGivesTheSameOrdersOnEveryMachine) {
   EXPECT_EQ(fnv1a("foobar"), 0x85944171f73967e8ull) << "as FNV's authors publish it";
 }
 
-/// In the time of writing the output alone, cold or warm, no kernel can do its work.
-TEST(ImpossibleTimes, BelowThatOfWritingTheOutputAreWithdrawn) {
+/// In the time of writing the output alone, or of reading a larger input, no kernel can do its
+/// work.
+TEST(ImpossibleTimes, BelowThatOfWritingOrReadingAreWithdrawn) {
   const auto record_of = [](const char* kernel, double us, Origin::Kind kind = {}) {
     Record record = row_of(kernel).record;
     record.variant.origin.kind = kind;
@@ -188,13 +189,18 @@ TEST(ImpossibleTimes, BelowThatOfWritingTheOutputAreWithdrawn) {
     return record;
   };
   const auto floor = record_of("write_only", 10, Origin::Kind::ceiling);
-  std::vector<Record> records{record_of("too_fast", 7.9), record_of("fast", 8.1), floor,
-                              record_of("read_only", 1, Origin::Kind::ceiling),
-                              row_of("none").record};
+  std::vector<Record> records{record_of("too_fast", 7.9),
+                              record_of("fast", 8.1),
+                              floor,
+                              record_of("read_only", 20, Origin::Kind::ceiling),
+                              row_of("none").record,
+                              record_of("sum", 15.9)};
+  records[5].bytes_read = records[5].bytes_written + 1;
   refuse_impossible_times(records);
   EXPECT_EQ(records[0].outcome, Outcome::launch_failed);
-  EXPECT_TRUE(has_match(records[0].reason, "took 7\\.9 us.* 10 us"));
+  EXPECT_TRUE(has_match(records[0].reason, "took 7\\.9 us, but only to write.* 10 us"));
   EXPECT_TRUE(records[0].metrics.empty());
+  EXPECT_TRUE(has_match(records[5].reason, "only to read its input takes this GPU 20 us"));
   for (const int kept : {1, 2, 3}) EXPECT_FALSE(records[kept].metrics.empty()) << kept;
   EXPECT_EQ(records[4].outcome, Outcome::bit_exact);
   records = {record_of("too_fast", 0.001)};

@@ -31,9 +31,10 @@ def part(outcome="bit_exact", reason="", **provenance):
     ],
 )
 def test_what_was_measured_from_these_sources_is_kept(then, now, done):
-    for gpu in ("", made.GPU["name"]):
-        assert parts.is_done(then, now, gpu) is done
-    assert not parts.is_done(then, now, "another GPU")
+    name, driver = made.GPU["name"], made.GPU["driver"]
+    assert parts.is_done(then, now, []) is parts.is_done(then, now, [name, driver]) is done
+    assert not parts.is_done(then, now, ["another GPU", driver])
+    assert not parts.is_done(then, now, [name, "another driver"])
 
 
 def test_parts_of_other_conditions_are_not_joined():

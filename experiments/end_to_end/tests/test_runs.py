@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from made import GPU
 from make_targets import program
 
 from experiments.end_to_end import __main__ as command
@@ -36,7 +37,7 @@ def set_faults(tmp_path, monkeypatch):
     names_python = tmp_path / "names_python"
     names_python.write_text(f"{python}\n")
     monkeypatch.setattr(command, "PYTHON", names_python)
-    monkeypatch.setattr(parts, "gpu_name", lambda: "NVIDIA H200")
+    monkeypatch.setattr(parts, "gpu_here", lambda: [GPU["name"], GPU["driver"]])
     write = lambda **faults: file.write_text(json.dumps(faults))  # noqa: E731
     write()
     return write

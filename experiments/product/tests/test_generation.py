@@ -211,9 +211,9 @@ def loaded(folder: Path, sizes, nested: bool, device: str):
 
 
 def largest_gap(generations) -> float:
-    """Between the logits of two tokens, in their standard deviations, where a sequence's tokens with
-    a static cache first differ from those with a dynamic one: 0 if none does. Compiled code rounds
-    otherwise, and may decide between nearly tied tokens.
+    """Between the logits of two tokens, in their standard deviations, where a sequence's tokens
+    with a static cache first differ from those with a dynamic one: 0 if none does. Compiled code
+    rounds otherwise, and may decide between nearly tied tokens.
     """
     static, dynamic = generations.tokens[PLANNED], generations.dynamic
     model, ids = generations.models.by_backend[OWN], generations.batch.ids
