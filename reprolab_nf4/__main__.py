@@ -3,6 +3,7 @@ of a checkpoint or all of tables/, written as a table for reprolab_nf4.install(t
 """
 
 import argparse
+import contextlib
 import logging
 import signal
 import sys
@@ -72,7 +73,10 @@ def tune(args: argparse.Namespace) -> None:
 
 def shapes_of(model: str) -> list[Shape]:
     """Of each layer of the checkpoint."""
-    if not Path(model).is_dir():
+    is_folder = False
+    with contextlib.suppress(OSError):  # such as a name that is too long
+        is_folder = Path(model).is_dir()
+    if not is_folder:
         what = "give a checkpoint's, downloaded before"
         raise DropinError(f"MODEL: folder '{model}' does not exist; {what}")
     return checkpoint.read(Path(model))

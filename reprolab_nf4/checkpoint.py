@@ -33,7 +33,11 @@ def read(folder: Path) -> list[Shape]:
     """
     config = read_json(folder / "config.json")
     how = config.get("quantization_config") or {}
-    if how.get("quant_method") != "bitsandbytes" or how.get("bnb_4bit_quant_type") != "nf4":
+    if (
+        not isinstance(how, dict)
+        or how.get("quant_method") != "bitsandbytes"
+        or how.get("bnb_4bit_quant_type") != "nf4"
+    ):
         raise DropinError(f"{folder}: is not quantized to NF4 by bitsandbytes")
     compute = how.get("bnb_4bit_compute_dtype") or "float32"  # as transformers takes it
     layers = [shape for file in files(folder) for shape in shapes_in(file, compute)]
@@ -50,7 +54,7 @@ def files(folder: Path) -> list[Path]:
     if not index.is_file():
         raise DropinError(f"{folder}: lacks model.safetensors; was it downloaded whole?")
     names = read_json(index).get("weight_map")
-    if not isinstance(names, dict):
+    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
         raise DropinError(f"{index}: has no weight_map")
     return [folder / name for name in sorted(set(names.values()))]
 
@@ -82,7 +86,7 @@ def read_json(file: Path) -> dict[str, Any]:
         content = json.loads(file.read_bytes())
     except OSError as error:
         raise DropinError(f"{file}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DropinError(f"{file}: is not whole JSON: {error}") from None
     if not isinstance(content, dict):
         raise DropinError(f"{file}: is not a JSON object")

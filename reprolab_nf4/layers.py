@@ -126,7 +126,7 @@ class Planner:
         module, forward = torch.nn.Module, forward_in_c(layer.forward, self.calls)
         kinds = ("forward", "forward_pre", "backward", "backward_pre")
         hooks = [getattr(torch.nn.modules.module, f"_global_{kind}_hooks") for kind in kinds]
-        own = (module, module._wrapped_call_impl, module._call_impl, torch._C._get_tracing_state)
+        own = (layer, module._wrapped_call_impl, module._call_impl, torch._C._get_tracing_state)
         in_c = self._layer_call(self.calls, call, forward, *own, hooks)
         return [(layer, "forward", forward), (layer, "__call__", in_c)]
 

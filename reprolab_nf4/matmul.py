@@ -14,10 +14,12 @@ from reprolab_nf4.library import Library
 from reprolab_nf4.timing_table import BITSANDBYTES, DEQUANTIZE, Table, recorded
 from reprolab_nf4.training import left
 from reprolab_nf4.weights import (
+    PLAIN,
     Offsets,
     SettledWeights,
     arrays_of,
     fits,
+    is_offset,
     on_device_of,
     scales_of,
 )
@@ -221,16 +223,16 @@ class Dispatcher:
         with torch._C.DisableTorchFunctionSubclass():  # bitsandbytes' is slow
             codes = B.detach()
         arrays, more = arrays_of(codes, state), (None, None, 0.0, 0)
-        if state.nested:
-            more = (*arrays[2:], self.offsets.read(state.offset), state.state2.blocksize)
         (n, k), blocksize = state.shape, state.blocksize
-        sizes = (n, k, blocksize, more[-1])
+        sizes = (n, k, blocksize, state.state2.blocksize if state.nested else 0)
         ready = codes.get_device() == A.get_device() and self._settled.has(sizes, arrays)
-        if state.nested and state.offset.dtype != torch.float32:
-            return None
         if not ready and not fits(A.device, state, *arrays):
             check_devices(A, *arrays)
             return None
+        if state.nested:
+            if not is_offset(state.offset):
+                return None
+            more = (*arrays[2:], self.offsets.read(state.offset), state.state2.blocksize)
         given = (A, codes, n, arrays[1], blocksize, bias, *more, ready)
         product = multiply(self.library, backend, *given)
         if not ready:
@@ -321,7 +323,10 @@ def replacement(own, dispatcher: Dispatcher):
             return dequantized(A, B.view(-1, 1), quant_state, bias)
         if backend == BITSANDBYTES or not has_values(A, bias):
             return own(A, B, quant_state, bias=bias)
-        product = dispatcher.by_kernel(backend, A, B, quant_state, bias)
+        try:
+            product = dispatcher.by_kernel(backend, A, B, quant_state, bias)
+        except (AttributeError, TypeError):  # malformed, for which bitsandbytes has its own error
+            product = None
         return own(A, B, quant_state, bias=bias) if product is None else product
 
     return matmul_4bit
@@ -353,6 +358,9 @@ def is_ours(A, B, state, bias) -> bool:
         return False
     if needs_gradient(A, B, bias) or torch.autograd.forward_ad._current_level >= 0:
         return False
+    # A tensor of vmap hides whether it needs a gradient.
+    if not torch.compiler.is_compiling() and torch._C._functorch.is_batchedtensor(A):
+        return False
     if not is_bias(bias, A, n):
         return False
     kind = "cuda" if A.is_cuda else A.device.type  # makes an object
@@ -371,4 +379,6 @@ def is_bias(bias, A, n: int) -> bool:
     """Whether kernels can add it, or there is none."""
     if bias is None:
         return True
+    if type(A) is torch.Tensor and type(bias) not in PLAIN:  # others are recorded as operators
+        return False
     return bias.dtype == A.dtype and tuple(bias.shape) == (n,) and bias.device == A.device

@@ -9,12 +9,13 @@ import functools
 import json
 import math
 import os
+import stat
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
 
-from reprolab_nf4.c_functions import DropinError
+from reprolab_nf4.c_functions import DropinError, shown
 
 RECORDED = Path(__file__).resolve().with_name("tables")
 
@@ -103,7 +104,7 @@ def read(path: str | PathLike) -> Table:
         raise DropinError(f"{path}: no such file; give a table that make tune wrote") from None
     except OSError as error:
         raise DropinError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DropinError(f"{path}: is not a table that make tune wrote: {error!r}") from None
 
 
@@ -112,8 +113,9 @@ def _layer(fields: dict) -> Layer:
         int(rows): {backend: float(us) for backend, us in times.items()}
         for rows, times in fields["us"].items()
     }
-    if fields["type"] not in TYPES or not us or not all(us.values()):
-        raise ValueError(f"layers are of {' or '.join(TYPES)}, with times of each number of rows")
+    is_size = [type(size) is int and size > 0 for size in (fields["n"], fields["k"])]
+    if fields["type"] not in TYPES or not us or not all([*us.values(), *is_size]):
+        raise ValueError(f"layers are N x K of {' or '.join(TYPES)}, with times by number of rows")
     return Layer(**fields | {"us": us})
 
 
@@ -126,8 +128,14 @@ def check(table: Table, kernels: list[str]) -> None:
 
 def writable(path: str | PathLike) -> Path:
     """The path, if a file can be written there; called before the measurement."""
-    file = Path(path)
-    if file.is_dir() or (file.exists() and not file.is_file()):
+    try:
+        file = Path(path)
+        is_file = stat.S_ISREG(file.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        is_file = True  # a new one
+    except (TypeError, ValueError, OSError):
+        raise DropinError(f"output: give a file's path, not {shown(path)}") from None
+    if not is_file:
         raise DropinError(f"{path}: cannot be written: it is not a file")
     if not os.access(file.absolute().parent, os.W_OK):
         raise DropinError(f"{path}: cannot be written: its folder does not exist, or is not yours")

@@ -3,11 +3,14 @@
 import contextlib
 import weakref
 
+import bitsandbytes
 import torch
 from bitsandbytes import functional
 
 from reprolab_nf4.c_functions import DropinError
 
+# Tensors of other classes may compute otherwise, or give outputs of their class.
+PLAIN = (torch.Tensor, torch.nn.Parameter, bitsandbytes.nn.Params4bit)
 MOST = 2**31 - 1  # of a block size, an int of the library: ctypes would cut a larger one
 NO_CHANGE = contextlib.nullcontext()
 NOT_READ = (lambda: None), None, None
@@ -79,6 +82,11 @@ def facts_of(array: torch.Tensor) -> list:
     return [array.data_ptr(), None if array.is_inference() else array._version, *layout]
 
 
+def is_offset(offset) -> bool:
+    """Whether it is one number, which kernels get from the host."""
+    return type(offset) in PLAIN and offset.dtype == torch.float32 and offset.numel() == 1
+
+
 def on_device_of(tensor: torch.Tensor):
     """torch.cuda.device_of, in less host time if the device is current or none of CUDA's."""
     is_on = not tensor.is_cuda or tensor.get_device() == torch.cuda.current_device()
@@ -107,19 +115,21 @@ def arrays_of(codes, state) -> list[torch.Tensor]:
 def fits(device, state, codes, scales, scale_codes=None, map=None) -> bool:
     """Whether kernels can read the arrays by address: on the device, contiguous, long enough."""
     arrays = [array for array in (codes, scales, scale_codes, map) if array is not None]
-    if not all(array.device == device and array.is_contiguous() for array in arrays):
+    if not all(type(a) in PLAIN and a.device == device and a.is_contiguous() for a in arrays):
         return False
     n, k = state.shape
     blocksize2 = 1 if scale_codes is None else state.state2.blocksize
-    if not all(0 < size <= MOST for size in (state.blocksize, blocksize2)):
+    sizes = (n, k, state.blocksize, blocksize2)
+    if not all(type(size) is int for size in sizes) or not all(0 < b <= MOST for b in sizes[2:]):
         return False
     count = -(-n * k // state.blocksize)
     if 2 * codes.nbytes < n * k or scales.dtype != torch.float32:
         return False
     if scale_codes is None:
         return scales.numel() >= count
-    types = scale_codes.dtype, map.dtype, state.offset.dtype
-    if types != (torch.uint8, torch.float32, torch.float32):
+    if (scale_codes.dtype, map.dtype) != (torch.uint8, torch.float32):
+        return False
+    if not is_offset(state.offset):
         return False
     seconds = -(-count // blocksize2)
     sizes = (scale_codes.numel(), scales.numel(), map.numel())

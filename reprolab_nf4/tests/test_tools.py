@@ -74,7 +74,9 @@ def test_a_table_that_cannot_be_written_keeps_the_old_file(tmp_path, monkeypatch
     assert path.read_text() == "what was there"
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"gpu": "", "layers": [{"n": 1}]}', "\xff"])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"gpu": "", "layers": [{"n": 1}]}', "\xff", "[" * 9999]
+)
 def test_a_file_that_is_not_a_table_is_one_line(text, tmp_path):
     path = tmp_path / "table.json"
     path.write_text(text, encoding="latin-1")

@@ -16,7 +16,7 @@ struct LayerCall {
   Calls* calls;
   Ref in_python;
   Ref forward;                    ///< Linear4bit.forward, set by install()
-  Ref module;                     ///< torch.nn.Module
+  Ref layer, base;                ///< Linear4bit, and torch.nn.Linear
   Ref module_call, call_impl;     ///< The original __call__ and _call_impl of Module
   Ref tracing_state;              ///< A function that returns None while torch.jit traces nothing
   std::vector<Ref> global_hooks;  ///< Dictionaries of torch.nn.modules.module
@@ -77,16 +77,18 @@ PyObject* get(PyObject* self, PyObject* object, PyObject* type) {
 }
 
 PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject*) {
-  PyObject *calls, *in_python, *forward, *module, *module_call, *call_impl, *tracing, *global_hooks;
-  if (!PyArg_ParseTuple(arguments, "O!OOOOOOO!", calls_type(), &calls, &in_python, &forward,
-                        &module, &module_call, &call_impl, &tracing, &PyList_Type, &global_hooks)) {
+  PyObject *calls, *in_python, *forward, *layer, *module_call, *call_impl, *tracing, *global_hooks;
+  if (!PyArg_ParseTuple(arguments, "O!OOOOOOO!", calls_type(), &calls, &in_python, &forward, &layer,
+                        &module_call, &call_impl, &tracing, &PyList_Type, &global_hooks)) {
     return nullptr;
   }
+  const auto base = Ref::of_new(PyObject_GetAttrString(layer, "__base__"));
+  if (!base) return nullptr;
   PyObject* const object = PyType_GenericAlloc(type, 0);
   if (object == nullptr) return nullptr;
-  auto* const call = new LayerCall{Ref::to(calls),     &calls_of(calls), Ref::to(in_python),
-                                   Ref::to(forward),   Ref::to(module),  Ref::to(module_call),
-                                   Ref::to(call_impl), Ref::to(tracing), {}};
+  auto* const call = new LayerCall{
+      Ref::to(calls), &calls_of(calls),     Ref::to(in_python), Ref::to(forward), Ref::to(layer),
+      base,           Ref::to(module_call), Ref::to(call_impl), Ref::to(tracing), {}};
   for (Py_ssize_t i = 0; i < PyList_Size(global_hooks); ++i) {
     call->global_hooks.push_back(Ref::to(PyList_GetItem(global_hooks, i)));
   }
@@ -101,18 +103,19 @@ void free_call(PyObject* object) {
   Py_DECREF(type);
 }
 
-/// With runs_more(), checks everything that torch.nn.Module._call_impl does.
+/// With runs_more(), checks everything that torch.nn.Module._call_impl does. Other classes, which
+/// may inherit another __call__, are called in Python.
 bool LayerCall::runs_forward_alone(PyTypeObject* type) const {
   static PyObject* const call_name = PyUnicode_InternFromString("__call__");
   static PyObject* const call_impl_name = PyUnicode_InternFromString("_call_impl");
   static PyObject* const forward_name = PyUnicode_InternFromString("forward");
   auto* const of_class = reinterpret_cast<PyObject*>(type);
   const auto trace = Ref::of_new(PyObject_CallNoArgs(tracing_state.get()));
-  return trace.get() == Py_None &&
+  return of_class == layer.get() && trace.get() == Py_None &&
          std::ranges::all_of(global_hooks,
                              [](const Ref& hooks) { return is_empty(hooks.get()); }) &&
          has(of_class, forward_name, forward) && has(of_class, call_impl_name, call_impl) &&
-         has(module.get(), call_name, module_call);
+         has(base.get(), call_name, module_call);
 }
 
 }  // namespace
