@@ -40,12 +40,8 @@ def measured_before(file: Path, command: Sequence[str]) -> Content | None:
 def gpu_here() -> list[str]:
     """Model and driver of the GPU that is measured; empty where the driver does not say."""
     first = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0] or "0"
-    command = [
-        "nvidia-smi",
-        f"--id={first}",
-        "--query-gpu=name,driver_version",
-        "--format=csv,noheader",
-    ]
+    facts = "--query-gpu=name,driver_version"
+    command = ["nvidia-smi", f"--id={first}", facts, "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):

@@ -32,12 +32,9 @@ def read(folder: Path) -> list[Shape]:
     scales are not read.
     """
     config = read_json(folder / "config.json")
-    how = config.get("quantization_config") or {}
-    if (
-        not isinstance(how, dict)
-        or how.get("quant_method") != "bitsandbytes"
-        or how.get("bnb_4bit_quant_type") != "nf4"
-    ):
+    how = config.get("quantization_config")
+    names = ("quant_method", "bnb_4bit_quant_type")
+    if not isinstance(how, dict) or [*map(how.get, names)] != ["bitsandbytes", "nf4"]:
         raise DropinError(f"{folder}: is not quantized to NF4 by bitsandbytes")
     compute = how.get("bnb_4bit_compute_dtype") or "float32"  # as transformers takes it
     layers = [shape for file in files(folder) for shape in shapes_in(file, compute)]

@@ -22,7 +22,7 @@ class OnGpuExactness : public OnGpuEachKernel {
   std::unique_ptr<Proof> proof_;
 };
 
-/// Each type meets each block size and each length, whose number is odd. No weights succeed, too.
+/// Each type meets each block size and each of an odd number of lengths; n = 0 succeeds.
 TEST_P(OnGpuExactness, AtEveryBlockSizeTypeKindOfScalesAndLength) {
   const DeviceTensor input(make_row(1).quantized);
   Problem none = input.problem(nullptr);
