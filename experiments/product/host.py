@@ -3,10 +3,12 @@ library; and of layers that are left to bitsandbytes, such as in training mode.
 
     python -m experiments.product.host
 
-All are measured in shuffled rounds of one process, and printed with their ratio to bitsandbytes
-alone; nn.Linear of the input's type is beside them. docs/drop-in.md has what an H200 showed.
+All are measured in shuffled rounds of one process, and printed with the median of a round's
+difference from bitsandbytes alone; nn.Linear of the input's type is beside them. docs/drop-in.md
+has what an H200 showed.
 """
 
+import gc
 import time
 from statistics import median
 
@@ -16,7 +18,7 @@ import torch
 from experiments.product.generation import BACKENDS, DENSE, OWN, installed
 from reprolab_nf4.measuring import shuffled
 
-LAYERS, SIZE, ROUNDS, REPEATS = 64, 1024, 25, 4
+LAYERS, SIZE, ROUNDS, REPEATS = 64, 1024, 50, 4
 ONE = torch.bfloat16
 # By case: what the layers have, the rows and the type of their input, and whether they train.
 CASES = {
@@ -43,11 +45,14 @@ def layers_of(**more):
 
 def us_per_layer(layers, x, repeats: int) -> float:
     torch.cuda.synchronize()  # so that no launch waits
+    gc.disable()  # as timeit does: a collection of all objects would be in some backend's time
     started = time.perf_counter()
     for _ in range(repeats):
         for layer in layers:
             layer(x)
-    return 1e6 * (time.perf_counter() - started) / (repeats * len(layers))
+    ended = time.perf_counter()
+    gc.enable()
+    return 1e6 * (ended - started) / (repeats * len(layers))
 
 
 def main() -> None:
@@ -64,9 +69,11 @@ def main() -> None:
                     us_per_layer(layers, x, 3)  # until calls are planned
                 us = us_per_layer(layers, x, 1 if name == "first call" else REPEATS)
                 samples[backend].append(us)
-        us = {backend: median(values) for backend, values in samples.items()}
-        shown = (f"{backend} {us[backend]:.2f} ({us[backend] / us[OWN]:.3f} x)" for backend in us)
-        print(f"{name}, us: {', '.join(shown)}")
+        shown = []
+        for backend, values in samples.items():
+            more = median(a - b for a, b in zip(values, samples[OWN], strict=True))
+            shown.append(f"{backend} {median(values):.2f} ({more:+.2f})")
+        print(f"{name}, us: {', '.join(shown)}", flush=True)
 
 
 if __name__ == "__main__":
