@@ -287,9 +287,9 @@ Sampled repeated(const std::function<std::optional<profiling::BatchTime>()>& hel
   });
 }
 
-/// The host may not be scheduled for a while; a kernel that waits does so every time.
-TEST(RepeatIfLate, RepeatsASampleAtMostTwice) {
-  for (int late = 0; late < 5; ++late) {
+/// The host may not have been scheduled for a while; a kernel that waits does so every time.
+TEST(RepeatIfLate, RepeatsASampleAtMostSevenTimes) {
+  for (int late = 0; late < 10; ++late) {
     for (const bool host_ahead : {true, false}) {
       int count = 0;
       const auto sampled = repeated([&] {
@@ -298,8 +298,8 @@ TEST(RepeatIfLate, RepeatsASampleAtMostTwice) {
                                     .host_ahead = host_ahead || !is_late,
                                     .lingering_us = host_ahead && is_late ? 201.0 : 199.0};
       });
-      EXPECT_EQ(count, std::min(late + 1, 3));
-      EXPECT_EQ(sampled.written.outcome, late < 3 ? Outcome::bit_exact : Outcome::launch_failed);
+      EXPECT_EQ(count, std::min(late + 1, 8));
+      EXPECT_EQ(sampled.written.outcome, late < 8 ? Outcome::bit_exact : Outcome::launch_failed);
     }
   }
 }

@@ -28,7 +28,7 @@ TEST_F(OnGpuKernelStreamingShapes, AreExactAtEveryLength) {
 /// block or inside one, words with two scales, and words of codes that are split in two.
 TEST_F(OnGpuKernelStreamingShapes, AreExactForEveryBlockSizeWhereverTheArraysBegin) {
   const Proof proof;
-  for (const int block_size : {32, 64, 128, 256, 512, 4096}) {
+  for (const int block_size : {32, 256, 4096}) {
     for (const bool nested : {false, true}) {
       const Tensor tensor = make_row(70001, block_size, nested);
       for (const int offset : {0, 1, 6, 8, 32}) {
