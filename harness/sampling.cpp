@@ -27,8 +27,8 @@ constexpr double max_lingering_us = 200;
 /// Maximum excess of the host's time over the events' time; the host needs some 20 us of it.
 constexpr double max_unseen_us = 300, max_unseen_of_batch = 0.05;
 
-/// A sample may look late because the host was not scheduled for a while, or because another process
-/// had the GPU (tests of exactness share one), but not this often in a row.
+/// A sample may look late because the host was not scheduled for a while, or because another
+/// process had the GPU (tests of exactness share one), but not this often in a row.
 constexpr int max_attempts = 8;
 
 /// Why the batch's time is not the time of its work; empty if it is.

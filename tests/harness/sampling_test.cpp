@@ -304,7 +304,6 @@ TEST(RepeatIfLate, RepeatsASampleAtMostSevenTimes) {
   }
 }
 
-/// A batch with these times by its events and by the host's clock.
 TEST(RepeatIfLate, RefusesATimeThatContradictsTheHostsClock) {
   const auto reason = [](double us, double host_us) {
     return repeated([&] {
