@@ -3,14 +3,12 @@ library; and of layers that are left to bitsandbytes, such as in training mode.
 
     python -m experiments.product.host
 
-All are measured in shuffled rounds of one process, and printed with the median of a round's
-difference from bitsandbytes alone; nn.Linear of the input's type is beside them. docs/drop-in.md
-has what an H200 showed.
+Shuffled rounds of one process, with nn.Linear of the input's type; in parentheses the median of a
+round's difference from bitsandbytes alone. docs/drop-in.md has what H200s showed.
 """
 
-import gc
-import time
 from statistics import median
+from timeit import timeit
 
 import bitsandbytes
 import torch
@@ -28,7 +26,6 @@ CASES = {
     "input needs a gradient": ({}, 4, ONE, False),
     "fp32": ({"compute_dtype": torch.float32}, 4, torch.float32, False),
     "more rows than the table": ({}, 513, ONE, False),
-    "rows that the table gives to bitsandbytes": ({}, 32, ONE, False),
     "FP4": ({"quant_type": "fp4"}, 4, ONE, False),
     "first call": ({}, 4, ONE, False),
 }
@@ -36,23 +33,18 @@ CASES = {
 
 def layers_of(**more):
     how = {"quant_type": "nf4", "compute_dtype": ONE, "compress_statistics": False} | more
-    layers = []
-    for _ in range(LAYERS):
-        layer = bitsandbytes.nn.Linear4bit(SIZE, SIZE, bias=False, **how)
-        layers.append(layer.to("cuda").requires_grad_(False).eval())
-    return layers
+    made = (bitsandbytes.nn.Linear4bit(SIZE, SIZE, bias=False, **how) for _ in range(LAYERS))
+    return [layer.to("cuda").requires_grad_(False).eval() for layer in made]
 
 
 def us_per_layer(layers, x, repeats: int) -> float:
-    torch.cuda.synchronize()  # so that no launch waits
-    gc.disable()  # as timeit does: a collection of all objects would be in some backend's time
-    started = time.perf_counter()
-    for _ in range(repeats):
+    def call_each():
         for layer in layers:
             layer(x)
-    ended = time.perf_counter()
-    gc.enable()
-    return 1e6 * (ended - started) / (repeats * len(layers))
+
+    torch.cuda.synchronize()  # so that no launch waits
+    # timeit turns the garbage collector off, which would be in some backend's time.
+    return 1e6 * timeit(call_each, number=repeats) / (repeats * len(layers))
 
 
 def main() -> None:
@@ -71,11 +63,10 @@ def main() -> None:
                 samples[backend].append(us)
         shown = []
         for backend, values in samples.items():
-            more = median(a - b for a, b in zip(values, samples[OWN], strict=True))
-            shown.append(f"{backend} {median(values):.2f} ({more:+.2f})")
+            longer = median(a - b for a, b in zip(values, samples[OWN], strict=True))
+            shown.append(f"{backend} {median(values):.2f} ({longer:+.2f})")
         print(f"{name}, us: {', '.join(shown)}", flush=True)
 
 
 if __name__ == "__main__":
-    with torch.no_grad():
-        main()
+    main()
