@@ -287,7 +287,7 @@ Sampled repeated(const std::function<std::optional<profiling::BatchTime>()>& hel
   });
 }
 
-/// The host may not have been scheduled for a while; a kernel that waits does so every time.
+/// The host may not be scheduled for a while; a kernel that waits does so every time.
 TEST(RepeatIfLate, RepeatsASampleAtMostSevenTimes) {
   for (int late = 0; late < 10; ++late) {
     for (const bool host_ahead : {true, false}) {
