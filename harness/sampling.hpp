@@ -50,8 +50,8 @@ void require_launched(cudaError_t error);
 Verification run_or_fail(const VariantInfo& variant, const DeviceState& state,
                          const std::function<void()>& launches);
 
-/// Takes a sample, and repeats it up to twice if the GPU waited for the host during it, or if other
-/// streams were still running after it. If the last one is also late, it is launch_failed.
+/// Takes a sample, and repeats it up to seven times if the GPU waited for the host during it, or if
+/// other streams were still running after it. If the last one is also late, it is launch_failed.
 Sampled repeat_if_late(const std::function<Sampled()>& sample);
 
 /// The verdict on a sample: `written`, the verdict on its outputs, unless the instrument's records

@@ -49,7 +49,7 @@ class Verifier {
   /// called before the workload exchanges its inputs.
   Verification verify(const VariantInfo& variant, profiling::Instrument& instrument);
 
-  /// One sample of a verified kernel, repeated up to twice if it was late.
+  /// One sample of a verified kernel, repeated up to seven times if it was late.
   Sampled sample(const VariantInfo& variant, Launches launches, profiling::Instrument& instrument,
                  bool held = true);
 
