@@ -21,8 +21,6 @@ def run(args: argparse.Namespace) -> int:
     if not re.fullmatch("[a-z0-9][a-z0-9._-]*", args.gpu):
         raise InputError(f"GPU: '{args.gpu}' is no name of a folder; give one such as a100-80gb")
     target = args.recorded_dir / args.gpu
-    if recorded := recorded_folder(args.results / "any"):
-        raise InputError(f"{recorded}: is a recorded run; give the folder of your own results")
     results = list(complete(args.results))
     before = list(result_files(target)) if target.is_dir() else []
     check_alike(results, before, args.older)
@@ -54,6 +52,8 @@ def complete(folder: Path) -> Iterator[Results]:
         missing += [f"{name}: not measured: {', '.join(absent)}"] if present and absent else []
         for pass_name in present:
             results = load(declared.file_of(folder / name, pass_name), name, pass_name)
+            if recorded := recorded_folder(results.file):  # also through a link
+                raise InputError(f"{recorded}: is a recorded run; give a folder of your own")
             for fault in faults(results):
                 raise InputError(
                     f"{results.file}: {fault}; make reproduce-{name} measures it again"

@@ -203,8 +203,14 @@ def parse(file: Path, root: dict[str, Any]) -> Results:
         "pass": root["pass"],
         "file": os.path.relpath(file.resolve()),  # as seen from the working folder
     }
-    records = tuple(first_row(r, of_file, origins[r.get("run", 0)]) for r in root["records"])
-    return Results(file, *head, records, checks, families)
+    records: dict[str, Row] = {}
+    for i, record in enumerate(root["records"]):
+        key, run = record["key"], record.get("run", 0)
+        if key in records or run >= len(origins):
+            fault = "key is that of another row" if key in records else "run is not in provenance"
+            raise InputError(f"{file}: records[{i}].{fault} (see {SCHEMA.name})")
+        records[key] = first_row(record, of_file, origins[run])
+    return Results(file, *head, tuple(records.values()), checks, families)
 
 
 def first_row(record: dict[str, Any], of_file: dict[str, Any], run: dict[str, Any]) -> Row:
@@ -213,16 +219,7 @@ def first_row(record: dict[str, Any], of_file: dict[str, Any], run: dict[str, An
     is_ceiling = origin["kind"] == CEILING
     is_shown = outcome in VERIFIED or is_ceiling
     timed = [m for m in record["metrics"] if m["name"] == KERNEL_TIME and "samples" in m]
-    same = (
-        "key",
-        "kernel",
-        "lineage",
-        "source_file",
-        "deviation",
-        "problem",
-        "mismatches",
-        "reason",
-    )
+    same = "key kernel lineage source_file deviation problem mismatches reason".split()
     metrics: dict[str, Row] = {}
     code = record.get("code")
     of_record = {name: record[name] for name in same} | {

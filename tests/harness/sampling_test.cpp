@@ -276,7 +276,6 @@ TEST(WithRecords, WrongOutputsAndForeignWorkOutrankLostRecords) {
   EXPECT_EQ(with_records(wrong, foreign).reason, "1 differs");
 }
 
-/// The result of repeat_if_late for samples with these holds, and with outputs as in `written`.
 Sampled repeated(const std::function<std::optional<profiling::BatchTime>()>& held,
                  Outcome written = Outcome::bit_exact) {
   return repeat_if_late([&] {

@@ -38,6 +38,9 @@ CASES = [
     (lambda r: first(r).update(outcome="deviation_as_declared"), "records[0].deviation"),
     (lambda r: first(r)["metrics"][0].update(name="kernel_time.step", unit="s"), "metrics[0].unit"),
     (lambda r: first(r).update(kernel="k" * 10**6), "records[0].kernel"),
+    (lambda r: r["provenance"].update(started="2026-13-01T00:00:00Z"), "provenance.started"),
+    (lambda r: r["records"].append(first(r)), "records[2].key"),
+    (lambda r: first(r).update(run=1), "records[0].run"),
 ]
 
 
@@ -50,7 +53,6 @@ def test_an_error_names_the_file_and_the_field(file, write, spoil, field, refuse
 
 
 def test_a_file_describes_families_that_this_checkout_does_not_have(write):
-    """The file's families override data/families.json, which is the default."""
     problem = {"name": "64", "family": "product", "n": 64}
     kernel = {"name": "mojo_a", "language": "mojo", "counterpart": "a", "lineage": "ours"}
     kernel |= {"source_file": "a.mojo", "contract": "bit_exact", "contract_text": ""}

@@ -96,7 +96,6 @@ class OnGpuKernelStreaming : public OnGpuTest {
   }
 };
 
-/// Codes and output are moved independently, because a view may start anywhere.
 TEST_F(OnGpuKernelStreaming, SupportsAnyAlignmentOfCodesAndOutput) {
   for (const int block_size : {32, 64, 256}) {
     for (const bool nested : {false, true}) {
