@@ -67,7 +67,7 @@ class ProductFamily : public Family {
     weights.nested = true;
     weights.output = reference::WeightType::bf16;
     for (const auto& [m, rows, columns] :
-         {std::array{2, 65, 4160}, {11, 96, 2048}, {40, 96, 2048}, {130, 65, 4160}}) {
+         {std::array{2, 65, 4160}, {11, 96, 2048}, {130, 65, 2112}}) {
       weights.rows = rows;
       weights.columns = columns;
       planned.push_back(plan({weights, m, false, InputData::sparse}, {}));

@@ -11,7 +11,7 @@ class OnGpuKernelStreamingShapes : public OnGpuTest {};
 /// Lengths around a warp, a tile and a burst of words, and one beyond the prefetch distance.
 TEST_F(OnGpuKernelStreamingShapes, AreExactAtEveryLength) {
   const Proof proof;
-  for (const std::int64_t n : {1, 255, 8192, 8193, 65537, 524287, 20000003}) {
+  for (const std::int64_t n : {255, 8193, 524287, 20000003}) {
     for (const bool nested : {false, true}) {
       const Tensor tensor = make_row(n, 64, nested);
       for (const VariantInfo& kernel : registered_variants<Problem>()) {
@@ -28,18 +28,18 @@ TEST_F(OnGpuKernelStreamingShapes, AreExactAtEveryLength) {
 /// block or inside one, words with two scales, and words of codes that are split in two.
 TEST_F(OnGpuKernelStreamingShapes, AreExactForEveryBlockSizeWhereverTheArraysBegin) {
   const Proof proof;
+  bool nested = false;  // the kinds of scales alternate: each meets each block size and offset
   for (const int block_size : {32, 256, 4096}) {
-    for (const bool nested : {false, true}) {
+    for (const int offset : {0, 1, 6, 8, 32}) {
+      nested = !nested;
       const Tensor tensor = make_row(70001, block_size, nested);
-      for (const int offset : {0, 1, 6, 8, 32}) {
-        const Nf4Workload workload(facts_of(tensor), {tensor}, 1, offset);
-        for (const VariantInfo& kernel : registered_variants<Problem>()) {
-          if (kernel.source_file != source_file) continue;
-          const Verification verification = proof.verify(kernel, workload);
-          EXPECT_EQ(name(verification.outcome), "bit_exact")
-              << kernel.name << ", " << tensor.quantized.name << ", offset " << offset << ": "
-              << verification.reason;
-        }
+      const Nf4Workload workload(facts_of(tensor), {tensor}, 1, offset);
+      for (const VariantInfo& kernel : registered_variants<Problem>()) {
+        if (kernel.source_file != source_file) continue;
+        const Verification verification = proof.verify(kernel, workload);
+        EXPECT_EQ(name(verification.outcome), "bit_exact")
+            << kernel.name << ", " << tensor.quantized.name << ", offset " << offset << ": "
+            << verification.reason;
       }
     }
   }

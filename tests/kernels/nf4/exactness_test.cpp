@@ -22,7 +22,7 @@ class OnGpuExactness : public OnGpuEachKernel {
   std::unique_ptr<Proof> proof_;
 };
 
-/// Every length at one block size, three at each other; the types alternate. n = 0 succeeds.
+/// Every length at one block size, two at each other; the types alternate. n = 0 succeeds.
 TEST_P(OnGpuExactness, AtEveryBlockSizeTypeKindOfScalesAndLength) {
   const DeviceTensor input(make_row(1).quantized);
   Problem none = input.problem(nullptr);
@@ -31,7 +31,7 @@ TEST_P(OnGpuExactness, AtEveryBlockSizeTypeKindOfScalesAndLength) {
   WeightType type = WeightType::fp16, other = WeightType::bf16;
   for (const int block_size : block_sizes) {
     for (const std::int64_t n : lengths) {
-      if (block_size != 64 && n != 31 && n != 4097 && n != 65537) continue;
+      if (block_size != 64 && n != 31 && n != 65537) continue;
       std::swap(type, other);
       for (const bool nested : {false, true}) {
         expect_promised(make_row(n, block_size, nested, type), "aligned");
@@ -44,7 +44,7 @@ TEST_P(OnGpuExactness, AtEveryBlockSizeTypeKindOfScalesAndLength) {
 /// lengths from none to several tiles.
 TEST_P(OnGpuExactness, AtAnyAlignment) {
   for (const bool nested : {false, true}) {
-    for (const std::int64_t n : {1, 7, 9, 24, 49, 127, 1025, 40001}) {
+    for (const std::int64_t n : {1, 9, 49, 1025, 40001}) {
       const Tensor tensor = make_row(n, nested ? 64 : 32, nested, WeightType::bf16);
       for (int offset = 1; offset < 10; ++offset) {
         const Nf4Workload workload(facts_of(tensor), {tensor}, 1, offset);

@@ -48,14 +48,14 @@ TEST_F(OnGpuKernelProducts, AreWithinTheirBoundAtEveryTypeBlockSizeAndKindOfScal
 }
 
 TEST_F(OnGpuKernelProducts, AreWithinTheirBoundAtEveryNumberOfRows) {
+  WeightType type = WeightType::fp16, other = WeightType::bf16;
   for (const std::int64_t m :
        {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100, 128, 200, 512}) {
-    const bool bias = m % 2 == 0;
-    expect({.weights = {.rows = 320, .columns = 1024}, .m = m, .bias = bias});
-    expect({.weights = {.rows = 320, .columns = 1024, .output = WeightType::bf16},
+    std::swap(type, other);
+    expect({.weights = {.rows = 320, .columns = 1024, .output = type},
             .m = m,
-            .bias = !bias,
-            .data = InputData::sparse});
+            .bias = m % 2 == 0,
+            .data = m % 3 == 0 ? InputData::normal : InputData::sparse});
   }
 }
 
@@ -66,7 +66,7 @@ TEST_F(OnGpuKernelProducts, AreWithinTheirBoundAtShapesThatNoTileDivides) {
       {1000, 96}, {1023, 448}, {3, 28672}, {333, 130}, {4097, 576}, {64, 14336}};
   int number = 0;  // of a product: each number of rows meets both kinds of scales
   for (const auto& [n, k] : shapes) {
-    for (const std::int64_t m : {1, 3, 7, 33, 100}) {
+    for (const std::int64_t m : {1, 7, 100}) {
       expect({.weights = {.rows = n, .columns = k, .nested = number++ % 2 == 1},
               .m = m,
               .bias = true,
@@ -81,11 +81,9 @@ TEST_F(OnGpuKernelProducts, AreWithinTheirBoundIfBlocksCrossRows) {
   for (const auto& [n, k] : shapes) {
     for (const int block_size : {128, 512, 4096}) {
       for (const bool nested : {false, true}) {
-        for (const std::int64_t m : {3, 33}) {
-          expect({.weights = {.rows = n, .columns = k, .block_size = block_size, .nested = nested},
-                  .m = m,
-                  .data = InputData::sparse});
-        }
+        expect({.weights = {.rows = n, .columns = k, .block_size = block_size, .nested = nested},
+                .m = nested == (block_size == 512) ? 3 : 33,
+                .data = InputData::sparse});
       }
     }
   }
@@ -96,7 +94,7 @@ TEST_F(OnGpuKernelProducts, AreWithinTheirBoundIfBlocksCrossRows) {
 TEST_F(OnGpuKernelProducts, AreWithinTheirBoundWithManyRows) {
   constexpr std::pair<std::int64_t, std::int64_t> shapes[] = {
       {1, 64}, {17, 192}, {65, 320}, {129, 4160}};
-  for (const std::int64_t m : {129, 255, 256, 257, 384, 385, 513, 1000}) {
+  for (const std::int64_t m : {129, 256, 385, 1000}) {
     for (const auto& [n, k] : shapes) {
       expect({.weights = {.rows = n, .columns = k, .nested = m % 2 == 0},
               .m = m,
