@@ -75,7 +75,8 @@ bool Calls::is_idle() {
   });
 }
 
-bool Calls::records_gradients() {
+bool Calls::needs_gradient(PyObject* tensor) {
+  if (!requires_grad(tensor)) return false;
   const auto enabled = Ref::of_new(PyObject_CallNoArgs(given_.grad_is_enabled.get()));
   if (!enabled) PyErr_Clear();
   return enabled.get() != Py_False;
@@ -107,11 +108,10 @@ std::shared_ptr<Layer> Calls::layer_of(PyObject* module) {
 Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& wanted, Arrays& arrays,
                               Ref& plan) {
   static PyObject* const bias = PyUnicode_InternFromString("bias");
-  const bool records = records_gradients();
-  if (wanted.m > given_.max_rows || (records && requires_grad(x))) return Decision::leave;
+  if (wanted.m > given_.max_rows) return Decision::leave;
   const Dictionaries of = dictionaries_of(module, given_.classes);
   const Ref own_bias = Ref::to(item(of[of_parameters], bias));
-  if (is_fp4(of[of_state]) || (records && requires_grad(own_bias.get()))) return Decision::leave;
+  if (is_fp4(of[of_state]) || needs_gradient(own_bias.get())) return Decision::leave;
   const auto layer = layer_of(module);
   if (layer == nullptr) return Decision::forward;
   if (const Product* const product = layer->find(wanted)) plan = product->plan;
@@ -125,7 +125,7 @@ Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& want
   }
   for (std::size_t i = 0; i < layer->arrays.size(); ++i) {
     if (!layer->arrays[i].is_trainable) continue;
-    if (records && requires_grad(arrays[i].get())) return Decision::leave;
+    if (needs_gradient(arrays[i].get())) return Decision::leave;
     if (given_.reader.is_negative(arrays[i].get())) return Decision::forward;
   }
   return Decision::run;
@@ -135,7 +135,9 @@ Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& want
 Calls::Decision Calls::attempt(PyObject* module, PyObject* x, Ref& output) {
   exchange::Tensor view;
   Product wanted;
-  if (!is_in_use() || !read(x, view, wanted)) return Decision::forward;
+  if (!is_in_use() || !given_.reader.is_plain(x)) return Decision::forward;
+  if (needs_gradient(x)) return Decision::leave;
+  if (!read(x, view, wanted)) return Decision::forward;
   Arrays arrays;  // kept alive while another thread may run
   Ref plan;
   const Decision decision = decide(module, x, wanted, arrays, plan);

@@ -147,7 +147,7 @@ class Calls {
   bool is_in_use();
   /// Whether all guards are.
   bool is_idle();
-  bool records_gradients();
+  bool needs_gradient(PyObject* tensor);
   bool read(PyObject* x, exchange::Tensor& view, Product& product);
   std::shared_ptr<Layer> layer_of(PyObject* module);
   Decision decide(PyObject* module, PyObject* x, const Product& wanted, Arrays& arrays, Ref& plan);
