@@ -17,9 +17,9 @@ $(if $(and $(DRY_RUN),$(filter-out help bench profile verify reproduce-%,$(or $(
   $(error DRY_RUN: only bench, profile, verify and reproduce-... support it))
 export override RESULTS := $(or $(RESULTS),results)
 export override RECORDED := $(or $(RECORDED),data/recorded/h200)
-IN_RECORDED := $(findstring $(CURDIR)/data/recorded/,$(realpath $(RESULTS))/ $(abspath $(RESULTS))/)
+IN_RECORDED := $(findstring $(CURDIR)/data/recorded/,$(realpath $(RESULTS))/ $(abspath $(RESULTS))/ $(abspath $(OUT))/)
 $(if $(and $(IN_RECORDED),$(filter-out help report,$(MAKECMDGOALS))),\
-  $(error RESULTS: $(RESULTS) is a recorded run, which stays as it is; name another folder))
+  $(error RESULTS, OUT: recorded runs (data/recorded/) stay as they are; name another folder))
 
 # The GPU half is built where there is a GPU and a compiler for it; PRESET=... decides otherwise.
 PRESETS := cpu gpu all-archs asan
@@ -124,7 +124,7 @@ list: .venv/installed ## List the kernels
 describe: .venv/installed ## Write the description of families and kernels to data/families.json (needs nvcc, no GPU)
 	@[ -n "$$MEASURE" ] || { echo "describe: needs what nvcc compiles: make describe PRESET=gpu ARCH=90" >&2; exit 2; }
 	@scripts/build $(BENCH) $(if $(FAMILY),,latency puzzle)
-	@scripts/python -m reprolab.families $(addprefix "$$BIN"/,$(BENCH) $(if $(FAMILY),,latency puzzle))
+	@scripts/python -W ignore::RuntimeWarning:runpy -m reprolab.families $(addprefix "$$BIN"/,$(BENCH) $(if $(FAMILY),,latency puzzle))
 
 bench: .venv/installed ## Measure kernels alone (all of them without KERNEL): make bench KERNEL=name [PEER=...]
 	$(call needs_gpu,measure)

@@ -40,7 +40,8 @@ def test_user_input_reaches_the_program(checkout, words):
         ("compare A=x", "A=results B=data/recorded/h200"),
         ("bench", "nothing to measure: "),
         ("clean DRYRUN=1", "DRYRUN: no such variable ("),
-        ("claims RESULTS=data/recorded/h200", "is a recorded run, which stays as it is"),
+        ("claims RESULTS=data/recorded/h200", "stay as they are"),
+        ("compare A=results B=results OUT=data/recorded/h200", "stay as they are"),
     ],
 )
 def test_wrong_usage_is_one_line(checkout, words, noun):
