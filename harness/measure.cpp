@@ -158,6 +158,12 @@ struct Batches {
   }
 };
 
+/// Whether that ceiling bounds the kernels of such a problem.
+Support ceiling_supports(std::string_view name, const ProblemFacts& facts) {
+  if (name == "read_only" || facts.bytes_read / 16 <= facts.bytes_written) return Support::yes();
+  return Support::no("outputs are small beside inputs: read_only is this problem's ceiling");
+}
+
 }  // namespace
 
 std::vector<VariantInfo> ceiling_variants() {
@@ -177,11 +183,6 @@ const Ceiling& ceiling_named(std::string_view name) {
     if (ceiling.name == name) return ceiling;
   }
   throw std::logic_error(fmt::format("no ceiling '{}'", name));
-}
-
-Support ceiling_supports(std::string_view name, const ProblemFacts& facts) {
-  if (name == "read_only" || facts.bytes_read / 16 <= facts.bytes_written) return Support::yes();
-  return Support::no("outputs are small beside inputs: read_only is this problem's ceiling");
 }
 
 void refuse_names_of_ceilings(const std::vector<VariantInfo>& kernels) {

@@ -51,9 +51,6 @@ std::vector<VariantInfo> ceiling_variants();
 /// The ceiling of that name, which must exist.
 const Ceiling& ceiling_named(std::string_view name);
 
-/// Whether that ceiling bounds the kernels of such a problem.
-Support ceiling_supports(std::string_view name, const ProblemFacts& facts);
-
 /// Throws UsageError if a kernel has the name of a ceiling: their rows would have the same keys.
 void refuse_names_of_ceilings(const std::vector<VariantInfo>& kernels);
 

@@ -175,14 +175,12 @@ std::string describe_row(const Record& record, const std::vector<std::string>& s
   return text;
 }
 
-ordered_json ResultFile::to_json() const {
-  return {{"schema", results_schema}, {"experiment", experiment}, {"pass", pass},
-          {"provenance", provenance}, {"families", families},     {"records", records},
-          {"checks", checks}};
-}
-
 std::string ResultFile::text() const {
-  return to_json().dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  const ordered_json file = {
+      {"schema", results_schema}, {"experiment", experiment}, {"pass", pass},
+      {"provenance", provenance}, {"families", families},     {"records", records},
+      {"checks", checks}};
+  return file.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 int ResultFile::exit_status() const {

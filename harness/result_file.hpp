@@ -107,8 +107,6 @@ struct ResultFile {
   nlohmann::ordered_json checks = nlohmann::ordered_json::array();
   nlohmann::ordered_json families = nlohmann::ordered_json::array();  ///< describe_families()
 
-  nlohmann::ordered_json to_json() const;
-
   /// The file's text; bytes that are not UTF-8, such as in argv, become U+FFFD.
   std::string text() const;
 

@@ -30,8 +30,7 @@ profiling::DeviceBuffer on_device(std::span<const std::byte> bytes) {
   return copy;
 }
 
-}  // namespace
-
+/// Elements of 2 or 4 bytes.
 reference::Comparison compare_on_host(const Bounds& wanted, std::span<const std::byte> actual,
                                       int element_bytes) {
   const auto compare = [&]<class Bits>(Bits) {
@@ -41,6 +40,8 @@ reference::Comparison compare_on_host(const Bounds& wanted, std::span<const std:
   if (element_bytes == 4) return compare(std::uint32_t{});
   throw std::invalid_argument("compare: elements of 2 or 4 bytes only");
 }
+
+}  // namespace
 
 Verifier::Verifier(const Workload& workload, const Comparisons& comparisons, cudaStream_t stream,
                    std::string experiment)

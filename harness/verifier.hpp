@@ -125,8 +125,4 @@ class Verifier {
   std::set<std::string> show_no_deviation_;  ///< Kernels whose declared output is the reference's.
 };
 
-/// Comparison on the host of elements of 2 or 4 bytes.
-reference::Comparison compare_on_host(const Bounds& wanted, std::span<const std::byte> actual,
-                                      int element_bytes);
-
 }  // namespace reprolab

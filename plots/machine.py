@@ -57,7 +57,6 @@ class Claim:
     def __init__(self, cells: pd.DataFrame):
         first = cells.iloc[0]
         self.id, self.source, self.text, self.remark = first[["claim", "source", "text", "remark"]]
-        self.short, self.section = first.short, first.section
         self.experiments = set(cells.experiment)
         self.verdict = first.claim_verdict.replace("_", " ")
         primary = cells[cells.primary]

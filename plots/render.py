@@ -67,16 +67,12 @@ def render(args: argparse.Namespace, name: str, folder: Path, output: Path) -> N
     lines += failures(rows[rows.experiment == name])
     more = "" if args.verbose else "; VERBOSE=1 shows every table"
     lines.append(f"Tables (md, csv, tex) and figures (svg): {output}/{more}")
-    print("\n".join(map(printable_lines, lines)))
+    print("\n".join(printable(part) for line in lines for part in line.split("\n")))
 
 
 @cache
 def machines_in(folder: Path) -> list[Machine]:
     return machines([folder])
-
-
-def printable_lines(text: str) -> str:
-    return "\n".join(map(printable, text.split("\n")))
 
 
 def files_of(made: list[Table], output: Path) -> dict[Path, bytes]:

@@ -130,16 +130,12 @@ def panels(
     count: int, height: float, lines: int = 1, **shared: Any
 ) -> tuple[Figure, np.ndarray[Any, np.dtype[np.object_]]]:
     """A figure with `count` panels side by side, in so many lines."""
-    with_style()
+    matplotlib.rcdefaults()
+    matplotlib.style.use(Path(__file__).with_name("figures.mplstyle"))
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(lines, max(count, 1), squeeze=False, **shared)
     return figure, grid
-
-
-def with_style() -> None:
-    matplotlib.rcdefaults()
-    matplotlib.style.use(Path(__file__).with_name("figures.mplstyle"))
 
 
 def panels_by_gpu(

@@ -19,16 +19,6 @@ bool could_be_a_metric(std::string_view word) {
          std::ranges::all_of(word, allowed);
 }
 
-}  // namespace
-
-std::vector<Counter> parse_counters(const nlohmann::json& table) {
-  std::vector<Counter> counters;
-  for (const auto& entry : table.at("counters")) {
-    counters.push_back({entry.at("id"), entry.at("unit"), entry.at("metrics")});
-  }
-  return counters;
-}
-
 std::vector<std::string> split_list(std::string_view list) {
   std::vector<std::string> words;
   while (!list.empty()) {
@@ -37,6 +27,16 @@ std::vector<std::string> split_list(std::string_view list) {
     list.remove_prefix(std::min(end + 1, list.size()));
   }
   return words;
+}
+
+}  // namespace
+
+std::vector<Counter> parse_counters(const nlohmann::json& table) {
+  std::vector<Counter> counters;
+  for (const auto& entry : table.at("counters")) {
+    counters.push_back({entry.at("id"), entry.at("unit"), entry.at("metrics")});
+  }
+  return counters;
 }
 
 std::vector<std::string> add_chosen(std::vector<Counter>& table, std::string_view chosen) {

@@ -24,7 +24,4 @@ std::vector<Counter> parse_counters(const nlohmann::json& table);
 /// counters is not timed.
 std::vector<std::string> add_chosen(std::vector<Counter>& table, std::string_view chosen);
 
-/// The words of a comma-separated list.
-std::vector<std::string> split_list(std::string_view list);
-
 }  // namespace reprolab::profiling

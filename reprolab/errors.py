@@ -23,11 +23,7 @@ def printable(text: str) -> str:
     """
     if text.isprintable():  # nearly every text of a result file of millions
         return text
-    return "".join(c if c.isprintable() else escaped(c) for c in text)
-
-
-def escaped(text: str) -> str:
-    return text.encode("unicode_escape").decode()
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def shortened(text: str, most: int = 60) -> str:

@@ -14,7 +14,15 @@ from reprolab import command_line, declared
 from reprolab.code import differing
 from reprolab.errors import InputError
 from reprolab.output import write_files
-from reprolab.results import CEILING, Outcome, Results, load, recorded_folder, result_files
+from reprolab.results import (
+    CEILING,
+    Outcome,
+    Results,
+    load,
+    origins_of,
+    recorded_folder,
+    result_files,
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,7 +72,7 @@ def complete(folder: Path) -> Iterator[Results]:
 
 def faults(results: Results) -> Iterator[str]:
     """Why the file is not reliable for others."""
-    for origin in results.origins:
+    for origin in origins_of(results.provenance):
         yield from faults_of_origin(origin)
     for r in results.records if results.gpu else ():
         if not (r.is_verified or r.origin == CEILING or r.outcome == Outcome.UNSUPPORTED):

@@ -75,7 +75,7 @@ def provenance(
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "runtime_s": round(time.time() - started, 1),
         "argv": list(argv),
-        **(measured or checkout()).told(),
+        **(measured or checkout())._asdict(),
         "instrument": instrument,
         "seed": 0,
         "build": build,

@@ -159,10 +159,6 @@ class Results:
             by_name.setdefault(record.problem["name"], {}).update(record.problem)
         return list(by_name.values())
 
-    @property
-    def origins(self) -> list[dict[str, Any]]:
-        return origins_of(self.provenance)
-
     @cached_property
     def failed_checks(self) -> dict[str, list[Check]]:
         """Failed checks, by the key of each row that depends on them."""

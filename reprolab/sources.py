@@ -38,9 +38,6 @@ class Sources(NamedTuple):
         """Whether rows of these sources need not be measured again."""
         return self == now and not now.dirty
 
-    def told(self) -> dict[str, Any]:
-        return self._asdict()
-
 
 def find() -> Sources:
     """The sources on disk. ValueError where REPROLAB_COMMIT is wrong, which names the commit of
@@ -80,6 +77,6 @@ def git(*arguments: str, say_why: bool = False, other: str = "") -> str:
 
 if __name__ == "__main__":
     try:
-        print(json.dumps(find().told()))
+        print(json.dumps(find()._asdict()))
     except ValueError as error:
         print(json.dumps({"wrong": str(error)}))

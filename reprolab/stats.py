@@ -10,7 +10,6 @@ from typing import Any
 # Below this many samples the quartiles of two equal things fail to overlap too often (a third of
 # the time at 3), so the whole range is the interval.
 MIN_FOR_QUARTILES = 5
-INTERVAL_NOTE = f"Interval: quartiles, or the whole range below {MIN_FOR_QUARTILES} samples."
 
 SMALL_DENOMINATOR = 100
 
@@ -36,7 +35,7 @@ class Summary:
 
     @property
     def low(self) -> float:
-        """The interval's lower end; see INTERVAL_NOTE."""
+        """The interval's lower end: a quartile, or the extreme below MIN_FOR_QUARTILES samples."""
         return self.min if self.n < MIN_FOR_QUARTILES else self.q1
 
     @property

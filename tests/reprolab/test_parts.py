@@ -12,7 +12,7 @@ NOW = Sources("a" * 40, False)
 
 def part(outcome="bit_exact", reason="", **provenance):
     problem = made.generated("qwen3-32b", 2)
-    origin = made.provenance(**NOW.told() | provenance)
+    origin = made.provenance(**NOW._asdict() | provenance)
     rows = [made.record(problem, "streaming") | {"outcome": outcome, "reason": reason}]
     return made.results("end_to_end", "timing", rows) | {"provenance": origin}
 

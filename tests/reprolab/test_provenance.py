@@ -40,7 +40,7 @@ def committed(tmp_path, monkeypatch):
 def test_an_edited_or_new_source_of_rows_makes_a_checkout_dirty(committed):
     clean = result_file.checkout()
     assert clean == Sources(git(committed, "rev-parse", "HEAD").stdout.strip(), False)
-    fields = made.provenance(**clean.told())
+    fields = made.provenance(**clean._asdict())
     SCHEMA.check(committed, made.replay({"a": [1.0]}) | {"provenance": fields})
     for name in (*DEPEND, "kernels/nf4/new.cu"):
         before = (committed / name).read_text() if name in DEPEND else None

@@ -33,7 +33,9 @@ def content(cell, failed, wrong, lost):
             if row.kernel in lost:
                 made.fail(record, "not_measured", "CUPTI recorded 2 of 3 forward passes")
             records.append(record)
-    origin = made.provenance(argv=command.command_line(), instrument="events", **checkout().told())
+    origin = made.provenance(
+        argv=command.command_line(), instrument="events", **checkout()._asdict()
+    )
     return result_file.content("end_to_end", cell.pass_name, origin, records)
 
 
