@@ -104,7 +104,8 @@ std::shared_ptr<Layer> Calls::layer_of(PyObject* module) {
   return layers_[module] = std::move(layer);
 }
 
-/// The cheapest checks are first: what is bitsandbytes' own is left to it, recorded or not.
+/// The cheapest checks are first, that of x's gradient in attempt(): what is bitsandbytes' own is
+/// left to it, recorded or not.
 Calls::Decision Calls::decide(PyObject* module, PyObject* x, const Product& wanted, Arrays& arrays,
                               Ref& plan) {
   static PyObject* const bias = PyUnicode_InternFromString("bias");
