@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ class App;
 }
 
 namespace reprolab {
+
+struct Record;
 
 /// A problem that can be prepared; cheap, because nothing is allocated yet.
 struct PlannedProblem {

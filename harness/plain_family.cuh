@@ -120,10 +120,10 @@ ProblemFacts plain_facts(const F& f) {
   for (const auto& number : all.numbers) values.push_back(f.*number.member);
   const std::string& data = all.data.at(static_cast<std::size_t>(f.data));
   const std::string name = plain_name(numbers, values, f.data == 0 ? "" : data);
-  nlohmann::json description = {{"name", name},
-                                {"family", all.family.name},
-                                {"data", data},
-                                {"checked_on", plain_fits_host(f) ? "host" : "device"}};
+  Description description = {{"name", name},
+                             {"family", all.family.name},
+                             {"data", data},
+                             {"checked_on", plain_fits_host(f) ? "host" : "device"}};
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (numbers[i].option.empty() || values[i] != numbers[i].usual) {
       description[numbers[i].name] = values[i];

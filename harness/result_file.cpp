@@ -151,6 +151,14 @@ const Metric* Record::metric(std::string_view name) const {
   return entry == metrics.end() ? nullptr : &*entry;
 }
 
+nlohmann::json described(const ProblemFacts& problem) {
+  nlohmann::json members;
+  for (const auto& [name, value] : problem.description) {
+    std::visit([&, &name = name](const auto& held) { members[name] = held; }, value);
+  }
+  return members;
+}
+
 std::string describe_ending(const Record& record) {
   const std::string outcome(name(record.outcome));
   return record.reason.empty() ? outcome : outcome + ": " + record.reason;

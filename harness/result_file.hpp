@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,44 +12,11 @@
 #include <vector>
 
 #include "harness/errors.hpp"
-#include "kernels/contract.hpp"
-#include "kernels/origin.hpp"
+#include "harness/facts.hpp"
 
 namespace reprolab {
 
 inline constexpr const char* results_schema = "reprolab-results/2";
-
-/// Description of a problem, before anything is allocated for it.
-struct ProblemFacts {
-  std::string name;              ///< Unique within its family; shown in tables.
-  nlohmann::json description{};  ///< The record's "problem".
-  std::int64_t elements = 0;     ///< Number of output elements.
-  int element_bytes = 0;         ///< 2 or 4.
-  std::uint64_t bytes_read = 0;  ///< Read by one launch, every byte counted once.
-  std::uint64_t bytes_written = 0;
-  /// Whether outputs are verified by an interval, because kernels may differ in the order of
-  /// roundings. Otherwise they are verified bit for bit.
-  bool bounded = false;
-
-  std::uint64_t output_bytes() const {
-    return static_cast<std::uint64_t>(elements) * static_cast<std::uint64_t>(element_bytes);
-  }
-};
-
-/// Facts about a row's kernel that are known before it runs.
-struct VariantInfo {
-  std::string name;
-  Origin origin;
-  std::string lineage;
-  std::string source_file;
-  Contract contract{};
-  // As in Kernel. The record has Record::code instead; the other members are in the file's
-  // families.
-  std::function<std::vector<std::string>(int capability)> code_files{};
-  std::string language{}, counterpart{};
-
-  bool is_ceiling() const { return origin.kind == Origin::Kind::ceiling; }
-};
 
 /// One measured quantity of a row: its samples in the order taken, or the reason for having none.
 struct Metric {
@@ -88,6 +54,9 @@ struct Record {
   /// Null if the row has no metric of that name.
   const Metric* metric(std::string_view name) const;
 };
+
+/// The record's "problem".
+nlohmann::json described(const ProblemFacts& problem);
 
 /// The outcome in words: "mismatch: 3 of 4 weights differ".
 std::string describe_ending(const Record& record);

@@ -244,7 +244,7 @@ Row start_row(const ProblemFacts& problem, const VariantInfo& variant,
   Row row{.record = {.key = problem.name + "/" + variant.name,
                      .variant = variant,
                      .code = code_of(variant),
-                     .problem = problem.description,
+                     .problem = described(problem),
                      .bytes_read = problem.bytes_read,
                      .bytes_written = problem.bytes_written}};
   row.record.outcome = verified.outcome;

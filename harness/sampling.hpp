@@ -12,6 +12,7 @@
 
 #include "harness/device_state.hpp"
 #include "harness/errors.hpp"
+#include "harness/result_file.hpp"
 #include "harness/worker.hpp"
 #include "harness/workload.hpp"
 #include "profiling/instrument.hpp"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/result_file.hpp"
+#include "harness/facts.hpp"
 
 namespace reprolab {
 

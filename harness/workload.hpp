@@ -8,14 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "harness/device_checks.hpp"
-#include "harness/result_file.hpp"
+#include "harness/facts.hpp"
 #include "kernels/registry.hpp"
 #include "profiling/cuda_check.hpp"
 #include "reference/compare.hpp"

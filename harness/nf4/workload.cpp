@@ -99,16 +99,16 @@ Problem without_memory(const TensorSpec& spec) {
 
 ProblemFacts describe_problem(const std::string& name, const TensorSpec& spec,
                               const std::vector<std::string>& used_by) {
-  nlohmann::json description = {{"name", name},
-                                {"family", "nf4"},
-                                {"n", spec.weights()},
-                                {"rows", spec.rows},
-                                {"columns", spec.columns},
-                                {"block_size", spec.block_size},
-                                {"nested", spec.nested},
-                                {"output", reference::name(spec.output)},
-                                {"models", used_by}};
-  if (spec.data != CodeData::normal) description["data"] = nf4::name(spec.data);
+  Description description = {{"name", name},
+                             {"family", "nf4"},
+                             {"n", spec.weights()},
+                             {"rows", spec.rows},
+                             {"columns", spec.columns},
+                             {"block_size", spec.block_size},
+                             {"nested", spec.nested},
+                             {"output", std::string(reference::name(spec.output))},
+                             {"models", used_by}};
+  if (spec.data != CodeData::normal) description["data"] = std::string(nf4::name(spec.data));
   if (spec.offset != 0) description["offset"] = spec.offset;
   return {.name = name,
           .description = std::move(description),

@@ -13,18 +13,18 @@ constexpr auto aligned = profiling::DeviceBuffer::aligned;
 std::uint64_t bytes_of(std::int64_t elements) { return 2 * static_cast<std::uint64_t>(elements); }
 
 ProblemFacts describe_problem(const ProductSpec& spec, const std::vector<std::string>& used_by) {
-  nlohmann::json description = {{"name", spec.name()},
-                                {"family", "nf4_product"},
-                                {"n", spec.elements()},
-                                {"batch", spec.m},
-                                {"rows", spec.n()},
-                                {"columns", spec.k()},
-                                {"block_size", spec.weights.block_size},
-                                {"nested", spec.weights.nested},
-                                {"output", reference::name(spec.weights.output)},
-                                {"bias", spec.bias},
-                                {"models", used_by}};
-  if (spec.data != InputData::normal) description["data"] = name(spec.data);
+  Description description = {{"name", spec.name()},
+                             {"family", "nf4_product"},
+                             {"n", spec.elements()},
+                             {"batch", spec.m},
+                             {"rows", spec.n()},
+                             {"columns", spec.k()},
+                             {"block_size", spec.weights.block_size},
+                             {"nested", spec.weights.nested},
+                             {"output", std::string(reference::name(spec.weights.output))},
+                             {"bias", spec.bias},
+                             {"models", used_by}};
+  if (spec.data != InputData::normal) description["data"] = std::string(name(spec.data));
   return {.name = spec.name(),
           .description = std::move(description),
           .elements = spec.elements(),

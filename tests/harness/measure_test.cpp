@@ -67,7 +67,7 @@ TEST(KeptWarm, IsAProblemOfItsOwnWithTwoBufferSetsWhateverTheCacheAndNeverCold) 
   PlannedProblem cold = problem_of(100, 10, 70);
   cold.facts.description = {{"name", "4x4"}, {"family", "toys"}};
   EXPECT_EQ(kept_warm(cold).facts.name, "4x4/warm");
-  EXPECT_EQ(kept_warm(cold).facts.description,
+  EXPECT_EQ(described(kept_warm(cold).facts),
             nlohmann::json({{"name", "4x4/warm"}, {"family", "toys"}, {"warm", true}}));
   const Rotation rotation{.l2_bytes = 1000, .batch_bytes = std::uint64_t{1} << 40};
   for (const std::uint64_t buffer_set_bytes : {std::uint64_t{100}, 5 * gib}) {

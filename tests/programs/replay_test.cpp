@@ -48,7 +48,7 @@ TEST(PassFacts, LeastTimeIsOfWhatIsReadAndWhatOutgrowsTheCache) {
 
 TEST(PassFacts, DescribeThePassAndTheLayersWhereTheyAreKnown) {
   const ProblemFacts facts = pass_facts(model, nested, 8, 3);
-  EXPECT_EQ(facts.description, nlohmann::json::parse(R"({
+  EXPECT_EQ(described(facts), nlohmann::json::parse(R"({
     "name": "small/batch8/fp16/b64-nested", "family": "nf4", "model": "small", "batch": 8,
     "layers": 10, "launches": 30, "weights": 327680, "block_size": 64, "nested": true,
     "output": "fp16", "layers_resident": 3, "weights_resident": 98304})"));

@@ -28,7 +28,7 @@ TEST(PuzzleMlps, MoveTheBytesAsPublished) {
 }
 
 TEST(PuzzleMlps, ARowDescribesItsProblem) {
-  EXPECT_EQ(facts_of(250).description, nlohmann::json::parse(R"({
+  EXPECT_EQ(described(facts_of(250)), nlohmann::json::parse(R"({
     "name": "three MLPs, 250 times", "family": "puzzle", "iterations": 250,
     "iterations_per_graph": 50, "launches": 2250, "weights": 239075328, "block_size": 64,
     "nested": true})"));

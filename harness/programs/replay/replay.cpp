@@ -89,16 +89,16 @@ void Product::multiply(const void* weights, std::int64_t rows, std::int64_t colu
 ProblemFacts pass_facts(const Model& model, const TensorSpec& format, int batch,
                         std::optional<std::int64_t> layers_resident) {
   const std::string name = fmt::format("{}/batch{}/{}", model.id, batch, format.format());
-  nlohmann::json description = {{"name", name},
-                                {"family", "nf4"},
-                                {"model", model.id},
-                                {"batch", batch},
-                                {"layers", model.layers},
-                                {"launches", model.launches()},
-                                {"weights", model.weights()},
-                                {"block_size", format.block_size},
-                                {"nested", format.nested},
-                                {"output", reference::name(format.output)}};
+  Description description = {{"name", name},
+                             {"family", "nf4"},
+                             {"model", model.id},
+                             {"batch", batch},
+                             {"layers", model.layers},
+                             {"launches", model.launches()},
+                             {"weights", model.weights()},
+                             {"block_size", format.block_size},
+                             {"nested", format.nested},
+                             {"output", std::string(reference::name(format.output))}};
   if (layers_resident) {
     description["layers_resident"] = *layers_resident;
     description["weights_resident"] = model.weights() / model.layers * *layers_resident;
