@@ -311,8 +311,8 @@ TEST_F(OnGpuExploits, SkippedWorkOnWrittenOutputsIsAMismatch) {
   expect_endings(REPLAY, "--models llama-3.1-8b --batches 2 --passes 1",
                  "llama-3.1-8b/batch2/fp16/b64",
                  {"mismatch", "^in .*: [0-9]+ weights differ in the 8 outputs"});
-  // A kernel that looks at parts of its output cannot find single elements that were overwritten. An
-  // error that a later launch corrects is only detected in the checked launch.
+  // A kernel that looks at parts of its output cannot find single elements that were overwritten.
+  // An error that a later launch corrects is only detected in the checked launch.
   exploits.push_back("exploit_poisoned_tiles");
   const Ending not_again{"mismatch", "weights differ|a launch .*again"};
   expect_endings(BENCH, "--shape 2048x2048 --samples 60 --warm", "2048x2048/fp16/b64/warm",

@@ -138,8 +138,7 @@ TEST_F(OnGpuResultFile, OfUnsupportedProblemsHasReasonsAndStatus2) {
 /// A path that cannot be written is reported before anything is measured.
 TEST_F(OnGpuResultFile, IsNotWrittenIfNothingIsMeasured) {
   const std::string small = "--shape 64x64 --kernel 'shared_lut*' ";
-  const Finished nothing =
-      run(BENCH, small + "--benchmark_filter=nothing --output results.json");
+  const Finished nothing = run(BENCH, small + "--benchmark_filter=nothing --output results.json");
   EXPECT_EQ(nothing.status, 2);
   EXPECT_TRUE(contains(nothing.err, "bench: --benchmark_filter"));
   const Finished one = run(BENCH, small + "--samples 2 --benchmark_filter=/shared_lut$");
