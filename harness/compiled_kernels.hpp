@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <map>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 

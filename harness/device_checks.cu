@@ -81,21 +81,15 @@ void DeviceComparison::reset() const {
                    "starting a comparison");
 }
 
-void DeviceComparison::enqueue(ExpectedOutput expected, const void* actual, std::int64_t elements,
-                               int element_bytes) const {
-  compare_every(1, expected, actual, elements, element_bytes);
-}
-
 void DeviceComparison::enqueue_spot_check(ExpectedOutput expected, const void* actual,
                                           std::int64_t elements, int element_bytes) const {
   const std::int64_t groups = elements * element_bytes / group_bytes;
-  compare_every(std::max<std::int64_t>(1, (groups + max_spots - 1) / max_spots), expected, actual,
-                elements, element_bytes);
+  enqueue(expected, actual, elements, element_bytes,
+          std::max<std::int64_t>(1, (groups + max_spots - 1) / max_spots));
 }
 
-void DeviceComparison::compare_every(std::int64_t stride, ExpectedOutput expected,
-                                     const void* actual, std::int64_t elements,
-                                     int element_bytes) const {
+void DeviceComparison::enqueue(ExpectedOutput expected, const void* actual, std::int64_t elements,
+                               int element_bytes, std::int64_t stride) const {
   if (elements == 0) return;
   const std::int64_t per_block = stride * threads * (group_bytes / std::max(1, element_bytes));
   const auto blocks = static_cast<unsigned>(
@@ -240,37 +234,6 @@ __global__ void __launch_bounds__(threads)
   if (threadIdx.x % 32 == 0) atomicAdd(sum, mine);
 }
 
-}  // namespace
-
-ProtectedMemory::ProtectedMemory(const std::vector<Region>& regions, cudaStream_t stream)
-    : stream_(stream),
-      count_(static_cast<unsigned>(regions.size())),
-      regions_(regions.size() * sizeof(Region)) {
-  if (regions.size() > max_regions) throw std::invalid_argument("too many regions to protect");
-  if (count_ == 0) return;
-  std::uint64_t longest = 0;
-  for (const Region& region : regions) longest = std::max(longest, region.bytes);
-  blocks_ = static_cast<unsigned>(std::clamp<std::uint64_t>(longest / 8192, 1, max_blocks));
-  profiling::check(
-      cudaMemcpy(regions_.data(), regions.data(), regions_.bytes(), cudaMemcpyHostToDevice),
-      "protecting memory");
-  original_ = checksum();
-}
-
-std::uint64_t ProtectedMemory::checksum() const {
-  if (count_ == 0) return 0;
-  std::uint64_t sum = 0;
-  profiling::check(cudaMemsetAsync(sum_.data(), 0, sizeof sum, stream_), "a checksum");
-  add_checksum<<<dim3(blocks_, count_), threads, 0, stream_>>>(regions_.as<const Region>(),
-                                                               sum_.as<unsigned long long>());
-  profiling::check(cudaGetLastError(), "a checksum");
-  profiling::check(cudaMemcpyAsync(&sum, sum_.data(), sizeof sum, cudaMemcpyDeviceToHost, stream_),
-                   "a checksum");
-  profiling::check(cudaStreamSynchronize(stream_), "a checksum");
-  return sum;
-}
-namespace {
-
 using Places = RepeatCheck::Places;
 
 constexpr std::uint64_t delay_ns = 200'000;  // longer than a launch takes to begin
@@ -310,6 +273,34 @@ __global__ void __launch_bounds__(1024)
 void check_launch() { profiling::check(cudaGetLastError(), "checking a repeated launch"); }
 
 }  // namespace
+
+ProtectedMemory::ProtectedMemory(const std::vector<Region>& regions, cudaStream_t stream)
+    : stream_(stream),
+      count_(static_cast<unsigned>(regions.size())),
+      regions_(regions.size() * sizeof(Region)) {
+  if (regions.size() > max_regions) throw std::invalid_argument("too many regions to protect");
+  if (count_ == 0) return;
+  std::uint64_t longest = 0;
+  for (const Region& region : regions) longest = std::max(longest, region.bytes);
+  blocks_ = static_cast<unsigned>(std::clamp<std::uint64_t>(longest / 8192, 1, max_blocks));
+  profiling::check(
+      cudaMemcpy(regions_.data(), regions.data(), regions_.bytes(), cudaMemcpyHostToDevice),
+      "protecting memory");
+  original_ = checksum();
+}
+
+std::uint64_t ProtectedMemory::checksum() const {
+  if (count_ == 0) return 0;
+  std::uint64_t sum = 0;
+  profiling::check(cudaMemsetAsync(sum_.data(), 0, sizeof sum, stream_), "a checksum");
+  add_checksum<<<dim3(blocks_, count_), threads, 0, stream_>>>(regions_.as<const Region>(),
+                                                               sum_.as<unsigned long long>());
+  profiling::check(cudaGetLastError(), "a checksum");
+  profiling::check(cudaMemcpyAsync(&sum, sum_.data(), sizeof sum, cudaMemcpyDeviceToHost, stream_),
+                   "a checksum");
+  profiling::check(cudaStreamSynchronize(stream_), "a checksum");
+  return sum;
+}
 
 void RepeatCheck::choose(int launches) {
   chosen_ = static_cast<int>(random_() % static_cast<unsigned>(launches));

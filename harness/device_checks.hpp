@@ -48,9 +48,10 @@ class DeviceComparison {
   /// each is found, at its distance in ULPs. All work runs on `stream`.
   explicit DeviceComparison(cudaStream_t stream);
 
-  /// Enqueues a comparison of `elements` of `element_bytes` (2 or 4) in device memory.
+  /// Enqueues a comparison of `elements` of `element_bytes` (2 or 4) in device memory: of every
+  /// `stride`-th group of 16 bytes.
   void enqueue(ExpectedOutput expected, const void* actual, std::int64_t elements,
-               int element_bytes) const;
+               int element_bytes, std::int64_t stride = 1) const;
 
   /// Enqueues a negligibly short comparison: 16 bytes at up to 16384 places, spread evenly over the
   /// arrays, including the last bytes.
@@ -69,8 +70,6 @@ class DeviceComparison {
   }
 
  private:
-  void compare_every(std::int64_t stride, ExpectedOutput expected, const void* actual,
-                     std::int64_t elements, int element_bytes) const;
   void reset() const;
   template <class Bits>
   void self_test(Bits nan, Bits negative_zero) const;

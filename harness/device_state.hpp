@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprolab {
@@ -37,11 +38,7 @@ class DeviceState {
   void reset_persisting_lines() const;
 
  private:
-  struct Known {
-    DeviceSetting setting;
-    std::uint64_t before = 0;
-  };
-  std::vector<Known> known_;
+  std::vector<std::pair<DeviceSetting, std::uint64_t>> known_;  ///< With the value before.
 };
 
 }  // namespace reprolab

@@ -115,8 +115,7 @@ inline constexpr int min_buffer_sets = 3;
 
 /// The sizes that determine the number of buffer sets.
 struct Rotation {
-  std::uint64_t l2_bytes =
-      0;  ///< Size of the cache that other buffer sets must evict a buffer set from.
+  std::uint64_t l2_bytes = 0;     ///< Of the cache that buffer sets must evict each other from.
   std::uint64_t batch_bytes = 0;  ///< Maximum bytes that a batch may read and write.
 };
 

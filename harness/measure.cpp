@@ -95,9 +95,8 @@ struct Batches {
   cudaStream_t stream;
   const MeasureOptions& options;
   bool warm;
-  int max_launches;  ///< Per batch.
-  const profiling::Gpu*
-      cold_on;  ///< Set if buffer sets evict each other from its cache, else null.
+  int max_launches;               ///< Per batch.
+  const profiling::Gpu* cold_on;  ///< Null unless buffer sets evict each other from its cache.
   /// Shared by all rows, so that no row starts on a buffer set that another row has just used.
   int next_buffer_set = 0;
   std::random_device random{};

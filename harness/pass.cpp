@@ -45,6 +45,24 @@ std::unique_ptr<profiling::ClockLock> lock_clock(const PassOptions& options,
   }
 }
 
+/// Throws UsageError if another process computes on this GPU: its kernels would share the memory's
+/// bandwidth and the clocks.
+void require_idle_gpu(const Machine& machine) {
+  std::string no_nvml;
+  const auto device = profiling::find_nvml_device(machine.pci_bus_id, &no_nvml);
+  if (!device) return;
+  std::vector<unsigned> processes = device->compute_processes();
+  for (int tenths = 0; tenths < 20 && !processes.empty(); ++tenths) {  // one that just ended
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    processes = device->compute_processes();
+  }
+  if (processes.empty()) return;
+  throw UsageError(fmt::format(
+      "another process computes on this GPU ({}), so that times would be wrong: end it, or select "
+      "another GPU with CUDA_VISIBLE_DEVICES",
+      fmt::join(processes, ", ")));
+}
+
 }  // namespace
 
 std::optional<std::chrono::milliseconds> PassOptions::limit() const {
@@ -152,28 +170,6 @@ MeasuredRows measure_in(Worker& worker, const Worker::Json& request,
   }
   return rows;
 }
-
-namespace {
-
-/// Throws UsageError if another process computes on this GPU: its kernels would share the memory's
-/// bandwidth and the clocks.
-void require_idle_gpu(const Machine& machine) {
-  std::string no_nvml;
-  const auto device = profiling::find_nvml_device(machine.pci_bus_id, &no_nvml);
-  if (!device) return;
-  std::vector<unsigned> processes = device->compute_processes();
-  for (int tenths = 0; tenths < 20 && !processes.empty(); ++tenths) {  // one that just ended
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    processes = device->compute_processes();
-  }
-  if (processes.empty()) return;
-  throw UsageError(fmt::format(
-      "another process computes on this GPU ({}), so that times would be wrong: end it, or select "
-      "another GPU with CUDA_VISIBLE_DEVICES",
-      fmt::join(processes, ", ")));
-}
-
-}  // namespace
 
 int run_pass(const PassOptions& options, std::vector<std::string> argv, const Machine& machine,
              const MeasurePass& measure) {

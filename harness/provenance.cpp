@@ -161,7 +161,7 @@ nlohmann::json observe(const std::vector<std::string>& argv, profiling::Instrume
   measure();
   observer.stop();
   const std::chrono::duration<double> runtime = std::chrono::system_clock::now() - started;
-  nlohmann::json clocks = observer.summary();
+  nlohmann::json clocks = profiling::summarize(observer.snapshots());
   clocks["policy"] = locked_mhz ? "locked" : "observed";
   clocks["locked_mhz"] = locked_mhz ? nlohmann::json(*locked_mhz) : nullptr;
   return {{"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",

@@ -8,10 +8,8 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <utility>
 
 #include "harness/errors.hpp"
 #include "kernels/printable.hpp"
@@ -33,14 +31,13 @@ ordered_json or_null(const std::optional<T>& value) {
 
 template <class T>
 void get_unless_null(const ordered_json& json, std::optional<T>& value) {
-  value.reset();
   if (!json.is_null()) value = json.get<T>();
 }
 
-void write(const fs::path& path, std::string_view text, std::string_view option, bool in_place) {
+void write(const fs::path& path, std::string_view text, bool in_place) {
   const auto refuse = [&](const std::string& why) {
     throw UsageError(
-        fmt::format("{}: cannot be written ({}); choose another {}", path.string(), why, option));
+        fmt::format("{}: cannot be written ({}); choose another --output", path.string(), why));
   };
   try {
     if (fs::exists(path) && !fs::is_regular_file(path)) refuse("not a regular file");
@@ -62,11 +59,9 @@ void write(const fs::path& path, std::string_view text, std::string_view option,
 
 }  // namespace
 
-void write_whole(const fs::path& path, std::string_view text, std::string_view option) {
-  write(path, text, option, /*in_place=*/true);
-}
+void write_whole(const fs::path& path, std::string_view text) { write(path, text, true); }
 
-void require_writable(const fs::path& path) { write(path, "", "--output", /*in_place=*/false); }
+void require_writable(const fs::path& path) { write(path, "", /*in_place=*/false); }
 
 void to_json(ordered_json& json, const Metric& metric) {
   json = {{"name", metric.name}, {"unit", metric.unit}};
@@ -114,9 +109,7 @@ void to_json(ordered_json& json, const Record& record) {
 
 Contract contract_from(const ordered_json& json) {
   const auto text = [&](const char* key) { return lasting(json.at(key).get<std::string>()); };
-  if (!json.at("deviation").is_null()) {
-    return DeclaredDeviation{text("deviation")};
-  }
+  if (!json.at("deviation").is_null()) return DeclaredDeviation{text("deviation")};
   if (!json.at("bound").is_null()) return WithinBound{text("bound")};
   return {};
 }

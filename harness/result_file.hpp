@@ -43,8 +43,7 @@ struct Record {
   std::string reason{};
   /// Number of elements whose bits differ from the reference's; null if none, or if not compared.
   std::optional<std::int64_t> mismatches{};
-  std::map<std::string, std::int64_t>
-      findings{};  ///< Numbers from the kernel's verification, by name.
+  std::map<std::string, std::int64_t> findings{};  ///< Numbers from the verification, by name.
   std::vector<Metric> metrics{};
   /// The launches of one call of the kernel; null if the instrument does not record launches.
   nlohmann::ordered_json launch{};
@@ -85,10 +84,9 @@ struct ResultFile {
 };
 
 /// Writes `text` to a file beside `path`, then renames it. Creates the folder, follows links, and
-/// replaces nothing but regular files. If that fails, throws UsageError that names the path and the
-/// option that gave it.
-void write_whole(const std::filesystem::path& path, std::string_view text,
-                 std::string_view option = "--output");
+/// replaces nothing but regular files. If that fails, throws UsageError that names the path and
+/// --output.
+void write_whole(const std::filesystem::path& path, std::string_view text);
 
 /// Throws the same error early, before hours of measurements are lost, and leaves no file.
 void require_writable(const std::filesystem::path& path);

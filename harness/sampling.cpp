@@ -133,11 +133,6 @@ void add(Row& row, int round, const Sampled& sampled) {
   }
 }
 
-/// The same order on every machine, which std::shuffle does not promise (Fisher-Yates).
-void shuffle(std::vector<std::size_t>& order, std::mt19937_64& random) {
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
-}
-
 }  // namespace
 
 Verification failed(std::string reason) { return {Outcome::launch_failed, std::move(reason), {}}; }
@@ -268,7 +263,8 @@ void take_samples(std::vector<Row>& rows, const Subject& subject, const Sampling
   std::vector<std::size_t> order(rows.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   for (int round = -plan.warmups; round < plan.samples; ++round) {
-    shuffle(order, random);
+    // Fisher-Yates: the same order on every machine, which std::shuffle does not promise.
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
     for (const std::size_t i : order) {
       Row& row = rows[i];
       if (!row.timed()) continue;

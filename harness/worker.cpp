@@ -90,11 +90,6 @@ void remove_at_signals(const std::string& file) {
   }
 }
 
-Json read_partial(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return Json::parse(file, nullptr, /*allow_exceptions=*/false);
-}
-
 }  // namespace
 
 UnfinishedRun::UnfinishedRun(const std::filesystem::path& output, Json origin, bool resume)
@@ -110,7 +105,8 @@ UnfinishedRun::UnfinishedRun(const std::filesystem::path& output, Json origin, b
     remark_ +=
         fmt::format("skipping {}: an earlier run was killed while it ran on {}. ", kernel, problem);
   }
-  const Json left = read_partial(partial_file_);
+  std::ifstream groups(partial_file_);
+  const Json left = Json::parse(groups, nullptr, /*allow_exceptions=*/false);
   if (left.is_object() && left.contains("groups") && left["groups"].is_object()) {
     const bool is_same = left.value("origin", Json()) == partial_["origin"];
     if (is_same && resume) partial_ = left, resumed_from_ = left.value("started", Json());

@@ -102,8 +102,7 @@ class Worker {
     Outcome outcome = Outcome::launch_failed;
   };
   struct Answer {
-    Json
-        json;  ///< Null if a worker failed between kernels; the remaining kernels are not_measured.
+    Json json;  ///< Null if a worker failed between kernels; the others are not_measured.
     std::vector<Crash> crashed{};
     std::string why_none{};  ///< The reason for having no answer.
   };

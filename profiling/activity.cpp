@@ -9,6 +9,7 @@
 #include <climits>
 #include <cstdlib>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -39,13 +40,9 @@ constexpr CUpti_ExternalCorrelationKind tag_kind = CUPTI_EXTERNAL_CORRELATION_KI
 /// Buffers that pass records from CUPTI's threads to ours. Filled buffers are parsed only at the
 /// flush, so that parsing takes no time of the measured pass.
 struct Buffers {
-  struct Filled {
-    std::uint8_t* data;
-    std::size_t valid_bytes;
-  };
   std::mutex mutex;
   std::vector<std::uint8_t*> free;
-  std::vector<Filled> filled;
+  std::vector<std::span<std::uint8_t>> filled;
 };
 
 // Global: CUPTI's callbacks take no user data. Never destroyed: its threads may outlive main().
@@ -84,9 +81,9 @@ void empty_buffers(Read read) {
   std::unique_lock lock(all.mutex);
   const auto filled = std::exchange(all.filled, {});
   lock.unlock();
-  for (const auto& [data, valid_bytes] : filled) read(data, valid_bytes);
+  for (const auto& buffer : filled) read(buffer.data(), buffer.size());
   lock.lock();
-  for (const auto& buffer : filled) all.free.push_back(buffer.data);
+  for (const auto& buffer : filled) all.free.push_back(buffer.data());
 }
 
 // CUPTI's newer records (of kernels: 10 in CUDA 13.0, 11 in 13.2) begin with these layouts and
@@ -271,10 +268,7 @@ ActivitySum sum(const std::vector<KernelActivity>& kernels) {
     last_ns = std::max(last_ns, kernel.end_ns);
     busy_ns += kernel.end_ns - kernel.start_ns;
   }
-  return {.kernels = kernels.size(),
-          .busy_us = 1e-3 * static_cast<double>(busy_ns),
-          .first_ns = first_ns,
-          .last_ns = last_ns};
+  return {.busy_us = 1e-3 * static_cast<double>(busy_ns), .first_ns = first_ns, .last_ns = last_ns};
 }
 
 std::optional<int> blocks_per_multiprocessor(const KernelActivity& kernel,

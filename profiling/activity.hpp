@@ -7,7 +7,6 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -36,7 +35,6 @@ struct KernelActivity {
 
 /// Totals over kernels that belong together.
 struct ActivitySum {
-  std::size_t kernels = 0;
   double busy_us = 0;  ///< Sum of the durations; kernels that overlap count twice.
   std::uint64_t first_ns = 0, last_ns = 0;  ///< First start and last end.
 
@@ -59,8 +57,6 @@ class ActivityRecorder {
   ActivityRecorder();
   /// Records that were not flushed are lost.
   ~ActivityRecorder();
-  ActivityRecorder(const ActivityRecorder&) = delete;
-  ActivityRecorder& operator=(const ActivityRecorder&) = delete;
 
   /// Activities recorded since the last flush() or discard(), in the order of their starts. The
   /// device must have been synchronized. Throws NotMeasured if records were lost or a kernel has no

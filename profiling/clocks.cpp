@@ -60,13 +60,6 @@ unsigned clock_to_lock(const NvmlDevice& device, const ClockPolicy& wanted) {
                   wanted.mhz, nearest, clocks.front(), clocks.back()));
 }
 
-NvmlDevice device_at(const std::string& pci_bus_id) {
-  std::string why_not;
-  auto device = find_nvml_device(pci_bus_id, &why_not);
-  if (!device) throw std::runtime_error(why_not);
-  return *device;
-}
-
 /// The child process: locks the clock, writes it in MHz, or why it is not locked, to the pipe, and
 /// resets the clock when the program has ended. NVML is used here alone: the program forks again.
 [[noreturn]] void guard(int pipe, pid_t program, const std::string& pci_bus_id,
@@ -81,9 +74,11 @@ NvmlDevice device_at(const std::string& pci_bus_id) {
   pipe = STDERR_FILENO + 1;
   close_range(pipe + 1, ~0u, 0);
   try {
-    const auto device = device_at(pci_bus_id);
-    const unsigned mhz = clock_to_lock(device, wanted);
-    if (const auto why_not = device.lock_sm_clock(mhz); !why_not.empty()) {
+    std::string no_device;
+    const auto device = find_nvml_device(pci_bus_id, &no_device);
+    if (!device) throw std::runtime_error(no_device);
+    const unsigned mhz = clock_to_lock(*device, wanted);
+    if (const auto why_not = device->lock_sm_clock(mhz); !why_not.empty()) {
       throw std::runtime_error("NVML does not lock the SM clock: " + why_not);
     }
     dprintf(pipe, "%u", mhz);
@@ -92,7 +87,7 @@ NvmlDevice device_at(const std::string& pci_bus_id) {
     sigemptyset(&ends);
     sigaddset(&ends, parent_ended);
     if (int signal = 0; getppid() == program) sigwait(&ends, &signal);
-    if (const auto why_not = device.reset_sm_clock(); !why_not.empty()) {
+    if (const auto why_not = device->reset_sm_clock(); !why_not.empty()) {
       say_still_locked(pci_bus_id, mhz, "NVML does not reset it: " + why_not);
     }
   } catch (const std::exception& error) {
@@ -139,8 +134,6 @@ std::vector<ClockSnapshot> ClockObserver::snapshots() const {
   const std::lock_guard lock(mutex_);
   return snapshots_;
 }
-
-nlohmann::json ClockObserver::summary() const { return summarize(snapshots()); }
 
 void ClockObserver::keep_snapshot() {
   const ClockSnapshot now = device_->snapshot();  // outside the lock: NVML may take a millisecond

@@ -5,8 +5,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstddef>
-#include <cstdint>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -31,13 +29,10 @@ class ClockObserver {
   explicit ClockObserver(std::optional<NvmlDevice> device,
                          std::chrono::milliseconds period = std::chrono::milliseconds(20));
   ~ClockObserver();
-  ClockObserver(const ClockObserver&) = delete;
-  ClockObserver& operator=(const ClockObserver&) = delete;
 
   void stop();
 
   std::vector<ClockSnapshot> snapshots() const;
-  nlohmann::json summary() const;
 
  private:
   void keep_snapshot();

@@ -4,9 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <stdexcept>
 #include <utility>
 
 namespace reprolab::profiling {
@@ -75,14 +73,6 @@ ChipCounters::ChipCounters(const CuptiProfiling& cupti, std::string chip,
   const Object known(*this);
 }
 
-std::string ChipCounters::unit_of(const Object& object, const std::string& name) {
-  CUpti_Profiler_Host_GetMetricProperties_Params params{};
-  params.pMetricName = name.c_str();
-  object.call("cuptiProfilerHostGetMetricProperties",
-              CUpti_Profiler_Host_GetMetricProperties_Params_STRUCT_SIZE, params);
-  return params.pDimUnit ? params.pDimUnit : "";
-}
-
 std::vector<std::uint8_t> ChipCounters::config(std::span<const char* const> names) const {
   const Object object(*this);
   object.add(names);
@@ -124,7 +114,12 @@ CounterPlan ChipCounters::plan(const std::vector<Counter>& counters) const {
     if (entry.name.empty()) {
       entry.missing = fmt::format("{} has no metric {}", chip_, fmt::join(counter.names, " or "));
     } else if (entry.counter.unit.empty()) {
-      entry.counter.unit = unit_of(Object(*this), entry.name);
+      const Object object(*this);
+      CUpti_Profiler_Host_GetMetricProperties_Params params{};
+      params.pMetricName = entry.name.c_str();
+      object.call("cuptiProfilerHostGetMetricProperties",
+                  CUpti_Profiler_Host_GetMetricProperties_Params_STRUCT_SIZE, params);
+      entry.counter.unit = params.pDimUnit ? params.pDimUnit : "";
     }
   }
   if (plan.names().empty()) return plan;
@@ -152,8 +147,7 @@ CounterPlan ChipCounters::plan(const std::vector<Counter>& counters) const {
 }
 
 std::vector<double> ChipCounters::evaluate(const CounterPlan& plan,
-                                           const std::vector<std::uint8_t>& image,
-                                           std::size_t range) const {
+                                           const std::vector<std::uint8_t>& image) const {
   std::vector<const char*> names = plan.names();
   const Object object(*this);
   object.add(names);
@@ -161,7 +155,6 @@ std::vector<double> ChipCounters::evaluate(const CounterPlan& plan,
   CUpti_Profiler_Host_EvaluateToGpuValues_Params params{};
   params.pCounterDataImage = image.data();
   params.counterDataImageSize = image.size();
-  params.rangeIndex = range;
   params.ppMetricNames = names.data();
   params.numMetrics = names.size();
   params.pMetricValues = values.data();

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "profiling/counter_table.hpp"
@@ -46,15 +45,13 @@ class ChipCounters {
   /// plans all that the chip has together.
   CounterPlan plan(const std::vector<Counter>& counters) const;
 
-  /// Values of the plan's names(), in their order, for one range of a decoded image. A ratio with a
-  /// zero denominator is NaN.
-  std::vector<double> evaluate(const CounterPlan& plan, const std::vector<std::uint8_t>& image,
-                               std::size_t range) const;
+  /// Values of the plan's names(), in their order, for the first range of a decoded image. A ratio
+  /// with a zero denominator is NaN.
+  std::vector<double> evaluate(const CounterPlan& plan,
+                               const std::vector<std::uint8_t>& image) const;
 
  private:
   class Object;
-  /// Throws CuptiError if the chip has no such metric.
-  static std::string unit_of(const Object& object, const std::string& name);
   std::vector<std::uint8_t> config(std::span<const char* const> names) const;
   std::size_t passes(std::vector<std::uint8_t> config) const;
 

@@ -87,7 +87,6 @@ class Session {
     params.maxRangesPerPass = max_ranges;
     params.numNestingLevels = 1;
     params.minNestingLevel = 1;
-    params.passIndex = 0;
     params.targetNestingLevel = 1;
     call("cuptiRangeProfilerSetConfig", CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE, params);
   }
@@ -232,7 +231,9 @@ class Counters : public Instrument {
     if (!reason.empty()) {
       warn(reason);
       call();  // launches during CUPTI's failure may not have run
-      sample.missing = all_missing(reason);
+      for (const auto& [id, unit, names] : options_.counters) {
+        sample.missing.push_back({id, unit, reason});
+      }
     }
     device_.synchronize(work.name);
     return sample;
@@ -267,7 +268,7 @@ class Counters : public Instrument {
   }
 
   Sample evaluated(const Counted& counted) const {
-    const std::vector<double> values = chip_->evaluate(*plan_, counted.image, 0);
+    const std::vector<double> values = chip_->evaluate(*plan_, counted.image);
     Sample sample;
     std::size_t i = 0;
     for (const CounterPlan::Entry& entry : plan_->entries) {
@@ -282,14 +283,6 @@ class Counters : public Instrument {
       }
     }
     return sample;
-  }
-
-  std::vector<Missing> all_missing(const std::string& reason) const {
-    std::vector<Missing> missing;
-    for (const Counter& counter : options_.counters) {
-      missing.push_back({counter.id, counter.unit, reason});
-    }
-    return missing;
   }
 
   void warn(const std::string& reason) {

@@ -1,8 +1,6 @@
 // The build with a CUDA toolkit older than CUPTI's range profiler: every counter is missing.
 #include "profiling/counters.hpp"
 
-#include <utility>
-
 namespace reprolab::profiling {
 namespace {
 

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <initializer_list>
-#include <string>
 #include <string_view>
 
 #include "kernels/dynamic_library.hpp"

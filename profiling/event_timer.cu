@@ -1,4 +1,5 @@
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 #include "profiling/event_timer.hpp"
@@ -6,9 +7,12 @@
 namespace reprolab::profiling {
 namespace {
 
+/// Limits the hold, in case the batch synchronizes or fills the stream's queue: the GPU then starts
+/// anyway, and `host_ahead` is false.
+constexpr std::uint64_t patience_ns = 200'000'000;
+
 // Volatile, so that each iteration reads host memory again. The sleep keeps the bus free.
-__global__ void blocking_kernel(const volatile int* released, volatile int* expired,
-                                std::uint64_t patience_ns) {
+__global__ void blocking_kernel(const volatile int* released, volatile int* expired) {
   const std::uint64_t start_ns = global_timer_ns();
   while (*released == 0) {
     if (global_timer_ns() - start_ns > patience_ns) {
@@ -53,8 +57,6 @@ __global__ void probe(SmClockProbe::Window* window) {
 
 }  // namespace
 
-EventTimer::EventTimer(std::chrono::microseconds patience) : patience_(patience), hold_(1) {}
-
 BatchTime EventTimer::time(const Batch& batch, cudaStream_t stream) {
   check(cudaStreamSynchronize(stream), "waiting for the work before a timed batch");
   Hold& hold = *hold_.data();
@@ -63,8 +65,7 @@ BatchTime EventTimer::time(const Batch& batch, cudaStream_t stream) {
   released.store(0);
   expired.store(0);
 
-  blocking_kernel<<<1, 1, 0, stream>>>(&hold.released, &hold.expired,
-                                       static_cast<std::uint64_t>(patience_.count()));
+  blocking_kernel<<<1, 1, 0, stream>>>(&hold.released, &hold.expired);
   check(cudaGetLastError(), "launching the kernel that holds the stream");
   try {
     start_.record(stream);

@@ -4,7 +4,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -49,10 +48,6 @@ struct BatchTime {
 /// graph's launches are spaced differently from those a user's program makes.
 class EventTimer {
  public:
-  /// `patience` limits the hold, in case the batch synchronizes or fills the stream's queue: the
-  /// GPU then starts anyway, and `host_ahead` is false.
-  explicit EventTimer(std::chrono::microseconds patience = std::chrono::milliseconds(200));
-
   /// Runs the batch once, and waits for the whole GPU. Every kernel of the batch must have been
   /// launched once before: modules load lazily at the first launch, which waits for the stream.
   /// Throws what the batch throws, and CudaError if CUDA fails.
@@ -64,8 +59,7 @@ class EventTimer {
     int expired = 0;   ///< Set by the GPU: it waited too long.
   };
 
-  std::chrono::nanoseconds patience_;
-  MappedArray<Hold> hold_;
+  MappedArray<Hold> hold_{1};
   Event start_;
   Event end_;
 };

@@ -12,30 +12,24 @@
 
 namespace reprolab::profiling {
 
+/// A range of this thread, from construction to the end of the scope: named
 /// "<experiment>:<kernel>:<problem>", with '_' for each character that has a meaning in ncu's
 /// filters, '/' above all.
-inline std::string nvtx_range_name(std::string_view experiment, std::string_view kernel,
-                                   std::string_view problem) {
-  std::string name;
-  for (const std::string_view part : {experiment, kernel, problem}) {
-    if (!name.empty()) name += ':';
-    name += part;
-  }
-  for (char& c : name) {
-    if (std::string_view("/@[]*+, \\").find(c) != std::string_view::npos) c = '_';
-  }
-  return name;
-}
-
-/// A range of this thread, from construction to the end of the scope.
 class NvtxRange {
  public:
   NvtxRange(std::string_view experiment, std::string_view kernel, std::string_view problem) {
+    std::string name;
+    for (const std::string_view part : {experiment, kernel, problem}) {
+      if (!name.empty()) name += ':';
+      name += part;
+    }
+    for (char& c : name) {
+      if (std::string_view("/@[]*+, \\").find(c) != std::string_view::npos) c = '_';
+    }
     nvtxEventAttributes_t attributes{};
     attributes.version = NVTX_VERSION;
     attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
     attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
-    const std::string name = nvtx_range_name(experiment, kernel, problem);
     attributes.message.ascii = name.c_str();
     nvtxDomainRangePushEx(domain(), &attributes);
   }

@@ -148,9 +148,8 @@ Comparison compare_within(std::span<const std::uint32_t> low, std::span<const st
   return compare_all(low, high, actual, threads);
 }
 
-Comparison compare_bits(std::span<const float> expected, std::span<const float> actual,
-                        int threads) {
-  return compare_all(expected, expected, actual, threads);
+Comparison compare_bits(std::span<const float> expected, std::span<const float> actual) {
+  return compare_all(expected, expected, actual, 0);
 }
 
 void self_test_comparison(int threads) {

@@ -86,8 +86,7 @@ inline Comparison compare_bits(std::span<const std::uint32_t> expected,
                                std::span<const std::uint32_t> actual, int threads = 0) {
   return compare_within(expected, expected, actual, threads);
 }
-Comparison compare_bits(std::span<const float> expected, std::span<const float> actual,
-                        int threads = 0);
+Comparison compare_bits(std::span<const float> expected, std::span<const float> actual);
 
 /// Tests the comparison: in arrays of 2-byte and of 4-byte elements, plants a flipped bit, a NaN, a
 /// -0.0 for a 0.0, an unwritten element and a value beyond either end of an interval, at the first

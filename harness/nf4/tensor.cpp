@@ -200,10 +200,7 @@ std::vector<Shape> distinct_shapes(const std::vector<Model>& models) {
       auto shape = std::ranges::find_if(shapes, [&](const Shape& known) {
         return known.rows == matrix.rows && known.columns == matrix.columns;
       });
-      if (shape == shapes.end()) {
-        shapes.push_back({matrix.rows, matrix.columns, {}});
-        shape = shapes.end() - 1;
-      }
+      if (shape == shapes.end()) shape = shapes.insert(shape, {matrix.rows, matrix.columns, {}});
       shape->used_by.push_back(model.id + "." + matrix.name);
     }
   }

@@ -42,8 +42,7 @@ struct TensorSpec {
   bool nested = false;
   reference::WeightType output = reference::WeightType::fp16;
   CodeData data = CodeData::normal;
-  int offset =
-      0;  ///< Elements by which every array in device memory begins past an aligned address.
+  int offset = 0;  ///< Elements by which every array on the GPU begins past an aligned address.
 
   std::int64_t weights() const { return rows * columns; }
   /// "fp16/b64" or "fp16/b64-nested"; with other data than normal, "fp16/b64/sorted"; with an

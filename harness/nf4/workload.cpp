@@ -6,15 +6,11 @@
 #include "reference/nf4/checks.hpp"
 
 namespace reprolab::nf4 {
-namespace {
-
-constexpr auto aligned = profiling::DeviceBuffer::aligned;
-
-}  // namespace
 
 DeviceTensor::DeviceTensor(const reference::QuantizedTensor& tensor, int offset,
                            std::uint64_t extra_bytes)
     : nested_(tensor.nested.has_value()) {
+  constexpr auto aligned = profiling::DeviceBuffer::aligned;
   std::size_t end = 0;
   const auto placed = [&](std::size_t elements, std::size_t element_bytes) {
     const std::size_t at = aligned(end) + static_cast<std::size_t>(offset) * element_bytes;

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "harness/nf4/tensor.hpp"
 #include "harness/verifier.hpp"

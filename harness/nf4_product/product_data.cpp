@@ -19,7 +19,6 @@ std::uint64_t mixed(std::uint64_t seed, std::uint64_t index) {
 
 void make_sparse(std::int64_t k, reference::WeightType type, std::uint64_t seed,
                  std::vector<std::uint16_t>& input) {
-  std::ranges::fill(input, std::uint16_t{0});
   const auto rows = static_cast<std::int64_t>(input.size()) / k;
   for (std::int64_t row = 0; row < rows; ++row) {
     for (std::int64_t begin = 0; begin < k; begin += inputs_per_nonzero) {
@@ -35,7 +34,6 @@ void make_sparse(std::int64_t k, reference::WeightType type, std::uint64_t seed,
 
 void make_one_hot(std::int64_t k, reference::WeightType type, std::uint64_t seed,
                   std::vector<std::uint16_t>& input) {
-  std::ranges::fill(input, std::uint16_t{0});
   const auto rows = static_cast<std::int64_t>(input.size()) / k;
   for (std::int64_t row = 0; row < rows; ++row) {
     const auto column = static_cast<std::int64_t>(mixed(seed, static_cast<std::uint64_t>(row)) %

@@ -91,10 +91,6 @@ def command_for(source: Path, arch: str) -> Command:
     if source not in build_commands():
         raise InputError(f"sass: the build does not compile {source.relative_to(ROOT)}")
     folder, words = build_commands()[source]
-    return folder, to_cubin(words, arch)
-
-
-def to_cubin(words: list[str], arch: str) -> list[str]:
     compiler = next(i for i, word in enumerate(words) if Path(word).name.startswith("nvcc"))
     output = words.index("-o")
     kept = [*words[compiler:output], *words[output + 2 :]]
@@ -102,7 +98,7 @@ def to_cubin(words: list[str], arch: str) -> list[str]:
     number = arch.removeprefix("sm_")
     if any(f"compute_{number}a" in word for word in words):  # code for this architecture alone
         number += "a"
-    return [*kept, f"--generate-code=arch=compute_{number},code=sm_{number}", "-cubin"]
+    return folder, [*kept, f"--generate-code=arch=compute_{number},code=sm_{number}", "-cubin"]
 
 
 def compiled(source: Path, arch: str) -> Path:

@@ -34,17 +34,17 @@ std::string describe_extent(const Comparison& comparison, std::int64_t n, Weight
 }
 
 std::int64_t count_scale_differences(const QuantizedTensor& tensor,
-                                     const std::vector<float>& absmax, int threads) {
+                                     const std::vector<float>& absmax) {
   if (!tensor.nested) {
-    return compare_bits(std::span<const float>(tensor.absmax), absmax, threads).mismatches;
+    return compare_bits(std::span<const float>(tensor.absmax), absmax).mismatches;
   }
   const NestedScales& stored = *tensor.nested;
   if (stored.block_size != standard_nested_block_size) {
     return static_cast<std::int64_t>(stored.codes.size());
   }
-  const NestedScales ours = quantize_scales(absmax, stored.map, stored.offset, threads);
+  const NestedScales ours = quantize_scales(absmax, stored.map, stored.offset);
   std::int64_t differences =
-      compare_bits(std::span<const float>(stored.absmax), ours.absmax, threads).mismatches;
+      compare_bits(std::span<const float>(stored.absmax), ours.absmax).mismatches;
   for (std::size_t i = 0; i < ours.codes.size(); ++i)
     differences += ours.codes[i] != stored.codes[i];
   return differences;
@@ -65,12 +65,12 @@ std::string describe_mismatch(const Comparison& comparison, const QuantizedTenso
       actual, widen(tensor.type, actual), distance(tensor.type, expected, actual));
 }
 
-std::string describe_quantizer(const QuantizedTensor& tensor, std::span<const std::uint16_t> source,
-                               int threads) {
+std::string describe_quantizer(const QuantizedTensor& tensor,
+                               std::span<const std::uint16_t> source) {
   std::vector<std::uint8_t> codes(tensor.codes.size());
   std::vector<float> absmax(tensor.absmax.size());
-  quantize(source, tensor.type, tensor.block_size, codes, absmax, threads);
-  const std::int64_t scales = count_scale_differences(tensor, absmax, threads);
+  quantize(source, tensor.type, tensor.block_size, codes, absmax);
+  const std::int64_t scales = count_scale_differences(tensor, absmax);
   std::int64_t differences = 0;
   for (std::int64_t i = 0; i < tensor.n; ++i) {
     differences += code_at(codes, i) != code_at(tensor.codes, i);

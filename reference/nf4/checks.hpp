@@ -22,7 +22,7 @@ std::string describe_mismatch(const Comparison& comparison, const QuantizedTenso
 /// which is [tensor.n] bits of `tensor.type`, to the stored codes and scales (of both levels, when
 /// nested). A nested tensor's stored map and offset are taken as given, because the order in which
 /// the offset is summed is not part of the format.
-std::string describe_quantizer(const QuantizedTensor& tensor, std::span<const std::uint16_t> source,
-                               int threads = 0);
+std::string describe_quantizer(const QuantizedTensor& tensor,
+                               std::span<const std::uint16_t> source);
 
 }  // namespace reprolab::reference

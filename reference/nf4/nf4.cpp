@@ -205,7 +205,7 @@ ScaleMap dynamic_map() {
   return map;
 }
 
-void dequantize_scales(const NestedScales& nested, std::span<float> absmax, int threads) {
+void dequantize_scales(const NestedScales& nested, std::span<float> absmax) {
   const auto scales = static_cast<std::int64_t>(absmax.size());
   if (nested.block_size <= 0 || nested.codes.size() != absmax.size() ||
       static_cast<std::int64_t>(nested.absmax.size()) !=
@@ -214,7 +214,7 @@ void dequantize_scales(const NestedScales& nested, std::span<float> absmax, int 
         fmt::format("nested scales disagree: {} codes, {} second-level scales of {}, for {} scales",
                     nested.codes.size(), nested.absmax.size(), nested.block_size, absmax.size()));
   }
-  parallel_for(scales, chunk_scales, threads, [&](auto first, auto last) {
+  parallel_for(scales, chunk_scales, 0, [&](auto first, auto last) {
     for (std::int64_t i = first; i < last; ++i) {
       const float scale = flush_subnormal(nested.absmax[i / nested.block_size]);
       const float product = flush_subnormal(flush_subnormal(nested.map[nested.codes[i]]) * scale);
@@ -223,15 +223,14 @@ void dequantize_scales(const NestedScales& nested, std::span<float> absmax, int 
   });
 }
 
-NestedScales quantize_scales(std::span<const float> absmax, const ScaleMap& map, float offset,
-                             int threads) {
+NestedScales quantize_scales(std::span<const float> absmax, const ScaleMap& map, float offset) {
   NestedScales nested;
   nested.map = map;
   nested.offset = offset;
   nested.codes.resize(absmax.size());
   const std::int64_t groups = groups_of(absmax.size(), nested.block_size);
   nested.absmax.resize(groups);
-  parallel_for(groups, chunk_scales / nested.block_size, threads, [&](auto first, auto last) {
+  parallel_for(groups, chunk_scales / nested.block_size, 0, [&](auto first, auto last) {
     Eigen::Array<float, Eigen::Dynamic, 1, Eigen::ColMajor, standard_nested_block_size, 1> rest;
     for (std::int64_t group = first; group < last; ++group) {
       const std::int64_t begin = group * nested.block_size;
@@ -250,11 +249,11 @@ NestedScales quantize_scales(std::span<const float> absmax, const ScaleMap& map,
   return nested;
 }
 
-NestedScales quantize_scales(std::span<const float> absmax, int threads) {
+NestedScales quantize_scales(std::span<const float> absmax) {
   const Eigen::Map<const Eigen::ArrayXf> values(absmax.data(),
                                                 static_cast<Eigen::Index>(absmax.size()));
   const double mean = absmax.empty() ? 0.0 : values.cast<double>().mean();
-  return quantize_scales(absmax, dynamic_map(), static_cast<float>(mean), threads);
+  return quantize_scales(absmax, dynamic_map(), static_cast<float>(mean));
 }
 
 void normal_weights(std::uint64_t seed, std::uint64_t first_index, WeightType type,

@@ -104,16 +104,15 @@ ScaleMap dynamic_map();
 
 /// Dequantizes scales to fp32. A subnormal product becomes zero of the same sign. `absmax` has
 /// nested.codes.size() elements; throws std::invalid_argument if sizes disagree.
-void dequantize_scales(const NestedScales& nested, std::span<float> absmax, int threads = 0);
+void dequantize_scales(const NestedScales& nested, std::span<float> absmax);
 
 /// Subtracts `offset` from each scale and quantizes the rest to the nearest value of `map` times
 /// the greatest magnitude in each group of 256; a tie goes to the even code.
-NestedScales quantize_scales(std::span<const float> absmax, const ScaleMap& map, float offset,
-                             int threads = 0);
+NestedScales quantize_scales(std::span<const float> absmax, const ScaleMap& map, float offset);
 
 /// The same with the standard map and the mean as offset. The order in which a GPU sums the mean is
 /// not part of the format, so the last bit of a stored offset may differ from ours.
-NestedScales quantize_scales(std::span<const float> absmax, int threads = 0);
+NestedScales quantize_scales(std::span<const float> absmax);
 
 // ---- Weights in memory ----
 
@@ -131,10 +130,9 @@ struct QuantizedTensor {
 };
 
 /// All of a tensor's weights, dequantized by the reference: [tensor.n] bits of `tensor.type`.
-inline std::vector<std::uint16_t> dequantize(const QuantizedTensor& tensor, int threads = 0) {
+inline std::vector<std::uint16_t> dequantize(const QuantizedTensor& tensor) {
   std::vector<std::uint16_t> output(static_cast<std::size_t>(tensor.n));
-  dequantize(tensor.codes, tensor.absmax, tensor.table, tensor.block_size, tensor.type, output,
-             threads);
+  dequantize(tensor.codes, tensor.absmax, tensor.table, tensor.block_size, tensor.type, output);
   return output;
 }
 

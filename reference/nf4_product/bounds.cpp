@@ -97,9 +97,4 @@ Bounds product_bounds(const Nf4Product& product, Reading reading, const ProductS
   return bounds;
 }
 
-Bounds product_bounds(const Nf4Product& product, Reading reading, int threads) {
-  return product_bounds(product, reading, product_sums(product, weights_of(reading), threads),
-                        threads);
-}
-
 }  // namespace reprolab::reference

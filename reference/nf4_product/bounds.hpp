@@ -93,7 +93,4 @@ struct Bounds {
 Bounds product_bounds(const Nf4Product& product, Reading reading, const ProductSums& sums,
                       int threads = 0);
 
-/// Throws std::invalid_argument if the sizes disagree.
-Bounds product_bounds(const Nf4Product& product, Reading reading, int threads = 0);
-
 }  // namespace reprolab::reference

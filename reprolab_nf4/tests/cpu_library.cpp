@@ -2,9 +2,7 @@
 // and in the order of the inputs, so that all calls give the same bits, and counts calls.
 #include <atomic>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <memory>
 
 #include "reference/nf4/nf4.hpp"
 

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <stdexcept>
-#include <string>
 
 #include "profiling/basics.hpp"
 #include "profiling/instrument.hpp"

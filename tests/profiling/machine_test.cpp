@@ -78,7 +78,7 @@ TEST(ClockObserver, SeesEveryValueOverThePass) {
   }
   observer.stop();
   EXPECT_GE(observer.snapshots().size(), 8u);
-  const json summary = observer.summary();
+  const json summary = summarize(observer.snapshots());
   EXPECT_EQ(summary.at("sm_mhz").at("min"), 1200);
   EXPECT_EQ(summary.at("sm_mhz").at("max"), 1980);
   EXPECT_EQ(summary.at("memory_mhz").at("median"), 3201);
@@ -93,7 +93,7 @@ TEST(ClockObserver, GivesNullForAFunctionThatFailsAndWithoutADevice) {
   for (const bool known : {true, false}) {
     ClockObserver observer(known ? fake_device(FAKE_NVML) : std::nullopt);
     observer.stop();
-    const json summary = observer.summary();
+    const json summary = summarize(observer.snapshots());
     EXPECT_TRUE(summary.at("power_w").is_null());
     EXPECT_EQ(summary.at("sm_mhz").is_null(), !known);
     EXPECT_EQ(summary.at("throttle_reasons").is_null(), !known);

@@ -2,8 +2,6 @@
 // times are only checked to exist.
 #include "experiments/puzzle/puzzle.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "harness/measure.hpp"

@@ -50,9 +50,6 @@ void print_plan_as_json(const std::vector<Group>& groups, const std::optional<pr
 /// Measures a problem's rows: those of its kernels and of the ceilings.
 using MeasureGroup = std::function<std::vector<Record>(const Group& group)>;
 
-/// A row's name in Google Benchmark: "family/problem/kernel".
-std::string row_name(const Group& group, const std::string& kernel);
-
 /// Passes `words` to Google Benchmark. Throws UsageError for an unknown word and for flags that
 /// conflict with our order of samples or with --dry-run.
 void initialize_benchmark(const std::string& program, std::vector<std::string> words);

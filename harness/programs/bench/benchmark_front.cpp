@@ -63,10 +63,6 @@ class Console : public benchmark::ConsoleReporter {
 
 }  // namespace
 
-std::string row_name(const Group& group, const std::string& kernel) {
-  return group.family->name() + "/" + group.planned.facts.name + "/" + kernel;
-}
-
 void initialize_benchmark(const std::string& program, std::vector<std::string> words) {
   for (const auto& word : words) {
     for (const char* flag : {"--benchmark_enable_random_interleaving", "--benchmark_repetitions",
@@ -105,7 +101,8 @@ std::vector<Record> run_benchmarks(const std::vector<Group>& groups,
         report(state, *std::ranges::find(measured, kernel,
                                          [](const Record& record) { return record.variant.name; }));
       };
-      benchmark::RegisterBenchmark(row_name(group, kernel).c_str(), run)
+      const auto name = group.family->name() + "/" + group.planned.facts.name + "/" + kernel;
+      benchmark::RegisterBenchmark(name.c_str(), run)
           ->UseManualTime()
           ->Iterations(1)
           ->Unit(benchmark::kMicrosecond);

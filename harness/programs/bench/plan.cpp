@@ -13,15 +13,6 @@
 namespace reprolab::bench {
 namespace {
 
-void refuse_duplicates(const std::vector<Group>& groups) {
-  std::set<std::string> seen;
-  for (const Group& group : groups) {
-    if (!seen.insert(group.planned.facts.name).second) {
-      throw UsageError(fmt::format("problem '{}' is selected twice", group.planned.facts.name));
-    }
-  }
-}
-
 /// The data for a family's problems; none if it has none of the requested data.
 std::vector<std::string> data_of(const Family& family, const std::vector<std::string>& requested) {
   const auto known = family.data();
@@ -68,6 +59,7 @@ std::vector<Group> select(const Selection& selection, const FreeMemory& free) {
   }
   refuse_names_of_ceilings(select_kernels(selection.kernel, known, absent));
   std::vector<Group> groups;
+  std::set<std::string> names;
   for (const Family* family : selected) {
     auto own = family->kernels();
     std::erase_if(own, [&](const auto& kernel) { return !selects(selection.kernel, kernel.name); });
@@ -78,11 +70,13 @@ std::vector<Group> select(const Selection& selection, const FreeMemory& free) {
       if (selection.warm) planned = kept_warm(std::move(planned));
       problem_names.push_back(planned.facts.name);
       if (!selects(selection.problem, planned.facts.name)) continue;
+      if (!names.insert(planned.facts.name).second) {
+        throw UsageError(fmt::format("problem '{}' is selected twice", planned.facts.name));
+      }
       groups.push_back({groups.size(), family, std::move(planned), own});
     }
   }
   if (groups.empty()) nothing_matches("--problem", selection.problem, problem_names);
-  refuse_duplicates(groups);
   return groups;
 }
 

@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cstdint>
 
 #include "harness/errors.hpp"
 #include "harness/family.hpp"

@@ -44,8 +44,6 @@ void add_options(CLI::App& app, Options& options) {
 
 double gb(std::uint64_t bytes) { return 1e-9 * static_cast<double>(bytes); }
 
-int largest(const std::vector<int>& batches) { return *std::ranges::max_element(batches); }
-
 int dry_run(const Options& options, const std::vector<Model>& models,
             const std::vector<VariantInfo>& kernels) {
   std::string why_not;
@@ -55,7 +53,7 @@ int dry_run(const Options& options, const std::vector<Model>& models,
   for (const auto& model : models) {
     const std::uint64_t weights = pass_facts(model, options.format, 1).bytes_read;
     const std::uint64_t working =
-        working_bytes(model, options.format, largest(options.protocol.batches));
+        working_bytes(model, options.format, std::ranges::max(options.protocol.batches));
     fmt::print("{:<16} {:>8} {:>10} {:>13.1f} GB {:>13.1f} GB\n", model.id, model.layers,
                model.launches(), gb(weights), gb(working));
     if (!gpu) continue;
@@ -129,7 +127,7 @@ class Replays {
     if (!instrument_) instrument_ = profiling::make_instrument(options_.pass.instrument);
     const Model& model = models_.at(request.at("model"));
     const auto kernels = selected_kernels(request, kernels_);
-    const int largest_batch = largest(options_.protocol.batches);
+    const int largest_batch = std::ranges::max(options_.protocol.batches);
     std::string why_none;
     const std::int64_t layers = layers_that_fit(model, options_.format, largest_batch,
                                                 free_memory().device_bytes, why_none);

@@ -236,7 +236,7 @@ Verification Replay::verify(const VariantInfo& kernel, profiling::Instrument& in
 Verification Replay::verify_copies(const VariantInfo& kernel) {
   bool deviates = false;
   for (const Resident& resident : resident_) {
-    const auto& same_size = distinct_.at(resident.shape.weights());
+    auto& same_size = distinct_.at(resident.shape.weights());
     // A deviation is declared only for matrix 0.
     if (resident.matrix != 0 && !same_size.verifier.compares_all(kernel)) continue;
     profiling::check(cudaMemsetAsync(dequantized_.data(), poison_byte,
@@ -247,8 +247,7 @@ Verification Replay::verify_copies(const VariantInfo& kernel) {
       profiling::check(cudaDeviceSynchronize(), kernel.name);
     });
     if (!one.is_bad()) {
-      one = distinct_.at(resident.shape.weights())
-                .verifier.judge(kernel, resident.matrix, dequantized_.data());
+      one = same_size.verifier.judge(kernel, resident.matrix, dequantized_.data());
     }
     if (one.is_bad()) {
       one.reason = fmt::format("{}.{}: {}", model_.id, resident.shape.name, one.reason);
@@ -279,9 +278,8 @@ Sampled Replay::pass(const VariantInfo& kernel, int batch, profiling::Instrument
              [&](cudaStream_t, const profiling::Call& call) {
                for (std::int64_t launch = 0; launch < model_.launches(); ++launch) {
                  const Resident& resident = resident_at(launch);
-                 const bool compares = compared.contains(launch);
                  call(kernel_time, [&] { dequantize(kernel, resident); });
-                 if (compares) {
+                 if (compared.contains(launch)) {
                    const auto& same_size = distinct_.at(resident.shape.weights());
                    call(of_the_harness, [&] {
                      same_size.verifier.enqueue_comparison(resident.matrix, dequantized_.data());

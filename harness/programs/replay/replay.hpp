@@ -6,10 +6,8 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <random>
-#include <set>
 #include <vector>
 
 #include "harness/nf4/tensor.hpp"
@@ -115,8 +113,7 @@ class Replay {
   std::map<std::int64_t, VerifiedMatrices> distinct_;  ///< Keyed by number of weights.
   std::vector<Resident> resident_;                     ///< Layer by layer, in the order of use.
   std::optional<ProtectedMemory> protected_;
-  profiling::DeviceBuffer
-      dequantized_;  ///< The output of every dequantization, one after the other.
+  profiling::DeviceBuffer dequantized_;  ///< Overwritten by every dequantization.
   Product product_;
   std::mt19937_64 random_;  ///< Chooses which launches are compared; no seed predicts it.
   profiling::SmClockProbe probe_;

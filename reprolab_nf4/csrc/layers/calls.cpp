@@ -1,7 +1,6 @@
 #include "reprolab_nf4/csrc/layers/calls.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace reprolab::layers {
 namespace {

@@ -50,9 +50,10 @@ bool expect_within_bounds(const VariantInfo& variant, std::int64_t m, bool neste
   profiling::check(
       cudaMemcpy(actual.data(), output.data(), 2 * actual.size(), cudaMemcpyDeviceToHost),
       "reading a product");
-  const auto bounds = reference::product_bounds(
-      data.view(),
-      value_named<reference::Reading>(reference::reading_names, variant.contract.reading));
+  const auto reading =
+      value_named<reference::Reading>(reference::reading_names, variant.contract.reading);
+  const auto sums = reference::product_sums(data.view(), reference::weights_of(reading));
+  const auto bounds = reference::product_bounds(data.view(), reading, sums);
   const auto difference =
       reference::compare_within(at_every_copy(bounds.low), at_every_copy(bounds.high), actual);
   EXPECT_TRUE(difference.equal()) << variant.name << ", " << m << " rows: " << difference.mismatches

@@ -29,7 +29,7 @@ struct Small {
             .bias = bias};
   }
   Bounds bounds(Reading reading = Reading::dequantized_weights) const {
-    return product_bounds(view(), reading, 1);
+    return product_bounds(view(), reading, product_sums(view(), weights_of(reading), 1), 1);
   }
 };
 
