@@ -1,5 +1,5 @@
-// What is known of a row before anything runs: its problem and its kernel. Without the JSON of
-// result files, which would double the time that nvcc takes for a family.
+// Facts of a row before anything runs: its problem and its kernel. They do without the JSON of
+// result files, which would double nvcc's time for a family.
 #pragma once
 
 #include <cstdint>
