@@ -1,5 +1,5 @@
 // Facts of a row before anything runs: its problem and its kernel. They do without the JSON of
-// result files, which would double nvcc's time for a family.
+// result files, which took nvcc a third of the time for a family.
 #pragma once
 
 #include <cstdint>
