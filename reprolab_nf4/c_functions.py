@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-from collections.abc import Callable
 
 # The functions of bitsandbytes' CUDA library that are replaced.
 REPLACED = ("cdequantize_blockwise_fp16_nf4", "cdequantize_blockwise_bf16_nf4")
@@ -34,28 +33,6 @@ def shown(value) -> str:
         if isinstance(value, (int, float, str, bytes, list, type(None))):
             return repr(value)
     return f"a value of type {type(value).__name__}"
-
-
-MOST_WEIGHTS = 2**30  # of one call, whose `n` is an int; a multiple of every block size
-
-
-def in_parts(dequantize: Callable, fail: Callable[[], None]) -> Callable:
-    """A function of REPLACED that supports more weights than an int counts, by several calls.
-
-    `fail` raises the error that a call returned: ctypes' errcheck, and names of parameters, would
-    add 0.5 us to each call. Without `stream`, as bitsandbytes before 0.44 calls it: the default.
-    """
-
-    def call(code, A, absmax, out, blocksize, n, stream=None):
-        if type(n) is not int or n <= MOST_WEIGHTS:
-            if dequantize(code, A, absmax, out, blocksize, n, stream):
-                fail()
-            return
-        for first in range(0, n, MOST_WEIGHTS):
-            addresses = (A + first // 2, absmax + 4 * (first // blocksize), out + 2 * first)
-            call(code, *addresses, blocksize, min(MOST_WEIGHTS, n - first), stream)
-
-    return call
 
 
 # Parameters by name, as in reprolab_nf4.h.

@@ -6,6 +6,7 @@ import ctypes
 import importlib
 import re
 import sys
+from collections.abc import Callable
 
 from reprolab_nf4.c_functions import REPLACED, DropinError
 
@@ -31,6 +32,13 @@ def native_library():
         why = "nothing to replace" if is_visible else "no NVIDIA GPU is visible to PyTorch"
         raise DropinError(f"bitsandbytes runs without its CUDA library here: {why}") from error
     return native
+
+
+def called_here(dequantize: Callable) -> Callable:
+    """For the calls of this bitsandbytes: 0.43 passes no stream, so its calls get the default."""
+    if importlib.import_module("bitsandbytes").__version__.startswith("0.43."):
+        return lambda *given: dequantize(*given, None)
+    return dequantize
 
 
 def has_operators() -> bool:

@@ -94,7 +94,9 @@ def write(folder: Path, version: str, library: Path, cextension: str | None = No
     texts["cextension.py"] = (cextension or own_cextension).replace(
         "{library!r}", repr(str(library))
     )
-    texts["__init__.py"] = "" if cextension else f"from .{holder} import dequantize\n"
+    texts["__init__.py"] = f"__version__ = {version!r}\n"
+    if not cextension:
+        texts["__init__.py"] += f"from .{holder} import dequantize\n"
     for name, text in texts.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(text)

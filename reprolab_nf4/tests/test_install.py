@@ -16,7 +16,7 @@ import fake_bitsandbytes
 import pytest
 
 import reprolab_nf4
-from reprolab_nf4 import DropinError, c_functions, engines, installation, native
+from reprolab_nf4 import DropinError, engines, installation, native
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = list(fake_bitsandbytes.LAYOUTS)
@@ -151,20 +151,6 @@ def test_without_bitsandbytes_or_its_cuda_library(
     monkeypatch.setitem(sys.modules, "torch", None)
     put_bitsandbytes("0.50.2", cextension + "\n")
     assert noun in refused(reprolab_nf4.install, libraries["ours"])
-
-
-@pytest.mark.parametrize(
-    ("n", "counts"),
-    [(2**30, [2**30]), (2**31, [2**30] * 2), (2**32 + 64, [2**30] * 4 + [64]), (7, [7])],
-)
-def test_more_weights_than_an_int_counts_are_dequantized_in_parts(n, counts):
-    calls = []
-    c_functions.in_parts(lambda *x: calls.append(x), None)(None, 0x10, 0x20, 0x30, 64, n, 5)
-    assert [given[5] for given in calls] == counts
-    for i, (code, A, absmax, out, blocksize, _, stream) in enumerate(calls):
-        assert (code, blocksize, stream) == (None, 64, 5)
-        first = i * 2**30
-        assert (A, absmax, out) == (0x10 + first // 2, 0x20 + first // 16, 0x30 + 2 * first)
 
 
 @pytest.mark.parametrize(
