@@ -7,12 +7,14 @@
 #include <system_error>
 #include <utility>
 
+#include "harness/result_file.hpp"
 #include "kernels/printable.hpp"
 
 namespace reprolab {
 namespace {
 
 namespace fs = std::filesystem;
+using Manifest = nlohmann::ordered_json;
 
 constexpr const char* remedy = "; make mojo or make triton writes it again";
 
@@ -33,6 +35,9 @@ PtxKernel kernel_of(const Manifest& manifest) {
   kernel.language = manifest.at("language");
   kernel.counterpart = manifest.value("counterpart", "");
   kernel.threads = manifest.at("threads");
+  for (const auto& [name, value] : manifest.items()) {
+    if (value.is_number_integer()) kernel.numbers[name] = value;
+  }
   return kernel;
 }
 
@@ -45,12 +50,13 @@ PtxVariant variant_of(const fs::path& folder, const Manifest& facts) {
 
 }  // namespace
 
-std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
-                                                  const std::vector<std::string>& variants,
-                                                  const fs::path& folder, const fs::path& root) {
-  std::map<std::string, CompiledKernel> kernels;
+std::vector<PtxKernel> read_compiled_kernels(const std::string& family,
+                                             const std::vector<std::string>& variants,
+                                             const fs::path& root) {
+  if (root.empty()) return read_compiled_kernels(family, variants, project_root());
+  std::map<std::string, PtxKernel> kernels;
   std::error_code none_built;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, none_built)) {
+  for (const auto& entry : fs::recursive_directory_iterator(root / "build/ptx", none_built)) {
     const fs::path& path = entry.path();
     const fs::path place = path.parent_path();
     if (path.extension() != ".json" || !place.filename().string().starts_with("sm_")) continue;
@@ -65,15 +71,15 @@ std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
       }
       const int capability = std::atoi(place.filename().c_str() + 3);  // of "sm_90"
       const PtxKernel kernel = kernel_of(manifest);
-      auto& all = kernels.try_emplace(kernel.name, CompiledKernel{kernel, manifest}).first->second;
+      auto& all = kernels.try_emplace(kernel.name, kernel).first->second;
       for (const auto& name : variants) {
-        all.kernel.variants[capability][name] = variant_of(place, manifest.at("variants").at(name));
+        all.variants[capability][name] = variant_of(place, manifest.at("variants").at(name));
       }
     } catch (const Manifest::exception& error) {
       refuse(error.what());
     }
   }
-  std::vector<CompiledKernel> compiled;
+  std::vector<PtxKernel> compiled;
   for (auto& [name, kernel] : kernels) compiled.push_back(std::move(kernel));
   return compiled;
 }

@@ -12,49 +12,37 @@
 #include <vector>
 
 #include "harness/errors.hpp"
-#include "harness/result_file.hpp"
 #include "kernels/ptx_kernel.hpp"
 #include "kernels/registry.hpp"
 
 namespace reprolab {
 
-using Manifest = nlohmann::ordered_json;
-
-/// A kernel with all of its variants, and one of its manifests, from which its family reads more.
-struct CompiledKernel {
-  PtxKernel kernel;
-  Manifest manifest;
-};
-
-/// The kernels of a family in `folder`/sm_*/KERNEL.json, each with its PTX next to it (paths of
-/// sources are from `root`). Throws UsageError of one line if a manifest is not as it is written
-/// there, or is older than its kernel's sources: it would be measured under the wrong name.
-std::vector<CompiledKernel> read_compiled_kernels(const std::string& family,
-                                                  const std::vector<std::string>& variants,
-                                                  const std::filesystem::path& folder,
-                                                  const std::filesystem::path& root);
+/// The kernels of a family in build/ptx/sm_*/KERNEL.json of the checkout in `root`, or of this one,
+/// each with its PTX next to it. Throws UsageError of one line if a manifest is not as it is
+/// written there, or is older than its kernel's sources: it would be measured under the wrong name.
+std::vector<PtxKernel> read_compiled_kernels(const std::string& family,
+                                             const std::vector<std::string>& variants,
+                                             const std::filesystem::path& root = {});
 
 /// The compiled kernels of a family.
 template <class Problem>
 struct CompiledFamily {
-  std::string name;                                ///< In manifests.
-  std::vector<std::string> variants;               ///< Variants that every kernel has.
-  std::map<std::string, std::string> commands;     ///< The target of `make` by language.
-  void (*add)(const PtxKernel&, const Manifest&);  ///< Registers a kernel; reads its own facts.
+  std::string name;                             ///< In manifests.
+  std::vector<std::string> variants;            ///< Variants that every kernel has.
+  std::map<std::string, std::string> commands;  ///< The target of `make` by language.
+  void (*add)(const PtxKernel&);                ///< Registers a kernel.
 
   /// Registers the kernels in build/ptx of the project, in the first call alone. Throws UsageError,
   /// also if the family already has a kernel of the same name.
   void load() const {
     if (static bool loaded = false; std::exchange(loaded, true)) return;
-    const auto folder = project_root() / "build/ptx";
-    for (const auto& [kernel, manifest] :
-         read_compiled_kernels(name, variants, folder, project_root())) {
+    for (const PtxKernel& kernel : read_compiled_kernels(name, variants)) {
       if (Registry<Problem>::instance().kernels().contains(kernel.name)) {
         throw UsageError(kernel.source_file + ": there is already a kernel named '" + kernel.name +
                          "'; rename one");
       }
       try {
-        add(kernel, manifest);
+        add(kernel);
       } catch (const std::exception& error) {
         throw UsageError(kernel.source_file + ": its manifest: " + error.what());
       }

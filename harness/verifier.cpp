@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "harness/result_file.hpp"
 #include "profiling/nvtx.hpp"
 #include "reference/compare.hpp"
 

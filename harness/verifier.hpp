@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "harness/device_checks.hpp"
-#include "harness/sampling.hpp"
+#include "harness/verdict.hpp"
+#include "harness/workload.hpp"
 
 namespace reprolab {
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -28,8 +29,16 @@ struct PtxKernel {
   std::string language;     ///< The target of `make` that builds it.
   std::string counterpart;  ///< As Kernel::counterpart.
   unsigned threads = 0;     ///< In a block.
+  /// Integers of its manifest that its family reads.
+  std::map<std::string, std::int64_t> numbers{};
   /// By compute capability (90) and by the family's name of the variant.
-  std::map<int, std::map<std::string, PtxVariant>> variants;
+  std::map<int, std::map<std::string, PtxVariant>> variants{};
+
+  std::int64_t number(const std::string& name) const {
+    const auto found = numbers.find(name);
+    if (found == numbers.end()) throw std::out_of_range("it lacks '" + name + "'");
+    return found->second;
+  }
 };
 
 /// A kernel and its variants, each loaded when it is first used, for the life of the process.

@@ -123,9 +123,6 @@ const CompiledFamily<Problem> compiled_kernels{
     .name = "nf4",
     .variants = {"fp16", "bf16", "fp16_nested", "bf16_nested"},
     .commands = {{"mojo", "make mojo"}, {"triton", "make triton"}},
-    .add = [](const reprolab::PtxKernel& kernel, const Manifest& manifest) {
-      add_ptx_kernel({kernel, manifest.at("weights_per_block"), manifest.at("pointer_alignment"),
-                      manifest.at("weights_multiple")});
-    }};
+    .add = add_ptx_kernel};
 
 }  // namespace reprolab::nf4

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "harness/compiled_kernels.hpp"
+#include "harness/facts.hpp"
 #include "harness/nf4/tensor.hpp"
-#include "harness/result_file.hpp"
 #include "kernels/nf4/loaded_kernels.hpp"
 
 namespace CLI {

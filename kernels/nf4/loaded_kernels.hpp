@@ -13,13 +13,8 @@ namespace reprolab::nf4 {
 ///   u8* codes, fp32* table[16], fp32* absmax (nested: the second-level absmax), u8* scale codes
 ///   and fp32* map (both null if not nested), output, i32 n, i32 log2(weights per scale), i32
 ///   log2(scales per second-level scale), fp32 offset.
-/// Block b of its grid writes weights [b * weights_per_block, (b + 1) * weights_per_block) below n.
-struct PtxKernel : reprolab::PtxKernel {
-  int weights_per_block = 0;
-  int pointer_alignment = 1;  ///< Every pointer is a multiple of this many bytes.
-  int weights_multiple = 1;   ///< n is a multiple of this.
-};
-
+/// Block b of its grid writes weights [b * weights_per_block, (b + 1) * weights_per_block) below n,
+/// a multiple of weights_multiple; every pointer is a multiple of pointer_alignment bytes.
 /// Registers the kernel. Its PTX is loaded by the first call of `supports`.
 void add_ptx_kernel(const PtxKernel& kernel);
 

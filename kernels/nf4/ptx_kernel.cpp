@@ -19,25 +19,29 @@ std::string variant_of(const Problem& problem) {
 /// A kernel and its loaded variants.
 class Loaded {
  public:
-  explicit Loaded(const PtxKernel& kernel) : kernel_(kernel), ptx_(kernel) {}
+  explicit Loaded(const PtxKernel& kernel)
+      : ptx_(kernel),
+        weights_per_block_(kernel.number("weights_per_block")),
+        pointer_alignment_(static_cast<std::uintptr_t>(kernel.number("pointer_alignment"))),
+        weights_multiple_(kernel.number("weights_multiple")) {}
 
   Support supports(const Problem& problem) {
     if (const Support support = supports_standard_table(problem); !support.ok) return support;
-    if (problem.n > std::numeric_limits<std::int32_t>::max() - kernel_.weights_per_block) {
+    if (problem.n > std::numeric_limits<std::int32_t>::max() - weights_per_block_) {
       return unsupported("counts weights in 32 bits: 2^31 - 1 - " +
-                         std::to_string(kernel_.weights_per_block) + " at most");
+                         std::to_string(weights_per_block_) + " at most");
     }
-    if (problem.n % kernel_.weights_multiple != 0) {
-      return unsupported("is compiled for multiples of " +
-                         std::to_string(kernel_.weights_multiple) + " weights");
+    if (problem.n % weights_multiple_ != 0) {
+      return unsupported("is compiled for multiples of " + std::to_string(weights_multiple_) +
+                         " weights");
     }
     const NestedScales& nested = problem.nested;
     for (const void* pointer :
          std::initializer_list<const void*>{problem.codes, problem.absmax, nested.codes, nested.map,
                                             nested.absmax, problem.output}) {
-      if (reinterpret_cast<std::uintptr_t>(pointer) % kernel_.pointer_alignment != 0) {
+      if (reinterpret_cast<std::uintptr_t>(pointer) % pointer_alignment_ != 0) {
         return unsupported("is compiled for arrays aligned to " +
-                           std::to_string(kernel_.pointer_alignment) + " bytes");
+                           std::to_string(pointer_alignment_) + " bytes");
       }
     }
     if (const Support support = ptx_.supports(variant_of(problem)); !support.ok) return support;
@@ -61,13 +65,15 @@ class Loaded {
     float offset = nested.offset;
     void* const arguments[] = {&codes,  &table, &absmax, &scale_codes,  &map,
                                &output, &n,     &shift,  &second_shift, &offset};
-    return ptx_.launch(variant_of(problem), blocks_over(problem.n, kernel_.weights_per_block),
-                       arguments, stream);
+    return ptx_.launch(variant_of(problem), blocks_over(problem.n, weights_per_block_), arguments,
+                       stream);
   }
 
  private:
-  PtxKernel kernel_;
   LoadedPtx ptx_;
+  std::int64_t weights_per_block_;
+  std::uintptr_t pointer_alignment_;
+  std::int64_t weights_multiple_;
   const float* table_ = nullptr;  ///< In device memory, when a problem is supported.
 };
 

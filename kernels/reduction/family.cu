@@ -11,8 +11,8 @@ namespace {
 
 /// A kernel in PTX, with the variant "uint32", that adds to the output. It takes input, output and
 /// n as Problem has them; its grid has a block for each words_per_block of n.
-void add_ptx_kernel(const PtxKernel& kernel, const Manifest& manifest) {
-  const std::int64_t words = manifest.at("words_per_block");
+void add_ptx_kernel(const PtxKernel& kernel) {
+  const std::int64_t words = kernel.number("words_per_block");
   const auto ptx = std::make_shared<LoadedPtx>(kernel);
   Kernel<Problem> row = described<Problem>(kernel);
   row.supports = [=](const Problem& problem) {

@@ -11,9 +11,10 @@ namespace {
 /// A kernel in PTX, with the variant "fp32". It takes what TmaArguments holds, the maps as 128-byte
 /// parameters. Block b of its grid transposes the tile that tma_tile_start (tma.cuh) gives it. Has
 /// the contract of its counterpart, with the same tiles and indices; throws where there is none.
-void add_ptx_kernel(const PtxKernel& kernel, const Manifest& manifest) {
-  const auto swizzle = manifest.at("swizzle_bytes") == 0 ? CU_TENSOR_MAP_SWIZZLE_NONE
-                                                         : CU_TENSOR_MAP_SWIZZLE_128B;  // both maps
+void add_ptx_kernel(const PtxKernel& kernel) {
+  const auto swizzle = kernel.number("swizzle_bytes") == 0
+                           ? CU_TENSOR_MAP_SWIZZLE_NONE
+                           : CU_TENSOR_MAP_SWIZZLE_128B;  // both maps
   const auto ptx = std::make_shared<LoadedPtx>(kernel);
   Kernel<Problem> row = described<Problem>(kernel);
   const Kernel<Problem>& counterpart = kernel_named<Problem>(kernel.counterpart);

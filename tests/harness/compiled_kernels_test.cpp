@@ -1,26 +1,29 @@
 // Kernels of other languages: their manifests, and errors for invalid ones.
 #include "harness/compiled_kernels.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "tests/refusal.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace reprolab {
 namespace {
 
-using Json = Manifest;
+using Json = nlohmann::ordered_json;
 
-/// A valid manifest of a kernel named toy, with `facts` of its family.
-Json toy_manifest(const std::string& family, const std::vector<std::string>& variants,
-                  const Json& facts) {
+const std::vector<std::string> variants = {"plain", "nested"};
+
+/// A valid manifest of a kernel named toy, with a number that its family reads.
+Json toy_manifest() {
   Json manifest = {{"kernel", "toy"},
-                   {"family", family},
+                   {"family", "toys"},
                    {"language", "mojo"},
                    {"compiler", "Mojo (max-core 1.2.3)"},
                    {"lineage", "a toy"},
                    {"source_file", "toy.mojo"},
-                   {"sources", Manifest::array({"toy.mojo"})},
-                   {"threads", 128}};
-  manifest.update(facts);
+                   {"sources", Json::array({"toy.mojo"})},
+                   {"threads", 128},
+                   {"size", 7}};
   for (const auto& name : variants) {
     manifest["variants"][name] = {
         {"file", "toy.ptx"}, {"entry", "toy_entry"}, {"shared_bytes", 64}, {"null_pointers", 2}};
@@ -39,17 +42,14 @@ class CompiledFiles {
  public:
   CompiledFiles() { folder_.write("toy.mojo", ""); }
   CompiledFiles& add(const std::string& name, const std::string& text) {
-    folder_.write("ptx/" + name, text);
+    folder_.write("build/ptx/" + name, text);
     return *this;
   }
-  /// `reader(folder, root)` reads a family's kernels.
-  template <class Reader>
-  auto read(Reader&& reader) const {
-    return reader(folder_.path() / "ptx", folder_.path());
+  std::vector<PtxKernel> read() const {
+    return read_compiled_kernels("toys", variants, folder_.path());
   }
-  template <class Reader>
-  void expect_refusal(Reader&& reader) const {
-    expect_refused<UsageError>([&] { read(reader); }, "toy");
+  void expect_refusal() const {
+    expect_refused<UsageError>([&] { read(); }, "toy");
   }
   const OwnFolder& folder() const { return folder_; }
 
@@ -57,34 +57,29 @@ class CompiledFiles {
   OwnFolder folder_;
 };
 
-const std::vector<std::string> variants = {"plain", "nested"};
-const Json sound = toy_manifest("toys", variants, {{"size", 7}});
-
-std::vector<CompiledKernel> read_toys(const std::filesystem::path& folder,
-                                      const std::filesystem::path& root) {
-  return read_compiled_kernels("toys", variants, folder, root);
-}
+const Json sound = toy_manifest();
 
 TEST(CompiledKernels, NothingBuiltMeansNoKernels) {
-  EXPECT_TRUE(CompiledFiles().read(read_toys).empty());
-  EXPECT_TRUE(CompiledFiles().add("sm_90/toy.plain.ptx", "").read(read_toys).empty());
-  EXPECT_TRUE(CompiledFiles().add("old/toy.json", sound.dump()).read(read_toys).empty());
+  EXPECT_TRUE(CompiledFiles().read().empty());
+  EXPECT_TRUE(CompiledFiles().add("sm_90/toy.plain.ptx", "").read().empty());
+  EXPECT_TRUE(CompiledFiles().add("old/toy.json", sound.dump()).read().empty());
 }
 
 TEST(CompiledKernels, AKernelHasEveryVariantForEachArchitecture) {
   CompiledFiles files;
   files.add("sm_90/toy.json", sound.dump()).add("sm_120/toy.json", sound.dump());
-  const auto kernels = files.read(read_toys);
+  const auto kernels = files.read();
   ASSERT_EQ(kernels.size(), 1u);
-  const auto& [kernel, manifest] = kernels[0];
+  const PtxKernel& kernel = kernels[0];
   EXPECT_EQ(kernel.name, "toy");
   EXPECT_EQ(kernel.compiler, "Mojo (max-core 1.2.3)");
   EXPECT_EQ(kernel.language, "mojo");
   EXPECT_EQ(kernel.threads, 128u);
-  EXPECT_EQ(manifest.at("size"), 7);
+  EXPECT_EQ(kernel.number("size"), 7);
+  EXPECT_THROW(kernel.number("weight"), std::out_of_range);
   ASSERT_EQ(kernel.variants.size(), 2u);
   const PtxVariant& read = kernel.variants.at(120).at("nested");
-  EXPECT_EQ(read.file, (files.folder().path() / "ptx/sm_120/toy.ptx").string());
+  EXPECT_EQ(read.file, (files.folder().path() / "build/ptx/sm_120/toy.ptx").string());
   EXPECT_EQ(read.entry, "toy_entry");
   EXPECT_EQ(read.shared_bytes, 64u);
   EXPECT_EQ(read.null_pointers, 2);
@@ -92,7 +87,7 @@ TEST(CompiledKernels, AKernelHasEveryVariantForEachArchitecture) {
 
 TEST(CompiledKernels, AnInvalidManifestIsOneLineWithARemedy) {
   const auto invalid = [](const std::string& text) {
-    CompiledFiles().add("sm_90/toy.json", text).expect_refusal(read_toys);
+    CompiledFiles().add("sm_90/toy.json", text).expect_refusal();
   };
   const auto wrong = [&](const std::string& pointer, const Json& value) {
     invalid(with(sound, pointer, value));

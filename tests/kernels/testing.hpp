@@ -3,7 +3,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <string>
@@ -31,18 +30,6 @@ std::vector<VariantInfo> kernels_of_files() {
     return kernel.source_file.ends_with("/bitsandbytes_peer.cu");
   });
   return kernels;
-}
-
-/// The problems of a family that an options line selects.
-inline std::vector<PlannedProblem> planned(const std::string& name, const std::string& options,
-                                           const std::string& data = "") {
-  const auto all = families();
-  Family& family = **std::ranges::find(all, name, &Family::name);
-  CLI::App app;
-  family.add_options(app);
-  app.parse(options);
-  family.configure();
-  return family.problems({~0ull, ~0ull}, {data.empty() ? family.data().front() : data});
 }
 
 /// A test of each of a family's kernels; it is named after the kernel, and needs a GPU.
