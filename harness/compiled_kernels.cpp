@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <string>
 #include <system_error>
-#include <utility>
 
 #include "harness/result_file.hpp"
 #include "kernels/printable.hpp"

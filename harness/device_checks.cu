@@ -4,7 +4,6 @@
 #include <stdexcept>
 
 #include "profiling/event_timer.hpp"
-#include "reference/compare.hpp"
 
 namespace reprolab {
 namespace {

@@ -12,7 +12,6 @@
 
 #include "harness/errors.hpp"
 #include "harness/family.hpp"
-#include "harness/provenance.hpp"
 #include "harness/selection.hpp"
 #include "kernels/printable.hpp"
 #include "profiling/basics.hpp"

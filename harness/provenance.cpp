@@ -8,10 +8,8 @@
 #include <filesystem>
 #include <map>
 #include <sstream>
-#include <vector>
 
 #include "harness/errors.hpp"
-#include "harness/family.hpp"
 #include "harness/result_file.hpp"
 #include "harness/worker.hpp"
 #include "profiling/clocks.hpp"

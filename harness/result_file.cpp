@@ -11,7 +11,6 @@
 #include <cstring>
 #include <fstream>
 
-#include "harness/errors.hpp"
 #include "kernels/printable.hpp"
 #include "profiling/basics.hpp"
 

@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <mutex>
 #include <span>
-#include <string>
 #include <unordered_map>
 #include <utility>
 

@@ -147,9 +147,12 @@ class Estimate:
 
 def summarize(samples: Sequence[float]) -> Summary:
     """Summarize at least one sample; quartiles by linear interpolation."""
+    least, most = min(samples), max(samples)
+    if least == most:  # as of most counters
+        return Summary(*[float(least)] * 3, least, most, len(samples))
     ordered = sorted(map(float, samples))
     q1, median, q3 = (quantile(ordered, share) for share in (0.25, 0.5, 0.75))
-    return Summary(median, q1, q3, min(samples), max(samples), len(samples))
+    return Summary(median, q1, q3, least, most, len(samples))
 
 
 def quantile(ascending: Sequence[float], share: float) -> float:

@@ -9,7 +9,6 @@
 
 #include "harness/errors.hpp"
 #include "harness/result_file.hpp"
-#include "reference/nf4/nf4.hpp"
 
 namespace reprolab::nf4 {
 

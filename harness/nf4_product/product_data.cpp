@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "reference/compare.hpp"
 #include "reference/nf4/nf4.hpp"
 
 namespace reprolab::nf4_product {

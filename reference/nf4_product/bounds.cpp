@@ -1,9 +1,7 @@
 #include "reference/nf4_product/bounds.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
 
 #include "reference/parallel.hpp"
 

@@ -163,17 +163,21 @@ def changed(row: Row, changes: Sequence[Change]) -> Row | None:
 
 
 def evidence(gpu: str, changes: Sequence[Change] = (), name: str = "") -> Evidence:
-    """`name`: of another GPU, as if the run were of it."""
+    """`name`: of another GPU, as if the run were of it; rows keep their own spread."""
     found = {}
     for file, root in roots(gpu).items():
         place = f"{root['experiment']}/{root['pass']}"
         own = [change for change in changes if fnmatchcase(place, change[0])]
         of = parsed(gpu, file)
         if own or name:
-            rows = [changed(row, own) for row in root["records"]]
+            rows = [(changed(row, own), row) for row in root["records"]]
             if name and root["provenance"]["gpu"]:
                 root = on(name, root | {"records": []})
-            of = parse(file, root | {"records": [row for row in rows if row]})
+            parsed_rows = {row.key: row for row in of.records}  # parsing all would take seconds
+            anew = [row for row, before in rows if row and row is not before]
+            of = parse(file, root | {"records": anew})
+            parsed_rows |= {row.key: row for row in of.records}
+            of = replace(of, records=tuple(parsed_rows[row["key"]] for row, _ in rows if row))
         found[of.experiment, of.pass_name] = of
     return Evidence(found, ROOT / f"data/recorded/{gpu}")
 

@@ -2,10 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-
-#include "kernels/printable.hpp"
-
 namespace reprolab {
 namespace {
 

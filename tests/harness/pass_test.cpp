@@ -6,7 +6,6 @@
 #include <cstdlib>
 
 #include "harness/errors.hpp"
-#include "harness/sampling.hpp"
 #include "profiling/basics.hpp"
 #include "tests/profiling/testing.hpp"
 #include "tests/text.hpp"

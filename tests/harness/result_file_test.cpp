@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstdlib>
 
-#include "harness/errors.hpp"
 #include "kernels/contract.hpp"
 #include "tests/refusal.hpp"
 #include "tests/temporary_folder.hpp"

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 
 #include "harness/provenance.hpp"
 #include "profiling/basics.hpp"

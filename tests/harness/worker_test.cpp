@@ -9,11 +9,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <new>
 #include <thread>
 
-#include "harness/errors.hpp"
 #include "profiling/basics.hpp"
 #include "tests/refusal.hpp"
 #include "tests/text.hpp"

@@ -23,9 +23,10 @@ def recorded(request: pytest.FixtureRequest) -> tuple[str, pd.DataFrame]:
 def test_figures_are_drawn_of_a_part_of_the_passes_kernels_and_gpus(recorded):
     name, rows = recorded
     assert style.figures(name, rows[:0]) == {}
-    parts = [rows, rows[rows.gpu == rows.gpu.iloc[0]]]
-    parts += [rows[rows["pass"] != one] for one in rows["pass"].unique()]
-    parts += [rows[rows.kernel != one] for one in ("branch_tree", "shared_lut", "copy")]
+    one_gpu = rows[rows.gpu == rows.gpu.iloc[0]]
+    parts = [rows, one_gpu]
+    parts += [one_gpu[one_gpu["pass"] != one] for one in one_gpu["pass"].unique()]
+    parts += [one_gpu[one_gpu.kernel != one] for one in ("branch_tree", "shared_lut", "copy")]
     for part in parts:
         assert all(style.numbers(figure) for figure in style.figures(name, part).values())
 

@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 
-#include <cstdint>
 #include <stdexcept>
 
 #include "profiling/basics.hpp"

@@ -2,7 +2,6 @@
 #include "profiling/ceilings.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <vector>
 
 #include "profiling/cuda_check.hpp"

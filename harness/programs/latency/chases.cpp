@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "harness/family.hpp"
 #include "profiling/ceilings.hpp"
 #include "profiling/nvtx.hpp"
