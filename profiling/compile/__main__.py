@@ -8,9 +8,11 @@ for harness/compiled_kernels.cpp.
 import argparse
 import importlib
 import json
+import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -53,17 +55,19 @@ def build(language: str, arch: int, folder: Path) -> None:
         manifest.unlink()
     place = folder / f"sm_{arch}"
     place.mkdir(parents=True, exist_ok=True)
-    for kernel in kernels:
-        if arch >= kernel.family.min_arch:
-            build_kernel(module, kernel, arch, place, {"language": language, "compiler": compiler})
-        else:
-            print(f"{kernel.name}: left out: needs sm_{kernel.family.min_arch}, not sm_{arch}")
+    maker = {"language": language, "compiler": compiler}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # compilers are processes of one thread
+        for _ in pool.map(lambda kernel: build_kernel(module, kernel, arch, place, maker), kernels):
+            pass
 
 
 def build_kernel(
     module: Any, kernel: KernelFile, arch: int, place: Path, maker: dict[str, str]
 ) -> None:
     """Writes its variants, then the manifest, which exists only with all that it names."""
+    if arch < kernel.family.min_arch:
+        print(f"{kernel.name}: left out: needs sm_{kernel.family.min_arch}, not sm_{arch}")
+        return
     variants = {}
     for variant in kernel.family.variants:
         ptx = module.compile_variant(kernel, variant, arch)
