@@ -8,7 +8,6 @@
 
 #include "harness/family.hpp"
 #include "harness/sampling.hpp"
-#include "harness/verifier.hpp"
 #include "profiling/event_timer.hpp"
 #include "profiling/machine.hpp"
 

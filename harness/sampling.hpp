@@ -11,9 +11,8 @@
 #include <vector>
 
 #include "harness/result_file.hpp"
-#include "harness/verdict.hpp"
+#include "harness/verifier.hpp"
 #include "harness/worker.hpp"
-#include "harness/workload.hpp"
 
 namespace reprolab {
 

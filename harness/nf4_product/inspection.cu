@@ -4,7 +4,6 @@
 #include "harness/nf4_product/workload.hpp"
 
 #include <string_view>
-#include "harness/verdict.hpp"
 #include "kernels/definition.hpp"
 #include "reference/compare.hpp"
 
