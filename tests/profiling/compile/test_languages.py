@@ -108,8 +108,8 @@ def test_a_build_replaces_all_that_was_made_before(tmp_path, compiler):
     with pytest.raises(LanguageError):
         languages.build("mojo", 80, tmp_path)
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.json")}
-    whole = ("mojo_packed_512", "mojo_packed_512_store_each")  # before the one that failed
-    assert left == {"sm_90/triton_lut.json", *(f"sm_80/{name}.json" for name in whole)}
+    assert {name for name in left if "sm_90" in name} == {"sm_90/triton_lut.json"}
+    assert "sm_80/mojo_tiled_2d.json" not in left  # the others are whole, or were not begun
 
 
 MAPS = ",\n".join(
