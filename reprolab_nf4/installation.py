@@ -103,7 +103,7 @@ def install(
     dispatcher = dispatcher_of(loaded, products, times)
     if kernel is not None or loaded.kernels():
         loaded.use(kernel)
-    replaced = [(lib, name, native.called_here(getattr(loaded, name))) for name in REPLACED]
+    replaced = [(lib, name, native.with_stream(getattr(loaded, name))) for name in REPLACED]
     if dispatcher is not None:
         from reprolab_nf4 import layers  # which needs torch
 

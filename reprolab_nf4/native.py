@@ -34,8 +34,8 @@ def native_library():
     return native
 
 
-def called_here(dequantize: Callable) -> Callable:
-    """For the calls of this bitsandbytes: 0.43 passes no stream, so its calls get the default."""
+def with_stream(dequantize: Callable) -> Callable:
+    """What bitsandbytes 0.43 calls, which passes no stream: the default one is added."""
     if importlib.import_module("bitsandbytes").__version__.startswith("0.43."):
         return lambda *given: dequantize(*given, None)
     return dequantize

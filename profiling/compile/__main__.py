@@ -57,8 +57,7 @@ def build(language: str, arch: int, folder: Path) -> None:
     place.mkdir(parents=True, exist_ok=True)
     maker = {"language": language, "compiler": compiler}
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # compilers are processes of one thread
-        for _ in pool.map(lambda kernel: build_kernel(module, kernel, arch, place, maker), kernels):
-            pass
+        list(pool.map(lambda kernel: build_kernel(module, kernel, arch, place, maker), kernels))
 
 
 def build_kernel(

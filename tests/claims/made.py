@@ -170,14 +170,14 @@ def evidence(gpu: str, changes: Sequence[Change] = (), name: str = "") -> Eviden
         own = [change for change in changes if fnmatchcase(place, change[0])]
         of = parsed(gpu, file)
         if own or name:
-            rows = [(changed(row, own), row) for row in root["records"]]
+            pairs = [(row, changed(row, own)) for row in root["records"]]
             if name and root["provenance"]["gpu"]:
                 root = on(name, root | {"records": []})
-            parsed_rows = {row.key: row for row in of.records}  # parsing all would take seconds
-            anew = [row for row, before in rows if row and row is not before]
-            of = parse(file, root | {"records": anew})
-            parsed_rows |= {row.key: row for row in of.records}
-            of = replace(of, records=tuple(parsed_rows[row["key"]] for row, _ in rows if row))
+            by_key = {row.key: row for row in of.records}  # to parse them all again takes seconds
+            edited = [after for before, after in pairs if after and after is not before]
+            of = parse(file, root | {"records": edited})
+            by_key |= {row.key: row for row in of.records}
+            of = replace(of, records=tuple(by_key[after["key"]] for _, after in pairs if after))
         found[of.experiment, of.pass_name] = of
     return Evidence(found, ROOT / f"data/recorded/{gpu}")
 
