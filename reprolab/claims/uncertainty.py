@@ -104,16 +104,15 @@ def host_spread(weights: float) -> HostSpread:
 
 def other_hosts(over: Row, under: Row) -> list[float]:
     """The logarithms of the ratios at this place on the other hosts that the recorded run's cell
-    was measured on; its own is the nearest of them, as some rows were measured again.
+    was measured on.
     """
     if not is_of_host(over) or (over.kernel, under.kernel) != PAIR:
         return []
     wanted = {"gpu": over.gpu} | {name: over.problem[name] for name in ("model", "batch")}
     cells = [cell for cell in host_cells() if wanted.items() <= cell.items()]
-    own = over.log.over(under.log).value
+    own = round(over.median), round(under.median)
     pairs = [p for c in cells for p in zip(c["baseline_us"], c["subject_us"], strict=True)]
-    ratios = sorted((math.log(a / b) for a, b in pairs), key=lambda ratio: abs(ratio - own))
-    return ratios[1:]
+    return [math.log(a / b) for a, b in pairs if (a, b) != own]
 
 
 def hosts_to_decide(log: LogMean, bound: float, cells: int, hosts: int) -> int:

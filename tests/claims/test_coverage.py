@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from reprolab.claims import uncertainty
-from reprolab.json_files import ROOT, read_json
+from reprolab.json_files import ROOT
 from reprolab.results import KERNEL_TIME, frame_of
 from reprolab.run_to_run import spread_of
 from reprolab.stats import FALSE_SHARE, log_mean
@@ -102,9 +102,8 @@ def test_intervals_of_few_samples_cover_95_percent(n):
     assert hits >= 0.94 * 2000
 
 
-def test_what_hosts_differ_by_is_of_seven_and_two_degrees_of_freedom():
+def test_what_hosts_differ_by_is_of_nine_and_three_degrees_of_freedom():
     small, large = (uncertainty.host_spread(weights) for weights in (31e9, 69e9))
-    assert (small.freedom, large.freedom) == (7, 2)
+    assert (small.freedom, large.freedom) == (9, 3)
     for of in (small, large):
         assert f"{of.gain_percent:.1f} % ({of.freedom} degrees of freedom)" in PAGE
-    assert len(read_json(uncertainty.HOST_TO_HOST)["cells"]) == 26

@@ -157,21 +157,23 @@ def test_a_hosts_batches_of_one_model_are_one_observation(hosts):
 
 def generation(kernel, us, weights=27e9):
     problem = {"way": "eager", "weights": weights, "model": "m", "batch": 2}
-    return Row(kernel=kernel, gpu="a", problem=problem, metric="wall_time", samples=(us, us))
+    wall_time = {"metric": "wall_time", "samples": (us, us), "median": us}
+    return Row(kernel=kernel, gpu="a", problem=problem, **wall_time)
 
 
 def test_every_host_of_a_cell_enters_and_narrows_it(hosts, monkeypatch):
     spreads = (uncertainty.HostSpread(3.0, 8.0, 5), uncertainty.HostSpread(1.0, 2.0, 2))
     monkeypatch.setattr(uncertainty, "host_spread", lambda weights: spreads[weights > 50e9])
-    rows = generation("branch_tree", 100.0), generation("shared_lut", 50.5)
+    rows = generation("branch_tree", 100.0), generation("shared_lut", 50.4)
     others = uncertainty.other_hosts(*rows)
-    assert others == [pytest.approx(math.log(100 / 55))]  # the nearest is this one
+    assert others == [pytest.approx(math.log(100 / 55))]  # its own is left out
+    assert len(uncertainty.other_hosts(rows[0], generation("shared_lut", 60.0))) == 2
     assert uncertainty.other_hosts(*rows[::-1]) == []
     alone = uncertainty.log_ratio(*rows)
     both = uncertainty.log_ratio(*rows, others)
     assert (100 * alone.error, alone.freedom) == (pytest.approx(8.0), 5)
     assert 100 * both.error == pytest.approx(8.0 / math.sqrt(2))
-    assert both.value == pytest.approx((math.log(100 / 50.5) + math.log(100 / 55)) / 2)
+    assert both.value == pytest.approx((math.log(100 / 50.4) + math.log(100 / 55)) / 2)
     large = [generation(kernel, 1.0, 70e9) for kernel in ("branch_tree", "shared_lut")]
     assert 100 * uncertainty.log_ratio(*large).error == pytest.approx(2.0)
     assert 100 * uncertainty.log_baseline(rows[0]).error == pytest.approx(3.0)
