@@ -1,7 +1,5 @@
 #include "harness/compiled_kernels.hpp"
 
-#include <fmt/format.h>
-
 #include <cstdlib>
 #include <system_error>
 

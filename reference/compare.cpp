@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <initializer_list>
 #include <mutex>
 #include <stdexcept>
 #include <string_view>

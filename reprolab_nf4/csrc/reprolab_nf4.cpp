@@ -7,7 +7,6 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 
 #include "kernels/nf4/format.hpp"

@@ -1,5 +1,4 @@
 #include <benchmark/benchmark.h>
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
