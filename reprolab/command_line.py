@@ -26,8 +26,6 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
     A user's error is one line and status 2. A fault of ours is a traceback and status 3, because
     Python's own status 1 would mean a wrong output.
     """
-    if sys.stdout is None:
-        return complain("standard output is closed")
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores the latter
             signal.signal(number, stop)
@@ -63,12 +61,7 @@ def stop(number: int, _: FrameType | None) -> NoReturn:
 
 
 def complain(message: str, status: int = USAGE) -> int:
-    """One line, if stderr can be written to."""
-    if sys.stderr is not None:
-        try:
-            print(f"error: {message}", file=sys.stderr, flush=True)
-        except OSError:
-            discard(sys.stderr)
+    print(f"error: {message}", file=sys.stderr)
     return status
 
 

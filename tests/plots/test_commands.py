@@ -2,9 +2,6 @@
 
 import csv
 import io
-import os
-import subprocess
-import sys
 
 import made
 import pytest
@@ -12,7 +9,6 @@ from edited import RECORDED, Edited
 
 from plots import pages
 from plots.__main__ import main
-from reprolab.json_files import ROOT
 
 TIMES = {"branch_tree": [20.0, 21.0, 22.0], "shared_lut": [10.0, 10.5, 11.0]}
 
@@ -154,17 +150,3 @@ def test_a_slot_that_is_not_there_is_one_line(filled, tmp_path, capsys, slot, no
     assert filled(f"{{{{ {slot} }}}}") == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert noun in line and not (tmp_path / "README.md").exists()
-
-
-def test_the_same_run_gives_the_same_files_in_any_environment(own, tmp_path):
-    words = ("render", "table2", f"--results={tmp_path}/results/table2")
-    assert own(*words, f"--output={tmp_path}/out") == 0
-    settings = {"PYTHONHASHSEED": "7", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-    environment = os.environ | settings | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "plots", *words, f"--output={tmp_path}/again"]
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
-    once, again = (
-        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
-        for name in ("out", "again")
-    )
-    assert once == again
