@@ -35,7 +35,7 @@ def native_library():
 
 
 def with_stream(dequantize: Callable) -> Callable:
-    """What bitsandbytes 0.43 calls, which passes no stream: the default one is added."""
+    """Adds the default stream to the calls of bitsandbytes 0.43, which passes none."""
     if importlib.import_module("bitsandbytes").__version__.startswith("0.43."):
         return lambda *given: dequantize(*given, None)
     return dequantize
