@@ -61,7 +61,8 @@ help: ## List the targets
 #=            CLOCKS=1410|max  METRICS=sm__warps_launched.sum  VERBOSE=1  RESULTS=folder (of all targets that
 #=            write results)  CUDA_VISIBLE_DEVICES=1 (the GPU, of all that run kernels)
 #= of reproduce-...: RESUME=1 (omits what an interrupted run of the same command has measured)
-#= of reproduce-table1 and -figure4: QUICK=1  MODEL=folder  BATCHES=2,8  KERNELS=shared_lut,global_lut
+#= of build, list, describe and bench: FAMILY=reduction
+#= of reproduce-end_to_end, -table1 and -figure4: QUICK=1  MODEL=name or folder  BATCHES=2,8  KERNELS=shared_lut,global_lut
 #=            TOKENS=32  GENERATIONS=9
 #= of profile: SET=basic (of Nsight Compute's sections; default: full)  SECTION=SourceCounters,...  LAUNCHES=4  PROBLEM=28672x8192
 #= of sass: FUNCTION=text (part of a function's name; of one function, its instructions are shown)
@@ -88,13 +89,13 @@ build: ## Configure and build everything this machine can; of one family: make b
 BENCH = bench$${FAMILY:+_$$FAMILY}
 FAMILIES := $(patsubst kernels/%/problem.hpp,%,$(wildcard kernels/*/problem.hpp))
 $(if $(filter-out $(FAMILIES),$(FAMILY)),$(error FAMILY: give one of $(FAMILIES)))
-KERNEL_FILE = $(firstword $(wildcard kernels/*/$(KERNEL).*))
-ITS_FAMILY = $(notdir $(patsubst %/,%,$(dir $(KERNEL_FILE))))
 test: $(if $(KERNEL),,build) .venv/installed ## Run every test that this machine can; of one kernel: make test KERNEL=name
 ifneq ($(KERNEL),)
 	@[ -n "$$MEASURE" ] || { echo "test: KERNEL: needs nvcc: add PRESET=gpu ARCH=90, or another architecture" >&2; exit 2; }
-	@[ -f "$(KERNEL_FILE)" ] || { echo "test: KERNEL: no such file kernels/*/KERNEL.cu" >&2; exit 2; }
-	@scripts/build $(ITS_FAMILY)_every_kernel_test $(if $(wildcard tests/kernels/$(ITS_FAMILY)),$(ITS_FAMILY)_kernels_test)
+	@file=$$(ls kernels/*/"$$KERNEL".* 2>/dev/null || grep -lsF "\"$$KERNEL\"" kernels/*/*.cu) || \
+	  { echo "test: KERNEL: kernels/ has no kernel of that name (make list)" >&2; exit 2; }; \
+	  family=$$(basename "$$(dirname "$${file%%[[:space:]]*}")"); \
+	  scripts/build "$${family}_every_kernel_test" $$([ ! -d "tests/kernels/$$family" ] || echo "$${family}_kernels_test")
 	@ctest --test-dir build/$(PRESET) -j$$(nproc) --output-on-failure --progress --no-tests=error -R "/$$KERNEL\$$"
 else
 	@ctest --test-dir build/$(PRESET) -j$$(nproc) --output-on-failure --progress
@@ -145,7 +146,7 @@ $(REPRODUCE): reproduce-%: .venv/installed
 
 # One measurement feeds both; with RESUME=1 the second only shows what the first has measured.
 reproduce-table1: reproduce-end_to_end ## Table I of arXiv 2604.02556: dequantization's share of generating text
-reproduce-figure4: reproduce-end_to_end ## Figure 4 of the same: latency and throughput
+reproduce-figure4: reproduce-end_to_end ## Figure 4 of arXiv 2604.02556: latency and throughput
 
 ifneq ($(MEASURE),)
 # Has a pass that needs PyTorch, which is left out where there is none.
@@ -193,7 +194,7 @@ mojo triton:
 	@PYTHONPATH=.:profiling build/languages/$@/bin/python -m compile $@ "--arch=$$ARCH"
 
 dropin: ## Build our kernels as a library for bitsandbytes (docs/drop-in.md; needs no GPU)
-wheel: .venv/installed ## Build the same as a package for pip, in dist/
+wheel: .venv/installed ## Build the drop-in as a package for pip, in dist/
 peer: .venv/installed ## Fetch another bitsandbytes to compare with: make peer VERSION=0.47.0
 dropin wheel peer:
 	@scripts/$@
