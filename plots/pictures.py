@@ -36,6 +36,7 @@ STEPS = {
 }
 SHADES = {"H100": 1.0, "H200": 0.55}
 TILE = 32
+WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # over lines
 
 
 def pictures(rows: pd.DataFrame) -> dict[Path, Figure]:
@@ -83,12 +84,13 @@ def steps(axes: Axes, rows: pd.DataFrame) -> None:
             axes.barh(y, us, height * 0.9, color=colour, alpha=SHADES.get(gpu, 0.75))
             axes.text(us + 8, y, f"{us:.0f}", va="center", fontsize=6.5)
             if row == 0:
-                axes.text(8, y, gpu, va="center", fontsize=6.5, color="white", weight="bold")
+                on_bar = "white" if SHADES.get(gpu) == 1 else "black"
+                axes.text(8, y, gpu, va="center", fontsize=6.5, color=on_bar, weight="bold")
     left, right = (sum(values) / len(values) for values in zip(*ends, strict=True))
     bracket = {"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "color": style.RED}
     axes.annotate("", (left, 1.62), (right, 1.62), arrowprops=bracket)
     parts = " and ".join(f"{share:.0%}" for share in shares)
-    text = f"divergence: {parts}\nof the time saved"
+    text = f"divergence:\n{parts} of\nthe time saved"
     axes.text(left + 8, 1.72, text, color=style.RED, fontsize=7, va="top")
     style.rows_of_bars(axes, list(STEPS.values()))
     axes.tick_params(axis="y", labelsize=6.5)
@@ -125,7 +127,7 @@ def history(axes: Axes, rows: pd.DataFrame) -> None:
         kernel = timed[timed.problem == style.largest(timed)].set_index("kernel")["median"]
         axes.plot([paper], [kernel.get("shared_lut")], "*", color=style.THEIRS, markersize=8)
     for version, day, time in found:
-        look = {"textcoords": "offset points", "fontsize": 6.5}
+        look = {"textcoords": "offset points", "fontsize": 6.5, "bbox": WHITE}
         axes.annotate(version, (day, time), (3, 5) if time > 400 else (2, -18), **look)
     for day, text, up in (
         (merged, "table\nmerged", 0.27),
@@ -139,7 +141,7 @@ def history(axes: Axes, rows: pd.DataFrame) -> None:
     axes.xaxis.set_major_formatter(dates.DateFormatter("%Y-%m"))
     axes.set_ylim(0, 620)
     axes.set_ylabel("time of the same layer (µs)")
-    axes.legend(loc="lower left", fontsize=6.5)
+    axes.legend(loc="lower right", fontsize=6.5)
 
 
 def right_in_tile() -> np.ndarray:

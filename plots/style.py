@@ -32,7 +32,7 @@ LIMIT = "#333333"
 LINES = ("-", "--", ":", "-.")  # of GPUs
 NAMES = {
     "branch_tree": "tree of branches (the baseline)",
-    "branch_tree_constant": "tree of branches, codes in constant memory",
+    "branch_tree_constant": "tree of branches, values in constant memory",
     "bitsandbytes_0.47.0": "bitsandbytes 0.47 (tree of branches)",
     "bitsandbytes_0.48.2": "bitsandbytes 0.48 (table)",
     "bitsandbytes_0.49.2": "bitsandbytes 0.49 (table)",
@@ -42,8 +42,8 @@ NAMES = {
     "shared_lut_tile512": "the paper's kernel, 512 weights per block",
     "shared_lut_cooperative": "the paper's kernel, filled by 16 threads",
     "shared_lut_immediates": "the paper's kernel, filled from literals",
-    "global_lut": "the same table in global memory",
-    "constant_lut": "the same table in constant memory",
+    "global_lut": "table in global memory",
+    "constant_lut": "table in constant memory",
     "warp_shuffle_lut": "table in registers (pull request 1747)",
     "streaming": "streaming (ours)",
     "packed_512": "the Mojo post's kernel, in CUDA",

@@ -58,7 +58,7 @@ def figure4(rows: pd.DataFrame) -> Figure:
         own = paper.get(model, paper["gemma-27b"] if model.startswith("gemma") else {})
         papers(axes, own, "speedup_latency")
         axes.axhline(1, color=style.BASE, linewidth=1)
-    return finish(figure, "speed-up of a generation (x)")
+    return finish(figure, "speed-up over the baseline (x)")
 
 
 def graph(rows: pd.DataFrame) -> Figure:

@@ -1,4 +1,4 @@
-"""The figure of products: time by the number of rows, of each way to multiply by 4-bit weights."""
+"""The figure of products: time by the number of rows, of each backend of 4-bit matmuls."""
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -9,7 +9,7 @@ SHOWN = {
     "few_rows": ("few rows (ours)", style.OURS),
     "many_rows": ("many rows (ours)", "#d0a215"),
     "few_rows_exact": ("few rows, exact (ours)", "#e3b08f"),
-    "bitsandbytes_0.50.2_gemm": ("bitsandbytes 0.50, fused", style.LIBRARY),
+    "bitsandbytes_0.50.2_gemm": ("bitsandbytes 0.50, fused (used to 64 rows)", style.LIBRARY),
     "shared_lut_then_cublas": ("the paper's kernel, then cuBLAS", style.THEIRS),
     "streaming_then_cublas": ("streaming, then cuBLAS (ours)", "#882255"),
     "cublas_16bit": ("cuBLAS on 16-bit weights: not 4-bit", style.LIMIT),
