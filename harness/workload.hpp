@@ -49,7 +49,7 @@ class Workload {
   const ProblemFacts& facts() const { return facts_; }
   /// Number of copies of input and output, each with its own memory, to rotate over.
   int buffer_sets() const { return static_cast<int>(outputs_.size()); }
-  /// Number of different matrices that the buffer sets hold in turn; buffer set 0 holds matrix 0 at
+  /// Number of different matrices that rotate over the buffer sets; buffer set 0 holds matrix 0 at
   /// first.
   int matrices() const { return std::min(buffer_sets(), distinct_matrices); }
   int matrix_of(int buffer_set) const { return (buffer_set + exchanges_) % matrices(); }

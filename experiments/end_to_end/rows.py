@@ -139,9 +139,9 @@ def code_of(row: Row, gpu: Facts) -> dict[str, Any] | None:
     if row.kind == "fused":  # all kernels that the tables may choose, and the tables
         known, files = machine_code(BUILT), timing_table.files(*model_of(gpu))
         layers = [layer for file in files for layer in timing_table.read(file).layers]
-        ways = {way for layer in layers for times in layer.us.values() for way in times}
+        backends = {name for layer in layers for times in layer.us.values() for name in times}
         products = {source for source, _ in known if source.startswith(PRODUCTS)}
-        chosen = sorted(source for source in products if Path(source).stem in ways)
+        chosen = sorted(source for source in products if Path(source).stem in backends)
         code = chosen_code(known, [DEQUANTIZES, *chosen], architecture)
         return code and code | {"sha256": code["sha256"] | {f.name: sha256(f) for f in files}}
     if row.kind == "peer":

@@ -36,11 +36,11 @@ def amdahl(share: float, speed_up: float) -> float:
     return 1 / (1 - share + share / speed_up)
 
 
-def times_in(way: str) -> tuple[str, str]:
+def times_in(mode: str) -> tuple[str, str]:
     """The metrics of a run's time and of dequantization in it: of whole generations, as sources
     measure them, or of decoding steps in a CUDA graph, whose time the GPU alone determines.
     """
-    return (WALL_TIME, KERNEL_TIME) if way == EAGER else (STEP_TIME, f"{KERNEL_TIME}.step")
+    return (WALL_TIME, KERNEL_TIME) if mode == EAGER else (STEP_TIME, f"{KERNEL_TIME}.step")
 
 
 def dequantization_rows(case: Case, kernel: str, at: dict) -> tuple[Row, Row]:

@@ -10,17 +10,17 @@ from plots.frame import against, chosen
 LADDERS = {
     "plain": {
         "branch_tree": "a tree of branches for the 16 values",
-        "global_lut": "a table in global memory for the tree",
+        "global_lut": "a table in global memory replaces the tree",
         "shared_lut": "the table in shared memory",
         "scalar_store": "no CUB transpose: a byte per thread",
         "packed_store": "both weights in one 4-byte store",
         "wide_store": "4 bytes per thread, one 16-byte store",
-        "wide_store_hints": "cache hints: nothing need be kept",
+        "wide_store_hints": "streaming cache hints",
         "wide_store_unrolled": "unrolled: two words per thread",
-        "streaming": "reads asked for ahead, in bursts",
+        "streaming": "prefetch to L2 in bursts",
     },
     "nested": {
-        "two_launches": "nested scales in a launch before",
+        "two_launches": "nested scales in a separate launch",
         "streaming": "nested scales in the same kernel",
     },
 }

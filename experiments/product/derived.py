@@ -112,11 +112,11 @@ def generation(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """
     made = []
     for at, cell, _ in cells_of(rows):
-        speeds = {way: summarize(samples) for way, samples in cell["tokens_per_s"].items()}
-        for way, s in speeds.items():
+        speeds = {name: summarize(samples) for name, samples in cell["tokens_per_s"].items()}
+        for name, s in speeds.items():
             gain = ratio(s, speeds["bitsandbytes"])
             ends = {"tokens_per_s_low": s.low, "tokens_per_s_high": s.high}
-            row = at | {"way": way, "tokens_per_s": s.median, "n": s.n, "gain": gain.value}
+            row = at | {"backend": name, "tokens_per_s": s.median, "n": s.n, "gain": gain.value}
             made.append(row | ends | {"gain_low": gain.low, "gain_high": gain.high})
     return pd.DataFrame(made).sort_values(["cache", "sequences"]) if made else rows[:0]
 
@@ -126,9 +126,10 @@ def steps(rows: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     floor is the time to read each weight once at the bandwidth of a copy."""
     made = []
     for at, cell, content in cells_of(rows):
-        for way, us in cell.get("steps", {}).items():
-            row = at | {"way": way, "wall_ms": us["wall_us"] / 1e3, "launches": us.get("launches")}
-            row["floor_ms"] = cell["bytes"][way] / content["copy_gb_s"] / 1e6
+        for name, us in cell.get("steps", {}).items():
+            row = at | {"backend": name, "launches": us.get("launches")}
+            row["wall_ms"] = us["wall_us"] / 1e3
+            row["floor_ms"] = cell["bytes"][name] / content["copy_gb_s"] / 1e6
             if (busy := us.get("busy_us")) is not None:
                 gaps = max(0.0, 100 * (1 - busy / us["wall_us"]))
                 row |= {"busy_ms": busy / 1e3, "gaps": gaps}

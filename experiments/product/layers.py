@@ -1,4 +1,4 @@
-"""Subjects of the measurement under torch: a layer, and the ways that multiply by it, each with
+"""Subjects of the measurement under torch: a layer, and the backends of its matmul, each with
 the weights in its own format. Needs torch and bitsandbytes; other libraries are optional.
 """
 
@@ -28,7 +28,7 @@ INT4_STEPS = 7  # from 0 to the largest weight of a group, at least
 
 @dataclass(frozen=True)
 class Held:
-    """A layer in one way's format. `products`: the matmul of each copy; `check`: raises Wrong if
+    """A layer in a backend's format. `products`: the matmul of each copy; `check`: raises Wrong if
     outputs are not those of the rows of Layer.x from a given row on; `bytes`: codes and scales of
     one copy.
     """
@@ -159,7 +159,7 @@ def check_int4(held: torch.Tensor, weight: torch.Tensor, group: int) -> None:
 
 
 @dataclass(frozen=True)
-class Way:
+class Backend:
     """`described`: the row's fields in a result file; `hold`: prepares the layer for it; `install`:
     the command for the package that it needs in addition to torch and bitsandbytes.
     """
@@ -174,16 +174,16 @@ class Way:
         return self.described["kernel"]
 
 
-def in_own_format(gpu: Facts) -> list[Way]:
-    """The ways that multiply by bitsandbytes' codes."""
+def in_own_format(gpu: Facts) -> list[Backend]:
+    """The backends that multiply by bitsandbytes' codes."""
     rows = (Row("", "installed"), Row("fused", "fused"), Row("fused_exact", "fused"))
     exact = {"bound": EXACT}
     return [
-        Way(row.described(gpu) | exact, partial(in_nf4, row, gpu), row.in_place) for row in rows
+        Backend(row.described(gpu) | exact, partial(in_nf4, row, gpu), row.in_place) for row in rows
     ]
 
 
-def ways(gpu: Facts) -> list[Way]:
+def backends(gpu: Facts) -> list[Backend]:
     """bitsandbytes first: the others are measured for as long as it needs."""
     compared = in_own_format(gpu)
     for package, hold, group in (
@@ -196,11 +196,11 @@ def ways(gpu: Facts) -> list[Way]:
         judged = f"{JUDGED}the int4 weights that it holds, each within a step of the layer's"
         described = peer(name, f"{package} {installed(package)}", lineage, judged)
         how = f"{INSTALL} {package}"
-        compared.append(Way(described, partial(hold, group), install=how))
+        compared.append(Backend(described, partial(hold, group), install=how))
     torch_version = f"PyTorch {torch.__version__}"
     judged = f"{JUDGED}the 16-bit weights"
     described = peer("torch_16bit", torch_version, "cuBLAS on 16-bit weights: not 4-bit", judged)
-    return [*compared, Way(described, in_16_bits)]
+    return [*compared, Backend(described, in_16_bits)]
 
 
 def peer(name: str, maker: str, lineage: str, bound: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import torch
 from experiments.end_to_end import build, measure
 from experiments.end_to_end.rounds import Measured
 from experiments.product import layers
-from experiments.product.layers import Held, Layer, Way
+from experiments.product.layers import Backend, Held, Layer
 from reprolab import result_file
 from reprolab.command_line import Parser, numbers, run
 from reprolab.errors import InputError
@@ -63,7 +63,7 @@ def reproduce(args: argparse.Namespace) -> int:
 
     def records_of(gpu: Any) -> list[Content]:
         try:
-            return list(chain(*measured(gpu, layers.ways(gpu.facts()), products)))
+            return list(chain(*measured(gpu, layers.backends(gpu.facts()), products)))
         except torch.OutOfMemoryError:
             raise InputError(LEFT) from None
 
@@ -71,7 +71,7 @@ def reproduce(args: argparse.Namespace) -> int:
 
 
 def shape_of(text: str) -> tuple[int, int]:
-    """'28672x8192'; 128 divides the columns, the largest group size of a way."""
+    """'28672x8192'; 128 divides the columns, the largest group size of a backend."""
     match = re.fullmatch(r"([1-9][0-9]{0,5})x([1-9][0-9]{0,5})", text)
     n, k = map(int, match.groups()) if match else (0, 1)
     if k % 128:
@@ -81,7 +81,9 @@ def shape_of(text: str) -> tuple[int, int]:
 
 
 @torch.no_grad()
-def measured(gpu: Any, compared: list[Way], products: Sequence[Product]) -> Iterator[list[Content]]:
+def measured(
+    gpu: Any, compared: list[Backend], products: Sequence[Product]
+) -> Iterator[list[Content]]:
     """The rows of a result file for each product; those of one layer must be consecutive."""
     for (n, k), group in groupby(products, key=lambda product: (product.n, product.k)):
         of_layer = list(group)
@@ -94,31 +96,31 @@ def measured(gpu: Any, compared: list[Way], products: Sequence[Product]) -> Iter
 
 
 class Bench:
-    """A layer, prepared for each way that supports it."""
+    """A layer, prepared for each backend that supports it."""
 
-    def __init__(self, layer: Layer, compared: list[Way]):
-        self.layer, self.gpu, self.ways = layer, layer.gpu, compared
+    def __init__(self, layer: Layer, compared: list[Backend]):
+        self.layer, self.gpu, self.backends = layer, layer.gpu, compared
         self.held: dict[str, Held] = {}
         # Backends that hold no weights.
-        self.failed = {way.name: Measured(Outcome.WITHIN_BOUND) for way in compared}
-        for way in compared:
-            with attempt(self.failed[way.name], way.install):
-                self.held[way.name] = way.hold(layer)
-                del self.failed[way.name]
+        self.failed = {backend.name: Measured(Outcome.WITHIN_BOUND) for backend in compared}
+        for backend in compared:
+            with attempt(self.failed[backend.name], backend.install):
+                self.held[backend.name] = backend.hold(layer)
+                del self.failed[backend.name]
 
     def measure(self, product: Product) -> list[Content]:
         """The records. The number of rows divides the layer's."""
         batch = product.batch
-        rows = {way.name: Measured(Outcome.WITHIN_BOUND) for way in self.ways} | self.failed
+        rows = {one.name: Measured(Outcome.WITHIN_BOUND) for one in self.backends} | self.failed
         x, pool = self.layer.x[:batch].clone(), self.gpu.new_pool()
         replays: dict[str, Callable[[], None]] = {}
         outputs: dict[str, list[Any]] = {name: [] for name in rows}
-        for way in self.ways:
-            if held := self.held.get(way.name):
-                with attempt(rows[way.name], way.install), way.in_place():
+        for backend in self.backends:
+            if held := self.held.get(backend.name):
+                with attempt(rows[backend.name], backend.install), backend.in_place():
                     self.verify(held, batch)
-                    step = all_products(held, x, outputs[way.name])
-                    replays[way.name] = self.gpu.capture(step, pool)
+                    step = all_products(held, x, outputs[backend.name])
+                    replays[backend.name] = self.gpu.capture(step, pool)
 
         def read_clock(name: str) -> None:
             self.gpu.sensors.read()
@@ -130,15 +132,15 @@ class Bench:
                 rows[name].samples["kernel_time"] = us
         few = self.layer.max_rows  # the first such row
         x.copy_(self.layer.x[few : few + batch])
-        for way in self.ways:
-            if way.name in replays:
-                with attempt(rows[way.name], way.install):
-                    for output in outputs[way.name]:
+        for backend in self.backends:
+            if backend.name in replays:
+                with attempt(rows[backend.name], backend.install):
+                    for output in outputs[backend.name]:
                         output.fill_(torch.nan)
-                    replays[way.name]()
-                    for output in outputs[way.name]:
-                        self.held[way.name].check(output, few)
-        return [self.record(product, way, rows[way.name]) for way in self.ways]
+                    replays[backend.name]()
+                    for output in outputs[backend.name]:
+                        self.held[backend.name].check(output, few)
+        return [self.record(product, backend, rows[backend.name]) for backend in self.backends]
 
     def verify(self, held: Held, batch: int) -> None:
         """Checks the first rows of activations with all copies, and those with few inputs with the
@@ -151,14 +153,14 @@ class Bench:
             begin = min(begin, len(x) - batch)
             held.check(held.products[0](x[begin : begin + batch]), begin)
 
-    def record(self, product: Product, way: Way, row: Measured) -> Content:
-        (batch, n, k), held = product, self.held.get(way.name)
+    def record(self, product: Product, backend: Backend, row: Measured) -> Content:
+        (batch, n, k), held = product, self.held.get(backend.name)
         problem = {"name": product.name, "family": "nf4_product"}
         problem |= {"batch": batch, "rows": n, "columns": k, "n": batch * n, "output": "fp16"}
         problem |= {"block_size": layers.BLOCK_SIZE, "nested": False, "bias": False}
         weights, inputs, outputs = held.bytes if held else 0, 2 * batch * k, 2 * batch * n
         moved = {"read": inputs + weights, "written": outputs}
-        return result_file.record(way.described, problem, **row.fields(), bytes=moved)
+        return result_file.record(backend.described, problem, **row.fields(), bytes=moved)
 
 
 def all_products(held: Held, x: torch.Tensor, outputs: list[Any]) -> Callable[[], None]:

@@ -79,7 +79,7 @@ def test_products_by_a_table_are_rows_like_the_others(tmp_path, gpu, monkeypatch
 def test_ways_under_torch_are_verified_and_timed(gpu):
     """Libraries that are not installed are unsupported."""
     products = [peers.Product(batch, 1024, 4096) for batch in (1, 16)]
-    for record in chain(*peers.measured(gpu, layers.ways(gpu.facts()), products)):
+    for record in chain(*peers.measured(gpu, layers.backends(gpu.facts()), products)):
         is_right = record["outcome"] == "within_bound"
         is_others = record["origin"]["maker"].startswith(layers.PACKAGES)
         assert is_right or (is_others and record["outcome"] == "unsupported"), record["reason"]

@@ -65,7 +65,9 @@ def test_another_kernel_takes_over_where_it_stays_faster():
 def test_generations_are_a_table():
     machine = machines([H100])[0]
     table = machine.product["generation"]
-    speeds = [table(cache="dynamic", sequences=1, way=way) for way in ("planned", "bitsandbytes")]
-    gain = table("gain", cache="dynamic", sequences=1, way="planned")
+    speeds = [
+        table(cache="dynamic", sequences=1, backend=name) for name in ("planned", "bitsandbytes")
+    ]
+    gain = table("gain", cache="dynamic", sequences=1, backend="planned")
     assert float(gain) == pytest.approx(float(speeds[0]) / float(speeds[1]), abs=0.01)
     assert set(machine.product["steps"].data.sequences) == {1, 4, 16}
