@@ -5,7 +5,7 @@ import io
 
 import made
 import pytest
-from edited import RECORDED, Edited
+from edited import RECORDED, write_few
 
 from plots import pages
 from plots.__main__ import main
@@ -59,7 +59,7 @@ def test_a_wrong_output_is_named_and_has_no_number(write, tmp_path, capsys):
 
 def test_every_experiment_of_a_folder_is_rendered(tmp_path, capsys):
     for name in ("puzzle", "counters"):
-        Edited(name, tmp_path / "runs" / name).write()
+        write_few(name, tmp_path / "runs" / name)
     words = ["render", f"--results={tmp_path}/runs", f"--output={tmp_path}/out", "--recorded"]
     assert main(words) == 0
     written = {folder.name for folder in (tmp_path / "out").iterdir()}
@@ -89,9 +89,8 @@ def test_claims_are_counted_and_written_with_their_evidence(own, tmp_path, capsy
     assert "kernel-speedup" in (tmp_path / "out/claims.md").read_text()
 
 
-def test_bench_shows_times_or_counters(edited, capsys):
-    run = edited("ladder")
-    folder = run.write()
+def test_bench_shows_times_or_counters(tmp_path, capsys):
+    folder = write_few("ladder", tmp_path)
     assert main(["bench", f"--results={folder}/plain.json"]) == 0
     times = capsys.readouterr().out
     assert "GB/s" in times and "| streaming |" in times
@@ -99,8 +98,8 @@ def test_bench_shows_times_or_counters(edited, capsys):
     assert "dram_utilisation" in capsys.readouterr().out
 
 
-def test_list_names_kernels_and_compiled_code_is_no_bench(edited, capsys):
-    folder = edited("counters").write()
+def test_list_names_kernels_and_compiled_code_is_no_bench(tmp_path, capsys):
+    folder = write_few("counters", tmp_path)
     assert main(["list"]) == 0
     listed = capsys.readouterr().out
     (tree,) = [line for line in listed.splitlines() if line.startswith("| branch_tree |")]

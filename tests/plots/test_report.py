@@ -7,7 +7,7 @@ import urllib.request
 
 import made
 import pytest
-from edited import Edited
+from edited import write_few
 
 from plots.__main__ import main
 
@@ -47,7 +47,7 @@ def driver():
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     for name in ("table2", "counters", "transpose"):
-        Edited(name, folder / name).write()
+        write_few(name, folder / name)
     assert main(["report", f"--results={folder}"]) == 0
     return folder / "report.html"
 

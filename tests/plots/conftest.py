@@ -1,3 +1,0 @@
-"""Edited runs."""
-
-from edited import edited  # noqa: F401, a fixture
