@@ -107,8 +107,7 @@ endif
 test-end_to_end: build/end_to_end/python $(if $(MEASURE),dropin) ## The tests that need torch and bitsandbytes (5 GB)
 	@scripts/build verify
 	@OMP_NUM_THREADS=1 $(TORCH) -m pytest -q \
-	  --ignore-glob="*_claims.py" --ignore-glob="*/test_runs.py" \
-	  --ignore-glob="*/test_product.py" experiments/end_to_end experiments/product experiments/puzzle reprolab_nf4/tests # others need no PyTorch
+	  --ignore-glob="*/test_runs.py" --ignore-glob="*/test_product.py" experiments/end_to_end experiments/product experiments/puzzle reprolab_nf4/tests # others need no PyTorch
 
 test-sanitized: ## The tests of the CPU half under AddressSanitizer
 	@PRESET=asan scripts/build all

@@ -57,8 +57,7 @@ def render(args: argparse.Namespace, name: str, folder: Path, output: Path) -> N
     write_files(files_of(made, output) | figures)
     lines = [banner] if (banner := machine.banner(name) or "Recorded run." * args.recorded) else []
     of_pages = [t for t in made if t.spec.get("page", True)]
-    shown = [t for t in made if t.spec.get("terminal")] or of_pages[:1]
-    lines += [t.markdown() for t in (of_pages if args.verbose else shown)]
+    lines += [t.markdown() for t in (of_pages if args.verbose else of_pages[:1])]
     lines += [f"Not measured: {', '.join(missing)}."] * bool(missing)
     counts = machine.counts(experiment=name)
     words = (f"{count} {verdict.replace('_', ' ')}" for verdict, count in counts.items())

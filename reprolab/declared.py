@@ -19,13 +19,11 @@ class Step:
 
     name: str
     arguments: tuple[str, ...]  # with the options
-    warm: bool  # whether its rows are; those of all others are cold
     program: str = ""  # of the build; '' where a Python module is run
     module: str = ""
     kernels: tuple[str, ...] = ()
     all_but: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
-    families: tuple[str, ...] = ()  # that its problems must be of; empty: any
     torch: bool = False  # whether it needs PyTorch, without which it is left out
     separate: bool = False  # whether it may be missing, or of another run; PyTorch's are too
 
@@ -96,7 +94,7 @@ def step(name: str, declared: dict[str, Any]) -> Step:
     arguments = (*declared.get("arguments", ()), *words(options))
     rest = {k: v for k, v in declared.items() if k not in ("like", "arguments", "options")}
     rest = {k: tuple(v) if isinstance(v, list) else v for k, v in rest.items()}
-    return Step(name, arguments, bool(options.get("warm")), **rest)
+    return Step(name, arguments, **rest)
 
 
 def words(options: dict[str, Any]) -> list[str]:

@@ -104,7 +104,7 @@ class Row:
 
 def version_of(library: Path) -> str:
     """The version of the wheel with the library: from its metadata, or else from the name of the
-    folder that `make peer` made; empty if neither has it. As kernels/bitsandbytes_library.cpp.
+    folder that `make peer` made; empty if neither has it. As kernels/bitsandbytes_library.hpp.
     """
     site, prefix, suffix = library.resolve().parent.parent, "bitsandbytes-", ".dist-info"
     names = [path.name for path in sorted(site.glob(f"{prefix}*{suffix}"))]

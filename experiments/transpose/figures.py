@@ -3,8 +3,8 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
+from experiments.transpose.derived import published
 from plots import style
-from reprolab.json_files import ROOT, read_json
 from reprolab.stats import out_of
 
 CEILINGS = ("copy", "copy_kernel", "same_bytes")
@@ -14,14 +14,7 @@ CURVES = ("column_walk", "tiled", "cublas_sgeam", "tma_batched", "tma_swizzle", 
 def kernels(rows: pd.DataFrame) -> Figure:
     """Bandwidth of each kernel, and the post's values on its H100; hatched: its output is wrong."""
     own = rows[(rows["pass"] == "matrix") & rows["median"].notna() & (rows.metric == "kernel_time")]
-    published = read_json(ROOT / "data/published/transpose_blog.json")["tables"]
-    posts = {
-        ("" if language == "cuda" else "mojo_")
-        + kernel.replace("tma_swizzle_batched", "tma_batched"): value
-        for language in ("cuda", "mojo")
-        for kernel, value in published[f"{language}_gb_s"].items()
-    }
-    posts["mojo_tma_batched_as_published"] = posts.pop("mojo_tma_batched")
+    posts = {kernel: gb_s for table in published().values() for kernel, gb_s in table.items()}
     figure, panels = style.panels_by_gpu(own, 3.9, sharex=True)
     for axes, timed in panels:
         timed = timed[(timed.origin != "ceiling") | timed.kernel.isin(CEILINGS)]

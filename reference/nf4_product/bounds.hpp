@@ -39,7 +39,7 @@
 // Limits: for 8192 normal inputs gamma S is 1/15 of a typical output, which hides one wrong scale
 // of 128, or sums in fp16. Rows with few inputs detect these faults, because a grows with z;
 // one-hot rows check each weight separately, to the last bit if it has 16 bits.
-// tests/harness/nf4_product/faults_test.cpp shows which data detect which fault.
+// tests/harness/nf4_product_data_test.cpp shows which data detect which fault.
 #pragma once
 
 #include <array>

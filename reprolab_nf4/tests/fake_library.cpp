@@ -1,7 +1,6 @@
 // A substitute for libbitsandbytes_cuda*.so or, with OURS, libreprolab_nf4.so: writes each call's
 // arguments to `out`, which is host memory here. The value that bitsandbytes' void functions return
 // must be ignored.
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
 
@@ -52,14 +51,7 @@ int reprolab_nf4_multiply() { return 0; }
 int reprolab_nf4_make_plan() { return 0; }
 int reprolab_nf4_run() { return 0; }
 int reprolab_nf4_forget() { return 0; }
-// One byte per row; kernels support up to 99 rows, and "tree" only another GPU.
-int reprolab_nf4_workspace(const char* kernel, std::int64_t m, std::int64_t, std::int64_t, int,
-                           std::uint64_t* bytes) {
-  std::sprintf(message, "%s: cannot", kernel);
-  if (std::strcmp(kernel, "tree") == 0) return 209;
-  *bytes = static_cast<std::uint64_t>(m);
-  return m > 99 ? 801 : 0;
-}
+int reprolab_nf4_workspace() { return 0; }
 #else
 int get_context() { return 5; }  // bitsandbytes' sign of a CUDA library
 #define DEQUANTIZATION(function, type)                                                         \

@@ -22,19 +22,6 @@ ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = list(fake_bitsandbytes.LAYOUTS)
 
 
-@pytest.fixture
-def refused():
-    """The one line of a call's DropinError."""
-
-    def call(function, *given, **options):
-        with pytest.raises(DropinError) as error:
-            function(*given, **options)
-        assert str(error.value).isprintable()
-        return str(error.value)
-
-    return call
-
-
 def written(library, kind, version):
     stream = "(nil)" if version < "0.44" else "0x300"
     return f"{library} {kind} (nil) 0x100 0x200 64 1000 {stream}"

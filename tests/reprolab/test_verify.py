@@ -13,7 +13,6 @@ from reprolab.command_line import run
 from reprolab.json_files import ROOT
 
 GOLDEN = ROOT / "tests/golden/golden_seed1.safetensors"
-TENSORS = verify.stored_in(GOLDEN)
 WEIGHTS = verify.read([GOLDEN]).weights
 PLAIN = next(w for w in WEIGHTS if not w.nested and w.elements > 200)
 NESTED = next(w for w in WEIGHTS if w.nested and w.elements > 200)

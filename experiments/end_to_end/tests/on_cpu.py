@@ -156,25 +156,21 @@ TABLE = timing_table.Table(
 )
 
 
-def drop_in(kernels=KERNELS):
-    """Replaces the functions of reprolab_nf4."""
-
-    @contextmanager
-    def install(library=None, kernel=None, products="fastest"):
-        if kernel is not None and kernel not in kernels:
-            raise ValueError(f"there is no kernel '{kernel}'")
-        dequantize, multiply = functional.dequantize_4bit, bitsandbytes.matmul_4bit
-        change = kernels[kernel or "branch_tree"]
-        functional.dequantize_4bit = lambda *a, **k: change(dequantize(*a, **k))
-        if products != "bitsandbytes":
-            dispatcher = matmul.Dispatcher(LIBRARY, products, None)
-            bitsandbytes.matmul_4bit = matmul.put_in_place_of(multiply, dispatcher)
-        try:
-            yield types.SimpleNamespace(kernels=lambda: list(kernels), library=LIBRARY)
-        finally:
-            functional.dequantize_4bit, bitsandbytes.matmul_4bit = dequantize, multiply
-
-    return {"install": install, "Library": lambda: LIBRARY}
+@contextmanager
+def install(library=None, kernel=None, products="fastest"):
+    """In place of reprolab_nf4.install()."""
+    if kernel is not None and kernel not in KERNELS:
+        raise ValueError(f"there is no kernel '{kernel}'")
+    dequantize, multiply = functional.dequantize_4bit, bitsandbytes.matmul_4bit
+    change = KERNELS[kernel or "branch_tree"]
+    functional.dequantize_4bit = lambda *a, **k: change(dequantize(*a, **k))
+    if products != "bitsandbytes":
+        dispatcher = matmul.Dispatcher(LIBRARY, products, None)
+        bitsandbytes.matmul_4bit = matmul.put_in_place_of(multiply, dispatcher)
+    try:
+        yield types.SimpleNamespace(kernels=lambda: list(KERNELS), library=LIBRARY)
+    finally:
+        functional.dequantize_4bit, bitsandbytes.matmul_4bit = dequantize, multiply
 
 
 @pytest.fixture(autouse=True)
@@ -184,8 +180,8 @@ def stand_ins(monkeypatch):
     # Its layout of weights for such CPUs is one that dequantize_4bit does not know.
     monkeypatch.setattr(bitsandbytes.nn.modules, "has_avx512bf16", lambda: False, raising=False)
     monkeypatch.setattr("bitsandbytes.backends.cpu.ops.lib", CPU_LIBRARY)
-    for name, stand_in in drop_in().items():
-        monkeypatch.setattr(reprolab_nf4, name, stand_in)
+    monkeypatch.setattr(reprolab_nf4, "install", install)
+    monkeypatch.setattr(reprolab_nf4, "Library", lambda: LIBRARY)
     monkeypatch.setattr(native, "native_library", lambda: None)
     # A CPU has one backend of products, whatever the table.
     monkeypatch.setattr(timing_table, "recorded", lambda *gpu: TABLE)

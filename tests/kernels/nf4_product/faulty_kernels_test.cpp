@@ -1,5 +1,5 @@
 // Checks that a wrong product kernel is detected for the right reason, and that a sound one passes.
-// tests/harness/nf4_product/faults_test.cpp has the faults of sums, scales and biases.
+// tests/harness/nf4_product_data_test.cpp has the faults of sums, scales and biases.
 #include "tests/kernels/nf4_product/testing.hpp"
 #include "tests/text.hpp"
 
